@@ -1,0 +1,111 @@
+"""The errors that KernelLab raises on purpose.
+
+Each says what went wrong, on which line of whose code, with the values, and what to do about it.
+"""
+
+from __future__ import annotations
+
+import difflib
+import linecache
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import NoReturn
+
+
+@dataclass(frozen=True)
+class SourcePosition:
+    """A place in a file of the user's: line from 1, column from 1 (0 where no column is known)."""
+
+    file: str
+    line: int
+    column: int = 0
+
+    def __str__(self) -> str:
+        column = f":{self.column}" if self.column else ""
+        return f"{self.file}:{self.line}{column}"
+
+    def excerpt(self) -> str:
+        """The line of source with a caret under the column, or "" where the source cannot be read."""
+        text = linecache.getline(self.file, self.line).rstrip("\n")
+        if not text:
+            return ""
+        number = f"{self.line:>5} | "
+        if not self.column:
+            return number + text
+        return f"{number}{text}\n{' ' * (len(number) + self.column - 1)}^"
+
+
+class KernelLabError(Exception):
+    """Base of every error that KernelLab raises on purpose.
+
+    Attributes:
+        problem: what went wrong, with the values.
+        advice: what to do about it, "" where there is nothing to say.
+        position: the line of the user's code that is at fault, or None.
+    """
+
+    def __init__(
+        self, problem: str, *, advice: str = "", position: SourcePosition | None = None
+    ) -> None:
+        super().__init__(problem)
+        self.problem = problem
+        self.advice = advice
+        self.position = position
+
+    def __str__(self) -> str:
+        lines = [self.problem]
+        if self.position is not None:
+            lines.append(f"  at {self.position}")
+            lines.append(self.position.excerpt())
+        if self.advice:
+            lines.append(self.advice)
+        return "\n".join(line for line in lines if line)
+
+
+class TargetError(KernelLabError, ValueError):
+    """A GPU target that does not exist or that this Triton cannot compile for."""
+
+
+class OptionError(KernelLabError, TypeError):
+    """An option or keyword that nobody takes, or a value that it does not accept."""
+
+
+class ArgumentError(KernelLabError, TypeError):
+    """Kernel arguments that do not fit the kernel: too few, too many, or of a wrong type."""
+
+
+class GridError(KernelLabError, ValueError):
+    """A launch grid that no GPU would accept."""
+
+
+class CompileError(KernelLabError):
+    """The compiler refused the kernel; `position` is the kernel's own line."""
+
+
+class UnsupportedOperation(KernelLabError, NotImplementedError):
+    """The interpreter does not know an operation of the kernel's IR."""
+
+
+class KernelFault(KernelLabError):
+    """The kernel did something that its launch does not allow; nothing was written outside its tensors."""
+
+
+class OutOfBounds(KernelFault, IndexError):
+    """A load, store or atomic whose address lies outside the tensor's storage."""
+
+
+def nearest(word: str, known: Iterable[str]) -> str:
+    """"Did you mean X?" for the known word closest to `word`, or "" where none is close."""
+    matches = difflib.get_close_matches(word, list(known), n=1, cutoff=0.5)
+    return f"Did you mean {matches[0]!r}?" if matches else ""
+
+
+def raise_at(error: BaseException, position: SourcePosition) -> NoReturn:
+    """Raise `error` from a frame that stands at `position`, so that a traceback points at that line.
+
+    The frame is made by compiling a `raise` statement that carries the file's name and the line's number; Jinja2 points tracebacks at template lines in the same way.
+    """
+    __tracebackhide__ = True
+    code = compile("\n" * (position.line - 1) + "raise __error__", position.file, "exec")
+    exec(code.replace(co_name="<kernel>"), {"__error__": error})  # noqa: S102
+    raise AssertionError("unreachable")
