@@ -1,0 +1,66 @@
+# Two commands do all the set-up on a machine that has Python 3.11 to 3.13 and make:
+#
+#   make demo    run the five demo kernels and write kernellab-demo.html
+#   make test    run all tests, the notebooks included
+#
+# PYTHON  the Python that makes .venv
+# TORCH   the build of torch: cpu (0.2 GB), cuda (several GB), or the address of an index (make clean first when you change it)
+PYTHON ?= python3
+TORCH ?= cpu
+
+VENV := .venv
+BIN := $(VENV)/bin
+INSTALLED := $(VENV)/.installed
+# Two workers: a small machine has two cores. A file's tests stay together, so that one notebook kernel serves them.
+PYTEST := $(BIN)/python -m pytest -n 2 --dist loadfile
+
+.DEFAULT_GOAL := help
+.PHONY: help install demo test lint format bench constraints-check clean
+
+help:
+	@sed -n 's/^#   \(make .*\)/  \1/p' Makefile
+	@echo "  make lint    check format, style and types"
+	@echo "  make format  format the code"
+	@echo "  make bench   measure against Triton's interpreter and compiler"
+	@echo "  make clean   remove .venv and what tools left behind"
+
+install: $(INSTALLED)
+
+$(INSTALLED): pyproject.toml constraints.txt tools/torch_index.py
+	@$(PYTHON) -c 'import sys; (3, 11) <= sys.version_info < (3, 14) or sys.exit("KernelLab needs Python 3.11 to 3.13; $(PYTHON) is " + sys.version.split()[0] + ". Name another: make PYTHON=python3.12 ...")'
+	$(PYTHON) -m venv $(VENV)
+	$(BIN)/python -m pip install --quiet --upgrade -c constraints.txt pip
+	$(BIN)/python -m pip install --quiet -c constraints.txt $$($(BIN)/python tools/torch_index.py "$(TORCH)") -e ".[dev]"
+	@touch $@
+
+demo: $(INSTALLED)
+	$(BIN)/kernellab demo
+
+test: $(INSTALLED)
+	$(PYTEST)
+
+lint: $(INSTALLED)
+	$(BIN)/ruff format --check .
+	$(BIN)/ruff check .
+	$(BIN)/mypy
+
+format: $(INSTALLED)
+	$(BIN)/ruff format .
+	$(BIN)/ruff check --fix .
+
+bench: $(INSTALLED)
+	$(BIN)/python -m benchmarks.interpreter_vs_triton
+	$(BIN)/python -m benchmarks.compile_overhead
+	$(BIN)/python -m benchmarks.load_ext
+
+# Does one set of pins resolve on each Python? Nothing is installed.
+constraints-check: $(INSTALLED)
+	@for version in 3.11 3.12 3.13; do \
+	  echo "Python $$version"; \
+	  $(BIN)/python -m pip install --quiet --dry-run --target /tmp/kernellab-none --only-binary=:all: --python-version $$version \
+	    -c constraints.txt $$($(BIN)/python -c 'import tomllib; p = tomllib.load(open("pyproject.toml", "rb"))["project"]; extras = p["optional-dependencies"]; names = p["dependencies"] + extras["gpu"] + extras["test"] + extras["dev"]; print(*(n.split(">")[0] for n in names if not n.startswith("kernellab")))') \
+	    || exit 1; \
+	done
+
+clean:
+	rm -rf $(VENV) .mypy_cache .pytest_cache .ruff_cache .hypothesis dist kernellab-demo.html
