@@ -1,0 +1,662 @@
+"""How the arguments of a call become a `Specialization`.
+
+Real values go through Triton's own binder, so that the signature, constants and attributes are those of a launch on the
+GPU. Type strings ("*fp16:16", "i32") stand for values that are not there yet, and may be mixed with values.
+"""
+
+from __future__ import annotations
+
+import ast
+import re
+import warnings
+import weakref
+from collections.abc import Hashable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import ml_dtypes
+import numpy
+import torch
+
+from kernellab import triton_api
+from kernellab.errors import ArgumentError, OptionError, SourcePosition, nearest
+from kernellab.records import Origin, Specialization, Target
+
+
+@dataclass(frozen=True)
+class StatedType:
+    """A type that stands in for an argument's value."""
+
+    text: str
+    """A Triton type string, with an optional promise: "*fp16:16", "i32", "i32:1"."""
+    origin: Origin = "signature"
+
+    def __str__(self) -> str:
+        return self.text
+
+
+@dataclass(frozen=True)
+class BoundCall:
+    """One call of a kernel, bound to its parameters and specialised for a target."""
+
+    specialization: Specialization
+    values: Mapping[str, Any]
+    """Every parameter by name, defaults applied. NumPy arrays have become torch tensors that share their memory; a
+    parameter of which only the type is known has its type string."""
+    options: Mapping[str, Any]
+    """Keywords that are no kernel parameters: num_warps, num_stages, ..."""
+    key: Hashable = None
+    """Equal keys of one kernel and target mean equal specialisations; None where some constant cannot be hashed."""
+    stated: frozenset[str] = frozenset()
+    """Parameters of which only the type is known: such a call can be compiled, not run."""
+    readonly: frozenset[str] = frozenset()
+    """Parameters whose NumPy array is read-only: the kernel must not store there."""
+
+
+def bind(
+    kernel: Any,
+    args: Sequence[Any],
+    keywords: Mapping[str, Any],
+    target: Target,
+    *,
+    options: Mapping[str, Any] | None = None,
+    constants: Mapping[str, Any] | None = None,
+) -> BoundCall:
+    """Bind a call's arguments to the kernel's parameters and specialise it, as Triton would for a launch on `target`.
+
+    Args:
+        kernel: a Triton or Gluon JIT function.
+        args: values or type strings, by position. A value is a torch tensor, a NumPy array (shared, not copied), a
+            number, None, a tuple of these, a tensor descriptor, or whatever a tl.constexpr parameter takes.
+        keywords: values or type strings by parameter name; other names are options of the target's backend.
+        target: the GPU to specialise for.
+        options: backend options, also those whose name is a kernel parameter's.
+        constants: parameter name -> value to compile in, whether or not the kernel declares it tl.constexpr.
+
+    Raises:
+        ArgumentError: arguments that do not fit the kernel; the message names the parameter and the kernel's line.
+        OptionError: a keyword that nobody takes, or an option value that the backend refuses.
+    """
+    known = _known_kernel(kernel, target)
+    if not options and not constants:
+        try:
+            values, types, leftover = known.binder(
+                *[_plain(value) for value in args],
+                **{name: _plain(value) for name, value in keywords.items()},
+            )
+        except Exception:  # Something unusual, or wrong: find out what, by name.
+            return _CarefulBinding(known, args, keywords, {}, {}).finish()
+        if leftover:
+            known.check_options(leftover)
+        return known.bound(values, types, leftover)
+    return _CarefulBinding(known, args, keywords, options or {}, constants or {}).finish()
+
+
+# ---------------------------------------------------------------------------------------------------------------------
+# What is remembered of a kernel, so that a warm call is cheap
+# ---------------------------------------------------------------------------------------------------------------------
+
+_LARGEST_MEMORY = 1024
+"""Specialisations remembered per kernel and target; a kernel called with ever new constants starts over after that."""
+
+
+class _KnownKernel:
+    """One kernel on one target: Triton's binder for it, and the specialisations that it has had."""
+
+    def __init__(self, kernel: Any, target: Target) -> None:
+        self._kernel = weakref.ref(kernel)
+        self.name: str = kernel.__name__
+        self.target = target
+        self.parameters = list(kernel.params)
+        self.by_name = {parameter.name: parameter for parameter in kernel.params}
+        self.binder = triton_api.create_binder(kernel, target)
+        self._constexprs = [number for number, p in enumerate(kernel.params) if p.is_constexpr]
+        self._specializations: dict[Hashable, Specialization] = {}
+        self._accepted_options: set[str] = set()
+
+    @property
+    def kernel(self) -> Any:
+        return self._kernel()
+
+    def bound(
+        self,
+        values: Mapping[str, Any],
+        types: Sequence[Any],
+        options: Mapping[str, Any],
+        stated: Mapping[str, Origin] | None = None,
+        readonly: frozenset[str] = frozenset(),
+    ) -> BoundCall:
+        """The BoundCall of what Triton's binder gave; `stated` names the parameters known by type only."""
+        stated = stated or {}
+        key: Hashable = (
+            tuple(types),
+            tuple([_exact(types[number][1]) for number in self._constexprs]),
+            tuple(stated.items()),
+        )
+        try:
+            specialization = self._specializations.get(key)
+        except TypeError:  # A constant that cannot be hashed, a list for example.
+            key = None
+            specialization = None
+        if specialization is None:
+            specialization = self._specialize(values, types, stated)
+            if len(self._specializations) >= _LARGEST_MEMORY:
+                self._specializations.clear()
+            if key is not None:
+                self._specializations[key] = specialization
+        return BoundCall(
+            specialization,
+            values,
+            options,
+            key,
+            frozenset(stated) if stated else frozenset(),
+            readonly,
+        )
+
+    def _specialize(
+        self, values: Mapping[str, Any], types: Sequence[Any], stated: Mapping[str, Origin]
+    ) -> Specialization:
+        signature, constants, attributes = triton_api.make_specialization(
+            self.kernel, values, types, self.target
+        )
+        origins: dict[str, Origin] = {name: stated.get(name, "launch") for name in self.by_name}
+        return Specialization(signature, constants, attributes, origins)
+
+    def check_options(self, options: Mapping[str, Any]) -> None:
+        """Raise OptionError for an option that the backend does not have, or a value that it refuses."""
+        text = repr(options)
+        if text in self._accepted_options:
+            return
+        known = triton_api.option_names(self.target)
+        for name in options:
+            if name not in known:
+                self._refuse_option(name, known)
+        triton_api.check_options(options, self.target)
+        if len(self._accepted_options) >= _LARGEST_MEMORY:
+            self._accepted_options.clear()
+        self._accepted_options.add(text)
+
+    def _refuse_option(self, name: str, known: Sequence[str]) -> None:
+        usual = [option for option in _USUAL_OPTIONS if option in known]
+        suggestion = nearest(name, [*self.by_name, *known])
+        raise OptionError(
+            f"{self.name!r} has no parameter {name!r}, and {self.target} has no such option.",
+            advice=f"{suggestion} Parameters: {', '.join(self.by_name)}. Options: {', '.join(usual)}, ...".strip(),
+            position=triton_api.definition_of(self.kernel),
+        )
+
+
+_USUAL_OPTIONS = (
+    "num_warps",
+    "num_stages",
+    "num_ctas",
+    "maxnreg",
+    "waves_per_eu",
+    "enable_fp_fusion",
+)
+
+_known_kernels: dict[tuple[int, Target], _KnownKernel] = {}
+
+
+def _known_kernel(kernel: Any, target: Target) -> _KnownKernel:
+    # By identity: hashing a JIT function reads the source of everything it calls.
+    key = (id(kernel), target)
+    known = _known_kernels.get(key)
+    if known is None:
+        known = _known_kernels[key] = _KnownKernel(kernel, target)
+        weakref.finalize(kernel, _known_kernels.pop, key, None)
+    return known
+
+
+def _exact(value: Any) -> Hashable:
+    """What tells apart constants that compare equal and compile differently: 1, True and 1.0; 0.0 and -0.0."""
+    kind: Hashable = type(value)
+    if isinstance(value, tuple):
+        return (kind, *[_exact(item) for item in value])
+    return (kind, repr(value)) if isinstance(value, float) else kind
+
+
+# ---------------------------------------------------------------------------------------------------------------------
+# NumPy
+# ---------------------------------------------------------------------------------------------------------------------
+
+_TORCH_TYPES = {
+    numpy.dtype(ml_dtypes.bfloat16): torch.bfloat16,
+    numpy.dtype(ml_dtypes.float8_e4m3fn): torch.float8_e4m3fn,
+    numpy.dtype(ml_dtypes.float8_e4m3fnuz): torch.float8_e4m3fnuz,
+    numpy.dtype(ml_dtypes.float8_e5m2): torch.float8_e5m2,
+    numpy.dtype(ml_dtypes.float8_e5m2fnuz): torch.float8_e5m2fnuz,
+}
+"""Types that NumPy has through ml_dtypes and torch has itself."""
+
+_BITS = {1: numpy.dtype(numpy.uint8), 2: numpy.dtype(numpy.int16)}
+
+_PLAIN = frozenset({torch.Tensor, int, float, bool, type(None)})
+
+
+class _NeedsCare(Exception):
+    """This argument takes the careful way: a type string, or an array that is read-only."""
+
+
+def _plain(value: Any) -> Any:
+    """The value as Triton's binder takes it: arrays as tensors, NumPy's scalars as Python's."""
+    kind = type(value)
+    if kind in _PLAIN:
+        return value
+    if isinstance(value, numpy.ndarray):
+        if not value.flags.writeable:
+            raise _NeedsCare
+        return tensor_of(value)
+    if isinstance(value, numpy.generic):
+        return value.item()
+    if kind is StatedType:
+        raise _NeedsCare
+    if kind is tuple:
+        return tuple(_plain(item) for item in value)
+    return value
+
+
+def tensor_of(array: numpy.ndarray[Any, Any]) -> torch.Tensor:
+    """A torch tensor over the memory of a NumPy array, ml_dtypes' bfloat16 and fp8 included.
+
+    Raises:
+        ArgumentError: a dtype that no GPU has, a foreign byte order, or strides that torch cannot express.
+    """
+    if not array.dtype.isnative:
+        raise ArgumentError(
+            f"the array has dtype {array.dtype.str!r}, in the other byte order than this machine's",
+            advice="array.astype(array.dtype.newbyteorder('=')) makes a copy in the native order.",
+        )
+    if any(stride < 0 for stride in array.strides):
+        raise ArgumentError(
+            f"the array has negative strides {array.strides}, which a tensor cannot have",
+            advice="array.copy() makes one that runs forwards.",
+        )
+    torch_type = _TORCH_TYPES.get(array.dtype)
+    try:
+        with warnings.catch_warnings():
+            warnings.filterwarnings("ignore", message=".*not writable.*")
+            if torch_type is None:
+                return torch.from_numpy(array)
+            return torch.from_numpy(array.view(_BITS[array.dtype.itemsize])).view(torch_type)
+    except (TypeError, ValueError) as error:
+        raise ArgumentError(
+            f"the array of dtype {array.dtype} cannot become a tensor: {str(error).rstrip('.')}"
+        ) from error
+
+
+# ---------------------------------------------------------------------------------------------------------------------
+# Type strings
+# ---------------------------------------------------------------------------------------------------------------------
+
+_TYPE = re.compile(r"(?P<pointer>\*k?|)(?P<name>\w+)(?::(?P<promise>\w+))?")
+_DESCRIPTOR = re.compile(r"tensordesc<.+>")
+
+
+def parse_type(text: str) -> tuple[Any, Any]:
+    """A type string as Triton's binder would give it: (type, hint), so "*fp16:16" is ("*fp16", "D").
+
+    The promise after the colon: 16 says that the pointer or integer is divisible by 16, 1 that the integer is 1 (and
+    is compiled in). Long names ("float16", "*tl.float32") are accepted too.
+
+    Raises:
+        ArgumentError: the string is no Triton type; the message has the nearest one.
+    """
+    stripped = "".join(text.split()).replace("tl.", "")
+    if _DESCRIPTOR.fullmatch(stripped):
+        return _descriptor(stripped)
+    match = _TYPE.fullmatch(stripped.replace("const*", "*k"))
+    name = triton_api.canonical_type(match["name"]) if match else None
+    if match is None or name is None:
+        raise ArgumentError(f"{text!r} is not a Triton type.", advice=_type_advice(stripped))
+    return _promised(text, match["pointer"] + name, match["promise"])
+
+
+def _promised(text: str, type_name: str, promise: str | None) -> tuple[Any, Any]:
+    """Add what the colon promises, where such a promise can be made."""
+    is_pointer = type_name.startswith("*")
+    is_integer = type_name[0] in "iu" and type_name != "u1"
+    if promise is None:
+        # As Triton writes it: "" for an argument that might have had a hint, None for one that cannot.
+        return type_name, "" if is_pointer or is_integer else None
+    if promise == "16" and (is_pointer or is_integer):
+        return type_name, "D"
+    if promise == "1" and is_integer:
+        return "constexpr", 1
+    raise ArgumentError(
+        f"{text!r} promises {promise!r}, which does not go with {type_name!r}.",
+        advice='":16" says that a pointer or an integer is divisible by 16, ":1" that an integer is 1.',
+    )
+
+
+def _descriptor(text: str) -> tuple[Any, Any]:
+    try:
+        triton_api.triton_type(text)
+    except Exception as error:
+        raise ArgumentError(
+            f"{text!r} is not a tensor descriptor that Triton can read: {error!r}.",
+            advice='Write the element type and the block shape: "tensordesc<fp16[128,64]>".',
+        ) from error
+    return text, None
+
+
+def _type_advice(text: str) -> str:
+    names = triton_api.type_names()
+    spelled = [prefix + name for name in names for prefix in ("", "*")]
+    suggestion = nearest(text.split(":")[0], [*spelled, *_LONG_NAMES])
+    for long, short in _LONG_NAMES.items():
+        suggestion = suggestion.replace(repr(long), repr(short))
+    return (
+        f'{suggestion} Types are {", ".join(names)}; "*" before one makes a pointer, ":16" after it promises that the '
+        'pointer or integer is divisible by 16, as in "*fp16:16".'
+    ).strip()
+
+
+_LONG_NAMES = {
+    "f16": "fp16",
+    "f32": "fp32",
+    "f64": "fp64",
+    "*f16": "*fp16",
+    "*f32": "*fp32",
+    "*f64": "*fp64",
+}
+
+
+def parse_signature(text: str) -> tuple[list[Any], dict[str, Any]]:
+    """The arguments that a "--sig" string states, for `bind`: by position, and by name.
+
+    Entries are separated by commas: a type ("*fp32:16"), the value of a constexpr ("1024"), or either with the
+    parameter's name before it ("n=i32", "BLOCK=1024").
+
+    Raises:
+        ArgumentError: an entry that is neither a type nor a value, or a positional entry after a named one.
+    """
+    positional: list[Any] = []
+    named: dict[str, Any] = {}
+    for entry in _split(text):
+        name, equals, stated = entry.rpartition("=")
+        if equals:
+            named[name.strip()] = _stated(stated.strip())
+        elif named:
+            raise ArgumentError(
+                f"{entry!r} stands after named entries in the signature {text!r}.",
+                advice="Entries without a name come first.",
+            )
+        else:
+            positional.append(_stated(entry))
+    return positional, named
+
+
+def _split(text: str) -> list[str]:
+    """Split at the commas that are not inside brackets."""
+    entries = [""]
+    depth = 0
+    for character in text:
+        depth += (character in "<[(") - (character in ">])")
+        if character == "," and depth == 0:
+            entries.append("")
+        else:
+            entries[-1] += character
+    entries = [entry.strip() for entry in entries]
+    if entries and not entries[-1]:
+        entries.pop()
+    if "" in entries:
+        raise ArgumentError(f"The signature {text!r} has an empty entry.")
+    return entries
+
+
+def _stated(text: str) -> Any:
+    try:
+        return ast.literal_eval(text)
+    except (ValueError, SyntaxError):
+        parse_type(text)
+        return StatedType(text)
+
+
+# ---------------------------------------------------------------------------------------------------------------------
+# The careful way: by name, with type strings, annotations and every error explained
+# ---------------------------------------------------------------------------------------------------------------------
+
+
+class _CarefulBinding:
+    """Binds one call by name; slower than Triton's binder, and able to say what is wrong."""
+
+    def __init__(
+        self,
+        known: _KnownKernel,
+        args: Sequence[Any],
+        keywords: Mapping[str, Any],
+        options: Mapping[str, Any],
+        constants: Mapping[str, Any],
+    ) -> None:
+        self.known = known
+        self.kernel = known.kernel
+        self.given: dict[str, Any] = {}
+        self.options = dict(options)
+        self.constants = dict(constants)
+        self.stated: dict[str, Origin] = {}
+        self.types: dict[str, tuple[Any, Any]] = {}
+        self.readonly: set[str] = set()
+        self._take_positional(args)
+        self._take_keywords(keywords)
+        self._take_constants()
+
+    def finish(self) -> BoundCall:
+        """The bound call, or the error that explains why there is none."""
+        self.known.check_options(self.options)
+        self._fill_from_annotations()
+        self._check_missing()
+        prepared = {name: self._prepare(name, value) for name, value in self.given.items()}
+        try:
+            values, types, _ = self.known.binder(**prepared)
+        except Exception as error:
+            self._explain(prepared, error)
+        for number, parameter in enumerate(self.known.parameters):
+            if parameter.name in self.types:
+                types[number] = self.types[parameter.name]
+        values = {name: self._shown_value(name, value) for name, value in values.items()}
+        return self.known.bound(values, types, self.options, self.stated, frozenset(self.readonly))
+
+    def _shown_value(self, name: str, value: Any) -> Any:
+        if name not in self.types:
+            return value
+        type_name, hint = self.types[name]
+        return hint if type_name == "constexpr" else str(self.given[name])
+
+    # -- whose is which ------------------------------------------------------------------------------------------------
+
+    def _take_positional(self, args: Sequence[Any]) -> None:
+        parameters = self.known.parameters
+        if len(args) > len(parameters):
+            names = ", ".join(self.known.by_name)
+            raise self._error(
+                f"{self.known.name!r} takes {_count(len(parameters), 'argument')} ({names}), and {len(args)} were given.",
+                advice="Launch options such as num_warps go by name.",
+            )
+        for parameter, value in zip(parameters, args, strict=False):
+            self.given[parameter.name] = value
+
+    def _take_keywords(self, keywords: Mapping[str, Any]) -> None:
+        for name, value in keywords.items():
+            if name not in self.known.by_name:
+                self.options.setdefault(name, value)
+            elif name in self.given:
+                raise self._error(
+                    f"{self.known.name!r} got {name!r} twice: by position and by name.", name=name
+                )
+            else:
+                self.given[name] = value
+
+    def _take_constants(self) -> None:
+        for name, value in self.constants.items():
+            if name not in self.known.by_name:
+                raise self._error(
+                    f"{self.known.name!r} has no parameter {name!r} to make a constant.",
+                    advice=f"{nearest(name, self.known.by_name)} Parameters: {', '.join(self.known.by_name)}.".strip(),
+                )
+            if name in self.given:
+                raise self._error(
+                    f"{self.known.name!r} got {name!r} twice: as an argument and as a constant.",
+                    name=name,
+                )
+            self.given[name] = value
+
+    def _fill_from_annotations(self) -> None:
+        """Where no runtime value is given at all, this is no launch: annotations may say the types."""
+        if any(self._is_runtime_value(name, value) for name, value in self.given.items()):
+            return
+        for parameter in self.known.parameters:
+            text = annotated_type(parameter)
+            if text and parameter.name not in self.given and not parameter.has_default:
+                self.given[parameter.name] = StatedType(text, "annotation")
+
+    def _is_runtime_value(self, name: str, value: Any) -> bool:
+        if self.known.by_name[name].is_constexpr or name in self.constants:
+            return False
+        return not isinstance(value, str | StatedType)
+
+    def _check_missing(self) -> None:
+        missing = [
+            p for p in self.known.parameters if p.name not in self.given and not p.has_default
+        ]
+        if not missing:
+            return
+        names = _listed([repr(parameter.name) for parameter in missing])
+        constexprs = [parameter.name for parameter in missing if parameter.is_constexpr]
+        advice = []
+        if constexprs:
+            verb = "is a tl.constexpr" if len(constexprs) == 1 else "are tl.constexpr"
+            example = ", ".join(f"{name}=..." for name in constexprs)
+            advice.append(f"{_listed(constexprs)} {verb}: give the value by name, {example}.")
+        if len(constexprs) < len(missing):
+            advice.append(
+                'Give a tensor, an array or a number; to compile without values, a type such as "*fp32:16" or "i32".'
+            )
+        raise self._error(
+            f"{self.known.name!r} was not given {names}.",
+            advice=" ".join(advice),
+            name=missing[0].name,
+        )
+
+    # -- values and types ----------------------------------------------------------------------------------------------
+
+    def _prepare(self, name: str, value: Any) -> Any:
+        """The value for Triton's binder; a stated type becomes None there, and its type is put in afterwards."""
+        parameter = self.known.by_name[name]
+        if name in self.constants:
+            self.types[name] = ("constexpr", value)
+            return value
+        if parameter.is_constexpr:
+            if isinstance(value, StatedType):
+                raise self._error(
+                    f"{name!r} of {self.known.name!r} is a tl.constexpr, and {value.text!r} is a type.",
+                    advice=f"Give the value to compile in: {name}=...",
+                    name=name,
+                )
+            return _plain(value)
+        if isinstance(value, str):
+            value = StatedType(value)
+        if isinstance(value, StatedType):
+            self._state(name, value)
+            return None
+        try:
+            return self._plain_or_readonly(name, value)
+        except ArgumentError as error:
+            raise self._error(
+                f"Argument {name!r} of {self.known.name!r}: {error.problem}.",
+                advice=error.advice,
+                name=name,
+            ) from error
+
+    def _plain_or_readonly(self, name: str, value: Any) -> Any:
+        if isinstance(value, numpy.ndarray) and not value.flags.writeable:
+            self.readonly.add(name)
+            return tensor_of(value)
+        if isinstance(value, tuple):
+            return tuple(self._plain_or_readonly(name, item) for item in value)
+        return _plain(value)
+
+    def _state(self, name: str, stated: StatedType) -> None:
+        try:
+            parsed = parse_type(stated.text)
+        except ArgumentError as error:
+            raise self._error(
+                f"Argument {name!r} of {self.known.name!r}: {error.problem}",
+                advice=error.advice,
+                name=name,
+            ) from error
+        declared = self.known.by_name[name].annotation_type
+        if declared and parsed[0] not in (declared, "constexpr"):
+            raise self._error(
+                f"{name!r} of {self.known.name!r} is annotated as {declared!r}, and {stated.text!r} was given.",
+                name=name,
+            )
+        self.given[name] = stated
+        self.stated[name] = stated.origin
+        self.types[name] = parsed
+
+    # -- errors --------------------------------------------------------------------------------------------------------
+
+    def _explain(self, prepared: Mapping[str, Any], error: Exception) -> None:
+        """Raise for the argument that Triton cannot pass to a kernel."""
+        for name, value in prepared.items():
+            if self.known.by_name[name].is_constexpr or name in self.types:
+                continue
+            refused = triton_api.refusal(value, self.known.target)
+            if refused is not None:
+                problem, advice = _explain_value(value, refused)
+                raise self._error(
+                    f"Argument {name!r} of {self.known.name!r} is {problem}",
+                    advice=advice,
+                    name=name,
+                ) from refused
+        raise self._error(f"{self.known.name!r} does not take these arguments: {error}") from error
+
+    def _error(self, problem: str, *, advice: str = "", name: str | None = None) -> ArgumentError:
+        if name is None:
+            position: SourcePosition = triton_api.definition_of(self.kernel)
+        else:
+            position = triton_api.parameter_position(self.kernel, name)
+        return ArgumentError(problem, advice=advice, position=position)
+
+
+def _explain_value(value: Any, refused: Exception) -> tuple[str, str]:
+    """What an argument is, as it goes on from "is", and what to give instead."""
+    if isinstance(value, list):
+        return (
+            f"a list of {_count(len(value), 'item')}; a kernel takes a tensor there.",
+            "Make one with torch.tensor(...) or numpy.array(...).",
+        )
+    if isinstance(value, torch.Tensor):
+        return (
+            f"a tensor of {value.dtype}, a type that Triton does not have.",
+            "Convert it with .to(...).",
+        )
+    if isinstance(value, int):
+        return f"{value}, which does not fit into 64 bits.", ""
+    if isinstance(value, complex):
+        return f"the complex number {value}; Triton has no complex numbers.", "Pass its parts."
+    kind = f"{type(value).__module__}.{type(value).__qualname__}".removeprefix("builtins.")
+    return (
+        f"of type {kind}, which cannot be passed to a kernel ({refused}).",
+        "Tensors, NumPy arrays, numbers, None and tuples of them can; anything else must be a tl.constexpr parameter.",
+    )
+
+
+def _count(number: int, noun: str) -> str:
+    return f"{number} {noun}" if number == 1 else f"{number} {noun}s"
+
+
+def _listed(words: Sequence[str]) -> str:
+    return words[0] if len(words) == 1 else f"{', '.join(words[:-1])} and {words[-1]}"
+
+
+def annotated_type(parameter: Any) -> str | None:
+    """The type string that a parameter's annotation states, or None."""
+    if parameter.is_constexpr or not parameter.annotation:
+        return None
+    try:
+        parse_type(parameter.annotation)
+    except ArgumentError:
+        return None
+    return str(parameter.annotation)

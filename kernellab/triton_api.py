@@ -1,0 +1,539 @@
+"""Triton's private names, in one place.
+
+Everything here reaches behind Triton's public door: the binder that turns call arguments into a specialisation, the
+backends and their options, the front end, the errors. The rest of KernelLab imports from this file, so that a new
+version of Triton is a change of one file. Runs on Triton 3.6 to 3.8, on machines with no GPU and no driver.
+"""
+
+from __future__ import annotations
+
+import functools
+import hashlib
+import importlib.util
+import io
+import os
+import re
+import sys
+import tempfile
+import threading
+import typing
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager, redirect_stdout
+from dataclasses import dataclass, field
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+from kernellab.errors import CompileError, OptionError, SourcePosition
+from kernellab.records import Specialization, Target
+
+
+def _require_triton() -> None:
+    """Say kindly why KernelLab cannot start here, before Triton's own import fails obscurely."""
+    if sys.platform != "linux":
+        raise ImportError(
+            f"KernelLab needs Linux, and this is {sys.platform!r}: it drives the Triton compiler, whose wheels exist "
+            "for Linux only. On Windows use WSL; on a Mac use a Linux container (amd64 or arm64); anywhere, use Google "
+            "Colab. No GPU is needed. The README has the commands."
+        )
+    if importlib.util.find_spec("triton") is None:
+        raise ImportError(
+            "KernelLab needs the Triton compiler, and this Python has none. Install it beside a matching torch: "
+            "pip install torch==2.13.0 triton==3.7.1. No GPU is needed."
+        )
+
+
+_require_triton()
+
+import triton  # noqa: E402
+import triton.language as tl  # noqa: E402
+from triton import knobs  # noqa: E402
+from triton._C.libtriton import native_specialize_impl  # noqa: E402
+from triton.backends.compiler import GPUTarget  # noqa: E402
+from triton.compiler.compiler import ASTSource, make_backend  # noqa: E402
+from triton.compiler.errors import CompilationError  # noqa: E402
+from triton.experimental.gluon._runtime import GluonASTSource  # noqa: E402
+from triton.runtime.autotuner import Autotuner, Config, Heuristics  # noqa: E402
+from triton.runtime.errors import OutOfResources, PTXASError  # noqa: E402
+from triton.runtime.jit import (  # noqa: E402
+    JITCallable,
+    JITFunction,
+    create_function_from_signature,
+)
+
+__all__ = [
+    "Autotuner",
+    "Binder",
+    "CompiledKernel",
+    "Config",
+    "Heuristics",
+    "JITCallable",
+    "JITFunction",
+    "OutOfResources",
+    "backend_options",
+    "check_options",
+    "compile_kernel",
+    "create_binder",
+    "current_gpu",
+    "definition_of",
+    "nvidia_tool",
+    "stage_names",
+    "type_names",
+]
+
+
+def _refuse_interpreter_mode() -> None:
+    """With TRITON_INTERPRET=1 Triton replaces its own library by Python functions, which no compiler can read."""
+    if knobs.runtime.interpret or not isinstance(tl.sum, JITFunction):
+        raise ImportError(
+            "TRITON_INTERPRET=1 is set, so Triton has replaced its compiler by its own interpreter. KernelLab brings an "
+            "interpreter of its own and needs the compiler: unset TRITON_INTERPRET and restart Python (or the notebook's kernel)."
+        )
+
+
+_refuse_interpreter_mode()
+
+
+# ---------------------------------------------------------------------------------------------------------------------
+# Targets, backends and their options
+# ---------------------------------------------------------------------------------------------------------------------
+
+
+def gpu_target(target: Target) -> Any:
+    """Triton's own description of a target. Lanes per warp: 32 on NVIDIA and RDNA (gfx10 and later), 64 on CDNA (gfx9)."""
+    if target.backend == "cuda":
+        return GPUTarget("cuda", int(target.arch), 32)
+    return GPUTarget("hip", target.arch, 64 if target.arch.startswith("gfx9") else 32)
+
+
+@functools.cache
+def backend_for(target: Target) -> Any:
+    """Triton's backend for a target: needs neither the GPU nor its driver."""
+    return make_backend(gpu_target(target))
+
+
+@functools.cache
+def backend_options(target: Target) -> Mapping[str, Any]:
+    """Option name -> default, as the target's backend declares them: num_warps, num_stages, maxnreg, ..."""
+    return dict(backend_for(target).parse_options({}).__dict__)
+
+
+_CHOSEN_BY_TARGET = frozenset({"arch", "backend_name", "warp_size"})
+
+
+def option_names(target: Target) -> list[str]:
+    """The options that a launch may set on this target."""
+    return [name for name in backend_options(target) if name not in _CHOSEN_BY_TARGET]
+
+
+def check_options(options: Mapping[str, Any], target: Target) -> None:
+    """Let the backend judge option values.
+
+    Raises:
+        OptionError: a value that the backend refuses, in the backend's words.
+    """
+    whole_numbers = _integer_options(target)
+    for name, value in options.items():
+        if name in whole_numbers and value is not None and not isinstance(value, int):
+            raise OptionError(f"{name} must be an integer, and {value!r} was given.")
+    try:
+        backend_for(target).parse_options(dict(options))
+    except Exception as error:
+        given = ", ".join(f"{name}={value!r}" for name, value in options.items())
+        raise OptionError(f"{target} does not accept {given}: {error}") from error
+
+
+@functools.cache
+def _integer_options(target: Target) -> frozenset[str]:
+    hints = typing.get_type_hints(type(backend_for(target).parse_options({})))
+    return frozenset(
+        name for name, hint in hints.items() if int in (typing.get_args(hint) or (hint,))
+    )
+
+
+def stage_names(kernel: Any, target: Target) -> list[str]:
+    """The names of the compiler's stages for this kernel, first to last: ttir, ttgir, llir, ptx, cubin."""
+    backend = backend_for(target)
+    stages: dict[str, Any] = {}
+    language = _source_class(kernel)(kernel, {}).language
+    backend.add_stages(stages, backend.parse_options({}), language)
+    return list(stages)
+
+
+def current_gpu() -> tuple[str, str] | None:
+    """The GPU that Triton would launch on, as (backend, architecture), or None where there is none."""
+    try:
+        target = triton.runtime.driver.active.get_current_target()
+    except Exception:  # No driver, no device, no permission: Triton has a different error for each.
+        return None
+    return str(target.backend), str(target.arch)
+
+
+def nvidia_tool(name: str) -> str:
+    """Path of one of the NVIDIA tools bundled with Triton: "nvdisasm", "cuobjdump", "ptxas"."""
+    return str(getattr(knobs.nvidia, name).path)
+
+
+@functools.cache
+def type_names() -> tuple[str, ...]:
+    """Every scalar type that a signature may name, in Triton's spelling: "i32", "fp16", "fp8e4nv", "u1" for bool, ..."""
+    from triton._utils import BITWIDTH_DICT, type_canonicalisation_dict
+
+    return tuple(sorted({type_canonicalisation_dict[name] for name in BITWIDTH_DICT} - {"void"}))
+
+
+def canonical_type(name: str) -> str | None:
+    """Triton's spelling of a scalar type ("float32" -> "fp32"), or None for a name that is no type."""
+    from triton._utils import type_canonicalisation_dict
+
+    canonical = type_canonicalisation_dict.get(name)
+    return None if canonical is None or canonical == "void" else str(canonical)
+
+
+def triton_type(text: str) -> Any:
+    """Triton's type object for a type string; raises whatever Triton raises for a string that it cannot read."""
+    from triton.language.core import str_to_ty
+
+    return str_to_ty(text, None)
+
+
+# ---------------------------------------------------------------------------------------------------------------------
+# From call arguments to a specialisation
+# ---------------------------------------------------------------------------------------------------------------------
+
+Binder = Callable[..., tuple[dict[str, Any], list[Any], dict[str, Any]]]
+"""Called like the kernel; gives values by parameter, (type, hint) by parameter, and the keywords that are no parameter."""
+
+
+def create_binder(kernel: Any, target: Target) -> Binder:
+    """Triton's own binder of a kernel for a target: the same specialisation that a launch on that GPU would make."""
+    binder: Binder = create_function_from_signature(
+        kernel.signature, kernel.params, backend_for(target)
+    )
+    return binder
+
+
+def make_specialization(
+    kernel: Any,
+    values: Mapping[str, Any],
+    types: Sequence[Any],
+    target: Target,
+) -> tuple[dict[str, Any], dict[Any, Any], dict[Any, Any]]:
+    """Signature, constants and attributes, by Triton's own code, from what a binder gave."""
+    _, signature, constants, attributes = kernel._pack_args(
+        backend_for(target), {}, dict(values), types, {}
+    )
+    return signature, constants, attributes
+
+
+def refusal(value: Any, target: Target) -> Exception | None:
+    """None if Triton can pass this value to a kernel, else the exception with which it refuses."""
+    try:
+        native_specialize_impl(backend_for(target), value, False, True, True)
+    except Exception as error:
+        return error
+    return None
+
+
+# ---------------------------------------------------------------------------------------------------------------------
+# Where a kernel stands, and what it calls
+# ---------------------------------------------------------------------------------------------------------------------
+
+
+def definition_of(function: Any) -> SourcePosition:
+    """The `def` line of a JIT function, in the file or cell where it stands."""
+    return SourcePosition(str(function.fn.__code__.co_filename), _first_line(function))
+
+
+def _first_line(function: Any) -> int:
+    # Triton keeps the source from `def` on; what `raw_src` has before that are decorator lines.
+    whole = "".join(function.raw_src)
+    decorators = whole.rstrip("\n").count("\n") - str(function.src).rstrip("\n").count("\n")
+    return int(function.starting_line_number) + decorators
+
+
+def _position_in(function: Any, node: Any) -> SourcePosition:
+    """The place of an AST node of a JIT function: the node counts lines from `def` and columns from its indentation."""
+    definition = definition_of(function)
+    line = getattr(node, "lineno", None)
+    if line is None:
+        return definition
+    first = str(function.raw_src[0])
+    indentation = len(first) - len(first.lstrip())
+    return SourcePosition(
+        definition.file, definition.line + line - 1, indentation + node.col_offset + 1
+    )
+
+
+def parameter_position(kernel: Any, name: str) -> SourcePosition:
+    """Where a parameter stands in the kernel's `def`."""
+    arguments = kernel.parse().body[0].args
+    for argument in (*arguments.posonlyargs, *arguments.args, *arguments.kwonlyargs):
+        if argument.arg == name:
+            return _position_in(kernel, argument)
+    return definition_of(kernel)
+
+
+def reachable_functions(kernel: Any) -> list[Any]:
+    """The kernel and every JIT function that it may call, directly or not, the kernel first."""
+    found: dict[int, Any] = {}
+    waiting = [kernel]
+    while waiting:
+        function = waiting.pop(0)
+        if id(function) in found or getattr(function, "fn", None) is None:
+            continue
+        found[id(function)] = function
+        waiting += [value for value in _named_values(function.fn) if isinstance(value, JITCallable)]
+    return list(found.values())
+
+
+def _named_values(function: Any) -> Iterator[Any]:
+    """The objects that a Python function names: globals, captured variables, and attributes of modules among them."""
+    code = function.__code__
+    scope = dict(function.__globals__)
+    for name, cell in zip(code.co_freevars, function.__closure__ or (), strict=False):
+        try:
+            scope[name] = cell.cell_contents
+        except ValueError:  # Not assigned yet.
+            continue
+    names = (*code.co_names, *code.co_freevars)
+    values = [scope[name] for name in names if name in scope]
+    yield from values
+    for module in [value for value in values if isinstance(value, ModuleType)]:
+        for name in code.co_names:
+            yield getattr(module, name, None)
+
+
+# ---------------------------------------------------------------------------------------------------------------------
+# Compiling
+# ---------------------------------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class CompiledKernel:
+    """What Triton's compiler made of one kernel."""
+
+    stages: Mapping[str, str | bytes]
+    """Stage name -> its text, or the bytes of the binary, in the order of the pipeline."""
+    metadata: Mapping[str, Any] = field(repr=False)
+    """The backend's options in force, and what it found out: "shared" (bytes), "name" (the entry's symbol), ..."""
+
+
+def compile_kernel(
+    kernel: Any, specialization: Specialization, target: Target, options: Mapping[str, Any]
+) -> CompiledKernel:
+    """Compile a kernel with `triton.compile`, on any machine.
+
+    Triton's cache on disk is used as in a launch (TRITON_CACHE_DIR, TRITON_ALWAYS_COMPILE apply).
+
+    Raises:
+        CompileError: the compiler refused; `position` is the line of the kernel, or of a helper of the user's that it calls.
+        OptionError: an option value that the target's backend refuses.
+    """
+    asked = _with_debug(kernel, options)
+    check_options(asked, target)
+    source = _make_source(kernel, specialization)
+    with _translated(kernel, target):
+        compiled = triton.compile(source, target=gpu_target(target), options=asked)
+    names = [name for name in stage_names(kernel, target) if name in compiled.asm]
+    return CompiledKernel(
+        stages={name: compiled.asm[name] for name in names}, metadata=compiled.metadata._asdict()
+    )
+
+
+def _with_debug(kernel: Any, options: Mapping[str, Any]) -> dict[str, Any]:
+    """The options of a launch: `@triton.jit(debug=True)`, TRITON_DEBUG and instrumentation count as they do there."""
+    asked = dict(options)
+    asked["debug"] = bool(asked.get("debug", kernel.debug) or knobs.runtime.debug)
+    asked.setdefault("instrumentation_mode", knobs.compilation.instrumentation_mode)
+    return asked
+
+
+def _source_class(kernel: Any) -> Any:
+    return GluonASTSource if kernel.is_gluon() else ASTSource
+
+
+def _make_source(kernel: Any, specialization: Specialization) -> Any:
+    """Triton's ASTSource of a kernel, with the files of its functions part of the cache key.
+
+    Triton's own key has the source and the line, not the file: the same kernel pasted into another cell would come
+    back from the cache with the first cell's file name in its locations.
+    """
+    base = _source_class(kernel)
+    files = sorted({str(f.fn.__code__.co_filename) for f in reachable_functions(kernel)})
+
+    def hash_with_files(source: Any) -> str:
+        return hashlib.sha256("\n".join([base.hash(source), *files]).encode()).hexdigest()
+
+    source_class = type(base.__name__, (base,), {"hash": hash_with_files})
+    return source_class(
+        kernel,
+        dict(specialization.signature),
+        dict(specialization.constants),
+        dict(specialization.attributes),
+    )
+
+
+# ---------------------------------------------------------------------------------------------------------------------
+# The compiler's errors, in terms of the user's lines
+# ---------------------------------------------------------------------------------------------------------------------
+
+
+@contextmanager
+def _translated(kernel: Any, target: Target) -> Iterator[None]:
+    """Turn whatever the compiler raises inside the block into a CompileError on the kernel's own line."""
+    with _captured_output() as output:
+        try:
+            yield
+        except CompilationError as error:
+            output.discard()
+            raise _front_end_error(error, kernel, target) from error
+        except PTXASError as error:
+            printed = output.discard()
+            raise _assembler_error(error, kernel, target, printed) from error
+        except Exception as error:
+            printed = output.discard()
+            raise _pass_error(error, kernel, target, printed) from error
+
+
+def _front_end_error(error: Any, kernel: Any, target: Target) -> CompileError:
+    """Triton nests one CompilationError per call: point at the innermost one that stands in the user's code."""
+    functions = {str(function.src): function for function in reversed(reachable_functions(kernel))}
+    library = str(Path(triton.__file__).parent)
+    position = definition_of(kernel)
+    chain = list(_compilation_errors(error))
+    for nested in chain:
+        function = functions.get(nested.src or "")
+        if function is not None and not definition_of(function).file.startswith(library):
+            position = _position_in(function, nested.node)
+    words = next((e.error_message for e in reversed(chain) if e.error_message), "")
+    return CompileError(
+        f"Triton cannot compile {kernel.__name__!r} for {target}: {words or _cause_of(chain[-1])}",
+        position=position,
+    )
+
+
+def _compilation_errors(error: Any) -> Iterator[Any]:
+    """The nested CompilationErrors, outermost first."""
+    current: BaseException | None = error
+    while isinstance(current, CompilationError):
+        yield current
+        current = current.__cause__
+
+
+def _cause_of(error: BaseException) -> str:
+    """Words for a CompilationError that carries none: an `assert` without a message is one."""
+    cause = error.__cause__
+    if cause is None:
+        return type(error).__name__
+    return f"{type(cause).__name__} {cause}".strip()
+
+
+_DIAGNOSTIC = re.compile(
+    r'^(?:loc\()?"?(?P<file>[^":\n]+)"?:(?P<line>\d+):(?P<column>\d+)\)?: error: (?P<words>.+)$',
+    re.M,
+)
+"""MLIR's own form of an error: file:line:column, columns counted from 1."""
+
+
+def _pass_error(error: Exception, kernel: Any, target: Target, printed: str) -> CompileError:
+    """A pass failed: MLIR has printed its words, with the kernel's line, to stderr."""
+    diagnostics = list(_DIAGNOSTIC.finditer(printed))
+    told = next((d for d in diagnostics if "Failures have been detected" not in d["words"]), None)
+    told = told or next(iter(diagnostics), None)
+    position = definition_of(kernel)
+    words = f"{type(error).__name__}: {error}" if str(error) else type(error).__name__
+    if told is not None:
+        words = f"{told['words']} ({error})"
+        if told["file"] != "<unknown>" and Path(told["file"]).suffix != ".mlir":
+            position = SourcePosition(told["file"], int(told["line"]), int(told["column"]))
+    return CompileError(
+        f"Triton cannot compile {kernel.__name__!r} for {target}: {words}", position=position
+    )
+
+
+_PTXAS_WORDS = re.compile(
+    r"^ptxas\s*(?:\S+, line (?P<line>\d+); )?\s*(?:error|fatal)\s*:\s*(?P<words>.+)$", re.M
+)
+_PTX_LOCATION = re.compile(r"^\s*\.loc\s+(?P<file>\d+)\s+(?P<line>\d+)\s+(?P<column>\d+)")
+
+
+def _assembler_error(error: Any, kernel: Any, target: Target, printed: str) -> CompileError:
+    """ptxas refused the PTX: its words, on the kernel's line that the PTX line came from."""
+    complaints = list(_PTXAS_WORDS.finditer(str(error)))
+    words = "; ".join(dict.fromkeys(c["words"].strip() for c in complaints)) or str(error)
+    position = definition_of(kernel)
+    numbers = [int(c["line"]) for c in complaints if c["line"]]
+    if numbers:
+        position = _ptx_position(printed, numbers[0]) or position
+    return CompileError(
+        f"ptxas cannot assemble {kernel.__name__!r} for {target}: {words}", position=position
+    )
+
+
+def _ptx_position(printed: str, number: int) -> SourcePosition | None:
+    """The kernel's line of a PTX line, by the last `.loc` before it; Triton prints the PTX that ptxas refused."""
+    start = printed.find("//\n// Generated by LLVM NVPTX Back-End")
+    if start < 0:
+        return None
+    lines = printed[start:].splitlines()
+    files = dict(re.findall(r'^\s*\.file\s+(\d+)\s+"([^"]+)"', printed[start:], re.M))
+    for line in reversed(lines[:number]):
+        if location := _PTX_LOCATION.match(line):
+            file = files.get(location["file"])
+            place = int(location["line"]), int(location["column"])
+            return SourcePosition(file, *place) if file and place[0] else None
+    return None
+
+
+class _Output:
+    """What the compiler printed while it ran."""
+
+    def __init__(self) -> None:
+        self.python = io.StringIO()
+        self.native_file = tempfile.TemporaryFile()  # noqa: SIM115, closed by _captured_output
+        self.kept = True
+
+    def discard(self) -> str:
+        """Take what was printed, so that it is not shown again: on failure it is a dump of the whole module."""
+        self.kept = False
+        self.native_file.seek(0)
+        return self.python.getvalue() + self.native_file.read().decode(errors="replace")
+
+
+_capturing = threading.RLock()
+
+
+@contextmanager
+def _captured_output() -> Iterator[_Output]:
+    """Hold back what the compiler prints: MLIR to the process's stderr, Triton to sys.stdout.
+
+    MLIR reports errors only there. When the block ends well, all of it is printed after all.
+    """
+    with _capturing:
+        output = _Output()
+        sys.stderr.flush()
+        original = os.dup(2)
+        os.dup2(output.native_file.fileno(), 2)
+        try:
+            with redirect_stdout(output.python):
+                yield output
+        finally:
+            os.dup2(original, 2)
+            os.close(original)
+            if output.kept:
+                _replay(output)
+            output.native_file.close()
+
+
+def _replay(output: _Output) -> None:
+    if text := output.python.getvalue():
+        sys.stdout.write(text)
+    output.native_file.seek(0)
+    if words := output.native_file.read():
+        os.write(2, words)
+
+
+# ---------------------------------------------------------------------------------------------------------------------
+# The front end alone (TTIR for the interpreter)
+# ---------------------------------------------------------------------------------------------------------------------
