@@ -7,9 +7,19 @@ from __future__ import annotations
 
 import difflib
 import linecache
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from typing import NoReturn
+
+
+def no_label(file: str) -> str | None:
+    """Files are named by their paths: the rule where no notebook runs."""
+    del file
+    return None
+
+
+label_file: Callable[[str], str | None] = no_label
+"""A file's name for people, where it has one: the notebook extension names the files of cells ("Cell In[3]")."""
 
 
 @dataclass(frozen=True)
@@ -21,6 +31,9 @@ class SourcePosition:
     column: int = 0
 
     def __str__(self) -> str:
+        label = label_file(self.file)
+        if label is not None:
+            return f"{label}, line {self.line}"
         column = f":{self.column}" if self.column else ""
         return f"{self.file}:{self.line}{column}"
 

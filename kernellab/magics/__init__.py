@@ -1,0 +1,30 @@
+"""The notebook's door: loading the extension, and one file per magic."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from IPython.core.interactiveshell import InteractiveShell
+
+
+def load(shell: InteractiveShell) -> None:
+    """Register the magics, their completion and the displays; loading twice is loading once."""
+    from kernellab.magics import ipython_api, tilekernel
+    from kernellab.viz import displays
+
+    shell.register_magics(tilekernel.TileKernelMagics)
+    ipython_api.complete_options(shell, "tilekernel", tilekernel.OPTIONS.words)
+    ipython_api.show_errors_briefly(shell)
+    displays.register(shell.display_formatter)
+
+
+def unload(shell: InteractiveShell) -> None:
+    """Take back all that `load` did."""
+    from kernellab.magics import ipython_api
+    from kernellab.viz import displays
+
+    ipython_api.forget_magic(shell, "tilekernel")
+    ipython_api.forget_completion(shell, "tilekernel")
+    ipython_api.show_errors_in_full()
+    displays.unregister(shell.display_formatter)

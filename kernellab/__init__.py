@@ -1,0 +1,130 @@
+"""A lab for tile kernels: Triton kernels compiled to SASS and run on the CPU, inside a notebook.
+
+    %load_ext kernellab
+
+    %%tilekernel --target sm_90
+    @triton.jit
+    def add(x_ptr, y_ptr, z_ptr, n, BLOCK: tl.constexpr):
+        ...
+
+Importing this package imports nothing heavy: each public name is imported when first asked for.
+"""
+
+from __future__ import annotations
+
+import importlib
+import sys
+from typing import TYPE_CHECKING, Any
+
+if sys.platform != "linux":
+    raise ImportError(
+        f"KernelLab needs Linux, and this is {sys.platform!r}: Triton, whose compiler it drives, "
+        "has wheels for Linux only. No GPU is needed. On Windows use WSL 2; on a Mac a Linux "
+        "container (amd64 or arm64); anywhere, Google Colab. The README has the commands."
+    )
+
+if TYPE_CHECKING:
+    from IPython.core.interactiveshell import InteractiveShell
+
+    from kernellab.compiler.pipeline import compile  # noqa: A004
+    from kernellab.errors import (
+        ArgumentError,
+        CompileError,
+        GridError,
+        KernelFault,
+        KernelLabError,
+        OptionError,
+        OutOfBounds,
+        TargetError,
+        UnsupportedOperation,
+    )
+    from kernellab.records import (
+        Compilation,
+        Launch,
+        Resources,
+        Run,
+        Specialization,
+        Stage,
+        Stages,
+        Target,
+    )
+    from kernellab.tile_kernel import TileKernel, run
+
+__version__ = "0.1.0"
+
+_HOMES = {
+    "ArgumentError": "kernellab.errors",
+    "Compilation": "kernellab.records",
+    "CompileError": "kernellab.errors",
+    "GridError": "kernellab.errors",
+    "KernelFault": "kernellab.errors",
+    "KernelLabError": "kernellab.errors",
+    "Launch": "kernellab.records",
+    "OptionError": "kernellab.errors",
+    "OutOfBounds": "kernellab.errors",
+    "Resources": "kernellab.records",
+    "Run": "kernellab.records",
+    "Specialization": "kernellab.records",
+    "Stage": "kernellab.records",
+    "Stages": "kernellab.records",
+    "Target": "kernellab.records",
+    "TargetError": "kernellab.errors",
+    "TileKernel": "kernellab.tile_kernel",
+    "UnsupportedOperation": "kernellab.errors",
+    "compile": "kernellab.compiler.pipeline",
+    "run": "kernellab.tile_kernel",
+}
+"""Public name -> the module that it is imported from when first asked for."""
+
+__all__ = [
+    "ArgumentError",
+    "Compilation",
+    "CompileError",
+    "GridError",
+    "KernelFault",
+    "KernelLabError",
+    "Launch",
+    "OptionError",
+    "OutOfBounds",
+    "Resources",
+    "Run",
+    "Specialization",
+    "Stage",
+    "Stages",
+    "Target",
+    "TargetError",
+    "TileKernel",
+    "UnsupportedOperation",
+    "__version__",
+    "compile",
+    "load_ipython_extension",
+    "run",
+    "unload_ipython_extension",
+]
+
+
+def __getattr__(name: str) -> Any:
+    home = _HOMES.get(name)
+    if home is None:
+        raise AttributeError(f"module 'kernellab' has no attribute {name!r}", name=name, obj=None)
+    value = getattr(importlib.import_module(home), name)
+    globals()[name] = value
+    return value
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *__all__})
+
+
+def load_ipython_extension(shell: InteractiveShell) -> None:
+    """What `%load_ext kernellab` calls: registers the magics, their completion and the displays."""
+    from kernellab.magics import load
+
+    load(shell)
+
+
+def unload_ipython_extension(shell: InteractiveShell) -> None:
+    """What `%unload_ext kernellab` calls: takes back all that loading did."""
+    from kernellab.magics import unload
+
+    unload(shell)

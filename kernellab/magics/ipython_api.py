@@ -1,0 +1,261 @@
+"""The only file that touches what IPython keeps private: running a cell, its file name, its tracebacks."""
+
+from __future__ import annotations
+
+import ast
+import importlib.util
+import linecache
+import os
+import sys
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from types import CodeType, FrameType, TracebackType
+from typing import Any
+
+from IPython.core.completer import CompletionContext, SimpleCompletion, context_matcher
+from IPython.core.displayhook import DisplayHook
+from IPython.core.interactiveshell import InteractiveShell
+
+from kernellab import errors
+from kernellab.errors import KernelLabError, SourcePosition, raise_at
+
+OptionWords = Callable[[str], list[str]]
+"""The words that may stand at the end of a magic's line, given the line up to the cursor."""
+
+
+@dataclass(frozen=True)
+class RunningCell:
+    """The cell that the shell is running, seen from inside a cell magic."""
+
+    shell: InteractiveShell
+    file: str
+    """The file name that its code objects and its tracebacks carry."""
+    text: str
+    """The whole cell as the user sees it, the magic's own line included."""
+    header_line: int
+    """The line of `text` that holds the magic, from 1; the body starts on the next."""
+    result: Any
+    """IPython's ExecutionResult, or None where no cell runs (a script called the magic)."""
+
+    def position(self, word: str = "") -> SourcePosition:
+        """The magic's own line; with a column where `word` stands on it."""
+        header = self.text.splitlines()[self.header_line - 1]
+        column = header.find(word) + 1 if word else 0
+        return SourcePosition(self.file, self.header_line, column)
+
+
+def running_cell(shell: InteractiveShell, header: str, body: str) -> RunningCell:
+    """The cell in which a cell magic was called with the line `header` and the text `body`.
+
+    `header` is needed only where no cell runs: a script called `run_cell_magic`.
+    """
+    result = getattr(shell.displayhook, "exec_result", None)
+    text = result.info.raw_cell if result is not None else ""
+    ending = body.rstrip("\n")
+    if not text.rstrip("\n").endswith(ending):
+        text, result = f"{header}\n{body}", None
+    above = text.rstrip("\n").removesuffix(ending)
+    file = _file_of_running_cell(shell)
+    if file is None:
+        file = shell.compile.cache(text, shell.execution_count)
+    return RunningCell(shell, file, text, max(above.count("\n"), 1), result)
+
+
+def _file_of_running_cell(shell: InteractiveShell) -> str | None:
+    frame: FrameType | None = sys._getframe(1)
+    while frame is not None:
+        if is_cell_file(shell, frame.f_code.co_filename):
+            return frame.f_code.co_filename
+        frame = frame.f_back
+    return None
+
+
+def is_cell_file(shell: InteractiveShell, file: str) -> bool:
+    """Whether `file` is the name that the shell gave to one of its cells."""
+    return shell.compile.format_code_name(file) is not None
+
+
+def execute(cell: RunningCell, body: str) -> None:
+    """Run the body of a cell as the shell runs an ordinary cell.
+
+    Line N of the visible cell is line N of the code. IPython's own syntax (`!ls`, `%time`), its AST transformers and the display of the last expression work as usual. Top-level `await` does not: a magic is called in the middle of the event loop's step.
+
+    Raises:
+        SyntaxError: of the body, with the visible cell's line.
+        BaseException: whatever the code raises.
+    """
+    shell = cell.shell
+    # IPython registered what it made of the cell, one line that calls the magic; triton.jit reads
+    # the source while the cell runs. With an mtime of None `linecache` never drops the entry.
+    lines = cell.text.splitlines(keepends=True)
+    linecache.cache[cell.file] = (len(cell.text), None, lines, cell.file)
+
+    tree = shell.transform_ast(shell.compile.ast_parse(_transformed(cell, body), filename=cell.file))
+    quiet = DisplayHook.semicolon_at_end_of_expression(body)
+    for code in _code_objects(shell, tree, cell, quiet):
+        exec(code, shell.user_global_ns, shell.user_ns)  # noqa: S102
+
+
+def _transformed(cell: RunningCell, body: str) -> str:
+    """The body as Python, below as many comment lines as stand above it in the cell."""
+    first = next((line for line in body.splitlines() if line.strip()), "")
+    indent = first[: len(first) - len(first.lstrip())]
+    return cell.shell.transform_cell(f"{indent}#\n" * cell.header_line + body)
+
+
+def _code_objects(
+    shell: InteractiveShell, tree: ast.Module, cell: RunningCell, quiet: bool
+) -> Iterator[CodeType]:
+    """The statements of a cell, one by one as IPython runs them: an error keeps all before it."""
+    interactivity = shell.ast_node_interactivity
+    if quiet or (cell.result is not None and cell.result.info.silent):
+        interactivity = "none"
+    for statement in tree.body:
+        last = statement is tree.body[-1]
+        shown = interactivity == "all" or (last and interactivity == "last")
+        if last and interactivity.startswith("last_expr"):
+            shown = isinstance(statement, ast.Expr)
+        try:
+            if shown:
+                yield shell.compile(ast.Interactive([statement]), cell.file, "single")
+            else:
+                yield shell.compile(ast.Module([statement], []), cell.file, "exec")
+        except SyntaxError as error:
+            if error.msg and "outside" in error.msg and ("await" in error.msg or "async" in error.msg):
+                error.msg += " (a magic's cell has no event loop: await in an ordinary cell)"
+            raise
+
+
+def report(cell: RunningCell, error: BaseException) -> None:
+    """Show `error` as the shell shows an error of an ordinary cell, and let the cell fail with it.
+
+    A magic that raises would show the frames of IPython and of this package too. To be called while the error is being handled. Where no cell runs the error is raised.
+    """
+    if cell.result is None or isinstance(error, SystemExit):
+        raise error
+    of_the_cell = isinstance(error, SyntaxError) and error.filename == cell.file
+    error.__traceback__ = None if of_the_cell else visible_traceback(error)
+    cell.shell.showtraceback(
+        (type(error), error, error.__traceback__),
+        tb_offset=0,
+        running_compiled_code=not of_the_cell,
+    )
+    if of_the_cell:
+        cell.result.error_before_exec = error
+    else:
+        cell.result.error_in_exec = error
+
+
+# Tracebacks
+
+_PACKAGES = tuple(
+    f"{os.path.dirname(file)}{os.sep}"
+    for module in ("kernellab", "IPython", "ipykernel", "triton")
+    if (spec := importlib.util.find_spec(module)) is not None and (file := spec.origin)
+)
+"""Folders whose frames say nothing to a user about an error that was raised on purpose."""
+
+
+def visible_traceback(error: BaseException) -> TracebackType | None:
+    """The part of an error's traceback that concerns the user.
+
+    It starts in the cell, below the frames that ran it. An error that KernelLab raises on purpose, and an interrupt, also lose the frames of KernelLab and of Triton, and end on the line of the kernel where the error names one.
+    """
+    entries = list(_entries(error.__traceback__))
+    for index, (frame, _) in enumerate(entries):
+        if frame.f_code is execute.__code__:
+            entries = entries[index + 1 :]
+            break
+    if isinstance(error, KernelLabError | KeyboardInterrupt):
+        entries = [
+            (frame, line)
+            for frame, line in entries
+            if not frame.f_code.co_filename.startswith(_PACKAGES)
+        ]
+    if isinstance(error, KernelLabError) and error.position is not None:
+        place = (error.position.file, error.position.line)
+        if not entries or (entries[-1][0].f_code.co_filename, entries[-1][1]) != place:
+            entries.append((_frame_at(error.position), error.position.line))
+    traceback = None
+    for frame, line in reversed(entries):
+        traceback = TracebackType(traceback, frame, frame.f_lasti, line)
+    return traceback
+
+
+def _entries(traceback: TracebackType | None) -> Iterator[tuple[FrameType, int]]:
+    while traceback is not None:
+        yield traceback.tb_frame, traceback.tb_lineno
+        traceback = traceback.tb_next
+
+
+def _frame_at(position: SourcePosition) -> FrameType:
+    try:
+        raise_at(Exception(), position)
+    except Exception as error:  # raised only for its frame
+        *_, (frame, _) = _entries(error.__traceback__)
+        return frame
+
+
+def _render_kernellab_error(error: KernelLabError) -> list[str]:
+    """How IPython shows a KernelLabError in any cell: without inner frames, without what Triton said first."""
+    shell = InteractiveShell.instance()
+    cause, context = error.__cause__, error.__context__
+    error.__cause__ = error.__context__ = None
+    try:
+        return shell.InteractiveTB.structured_traceback(
+            type(error), error, visible_traceback(error), tb_offset=0
+        )
+    finally:
+        error.__cause__, error.__context__ = cause, context
+
+
+def show_errors_briefly(shell: InteractiveShell) -> None:
+    """Let IPython show KernelLab's errors on the user's lines alone, in ordinary cells as well, and name cells as it does itself ("Cell In[3]")."""
+    KernelLabError._render_traceback_ = _render_kernellab_error  # type: ignore[attr-defined]
+
+    def label(file: str) -> str | None:
+        named = shell.compile.format_code_name(file)
+        return None if named is None else " ".join(named)
+
+    errors.label_file = label
+
+
+def show_errors_in_full() -> None:
+    """Take back `show_errors_briefly`."""
+    if hasattr(KernelLabError, "_render_traceback_"):
+        del KernelLabError._render_traceback_
+    errors.label_file = errors.no_label
+
+
+# Completion
+
+
+def complete_options(shell: InteractiveShell, magic: str, words: OptionWords) -> None:
+    """Let Tab on the line `%%magic ...` offer what `words` gives for the text up to the cursor, and nothing else."""
+    identifier = f"kernellab.{magic}"
+
+    @context_matcher(identifier=identifier)
+    def matcher(context: CompletionContext) -> dict[str, Any]:
+        line = context.text_until_cursor
+        above = context.full_text.split("\n")[: context.cursor_line]
+        if not line.startswith(f"%%{magic} ") or any(text.strip() for text in above):
+            return {"completions": [], "suppress": False}
+        fragment = "" if line[-1].isspace() else line.split()[-1]
+        found, fragment = words(line), fragment.rpartition(",")[2].rpartition("=")[2]
+        completions = [SimpleCompletion(word, type="option") for word in found]
+        return {"completions": completions, "suppress": True, "matched_fragment": fragment}
+
+    forget_completion(shell, magic)
+    shell.Completer.custom_matchers.append(matcher)
+
+
+def forget_completion(shell: InteractiveShell, magic: str) -> None:
+    """Take back `complete_options`."""
+    matchers = shell.Completer.custom_matchers
+    identifier = f"kernellab.{magic}"
+    matchers[:] = [m for m in matchers if getattr(m, "matcher_identifier", None) != identifier]
+
+
+def forget_magic(shell: InteractiveShell, name: str) -> None:
+    """Take a cell magic's registration back."""
+    shell.magics_manager.magics["cell"].pop(name, None)
