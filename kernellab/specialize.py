@@ -208,9 +208,9 @@ def _known_kernel(kernel: Any, target: Target) -> _KnownKernel:
     return known
 
 
-def _exact(value: Any) -> Hashable:
+def _exact(value: Any) -> object:
     """What tells apart constants that compare equal and compile differently: 1, True and 1.0; 0.0 and -0.0."""
-    kind: Hashable = type(value)
+    kind = type(value)
     if isinstance(value, tuple):
         return (kind, *[_exact(item) for item in value])
     return (kind, repr(value)) if isinstance(value, float) else kind

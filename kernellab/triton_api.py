@@ -7,6 +7,7 @@ version of Triton is a change of one file. Runs on Triton 3.6 to 3.8, on machine
 
 from __future__ import annotations
 
+import ast
 import functools
 import hashlib
 import importlib.util
@@ -390,13 +391,15 @@ def _translated(kernel: Any, target: Target) -> Iterator[None]:
         try:
             yield
         except CompilationError as error:
-            output.discard()
+            output.take()
             raise _front_end_error(error, kernel, target) from error
         except PTXASError as error:
-            printed = output.discard()
+            printed = output.take()
             raise _assembler_error(error, kernel, target, printed) from error
         except Exception as error:
-            printed = output.discard()
+            printed = output.take()
+            if name := _python_function(error):
+                raise _python_function_error(name, kernel, target) from error
             raise _pass_error(error, kernel, target, printed) from error
 
 
@@ -431,6 +434,25 @@ def _cause_of(error: BaseException) -> str:
     if cause is None:
         return type(error).__name__
     return f"{type(cause).__name__} {cause}".strip()
+
+
+def _python_function(error: Exception) -> str | None:
+    """The name of a plain Python function that a kernel calls, where that is what Triton complains about."""
+    match = re.match(r"Unsupported function referenced: <function (\S+) at", str(error))
+    return match[1].rpartition(".")[2] if match else None
+
+
+def _python_function_error(name: str, kernel: Any, target: Target) -> CompileError:
+    position = definition_of(kernel)
+    for function in reachable_functions(kernel):
+        for node in ast.walk(function.parse()):
+            if name in (getattr(node, "id", None), getattr(node, "attr", None)):
+                position = _position_in(function, node)
+    return CompileError(
+        f"Triton cannot compile {kernel.__name__!r} for {target}: {name!r} is a plain Python function.",
+        advice=f"Put @triton.jit above {name!r}, or @triton.constexpr_function if it computes constants.",
+        position=position,
+    )
 
 
 _DIAGNOSTIC = re.compile(
@@ -496,23 +518,31 @@ class _Output:
     def __init__(self) -> None:
         self.python = io.StringIO()
         self.native_file = tempfile.TemporaryFile()  # noqa: SIM115, closed by _captured_output
-        self.kept = True
 
-    def discard(self) -> str:
-        """Take what was printed, so that it is not shown again: on failure it is a dump of the whole module."""
-        self.kept = False
+    def take(self) -> str:
+        """Everything printed so far. Of it only what the kernel itself printed will be shown: the rest is a dump of the
+        whole program, which Triton and MLIR print when they fail."""
+        printed = self.python.getvalue()
         self.native_file.seek(0)
-        return self.python.getvalue() + self.native_file.read().decode(errors="replace")
+        diagnostics = self.native_file.read().decode(errors="replace")
+        self.native_file.truncate(0)
+        dump = _DUMP.search(printed)
+        self.python = io.StringIO()
+        self.python.write(printed[: dump.start()] if dump else printed)
+        return printed + diagnostics
 
+
+_DUMP = re.compile(r"^(?:\s*={40,}|module |#\w+ = )", re.M)
+"""Where a dump begins: the banner above a PTX that ptxas refused, or a module of MLIR."""
 
 _capturing = threading.RLock()
 
 
 @contextmanager
 def _captured_output() -> Iterator[_Output]:
-    """Hold back what the compiler prints: MLIR to the process's stderr, Triton to sys.stdout.
+    """Hold back what the compiler prints, MLIR to the process's stderr and Triton to sys.stdout, until the block ends.
 
-    MLIR reports errors only there. When the block ends well, all of it is printed after all.
+    MLIR reports its errors only there.
     """
     with _capturing:
         output = _Output()
@@ -525,8 +555,7 @@ def _captured_output() -> Iterator[_Output]:
         finally:
             os.dup2(original, 2)
             os.close(original)
-            if output.kept:
-                _replay(output)
+            _replay(output)
             output.native_file.close()
 
 

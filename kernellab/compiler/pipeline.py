@@ -1,0 +1,193 @@
+"""Triton's pipeline, driven and kept: `kernellab.compile`."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable, Iterable, Mapping
+from typing import Any
+
+from kernellab import triton_api
+from kernellab.compiler import resources
+from kernellab.compiler.sass import disassemble
+from kernellab.compiler.targets import DEFAULT_TARGET, local_target, parse_targets, shared_limit
+from kernellab.errors import ArgumentError, CompileError, OptionError
+from kernellab.records import Compilation, Resources, Stage, Stages, Target
+from kernellab.specialize import BoundCall, bind
+
+_LANGUAGES = {
+    "ttir": "mlir",
+    "ttgir": "mlir",
+    "llir": "llvm",
+    "ptx": "ptx",
+    "cubin": "elf",
+    "amdgcn": "amdgcn",
+    "hsaco": "elf",
+}
+
+_RECORDINGS = ("stages",)
+
+
+def compile(
+    kernel: Any,
+    /,
+    *args: Any,
+    target: str | Target | Iterable[str | Target] | None = None,
+    record: str = "stages",
+    options: Mapping[str, Any] | None = None,
+    constants: Mapping[str, Any] | None = None,
+    **keywords: Any,
+) -> Compilation | dict[str, Compilation]:
+    """Compile a kernel through Triton's whole pipeline, on any machine, with or without a GPU.
+
+    Args:
+        kernel: a Triton or Gluon kernel. Of an autotuned kernel the first config is taken, its constants and its
+            num_warps; heuristics are computed from the arguments. What is given here goes before either.
+        *args: the kernel's arguments: tensors, NumPy arrays, numbers, or type strings ("*fp16:16", "i32").
+        target: "sm_90", "gfx942", ...; None means this machine's GPU, else sm_90. A list, or one string with commas,
+            compiles for each and gives a dict by target name.
+        record: "stages" keeps what every stage made.
+        options: backend options (num_warps, num_stages, maxnreg, ...), also those whose name is a kernel parameter's.
+        constants: kernel parameters to compile in, also those whose name is one of this function's own.
+        **keywords: kernel parameters by name; other names are backend options.
+
+    Returns:
+        The Compilation, or a dict of them by target name. SASS is disassembled, and resources are read, when first
+        asked for.
+
+    Raises:
+        TargetError, OptionError, ArgumentError: what was asked for does not exist or does not fit.
+        CompileError: the compiler refused the kernel; the error points at the kernel's line.
+    """
+    if record not in _RECORDINGS:
+        raise OptionError(
+            f"record={record!r} is not a way to record.",
+            advice='record="stages", which keeps what every stage made, is all there is.',
+        )
+    targets = [local_target() or DEFAULT_TARGET] if target is None else parse_targets(target)
+    plain, keywords = unwrap_kernel(kernel, args, keywords, constants or {})
+    compilations = {
+        one.name: compile_bound(
+            plain, bind(plain, args, keywords, one, options=options, constants=constants), one
+        )
+        for one in targets
+    }
+    several = (
+        target is not None
+        and not isinstance(target, Target)
+        and (not isinstance(target, str) or "," in target)
+    )
+    return compilations if several else compilations[targets[0].name]
+
+
+def compile_bound(kernel: Any, call: BoundCall, target: Target) -> Compilation:
+    """Compile a kernel for a call that is bound already: a launch that was seen, for example.
+
+    Raises:
+        CompileError: the compiler refused the kernel, or the target has too little shared memory for it.
+    """
+    compiled = triton_api.compile_kernel(kernel, call.specialization, target, call.options)
+    _check_shared_memory(kernel, compiled, target)
+    return Compilation(
+        kernel=kernel.__name__,
+        target=target,
+        specialization=call.specialization,
+        options={name: compiled.metadata[name] for name in triton_api.option_names(target)},
+        stages=_stages(kernel, compiled),
+        read_resources=_resource_reader(compiled),
+    )
+
+
+def _stages(kernel: Any, compiled: triton_api.CompiledKernel) -> Stages:
+    """The kernel's source, the compiler's stages, and SASS after a cubin."""
+    stages: dict[str, Stage | Callable[[], Stage]] = {
+        "source": Stage("source", "python", "".join(kernel.raw_src))
+    }
+    for name, content in compiled.stages.items():
+        stages[name] = Stage(name, _LANGUAGES.get(name, "text"), content)
+    cubin = compiled.stages.get("cubin")
+    if isinstance(cubin, bytes):
+        stages["sass"] = functools.partial(_sass_stage, cubin)
+    return Stages(stages)
+
+
+def _sass_stage(cubin: bytes) -> Stage:
+    return Stage("sass", "sass", disassemble(cubin))
+
+
+def _resource_reader(compiled: triton_api.CompiledKernel) -> Callable[[], Resources]:
+    shared = int(compiled.metadata["shared"])
+    cubin = compiled.stages.get("cubin")
+    if isinstance(cubin, bytes):
+        return functools.partial(
+            resources.read_nvidia, cubin, str(compiled.metadata["name"]), shared
+        )
+    return functools.partial(resources.read_amd, str(compiled.stages["amdgcn"]), shared)
+
+
+def _check_shared_memory(kernel: Any, compiled: triton_api.CompiledKernel, target: Target) -> None:
+    """Raise for a kernel that no launch could ever start; Triton itself finds out at the launch."""
+    limit = shared_limit(target)
+    needed = int(compiled.metadata["shared"])
+    if limit is None or needed <= limit:
+        return
+    words = triton_api.OutOfResources(needed, limit, "shared memory")
+    raise CompileError(
+        f"{kernel.__name__!r} needs {needed:,} bytes of shared memory per program, and {target} has {limit:,}: {words}",
+        advice="Smaller tiles, or a smaller num_stages, take less.",
+        position=triton_api.definition_of(kernel),
+    ) from words
+
+
+# ---------------------------------------------------------------------------------------------------------------------
+# Autotuned kernels
+# ---------------------------------------------------------------------------------------------------------------------
+
+
+def unwrap_kernel(
+    kernel: Any,
+    args: Iterable[Any],
+    keywords: Mapping[str, Any],
+    constants: Mapping[str, Any],
+) -> tuple[Any, dict[str, Any]]:
+    """The JIT function inside `triton.autotune` and `triton.heuristics`, and the keywords with what these two add.
+
+    An autotuner adds its first config; heuristics are computed from the arguments, as in a launch.
+
+    Raises:
+        ArgumentError: `kernel` is no kernel, or a heuristic cannot be computed from these arguments.
+    """
+    added: dict[str, Any] = {}
+    current = kernel
+    while isinstance(current, triton_api.Autotuner | triton_api.Heuristics):
+        given = {
+            **dict(zip(current.arg_names, args, strict=False)),
+            **added,
+            **constants,
+            **keywords,
+        }
+        if isinstance(current, triton_api.Autotuner):
+            added = {**current.configs[0].all_kwargs(), **added}
+        else:
+            for name, compute in current.values.items():
+                if name not in given:
+                    added[name] = given[name] = _heuristic(name, compute, given)
+        current = current.fn
+    if not isinstance(current, triton_api.JITFunction):
+        raise ArgumentError(
+            f"{kernel!r} is not a Triton kernel.",
+            advice="Put @triton.jit (or @gluon.jit) above the function."
+            if callable(kernel)
+            else "",
+        )
+    taken = {name: value for name, value in added.items() if name not in constants}
+    return current, {**taken, **keywords}
+
+
+def _heuristic(name: str, compute: Callable[[dict[str, Any]], Any], given: dict[str, Any]) -> Any:
+    try:
+        return compute(given)
+    except Exception as error:
+        raise ArgumentError(
+            f"The heuristic for {name!r} cannot be computed from these arguments: {error!r}.",
+            advice=f"Give values instead of types, or the result: {name}=...",
+        ) from error

@@ -1,0 +1,62 @@
+"""NVIDIA's machine code as text, and the matrix instructions in machine code of both vendors."""
+
+from __future__ import annotations
+
+import re
+import subprocess
+import tempfile
+from collections import Counter
+from pathlib import Path
+
+from kernellab import triton_api
+from kernellab.errors import CompileError
+
+
+def disassemble(cubin: bytes) -> str:
+    """The SASS of a cubin, with the source file and line of each instruction, by the `nvdisasm` bundled with Triton.
+
+    Raises:
+        CompileError: nvdisasm refused the cubin; the message has its words.
+    """
+    return run_on_cubin("nvdisasm", ["-g", "-c"], cubin)
+
+
+def run_on_cubin(tool: str, arguments: list[str], cubin: bytes) -> str:
+    """What one of NVIDIA's tools prints for a cubin.
+
+    Raises:
+        CompileError: the tool failed; the message has its words.
+    """
+    with tempfile.TemporaryDirectory(prefix="kernellab-") as folder:
+        file = Path(folder, "kernel.cubin")
+        file.write_bytes(cubin)
+        command = [triton_api.nvidia_tool(tool), *arguments, str(file)]
+        finished = subprocess.run(command, capture_output=True, text=True, check=False)
+    if finished.returncode != 0:
+        words = finished.stderr.strip() or f"exit status {finished.returncode}"
+        raise CompileError(f"{tool} cannot read the cubin: {words}")
+    return finished.stdout
+
+
+_NVIDIA_MATRIX = re.compile(r"^\s*/\*[0-9a-f]+\*/\s+(?:@!?\w+\s+)?([A-Z]*MMA[\w.]*)", re.M)
+"""An instruction of SASS whose opcode ends in MMA: HMMA, IMMA, DMMA, QMMA; warp groups: HGMMA, QGMMA; Blackwell: UTCHMMA."""
+
+_AMD_MATRIX = re.compile(r"^\s*(v_mfma\w*|v_smfmac\w*|v_wmma\w*|v_swmmac\w*)", re.M)
+"""AMD's: v_mfma and v_smfmac (CDNA), v_wmma and v_swmmac (RDNA); the s forms are sparse."""
+
+
+def matrix_instructions(machine_code: str) -> Counter[str]:
+    """The matrix instructions in SASS or in AMD assembly: opcode with its modifiers -> how often it stands there.
+
+    The count is of instructions in the program's text, not of executions.
+    """
+    return Counter(_NVIDIA_MATRIX.findall(machine_code) + _AMD_MATRIX.findall(machine_code))
+
+
+_NVIDIA_INSTRUCTION = re.compile(r"^\s*/\*[0-9a-f]+\*/\s+\S", re.M)
+"""A line of nvdisasm's that starts with the instruction's offset: "/*0010*/  S2R R0, SR_TID.X ;"."""
+
+
+def instruction_count(sass: str) -> int:
+    """The instructions in SASS text, the padding after the last branch included."""
+    return len(_NVIDIA_INSTRUCTION.findall(sass))
