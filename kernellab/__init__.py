@@ -26,7 +26,7 @@ if sys.platform != "linux":
 if TYPE_CHECKING:
     from IPython.core.interactiveshell import InteractiveShell
 
-    from kernellab.compiler.pipeline import compile  # noqa: A004
+    from kernellab.compiler.pipeline import compile
     from kernellab.errors import (
         ArgumentError,
         CompileError,

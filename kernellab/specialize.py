@@ -10,7 +10,7 @@ import ast
 import re
 import warnings
 import weakref
-from collections.abc import Hashable, Mapping, Sequence
+from collections.abc import Collection, Hashable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -660,3 +660,83 @@ def annotated_type(parameter: Any) -> str | None:
     except ArgumentError:
         return None
     return str(parameter.annotation)
+
+
+# ---------------------------------------------------------------------------------------------------------------------
+# Where nothing is known: a stated assumption
+# ---------------------------------------------------------------------------------------------------------------------
+
+_ASSUMED_POINTER = StatedType("*fp32:16", "assumption")
+_ASSUMED_SCALAR = StatedType("i32", "assumption")
+
+
+def assume(kernel: Any, given: Collection[str] = ()) -> dict[str, StatedType]:
+    """Types for the parameters of which nothing is known, so that a kernel can be shown before its first launch.
+
+    A parameter through which the kernel loads or stores, or whose name says "ptr", is taken for a float32 pointer
+    divisible by 16, as torch allocates it; any other for a 32-bit integer. Parameters that are `given`, are tl.constexpr,
+    or have an annotated type or a default are left alone.
+
+    Returns:
+        Parameter name -> StatedType of origin "assumption", for the keywords of `bind`.
+    """
+    unknown = [
+        p.name
+        for p in kernel.params
+        if p.name not in given and not p.is_constexpr and not p.has_default
+    ]
+    annotated = {p.name: annotated_type(p) for p in kernel.params}
+    pointers = _Addresses(kernel.parse(), unknown).pointers()
+    assumed = {}
+    for name in unknown:
+        if text := annotated[name]:
+            assumed[name] = StatedType(text, "annotation")
+        elif name in pointers or "ptr" in name.lower():
+            assumed[name] = _ASSUMED_POINTER
+        else:
+            assumed[name] = _ASSUMED_SCALAR
+    return assumed
+
+
+class _Addresses:
+    """Which parameters a kernel uses as addresses, read off its source: no types are known yet."""
+
+    _TAKE_ADDRESS = re.compile(r"load|store|atomic_\w+|make_block_ptr|make_tensor_descriptor")
+
+    def __init__(self, tree: ast.AST, parameters: Collection[str]) -> None:
+        self._tree = tree
+        self._parameters = parameters
+        self._assigned: dict[str, list[ast.expr]] = {}
+        for node in ast.walk(tree):
+            if isinstance(node, ast.Assign):
+                for target in node.targets:
+                    if isinstance(target, ast.Name):
+                        self._assigned.setdefault(target.id, []).append(node.value)
+
+    def pointers(self) -> set[str]:
+        """The parameters at the root of an address that is loaded from or stored to."""
+        found: set[str] = set()
+        for node in ast.walk(self._tree):
+            if isinstance(node, ast.Call) and node.args and isinstance(node.func, ast.Attribute):
+                if self._TAKE_ADDRESS.fullmatch(node.func.attr):
+                    found.update(self._roots(node.args[0], frozenset()))
+        return found
+
+    def _roots(self, address: ast.expr, seen: frozenset[str]) -> set[str]:
+        """An address is pointer + offsets; the pointer nearly always stands on the left."""
+        if isinstance(address, ast.Name):
+            if address.id in self._parameters:
+                return {address.id}
+            if address.id in seen:
+                return set()
+            values = self._assigned.get(address.id, [])
+            return set().union(*(self._roots(value, seen | {address.id}) for value in values))
+        if isinstance(address, ast.BinOp) and isinstance(address.op, ast.Add | ast.Sub):
+            return self._roots(address.left, seen) or self._roots(address.right, seen)
+        if isinstance(address, ast.Subscript):
+            return self._roots(address.value, seen)
+        if isinstance(address, ast.Call) and isinstance(address.func, ast.Attribute):
+            # x_ptr.to(...), tl.multiple_of(x_ptr, 16), tl.advance(block, ...)
+            method_of = self._roots(address.func.value, seen)
+            return method_of or (self._roots(address.args[0], seen) if address.args else set())
+        return set()

@@ -12,7 +12,7 @@ from typing import Any
 import numpy
 import torch
 
-from kernellab import interpreter, triton_api
+from kernellab import triton_api
 from kernellab.compiler.targets import DEFAULT_TARGET
 from kernellab.errors import ArgumentError, UnsupportedOperation
 from kernellab.records import Launch, Run, Specialization, Target
@@ -63,6 +63,8 @@ class TileKernel(JITFunction):
                 advice="It compiles for every target, and runs on a GPU with CUDA tensors.",
                 position=triton_api.definition_of(self),
             )
+        from kernellab import interpreter  # here, because a launch on a GPU needs none of it
+
         self._last = interpreter.launch(self, grid, call, self.target)
         return self._last
 
@@ -143,7 +145,9 @@ def _devices(values: Iterable[Any]) -> Iterator[str]:
             yield "cpu"
         elif isinstance(value, tuple):
             yield from _devices(value)
-        elif hasattr(value, "base") and not isinstance(value, type):  # descriptors, reinterpreted tensors
+        elif hasattr(value, "base") and not isinstance(
+            value, type
+        ):  # descriptors, reinterpreted tensors
             yield from _devices([value.base])
 
 
@@ -152,6 +156,13 @@ def _facts(value: Any) -> Any:
     if isinstance(value, torch.Tensor):
         return torch.empty_like(value, device="meta")
     return value
+
+
+def _described(value: Any) -> str:
+    """ "float32[98432]", "1024"."""
+    if isinstance(value, torch.Tensor):
+        return f"{str(value.dtype).removeprefix('torch.')}{list(value.shape)}"
+    return repr(value)
 
 
 @dataclass(frozen=True)
@@ -177,7 +188,7 @@ class _GpuLaunch:
             grid=(x, y, z),
             specialization=specialization,
             arguments={
-                name: describe(value)
+                name: _described(value)
                 for name, value in self.arguments.items()
                 if name in source.signature
             },

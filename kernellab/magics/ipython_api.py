@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import contextlib
 import importlib.util
 import linecache
 import os
@@ -45,7 +46,7 @@ class RunningCell:
 
 
 def running_cell(shell: InteractiveShell, header: str, body: str) -> RunningCell:
-    """The cell in which a cell magic was called with the line `header` and the text `body`.
+    """The cell in which a cell magic was called with the line `header` and the text `body`; its source is made known to `linecache`.
 
     `header` is needed only where no cell runs: a script called `run_cell_magic`.
     """
@@ -58,6 +59,9 @@ def running_cell(shell: InteractiveShell, header: str, body: str) -> RunningCell
     file = _file_of_running_cell(shell)
     if file is None:
         file = shell.compile.cache(text, shell.execution_count)
+    # IPython registered what it made of the cell, one line that calls the magic; triton.jit reads
+    # the source while the cell runs. With an mtime of None `linecache` never drops the entry.
+    linecache.cache[file] = (len(text), None, text.splitlines(keepends=True), file)
     return RunningCell(shell, file, text, max(above.count("\n"), 1), result)
 
 
@@ -85,12 +89,9 @@ def execute(cell: RunningCell, body: str) -> None:
         BaseException: whatever the code raises.
     """
     shell = cell.shell
-    # IPython registered what it made of the cell, one line that calls the magic; triton.jit reads
-    # the source while the cell runs. With an mtime of None `linecache` never drops the entry.
-    lines = cell.text.splitlines(keepends=True)
-    linecache.cache[cell.file] = (len(cell.text), None, lines, cell.file)
-
-    tree = shell.transform_ast(shell.compile.ast_parse(_transformed(cell, body), filename=cell.file))
+    tree = shell.transform_ast(
+        shell.compile.ast_parse(_transformed(cell, body), filename=cell.file)
+    )
     quiet = DisplayHook.semicolon_at_end_of_expression(body)
     for code in _code_objects(shell, tree, cell, quiet):
         exec(code, shell.user_global_ns, shell.user_ns)  # noqa: S102
@@ -121,7 +122,11 @@ def _code_objects(
             else:
                 yield shell.compile(ast.Module([statement], []), cell.file, "exec")
         except SyntaxError as error:
-            if error.msg and "outside" in error.msg and ("await" in error.msg or "async" in error.msg):
+            if (
+                error.msg
+                and "outside" in error.msg
+                and ("await" in error.msg or "async" in error.msg)
+            ):
                 error.msg += " (a magic's cell has no event loop: await in an ordinary cell)"
             raise
 
@@ -155,6 +160,8 @@ _PACKAGES = tuple(
 )
 """Folders whose frames say nothing to a user about an error that was raised on purpose."""
 
+_INTERNAL = (*_PACKAGES, contextlib.__file__)
+
 
 def visible_traceback(error: BaseException) -> TracebackType | None:
     """The part of an error's traceback that concerns the user.
@@ -170,7 +177,7 @@ def visible_traceback(error: BaseException) -> TracebackType | None:
         entries = [
             (frame, line)
             for frame, line in entries
-            if not frame.f_code.co_filename.startswith(_PACKAGES)
+            if not frame.f_code.co_filename.startswith(_INTERNAL)
         ]
     if isinstance(error, KernelLabError) and error.position is not None:
         place = (error.position.file, error.position.line)
@@ -199,14 +206,15 @@ def _frame_at(position: SourcePosition) -> FrameType:
 def _render_kernellab_error(error: KernelLabError) -> list[str]:
     """How IPython shows a KernelLabError in any cell: without inner frames, without what Triton said first."""
     shell = InteractiveShell.instance()
-    cause, context = error.__cause__, error.__context__
+    cause, context, position = error.__cause__, error.__context__, error.position
+    traceback = visible_traceback(error)
     error.__cause__ = error.__context__ = None
+    if position is not None and not position.column:
+        error.position = None  # the traceback's last frame shows this line already
     try:
-        return shell.InteractiveTB.structured_traceback(
-            type(error), error, visible_traceback(error), tb_offset=0
-        )
+        return shell.InteractiveTB.structured_traceback(type(error), error, traceback, tb_offset=0)
     finally:
-        error.__cause__, error.__context__ = cause, context
+        error.__cause__, error.__context__, error.position = cause, context, position
 
 
 def show_errors_briefly(shell: InteractiveShell) -> None:

@@ -1,0 +1,185 @@
+"""What `%%tilekernel` does with a cell: run it, find its kernels, compile them, show their cards."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from IPython.display import display
+
+from kernellab.compiler.pipeline import compile_bound
+from kernellab.compiler.targets import DEFAULT_TARGET
+from kernellab.errors import ArgumentError, CompileError, KernelLabError, OptionError, nearest
+from kernellab.magics import ipython_api
+from kernellab.magics.ipython_api import RunningCell
+from kernellab.records import Compilation, Target
+from kernellab.specialize import BoundCall, assume, bind
+from kernellab.tile_kernel import TileKernel, tile_kernels_in
+from kernellab.triton_api import definition_of, reachable_functions
+from kernellab.viz.card import Card, kernel_card, plain_card
+
+
+@dataclass(frozen=True)
+class _Wishes:
+    """What the magic's line asks for."""
+
+    target: Target
+    signature: tuple[Sequence[Any], Mapping[str, Any]] | None
+    constants: Mapping[str, Any]
+    options: Mapping[str, Any]
+    compile: bool
+
+
+def run_tile_cell(running: RunningCell, given: Mapping[str, Any], body: str) -> None:
+    """Run the cell's body, its kernels as TileKernels, and show their cards.
+
+    Args:
+        running: the cell.
+        given: the options on the magic's line, by name.
+        body: the cell without the magic's line.
+
+    Raises:
+        KernelLabError: no kernel in the cell; options that do not fit its kernels; a kernel that does not compile.
+        BaseException: whatever the body raises.
+    """
+    wishes = _wishes(given)
+    with tile_kernels_in(running.file, wishes.target) as made:
+        ipython_api.execute(running, body)
+    kernels = _latest(made)
+    if not kernels:
+        raise KernelLabError(
+            "this cell defines no kernel",
+            advice="Decorate a function with @triton.jit or @gluon.jit. "
+            "A cell that only launches kernels needs no %%tilekernel. What the cell defined is kept.",
+            position=running.position("%%tilekernel"),
+        )
+    if wishes.compile:
+        _check_constants(wishes, kernels, running)
+        _show_cards(kernels, wishes)
+
+
+def _wishes(given: Mapping[str, Any]) -> _Wishes:
+    options = {name: given[name] for name in ("num_warps", "num_stages") if given[name] is not None}
+    return _Wishes(
+        target=given["target"] or DEFAULT_TARGET,
+        signature=given["sig"],
+        constants=dict(given["constexpr"]),
+        options=options,
+        compile=not given["no_compile"],
+    )
+
+
+def _latest(made: Iterable[TileKernel]) -> list[TileKernel]:
+    """The kernels of the cell; of one that was made several times (in a loop, by a factory) the last."""
+    return list({definition_of(kernel): kernel for kernel in made}.values())
+
+
+def _check_constants(wishes: _Wishes, kernels: Sequence[TileKernel], running: RunningCell) -> None:
+    names = {name for kernel in kernels for name in kernel.arg_names}
+    for name in wishes.constants:
+        if name not in names:
+            raise OptionError(
+                f"no kernel of this cell has a parameter {name!r}",
+                advice=nearest(name, names),
+                position=running.position(f"{name}="),
+            )
+
+
+def _show_cards(kernels: Sequence[TileKernel], wishes: _Wishes) -> None:
+    """Show a card for each kernel, then raise the first error: one bad kernel hides no other's card."""
+    failures: list[KernelLabError] = []
+    called = _called_by_others(kernels)
+    for kernel in kernels:
+        if kernel.last_launch is None and (id(kernel) in called or _returns_value(kernel)):
+            continue
+        try:
+            display(_card(kernel, wishes))
+        except KernelLabError as error:
+            failures.append(error)
+    if failures:
+        raise failures[0]
+
+
+def _called_by_others(kernels: Iterable[TileKernel]) -> set[int]:
+    """The identities of kernels that another kernel of the cell calls: device functions, shown inside their callers."""
+    return {
+        id(callee)
+        for kernel in kernels
+        for callee in reachable_functions(kernel)
+        if callee is not kernel
+    }
+
+
+def _returns_value(kernel: TileKernel) -> bool:
+    """Whether the function returns a value, which no kernel can: it is a device function, for kernels yet to come."""
+    tree = kernel.parse()
+    return any(isinstance(node, ast.Return) and node.value is not None for node in ast.walk(tree))
+
+
+def _card(kernel: TileKernel, wishes: _Wishes) -> Card:
+    """The card of one kernel, for the launch that the cell made of it, or else for what is stated or assumed.
+
+    Raises:
+        CompileError: the compiler refused the kernel.
+        ArgumentError: `--sig` does not fit the kernel.
+    """
+    run = kernel.last_run
+    if run is not None:
+        launch = run.launch
+        call = BoundCall(launch.specialization, {}, {**wishes.options, **launch.options})
+        return kernel_card(compile_bound(kernel, call, wishes.target), run=run)
+    constants = {n: v for n, v in wishes.constants.items() if n in kernel.arg_names}
+    args, named = wishes.signature or ((), assume(kernel, constants))
+    try:
+        call = bind(kernel, args, named, wishes.target, options=wishes.options, constants=constants)
+    except ArgumentError as error:
+        if wishes.signature is not None:
+            raise
+        notes = [
+            error.problem,
+            "Launch it in its cell, or say what is missing: --constexpr NAME=VALUE, --sig TYPES.",
+        ]
+        return plain_card(kernel.__name__, wishes.target, notes)
+    return kernel_card(
+        _compile_unlaunched(kernel, call, wishes.target),
+        known_from=_known_from(kernel, call, named, constants),
+        notes=["Not launched in this cell."],
+    )
+
+
+def _compile_unlaunched(kernel: TileKernel, call: BoundCall, target: Target) -> Compilation:
+    """Compile for stated or assumed types; an error says which were assumed, since those may be what is wrong."""
+    try:
+        return compile_bound(kernel, call, target)
+    except CompileError as error:
+        specialization = call.specialization
+        assumed = [
+            f"{name}: {kind}"
+            for name, kind in specialization.signature.items()
+            if specialization.origins.get(name) == "assumption"
+        ]
+        if assumed:
+            note = (
+                f"Types assumed: {', '.join(assumed)}. A launch in the cell or --sig states them."
+            )
+            error.advice = "\n".join(filter(None, (error.advice, note)))
+        raise
+
+
+def _known_from(
+    kernel: TileKernel, call: BoundCall, named: Mapping[str, Any], constants: Mapping[str, Any]
+) -> dict[str, str]:
+    """How the values of constants are known."""
+    sources = {}
+    for number, name in enumerate(kernel.arg_names):
+        if (number,) not in call.specialization.constants:
+            continue
+        if name in constants:
+            sources[name] = "--constexpr"
+        elif name not in call.stated:
+            sources[name] = "default" if kernel.params[number].has_default else "--sig"
+        if name in named:
+            sources[name] = "--sig"
+    return sources

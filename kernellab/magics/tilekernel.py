@@ -1,0 +1,152 @@
+"""`%%tilekernel`: an ordinary cell whose Triton kernels run with or without a GPU, and are shown compiled."""
+
+from __future__ import annotations
+
+import ast
+import re
+from typing import Any
+
+from IPython.core.magic import Magics, cell_magic, magics_class
+
+from kernellab.magics import ipython_api
+from kernellab.magics.options import Option, Options
+from kernellab.records import Target
+
+
+def _constexpr(text: str) -> tuple[str, Any]:
+    """ "BLOCK=1024" as ("BLOCK", 1024)."""
+    name, equals, value = text.partition("=")
+    if not equals or not name.isidentifier():
+        raise ValueError("write NAME=VALUE, as in --constexpr BLOCK=1024")
+    if re.fullmatch(r"tl\.\w+", value):
+        return name, _triton_constant(value)
+    try:
+        return name, ast.literal_eval(value)
+    except (ValueError, SyntaxError):
+        return name, value
+
+
+def _triton_constant(text: str) -> Any:
+    import triton.language as tl
+
+    name = text.removeprefix("tl.")
+    if not isinstance(getattr(tl, name, None), tl.dtype):
+        raise ValueError(f"triton.language has no type {name!r}")
+    return getattr(tl, name)
+
+
+def _signature(text: str) -> tuple[list[Any], dict[str, Any]]:
+    from kernellab.specialize import parse_signature
+
+    return parse_signature(text)
+
+
+def _target(text: str) -> Target:
+    from kernellab.compiler.targets import parse_target
+
+    return parse_target(text)
+
+
+def _target_names() -> list[str]:
+    from kernellab.compiler.targets import SUPPORTED_TARGETS
+
+    return [target.name for target in SUPPORTED_TARGETS]
+
+
+def _warps(text: str) -> int:
+    number = _whole_number(text)
+    if number & (number - 1):
+        raise ValueError("a power of two is needed: 1, 2, 4, 8, 16 or 32")
+    return number
+
+
+def _whole_number(text: str) -> int:
+    if not text.isdecimal() or int(text) == 0:
+        raise ValueError("a whole number from 1 is needed")
+    return int(text)
+
+
+OPTIONS = Options(
+    "tilekernel",
+    (
+        Option(
+            "--target",
+            "GPU",
+            "The GPU to compile for, and to emulate when a launch runs on the CPU: sm_90 (the default), sm_80, gfx942, ...",
+            _target,
+            _target_names,
+        ),
+        Option(
+            "--sig",
+            "TYPES",
+            'Argument types for kernels that the cell does not launch: "*fp32:16, *fp32, i32". ":16" promises that a pointer or integer is divisible by 16. An entry may be named: "n=i32".',
+            _signature,
+        ),
+        Option(
+            "--constexpr",
+            "NAME=VALUE",
+            "The value of a tl.constexpr parameter, for kernels that the cell does not launch: an int, a float, True or False, a string, or a type such as tl.float16. May be repeated.",
+            _constexpr,
+            repeated=True,
+        ),
+        Option(
+            "--num-warps",
+            "N",
+            "Warps per program to compile with, where the launch does not say.",
+            _warps,
+            lambda: ["1", "2", "4", "8", "16"],
+        ),
+        Option(
+            "--num-stages",
+            "N",
+            "Stages of the software pipeline to compile with, where the launch does not say.",
+            _whole_number,
+            lambda: ["1", "2", "3", "4", "5"],
+        ),
+        Option("--no-compile", "", "Run the cell and show no cards."),
+    ),
+)
+
+_HELP = """Run the cell; its Triton kernels run on the CPU as on a GPU, and are shown compiled.
+
+The cell is an ordinary cell: any Python, any number of kernels and helper functions, everything it
+defines is in your namespace afterwards. Functions decorated with @triton.jit or @gluon.jit become
+TileKernels: a launch with CPU tensors or NumPy arrays runs in KernelLab's interpreter, in place; with
+CUDA tensors it runs on the GPU. After the cell, a card for each kernel says what the compiler made of it.
+
+The types that a card is compiled for come from the cell's launch of the kernel; without one, from
+--sig; else from annotations (x_ptr: "*fp32"); else they are assumed, and the card says so.
+
+Options:
+
+{options}
+
+Examples:
+
+  %%tilekernel
+      Run the cell for the default GPU, sm_90; no GPU is needed.
+
+  %%tilekernel --target gfx942 --num-warps 8
+      Emulate an AMD MI300 and compile for it, with 8 warps per program.
+
+  %%tilekernel --sig "*fp16:16, *fp16:16, n=i32" --constexpr BLOCK=1024
+      Compile a kernel that the cell defines and does not launch.
+"""
+
+
+@magics_class
+class TileKernelMagics(Magics):
+    """The magic `%%tilekernel`."""
+
+    @cell_magic
+    def tilekernel(self, line: str, cell: str) -> None:
+        running = ipython_api.running_cell(self.shell, f"%%tilekernel {line}".rstrip(), cell)
+        try:
+            # Imported here: torch and Triton take longer than the rest of loading the extension.
+            from kernellab.magics.tile_cell import run_tile_cell
+
+            run_tile_cell(running, OPTIONS.parse(line, running.position), cell)
+        except BaseException as error:
+            ipython_api.report(running, error)
+
+    tilekernel.__doc__ = _HELP.format(options=OPTIONS.help())

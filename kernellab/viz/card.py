@@ -1,0 +1,296 @@
+"""Cards: what is known of a kernel's compilation or launch, as HTML and as plain text of the same content."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from html import escape
+from typing import Any
+
+from kernellab.compiler.sass import instruction_count, matrix_instructions
+from kernellab.records import (
+    Compilation,
+    Launch,
+    Origin,
+    Path,
+    Resources,
+    Run,
+    Specialization,
+    Stage,
+    Target,
+)
+
+_ORIGINS: Mapping[Origin, str] = {
+    "launch": "launch",
+    "signature": "--sig",
+    "annotation": "annotation",
+    "assumption": "assumed",
+}
+"""How an argument's type came to be known, in the words of a card."""
+
+
+# What a card is made of
+
+
+@dataclass(frozen=True)
+class Table:
+    """Rows of text under column names; a table without column names lists facts, one a row."""
+
+    title: str
+    columns: Sequence[str]
+    rows: Sequence[Sequence[str]]
+
+
+@dataclass(frozen=True)
+class Card:
+    """A few tables about one thing. `html` and `text` say the same."""
+
+    title: str
+    subtitle: str = ""
+    tables: Sequence[Table] = ()
+    notes: Sequence[str] = field(default=())
+
+    def html(self) -> str:
+        """Self-contained HTML: no script, no style sheet; readable where styles are stripped, in light and in dark."""
+        parts = [
+            f'<div style="{_BOX}">',
+            f"<div><b>{escape(self.title)}</b>",
+            f' <span style="opacity:.75">{escape(self.subtitle)}</span></div>',
+            *(f'<div style="margin-top:4px">{escape(note)}</div>' for note in self.notes),
+            *(_table_html(table) for table in self.tables if table.rows),
+            "</div>",
+        ]
+        return "\n".join(parts)
+
+    def text(self) -> str:
+        """The card for a terminal."""
+        lines = [f"{self.title}  {self.subtitle}".rstrip(), *(f"  {note}" for note in self.notes)]
+        for table in self.tables:
+            if table.rows:
+                lines += _table_text(table)
+        return "\n".join(lines)
+
+    def _repr_html_(self) -> str:
+        return self.html()
+
+    def __repr__(self) -> str:
+        return self.text()
+
+
+_LINE = "1px solid rgba(128,128,128,.35)"
+_BOX = (
+    f"border:{_LINE};border-radius:6px;padding:8px 12px;margin:4px 0;max-width:64em;overflow-x:auto"
+)
+_CELL = "text-align:left;padding:2px 14px 2px 0;border:0;vertical-align:top;background:none;white-space:pre-wrap"
+_CODE = "font-family:ui-monospace,Menlo,Consolas,monospace;font-size:.93em"
+
+
+def _table_html(table: Table) -> str:
+    rows = []
+    if any(table.columns):
+        names = "".join(
+            f'<th style="{_CELL};font-weight:normal;opacity:.65">{escape(name)}</th>'
+            for name in table.columns
+        )
+        rows.append(f"<thead><tr>{names}</tr></thead>")
+    rows.append("<tbody>")
+    for row in table.rows:
+        first, *rest = (escape(cell) for cell in row)
+        cells = f'<td style="{_CELL};{_CODE}">{first}</td>'
+        cells += "".join(f'<td style="{_CELL}">{cell}</td>' for cell in rest)
+        rows.append(f'<tr style="background:none">{cells}</tr>')
+    rows.append("</tbody>")
+    title = ""
+    if table.title:
+        title = f'<div style="margin-top:8px;font-weight:600">{escape(table.title)}</div>'
+    body = "\n".join(rows)
+    return f'{title}\n<table style="border-collapse:collapse;margin:2px 0;border:0">{body}</table>'
+
+
+def _table_text(table: Table) -> list[str]:
+    shown = [*([table.columns] if any(table.columns) else []), *table.rows]
+    widths = [max(len(row[i]) for row in shown) for i in range(len(shown[0]))]
+    lines = [f"  {table.title}"] if table.title else []
+    for row in shown:
+        cells = (cell.ljust(width) for cell, width in zip(row, widths, strict=True))
+        lines.append(f"    {'  '.join(cells)}".rstrip())
+    return lines
+
+
+# The cards
+
+
+def kernel_card(
+    compilation: Compilation,
+    *,
+    run: Run | None = None,
+    known_from: Mapping[str, str] | None = None,
+    notes: Iterable[str] = (),
+) -> Card:
+    """The card of a kernel: how it was launched, what each stage of the compiler made, what it takes.
+
+    Args:
+        compilation: what is shown.
+        run: the launch that the compilation's types come from, if any.
+        known_from: parameter name -> how its value is known, where the compilation cannot say: "--constexpr".
+        notes: sentences that stand above the tables.
+    """
+    arguments = argument_table(
+        compilation.specialization,
+        None if run is None else run.launch,
+        known_from=known_from,
+    )
+    return Card(
+        title=compilation.kernel,
+        subtitle=f"compiled for {compilation.target}",
+        tables=(arguments, _stage_table(compilation), _resource_table(compilation)),
+        notes=(*notes, *([] if run is None else [_where(run)])),
+    )
+
+
+def compilation_card(compilation: Compilation) -> Card:
+    """The card of a compilation that no launch belongs to."""
+    return kernel_card(compilation)
+
+
+def run_card(run: Run) -> Card:
+    """The card of a run: where, how long, with which arguments."""
+    took = "" if run.seconds is None else f"{run.seconds * 1e3:.3g} ms"
+    return Card(
+        title=run.launch.kernel,
+        subtitle=took,
+        tables=(argument_table(run.launch.specialization, run.launch),),
+        notes=(_where(run),),
+    )
+
+
+def launch_card(launch: Launch) -> Card:
+    """The card of a launch: grid and arguments."""
+    return Card(
+        title=launch.kernel,
+        subtitle=f"launched with {_grid(launch)}",
+        tables=(argument_table(launch.specialization, launch),),
+    )
+
+
+def resources_card(resources: Resources) -> Card:
+    """The card of what one program takes."""
+    return Card(title="Resources", tables=(Table("", ("", ""), _resource_rows(resources)),))
+
+
+def plain_card(kernel: str, target: Target, notes: Iterable[str], run: Run | None = None) -> Card:
+    """The card of a function that was not compiled; the notes say why."""
+    tables = () if run is None else (argument_table(run.launch.specialization, run.launch),)
+    notes = (*notes, *([] if run is None else [_where(run)]))
+    return Card(title=kernel, subtitle=f"for {target}, not compiled", tables=tables, notes=notes)
+
+
+def _where(run: Run) -> str:
+    options = "".join(f", {name}={value}" for name, value in run.launch.options.items())
+    if run.device == "gpu":
+        return f"Launched with {_grid(run.launch)}{options}: ran on the GPU ({run.target})."
+    return (
+        f"Launched with {_grid(run.launch)}{options}: "
+        f"ran on the CPU, in the interpreter, emulating {run.target}."
+    )
+
+
+def _grid(launch: Launch) -> str:
+    programs = launch.grid[0] * launch.grid[1] * launch.grid[2]
+    count = "1 program" if programs == 1 else f"{programs} programs"
+    return f"grid ({', '.join(str(size) for size in launch.grid)}), {count}"
+
+
+# Arguments
+
+
+def argument_table(
+    specialization: Specialization,
+    launch: Launch | None,
+    *,
+    known_from: Mapping[str, str] | None = None,
+) -> Table:
+    """Each parameter with its type, what is promised of it, its value where one was seen, and how the type is known."""
+    rows = []
+    for number, (name, kind) in enumerate(specialization.signature.items()):
+        constant = (number,) in specialization.constants
+        value = "" if launch is None else launch.arguments.get(name, "")
+        if constant and not value:
+            value = repr(specialization.constants[(number,)])
+        origin = _ORIGINS[specialization.origins.get(name, "launch")]
+        if launch is None and origin == "launch":
+            origin = ""  # a value that was given to the compiler, not to a launch
+        origin = (known_from or {}).get(name, origin)
+        rows.append((name, _type(specialization, (number,), kind), value, origin))
+    return Table("Arguments", ("name", "type", "value", "known from"), rows)
+
+
+def _type(specialization: Specialization, path: Path, kind: Any) -> str:
+    if isinstance(kind, tuple):
+        items = (_type(specialization, (*path, i), item) for i, item in enumerate(kind))
+        return f"({', '.join(items)})"
+    promises = {str(name): value for name, value in specialization.attributes.get(path, ())}
+    words = []
+    if "tt.divisibility" in promises:
+        words.append(f"divisible by {promises.pop('tt.divisibility')}")
+    words += [f"{name}={value}" for name, value in promises.items()]
+    return ", ".join([str(kind), *words])
+
+
+# Stages and resources
+
+_STAGE_WORDS = {
+    "source": "Python source",
+    "ttir": "Triton IR: tiles, no layouts",
+    "ttgir": "Triton GPU IR: tiles with layouts",
+    "llir": "LLVM IR: one thread",
+    "ptx": "NVIDIA's virtual assembly",
+    "cubin": "NVIDIA's binary",
+    "sass": "NVIDIA's machine code",
+    "amdgcn": "AMD's assembly",
+    "hsaco": "AMD's binary",
+}
+
+
+def _stage_table(compilation: Compilation) -> Table:
+    rows = [
+        (name, _size(stage), _STAGE_WORDS.get(name, ""))
+        for name, stage in compilation.stages.items()
+    ]
+    return Table("Stages", ("stage", "size", "what it is"), rows)
+
+
+def _size(stage: Stage) -> str:
+    if isinstance(stage.content, bytes):
+        return f"{stage.size:,} bytes"
+    if stage.name == "sass":
+        return f"{instruction_count(stage.text):,} instructions"
+    return f"{len(stage.text.splitlines()):,} lines"
+
+
+def _resource_table(compilation: Compilation) -> Table:
+    rows = _resource_rows(compilation.resources)
+    for option, words in (("num_warps", "warps per program"), ("num_stages", "pipeline stages")):
+        if option in compilation.options:
+            rows.append((words, str(compilation.options[option])))
+    rows.append(("matrix instructions", matrix_words(compilation)))
+    return Table("One program takes", ("", ""), rows)
+
+
+def _resource_rows(resources: Resources) -> list[tuple[str, str]]:
+    return [
+        ("registers per thread", str(resources.registers)),
+        ("spilled", f"{resources.spills:,} bytes per thread" if resources.spills else "nothing"),
+        ("shared memory", f"{resources.shared_bytes:,} bytes"),
+        ("stack", f"{resources.stack_bytes:,} bytes per thread"),
+    ]
+
+
+def matrix_words(compilation: Compilation) -> str:
+    """The matrix instructions in the finished machine code, with how often each stands there; "none"."""
+    for name in ("sass", "amdgcn"):
+        if name in compilation.stages:
+            found = matrix_instructions(compilation.stages[name].text)
+            counts = (f"{count} × {opcode}" for opcode, count in found.items())
+            return ", ".join(counts) or "none"
+    return "unknown"
