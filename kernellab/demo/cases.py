@@ -56,6 +56,8 @@ class Case:
     why_tolerance: str
     options: Mapping[str, Any] = field(default_factory=dict)
     """Launch options: num_warps, num_stages."""
+    remark: Callable[[Arguments], str] = lambda arguments: ""  # noqa: ARG005
+    """What else can be said of a finished launch's arguments."""
     triton_interprets: bool = True
     """Whether Triton's own interpreter gives the right result."""
 
@@ -247,6 +249,10 @@ def dropout_case(n: int, p: float) -> Case:
         keep = torch.from_numpy(uniform(DROPOUT_SEED, offsets)) > p
         return {"out_ptr": torch.where(keep, arguments["x_ptr"] / (1 - p), 0.0)}
 
+    def kept(arguments: Arguments) -> str:
+        rate = torch.count_nonzero(arguments["out_ptr"]).item() / n
+        return f"kept {rate:.3%} of the elements; {1 - p:.0%} is what p = {p} asks for"
+
     return Case(
         name="dropout",
         size=f"{n:,} fp32",
@@ -258,4 +264,5 @@ def dropout_case(n: int, p: float) -> Case:
         torch_twin=lambda arguments: torch.nn.functional.dropout(arguments["x_ptr"], p),
         tolerance={"out_ptr": EXACT},
         why_tolerance="the mask is Philox's, bit for bit; dividing by 1 - p = 0.5 is exact",
+        remark=kept,
     )

@@ -6,12 +6,12 @@ Text that comes from a user or a compiler goes through `escape` on its way in; w
 from __future__ import annotations
 
 import html
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from typing import NewType
 
 import pandas
 
-from kernellab.records import Compilation, Stage
+from kernellab.records import Compilation, Run, Stage
 from kernellab.viz.card import kernel_card, matrix_words
 
 Html = NewType("Html", str)
@@ -166,24 +166,22 @@ def resources_table(compilations: Sequence[Compilation]) -> pandas.DataFrame:
     return pandas.DataFrame(rows)
 
 
-def compilation_section(compilation: Compilation, title: str, *more: Html) -> Html:
-    """One compilation: its card, what else there is to say, and every stage."""
+def compilation_section(
+    compilation: Compilation, title: str, *words: Html, run: Run | None = None
+) -> Html:
+    """One compilation: what there is to say of it, its card, and every stage."""
     stages = [stage_details(stage) for stage in compilation.stages.values()]
-    return section(title, Html(kernel_card(compilation).html()), *more, *stages)
+    return section(title, *words, Html(kernel_card(compilation, run=run).html()), *stages)
 
 
-def compilation_report(compilations: Mapping[str, Compilation]) -> str:
-    """A page for one kernel's compilations, by target."""
-    first = next(iter(compilations.values()))
+def compilation_report(compilations: Sequence[Compilation]) -> str:
+    """A page for one kernel's compilations, one a target."""
     lead = paragraph(
-        "Each stage is what Triton's own compiler made; numbers are read from the binary."
+        "Each stage is what Triton's own compiler made; the numbers are read from the binary."
     )
     sections = [
-        compilation_section(compilation, f"{compilation.kernel} for {name}")
-        for name, compilation in compilations.items()
+        compilation_section(compilation, f"{compilation.kernel} for {compilation.target}")
+        for compilation in compilations
     ]
-    return page(
-        f"{first.kernel}, compiled",
-        lead,
-        [table(resources_table(list(compilations.values()))), *sections],
-    )
+    title = f"{compilations[0].kernel}, compiled"
+    return page(title, lead, [table(resources_table(compilations)), *sections])

@@ -1,0 +1,7 @@
+"""`python -m kernellab`: the same as the command `kernellab`."""
+
+import sys
+
+from kernellab.cli import main
+
+sys.exit(main())

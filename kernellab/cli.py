@@ -1,0 +1,204 @@
+"""The terminal's door: `kernellab demo`, `kernellab doctor`, `kernellab compile`.
+
+Each command imports what it needs when it runs, so that `kernellab --help` answers at once.
+"""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from kernellab import __version__
+from kernellab.errors import KernelLabError, nearest
+from kernellab.option_values import read_constexpr, read_warps, read_whole_number
+
+if TYPE_CHECKING:
+    from kernellab.records import Compilation
+
+COMMANDS = ("demo", "doctor", "compile")
+
+FOUND_SOMETHING = 1
+"""Exit status: the command ran, and something is not as it should be."""
+BAD_INPUT = 2
+"""Exit status: the command could not do what it was asked for."""
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Run one command and return its exit status; `arguments` are sys.argv's without the program."""
+    parser = _parser()
+    options = parser.parse_args(arguments)
+    try:
+        return int(options.command(options))
+    except KernelLabError as error:
+        print(f"kernellab: {error}", file=sys.stderr)
+    except ImportError as error:
+        if error.name is not None:  # A real failure to import; ours carry words and no name.
+            raise
+        print(f"kernellab: {error}", file=sys.stderr)
+    except KeyboardInterrupt:
+        print("kernellab: stopped", file=sys.stderr)
+    return BAD_INPUT
+
+
+class _Parser(argparse.ArgumentParser):
+    """Says which word was probably meant."""
+
+    def error(self, message: str) -> Any:
+        if "invalid choice: " in message:
+            word = message.split("invalid choice: ")[1].split("'")[1]
+            message = f"there is no command {word!r}. {nearest(word, COMMANDS)}".strip()
+        super().error(message)
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = _Parser(prog="kernellab", description="A lab for tile kernels.")
+    parser.add_argument("--version", action="version", version=f"kernellab {__version__}")
+    commands = parser.add_subparsers(title="commands", metavar="COMMAND", required=True)
+
+    demo = commands.add_parser(
+        "demo",
+        help="run five kernels on the CPU, check them against torch, compile them, write a report",
+        description="Run five kernels at real sizes on the CPU, check each against torch, compile each for sm_90, "
+        "print a table and write one self-contained HTML report.",
+    )
+    demo.add_argument(
+        "-o", "--output", metavar="FILE", type=Path, default=Path("kernellab-demo.html"),
+        help="where the report goes (default: %(default)s)",
+    )  # fmt: skip
+    demo.set_defaults(command=_demo)
+
+    doctor = commands.add_parser(
+        "doctor",
+        help="say what is installed, whether it fits together, and what is missing",
+        description="Say what is installed, whether it fits together, which GPU is here, and what is missing. "
+        "The exit status is 1 where something that the lab needs is missing or broken.",
+    )
+    doctor.set_defaults(command=_doctor)
+
+    compile_ = commands.add_parser(
+        "compile",
+        help="compile one kernel of a Python file for one GPU or several",
+        description="Compile one kernel of a Python file through Triton's whole pipeline; no GPU is needed.",
+    )
+    compile_.add_argument("kernel", metavar="FILE::KERNEL", help="the file, which is run, and the kernel's name in it")  # fmt: skip
+    compile_.add_argument(
+        "--sig", metavar="TYPES",
+        help='the argument types: "*fp32:16, *fp32, i32"; ":16" promises divisibility by 16; an entry may be named: "n=i32"',
+    )  # fmt: skip
+    compile_.add_argument(
+        "--constexpr", metavar="NAME=VALUE", action="append", default=[], type=_reader(read_constexpr),
+        help="the value of a tl.constexpr parameter; may be repeated",
+    )  # fmt: skip
+    compile_.add_argument(
+        "--target", metavar="GPU[,GPU...]",
+        help="sm_80, sm_90, gfx942, ...; this machine's GPU, else sm_90, where left out",
+    )  # fmt: skip
+    compile_.add_argument("--num-warps", metavar="N", type=_reader(read_warps), help="warps per program")  # fmt: skip
+    compile_.add_argument("--num-stages", metavar="N", type=_reader(read_whole_number), help="stages of the software pipeline")  # fmt: skip
+    compile_.add_argument("-o", "--output", metavar="FILE", type=Path, help="write an HTML report with every stage")  # fmt: skip
+    compile_.set_defaults(command=_compile)
+    return parser
+
+
+def _reader(read: Callable[[str], Any]) -> Callable[[str], Any]:
+    """A reader whose ValueError argparse shows in its own words."""
+
+    def convert(text: str) -> Any:
+        try:
+            return read(text)
+        except ValueError as error:
+            raise argparse.ArgumentTypeError(f"{text!r}: {error}") from None
+
+    return convert
+
+
+def _demo(options: argparse.Namespace) -> int:
+    from kernellab.demo.cases import all_cases
+    from kernellab.demo.report import demo_report
+    from kernellab.demo.runner import results_table, run_case
+
+    _check_writable(options.output)
+    results = []
+    for case in all_cases():
+        print(f"{case.name}, {case.size} ...", end=" ", flush=True)
+        result = run_case(case)
+        print("pass" if result.passed else "FAIL", f"({result.remark})" if result.remark else "")
+        results.append(result)
+    print()
+    print(results_table(results).to_string(index=False))
+    print()
+    _write(options.output, demo_report(results))
+    return 0 if all(result.passed for result in results) else FOUND_SOMETHING
+
+
+def _doctor(options: argparse.Namespace) -> int:  # noqa: ARG001
+    from kernellab.doctor import examine, healthy, report_text
+
+    findings = examine()
+    print(report_text(findings))
+    return 0 if healthy(findings) else FOUND_SOMETHING
+
+
+def _compile(options: argparse.Namespace) -> int:
+    if options.output is not None:
+        _check_writable(options.output)
+    compilations = _compilations(options)
+    from kernellab.viz.card import kernel_card
+    from kernellab.viz.report import compilation_report, resources_table
+
+    if len(compilations) == 1:
+        print(kernel_card(compilations[0]).text())
+    else:
+        print(resources_table(compilations).to_string(index=False))
+    if options.output is not None:
+        print()
+        _write(options.output, compilation_report(compilations))
+    return 0
+
+
+def _compilations(options: argparse.Namespace) -> list[Compilation]:
+    """Compile the kernel that the options name, for each target that they name."""
+    from kernellab.compiler.pipeline import compile_bound, unwrap_kernel
+    from kernellab.compiler.targets import DEFAULT_TARGET, local_target, parse_targets
+    from kernellab.kernel_files import load_kernel
+    from kernellab.specialize import assume, bind, parse_signature
+
+    if options.target is None:
+        targets = [local_target() or DEFAULT_TARGET]
+    else:
+        targets = parse_targets(options.target)
+    constants = dict(options.constexpr)
+    stated = {"num_warps": options.num_warps, "num_stages": options.num_stages}
+    given = {name: value for name, value in stated.items() if value is not None}
+    kernel = load_kernel(options.kernel)
+    args, named = parse_signature(options.sig or "")
+    kernel, named = unwrap_kernel(kernel, args, named, constants)
+    if options.sig is None:
+        named |= assume(kernel, constants)
+    return [
+        compile_bound(
+            kernel, bind(kernel, args, named, target, options=given, constants=constants), target
+        )
+        for target in targets
+    ]
+
+
+def _check_writable(file: Path) -> None:
+    """Find out before the work, not after it, that the report has nowhere to go."""
+    if file.is_dir():
+        raise KernelLabError(f"{file} is a folder.", advice="Name a file, as in -o report.html.")
+    if not file.absolute().parent.is_dir():
+        raise KernelLabError(
+            f"There is no folder {file.absolute().parent} to write {file.name} in."
+        )
+
+
+def _write(file: Path, text: str) -> None:
+    try:
+        file.write_text(text, encoding="utf-8")
+    except OSError as error:
+        raise KernelLabError(f"{file} cannot be written: {error.strerror}.") from error
+    print(f"Report: {file} ({len(text.encode()) / 1e6:.1f} MB, opens in any browser)")

@@ -1,0 +1,100 @@
+"""Kernels out of Python files, as the command line names them: FILE::KERNEL."""
+
+from __future__ import annotations
+
+import importlib.util
+import sys
+import traceback
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+from kernellab.errors import KernelLabError, SourcePosition, nearest
+from kernellab.triton_api import Autotuner, Heuristics, JITFunction
+
+
+def load_kernel(place: str) -> Any:
+    """The kernel that FILE::KERNEL names; FILE alone will do where the file defines one kernel.
+
+    The file is run, as an import would.
+
+    Raises:
+        KernelLabError: there is no such file, it cannot be run, or it defines no such kernel.
+    """
+    path, _, name = place.partition("::")
+    file = Path(path)
+    if not file.is_file():
+        here = (
+            sorted(str(other) for other in file.parent.glob("*.py")) if file.parent.is_dir() else []
+        )
+        raise KernelLabError(f"There is no file {path!r}.", advice=nearest(path, here))
+    kernels = kernels_in(_run_file(file))
+    if not kernels:
+        raise KernelLabError(
+            f"{path} defines no kernel.",
+            advice="Put @triton.jit (or @gluon.jit) above the function.",
+        )
+    if not name and len(kernels) == 1:
+        return next(iter(kernels.values()))
+    if name not in kernels:
+        problem = (
+            f"{path} has no kernel {name!r}." if name else f"{path} has {len(kernels)} kernels."
+        )
+        names = f"It defines {', '.join(kernels)}."
+        hint = nearest(name, kernels) if name else f"Name one: {path}::{next(iter(kernels))}."
+        raise KernelLabError(problem, advice=f"{hint} {names}".strip())
+    return kernels[name]
+
+
+def kernels_in(module: ModuleType) -> dict[str, Any]:
+    """The kernels, autotuned ones included, that a module's own code defines, by name."""
+    return {
+        name: value
+        for name, value in vars(module).items()
+        if isinstance(value, JITFunction | Autotuner | Heuristics)
+        and _function(value).__module__ == module.__name__
+    }
+
+
+def _function(kernel: Any) -> Any:
+    """The Python function under the decorators."""
+    while hasattr(kernel, "fn"):
+        kernel = kernel.fn
+    return kernel
+
+
+def _run_file(file: Path) -> ModuleType:
+    # A name of its own: a file called json.py must not take that module's place.
+    name = f"kernels_of_{file.stem}"
+    spec = importlib.util.spec_from_file_location(name, file.resolve())
+    if spec is None or spec.loader is None:
+        raise KernelLabError(f"{file} is not a Python file.", advice="Its name has to end in .py.")
+    module = importlib.util.module_from_spec(spec)
+    sys.modules[name] = module
+    # As `python FILE` does, so that the file finds its neighbours.
+    sys.path.insert(0, str(file.resolve().parent))
+    try:
+        spec.loader.exec_module(module)
+    except SyntaxError as error:
+        position = SourcePosition(error.filename or str(file), error.lineno or 1, error.offset or 0)
+        raise KernelLabError(
+            f"{file} is not valid Python: {error.msg}.", position=position
+        ) from error
+    except Exception as error:
+        raise KernelLabError(
+            f"{file} cannot be run: {type(error).__name__}: {error}",
+            position=_place_in(file, error),
+        ) from error
+    return module
+
+
+def _place_in(file: Path, error: Exception) -> SourcePosition | None:
+    """The innermost line of `file` that the error passed through."""
+    frames = [
+        frame
+        for frame in traceback.extract_tb(error.__traceback__)
+        if Path(frame.filename) == file.resolve()
+    ]
+    if not frames or frames[-1].lineno is None:
+        return None
+    return SourcePosition(str(file), frames[-1].lineno)
