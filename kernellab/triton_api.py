@@ -49,6 +49,7 @@ _require_triton()
 import triton  # noqa: E402
 import triton.language as tl  # noqa: E402
 from triton import knobs  # noqa: E402
+from triton._C import libtriton  # noqa: E402
 from triton._C.libtriton import native_specialize_impl  # noqa: E402
 from triton.backends.compiler import GPUTarget  # noqa: E402
 from triton.compiler.compiler import ASTSource, make_backend  # noqa: E402
@@ -79,7 +80,9 @@ __all__ = [
     "create_binder",
     "current_gpu",
     "definition_of",
+    "generic_text",
     "kernels_become",
+    "make_ttir",
     "nvidia_tool",
     "offer_autotuned_launches",
     "stage_names",
@@ -415,7 +418,8 @@ def _front_end_error(error: Any, kernel: Any, target: Target) -> CompileError:
             position = _position_in(function, nested.node)
     words = next((e.error_message for e in reversed(chain) if e.error_message), "")
     return CompileError(
-        f"Triton cannot compile {kernel.__name__!r} for {target}: {words or _cause_of(chain[-1])}",
+        f"Triton cannot compile {kernel.__name__!r} for {target}: "
+        f"{_without_quotes(words) or _cause_of(chain[-1])}",
         position=position,
     )
 
@@ -426,6 +430,12 @@ def _compilation_errors(error: Any) -> Iterator[Any]:
     while isinstance(current, CompilationError):
         yield current
         current = current.__cause__
+
+
+def _without_quotes(words: str) -> str:
+    """Triton gives some causes by their repr: "NameError('x is not defined')" reads better with a colon."""
+    match = re.fullmatch(r"""(\w+)\((['"])(.*)\2\)""", words, re.S)
+    return f"{match[1]}: {match[3]}" if match else words
 
 
 def _cause_of(error: BaseException) -> str:
@@ -462,17 +472,30 @@ _DIAGNOSTIC = re.compile(
 """MLIR's own form of an error: file:line:column, columns counted from 1."""
 
 
+_ASSERTION = re.compile(
+    r"^\S+: (?P<file>\S+):(?P<line>\d+): .*Assertion `(?P<words>.+)' failed\.$", re.M
+)
+_FATAL = re.compile(r"^LLVM ERROR: (?P<words>.+)$", re.M)
+_FAILED_PASS = re.compile(r"Pipeline failed while executing \[.*?`(?P<name>\w+)` on")
+
+
 def _pass_error(error: Exception, kernel: Any, target: Target, printed: str) -> CompileError:
     """A pass failed: MLIR has printed its words, with the kernel's line, to stderr."""
-    diagnostics = list(_DIAGNOSTIC.finditer(printed))
-    told = next((d for d in diagnostics if "Failures have been detected" not in d["words"]), None)
-    told = told or next(iter(diagnostics), None)
     position = definition_of(kernel)
     words = f"{type(error).__name__}: {error}" if str(error) else type(error).__name__
+    diagnostics = list(_DIAGNOSTIC.finditer(printed))
+    told = next((d for d in diagnostics if "Failures have been detected" not in d["words"]), None)
     if told is not None:
-        words = f"{told['words']} ({error})"
-        if told["file"] != "<unknown>" and Path(told["file"]).suffix != ".mlir":
+        words = told["words"]
+        if Path(told["file"]).is_absolute() or told["file"] == position.file:
             position = SourcePosition(told["file"], int(told["line"]), int(told["column"]))
+    elif assertion := _ASSERTION.search(printed):
+        where = f"{Path(assertion['file']).name}:{assertion['line']}"
+        words = f"an assertion inside the compiler failed, {assertion['words']} ({where})"
+    elif fatal := _FATAL.search(printed):
+        words = fatal["words"]
+    if failed_pass := _FAILED_PASS.search(printed):
+        words += f", in the pass {failed_pass['name']}"
     return CompileError(
         f"Triton cannot compile {kernel.__name__!r} for {target}: {words}", position=position
     )
@@ -527,7 +550,8 @@ class _Output:
         diagnostics = self.native_file.read().decode(errors="replace")
         self.native_file.truncate(0)
         dump = _DUMP.search(printed)
-        self.python = io.StringIO()
+        self.python.seek(0)
+        self.python.truncate()
         self.python.write(printed[: dump.start()] if dump else printed)
         return printed + diagnostics
 
@@ -570,6 +594,63 @@ def _replay(output: _Output) -> None:
 # ---------------------------------------------------------------------------------------------------------------------
 # The front end alone (TTIR for the interpreter)
 # ---------------------------------------------------------------------------------------------------------------------
+
+
+def make_ttir(
+    kernel: Any, specialization: Specialization, target: Target, options: Mapping[str, Any]
+) -> Any:
+    """The kernel's TTIR module for a target, from Triton's front end and a few of its own passes.
+
+    Helper functions are inlined, block pointers and descriptors become plain pointers, and what is computed twice or for
+    nothing is gone; nothing that a GPU wants is done yet.
+
+    Raises:
+        CompileError, OptionError: as for `compile_kernel`.
+    """
+    asked = _with_debug(kernel, options)
+    check_options(asked, target)
+    source, backend = _make_source(kernel, specialization), backend_for(target)
+    context = libtriton.ir.context()
+    libtriton.ir.load_dialects(context)
+    backend.load_dialects(context)
+    with _translated(kernel, target):
+        parsed = backend.parse_options(asked)
+        module = source.make_ir(
+            gpu_target(target),
+            parsed,
+            backend.get_codegen_implementation(parsed),
+            backend.get_module_map(),
+            context,
+        )
+        _simplify(module)
+    return module
+
+
+def _simplify(module: Any) -> None:
+    common, ttir = libtriton.passes.common, libtriton.passes.ttir
+    manager = libtriton.ir.pass_manager(module.context)
+    common.add_inliner(manager)
+    ttir.add_rewrite_tensor_pointer(manager)
+    ttir.add_rewrite_tensor_descriptor_to_pointer(manager)
+    common.add_canonicalizer(manager)
+    common.add_cse(manager)
+    common.add_licm(manager)
+    common.add_canonicalizer(manager)
+    common.add_cse(manager)
+    common.add_symbol_dce(manager)
+    manager.run(module, "interpreter")
+
+
+_UNPRINTABLE = "llvm.data_layout"
+"""An attribute whose value MLIR verifies while printing: an invalid one makes it print the generic form."""
+
+
+def generic_text(module: Any) -> str:
+    """The module in MLIR's generic form, locations included: every op quoted, every attribute spelt out."""
+    builder = libtriton.ir.builder(module.context)
+    module.set_attr(_UNPRINTABLE, builder.get_string_attr("generic form, please"))
+    text = str(module)
+    return re.sub(rf' ?{{{re.escape(_UNPRINTABLE)} = "[^"]*"}}|{re.escape(_UNPRINTABLE)} = "[^"]*",? ?', "", text)
 
 
 # ---------------------------------------------------------------------------------------------------------------------

@@ -1,0 +1,5 @@
+"""The CPU engine: Triton's own IR, lowered to batched NumPy code that carries the kernel's file, lines and names."""
+
+from kernellab.interpreter.launcher import launch
+
+__all__ = ["launch"]

@@ -1,0 +1,428 @@
+"""Integer tiles that stay symbolic: index arithmetic whose elements are never computed unless something asks.
+
+Most offsets of a kernel are affine in the lane: `pid * BLOCK + arange(0, BLOCK)`. Kept as a base and strides, a load of such offsets is a strided slice of memory, and a comparison with a bound is a box. Everything that is not affine falls back to NumPy arrays, so nothing here changes a result.
+"""
+
+from __future__ import annotations
+
+import operator
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import numpy
+from numpy.lib.mixins import NDArrayOperatorsMixin
+
+Base = int | numpy.ndarray
+"""One integer for all programs, or an int64 array with one entry a program (or a single entry for all)."""
+
+
+class SymbolicTile(NDArrayOperatorsMixin):
+    """A tile that can become an array: NumPy functions take it as one, and fall back to its elements.
+
+    The shape is `(programs, *extents)`, or `extents` where all programs agree, with extent 1 along every dimension that the tile does not depend on.
+    """
+
+    extents: tuple[int, ...]
+    dtype: numpy.dtype
+
+    def elements(self) -> numpy.ndarray:
+        """The tile as an array, computed once."""
+        raise NotImplementedError
+
+    @property
+    def ndim(self) -> int:
+        return self.elements().ndim
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        return self.elements().shape
+
+    def __array__(self, dtype: Any = None, copy: bool | None = None) -> numpy.ndarray:
+        elements = self.elements()
+        return elements if dtype is None else elements.astype(dtype)
+
+    def __getitem__(self, key: Any) -> Any:
+        return self.elements()[key]
+
+    def __array_ufunc__(
+        self, ufunc: numpy.ufunc, method: str, *inputs: Any, **keywords: Any
+    ) -> Any:
+        if method == "__call__" and not keywords and len(inputs) == 2:
+            symbolic = _SYMBOLIC.get(ufunc)
+            if symbolic is not None:
+                result = symbolic(*inputs)
+                if result is not None:
+                    return result
+        arrays = [numpy.asarray(i) if isinstance(i, SymbolicTile) else i for i in inputs]
+        return getattr(ufunc, method)(*arrays, **keywords)
+
+
+class AffineTile(SymbolicTile):
+    """`base[program] + sum(strides[d] * index[d])`.
+
+    Attributes:
+        base: the element at index 0, per program.
+        strides: how much one step along each dimension adds; 0 where the extent is 1.
+        extents: the tile's shape, 1 along dimensions it does not depend on.
+        dtype: the integer type of the elements; every element fits it.
+        low, high: bounds of all elements, inclusive; they may be loose.
+    """
+
+    __slots__ = ("_elements", "base", "dtype", "extents", "high", "low", "strides")
+
+    def __init__(
+        self,
+        base: Base,
+        strides: tuple[int, ...],
+        extents: tuple[int, ...],
+        dtype: numpy.dtype,
+        bounds: tuple[int, int] | None = None,
+    ) -> None:
+        self.base = base
+        self.strides = strides
+        self.extents = extents
+        self.dtype = dtype
+        self.low, self.high = bounds or _exact_bounds(base, strides, extents)
+        self._elements: numpy.ndarray | None = None
+
+    @property
+    def ndim(self) -> int:
+        return len(self.extents) + isinstance(self.base, numpy.ndarray)
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        programs = (len(self.base),) if isinstance(self.base, numpy.ndarray) else ()
+        return programs + self.extents
+
+    @property
+    def is_splat(self) -> bool:
+        """True where all lanes of a program hold one value."""
+        return not any(self.strides)
+
+    def elements(self) -> numpy.ndarray:
+        if self._elements is None:
+            rank = len(self.extents)
+            total: Any = _per_program(self.base, rank)
+            for dimension, (stride, extent) in enumerate(zip(self.strides, self.extents)):
+                if stride:
+                    steps = numpy.arange(0, stride * extent, stride, dtype=numpy.int64)
+                    total = total + steps.reshape((extent,) + (1,) * (rank - dimension - 1))
+            total = numpy.asarray(total)
+            if total.ndim < rank:
+                total = total.reshape((1,) * rank)
+            self._elements = total.astype(self.dtype)
+        return self._elements
+
+    def exact_bounds(self) -> tuple[int, int]:
+        """The smallest and the largest element."""
+        self.low, self.high = _exact_bounds(self.base, self.strides, self.extents)
+        return self.low, self.high
+
+    def within(self, low: int, high: int) -> bool:
+        """True where every element is in [low, high]."""
+        if low <= self.low and self.high <= high:
+            return True
+        exact_low, exact_high = self.exact_bounds()
+        return low <= exact_low and exact_high <= high
+
+    def astype(self, dtype: Any, copy: bool = True) -> Any:
+        """The same values in another integer type; an array where they do not all fit."""
+        dtype = numpy.dtype(dtype)
+        if dtype.kind == "i" and self.within(*_limits(dtype)):
+            return AffineTile(self.base, self.strides, self.extents, dtype, (self.low, self.high))
+        return self.elements().astype(dtype)
+
+    def expand_dims(self, axis: int) -> AffineTile:
+        """A new dimension of extent 1 before dimension `axis` (negative: counted from the new end)."""
+        at = axis if axis >= 0 else len(self.extents) + 1 + axis
+        return AffineTile(
+            self.base,
+            (*self.strides[:at], 0, *self.strides[at:]),
+            (*self.extents[:at], 1, *self.extents[at:]),
+            self.dtype,
+            (self.low, self.high),
+        )
+
+    def permute(self, order: tuple[int, ...]) -> AffineTile:
+        """Dimension `d` of the result is dimension `order[d]` of this tile."""
+        return AffineTile(
+            self.base,
+            tuple(self.strides[d] for d in order),
+            tuple(self.extents[d] for d in order),
+            self.dtype,
+            (self.low, self.high),
+        )
+
+    def __repr__(self) -> str:
+        return f"AffineTile({self.base} + {self.strides}, {self.extents}, {self.dtype})"
+
+
+Interval = tuple[Base, Base]
+"""First index inside, first index beyond; each per program or for all."""
+
+
+class BoxMask(SymbolicTile):
+    """A mask that is true inside a box: along each constrained dimension, from `start` up to `stop`."""
+
+    __slots__ = ("_elements", "extents", "intervals")
+    dtype = numpy.dtype(numpy.bool_)
+
+    def __init__(self, intervals: Mapping[int, Interval], extents: tuple[int, ...]) -> None:
+        self.intervals = dict(intervals)
+        self.extents = extents
+        self._elements: numpy.ndarray | None = None
+
+    def elements(self) -> numpy.ndarray:
+        if self._elements is None:
+            rank = len(self.extents)
+            total: Any = numpy.ones((1,) * rank, numpy.bool_)
+            for dimension, (start, stop) in self.intervals.items():
+                index = numpy.arange(self.extents[dimension])
+                index = index.reshape((-1,) + (1,) * (rank - dimension - 1))
+                inside = (index >= _per_program(start, rank)) & (index < _per_program(stop, rank))
+                total = total & inside
+            self._elements = total
+        return self._elements
+
+    def all(self) -> bool:
+        """True where no lane of any program is off."""
+        return all(
+            numpy.all(start == 0) and numpy.all(stop == self.extents[dimension])
+            for dimension, (start, stop) in self.intervals.items()
+        )
+
+    def expand_dims(self, axis: int) -> BoxMask:
+        """A new dimension of extent 1 before dimension `axis` (negative: counted from the new end)."""
+        at = axis if axis >= 0 else len(self.extents) + 1 + axis
+        intervals = {d + (d >= at): interval for d, interval in self.intervals.items()}
+        return BoxMask(intervals, (*self.extents[:at], 1, *self.extents[at:]))
+
+    def __repr__(self) -> str:
+        return f"BoxMask({self.intervals}, {self.extents})"
+
+
+def affine(value: Any, rank: int) -> AffineTile | None:
+    """`value` as an affine tile of that rank, or None where it is no integer or differs from lane to lane."""
+    if isinstance(value, AffineTile):
+        return value if len(value.extents) == rank else None
+    if isinstance(value, SymbolicTile):
+        return None
+    array = numpy.asarray(value)
+    if array.dtype.kind != "i" or array.ndim > rank + 1:
+        return None
+    lanes = array.shape[max(array.ndim - rank, 0) :]
+    if any(extent != 1 for extent in lanes):
+        return None
+    if array.ndim == rank + 1:
+        base: Base = array.reshape(-1).astype(numpy.int64)
+    else:
+        base = int(array.reshape(()))
+    return AffineTile(base, (0,) * rank, (1,) * rank, array.dtype)
+
+
+def _per_program(base: Base, rank: int) -> Any:
+    return base.reshape((-1,) + (1,) * rank) if isinstance(base, numpy.ndarray) else base
+
+
+def _exact_bounds(
+    base: Base, strides: tuple[int, ...], extents: tuple[int, ...]
+) -> tuple[int, int]:
+    low = int(base.min()) if isinstance(base, numpy.ndarray) else base
+    high = int(base.max()) if isinstance(base, numpy.ndarray) else base
+    return _reach(low, high, strides, extents)
+
+
+def _reach(
+    low: int, high: int, strides: tuple[int, ...], extents: tuple[int, ...]
+) -> tuple[int, int]:
+    """Bounds of base + strides * index where the base is in [low, high]."""
+    for stride, extent in zip(strides, extents):
+        if stride > 0:
+            high += stride * (extent - 1)
+        else:
+            low += stride * (extent - 1)
+    return low, high
+
+
+_LIMITS = {
+    numpy.dtype(f"i{size}"): (-(1 << (8 * size - 1)), (1 << (8 * size - 1)) - 1)
+    for size in (1, 2, 4, 8)
+}
+
+
+_SAFE = 1 << 61
+
+
+def _limits(dtype: numpy.dtype) -> tuple[int, int]:
+    return _LIMITS[dtype]
+
+
+def _fitting(
+    base: Base,
+    strides: tuple[int, ...],
+    extents: tuple[int, ...],
+    dtype: numpy.dtype,
+    bounds: tuple[int, int],
+) -> AffineTile | None:
+    """The tile, if every element fits the dtype; else None, and NumPy computes the wrapped elements."""
+    lowest, highest = _limits(dtype)
+    if bounds[0] < lowest or bounds[1] > highest:
+        bounds = _exact_bounds(base, strides, extents)
+        if bounds[0] < lowest or bounds[1] > highest:
+            return None
+    return AffineTile(base, strides, extents, dtype, bounds)
+
+
+@dataclass(frozen=True)
+class _Pair:
+    """Two operands as affine tiles of one rank, and the extents of the result."""
+
+    lhs: AffineTile
+    rhs: AffineTile
+    extents: tuple[int, ...]
+    dtype: numpy.dtype
+
+
+def _pair(lhs: Any, rhs: Any) -> _Pair | None:
+    rank = len((lhs if isinstance(lhs, SymbolicTile) else rhs).extents)
+    left, right = affine(lhs, rank), affine(rhs, rank)
+    if left is None or right is None:
+        return None
+    extents = tuple(
+        b if a == 1 else a for a, b in zip(left.extents, right.extents, strict=True)
+    )
+    dtype = left.dtype if left.dtype == right.dtype else numpy.promote_types(left.dtype, right.dtype)
+    return _Pair(left, right, extents, dtype)
+
+
+def _add(lhs: Any, rhs: Any) -> AffineTile | None:
+    pair = _pair(lhs, rhs)
+    if pair is None:
+        return None
+    left, right = pair.lhs, pair.rhs
+    return _fitting(
+        left.base + right.base,
+        tuple(map(operator.add, left.strides, right.strides)),
+        pair.extents,
+        pair.dtype,
+        (left.low + right.low, left.high + right.high),
+    )
+
+
+def _subtract(lhs: Any, rhs: Any) -> AffineTile | None:
+    pair = _pair(lhs, rhs)
+    if pair is None:
+        return None
+    left, right = pair.lhs, pair.rhs
+    return _fitting(
+        left.base - right.base,
+        tuple(map(operator.sub, left.strides, right.strides)),
+        pair.extents,
+        pair.dtype,
+        (left.low - right.high, left.high - right.low),
+    )
+
+
+def _multiply(lhs: Any, rhs: Any) -> AffineTile | None:
+    pair = _pair(lhs, rhs)
+    if pair is None:
+        return None
+    tile, factor = (pair.lhs, pair.rhs) if pair.rhs.is_splat else (pair.rhs, pair.lhs)
+    if not factor.is_splat:
+        return None
+    if isinstance(factor.base, numpy.ndarray) and not tile.is_splat:
+        return None  # a stride that differs from program to program
+    corners = [a * b for a in (tile.low, tile.high) for b in (factor.low, factor.high)]
+    bounds = min(corners), max(corners)
+    lowest, highest = _limits(numpy.dtype(numpy.int64))
+    if bounds[0] < lowest or bounds[1] > highest:
+        return None  # the product itself may not fit the int64 that bases are kept in
+    strides = tile.strides
+    if any(strides):
+        strides = tuple(stride * int(factor.base) for stride in strides)
+    return _fitting(tile.base * factor.base, strides, pair.extents, pair.dtype, bounds)
+
+
+def _remainder(lhs: Any, rhs: Any) -> AffineTile | None:
+    """C's remainder: the value itself where 0 <= value < divisor everywhere."""
+    pair = _pair(lhs, rhs)
+    if pair is None or not pair.rhs.is_splat:
+        return None
+    divisor = pair.rhs.base
+    if isinstance(divisor, int) and divisor > 0 and pair.lhs.within(0, divisor - 1):
+        return pair.lhs
+    return None
+
+
+def _comparison(
+    interval: Callable[[Base, int, int], Interval], mirrored: numpy.ufunc
+) -> Callable[[Any, Any], BoxMask | None]:
+    """A comparison of a tile that rises along one dimension with a bound: a box.
+
+    Args:
+        interval: (bound - base, stride, extent) -> the indices where the comparison holds.
+        mirrored: the comparison with its operands exchanged.
+    """
+
+    def compare(lhs: Any, rhs: Any) -> BoxMask | None:
+        pair = _pair(lhs, rhs)
+        if pair is None:
+            return None
+        if pair.lhs.is_splat and not pair.rhs.is_splat:
+            return _SYMBOLIC[mirrored](rhs, lhs)
+        rising = [d for d, stride in enumerate(pair.lhs.strides) if stride]
+        if not pair.rhs.is_splat or len(rising) != 1 or pair.lhs.strides[rising[0]] < 0:
+            return None
+        if not all(tile.within(-_SAFE, _SAFE) for tile in (pair.lhs, pair.rhs)):
+            return None  # the distance between them may not fit an int64
+        dimension = rising[0]
+        extent = pair.lhs.extents[dimension]
+        distance = pair.rhs.base - pair.lhs.base
+        start, stop = interval(distance, pair.lhs.strides[dimension], extent)
+        return BoxMask({dimension: (_clip(start, extent), _clip(stop, extent))}, pair.extents)
+
+    return compare
+
+
+def _clip(index: Base, extent: int) -> Base:
+    if isinstance(index, numpy.ndarray):
+        return numpy.clip(index, 0, extent)
+    return min(max(index, 0), extent)
+
+
+def _and(lhs: Any, rhs: Any) -> BoxMask | None:
+    if not isinstance(lhs, BoxMask) or not isinstance(rhs, BoxMask):
+        return None
+    if len(lhs.extents) != len(rhs.extents):
+        return None
+    intervals = dict(lhs.intervals)
+    for dimension, (start, stop) in rhs.intervals.items():
+        if dimension in intervals:
+            other_start, other_stop = intervals[dimension]
+            start, stop = _larger(start, other_start), _smaller(stop, other_stop)
+        intervals[dimension] = (start, stop)
+    extents = tuple(map(max, lhs.extents, rhs.extents))
+    return BoxMask(intervals, extents)
+
+
+def _larger(a: Base, b: Base) -> Base:
+    return max(a, b) if isinstance(a, int) and isinstance(b, int) else numpy.maximum(a, b)
+
+
+def _smaller(a: Base, b: Base) -> Base:
+    return min(a, b) if isinstance(a, int) and isinstance(b, int) else numpy.minimum(a, b)
+
+
+# index * stride < distance holds for index < ceil(distance / stride), and so on.
+_SYMBOLIC: dict[numpy.ufunc, Callable[[Any, Any], SymbolicTile | None]] = {
+    numpy.add: _add,
+    numpy.subtract: _subtract,
+    numpy.multiply: _multiply,
+    numpy.fmod: _remainder,
+    numpy.bitwise_and: _and,
+    numpy.less: _comparison(lambda d, s, n: (0, -(-d // s)), numpy.greater),
+    numpy.less_equal: _comparison(lambda d, s, n: (0, d // s + 1), numpy.greater_equal),
+    numpy.greater: _comparison(lambda d, s, n: (d // s + 1, n), numpy.less),
+    numpy.greater_equal: _comparison(lambda d, s, n: (-(-d // s), n), numpy.less_equal),
+}

@@ -1,0 +1,58 @@
+"""What generated code calls for `tl.device_assert` and `tl.device_print`."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy
+
+from kernellab.interpreter.grid import Programs
+from kernellab.interpreter.tiles import Active, Value, full
+
+
+@dataclass
+class FailedAssertion(Exception):
+    """An assertion that does not hold, in the terms of one batch; the launch adds kernel line and program."""
+
+    message: str
+    place: tuple[int, ...]
+    program: int | None
+    count: int
+
+
+def check(condition: Value, message: str, rank: int, active: Active = None) -> None:
+    """Raise FailedAssertion at the first lane of an active program where `condition` is false."""
+    failed = ~numpy.asarray(condition, numpy.bool_)
+    if active is not None:
+        failed = failed & active.reshape((-1,) + (1,) * rank)
+    if failed.any():
+        first = tuple(int(i) for i in numpy.argwhere(failed)[0])
+        has_programs = failed.ndim > rank
+        raise FailedAssertion(
+            message,
+            first[1:] if has_programs else first,
+            first[0] if has_programs else None,
+            int(failed.sum()),
+        )
+
+
+def show(
+    prefix: str,
+    values: tuple[tuple[Value, tuple[int, ...]], ...],
+    programs: Programs,
+    active: Active = None,
+) -> None:
+    """Print the values of every active program, program by program, as NumPy prints arrays."""
+    for program in range(programs.count):
+        if active is not None and not active[program]:
+            continue
+        shown = ", ".join(str(_of_program(value, shape, program)) for value, shape in values)
+        print(f"{programs.name(program)}{prefix}{shown}")
+
+
+def _of_program(value: Value, shape: tuple[int, ...], program: int) -> Any:
+    array = full(value, shape)
+    if array.ndim > len(shape):
+        array = array[program if len(array) > 1 else 0]
+    return array

@@ -1,0 +1,419 @@
+"""From operations to Python: names, source positions, rounding and the program axis, once for all operations.
+
+The code of a kernel is two nested functions. The outer one takes the arguments and computes what no program changes; the inner one runs a batch of programs. Both carry the kernel's own name, file and lines.
+"""
+
+from __future__ import annotations
+
+import ast
+import keyword
+import re
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import Any
+
+import numpy
+from xdsl.ir import Block, Operation, Region, SSAValue
+
+from kernellab.errors import SourcePosition, UnsupportedOperation
+from kernellab.interpreter.expressions import (
+    MODULES,
+    Expression,
+    Operand,
+    as_node,
+    numerics,
+    variable,
+)
+from kernellab.interpreter.liveness import release_dead
+from kernellab.interpreter.lowering.registry import RULES
+from kernellab.interpreter.pointers import UnknownRoot, root
+from kernellab.interpreter.variance import varying_values
+from kernellab.ir import tt
+from kernellab.ir.locations import locate
+from kernellab.ir.types import dtype, element_type, is_pointer, shape
+
+
+@dataclass(frozen=True)
+class KernelCode:
+    """The generated code of one kernel.
+
+    Attributes:
+        tree: a module with one function, which takes the kernel's arguments and `grid`.
+        name: the function's name.
+        constants: the objects that the code refers to by name.
+        arguments: the kernel's runtime arguments, in order: their names and MLIR types.
+        largest_tile: bytes of the largest tile that the kernel computes.
+    """
+
+    tree: ast.Module
+    name: str
+    constants: dict[str, Any]
+    arguments: tuple[SSAValue, ...]
+    largest_tile: int
+
+
+def emit_kernel(function: tt.FuncOp, file: str, name: str) -> KernelCode:
+    """Lower a kernel whose source stands in `file` to Python.
+
+    Raises:
+        UnsupportedOperation: the kernel holds an operation that nothing lowers; it names the kernel's line.
+    """
+    emitter = Emitter(function, file)
+    tree = emitter.kernel(name)
+    return KernelCode(
+        tree, name, emitter.constants, tuple(function.body.blocks.first.args), emitter.largest_tile()  # type: ignore[union-attr]
+    )
+
+
+class Emitter:
+    """What a lowering is handed: operands as expressions, facts about values, and a place for statements."""
+
+    def __init__(self, function: tt.FuncOp, file: str) -> None:
+        self.function = function
+        self.file = file
+        self.constants: dict[str, Any] = {}
+        self.active: Expression | None = None
+        self.programs = variable("programs")
+        self.grid = variable("grid")
+        self._varying = varying_values(function)
+        self._expressions: dict[SSAValue, Expression] = {}
+        self._taken = {*MODULES, "programs", "grid", *keyword.kwlist}
+        self._tile_names: set[str] = set()
+        self._hoisted: set[SSAValue] = set()
+        self._scopes: list[list[ast.stmt]] = []
+        self._widens = False
+        self._position = self._first_position()
+
+    # Facts about values
+
+    def __getitem__(self, value: SSAValue) -> Expression:
+        """The operand as an expression; as float32 where a rounding operation asks for a narrower float."""
+        expression = self._expressions[value]
+        if expression.name is not None:
+            expression = variable(expression.name)
+        return numerics.widen(expression) if self._widens and _is_narrow(value) else expression
+
+    def optional(self, value: SSAValue | None) -> Expression | None:
+        """The operand as an expression, or None where the operation has none."""
+        return None if value is None else self[value]
+
+    def rank(self, value: SSAValue) -> int:
+        """Number of the tile's dimensions; 0 for a scalar."""
+        return len(shape(value.type))
+
+    def shape(self, value: SSAValue) -> tuple[int, ...]:
+        """The tile's shape; () for a scalar."""
+        return shape(value.type)
+
+    def dtype(self, value: SSAValue) -> Expression:
+        """The dtype of the value's elements."""
+        kind = dtype(value.type)
+        return self.constant(kind, hint=kind.name)
+
+    def varies(self, *values: SSAValue) -> bool:
+        """True where one of the values may differ from program to program."""
+        return any(value in self._varying for value in values)
+
+    def buffer(self, pointer: SSAValue) -> Expression:
+        """The argument that `pointer` points into."""
+        try:
+            argument = root(pointer)
+        except UnknownRoot as unknown:
+            what = f"the result of {unknown.operation.name}" if unknown.operation else "it"
+            raise self.unsupported(
+                f"a pointer that may point into several arguments, or into none: {what}"
+            ) from None
+        expression = self._buffers[argument]
+        own, asked = dtype(argument.type.pointee), dtype(_pointee(pointer))  # type: ignore[attr-defined]
+        if own == asked:
+            return variable(expression)
+        if own.itemsize != asked.itemsize:
+            raise self.unsupported(f"a pointer to {own} cast to a pointer to {asked}, of another size")
+        return variable(expression).viewed_as(self.constant(asked, hint=asked.name))
+
+    def unsupported(self, what: str) -> UnsupportedOperation:
+        """The error to raise for something the interpreter does not do, on the kernel's line."""
+        return UnsupportedOperation(
+            f"the interpreter does not know {what} (in kernel {self.function.sym_name.data!r})",
+            position=self._position,
+            advice="On a GPU the kernel may still run: compile it with kernellab.compile.",
+        )
+
+    # Making names and statements
+
+    def constant(self, value: Any, hint: str = "constant") -> Expression:
+        """An object of its own in the code's globals; equal dtypes share one."""
+        if isinstance(value, numpy.dtype):
+            name = hint if hint not in MODULES else f"{hint}_"
+            if self.constants.get(name) is value:
+                return variable(name)
+        name = self.fresh(hint)
+        self.constants[name] = value
+        return variable(name)
+
+    def fresh(self, hint: str) -> str:
+        """A variable name like `hint` that nothing uses yet."""
+        base = re.sub(r"\W", "_", hint) or "value"
+        if base[0].isdigit():
+            base = f"_{base}"
+        name, number = base, 1
+        while name in self._taken:
+            name, number = f"{base}_{number}", number + 1
+        self._taken.add(name)
+        return name
+
+    def bind(self, value: SSAValue) -> str:
+        """A variable for `value`, named as in the kernel."""
+        name = self.fresh(self._hint(value))
+        self._expressions[value] = variable(name)
+        return name
+
+    def assign(self, target: str | Sequence[str], value: Operand) -> None:
+        """`target = value`; several targets take several values at once."""
+        if not isinstance(target, str) and len(target) == 1:
+            target, value = target[0], value[0]  # type: ignore[index]
+        if isinstance(target, str):
+            node: ast.expr = ast.Name(target, ast.Store())
+        else:
+            node = ast.Tuple([ast.Name(name, ast.Store()) for name in target], ast.Store())
+        self.statement(ast.Assign([node], as_node(value)))
+
+    def evaluate(self, hint: str | None, value: Expression) -> Expression:
+        """Evaluate `value` here: for its effect (hint None), or into a variable named like `hint`."""
+        if hint is None:
+            self.statement(ast.Expr(value.node))
+            return value
+        name = self.fresh(hint)
+        self.assign(name, value)
+        return variable(name)
+
+    def statement(self, statement: ast.stmt) -> None:
+        """Append a statement that stands at the current operation's line."""
+        line, column = self._position.line, max(self._position.column - 1, 0)
+        for node in ast.walk(statement):
+            if "lineno" in node._attributes and not hasattr(node, "lineno"):
+                position = {"lineno": line, "end_lineno": line}
+                columns = {"col_offset": column, "end_col_offset": column + 1}
+                vars(node).update(position, **columns)
+        self._scopes[-1].append(statement)
+
+    @contextmanager
+    def loop(self, target: str, iterable: Expression) -> Iterator[None]:
+        """`for target in iterable:` around what is emitted inside."""
+        with self._collected() as body:
+            yield
+        self.statement(ast.For(ast.Name(target, ast.Store()), iterable.node, body, []))
+
+    @contextmanager
+    def forever(self) -> Iterator[None]:
+        """`while True:` around what is emitted inside."""
+        with self._collected() as body:
+            yield
+        self.statement(ast.While(ast.Constant(True), body, []))
+
+    @contextmanager
+    def when(self, condition: Expression) -> Iterator[None]:
+        """`if condition:` around what is emitted inside."""
+        with self._collected() as body:
+            yield
+        self.statement(ast.If(condition.node, body, []))
+
+    @contextmanager
+    def otherwise(self) -> Iterator[None]:
+        """The `else:` of the `if` just emitted."""
+        with self._collected() as body:
+            yield
+        branch = self._scopes[-1][-1]
+        assert isinstance(branch, ast.If)
+        branch.orelse = body
+
+    def leave_loop(self, condition: Expression) -> None:
+        """`if condition: break`."""
+        self.statement(ast.If(condition.node, [ast.Break()], []))
+
+    @contextmanager
+    def _collected(self) -> Iterator[list[ast.stmt]]:
+        """Collects the statements that are emitted inside; complete when the context ends."""
+        position = self._position
+        collected: list[ast.stmt] = []
+        self._scopes.append(collected)
+        yield collected
+        self._scopes.pop()
+        self._position = position
+        collected[:] = release_dead(collected, self._tile_names) or [ast.Pass()]
+
+    @contextmanager
+    def only(self, active: str) -> Iterator[None]:
+        """Inside, only the programs that the variable `active` names take part."""
+        before, self.active = self.active, variable(active)
+        yield
+        self.active = before
+
+    def active_programs(self) -> Expression | None:
+        """The variable that says which programs take part, or None where all do."""
+        return None if self.active is None else variable(self.active.name or "")
+
+    # Operations
+
+    def operations(self, block: Block) -> None:
+        """Lower every operation of a block, its terminator excepted where nothing lowers it."""
+        for op in block.ops:
+            self.operation(op)
+
+    def operation(self, op: Operation) -> None:
+        """Lower one operation and bind its results."""
+        outer, self._position = self._position, self._position_of(op)
+        rule = RULES.get(type(op))
+        if rule is None:
+            raise self.unsupported(f"the operation {_name(op)}")
+        self._widens = rule.rounds
+        lowered = rule.lower(op, self)
+        self._widens = False
+        results = lowered if isinstance(lowered, tuple) else (lowered,)
+        for value, expression in zip(op.results, results):
+            if expression is not None:
+                rounded = rule.rounds and _is_narrow(value)
+                self._bind_result(value, self._rounded(value, expression) if rounded else expression)
+        self._position = outer
+
+    def region_function(self, region: Region) -> Expression:
+        """A function of a region whose operations work element by element (what a reduction combines with)."""
+        block = region.block
+        name = self.fresh("combine")
+        parameters = [self.bind(argument) for argument in block.args]
+        active, self.active = self.active, None
+        with self._collected() as body:
+            self.operations(block)
+            values = tuple(self[value] for value in yielded(block))
+            self.statement(ast.Return(as_node(values)))
+        self.active = active
+        self.statement(_function(name, parameters, body))
+        return variable(name)
+
+    def _bind_result(self, value: SSAValue, expression: Expression) -> None:
+        if expression.name is not None:
+            self._expressions[value] = expression
+            return
+        name = self.bind(value)
+        self.assign(name, expression)
+        if shape(value.type):
+            self._tile_names.add(name)
+
+    def _rounded(self, value: SSAValue, expression: Expression) -> Expression:
+        return numerics.convert(expression, self.dtype(value))
+
+    # The kernel as a whole
+
+    def kernel(self, name: str) -> ast.Module:
+        """A module that defines the kernel's function."""
+        block = self.function.body.blocks.first
+        assert block is not None
+        if len(self.function.body.blocks) > 1:
+            self._position = self._position_of(self._jump())
+            raise self.unsupported("a return or jump in the middle of a kernel (cf.cond_br)")
+        parameters = self._bind_arguments(block)
+        prologue: list[ast.stmt] = []
+        with self._collected() as body:
+            for op in block.ops:
+                if self._is_hoistable(op):
+                    self._hoist(op, prologue)
+                else:
+                    self.operation(op)
+        self._scopes.append(prologue)
+        self.statement(_function(name, ["programs"], body))
+        self.statement(ast.Return(as_node(variable(name))))
+        outer = _function(name, [*parameters, "grid"], self._scopes.pop())
+        self._scopes.append([])
+        self.statement(outer)
+        return ast.Module(list(self._scopes.pop()), [])
+
+    def _hoist(self, op: Operation, prologue: list[ast.stmt]) -> None:
+        """Lower an operation that no program changes into the outer function."""
+        self._scopes.append(prologue)
+        self.operation(op)
+        self._scopes.pop()
+        self._hoisted.update(op.results)
+
+    def largest_tile(self) -> int:
+        """Bytes of the largest tile among the values of the kernel, pointers left out."""
+        sizes = [
+            int(numpy.prod(shape(value.type))) * dtype(value.type).itemsize
+            for op in self.function.walk()
+            for value in op.results
+            if shape(value.type) and not is_pointer(value.type)
+        ]
+        return max(sizes, default=1)
+
+    def _bind_arguments(self, block: Block) -> list[str]:
+        """Name the arguments; a pointer's value is its offset, 0, and its name stands for the buffer."""
+        self._buffers: dict[SSAValue, str] = {}
+        for argument in block.args:
+            if is_pointer(argument.type):
+                self._buffers[argument] = self.fresh(self._hint(argument))
+                zero = self.constant(numpy.int64(0), hint="start")
+                self._expressions[argument] = zero
+            else:
+                self.bind(argument)
+            self._hoisted.add(argument)
+        return [self._buffers.get(a) or str(self._expressions[a].name) for a in block.args]
+
+    def _is_hoistable(self, op: Operation) -> bool:
+        rule = RULES.get(type(op))
+        return (
+            rule is not None
+            and rule.pure
+            and not op.regions
+            and all(operand in self._hoisted for operand in op.operands)
+            and not self.varies(*op.results)
+        )
+
+    # Names and positions
+
+    def _hint(self, value: SSAValue) -> str:
+        op = value.owner if isinstance(value.owner, Operation) else None
+        named = locate(op.location).name if op is not None else None
+        return named or value.name_hint or "value"
+
+    def _first_position(self) -> SourcePosition:
+        frames = locate(self.function.location).frames
+        return frames[0] if frames else SourcePosition(self.file, 1)
+
+    def _position_of(self, op: Operation) -> SourcePosition:
+        """The innermost line in the kernel's own file; an operation without one stays on the current line."""
+        return locate(op.location).in_file(self.file) or self._position
+
+    def _jump(self) -> Operation:
+        block = self.function.body.blocks.first
+        assert block is not None and block.last_op is not None
+        return block.last_op
+
+
+def yielded(block: Block) -> tuple[SSAValue, ...]:
+    """The operands of a block's terminator."""
+    assert block.last_op is not None
+    return tuple(block.last_op.operands)
+
+
+def _function(name: str, parameters: Iterable[str], body: list[ast.stmt]) -> ast.FunctionDef:
+    arguments = ast.arguments(
+        posonlyargs=[], args=[ast.arg(p) for p in parameters], kwonlyargs=[], kw_defaults=[], defaults=[]
+    )
+    function = ast.FunctionDef(name, arguments, body, decorator_list=[])
+    vars(function)["type_params"] = []  # Python 3.12 and later require it
+    return function
+
+
+def _name(op: Operation) -> str:
+    attribute = op.attributes.get("op_name__")
+    return attribute.data if attribute is not None else op.name  # type: ignore[attr-defined]
+
+
+def _is_narrow(value: SSAValue) -> bool:
+    """True for floats of fewer than 32 bits."""
+    kind = dtype(value.type)
+    return kind.itemsize < 4 and kind.kind not in "iub"
+
+
+def _pointee(pointer: SSAValue) -> Any:
+    return element_type(pointer.type).pointee  # type: ignore[attr-defined]

@@ -1,0 +1,136 @@
+"""Python expressions as values: operators on them build the expression that generated code will evaluate.
+
+A lowering reads like the NumPy code it generates: `value[op.lhs] + value[op.rhs]` is an `ast.BinOp`.
+"""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Sequence
+from typing import Any, Union
+
+
+class Expression:
+    """One Python expression, as syntax."""
+
+    def __init__(self, node: ast.expr) -> None:
+        self.node = node
+
+    @property
+    def name(self) -> str | None:
+        """The variable that the expression is, or None where it is more than a name."""
+        return self.node.id if isinstance(self.node, ast.Name) else None
+
+    def __getattr__(self, attribute: str) -> Expression:
+        if attribute.startswith("__"):
+            raise AttributeError(attribute)
+        return Expression(ast.Attribute(self.node, attribute, ast.Load()))
+
+    def __call__(self, *arguments: Operand, **keywords: Operand) -> Expression:
+        given = [ast.keyword(name, as_node(value)) for name, value in keywords.items()]
+        return Expression(ast.Call(self.node, [as_node(a) for a in arguments], given))
+
+    def item(self, index: int) -> Expression:
+        """`self[index]`, as syntax."""
+        return Expression(ast.Subscript(self.node, ast.Constant(index), ast.Load()))
+
+    def __add__(self, other: Operand) -> Expression:
+        return self._binary(ast.Add(), other)
+
+    def __sub__(self, other: Operand) -> Expression:
+        return self._binary(ast.Sub(), other)
+
+    def __mul__(self, other: Operand) -> Expression:
+        return self._binary(ast.Mult(), other)
+
+    def __truediv__(self, other: Operand) -> Expression:
+        return self._binary(ast.Div(), other)
+
+    def __rtruediv__(self, other: Operand) -> Expression:
+        return Expression(ast.BinOp(as_node(other), ast.Div(), self.node))
+
+    def __floordiv__(self, other: Operand) -> Expression:
+        return self._binary(ast.FloorDiv(), other)
+
+    def __mod__(self, other: Operand) -> Expression:
+        return self._binary(ast.Mod(), other)
+
+    def __and__(self, other: Operand) -> Expression:
+        return self._binary(ast.BitAnd(), other)
+
+    def __or__(self, other: Operand) -> Expression:
+        return self._binary(ast.BitOr(), other)
+
+    def __xor__(self, other: Operand) -> Expression:
+        return self._binary(ast.BitXor(), other)
+
+    def __lshift__(self, other: Operand) -> Expression:
+        return self._binary(ast.LShift(), other)
+
+    def __rshift__(self, other: Operand) -> Expression:
+        return self._binary(ast.RShift(), other)
+
+    def __neg__(self) -> Expression:
+        return Expression(ast.UnaryOp(ast.USub(), self.node))
+
+    def __invert__(self) -> Expression:
+        return Expression(ast.UnaryOp(ast.Invert(), self.node))
+
+    def __lt__(self, other: Operand) -> Expression:
+        return self._compared(ast.Lt(), other)
+
+    def __le__(self, other: Operand) -> Expression:
+        return self._compared(ast.LtE(), other)
+
+    def __gt__(self, other: Operand) -> Expression:
+        return self._compared(ast.Gt(), other)
+
+    def __ge__(self, other: Operand) -> Expression:
+        return self._compared(ast.GtE(), other)
+
+    def equals(self, other: Operand) -> Expression:
+        """`self == other`, as syntax; `==` itself stays Python's."""
+        return self._compared(ast.Eq(), other)
+
+    def differs(self, other: Operand) -> Expression:
+        """`self != other`, as syntax."""
+        return self._compared(ast.NotEq(), other)
+
+    def _binary(self, operator: ast.operator, other: Operand) -> Expression:
+        return Expression(ast.BinOp(self.node, operator, as_node(other)))
+
+    def _compared(self, operator: ast.cmpop, other: Operand) -> Expression:
+        return Expression(ast.Compare(self.node, [operator], [as_node(other)]))
+
+    def __repr__(self) -> str:
+        return ast.unparse(self.node)
+
+
+Operand = Union[Expression, int, float, str, bool, None, Sequence["Operand"]]
+"""What an expression can be combined with: an expression, or a literal."""
+
+
+def as_node(value: Any) -> ast.expr:
+    """The syntax of an expression or of a literal; tuples and lists may hold either."""
+    if isinstance(value, Expression):
+        return value.node
+    if isinstance(value, tuple):
+        return ast.Tuple([as_node(item) for item in value], ast.Load())
+    if isinstance(value, list):
+        return ast.List([as_node(item) for item in value], ast.Load())
+    return ast.Constant(value)
+
+
+def variable(name: str) -> Expression:
+    """The variable of that name."""
+    return Expression(ast.Name(name, ast.Load()))
+
+
+# The modules that generated code refers to, under their own names.
+numpy = variable("numpy")
+tiles = variable("tiles")
+numerics = variable("numerics")
+memory = variable("memory")
+debugging = variable("debugging")
+
+MODULES = ("numpy", "tiles", "numerics", "memory", "debugging")

@@ -1,0 +1,87 @@
+"""The grid of a launch, and the batches of programs that run together."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import Any
+
+import numpy
+
+from kernellab.errors import GridError
+
+Grid = tuple[int, int, int]
+
+LIMITS = (2**31 - 1, 65535, 65535)
+"""The largest grid along each axis (CUDA C++ Programming Guide, technical specifications per compute capability)."""
+
+
+def check_grid(
+    grid: Sequence[int] | int | Callable[[Mapping[str, Any]], Any], meta: Mapping[str, Any]
+) -> Grid:
+    """The grid as three sizes; a callable is asked with the kernel's arguments by name.
+
+    Raises:
+        GridError: no size, more than three, a size that is no positive integer, or beyond what a GPU takes.
+    """
+    given = grid(meta) if callable(grid) else grid
+    sizes = (given,) if isinstance(given, int | numpy.integer) else given
+    if not isinstance(sizes, Sequence) or not 1 <= len(sizes) <= 3:
+        raise GridError(
+            f"the grid is {given!r}; it must be one to three sizes",
+            advice="Write it as a tuple: kernel[(programs,)](...) or kernel[(x, y, z)](...).",
+        )
+    for axis, (size, limit) in enumerate(zip(sizes, LIMITS)):
+        if isinstance(size, bool) or not isinstance(size, int | numpy.integer):
+            raise GridError(
+                f"the grid is {tuple(sizes)!r}; size {axis} is a {type(size).__name__}, not an integer",
+                advice="triton.cdiv(n, BLOCK) divides and rounds up to an integer.",
+            )
+        if not 1 <= size <= limit:
+            raise GridError(
+                f"the grid is {tuple(sizes)!r}; size {axis} must be from 1 to {limit:,}",
+                advice="" if size > limit else "A grid of no programs runs nothing: leave the launch out.",
+            )
+    x, y, z = (*map(int, sizes), 1, 1)[:3]
+    return x, y, z
+
+
+class GridSizes:
+    """Numbers of programs along x, y and z, as the int32 that tl.num_programs gives."""
+
+    def __init__(self, grid: Grid) -> None:
+        self.x, self.y, self.z = (numpy.int32(size) for size in grid)
+
+
+class Programs:
+    """One batch: consecutive programs of the grid, x fastest.
+
+    Attributes:
+        x, y, z: their ids, int32 arrays with one entry a program.
+        count: how many they are.
+    """
+
+    def __init__(self, grid: Grid, first: int, count: int) -> None:
+        self.count = count
+        linear = numpy.arange(first, first + count)
+        if grid[1] == grid[2] == 1:
+            self.x = linear.astype(numpy.int32)
+            self.y = self.z = numpy.zeros(count, numpy.int32)
+            return
+        self.x = (linear % grid[0]).astype(numpy.int32)
+        self.y = (linear // grid[0] % grid[1]).astype(numpy.int32)
+        self.z = (linear // (grid[0] * grid[1])).astype(numpy.int32)
+
+    def id(self, position: int) -> tuple[int, int, int]:
+        """The id of the program at `position` in the batch."""
+        return int(self.x[position]), int(self.y[position]), int(self.z[position])
+
+    def name(self, position: int) -> str:
+        """How `tl.device_print` names a program."""
+        return "pid ({}, {}, {})".format(*self.id(position))
+
+
+def batches(grid: Grid, size: int) -> Iterator[Programs]:
+    """All programs of the grid in order, `size` at a time."""
+    total = grid[0] * grid[1] * grid[2]
+    for first in range(0, total, size):
+        yield Programs(grid, first, min(size, total - first))

@@ -1,0 +1,116 @@
+"""A launch on the CPU: arguments to buffers, then batch after batch of programs."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import Any
+
+import numpy
+import torch
+
+from kernellab.errors import ArgumentError, UnsupportedOperation
+from kernellab.interpreter.debugging import FailedAssertion
+from kernellab.interpreter.faults import explain
+from kernellab.interpreter.grid import GridSizes, batches, check_grid
+from kernellab.interpreter.memory import Buffer, OutOfBoundsAccess, ReadOnlyStore
+from kernellab.interpreter.program import ProgramCode, program_code
+from kernellab.records import Launch, Run, Target
+from kernellab.specialize import BoundCall
+from kernellab.triton_api import definition_of
+
+
+def launch(
+    kernel: Any,
+    grid: Sequence[int] | int | Callable[[Mapping[str, Any]], Any],
+    call: BoundCall,
+    target: Target,
+) -> Run:
+    """Run a kernel on CPU tensors, in place, as the target would.
+
+    Programs run in order of their linear id, x fastest; programs of one batch run in step, and see each other's stores only from the next operation on, as they may on a GPU.
+
+    Raises:
+        GridError: a grid that no GPU would accept.
+        CompileError: the kernel does not compile.
+        UnsupportedOperation: the interpreter does not know one of its operations.
+        OutOfBounds: an access outside the storage behind its tensor; nothing was written there.
+        KernelFault: a failed device_assert, or a store into read-only memory.
+    """
+    __tracebackhide__ = True
+    start = time.perf_counter()
+    sizes = check_grid(grid, call.values)
+    code = program_code(kernel, call, target)
+    arguments = _runtime_arguments(kernel, call, code)
+    with numpy.errstate(all="ignore"):
+        run_batch = code.prepare(*arguments, GridSizes(sizes))
+        for programs in batches(sizes, code.batch):
+            try:
+                run_batch(programs)
+            except (OutOfBoundsAccess, ReadOnlyStore, FailedAssertion) as fault:
+                raise explain(fault, programs, sizes, code.codes) from None
+    launch = Launch(
+        kernel=kernel.__name__,
+        grid=sizes,
+        specialization=call.specialization,
+        arguments={name: _described(value) for name, value in call.values.items()},
+        options=call.options,
+    )
+    return Run(launch, "interpreter", target, time.perf_counter() - start)
+
+
+def _runtime_arguments(kernel: Any, call: BoundCall, code: ProgramCode) -> list[Any]:
+    """What the code takes: a Buffer for each pointer, a NumPy scalar for each number."""
+    values = list(_runtime_values(call))
+    if len(values) != len(code.arguments):
+        raise UnsupportedOperation(
+            f"kernel {kernel.__name__!r} takes an argument that becomes several (a tensor descriptor)",
+            position=definition_of(kernel),
+            advice="Pass the tensor and its strides instead.",
+        )
+    return [
+        _buffer(name, value, kind, call, kernel) if is_pointer else _scalar(value, kind)
+        for (name, value), (kind, is_pointer) in zip(values, code.arguments)
+    ]
+
+
+def _runtime_values(call: BoundCall) -> Iterator[tuple[str, Any]]:
+    """(name, value) of every argument that is not compiled in, tuples taken apart."""
+    for position, (name, type) in enumerate(call.specialization.signature.items()):
+        yield from _leaves(name, call.values[name], type, (position,), call)
+
+
+def _leaves(
+    name: str, value: Any, type: Any, path: tuple[int, ...], call: BoundCall
+) -> Iterator[tuple[str, Any]]:
+    if isinstance(type, tuple):
+        for index, (item, item_type) in enumerate(zip(value, type)):
+            yield from _leaves(f"{name}[{index}]", item, item_type, (*path, index), call)
+    elif type != "constexpr":
+        yield name, value
+
+
+def _buffer(name: str, value: Any, kind: numpy.dtype, call: BoundCall, kernel: Any) -> Buffer:
+    tensor = value if isinstance(value, torch.Tensor) else getattr(value, "base", None)
+    if not isinstance(tensor, torch.Tensor):
+        raise ArgumentError(
+            f"argument {name!r} of {kernel.__name__!r} is a {value.__class__.__name__}, and only its type is known",
+            advice="To run a kernel, pass a torch tensor or a NumPy array.",
+            position=definition_of(kernel),
+        )
+    return Buffer(name, tensor.detach(), kind, writable=name not in call.readonly)
+
+
+def _scalar(value: Any, kind: numpy.dtype) -> Any:
+    """A number as the kernel sees it: integers wrap, floats are rounded to the parameter's type."""
+    if kind.kind in "ib":
+        bits = int(value) & ((1 << (8 * kind.itemsize)) - 1)
+        return numpy.array(bits, f"u{kind.itemsize}").view(kind)[()]
+    return numpy.asarray(value, kind)[()]
+
+
+def _described(value: Any) -> str:
+    """ "float32[98432]", "1024"."""
+    if isinstance(value, torch.Tensor):
+        return f"{str(value.dtype).removeprefix('torch.')}{list(value.shape)}"
+    return repr(value)

@@ -1,0 +1,324 @@
+"""The `tt` dialect: Triton's operations on tiles, pointers and the grid."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from xdsl.ir import Block, Operation, Region, SSAValue
+
+from kernellab.interpreter.emitter import Emitter
+from kernellab.interpreter.expressions import (
+    Expression,
+    debugging,
+    memory,
+    numerics,
+    numpy,
+    tiles,
+)
+from kernellab.interpreter.lowering.registry import lowers
+from kernellab.ir import arith, tt
+from kernellab.ir.types import dtype, is_pointer
+
+# The grid
+
+
+@lowers(tt.GetProgramIdOp)
+def program_id(op: tt.GetProgramIdOp, value: Emitter) -> Expression:
+    return getattr(value.programs, "xyz"[op.axis.value.data])
+
+
+@lowers(tt.GetNumProgramsOp)
+def number_of_programs(op: tt.GetNumProgramsOp, value: Emitter) -> Expression:
+    return getattr(value.grid, "xyz"[op.axis.value.data])
+
+
+# Making and reshaping tiles. Axes count from the end, so that a program axis in front changes nothing.
+
+
+@lowers(tt.MakeRangeOp)
+def make_range(op: tt.MakeRangeOp, value: Emitter) -> Expression:
+    return tiles.make_range(op.start.value.data, op.end.value.data)
+
+
+@lowers(tt.SplatOp)
+def splat(op: tt.SplatOp, value: Emitter) -> Expression:
+    return tiles.splat(value[op.operand], value.rank(op.result))
+
+
+@lowers(tt.UnsplatOp)
+def unsplat(op: tt.UnsplatOp, value: Emitter) -> Expression:
+    return tiles.unsplat(value[op.operand], value.rank(op.operand))
+
+
+@lowers(tt.ExpandDimsOp)
+def expand_dims(op: tt.ExpandDimsOp, value: Emitter) -> Expression:
+    return tiles.expand_dims(value[op.operand], op.axis.value.data - value.rank(op.result))
+
+
+@lowers(tt.BroadcastOp)
+def broadcast(op: tt.BroadcastOp, value: Emitter) -> Expression:
+    """Broadcasts are lazy: the dimension keeps its extent of 1 until an operation needs it whole."""
+    return value[op.operand]
+
+
+@lowers(tt.ReshapeOp)
+def reshape(op: tt.ReshapeOp, value: Emitter) -> Expression:
+    return tiles.reshape(value[op.operand], value.shape(op.operand), value.shape(op.result))
+
+
+@lowers(tt.TransOp)
+def transpose(op: tt.TransOp, value: Emitter) -> Expression:
+    return tiles.permute(value[op.operand], tuple(op.order.get_values()))
+
+
+@lowers(tt.JoinOp)
+def join(op: tt.JoinOp, value: Emitter) -> Expression:
+    return tiles.join(value[op.lhs], value[op.rhs], value.shape(op.lhs))
+
+
+@lowers(tt.CatOp)
+def cat(op: tt.CatOp, value: Emitter) -> Expression:
+    return tiles.cat(value[op.lhs], value[op.rhs], value.shape(op.lhs))
+
+
+@lowers(tt.SplitOp)
+def split(op: tt.SplitOp, value: Emitter) -> tuple[Expression, Expression]:
+    halves = value.evaluate("halves", tiles.split(value[op.operand], value.shape(op.operand)))
+    return halves.item(0), halves.item(1)
+
+
+@lowers(tt.GatherOp)
+def gather(op: tt.GatherOp, value: Emitter) -> Expression:
+    axis = op.axis.value.data - value.rank(op.source)
+    shapes = value.shape(op.source), value.shape(op.indices)
+    return tiles.gather(value[op.source], value[op.indices], axis, *shapes)
+
+
+@lowers(tt.HistogramOp)
+def histogram(op: tt.HistogramOp, value: Emitter) -> Expression:
+    (bins,) = value.shape(op.result)
+    mask = value.optional(op.mask)
+    kind = value.dtype(op.result)
+    return tiles.histogram(value[op.source], mask, bins, value.shape(op.source), kind)
+
+
+# Memory
+
+
+@lowers(tt.AddPtrOp)
+def add_pointer(op: tt.AddPtrOp, value: Emitter) -> Expression:
+    """A pointer is its offset from the start of the argument it points into."""
+    return value[op.pointer] + value[op.offset]
+
+
+@lowers(tt.LoadOp, pure=False)
+def load(op: tt.LoadOp, value: Emitter) -> Expression:
+    _refuse_pointer_elements(op.result, value)
+    return memory.load(
+        value.buffer(op.pointer),
+        value[op.pointer],
+        value.rank(op.result),
+        **_given(
+            mask=value.optional(op.mask),
+            other=value.optional(op.other),
+            active=value.active_programs(),
+        ),
+    )
+
+
+@lowers(tt.StoreOp, pure=False)
+def store(op: tt.StoreOp, value: Emitter) -> None:
+    _refuse_pointer_elements(op.value, value)
+    call = memory.store(
+        value.buffer(op.pointer),
+        value[op.pointer],
+        value[op.value],
+        value.rank(op.value),
+        **_given(mask=value.optional(op.mask), active=value.active_programs()),
+    )
+    value.evaluate(None, call)
+
+
+@lowers(tt.AtomicRMWOp, pure=False)
+def atomic_read_modify_write(op: tt.AtomicRMWOp, value: Emitter) -> Expression:
+    return memory.atomic(
+        tt.ATOMIC_OPERATIONS[op.operation.value.data],
+        value.buffer(op.pointer),
+        value[op.pointer],
+        value[op.value],
+        value.rank(op.value),
+        value.shape(op.value),
+        value.programs.count,
+        **_given(mask=value.optional(op.mask), active=value.active_programs()),
+    )
+
+
+@lowers(tt.AtomicCASOp, pure=False)
+def atomic_compare_and_swap(op: tt.AtomicCASOp, value: Emitter) -> Expression:
+    return memory.compare_and_swap(
+        value.buffer(op.pointer),
+        value[op.pointer],
+        value[op.compare],
+        value[op.value],
+        value.rank(op.value),
+        value.shape(op.value),
+        value.programs.count,
+        **_given(active=value.active_programs()),
+    )
+
+
+@lowers(tt.BitcastOp)
+def bitcast(op: tt.BitcastOp, value: Emitter) -> Expression:
+    if is_pointer(op.result.type):
+        return value[op.operand]
+    return numerics.reinterpret(value[op.operand], value.dtype(op.result))
+
+
+def _given(**keywords: Expression | None) -> dict[str, Expression]:
+    """The keywords that have a value: generated calls name no others."""
+    return {name: expression for name, expression in keywords.items() if expression is not None}
+
+
+def _refuse_pointer_elements(element: SSAValue, value: Emitter) -> None:
+    if is_pointer(element.type):
+        raise value.unsupported("pointers kept in memory")
+
+
+# Arithmetic
+
+
+@lowers(tt.FpToFpOp)
+def convert_float(op: tt.FpToFpOp, value: Emitter) -> Expression:
+    toward_zero = op.rounding is not None and tt.ROUNDING_MODES[op.rounding.value.data] == "rtz"
+    convert = numerics.convert_toward_zero if toward_zero else numerics.convert
+    return convert(value[op.operand], value.dtype(op.result))
+
+
+@lowers(tt.ClampFOp, rounds=True)
+def clamp(op: tt.ClampFOp, value: Emitter) -> Expression:
+    x, low, high = value[op.x], value[op.low], value[op.high]
+    if op.propagate_nan is not None and op.propagate_nan.value.data:
+        return numpy.minimum(numpy.maximum(x, low), high)
+    return numpy.fmin(numpy.fmax(x, low), high)
+
+
+@lowers(tt.MulhiUIOp)
+def multiply_high(op: tt.MulhiUIOp, value: Emitter) -> Expression:
+    high = numerics.multiply_high(value[op.lhs], value[op.rhs])
+    return numerics.signed(high, value.dtype(op.result))
+
+
+@lowers(tt.DotOp)
+def dot(op: tt.DotOp, value: Emitter) -> Expression:
+    precision = "tf32" if op.input_precision is None else _input_precision(op)
+    if precision not in ("tf32", "tf32x3", "ieee"):
+        raise value.unsupported(f"tl.dot with input_precision={precision!r}")
+    a, b, c = (tiles.full(value[v], value.shape(v)) for v in (op.a, op.b, op.c))
+    return numerics.dot(a, b, c, precision)
+
+
+def _input_precision(op: tt.DotOp) -> str:
+    return tt.INPUT_PRECISIONS[op.input_precision.value.data]  # type: ignore[union-attr]
+
+
+# Reductions and scans
+
+
+_UFUNCS: dict[type[Operation], str] = {
+    arith.AddFOp: "add",
+    arith.AddIOp: "add",
+    arith.MulFOp: "multiply",
+    arith.MulIOp: "multiply",
+    arith.MaximumFOp: "maximum",
+    arith.MinimumFOp: "minimum",
+    arith.MaxSIOp: "maximum",
+    arith.MinSIOp: "minimum",
+    arith.AndIOp: "bitwise_and",
+    arith.OrIOp: "bitwise_or",
+    arith.XOrIOp: "bitwise_xor",
+}
+
+_IGNORING_NAN: dict[type[Operation], str] = {
+    arith.MaxNumFOp: "maximum",
+    arith.MinNumFOp: "minimum",
+}
+
+
+@lowers(tt.ReduceOp)
+def reduce(op: tt.ReduceOp, value: Emitter) -> Any:
+    shape = value.shape(op.sources[0])
+    axis = op.axis.value.data - len(shape)
+    combiner = _single_combiner(op.combine)
+    if combiner is not None and dtype(op.sources[0].type).kind != "b":
+        tile = tiles.full(value[op.sources[0]], shape)
+        kind = value.dtype(op.sources[0])
+        if combiner in _IGNORING_NAN:
+            ufunc = getattr(numpy, _IGNORING_NAN[combiner])
+            return numerics.convert(
+                numerics.reduce_ignoring_nan(ufunc, numerics.widen(tile), axis), kind
+            )
+        if combiner in _UFUNCS:
+            return numerics.reduce(getattr(numpy, _UFUNCS[combiner]), tile, axis)
+    combine = value.region_function(op.combine)
+    sources = tuple(value[source] for source in op.sources)
+    return _several(op, tiles.reduce(combine, sources, axis, shape), value)
+
+
+@lowers(tt.ScanOp)
+def scan(op: tt.ScanOp, value: Emitter) -> Any:
+    shape = value.shape(op.sources[0])
+    axis = op.axis.value.data - len(shape)
+    reverse = bool(op.reverse.value.data)  # type: ignore[attr-defined]
+    combiner = _single_combiner(op.combine)
+    if combiner in _UFUNCS and not _is_narrow_float_or_boolean(op.sources[0]):
+        ufunc = getattr(numpy, _UFUNCS[combiner])
+        tile = tiles.full(value[op.sources[0]], shape)
+        return numerics.accumulate(ufunc, tile, axis, reverse)
+    combine = value.region_function(op.combine)
+    sources = tuple(value[source] for source in op.sources)
+    return _several(op, tiles.scan(combine, sources, axis, shape, reverse), value)
+
+
+def _single_combiner(region: Region) -> type[Operation] | None:
+    """The operation, where a region does nothing but combine its two arguments with one."""
+    block: Block = region.block
+    operations = list(block.ops)
+    if len(operations) != 2 or len(block.args) != 2:
+        return None
+    combiner, end = operations
+    if set(combiner.operands) != set(block.args) or list(end.operands) != list(combiner.results):
+        return None
+    return type(combiner)
+
+
+def _is_narrow_float_or_boolean(source: SSAValue) -> bool:
+    kind = dtype(source.type)
+    return kind.kind == "b" or (kind.itemsize < 4 and kind.kind not in "iu")
+
+
+def _several(op: Operation, call: Expression, value: Emitter) -> tuple[Expression, ...]:
+    results = value.evaluate("results", call)
+    return tuple(results.item(index) for index in range(len(op.results)))
+
+
+# Debugging
+
+
+@lowers(tt.AssertOp, pure=False)
+def device_assert(op: tt.AssertOp, value: Emitter) -> None:
+    call = debugging.check(
+        value[op.condition],
+        op.message.data,
+        value.rank(op.condition),
+        **_given(active=value.active_programs()),
+    )
+    value.evaluate(None, call)
+
+
+@lowers(tt.PrintOp, pure=False)
+def device_print(op: tt.PrintOp, value: Emitter) -> None:
+    shown = tuple((value[argument], value.shape(argument)) for argument in op.arguments)
+    call = debugging.show(
+        op.prefix.data, shown, value.programs, **_given(active=value.active_programs())
+    )
+    value.evaluate(None, call)

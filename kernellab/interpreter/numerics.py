@@ -1,0 +1,242 @@
+"""What generated code calls for arithmetic that NumPy does otherwise than a GPU, or slowly.
+
+Floating-point types of 16 bits and fewer are computed in float32 and rounded to nearest even once per operation. Integers are stored signed; operations that MLIR calls unsigned view them so.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import ml_dtypes
+import numpy
+import torch
+
+Value = Any
+
+FLOAT32 = numpy.dtype(numpy.float32)
+FLOAT64 = numpy.dtype(numpy.float64)
+
+_UNSIGNED = {
+    numpy.dtype(numpy.bool_): numpy.dtype(numpy.uint8),
+    numpy.dtype(numpy.int8): numpy.dtype(numpy.uint8),
+    numpy.dtype(numpy.int16): numpy.dtype(numpy.uint16),
+    numpy.dtype(numpy.int32): numpy.dtype(numpy.uint32),
+    numpy.dtype(numpy.int64): numpy.dtype(numpy.uint64),
+}
+
+_TORCH_TYPES = {
+    numpy.dtype(numpy.float16): torch.float16,
+    numpy.dtype(numpy.float32): torch.float32,
+    numpy.dtype(ml_dtypes.bfloat16): torch.bfloat16,
+}
+
+_TORCH_FROM = 1024
+"""From so many elements on, torch converts faster than NumPy (10 to 20 times for float16)."""
+
+
+# Conversions
+
+
+def widen(value: Value) -> Value:
+    """A float of fewer than 32 bits as float32, which is exact; anything else unchanged."""
+    array = numpy.asarray(value)
+    return array if array.dtype in (FLOAT32, FLOAT64) else convert(array, FLOAT32)
+
+
+def convert(value: Value, dtype: numpy.dtype) -> Value:
+    """A floating-point value in another floating-point type, rounded to nearest even."""
+    array = numpy.asarray(value)
+    if array.dtype == dtype:
+        return array
+    if array.size >= _TORCH_FROM and array.dtype in _TORCH_TYPES and dtype in _TORCH_TYPES:
+        return _converted_by_torch(array, dtype)
+    if array.dtype.itemsize == 1:
+        return _eight_bit_values(array.dtype)[array.view(numpy.uint8)].astype(dtype)
+    return array.astype(dtype)
+
+
+def _converted_by_torch(array: numpy.ndarray, dtype: numpy.dtype) -> numpy.ndarray:
+    bits = array if array.dtype in (FLOAT32, numpy.float16) else array.view(numpy.int16)
+    source = torch.from_numpy(numpy.ascontiguousarray(bits))
+    if bits is not array:
+        source = source.view(torch.bfloat16)
+    result = source.to(_TORCH_TYPES[dtype])
+    if dtype in (FLOAT32, numpy.float16):
+        return result.numpy()
+    return result.view(torch.int16).numpy().view(dtype)
+
+
+_EIGHT_BIT: dict[numpy.dtype, numpy.ndarray] = {}
+
+
+def _eight_bit_values(dtype: numpy.dtype) -> numpy.ndarray:
+    """The float32 value of each of the 256 bit patterns of an 8-bit float."""
+    if dtype not in _EIGHT_BIT:
+        _EIGHT_BIT[dtype] = numpy.arange(256, dtype=numpy.uint8).view(dtype).astype(FLOAT32)
+    return _EIGHT_BIT[dtype]
+
+
+def convert_toward_zero(value: Value, dtype: numpy.dtype) -> Value:
+    """A floating-point value in a narrower type, rounded toward zero."""
+    wide = widen(value)
+    nearest = numpy.asarray(wide.astype(dtype))
+    too_large = (numpy.abs(nearest.astype(wide.dtype)) > numpy.abs(wide)) & numpy.isfinite(wide)
+    bits = nearest.view(f"u{dtype.itemsize}")
+    return numpy.where(too_large, bits - bits.dtype.type(1), bits).view(dtype)
+
+
+def to_integer(value: Value, dtype: numpy.dtype) -> Value:
+    """A float as an integer, toward zero; out of range it saturates and NaN is 0, as PTX's cvt.rzi does."""
+    wide = widen(value)
+    limits = numpy.iinfo(dtype)
+    low, high = float(limits.min), float(limits.max)
+    inside = (wide > low - 1) & (wide < high + 1 if high < 2**53 else wide < high)
+    if numpy.all(inside):
+        return wide.astype(dtype)
+    saturated = numpy.where(wide > 0, limits.max, limits.min).astype(dtype)
+    safe = numpy.where(inside, wide, 0).astype(dtype)
+    return numpy.where(inside, safe, numpy.where(numpy.isnan(wide), dtype.type(0), saturated))
+
+
+def to_unsigned_integer(value: Value, dtype: numpy.dtype) -> Value:
+    """`to_integer` for an unsigned integer, whose bits are kept in the signed `dtype`."""
+    return signed(to_integer(value, _UNSIGNED[dtype]), dtype)
+
+
+def unsigned(value: Value) -> Value:
+    """The same bits read as an unsigned integer."""
+    array = numpy.asarray(value)
+    return array.view(_UNSIGNED[array.dtype])
+
+
+def signed(value: Value, dtype: numpy.dtype) -> Value:
+    """Unsigned bits stored as the signed `dtype` of the same width."""
+    array = numpy.asarray(value)
+    return array.view(dtype) if array.dtype.itemsize == dtype.itemsize else array.astype(dtype)
+
+
+def reinterpret(value: Value, dtype: numpy.dtype) -> Value:
+    """The same bits under another type of the same width."""
+    array = numpy.asarray(value)
+    if array.dtype == dtype:
+        return array
+    if dtype == numpy.bool_:
+        return (array & 1).astype(numpy.bool_)
+    return array.view(dtype)
+
+
+# Integer arithmetic
+
+
+def divide_toward_zero(a: Value, b: Value) -> Value:
+    """C's signed division: NumPy's rounds down."""
+    a, b = numpy.asarray(a), numpy.asarray(b)
+    quotient = numpy.floor_divide(a, b)
+    if (a.size and a.min() < 0) or (b.size and b.min() < 0):
+        inexact = (a - quotient * b != 0) & ((a < 0) != (b < 0))
+        quotient = quotient + inexact.astype(quotient.dtype)
+    return quotient
+
+
+def multiply_high(a: Value, b: Value) -> Value:
+    """The high half of the product of two unsigned 32- or 64-bit integers."""
+    a, b = unsigned(a), unsigned(b)
+    if a.dtype.itemsize == 4:
+        wide = a.astype(numpy.uint64) * b
+        wide >>= numpy.uint64(32)
+        return wide.astype(numpy.uint32)
+    return _multiply_high_64(a, b)
+
+
+def _multiply_high_64(a: numpy.ndarray, b: numpy.ndarray) -> numpy.ndarray:
+    """The schoolbook product of 32-bit halves (Hacker's Delight, 8-2)."""
+    half, mask = numpy.uint64(32), numpy.uint64(0xFFFFFFFF)
+    a_low, a_high, b_low, b_high = a & mask, a >> half, b & mask, b >> half
+    middle = a_high * b_low + (a_low * b_low >> half)
+    carry = a_low * b_high + (middle & mask)
+    return a_high * b_high + (middle >> half) + (carry >> half)
+
+
+# Functions
+
+
+def erf(value: Value) -> Value:
+    """The error function; NumPy has none."""
+    return torch.erf(torch.from_numpy(numpy.ascontiguousarray(value))).numpy()
+
+
+def fma(a: Value, b: Value, c: Value, dtype: numpy.dtype) -> Value:
+    """a * b + c with one rounding: exact in float64 for narrower types, up to float64's own rounding."""
+    if dtype == FLOAT64:
+        return a * b + c
+    wide = numpy.asarray(a, FLOAT64) * numpy.asarray(b, FLOAT64) + numpy.asarray(c, FLOAT64)
+    return wide.astype(dtype)
+
+
+def reduce(ufunc: numpy.ufunc, value: numpy.ndarray, axis: int) -> numpy.ndarray:
+    """Combine all elements along an axis in the tile's own type; narrow floats in float32, rounded once at the end."""
+    if value.dtype.kind == "i" and ufunc in (numpy.add, numpy.multiply):
+        return ufunc.reduce(value, axis=axis, dtype=value.dtype)
+    if value.dtype.kind == "i":
+        return ufunc.reduce(value, axis=axis)
+    return convert(ufunc.reduce(widen(value), axis=axis), value.dtype)
+
+
+def accumulate(
+    ufunc: numpy.ufunc, value: numpy.ndarray, axis: int, reverse: bool
+) -> numpy.ndarray:
+    """Combine each element with all before it along an axis, one after the other."""
+    ordered = numpy.flip(value, axis) if reverse else value
+    keywords = {"dtype": value.dtype} if ufunc in (numpy.add, numpy.multiply) else {}
+    result = ufunc.accumulate(ordered, axis=axis, **keywords)
+    return numpy.flip(result, axis) if reverse else result
+
+
+def reduce_ignoring_nan(ufunc: numpy.ufunc, value: numpy.ndarray, axis: int) -> numpy.ndarray:
+    """maximum or minimum along an axis, NaN only where every element is NaN.
+
+    NumPy's fmax and fmin are several times slower than maximum and minimum, so they run only where a NaN turned up.
+    """
+    result = ufunc.reduce(value, axis=axis)
+    if not numpy.isnan(result).any():
+        return result
+    return (numpy.fmax if ufunc is numpy.maximum else numpy.fmin).reduce(value, axis=axis)
+
+
+# Matrix products
+
+
+def dot(a: Value, b: Value, c: Value, input_precision: str) -> Value:
+    """a @ b + c over the last two dimensions.
+
+    Integers are exact. Floats of 16 bits and fewer are multiplied exactly and accumulated in float32, as tensor cores do. float32 operands are first cut to tf32 where `input_precision` is "tf32"; "tf32x3" keeps the part that was cut off and multiplies three times; "ieee" leaves them alone.
+    """
+    if c.dtype.kind == "i":
+        return _integer_product(a, b).astype(c.dtype) + c
+    if a.dtype == FLOAT32 and input_precision in ("tf32", "tf32x3"):
+        product = _tf32_product(a, b, input_precision == "tf32x3")
+    else:
+        product = numpy.matmul(widen(a), widen(b))
+    if c.dtype == product.dtype:
+        in_place = c.ndim <= product.ndim and c.size <= product.size
+        return numpy.add(product, c, out=product if in_place else None)
+    return convert(product + widen(c), c.dtype)
+
+
+def _integer_product(a: numpy.ndarray, b: numpy.ndarray) -> numpy.ndarray:
+    """Exact while |a @ b| < 2**53: BLAS has no integer product, float64 has the bits."""
+    return numpy.matmul(a.astype(FLOAT64), b.astype(FLOAT64)).astype(numpy.int64)
+
+
+def cut_to_tf32(value: numpy.ndarray) -> numpy.ndarray:
+    """float32 with the low 13 bits of the fraction ignored, as the tensor core reads .tf32 operands (PTX ISA, mma)."""
+    return (value.view(numpy.uint32) & numpy.uint32(0xFFFFE000)).view(FLOAT32)
+
+
+def _tf32_product(a: numpy.ndarray, b: numpy.ndarray, three_parts: bool) -> numpy.ndarray:
+    a_high, b_high = cut_to_tf32(a), cut_to_tf32(b)
+    product = numpy.matmul(a_high, b_high)
+    if three_parts:
+        product += numpy.matmul(cut_to_tf32(a - a_high), b_high)
+        product += numpy.matmul(a_high, cut_to_tf32(b - b_high))
+    return product

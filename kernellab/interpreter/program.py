@@ -1,0 +1,126 @@
+"""A kernel as code that runs on the CPU: made once per specialisation, kept with the kernel."""
+
+from __future__ import annotations
+
+import ast
+import types
+import weakref
+from collections.abc import Callable, Hashable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import numpy
+from xdsl.dialects.builtin import ModuleOp
+
+from kernellab import triton_api
+from kernellab.errors import KernelLabError
+from kernellab.interpreter import debugging, lowering, memory, numerics, tiles
+from kernellab.interpreter.emitter import KernelCode, emit_kernel
+from kernellab.ir import tt
+from kernellab.ir.reader import read_module
+from kernellab.ir.types import dtype, is_pointer
+from kernellab.records import Target
+from kernellab.specialize import BoundCall
+
+assert lowering  # importing it registers what every operation becomes
+
+BATCH_BYTES = 384 * 1024
+"""How large the largest tile of a batch may be: a few such tiles share a core's second-level cache."""
+
+
+@dataclass(frozen=True)
+class ProgramCode:
+    """The generated code of one specialisation of a kernel.
+
+    Attributes:
+        prepare: takes the runtime arguments and the grid's sizes; returns the function that runs a batch.
+        codes: the code objects of both functions, to recognise the kernel's own frames in a traceback.
+        arguments: dtype of each runtime argument, in order, and whether it is a pointer (then to elements of that dtype).
+        batch: how many programs run together.
+        source: the generated code as text, for reading.
+    """
+
+    prepare: Callable[..., Callable[[Any], None]]
+    codes: frozenset[types.CodeType]
+    arguments: tuple[tuple[numpy.dtype, bool], ...]
+    batch: int
+    source: str
+
+
+_kept: weakref.WeakKeyDictionary[Any, dict[Hashable, ProgramCode]] = weakref.WeakKeyDictionary()
+
+
+def program_code(kernel: Any, call: BoundCall, target: Target) -> ProgramCode:
+    """The code for a call, from the kernel's own store or made now.
+
+    Raises:
+        CompileError: the kernel does not compile.
+        UnsupportedOperation: the interpreter does not know one of its operations.
+        KernelLabError: a global that the kernel was compiled with has changed since.
+    """
+    key = None if call.key is None else (call.key, target)
+    programs = _kept.setdefault(kernel, {})
+    if key is None or key not in programs:
+        code = make_program(kernel, call, target)
+        if key is None:
+            return code
+        programs[key] = code
+    else:
+        _check_globals(kernel)
+    return programs[key]
+
+
+def make_program(kernel: Any, call: BoundCall, target: Target) -> ProgramCode:
+    """Front end, lowering and Python's own compiler, with nothing kept."""
+    module = triton_api.make_ttir(kernel, call.specialization, target, call.options)
+    function = _entry(read_module(triton_api.generic_text(module)))
+    file = kernel.fn.__code__.co_filename
+    code = emit_kernel(function, file, kernel.__name__)
+    prepare = _loaded(code, file)
+    return ProgramCode(
+        prepare,
+        frozenset(_nested_codes(prepare.__code__)),
+        tuple(_argument(argument.type) for argument in code.arguments),
+        max(1, BATCH_BYTES // code.largest_tile),
+        ast.unparse(code.tree),
+    )
+
+
+def _entry(module: ModuleOp) -> tt.FuncOp:
+    return next(op for op in module.ops if isinstance(op, tt.FuncOp) and op.is_kernel)
+
+
+def _loaded(code: KernelCode, file: str) -> types.FunctionType:
+    scope: dict[str, Any] = {
+        "numpy": numpy,
+        "tiles": tiles,
+        "numerics": numerics,
+        "memory": memory,
+        "debugging": debugging,
+        **code.constants,
+    }
+    exec(compile(code.tree, file, "exec"), scope)  # noqa: S102 - our own generated code
+    function: types.FunctionType = scope[code.name]
+    return function
+
+
+def _nested_codes(code: types.CodeType) -> list[types.CodeType]:
+    inner = [constant for constant in code.co_consts if isinstance(constant, types.CodeType)]
+    return [code, *(nested for one in inner for nested in _nested_codes(one))]
+
+
+def _argument(type: Any) -> tuple[numpy.dtype, bool]:
+    return (dtype(type.pointee), True) if is_pointer(type) else (dtype(type), False)
+
+
+def _check_globals(kernel: Any) -> None:
+    """Triton compiles the value of a global in; running on with another one would be wrong."""
+    for (name, _), (compiled, scope) in kernel.used_global_vals.items():
+        current: Mapping[str, Any] = scope
+        if current.get(name) != compiled:
+            raise KernelLabError(
+                f"the global {name!r} was {compiled!r} when kernel {kernel.__name__!r} was compiled, and is now "
+                f"{current.get(name, 'gone')!r}",
+                advice="Define the kernel again, or pass the value as a tl.constexpr argument.",
+                position=triton_api.definition_of(kernel),
+            )

@@ -1,0 +1,225 @@
+"""What generated code calls to make, shape and merge tiles.
+
+A value of rank r is an array of r dimensions, or of r + 1 with the programs of the batch first. Dimensions along which a tile does not change may have extent 1: broadcasts stay lazy until an operation needs every element in place. A scalar is a NumPy scalar, or an array with one entry a program.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any
+
+import numpy
+
+from kernellab.interpreter.affine import AffineTile, BoxMask, affine
+
+Value = Any
+"""A NumPy scalar, an array, or a SymbolicTile."""
+
+Active = numpy.ndarray | None
+"""Which programs of the batch take part, one bool each; None where all do."""
+
+
+def make_range(start: int, end: int) -> AffineTile:
+    """start, start + 1, ..., end - 1 as int32."""
+    return AffineTile(start, (1,), (end - start,), numpy.dtype(numpy.int32))
+
+
+def splat(value: Value, rank: int) -> Value:
+    """A scalar as a tile of `rank` dimensions of extent 1."""
+    tile = affine(value, rank) if numpy.ndim(value) == 0 else _affine_per_program(value, rank)
+    if tile is not None:
+        return tile
+    value = numpy.asarray(value)
+    return value.reshape(value.shape + (1,) * rank)
+
+
+def _affine_per_program(value: numpy.ndarray, rank: int) -> AffineTile | None:
+    return affine(value.reshape((-1,) + (1,) * rank), rank) if value.dtype.kind == "i" else None
+
+
+def unsplat(value: Value, rank: int) -> Value:
+    """The scalar of a tile of one element."""
+    array = numpy.asarray(value)
+    return array.reshape(array.shape[: array.ndim - rank])[()]
+
+
+def expand_dims(value: Value, axis: int) -> Value:
+    """A new dimension of extent 1; `axis` is negative, counted from the new end."""
+    if isinstance(value, AffineTile | BoxMask):
+        return value.expand_dims(axis)
+    return numpy.expand_dims(value, axis)
+
+
+def permute(value: Value, order: tuple[int, ...]) -> Value:
+    """Dimension `d` of the result is dimension `order[d]` of `value`."""
+    if isinstance(value, AffineTile):
+        return value.permute(order)
+    array = numpy.asarray(value)
+    programs = array.ndim - len(order)
+    return array.transpose((*range(programs), *(programs + d for d in order)))
+
+
+def full(value: Value, shape: tuple[int, ...]) -> numpy.ndarray:
+    """Every element in place: an array (or a read-only view) of `shape`, programs first where it has them."""
+    array = numpy.asarray(value)
+    programs = array.shape[: array.ndim - len(shape)]
+    if array.shape[len(programs) :] == shape:
+        return array
+    return numpy.broadcast_to(array, programs + shape)
+
+
+def reshape(value: Value, source: tuple[int, ...], shape: tuple[int, ...]) -> numpy.ndarray:
+    """The same elements, in order, in another shape."""
+    array = full(value, source)
+    return array.reshape(array.shape[: array.ndim - len(source)] + shape)
+
+
+def _aligned(values: Sequence[Value], rank: int) -> list[numpy.ndarray]:
+    """The values broadcast against each other, all with a program axis if one has it."""
+    return list(numpy.broadcast_arrays(*(numpy.asarray(value) for value in values)))
+
+
+def join(first: Value, second: Value, shape: tuple[int, ...]) -> numpy.ndarray:
+    """Two tiles of `shape`, stacked along a new last dimension."""
+    return numpy.stack(_aligned((full(first, shape), full(second, shape)), len(shape)), axis=-1)
+
+
+def cat(first: Value, second: Value, shape: tuple[int, ...]) -> numpy.ndarray:
+    """Two tiles of `shape`, one after the other along the first dimension."""
+    parts = _aligned((full(first, shape), full(second, shape)), len(shape))
+    return numpy.concatenate(parts, axis=-len(shape))
+
+
+def split(value: Value, shape: tuple[int, ...]) -> tuple[numpy.ndarray, numpy.ndarray]:
+    """The two halves of a tile whose last dimension is two."""
+    array = full(value, shape)
+    return array[..., 0], array[..., 1]
+
+
+def gather(
+    source: Value,
+    indices: Value,
+    axis: int,
+    source_shape: tuple[int, ...],
+    index_shape: tuple[int, ...],
+) -> numpy.ndarray:
+    """result[..., i, ...] = source[..., indices[..., i, ...], ...] along `axis` (negative)."""
+    data, index = full(source, source_shape), full(indices, index_shape)
+    programs = max(data.shape[0] if data.ndim > len(source_shape) else 0,
+                   index.shape[0] if index.ndim > len(index_shape) else 0)  # fmt: skip
+    if programs:
+        data = numpy.broadcast_to(data, (programs, *source_shape))
+        index = numpy.broadcast_to(index, (programs, *index_shape))
+    return numpy.take_along_axis(data, index.astype(numpy.int64), axis)
+
+
+def histogram(
+    value: Value, mask: Value | None, bins: int, shape: tuple[int, ...], dtype: numpy.dtype
+) -> numpy.ndarray:
+    """How often each of 0 .. bins - 1 occurs in a tile of one dimension, per program.
+
+    A value outside the bins counts nowhere, as on a GPU where it is undefined.
+    """
+    operands = [full(value, shape)] + ([] if mask is None else [full(mask, shape)])
+    arrays = _aligned(operands, 1)
+    values = arrays[0].astype(numpy.int64)
+    counted = (values >= 0) & (values < bins)
+    if mask is not None:
+        counted &= arrays[1]
+    rows = values.reshape(-1, shape[0])
+    keys = rows + bins * numpy.arange(len(rows))[:, None]
+    flat = numpy.bincount(keys[counted.reshape(rows.shape)], minlength=bins * len(rows))
+    return flat.reshape(values.shape[:-1] + (bins,)).astype(dtype)
+
+
+# Reductions and scans
+
+
+Combine = Callable[..., tuple[Value, ...]]
+"""Takes the elements of every tile on the left, then those on the right; returns the combined elements."""
+
+
+def reduce(
+    combine: Combine, values: Sequence[Value], axis: int, shape: tuple[int, ...]
+) -> tuple[numpy.ndarray, ...]:
+    """Combine all elements along `axis` (negative), pairwise, as a tree."""
+    tiles = [numpy.moveaxis(tile, axis, 0) for tile in _along(values, shape)]
+    while (extent := tiles[0].shape[0]) > 1:
+        half = extent // 2
+        combined = combine(*(t[0 : 2 * half : 2] for t in tiles), *(t[1 : 2 * half : 2] for t in tiles))
+        if extent % 2:
+            combined = tuple(numpy.concatenate([c, t[-1:]]) for c, t in zip(combined, tiles))
+        tiles = [numpy.asarray(tile) for tile in combined]
+    return tuple(tile[0] for tile in tiles)
+
+
+def scan(
+    combine: Combine, values: Sequence[Value], axis: int, shape: tuple[int, ...], reverse: bool
+) -> tuple[numpy.ndarray, ...]:
+    """Combine each element with all before it along `axis` (negative); `reverse` counts from the end."""
+    tiles = [numpy.moveaxis(tile, axis, 0) for tile in _along(values, shape)]
+    if reverse:
+        tiles = [tile[::-1] for tile in tiles]
+    running = tuple(tile[0] for tile in tiles)
+    steps = [running]
+    for index in range(1, tiles[0].shape[0]):
+        running = combine(*running, *(tile[index] for tile in tiles))
+        steps.append(running)
+    results = []
+    for position, tile in enumerate(tiles):
+        parts = [numpy.broadcast_to(step[position], tile.shape[1:]) for step in steps]
+        stacked = numpy.stack(parts[::-1] if reverse else parts)
+        results.append(numpy.moveaxis(stacked, 0, axis))
+    return tuple(results)
+
+
+def _along(values: Sequence[Value], shape: tuple[int, ...]) -> list[numpy.ndarray]:
+    return _aligned([full(value, shape) for value in values], len(shape))
+
+
+# Control flow
+
+
+def count(lower: Any, upper: Any, step: Any) -> Iterator[Any]:
+    """`range`, with numbers of the loop variable's own NumPy type."""
+    make = numpy.asarray(lower).dtype.type
+    return map(make, range(int(lower), int(upper), int(step)))
+
+
+def turns(lower: Value, upper: Value, step: Value, programs: int, active: Active) -> numpy.ndarray:
+    """How often each program of the batch runs a loop whose bounds differ between programs."""
+    distance = numpy.asarray(upper, numpy.int64) - lower
+    number = numpy.broadcast_to(numpy.maximum(-(-distance // step), 0), (programs,))
+    return number if active is None else numpy.where(active, number, 0)
+
+
+def narrowed(active: Active, condition: Value, programs: int) -> numpy.ndarray:
+    """The active programs whose condition holds."""
+    holds = numpy.broadcast_to(numpy.asarray(condition), (programs,))
+    return holds if active is None else active & holds
+
+
+def some(programs: numpy.ndarray) -> Active:
+    """The programs that take part, or None where all of them do."""
+    return None if programs.all() else programs
+
+
+def merge(active: Active, new: Value, old: Value | None, rank: int) -> Value:
+    """`new` for active programs, `old` for the others; no `old` yet means that no other program has one."""
+    if active is None or old is None or new is old:
+        return new
+    if isinstance(new, AffineTile) and isinstance(old, AffineTile):
+        if new.strides == old.strides and new.extents == old.extents:
+            base = numpy.where(active, new.base, old.base)
+            bounds = min(new.low, old.low), max(new.high, old.high)
+            return AffineTile(base, new.strides, new.extents, new.dtype, bounds)
+    return numpy.where(active.reshape(active.shape + (1,) * rank), new, old)
+
+
+def select(condition: Value, true_value: Value, false_value: Value, rank: int) -> Value:
+    """Lane by lane; a scalar condition chooses whole tiles (`rank` is the tiles', the condition's is 0)."""
+    if rank and numpy.ndim(condition) == 1:
+        condition = numpy.asarray(condition).reshape((-1,) + (1,) * rank)
+    return numpy.where(condition, true_value, false_value)
+
+

@@ -1,0 +1,46 @@
+"""Where in the user's source an operation comes from."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import cast
+
+from xdsl.dialects.builtin import ArrayAttr, CallSiteLoc, FileLineColLoc, FusedLoc, NameLoc
+from xdsl.ir import Attribute
+
+from kernellab.errors import SourcePosition
+
+
+@dataclass(frozen=True)
+class Location:
+    """An operation's origin: the name it was assigned to, and the chain of positions that leads to it."""
+
+    name: str | None
+    """The kernel's own name for the result ("acc"), or None."""
+    frames: tuple[SourcePosition, ...]
+    """The operation's own position first, then its caller's, where helper functions were inlined."""
+
+    def in_file(self, file: str) -> SourcePosition | None:
+        """The innermost position that stands in `file`, or None."""
+        return next((frame for frame in self.frames if frame.file == file), None)
+
+
+def locate(location: Attribute) -> Location:
+    """Read an MLIR location: file, name, call site, or fused (whose first part counts)."""
+    match location:
+        case FileLineColLoc():
+            # Triton passes on Python's column offsets, which count from 0; ours count from 1.
+            position = SourcePosition(
+                location.filename.data, location.line.data, location.column.data + 1
+            )
+            return Location(None, (position,))
+        case NameLoc():
+            return Location(location.desc.data, locate(location.location).frames)
+        case CallSiteLoc():
+            callee, caller = locate(location.callee), locate(location.caller)
+            return Location(callee.name or caller.name, callee.frames + caller.frames)
+        case FusedLoc():
+            parts = [locate(part) for part in cast(ArrayAttr[Attribute], location.locations)]
+            return next((part for part in parts if part.frames), Location(None, ()))
+        case _:
+            return Location(None, ())

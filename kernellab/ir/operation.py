@@ -1,0 +1,61 @@
+"""The shapes that many operations share: one operand, two operands, and how a dialect is collected."""
+
+from __future__ import annotations
+
+from abc import ABC
+from collections.abc import Iterator
+from types import ModuleType
+
+from xdsl.ir import Dialect, Operation
+from xdsl.irdl import IRDLOperation, operand_def, opt_prop_def, result_def
+
+
+class UnaryOperation(IRDLOperation, ABC):
+    """One operand, one result."""
+
+    operand = operand_def()
+    result = result_def()
+
+
+class BinaryOperation(IRDLOperation, ABC):
+    """Two operands, one result."""
+
+    lhs = operand_def()
+    rhs = operand_def()
+    result = result_def()
+
+
+class WrappingOperation(BinaryOperation, ABC):
+    """Integer arithmetic that wraps, unless its flags promise that it does not."""
+
+    overflow_flags = opt_prop_def(prop_name="overflowFlags")
+
+
+class ExactOperation(BinaryOperation, ABC):
+    """A division or right shift, that may promise to leave no remainder."""
+
+    is_exact = opt_prop_def(prop_name="isExact")
+
+
+class FloatUnaryOperation(UnaryOperation, ABC):
+    """A function of one floating-point number; `fastmath` says what a compiler may assume."""
+
+    fastmath = opt_prop_def()
+
+
+class FloatBinaryOperation(BinaryOperation, ABC):
+    """A function of two floating-point numbers; `fastmath` says what a compiler may assume."""
+
+    fastmath = opt_prop_def()
+
+
+def dialect(name: str, module: ModuleType) -> Dialect:
+    """The dialect of every operation class that `module` defines under the prefix `name.`."""
+    return Dialect(name, list(_operations(name, module)))
+
+
+def _operations(name: str, module: ModuleType) -> Iterator[type[Operation]]:
+    for member in vars(module).values():
+        if isinstance(member, type) and issubclass(member, Operation):
+            if getattr(member, "name", "").startswith(f"{name}."):
+                yield member

@@ -1,0 +1,427 @@
+"""The `tt` dialect: Triton's own operations on tiles and pointers (TTIR)."""
+
+from __future__ import annotations
+
+import sys
+from abc import ABC
+
+from xdsl.dialects import builtin
+from xdsl.ir import Dialect
+from xdsl.irdl import (
+    AttrSizedOperandSegments,
+    IRDLOperation,
+    irdl_op_definition,
+    operand_def,
+    opt_operand_def,
+    opt_prop_def,
+    prop_def,
+    region_def,
+    result_def,
+    traits_def,
+    var_operand_def,
+    var_region_def,
+    var_result_def,
+)
+from xdsl.traits import IsTerminator
+
+from kernellab.ir.operation import BinaryOperation, UnaryOperation, dialect
+from kernellab.ir.types import PointerType
+
+# Functions and the grid
+
+
+@irdl_op_definition
+class FuncOp(IRDLOperation):
+    """A kernel (public) or a device function that was not inlined (private)."""
+
+    name = "tt.func"
+    sym_name = prop_def(builtin.StringAttr)
+    function_type = prop_def(builtin.FunctionType)
+    sym_visibility = opt_prop_def(builtin.StringAttr)
+    arg_attrs = opt_prop_def()
+    res_attrs = opt_prop_def()
+    body = region_def()
+
+    @property
+    def is_kernel(self) -> bool:
+        """True for the function that a launch calls."""
+        return self.sym_visibility is not None and self.sym_visibility.data == "public"
+
+
+@irdl_op_definition
+class ReturnOp(IRDLOperation):
+    name = "tt.return"
+    traits = traits_def(IsTerminator())
+    values = var_operand_def()
+
+
+@irdl_op_definition
+class CallOp(IRDLOperation):
+    name = "tt.call"
+    callee = prop_def(builtin.SymbolRefAttr)
+    arguments = var_operand_def()
+    final = var_result_def()
+
+
+class GridOperation(IRDLOperation, ABC):
+    """A question about the grid; `axis` is 0, 1 or 2."""
+
+    axis = prop_def(builtin.IntegerAttr)
+    result = result_def()
+
+
+@irdl_op_definition
+class GetProgramIdOp(GridOperation):
+    name = "tt.get_program_id"
+
+
+@irdl_op_definition
+class GetNumProgramsOp(GridOperation):
+    name = "tt.get_num_programs"
+
+
+# Making and reshaping tiles
+
+
+@irdl_op_definition
+class MakeRangeOp(IRDLOperation):
+    """start, start + 1, ..., end - 1, as int32."""
+
+    name = "tt.make_range"
+    start = prop_def(builtin.IntegerAttr)
+    end = prop_def(builtin.IntegerAttr)
+    result = result_def()
+
+
+@irdl_op_definition
+class SplatOp(UnaryOperation):
+    """A tile filled with one scalar."""
+
+    name = "tt.splat"
+
+
+@irdl_op_definition
+class UnsplatOp(UnaryOperation):
+    """The scalar of a tile of one element."""
+
+    name = "tt.unsplat"
+
+
+@irdl_op_definition
+class ExpandDimsOp(UnaryOperation):
+    name = "tt.expand_dims"
+    axis = prop_def(builtin.IntegerAttr)
+
+
+@irdl_op_definition
+class BroadcastOp(UnaryOperation):
+    name = "tt.broadcast"
+
+
+@irdl_op_definition
+class ReshapeOp(UnaryOperation):
+    """The same elements, in order, in another shape; with `allow_reorder` the order is free."""
+
+    name = "tt.reshape"
+    allow_reorder = opt_prop_def()
+
+
+@irdl_op_definition
+class TransOp(UnaryOperation):
+    """Dimension `d` of the result is dimension `order[d]` of the operand."""
+
+    name = "tt.trans"
+    order = prop_def(builtin.DenseArrayBase)
+
+
+@irdl_op_definition
+class JoinOp(BinaryOperation):
+    """Two tiles stacked along a new last dimension of two."""
+
+    name = "tt.join"
+
+
+@irdl_op_definition
+class CatOp(BinaryOperation):
+    """Two tiles, one after the other along the first dimension."""
+
+    name = "tt.cat"
+
+
+@irdl_op_definition
+class SplitOp(IRDLOperation):
+    """The inverse of join."""
+
+    name = "tt.split"
+    operand = operand_def()
+    first = result_def()
+    second = result_def()
+
+
+# Pointers and memory
+
+
+@irdl_op_definition
+class AddPtrOp(IRDLOperation):
+    """A pointer moved by a number of elements."""
+
+    name = "tt.addptr"
+    pointer = operand_def()
+    offset = operand_def()
+    result = result_def()
+
+
+@irdl_op_definition
+class LoadOp(IRDLOperation):
+    """Lanes whose mask is off give `other`, or a value that does not matter."""
+
+    name = "tt.load"
+    pointer = operand_def()
+    mask = opt_operand_def()
+    other = opt_operand_def()
+    result = result_def()
+    boundary_check = opt_prop_def(prop_name="boundaryCheck")
+    padding = opt_prop_def()
+    cache = opt_prop_def()
+    evict = opt_prop_def()
+    is_volatile = opt_prop_def(prop_name="isVolatile")
+    irdl_options = (AttrSizedOperandSegments(as_property=True),)
+
+
+@irdl_op_definition
+class StoreOp(IRDLOperation):
+    name = "tt.store"
+    pointer = operand_def()
+    value = operand_def()
+    mask = opt_operand_def()
+    boundary_check = opt_prop_def(prop_name="boundaryCheck")
+    cache = opt_prop_def()
+    evict = opt_prop_def()
+
+
+@irdl_op_definition
+class AtomicRMWOp(IRDLOperation):
+    """Read, modify, write; the result is what was there before. `operation` is a number: see `ATOMIC_OPERATIONS`."""
+
+    name = "tt.atomic_rmw"
+    pointer = operand_def()
+    value = operand_def()
+    mask = opt_operand_def()
+    result = result_def()
+    operation = prop_def(builtin.IntegerAttr, prop_name="atomic_rmw_op")
+    semantics = opt_prop_def(prop_name="sem")
+    scope = opt_prop_def()
+
+
+ATOMIC_OPERATIONS = (
+    "", "and", "or", "xor", "add", "fadd", "max", "min", "umax", "umin", "exchange",
+)  # fmt: skip
+"""`tt.atomic_rmw`'s operations by number (MLIR numbers them from 1)."""
+
+
+@irdl_op_definition
+class AtomicCASOp(IRDLOperation):
+    """Compare and swap; the result is what was there before."""
+
+    name = "tt.atomic_cas"
+    pointer = operand_def()
+    compare = operand_def()
+    value = operand_def()
+    result = result_def()
+    semantics = opt_prop_def(prop_name="sem")
+    scope = opt_prop_def()
+
+
+@irdl_op_definition
+class IntToPtrOp(UnaryOperation):
+    name = "tt.int_to_ptr"
+
+
+@irdl_op_definition
+class PtrToIntOp(UnaryOperation):
+    name = "tt.ptr_to_int"
+
+
+@irdl_op_definition
+class BitcastOp(UnaryOperation):
+    """The same bits under another type; of pointers, another pointee."""
+
+    name = "tt.bitcast"
+
+
+# Arithmetic that arith and math lack
+
+
+@irdl_op_definition
+class FpToFpOp(UnaryOperation):
+    """A conversion between floating-point types; `rounding` is a number: see `ROUNDING_MODES`."""
+
+    name = "tt.fp_to_fp"
+    rounding = opt_prop_def(builtin.IntegerAttr)
+
+
+ROUNDING_MODES = ("rtz", "rtne")
+"""`tt.fp_to_fp`'s rounding modes by number: toward zero, to nearest even."""
+
+
+@irdl_op_definition
+class ClampFOp(IRDLOperation):
+    """min(max(x, low), high); `propagate_nan` is 0xFFFF where NaN in x stays NaN."""
+
+    name = "tt.clampf"
+    x = operand_def()
+    low = operand_def()
+    high = operand_def()
+    result = result_def()
+    propagate_nan = opt_prop_def(builtin.IntegerAttr, prop_name="propagateNan")
+
+
+@irdl_op_definition
+class MulhiUIOp(BinaryOperation):
+    """The high half of an unsigned product."""
+
+    name = "tt.mulhiui"
+
+
+@irdl_op_definition
+class PreciseSqrtOp(UnaryOperation):
+    name = "tt.precise_sqrt"
+
+
+@irdl_op_definition
+class PreciseDivFOp(BinaryOperation):
+    name = "tt.precise_divf"
+
+
+@irdl_op_definition
+class DotOp(IRDLOperation):
+    """a @ b + c, for the last two dimensions; `input_precision` is a number: see `INPUT_PRECISIONS`."""
+
+    name = "tt.dot"
+    a = operand_def()
+    b = operand_def()
+    c = operand_def()
+    result = result_def()
+    input_precision = opt_prop_def(builtin.IntegerAttr, prop_name="inputPrecision")
+    max_num_imprecise_acc = opt_prop_def(builtin.IntegerAttr, prop_name="maxNumImpreciseAcc")
+
+
+INPUT_PRECISIONS = ("tf32", "tf32x3", "ieee", "bf16x3", "bf16x6")
+"""`tt.dot`'s input precisions by number."""
+
+
+# Along an axis
+
+
+@irdl_op_definition
+class ReduceOp(IRDLOperation):
+    """Combine all elements along `axis`, for one or several tiles at once."""
+
+    name = "tt.reduce"
+    sources = var_operand_def()
+    axis = prop_def(builtin.IntegerAttr)
+    combine = region_def()
+    final = var_result_def()
+
+
+@irdl_op_definition
+class ReduceReturnOp(IRDLOperation):
+    name = "tt.reduce.return"
+    traits = traits_def(IsTerminator())
+    values = var_operand_def()
+
+
+@irdl_op_definition
+class ScanOp(IRDLOperation):
+    """Combine every element with all before it along `axis`; `reverse` counts from the end."""
+
+    name = "tt.scan"
+    sources = var_operand_def()
+    axis = prop_def(builtin.IntegerAttr)
+    reverse = prop_def()
+    combine = region_def()
+    final = var_result_def()
+
+
+@irdl_op_definition
+class ScanReturnOp(IRDLOperation):
+    name = "tt.scan.return"
+    traits = traits_def(IsTerminator())
+    values = var_operand_def()
+
+
+@irdl_op_definition
+class HistogramOp(IRDLOperation):
+    name = "tt.histogram"
+    source = operand_def()
+    mask = opt_operand_def()
+    result = result_def()
+
+
+@irdl_op_definition
+class GatherOp(IRDLOperation):
+    name = "tt.gather"
+    source = operand_def()
+    indices = operand_def()
+    axis = prop_def(builtin.IntegerAttr)
+    efficient_layout = opt_prop_def()
+    result = result_def()
+
+
+# Debugging
+
+
+@irdl_op_definition
+class AssertOp(IRDLOperation):
+    name = "tt.assert"
+    condition = operand_def()
+    message = prop_def(builtin.StringAttr)
+
+
+@irdl_op_definition
+class PrintOp(IRDLOperation):
+    name = "tt.print"
+    arguments = var_operand_def()
+    prefix = prop_def(builtin.StringAttr)
+    hex = opt_prop_def()
+    is_signed = opt_prop_def(prop_name="isSigned")
+
+
+# Code from elsewhere
+
+
+@irdl_op_definition
+class ExternElementwiseOp(IRDLOperation):
+    """A function of a device library, element by element."""
+
+    name = "tt.extern_elementwise"
+    sources = var_operand_def()
+    library = prop_def(builtin.StringAttr, prop_name="libname")
+    path = prop_def(builtin.StringAttr, prop_name="libpath")
+    symbol = prop_def(builtin.StringAttr)
+    pure = opt_prop_def()
+    result = result_def()
+
+
+@irdl_op_definition
+class ElementwiseInlineAsmOp(IRDLOperation):
+    name = "tt.elementwise_inline_asm"
+    sources = var_operand_def()
+    asm_string = prop_def(builtin.StringAttr)
+    constraints = prop_def(builtin.StringAttr)
+    packed_element = opt_prop_def()
+    pure = opt_prop_def()
+    final = var_result_def()
+
+
+@irdl_op_definition
+class MapElementwiseOp(IRDLOperation):
+    name = "tt.map_elementwise"
+    sources = var_operand_def()
+    pack = opt_prop_def()
+    scalar_operations = var_region_def()
+    final = var_result_def()
+
+
+_operations = dialect("tt", sys.modules[__name__])
+TT = Dialect("tt", list(_operations.operations), [PointerType])

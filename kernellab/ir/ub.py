@@ -1,0 +1,20 @@
+"""The `ub` dialect: values that do not matter."""
+
+from __future__ import annotations
+
+import sys
+
+from xdsl.irdl import IRDLOperation, irdl_op_definition, result_def
+
+from kernellab.ir.operation import dialect
+
+
+@irdl_op_definition
+class PoisonOp(IRDLOperation):
+    """A value that no correct program uses."""
+
+    name = "ub.poison"
+    result = result_def()
+
+
+UB = dialect("ub", sys.modules[__name__])
