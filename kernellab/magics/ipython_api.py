@@ -14,8 +14,8 @@ from types import CodeType, FrameType, TracebackType
 from typing import Any
 
 from IPython.core.completer import CompletionContext, SimpleCompletion, context_matcher
-from IPython.core.displayhook import DisplayHook
 from IPython.core.interactiveshell import InteractiveShell
+from IPython.display import display
 
 from kernellab import errors
 from kernellab.errors import KernelLabError, SourcePosition, raise_at
@@ -92,7 +92,7 @@ def execute(cell: RunningCell, body: str) -> None:
     tree = shell.transform_ast(
         shell.compile.ast_parse(_transformed(cell, body), filename=cell.file)
     )
-    quiet = DisplayHook.semicolon_at_end_of_expression(body)
+    quiet = shell.displayhook.semicolon_at_end_of_expression(body)
     for code in _code_objects(shell, tree, cell, quiet):
         exec(code, shell.user_global_ns, shell.user_ns)  # noqa: S102
 
@@ -101,11 +101,12 @@ def _transformed(cell: RunningCell, body: str) -> str:
     """The body as Python, below as many comment lines as stand above it in the cell."""
     first = next((line for line in body.splitlines() if line.strip()), "")
     indent = first[: len(first) - len(first.lstrip())]
-    return cell.shell.transform_cell(f"{indent}#\n" * cell.header_line + body)
+    shell: Any = cell.shell
+    return str(shell.transform_cell(f"{indent}#\n" * cell.header_line + body))
 
 
 def _code_objects(
-    shell: InteractiveShell, tree: ast.Module, cell: RunningCell, quiet: bool
+    shell: Any, tree: ast.Module, cell: RunningCell, quiet: bool
 ) -> Iterator[CodeType]:
     """The statements of a cell, one by one as IPython runs them: an error keeps all before it."""
     interactivity = shell.ast_node_interactivity
@@ -242,7 +243,6 @@ def complete_options(shell: InteractiveShell, magic: str, words: OptionWords) ->
     """Let Tab on the line `%%magic ...` offer what `words` gives for the text up to the cursor, and nothing else."""
     identifier = f"kernellab.{magic}"
 
-    @context_matcher(identifier=identifier)
     def matcher(context: CompletionContext) -> dict[str, Any]:
         line = context.text_until_cursor
         above = context.full_text.split("\n")[: context.cursor_line]
@@ -254,7 +254,7 @@ def complete_options(shell: InteractiveShell, magic: str, words: OptionWords) ->
         return {"completions": completions, "suppress": True, "matched_fragment": fragment}
 
     forget_completion(shell, magic)
-    shell.Completer.custom_matchers.append(matcher)
+    shell.Completer.custom_matchers.append(context_matcher(identifier=identifier)(matcher))
 
 
 def forget_completion(shell: InteractiveShell, magic: str) -> None:
@@ -262,6 +262,11 @@ def forget_completion(shell: InteractiveShell, magic: str) -> None:
     matchers = shell.Completer.custom_matchers
     identifier = f"kernellab.{magic}"
     matchers[:] = [m for m in matchers if getattr(m, "matcher_identifier", None) != identifier]
+
+
+def show(value: Any) -> None:
+    """Display a value below the cell, in whatever way the front end shows it best."""
+    display(value)
 
 
 def forget_magic(shell: InteractiveShell, name: str) -> None:

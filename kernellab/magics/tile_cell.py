@@ -7,8 +7,6 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from IPython.display import display
-
 from kernellab.compiler.pipeline import compile_bound
 from kernellab.compiler.targets import DEFAULT_TARGET
 from kernellab.errors import ArgumentError, CompileError, KernelLabError, OptionError, nearest
@@ -95,7 +93,7 @@ def _show_cards(kernels: Sequence[TileKernel], wishes: _Wishes) -> None:
         if kernel.last_launch is None and (id(kernel) in called or _returns_value(kernel)):
             continue
         try:
-            display(_card(kernel, wishes))
+            ipython_api.show(_card(kernel, wishes))
         except KernelLabError as error:
             failures.append(error)
     if failures:
@@ -144,7 +142,7 @@ def _card(kernel: TileKernel, wishes: _Wishes) -> Card:
         return plain_card(kernel.__name__, wishes.target, notes)
     return kernel_card(
         _compile_unlaunched(kernel, call, wishes.target),
-        known_from=_known_from(kernel, call, named, constants),
+        known_from=_known_from(kernel, call, constants),
         notes=["Not launched in this cell."],
     )
 
@@ -169,17 +167,16 @@ def _compile_unlaunched(kernel: TileKernel, call: BoundCall, target: Target) -> 
 
 
 def _known_from(
-    kernel: TileKernel, call: BoundCall, named: Mapping[str, Any], constants: Mapping[str, Any]
+    kernel: TileKernel, call: BoundCall, constants: Mapping[str, Any]
 ) -> dict[str, str]:
-    """How the values of constants are known."""
+    """How types and constants are known, in the words of the magic's line, where the specialisation cannot say."""
     sources = {}
-    for number, name in enumerate(kernel.arg_names):
-        if (number,) not in call.specialization.constants:
-            continue
+    for parameter in kernel.params:
+        name = parameter.name
         if name in constants:
             sources[name] = "--constexpr"
-        elif name not in call.stated:
-            sources[name] = "default" if kernel.params[number].has_default else "--sig"
-        if name in named:
+        elif call.specialization.origins.get(name) == "signature":
             sources[name] = "--sig"
+        elif name not in call.stated:
+            sources[name] = "default" if parameter.has_default else "--sig"
     return sources

@@ -140,6 +140,7 @@ class TileKernelMagics(Magics):
 
     @cell_magic
     def tilekernel(self, line: str, cell: str) -> None:
+        assert self.shell is not None  # a magic is called by its shell
         running = ipython_api.running_cell(self.shell, f"%%tilekernel {line}".rstrip(), cell)
         try:
             # Imported here: torch and Triton take longer than the rest of loading the extension.

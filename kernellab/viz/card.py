@@ -22,7 +22,7 @@ from kernellab.records import (
 
 _ORIGINS: Mapping[Origin, str] = {
     "launch": "launch",
-    "signature": "--sig",
+    "signature": "signature",
     "annotation": "annotation",
     "assumption": "assumed",
 }
@@ -52,15 +52,14 @@ class Card:
 
     def html(self) -> str:
         """Self-contained HTML: no script, no style sheet; readable where styles are stripped, in light and in dark."""
-        parts = [
-            f'<div style="{_BOX}">',
-            f"<div><b>{escape(self.title)}</b>",
-            f' <span style="opacity:.75">{escape(self.subtitle)}</span></div>',
-            *(f'<div style="margin-top:4px">{escape(note)}</div>' for note in self.notes),
-            *(_table_html(table) for table in self.tables if table.rows),
-            "</div>",
-        ]
-        return "\n".join(parts)
+        tables = "\n".join(_table_html(table) for table in self.tables if table.rows)
+        notes = "\n".join(f'<div style="{_NOTE}">{escape(note)}</div>' for note in self.notes)
+        heading = f'<b style="font-size:1.1em">{escape(self.title)}</b>'
+        subtitle = f'<span style="opacity:.75">{escape(self.subtitle)}</span>'
+        return (
+            f'<div style="{_BOX}">\n<div>{heading} {subtitle}</div>\n{notes}\n'
+            f'<div style="{_SIDE_BY_SIDE}">\n{tables}\n</div>\n</div>'
+        )
 
     def text(self) -> str:
         """The card for a terminal."""
@@ -79,32 +78,36 @@ class Card:
 
 _LINE = "1px solid rgba(128,128,128,.35)"
 _BOX = (
-    f"border:{_LINE};border-radius:6px;padding:8px 12px;margin:4px 0;max-width:64em;overflow-x:auto"
+    f"border:{_LINE};border-radius:6px;padding:8px 12px;margin:4px 0;max-width:72em;overflow-x:auto"
 )
-_CELL = "text-align:left;padding:2px 14px 2px 0;border:0;vertical-align:top;background:none;white-space:pre-wrap"
-_CODE = "font-family:ui-monospace,Menlo,Consolas,monospace;font-size:.93em"
+_NOTE = "margin-top:4px"
+_SIDE_BY_SIDE = "columns:2 28em;column-gap:40px"
+_TOGETHER = "break-inside:avoid"
+# Notebook pages style tables of their own, and pages without a doctype give tables no inherited colour.
+_TABLE = "border-collapse:collapse;border:0;margin:2px 0;font:inherit;color:inherit"
+_CELL = "text-align:left;padding:1px 14px 1px 0;border:0;vertical-align:top;background:none"
+_HEAD = f"{_CELL};font-weight:normal;opacity:.65"
+_CODE = f"{_CELL};font-family:ui-monospace,Menlo,Consolas,monospace"
 
 
 def _table_html(table: Table) -> str:
-    rows = []
-    if any(table.columns):
-        names = "".join(
-            f'<th style="{_CELL};font-weight:normal;opacity:.65">{escape(name)}</th>'
-            for name in table.columns
-        )
-        rows.append(f"<thead><tr>{names}</tr></thead>")
-    rows.append("<tbody>")
-    for row in table.rows:
-        first, *rest = (escape(cell) for cell in row)
-        cells = f'<td style="{_CELL};{_CODE}">{first}</td>'
-        cells += "".join(f'<td style="{_CELL}">{cell}</td>' for cell in rest)
-        rows.append(f'<tr style="background:none">{cells}</tr>')
-    rows.append("</tbody>")
     title = ""
     if table.title:
-        title = f'<div style="margin-top:8px;font-weight:600">{escape(table.title)}</div>'
+        title = f'<div style="padding-top:8px;font-weight:600">{escape(table.title)}</div>\n'
+    head = ""
+    if any(table.columns):
+        names = "".join(f'<th style="{_HEAD}">{escape(name)}</th>' for name in table.columns)
+        head = f"<thead><tr>{names}</tr></thead>\n"
+    first_style = _CODE if head else _CELL
+    rows = []
+    for row in table.rows:
+        first, *rest = (escape(cell) for cell in row)
+        cells = "".join(f'<td style="{_CELL}">{cell}</td>' for cell in rest)
+        rows.append(
+            f'<tr style="background:none"><td style="{first_style}">{first}</td>{cells}</tr>'
+        )
     body = "\n".join(rows)
-    return f'{title}\n<table style="border-collapse:collapse;margin:2px 0;border:0">{body}</table>'
+    return f'<div style="{_TOGETHER}">{title}<table style="{_TABLE}">\n{head}<tbody>\n{body}\n</tbody></table></div>'
 
 
 def _table_text(table: Table) -> list[str]:
