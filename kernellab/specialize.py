@@ -6,8 +6,6 @@ GPU. Type strings ("*fp16:16", "i32") stand for values that are not there yet, a
 
 from __future__ import annotations
 
-import ast
-import re
 import warnings
 import weakref
 from collections.abc import Collection, Hashable, Mapping, Sequence
@@ -20,19 +18,19 @@ import torch
 
 from kernellab import triton_api
 from kernellab.errors import ArgumentError, OptionError, SourcePosition, nearest
+from kernellab.parameter_roles import Role, parameter_roles
 from kernellab.records import Origin, Specialization, Target
+from kernellab.type_strings import StatedType, annotated_type, parse_signature, parse_type
 
-
-@dataclass(frozen=True)
-class StatedType:
-    """A type that stands in for an argument's value."""
-
-    text: str
-    """A Triton type string, with an optional promise: "*fp16:16", "i32", "i32:1"."""
-    origin: Origin = "signature"
-
-    def __str__(self) -> str:
-        return self.text
+__all__ = [
+    "BoundCall",
+    "StatedType",
+    "assume",
+    "bind",
+    "parse_signature",
+    "parse_type",
+    "tensor_of",
+]
 
 
 @dataclass(frozen=True)
@@ -90,6 +88,44 @@ def bind(
             known.check_options(leftover)
         return known.bound(values, types, leftover)
     return _CarefulBinding(known, args, keywords, options or {}, constants or {}).finish()
+
+
+_ASSUMED: dict[Role, str] = {"pointer": "*fp32:16", "integer": "i32", "float": "fp32"}
+
+
+def assume(kernel: Any, given: Collection[str] = ()) -> dict[str, StatedType]:
+    """Types for the parameters that nobody has said anything about, to be shown as what they are: an assumption.
+
+    An annotation goes first. Else a parameter that the kernel loads from or stores to is "*fp32:16", one that takes
+    part in addresses, masks and loops is "i32", and any other is "fp32". A tl.constexpr is never guessed.
+
+    Args:
+        kernel: a Triton or Gluon JIT function.
+        given: names of the parameters whose value or type is known.
+
+    Returns:
+        Parameter name -> its type, with "annotation" or "assumption" as its origin; to be given to `bind` by name.
+
+    Raises:
+        ArgumentError: a parameter is a tensor descriptor, whose block shape cannot be guessed.
+    """
+    roles = parameter_roles(kernel)
+    types: dict[str, StatedType] = {}
+    for parameter in kernel.params:
+        if parameter.name in given or parameter.is_constexpr or parameter.has_default:
+            continue
+        if (annotated := annotated_type(parameter)) is not None:
+            types[parameter.name] = StatedType(annotated, "annotation")
+            continue
+        role = roles[parameter.name]
+        if role == "descriptor":
+            raise ArgumentError(
+                f"{parameter.name!r} of {kernel.__name__!r} is used as a tensor descriptor, and its block shape is not known.",
+                advice=f'Say it: {parameter.name}="tensordesc<fp16[128,64]>", with the type and shape that you use.',
+                position=triton_api.parameter_position(kernel, parameter.name),
+            )
+        types[parameter.name] = StatedType(_ASSUMED[role], "assumption")
+    return types
 
 
 # ---------------------------------------------------------------------------------------------------------------------
@@ -283,134 +319,6 @@ def tensor_of(array: numpy.ndarray[Any, Any]) -> torch.Tensor:
         raise ArgumentError(
             f"the array of dtype {array.dtype} cannot become a tensor: {str(error).rstrip('.')}"
         ) from error
-
-
-# ---------------------------------------------------------------------------------------------------------------------
-# Type strings
-# ---------------------------------------------------------------------------------------------------------------------
-
-_TYPE = re.compile(r"(?P<pointer>\*k?|)(?P<name>\w+)(?::(?P<promise>\w+))?")
-_DESCRIPTOR = re.compile(r"tensordesc<.+>")
-
-
-def parse_type(text: str) -> tuple[Any, Any]:
-    """A type string as Triton's binder would give it: (type, hint), so "*fp16:16" is ("*fp16", "D").
-
-    The promise after the colon: 16 says that the pointer or integer is divisible by 16, 1 that the integer is 1 (and
-    is compiled in). Long names ("float16", "*tl.float32") are accepted too.
-
-    Raises:
-        ArgumentError: the string is no Triton type; the message has the nearest one.
-    """
-    stripped = "".join(text.split()).replace("tl.", "")
-    if _DESCRIPTOR.fullmatch(stripped):
-        return _descriptor(stripped)
-    match = _TYPE.fullmatch(stripped.replace("const*", "*k"))
-    name = triton_api.canonical_type(match["name"]) if match else None
-    if match is None or name is None:
-        raise ArgumentError(f"{text!r} is not a Triton type.", advice=_type_advice(stripped))
-    return _promised(text, match["pointer"] + name, match["promise"])
-
-
-def _promised(text: str, type_name: str, promise: str | None) -> tuple[Any, Any]:
-    """Add what the colon promises, where such a promise can be made."""
-    is_pointer = type_name.startswith("*")
-    is_integer = type_name[0] in "iu" and type_name != "u1"
-    if promise is None:
-        # As Triton writes it: "" for an argument that might have had a hint, None for one that cannot.
-        return type_name, "" if is_pointer or is_integer else None
-    if promise == "16" and (is_pointer or is_integer):
-        return type_name, "D"
-    if promise == "1" and is_integer:
-        return "constexpr", 1
-    raise ArgumentError(
-        f"{text!r} promises {promise!r}, which does not go with {type_name!r}.",
-        advice='":16" says that a pointer or an integer is divisible by 16, ":1" that an integer is 1.',
-    )
-
-
-def _descriptor(text: str) -> tuple[Any, Any]:
-    try:
-        triton_api.triton_type(text)
-    except Exception as error:
-        raise ArgumentError(
-            f"{text!r} is not a tensor descriptor that Triton can read: {error!r}.",
-            advice='Write the element type and the block shape: "tensordesc<fp16[128,64]>".',
-        ) from error
-    return text, None
-
-
-def _type_advice(text: str) -> str:
-    names = triton_api.type_names()
-    spelled = [prefix + name for name in names for prefix in ("", "*")]
-    suggestion = nearest(text.split(":")[0], [*spelled, *_LONG_NAMES])
-    for long, short in _LONG_NAMES.items():
-        suggestion = suggestion.replace(repr(long), repr(short))
-    return (
-        f'{suggestion} Types are {", ".join(names)}; "*" before one makes a pointer, ":16" after it promises that the '
-        'pointer or integer is divisible by 16, as in "*fp16:16".'
-    ).strip()
-
-
-_LONG_NAMES = {
-    "f16": "fp16",
-    "f32": "fp32",
-    "f64": "fp64",
-    "*f16": "*fp16",
-    "*f32": "*fp32",
-    "*f64": "*fp64",
-}
-
-
-def parse_signature(text: str) -> tuple[list[Any], dict[str, Any]]:
-    """The arguments that a "--sig" string states, for `bind`: by position, and by name.
-
-    Entries are separated by commas: a type ("*fp32:16"), the value of a constexpr ("1024"), or either with the
-    parameter's name before it ("n=i32", "BLOCK=1024").
-
-    Raises:
-        ArgumentError: an entry that is neither a type nor a value, or a positional entry after a named one.
-    """
-    positional: list[Any] = []
-    named: dict[str, Any] = {}
-    for entry in _split(text):
-        name, equals, stated = entry.rpartition("=")
-        if equals:
-            named[name.strip()] = _stated(stated.strip())
-        elif named:
-            raise ArgumentError(
-                f"{entry!r} stands after named entries in the signature {text!r}.",
-                advice="Entries without a name come first.",
-            )
-        else:
-            positional.append(_stated(entry))
-    return positional, named
-
-
-def _split(text: str) -> list[str]:
-    """Split at the commas that are not inside brackets."""
-    entries = [""]
-    depth = 0
-    for character in text:
-        depth += (character in "<[(") - (character in ">])")
-        if character == "," and depth == 0:
-            entries.append("")
-        else:
-            entries[-1] += character
-    entries = [entry.strip() for entry in entries]
-    if entries and not entries[-1]:
-        entries.pop()
-    if "" in entries:
-        raise ArgumentError(f"The signature {text!r} has an empty entry.")
-    return entries
-
-
-def _stated(text: str) -> Any:
-    try:
-        return ast.literal_eval(text)
-    except (ValueError, SyntaxError):
-        parse_type(text)
-        return StatedType(text)
 
 
 # ---------------------------------------------------------------------------------------------------------------------
@@ -649,94 +557,3 @@ def _count(number: int, noun: str) -> str:
 
 def _listed(words: Sequence[str]) -> str:
     return words[0] if len(words) == 1 else f"{', '.join(words[:-1])} and {words[-1]}"
-
-
-def annotated_type(parameter: Any) -> str | None:
-    """The type string that a parameter's annotation states, or None."""
-    if parameter.is_constexpr or not parameter.annotation:
-        return None
-    try:
-        parse_type(parameter.annotation)
-    except ArgumentError:
-        return None
-    return str(parameter.annotation)
-
-
-# ---------------------------------------------------------------------------------------------------------------------
-# Where nothing is known: a stated assumption
-# ---------------------------------------------------------------------------------------------------------------------
-
-_ASSUMED_POINTER = StatedType("*fp32:16", "assumption")
-_ASSUMED_SCALAR = StatedType("i32", "assumption")
-
-
-def assume(kernel: Any, given: Collection[str] = ()) -> dict[str, StatedType]:
-    """Types for the parameters of which nothing is known, so that a kernel can be shown before its first launch.
-
-    A parameter through which the kernel loads or stores, or whose name says "ptr", is taken for a float32 pointer
-    divisible by 16, as torch allocates it; any other for a 32-bit integer. Parameters that are `given`, are tl.constexpr,
-    or have an annotated type or a default are left alone.
-
-    Returns:
-        Parameter name -> StatedType of origin "assumption", for the keywords of `bind`.
-    """
-    unknown = [
-        p.name
-        for p in kernel.params
-        if p.name not in given and not p.is_constexpr and not p.has_default
-    ]
-    annotated = {p.name: annotated_type(p) for p in kernel.params}
-    pointers = _Addresses(kernel.parse(), unknown).pointers()
-    assumed = {}
-    for name in unknown:
-        if text := annotated[name]:
-            assumed[name] = StatedType(text, "annotation")
-        elif name in pointers or "ptr" in name.lower():
-            assumed[name] = _ASSUMED_POINTER
-        else:
-            assumed[name] = _ASSUMED_SCALAR
-    return assumed
-
-
-class _Addresses:
-    """Which parameters a kernel uses as addresses, read off its source: no types are known yet."""
-
-    _TAKE_ADDRESS = re.compile(r"load|store|atomic_\w+|make_block_ptr|make_tensor_descriptor")
-
-    def __init__(self, tree: ast.AST, parameters: Collection[str]) -> None:
-        self._tree = tree
-        self._parameters = parameters
-        self._assigned: dict[str, list[ast.expr]] = {}
-        for node in ast.walk(tree):
-            if isinstance(node, ast.Assign):
-                for target in node.targets:
-                    if isinstance(target, ast.Name):
-                        self._assigned.setdefault(target.id, []).append(node.value)
-
-    def pointers(self) -> set[str]:
-        """The parameters at the root of an address that is loaded from or stored to."""
-        found: set[str] = set()
-        for node in ast.walk(self._tree):
-            if isinstance(node, ast.Call) and node.args and isinstance(node.func, ast.Attribute):
-                if self._TAKE_ADDRESS.fullmatch(node.func.attr):
-                    found.update(self._roots(node.args[0], frozenset()))
-        return found
-
-    def _roots(self, address: ast.expr, seen: frozenset[str]) -> set[str]:
-        """An address is pointer + offsets; the pointer nearly always stands on the left."""
-        if isinstance(address, ast.Name):
-            if address.id in self._parameters:
-                return {address.id}
-            if address.id in seen:
-                return set()
-            values = self._assigned.get(address.id, [])
-            return set().union(*(self._roots(value, seen | {address.id}) for value in values))
-        if isinstance(address, ast.BinOp) and isinstance(address.op, ast.Add | ast.Sub):
-            return self._roots(address.left, seen) or self._roots(address.right, seen)
-        if isinstance(address, ast.Subscript):
-            return self._roots(address.value, seen)
-        if isinstance(address, ast.Call) and isinstance(address.func, ast.Attribute):
-            # x_ptr.to(...), tl.multiple_of(x_ptr, 16), tl.advance(block, ...)
-            method_of = self._roots(address.func.value, seen)
-            return method_of or (self._roots(address.args[0], seen) if address.args else set())
-        return set()

@@ -83,10 +83,11 @@ def compile_bound(kernel: Any, call: BoundCall, target: Target) -> Compilation:
     """Compile a kernel for a call that is bound already: a launch that was seen, for example.
 
     Raises:
-        CompileError: the compiler refused the kernel, or the target has too little shared memory for it.
+        CompileError: the compiler refused the kernel, or it needs more shared memory or threads than the
+            target has.
     """
     compiled = triton_api.compile_kernel(kernel, call.specialization, target, call.options)
-    _check_shared_memory(kernel, compiled, target)
+    _check_launchable(kernel, compiled, target)
     return Compilation(
         kernel=kernel.__name__,
         target=target,
@@ -124,18 +125,27 @@ def _resource_reader(compiled: triton_api.CompiledKernel) -> Callable[[], Resour
     return functools.partial(resources.read_amd, str(compiled.stages["amdgcn"]), shared)
 
 
-def _check_shared_memory(kernel: Any, compiled: triton_api.CompiledKernel, target: Target) -> None:
+_MOST_THREADS = 1024
+"""Threads in one program, on every GPU here. CUDA C++ Programming Guide, "Technical Specifications per Compute
+Capability"; HIP's device property maxThreadsPerBlock."""
+
+
+def _check_launchable(kernel: Any, compiled: triton_api.CompiledKernel, target: Target) -> None:
     """Raise for a kernel that no launch could ever start; Triton itself finds out at the launch."""
-    limit = shared_limit(target)
-    needed = int(compiled.metadata["shared"])
-    if limit is None or needed <= limit:
-        return
-    words = triton_api.OutOfResources(needed, limit, "shared memory")
-    raise CompileError(
-        f"{kernel.__name__!r} needs {needed:,} bytes of shared memory per program, and {target} has {limit:,}: {words}",
-        advice="Smaller tiles, or a smaller num_stages, take less.",
-        position=triton_api.definition_of(kernel),
-    ) from words
+    shared = int(compiled.metadata["shared"])
+    threads = int(compiled.metadata["num_warps"]) * triton_api.gpu_target(target).warp_size
+    limits = [
+        (shared, shared_limit(target), "bytes of shared memory", "shared memory"),
+        (threads, _MOST_THREADS, "threads", "threads"),
+    ]
+    for needed, limit, what, resource in limits:
+        if limit is not None and needed > limit:
+            words = triton_api.OutOfResources(needed, limit, resource)
+            raise CompileError(
+                f"{kernel.__name__!r} needs {needed:,} {what} per program, and {target} has {limit:,}. "
+                f"At a launch Triton says: {words}",
+                position=triton_api.definition_of(kernel),
+            ) from words
 
 
 # ---------------------------------------------------------------------------------------------------------------------
