@@ -150,7 +150,8 @@ def _compile(options: argparse.Namespace) -> int:
     from kernellab.viz.report import compilation_report, resources_table
 
     if len(compilations) == 1:
-        print(kernel_card(compilations[0]).text())
+        known_from = {name: "--constexpr" for name, _ in options.constexpr}
+        print(kernel_card(compilations[0], known_from=known_from).text())
     else:
         print(resources_table(compilations).to_string(index=False))
     if options.output is not None:
@@ -201,4 +202,5 @@ def _write(file: Path, text: str) -> None:
         file.write_text(text, encoding="utf-8")
     except OSError as error:
         raise KernelLabError(f"{file} cannot be written: {error.strerror}.") from error
-    print(f"Report: {file} ({len(text.encode()) / 1e6:.1f} MB, opens in any browser)")
+    kilobytes = file.stat().st_size / 1000
+    print(f"Report: {file} ({kilobytes:,.0f} kB, opens in any browser)")

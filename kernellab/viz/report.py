@@ -123,7 +123,7 @@ def stage_details(stage: Stage, is_open: bool = False) -> Html:
             f'<details><summary><code>{escape(stage.name)}</code><span class="soft">{size}, binary</span></summary>'
             f"<pre>{escape(_hexdump(stage.content))}</pre></details>"
         )
-    lines = stage.content.count("\n") + 1
+    lines = len(stage.content.splitlines())
     return Html(
         f"<details{' open' if is_open else ''}><summary><code>{escape(stage.name)}</code>"
         f'<span class="soft">{lines:,} lines, {size}</span></summary>'
