@@ -86,7 +86,7 @@ __all__ = [
     "nvidia_tool",
     "offer_autotuned_launches",
     "stage_names",
-    "type_names",
+    "type_spellings",
 ]
 
 
@@ -183,24 +183,16 @@ def nvidia_tool(name: str) -> str:
 
 
 @functools.cache
-def type_names() -> tuple[str, ...]:
-    """Every scalar type that a signature may name, in Triton's spelling: "i32", "fp16", "fp8e4nv", "u1" for bool, ..."""
-    from triton._utils import BITWIDTH_DICT, type_canonicalisation_dict
-
-    return tuple(sorted({type_canonicalisation_dict[name] for name in BITWIDTH_DICT} - {"void"}))
-
-
-def canonical_type(name: str) -> str | None:
-    """Triton's spelling of a scalar type ("float32" -> "fp32"), or None for a name that is no type."""
+def type_spellings() -> Mapping[str, str]:
+    """Every name of a scalar type that Triton knows -> its spelling in a signature: "float32" -> "fp32", "bool" -> "u1"."""
     from triton._utils import type_canonicalisation_dict
 
-    canonical = type_canonicalisation_dict.get(name)
-    return None if canonical is None or canonical == "void" else str(canonical)
+    return {name: short for name, short in type_canonicalisation_dict.items() if short != "void"}
 
 
 def triton_type(text: str) -> Any:
     """Triton's type object for a type string; raises whatever Triton raises for a string that it cannot read."""
-    from triton.language.core import str_to_ty
+    from triton.language import str_to_ty
 
     return str_to_ty(text, None)
 
@@ -334,6 +326,11 @@ class CompiledKernel:
     """Stage name -> its text, or the bytes of the binary, in the order of the pipeline."""
     metadata: Mapping[str, Any] = field(repr=False)
     """The backend's options in force, and what it found out: "shared" (bytes), "name" (the entry's symbol), ..."""
+
+    @property
+    def asm(self) -> Mapping[str, str | bytes]:
+        """The stages under the name that they have in Triton's own CompiledKernel, which `warmup` users know."""
+        return self.stages
 
 
 def compile_kernel(

@@ -44,7 +44,7 @@ def parse_type(text: str) -> tuple[Any, Any]:
     if _DESCRIPTOR.fullmatch(stripped):
         return _descriptor(stripped)
     match = _TYPE.fullmatch(stripped.replace("const*", "*k"))
-    name = triton_api.canonical_type(match["name"]) if match else None
+    name = triton_api.type_spellings().get(match["name"]) if match else None
     if match is None or name is None:
         raise ArgumentError(f"{text!r} is not a Triton type.", advice=_type_advice(stripped))
     return _promised(text, match["pointer"] + name, match["promise"])
@@ -79,25 +79,17 @@ def _descriptor(text: str) -> tuple[Any, Any]:
 
 
 def _type_advice(text: str) -> str:
-    names = triton_api.type_names()
-    spelled = [prefix + name for name in names for prefix in ("", "*")]
-    suggestion = nearest(text.split(":")[0], [*spelled, *_LONG_NAMES])
-    for long, short in _LONG_NAMES.items():
-        suggestion = suggestion.replace(repr(long), repr(short))
+    spellings = {**triton_api.type_spellings(), "f16": "fp16", "f32": "fp32", "f64": "fp64"}
+    pointer = "*" if text.startswith("*") else ""
+    name = text.lstrip("*").partition(":")[0]
+    suggestion = nearest(name, spellings)
+    for long, short in spellings.items():
+        suggestion = suggestion.replace(repr(long), repr(pointer + short))
+    names = ", ".join(sorted(set(spellings.values())))
     return (
-        f'{suggestion} Types are {", ".join(names)}; "*" before one makes a pointer, ":16" after it promises that the '
-        'pointer or integer is divisible by 16, as in "*fp16:16".'
+        f'{suggestion} Types are {names}; "*" before one makes a pointer, ":16" after it promises that the pointer or '
+        'integer is divisible by 16, as in "*fp16:16".'
     ).strip()
-
-
-_LONG_NAMES = {
-    "f16": "fp16",
-    "f32": "fp32",
-    "f64": "fp64",
-    "*f16": "*fp16",
-    "*f32": "*fp32",
-    "*f64": "*fp64",
-}
 
 
 def parse_signature(text: str) -> tuple[list[Any], dict[str, Any]]:

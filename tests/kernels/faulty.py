@@ -24,7 +24,7 @@ def odd_arange(
 )
 def decorated(x_ptr, n, BLOCK: tl.constexpr = 4, scale=1.0):
     offsets = tl.arange(0, BLOCK)
-    tl.store(x_ptr + offsets, scale * undefined_name, mask=offsets < n)  # noqa: F821  FAULT: decorated
+    tl.store(x_ptr + offsets, scale * undefined_name, mask=offsets < n)  # type: ignore[name-defined]  # noqa: F821  FAULT: decorated
 
 
 @triton.jit
@@ -100,4 +100,4 @@ def bare_assertion(x_ptr, BLOCK: tl.constexpr):
 @triton.jit
 def says_hello(x_ptr, BLOCK: tl.constexpr):
     tl.static_print("BLOCK is", BLOCK)
-    tl.store(x_ptr + tl.arange(0, BLOCK), missing)  # noqa: F821  FAULT: says_hello
+    tl.store(x_ptr + tl.arange(0, BLOCK), missing)  # type: ignore[name-defined]  # noqa: F821  FAULT: says_hello

@@ -1,0 +1,92 @@
+"""Names of GPUs, as people write them."""
+
+import pytest
+
+from kernellab.compiler.targets import (
+    DEFAULT_TARGET,
+    SUPPORTED_TARGETS,
+    parse_target,
+    parse_targets,
+    shared_limit,
+)
+from kernellab.errors import TargetError
+from kernellab.records import Target
+
+NAMES = [
+    "sm_75",
+    "sm_80",
+    "sm_86",
+    "sm_89",
+    "sm_90",
+    "sm_100",
+    "sm_103",
+    "sm_120",
+    "gfx90a",
+    "gfx942",
+    "gfx950",
+    "gfx1100",
+    "gfx1201",
+]
+
+
+def test_the_targets_are_the_thirteen_of_the_readme():
+    assert [target.name for target in SUPPORTED_TARGETS] == NAMES
+    assert DEFAULT_TARGET.name == "sm_90"
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_every_target_is_found_by_its_own_name(name):
+    assert parse_target(name).name == name
+    assert parse_target(parse_target(name)).name == name
+
+
+@pytest.mark.parametrize(
+    ("written", "target"),
+    [
+        ("cuda:90", Target("cuda", "90")),
+        ("sm90", Target("cuda", "90")),
+        ("SM_90a", Target("cuda", "90")),
+        ("cuda:sm_120", Target("cuda", "120")),
+        ("hip:gfx942", Target("hip", "gfx942")),
+        (" gfx90a ", Target("hip", "gfx90a")),
+    ],
+)
+def test_other_spellings(written, target):
+    assert parse_target(written) == target
+
+
+def test_several_targets():
+    expected = [Target("cuda", "80"), Target("hip", "gfx942")]
+    assert parse_targets("sm_80, gfx942") == expected
+    assert parse_targets(["sm_80", "gfx942", "cuda:80"]) == expected
+    assert parse_targets(Target("cuda", "80")) == expected[:1]
+
+
+def test_an_unknown_target_names_the_nearest_and_lists_all():
+    with pytest.raises(TargetError) as caught:
+        parse_target("sm_91")
+    assert str(caught.value) == (
+        "'sm_91' is not a target that KernelLab knows.\n"
+        f"Did you mean 'sm_90'? Targets: {', '.join(NAMES)}."
+    )
+
+
+@pytest.mark.parametrize("name", ["hip:90", "cuda:gfx942", "", "H100", 90, None])
+def test_nonsense_is_refused(name):
+    with pytest.raises(TargetError, match="is not a target that KernelLab knows"):
+        parse_target(name)
+
+
+def test_an_empty_list_is_refused():
+    with pytest.raises(TargetError) as caught:
+        parse_targets(",")
+    assert str(caught.value) == (
+        'The list of targets is empty.\nName one, as in target="sm_90,gfx942".'
+    )
+
+
+def test_every_target_has_a_limit_of_shared_memory():
+    # Two that Triton's own sources and error messages name: 227 KiB on Hopper, 64 KiB on CDNA 3.
+    assert shared_limit(Target("cuda", "90")) == 232448
+    assert shared_limit(Target("hip", "gfx942")) == 65536
+    assert all(shared_limit(target) for target in SUPPORTED_TARGETS)
