@@ -5,13 +5,14 @@ A pointer is an element offset from the start of one argument's tensor. Every ac
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
 import numpy
 import torch
 
-from kernellab.interpreter.affine import AffineTile, BoxMask
+from kernellab.interpreter.affine import AffineTile, Base, BoxMask, Interval
 from kernellab.interpreter.tiles import Active, Value
 
 
@@ -113,19 +114,18 @@ def _load_slices(
     buffer: Buffer, offsets: AffineTile, mask: Value | None, other: Value | None
 ) -> numpy.ndarray | None:
     """A load of affine offsets under a box mask, as copies of strided slices; None where it is not one."""
-    if mask is not None and not isinstance(mask, BoxMask):
-        return None
     if other is not None and numpy.size(other) != 1:
         return None
     box = _Box.of(buffer, offsets, mask)
     if box is None:
         return None
-    fill = 0 if other is None else numpy.asarray(other).reshape(())
-    result = numpy.empty((len(box.bases), *box.extents), buffer.elements.dtype)
-    if not box.covers_everything:
-        result[...] = fill
-    for programs, inside, source in box.slices():
-        result[(programs, *inside)] = source
+    if box.is_everything:
+        result = box.piece(slice(None), box.bases, box.intervals).read()
+    else:
+        fill = 0 if other is None else numpy.asarray(other).reshape(())
+        result = numpy.full((len(box.bases), *box.extents), fill, buffer.elements.dtype)
+        for piece in box.pieces():
+            result[(piece.programs, *piece.lanes)] = piece.read()
     return result if box.has_programs else result[0]
 
 
@@ -170,109 +170,129 @@ def _store_slices(
     buffer: Buffer, offsets: AffineTile, stored: numpy.ndarray, mask: Value | None
 ) -> bool:
     """A store to affine offsets under a box mask, as writes to strided slices; False where it is not one."""
-    if mask is not None and not isinstance(mask, BoxMask):
-        return False
     if any(extent > 1 and not stride for stride, extent in zip(offsets.strides, offsets.extents)):
         return False  # lanes that collide: the order of writes matters
     box = _Box.of(buffer, offsets, mask)
-    if box is None or stored.ndim > len(box.extents) + box.has_programs:
+    if box is None:
         return False
-    if box.has_programs and stored.ndim == len(box.extents) + 1 and len(stored) > len(box.bases):
-        return False
+    shape = (len(box.bases), *box.extents) if box.has_programs else box.extents
+    if numpy.broadcast_shapes(shape, stored.shape) != shape:
+        return False  # every program writes to one place: the last one wins
     values = numpy.broadcast_to(stored, (len(box.bases), *box.extents))
-    if box.step == 0 and len(box.bases) > 1:
-        return False  # programs that collide
-    for programs, inside, target in box.slices():
-        target[...] = values[(programs, *inside)]
+    for piece in box.pieces():
+        piece.write(values[(piece.programs, *piece.lanes)])
     return True
 
 
-# Slices of a box
+# Boxes of memory
 
 
-_Slices = tuple[slice, ...]
+_Lanes = tuple[slice, ...]
+
+
+@dataclass(frozen=True)
+class _Piece:
+    """Part of a box that one copy can move.
+
+    Attributes:
+        programs: positions of the programs in the batch.
+        lanes: which lanes of them.
+        window: `window[i]` is the block of memory whose first element has index i, as a view.
+        starts: the first element of each program's block.
+    """
+
+    programs: Any
+    lanes: _Lanes
+    window: numpy.ndarray
+    starts: numpy.ndarray
+
+    def read(self) -> numpy.ndarray:
+        """A copy of the blocks, programs first."""
+        return self.window[self.starts]
+
+    def write(self, values: numpy.ndarray) -> None:
+        """Write the blocks, in program order."""
+        self.window[self.starts] = values
 
 
 @dataclass(frozen=True)
 class _Box:
-    """An access at affine offsets under a box mask, known to stay inside the storage.
+    """An access at affine offsets under a box mask, all of it inside the storage.
 
     Attributes:
         bases: element index of lane 0, per program.
         strides: elements from one lane to the next along each dimension.
         extents: shape of the access, mask and offsets together.
-        intervals: where the mask is on along each dimension: ints for all programs, or arrays.
-        step: the distance between consecutive programs' bases, None where it is not constant.
+        intervals: where the mask is on along each dimension: ints for all programs, or arrays with one entry each.
+        has_programs: False where all programs make one and the same access.
     """
 
     elements: numpy.ndarray
     bases: numpy.ndarray
     strides: tuple[int, ...]
     extents: tuple[int, ...]
-    intervals: tuple[tuple[Any, Any], ...]
-    step: int | None
+    intervals: tuple[Interval, ...]
     has_programs: bool
 
     @staticmethod
-    def of(buffer: Buffer, offsets: AffineTile, mask: BoxMask | None) -> _Box | None:
-        """None where an element would lie outside (the caller finds which), or the box is not one."""
-        extents = offsets.extents
-        intervals: list[tuple[Any, Any]] = [(0, extent) for extent in extents]
-        if mask is not None:
-            if len(mask.extents) != len(extents):
-                return None
-            extents = tuple(map(max, extents, mask.extents))
-            for dimension, interval in mask.intervals.items():
-                intervals[dimension] = tuple(_if_same_for_all(end) for end in interval)  # type: ignore[assignment]
-            intervals = [
-                interval if d in mask.intervals else (0, extents[d])
-                for d, interval in enumerate(intervals)
-            ]
+    def of(buffer: Buffer, offsets: AffineTile, mask: Value | None) -> _Box | None:
+        """None where the mask is no box, a stride is negative, or an element would lie outside: the caller finds which."""
+        if mask is not None and not isinstance(mask, BoxMask):
+            return None
+        if any(stride < 0 for stride in offsets.strides):
+            return None
+        extents, intervals = _intervals(offsets.extents, mask)
         bases, has_programs = _bases(offsets, intervals)
-        bases = bases + buffer.origin
         box = _Box(
-            buffer.elements, bases, offsets.strides, extents, tuple(intervals), None, has_programs
+            buffer.elements, bases + buffer.origin, offsets.strides, extents, intervals, has_programs
         )
-        return box._with_step() if box._is_inside() else None
+        surely_inside = (
+            offsets.low + buffer.origin >= 0
+            and offsets.high + buffer.origin < len(buffer.elements)
+        )
+        return box if surely_inside or box._is_inside() else None
 
     @property
-    def is_uniform(self) -> bool:
-        """True where the mask is the same box in every program."""
-        return all(isinstance(end, int) for interval in self.intervals for end in interval)
-
-    @property
-    def covers_everything(self) -> bool:
+    def is_everything(self) -> bool:
+        """True where no lane of any program is off."""
         return all(
-            isinstance(start, int) and start == 0 and isinstance(stop, int) and stop == extent
+            isinstance(start, int) and isinstance(stop, int) and start == 0 and stop == extent
             for (start, stop), extent in zip(self.intervals, self.extents)
         )
 
-    def slices(self) -> Any:
-        """(programs, lanes, the strided view of memory) for each piece that one copy can move."""
-        if self.is_uniform and self.step is not None:
-            inside = tuple(slice(start, stop) for start, stop in self.intervals)
-            if all(s.stop > s.start for s in inside):
-                yield slice(None), inside, self._view(0, inside, len(self.bases))
+    def pieces(self) -> Iterator[_Piece]:
+        """The box in as few pieces as its mask allows: programs with the same lanes go together."""
+        if all(isinstance(end, int) for interval in self.intervals for end in interval):
+            if all(start < stop for start, stop in self.intervals):
+                yield self.piece(slice(None), self.bases, self.intervals)
             return
-        for program in range(len(self.bases)):
-            inside = tuple(
-                slice(_at(start, program), _at(stop, program)) for start, stop in self.intervals
-            )
-            if all(s.stop > s.start for s in inside):
-                yield program, inside, self._view(program, inside, None)
+        whole = numpy.ones(len(self.bases), numpy.bool_)
+        for (start, stop), extent in zip(self.intervals, self.extents):
+            whole &= numpy.equal(start, 0) & numpy.equal(stop, extent)
+        if whole.any():
+            everything = tuple((0, extent) for extent in self.extents)
+            yield self.piece(numpy.flatnonzero(whole), self.bases[whole], everything)
+        for program in numpy.flatnonzero(~whole):
+            one = [program]
+            intervals = tuple((_at(start, program), _at(stop, program)) for start, stop in self.intervals)
+            if all(start < stop for start, stop in intervals):
+                yield self.piece(one, self.bases[one], intervals)
 
-    def _view(self, program: int, inside: _Slices, programs: int | None) -> numpy.ndarray:
+    def piece(
+        self, programs: Any, bases: numpy.ndarray, intervals: tuple[tuple[Any, Any], ...]
+    ) -> _Piece:
+        """The part of some programs, whose bases are given, that lies between ends that are alike in all of them."""
+        skipped = sum(start * stride for (start, _), stride in zip(intervals, self.strides))
+        starts = bases + skipped if skipped else bases
         size = self.elements.itemsize
-        first = int(self.bases[program]) + sum(
-            lanes.start * stride for lanes, stride in zip(inside, self.strides)
+        window: numpy.ndarray = numpy.ndarray(
+            (int(starts.max()) + 1, *(stop - start for start, stop in intervals)),
+            self.elements.dtype,
+            self.elements,
+            strides=(size, *(stride * size for stride in self.strides)),
         )
-        shape = tuple(lanes.stop - lanes.start for lanes in inside)
-        strides = tuple(stride * size for stride in self.strides)
-        if programs is not None:
-            shape, strides = (programs, *shape), ((self.step or 0) * size, *strides)
-        return numpy.ndarray(
-            shape, self.elements.dtype, self.elements, offset=first * size, strides=strides
-        )
+        lanes = tuple(slice(start, stop) for start, stop in intervals)
+        return _Piece(programs, lanes, window, starts)
 
     def _is_inside(self) -> bool:
         """True where every element that is on lies in the storage."""
@@ -280,48 +300,49 @@ class _Box:
         on: Any = True
         for (start, stop), stride in zip(self.intervals, self.strides):
             on = on & (stop > start)
-            ends = start * stride, (stop - 1) * stride
-            low = low + numpy.minimum(*ends)
-            high = high + numpy.maximum(*ends)
+            low = low + start * stride
+            high = high + (stop - 1) * stride
         return bool(numpy.all(((low >= 0) & (high < len(self.elements))) | ~numpy.asarray(on)))
 
-    def _with_step(self) -> _Box:
-        if len(self.bases) == 1:
-            step: int | None = 0
-        else:
-            step = int(self.bases[1] - self.bases[0])
-            if len(self.bases) > 2 and (numpy.diff(self.bases) != step).any():
-                step = None
-        return _Box(
-            self.elements, self.bases, self.strides, self.extents, self.intervals, step,
-            self.has_programs,
-        )  # fmt: skip
+
+def _intervals(
+    extents: tuple[int, ...], mask: BoxMask | None
+) -> tuple[tuple[int, ...], tuple[Interval, ...]]:
+    """The extents of offsets and mask together, and where the mask is on along each dimension."""
+    if mask is None:
+        return extents, tuple((0, extent) for extent in extents)
+    extents = tuple(map(max, extents, mask.extents))
+    return extents, tuple(
+        _same_for_all(mask.intervals[d]) if d in mask.intervals else (0, extent)
+        for d, extent in enumerate(extents)
+    )
 
 
-def _bases(
-    offsets: AffineTile, intervals: list[tuple[Any, Any]]
-) -> tuple[numpy.ndarray, bool]:
-    """The base of each program; one entry where all programs make one access."""
-    lengths = [len(end) for interval in intervals for end in interval if not isinstance(end, int)]
-    base = offsets.base
-    if isinstance(base, numpy.ndarray):
-        if lengths and len(base) == 1:
-            base = numpy.repeat(base, lengths[0])
-        return base, True
-    if lengths:
-        return numpy.full(lengths[0], base, numpy.int64), True
-    return numpy.array([base], numpy.int64), False
+def _same_for_all(interval: Interval) -> Interval:
+    """The interval, with ints for ends that are the same in every program."""
+    start, stop = interval
+    return _int_if_constant(start), _int_if_constant(stop)
 
 
-def _if_same_for_all(end: Any) -> Any:
-    """An int where an end of the mask is the same in every program."""
+def _int_if_constant(end: Base) -> Base:
     if isinstance(end, int):
         return end
     first = int(end[0])
     return first if (end == first).all() else end
 
 
-def _at(end: Any, program: int) -> int:
+def _bases(
+    offsets: AffineTile, intervals: tuple[Interval, ...]
+) -> tuple[numpy.ndarray, bool]:
+    """The base of each program; one entry where all programs make one access."""
+    lengths = [len(end) for interval in intervals for end in interval if not isinstance(end, int)]
+    base = offsets.base
+    if isinstance(base, int):
+        return numpy.full(lengths[0] if lengths else 1, base, numpy.int64), bool(lengths)
+    return (numpy.repeat(base, lengths[0]) if lengths and len(base) == 1 else base), True
+
+
+def _at(end: Base, program: int) -> int:
     return end if isinstance(end, int) else int(end[program])
 
 

@@ -5,6 +5,7 @@ Floating-point types of 16 bits and fewer are computed in float32 and rounded to
 
 from __future__ import annotations
 
+import sys
 from typing import Any
 
 import ml_dtypes
@@ -142,9 +143,10 @@ def multiply_high(a: Value, b: Value) -> Value:
     """The high half of the product of two unsigned 32- or 64-bit integers."""
     a, b = unsigned(a), unsigned(b)
     if a.dtype.itemsize == 4:
-        wide = a.astype(numpy.uint64) * b
-        wide >>= numpy.uint64(32)
-        return wide.astype(numpy.uint32)
+        factor, other = (a, b) if a.size < b.size else (b, a)
+        wide = numpy.asarray(other * factor.astype(numpy.uint64))
+        high = 1 if sys.byteorder == "little" else 0
+        return wide.reshape(*wide.shape, 1).view(numpy.uint32)[..., high]
     return _multiply_high_64(a, b)
 
 

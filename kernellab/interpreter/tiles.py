@@ -218,7 +218,10 @@ def merge(active: Active, new: Value, old: Value | None, rank: int) -> Value:
 
 def select(condition: Value, true_value: Value, false_value: Value, rank: int) -> Value:
     """Lane by lane; a scalar condition chooses whole tiles (`rank` is the tiles', the condition's is 0)."""
-    if rank and numpy.ndim(condition) == 1:
+    if isinstance(condition, BoxMask):
+        if condition.all():
+            return true_value
+    elif rank and numpy.ndim(condition) == 1:
         condition = numpy.asarray(condition).reshape((-1,) + (1,) * rank)
     return numpy.where(condition, true_value, false_value)
 

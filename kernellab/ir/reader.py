@@ -20,7 +20,7 @@ def read_module(text: str) -> builtin.ModuleOp:
     Ops of Triton's own dialects, arith, math, scf, cf and ub become typed classes, every other op stays generic.
     Raises xdsl.utils.exceptions.ParseError where the text is not MLIR.
     """
-    return Parser(_context(), _aliases_first(text)).parse_module()
+    return Parser(_context(), _aliases_first(_hexadecimal_splats_as_bytes(text))).parse_module()
 
 
 def _context() -> Context:
@@ -29,6 +29,21 @@ def _context() -> Context:
     for dialect in (arith.ARITH, cf.CF, math.MATH, scf.SCF, tt.TT, ub.UB):
         context.load_dialect(dialect)
     return context
+
+
+_HEXADECIMAL_SPLAT = re.compile(r"dense<0x([0-9A-F]+)>(?= : \w+<[^>]*x(?:f|bf)\d)")
+
+
+def _hexadecimal_splats_as_bytes(text: str) -> str:
+    """Write `dense<0xFF800000>` (how MLIR prints -inf and NaN) as MLIR's byte string, `dense<"0x000080FF">`.
+
+    xDSL 0.74 takes the digits of the first form for the number itself, and reads the second one right.
+    """
+
+    def as_bytes(match: re.Match[str]) -> str:
+        return f'dense<"0x{bytes.fromhex(match[1])[::-1].hex().upper()}">'
+
+    return _HEXADECIMAL_SPLAT.sub(as_bytes, text)
 
 
 def _aliases_first(text: str) -> str:

@@ -30,12 +30,13 @@ def _literal(attribute: Attribute, kind: np.dtype, rank: int) -> Any:
         case builtin.IntegerAttr() | builtin.FloatAttr():
             return _scalar(attribute.value.data, kind)
         case builtin.DenseIntOrFPElementsAttr():
-            values = [_scalar(v, kind) for v in attribute.get_values()]
-            if len(values) > 1:
-                return np.array(values, kind).reshape(attribute.get_shape())
+            values = np.frombuffer(attribute.data.data, "i1" if kind.kind == "b" else kind)
+            values = values.astype(kind)
+            if not (values == values[0]).all() and not np.isnan(values).all():
+                return values.reshape(attribute.get_shape())
             if kind.kind == "i":
                 return AffineTile(int(values[0]), (0,) * rank, (1,) * rank, kind)
-            return np.array(values, kind).reshape((1,) * rank)
+            return values[:1].reshape((1,) * rank)
         case _:
             raise NotImplementedError(f"a constant written as {attribute}")
 
