@@ -119,6 +119,7 @@ def _demo(options: argparse.Namespace) -> int:
     from kernellab.demo.cases import all_cases
     from kernellab.demo.report import demo_report
     from kernellab.demo.runner import results_table, run_case
+    from kernellab.viz.report import text_table
 
     _check_writable(options.output)
     results = []
@@ -128,7 +129,7 @@ def _demo(options: argparse.Namespace) -> int:
         print("pass" if result.passed else "FAIL", f"({result.remark})" if result.remark else "")
         results.append(result)
     print()
-    print(results_table(results).to_string(index=False))
+    print(text_table(results_table(results)))
     print()
     _write(options.output, demo_report(results))
     return 0 if all(result.passed for result in results) else FOUND_SOMETHING
@@ -147,13 +148,13 @@ def _compile(options: argparse.Namespace) -> int:
         _check_writable(options.output)
     compilations = _compilations(options)
     from kernellab.viz.card import kernel_card
-    from kernellab.viz.report import compilation_report, resources_table
+    from kernellab.viz.report import compilation_report, resources_table, text_table
 
     if len(compilations) == 1:
         known_from = {name: "--constexpr" for name, _ in options.constexpr}
         print(kernel_card(compilations[0], known_from=known_from).text())
     else:
-        print(resources_table(compilations).to_string(index=False))
+        print(text_table(resources_table(compilations)))
     if options.output is not None:
         print()
         _write(options.output, compilation_report(compilations))

@@ -39,7 +39,7 @@ class Case:
 
     name: str
     size: str
-    """The size as a person would say it: "512x512x512 fp16"."""
+    """The size as a person would say it: "1823x781 fp32"."""
     kernel: Any
     """The `triton.jit` kernel (under TRITON_INTERPRET=1, Triton's interpreted one)."""
     grid: Grid
@@ -163,7 +163,7 @@ def matmul_case(dtype: torch.dtype, size: int = 512) -> Case:
     one_unit = {torch.float16: 2.0**-10, torch.bfloat16: 2.0**-7, torch.float32: 2.0**-23}[dtype]
     return Case(
         name=f"matmul {short_name(dtype)}",
-        size=f"{size}x{size}x{size} {short_name(dtype)}",
+        size=f"{size}x{size}x{size}",
         kernel=kernels.matmul,
         grid=(-(-size // block_m) * -(-size // block_n),),
         constants={

@@ -38,8 +38,8 @@ def _case_section(result: Result) -> Html:
     )
     lines = [
         f"{'Passed' if result.passed else 'FAILED'}. Error of {errors} ({case.why_tolerance}).",
-        f"First run {result.first_seconds * 1e3:.0f} ms, in which the kernel becomes NumPy code; then {result.seconds * 1e3:.1f} ms. "
-        f"Torch on one thread: {result.torch_seconds * 1e3:.1f} ms.",
+        f"First run {_milliseconds(result.first_seconds)}, in which the kernel becomes NumPy code; then {_milliseconds(result.seconds)}. "
+        f"Torch on one thread: {_milliseconds(result.torch_seconds)}.",
     ]
     if result.remark:
         lines.append(f"It {result.remark}.")
@@ -47,6 +47,10 @@ def _case_section(result: Result) -> Html:
     return report.compilation_section(
         result.compilation, f"{case.name}, {case.size}", *words, run=result.run
     )
+
+
+def _milliseconds(seconds: float) -> str:
+    return f"{report.number_words(seconds * 1e3)} ms"
 
 
 def _allowed(absolute: float, relative: float) -> str:
@@ -69,7 +73,7 @@ def times_figure(results: Sequence[Result]) -> Html:
         for index, (label, values) in enumerate(times.items()):
             places = [row + (index - 0.5) * height for row in range(len(results))]
             bars = axes.barh(places, values, height, label=label, color=COLOURS[label])
-            axes.bar_label(bars, fmt="{:.2g}", padding=3, color=INK, fontsize=8)
+            axes.bar_label(bars, fmt=report.number_words, padding=3, color=INK, fontsize=8)
         axes.set_yticks(range(len(results)), [result.case.name for result in results], color=INK)
         axes.invert_yaxis()
         axes.set_xscale("log")
@@ -78,7 +82,8 @@ def times_figure(results: Sequence[Result]) -> Html:
         axes.spines[["top", "right"]].set_visible(False)
         axes.spines[["left", "bottom"]].set_color(INK)
         axes.margins(x=0.08)
-        axes.legend(frameon=False, labelcolor=INK)
+        axes.xaxis.set_major_formatter(lambda value, _position: f"{value:g}")
+        figure.legend(loc="outside upper center", ncols=2, frameon=False, labelcolor=INK)
         file = io.StringIO()
         figure.savefig(file, format="svg", transparent=True, metadata={"Date": None})
     drawing = file.getvalue()

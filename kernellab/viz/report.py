@@ -76,11 +76,8 @@ def page(title: str, lead: Html, body: Iterable[Html]) -> str:
 
 
 def table(rows: pandas.DataFrame) -> Html:
-    """A DataFrame without its index; cells of type `Mark` carry their colour, numbers stand to the right."""
-    numeric = {
-        name: pandas.api.types.is_numeric_dtype(rows[name].dropna().infer_objects())
-        for name in rows.columns
-    }
+    """A DataFrame without its index: numbers stand to the right, "pass" and "FAIL" have their colours."""
+    numeric = {name: pandas.api.types.is_numeric_dtype(rows[name]) for name in rows.columns}
     head = join(
         Html(f'<th class="number">{escape(name)}</th>' if numeric[name] else f"<th>{escape(name)}</th>")
         for name in rows.columns
@@ -95,11 +92,37 @@ def table(rows: pandas.DataFrame) -> Html:
     )
 
 
+def number_words(value: object) -> str:
+    """A number for a reader: three significant digits of a float, thousands apart in an integer."""
+    if not isinstance(value, float):
+        return f"{value:,}"
+    if value == 0 or 1e-3 <= abs(value) < 1000:
+        return f"{value:.3g}"
+    return f"{value:,.0f}" if abs(value) >= 1000 else f"{value:.1e}"
+
+
+def text_table(rows: pandas.DataFrame) -> str:
+    """A DataFrame without its index, for a terminal, numbers as in `table`."""
+    words = rows.map(
+        lambda value: number_words(value) if isinstance(value, int | float) else str(value)
+    )
+    left = {name for name in rows.columns if not pandas.api.types.is_numeric_dtype(rows[name])}
+    widths = {name: max(len(name), *(len(word) for word in words[name])) for name in rows.columns}
+    lines = [dict(zip(rows.columns, rows.columns, strict=True)), *words.to_dict("records")]
+    return "\n".join(
+        "  ".join(
+            line[name].ljust(widths[name]) if name in left else line[name].rjust(widths[name])
+            for name in rows.columns
+        ).rstrip()
+        for line in lines
+    )
+
+
 def _cell(value: object, is_number: bool) -> Html:
     if value is None or value is pandas.NA or value != value:
         return Html('<td class="soft">&ndash;</td>')
     if is_number:
-        return Html(f'<td class="number">{escape(value)}</td>')
+        return Html(f'<td class="number">{escape(number_words(value))}</td>')
     if value in ("pass", "FAIL"):
         return Html(f'<td class="{"good" if value == "pass" else "bad"}">{escape(value)}</td>')
     return Html(f"<td>{escape(value)}</td>")
