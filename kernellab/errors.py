@@ -120,5 +120,5 @@ def raise_at(error: BaseException, position: SourcePosition) -> NoReturn:
     """
     __tracebackhide__ = True
     code = compile("\n" * (position.line - 1) + "raise __error__", position.file, "exec")
-    exec(code.replace(co_name="<kernel>"), {"__error__": error})  # noqa: S102
+    exec(code, {"__error__": error})  # noqa: S102
     raise AssertionError("unreachable")

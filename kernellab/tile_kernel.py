@@ -95,7 +95,7 @@ class TileKernel(JITFunction):
     def _run_on_gpu(
         self, args: Sequence[Any], grid: Grid, warmup: bool, keywords: Mapping[str, Any]
     ) -> Any:
-        seen = grid
+        seen = grid = (grid,) if isinstance(grid, int) else grid
         if callable(grid):
 
             def seen_grid(parameters: Mapping[str, Any]) -> Any:

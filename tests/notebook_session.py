@@ -1,0 +1,129 @@
+"""A real notebook kernel for tests: cells go in through Jupyter's protocol, outputs come back as a front end gets them."""
+
+from __future__ import annotations
+
+import re
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from typing import Any
+
+from jupyter_client.manager import start_new_kernel
+
+_COLOURS = re.compile(r"\x1b\[[0-9;]*m")
+
+
+@dataclass
+class Outcome:
+    """What one cell gave."""
+
+    streams: dict[str, str] = field(default_factory=dict)
+    displays: list[dict[str, str]] = field(default_factory=list)
+    """MIME bundles of `display`, in order."""
+    result: dict[str, str] | None = None
+    """MIME bundle of the last expression."""
+    error: str = ""
+    """The error's class name; "" for a cell that succeeded."""
+    message: str = ""
+    """The error's text."""
+    traceback: str = ""
+    """The traceback as the notebook prints it, without colours."""
+    status: str = ""
+    seconds: float = 0.0
+
+    @property
+    def cards(self) -> list[str]:
+        """The displays as plain text."""
+        return [bundle["text/plain"] for bundle in self.displays]
+
+    @property
+    def arrows(self) -> list[str]:
+        """The lines of the traceback that an arrow points at, outermost first: "5:     y = x"."""
+        found = re.findall(r"^-+> (\d+) (.*)$", self.traceback, re.M)
+        return [f"{number}: {text.strip()}" for number, text in found]
+
+
+class NotebookSession:
+    """One ipykernel, driven as a front end drives it."""
+
+    def __init__(self) -> None:
+        self.manager, self.client = start_new_kernel(kernel_name="python3")
+
+    def close(self) -> None:
+        self.client.stop_channels()
+        self.manager.shutdown_kernel(now=True)
+
+    def run(self, cell: str, *, interrupt_after: str | None = None) -> Outcome:
+        """Execute a cell and wait for the kernel to be idle again.
+
+        Args:
+            cell: its text.
+            interrupt_after: send the interrupt of the stop button once this text has been printed; `Outcome.seconds` then counts from there.
+        """
+        outcome = Outcome()
+        started = time.monotonic()
+        request = self.client.execute(cell)
+        while True:
+            message = self.client.get_iopub_msg(timeout=120)
+            if message["parent_header"].get("msg_id") != request:
+                continue
+            if message["msg_type"] == "status":
+                if message["content"]["execution_state"] == "idle":
+                    break
+                continue
+            _note(outcome, message["msg_type"], message["content"])
+            if interrupt_after and interrupt_after in outcome.streams.get("stdout", ""):
+                interrupt_after = None
+                time.sleep(0.3)  # the kernel is well inside its loop by then
+                started = time.monotonic()
+                self.manager.interrupt_kernel()
+        outcome.seconds = time.monotonic() - started
+        while True:
+            reply = self.client.get_shell_msg(timeout=120)
+            if reply["parent_header"].get("msg_id") == request:
+                outcome.status = reply["content"]["status"]
+                return outcome
+
+    def ask(self, expression: str) -> str:
+        """The repr of an expression's value: how a test looks into the namespace."""
+        outcome = self.run(f"print(repr(({expression})), end='')")
+        assert not outcome.error, outcome.traceback
+        return outcome.streams.get("stdout", "")
+
+    def complete(self, text: str, cursor: int | None = None) -> list[str]:
+        """What Tab offers, at the end of the text unless `cursor` says where."""
+        reply = self.client.complete(text, cursor_pos=cursor, reply=True, timeout=60)
+        return list(reply["content"]["matches"])
+
+    def help(self, name: str) -> str:
+        """What `name?` shows."""
+        reply = self.client.inspect(name, reply=True, timeout=60)
+        return _COLOURS.sub("", reply["content"]["data"].get("text/plain", ""))
+
+
+def _note(outcome: Outcome, kind: str, content: dict[str, Any]) -> None:
+    if kind == "stream":
+        name = content["name"]
+        outcome.streams[name] = outcome.streams.get(name, "") + content["text"]
+    elif kind == "display_data":
+        outcome.displays.append(content["data"])
+    elif kind == "execute_result":
+        outcome.result = content["data"]
+    elif kind == "error":
+        outcome.error = content["ename"]
+        outcome.message = content["evalue"]
+        outcome.traceback = _COLOURS.sub("", "\n".join(content["traceback"]))
+
+
+@contextmanager
+def notebook(*setup: str) -> Iterator[NotebookSession]:
+    """A session in which the `setup` cells have run."""
+    session = NotebookSession()
+    try:
+        for cell in setup:
+            outcome = session.run(cell)
+            assert not outcome.error, outcome.traceback
+        yield session
+    finally:
+        session.close()
