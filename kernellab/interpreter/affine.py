@@ -126,7 +126,7 @@ class AffineTile(SymbolicTile):
         exact_low, exact_high = self.exact_bounds()
         return low <= exact_low and exact_high <= high
 
-    def astype(self, dtype: Any, copy: bool = True) -> Any:
+    def astype(self, dtype: Any) -> Any:
         """The same values in another integer type; an array where they do not all fit."""
         dtype = numpy.dtype(dtype)
         if dtype.kind == "i" and self.within(*_limits(dtype)):
@@ -289,10 +289,10 @@ def _pair(lhs: Any, rhs: Any) -> _Pair | None:
     left, right = affine(lhs, rank), affine(rhs, rank)
     if left is None or right is None:
         return None
-    extents = tuple(
-        b if a == 1 else a for a, b in zip(left.extents, right.extents, strict=True)
+    extents = tuple(b if a == 1 else a for a, b in zip(left.extents, right.extents, strict=True))
+    dtype = (
+        left.dtype if left.dtype == right.dtype else numpy.promote_types(left.dtype, right.dtype)
     )
-    dtype = left.dtype if left.dtype == right.dtype else numpy.promote_types(left.dtype, right.dtype)
     return _Pair(left, right, extents, dtype)
 
 
@@ -356,16 +356,16 @@ def _remainder(lhs: Any, rhs: Any) -> AffineTile | None:
 
 
 def _comparison(
-    interval: Callable[[Base, int, int], Interval], mirrored: numpy.ufunc
-) -> Callable[[Any, Any], BoxMask | None]:
+    interval: Callable[[Base, int], Interval], mirrored: numpy.ufunc
+) -> Callable[[Any, Any], SymbolicTile | None]:
     """A comparison of a tile that rises along one dimension with a bound: a box.
 
     Args:
-        interval: (bound - base, stride, extent) -> the indices where the comparison holds.
+        interval: (bound - base, stride) -> the indices where the comparison holds.
         mirrored: the comparison with its operands exchanged.
     """
 
-    def compare(lhs: Any, rhs: Any) -> BoxMask | None:
+    def compare(lhs: Any, rhs: Any) -> SymbolicTile | None:
         pair = _pair(lhs, rhs)
         if pair is None:
             return None
@@ -379,10 +379,14 @@ def _comparison(
         dimension = rising[0]
         extent = pair.lhs.extents[dimension]
         distance = pair.rhs.base - pair.lhs.base
-        start, stop = interval(distance, pair.lhs.strides[dimension], extent)
+        start, stop = interval(distance, pair.lhs.strides[dimension])
         return BoxMask({dimension: (_clip(start, extent), _clip(stop, extent))}, pair.extents)
 
     return compare
+
+
+_END = 1 << 62
+"""An index beyond every extent."""
 
 
 def _clip(index: Base, extent: int) -> Base:
@@ -421,8 +425,8 @@ _SYMBOLIC: dict[numpy.ufunc, Callable[[Any, Any], SymbolicTile | None]] = {
     numpy.multiply: _multiply,
     numpy.fmod: _remainder,
     numpy.bitwise_and: _and,
-    numpy.less: _comparison(lambda d, s, n: (0, -(-d // s)), numpy.greater),
-    numpy.less_equal: _comparison(lambda d, s, n: (0, d // s + 1), numpy.greater_equal),
-    numpy.greater: _comparison(lambda d, s, n: (d // s + 1, n), numpy.less),
-    numpy.greater_equal: _comparison(lambda d, s, n: (-(-d // s), n), numpy.less_equal),
+    numpy.less: _comparison(lambda d, s: (0, -(-d // s)), numpy.greater),
+    numpy.less_equal: _comparison(lambda d, s: (0, d // s + 1), numpy.greater_equal),
+    numpy.greater: _comparison(lambda d, s: (d // s + 1, _END), numpy.less),
+    numpy.greater_equal: _comparison(lambda d, s: (-(-d // s), _END), numpy.less_equal),
 }

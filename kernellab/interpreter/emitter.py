@@ -23,6 +23,7 @@ from kernellab.interpreter.expressions import (
     Operand,
     as_node,
     numerics,
+    tiles,
     variable,
 )
 from kernellab.interpreter.liveness import release_dead
@@ -59,11 +60,12 @@ def emit_kernel(function: tt.FuncOp, file: str, name: str) -> KernelCode:
     Raises:
         UnsupportedOperation: the kernel holds an operation that nothing lowers; it names the kernel's line.
     """
+    entry = function.body.blocks.first
+    assert entry is not None
     emitter = Emitter(function, file)
     tree = emitter.kernel(name)
-    return KernelCode(
-        tree, name, emitter.constants, tuple(function.body.blocks.first.args), emitter.largest_tile()  # type: ignore[union-attr]
-    )
+    arguments = tuple(entry.args)
+    return KernelCode(tree, name, emitter.constants, arguments, emitter.largest_tile())
 
 
 class Emitter:
@@ -81,6 +83,7 @@ class Emitter:
         self._taken = {*MODULES, "programs", "grid", *keyword.kwlist}
         self._tile_names: set[str] = set()
         self._hoisted: set[SSAValue] = set()
+        self._arrived: dict[Block, str] = {}
         self._scopes: list[list[ast.stmt]] = []
         self._widens = False
         self._position = self._first_position()
@@ -129,7 +132,9 @@ class Emitter:
         if own == asked:
             return variable(expression)
         if own.itemsize != asked.itemsize:
-            raise self.unsupported(f"a pointer to {own} cast to a pointer to {asked}, of another size")
+            raise self.unsupported(
+                f"a pointer to {own} cast to a pointer to {asked}, of another size"
+            )
         return variable(expression).viewed_as(self.constant(asked, hint=asked.name))
 
     def unsupported(self, what: str) -> UnsupportedOperation:
@@ -172,7 +177,7 @@ class Emitter:
     def assign(self, target: str | Sequence[str], value: Operand) -> None:
         """`target = value`; several targets take several values at once."""
         if not isinstance(target, str) and len(target) == 1:
-            target, value = target[0], value[0]  # type: ignore[index]
+            target, value = target[0], value[0]
         if isinstance(target, str):
             node: ast.expr = ast.Name(target, ast.Store())
         else:
@@ -274,7 +279,9 @@ class Emitter:
         for value, expression in zip(op.results, results):
             if expression is not None:
                 rounded = rule.rounds and _is_narrow(value)
-                self._bind_result(value, self._rounded(value, expression) if rounded else expression)
+                self._bind_result(
+                    value, self._rounded(value, expression) if rounded else expression
+                )
         self._position = outer
 
     def region_function(self, region: Region) -> Expression:
@@ -309,17 +316,19 @@ class Emitter:
         """A module that defines the kernel's function."""
         block = self.function.body.blocks.first
         assert block is not None
-        if len(self.function.body.blocks) > 1:
-            self._position = self._position_of(self._jump())
-            raise self.unsupported("a return or jump in the middle of a kernel (cf.cond_br)")
         parameters = self._bind_arguments(block)
         prologue: list[ast.stmt] = []
         with self._collected() as body:
+            later_blocks = list(self.function.body.blocks)[1:]
+            for later in later_blocks:
+                self._expect(later)
             for op in block.ops:
                 if self._is_hoistable(op):
                     self._hoist(op, prologue)
                 else:
                     self.operation(op)
+            for later in later_blocks:
+                self._enter(later)
         self._scopes.append(prologue)
         self.statement(_function(name, ["programs"], body))
         self.statement(ast.Return(as_node(variable(name))))
@@ -334,6 +343,39 @@ class Emitter:
         self.operation(op)
         self._scopes.pop()
         self._hoisted.update(op.results)
+
+    # Blocks that programs are sent to
+
+    def send(
+        self, block: Block, values: Sequence[SSAValue], condition: Expression | None = None
+    ) -> None:
+        """Active programs whose condition holds go on at `block`, with `values` for its arguments."""
+        if block not in self._arrived:
+            raise self.unsupported("a jump backwards")
+        going = self.fresh("going")
+        holds: Operand = True if condition is None else condition
+        self.assign(going, tiles.narrowed(self.active_programs(), holds, self.programs.count))
+        for argument, value in zip(block.args, values):
+            name = str(self._expressions[argument].name)
+            merged = tiles.merge(variable(going), self[value], variable(name), self.rank(value))
+            self.assign(name, merged)
+        arrived = self._arrived[block]
+        self.assign(arrived, variable(arrived) | variable(going))
+
+    def _expect(self, block: Block) -> None:
+        """Nobody has arrived at `block` yet."""
+        self._arrived[block] = self.fresh("arrived")
+        self.assign(self._arrived[block], tiles.nobody(self.programs.count))
+        for argument in block.args:
+            self.assign(self.bind(argument), None)
+
+    def _enter(self, block: Block) -> None:
+        """Run `block` with the programs that arrived; from here on nobody can be sent there."""
+        arrived, active = variable(self._arrived.pop(block)), self.fresh("active")
+        with self.when(arrived.any()):
+            self.assign(active, tiles.some(arrived))
+            with self.only(active):
+                self.operations(block)
 
     def largest_tile(self) -> int:
         """Bytes of the largest tile among the values of the kernel, pointers left out."""
@@ -383,11 +425,6 @@ class Emitter:
         """The innermost line in the kernel's own file; an operation without one stays on the current line."""
         return locate(op.location).in_file(self.file) or self._position
 
-    def _jump(self) -> Operation:
-        block = self.function.body.blocks.first
-        assert block is not None and block.last_op is not None
-        return block.last_op
-
 
 def yielded(block: Block) -> tuple[SSAValue, ...]:
     """The operands of a block's terminator."""
@@ -397,7 +434,11 @@ def yielded(block: Block) -> tuple[SSAValue, ...]:
 
 def _function(name: str, parameters: Iterable[str], body: list[ast.stmt]) -> ast.FunctionDef:
     arguments = ast.arguments(
-        posonlyargs=[], args=[ast.arg(p) for p in parameters], kwonlyargs=[], kw_defaults=[], defaults=[]
+        posonlyargs=[],
+        args=[ast.arg(p) for p in parameters],
+        kwonlyargs=[],
+        kw_defaults=[],
+        defaults=[],
     )
     function = ast.FunctionDef(name, arguments, body, decorator_list=[])
     vars(function)["type_params"] = []  # Python 3.12 and later require it

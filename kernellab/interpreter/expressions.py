@@ -6,8 +6,7 @@ A lowering reads like the NumPy code it generates: `value[op.lhs] + value[op.rhs
 from __future__ import annotations
 
 import ast
-from collections.abc import Sequence
-from typing import Any, Union
+from typing import Any
 
 
 class Expression:
@@ -21,10 +20,14 @@ class Expression:
         """The variable that the expression is, or None where it is more than a name."""
         return self.node.id if isinstance(self.node, ast.Name) else None
 
+    def member(self, attribute: str) -> Expression:
+        """`self.attribute`, as syntax; for names that are written out, plain attribute access does the same."""
+        return Expression(ast.Attribute(self.node, attribute, ast.Load()))
+
     def __getattr__(self, attribute: str) -> Expression:
         if attribute.startswith("__"):
             raise AttributeError(attribute)
-        return Expression(ast.Attribute(self.node, attribute, ast.Load()))
+        return self.member(attribute)
 
     def __call__(self, *arguments: Operand, **keywords: Operand) -> Expression:
         given = [ast.keyword(name, as_node(value)) for name, value in keywords.items()]
@@ -106,8 +109,8 @@ class Expression:
         return ast.unparse(self.node)
 
 
-Operand = Union[Expression, int, float, str, bool, None, Sequence["Operand"]]
-"""What an expression can be combined with: an expression, or a literal."""
+Operand = Any
+"""What an expression can be combined with: an expression, a literal, or a tuple or list of these."""
 
 
 def as_node(value: Any) -> ast.expr:

@@ -43,7 +43,9 @@ def _out_of_bounds(
     buffer = fault.buffer
     last = len(buffer.elements) - 1 - buffer.origin
     first = -buffer.origin
-    extent = f"its storage holds elements {first} to {last}" if last >= first else "its storage is empty"
+    extent = (
+        f"its storage holds elements {first} to {last}" if last >= first else "its storage is empty"
+    )
     shape, kind = tuple(buffer.tensor.shape), str(buffer.tensor.dtype).removeprefix("torch.")
     return OutOfBounds(
         f"{fault.action} out of bounds: {buffer.name}[{fault.index}], but {extent} "
@@ -54,9 +56,7 @@ def _out_of_bounds(
     )
 
 
-def _where(
-    place: tuple[int, ...], program: int | None, programs: Programs, grid: Grid
-) -> str:
+def _where(place: tuple[int, ...], program: int | None, programs: Programs, grid: Grid) -> str:
     """ "in program (96, 0, 0) of grid (97, 1, 1), lane 32"."""
     who = programs.id(0 if program is None else program)
     lane = f", lane {place[0] if len(place) == 1 else place}" if place else ""

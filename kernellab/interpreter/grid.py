@@ -39,7 +39,9 @@ def check_grid(
         if not 1 <= size <= limit:
             raise GridError(
                 f"the grid is {tuple(sizes)!r}; size {axis} must be from 1 to {limit:,}",
-                advice="" if size > limit else "A grid of no programs runs nothing: leave the launch out.",
+                advice=""
+                if size > limit
+                else "A grid of no programs runs nothing: leave the launch out.",
             )
     x, y, z = (*map(int, sizes), 1, 1)[:3]
     return x, y, z

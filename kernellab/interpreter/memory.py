@@ -75,7 +75,7 @@ def _storage_bytes(tensor: torch.Tensor) -> tuple[numpy.ndarray, int]:
     if not storage.nbytes():
         return numpy.empty(0, numpy.uint8), 0
     everything = torch.empty(0, dtype=torch.uint8).set_(storage).numpy()
-    return everything, tensor.storage_offset() * tensor.element_size()
+    return everything, int(tensor.storage_offset()) * tensor.element_size()
 
 
 # Loads
@@ -112,7 +112,7 @@ def load(
 
 def _load_slices(
     buffer: Buffer, offsets: AffineTile, mask: Value | None, other: Value | None
-) -> numpy.ndarray | None:
+) -> Value | None:
     """A load of affine offsets under a box mask, as copies of strided slices; None where it is not one."""
     if other is not None and numpy.size(other) != 1:
         return None
@@ -206,7 +206,7 @@ class _Piece:
     window: numpy.ndarray
     starts: numpy.ndarray
 
-    def read(self) -> numpy.ndarray:
+    def read(self) -> Value:
         """A copy of the blocks, programs first."""
         return self.window[self.starts]
 
@@ -244,11 +244,15 @@ class _Box:
         extents, intervals = _intervals(offsets.extents, mask)
         bases, has_programs = _bases(offsets, intervals)
         box = _Box(
-            buffer.elements, bases + buffer.origin, offsets.strides, extents, intervals, has_programs
+            buffer.elements,
+            bases + buffer.origin,
+            offsets.strides,
+            extents,
+            intervals,
+            has_programs,
         )
-        surely_inside = (
-            offsets.low + buffer.origin >= 0
-            and offsets.high + buffer.origin < len(buffer.elements)
+        surely_inside = offsets.low + buffer.origin >= 0 and offsets.high + buffer.origin < len(
+            buffer.elements
         )
         return box if surely_inside or box._is_inside() else None
 
@@ -272,9 +276,11 @@ class _Box:
         if whole.any():
             everything = tuple((0, extent) for extent in self.extents)
             yield self.piece(numpy.flatnonzero(whole), self.bases[whole], everything)
-        for program in numpy.flatnonzero(~whole):
+        for program in numpy.flatnonzero(~whole).tolist():
             one = [program]
-            intervals = tuple((_at(start, program), _at(stop, program)) for start, stop in self.intervals)
+            intervals = tuple(
+                (_at(start, program), _at(stop, program)) for start, stop in self.intervals
+            )
             if all(start < stop for start, stop in intervals):
                 yield self.piece(one, self.bases[one], intervals)
 
@@ -331,9 +337,7 @@ def _int_if_constant(end: Base) -> Base:
     return first if (end == first).all() else end
 
 
-def _bases(
-    offsets: AffineTile, intervals: tuple[Interval, ...]
-) -> tuple[numpy.ndarray, bool]:
+def _bases(offsets: AffineTile, intervals: tuple[Interval, ...]) -> tuple[numpy.ndarray, bool]:
     """The base of each program; one entry where all programs make one access."""
     lengths = [len(end) for interval in intervals for end in interval if not isinstance(end, int)]
     base = offsets.base
@@ -470,7 +474,7 @@ def compare_and_swap(
     shape: tuple[int, ...],
     programs: int,
     active: Active = None,
-) -> numpy.ndarray:
+) -> Value:
     """Write `value` where memory holds `compare`, one element after the other; returns what each lane found."""
     index, on = _atomic_lanes(buffer, offsets, rank, None, active)
     everyone = (programs, *shape)

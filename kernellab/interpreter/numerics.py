@@ -13,11 +13,14 @@ import numpy
 import torch
 
 Value = Any
+"""A NumPy scalar, an array, or a SymbolicTile."""
+
+Array = numpy.ndarray[Any, Any]
 
 FLOAT32 = numpy.dtype(numpy.float32)
 FLOAT64 = numpy.dtype(numpy.float64)
 
-_UNSIGNED = {
+_UNSIGNED: dict[numpy.dtype[Any], numpy.dtype[Any]] = {
     numpy.dtype(numpy.bool_): numpy.dtype(numpy.uint8),
     numpy.dtype(numpy.int8): numpy.dtype(numpy.uint8),
     numpy.dtype(numpy.int16): numpy.dtype(numpy.uint16),
@@ -56,7 +59,7 @@ def convert(value: Value, dtype: numpy.dtype) -> Value:
     return array.astype(dtype)
 
 
-def _converted_by_torch(array: numpy.ndarray, dtype: numpy.dtype) -> numpy.ndarray:
+def _converted_by_torch(array: Array, dtype: numpy.dtype) -> Value:
     bits = array if array.dtype in (FLOAT32, numpy.float16) else array.view(numpy.int16)
     source = torch.from_numpy(numpy.ascontiguousarray(bits))
     if bits is not array:
@@ -67,10 +70,10 @@ def _converted_by_torch(array: numpy.ndarray, dtype: numpy.dtype) -> numpy.ndarr
     return result.view(torch.int16).numpy().view(dtype)
 
 
-_EIGHT_BIT: dict[numpy.dtype, numpy.ndarray] = {}
+_EIGHT_BIT: dict[numpy.dtype, Array] = {}
 
 
-def _eight_bit_values(dtype: numpy.dtype) -> numpy.ndarray:
+def _eight_bit_values(dtype: numpy.dtype) -> Value:
     """The float32 value of each of the 256 bit patterns of an 8-bit float."""
     if dtype not in _EIGHT_BIT:
         _EIGHT_BIT[dtype] = numpy.arange(256, dtype=numpy.uint8).view(dtype).astype(FLOAT32)
@@ -150,7 +153,7 @@ def multiply_high(a: Value, b: Value) -> Value:
     return _multiply_high_64(a, b)
 
 
-def _multiply_high_64(a: numpy.ndarray, b: numpy.ndarray) -> numpy.ndarray:
+def _multiply_high_64(a: Array, b: Array) -> Value:
     """The schoolbook product of 32-bit halves (Hacker's Delight, 8-2)."""
     half, mask = numpy.uint64(32), numpy.uint64(0xFFFFFFFF)
     a_low, a_high, b_low, b_high = a & mask, a >> half, b & mask, b >> half
@@ -175,7 +178,7 @@ def fma(a: Value, b: Value, c: Value, dtype: numpy.dtype) -> Value:
     return wide.astype(dtype)
 
 
-def reduce(ufunc: numpy.ufunc, value: numpy.ndarray, axis: int) -> numpy.ndarray:
+def reduce(ufunc: numpy.ufunc, value: Array, axis: int) -> Value:
     """Combine all elements along an axis in the tile's own type; narrow floats in float32, rounded once at the end."""
     if value.dtype.kind == "i" and ufunc in (numpy.add, numpy.multiply):
         return ufunc.reduce(value, axis=axis, dtype=value.dtype)
@@ -184,9 +187,7 @@ def reduce(ufunc: numpy.ufunc, value: numpy.ndarray, axis: int) -> numpy.ndarray
     return convert(ufunc.reduce(widen(value), axis=axis), value.dtype)
 
 
-def accumulate(
-    ufunc: numpy.ufunc, value: numpy.ndarray, axis: int, reverse: bool
-) -> numpy.ndarray:
+def accumulate(ufunc: numpy.ufunc, value: Array, axis: int, reverse: bool) -> Value:
     """Combine each element with all before it along an axis, one after the other."""
     ordered = numpy.flip(value, axis) if reverse else value
     keywords = {"dtype": value.dtype} if ufunc in (numpy.add, numpy.multiply) else {}
@@ -194,7 +195,7 @@ def accumulate(
     return numpy.flip(result, axis) if reverse else result
 
 
-def reduce_ignoring_nan(ufunc: numpy.ufunc, value: numpy.ndarray, axis: int) -> numpy.ndarray:
+def reduce_ignoring_nan(ufunc: numpy.ufunc, value: Array, axis: int) -> Value:
     """maximum or minimum along an axis, NaN only where every element is NaN.
 
     NumPy's fmax and fmin are several times slower than maximum and minimum, so they run only where a NaN turned up.
@@ -225,17 +226,17 @@ def dot(a: Value, b: Value, c: Value, input_precision: str) -> Value:
     return convert(product + widen(c), c.dtype)
 
 
-def _integer_product(a: numpy.ndarray, b: numpy.ndarray) -> numpy.ndarray:
+def _integer_product(a: Array, b: Array) -> Value:
     """Exact while |a @ b| < 2**53: BLAS has no integer product, float64 has the bits."""
     return numpy.matmul(a.astype(FLOAT64), b.astype(FLOAT64)).astype(numpy.int64)
 
 
-def cut_to_tf32(value: numpy.ndarray) -> numpy.ndarray:
+def cut_to_tf32(value: Array) -> Value:
     """float32 with the low 13 bits of the fraction ignored, as the tensor core reads .tf32 operands (PTX ISA, mma)."""
     return (value.view(numpy.uint32) & numpy.uint32(0xFFFFE000)).view(FLOAT32)
 
 
-def _tf32_product(a: numpy.ndarray, b: numpy.ndarray, three_parts: bool) -> numpy.ndarray:
+def _tf32_product(a: Array, b: Array, three_parts: bool) -> Value:
     a_high, b_high = cut_to_tf32(a), cut_to_tf32(b)
     product = numpy.matmul(a_high, b_high)
     if three_parts:

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from xdsl.ir import Block, BlockArgument, Operation, OpResult, SSAValue
 
-from kernellab.ir import arith, scf, tt, ub
+from kernellab.ir import arith, cf, scf, tt, ub
 
 _SAME_ROOT = (
     tt.AddPtrOp,
@@ -87,8 +87,30 @@ def _carried_from(argument: BlockArgument) -> list[SSAValue]:
             return [op.initial[argument.index], _yielded(op.after.block, argument.index)]
         case scf.WhileOp():
             return [_yielded(op.before.block, argument.index + 1)]
+        case tt.FuncOp():
+            return _sent_to(argument)
         case _:
             raise UnknownRoot(op)
+
+
+def _sent_to(argument: BlockArgument) -> list[SSAValue]:
+    """What jumps hand to a block's argument."""
+    sources: list[SSAValue] = []
+    region = argument.block.parent
+    assert region is not None
+    for block in region.blocks:
+        match block.last_op:
+            case cf.BranchOp() as jump:
+                ways = [(jump.successor, jump.arguments)]
+            case cf.ConditionalBranchOp() as jump:
+                ways = [
+                    (jump.true_successor, jump.true_arguments),
+                    (jump.false_successor, jump.false_arguments),
+                ]
+            case _:
+                ways = []
+        sources += [values[argument.index] for target, values in ways if target is argument.block]
+    return sources
 
 
 def _yielded(block: Block, index: int) -> SSAValue:

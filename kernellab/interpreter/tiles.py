@@ -74,19 +74,19 @@ def reshape(value: Value, source: tuple[int, ...], shape: tuple[int, ...]) -> nu
     return array.reshape(array.shape[: array.ndim - len(source)] + shape)
 
 
-def _aligned(values: Sequence[Value], rank: int) -> list[numpy.ndarray]:
+def _aligned(values: Sequence[Value]) -> list[numpy.ndarray]:
     """The values broadcast against each other, all with a program axis if one has it."""
     return list(numpy.broadcast_arrays(*(numpy.asarray(value) for value in values)))
 
 
 def join(first: Value, second: Value, shape: tuple[int, ...]) -> numpy.ndarray:
     """Two tiles of `shape`, stacked along a new last dimension."""
-    return numpy.stack(_aligned((full(first, shape), full(second, shape)), len(shape)), axis=-1)
+    return numpy.stack(_aligned((full(first, shape), full(second, shape))), axis=-1)
 
 
 def cat(first: Value, second: Value, shape: tuple[int, ...]) -> numpy.ndarray:
     """Two tiles of `shape`, one after the other along the first dimension."""
-    parts = _aligned((full(first, shape), full(second, shape)), len(shape))
+    parts = _aligned((full(first, shape), full(second, shape)))
     return numpy.concatenate(parts, axis=-len(shape))
 
 
@@ -121,7 +121,7 @@ def histogram(
     A value outside the bins counts nowhere, as on a GPU where it is undefined.
     """
     operands = [full(value, shape)] + ([] if mask is None else [full(mask, shape)])
-    arrays = _aligned(operands, 1)
+    arrays = _aligned(operands)
     values = arrays[0].astype(numpy.int64)
     counted = (values >= 0) & (values < bins)
     if mask is not None:
@@ -129,7 +129,7 @@ def histogram(
     rows = values.reshape(-1, shape[0])
     keys = rows + bins * numpy.arange(len(rows))[:, None]
     flat = numpy.bincount(keys[counted.reshape(rows.shape)], minlength=bins * len(rows))
-    return flat.reshape(values.shape[:-1] + (bins,)).astype(dtype)
+    return flat.reshape((*values.shape[:-1], bins)).astype(dtype)
 
 
 # Reductions and scans
@@ -146,7 +146,9 @@ def reduce(
     tiles = [numpy.moveaxis(tile, axis, 0) for tile in _along(values, shape)]
     while (extent := tiles[0].shape[0]) > 1:
         half = extent // 2
-        combined = combine(*(t[0 : 2 * half : 2] for t in tiles), *(t[1 : 2 * half : 2] for t in tiles))
+        combined = combine(
+            *(t[0 : 2 * half : 2] for t in tiles), *(t[1 : 2 * half : 2] for t in tiles)
+        )
         if extent % 2:
             combined = tuple(numpy.concatenate([c, t[-1:]]) for c, t in zip(combined, tiles))
         tiles = [numpy.asarray(tile) for tile in combined]
@@ -174,7 +176,7 @@ def scan(
 
 
 def _along(values: Sequence[Value], shape: tuple[int, ...]) -> list[numpy.ndarray]:
-    return _aligned([full(value, shape) for value in values], len(shape))
+    return _aligned([full(value, shape) for value in values])
 
 
 # Control flow
@@ -191,6 +193,11 @@ def turns(lower: Value, upper: Value, step: Value, programs: int, active: Active
     distance = numpy.asarray(upper, numpy.int64) - lower
     number = numpy.broadcast_to(numpy.maximum(-(-distance // step), 0), (programs,))
     return number if active is None else numpy.where(active, number, 0)
+
+
+def nobody(programs: int) -> numpy.ndarray:
+    """No program of the batch."""
+    return numpy.zeros(programs, numpy.bool_)
 
 
 def narrowed(active: Active, condition: Value, programs: int) -> numpy.ndarray:
@@ -224,5 +231,3 @@ def select(condition: Value, true_value: Value, false_value: Value, rank: int) -
     elif rank and numpy.ndim(condition) == 1:
         condition = numpy.asarray(condition).reshape((-1,) + (1,) * rank)
     return numpy.where(condition, true_value, false_value)
-
-

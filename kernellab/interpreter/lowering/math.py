@@ -6,7 +6,7 @@ from kernellab.interpreter.emitter import Emitter
 from kernellab.interpreter.expressions import Expression, numerics, numpy
 from kernellab.interpreter.lowering.registry import lowers
 from kernellab.ir import math, tt
-from kernellab.ir.operation import BinaryOperation, UnaryOperation
+from kernellab.ir.operation import FloatBinaryOperation, UnaryOperation
 
 _NUMPY_NAMES = {
     math.AbsFOp: "abs",
@@ -34,8 +34,7 @@ _NUMPY_NAMES = {
 
 @lowers(*_NUMPY_NAMES, rounds=True)
 def elementary(op: UnaryOperation, value: Emitter) -> Expression:
-    function: Expression = getattr(numpy, _NUMPY_NAMES[type(op)])
-    return function(value[op.operand])
+    return numpy.member(_NUMPY_NAMES[type(op)])(value[op.operand])
 
 
 _NUMPY_NAMES_OF_TWO = {
@@ -46,9 +45,8 @@ _NUMPY_NAMES_OF_TWO = {
 
 
 @lowers(*_NUMPY_NAMES_OF_TWO, rounds=True)
-def elementary_of_two(op: BinaryOperation, value: Emitter) -> Expression:
-    function: Expression = getattr(numpy, _NUMPY_NAMES_OF_TWO[type(op)])
-    return function(value[op.lhs], value[op.rhs])
+def elementary_of_two(op: FloatBinaryOperation, value: Emitter) -> Expression:
+    return numpy.member(_NUMPY_NAMES_OF_TWO[type(op)])(value[op.lhs], value[op.rhs])
 
 
 @lowers(math.RsqrtOp, rounds=True)

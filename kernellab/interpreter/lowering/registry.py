@@ -10,7 +10,6 @@ from xdsl.ir import Operation
 
 if TYPE_CHECKING:
     from kernellab.interpreter.emitter import Emitter
-    from kernellab.interpreter.expressions import Expression
 
 Lowered = "Expression | tuple[Expression, ...] | None"
 Function = TypeVar("Function", bound=Callable[..., Any])

@@ -24,12 +24,12 @@ from kernellab.ir.types import dtype, is_pointer
 
 @lowers(tt.GetProgramIdOp)
 def program_id(op: tt.GetProgramIdOp, value: Emitter) -> Expression:
-    return getattr(value.programs, "xyz"[op.axis.value.data])
+    return value.programs.member("xyz"[op.axis.value.data])
 
 
 @lowers(tt.GetNumProgramsOp)
 def number_of_programs(op: tt.GetNumProgramsOp, value: Emitter) -> Expression:
-    return getattr(value.grid, "xyz"[op.axis.value.data])
+    return value.grid.member("xyz"[op.axis.value.data])
 
 
 # Making and reshaping tiles. Axes count from the end, so that a program axis in front changes nothing.
@@ -253,12 +253,12 @@ def reduce(op: tt.ReduceOp, value: Emitter) -> Any:
         tile = tiles.full(value[op.sources[0]], shape)
         kind = value.dtype(op.sources[0])
         if combiner in _IGNORING_NAN:
-            ufunc = getattr(numpy, _IGNORING_NAN[combiner])
+            ufunc = numpy.member(_IGNORING_NAN[combiner])
             return numerics.convert(
                 numerics.reduce_ignoring_nan(ufunc, numerics.widen(tile), axis), kind
             )
         if combiner in _UFUNCS:
-            return numerics.reduce(getattr(numpy, _UFUNCS[combiner]), tile, axis)
+            return numerics.reduce(numpy.member(_UFUNCS[combiner]), tile, axis)
     combine = value.region_function(op.combine)
     sources = tuple(value[source] for source in op.sources)
     return _several(op, tiles.reduce(combine, sources, axis, shape), value)
@@ -271,7 +271,7 @@ def scan(op: tt.ScanOp, value: Emitter) -> Any:
     reverse = bool(op.reverse.value.data)  # type: ignore[attr-defined]
     combiner = _single_combiner(op.combine)
     if combiner in _UFUNCS and not _is_narrow_float_or_boolean(op.sources[0]):
-        ufunc = getattr(numpy, _UFUNCS[combiner])
+        ufunc = numpy.member(_UFUNCS[combiner])
         tile = tiles.full(value[op.sources[0]], shape)
         return numerics.accumulate(ufunc, tile, axis, reverse)
     combine = value.region_function(op.combine)
