@@ -60,3 +60,13 @@ def copy_many(x_ptr, y_ptr, stride, ROWS: tl.constexpr, COLUMNS: tl.constexpr):
     x = tl.load(x_ptr + rows * stride + columns)
     total = tl.sum(tl.sum(x, 1), 0)
     tl.store(y_ptr + rows * stride + columns, x * total)
+
+
+@triton.jit
+def matmul_into(a_ptr, b_ptr, c_ptr, SIZE: tl.constexpr):
+    """One (SIZE, SIZE) product, of whatever type c_ptr says."""
+    rows = tl.arange(0, SIZE)[:, None]
+    columns = tl.arange(0, SIZE)[None, :]
+    tile = rows * SIZE + columns
+    product = tl.dot(tl.load(a_ptr + tile), tl.load(b_ptr + tile), out_dtype=c_ptr.dtype.element_ty)
+    tl.store(c_ptr + tile, product)

@@ -1,10 +1,12 @@
 """Kernels that a compiler refuses, each for one reason, on the line marked with a comment.
 
-The shapes are awkward on purpose: decorators of several lines, helpers inside helpers, methods of a factory.
+The shapes are awkward on purpose: decorators of several lines, helpers inside helpers, kernels made by a function.
 """
 
 import triton
 import triton.language as tl
+
+# fmt: off
 
 
 @triton.jit
@@ -72,14 +74,7 @@ indented = make_kernel()
 def bad_assembly(x_ptr, BLOCK: tl.constexpr):
     offsets = tl.arange(0, BLOCK)
     x = tl.load(x_ptr + offsets)
-    y = tl.inline_asm_elementwise(
-        "no_such_instruction.f32 $0, $1;",
-        "=f,f",
-        [x],
-        tl.float32,
-        True,
-        1,  # FAULT: bad_assembly
-    )
+    y = tl.inline_asm_elementwise("no_such.f32 $0, $1;", "=f,f", [x], tl.float32, True, 1)  # FAULT: bad_assembly
     tl.store(x_ptr + offsets, y)
 
 
@@ -93,11 +88,14 @@ def calls_python(x_ptr, BLOCK: tl.constexpr):
 
 
 @triton.jit
-def bare_assertion(x_ptr, BLOCK: tl.constexpr):
-    tl.store(x_ptr + tl.arange(0, BLOCK), tl.dot(x_ptr, x_ptr))  # FAULT: bare_assertion
-
-
-@triton.jit
 def says_hello(x_ptr, BLOCK: tl.constexpr):
     tl.static_print("BLOCK is", BLOCK)
     tl.store(x_ptr + tl.arange(0, BLOCK), missing)  # type: ignore[name-defined]  # noqa: F821  FAULT: says_hello
+
+
+@triton.jit
+def bad_packing(x_ptr, BLOCK: tl.constexpr):
+    offsets = tl.arange(0, BLOCK)
+    x = tl.load(x_ptr + offsets)
+    y = tl.inline_asm_elementwise("mov.b32 $0, $1;", "=r,r,r", [x], tl.float32, True, 3)  # FAULT: bad_packing
+    tl.store(x_ptr + offsets, y)

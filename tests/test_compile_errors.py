@@ -1,0 +1,183 @@
+"""What the compiler refuses: its own words, on the kernel's own line."""
+
+import os
+import re
+import subprocess
+import sys
+import textwrap
+
+import pytest
+from triton.compiler.errors import CompilationError
+from triton.runtime.errors import OutOfResources, PTXASError
+
+from kernellab.compiler.pipeline import compile
+from kernellab.errors import CompileError
+from tests.kernels import basic, faulty
+
+
+@pytest.fixture(autouse=True)
+def own_cache(tmp_path, monkeypatch):
+    monkeypatch.setenv("TRITON_CACHE_DIR", str(tmp_path))
+
+
+def faulty_line(name):
+    """The number and text of the line marked for this fault."""
+    with open(str(faulty.__file__)) as file:
+        lines = file.read().splitlines()
+    number = next(n for n, text in enumerate(lines, 1) if text.endswith(f"FAULT: {name}"))
+    return number, lines[number - 1]
+
+
+def refusal(kernel, *args, **keywords):
+    with pytest.raises(CompileError) as caught:
+        compile(kernel, *args, **keywords)
+    return caught.value
+
+
+@pytest.mark.parametrize(
+    ("kernel", "arguments", "mark", "under_caret", "words"),
+    [
+        (faulty.odd_arange, {"BLOCK": 100}, "odd_arange", "tl.arange(0, BLOCK)", "arange's range must be a power of 2"),
+        (faulty.decorated, {"n": "i32"}, "decorated", "undefined_name", "NameError: undefined_name is not defined"),
+        (faulty.calls_helpers, {"BLOCK": 16}, "inner_helper", "tl.reshape(", "Shape element 0 must be a power of 2"),
+        (faulty.library_fault, {"BLOCK": 16}, "library_fault", "tl.zeros(", "Shape element 1 must be a power of 2"),
+        (faulty.indented, {"BLOCK": 16}, "indented", "tl.static_assert(", "BLOCK must be 8"),
+        (
+            faulty.wrong_construct,
+            {"BLOCK": 16},
+            "wrong_construct",
+            "[v for v in",
+            "NotImplementedError: only tuple comprehensions are supported",
+        ),
+    ],
+)  # fmt: skip
+def test_front_end_errors(kernel, arguments, mark, under_caret, words):
+    """Inside helpers of helpers, under decorators of several lines, with defaults, in Triton's own library, indented."""
+    error = refusal(kernel, "*fp32", target="sm_90", **arguments)
+    line, text = faulty_line(mark)
+    column = text.index(under_caret) + 1
+    name = kernel.__name__
+    assert str(error) == (
+        f"Triton cannot compile {name!r} for sm_90: {words}\n"
+        f"  at {faulty.__file__}:{line}:{column}\n"
+        f"{line:>5} | {text}\n" + " " * (8 + column - 1) + "^"
+    )
+    assert isinstance(error.__cause__, CompilationError)
+
+
+def test_a_plain_function_is_named_where_it_is_called():
+    error = refusal(faulty.calls_python, "*fp32", BLOCK=16, target="sm_90")
+    line, text = faulty_line("calls_python")
+    assert error.problem == (
+        "Triton cannot compile 'calls_python' for sm_90: 'plain_python' is a plain Python function."
+    )
+    assert error.advice.startswith("Put @triton.jit above 'plain_python'")
+    assert error.position is not None
+    assert (error.position.line, error.position.column) == (line, text.index("plain_python(") + 1)
+
+
+def test_ptxas_errors_point_at_the_kernels_line():
+    error = refusal(faulty.bad_assembly, "*fp32", BLOCK=16, target="sm_90")
+    line, _ = faulty_line("bad_assembly")
+    assert error.problem == (
+        "ptxas cannot assemble 'bad_assembly' for sm_90: Not a name of any known instruction: "
+        "'no_such'; Ptx assembly aborted due to errors"
+    )
+    assert error.position is not None
+    assert (error.position.file, error.position.line) == (str(faulty.__file__), line)
+    assert isinstance(error.__cause__, PTXASError)
+
+
+def test_a_failing_verifier_gives_mlirs_own_words():
+    error = refusal(faulty.bad_packing, "*fp32", BLOCK=64, target="sm_90")
+    assert error.problem == (
+        "Triton cannot compile 'bad_packing' for sm_90: number of input elements 64 must be a multiple of the op's "
+        "packed_element attribute, 3"
+    )
+    line, _ = faulty_line("bad_packing")
+    assert error.position is not None
+    assert (error.position.file, error.position.line) == (str(faulty.__file__), line)
+    assert isinstance(error.__cause__, RuntimeError)
+
+
+def test_a_failing_pass_is_named_with_what_failed_in_it():
+    error = refusal(basic.add, *("*fp32",) * 3, "i32", BLOCK=64, num_ctas=3, target="sm_90")
+    assert re.fullmatch(
+        r"Triton cannot compile 'add' for sm_90: an assertion inside the compiler failed, .+ \(\w+\.\w+:\d+\), in the "
+        r"pass ConvertTritonToTritonGPU",
+        error.problem,
+    )
+
+
+def test_too_much_shared_memory():
+    types = (*("*fp32:16",) * 3, *("i32:16",) * 4, "i32:1", "i32:16", "i32:1", "i32:16", "i32:1")
+    error = refusal(basic.matmul, *types, BLOCK_M=256, BLOCK_N=256, BLOCK_K=64, target="sm_90")
+    assert error.problem == (
+        "'matmul' needs 393,216 bytes of shared memory per program, and sm_90 has 232,448. At a launch Triton says: "
+        "out of resource: shared memory, Required: 393216, Hardware limit: 232448. Reducing block sizes or "
+        "`num_stages` may help."
+    )
+    assert isinstance(error.__cause__, OutOfResources)
+
+
+def test_too_many_warps():
+    error = refusal(basic.add, *("*fp32",) * 3, "i32", BLOCK=64, num_warps=64, target="sm_90")
+    assert error.problem.startswith("'add' needs 2,048 threads per program, and sm_90 has 1,024.")
+
+
+def test_what_the_kernel_prints_is_shown_and_the_compilers_dump_is_not(capfd):
+    refusal(faulty.says_hello, "*fp32", BLOCK=16, target="sm_90")
+    assert capfd.readouterr().out == "BLOCK is 16\n"
+    refusal(faulty.bad_assembly, "*fp32", BLOCK=16, target="sm_90")
+    assert capfd.readouterr() == ("", "")
+    refusal(faulty.bad_packing, "*fp32", BLOCK=64, target="sm_90")
+    assert capfd.readouterr() == ("", "")
+
+
+def test_what_the_compiler_prints_on_success_is_shown(capfd, monkeypatch):
+    monkeypatch.setenv("MLIR_ENABLE_DIAGNOSTICS", "remarks")
+    monkeypatch.setenv("MLIR_ENABLE_DUMP", "1")
+    compile(basic.add, *("*fp32",) * 3, "i32", BLOCK=64, target="sm_90")
+    assert "tt.func public @add" in capfd.readouterr().err
+
+
+# -- importing where KernelLab cannot work -----------------------------------------------------------------------------
+
+
+def import_elsewhere(prelude="", **environment):
+    """What a fresh Python says to `import kernellab.triton_api`."""
+    code = textwrap.dedent(prelude) + "\nimport kernellab.triton_api"
+    done = subprocess.run(
+        [sys.executable, "-c", code],
+        capture_output=True,
+        text=True,
+        check=False,
+        env={**os.environ, **environment},
+    )
+    assert done.returncode == 1
+    return done.stderr.strip().splitlines()[-1]
+
+
+def test_importing_on_another_system_is_a_kind_error():
+    message = import_elsewhere("import sys; sys.platform = 'darwin'")
+    assert message.startswith("ImportError: KernelLab needs Linux, and this is 'darwin'")
+    for way in ("WSL", "container", "Colab", "No GPU is needed"):
+        assert way in message
+
+
+def test_importing_without_triton_says_how_to_install_it():
+    message = import_elsewhere(
+        """
+        import importlib.util, sys
+        real = importlib.util.find_spec
+        importlib.util.find_spec = lambda name, *rest: None if name == "triton" else real(name, *rest)
+        """
+    )
+    assert message.startswith("ImportError: KernelLab needs the Triton compiler")
+    assert "pip install torch==2.13.0 triton==3.7.1" in message
+
+
+def test_importing_in_tritons_interpreter_mode_says_what_to_do():
+    message = import_elsewhere(TRITON_INTERPRET="1")
+    assert message.startswith("ImportError: TRITON_INTERPRET=1 is set")
+    assert "unset TRITON_INTERPRET and restart" in message
