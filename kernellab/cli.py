@@ -8,10 +8,10 @@ from __future__ import annotations
 import argparse
 import sys
 from collections.abc import Callable, Sequence
+from importlib.metadata import version
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from kernellab import __version__
 from kernellab.errors import KernelLabError, nearest
 from kernellab.option_values import read_constexpr, read_warps, read_whole_number
 
@@ -55,7 +55,7 @@ class _Parser(argparse.ArgumentParser):
 
 def _parser() -> argparse.ArgumentParser:
     parser = _Parser(prog="kernellab", description="A lab for tile kernels.")
-    parser.add_argument("--version", action="version", version=f"kernellab {__version__}")
+    parser.add_argument("--version", action="version", version=f"kernellab {version('kernellab')}")
     commands = parser.add_subparsers(title="commands", metavar="COMMAND", required=True)
 
     demo = commands.add_parser(

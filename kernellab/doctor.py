@@ -15,7 +15,7 @@ from typing import Literal
 
 from packaging.requirements import Requirement
 
-from kernellab import __version__
+VERSION = importlib.metadata.version("kernellab")
 
 State = Literal["ok", "note", "missing"]
 
@@ -61,7 +61,7 @@ def healthy(findings: Iterable[Finding]) -> bool:
 def report_text(findings: Sequence[Finding]) -> str:
     """The findings for a terminal, and a closing line."""
     width = max(len(finding.subject) for finding in findings)
-    lines = [f"KernelLab {__version__}"]
+    lines = [f"KernelLab {VERSION}"]
     for finding in findings:
         first, *rest = finding.words.splitlines() or [""]
         lines.append(f"  {finding.state:<8}{finding.subject:<{width}}  {first}")
@@ -104,7 +104,7 @@ def _package(requirement: Requirement) -> Finding:
     return Finding(
         requirement.name,
         "missing",
-        f"{version}, and KernelLab {__version__} needs {requirement.specifier}",
+        f"{version}, and KernelLab {VERSION} needs {requirement.specifier}",
         f'Install a version that fits: pip install "{wanted}"',
     )
 

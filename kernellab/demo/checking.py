@@ -43,11 +43,11 @@ def compare(
     error = (result.double() - wanted).abs()
     # An infinity less itself is NaN, though nothing is wrong; any other NaN is an error without bound.
     error[result == expected] = 0.0
-    error = error.nan_to_num(nan=float("inf"))
+    error = error.nan_to_num(nan=float("inf"), posinf=float("inf"))
     allowed = tolerance.absolute + tolerance.relative * wanted.abs()
     return OutputCheck(
         parameter=name,
-        passed=bool((error <= allowed).all()),
+        passed=bool(((error == 0) | (error <= allowed)).all()),
         max_error=float(error.max()),
         tolerance=tolerance,
     )

@@ -1,0 +1,102 @@
+"""The benchmark harness: turns, ratios the right way up, and a server that cannot hang its client."""
+
+from __future__ import annotations
+
+import os
+import sys
+
+import pandas
+import pytest
+
+from benchmarks.harness import (
+    Comparison,
+    Sample,
+    Server,
+    geometric_mean,
+    markdown_table,
+    take_turns,
+    timed,
+)
+
+
+def describe(request: str) -> tuple[str, str | None, int]:
+    """Answers of the server under test."""
+    if request == "print":
+        print("chatter on standard output")
+        os.write(1, b"and from below Python\n")
+    if request == "fail":
+        raise ValueError("asked to fail")
+    if request == "die":
+        os._exit(3)
+    return request, os.environ.get("KERNELLAB_TEST_WORD"), os.getpid()
+
+
+def test_the_sides_take_turns_after_one_warm_up_each() -> None:
+    calls: list[str] = []
+
+    def side(name: str, seconds: float):
+        def call() -> Sample:
+            calls.append(name)
+            return Sample(seconds, len(calls))
+
+        return call
+
+    comparison = take_turns(side("a", 1.0), side("b", 3.0), rounds=2, ours_per_round=2)
+    assert "".join(calls) == "ab" + "aab" * 2
+    assert comparison.ours == [1.0] * 4
+    assert comparison.theirs == [3.0] * 2
+    assert (comparison.last_ours, comparison.last_theirs) == (7, 8)
+    assert comparison.speedup == 3.0
+    assert comparison.overhead == pytest.approx(1 / 3)
+
+
+def test_time_out_stops_after_a_whole_round() -> None:
+    sample = Sample(1.0)
+    comparison = take_turns(lambda: sample, lambda: sample, rounds=9, warm_up=False, seconds=0.0)
+    assert len(comparison.ours) == len(comparison.theirs) == 1
+
+
+def test_medians_not_means() -> None:
+    comparison = Comparison([1.0, 1.0, 100.0], [2.0, 2.0, 2.0], None, None)
+    assert comparison.speedup == 2.0
+
+
+def test_timed_gives_the_output_and_a_time() -> None:
+    sample = timed(lambda: sum(range(100_000)))
+    assert sample.output == 4_999_950_000
+    assert 0 < sample.seconds < 10
+
+
+def test_geometric_mean() -> None:
+    assert geometric_mean([1.0, 100.0]) == pytest.approx(10.0)
+
+
+def test_markdown() -> None:
+    rows = pandas.DataFrame({"kernel": ["add"], "ratio": [74]})
+    assert markdown_table(rows).splitlines() == [
+        "| kernel | ratio |",
+        "| --- | ---: |",
+        "| add | 74 |",
+    ]
+
+
+def test_a_server_has_its_own_process_and_environment() -> None:
+    with Server("test_benchmarks:describe", {"KERNELLAB_TEST_WORD": "hello", "PYTHONPATH": _tests()}) as server:  # fmt: skip
+        request, word, process = server.ask("a")
+        assert (request, word) == ("a", "hello")
+        assert process != os.getpid()
+        # What it prints disturbs nothing, and a failure does not end it.
+        assert server.ask("print")[0] == "print"
+        with pytest.raises(RuntimeError, match="ValueError: asked to fail"):
+            server.ask("fail")
+        assert server.ask("b")[2] == process
+
+
+def test_a_server_that_dies_is_an_error_and_no_hang() -> None:
+    with Server("test_benchmarks:describe", {"PYTHONPATH": _tests()}) as server:
+        with pytest.raises(RuntimeError, match="the server died: exit status 3"):
+            server.ask("die")
+
+
+def _tests() -> str:
+    return os.pathsep.join(path for path in sys.path if path.endswith("tests"))
