@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import copy
 import sys
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+import weakref
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
@@ -233,25 +234,33 @@ def as_tile_kernel(kernel: Any) -> Any:
     """
     if isinstance(kernel, TileKernel):
         return kernel
-    if isinstance(kernel, JITFunction) or (hasattr(kernel, "fn") and hasattr(kernel, "run")):
-        twin = kernel.__dict__.get("_kernellab_twin")
-        if twin is None:
-            twin = kernel._kernellab_twin = _twin(kernel)
-        return twin
+    if isinstance(kernel, JITFunction):
+        return _remembered(kernel, _twin_of_function)
+    if hasattr(kernel, "fn") and hasattr(kernel, "run"):
+        if as_tile_kernel(kernel.fn) is kernel.fn:
+            return kernel
+        wrapper = _remembered(kernel, copy.copy)
+        vars(wrapper).update(vars(kernel), fn=as_tile_kernel(kernel.fn))
+        return wrapper
     raise ArgumentError(
         f"{kernel!r} is no Triton kernel",
         advice="Give a function decorated with @triton.jit, or a TileKernel.",
     )
 
 
-def _twin(kernel: Any) -> Any:
-    if not isinstance(kernel, JITFunction):
-        inner = as_tile_kernel(kernel.fn)
-        if inner is kernel.fn:
-            return kernel
-        wrapper = copy.copy(kernel)
-        wrapper.fn = inner
-        return wrapper
+_twins: dict[int, Any] = {}
+"""Identity of a kernel or wrapper -> what `as_tile_kernel` made of it: a second launch finds the first one's caches."""
+
+
+def _remembered(original: Any, make: Callable[[Any], Any]) -> Any:
+    key = id(original)  # hashing a JIT function would read the source of everything that it calls
+    if key not in _twins:
+        _twins[key] = make(original)
+        weakref.finalize(original, _twins.pop, key, None)
+    return _twins[key]
+
+
+def _twin_of_function(kernel: JITFunction) -> TileKernel:
     twin = _tile_class(kernel)(
         kernel.fn,
         version=kernel.version,
