@@ -15,9 +15,9 @@ from pathlib import Path
 import pytest
 from packaging.requirements import Requirement
 from packaging.utils import canonicalize_name
-from source_files import ROOT, Import, imports_of, module_name, python_files, tree_of
 
 import kernellab
+from tests.source_files import ROOT, Import, imports_of, module_name, python_files, tree_of
 
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
 EXTRAS = PROJECT["optional-dependencies"]
@@ -180,7 +180,7 @@ def declared(*groups: str) -> set[str]:
     texts: list[str] = []
     for group in groups:
         texts += PROJECT["dependencies"] if group == "required" else EXTRAS[group]
-    return {canonicalize_name(Requirement(text).name) for text in texts} - {"kernellab"}
+    return {str(canonicalize_name(Requirement(text).name)) for text in texts} - {"kernellab"}
 
 
 DISTRIBUTIONS = importlib.metadata.packages_distributions()
@@ -189,8 +189,7 @@ DISTRIBUTIONS = importlib.metadata.packages_distributions()
 def distribution_of(found: Import) -> str | None:
     """The distribution that an import comes from; None for Python's own modules and ours."""
     top = found.module.split(".")[0]
-    ours = {"kernellab", "benchmarks", "tools", *(file.stem for file in python_files("tests"))}
-    if top in sys.stdlib_module_names or top in ours or top in {"kernels", "tests"}:
+    if top in sys.stdlib_module_names or top in {"kernellab", "benchmarks", "tools", "tests"}:
         return None
     if top == "pynvml":  # not installed without the extra "gpu"
         return "nvidia-ml-py"

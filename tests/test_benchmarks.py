@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import sys
 
 import pandas
 import pytest
@@ -12,6 +11,7 @@ from benchmarks.harness import (
     Comparison,
     Sample,
     Server,
+    Side,
     geometric_mean,
     markdown_table,
     take_turns,
@@ -34,7 +34,7 @@ def describe(request: str) -> tuple[str, str | None, int]:
 def test_the_sides_take_turns_after_one_warm_up_each() -> None:
     calls: list[str] = []
 
-    def side(name: str, seconds: float):
+    def side(name: str, seconds: float) -> Side:
         def call() -> Sample:
             calls.append(name)
             return Sample(seconds, len(calls))
@@ -81,7 +81,7 @@ def test_markdown() -> None:
 
 
 def test_a_server_has_its_own_process_and_environment() -> None:
-    with Server("test_benchmarks:describe", {"KERNELLAB_TEST_WORD": "hello", "PYTHONPATH": _tests()}) as server:  # fmt: skip
+    with Server("tests.test_benchmarks:describe", {"KERNELLAB_TEST_WORD": "hello"}) as server:
         request, word, process = server.ask("a")
         assert (request, word) == ("a", "hello")
         assert process != os.getpid()
@@ -93,10 +93,8 @@ def test_a_server_has_its_own_process_and_environment() -> None:
 
 
 def test_a_server_that_dies_is_an_error_and_no_hang() -> None:
-    with Server("test_benchmarks:describe", {"PYTHONPATH": _tests()}) as server:
-        with pytest.raises(RuntimeError, match="the server died: exit status 3"):
-            server.ask("die")
-
-
-def _tests() -> str:
-    return os.pathsep.join(path for path in sys.path if path.endswith("tests"))
+    with (
+        Server("tests.test_benchmarks:describe", {}) as server,
+        pytest.raises(RuntimeError, match="the server died: exit status 3"),
+    ):
+        server.ask("die")

@@ -8,10 +8,10 @@ import sys
 import textwrap
 
 import pytest
-from test_report import Reader, assert_self_contained
 
 from kernellab.cli import main
 from kernellab.doctor import NVIDIA_TOOLS, Finding, healthy, pairing, report_text
+from tests.test_report import Reader, assert_self_contained
 
 KERNELS = '''
 import triton
@@ -59,6 +59,7 @@ def kernellab(*arguments: str, **environment: str) -> subprocess.CompletedProces
 
 def refused(capsys, *arguments: str) -> str:
     """What the command says as it refuses its input; nothing goes to standard output."""
+    status: object
     try:
         status = main(arguments)
     except SystemExit as exit:  # argparse's way

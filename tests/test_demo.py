@@ -10,13 +10,13 @@ import sys
 import numpy as np
 import pytest
 import torch
-from test_report import Reader, assert_self_contained
 
 from kernellab.demo.cases import EXACT, Tolerance, all_cases, dropout_case, softmax_case
 from kernellab.demo.checking import check_outputs, compare
 from kernellab.demo.philox import philox4x32, uniform
 from kernellab.demo.runner import run_case
 from kernellab.tile_kernel import run
+from tests.test_report import Reader, assert_self_contained
 
 # Random123, the library of Philox's authors, publishes these in its file of known answers (philox4x32, 10 rounds).
 KNOWN_ANSWERS = [

@@ -3,7 +3,8 @@
 from collections.abc import Iterator
 
 import pytest
-from notebook_session import NotebookSession, Outcome, notebook
+
+from tests.notebook_session import NotebookSession, Outcome, notebook
 
 ADD = """\
 @triton.jit

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import nbformat
 import pytest
-from source_files import ROOT
+
+from tests.source_files import ROOT
 
 NOTEBOOKS = sorted((ROOT / "notebooks").glob("*.ipynb"))
 

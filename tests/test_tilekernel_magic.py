@@ -4,7 +4,8 @@ from collections.abc import Iterator
 from html.parser import HTMLParser
 
 import pytest
-from notebook_session import NotebookSession, notebook
+
+from tests.notebook_session import NotebookSession, notebook
 
 ADD = """\
 @triton.jit

@@ -19,7 +19,7 @@ def pip_says(monkeypatch, names: list[str], status: int = 0) -> list[list[str]]:
         asked.append(command)
         return subprocess.CompletedProcess(command, status, stdout=json.dumps(report))
 
-    monkeypatch.setattr(torch_index.subprocess, "run", run)
+    monkeypatch.setattr(subprocess, "run", run)
     return asked
 
 
