@@ -76,18 +76,13 @@ def bind(
         OptionError: a keyword that nobody takes, or an option value that the backend refuses.
     """
     known = _known_kernel(kernel, target)
-    if not options and not constants:
-        try:
-            values, types, leftover = known.binder(
-                *[_plain(value) for value in args],
-                **{name: _plain(value) for name, value in keywords.items()},
-            )
-        except Exception:  # Something unusual, or wrong: find out what, by name.
-            return _CarefulBinding(known, args, keywords, {}, {}).finish()
-        if leftover:
-            known.check_options(leftover)
-        return known.bound(values, types, leftover)
-    return _CarefulBinding(known, args, keywords, options or {}, constants or {}).finish()
+    native = None if options or constants else known.bind_natively(args, keywords)
+    if native is None:
+        return _CarefulBinding(known, args, keywords, options or {}, constants or {}).finish()
+    values, types, leftover = native
+    if leftover:
+        known.check_options(leftover)
+    return known.bound(values, types, leftover)
 
 
 _ASSUMED: dict[Role, str] = {"pointer": "*fp32:16", "integer": "i32", "float": "fp32"}
@@ -153,6 +148,16 @@ class _KnownKernel:
     @property
     def kernel(self) -> Any:
         return self._kernel()
+
+    def bind_natively(self, args: Sequence[Any], keywords: Mapping[str, Any]) -> Any:
+        """What Triton's binder makes of a call; None where something in it is unusual, or wrong."""
+        try:
+            return self.binder(
+                *[_plain(value) for value in args],
+                **{name: _plain(value) for name, value in keywords.items()},
+            )
+        except Exception:
+            return None
 
     def bound(
         self,
@@ -435,7 +440,7 @@ class _CarefulBinding:
         if constexprs:
             verb = "is a tl.constexpr" if len(constexprs) == 1 else "are tl.constexpr"
             example = ", ".join(f"{name}=..." for name in constexprs)
-            advice.append(f"{_listed(constexprs)} {verb}: give the value by name, {example}.")
+            advice.append(f"{_listed(constexprs)} {verb}: give the value by name ({example}).")
         if len(constexprs) < len(missing):
             advice.append(
                 'Give a tensor, an array or a number; to compile without values, a type such as "*fp32:16" or "i32".'

@@ -395,14 +395,14 @@ def at(column):
             (X, X),
             {},
             "'add' was not given 'z_ptr', 'n' and 'BLOCK'.\n" + at(23) + "BLOCK is a tl.constexpr: "
-            "give the value by name, BLOCK=.... Give a tensor, an array or a number; to compile "
+            "give the value by name (BLOCK=...). Give a tensor, an array or a number; to compile "
             'without values, a type such as "*fp32:16" or "i32".',
         ),
         (
             (X, X, X, 5),
             {},
             "'add' was not given 'BLOCK'.\n" + at(33) + "BLOCK is a tl.constexpr: give the value "
-            "by name, BLOCK=....",
+            "by name (BLOCK=...).",
         ),
         (
             (X, X, X, 5, 16, 4),
