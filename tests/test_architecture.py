@@ -210,8 +210,8 @@ def used(*folders: str) -> dict[str, str]:
     ("folders", "groups"),
     [
         (("kernellab",), ("required", "gpu")),
-        (("benchmarks", "tools"), ("required",)),
-        (("tests",), ("required", "test")),
+        (("benchmarks",), ("required",)),
+        (("tests", "tools"), ("required", "test")),
     ],
 )
 def test_nothing_is_used_undeclared(folders: tuple[str, ...], groups: tuple[str, ...]) -> None:

@@ -1,0 +1,119 @@
+"""Take the README's picture: cells of ours, run, open in a real JupyterLab, photographed by headless Chromium.
+
+    python tools/screenshot.py docs/images/first_cell.txt docs/images/notebook.png
+
+The first argument is a notebook, shown as it is saved, or a text of cells, each after a line `# %%`, which is run first. Needs
+Chromium on the path.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import shutil
+import socket
+import subprocess
+import sys
+import tempfile
+import time
+import urllib.request
+from pathlib import Path
+
+import nbformat
+
+CHROMIUM_OPTIONS = [
+    "--headless", "--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run", "--disable-sync",
+    "--disable-background-networking", "--disable-component-update", "--hide-scrollbars",
+]  # fmt: skip
+
+
+def free_port() -> int:
+    """A port that nothing listens on."""
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        return int(probe.getsockname()[1])
+
+
+def wait_for(address: str, seconds: float = 60) -> None:
+    """Wait until something answers there."""
+    end = time.monotonic() + seconds
+    while True:
+        try:
+            urllib.request.urlopen(address, timeout=5).close()
+        except OSError:
+            if time.monotonic() > end:
+                raise
+            time.sleep(0.2)
+        else:
+            return
+
+
+def quiet_settings(folder: Path) -> dict[str, str]:
+    """An environment in which JupyterLab shows the notebook and nothing else: no news, no side bars' memory."""
+    settings = folder / "lab" / "user-settings" / "@jupyterlab" / "apputils-extension"
+    settings.mkdir(parents=True)
+    (settings / "notification.jupyterlab-settings").write_text(
+        json.dumps({"fetchNews": "false", "checkForUpdates": False})
+    )
+    return {
+        **os.environ,
+        "JUPYTERLAB_SETTINGS_DIR": str(folder / "lab" / "user-settings"),
+        "JUPYTERLAB_WORKSPACES_DIR": str(folder / "workspaces"),
+        "JUPYTER_CONFIG_DIR": str(folder / "config"),
+    }
+
+
+def run_cells(text: str, notebook: Path) -> None:
+    """Make a notebook of the cells and run it, as nbconvert does."""
+    cells = [cell.strip("\n") for cell in text.split("# %%\n") if cell.strip()]
+    content = nbformat.v4.new_notebook(cells=[nbformat.v4.new_code_cell(cell) for cell in cells])
+    nbformat.write(content, notebook)
+    command = [sys.executable, "-m", "jupyter", "nbconvert", "--execute", "--to", "notebook"]
+    subprocess.run([*command, "--inplace", str(notebook)], check=True)
+
+
+def photograph(notebook: Path, picture: Path, width: int, height: int) -> None:
+    """Serve the notebook (or the cells, run) from a JupyterLab of its own, and save what Chromium shows of it."""
+    with tempfile.TemporaryDirectory() as name:
+        folder = Path(name)
+        served = folder / "served"
+        served.mkdir()
+        shown = served / notebook.with_suffix(".ipynb").name
+        if notebook.suffix == ".ipynb":
+            shutil.copy(notebook, shown)
+        else:
+            run_cells(notebook.read_text(), shown)
+        port = free_port()
+        address = f"http://127.0.0.1:{port}"
+        server = subprocess.Popen(
+            [sys.executable, "-m", "jupyter", "lab", "--no-browser", "--allow-root", f"--port={port}",
+             f"--ServerApp.root_dir={served}", "--IdentityProvider.token=", "--ServerApp.password="],
+            env=quiet_settings(folder), stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL,
+        )  # fmt: skip
+        try:
+            wait_for(f"{address}/api/status")
+            subprocess.run(
+                ["chromium", *CHROMIUM_OPTIONS, f"--user-data-dir={folder / 'chromium'}",
+                 f"--window-size={width},{height}", "--force-device-scale-factor=1.5", "--virtual-time-budget=30000",
+                 f"--screenshot={picture.absolute()}", f"{address}/doc/tree/{shown.name}"],
+                check=True, stderr=subprocess.DEVNULL,
+            )  # fmt: skip
+        finally:
+            server.terminate()
+            server.wait()
+
+
+def main() -> None:
+    """Parse the command line and take the picture."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)  # fmt: skip
+    parser.add_argument("notebook", type=Path)
+    parser.add_argument("picture", type=Path)
+    parser.add_argument("--size", default="1000x1010", help="width and height in CSS pixels (default: %(default)s)")  # fmt: skip
+    options = parser.parse_args()
+    width, height = map(int, options.size.split("x"))
+    photograph(options.notebook, options.picture, width, height)
+
+
+if __name__ == "__main__":
+    main()
