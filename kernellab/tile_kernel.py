@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import functools
 import sys
 import weakref
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -35,6 +36,10 @@ class TileKernel(JITFunction):
 
     target: Target = DEFAULT_TARGET
     _last: Run | _GpuLaunch | None = None
+
+    def __getitem__(self, grid: Grid) -> Callable[..., Any]:
+        """The kernel with a grid, ready to be called with its arguments."""
+        return functools.partial(self.run, grid=grid, warmup=False)
 
     def run(self, *args: Any, grid: Grid, warmup: bool, **keywords: Any) -> Any:
         """Launch the kernel; what `kernel[grid](*args, **keywords)` calls.

@@ -195,7 +195,7 @@ def test_triton_takes_it_for_its_own(add) -> None:
     assert isinstance(add, JITFunction)
     assert isinstance(add, KernelInterface)
     assert add.cache_key == launched.add.cache_key
-    assert repr(add) == "TileKernel(kernels.launched:add)"
+    assert repr(add) == f"TileKernel({launched.__name__}:add)"
     assert add.__name__ == "add"
     with pytest.raises(RuntimeError, match="outside of the scope of a kernel"):
         add(1)
@@ -251,7 +251,7 @@ def test_decorators_are_restored_after_an_exception() -> None:
 
 def test_a_launch_on_the_gpu_goes_to_triton_unchanged(add, monkeypatch) -> None:
     """Triton's own launch is replaced: what matters here is what it is given and what is noted of it."""
-    given = {}
+    given: dict[str, object] = {}
     compiled = SimpleNamespace(
         src=SimpleNamespace(
             signature={

@@ -157,14 +157,9 @@ def compilation_card(compilation: Compilation) -> Card:
 
 
 def run_card(run: Run) -> Card:
-    """The card of a run: where, how long, with which arguments."""
+    """The card of a run: grid, where, how long. The arguments are on the card of its launch."""
     took = "" if run.seconds is None else f"{run.seconds * 1e3:.3g} ms"
-    return Card(
-        title=run.launch.kernel,
-        subtitle=took,
-        tables=(argument_table(run.launch.specialization, run.launch),),
-        notes=(_where(run),),
-    )
+    return Card(title=run.launch.kernel, subtitle=took, notes=(_where(run),))
 
 
 def launch_card(launch: Launch) -> Card:

@@ -1,0 +1,56 @@
+"""`import kernellab`: light, complete, and kind where it cannot work."""
+
+import subprocess
+import sys
+
+import pytest
+
+import kernellab
+
+
+def python(code: str) -> subprocess.CompletedProcess[str]:
+    return subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
+
+
+def test_importing_the_package_imports_nothing_heavy() -> None:
+    heavy = (
+        "{'torch', 'triton', 'numpy', 'xdsl', 'pandas', 'matplotlib', 'IPython', 'jupyter_client'}"
+    )
+    finished = python(f"import kernellab, sys; print(sorted({heavy} & set(sys.modules)))")
+    assert finished.stdout.strip() == "[]", finished.stderr
+
+
+def test_loading_the_extension_imports_neither_torch_nor_triton() -> None:
+    finished = python(
+        "import sys\n"
+        "from IPython.core.interactiveshell import InteractiveShell\n"
+        "InteractiveShell.instance().run_line_magic('load_ext', 'kernellab')\n"
+        "print(sorted({'torch', 'triton', 'xdsl'} & set(sys.modules)))\n"
+    )
+    assert finished.stdout.strip() == "[]", finished.stderr
+
+
+@pytest.mark.parametrize("name", kernellab.__all__)
+def test_every_public_name_is_there(name: str) -> None:
+    assert name in dir(kernellab)
+    assert getattr(kernellab, name) is not None
+
+
+def test_star_import() -> None:
+    namespace: dict[str, object] = {}
+    exec("from kernellab import *", namespace)  # noqa: S102
+    assert set(kernellab.__all__) <= set(namespace)
+
+
+def test_an_unknown_name_is_an_attribute_error() -> None:
+    with pytest.raises(AttributeError, match="no attribute 'tilekernel'"):
+        kernellab.tilekernel  # type: ignore[attr-defined]
+
+
+@pytest.mark.parametrize("platform", ["darwin", "win32"])
+def test_elsewhere_than_on_linux_the_import_says_what_to_do(platform: str) -> None:
+    finished = python(f"import sys; sys.platform = {platform!r}; import kernellab")
+    last = finished.stderr.strip().splitlines()[-1]
+    assert last.startswith("ImportError: KernelLab needs Linux")
+    for word in (platform, "WSL", "container", "Colab", "No GPU is needed"):
+        assert word in last
