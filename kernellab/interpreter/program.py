@@ -24,8 +24,22 @@ from kernellab.specialize import BoundCall
 
 assert lowering  # importing it registers what every operation becomes
 
-BATCH_BYTES = 384 * 1024
+BATCH_BYTES = 512 * 1024
 """How large the largest tile of a batch may be: a few such tiles share a core's second-level cache."""
+
+_LARGEST_RECYCLED = 31 * 1024 * 1024
+
+
+def _let_malloc_recycle_tiles() -> None:
+    """Free one large block, untouched, so that glibc keeps smaller ones for the next tile instead of returning them.
+
+    glibc raises its mmap and trim thresholds to the size of a freed mapping, up to 32 MiB (mallopt(3), M_MMAP_THRESHOLD).
+    Until then every tile of some 100 KiB is mapped and faulted in anew, which took half the time of a layer norm.
+    """
+    numpy.empty(_LARGEST_RECYCLED, numpy.uint8)
+
+
+_let_malloc_recycle_tiles()
 
 
 @dataclass(frozen=True)
