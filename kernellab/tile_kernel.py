@@ -76,24 +76,23 @@ class TileKernel(JITFunction):
 
     def _goes_to_gpu(self, args: Sequence[Any], keywords: Mapping[str, Any]) -> bool:
         """Whether Triton's driver should have this launch; without any tensor, the GPU if there is one."""
-        on_gpu = on_cpu = False
-        for device in _devices((*args, *keywords.values())):
-            if device == "cpu":
-                on_cpu = True
-            else:
-                on_gpu = True
-        if on_gpu and on_cpu:
-            raise self._mixed_devices(args, keywords)
-        return on_gpu or (not on_cpu and triton_api.current_gpu() is not None)
+        devices = set(_devices((*args, *keywords.values())))
+        if devices == {"cpu"}:
+            return False
+        if not devices:
+            return triton_api.current_gpu() is not None
+        if "cpu" in devices or "meta" in devices:
+            raise self._wrong_devices(args, keywords)
+        return True
 
-    def _mixed_devices(self, args: Sequence[Any], keywords: Mapping[str, Any]) -> ArgumentError:
+    def _wrong_devices(self, args: Sequence[Any], keywords: Mapping[str, Any]) -> ArgumentError:
         places = [
             f"{name} on {', '.join(devices)}"
             for name, value in {**dict(zip(self.arg_names, args, strict=False)), **keywords}.items()
             if (devices := list(_devices([value])))
         ]
         return ArgumentError(
-            f"one launch of {self.__name__!r} has tensors in several places: {'; '.join(places)}",
+            f"no device holds all tensors of this launch of {self.__name__!r}: {'; '.join(places)}",
             advice="Move all of them to the GPU (the kernel runs there) or to the CPU (the interpreter runs it).",
             position=triton_api.definition_of(self),
         )

@@ -42,9 +42,10 @@ def test_star_import() -> None:
     assert set(kernellab.__all__) <= set(namespace)
 
 
-def test_an_unknown_name_is_an_attribute_error() -> None:
-    with pytest.raises(AttributeError, match="no attribute 'tilekernel'"):
-        kernellab.tilekernel  # type: ignore[attr-defined]
+@pytest.mark.parametrize("name", ["tilekernel", "Compile"])
+def test_an_unknown_name_is_an_attribute_error(name: str) -> None:
+    with pytest.raises(AttributeError, match=f"no attribute '{name}'"):
+        getattr(kernellab, name)
 
 
 @pytest.mark.parametrize("platform", ["darwin", "win32"])

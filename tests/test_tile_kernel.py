@@ -3,6 +3,7 @@
 import copy
 import inspect
 from types import SimpleNamespace
+from typing import Any
 
 import numpy as np
 import pytest
@@ -102,6 +103,12 @@ def test_tensors_in_two_places_are_refused(add, vectors) -> None:
     assert caught.value.position is not None
     line = inspect.getsource(launched).splitlines()[caught.value.position.line - 1]
     assert line.startswith("def add(")
+
+
+def test_tensors_without_memory_are_refused(add) -> None:
+    x = torch.empty(N, device="meta")
+    with pytest.raises(ArgumentError, match="x_ptr on meta; y_ptr on meta; z_ptr on meta"):
+        add[(8,)](x, x, x, N, BLOCK=128)
 
 
 def test_warmup_compiles_for_the_target_and_runs_nothing(add) -> None:
@@ -251,7 +258,7 @@ def test_decorators_are_restored_after_an_exception() -> None:
 
 def test_a_launch_on_the_gpu_goes_to_triton_unchanged(add, monkeypatch) -> None:
     """Triton's own launch is replaced: what matters here is what it is given and what is noted of it."""
-    given: dict[str, object] = {}
+    given: dict[str, Any] = {}
     compiled = SimpleNamespace(
         src=SimpleNamespace(
             signature={

@@ -229,6 +229,17 @@ def test_a_missing_constexpr_is_asked_for_on_the_card(lab: NotebookSession) -> N
     assert "--constexpr" in card
 
 
+def test_what_cannot_be_assumed_is_asked_for_on_the_card(lab: NotebookSession) -> None:
+    outcome = lab.run(
+        "%%tilekernel\n@triton.jit\ndef through_descriptor(desc, out):\n"
+        "    tl.store(out + tl.arange(0, 16), desc.load([0]))\n"
+    )
+    assert outcome.status == "ok", outcome.traceback
+    (card,) = outcome.cards
+    assert "not compiled" in card
+    assert "'desc'" in card
+
+
 @pytest.mark.parametrize(
     ("text", "value"),
     [

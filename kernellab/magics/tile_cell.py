@@ -129,8 +129,8 @@ def _card(kernel: TileKernel, wishes: _Wishes) -> Card:
         call = BoundCall(launch.specialization, {}, {**wishes.options, **launch.options})
         return kernel_card(compile_bound(kernel, call, wishes.target), run=run)
     constants = {n: v for n, v in wishes.constants.items() if n in kernel.arg_names}
-    args, named = wishes.signature or ((), assume(kernel, constants))
     try:
+        args, named = wishes.signature or ((), assume(kernel, constants))
         call = bind(kernel, args, named, wishes.target, options=wishes.options, constants=constants)
     except ArgumentError as error:
         if wishes.signature is not None:
