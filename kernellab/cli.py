@@ -126,7 +126,8 @@ def _demo(options: argparse.Namespace) -> int:
     for case in all_cases():
         print(f"{case.name}, {case.size} ...", end=" ", flush=True)
         result = run_case(case)
-        print("pass" if result.passed else "FAIL", f"({result.remark})" if result.remark else "")
+        remark = f" ({result.remark})" if result.remark else ""
+        print(f"{'pass' if result.passed else 'FAIL'}{remark}")
         results.append(result)
     print()
     print(text_table(results_table(results)))
