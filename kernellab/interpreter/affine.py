@@ -42,6 +42,10 @@ class SymbolicTile(NDArrayOperatorsMixin):
         elements = self.elements()
         return elements if dtype is None else elements.astype(dtype)
 
+    def astype(self, dtype: Any) -> Any:
+        """The same values in another type."""
+        return self.elements().astype(dtype)
+
     def __getitem__(self, key: Any) -> Any:
         return self.elements()[key]
 

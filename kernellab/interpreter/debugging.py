@@ -8,7 +8,7 @@ from typing import Any
 import numpy
 
 from kernellab.interpreter.grid import Programs
-from kernellab.interpreter.tiles import Active, Value, full
+from kernellab.interpreter.tiles import Active, Value, first_active, full
 
 
 @dataclass
@@ -17,7 +17,8 @@ class FailedAssertion(Exception):
 
     message: str
     place: tuple[int, ...]
-    program: int | None
+    program: int
+    """Position of the program in the batch; the first that takes part, where all make the same assertion."""
     count: int
 
 
@@ -32,7 +33,7 @@ def check(condition: Value, message: str, rank: int, active: Active = None) -> N
         raise FailedAssertion(
             message,
             first[1:] if has_programs else first,
-            first[0] if has_programs else None,
+            first[0] if has_programs else first_active(active),
             int(failed.sum()),
         )
 
@@ -41,14 +42,23 @@ def show(
     prefix: str,
     values: tuple[tuple[Value, tuple[int, ...]], ...],
     programs: Programs,
+    hexadecimal: bool = False,
     active: Active = None,
 ) -> None:
     """Print the values of every active program, program by program, as NumPy prints arrays."""
     for program in range(programs.count):
         if active is not None and not active[program]:
             continue
-        shown = ", ".join(str(_of_program(value, shape, program)) for value, shape in values)
+        arrays = [_of_program(value, shape, program) for value, shape in values]
+        shown = ", ".join(_hexadecimal(a) if hexadecimal else str(a) for a in arrays)
         print(f"{programs.name(program)}{prefix}{shown}")
+
+
+def _hexadecimal(array: numpy.ndarray) -> str:
+    """The bits of each element."""
+    size = array.dtype.itemsize
+    bits = numpy.asarray(array).view(f"u{size}")
+    return numpy.array2string(bits, formatter={"int": lambda number: f"0x{number:0{2 * size}x}"})
 
 
 def _of_program(value: Value, shape: tuple[int, ...], program: int) -> Any:

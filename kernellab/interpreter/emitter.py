@@ -18,6 +18,7 @@ from xdsl.ir import Block, Operation, Region, SSAValue
 
 from kernellab.errors import SourcePosition, UnsupportedOperation
 from kernellab.interpreter.expressions import (
+    BUILTINS,
     MODULES,
     Expression,
     Operand,
@@ -63,6 +64,7 @@ def emit_kernel(function: tt.FuncOp, file: str, name: str) -> KernelCode:
     entry = function.body.blocks.first
     assert entry is not None
     emitter = Emitter(function, file)
+    name = emitter.fresh(name)  # first of all: a variable of the kernel may have its name
     tree = emitter.kernel(name)
     arguments = tuple(entry.args)
     return KernelCode(tree, name, emitter.constants, arguments, emitter.largest_tile())
@@ -80,12 +82,14 @@ class Emitter:
         self.grid = variable("grid")
         self._varying = varying_values(function)
         self._expressions: dict[SSAValue, Expression] = {}
-        self._taken = {*MODULES, "programs", "grid", *keyword.kwlist}
+        self._taken = {*MODULES, *BUILTINS, "programs", "grid", *keyword.kwlist}
         self._tile_names: set[str] = set()
         self._hoisted: set[SSAValue] = set()
         self._arrived: dict[Block, str] = {}
         self._scopes: list[list[ast.stmt]] = []
         self._widens = False
+        self.element_wise = False
+        """True inside a region that works element by element: there a branch chooses for each element."""
         self._position = self._first_position()
 
     # Facts about values
@@ -290,21 +294,24 @@ class Emitter:
         name = self.fresh("combine")
         parameters = [self.bind(argument) for argument in block.args]
         active, self.active = self.active, None
+        self.element_wise = True
         with self._collected() as body:
             self.operations(block)
             values = tuple(self[value] for value in yielded(block))
             self.statement(ast.Return(as_node(values)))
-        self.active = active
+        self.active, self.element_wise = active, False
         self.statement(_function(name, parameters, body))
         return variable(name)
 
     def _bind_result(self, value: SSAValue, expression: Expression) -> None:
         if expression.name is not None:
             self._expressions[value] = expression
+            if _leaves_its_block(value):
+                self._tile_names.discard(expression.name)
             return
         name = self.bind(value)
         self.assign(name, expression)
-        if shape(value.type):
+        if shape(value.type) and not _leaves_its_block(value):
             self._tile_names.add(name)
 
     def _rounded(self, value: SSAValue, expression: Expression) -> Expression:
@@ -448,6 +455,14 @@ def _function(name: str, parameters: Iterable[str], body: list[ast.stmt]) -> ast
 def _name(op: Operation) -> str:
     attribute = op.attributes.get("op_name__")
     return attribute.data if attribute is not None else op.name  # type: ignore[attr-defined]
+
+
+def _leaves_its_block(value: SSAValue) -> bool:
+    """True where a block that is jumped to later still reads `value`: it must not be let go before."""
+    block = value.owner if isinstance(value.owner, Block) else value.owner.parent
+    if block is None or block.parent is None or len(block.parent.blocks) == 1:
+        return False
+    return any(block.find_ancestor_op_in_block(use.operation) is None for use in value.uses)
 
 
 def _is_narrow(value: SSAValue) -> bool:

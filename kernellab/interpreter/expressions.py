@@ -137,3 +137,6 @@ memory = variable("memory")
 debugging = variable("debugging")
 
 MODULES = ("numpy", "tiles", "numerics", "memory", "debugging")
+
+BUILTINS = ("range",)
+"""Python's own functions that generated code calls."""

@@ -56,9 +56,9 @@ def _out_of_bounds(
     )
 
 
-def _where(place: tuple[int, ...], program: int | None, programs: Programs, grid: Grid) -> str:
+def _where(place: tuple[int, ...], program: int, programs: Programs, grid: Grid) -> str:
     """ "in program (96, 0, 0) of grid (97, 1, 1), lane 32"."""
-    who = programs.id(0 if program is None else program)
+    who = programs.id(program)
     lane = f", lane {place[0] if len(place) == 1 else place}" if place else ""
     return f"  in program {who} of grid {grid}{lane}"
 

@@ -5,6 +5,7 @@ A pointer is an element offset from the start of one argument's tensor. Every ac
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
@@ -13,7 +14,7 @@ import numpy
 import torch
 
 from kernellab.interpreter.affine import AffineTile, Base, BoxMask, Interval
-from kernellab.interpreter.tiles import Active, Value
+from kernellab.interpreter.tiles import Active, Value, first_active
 
 
 @dataclass
@@ -26,8 +27,8 @@ class OutOfBoundsAccess(Exception):
     """Element index, relative to the tensor's first element."""
     place: tuple[int, ...]
     """Position of the offending element in the access, lanes only."""
-    program: int | None
-    """Position of the program in the batch; None where all programs make the same access."""
+    program: int
+    """Position of the program in the batch; the first that takes part, where all make the same access."""
     count: int
     """How many elements of the access are out of bounds."""
 
@@ -91,16 +92,21 @@ def load(
 ) -> Value:
     """Read `offsets` where `mask` is on and the program is active; elsewhere the result is `other`, or 0.
 
+    At least one program is active. Where all would make the same access, it is made once, and the result has no program axis.
+
     Raises:
         OutOfBoundsAccess: an element that would be read lies outside the storage.
     """
+    asking = active
+    if active is not None and not _differs(rank, offsets, mask, other):
+        active = None  # one access for all: what a uniform value is loaded from must stay uniform
     if active is None and isinstance(offsets, AffineTile):
         result = _load_slices(buffer, offsets, mask, other)
         if result is not None:
             return result
     index = numpy.asarray(offsets) + buffer.origin
     on = _lanes(mask, active, rank)
-    in_bounds = _check("load", buffer, index, on, rank)
+    in_bounds = _check("load", buffer, index, on, rank, asking)
     if not len(buffer.elements):
         value = numpy.zeros(index.shape, buffer.elements.dtype)
     else:
@@ -156,7 +162,7 @@ def store(
             return
     index = numpy.asarray(offsets) + buffer.origin
     on = _lanes(mask, active, rank)
-    _check("store", buffer, index, on, rank)
+    _check("store", buffer, index, on, rank, active)
     if on is None:
         shape = numpy.broadcast_shapes(index.shape, stored.shape)
         buffer.elements[numpy.broadcast_to(index, shape)] = stored
@@ -195,13 +201,13 @@ class _Piece:
     """Part of a box that one copy can move.
 
     Attributes:
-        programs: positions of the programs in the batch.
+        programs: positions of the programs in the batch, a slice.
         lanes: which lanes of them.
         window: `window[i]` is the block of memory whose first element has index i, as a view.
         starts: the first element of each program's block.
     """
 
-    programs: Any
+    programs: slice
     lanes: _Lanes
     window: numpy.ndarray
     starts: numpy.ndarray
@@ -265,7 +271,7 @@ class _Box:
         )
 
     def pieces(self) -> Iterator[_Piece]:
-        """The box in as few pieces as its mask allows: programs with the same lanes go together."""
+        """The box in as few pieces as its mask allows, in program order: neighbours with every lane on go together."""
         if all(isinstance(end, int) for interval in self.intervals for end in interval):
             if all(start < stop for start, stop in self.intervals):
                 yield self.piece(slice(None), self.bases, self.intervals)
@@ -273,19 +279,21 @@ class _Box:
         whole = numpy.ones(len(self.bases), numpy.bool_)
         for (start, stop), extent in zip(self.intervals, self.extents):
             whole &= numpy.equal(start, 0) & numpy.equal(stop, extent)
-        if whole.any():
-            everything = tuple((0, extent) for extent in self.extents)
-            yield self.piece(numpy.flatnonzero(whole), self.bases[whole], everything)
-        for program in numpy.flatnonzero(~whole).tolist():
-            one = [program]
-            intervals = tuple(
-                (_at(start, program), _at(stop, program)) for start, stop in self.intervals
-            )
-            if all(start < stop for start, stop in intervals):
-                yield self.piece(one, self.bases[one], intervals)
+        everything = tuple((0, extent) for extent in self.extents)
+        for first, last in _runs(whole):
+            if whole[first]:
+                yield self.piece(slice(first, last), self.bases[first:last], everything)
+                continue
+            for program in range(first, last):
+                intervals = tuple(
+                    (_at(start, program), _at(stop, program)) for start, stop in self.intervals
+                )
+                if all(start < stop for start, stop in intervals):
+                    one = slice(program, program + 1)
+                    yield self.piece(one, self.bases[one], intervals)
 
     def piece(
-        self, programs: Any, bases: numpy.ndarray, intervals: tuple[tuple[Any, Any], ...]
+        self, programs: slice, bases: numpy.ndarray, intervals: tuple[tuple[Any, Any], ...]
     ) -> _Piece:
         """The part of some programs, whose bases are given, that lies between ends that are alike in all of them."""
         skipped = sum(start * stride for (start, _), stride in zip(intervals, self.strides))
@@ -346,6 +354,13 @@ def _bases(offsets: AffineTile, intervals: tuple[Interval, ...]) -> tuple[numpy.
     return (numpy.repeat(base, lengths[0]) if lengths and len(base) == 1 else base), True
 
 
+def _runs(flags: numpy.ndarray) -> Iterator[tuple[int, int]]:
+    """(first, beyond the last) of each stretch of equal flags."""
+    changes = numpy.flatnonzero(flags[1:] != flags[:-1]) + 1
+    ends = [0, *changes.tolist(), len(flags)]
+    return itertools.pairwise(ends)
+
+
 def _at(end: Base, program: int) -> int:
     return end if isinstance(end, int) else int(end[program])
 
@@ -362,8 +377,18 @@ def _lanes(mask: Value | None, active: Active, rank: int) -> numpy.ndarray | Non
     return None if on is None or on.all() else on
 
 
+def _differs(rank: int, *values: Value | None) -> bool:
+    """True where one of the operands of an access has a program axis."""
+    return any(value is not None and numpy.ndim(value) > rank for value in values)
+
+
 def _check(
-    action: str, buffer: Buffer, index: numpy.ndarray, on: numpy.ndarray | None, rank: int
+    action: str,
+    buffer: Buffer,
+    index: numpy.ndarray,
+    on: numpy.ndarray | None,
+    rank: int,
+    active: Active,
 ) -> bool:
     """True where every index is inside the storage, False where only lanes that are off are outside.
 
@@ -385,7 +410,7 @@ def _check(
         buffer,
         index=int(numpy.broadcast_to(index, outside.shape)[first]) - buffer.origin,
         place=first[1:] if has_programs else first,
-        program=first[0] if has_programs else None,
+        program=first[0] if has_programs else first_active(active),
         count=int(outside.sum()),
     )
 
@@ -451,7 +476,7 @@ def _update(
         found = _update(operation[1:], elements.view(bits), targets, operands.view(bits))
         return found.view(elements.dtype)
     if len(numpy.unique(targets)) == len(targets):
-        found = elements[targets]
+        found = elements.take(targets)
         elements[targets] = _combined(operation, found, operands)
         return found
     found = numpy.empty(targets.shape, elements.dtype)
@@ -475,20 +500,23 @@ def compare_and_swap(
     programs: int,
     active: Active = None,
 ) -> Value:
-    """Write `value` where memory holds `compare`, one element after the other; returns what each lane found."""
+    """Write `value` where memory holds `compare`, bit for bit, one element after the other; returns what each lane found."""
     index, on = _atomic_lanes(buffer, offsets, rank, None, active)
     everyone = (programs, *shape)
-    expected = numpy.broadcast_to(numpy.asarray(compare), everyone).reshape(-1)
-    replacement = numpy.broadcast_to(numpy.asarray(value), everyone).reshape(-1)
+    bits = numpy.dtype(f"u{buffer.elements.itemsize}")
+    expected, replacement = (
+        numpy.broadcast_to(numpy.asarray(v).view(bits), everyone).reshape(-1)
+        for v in (compare, value)
+    )
     targets = numpy.broadcast_to(index, everyone).reshape(-1)
     taking_part = numpy.ones(everyone, bool) if on is None else numpy.broadcast_to(on, everyone)
-    elements = buffer.elements.view(expected.dtype)
-    found = numpy.zeros(targets.shape, expected.dtype)
+    elements = buffer.elements.view(bits)
+    found = numpy.zeros(targets.shape, bits)
     for turn in numpy.flatnonzero(taking_part):
         found[turn] = elements[targets[turn]]
         if found[turn] == expected[turn]:
             elements[targets[turn]] = replacement[turn]
-    return found.reshape(everyone)
+    return found.view(numpy.asarray(compare).dtype).reshape(everyone)
 
 
 def _atomic_lanes(
@@ -498,5 +526,5 @@ def _atomic_lanes(
         raise ReadOnlyStore(buffer)
     index = numpy.asarray(offsets) + buffer.origin
     on = _lanes(mask, active, rank)
-    _check("atomic", buffer, index, on, rank)
+    _check("atomic", buffer, index, on, rank, active)
     return index, on

@@ -48,20 +48,32 @@ def widen(value: Value) -> Value:
 
 
 def convert(value: Value, dtype: numpy.dtype) -> Value:
-    """A floating-point value in another floating-point type, rounded to nearest even."""
+    """A floating-point value in another floating-point type, rounded to nearest even.
+
+    8-bit types saturate, infinities too: Triton converts to them with cvt.rn.satfinite.
+    """
     array = numpy.asarray(value)
     if array.dtype == dtype:
         return array
     if array.size >= _TORCH_FROM and array.dtype in _TORCH_TYPES and dtype in _TORCH_TYPES:
         return _converted_by_torch(array, dtype)
     if array.dtype.itemsize == 1:
-        return _eight_bit_values(array.dtype)[array.view(numpy.uint8)].astype(dtype)
+        return convert(_eight_bit_values(array.dtype)[array.view(numpy.uint8)], dtype)
+    if dtype.itemsize == 1:
+        largest = float(ml_dtypes.finfo(dtype).max)  # type: ignore[no-untyped-call]
+        return numpy.clip(widen(array), -largest, largest).astype(dtype)
     return array.astype(dtype)
+
+
+def _as_tensor(array: Array) -> torch.Tensor:
+    """A tensor that shares the array's memory where that is contiguous and may be written (torch would warn)."""
+    contiguous = array.flags.c_contiguous and array.flags.writeable
+    return torch.from_numpy(array if contiguous else array.copy())
 
 
 def _converted_by_torch(array: Array, dtype: numpy.dtype) -> Value:
     bits = array if array.dtype in (FLOAT32, numpy.float16) else array.view(numpy.int16)
-    source = torch.from_numpy(numpy.ascontiguousarray(bits))
+    source = _as_tensor(bits)
     if bits is not array:
         source = source.view(torch.bfloat16)
     result = source.to(_TORCH_TYPES[dtype])
@@ -90,16 +102,23 @@ def convert_toward_zero(value: Value, dtype: numpy.dtype) -> Value:
 
 
 def to_integer(value: Value, dtype: numpy.dtype) -> Value:
-    """A float as an integer, toward zero; out of range it saturates and NaN is 0, as PTX's cvt.rzi does."""
+    """A float as an integer, toward zero, and beyond the integer's range what an NVIDIA GPU's cvt.rzi gives.
+
+    That saturates (PTX ISA, cvt). 8-bit integers are the low byte of a 16-bit conversion. NaN is 0, but the integer with only its top bit set where source or result has 64 bits; seen on an H200.
+    """
     wide = widen(value)
-    limits = numpy.iinfo(dtype)
+    through = numpy.dtype(f"{dtype.kind}{max(dtype.itemsize, 2)}")
+    limits = numpy.iinfo(through)
     low, high = float(limits.min), float(limits.max)
     inside = (wide > low - 1) & (wide < high + 1 if high < 2**53 else wide < high)
     if numpy.all(inside):
-        return wide.astype(dtype)
-    saturated = numpy.where(wide > 0, limits.max, limits.min).astype(dtype)
-    safe = numpy.where(inside, wide, 0).astype(dtype)
-    return numpy.where(inside, safe, numpy.where(numpy.isnan(wide), dtype.type(0), saturated))
+        return wide.astype(through).astype(dtype)
+    saturated = numpy.where(wide > 0, limits.max, limits.min).astype(through)
+    safe = numpy.where(inside, wide, 0).astype(through)
+    has_64_bits = 8 in (wide.dtype.itemsize, through.itemsize)
+    of_nan = numpy.array(int(has_64_bits) << (8 * through.itemsize - 1), f"u{through.itemsize}")
+    saturated = numpy.where(numpy.isnan(wide), of_nan.view(through), saturated)
+    return numpy.where(inside, safe, saturated).astype(dtype)
 
 
 def to_unsigned_integer(value: Value, dtype: numpy.dtype) -> Value:
@@ -167,15 +186,60 @@ def _multiply_high_64(a: Array, b: Array) -> Value:
 
 def erf(value: Value) -> Value:
     """The error function; NumPy has none."""
-    return torch.erf(torch.from_numpy(numpy.ascontiguousarray(value))).numpy()
+    return torch.erf(_as_tensor(numpy.asarray(value))).numpy()
 
 
 def fma(a: Value, b: Value, c: Value, dtype: numpy.dtype) -> Value:
-    """a * b + c with one rounding: exact in float64 for narrower types, up to float64's own rounding."""
-    if dtype == FLOAT64:
-        return a * b + c
-    wide = numpy.asarray(a, FLOAT64) * numpy.asarray(b, FLOAT64) + numpy.asarray(c, FLOAT64)
-    return wide.astype(dtype)
+    """a * b + c with one rounding; float64 too, short of overflow and underflow inside (Boldo and Melquiond, 2008)."""
+    a, b, c = (numpy.asarray(operand, FLOAT64) for operand in (a, b, c))
+    if dtype != FLOAT64:
+        wide = _rounded_to_odd(a * b, c)
+        return wide.astype(dtype) if dtype == FLOAT32 else _narrowed_to_odd(wide).astype(dtype)
+    product, low = _exact_product(a, b)
+    small, error = _exact_sum(c, low)
+    large, rest = _exact_sum(product, small)
+    result = large + _rounded_to_odd(rest, error)
+    return numpy.where(numpy.isfinite(result), result, a * b + c)
+
+
+def _exact_sum(a: Array, b: Array) -> tuple[Array, Array]:
+    """The rounded sum and what was rounded off (Knuth)."""
+    total = a + b
+    of_b = total - a
+    return total, (a - (total - of_b)) + (b - of_b)
+
+
+def _exact_product(a: Array, b: Array) -> tuple[Array, Array]:
+    """The rounded product and what was rounded off (Dekker, with Veltkamp's splitting)."""
+    product = a * b
+    (a_high, a_low), (b_high, b_low) = _halves(a), _halves(b)
+    low = ((a_high * b_high - product) + a_high * b_low + a_low * b_high) + a_low * b_low
+    return product, low
+
+
+def _halves(value: Array) -> tuple[Array, Array]:
+    shifted = value * float(2**27 + 1)
+    high = shifted - (shifted - value)
+    return high, value - high
+
+
+def _rounded_to_odd(a: Array, b: Array) -> Value:
+    """a + b in float64, where an inexact sum takes its neighbour with an odd last bit: rounding once more is then right."""
+    return _made_odd(*_exact_sum(a, b))
+
+
+def _narrowed_to_odd(value: Array) -> Value:
+    """float64 as float32, rounded to odd."""
+    narrow = numpy.asarray(value.astype(FLOAT32))
+    return _made_odd(narrow, value - narrow)
+
+
+def _made_odd(rounded: Array, error: Array) -> Value:
+    """The neighbour with an odd last bit, toward `error`, of each rounded value whose last bit is even and whose error is not 0."""
+    bits = numpy.asarray(rounded).view(f"i{rounded.dtype.itemsize}")
+    inexact = (error != 0) & numpy.isfinite(rounded) & (bits & 1 == 0)
+    step = numpy.where((error > 0) == (rounded > 0), 1, -1).astype(bits.dtype)
+    return numpy.where(inexact, bits + step, bits).view(rounded.dtype)
 
 
 def reduce(ufunc: numpy.ufunc, value: Array, axis: int) -> Value:

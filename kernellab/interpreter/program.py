@@ -16,6 +16,7 @@ from kernellab import triton_api
 from kernellab.errors import KernelLabError
 from kernellab.interpreter import debugging, lowering, memory, numerics, tiles
 from kernellab.interpreter.emitter import KernelCode, emit_kernel
+from kernellab.interpreter.waiting import waits_for_others
 from kernellab.ir import tt
 from kernellab.ir.reader import read_module
 from kernellab.ir.types import dtype, is_pointer
@@ -95,7 +96,7 @@ def make_program(kernel: Any, call: BoundCall, target: Target) -> ProgramCode:
         prepare,
         frozenset(_nested_codes(prepare.__code__)),
         tuple(_argument(argument.type) for argument in code.arguments),
-        max(1, BATCH_BYTES // code.largest_tile),
+        1 if waits_for_others(function) else max(1, BATCH_BYTES // code.largest_tile),
         ast.unparse(code.tree),
     )
 

@@ -21,7 +21,8 @@ Active = numpy.ndarray | None
 
 def make_range(start: int, end: int) -> AffineTile:
     """start, start + 1, ..., end - 1 as int32."""
-    return AffineTile(start, (1,), (end - start,), numpy.dtype(numpy.int32))
+    extent = end - start
+    return AffineTile(start, (int(extent > 1),), (extent,), numpy.dtype(numpy.int32))
 
 
 def splat(value: Value, rank: int) -> Value:
@@ -209,6 +210,11 @@ def narrowed(active: Active, condition: Value, programs: int) -> numpy.ndarray:
 def some(programs: numpy.ndarray) -> Active:
     """The programs that take part, or None where all of them do."""
     return None if programs.all() else programs
+
+
+def first_active(active: Active) -> int:
+    """Position in the batch of the first program that takes part."""
+    return 0 if active is None else int(numpy.argmax(active))
 
 
 def merge(active: Active, new: Value, old: Value | None, rank: int) -> Value:

@@ -8,7 +8,7 @@ from xdsl.context import Context
 from xdsl.dialects import builtin
 from xdsl.parser import Parser
 
-from kernellab.ir import arith, cf, math, scf, tt, ub
+from kernellab.ir import arith, cf, foreign, math, scf, tt, ub
 
 _ALIAS_LINE = re.compile(r"^([#!][\w.$-]+) = (.*)$", re.MULTILINE)
 _ALIAS_USE = re.compile(r"[#!][A-Za-z_][\w.$-]*")
@@ -26,7 +26,9 @@ def read_module(text: str) -> builtin.ModuleOp:
 def _context() -> Context:
     context = Context(allow_unregistered=True)
     context.load_dialect(builtin.Builtin)
-    for dialect in (arith.ARITH, cf.CF, math.MATH, scf.SCF, tt.TT, ub.UB):
+    for dialect in (
+        arith.ARITH, cf.CF, math.MATH, scf.SCF, tt.TT, ub.UB, foreign.LLVM, foreign.TTG, foreign.GPU,
+    ):  # fmt: skip
         context.load_dialect(dialect)
     return context
 

@@ -184,7 +184,7 @@ class LoadOp(IRDLOperation):
     padding = opt_prop_def()
     cache = opt_prop_def()
     evict = opt_prop_def()
-    is_volatile = opt_prop_def(prop_name="isVolatile")
+    is_volatile = opt_prop_def(builtin.IntegerAttr, prop_name="isVolatile")
     irdl_options = (AttrSizedOperandSegments(as_property=True),)
 
 
@@ -383,8 +383,8 @@ class PrintOp(IRDLOperation):
     name = "tt.print"
     arguments = var_operand_def()
     prefix = prop_def(builtin.StringAttr)
-    hex = opt_prop_def()
-    is_signed = opt_prop_def(prop_name="isSigned")
+    hex = opt_prop_def(builtin.IntegerAttr)
+    is_signed = opt_prop_def(builtin.DenseArrayBase, prop_name="isSigned")
 
 
 # Code from elsewhere

@@ -27,6 +27,7 @@ def end_of_block(op: scf.YieldOp, emit: Emitter) -> None:
 
 @lowers(scf.ForOp, pure=False)
 def for_loop(op: scf.ForOp, emit: Emitter) -> Results:
+    _refuse_in_element_wise_code("for", emit)
     if emit.varies(op.lower, op.upper, op.step):
         return _divergent_for(op, emit)
     carried = _carry(op.initial, op.block.args[1:], emit)
@@ -59,6 +60,8 @@ def _divergent_for(op: scf.ForOp, emit: Emitter) -> Results:
 
 @lowers(scf.IfOp, pure=False)
 def branch(op: scf.IfOp, emit: Emitter) -> Results:
+    if emit.element_wise:
+        return _choice_of_elements(op, emit)
     results = [emit.bind(result) for result in op.results]
     if emit.varies(op.condition):
         _divergent_if(op, results, emit)
@@ -81,6 +84,18 @@ def _divergent_if(op: scf.IfOp, results: list[str], emit: Emitter) -> None:
         _side(op.else_region.block, ~emit[op.condition], results, emit)
 
 
+def _choice_of_elements(op: scf.IfOp, emit: Emitter) -> Results:
+    """Both sides for every element; a region that works element by element touches no memory."""
+    regions = [op.then_region, op.else_region] if op.results else []
+    for region in regions:
+        emit.operations(region.block)
+    sides = [yielded(region.block) for region in regions]
+    return tuple(
+        tiles.select(emit[op.condition], emit[chosen], emit[otherwise], 0)
+        for chosen, otherwise in zip(*sides)
+    )
+
+
 def _side(block: Block, condition: Expression, results: list[str], emit: Emitter) -> None:
     """One side of a branch, for the programs whose condition holds, if there are any."""
     taken, active = emit.fresh("taken"), emit.fresh("active")
@@ -97,6 +112,7 @@ def _side(block: Block, condition: Expression, results: list[str], emit: Emitter
 
 @lowers(scf.WhileOp, pure=False)
 def while_loop(op: scf.WhileOp, emit: Emitter) -> Results:
+    _refuse_in_element_wise_code("while", emit)
     before, after = op.before.block, op.after.block
     condition, *passed = yielded(before)
     if emit.varies(condition):
@@ -131,6 +147,11 @@ def _divergent_while(op: scf.WhileOp, emit: Emitter) -> Results:
         emit.operations(after)
         _merge(carried, yielded(after), emit)
     return _variables(handed_on)
+
+
+def _refuse_in_element_wise_code(loop: str, emit: Emitter) -> None:
+    if emit.element_wise:
+        raise emit.unsupported(f"a {loop} loop in a function that combines elements")
 
 
 # Values that live from turn to turn

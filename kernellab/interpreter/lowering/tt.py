@@ -16,7 +16,7 @@ from kernellab.interpreter.expressions import (
     tiles,
 )
 from kernellab.interpreter.lowering.registry import lowers
-from kernellab.ir import arith, tt
+from kernellab.ir import arith, foreign, tt
 from kernellab.ir.types import dtype, is_pointer
 
 # The grid
@@ -210,7 +210,7 @@ def multiply_high(op: tt.MulhiUIOp, value: Emitter) -> Expression:
 
 @lowers(tt.DotOp)
 def dot(op: tt.DotOp, value: Emitter) -> Expression:
-    precision = "tf32" if op.input_precision is None else _input_precision(op)
+    precision = "ieee" if op.input_precision is None else _input_precision(op)
     if precision not in ("tf32", "tf32x3", "ieee"):
         raise value.unsupported(f"tl.dot with input_precision={precision!r}")
     a, b, c = (tiles.full(value[v], value.shape(v)) for v in (op.a, op.b, op.c))
@@ -304,6 +304,11 @@ def _several(op: Operation, call: Expression, value: Emitter) -> tuple[Expressio
 # Debugging
 
 
+@lowers(foreign.AssumeOp, foreign.BarrierOp, foreign.GpuBarrierOp, pure=False)
+def nothing(op: Operation, value: Emitter) -> None:
+    """A promise to the compiler, or a wait of threads for each other: tiles are whole here after every operation."""
+
+
 @lowers(tt.AssertOp, pure=False)
 def device_assert(op: tt.AssertOp, value: Emitter) -> None:
     call = debugging.check(
@@ -317,8 +322,21 @@ def device_assert(op: tt.AssertOp, value: Emitter) -> None:
 
 @lowers(tt.PrintOp, pure=False)
 def device_print(op: tt.PrintOp, value: Emitter) -> None:
-    shown = tuple((value[argument], value.shape(argument)) for argument in op.arguments)
+    signed = op.is_signed.get_values() if op.is_signed is not None else (1,) * len(op.arguments)
+    shown = tuple(
+        (_as_printed(argument, bool(is_signed), value), value.shape(argument))
+        for argument, is_signed in zip(op.arguments, signed)
+    )
     call = debugging.show(
-        op.prefix.data, shown, value.programs, **_given(active=value.active_programs())
+        op.prefix.data,
+        shown,
+        value.programs,
+        op.hex is not None and bool(op.hex.value.data),
+        **_given(active=value.active_programs()),
     )
     value.evaluate(None, call)
+
+
+def _as_printed(argument: SSAValue, signed: bool, value: Emitter) -> Expression:
+    unsigned = not signed and dtype(argument.type).kind == "i"
+    return numerics.unsigned(value[argument]) if unsigned else value[argument]
