@@ -19,7 +19,7 @@ import tempfile
 import threading
 import typing
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager, redirect_stdout
+from contextlib import contextmanager, nullcontext, redirect_stdout
 from dataclasses import dataclass, field
 from pathlib import Path
 from types import ModuleType
@@ -51,7 +51,7 @@ import triton.language as tl  # noqa: E402
 from triton import knobs  # noqa: E402
 from triton._C import libtriton  # noqa: E402
 from triton._C.libtriton import native_specialize_impl  # noqa: E402
-from triton.backends.compiler import GPUTarget  # noqa: E402
+from triton.backends.compiler import GPUTarget, Language  # noqa: E402
 from triton.compiler.compiler import ASTSource, make_backend  # noqa: E402
 from triton.compiler.errors import CompilationError  # noqa: E402
 from triton.experimental.gluon._runtime import GluonASTSource, GluonJITFunction  # noqa: E402
@@ -334,11 +334,22 @@ class CompiledKernel:
 
 
 def compile_kernel(
-    kernel: Any, specialization: Specialization, target: Target, options: Mapping[str, Any]
+    kernel: Any,
+    specialization: Specialization,
+    target: Target,
+    options: Mapping[str, Any],
+    *,
+    ttgir_lines: bool = False,
 ) -> CompiledKernel:
     """Compile a kernel with `triton.compile`, on any machine.
 
     Triton's cache on disk is used as in a launch (TRITON_CACHE_DIR, TRITON_ALWAYS_COMPILE apply).
+
+    Args:
+        kernel: the plain JIT function.
+        specialization, target, options: what it is compiled for.
+        ttgir_lines: let the locations in what comes after TTGIR (LLVM IR, PTX, machine code) name lines of the TTGIR
+            text instead of lines of Python; the instructions stay the same. See `locations_name_ttgir`.
 
     Raises:
         CompileError: the compiler refused; `position` is the line of the kernel, or of a helper of the user's that it calls.
@@ -347,12 +358,89 @@ def compile_kernel(
     asked = _with_debug(kernel, options)
     check_options(asked, target)
     source = _make_source(kernel, specialization)
-    with _translated(kernel, target):
+    located = locations_name_ttgir(kernel.__name__) if ttgir_lines else nullcontext()
+    with _translated(kernel, target), located:
         compiled = triton.compile(source, target=gpu_target(target), options=asked)
     names = [name for name in stage_names(kernel, target) if name in compiled.asm]
     return CompiledKernel(
         stages={name: compiled.asm[name] for name in names}, metadata=compiled.metadata._asdict()
     )
+
+
+TTGIR_FILE_SUFFIX = ".kernellab.ttgir"
+"""How the file is named that locations after TTGIR name, where they name lines of the TTGIR text."""
+
+
+@contextmanager
+def locations_name_ttgir(kernel_name: str) -> Iterator[None]:
+    """While active, a compilation replaces every location by its line in the TTGIR text just before the LLVM stage.
+
+    The TTGIR stage itself keeps the kernel's own locations, so that the two compose: machine code -> line of TTGIR -> kernel.
+    Triton's stage hook makes room for this in 3.6 to 3.9; what such a compilation leaves in Triton's cache has a key of its own.
+    """
+    earlier = knobs.runtime.add_stages_inspection_hook
+    file_name = f"{kernel_name}{TTGIR_FILE_SUFFIX}"
+
+    def hook(*arguments: Any) -> Any:
+        if not arguments:
+            key, digest = earlier() if earlier is not None else ("", "")
+            return key + TTGIR_FILE_SUFFIX, digest + TTGIR_FILE_SUFFIX
+        if earlier is not None:
+            earlier(*arguments)
+        stages = arguments[1]
+        stages["llir"] = _after_location_snapshot(stages["llir"], file_name)
+        return None
+
+    knobs.runtime.add_stages_inspection_hook = hook
+    try:
+        yield
+    finally:
+        knobs.runtime.add_stages_inspection_hook = earlier
+
+
+def _after_location_snapshot(make_llir: Callable[..., str], file_name: str) -> Callable[..., str]:
+    """The LLVM stage, run on a module whose locations are lines of its own text."""
+
+    def make(module: Any, metadata: Any) -> str:
+        with tempfile.TemporaryDirectory(prefix="kernellab-") as folder:
+            module.create_location_snapshot(str(Path(folder, file_name)))
+            # The folder is gone after this, and of another name each time: nothing should carry it.
+            return make_llir(module, metadata).replace(f'directory: "{folder}"', 'directory: ""')
+
+    return make
+
+
+def ttgir_naming_ttir_lines(
+    ttir: str, target: Target, options: Mapping[str, Any]
+) -> tuple[str, str]:
+    """Run the TTGIR stage once more on a TTIR text, with locations that name lines of that text.
+
+    Reading the text back costs some names of values (those of block arguments), and could in principle cost the same
+    result: a caller compares with the TTGIR that it has.
+
+    Returns:
+        The TTIR as printed while its lines were counted, and the TTGIR whose locations name those lines.
+
+    Raises:
+        Exception: whatever the compiler raises; a caller has a compilation already and can do without.
+    """
+    backend = backend_for(target)
+    context = libtriton.ir.context()
+    libtriton.ir.load_dialects(context)
+    backend.load_dialects(context)
+    known = {name: value for name, value in options.items() if name in backend_options(target)}
+    parsed = backend.parse_options(known)
+    stages: dict[str, Any] = {}
+    backend.add_stages(stages, parsed, Language.TRITON)
+    with tempfile.TemporaryDirectory(prefix="kernellab-") as folder, _captured_output() as output:
+        written, counted = Path(folder, "written.ttir"), Path(folder, "counted.ttir")
+        written.write_text(ttir)
+        module = libtriton.ir.parse_mlir_module(str(written), context)
+        module.context = context
+        module.create_location_snapshot(str(counted))
+        ttgir = str(stages["ttgir"](module, {"num_warps": parsed.num_warps}))
+        output.take()
+        return counted.read_text(), ttgir
 
 
 def _with_debug(kernel: Any, options: Mapping[str, Any]) -> dict[str, Any]:

@@ -9,6 +9,7 @@ from typing import Any
 from kernellab import triton_api
 from kernellab.compiler import resources
 from kernellab.compiler.sass import disassemble
+from kernellab.compiler.source_map import read_source_map
 from kernellab.compiler.targets import DEFAULT_TARGET, local_target, parse_targets, shared_limit
 from kernellab.errors import ArgumentError, CompileError, OptionError
 from kernellab.records import Compilation, Resources, Stage, Stages, Target
@@ -79,22 +80,32 @@ def compile(
     return compilations if several else compilations[targets[0].name]
 
 
-def compile_bound(kernel: Any, call: BoundCall, target: Target) -> Compilation:
+def compile_bound(
+    kernel: Any, call: BoundCall, target: Target, *, ttgir_lines: bool = False
+) -> Compilation:
     """Compile a kernel for a call that is bound already: a launch that was seen, for example.
+
+    With `ttgir_lines`, locations after TTGIR name its lines, which makes the source map exact.
 
     Raises:
         CompileError: the compiler refused the kernel, or it needs more shared memory or threads than the
             target has.
     """
-    compiled = triton_api.compile_kernel(kernel, call.specialization, target, call.options)
+    compiled = triton_api.compile_kernel(
+        kernel, call.specialization, target, call.options, ttgir_lines=ttgir_lines
+    )
     _check_launchable(kernel, compiled, target)
+    stages = _stages(kernel, compiled)
     return Compilation(
         kernel=kernel.__name__,
         target=target,
         specialization=call.specialization,
         options={name: compiled.metadata[name] for name in triton_api.option_names(target)},
-        stages=_stages(kernel, compiled),
+        stages=stages,
         read_resources=_resource_reader(compiled),
+        read_source_map=functools.partial(
+            read_source_map, stages, triton_api.definition_of(kernel), target, compiled.metadata
+        ),
     )
 
 

@@ -1,0 +1,349 @@
+"""Which line of one stage became which lines of another, from the compiler's own line information.
+
+What names what:
+
+- TTIR and TTGIR carry `loc(...)`: the kernel's lines, with the chain of calls of what was inlined.
+- After TTGIR, locations name lines of the TTGIR text where the compilation asked for it (`triton_api.locations_name_ttgir`),
+  and lines of the kernel otherwise: in LLVM IR as `!DILocation`, in PTX and AMD assembly as `.loc`, in a cubin as DWARF lines.
+- A cubin names the PTX line of each instruction besides (section `.nv_debug_line_sass`).
+- From TTIR to TTGIR no location leads, since both name the kernel: the TTGIR stage is run once more on the TTIR text with
+  locations that name its lines, and the result is taken if it is the same TTGIR, line by line.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+from kernellab import triton_api
+from kernellab.compiler.sass import INSTRUCTION_LINE, SASS_LOCATION, run_on_cubin
+from kernellab.errors import SourcePosition
+from kernellab.records import Lines, SourceMap, Stages, Target
+
+Frame = tuple[str, int, int]
+"""File, line, column (from 1; 0 where unknown)."""
+Frames = tuple[Frame, ...]
+"""One call chain, innermost frame first."""
+
+_AFTER_TTGIR = ("llir", "ptx", "amdgcn", "sass")
+
+
+def read_source_map(
+    stages: Stages, kernel: SourcePosition, target: Target, options: Mapping[str, Any]
+) -> SourceMap:
+    """The map of one compilation.
+
+    Args:
+        stages: its stages; SASS is disassembled for this.
+        kernel: the kernel's `def` line.
+        target, options: what it was compiled for and with; the TTGIR stage is run again with them.
+    """
+    located = {
+        name: _module_frames(stages[name].text) for name in ("ttir", "ttgir") if name in stages
+    }
+    links: dict[tuple[str, str], tuple[Lines, ...]] = {}
+    if "ttir" in stages and "ttgir" in stages:
+        made_from = _ttir_lines_of_ttgir(stages["ttir"].text, stages["ttgir"].text, target, options)
+        if made_from is not None:
+            links["ttir", "ttgir"] = made_from
+    for name in _AFTER_TTGIR:
+        if name in stages:
+            frames = _frames_after_ttgir(name, stages)
+            if _name_ttgir(frames):
+                links["ttgir", name] = tuple(_ttgir_lines(chains) for chains in frames)
+            else:
+                located[name] = frames
+    if "ptx" in stages and "sass" in stages:
+        links["ptx", "sass"] = _ptx_lines_of_sass(stages)
+    return _assemble(kernel.file, located, links)
+
+
+def _assemble(
+    file: str,
+    located: Mapping[str, list[tuple[Frames, ...]]],
+    links: Mapping[tuple[str, str], tuple[Lines, ...]],
+) -> SourceMap:
+    """Number the files and the chains."""
+    files: dict[str, int] = {}
+    numbers: dict[Frames, int] = {}
+    origins: dict[str, tuple[tuple[int, ...], ...]] = {}
+    for stage, lines in located.items():
+        origins[stage] = tuple(
+            tuple(numbers.setdefault(chain, len(numbers)) for chain in chains) for chains in lines
+        )
+    chains = tuple(
+        tuple((files.setdefault(name, len(files)), line, column) for name, line, column in chain)
+        for chain in numbers
+    )
+    return SourceMap(file, tuple(files), chains, origins, dict(links))
+
+
+# ---------------------------------------------------------------------------------------------------------------------
+# MLIR: loc(...)
+# ---------------------------------------------------------------------------------------------------------------------
+
+_ALIAS = re.compile(r"^(#loc\d*) = loc\((.*)\)$", re.M)
+_OWN_LOCATION = re.compile(r" loc\((#loc\d*|unknown|\"[^\"]*\":\d+:\d+.*?)\)$")
+_PLACE = re.compile(r'"((?:[^"\\]|\\.)*)":(\d+):(\d+)(?: to (?:\d+)?:\d+)?')
+_TOKEN = re.compile(
+    rf'(?P<place>{_PLACE.pattern})|(?P<name>"(?:[^"\\]|\\.)*")\(|(?P<alias>#loc\d*)|(?P<call>callsite\()'
+    r"|(?P<fused>fused(?:<[^>]*>)?\[)|(?P<unknown>unknown)"
+)
+
+
+class _Locations:
+    """The locations of one module's text: its aliases, resolved to call chains when asked for."""
+
+    def __init__(self, text: str) -> None:
+        self._written = dict(_ALIAS.findall(text))
+        self._resolved: dict[str, tuple[Frames, ...]] = {}
+
+    def chains(self, written: str) -> tuple[Frames, ...]:
+        """The chains of what stands inside `loc(...)`: none for an unknown place, several for a fused one."""
+        if written not in self._resolved:
+            self._resolved[written] = self._read(written, 0)[0]
+        return self._resolved[written]
+
+    def _read(self, text: str, at: int) -> tuple[tuple[Frames, ...], int]:
+        """The chains of the location that begins at `at`, and where it ends."""
+        token = _TOKEN.match(text, at)
+        if token is None:
+            return (), len(text)
+        end = token.end()
+        if token["place"]:
+            place = _PLACE.match(text, at)
+            assert place is not None
+            # MLIR's columns, as Triton sets them, count from 0.
+            return (((place[1], int(place[2]), int(place[3]) + 1),),), end
+        if token["alias"]:
+            return self.chains(self._written.get(token["alias"], "unknown")), end
+        if token["name"]:
+            chains, end = self._read(text, end)
+            return chains, end + 1
+        if token["call"]:
+            return self._read_call(text, end)
+        if token["fused"]:
+            return self._read_fused(text, end)
+        return (), end
+
+    def _read_call(self, text: str, at: int) -> tuple[tuple[Frames, ...], int]:
+        callees, end = self._read(text, at)
+        callers, end = self._read(text, end + len(" at "))
+        joined = tuple(
+            callee + caller for callee in callees or ((),) for caller in callers or ((),)
+        )
+        return tuple(chain for chain in joined if chain), end + 1
+
+    def _read_fused(self, text: str, at: int) -> tuple[tuple[Frames, ...], int]:
+        found: list[Frames] = []
+        while at < len(text) and text[at] != "]":
+            chains, at = self._read(text, at)
+            found += chains
+            while at < len(text) and text[at] in ", ":
+                at += 1
+        return tuple(dict.fromkeys(found)), at + 1
+
+
+def _module_frames(text: str) -> list[tuple[Frames, ...]]:
+    """For each line of a module's text the chains of the op that stands there.
+
+    An op with regions prints its location after the last one: its first line, and those between regions, share it.
+    """
+    locations = _Locations(text)
+    lines = text.splitlines()
+    found: list[tuple[Frames, ...]] = [()] * len(lines)
+    open_ops: list[list[int]] = []
+    for at, line in enumerate(lines):
+        if line.startswith("#"):
+            continue
+        closes = line.lstrip().startswith("}")
+        belongs = open_ops.pop() if closes and open_ops else []
+        belongs.append(at)
+        if line.endswith("{"):
+            open_ops.append(belongs)
+        elif location := _OWN_LOCATION.search(line):
+            chains = locations.chains(location[1])
+            for index in belongs:
+                found[index] = chains
+    return found
+
+
+# ---------------------------------------------------------------------------------------------------------------------
+# From TTIR to TTGIR: the stage, run once more
+# ---------------------------------------------------------------------------------------------------------------------
+
+
+def _ttir_lines_of_ttgir(
+    ttir: str, ttgir: str, target: Target, options: Mapping[str, Any]
+) -> tuple[Lines, ...] | None:
+    """For each line of TTGIR the lines of TTIR that it was made from; None where that cannot be known for sure."""
+    try:
+        counted, again = triton_api.ttgir_naming_ttir_lines(ttir, target, options)
+    except (
+        Exception
+    ):  # Other passes made this TTGIR than the stage's own: there is nothing to compare it with.
+        return None
+    if _skeleton(counted) != _skeleton(ttir) or _skeleton(again) != _skeleton(ttgir):
+        return None
+    of_code = iter(
+        tuple(sorted({chain[0][1] for chain in chains if chain}))
+        for line, chains in zip(again.splitlines(), _module_frames(again))
+        if not line.startswith("#loc")
+    )
+    # The two texts define different locations, and different numbers of them.
+    return tuple(() if line.startswith("#loc") else next(of_code) for line in ttgir.splitlines())
+
+
+_LOCATION = re.compile(r' loc\((?:[^()"]|"[^"]*"|\((?:[^()"]|"[^"]*")*\))*\)')
+_VALUE = re.compile(r"%[\w$.-]+")
+
+
+def _skeleton(text: str) -> list[str]:
+    """A module's lines without locations and without the names of values, which reading a text back partly loses."""
+    return [
+        _VALUE.sub("%", _LOCATION.sub("", line))
+        for line in text.rstrip().splitlines()
+        if not line.startswith("#loc")
+    ]
+
+
+# ---------------------------------------------------------------------------------------------------------------------
+# LLVM IR, PTX, AMD assembly, SASS
+# ---------------------------------------------------------------------------------------------------------------------
+
+
+def _frames_after_ttgir(name: str, stages: Stages) -> list[tuple[Frames, ...]]:
+    text = stages[name].text
+    if name == "llir":
+        return _llvm_frames(text)
+    if name == "sass":
+        return _sass_frames(text)
+    return _assembly_frames(text)
+
+
+def _name_ttgir(frames: Iterable[tuple[Frames, ...]]) -> bool:
+    """Whether these locations name lines of the TTGIR text."""
+    files = {frame[0] for chains in frames for chain in chains for frame in chain}
+    return any(file.endswith(triton_api.TTGIR_FILE_SUFFIX) for file in files)
+
+
+def _ttgir_lines(chains: tuple[Frames, ...]) -> Lines:
+    suffix = triton_api.TTGIR_FILE_SUFFIX
+    return tuple(
+        dict.fromkeys(
+            frame[1] for chain in chains for frame in chain[:1] if frame[0].endswith(suffix)
+        )
+    )
+
+
+_METADATA = re.compile(
+    r"^!(?P<number>\d+) = (?:distinct )?!(?P<kind>DI\w+)\((?P<fields>.*)\)$", re.M
+)
+_FIELD = re.compile(r'(\w+): (?:!(\d+)|(\d+)|"([^"]*)")')
+_DEBUG_USE = re.compile(r"!dbg !(\d+)")
+
+
+def _llvm_frames(text: str) -> list[tuple[Frames, ...]]:
+    """For each line of LLVM IR its call chain, through `!DILocation` and its `inlinedAt`."""
+    nodes = {
+        match["number"]: {
+            "kind": match["kind"],
+            **{
+                key: ref or number or word
+                for key, ref, number, word in _FIELD.findall(match["fields"])
+            },
+        }
+        for match in _METADATA.finditer(text)
+    }
+    known: dict[str, Frames] = {}
+
+    def file_of(scope: str | None) -> str:
+        while scope in nodes and "file" not in nodes[scope]:
+            scope = nodes[scope].get("scope")
+        entry = nodes.get(nodes.get(scope or "", {}).get("file", ""), {})
+        folder, name = entry.get("directory", ""), entry.get("filename", "")
+        return f"{folder}/{name}" if folder else name
+
+    def chain_of(number: str) -> Frames:
+        if number not in known:
+            node = nodes.get(number, {})
+            line = int(node.get("line", 0))
+            outer = chain_of(node["inlinedAt"]) if "inlinedAt" in node else ()
+            scope = node.get("scope") if node.get("kind") == "DILocation" else number
+            # DWARF's columns are what MLIR gave, counted from 0; a line 0 is the compiler's own doing.
+            own = ((file_of(scope), line, int(node.get("column", -1)) + 1),) if line else ()
+            known[number] = own + outer
+        return known[number]
+
+    found: list[tuple[Frames, ...]] = []
+    for line in text.splitlines():
+        use = None if line.startswith("!") else _DEBUG_USE.search(line)
+        chain = chain_of(use[1]) if use else ()
+        found.append((chain,) if chain else ())
+    return found
+
+
+_FILE_DIRECTIVE = re.compile(r'^\s*\.file\s+(\d+)\s+"([^"]*)"(?:\s+"([^"]*)")?', re.M)
+_LOC_DIRECTIVE = re.compile(r"^\s*\.loc\s+(\d+)\s+(\d+)\s+(\d+)")
+_ASSEMBLY_CODE = re.compile(r"^\s+(?:@|\{|[a-z])")
+
+
+def _assembly_frames(text: str) -> list[tuple[Frames, ...]]:
+    """For each line of PTX or AMD assembly the place that the last `.loc` named.
+
+    Only the innermost frame: that is all that the directive of either vendor has.
+    """
+    files = {
+        number: f"{first}/{second}" if second and first else second or first
+        for number, first, second in _FILE_DIRECTIVE.findall(text)
+    }
+    found: list[tuple[Frames, ...]] = []
+    current: tuple[Frames, ...] = ()
+    for line in text.splitlines():
+        if location := _LOC_DIRECTIVE.match(line):
+            number, at, column = location[1], int(location[2]), int(location[3])
+            current = (((files.get(number, ""), at, column + 1),),) if at else ()
+        elif _ends_function(line):
+            current = ()
+        found.append(current if _ASSEMBLY_CODE.match(line) else ())
+    return found
+
+
+def _ends_function(line: str) -> bool:
+    """PTX closes a function with a brace at the margin, AMD assembly with a label."""
+    return line.startswith(("}", ".Lfunc_end"))
+
+
+def _sass_frames(text: str) -> list[tuple[Frames, ...]]:
+    """For each line of SASS the place that the last comment of nvdisasm's named: file and line, no column."""
+    found: list[tuple[Frames, ...]] = []
+    current: tuple[Frames, ...] = ()
+    for line in text.splitlines():
+        if location := SASS_LOCATION.match(line):
+            current = (((location["file"], int(location["line"]), 0),),)
+        elif line.startswith(".text."):
+            current = ()
+        found.append(current if INSTRUCTION_LINE.match(line) else ())
+    return found
+
+
+def _ptx_lines_of_sass(stages: Stages) -> tuple[Lines, ...]:
+    """For each line of SASS the line of PTX that it was made from, as ptxas wrote it into the cubin."""
+    cubin = stages["cubin"].content
+    assert isinstance(cubin, bytes)
+    of_instructions: list[int] = []
+    current = 0
+    for line in run_on_cubin("nvdisasm", ["-gp", "-c"], cubin).splitlines():
+        if location := SASS_LOCATION.match(line):
+            current = int(location["line"])
+        elif line.startswith(".text."):
+            current = 0
+        elif INSTRUCTION_LINE.match(line):
+            of_instructions.append(current)
+    following = iter(of_instructions)
+    found = [
+        next(following, 0) if INSTRUCTION_LINE.match(line) else 0
+        for line in stages["sass"].text.splitlines()
+    ]
+    return tuple((line,) if line else () for line in found)
