@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import hashlib
+import zlib
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
@@ -180,7 +182,7 @@ class SourceMap:
         if way is None:
             return self._lines_by_source(from_stage, to_stage, number)
         found: Lines = (number,)
-        for step_from, step_to in zip(way, way[1:]):
+        for step_from, step_to in itertools.pairwise(way):
             found = _ordered(
                 there for here in found for there in self._step(step_from, step_to, here)
             )
@@ -335,11 +337,11 @@ def _packed(lines: tuple[tuple[int, ...], ...], offset: int) -> list[int | list[
 
 
 def _unpacked(packed: Iterable[int | list[int]], offset: int) -> tuple[tuple[int, ...], ...]:
-    lists = [[one] if isinstance(one, int) and one else one or [] for one in packed]
-    return tuple(
-        tuple(number - offset for number in numbers) if isinstance(numbers, list) else ()
-        for numbers in lists
-    )
+    unpacked: list[tuple[int, ...]] = []
+    for entry in packed:
+        numbers = entry if isinstance(entry, list) else [entry] if entry else []
+        unpacked.append(tuple(number - offset for number in numbers))
+    return tuple(unpacked)
 
 
 @dataclass(frozen=True)
