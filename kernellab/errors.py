@@ -108,7 +108,7 @@ class OutOfBounds(KernelFault, IndexError):
 
 
 def nearest(word: str, known: Iterable[str]) -> str:
-    """"Did you mean X?" for the known word closest to `word`, or "" where none is close."""
+    """The words "Did you mean X?" for the known word closest to `word`, or "" where none is close."""
     matches = difflib.get_close_matches(word, list(known), n=1, cutoff=0.5)
     return f"Did you mean {matches[0]!r}?" if matches else ""
 
