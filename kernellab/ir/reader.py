@@ -3,49 +3,37 @@
 from __future__ import annotations
 
 import re
+from functools import cache
 
 from xdsl.context import Context
 from xdsl.dialects import builtin
-from xdsl.parser import Parser
 
-from kernellab.ir import arith, cf, foreign, math, scf, tt, ub
+from kernellab.ir import amdg, arith, cf, math, scf, tt, ttg, ttng, ub
+from kernellab.ir.parser import ModuleParser
 
-_ALIAS_LINE = re.compile(r"^([#!][\w.$-]+) = (.*)$", re.MULTILINE)
-_ALIAS_USE = re.compile(r"[#!][A-Za-z_][\w.$-]*")
+_ALIAS_LINE = re.compile(r"^([#!][\w.$-]+) = (.*)\n?", re.MULTILINE)
+_ALIAS_OR_STRING = re.compile(r'"(?:[^"\\]|\\.)*"|[#!][A-Za-z_][\w.$-]*')
 
 
 def read_module(text: str) -> builtin.ModuleOp:
     """The module that `text`, MLIR's generic form, describes.
 
-    Ops of Triton's own dialects, arith, math, scf, cf and ub become typed classes, every other op stays generic.
-    Raises xdsl.utils.exceptions.ParseError where the text is not MLIR.
+    Ops of Triton's own dialects, arith, math, scf, cf and ub become typed classes, every other op stays generic; so do types and
+    attributes. Nothing is refused for being unknown.
+    Raises xdsl.utils.exceptions.ParseError where the text is not MLIR's generic form.
     """
-    return Parser(_context(), _aliases_first(_hexadecimal_splats_as_bytes(text))).parse_module()
+    return ModuleParser(_context(), _aliases_first(text)).parse_module()
 
 
+@cache
 def _context() -> Context:
     context = Context(allow_unregistered=True)
     context.load_dialect(builtin.Builtin)
     for dialect in (
-        arith.ARITH, cf.CF, math.MATH, scf.SCF, tt.TT, ub.UB, foreign.LLVM, foreign.TTG, foreign.GPU,
+        amdg.AMDG, arith.ARITH, cf.CF, math.MATH, scf.SCF, tt.TT, ttg.TTG, ttng.TTNG, ub.UB,
     ):  # fmt: skip
         context.load_dialect(dialect)
     return context
-
-
-_HEXADECIMAL_SPLAT = re.compile(r"dense<0x([0-9A-F]+)>(?= : \w+<[^>]*x(?:f|bf)\d)")
-
-
-def _hexadecimal_splats_as_bytes(text: str) -> str:
-    """Write `dense<0xFF800000>` (how MLIR prints -inf and NaN) as MLIR's byte string, `dense<"0x000080FF">`.
-
-    xDSL 0.74 takes the digits of the first form for the number itself, and reads the second one right.
-    """
-
-    def as_bytes(match: re.Match[str]) -> str:
-        return f'dense<"0x{bytes.fromhex(match[1])[::-1].hex().upper()}">'
-
-    return _HEXADECIMAL_SPLAT.sub(as_bytes, text)
 
 
 def _aliases_first(text: str) -> str:
@@ -54,21 +42,19 @@ def _aliases_first(text: str) -> str:
     MLIR prints location aliases after the module and out of order; xDSL refuses forward references.
     """
     definitions = dict(_ALIAS_LINE.findall(text))
+    used = {
+        alias: [name for name in _ALIAS_OR_STRING.findall(value) if name in definitions]
+        for alias, value in definitions.items()
+    }
     ordered: dict[str, str] = {}
-
-    def place(alias: str) -> None:
-        if alias in ordered:
-            return
-        for used in _ALIAS_USE.findall(_outside_strings(definitions[alias])):
-            if used in definitions:
-                place(used)
+    waiting = list(reversed(definitions))
+    while waiting:
+        alias = waiting[-1]
+        missing = [name for name in used[alias] if name not in ordered]
+        if missing and alias not in ordered:
+            waiting += missing
+            continue
         ordered[alias] = definitions[alias]
-
-    for alias in definitions:
-        place(alias)
+        waiting.pop()
     body = _ALIAS_LINE.sub("", text)
     return "\n".join([*(f"{alias} = {value}" for alias, value in ordered.items()), body])
-
-
-def _outside_strings(text: str) -> str:
-    return re.sub(r'"(?:[^"\\]|\\.)*"', '""', text)

@@ -25,7 +25,7 @@ from xdsl.irdl import (
 from xdsl.traits import IsTerminator
 
 from kernellab.ir.operation import BinaryOperation, UnaryOperation, dialect
-from kernellab.ir.types import PointerType
+from kernellab.ir.types import PointerType, TensorDescType
 
 # Functions and the grid
 
@@ -424,4 +424,4 @@ class MapElementwiseOp(IRDLOperation):
 
 
 _operations = dialect("tt", sys.modules[__name__])
-TT = Dialect("tt", list(_operations.operations), [PointerType])
+TT = Dialect("tt", list(_operations.operations), [PointerType, TensorDescType])

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from functools import cache
 
 import ml_dtypes
@@ -35,6 +36,123 @@ class PointerType(ParametrizedAttribute, TypeAttribute):
             printer.print_attribute(self.pointee)
             if self.address_space.data != 1:
                 printer.print_string(f", {self.address_space.data}")
+
+
+@irdl_attr_definition
+class MemDescType(ParametrizedAttribute, TypeAttribute):
+    """`!ttg.memdesc<2x128x64xf16, #shared, #smem, mutable, 3x128x64>`: a tile in shared or tensor memory.
+
+    The last shape is the allocation's, where this is a part of it.
+    """
+
+    name = "ttg.memdesc"
+    dimensions: builtin.ArrayAttr[builtin.IntAttr]
+    element_type: Attribute
+    encoding: Attribute
+    memory_space: Attribute
+    mutability: builtin.IntAttr
+    """1 where the tile may be written."""
+    allocation: builtin.ArrayAttr[builtin.IntAttr]
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        """Sizes in elements."""
+        return tuple(size.data for size in self.dimensions)
+
+    @property
+    def allocated_shape(self) -> tuple[int, ...]:
+        """The shape of the whole allocation, in elements."""
+        return tuple(size.data for size in self.allocation)
+
+    @property
+    def is_mutable(self) -> bool:
+        """Whether the tile may be written."""
+        return bool(self.mutability.data)
+
+    @classmethod
+    def parse_parameters(cls, parser: AttrParser) -> list[Attribute]:
+        with parser.in_angle_brackets():
+            dimensions, element_type = parser.parse_ranked_shape()
+            parser.parse_punctuation(",")
+            encoding = parser.parse_attribute()
+            parser.parse_punctuation(",")
+            space = parser.parse_attribute()
+            mutable, allocation = 0, dimensions
+            while parser.parse_optional_punctuation(","):
+                if parser.parse_optional_keyword("mutable"):
+                    mutable = 1
+                else:
+                    allocation = parser.parse_dimension_list()
+        return [
+            _sizes(dimensions),
+            element_type,
+            encoding,
+            space,
+            builtin.IntAttr(mutable),
+            _sizes(allocation),
+        ]
+
+    def print_parameters(self, printer: Printer) -> None:
+        with printer.in_angle_brackets():
+            printer.print_dimension_list(self.shape)
+            printer.print_string("x")
+            printer.print_attribute(self.element_type)
+            printer.print_string(", ")
+            printer.print_attribute(self.encoding)
+            printer.print_string(", ")
+            printer.print_attribute(self.memory_space)
+            if self.is_mutable:
+                printer.print_string(", mutable")
+            if self.allocation != self.dimensions:
+                printer.print_string(", ")
+                printer.print_dimension_list(self.allocated_shape)
+
+
+def _sizes(numbers: Sequence[int]) -> builtin.ArrayAttr[builtin.IntAttr]:
+    return builtin.ArrayAttr(builtin.IntAttr(number) for number in numbers)
+
+
+@irdl_attr_definition
+class AsyncTokenType(ParametrizedAttribute, TypeAttribute):
+    """`!ttg.async.token`: orders asynchronous copies and their waits."""
+
+    name = "ttg.async.token"
+
+
+@irdl_attr_definition
+class TensorDescType(ParametrizedAttribute, TypeAttribute):
+    """`!tt.tensordesc<tensor<128x64xf16>>` (Triton 3.6, 3.7) or `!tt.tensordesc<128x64xf16>`: a tile of a matrix in memory."""
+
+    name = "tt.tensordesc"
+    block: builtin.TensorType[Attribute]
+    """Shape, element type and, once it is decided, the layout in shared memory of one block."""
+    spelling: builtin.StringAttr
+    """ "tensor<" where the text has that word, else "<"."""
+
+    @classmethod
+    def parse_parameters(cls, parser: AttrParser) -> list[Attribute]:
+        with parser.in_angle_brackets():
+            written = parser.parse_optional_type()
+            if isinstance(written, builtin.TensorType):
+                return [written, builtin.StringAttr("tensor<")]
+            dimensions, element_type = parser.parse_ranked_shape()
+            encoding: Attribute = builtin.NoneAttr()
+            if parser.parse_optional_punctuation(","):
+                encoding = parser.parse_attribute()
+        block = builtin.TensorType(element_type, dimensions, encoding)
+        return [block, builtin.StringAttr("<")]
+
+    def print_parameters(self, printer: Printer) -> None:
+        with printer.in_angle_brackets():
+            if self.spelling.data == "tensor<":
+                printer.print_attribute(self.block)
+                return
+            printer.print_dimension_list(self.block.get_shape())
+            printer.print_string("x")
+            printer.print_attribute(self.block.element_type)
+            if not isinstance(self.block.encoding, builtin.NoneAttr):
+                printer.print_string(", ")
+                printer.print_attribute(self.block.encoding)
 
 
 _DTYPES: dict[str, numpy.dtype] = {

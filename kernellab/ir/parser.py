@@ -1,0 +1,109 @@
+"""xDSL's parser, taught what MLIR prints and xDSL 0.74 does not read, and what a long module repeats.
+
+The only file that touches private names of xDSL's parser.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from typing import cast
+
+from xdsl.context import Context
+from xdsl.dialects.builtin import (
+    AnyFloat,
+    ComplexType,
+    FusedLoc,
+    IndexType,
+    IntegerType,
+    LocationAttr,
+    NoneAttr,
+)
+from xdsl.ir import Attribute, TypeAttribute
+from xdsl.parser import AttrParser, Parser
+from xdsl.utils.mlir_lexer import MLIRTokenKind
+
+_TYPE_TEXT = re.compile(r"[!a-z][\w.$]*(?:<(?:[^<>\"]|<(?:[^<>\"]|<[^<>\"]*>)*>)*>)?")
+"""A type as it stands in the text, brackets nested up to three deep; it only proposes a key for a look-up."""
+_ALIAS_LOCATION = re.compile(r"loc\((#[\w$]+)\)")
+_ALIAS_OR_STRING = re.compile(r'"(?:[^"\\]|\\.)*"|[#!][A-Za-z_][\w$]*(?![\w$]*[.<])')
+
+
+@dataclass
+class _FloatBits(AttrParser._TensorLiteralElement):
+    """A hexadecimal element of a dense literal: of a float it gives the bits, not the value."""
+
+    def to_type(
+        self, parser: AttrParser, type: AnyFloat | IntegerType | IndexType | ComplexType
+    ) -> int | float | tuple[int, int] | tuple[float, float]:
+        if isinstance(type, AnyFloat):
+            bits = int(cast(int, self.value)).to_bytes(type.compile_time_size, "little")
+            return type.unpack(bits, 1)[0]
+        return cast(int | float, super().to_type(parser, type))
+
+
+class ModuleParser(Parser):
+    """Reads MLIR's generic form.
+
+    Beyond xDSL's own parser it reads hexadecimal floats in dense literals, fused locations with metadata, and aliases inside
+    attributes that nobody registered; types and locations that were read once are looked up by their text.
+    """
+
+    def __init__(self, context: Context, text: str) -> None:
+        super().__init__(context, text)
+        self._text = text
+        self._known_types: dict[str, TypeAttribute] = {}
+
+    def parse_optional_type(self) -> TypeAttribute | None:
+        """As xDSL's, with a look-up of types that were read before."""
+        start = self._current_token.span.start
+        match = _TYPE_TEXT.match(self._text, start)
+        if match is None:
+            return super().parse_optional_type()
+        text = match.group()
+        known = self._known_types.get(text)
+        if known is not None:
+            self._resume_from(match.end())
+            return known
+        read = super().parse_optional_type()
+        if read is not None and self._current_token.span.start >= match.end():
+            if not self._text[match.end() : self._current_token.span.start].strip():
+                self._known_types[text] = read
+        return read
+
+    def parse_optional_location(self) -> LocationAttr | None:
+        """As xDSL's, with a look-up of `loc(#loc12)`."""
+        match = _ALIAS_LOCATION.match(self._text, self._current_token.span.start)
+        known = match and self.attribute_aliases.get(match[1])
+        if match is None or known is None:
+            return super().parse_optional_location()
+        self._resume_from(match.end())
+        return cast(LocationAttr, known)
+
+    def _parse_location(self) -> LocationAttr:
+        """As xDSL's, and `fused<metadata>[...]`."""
+        if self._current_token.text != "fused":
+            return super()._parse_location()
+        self.parse_identifier("fused")
+        metadata: Attribute = NoneAttr()
+        if self.parse_optional_punctuation("<"):
+            metadata = self.parse_attribute()
+            self.parse_punctuation(">")
+        parts = self.parse_comma_separated_list(self.Delimiter.SQUARE, self._parse_location)
+        return FusedLoc(tuple(parts), metadata)
+
+    def _parse_tensor_literal_element(self) -> AttrParser._TensorLiteralElement:
+        token = self._current_token
+        if token.kind == MLIRTokenKind.INTEGER_LIT and token.text[:2] in ("0x", "0X"):
+            self._consume_token()
+            return _FloatBits(False, int(token.text, 16), token.span)
+        return super()._parse_tensor_literal_element()
+
+    def _parse_dialect_symbol_body(self) -> str:
+        """The text of an attribute that nobody registered, its aliases spelt out: they end with the text that is read."""
+        body = super()._parse_dialect_symbol_body()
+        return _ALIAS_OR_STRING.sub(self._spelt_out, body)
+
+    def _spelt_out(self, match: re.Match[str]) -> str:
+        known = self.attribute_aliases.get(match.group())
+        return match.group() if known is None else str(known)

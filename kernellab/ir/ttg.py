@@ -1,0 +1,300 @@
+"""The `ttg` dialect: Triton's tiles once they have layouts, and shared memory (TTGIR, all GPUs)."""
+
+from __future__ import annotations
+
+import sys
+from abc import ABC
+
+from xdsl.dialects import builtin
+from xdsl.ir import Dialect
+from xdsl.irdl import (
+    AttrSizedOperandSegments,
+    IRDLOperation,
+    irdl_op_definition,
+    operand_def,
+    opt_operand_def,
+    opt_prop_def,
+    prop_def,
+    region_def,
+    result_def,
+    traits_def,
+    var_operand_def,
+    var_region_def,
+    var_result_def,
+)
+from xdsl.traits import IsTerminator
+
+from kernellab.ir import encodings
+from kernellab.ir.operation import UnaryOperation, dialect
+from kernellab.ir.types import AsyncTokenType, MemDescType
+
+# Layouts
+
+
+@irdl_op_definition
+class ConvertLayoutOp(UnaryOperation):
+    """The same tile in another layout: through shared memory, or by shuffles, or for nothing."""
+
+    name = "ttg.convert_layout"
+
+
+@irdl_op_definition
+class Fp4ToFpOp(UnaryOperation):
+    """Two fp4 numbers of each byte, unpacked along `axis`."""
+
+    name = "ttg.fp4_to_fp"
+    axis = prop_def(builtin.IntegerAttr)
+
+
+# Shared memory
+
+
+@irdl_op_definition
+class LocalAllocOp(IRDLOperation):
+    """Shared memory for one tile, filled with `source` where there is one."""
+
+    name = "ttg.local_alloc"
+    source = opt_operand_def()
+    result = result_def()
+    alignment = opt_prop_def()
+
+
+@irdl_op_definition
+class LocalDeallocOp(IRDLOperation):
+    name = "ttg.local_dealloc"
+    memory = operand_def()
+
+
+@irdl_op_definition
+class LocalLoadOp(IRDLOperation):
+    """Shared memory to registers."""
+
+    name = "ttg.local_load"
+    memory = operand_def()
+    token = opt_operand_def()
+    result = result_def()
+
+
+@irdl_op_definition
+class LocalStoreOp(IRDLOperation):
+    """Registers to shared memory."""
+
+    name = "ttg.local_store"
+    value = operand_def()
+    memory = operand_def()
+
+
+@irdl_op_definition
+class LocalGatherOp(IRDLOperation):
+    """Shared memory to registers, at indices along `axis`."""
+
+    name = "ttg.local_gather"
+    memory = operand_def()
+    indices = operand_def()
+    axis = prop_def()
+    result = result_def()
+
+
+@irdl_op_definition
+class LocalScatterOp(IRDLOperation):
+    """Registers to shared memory, at indices along `axis`."""
+
+    name = "ttg.local_scatter"
+    memory = operand_def()
+    values = operand_def()
+    indices = operand_def()
+    axis = prop_def()
+
+
+class MemDescView(IRDLOperation, ABC):
+    """Another view of the same memory: no data moves."""
+
+    memory = operand_def()
+    result = result_def()
+
+
+@irdl_op_definition
+class MemDescIndexOp(MemDescView):
+    """One of the tiles along the first dimension: a stage of a pipelined buffer."""
+
+    name = "ttg.memdesc_index"
+    index = operand_def()
+
+
+@irdl_op_definition
+class MemDescSubsliceOp(MemDescView):
+    """A box that starts at `offsets`."""
+
+    name = "ttg.memdesc_subslice"
+    offsets = prop_def()
+
+
+@irdl_op_definition
+class MemDescTransOp(MemDescView):
+    """Dimension `d` of the result is dimension `order[d]` of the memory."""
+
+    name = "ttg.memdesc_trans"
+    order = prop_def(builtin.DenseArrayBase)
+
+
+@irdl_op_definition
+class MemDescReshapeOp(MemDescView):
+    name = "ttg.memdesc_reshape"
+
+
+@irdl_op_definition
+class MemDescReinterpretOp(MemDescView):
+    """The same bytes under another type."""
+
+    name = "ttg.memdesc_reinterpret"
+
+
+@irdl_op_definition
+class BarrierOp(IRDLOperation):
+    """All warps of the program (or of the partition) wait for each other."""
+
+    name = "ttg.barrier"
+    address_space = opt_prop_def(prop_name="addrSpace")
+
+
+@irdl_op_definition
+class LocalBarrierOp(IRDLOperation):
+    """The barrier's name in Triton 3.6."""
+
+    name = "ttg.local_barrier"
+
+
+@irdl_op_definition
+class GlobalScratchAllocOp(IRDLOperation):
+    """Global memory of the program's own: for descriptors that the kernel makes."""
+
+    name = "ttg.global_scratch_alloc"
+    size = prop_def(builtin.IntegerAttr, prop_name="nbytes")
+    alignment = prop_def(builtin.IntegerAttr)
+    backend = opt_prop_def()
+    shared_cluster_state = opt_prop_def()
+    result = result_def()
+
+
+# Asynchronous copies
+
+
+@irdl_op_definition
+class AsyncCopyGlobalToLocalOp(IRDLOperation):
+    """Global memory to shared memory past the registers: cp.async, or a direct load to LDS."""
+
+    name = "ttg.async_copy_global_to_local"
+    pointer = operand_def()
+    memory = operand_def()
+    mask = opt_operand_def()
+    other = opt_operand_def()
+    token = result_def()
+    cache = opt_prop_def()
+    evict = opt_prop_def()
+    is_volatile = opt_prop_def(prop_name="isVolatile")
+    contiguity = opt_prop_def()
+    irdl_options = (AttrSizedOperandSegments(as_property=True),)
+
+
+@irdl_op_definition
+class AsyncCommitGroupOp(IRDLOperation):
+    """Makes one group of the copies issued before it."""
+
+    name = "ttg.async_commit_group"
+    tokens = var_operand_def()
+    token = result_def()
+
+
+@irdl_op_definition
+class AsyncWaitOp(IRDLOperation):
+    """Waits until at most `pending` groups are under way."""
+
+    name = "ttg.async_wait"
+    tokens = var_operand_def()
+    pending = prop_def(builtin.IntegerAttr, prop_name="num")
+    token = result_def()
+
+
+# Warp specialisation
+
+
+@irdl_op_definition
+class WarpSpecializeOp(IRDLOperation):
+    """Groups of warps that run code of their own; the first region is the default group's."""
+
+    name = "ttg.warp_specialize"
+    captures = var_operand_def()
+    regions_ = var_region_def()
+    partition_num_warps = prop_def(builtin.DenseArrayBase, prop_name="partitionNumWarps")
+    warp_group_start_ids = opt_prop_def(prop_name="warpGroupStartIds")
+    requested_registers = opt_prop_def(prop_name="requestedRegisters")
+    actual_registers = opt_prop_def(prop_name="actualRegisters")
+    final = var_result_def()
+
+
+@irdl_op_definition
+class WarpSpecializePartitionsOp(IRDLOperation):
+    """Holds one region for each group of warps after the default one."""
+
+    name = "ttg.warp_specialize.partitions"
+    traits = traits_def(IsTerminator())
+    captures = var_operand_def()
+    partitions = var_region_def()
+
+
+@irdl_op_definition
+class WarpYieldOp(IRDLOperation):
+    """Ends the default group's region and hands its values on."""
+
+    name = "ttg.warp_yield"
+    traits = traits_def(IsTerminator())
+    values = var_operand_def()
+
+
+@irdl_op_definition
+class WarpReturnOp(IRDLOperation):
+    """Ends another group's region."""
+
+    name = "ttg.warp_return"
+    traits = traits_def(IsTerminator())
+
+
+# While a loop is being pipelined
+
+
+@irdl_op_definition
+class PredicateStageOp(IRDLOperation):
+    """Whether a pipeline stage runs in a turn of the loop."""
+
+    name = "ttg.predicate_stage"
+    induction = operand_def()
+    upper = operand_def()
+    step = operand_def()
+    max_stage = prop_def(prop_name="maxStage")
+    stage = prop_def()
+    result = result_def()
+
+
+@irdl_op_definition
+class MaskOp(IRDLOperation):
+    """Its region counts only where the predicate holds."""
+
+    name = "ttg.mask"
+    predicate = operand_def()
+    body = region_def()
+    final = var_result_def()
+
+
+@irdl_op_definition
+class MaskReturnOp(IRDLOperation):
+    name = "ttg.mask.return"
+    traits = traits_def(IsTerminator())
+    values = var_operand_def()
+
+
+_operations = dialect("ttg", sys.modules[__name__])
+TTG = Dialect(
+    "ttg",
+    list(_operations.operations),
+    [MemDescType, AsyncTokenType, *encodings.of_dialect("ttg")],
+)

@@ -1,0 +1,343 @@
+"""The `ttng` dialect: what only NVIDIA's GPUs have: wgmma, TMA, mbarriers, tensor memory (TTGIR)."""
+
+from __future__ import annotations
+
+import sys
+from abc import ABC
+
+from xdsl.dialects import builtin
+from xdsl.ir import Dialect
+from xdsl.irdl import (
+    AttrSizedOperandSegments,
+    AttrSizedResultSegments,
+    IRDLOperation,
+    irdl_op_definition,
+    operand_def,
+    opt_operand_def,
+    opt_prop_def,
+    opt_result_def,
+    prop_def,
+    result_def,
+    var_operand_def,
+    var_result_def,
+)
+
+from kernellab.ir import encodings
+from kernellab.ir.operation import dialect
+
+# Matrix products on Hopper
+
+
+@irdl_op_definition
+class WarpGroupDotOp(IRDLOperation):
+    """a @ b + c by wgmma: b in shared memory, a there or in registers."""
+
+    name = "ttng.warp_group_dot"
+    a = operand_def()
+    b = operand_def()
+    c = operand_def()
+    use_c = opt_operand_def()
+    result = result_def()
+    input_precision = opt_prop_def(prop_name="inputPrecision")
+    max_num_imprecise_acc = opt_prop_def(prop_name="maxNumImpreciseAcc")
+    is_async = opt_prop_def(prop_name="isAsync")
+
+
+@irdl_op_definition
+class WarpGroupDotWaitOp(IRDLOperation):
+    """Waits until at most `pending` asynchronous products are under way."""
+
+    name = "ttng.warp_group_dot_wait"
+    inputs = var_operand_def()
+    pending = prop_def(builtin.IntegerAttr, prop_name="pendings")
+    final = var_result_def()
+
+
+# Barriers in shared memory, and fences
+
+
+class BarrierOperation(IRDLOperation, ABC):
+    """Works on an mbarrier, or on one for each pipeline stage."""
+
+    barrier = operand_def()
+
+
+@irdl_op_definition
+class InitBarrierOp(BarrierOperation):
+    """`count` arrivals complete a phase."""
+
+    name = "ttng.init_barrier"
+    count = prop_def(builtin.IntegerAttr)
+
+
+@irdl_op_definition
+class InvalBarrierOp(BarrierOperation):
+    name = "ttng.inval_barrier"
+
+
+@irdl_op_definition
+class BarrierExpectOp(BarrierOperation):
+    """Says how many bytes copies will bring."""
+
+    name = "ttng.barrier_expect"
+    predicate = operand_def()
+    size = prop_def(builtin.IntegerAttr)
+
+
+@irdl_op_definition
+class WaitBarrierOp(BarrierOperation):
+    """Waits until the phase completes; `dependencies` are the memory that it guards."""
+
+    name = "ttng.wait_barrier"
+    phase = operand_def()
+    predicate = opt_operand_def()
+    dependencies = var_operand_def()
+    irdl_options = (AttrSizedOperandSegments(as_property=True),)
+
+
+@irdl_op_definition
+class ArriveBarrierOp(BarrierOperation):
+    name = "ttng.arrive_barrier"
+    predicate = opt_operand_def()
+    count = prop_def(builtin.IntegerAttr)
+    multicast_cta = opt_prop_def(prop_name="multicastCTA")
+
+
+@irdl_op_definition
+class FenceAsyncSharedOp(IRDLOperation):
+    """What was written to shared memory becomes visible to TMA and the tensor cores."""
+
+    name = "ttng.fence_async_shared"
+    cluster = opt_prop_def(prop_name="bCluster")
+
+
+# TMA
+
+
+@irdl_op_definition
+class AsyncTmaCopyGlobalToLocalOp(IRDLOperation):
+    """Loads a tile; the barrier's phase completes when its bytes are there."""
+
+    name = "ttng.async_tma_copy_global_to_local"
+    descriptor = operand_def()
+    coordinates = var_operand_def()
+    offsets = var_operand_def()
+    barrier = operand_def()
+    memory = operand_def()
+    predicate = operand_def()
+    multicast = opt_prop_def()
+    cache = opt_prop_def()
+    evict = opt_prop_def()
+    is_volatile = opt_prop_def(prop_name="isVolatile")
+    irdl_options = (AttrSizedOperandSegments(as_property=True),)
+
+
+class TmaStore(IRDLOperation, ABC):
+    """Shared memory to global memory, by a descriptor."""
+
+    descriptor = operand_def()
+    coordinates = var_operand_def()
+    memory = operand_def()
+
+
+@irdl_op_definition
+class AsyncTmaCopyLocalToGlobalOp(TmaStore):
+    name = "ttng.async_tma_copy_local_to_global"
+
+
+@irdl_op_definition
+class AsyncTmaReduceOp(TmaStore):
+    """Adds to (or takes the maximum with, ...) what is there."""
+
+    name = "ttng.async_tma_reduce"
+    kind = prop_def()
+
+
+@irdl_op_definition
+class AsyncTmaGatherOp(IRDLOperation):
+    """Loads rows that stand apart."""
+
+    name = "ttng.async_tma_gather"
+    descriptor = operand_def()
+    rows = operand_def()
+    column = operand_def()
+    barrier = operand_def()
+    memory = operand_def()
+    predicate = operand_def()
+    multicast = opt_prop_def()
+
+
+@irdl_op_definition
+class AsyncTmaScatterOp(IRDLOperation):
+    """Stores rows that stand apart."""
+
+    name = "ttng.async_tma_scatter"
+    descriptor = operand_def()
+    rows = operand_def()
+    column = operand_def()
+    memory = operand_def()
+
+
+@irdl_op_definition
+class AsyncTmaStoreWaitOp(IRDLOperation):
+    """Waits until at most `pending` TMA stores still read shared memory."""
+
+    name = "ttng.async_tma_store_wait"
+    pending = prop_def(builtin.IntegerAttr, prop_name="pendings")
+    read_only = opt_prop_def()
+
+
+@irdl_op_definition
+class ReinterpretTensorDescriptorOp(IRDLOperation):
+    """A pointer to a descriptor's bytes, taken for a descriptor."""
+
+    name = "ttng.reinterpret_tensor_descriptor"
+    pointer = operand_def()
+    result = result_def()
+
+
+@irdl_op_definition
+class TensormapCreateOp(IRDLOperation):
+    """Writes a descriptor's bytes."""
+
+    name = "ttng.tensormap_create"
+    descriptor_pointer = operand_def()
+    global_address = operand_def()
+    box_dim = var_operand_def()
+    global_dim = var_operand_def()
+    global_stride = var_operand_def()
+    element_stride = var_operand_def()
+    element_type = prop_def(prop_name="elem_type")
+    interleave_layout = prop_def()
+    swizzle_mode = prop_def()
+    fill_mode = prop_def()
+    irdl_options = (AttrSizedOperandSegments(as_property=True),)
+
+
+@irdl_op_definition
+class TensormapFenceproxyAcquireOp(IRDLOperation):
+    """What was written of a descriptor becomes visible to TMA."""
+
+    name = "ttng.tensormap_fenceproxy_acquire"
+    descriptor_pointer = operand_def()
+
+
+# Tensor memory and matrix products on Blackwell
+
+
+@irdl_op_definition
+class TmemAllocOp(IRDLOperation):
+    """Tensor memory for one tile, filled with `source` where there is one."""
+
+    name = "ttng.tmem_alloc"
+    source = opt_operand_def()
+    result = result_def()
+    token = opt_result_def()
+
+
+@irdl_op_definition
+class TmemLoadOp(IRDLOperation):
+    """Tensor memory to registers, reduced along N as well where `reduction` asks for it."""
+
+    name = "ttng.tmem_load"
+    memory = operand_def()
+    dependency = opt_operand_def()
+    result = result_def()
+    token = opt_result_def()
+    reduced = opt_result_def()
+    reduction = opt_prop_def(prop_name="redOp")
+    absolute = opt_prop_def(prop_name="abs")
+    propagate_nan = opt_prop_def(prop_name="NaN")
+    irdl_options = (AttrSizedResultSegments(as_property=True),)
+
+
+@irdl_op_definition
+class TmemStoreOp(IRDLOperation):
+    """Registers to tensor memory."""
+
+    name = "ttng.tmem_store"
+    memory = operand_def()
+    dependency = opt_operand_def()
+    value = operand_def()
+    predicate = operand_def()
+    token = opt_result_def()
+
+
+@irdl_op_definition
+class TmemSubsliceOp(IRDLOperation):
+    """Columns from `offset` on."""
+
+    name = "ttng.tmem_subslice"
+    memory = operand_def()
+    offset = prop_def(prop_name="N")
+    result = result_def()
+
+
+@irdl_op_definition
+class TmemCopyOp(IRDLOperation):
+    """Shared memory to tensor memory."""
+
+    name = "ttng.tmem_copy"
+    source = operand_def()
+    memory = operand_def()
+    barrier = opt_operand_def()
+
+
+@irdl_op_definition
+class Tcgen5MmaOp(IRDLOperation):
+    """d = a @ b (+ d where `use_d`), d in tensor memory, by one thread for all warps."""
+
+    name = "ttng.tc_gen5_mma"
+    a = operand_def()
+    b = operand_def()
+    d = operand_def()
+    dependency = opt_operand_def()
+    use_d = operand_def()
+    predicate = operand_def()
+    barriers = var_operand_def()
+    barrier_predicates = var_operand_def()
+    token = opt_result_def()
+    is_async = opt_prop_def()
+    two_ctas = opt_prop_def()
+    multicast = opt_prop_def()
+    is_unsigned = opt_prop_def()
+    irdl_options = (AttrSizedOperandSegments(as_property=True),)
+
+
+@irdl_op_definition
+class Tcgen5MmaScaledOp(IRDLOperation):
+    """As tc_gen5_mma, with a scale for each block of elements along K."""
+
+    name = "ttng.tc_gen5_mma_scaled"
+    a = operand_def()
+    b = operand_def()
+    d = operand_def()
+    dependency = opt_operand_def()
+    a_scale = operand_def()
+    b_scale = operand_def()
+    use_d = operand_def()
+    predicate = operand_def()
+    barriers = var_operand_def()
+    barrier_predicates = var_operand_def()
+    token = opt_result_def()
+    a_type = prop_def()
+    b_type = prop_def()
+    is_async = opt_prop_def()
+    two_ctas = opt_prop_def()
+    multicast = opt_prop_def()
+    irdl_options = (AttrSizedOperandSegments(as_property=True),)
+
+
+@irdl_op_definition
+class Tcgen5CommitOp(IRDLOperation):
+    """The barrier's phase completes when the products issued before are done."""
+
+    name = "ttng.tc_gen5_commit"
+    barrier = operand_def()
+    predicate = opt_operand_def()
+    descriptors = var_operand_def()
+    irdl_options = (AttrSizedOperandSegments(as_property=True),)
+
+
+_operations = dialect("ttng", sys.modules[__name__])
+TTNG = Dialect("ttng", list(_operations.operations), list(encodings.of_dialect("ttng")))

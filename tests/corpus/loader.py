@@ -1,0 +1,58 @@
+"""Compile one entry of the corpus for one target, and say which pairs a test run takes.
+
+A default run takes a few targets for each kernel; with KERNELLAB_CORPUS=all in the environment (`make corpus`) it takes every
+target that does not refuse the kernel.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Iterator
+
+from kernellab.compiler.pipeline import compile
+from kernellab.compiler.targets import SUPPORTED_TARGETS, parse_target
+from kernellab.records import Compilation, Target
+from tests.corpus.entries import ENTRIES, Entry
+
+WHOLE = os.environ.get("KERNELLAB_CORPUS") == "all"
+
+
+def entry(name: str) -> Entry:
+    """The entry of that name; raises KeyError."""
+    return {one.name: one for one in ENTRIES}[name]
+
+
+def compile_entry(one: Entry, target: str | Target) -> Compilation:
+    """`kernellab.compile` of one entry for one target; raises CompileError where the target refuses it."""
+    compilation = compile(
+        one.kernel,
+        *one.types,
+        constants=one.constants,
+        options=one.options,
+        target=parse_target(target),
+    )
+    assert isinstance(compilation, Compilation)
+    return compilation
+
+
+def accepting(one: Entry) -> list[Target]:
+    """Every target that compiles the entry."""
+    return [target for target in SUPPORTED_TARGETS if target.name not in one.refused]
+
+
+def chosen(one: Entry) -> list[Target]:
+    """The targets that this test run compiles the entry for."""
+    return accepting(one) if WHOLE else [parse_target(name) for name in one.targets]
+
+
+def cases(wanted: Callable[[Entry], bool] = lambda _: True) -> Iterator[tuple[Entry, Target]]:
+    """Every pair of this test run, of the entries that are wanted."""
+    for one in ENTRIES:
+        if wanted(one):
+            for target in chosen(one):
+                yield one, target
+
+
+def case_name(case: tuple[Entry, Target]) -> str:
+    """What pytest calls the pair: "matmul-sm_90"."""
+    return f"{case[0].name}-{case[1]}"
