@@ -2,37 +2,14 @@
 
 from __future__ import annotations
 
-import ast
-import re
 from typing import Any
 
 from IPython.core.magic import Magics, cell_magic, magics_class
 
 from kernellab.magics import ipython_api
 from kernellab.magics.options import Option, Options
+from kernellab.option_values import read_constexpr, read_warps, read_whole_number
 from kernellab.records import Target
-
-
-def _constexpr(text: str) -> tuple[str, Any]:
-    """ "BLOCK=1024" as ("BLOCK", 1024)."""
-    name, equals, value = text.partition("=")
-    if not equals or not name.isidentifier():
-        raise ValueError("write NAME=VALUE, as in --constexpr BLOCK=1024")
-    if re.fullmatch(r"tl\.\w+", value):
-        return name, _triton_constant(value)
-    try:
-        return name, ast.literal_eval(value)
-    except (ValueError, SyntaxError):
-        return name, value
-
-
-def _triton_constant(text: str) -> Any:
-    import triton.language as tl
-
-    name = text.removeprefix("tl.")
-    if not isinstance(getattr(tl, name, None), tl.dtype):
-        raise ValueError(f"triton.language has no type {name!r}")
-    return getattr(tl, name)
 
 
 def _signature(text: str) -> tuple[list[Any], dict[str, Any]]:
@@ -51,19 +28,6 @@ def _target_names() -> list[str]:
     from kernellab.compiler.targets import SUPPORTED_TARGETS
 
     return [target.name for target in SUPPORTED_TARGETS]
-
-
-def _warps(text: str) -> int:
-    number = _whole_number(text)
-    if number & (number - 1):
-        raise ValueError("a power of two is needed: 1, 2, 4, 8, 16 or 32")
-    return number
-
-
-def _whole_number(text: str) -> int:
-    if not text.isdecimal() or int(text) == 0:
-        raise ValueError("a whole number from 1 is needed")
-    return int(text)
 
 
 OPTIONS = Options(
@@ -86,21 +50,21 @@ OPTIONS = Options(
             "--constexpr",
             "NAME=VALUE",
             "The value of a tl.constexpr parameter, for kernels that the cell does not launch: an int, a float, True or False, a string, or a type such as tl.float16. May be repeated.",
-            _constexpr,
+            read_constexpr,
             repeated=True,
         ),
         Option(
             "--num-warps",
             "N",
             "Warps per program to compile with, where the launch does not say.",
-            _warps,
+            read_warps,
             lambda: ["1", "2", "4", "8", "16"],
         ),
         Option(
             "--num-stages",
             "N",
             "Stages of the software pipeline to compile with, where the launch does not say.",
-            _whole_number,
+            read_whole_number,
             lambda: ["1", "2", "3", "4", "5"],
         ),
         Option("--no-compile", "", "Run the cell and show no cards."),
