@@ -1,0 +1,114 @@
+"""One list of launches with references, that several tests go through.
+
+A case is a kernel, its arguments, and what an independent computation (NumPy, torch, Python's own integers) makes of them. The arguments are made afresh for each use.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+import ml_dtypes
+import numpy as np
+import torch
+
+import kernellab
+
+VIEWED_AS = {
+    torch.bfloat16: (torch.int16, ml_dtypes.bfloat16),
+    torch.float8_e4m3fn: (torch.uint8, ml_dtypes.float8_e4m3fn),
+    torch.float8_e5m2: (torch.uint8, ml_dtypes.float8_e5m2),
+}
+
+
+def as_numpy(value: torch.Tensor) -> np.ndarray:
+    """The tensor's values, sharing its memory; types that NumPy lacks come as ml_dtypes'."""
+    if value.dtype in VIEWED_AS:
+        carrier, kind = VIEWED_AS[value.dtype]
+        return value.view(carrier).numpy().view(kind)
+    return value.numpy()
+
+
+@dataclass(frozen=True)
+class Case:
+    """One launch.
+
+    Attributes:
+        make: the arguments, by name in the kernel's order; constexprs too.
+        reference: from arguments that no kernel has touched, the expected contents of those that the kernel writes.
+        rtol, atol: 0 where results must be equal bit for bit (NaN equals NaN).
+    """
+
+    name: str
+    kernel: Any
+    grid: tuple[int, ...]
+    make: Callable[[], dict[str, Any]]
+    reference: Callable[..., Mapping[str, Any]]
+    rtol: float = 0.0
+    atol: float = 0.0
+    options: Mapping[str, Any] = field(default_factory=dict)
+
+    def launch(self) -> dict[str, Any]:
+        """Run the kernel; returns its arguments afterwards."""
+        arguments = self.make()
+        kernellab.run(self.kernel, self.grid, **arguments, **self.options)
+        return arguments
+
+    def check(self, after: Mapping[str, Any]) -> None:
+        """Every argument is what it should be: written right, or left alone."""
+        untouched = self.make()
+        with np.errstate(all="ignore"):
+            expected = self.reference(**self.make())
+        assert expected, "a case without a reference tests nothing"
+        for name, value in after.items():
+            if not isinstance(value, torch.Tensor):
+                continue
+            got = as_numpy(value)
+            if name not in expected:
+                assert_same(got, as_numpy(untouched[name]), name)
+                continue
+            want = expected[name]
+            want = as_numpy(want) if isinstance(want, torch.Tensor) else np.asarray(want)
+            want = want.astype(got.dtype).reshape(got.shape)
+            if self.rtol or self.atol:
+                np.testing.assert_allclose(
+                    got.astype(np.float64),
+                    want.astype(np.float64),
+                    rtol=self.rtol,
+                    atol=self.atol,
+                    err_msg=name,
+                )
+            else:
+                assert_same(got, want, name)
+
+
+def assert_same(got: np.ndarray, want: np.ndarray, name: str = "") -> None:
+    """Equal bit for bit, signs of zeros included; any NaN equals any other."""
+    if got.dtype.kind in "iub":
+        np.testing.assert_array_equal(got, want, err_msg=name)
+        return
+    wide = np.promote_types(np.float32, got.dtype) if got.dtype.kind == "f" else np.float32
+    np.testing.assert_array_equal(got.astype(wide), want.astype(wide), err_msg=name)
+    nan = np.isnan(want.astype(wide))
+    np.testing.assert_array_equal(
+        np.signbit(got.astype(wide))[~nan], np.signbit(want.astype(wide))[~nan], err_msg=name
+    )
+
+
+def random(seed: int = 0) -> np.random.Generator:
+    return np.random.default_rng(seed)
+
+
+def normal(*shape: int, seed: int = 0, dtype: torch.dtype = torch.float32) -> torch.Tensor:
+    """Standard normal numbers."""
+    return torch.from_numpy(random(seed).standard_normal(shape)).to(dtype)
+
+
+def whole(*shape: int, low: int = -9, high: int = 10, seed: int = 0, dtype: torch.dtype = torch.int32) -> torch.Tensor:  # fmt: skip
+    """Integers from low to high - 1."""
+    return torch.from_numpy(random(seed).integers(low, high, shape)).to(dtype)
+
+
+def iota(size: int, dtype: torch.dtype = torch.float32) -> torch.Tensor:
+    return torch.arange(size).to(dtype)
