@@ -9,7 +9,7 @@ import difflib
 import linecache
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
-from typing import NoReturn
+from typing import Any, NoReturn
 
 
 def no_label(file: str) -> str | None:
@@ -92,7 +92,24 @@ class GridError(KernelLabError, ValueError):
 
 
 class CompileError(KernelLabError):
-    """The compiler refused the kernel; `position` is the kernel's own line."""
+    """The compiler refused the kernel; `position` is the kernel's own line.
+
+    Attributes:
+        failed_pass: label of the pass that failed, "ttgir.coalesce", or None where it was no pass, or nobody watched.
+        passes: the record of the passes that ran before, a tuple of `records.PassRun`.
+    """
+
+    def __init__(
+        self,
+        problem: str,
+        *,
+        advice: str = "",
+        position: SourcePosition | None = None,
+        failed_pass: str | None = None,
+    ) -> None:
+        super().__init__(problem, advice=advice, position=position)
+        self.failed_pass = failed_pass
+        self.passes: tuple[Any, ...] = ()
 
 
 class UnsupportedOperation(KernelLabError, NotImplementedError):

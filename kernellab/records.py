@@ -3,13 +3,17 @@
 from __future__ import annotations
 
 import hashlib
+import itertools
 import zlib
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 from kernellab.errors import SourcePosition
+
+if TYPE_CHECKING:
+    from xdsl.dialects.builtin import ModuleOp
 
 Backend = Literal["cuda", "hip"]
 Origin = Literal["launch", "signature", "annotation", "assumption"]
@@ -344,6 +348,79 @@ def _unpacked(packed: Iterable[int | list[int]], offset: int) -> tuple[tuple[int
     return tuple(unpacked)
 
 
+class StoredText:
+    """A text that is kept compressed, and unpacked each time it is read."""
+
+    def __init__(self, text: str) -> None:
+        self._packed = zlib.compress(text.encode(), 1)
+
+    def read(self) -> str:
+        """The text."""
+        return zlib.decompress(self._packed).decode()
+
+    @cached_property
+    def digest(self) -> str:
+        """SHA-256 of the text as UTF-8, in hexadecimal: equal texts have equal digests."""
+        return hashlib.sha256(self.read().encode()).hexdigest()
+
+    def __repr__(self) -> str:
+        return f"StoredText({self.digest[:12]})"
+
+
+class DeferredText(StoredText):
+    """A text that is made when it is first asked for: SASS, by the disassembler."""
+
+    def __init__(self, make: Callable[[], str]) -> None:
+        self._make = make
+
+    @cached_property
+    def _stored(self) -> StoredText:
+        return StoredText(self._make())
+
+    def read(self) -> str:
+        """The text; raises what its making raises."""
+        return self._stored.read()
+
+    def __repr__(self) -> str:
+        return super().__repr__() if "_stored" in self.__dict__ else "DeferredText()"
+
+
+@dataclass(frozen=True)
+class PassRun:
+    """One pass of a compilation, and the module after it.
+
+    The front end is the first entry; LLVM's steps, the code generator and the assembler are the last, where no module of MLIR
+    is there any more to count ops in.
+    """
+
+    stage: str
+    """The stage that was being made: "ttir", "ttgir", "llir", ...; "source" for the front end, "sass" for the assembler."""
+    name: str
+    """As in Triton's `add_*`: "coalesce"; "front_end", "optimize_module", "ptxas" where it is no pass of MLIR."""
+    occurrence: int
+    """The how manieth of that name in the stage's own pipeline, from 1."""
+    arguments: tuple[Any, ...]
+    """What the backend gave to `add_*` besides the pass manager."""
+    seconds: float
+    changed: bool
+    """Whether the module's text, locations included, is another one than before."""
+    op_counts_before: Mapping[str, int]
+    """Op name -> how many of them the module held; empty where there is no module of MLIR."""
+    op_counts_after: Mapping[str, int]
+    text: StoredText = field(repr=False, compare=False)
+    """The module after the pass, with its locations; equal texts are one object."""
+
+    @property
+    def label(self) -> str:
+        """ "ttgir.canonicalizer#2"; the first of a name goes without a number."""
+        number = f"#{self.occurrence}" if self.occurrence > 1 else ""
+        return f"{self.stage}.{self.name}{number}"
+
+    def __repr__(self) -> str:
+        what = "changed" if self.changed else "unchanged"
+        return f"PassRun({self.label!r}, {what}, {self.seconds * 1e3:.1f} ms)"
+
+
 @dataclass(frozen=True)
 class Resources:
     """What one program of the compiled kernel takes, read from the binary."""
@@ -356,6 +433,106 @@ class Resources:
     """Shared memory per program, in bytes (AMD: LDS), what a launch asks for included."""
     stack_bytes: int
     """Stack per thread, in bytes."""
+    static_shared_bytes: int = 0
+    """The part of the shared memory that is fixed in the binary; the rest is asked for at each launch."""
+    barriers: int = 0
+    """Named barriers of the SM that one program takes (NVIDIA)."""
+    tensor_memory_columns: int = 0
+    """Columns of tensor memory that one program takes (Blackwell)."""
+    scalar_registers: int = 0
+    """Scalar registers per wave (AMD)."""
+
+
+@dataclass(frozen=True)
+class Occupancy:
+    """How many programs are on one multiprocessor at once (AMD: compute unit, or workgroup processor of RDNA)."""
+
+    blocks: int
+    """Programs at once."""
+    warps: int
+    """Their warps (AMD: waves)."""
+    most_warps: int
+    """As many warps as the multiprocessor holds."""
+    limits: Mapping[str, int]
+    """Resource -> how many programs it alone would allow."""
+    limited_by: tuple[str, ...]
+    """The resources that allow the fewest."""
+
+    @property
+    def fraction(self) -> float:
+        """Warps over the most possible: 0 to 1."""
+        return self.warps / self.most_warps
+
+
+@dataclass(frozen=True)
+class ControlCodes:
+    """What an NVIDIA instruction tells the warp scheduler; `compiler/sass_decoding.py` says where the bits are."""
+
+    stall_cycles: int
+    """Cycles until the warp's next instruction may issue: 0 to 15."""
+    yields: bool
+    """A hint to take another warp next."""
+    write_barrier: int | None
+    """The scoreboard (0 to 5) that is set until the result is there; None where nothing waits for it."""
+    read_barrier: int | None
+    """The scoreboard that is set until the operands have been read, so that their registers may be written again."""
+    waits_for: tuple[int, ...]
+    """The scoreboards that must be clear before this instruction issues."""
+    reuse: tuple[int, ...]
+    """The register operands (0 to 3, by their slots in the encoding) kept for the next instruction's same slot."""
+
+
+@dataclass(frozen=True)
+class Instruction:
+    """One instruction of the machine code."""
+
+    address: int
+    """Bytes from the beginning of the function's section; for AMD, whose text has no addresses, -1."""
+    line: int
+    """Its line in the text of the stage: "sass", or "amdgcn"."""
+    function: str
+    """The function that it belongs to: the kernel, or one that it calls."""
+    predicate: str
+    """ "@P0", "@!P0", "@UP0", or "" where it always runs."""
+    opcode: str
+    """With its modifiers: "LDG.E.128", "v_mfma_f32_32x32x8_f16"."""
+    operands: tuple[str, ...]
+    category: str
+    """The class of the opcode, one of `compiler.opcode_classes.CATEGORIES`: "global load", "matrix", "barrier", ..."""
+    width: int | None
+    """Bytes that each thread moves, for an access to memory whose opcode says it."""
+    control: ControlCodes | None
+    """None for AMD."""
+    reads: tuple[str, ...]
+    """Registers and predicates that it reads, in order: "R4", "UR5", "P0" (NVIDIA)."""
+    writes: tuple[str, ...]
+    """Registers and predicates that it writes (NVIDIA)."""
+    chains: tuple[Chain, ...]
+    """Where it comes from, with the calls that were inlined; () for what the compiler made up itself."""
+    ttgir_line: int | None
+    """The line of the TTGIR text that it was made from, where the compilation kept that."""
+
+    @property
+    def source(self) -> SourcePosition | None:
+        """The innermost line that it comes from."""
+        return self.chains[0][0] if self.chains else None
+
+    def __str__(self) -> str:
+        words = [self.predicate, self.opcode, ", ".join(self.operands)]
+        return " ".join(word for word in words if word)
+
+
+@dataclass(frozen=True)
+class SpillSite:
+    """An instruction that moves a spilled register, or an element of a local array, to or from local memory."""
+
+    line: int
+    """In the text of the machine code."""
+    kind: Literal["store", "load"]
+    bytes: int
+    """Per thread, each time it runs."""
+    source: SourcePosition | None
+    """The kernel's line that it stands for."""
 
 
 @dataclass(frozen=True)
@@ -370,8 +547,25 @@ class Compilation:
     stages: Stages
     read_resources: Callable[[], Resources] = field(repr=False, compare=False)
     """Reads the resources from the binary; called once, when first asked for."""
+    passes: tuple[PassRun, ...] = field(default=(), repr=False)
+    """Every pass that ran, in order; empty with record="stages"."""
+    open_module: Callable[[Compilation, str], ModuleOp] | None = field(
+        default=None, repr=False, compare=False
+    )
+    """Reads the module of a stage or pass into xDSL, each time it is asked for."""
     read_source_map: Callable[[], SourceMap] | None = field(default=None, repr=False, compare=False)
     """Makes the source map from the stages; called once, when first asked for."""
+    read_instructions: Callable[[Compilation], tuple[Instruction, ...]] | None = field(
+        default=None, repr=False, compare=False
+    )
+    """Decodes the machine code; called once, when first asked for."""
+    read_spill_sites: Callable[[Compilation], tuple[SpillSite, ...]] | None = field(
+        default=None, repr=False, compare=False
+    )
+    read_occupancy: (
+        Callable[[Compilation, int | None, int | None, int | None], Occupancy] | None
+    ) = field(default=None, repr=False, compare=False)
+    """Given registers, shared memory and warps, each None for the kernel's own."""
 
     @cached_property
     def resources(self) -> Resources:
@@ -387,6 +581,60 @@ class Compilation:
         if self.read_source_map is None:
             raise ValueError(f"no line information was kept for {self.kernel!r}")
         return self.read_source_map()
+
+    def module(self, name: str = "ttgir") -> ModuleOp:
+        """The module of a stage ("ttir", "ttgir"), or after a pass ("ttgir.coalesce"), as xDSL ops: walk, rewrite, print it.
+
+        Each call gives a module of its own. All widths of loads, without a regular expression:
+
+            for op in compilation.module("ttgir").walk():
+                if isinstance(op, tt.LoadOp):                     # from kernellab.ir import tt
+                    print(op.result.type.encoding.size_per_thread)
+
+        docs/ir.md has more, a rewrite among it.
+
+        Raises:
+            ArgumentError: no such stage or pass, or it made no MLIR (llir, ptx, sass).
+            ValueError: a record that was not made by a compilation here.
+        """
+        if self.open_module is None:
+            raise ValueError(f"the record of {self.kernel!r} cannot open modules")
+        return self.open_module(self, name)
+
+    @cached_property
+    def instructions(self) -> tuple[Instruction, ...]:
+        """The machine code, decoded: SASS, or AMD's assembly.
+
+        Raises ValueError for a record that was not made by a compilation here and brought no instructions.
+        """
+        if self.read_instructions is None:
+            raise ValueError(f"no machine code was kept for {self.kernel!r}")
+        return self.read_instructions(self)
+
+    @cached_property
+    def spill_sites(self) -> tuple[SpillSite, ...]:
+        """The instructions that move spilled registers and local arrays, with the kernel's lines; see `instructions`."""
+        if self.read_spill_sites is None:
+            raise ValueError(f"no machine code was kept for {self.kernel!r}")
+        return self.read_spill_sites(self)
+
+    def occupancy(
+        self,
+        *,
+        registers: int | None = None,
+        shared_bytes: int | None = None,
+        warps: int | None = None,
+    ) -> Occupancy:
+        """How many programs are on one multiprocessor at once, and what limits that.
+
+        Args:
+            registers: per thread, instead of the kernel's own, if the rest stayed.
+            shared_bytes: per program, likewise.
+            warps: per program, likewise.
+        """
+        if self.read_occupancy is None:
+            raise ValueError(f"the limits of {self.target} are not known here")
+        return self.read_occupancy(self, registers, shared_bytes, warps)
 
     def __repr__(self) -> str:
         return f"Compilation({self.kernel!r} for {self.target}: {', '.join(self.stages)})"

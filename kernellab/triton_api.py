@@ -25,7 +25,7 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any
 
-from kernellab.errors import CompileError, OptionError, SourcePosition
+from kernellab.errors import CompileError, KernelLabError, OptionError, SourcePosition
 from kernellab.records import Specialization, Target
 
 
@@ -80,11 +80,13 @@ __all__ = [
     "create_binder",
     "current_gpu",
     "definition_of",
+    "generic_form",
     "generic_text",
     "kernels_become",
     "make_ttir",
     "nvidia_tool",
     "offer_autotuned_launches",
+    "parse_mlir",
     "stage_names",
     "type_spellings",
 ]
@@ -355,11 +357,11 @@ def compile_kernel(
         CompileError: the compiler refused; `position` is the line of the kernel, or of a helper of the user's that it calls.
         OptionError: an option value that the target's backend refuses.
     """
-    asked = _with_debug(kernel, options)
+    asked = options_of_launch(kernel, options)
     check_options(asked, target)
-    source = _make_source(kernel, specialization)
+    source = make_source(kernel, specialization)
     located = locations_name_ttgir(kernel.__name__) if ttgir_lines else nullcontext()
-    with _translated(kernel, target), located:
+    with translated_errors(kernel, target), located:
         compiled = triton.compile(source, target=gpu_target(target), options=asked)
     names = [name for name in stage_names(kernel, target) if name in compiled.asm]
     return CompiledKernel(
@@ -379,7 +381,6 @@ def locations_name_ttgir(kernel_name: str) -> Iterator[None]:
     Triton's stage hook makes room for this in 3.6 to 3.9; what such a compilation leaves in Triton's cache has a key of its own.
     """
     earlier = knobs.runtime.add_stages_inspection_hook
-    file_name = f"{kernel_name}{TTGIR_FILE_SUFFIX}"
 
     def hook(*arguments: Any) -> Any:
         if not arguments:
@@ -388,7 +389,7 @@ def locations_name_ttgir(kernel_name: str) -> Iterator[None]:
         if earlier is not None:
             earlier(*arguments)
         stages = arguments[1]
-        stages["llir"] = _after_location_snapshot(stages["llir"], file_name)
+        stages["llir"] = after_location_snapshot(stages["llir"], kernel_name)
         return None
 
     knobs.runtime.add_stages_inspection_hook = hook
@@ -398,12 +399,21 @@ def locations_name_ttgir(kernel_name: str) -> Iterator[None]:
         knobs.runtime.add_stages_inspection_hook = earlier
 
 
-def _after_location_snapshot(make_llir: Callable[..., str], file_name: str) -> Callable[..., str]:
-    """The LLVM stage, run on a module whose locations are lines of its own text."""
+def after_location_snapshot(
+    make_llir: Callable[..., str],
+    kernel_name: str,
+    relocated: Callable[[Any, str], None] | None = None,
+) -> Callable[..., str]:
+    """The LLVM stage, run on a module whose locations are lines of its own text.
+
+    `relocated` is called with the module once it has these locations, and with the folder of the file that they name.
+    """
 
     def make(module: Any, metadata: Any) -> str:
         with tempfile.TemporaryDirectory(prefix="kernellab-") as folder:
-            module.create_location_snapshot(str(Path(folder, file_name)))
+            module.create_location_snapshot(str(Path(folder, f"{kernel_name}{TTGIR_FILE_SUFFIX}")))
+            if relocated is not None:
+                relocated(module, folder)
             # The folder is gone after this, and of another name each time: nothing should carry it.
             return make_llir(module, metadata).replace(f'directory: "{folder}"', 'directory: ""')
 
@@ -443,7 +453,7 @@ def ttgir_naming_ttir_lines(
         return counted.read_text(), ttgir
 
 
-def _with_debug(kernel: Any, options: Mapping[str, Any]) -> dict[str, Any]:
+def options_of_launch(kernel: Any, options: Mapping[str, Any]) -> dict[str, Any]:
     """The options of a launch: `@triton.jit(debug=True)`, TRITON_DEBUG and instrumentation count as they do there."""
     asked = dict(options)
     asked["debug"] = bool(asked.get("debug", kernel.debug) or knobs.runtime.debug)
@@ -455,7 +465,7 @@ def _source_class(kernel: Any) -> Any:
     return GluonASTSource if kernel.is_gluon() else ASTSource
 
 
-def _make_source(kernel: Any, specialization: Specialization) -> Any:
+def make_source(kernel: Any, specialization: Specialization) -> Any:
     """Triton's ASTSource of a kernel, with the files of its functions part of the cache key.
 
     Triton's own key has the source and the line, not the file: the same kernel pasted into another cell would come
@@ -482,11 +492,20 @@ def _make_source(kernel: Any, specialization: Specialization) -> Any:
 
 
 @contextmanager
-def _translated(kernel: Any, target: Target) -> Iterator[None]:
-    """Turn whatever the compiler raises inside the block into a CompileError on the kernel's own line."""
+def translated_errors(
+    kernel: Any, target: Target, running_pass: Callable[[], str | None] = lambda: None
+) -> Iterator[_Output]:
+    """Turn whatever the compiler raises inside the block into a CompileError on the kernel's own line.
+
+    Args:
+        kernel, target: what is compiled, and for what.
+        running_pass: gives the label of the pass that is running, where someone watches.
+    """
     with _captured_output() as output:
         try:
-            yield
+            yield output
+        except KernelLabError:
+            raise
         except CompilationError as error:
             output.take()
             raise _front_end_error(error, kernel, target) from error
@@ -497,7 +516,7 @@ def _translated(kernel: Any, target: Target) -> Iterator[None]:
             printed = output.take()
             if name := _python_function(error):
                 raise _python_function_error(name, kernel, target) from error
-            raise _pass_error(error, kernel, target, printed) from error
+            raise _pass_error(error, kernel, target, printed, running_pass()) from error
 
 
 def _front_end_error(error: Any, kernel: Any, target: Target) -> CompileError:
@@ -573,7 +592,9 @@ _FATAL = re.compile(r"^LLVM ERROR: (?P<words>.+)$", re.M)
 _FAILED_PASS = re.compile(r"Pipeline failed while executing \[.*?`(?P<name>\w+)` on")
 
 
-def _pass_error(error: Exception, kernel: Any, target: Target, printed: str) -> CompileError:
+def _pass_error(
+    error: Exception, kernel: Any, target: Target, printed: str, running: str | None
+) -> CompileError:
     """A pass failed: MLIR has printed its words, with the kernel's line, to stderr."""
     position = definition_of(kernel)
     words = f"{type(error).__name__}: {error}" if str(error) else type(error).__name__
@@ -587,10 +608,16 @@ def _pass_error(error: Exception, kernel: Any, target: Target, printed: str) -> 
         words = f"an assertion inside the compiler failed, {assertion['words']} ({where})"
     elif fatal := _FATAL.search(printed):
         words = fatal["words"]
-    if failed_pass := _FAILED_PASS.search(printed):
+    failed_pass = _FAILED_PASS.search(printed)
+    if running is not None:
+        words += f", in the pass {running}"
+        words += f" ({failed_pass['name']})" if failed_pass else ""
+    elif failed_pass:
         words += f", in the pass {failed_pass['name']}"
     return CompileError(
-        f"Triton cannot compile {kernel.__name__!r} for {target}: {words}", position=position
+        f"Triton cannot compile {kernel.__name__!r} for {target}: {words}",
+        position=position,
+        failed_pass=running,
     )
 
 
@@ -627,14 +654,22 @@ def _ptx_position(kernel: Any, printed: str, number: int) -> SourcePosition:
 def _native_position(kernel: Any, file: str, line: int, column: int) -> SourcePosition:
     """The place that the compiler's own location names: the file and line as they are, the column that of the AST node.
 
-    A location in no function of the kernel's (in Triton's library, or unknown) becomes the kernel's `def` line.
+    A location in no function of the kernel's (in Triton's library, or unknown) becomes the kernel's `def` line; one in a
+    TTGIR text stays: who has the text can say more.
     """
+    if file.endswith(TTGIR_FILE_SUFFIX):
+        return SourcePosition(file, line, column)
+    return position_in_kernel(kernel, file, line, column) or definition_of(kernel)
+
+
+def position_in_kernel(kernel: Any, file: str, line: int, column: int) -> SourcePosition | None:
+    """A place that lies in a function of the kernel's, its column (from 0, indentation cut off) as in the file; else None."""
     for function in reachable_functions(kernel):
         definition = definition_of(function)
         last = definition.line + str(function.src).rstrip().count("\n")
         if definition.file == file and definition.line <= line <= last:
             return SourcePosition(file, line, _indentation(function) + column + 1)
-    return definition_of(kernel)
+    return None
 
 
 class _Output:
@@ -709,13 +744,13 @@ def make_ttir(
     Raises:
         CompileError, OptionError: as for `compile_kernel`.
     """
-    asked = _with_debug(kernel, options)
+    asked = options_of_launch(kernel, options)
     check_options(asked, target)
-    source, backend = _make_source(kernel, specialization), backend_for(target)
+    source, backend = make_source(kernel, specialization), backend_for(target)
     context = libtriton.ir.context()
     libtriton.ir.load_dialects(context)
     backend.load_dialects(context)
-    with _translated(kernel, target):
+    with translated_errors(kernel, target):
         parsed = backend.parse_options(asked)
         module = source.make_ir(
             gpu_target(target),
@@ -742,6 +777,48 @@ def _simplify(module: Any) -> None:
     common.add_symbol_dce(manager)
     manager.run(module, "interpreter")
 
+
+# ---------------------------------------------------------------------------------------------------------------------
+# Texts of MLIR: read by MLIR, printed in the form that needs no knowledge of any op
+# ---------------------------------------------------------------------------------------------------------------------
+
+
+def parse_mlir(text: str, target: Target) -> Any:
+    """The module of MLIR that a text describes, pretty or generic: TTIR, TTGIR, or the LLVM dialect, of a target.
+
+    What has no location in the text gets an unknown one. The text must come from the compiler, or be read in a process that
+    may abort: MLIR asserts, and some attributes that it never prints make it do so.
+
+    Raises:
+        KernelLabError: MLIR cannot read the text; the message has MLIR's own words and the line.
+    """
+    context = libtriton.ir.context()
+    libtriton.ir.load_dialects(context)
+    backend_for(target).load_dialects(context)
+    with tempfile.TemporaryDirectory(prefix="kernellab-") as folder, _captured_output() as output:
+        file = Path(folder, "module.mlir")
+        file.write_text(text)
+        try:
+            module = libtriton.ir.parse_mlir_module(str(file), context)
+        except RuntimeError as error:
+            words = output.take().replace(f"{file}:", "line ").strip()
+            raise KernelLabError(f"MLIR cannot read this text: {words or error}") from error
+    module.context = context
+    return module
+
+
+def generic_form(text: str, target: Target) -> str:
+    """A text of MLIR in MLIR's generic form, locations included.
+
+    Raises:
+        KernelLabError: as for `parse_mlir`.
+    """
+    generic = generic_text(parse_mlir(text, target))
+    # MLIR takes the place in the text that it reads for the origin of what states none.
+    return _PLACE_IN_TEXT.sub("loc(unknown)", generic)
+
+
+_PLACE_IN_TEXT = re.compile(r'loc\("[^"]*/kernellab-[^"/]*/module\.mlir":\d+:\d+\)')
 
 _UNPRINTABLE = "llvm.data_layout"
 """An attribute whose value MLIR verifies while printing: an invalid one makes it print the generic form."""

@@ -104,7 +104,7 @@ def test_a_failing_pass_is_named_with_what_failed_in_it():
     error = refusal(basic.add, *("*fp32",) * 3, "i32", BLOCK=64, num_ctas=3, target="sm_90")
     assert re.fullmatch(
         r"Triton cannot compile 'add' for sm_90: an assertion inside the compiler failed, .+ \(\w+\.\w+:\d+\), in the "
-        r"pass ConvertTritonToTritonGPU",
+        r"pass ttgir.convert_to_ttgpuir \(ConvertTritonToTritonGPU\)",
         error.problem,
     )
 

@@ -4,16 +4,20 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Callable, Iterable, Mapping
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from kernellab import triton_api
+from kernellab import triton_api, triton_pipeline
 from kernellab.compiler import resources
+from kernellab.compiler.recorder import PassRecorder
 from kernellab.compiler.sass import disassemble
-from kernellab.compiler.source_map import read_source_map
+from kernellab.compiler.source_map import module_frames, read_source_map
 from kernellab.compiler.targets import DEFAULT_TARGET, local_target, parse_targets, shared_limit
-from kernellab.errors import ArgumentError, CompileError, OptionError
-from kernellab.records import Compilation, Resources, Stage, Stages, Target
+from kernellab.errors import ArgumentError, CompileError, OptionError, SourcePosition, nearest
+from kernellab.records import Compilation, PassRun, Resources, Stage, Stages, Target
 from kernellab.specialize import BoundCall, bind
+
+if TYPE_CHECKING:
+    from xdsl.dialects.builtin import ModuleOp
 
 _LANGUAGES = {
     "ttir": "mlir",
@@ -25,7 +29,7 @@ _LANGUAGES = {
     "hsaco": "elf",
 }
 
-_RECORDINGS = ("stages",)
+_RECORDINGS = ("passes", "stages")
 
 
 def compile(
@@ -33,7 +37,7 @@ def compile(
     /,
     *args: Any,
     target: str | Target | Iterable[str | Target] | None = None,
-    record: str = "stages",
+    record: str = "passes",
     options: Mapping[str, Any] | None = None,
     constants: Mapping[str, Any] | None = None,
     **keywords: Any,
@@ -46,7 +50,8 @@ def compile(
         *args: the kernel's arguments: tensors, NumPy arrays, numbers, or type strings ("*fp16:16", "i32").
         target: "sm_90", "gfx942", ...; None means this machine's GPU, else sm_90. A list, or one string with commas,
             compiles for each and gives a dict by target name.
-        record: "stages" keeps what every stage made.
+        record: "passes" keeps what every pass did and made; "stages" what every stage made, which is faster and may come out
+            of Triton's cache.
         options: backend options (num_warps, num_stages, maxnreg, ...), also those whose name is a kernel parameter's.
         constants: kernel parameters to compile in, also those whose name is one of this function's own.
         **keywords: kernel parameters by name; other names are backend options.
@@ -62,13 +67,16 @@ def compile(
     if record not in _RECORDINGS:
         raise OptionError(
             f"record={record!r} is not a way to record.",
-            advice='record="stages", which keeps what every stage made, is all there is.',
+            advice=f'{nearest(record, _RECORDINGS)} "passes" keeps what every pass did, "stages" what every stage made.'.strip(),
         )
     targets = [local_target() or DEFAULT_TARGET] if target is None else parse_targets(target)
     plain, keywords = unwrap_kernel(kernel, args, keywords, constants or {})
     compilations = {
         one.name: compile_bound(
-            plain, bind(plain, args, keywords, one, options=options, constants=constants), one
+            plain,
+            bind(plain, args, keywords, one, options=options, constants=constants),
+            one,
+            record=record,
         )
         for one in targets
     }
@@ -81,19 +89,29 @@ def compile(
 
 
 def compile_bound(
-    kernel: Any, call: BoundCall, target: Target, *, ttgir_lines: bool = False
+    kernel: Any,
+    call: BoundCall,
+    target: Target,
+    *,
+    record: str = "stages",
+    ttgir_lines: bool | None = None,
 ) -> Compilation:
     """Compile a kernel for a call that is bound already: a launch that was seen, for example.
 
-    With `ttgir_lines`, locations after TTGIR name its lines, which makes the source map exact.
+    Args:
+        kernel: the plain JIT function.
+        call, target: what it is compiled for.
+        record: as for `compile`.
+        ttgir_lines: let locations after TTGIR name its lines, which makes the source map exact; None means with
+            record="passes".
 
     Raises:
         CompileError: the compiler refused the kernel, or it needs more shared memory or threads than the
             target has.
     """
-    compiled = triton_api.compile_kernel(
-        kernel, call.specialization, target, call.options, ttgir_lines=ttgir_lines
-    )
+    if ttgir_lines is None:
+        ttgir_lines = record == "passes"
+    compiled, passes = _compile_and_record(kernel, call, target, record, ttgir_lines)
     _check_launchable(kernel, compiled, target)
     stages = _stages(kernel, compiled)
     return Compilation(
@@ -103,10 +121,51 @@ def compile_bound(
         options={name: compiled.metadata[name] for name in triton_api.option_names(target)},
         stages=stages,
         read_resources=_resource_reader(compiled),
+        passes=passes,
+        open_module=_open_module,
         read_source_map=functools.partial(
             read_source_map, stages, triton_api.definition_of(kernel), target, compiled.metadata
         ),
     )
+
+
+def _open_module(compilation: Compilation, name: str) -> ModuleOp:
+    # xDSL takes a while to import, and most compilations need none of it.
+    from kernellab.compiler.modules import open_module
+
+    return open_module(compilation, name)
+
+
+def _compile_and_record(
+    kernel: Any, call: BoundCall, target: Target, record: str, ttgir_lines: bool
+) -> tuple[triton_api.CompiledKernel, tuple[PassRun, ...]]:
+    """Compile, watched or not; a kernel that does not compile keeps its record up to the failing pass."""
+    asked = (kernel, call.specialization, target, call.options)
+    if record == "stages":
+        return triton_api.compile_kernel(*asked, ttgir_lines=ttgir_lines), ()
+    recorder = PassRecorder()
+    try:
+        compiled = triton_pipeline.compile_watched(*asked, recorder, ttgir_lines=ttgir_lines)
+    except CompileError as error:
+        error.passes = tuple(recorder.passes)
+        error.position = _kernel_position(kernel, error.position, recorder.stage_texts)
+        raise
+    return compiled, tuple(recorder.passes)
+
+
+def _kernel_position(
+    kernel: Any, position: SourcePosition | None, texts: Mapping[str, str]
+) -> SourcePosition | None:
+    """The kernel's line of a place that may be a line of the TTGIR text, which locations after TTGIR name."""
+    if position is None or not position.file.endswith(triton_api.TTGIR_FILE_SUFFIX):
+        return position
+    lines = module_frames(texts.get("ttgir", ""))
+    chains = lines[position.line - 1] if position.line <= len(lines) else ()
+    for frame in (frame for chain in chains for frame in chain):
+        file, line, column = frame
+        if found := triton_api.position_in_kernel(kernel, file, line, column - 1):
+            return found
+    return triton_api.definition_of(kernel)
 
 
 def _stages(kernel: Any, compiled: triton_api.CompiledKernel) -> Stages:

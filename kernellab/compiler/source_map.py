@@ -40,7 +40,7 @@ def read_source_map(
         target, options: what it was compiled for and with; the TTGIR stage is run again with them.
     """
     located = {
-        name: _module_frames(stages[name].text) for name in ("ttir", "ttgir") if name in stages
+        name: module_frames(stages[name].text) for name in ("ttir", "ttgir") if name in stages
     }
     links: dict[tuple[str, str], tuple[Lines, ...]] = {}
     if "ttir" in stages and "ttgir" in stages:
@@ -145,7 +145,7 @@ class _Locations:
         return tuple(dict.fromkeys(found)), at + 1
 
 
-def _module_frames(text: str) -> list[tuple[Frames, ...]]:
+def module_frames(text: str) -> list[tuple[Frames, ...]]:
     """For each line of a module's text the chains of the op that stands there.
 
     An op with regions prints its location after the last one: its first line, and those between regions, share it.
@@ -188,7 +188,7 @@ def _ttir_lines_of_ttgir(
         return None
     of_code = iter(
         tuple(sorted({chain[0][1] for chain in chains if chain}))
-        for line, chains in zip(again.splitlines(), _module_frames(again))
+        for line, chains in zip(again.splitlines(), module_frames(again))
         if not line.startswith("#loc")
     )
     # The two texts define different locations, and different numbers of them.

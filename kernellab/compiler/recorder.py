@@ -1,0 +1,111 @@
+"""Keeps what every pass did, while a compilation goes by."""
+
+from __future__ import annotations
+
+import functools
+from collections import Counter
+from collections.abc import Mapping
+from typing import Any
+
+from kernellab.compiler.sass import disassemble
+from kernellab.records import DeferredText, PassRun, StoredText
+from kernellab.triton_pipeline import FRONT_END_STAGE, PassCall
+
+_NO_OPS: Mapping[str, int] = {}
+
+
+class PassRecorder:
+    """A `triton_pipeline.Watcher` that keeps one PassRun per pass.
+
+    Passes run one after the other, and most change nothing: an unchanged text is noticed before anything else is done to it,
+    and shares the counts and the stored text of the one before.
+    """
+
+    def __init__(self) -> None:
+        self.passes: list[PassRun] = []
+        self.stage_texts: dict[str, str] = {}
+        self._text = ""
+        self._stored: StoredText | None = None
+        self._op_counts = _NO_OPS
+        self._known: dict[str, StoredText] = {}
+        self._folder = ""
+        self._steps: list[tuple[PassCall, float, StoredText | None]] = []
+
+    def front_end_made(self, module: Any, seconds: float) -> None:
+        """Keep the module before any pass."""
+        self.pass_ran(PassCall(FRONT_END_STAGE, "front_end", 1), seconds, module)
+
+    def wants(self, call: PassCall) -> bool:
+        """Every pass runs."""
+        del call
+        return True
+
+    def pass_ran(self, call: PassCall, seconds: float, module: Any) -> None:
+        """Keep the module after a pass of MLIR."""
+        text, before = self._print(module), self._op_counts
+        changed = text != self._text
+        if changed or self._stored is None:
+            self._op_counts = count_ops(module)
+            self._stored = self._keep(text)
+            self._text = text
+        self.passes.append(
+            PassRun(
+                call.stage, call.name, call.occurrence, call.arguments,
+                seconds, changed, before, self._op_counts, self._stored,
+            )
+        )  # fmt: skip
+
+    def step_ran(self, call: PassCall, seconds: float, module: Any) -> None:
+        """Keep LLVM's module after one of its steps; the last step's is the stage's own result, which comes later."""
+        stored = None if call.name == "optimize_module" else self._keep(self._print(module))
+        self._steps.append((call, seconds, stored))
+
+    def relocated(self, module: Any, folder: str) -> None:
+        """New locations are no pass's doing; the folder in them is another one each time, and says nothing."""
+        self._folder = folder
+        self._text = self._print(module)
+        self._stored = self._keep(self._text)
+
+    def stage_made(self, name: str, content: str | bytes, seconds: float) -> None:
+        """Keep what LLVM and the assembler made; the stages of MLIR have been seen pass by pass."""
+        if isinstance(content, str):
+            self.stage_texts[name] = content
+        if name == "llir":
+            assert isinstance(content, str)
+            for call, step_seconds, stored in self._steps:
+                self._add_step(call, step_seconds, stored or self._keep(content))
+        elif name in ("ptx", "amdgcn"):
+            assert isinstance(content, str)
+            self._add_step(PassCall(name, "translate_to_asm", 1), seconds, self._keep(content))
+        elif name == "cubin":
+            assert isinstance(content, bytes)
+            text = DeferredText(functools.partial(disassemble, content))
+            self._add_step(PassCall("sass", "ptxas", 1), seconds, text)
+
+    def _add_step(self, call: PassCall, seconds: float, stored: StoredText) -> None:
+        self.passes.append(
+            PassRun(
+                call.stage, call.name, call.occurrence, call.arguments,
+                seconds, True, _NO_OPS, _NO_OPS, stored,
+            )
+        )  # fmt: skip
+
+    def _print(self, module: Any) -> str:
+        text = str(module)
+        if not self._folder:
+            return text
+        return text.replace(f'directory: "{self._folder}"', 'directory: ""').replace(
+            f"{self._folder}/", ""
+        )
+
+    def _keep(self, text: str) -> StoredText:
+        if text not in self._known:
+            self._known[text] = StoredText(text)
+        return self._known[text]
+
+
+def count_ops(module: Any) -> Mapping[str, int]:
+    """Op name -> how many of them stand in a module of MLIR, nested ones included."""
+    names: list[str] = []
+    module.walk(lambda op: names.append(op.get_name()))
+    return Counter(names)

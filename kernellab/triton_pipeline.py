@@ -1,0 +1,515 @@
+"""Triton's pipeline run stage by stage and pass by pass, with someone watching: the second file of private names.
+
+A backend's stage functions build their pass managers from a few names of their module: `ir`, `passes`, `llvm`, and `nvidia` or
+`amd`. While a watched compilation runs, stand-ins take the place of these names. They remember the passes that a stage adds,
+and run each in a pass manager of its own, so that the watcher sees the module after each one, and may leave some out. In
+every other thread, and once the compilation is over, the stand-ins behave as what they stand in for.
+
+The stages are run one after another as `triton.compile` runs them, without its cache: a cache hit runs no pass.
+"""
+
+from __future__ import annotations
+
+import functools
+import json
+import sys
+import threading
+import time
+from collections import Counter
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from types import ModuleType
+from typing import Any, Protocol
+
+from triton import __version__
+from triton._C import libtriton
+from triton.backends.compiler import Language
+from triton.compiler.compiler import parse
+
+from kernellab import triton_api
+from kernellab.records import Specialization, Target
+
+FRONT_END_STAGE = "source"
+"""The stage of the module that the front end makes, before any pass."""
+
+
+@dataclass(frozen=True)
+class PassCall:
+    """One pass that a stage adds to its pipeline, or one of LLVM's own steps."""
+
+    stage: str
+    name: str
+    """As in Triton's `add_*`: "coalesce"."""
+    occurrence: int
+    """The how manieth of that name in that stage, from 1, those left out included."""
+    arguments: tuple[Any, ...] = ()
+
+    @property
+    def label(self) -> str:
+        """ "ttgir.canonicalizer#2"; the first of a name goes without a number."""
+        number = f"#{self.occurrence}" if self.occurrence > 1 else ""
+        return f"{self.stage}.{self.name}{number}"
+
+
+class Watcher(Protocol):
+    """Sees a compilation go by. What it raises ends the compilation."""
+
+    def front_end_made(self, module: Any, seconds: float) -> None:
+        """The front end has made its module, or an IR text was read."""
+
+    def wants(self, call: PassCall) -> bool:
+        """Whether this pass is to run."""
+
+    def pass_ran(self, call: PassCall, seconds: float, module: Any) -> None:
+        """A pass ran on the module of MLIR."""
+
+    def step_ran(self, call: PassCall, seconds: float, module: Any) -> None:
+        """A step of LLVM ran, on LLVM's own module."""
+
+    def relocated(self, module: Any, folder: str) -> None:
+        """Outside of any pass, the module's ops were given new locations, in a file in that passing folder."""
+
+    def stage_made(self, name: str, content: str | bytes, seconds: float) -> None:
+        """A stage is finished; `content` is its text, or the bytes of the binary."""
+
+
+class PipelineStopped(Exception):
+    """A watcher raises this to end a compilation where it stands."""
+
+
+# ---------------------------------------------------------------------------------------------------------------------
+# The stand-ins
+# ---------------------------------------------------------------------------------------------------------------------
+
+
+@dataclass
+class _Session:
+    """One watched compilation: what is being made, and who watches."""
+
+    watcher: Watcher
+    replacements: Mapping[str, Sequence[PassCall]] = field(default_factory=dict)
+    """Stage -> the passes to run there instead of its own."""
+    stage: str = FRONT_END_STAGE
+    running: PassCall | None = None
+    """The pass or step that runs now, or that failed."""
+    listing: bool = False
+    """Only say which passes a stage would run."""
+    listed: list[PassCall] = field(default_factory=list)
+    replaced: set[str] = field(default_factory=set)
+    counts: Counter[tuple[str, str]] = field(default_factory=Counter)
+    adders: dict[str, Callable[..., Any]] = field(default_factory=dict)
+
+    def running_label(self) -> str | None:
+        """The label of what runs now, or failed."""
+        return self.running.label if self.running is not None else None
+
+    def call(self, name: str, arguments: tuple[Any, ...]) -> PassCall:
+        """The next call of that name in this stage."""
+        self.counts[self.stage, name] += 1
+        return PassCall(self.stage, name, self.counts[self.stage, name], arguments)
+
+
+class _CurrentSession(threading.local):
+    session: _Session | None = None
+
+
+_current = _CurrentSession()
+
+
+class _WatchedPassManager(libtriton.ir.pass_manager):  # type: ignore[misc]
+    """A pass manager that keeps what is added to it, and runs it pass by pass.
+
+    It is a real pass manager too: what someone adds who does not go through the stand-ins (Proton's instrumentation does not)
+    lands in it directly, and runs at its place, together with everything added after it, as one.
+    """
+
+    def __init__(self, context: Any, session: _Session) -> None:
+        super().__init__(context)
+        self._context = context
+        self._session = session
+        self._added: list[tuple[PassCall, Callable[[Any], None]]] = []
+        self._debugging = False
+        self._empty_pipeline = self.get_pipeline_str()
+
+    def enable_debug(self) -> bool:
+        self._debugging = True
+        return bool(super().enable_debug())
+
+    def add(self, name: str, adder: Callable[..., Any], arguments: tuple[Any, ...], keywords: dict[str, Any]) -> None:  # fmt: skip
+        """Remember a pass; `adder` adds it to a pass manager."""
+        call = self._session.call(name, (*arguments, *keywords.values()))
+        if self._has_foreign_passes():
+            adder(self, *arguments, **keywords)
+        else:
+            self._added.append((call, lambda manager: adder(manager, *arguments, **keywords)))
+
+    def _has_foreign_passes(self) -> bool:
+        return bool(self.get_pipeline_str() != self._empty_pipeline)
+
+    def run(self, module: Any, tag: str = "") -> None:
+        session = self._session
+        if session.listing:
+            session.listed += [call for call, _ in self._added]
+            return
+        for call, add_to in self._planned():
+            if session.watcher.wants(call):
+                self._run_one(call, add_to, module, tag)
+        if self._has_foreign_passes():
+            session.running = session.call("passes_of_a_plugin", (self.get_pipeline_str(),))
+            started = time.perf_counter()
+            super().run(module, tag)
+            seconds = time.perf_counter() - started
+            session.watcher.pass_ran(session.running, seconds, module)
+        session.running = None
+
+    def _planned(self) -> Iterator[tuple[PassCall, Callable[[Any], None]]]:
+        """The stage's own passes, or once those that replace them."""
+        stage = self._session.stage
+        if stage not in self._session.replacements:
+            yield from self._added
+            return
+        if stage in self._session.replaced:
+            return
+        self._session.replaced.add(stage)
+        for call in self._session.replacements[stage]:
+            yield call, functools.partial(_add_by_name, call.name, call.arguments)
+
+    def _run_one(
+        self, call: PassCall, add_to: Callable[[Any], None], module: Any, tag: str
+    ) -> None:
+        self._session.running = call
+        manager = libtriton.ir.pass_manager(self._context)
+        if self._debugging:
+            manager.enable_debug()
+        add_to(manager)
+        started = time.perf_counter()
+        manager.run(module, f"{tag}.{call.name}")
+        self._session.watcher.pass_ran(call, time.perf_counter() - started, module)
+
+
+def _add_by_name(name: str, arguments: tuple[Any, ...], manager: Any) -> None:
+    pass_adders()[name](manager, *arguments)
+
+
+class _Namespace:
+    """Stands in for a module of Triton's bindings: `passes`, `passes.ttir`, `nvidia`, ..."""
+
+    def __init__(self, real: Any) -> None:
+        self._real = real
+
+    def __getattr__(self, name: str) -> Any:
+        value = getattr(self._real, name)
+        if isinstance(value, ModuleType):
+            value = _Namespace(value)
+        elif callable(value) and not isinstance(value, type):
+            value = _passing_on(name, value)
+        setattr(self, name, value)
+        return value
+
+
+def _passing_on(name: str, real: Callable[..., Any]) -> Callable[..., Any]:
+    """The function itself, except that a pass added to a watched pass manager is kept there."""
+
+    @functools.wraps(real)
+    def call(*arguments: Any, **keywords: Any) -> Any:
+        if arguments and isinstance(arguments[0], _WatchedPassManager):
+            return arguments[0].add(pass_name(name), real, arguments[1:], keywords)
+        return real(*arguments, **keywords)
+
+    return call
+
+
+def pass_name(adder: str) -> str:
+    """ "add_coalesce" is the pass "coalesce"; a few adders have no such prefix."""
+    return adder.removeprefix("add_")
+
+
+class _Ir:
+    """Stands in for `libtriton.ir`."""
+
+    def __getattr__(self, name: str) -> Any:
+        if name == "pass_manager":
+            return _make_pass_manager
+        return getattr(libtriton.ir, name)
+
+
+def _make_pass_manager(context: Any) -> Any:
+    session = _current.session
+    if session is None:
+        return libtriton.ir.pass_manager(context)
+    return _WatchedPassManager(context, session)
+
+
+_LLVM_STEPS = frozenset({"to_module", "link_extern_libs", "optimize_module"})
+"""What the backends do to a module of LLVM's, in the order in which they do it."""
+
+
+class _Listed(Exception):
+    """Ends a stage whose passes were only to be listed."""
+
+
+class _Llvm:
+    """Stands in for `libtriton.llvm`: its steps are watched, and none is taken when passes are only listed."""
+
+    def __getattr__(self, name: str) -> Any:
+        real = getattr(libtriton.llvm, name)
+        session = _current.session
+        if session is not None and session.listing:
+            raise _Listed
+        if session is None or name not in _LLVM_STEPS:
+            return real
+        return functools.partial(_watched_step, session, name, real)
+
+
+def _watched_step(
+    session: _Session, name: str, real: Callable[..., Any], *arguments: Any, **keywords: Any
+) -> Any:
+    session.running = session.call(name, ())
+    started = time.perf_counter()
+    result = real(*arguments, **keywords)
+    seconds = time.perf_counter() - started
+    module = result if name == "to_module" else arguments[0]
+    session.watcher.step_ran(session.running, seconds, module)
+    session.running = None
+    return result
+
+
+_STOOD_IN = ("ir", "passes", "llvm", "nvidia", "amd")
+_installing = threading.Lock()
+_installed: Counter[str] = Counter()
+_originals: dict[str, dict[str, Any]] = {}
+
+
+@contextmanager
+def _standing_in(backend: Any, session: _Session) -> Iterator[None]:
+    """Put the stand-ins into the backend's module, for this thread's compilation to see."""
+    module = sys.modules[type(backend).__module__]
+    before = _current.session
+    _install(module)
+    _current.session = session
+    try:
+        yield
+    finally:
+        _current.session = before
+        _uninstall(module)
+
+
+def _install(module: ModuleType) -> None:
+    with _installing:
+        if _installed[module.__name__] == 0:
+            names = [name for name in _STOOD_IN if hasattr(module, name)]
+            originals = _originals[module.__name__] = {name: getattr(module, name) for name in names}  # fmt: skip
+            for name, original in originals.items():
+                setattr(module, name, _stand_in(name, original))
+        _installed[module.__name__] += 1
+
+
+def _uninstall(module: ModuleType) -> None:
+    with _installing:
+        _installed[module.__name__] -= 1
+        if _installed[module.__name__] == 0:
+            for name, original in _originals.pop(module.__name__).items():
+                setattr(module, name, original)
+
+
+def _stand_in(name: str, original: Any) -> Any:
+    if name == "ir":
+        return _Ir()
+    return _Llvm() if name == "llvm" else _Namespace(original)
+
+
+# ---------------------------------------------------------------------------------------------------------------------
+# What there is to run
+# ---------------------------------------------------------------------------------------------------------------------
+
+
+@functools.cache
+def pass_adders() -> Mapping[str, Callable[..., Any]]:
+    """Every pass that this Triton's bindings offer, by name, whichever backend it is of."""
+    found: dict[str, Callable[..., Any]] = {}
+    waiting: list[Any] = [libtriton.passes, libtriton.nvidia.passes, libtriton.amd.passes]
+    while waiting:
+        namespace = waiting.pop(0)
+        for name in dir(namespace):
+            value = getattr(namespace, name)
+            if isinstance(value, ModuleType):
+                waiting.append(value)
+            elif name.startswith("add_"):
+                found.setdefault(pass_name(name), value)
+    return found
+
+
+def list_passes(target: Target, options: Mapping[str, Any], gluon: bool = False) -> list[PassCall]:
+    """The passes that each stage would run for a target, in order, without running any.
+
+    Raises:
+        OptionError: an option value that the target's backend refuses.
+    """
+    triton_api.check_options(options, target)
+    backend = triton_api.backend_for(target)
+    parsed = backend.parse_options(dict(options))
+    stages = _stages_of(backend, parsed, gluon)
+    session = _Session(watcher=_Nobody(), listing=True)
+    with _standing_in(backend, session):
+        for name, make in stages.items():
+            session.stage = name
+            if name not in _MLIR_STAGES:
+                break
+            try:
+                make(_empty_module(backend), {**parsed.__dict__})
+            except _Listed:
+                break
+    return session.listed
+
+
+_MLIR_STAGES = ("ttir", "glir", "ttgir", "llir")
+"""The stages that run passes of MLIR, in the order of the pipeline."""
+
+
+class _Nobody:
+    """Watches without looking."""
+
+    def front_end_made(self, module: Any, seconds: float) -> None:
+        del module, seconds
+
+    def wants(self, call: PassCall) -> bool:
+        del call
+        return True
+
+    def pass_ran(self, call: PassCall, seconds: float, module: Any) -> None:
+        del call, seconds, module
+
+    def step_ran(self, call: PassCall, seconds: float, module: Any) -> None:
+        del call, seconds, module
+
+    def relocated(self, module: Any, folder: str) -> None:
+        del module, folder
+
+    def stage_made(self, name: str, content: str | bytes, seconds: float) -> None:
+        del name, content, seconds
+
+
+def _stages_of(backend: Any, parsed: Any, gluon: bool) -> dict[str, Callable[[Any, Any], Any]]:
+    stages: dict[str, Callable[[Any, Any], Any]] = {}
+    backend.add_stages(stages, parsed, Language.GLUON if gluon else Language.TRITON)
+    return stages
+
+
+def _new_context(backend: Any) -> Any:
+    context = libtriton.ir.context()
+    libtriton.ir.load_dialects(context)
+    backend.load_dialects(context)
+    return context
+
+
+def _empty_module(backend: Any) -> Any:
+    context = _new_context(backend)
+    module = libtriton.ir.builder(context).create_module()
+    module.context = context
+    return module
+
+
+# ---------------------------------------------------------------------------------------------------------------------
+# Running it
+# ---------------------------------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class IrText:
+    """An IR text to compile on from."""
+
+    text: str
+    language: str
+    """The stage whose result it is: "ttir", "ttgir", "llir", "ptx", "amdgcn"; "source" for a front end's module."""
+    gluon: bool = False
+    """Whether a front end's module is Gluon's."""
+    file: str = ""
+    """What messages call it."""
+
+
+def compile_watched(
+    kernel: Any,
+    specialization: Specialization,
+    target: Target,
+    options: Mapping[str, Any],
+    watcher: Watcher,
+    *,
+    ttgir_lines: bool = False,
+) -> triton_api.CompiledKernel:
+    """Compile a kernel as `triton_api.compile_kernel` does, pass by pass, without Triton's cache.
+
+    Raises:
+        CompileError: as for `compile_kernel`; `failed_pass` names the pass.
+        OptionError: an option value that the target's backend refuses.
+    """
+    asked = triton_api.options_of_launch(kernel, options)
+    triton_api.check_options(asked, target)
+    backend = triton_api.backend_for(target)
+    parsed = backend.parse_options(asked)
+    session = _Session(watcher)
+
+    def make_module(context: Any) -> Any:
+        source = triton_api.make_source(kernel, specialization)
+        source.hash()  # Finds globals that a kernel must not read, as it does for Triton's cache.
+        return source.make_ir(
+            triton_api.gpu_target(target),
+            parsed,
+            backend.get_codegen_implementation(parsed),
+            backend.get_module_map(),
+            context,
+        )
+
+    with (
+        triton_api.translated_errors(kernel, target, session.running_label),
+        _standing_in(backend, session),
+    ):
+        context = _new_context(backend)
+        started = time.perf_counter()
+        module = make_module(context)
+        watcher.front_end_made(module, time.perf_counter() - started)
+        stages = _stages_of(backend, parsed, bool(kernel.is_gluon()))
+        if ttgir_lines:
+            stages["llir"] = triton_api.after_location_snapshot(
+                stages["llir"], kernel.__name__, watcher.relocated
+            )
+        return _run_stages(stages, module, target, parsed, session)
+
+
+def _run_stages(
+    stages: Mapping[str, Callable[[Any, Any], Any]],
+    start: Any,
+    target: Target,
+    parsed: Any,
+    session: _Session,
+) -> triton_api.CompiledKernel:
+    """Each stage on what the one before it made, as `triton.compile` runs them."""
+    metadata: dict[str, Any] = {
+        "target": triton_api.gpu_target(target),
+        **parsed.__dict__,
+        "triton_version": __version__,
+    }
+    made: dict[str, str | bytes] = {}
+    current = start
+    for name, make in stages.items():
+        session.stage = name
+        started = time.perf_counter()
+        current = _overridden(name, make(current, metadata), metadata, start)
+        seconds = time.perf_counter() - started
+        made[name] = current if isinstance(current, str | bytes) else str(current)
+        session.watcher.stage_made(name, made[name], seconds)
+    return triton_api.CompiledKernel(stages=made, metadata=_plain(metadata))
+
+
+def _overridden(stage: str, content: Any, metadata: Mapping[str, Any], start: Any) -> Any:
+    """What the stage made, or the file that the option `ir_override` has put in its place."""
+    path = metadata.get("ir_override")
+    if path and path.endswith(f".{stage}"):
+        return parse(path, stage, getattr(start, "context", None))
+    return content
+
+
+def _plain(metadata: Mapping[str, Any]) -> dict[str, Any]:
+    """The metadata as it comes back from Triton's cache: through JSON."""
+    plain: dict[str, Any] = json.loads(json.dumps(metadata, default=vars))
+    return plain
