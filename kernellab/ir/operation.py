@@ -1,4 +1,7 @@
-"""The shapes that many operations share: one operand, two operands, and how a dialect is collected."""
+"""The shapes that many operations share: one operand, two operands, and how a dialect is collected.
+
+xDSL puts the operands of a base class after those of the class itself: a class with operands of its own inherits none.
+"""
 
 from __future__ import annotations
 

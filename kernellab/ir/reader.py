@@ -7,6 +7,7 @@ from functools import cache
 
 from xdsl.context import Context
 from xdsl.dialects import builtin
+from xdsl.ir import Attribute
 
 from kernellab.ir import amdg, arith, cf, math, scf, tt, ttg, ttng, ub
 from kernellab.ir.parser import ModuleParser
@@ -22,18 +23,28 @@ def read_module(text: str) -> builtin.ModuleOp:
     attributes. Nothing is refused for being unknown.
     Raises xdsl.utils.exceptions.ParseError where the text is not MLIR's generic form.
     """
-    return ModuleParser(_context(), _aliases_first(text)).parse_module()
+    return ModuleParser(context(), _aliases_first(text)).parse_module()
+
+
+def read_attribute(text: str) -> Attribute:
+    """The attribute or type that `text` spells out: "#ttg.slice<{dim = 1, parent = #ttg.blocked<...>}>", "!tt.ptr<f16>".
+
+    Raises xdsl.utils.exceptions.ParseError where the text is neither.
+    """
+    parser = ModuleParser(context(), text)
+    return parser.parse_type() if text.startswith("!") else parser.parse_attribute()
 
 
 @cache
-def _context() -> Context:
-    context = Context(allow_unregistered=True)
-    context.load_dialect(builtin.Builtin)
+def context() -> Context:
+    """The dialects that have typed classes here; what else comes along stays generic."""
+    known = Context(allow_unregistered=True)
+    known.load_dialect(builtin.Builtin)
     for dialect in (
         amdg.AMDG, arith.ARITH, cf.CF, math.MATH, scf.SCF, tt.TT, ttg.TTG, ttng.TTNG, ub.UB,
     ):  # fmt: skip
-        context.load_dialect(dialect)
-    return context
+        known.load_dialect(dialect)
+    return known
 
 
 def _aliases_first(text: str) -> str:

@@ -114,11 +114,13 @@ class MemDescView(IRDLOperation, ABC):
 
 
 @irdl_op_definition
-class MemDescIndexOp(MemDescView):
+class MemDescIndexOp(IRDLOperation):
     """One of the tiles along the first dimension: a stage of a pipelined buffer."""
 
     name = "ttg.memdesc_index"
+    memory = operand_def()
     index = operand_def()
+    result = result_def()
 
 
 @irdl_op_definition

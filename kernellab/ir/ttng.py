@@ -56,39 +56,37 @@ class WarpGroupDotWaitOp(IRDLOperation):
 # Barriers in shared memory, and fences
 
 
-class BarrierOperation(IRDLOperation, ABC):
-    """Works on an mbarrier, or on one for each pipeline stage."""
-
-    barrier = operand_def()
-
-
 @irdl_op_definition
-class InitBarrierOp(BarrierOperation):
+class InitBarrierOp(IRDLOperation):
     """`count` arrivals complete a phase."""
 
     name = "ttng.init_barrier"
+    barrier = operand_def()
     count = prop_def(builtin.IntegerAttr)
 
 
 @irdl_op_definition
-class InvalBarrierOp(BarrierOperation):
+class InvalBarrierOp(IRDLOperation):
     name = "ttng.inval_barrier"
+    barrier = operand_def()
 
 
 @irdl_op_definition
-class BarrierExpectOp(BarrierOperation):
+class BarrierExpectOp(IRDLOperation):
     """Says how many bytes copies will bring."""
 
     name = "ttng.barrier_expect"
+    barrier = operand_def()
     predicate = operand_def()
     size = prop_def(builtin.IntegerAttr)
 
 
 @irdl_op_definition
-class WaitBarrierOp(BarrierOperation):
+class WaitBarrierOp(IRDLOperation):
     """Waits until the phase completes; `dependencies` are the memory that it guards."""
 
     name = "ttng.wait_barrier"
+    barrier = operand_def()
     phase = operand_def()
     predicate = opt_operand_def()
     dependencies = var_operand_def()
@@ -96,8 +94,9 @@ class WaitBarrierOp(BarrierOperation):
 
 
 @irdl_op_definition
-class ArriveBarrierOp(BarrierOperation):
+class ArriveBarrierOp(IRDLOperation):
     name = "ttng.arrive_barrier"
+    barrier = operand_def()
     predicate = opt_operand_def()
     count = prop_def(builtin.IntegerAttr)
     multicast_cta = opt_prop_def(prop_name="multicastCTA")

@@ -23,6 +23,8 @@ class Entry:
     options: Mapping[str, Any] = field(default_factory=dict)
     refused: Mapping[str, str] = field(default_factory=dict)
     """Target -> part of the message with which the compiler refuses the kernel there."""
+    left_out: Mapping[str, str] = field(default_factory=dict)
+    """Target -> why nobody should wait for this entry there; a smaller one stands in."""
 
 
 def everywhere(reason: str, *targets: str) -> dict[str, str]:
@@ -30,8 +32,13 @@ def everywhere(reason: str, *targets: str) -> dict[str, str]:
     return dict.fromkeys(targets, reason)
 
 
+ABORTS = "the compiler aborts the process"
+"""The reason where there is no message: nobody may try this in a process that has to live on."""
+
 NVIDIA_BEFORE_HOPPER = ("sm_75", "sm_80", "sm_86", "sm_89")
-AMD = ("gfx90a", "gfx942", "gfx950", "gfx1100", "gfx1201")
+NVIDIA = (*NVIDIA_BEFORE_HOPPER, "sm_90", "sm_100", "sm_103", "sm_120")
+CDNA = ("gfx90a", "gfx942", "gfx950")
+RDNA = ("gfx1100", "gfx1201")
 COMMON = ("sm_80", "sm_90", "gfx942")
 
 STRIDES = ("i32:16", "i32:1", "i32:16", "i32:1", "i32:16", "i32:1")
@@ -41,8 +48,20 @@ TILE = {"BLOCK_M": 128, "BLOCK_N": 128, "BLOCK_K": 64}
 GROUPED = {**TILE, "GROUP_M": 8}
 SMALL = {"BLOCK_M": 64, "BLOCK_N": 64, "BLOCK_K": 32, "GROUP_M": 8}
 SCALED = {"BLOCK_M": 128, "BLOCK_N": 128, "BLOCK_K": 128}
+SCALED_SMALL = {"BLOCK_M": 32, "BLOCK_N": 32, "BLOCK_K": 64}
 SCALED_TYPES = ("*u8:16", "*u8:16", "*u8:16", "*u8:16", "*fp32:16", "i32:16", "i32:16")
 TMA_TYPES = ("tensordesc<fp16[128,64]>", "tensordesc<fp16[128,64]>", "tensordesc<fp16[128,128]>")
+
+WITHOUT_MATRIX_UNITS = everywhere("its scalar code takes the assembler minutes", "sm_75", *RDNA)
+WITHOUT_FP8 = everywhere("fp8e4nv not supported in this architecture", "sm_75", "sm_80", "sm_86")
+WITHOUT_SCALED_DOT = everywhere("Unsupported DotScaleOp", "gfx90a", "gfx942")
+LANES_64 = everywhere("invalid layout", *CDNA)
+LANES_32 = everywhere("invalid layout", *NVIDIA, *RDNA)
+NOT_ASYNC = {**everywhere(ABORTS, "sm_75"), **everywhere("async_copy_global_to_local", *RDNA)}
+NOT_TMA = {
+    **everywhere(ABORTS, *NVIDIA_BEFORE_HOPPER),
+    **everywhere("HIPOptions", *CDNA, *RDNA),
+}
 
 ENTRIES = (
     # Element by element
@@ -67,19 +86,21 @@ ENTRIES = (
     Entry("matmul_persistent", matmuls.matmul_persistent, HALVES + SIZES + ("i32:16",) * 3, {**GROUPED, "PROGRAMS": 132}, ("sm_80", "sm_90", "gfx942"), {"num_warps": 8}),
     Entry("matmul_descriptors", matmuls.matmul_descriptors, HALVES + SIZES, TILE, ("sm_80", "sm_90", "sm_100", "gfx942")),
     Entry("matmul_tma", matmuls.matmul_tma, TMA_TYPES + SIZES, {**GROUPED, "PROGRAMS": 132, "SPECIALIZE": False}, ("sm_90", "sm_100")),
-    Entry("matmul_tma_specialized", matmuls.matmul_tma, TMA_TYPES + SIZES, {**GROUPED, "PROGRAMS": 132, "SPECIALIZE": True}, ("sm_100",)),
-    Entry("matmul_warp_specialized", matmuls.matmul_warp_specialized, (*TMA_TYPES, "i32:16"), TILE, ("sm_100",)),
+    Entry("matmul_tma_specialized", matmuls.matmul_tma, TMA_TYPES + SIZES, {**GROUPED, "PROGRAMS": 132, "SPECIALIZE": True}, ("sm_100",), refused=everywhere("shared memory", "sm_120")),
+    Entry("matmul_warp_specialized", matmuls.matmul_warp_specialized, (*TMA_TYPES, "i32:16"), TILE, ("sm_100",), refused=everywhere("must have the same number of elements", "sm_90")),
     Entry("matmul_fp8", matmuls.matmul, ("*fp8e5:16", "*fp8e5:16", "*fp16:16") + SIZES + STRIDES, GROUPED, ("sm_89", "sm_90", "sm_100", "gfx950"), {"num_warps": 8}),
-    Entry("matmul_mxfp8", matmuls.matmul_scaled, SCALED_TYPES, {**SCALED, "A_FORMAT": "e4m3", "B_FORMAT": "e4m3"}, ("sm_90", "sm_100", "gfx950")),
-    Entry("matmul_mxfp4", matmuls.matmul_scaled, SCALED_TYPES, {**SCALED, "A_FORMAT": "e2m1", "B_FORMAT": "e2m1"}, ("sm_100", "gfx950")),
+    Entry("matmul_mxfp8", matmuls.matmul_scaled, SCALED_TYPES, {**SCALED, "A_FORMAT": "e4m3", "B_FORMAT": "e4m3"}, ("sm_90", "sm_100", "gfx950"), left_out=WITHOUT_MATRIX_UNITS, refused={**WITHOUT_FP8, **WITHOUT_SCALED_DOT}),
+    Entry("matmul_mxfp8_small", matmuls.matmul_scaled, SCALED_TYPES, {**SCALED_SMALL, "A_FORMAT": "e4m3", "B_FORMAT": "e4m3"}, ("sm_89", "gfx1100"), refused={**WITHOUT_FP8, **WITHOUT_SCALED_DOT}),
+    Entry("matmul_mxfp4", matmuls.matmul_scaled, SCALED_TYPES, {**SCALED, "A_FORMAT": "e2m1", "B_FORMAT": "e2m1"}, ("sm_100", "gfx950"), left_out=WITHOUT_MATRIX_UNITS, refused=WITHOUT_SCALED_DOT),
+    Entry("matmul_mxfp4_small", matmuls.matmul_scaled, SCALED_TYPES, {**SCALED_SMALL, "A_FORMAT": "e2m1", "B_FORMAT": "e2m1"}, ("sm_80", "gfx1201"), refused=WITHOUT_SCALED_DOT),
     # Attention
     Entry("attention_forward", attention.attention_forward, ("*fp16:16",) * 4 + ("*fp32:16", "fp32", "i32:16", "i32:16", "i32"), {"HEAD": 64, "BLOCK_M": 128, "BLOCK_N": 64}, (*COMMON, "sm_100")),
     Entry("attention_backward", attention.attention_backward, ("*fp16:16",) * 7 + ("*fp32:16", "*fp32:16", "fp32", "i32:16", "i32:16", "i32"), {"HEAD": 64, "BLOCK": 64, "STEP": 32}, ("sm_90", "gfx942")),
     # Gluon
-    Entry("gluon_transpose", gluon_kernels.transpose_through_shared, ("*fp16:16", "*fp16:16"), {"ROWS": 64, "COLUMNS": 64, "LANES": 32}, ("sm_80", "sm_90")),
-    Entry("gluon_transpose_wave64", gluon_kernels.transpose_through_shared, ("*fp16:16", "*fp16:16"), {"ROWS": 64, "COLUMNS": 64, "LANES": 64}, ("gfx942",)),
-    Entry("gluon_copy_async", gluon_kernels.copy_async, ("*fp32:16", "*fp32:16"), {"ROWS": 64, "COLUMNS": 64}, ("sm_80",)),
-    Entry("gluon_copy_padded", gluon_kernels.copy_padded, ("*fp32:16", "*fp32:16"), {"ROWS": 64, "COLUMNS": 64}, ("gfx942",)),
-    Entry("gluon_tma_copy", gluon_kernels.tma_copy, ("tensordesc<fp16[64,64],NVMMASharedLayout(swizzle_byte_width=128,element_bitwidth=16,rank=2)>",) * 2, {"ROWS": 64, "COLUMNS": 64}, ("sm_90",)),
+    Entry("gluon_transpose", gluon_kernels.transpose_through_shared, ("*fp16:16", "*fp16:16"), {"ROWS": 64, "COLUMNS": 64, "LANES": 32}, ("sm_80", "sm_90"), refused=LANES_64),
+    Entry("gluon_transpose_wave64", gluon_kernels.transpose_through_shared, ("*fp16:16", "*fp16:16"), {"ROWS": 64, "COLUMNS": 64, "LANES": 64}, ("gfx942",), refused=LANES_32),
+    Entry("gluon_copy_async", gluon_kernels.copy_async, ("*fp32:16", "*fp32:16"), {"ROWS": 64, "COLUMNS": 64}, ("sm_80",), refused={**LANES_64, **NOT_ASYNC}),
+    Entry("gluon_copy_padded", gluon_kernels.copy_padded, ("*fp32:16", "*fp32:16"), {"ROWS": 64, "COLUMNS": 64}, ("gfx942",), refused=LANES_32),
+    Entry("gluon_tma_copy", gluon_kernels.tma_copy, ("tensordesc<fp16[64,64],NVMMASharedLayout(swizzle_byte_width=128,element_bitwidth=16,rank=2)>",) * 2, {"ROWS": 64, "COLUMNS": 64}, ("sm_90",), refused=NOT_TMA),
 )  # fmt: skip
 """Every entry; names are unique."""

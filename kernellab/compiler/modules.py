@@ -1,0 +1,47 @@
+"""A compilation's modules as xDSL objects: what `Compilation.module` gives."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Collection, Iterable
+
+from xdsl.dialects.builtin import ModuleOp
+
+from kernellab import triton_api
+from kernellab.errors import ArgumentError, nearest
+from kernellab.ir.reader import read_module
+from kernellab.records import Compilation
+
+_STAGES_OF_MLIR = ("ttir", "ttgir")
+_LABELS_SHOWN = 5
+
+
+def open_module(compilation: Compilation, name: str) -> ModuleOp:
+    """The module of a stage ("ttgir"), or after a pass ("ttgir.coalesce", "ttgir.canonicalizer#2"), made anew for each call.
+
+    Raises:
+        ArgumentError: there is no such stage or pass, or what it made is no module of MLIR.
+    """
+    stages, target = compilation.stages, compilation.target
+    texts = {one: stages[one].text for one in _STAGES_OF_MLIR if one in stages}
+    if name in texts:
+        return read_module(triton_api.generic_form(texts[name], target))
+    # Past MLIR a step counts no ops: LLVM IR, PTX and SASS are texts of other languages.
+    modules = {run.label: run.text for run in compilation.passes if run.op_counts_after}
+    if name in modules:
+        return read_module(triton_api.generic_form(modules[name].read(), target))
+    if name in stages:
+        problem = f"The stage {name!r} is no MLIR: there is no module to open."
+        advice = ""
+    else:
+        problem = f"This compilation has no stage and no pass {name!r} that made MLIR."
+        advice = nearest(name, [*texts, *modules])
+    raise ArgumentError(problem, advice=f"{advice} {_what_opens(texts, modules)}".strip())
+
+
+def _what_opens(stages: Iterable[str], labels: Collection[str]) -> str:
+    opens = f"Stages that open: {', '.join(stages)}."
+    if not labels:
+        return f'{opens} Passes open too, of a compilation with record="passes".'
+    some = ", ".join(itertools.islice(labels, _LABELS_SHOWN))
+    return f"{opens} Passes open too, by the labels in .passes: {some}, ..."
