@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 
-from xdsl.irdl import IRDLOperation, irdl_op_definition, result_def
+from xdsl.irdl import IRDLOperation, irdl_op_definition, opt_prop_def, result_def
 
 from kernellab.ir.operation import dialect
 
@@ -14,6 +14,7 @@ class PoisonOp(IRDLOperation):
     """A value that no correct program uses."""
 
     name = "ub.poison"
+    value = opt_prop_def()
     result = result_def()
 
 

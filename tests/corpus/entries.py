@@ -82,7 +82,7 @@ ENTRIES = (
     Entry("layer_norm_backward", rows.layer_norm_backward, ("*fp16:16",) * 6 + ("*fp32:16", "*fp32:16", "*i32:16", "i32:16", "i32"), {"GROUPS": 64, "BLOCK": 1024}, COMMON),
     # Matrix products
     Entry("matmul", matmuls.matmul, HALVES + SIZES + STRIDES, GROUPED, (*COMMON, "sm_100", "gfx950"), {"num_warps": 8, "num_stages": 3}),
-    Entry("matmul_small", matmuls.matmul, HALVES + SIZES + STRIDES, SMALL, ("sm_75", "gfx1100", "gfx1201", "sm_120")),
+    Entry("matmul_small", matmuls.matmul, HALVES + SIZES + STRIDES, SMALL, ("sm_75", "sm_86", "sm_103", "sm_120", "gfx90a", "gfx1100", "gfx1201")),
     Entry("matmul_persistent", matmuls.matmul_persistent, HALVES + SIZES + ("i32:16",) * 3, {**GROUPED, "PROGRAMS": 132}, ("sm_80", "sm_90", "gfx942"), {"num_warps": 8}),
     Entry("matmul_descriptors", matmuls.matmul_descriptors, HALVES + SIZES, TILE, ("sm_80", "sm_90", "sm_100", "gfx942")),
     Entry("matmul_tma", matmuls.matmul_tma, TMA_TYPES + SIZES, {**GROUPED, "PROGRAMS": 132, "SPECIALIZE": False}, ("sm_90", "sm_100")),

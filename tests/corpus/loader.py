@@ -7,8 +7,6 @@ target that does not refuse the kernel.
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterator
-
 from kernellab.compiler.pipeline import compile
 from kernellab.compiler.targets import SUPPORTED_TARGETS, parse_target
 from kernellab.records import Compilation, Target
@@ -50,12 +48,9 @@ def chosen(one: Entry) -> list[Target]:
     return accepting(one) if WHOLE else [parse_target(name) for name in one.targets]
 
 
-def cases(wanted: Callable[[Entry], bool] = lambda _: True) -> Iterator[tuple[Entry, Target]]:
-    """Every pair of this test run, of the entries that are wanted."""
-    for one in ENTRIES:
-        if wanted(one):
-            for target in chosen(one):
-                yield one, target
+def cases() -> list[tuple[Entry, Target]]:
+    """Every pair of an entry and a target in this test run."""
+    return [(one, target) for one in ENTRIES for target in chosen(one)]
 
 
 def case_name(case: tuple[Entry, Target]) -> str:

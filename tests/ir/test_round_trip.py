@@ -1,0 +1,55 @@
+"""What xDSL prints, MLIR reads back to the same module: every snapshot of every pass, for NVIDIA and AMD.
+
+A default run sends the stages of every chosen pair of the corpus round, and every pass of a few; `make corpus` every pass of
+every pair.
+"""
+
+import multiprocessing
+from collections.abc import Iterator
+from concurrent.futures import ProcessPoolExecutor
+
+import pytest
+
+from tests.corpus.loader import WHOLE, case_name, cases, entry
+from kernellab.compiler.targets import parse_target
+from tests.ir.round_trip import round_trip_entry
+
+EVERY_PASS = [
+    ("matmul_small", "sm_75"),
+    ("layer_norm_backward", "sm_80"),
+    ("matmul_fp8", "sm_89"),
+    ("matmul_tma", "sm_90"),
+    ("attention_forward", "sm_90"),
+    ("matmul_tma_specialized", "sm_100"),
+    ("matmul_mxfp4", "sm_100"),
+    ("gluon_tma_copy", "sm_90"),
+    ("matmul", "gfx950"),
+    ("matmul_persistent", "gfx942"),
+    ("collatz", "gfx1100"),
+]
+"""One kernel for each kind of pipeline, as different as can be."""
+CASES = cases() if WHOLE else [(entry(name), parse_target(target)) for name, target in EVERY_PASS]
+
+
+@pytest.fixture(scope="module")
+def worker() -> Iterator[ProcessPoolExecutor]:
+    """One process that a broken module may abort: the test that sent it fails, and those after it."""
+    with ProcessPoolExecutor(1, mp_context=multiprocessing.get_context("spawn")) as pool:
+        yield pool
+
+
+@pytest.mark.parametrize("case", CASES, ids=case_name)
+def test_the_module_after_every_pass_comes_back_the_same(case, worker):
+    one, target = case
+    result = worker.submit(round_trip_entry, one.name, target, True).result()
+    assert result.snapshots > 3
+    assert not result.failures, "\n".join(result.failures)
+
+
+@pytest.mark.skipif(WHOLE, reason="every pass of every pair is tested")
+@pytest.mark.parametrize("case", cases(), ids=case_name)
+def test_the_stages_come_back_the_same(case, worker):
+    one, target = case
+    result = worker.submit(round_trip_entry, one.name, target, False).result()
+    assert result.snapshots == (1 if one.kernel.is_gluon() else 2)
+    assert not result.failures, "\n".join(result.failures)
