@@ -8,16 +8,20 @@ from typing import TYPE_CHECKING, Any
 
 from kernellab import triton_api, triton_pipeline
 from kernellab.compiler import resources
+from kernellab.compiler.occupancy import occupancy
 from kernellab.compiler.recorder import PassRecorder
 from kernellab.compiler.sass import disassemble
+from kernellab.compiler.sass_decoding import decode, spill_sites
 from kernellab.compiler.source_map import module_frames, read_source_map
 from kernellab.compiler.targets import DEFAULT_TARGET, local_target, parse_targets, shared_limit
 from kernellab.errors import ArgumentError, CompileError, OptionError, SourcePosition, nearest
-from kernellab.records import Compilation, PassRun, Resources, Stage, Stages, Target
+from kernellab.records import Compilation, Occupancy, PassRun, Resources, Stage, Stages, Target
 from kernellab.specialize import BoundCall, bind
 
 if TYPE_CHECKING:
     from xdsl.dialects.builtin import ModuleOp
+
+    from kernellab.records import Analyst
 
 _LANGUAGES = {
     "ttir": "mlir",
@@ -123,9 +127,26 @@ def compile_bound(
         read_resources=_resource_reader(compiled),
         passes=passes,
         open_module=_open_module,
+        make_analyst=functools.partial(_make_analyst, kernel, call, target),
         read_source_map=functools.partial(
             read_source_map, stages, triton_api.definition_of(kernel), target, compiled.metadata
         ),
+        read_instructions=decode,
+        read_spill_sites=spill_sites,
+        read_occupancy=_occupancy,
+    )
+
+
+def _occupancy(
+    compilation: Compilation, registers: int | None, shared_bytes: int | None, warps: int | None
+) -> Occupancy:
+    own_warps = int(compilation.options["num_warps"])
+    return occupancy(
+        compilation.resources,
+        compilation.target,
+        own_warps if warps is None else warps,
+        registers=registers,
+        shared_bytes=shared_bytes,
     )
 
 
@@ -134,6 +155,15 @@ def _open_module(compilation: Compilation, name: str) -> ModuleOp:
     from kernellab.compiler.modules import open_module
 
     return open_module(compilation, name)
+
+
+def _make_analyst(kernel: Any, call: BoundCall, target: Target) -> Analyst:
+    from kernellab.compiler.analyst import CompilerAnalyst
+    from kernellab.triton_analyses import diagnose
+
+    return CompilerAnalyst(
+        functools.partial(diagnose, kernel, call.specialization, target, call.options)
+    )
 
 
 def _compile_and_record(
@@ -189,8 +219,9 @@ def _resource_reader(compiled: triton_api.CompiledKernel) -> Callable[[], Resour
     shared = int(compiled.metadata["shared"])
     cubin = compiled.stages.get("cubin")
     if isinstance(cubin, bytes):
+        columns = int(compiled.metadata.get("tmem_size") or 0)
         return functools.partial(
-            resources.read_nvidia, cubin, str(compiled.metadata["name"]), shared
+            resources.read_nvidia, cubin, str(compiled.metadata["name"]), shared, columns
         )
     return functools.partial(resources.read_amd, str(compiled.stages["amdgcn"]), shared)
 

@@ -4,12 +4,15 @@ from __future__ import annotations
 
 import re
 
+from kernellab.compiler.cubin import barrier_count
 from kernellab.compiler.sass import run_on_cubin
 from kernellab.errors import CompileError
 from kernellab.records import Resources
 
 
-def read_nvidia(cubin: bytes, kernel: str, shared_bytes: int) -> Resources:
+def read_nvidia(
+    cubin: bytes, kernel: str, shared_bytes: int, tensor_memory_columns: int = 0
+) -> Resources:
     """Resources of a kernel in a cubin, as `cuobjdump -res-usage` reports them.
 
     Args:
@@ -17,6 +20,7 @@ def read_nvidia(cubin: bytes, kernel: str, shared_bytes: int) -> Resources:
         kernel: the symbol of its entry.
         shared_bytes: what a launch asks for. All of a Triton kernel's shared memory is asked for at launch; the 1024 bytes
             that cuobjdump reports besides, from sm_90 on, are the driver's own and stand outside the kernel's limit.
+        tensor_memory_columns: what the kernel allocates of Blackwell's tensor memory; the cubin does not say it.
 
     Raises:
         CompileError: the cubin cannot be read, or the kernel is not in it.
@@ -32,7 +36,16 @@ def read_nvidia(cubin: bytes, kernel: str, shared_bytes: int) -> Resources:
         spills=usage["STACK"] + usage["LOCAL"],
         shared_bytes=shared_bytes,
         stack_bytes=usage["STACK"],
+        static_shared_bytes=max(0, usage["SHARED"] - _driver_bytes(usage["SHARED"])),
+        barriers=barrier_count(cubin, kernel),
+        tensor_memory_columns=tensor_memory_columns,
     )
+
+
+def _driver_bytes(shared: int) -> int:
+    """The part of cuobjdump's SHARED that is the driver's own; older GPUs report none."""
+    driver = 1024
+    return driver if shared >= driver else 0
 
 
 def read_amd(assembly: str, shared_bytes: int) -> Resources:
@@ -53,6 +66,8 @@ def read_amd(assembly: str, shared_bytes: int) -> Resources:
             spills=metadata["private_segment_fixed_size"],
             shared_bytes=shared_bytes,
             stack_bytes=metadata["private_segment_fixed_size"],
+            static_shared_bytes=metadata.get("group_segment_fixed_size", 0),
+            scalar_registers=metadata["sgpr_count"],
         )
     except KeyError as error:
         raise CompileError(f"the assembly's metadata has no {error}") from error

@@ -1,0 +1,218 @@
+"""Machine code, decoded: SASS with its control codes and registers, and AMD's assembly.
+
+An instruction of every NVIDIA GPU from Volta (sm_70) on is 128 bits. The upper bits tell the scheduler what the hardware
+does not find out by itself; their places are in no document of NVIDIA's, and were found by experiment: Jia, Maggioni,
+Staiger and Scarpazza, "Dissecting the NVIDIA Volta GPU Architecture via Microbenchmarking" (2018, arXiv:1804.06826), section
+2.1; the same fields in CuAssembler's documentation for Turing and Ampere; maxas's wiki for what each means.
+
+======= ============================================================================
+bits    meaning
+======= ============================================================================
+105-108 stall: cycles before the warp's next instruction
+109     yield, stored inverted: 0 asks for another warp
+110-112 write barrier: the scoreboard set until the result is there; 7: none
+113-115 read barrier: the scoreboard set until the operands were read; 7: none
+116-121 wait mask: one bit for each scoreboard that must be clear
+122-125 reuse: operand slots kept in the operand cache
+======= ============================================================================
+
+The tests hold them against facts that do not depend on the table: nvdisasm's own `.reuse` marks, and that whoever reads
+the result of a load waits for the scoreboard that the load set, on every target.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from kernellab.compiler.opcode_classes import access_width, category_of
+from kernellab.compiler.sass import INSTRUCTION_LINE, run_on_cubin
+from kernellab.compiler.sass_registers import registers_of
+from kernellab.records import Compilation, ControlCodes, Instruction, SourceMap, SpillSite
+
+_CODE = re.compile(
+    r"^\s*/\*(?P<address>[0-9a-f]+)\*/\s+(?P<predicate>@!?U?P\w+)?\s*(?P<opcode>[A-Z][\w.]*)\s*"
+    r"(?P<operands>[^;]*?)\s*;\s*/\* 0x(?P<low>[0-9a-f]{16}) \*/"
+)
+_UPPER_HALF = re.compile(r"^\s*/\* 0x(?P<high>[0-9a-f]{16}) \*/")
+_FUNCTION = re.compile(r"^(?P<name>[$\w.]+):\s*$")
+
+
+@dataclass(frozen=True)
+class _Encoded:
+    """One instruction as nvdisasm prints it."""
+
+    address: int
+    function: str
+    predicate: str
+    opcode: str
+    operands: tuple[str, ...]
+    control: ControlCodes
+
+
+def decode(compilation: Compilation) -> tuple[Instruction, ...]:
+    """The machine code of a compilation, in the order of its text.
+
+    Raises:
+        ValueError: the compilation has no machine code.
+        CompileError: the disassembler refused the cubin.
+    """
+    stages = compilation.stages
+    if "sass" in stages:
+        cubin = stages["cubin"].content
+        assert isinstance(cubin, bytes)
+        encoded = decode_sass(run_on_cubin("nvdisasm", ["-hex", "-c"], cubin))
+        lines = [
+            number
+            for number, line in enumerate(stages["sass"].text.splitlines(), start=1)
+            if INSTRUCTION_LINE.match(line)
+        ]
+        return tuple(
+            _sass_instruction(one, line, compilation.source_map)
+            for one, line in zip(encoded, lines, strict=True)
+        )
+    if "amdgcn" in stages:
+        return tuple(_amd_instructions(stages["amdgcn"].text, compilation.source_map))
+    raise ValueError(f"{compilation!r} has no machine code")
+
+
+def spill_sites(compilation: Compilation) -> tuple[SpillSite, ...]:
+    """The instructions that access local memory: spilled registers, and arrays that no register can hold."""
+    sites = []
+    for one in compilation.instructions:
+        if one.category in ("local load", "local store") and one.width is not None:
+            kind = "load" if one.category == "local load" else "store"
+            sites.append(SpillSite(one.line, kind, one.width, one.source))  # type: ignore[arg-type]
+    return tuple(sites)
+
+
+# ---------------------------------------------------------------------------------------------------------------------
+# NVIDIA: text and encoding
+# ---------------------------------------------------------------------------------------------------------------------
+
+
+def decode_sass(listing: str) -> list[_Encoded]:
+    """The instructions in what `nvdisasm -hex` prints."""
+    found: list[_Encoded] = []
+    function = ""
+    lines = iter(listing.splitlines())
+    for line in lines:
+        if name := _FUNCTION.match(line):
+            function = _function_name(name["name"]) or function
+        elif code := _CODE.match(line):
+            high = _UPPER_HALF.match(next(lines, ""))
+            found.append(
+                _Encoded(
+                    address=int(code["address"], 16),
+                    function=function,
+                    predicate=code["predicate"] or "",
+                    opcode=code["opcode"],
+                    operands=split_operands(code["operands"]),
+                    control=control_codes(int(high["high"], 16) if high else 0),
+                )
+            )
+    return found
+
+
+def _function_name(label: str) -> str | None:
+    """The function that a label begins, or None for a label inside one.
+
+    A function that the kernel calls is named "$kernel$its_name"; what ptxas adds, "$__internal_0_$its_name".
+    """
+    if label.startswith("."):
+        return None
+    if label.startswith("$"):
+        return label.rpartition("$")[2]
+    return label
+
+
+def control_codes(high: int) -> ControlCodes:
+    """The control codes in the upper 64 bits of an encoding; the module's docstring has their places."""
+
+    def bits(first: int, count: int) -> int:
+        return high >> (first - 64) & (1 << count) - 1
+
+    write_barrier, read_barrier = bits(110, 3), bits(113, 3)
+    return ControlCodes(
+        stall_cycles=bits(105, 4),
+        yields=bits(109, 1) == 0,
+        write_barrier=None if write_barrier == 7 else write_barrier,
+        read_barrier=None if read_barrier == 7 else read_barrier,
+        waits_for=tuple(number for number in range(6) if bits(116, 6) >> number & 1),
+        reuse=tuple(slot for slot in range(4) if bits(122, 4) >> slot & 1),
+    )
+
+
+def split_operands(text: str) -> tuple[str, ...]:
+    """Operands, split at the commas that stand in no bracket."""
+    text = text.split("(*")[0].strip()  # nvdisasm's remark on an indirect branch.
+    parts, depth, start = [], 0, 0
+    for at, character in enumerate(text):
+        depth += (character in "[{(") - (character in "]})")
+        if character == "," and depth == 0:
+            parts.append(text[start:at].strip())
+            start = at + 1
+    parts.append(text[start:].strip())
+    return tuple(part for part in parts if part)
+
+
+def _sass_instruction(one: _Encoded, line: int, source_map: SourceMap) -> Instruction:
+    reads, writes = registers_of(one.opcode, one.operands, one.predicate)
+    return Instruction(
+        address=one.address,
+        line=line,
+        function=one.function,
+        predicate=one.predicate,
+        opcode=one.opcode,
+        operands=one.operands,
+        category=category_of(one.opcode),
+        width=access_width(one.opcode),
+        control=one.control,
+        reads=reads,
+        writes=writes,
+        chains=source_map.chain("sass", line),
+        ttgir_line=_ttgir_line(source_map, "sass", line),
+    )
+
+
+def _ttgir_line(source_map: SourceMap, stage: str, line: int) -> int | None:
+    if ("ttgir", stage) not in source_map.links:
+        return None
+    lines = source_map.lines(stage, "ttgir", line)
+    return lines[0] if lines else None
+
+
+# ---------------------------------------------------------------------------------------------------------------------
+# AMD
+# ---------------------------------------------------------------------------------------------------------------------
+
+_AMD_CODE = re.compile(r"^\t(?P<opcode>[a-z]\w*)(?:\s+(?P<operands>[^;]*?))?\s*(?:;.*)?$")
+_AMD_FUNCTION = re.compile(r"^(?P<name>[A-Za-z_$][\w$.]*):")
+
+
+def _amd_instructions(text: str, source_map: SourceMap) -> Iterator[Instruction]:
+    """The instructions of AMD assembly: mnemonic and operands as they stand there, with class, width and lines."""
+    function = ""
+    for number, line in enumerate(text.splitlines(), start=1):
+        if name := _AMD_FUNCTION.match(line):
+            function = name["name"]
+        elif line.startswith(".Lfunc_end"):
+            function = ""
+        elif function and (code := _AMD_CODE.match(line)):
+            opcode = code["opcode"]
+            yield Instruction(
+                address=-1,
+                line=number,
+                function=function,
+                predicate="",
+                opcode=opcode,
+                operands=split_operands(code["operands"] or ""),
+                category=category_of(opcode),
+                width=access_width(opcode),
+                control=None,
+                reads=(),
+                writes=(),
+                chains=source_map.chain("amdgcn", number),
+                ttgir_line=_ttgir_line(source_map, "amdgcn", number),
+            )
