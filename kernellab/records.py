@@ -8,12 +8,22 @@ import zlib
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any, Literal, Protocol, TypeVar
 
 from kernellab.errors import SourcePosition
 
 if TYPE_CHECKING:
     from xdsl.dialects.builtin import ModuleOp
+
+    from kernellab.findings import (
+        AxisInfo,
+        Barriers,
+        CallGraph,
+        PipelineStages,
+        Remark,
+        SharedMemory,
+        Work,
+    )
 
 Backend = Literal["cuda", "hip"]
 Origin = Literal["launch", "signature", "annotation", "assumption"]
@@ -535,6 +545,34 @@ class SpillSite:
     """The kernel's line that it stands for."""
 
 
+class Analyst(Protocol):
+    """Finds out what a compilation's modules tell; the compiler room has one."""
+
+    def remarks(self, compilation: Compilation) -> tuple[Remark, ...]:
+        """What the compiler says."""
+
+    def shared_memory(self, compilation: Compilation) -> SharedMemory:
+        """How shared memory is laid out."""
+
+    def barriers(self, compilation: Compilation) -> Barriers:
+        """What each barrier guards."""
+
+    def axis_info(self, compilation: Compilation) -> AxisInfo:
+        """What is known of the addresses of each access."""
+
+    def call_graph(self, compilation: Compilation) -> CallGraph:
+        """Who calls whom."""
+
+    def pipeline_stages(self, compilation: Compilation) -> PipelineStages:
+        """The schedule of each pipelined loop."""
+
+    def work(self, compilation: Compilation) -> Work:
+        """Arithmetic and bytes."""
+
+
+Finding = TypeVar("Finding")
+
+
 @dataclass(frozen=True)
 class Compilation:
     """One compilation of one kernel for one target."""
@@ -553,6 +591,8 @@ class Compilation:
         default=None, repr=False, compare=False
     )
     """Reads the module of a stage or pass into xDSL, each time it is asked for."""
+    make_analyst: Callable[[], Analyst] | None = field(default=None, repr=False, compare=False)
+    """Makes the one who answers `remarks` and the analyses, when one of them is first asked for."""
     read_source_map: Callable[[], SourceMap] | None = field(default=None, repr=False, compare=False)
     """Makes the source map from the stages; called once, when first asked for."""
     read_instructions: Callable[[Compilation], tuple[Instruction, ...]] | None = field(
@@ -581,6 +621,58 @@ class Compilation:
         if self.read_source_map is None:
             raise ValueError(f"no line information was kept for {self.kernel!r}")
         return self.read_source_map()
+
+    @cached_property
+    def remarks(self) -> tuple[Remark, ...]:
+        """What the compiler says: MLIR's remarks and warnings, Triton's own warnings, the PTX assembler's notes.
+
+        Raises ArgumentError for a record made from files, which hold none.
+        """
+        return self._analyst.remarks(self)
+
+    @cached_property
+    def _analyst(self) -> Analyst:
+        if self.make_analyst is None:
+            raise ValueError(f"the record of {self.kernel!r} has nobody who can analyse it")
+        return self.make_analyst()
+
+    @cached_property
+    def _findings(self) -> dict[str, Any]:
+        return {}
+
+    def _found(self, name: str, ask: Callable[[Compilation], Finding]) -> Finding:
+        """What was found out when it was first asked for."""
+        if name not in self._findings:
+            self._findings[name] = ask(self)
+        found: Finding = self._findings[name]
+        return found
+
+    def shared_memory(self) -> SharedMemory:
+        """How shared memory is laid out: buffers, offsets, sizes, life spans, who shares bytes with whom.
+
+        Raises ArgumentError for a record without passes; so do the other analyses that read passes.
+        """
+        return self._found("shared_memory", self._analyst.shared_memory)
+
+    def barriers(self) -> Barriers:
+        """The barriers of a program, and which accesses to shared memory each keeps apart."""
+        return self._found("barriers", self._analyst.barriers)
+
+    def axis_info(self) -> AxisInfo:
+        """What is known of the addresses of each access to global memory, and how wide the finished code's accesses are."""
+        return self._found("axis_info", self._analyst.axis_info)
+
+    def call_graph(self) -> CallGraph:
+        """The functions that are left after inlining, and who calls whom."""
+        return self._found("call_graph", self._analyst.call_graph)
+
+    def pipeline_stages(self) -> PipelineStages:
+        """The stage and cluster of each operation of the loops that are software-pipelined."""
+        return self._found("pipeline_stages", self._analyst.pipeline_stages)
+
+    def work(self) -> Work:
+        """Floating-point operations and bytes of one program, counted from the IR."""
+        return self._found("work", self._analyst.work)
 
     def module(self, name: str = "ttgir") -> ModuleOp:
         """The module of a stage ("ttir", "ttgir"), or after a pass ("ttgir.coalesce"), as xDSL ops: walk, rewrite, print it.

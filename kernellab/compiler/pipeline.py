@@ -21,6 +21,8 @@ from kernellab.specialize import BoundCall, bind
 if TYPE_CHECKING:
     from xdsl.dialects.builtin import ModuleOp
 
+    from kernellab.records import Analyst
+
 _LANGUAGES = {
     "ttir": "mlir",
     "ttgir": "mlir",
@@ -125,6 +127,7 @@ def compile_bound(
         read_resources=_resource_reader(compiled),
         passes=passes,
         open_module=_open_module,
+        make_analyst=functools.partial(_make_analyst, kernel, call, target),
         read_source_map=functools.partial(
             read_source_map, stages, triton_api.definition_of(kernel), target, compiled.metadata
         ),
@@ -152,6 +155,15 @@ def _open_module(compilation: Compilation, name: str) -> ModuleOp:
     from kernellab.compiler.modules import open_module
 
     return open_module(compilation, name)
+
+
+def _make_analyst(kernel: Any, call: BoundCall, target: Target) -> Analyst:
+    from kernellab.compiler.analyst import CompilerAnalyst
+    from kernellab.triton_analyses import diagnose
+
+    return CompilerAnalyst(
+        functools.partial(diagnose, kernel, call.specialization, target, call.options)
+    )
 
 
 def _compile_and_record(

@@ -1,0 +1,576 @@
+"""What is known of the addresses of each access to global memory: an estimate, held against the finished code.
+
+Triton decides the width of an access by its AxisInfo analysis, which its Python bindings do not show. The rules here are those of
+lib/Analysis/AxisInfo.cpp for the operations that addresses are made of; for any other operation nothing is claimed.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from math import gcd
+
+from xdsl.dialects import builtin
+from xdsl.ir import Block, BlockArgument, Operation, SSAValue
+
+from kernellab.compiler.analyses.module import (
+    arguments_towards,
+    attribute,
+    functions,
+    position_of,
+)
+from kernellab.compiler.analyses.work import bit_width
+from kernellab.errors import SourcePosition
+from kernellab.findings import AxisInfo, PointerFacts
+from kernellab.ir.encodings import BlockedEncoding, SliceEncoding
+from kernellab.ir.types import PointerType, element_type, is_pointer, shape
+
+_LARGEST = 1 << 62
+"""The divisibility of zero."""
+
+_VECTOR_BITS = 128
+"""The widest access of one thread, on every GPU here."""
+
+
+@dataclass(frozen=True)
+class _Facts:
+    """What is known of a tile's values, per dimension; a scalar has one dimension of size 1."""
+
+    contiguity: tuple[int, ...]
+    divisibility: tuple[int, ...]
+    constancy: tuple[int, ...]
+    value: int | None = None
+    """The value, where all elements have one that is known."""
+
+    def join(self, other: _Facts) -> _Facts:
+        """What holds of both."""
+        return _Facts(
+            _gcds(self.contiguity, other.contiguity),
+            _gcds(self.divisibility, other.divisibility),
+            _gcds(self.constancy, other.constancy),
+            self.value if self.value == other.value else None,
+        )
+
+
+def _gcds(left: Sequence[int], right: Sequence[int]) -> tuple[int, ...]:
+    return tuple(gcd(a, b) for a, b in zip(left, right))
+
+
+def _rank(value: SSAValue) -> int:
+    return max(len(shape(value.type)), 1)
+
+
+def _sizes(value: SSAValue) -> tuple[int, ...]:
+    return shape(value.type) or (1,)
+
+
+def _nothing(value: SSAValue) -> _Facts:
+    ones = (1,) * _rank(value)
+    return _Facts(ones, ones, ones)
+
+
+def power_of_two_in(number: int) -> int:
+    """The largest power of two that divides a number."""
+    return number & -number if number else _LARGEST
+
+
+def _constant(value: SSAValue, number: int) -> _Facts:
+    rank = _rank(value)
+    return _Facts((1,) * rank, (power_of_two_in(number),) * rank, _sizes(value), number)
+
+
+# ---------------------------------------------------------------------------------------------------------------------
+# One rule per operation
+# ---------------------------------------------------------------------------------------------------------------------
+
+_Rule = Callable[[Operation, list[_Facts]], _Facts]
+"""From an operation and what is known of its operands to what is known of its result."""
+_RULES: dict[str, _Rule] = {}
+
+
+def _rule(*names: str) -> Callable[[_Rule], _Rule]:
+    def register(rule: _Rule) -> _Rule:
+        _RULES.update(dict.fromkeys(names, rule))
+        return rule
+
+    return register
+
+
+def _number(op: Operation, name: str) -> int:
+    value = attribute(op, name)
+    assert isinstance(value, builtin.IntegerAttr)
+    return value.value.data
+
+
+@_rule("arith.constant")
+def _of_constant(op: Operation, _: list[_Facts]) -> _Facts:
+    written, result = attribute(op, "value"), op.results[0]
+    if isinstance(written, builtin.IntegerAttr):
+        return _constant(result, written.value.data)
+    if isinstance(written, builtin.DenseIntOrFPElementsAttr) and written.is_splat():
+        number = written.get_values()[0]
+        if isinstance(number, int):
+            return _constant(result, number)
+    return _nothing(result)
+
+
+@_rule("tt.make_range")
+def _of_range(op: Operation, _: list[_Facts]) -> _Facts:
+    start, end = _number(op, "start"), _number(op, "end")
+    return _Facts((end - start,), (power_of_two_in(start),), (1,))
+
+
+@_rule("tt.splat")
+def _of_splat(op: Operation, given: list[_Facts]) -> _Facts:
+    result, (scalar,) = op.results[0], given
+    rank = _rank(result)
+    return _Facts((1,) * rank, scalar.divisibility * rank, _sizes(result), scalar.value)
+
+
+@_rule("tt.expand_dims")
+def _of_expand(op: Operation, given: list[_Facts]) -> _Facts:
+    (tile,), axis = given, _number(op, "axis")
+    along = zip(tile.contiguity, tile.divisibility)
+    # A run of neighbours stops being one along the new dimension: its later elements are divisible by nothing.
+    new = gcd(*(1 if contiguous > 1 else divisible for contiguous, divisible in along))
+
+    def widened(numbers: tuple[int, ...], number: int) -> tuple[int, ...]:
+        return (*numbers[:axis], number, *numbers[axis:])
+
+    return _Facts(
+        widened(tile.contiguity, 1), widened(tile.divisibility, new), widened(tile.constancy, 1), tile.value
+    )  # fmt: skip
+
+
+@_rule("tt.broadcast")
+def _of_broadcast(op: Operation, given: list[_Facts]) -> _Facts:
+    (tile,), before, after = given, _sizes(op.operands[0]), _sizes(op.results[0])
+    return replace(
+        tile,
+        contiguity=tuple(1 if size == 1 else c for size, c in zip(before, tile.contiguity)),
+        constancy=tuple(n if size == 1 else c for size, n, c in zip(before, after, tile.constancy)),
+    )
+
+
+@_rule("tt.trans")
+def _of_transposition(op: Operation, given: list[_Facts]) -> _Facts:
+    order = attribute(op, "order")
+    assert isinstance(order, builtin.DenseArrayBase)
+    (tile,), places = given, [int(place) for place in order.get_values()]
+
+    def moved(numbers: tuple[int, ...]) -> tuple[int, ...]:
+        return tuple(numbers[place] for place in places)
+
+    return _Facts(moved(tile.contiguity), moved(tile.divisibility), moved(tile.constancy), tile.value)  # fmt: skip
+
+
+@_rule(
+    "arith.extsi", "arith.extui", "arith.trunci", "arith.index_cast", "arith.bitcast", "ttg.convert_layout",
+    "tt.unsplat",
+)  # fmt: skip
+def _of_same_values(_: Operation, given: list[_Facts]) -> _Facts:
+    return given[0]
+
+
+@_rule("arith.addi", "tt.addptr", "arith.subi")
+def _of_sum(op: Operation, given: list[_Facts]) -> _Facts:
+    left, right = given
+    step = 1
+    if op.name == "tt.addptr":
+        step = element_bytes(op.operands[0])
+    contiguity = [gcd(a, b) for a, b in zip(left.contiguity, right.constancy)]
+    if op.name != "arith.subi":
+        other = [gcd(a, b) for a, b in zip(left.constancy, right.contiguity)]
+        contiguity = [max(a, b) for a, b in zip(contiguity, other)]
+    value = None
+    if left.value is not None and right.value is not None and op.name != "tt.addptr":
+        value = left.value + (right.value if op.name == "arith.addi" else -right.value)
+    return _Facts(
+        tuple(contiguity),
+        tuple(gcd(a, min(b * step, _LARGEST)) for a, b in zip(left.divisibility, right.divisibility)),
+        _gcds(left.constancy, right.constancy),
+        value,
+    )  # fmt: skip
+
+
+@_rule("arith.muli")
+def _of_product(_: Operation, given: list[_Facts]) -> _Facts:
+    left, right = given
+
+    def divisible(one: _Facts, other: _Facts) -> list[int]:
+        # Times more than one, neighbours are no neighbours any more: each element then starts a run.
+        return [
+            1 if contiguous > 1 and other.value != 1 else divisor
+            for contiguous, divisor in zip(one.contiguity, one.divisibility)
+        ]
+
+    ones = (1,) * len(left.contiguity)
+    kept_left = left.contiguity if right.value == 1 else ones
+    kept_right = right.contiguity if left.value == 1 else ones
+    both = zip(divisible(left, right), divisible(right, left))
+    known = left.value is not None and right.value is not None
+    return _Facts(
+        tuple(max(a, b) for a, b in zip(kept_left, kept_right)),
+        tuple(min(a * b, _LARGEST) for a, b in both),
+        _gcds(left.constancy, right.constancy),
+        left.value * right.value if known and left.value is not None and right.value is not None else None,
+    )  # fmt: skip
+
+
+@_rule("arith.shli")
+def _of_shift(op: Operation, given: list[_Facts]) -> _Facts:
+    left, right = given
+    if right.value is None or not 0 <= right.value < 32:
+        return replace(_nothing(op.results[0]), constancy=_gcds(left.constancy, right.constancy))
+    times = replace(right, value=1 << right.value, divisibility=(1 << right.value,) * len(right.divisibility))  # fmt: skip
+    return _of_product(op, [left, times])
+
+
+@_rule("arith.divsi", "arith.divui")
+def _of_quotient(op: Operation, given: list[_Facts]) -> _Facts:
+    left, right = given
+    if right.value == 1:
+        return left
+    constancy = list(_gcds(left.constancy, right.constancy))
+    for d, same in enumerate(right.constancy):
+        if same == _sizes(op.results[0])[d]:
+            run = gcd(left.contiguity[d], left.divisibility[d], right.divisibility[d])
+            constancy[d] = max(constancy[d], run)
+    divisibility = [1] * len(constancy)
+    if right.value is not None and right.value == power_of_two_in(right.value):
+        for d, contiguous in enumerate(left.contiguity):
+            if contiguous == 1:
+                divisibility[d] = max(left.divisibility[d] // right.value, 1)
+    return replace(_nothing(op.results[0]), constancy=tuple(constancy), divisibility=tuple(divisibility))  # fmt: skip
+
+
+@_rule("arith.remsi", "arith.remui")
+def _of_remainder(op: Operation, given: list[_Facts]) -> _Facts:
+    left, right = given
+    contiguity = [1] * len(left.contiguity)
+    for d, same in enumerate(right.constancy):
+        if left.contiguity[d] > 1 and same == _sizes(op.results[0])[d]:
+            contiguity[d] = gcd(left.contiguity[d], left.divisibility[d], right.divisibility[d])
+    return _Facts(
+        tuple(contiguity),
+        _gcds(left.divisibility, right.divisibility),
+        _gcds(left.constancy, right.constancy),
+    )
+
+
+@_rule("arith.cmpi")
+def _of_comparison(op: Operation, given: list[_Facts]) -> _Facts:
+    left, right = given
+    constancy = list(_gcds(left.constancy, right.constancy))
+    predicate = _number(op, "predicate")
+    for d in range(len(constancy)):
+        # x < n with x contiguous: elements up to the next multiple of what divides both compare alike.
+        if predicate in _LESS:
+            run = gcd(left.contiguity[d], left.divisibility[d], right.divisibility[d])
+            constancy[d] = max(constancy[d], gcd(run, right.constancy[d]))
+        if predicate in _GREATER:
+            run = gcd(right.contiguity[d], left.divisibility[d], right.divisibility[d])
+            constancy[d] = max(constancy[d], gcd(run, left.constancy[d]))
+    return replace(_nothing(op.results[0]), constancy=tuple(constancy))
+
+
+_LESS = (2, 5, 6, 9)
+"""slt, sge, ult, uge: all of a run below or above its bound."""
+_GREATER = (3, 4, 7, 8)
+"""sle, sgt, ule, ugt: the same with the sides changed."""
+
+
+@_rule("arith.andi", "arith.ori", "arith.xori")
+def _of_bits(op: Operation, given: list[_Facts]) -> _Facts:
+    left, right = given
+    return replace(_nothing(op.results[0]), constancy=_gcds(left.constancy, right.constancy))
+
+
+@_rule("arith.minsi", "arith.maxsi", "arith.minui", "arith.maxui")
+def _of_extremum(op: Operation, given: list[_Facts]) -> _Facts:
+    left, right = given
+    return replace(
+        _nothing(op.results[0]),
+        constancy=_gcds(left.constancy, right.constancy),
+        divisibility=_gcds(left.divisibility, right.divisibility),
+    )
+
+
+@_rule("arith.select")
+def _of_selection(op: Operation, given: list[_Facts]) -> _Facts:
+    condition, left, right = given
+    same = condition.constancy if len(condition.constancy) == len(left.constancy) else _sizes(op.results[0])  # fmt: skip
+    joined = left.join(right)
+    return replace(
+        joined, contiguity=_gcds(joined.contiguity, same), constancy=_gcds(joined.constancy, same), value=None
+    )  # fmt: skip
+
+
+# ---------------------------------------------------------------------------------------------------------------------
+# A whole module
+# ---------------------------------------------------------------------------------------------------------------------
+
+
+def _solve(module: Operation) -> dict[SSAValue, _Facts]:
+    """Facts of every value; loops are gone through until nothing changes any more."""
+    facts = _parameters(module)
+    changed = True
+    while changed:
+        changed = False
+        for op in module.walk():
+            for block in [block for region in op.regions for block in region.blocks]:
+                changed |= _enter(block, facts)
+            for result, found in zip(op.results, _results(op, facts)):
+                if found != facts.get(result):
+                    facts[result] = found
+                    changed = True
+    return facts
+
+
+_HINTS = ("tt.contiguity", "tt.divisibility", "tt.constancy")
+
+
+def _parameters(module: Operation) -> dict[SSAValue, _Facts]:
+    """What the specialisation promises of the parameters."""
+    facts: dict[SSAValue, _Facts] = {}
+    for function in functions(module):
+        promised = attribute(function, "arg_attrs")
+        written = promised.data if isinstance(promised, builtin.ArrayAttr) else ()
+        for argument, promises in zip(function.regions[0].blocks[0].args, written):
+            divisor = promises.data.get("tt.divisibility") if isinstance(promises, builtin.DictionaryAttr) else None  # fmt: skip
+            number = divisor.value.data if isinstance(divisor, builtin.IntegerAttr) else 1
+            facts[argument] = _Facts((1,), (number,), (1,))
+    return facts
+
+
+def _enter(block: Block, facts: dict[SSAValue, _Facts]) -> bool:
+    """Join what each way into a block hands to its arguments."""
+    changed = False
+    parent = block.parent_op()
+    incoming = [list(handed) for _, handed in arguments_towards(block)]
+    if parent is not None and parent.name in ("scf.for", "scf.while"):
+        end = parent.regions[-1].blocks[0].last_op
+        if end is not None and end.name == "scf.yield" and block is parent.regions[0].blocks[0]:
+            counter = list(block.args[:1]) if parent.name == "scf.for" else []
+            incoming.append([*counter, *end.operands])
+    for handed in incoming:
+        for argument, value in zip(block.args, handed):
+            found = facts.get(value)
+            if found is None or argument is value:
+                continue
+            if parent is not None and parent.name == "scf.for" and argument is block.args[0]:
+                found = _counter(parent, facts)
+            joined = facts[argument].join(found) if argument in facts else found
+            if joined != facts.get(argument):
+                facts[argument] = joined
+                changed = True
+    return changed
+
+
+def _counter(loop: Operation, facts: Mapping[SSAValue, _Facts]) -> _Facts:
+    """A loop's counter: start plus a multiple of the step."""
+    start, step = (facts.get(loop.operands[at]) for at in (0, 2))
+    divisor = gcd(start.divisibility[0], step.divisibility[0]) if start and step else 1
+    return _Facts((1,), (divisor,), (1,))
+
+
+def _results(op: Operation, facts: Mapping[SSAValue, _Facts]) -> list[_Facts]:
+    if op.name in ("scf.for", "scf.if", "scf.while"):
+        return _results_of_control(op, facts)
+    rule = _RULES.get(op.name)
+    given = [facts.get(operand) for operand in op.operands]
+    if rule is None or any(one is None for one in given):
+        found = [_nothing(result) for result in op.results]
+    else:
+        found = [rule(op, [one for one in given if one is not None])]
+    return [_with_hints(op, one) for one in found]
+
+
+def _results_of_control(op: Operation, facts: Mapping[SSAValue, _Facts]) -> list[_Facts]:
+    """A loop gives what it was given or what its body yields; an if what either side yields."""
+    sources: list[Sequence[SSAValue]] = [op.operands[3:]] if op.name == "scf.for" else []
+    for region in op.regions:
+        end = region.blocks[0].last_op if region.blocks else None
+        if end is not None:
+            sources.append(end.operands[1:] if end.name == "scf.condition" else end.operands)
+    if op.name == "scf.while":
+        sources = sources[:1]
+    found = []
+    for place, result in enumerate(op.results):
+        known = [facts[values[place]] for values in sources if values[place] in facts]
+        joined = known[0] if known else _nothing(result)
+        for other in known[1:]:
+            joined = joined.join(other)
+        found.append(joined)
+    return found
+
+
+def _with_hints(op: Operation, found: _Facts) -> _Facts:
+    """`tl.multiple_of` and its like leave attributes; the larger claim counts."""
+    numbers = []
+    for name, known in zip(_HINTS, (found.contiguity, found.divisibility, found.constancy)):
+        hint = op.attributes.get(name)
+        if isinstance(hint, builtin.DenseIntOrFPElementsAttr):
+            known = tuple(max(a, int(b)) for a, b in zip(known, hint.get_values()))
+        numbers.append(known)
+    return _Facts(numbers[0], numbers[1], numbers[2], found.value)
+
+
+# ---------------------------------------------------------------------------------------------------------------------
+# Accesses
+# ---------------------------------------------------------------------------------------------------------------------
+
+_ACCESSES = frozenset(
+    {"tt.load", "tt.store", "tt.atomic_rmw", "tt.atomic_cas", "ttg.async_copy_global_to_local"}
+)
+_BUFFER_ACCESSES = frozenset(
+    f"{dialect}.{name}"
+    for dialect in ("amdg", "amdgpu")
+    for name in ("buffer_load", "buffer_store", "buffer_load_to_local", "buffer_atomic_rmw", "buffer_atomic_cas")
+)  # fmt: skip
+"""AMD's accesses with a scalar pointer and a tile of offsets."""
+
+WidthsOf = Callable[[SourcePosition | None], tuple[int, ...]]
+"""The widths, in bytes, of the finished code's accesses to global memory for a line of the kernel."""
+
+
+def axis_info(module: Operation, widths_of: WidthsOf, read_from: str) -> AxisInfo:
+    """The accesses to global memory of a module of TTGIR, those of single elements included."""
+    facts = _solve(module)
+    accesses = [op for op in module.walk() if op.name in _ACCESSES | _BUFFER_ACCESSES]
+    return AxisInfo(tuple(_facts_of(op, facts, widths_of) for op in accesses), read_from)
+
+
+def _facts_of(op: Operation, facts: Mapping[SSAValue, _Facts], widths_of: WidthsOf) -> PointerFacts:
+    pointers = next(operand for operand in op.operands if is_pointer(operand.type))
+    tile, known = pointers, facts.get(pointers, _nothing(pointers))
+    if op.name in _BUFFER_ACCESSES:
+        tile = next(v for v in op.operands if shape(v.type) and not is_pointer(v.type) and v is not op.operands[0])  # fmt: skip
+        base, offsets = facts.get(pointers, _nothing(pointers)), facts.get(tile, _nothing(tile))
+        step = element_bytes(pointers)
+        known = replace(offsets, divisibility=tuple(gcd(base.divisibility[0], min(d * step, _LARGEST)) for d in offsets.divisibility))  # fmt: skip
+    position = position_of(op)
+    return PointerFacts(
+        operation=op.name,
+        pointer=_root(pointers),
+        element=str(_pointee(pointers)),
+        shape=shape(tile.type),
+        contiguity=known.contiguity,
+        divisibility=tuple(min(d, 1 << 30) for d in known.divisibility),
+        constancy=known.constancy,
+        vector_width=_vector_width(op, tile, pointers, known, facts),
+        compiled_bytes=widths_of(position),
+        position=position,
+    )
+
+
+def _vector_width(
+    op: Operation, tile: SSAValue, pointers: SSAValue, known: _Facts, facts: Mapping[SSAValue, _Facts]
+) -> int | None:  # fmt: skip
+    """min(contiguity, divisibility, what a thread holds side by side, 128 bits), then the mask's runs."""
+    if not shape(tile.type):
+        return 1
+    layout = _blocked(tile)
+    if layout is None:
+        return None
+    per_thread, dimension = layout
+    size = element_bytes(pointers)
+    width = min(
+        known.contiguity[dimension], max(known.divisibility[dimension] // size, 1), per_thread,
+        max(_VECTOR_BITS // (8 * size), 1),
+    )  # fmt: skip
+    for operand in op.operands:
+        if shape(operand.type) == shape(tile.type) and element_type(operand.type) == builtin.i1:
+            width = min(width, facts.get(operand, _nothing(operand)).constancy[dimension])
+    return power_of_two_up_to(width)
+
+
+def power_of_two_up_to(number: int) -> int:
+    """The largest power of two that is not above a number."""
+    return 1 << (number.bit_length() - 1) if number > 0 else 1
+
+
+def _blocked(tile: SSAValue) -> tuple[int, int] | None:
+    """For a tile in a blocked layout: elements that a thread holds side by side, and the dimension along which it does."""
+    type = tile.type
+    if not isinstance(type, builtin.TensorType):
+        return None
+    encoding, dropped = type.encoding, list[int]()
+    while isinstance(encoding, SliceEncoding):
+        dropped.append(encoding.dim)
+        encoding = encoding.parent
+    if not isinstance(encoding, BlockedEncoding):
+        return None
+    dimensions = list(range(len(encoding.order)))
+    for dim in reversed(dropped):
+        del dimensions[dim]
+    fastest = next(d for d in encoding.order if d in dimensions)
+    held = encoding.size_per_thread[fastest]
+    at = dimensions.index(fastest)
+    return min(held, shape(type)[at]), at
+
+
+def _pointee(pointers: SSAValue) -> object:
+    pointer = element_type(pointers.type)
+    assert isinstance(pointer, PointerType)
+    return pointer.pointee
+
+
+def element_bytes(pointers: SSAValue) -> int:
+    """Bytes of what a pointer, or a tile of pointers, points to."""
+    pointer = element_type(pointers.type)
+    assert isinstance(pointer, PointerType)
+    return max(bit_width(pointer.pointee) // 8, 1)
+
+
+def _root(value: SSAValue) -> str:
+    """The parameter that a pointer starts from: through additions, splats and loops."""
+    seen: set[SSAValue] = set()
+    while value not in seen:
+        seen.add(value)
+        if isinstance(value, BlockArgument):
+            parent = value.block.parent_op()
+            if parent is None or parent.name == "tt.func":
+                return value.name_hint or f"argument {value.index}"
+            handed = [values for _, values in arguments_towards(value.block)]
+            if not handed or value.index >= len(handed[0]):
+                return ""
+            value = handed[0][value.index]
+        else:
+            owner = value.owner
+            assert isinstance(owner, Operation)
+            nexts = [operand for operand in owner.operands if is_pointer(operand.type)]
+            if not nexts:
+                return ""
+            value = nexts[0]
+    return ""
+
+
+# Widths in the finished code
+
+_PTX_ACCESS = re.compile(
+    r"\b(?:ld|st|atom|red)\.(?:\w+\.)*?global(?:\.[\w:]+)*?(?:\.v(?P<vector>\d))?\.[busf](?P<bits>\d+)\b"
+)
+_PTX_COPY = re.compile(
+    r"\bcp\.async\.c[ag]\.shared\.global\b[^,]*,[^,]*,\s*(?P<bytes>0x[0-9a-f]+|\d+)"
+)
+_AMD_ACCESS = re.compile(
+    r"^\s*(?:global|buffer|flat)_(?:load|store|atomic)_(?:lds_)?(?:\w+_)?(?P<kind>[a-z]+\d*)(?:_d16(?:_hi)?)?\b"
+)  # fmt: skip
+_AMD_BYTES = {
+    "ubyte": 1, "sbyte": 1, "byte": 1, "u8": 1, "i8": 1, "b8": 1, "ushort": 2, "sshort": 2, "short": 2,
+    "u16": 2, "i16": 2, "b16": 2, "f16": 2, "dword": 4, "b32": 4, "u32": 4, "i32": 4, "f32": 4,
+    "dwordx2": 8, "b64": 8, "f64": 8, "u64": 8, "dwordx3": 12, "b96": 12, "dwordx4": 16, "b128": 16,
+}  # fmt: skip
+
+
+def access_width(line: str) -> int | None:
+    """Bytes that one thread moves to or from global memory by a line of PTX or AMD assembly; None where it moves none."""
+    if copy := _PTX_COPY.search(line):
+        return int(copy["bytes"], 0)
+    if access := _PTX_ACCESS.search(line):
+        return int(access["bits"]) // 8 * int(access["vector"] or 1)
+    if access := _AMD_ACCESS.match(line):
+        return _AMD_BYTES.get(access["kind"])
+    return None

@@ -1,0 +1,311 @@
+"""Which hazard in shared memory each barrier of a kernel guards."""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Literal
+
+from xdsl.ir import Block, Operation, Region
+
+from kernellab.compiler.analyses.memory import Views, allocates, unique_names, views_of
+from kernellab.compiler.analyses.module import numbered, position_of, successors
+from kernellab.errors import SourcePosition
+from kernellab.findings import Access, Barrier, Barriers, Hazard, HazardKind, SharedMemory
+
+BARRIERS = frozenset({"ttg.barrier", "gpu.barrier", "ttg.local_barrier"})
+"""What a barrier of a whole program is called in TTGIR, over the versions of Triton."""
+
+_WAITS = frozenset({"ttg.async_wait", "amdg.async_wait", "amdgpu.async_wait", "ttng.async_tma_store_wait"})  # fmt: skip
+
+_WRITERS = frozenset(
+    {
+        "ttg.local_store", "ttg.local_scatter", "ttg.local_atomic_scatter_rmw",
+        "ttng.init_barrier", "ttng.inval_barrier",
+    }
+)  # fmt: skip
+_READERS = frozenset(
+    {
+        "ttg.local_load", "ttg.local_gather", "ttng.warp_group_dot", "ttng.tc_gen5_mma",
+        "ttng.tc_gen5_mma_scaled", "ttng.tmem_copy", "ttng.async_tma_copy_local_to_global",
+        "ttng.async_tma_reduce", "ttng.async_tma_scatter", "amdg.local_load_packed_tranposed",
+    }
+)  # fmt: skip
+_ASYNC_WRITERS = frozenset(
+    {"ttg.async_copy_global_to_local", "amdg.buffer_load_to_local", "amdgpu.buffer_load_to_local"}
+)
+"""They write later: what they wrote is there for other warps after a wait and a barrier. Copies of the tensor memory
+accelerator are not among them: they signal through a barrier in memory of their own."""
+
+Effect = Literal["read", "write"]
+Author = Literal["membar analysis", "program", "lowering"]
+
+
+@dataclass(frozen=True)
+class _Point:
+    """One access, as the analysis moves it through the program."""
+
+    op: Operation
+    effect: Effect
+    buffer: Operation
+
+
+_Points = frozenset[_Point]
+_NOTHING: _Points = frozenset()
+
+
+@dataclass(frozen=True)
+class _State:
+    """What has happened since the last barrier, and what is still on its way."""
+
+    pending: _Points = _NOTHING
+    in_flight: _Points = _NOTHING
+
+    def __or__(self, other: _State) -> _State:
+        return _State(self.pending | other.pending, self.in_flight | other.in_flight)
+
+
+@dataclass
+class _Module:
+    """What the analysis knows of the module."""
+
+    views: Views
+    before: dict[Block, _State] = field(default_factory=dict)
+    after: dict[Block, _Points] = field(default_factory=dict)
+
+
+def barriers(
+    module: Operation,
+    memory: SharedMemory,
+    original: Sequence[str] | None,
+    lowered: Counter[SourcePosition | None],
+    in_finished_code: int | None,
+    read_from: str,
+) -> Barriers:
+    """Each barrier of a module, with the accesses on either side of it that conflict.
+
+    Args:
+        module: after allocation, with the barriers that the membar analysis inserts.
+        memory: its layout.
+        original: where the membar analysis was run for this question, and not by the compilation itself, the names of the
+            operations before it; else None.
+        lowered: the barriers of the module right after it became LLVM's dialect, by line: the compilation's own. Where
+            `original` is given, a barrier that these do not have is left out.
+        in_finished_code, read_from: see `Barriers`.
+    """
+    number = numbered(module)
+    known = _Module(views_of(module))
+    bytes_of = _bytes_of([op for op in number if allocates(op)], memory)
+    for region in _roots(module):
+        _solve(region, known)
+    left = Counter(lowered)
+    found: list[Barrier] = []
+    for op, is_new in _barriers_of(number, original):
+        position = position_of(op)
+        if original is not None and not left[position]:
+            continue
+        left[position] -= 1
+        hazards = tuple(_hazards(op, known, bytes_of, number))
+        author: Author = "membar analysis" if is_new else "program"
+        found.append(Barrier(op.name, number[op], position, hazards, author))
+    scratch = {b.position: b for b in reversed(memory.buffers) if b.is_scratch}
+    for position, count in left.items():
+        owner = scratch.get(position)
+        for _ in range(max(count, 0)):
+            found.append(_lowering_barrier(position, owner.operation if owner else "", owner.name if owner else ""))  # fmt: skip
+    return Barriers(tuple(found), in_finished_code, read_from)
+
+
+def _barriers_of(
+    ops: Iterable[Operation], original: Sequence[str] | None
+) -> Iterator[tuple[Operation, bool]]:
+    """The barriers, and whether the membar analysis has put each in: then the module before it has none at that place.
+
+    Where the compilation ran the analysis itself, nobody can tell any more.
+    """
+    before = list(original or ())
+    cursor = 0
+    for op in ops:
+        there_before = cursor < len(before) and before[cursor] == op.name
+        cursor += there_before
+        if op.name in BARRIERS:
+            yield op, original is None or not there_before
+
+
+def _lowering_barrier(position: SourcePosition | None, operation: str, buffer: str) -> Barrier:
+    """A barrier inside what one operation became: its warps exchange data through its scratch space."""
+    hazards: tuple[Hazard, ...] = ()
+    if buffer:
+        write = Access(operation, "write", buffer, 0, position)
+        read = Access(operation, "read", buffer, 0, position)
+        hazards = (Hazard("read after write", write, read),)
+    return Barrier(operation or "unknown", 0, position, hazards, "lowering")
+
+
+_Bytes = Mapping[Operation, tuple[str, int, int]]
+"""An allocating operation -> its buffer's name, first byte and end."""
+
+
+def _bytes_of(allocating: list[Operation], memory: SharedMemory) -> _Bytes:
+    """The bytes of each buffer, by the names that `memory` gave them."""
+    names = unique_names(allocating)
+    by_name = {buffer.name: buffer for buffer in memory.buffers}
+    return {
+        op: (name, by_name[name].offset, by_name[name].end)
+        for op, name in names.items()
+        if name in by_name
+    }
+
+
+def _roots(module: Operation) -> Iterator[Region]:
+    """The regions in which barriers may stand, each with control flow of its own."""
+    for op in module.walk():
+        if op.name == "tt.func" or op.name.startswith("ttg.warp_specialize"):
+            yield from op.regions
+
+
+# The accesses before a barrier, forwards; those after it, backwards
+
+
+def _solve(region: Region, known: _Module) -> None:
+    changed = True
+    while changed:
+        changed = False
+        for block in region.blocks:
+            state = known.before.get(block, _State())
+            for op in block.ops:
+                state = _step(state, op, known.views)
+            for following in successors(block):
+                joined = known.before.get(following, _State()) | state
+                if joined != known.before.get(following, _State()):
+                    known.before[following] = joined
+                    changed = True
+    changed = True
+    while changed:
+        changed = False
+        for block in reversed(list(region.blocks)):
+            points = _NOTHING.union(*(known.after.get(f, _NOTHING) for f in successors(block)))
+            for op in reversed(list(block.ops)):
+                points = _step_back(points, op, known.views)
+            if points != known.after.get(block, _NOTHING):
+                known.after[block] = points
+                changed = True
+
+
+def _step(state: _State, op: Operation, views: Views) -> _State:
+    if op.name in BARRIERS:
+        return _State(_NOTHING, state.in_flight)
+    if op.name in _WAITS:
+        return _State(state.pending | state.in_flight, state.in_flight)
+    points = frozenset(_accesses(op, views, scratch="read"))
+    if op.name in _ASYNC_WRITERS:
+        return _State(state.pending, state.in_flight | points)
+    return _State(state.pending | points, state.in_flight)
+
+
+def _step_back(points: _Points, op: Operation, views: Views) -> _Points:
+    if op.name in BARRIERS:
+        return _NOTHING
+    return points | frozenset(_accesses(op, views, scratch="write"))
+
+
+def _accesses(op: Operation, views: Views, scratch: Effect) -> Iterator[_Point]:
+    """What an operation does to shared memory itself; what stands in its regions is looked at on its own.
+
+    An operation with scratch space writes it, waits, and reads it: what comes before meets its write, what follows its read.
+    """
+    if allocates(op):
+        if not op.name.endswith("_alloc"):
+            yield _Point(op, scratch, op)
+        elif op.operands:
+            yield _Point(op, "write", op)
+    effect: Effect | None = None
+    if op.name in _WRITERS or op.name in _ASYNC_WRITERS:
+        effect = "write"
+    elif op.name in _READERS:
+        effect = "read"
+    if effect is not None:
+        for operand in op.operands:
+            for root in views.get(operand, ()):
+                yield _Point(op, effect, root)
+
+
+def _hazards(
+    barrier: Operation, known: _Module, bytes_of: _Bytes, number: Mapping[Operation, int]
+) -> Iterator[Hazard]:
+    block = barrier.parent_block()
+    assert block is not None
+    state = known.before.get(block, _State())
+    for op in block.ops:
+        if op is barrier:
+            break
+        state = _step(state, op, known.views)
+    points = _NOTHING.union(*(known.after.get(f, _NOTHING) for f in successors(block)))
+    for op in reversed(list(block.ops)):
+        if op is barrier:
+            break
+        points = _step_back(points, op, known.views)
+    found = {
+        Hazard(_kind(first, second), _access(first, bytes_of, number), _access(second, bytes_of, number))
+        for first in state.pending
+        for second in points
+        if "write" in (first.effect, second.effect) and _overlap(first, second, bytes_of)
+    }  # fmt: skip
+    yield from sorted(found, key=lambda h: (h.after.number, h.before.number, h.kind))
+
+
+def _kind(first: _Point, second: _Point) -> HazardKind:
+    if second.effect == "read":
+        return "read after write"
+    return "write after write" if first.effect == "write" else "write after read"
+
+
+def _overlap(first: _Point, second: _Point, bytes_of: _Bytes) -> bool:
+    if first.buffer not in bytes_of or second.buffer not in bytes_of:
+        return False
+    _, start, end = bytes_of[first.buffer]
+    _, other_start, other_end = bytes_of[second.buffer]
+    return start < other_end and other_start < end
+
+
+def _access(point: _Point, bytes_of: _Bytes, number: Mapping[Operation, int]) -> Access:
+    name = bytes_of[point.buffer][0]
+    return Access(point.op.name, point.effect, name, number[point.op], position_of(point.op))
+
+
+# The compilation's own barriers, in the text of LLVM's dialect
+
+_LLVM_BARRIER = re.compile(
+    r"^\s*(?:nvvm\.barrier0|nvvm\.barrier|rocdl\.s\.barrier|rocdl\.barrier|ttg\.barrier|gpu\.barrier)\b.* loc\((.*)\)$"
+)
+_ALIAS = re.compile(r"^(#loc\d*) = loc\((.*)\)$", re.M)
+_ALIAS_OR_PLACE = re.compile(r'#loc\d*|"([^"]+)":(\d+):(\d+)')
+
+
+def lowered_barriers(text: str) -> list[tuple[SourcePosition, ...]]:
+    """The places, innermost first, of the barriers in a module of LLVM's dialect."""
+    aliases = dict(_ALIAS.findall(text))
+    found = []
+    for line in text.splitlines():
+        if match := _LLVM_BARRIER.match(line):
+            found.append(tuple(_places(match[1], aliases)))
+    return found
+
+
+def _places(location: str, aliases: Mapping[str, str]) -> Iterator[SourcePosition]:
+    for part in _ALIAS_OR_PLACE.finditer(location):
+        if part[0].startswith("#"):
+            yield from _places(aliases.get(part[0], ""), aliases)
+        else:
+            yield SourcePosition(part[1], int(part[2]), int(part[3]) + 1)
+
+
+_NVIDIA_BARRIER = re.compile(r"^\s*/\*[0-9a-f]+\*/\s+(?:@!?U?P\w+\s+)?BAR\.SYNC\b", re.M)
+_AMD_BARRIER = re.compile(r"^\s*s_barrier(?:_wait)?\b", re.M)
+
+
+def barriers_in(machine_code: str) -> int:
+    """The barriers of a whole program in SASS or AMD assembly: instructions in the text, not executions."""
+    return len(_NVIDIA_BARRIER.findall(machine_code)) + len(_AMD_BARRIER.findall(machine_code))

@@ -1,0 +1,261 @@
+"""Shared memory of a module after the allocation pass: which bytes each buffer has, which values are views of it, how long it lives."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import replace
+from io import StringIO
+
+from xdsl.dialects import builtin
+from xdsl.ir import Block, Operation, Region, SSAValue
+from xdsl.printer import Printer
+
+from kernellab.compiler.analyses.module import (
+    arguments_towards,
+    attribute,
+    blocks_of,
+    enclosing,
+    functions,
+    integer,
+    name_of,
+    numbered,
+    position_of,
+    successors,
+    symbol,
+)
+from kernellab.findings import SharedBuffer, SharedMemory
+from kernellab.ir.types import MemDescType
+
+OFFSET = "allocation.offset"
+"""The attribute with which the allocation pass says where an operation's shared memory begins."""
+
+Measure = Callable[[str], int]
+"""How many bytes of shared memory a module takes: the compiler's own allocation pass, run on the module's text."""
+
+Views = Mapping[SSAValue, frozenset[Operation]]
+"""A value that stands for memory -> the allocating operations that it may be a view of."""
+
+
+def shared_memory(module: builtin.ModuleOp, measure: Measure, read_from: str) -> SharedMemory:
+    """The layout of a module's shared memory.
+
+    Args:
+        module: as the allocation pass left it.
+        measure: asks the compiler for sizes.
+        read_from: the pass's label.
+    """
+    number = numbered(module)
+    views = views_of(module)
+    allocating = [op for op in number if allocates(op)]
+    names = unique_names(allocating)
+    buffers = [
+        SharedBuffer(
+            name=names[op],
+            operation=op.name,
+            offset=_offset(op),
+            size_bytes=_size(op, module, measure),
+            first_operation=number[op],
+            last_operation=_last_use(op, views, number),
+            position=position_of(op),
+        )
+        for op in allocating
+        if op.name != "tt.func" or _offset(op) < (integer(module, "ttg.shared") or 0)
+    ]
+    total = integer(module, "ttg.shared") or 0
+    return SharedMemory(tuple(_with_sharers(buffers)), total, read_from)
+
+
+def _with_sharers(buffers: list[SharedBuffer]) -> list[SharedBuffer]:
+    return [
+        replace(
+            one,
+            shares_with=tuple(
+                other.name
+                for other in buffers
+                if other is not one and one.offset < other.end and other.offset < one.end
+            ),
+        )
+        for one in buffers
+    ]
+
+
+def allocates(op: Operation) -> bool:
+    """Whether the pass gave this operation memory. A function has some where it starts warp groups of several kinds."""
+    return OFFSET in op.attributes
+
+
+def _size(op: Operation, module: builtin.ModuleOp, measure: Measure) -> int:
+    if op.name == "tt.call":
+        callee = symbol(op, "callee")
+        function = next(f for f in functions(module) if symbol(f, "sym_name") == callee)
+        inside = [inner for inner in function.walk() if allocates(inner)]
+        return max((_offset(inner) + _size(inner, module, measure) for inner in inside), default=0)
+    if op.name == "tt.func":
+        # The pass gives no size, and a function cannot be measured alone: its room ends where the next buffer begins.
+        others = [_offset(inner) for inner in module.walk() if allocates(inner)]
+        end = min((offset for offset in others if offset > _offset(op)), default=None)
+        return (end if end is not None else integer(module, "ttg.shared") or 0) - _offset(op)
+    return measure(alone(op, module))
+
+
+def _offset(op: Operation) -> int:
+    """The first byte; of a buffer in several pieces the lowest."""
+    value = op.attributes.get(OFFSET)
+    if isinstance(value, builtin.ArrayAttr):
+        return min(one.value.data for one in value if isinstance(one, builtin.IntegerAttr))
+    return integer(op, OFFSET) or 0
+
+
+def unique_names(ops: list[Operation]) -> dict[Operation, str]:
+    """A name for each: the kernel's own for a buffer's value, the operation's for scratch space; doubles get a number."""
+    names: dict[Operation, str] = {}
+    for op in ops:
+        plain = (name_of(op) if op.name.endswith("_alloc") else "") or op.name.partition(".")[2]
+        taken = sum(1 for name in names.values() if name.partition("#")[0] == plain)
+        names[op] = f"{plain}#{taken + 1}" if taken else plain
+    return names
+
+
+def alone(op: Operation, module: builtin.ModuleOp) -> str:
+    """A module, in generic form, with the same attributes and a kernel that does this one operation on its arguments."""
+    taken = _taken_from_outside(op)
+    block = Block(arg_types=[value.type for value in taken])
+    copy = op.clone(dict(zip(taken, block.args)))
+    copy.attributes.pop(OFFSET, None)
+    if copy.name == "ttg.warp_specialize":
+        _empty(copy)
+    block.add_op(copy)
+    # An atomic whose result nobody wants takes no memory to spread it.
+    wanted = (
+        []
+        if op.name.endswith("_alloc")
+        else [new for old, new in zip(op.results, copy.results) if old.uses]
+    )
+    block.add_op(builtin.UnregisteredOp.with_name("tt.return").create(operands=wanted))
+    types = [arg.type for arg in block.args], [result.type for result in wanted]
+    kernel = builtin.UnregisteredOp.with_name("tt.func").create(
+        properties={
+            "function_type": builtin.FunctionType.from_lists(*types),
+            "sym_name": builtin.StringAttr("alone"),
+            "sym_visibility": builtin.StringAttr("public"),
+        },
+        regions=[Region(block)],
+    )
+    attributes = {name: value for name, value in module.attributes.items() if name != "ttg.shared"}
+    output = StringIO()
+    Printer(stream=output, print_generic_format=True).print_op(
+        builtin.ModuleOp([kernel], attributes)
+    )
+    return output.getvalue()
+
+
+def _taken_from_outside(op: Operation) -> list[SSAValue]:
+    """The values that an operation takes, those that only an operation inside it takes included."""
+    made: set[SSAValue] = {result for inner in op.walk() for result in inner.results}
+    made |= {argument for block in blocks_of(op) for argument in block.args}
+    taken = [value for inner in op.walk() for value in inner.operands if value not in made]
+    return list(dict.fromkeys(taken))
+
+
+def _empty(op: Operation) -> None:
+    """Take the work out of the regions of a warp-specialised operation: what is inside has memory of its own."""
+    for region in [region for inner in op.walk() for region in inner.regions]:
+        ends = [block.last_op for block in region.blocks if block.last_op is not None]
+        end = next((end for end in ends if end.name in ("ttg.warp_yield", "ttg.warp_return")), None)
+        if end is None or end.operands:
+            continue
+        types = [argument.type for argument in region.blocks[0].args]
+        for block in list(region.blocks):
+            region.erase_block(block, safe_erase=False)
+        region.add_block(
+            Block([builtin.UnregisteredOp.with_name(end.name).create()], arg_types=types)
+        )
+
+
+# Views
+
+
+def views_of(module: Operation) -> Views:
+    """Which allocations each memory value may be a view of, through views, selections, branches and loops."""
+    views: dict[SSAValue, frozenset[Operation]] = {}
+    changed = True
+    while changed:
+        before = sum(len(found) for found in views.values())
+        for op in module.walk():
+            for result in op.results:
+                if isinstance(result.type, MemDescType):
+                    views[result] = _origins(op, result, views)
+        for block in blocks_of(module):
+            for _, handed in arguments_towards(block):
+                for argument, value in zip(block.args, handed):
+                    if isinstance(argument.type, MemDescType):
+                        known = views.get(argument, frozenset())
+                        views[argument] = known | views.get(value, frozenset())
+        changed = sum(len(found) for found in views.values()) != before
+    return views
+
+
+def _origins(op: Operation, result: SSAValue, views: Views) -> frozenset[Operation]:
+    if op.name.endswith("_alloc"):
+        return frozenset([op]) if attribute(op, OFFSET) is not None else frozenset()
+    sources = [operand for operand in op.operands if isinstance(operand.type, MemDescType)]
+    passed_on = len(op.results) == len(op.operands)  # a wait hands its operands on, one for one
+    if passed_on and len(op.operands) > 1:
+        sources = [op.operands[list(op.results).index(result)]]  # type: ignore[arg-type]
+    ended = [region.block.last_op for region in op.regions if len(region.blocks) == 1]
+    for end in ended:
+        if end is not None and end.name in ("scf.yield", "ttg.warp_yield"):
+            sources.append(end.operands[list(op.results).index(result)])  # type: ignore[arg-type]
+    return frozenset().union(*(views.get(source, frozenset()) for source in sources))
+
+
+# Life spans
+
+
+def _last_use(allocation: Operation, views: Views, number: Mapping[Operation, int]) -> int:
+    """Number of the last operation at which a buffer lives, by liveness over the control flow of its function."""
+    region = allocation.parent_region()
+    home = allocation.parent_block()
+    used_by = {
+        inner
+        for value, roots in views.items()
+        if allocation in roots
+        for use in value.uses
+        if region is not None and (inner := enclosing(use.operation, region)) is not None
+    }
+    if region is None or home is None or not used_by:
+        return number[allocation]
+    alive_at_end = _alive_at_end(region, home, used_by)
+    ends = [_end(op, number) for op in used_by]
+    ends += [_end(block.last_op, number) for block in alive_at_end if block.last_op is not None]
+    return max([number[allocation], *ends])
+
+
+def _alive_at_end(region: Region, home: Block, used_by: set[Operation]) -> set[Block]:
+    """The blocks at whose end a buffer made in `home` is still to be used."""
+    using = {op.parent_block() for op in used_by}
+    alive: set[Block] = set()
+    changed = True
+    while changed:
+        size = len(alive)
+        for block in region.blocks:
+            following = successors(block)
+            if any(n is not home and (n in using or n in alive) for n in following):
+                alive.add(block)
+        changed = len(alive) != size
+    return _reachable(home) & alive
+
+
+def _reachable(start: Block) -> set[Block]:
+    found, waiting = {start}, [start]
+    while waiting:
+        for block in successors(waiting.pop()):
+            if block not in found:
+                found.add(block)
+                waiting.append(block)
+    return found
+
+
+def _end(op: Operation, number: Mapping[Operation, int]) -> int:
+    """Number of the last operation inside `op`."""
+    return max(number[inner] for inner in op.walk())

@@ -1,0 +1,204 @@
+"""Arithmetic and bytes of one program, counted from the TTIR."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from math import prod
+
+from xdsl.dialects import builtin
+from xdsl.ir import Attribute, BlockArgument, Operation, SSAValue
+
+from kernellab.compiler.analyses.module import attribute, functions, position_of, symbol
+from kernellab.findings import Work, WorkItem
+from kernellab.ir.locations import locate
+from kernellab.ir.types import PointerType, TensorDescType, element_type, shape
+
+_FLOAT_OPERATIONS = frozenset(
+    {
+        *(f"arith.{name}" for name in (
+            "addf", "subf", "mulf", "divf", "remf", "negf", "maximumf", "minimumf", "maxnumf", "minnumf",
+        )),
+        *(f"math.{name}" for name in (
+            "absf", "ceil", "floor", "cos", "sin", "tan", "tanh", "exp", "exp2", "expm1", "log", "log2", "log10",
+            "log1p", "sqrt", "rsqrt", "erf", "powf", "atan2",
+        )),
+        "tt.precise_sqrt", "tt.precise_divf", "tt.clampf",
+    }
+)  # fmt: skip
+"""Each counts as one floating-point operation per element, a division and an exponential as much as an addition."""
+
+_KINDS = {
+    "tt.load": "load", "tt.descriptor_load": "load", "tt.descriptor_gather": "load",
+    "tt.store": "store", "tt.descriptor_store": "store", "tt.descriptor_scatter": "store",
+    "tt.atomic_rmw": "atomic", "tt.atomic_cas": "atomic", "tt.descriptor_reduce": "atomic",
+}  # fmt: skip
+
+
+@dataclass(frozen=True)
+class _Repeats:
+    """How often the code at hand runs."""
+
+    times: int = 1
+    unknown: tuple[str, ...] = ()
+
+
+def work(module: Operation, read_from: str) -> Work:
+    """What one program of a kernel does, by operation, in the order of execution."""
+    by_name = {symbol(function, "sym_name"): function for function in functions(module)}
+    kernel = next(f for f in by_name.values() if symbol(f, "sym_visibility") == "public")
+    return Work(tuple(_items(kernel, _Repeats(), by_name)), read_from)
+
+
+def _items(op: Operation, repeats: _Repeats, by_name: dict[str, Operation]) -> Iterator[WorkItem]:
+    for region in op.regions:
+        for block in region.blocks:
+            for inner in block.ops:
+                yield from _items_of(inner, repeats, by_name)
+
+
+def _items_of(
+    op: Operation, repeats: _Repeats, by_name: dict[str, Operation]
+) -> Iterator[WorkItem]:
+    counted = _count(op)
+    if counted is not None:
+        kind, each = counted
+        yield WorkItem(op.name, kind, each, repeats.times, repeats.unknown, position_of(op))  # type: ignore[arg-type]
+    elif op.name == "scf.for":
+        yield from _items(op, _repeated(op, repeats), by_name)
+    elif op.name == "scf.while":
+        place = position_of(op)
+        name = f"iterations of the loop on line {place.line}" if place else "iterations of a loop"
+        yield from _items(op, replace(repeats, unknown=(*repeats.unknown, name)), by_name)
+    elif op.name == "tt.call" and symbol(op, "callee") in by_name:
+        yield from _items(by_name[symbol(op, "callee")], repeats, by_name)
+    else:
+        yield from _items(op, repeats, by_name)
+
+
+def _repeated(loop: Operation, repeats: _Repeats) -> _Repeats:
+    """The repeats inside a loop; its trip count is ceil((end - start) / step)."""
+    start, end, step = (constant(value) for value in loop.operands[:3])
+    if start is not None and end is not None and step:
+        return replace(repeats, times=repeats.times * max(-((start - end) // step), 0))
+    length = words(loop.operands[1])
+    if start != 0:
+        length = f"({length} - {words(loop.operands[0])})"
+    name = length if step == 1 else f"ceil({length} / {words(loop.operands[2])})"
+    return replace(repeats, unknown=(*repeats.unknown, name))
+
+
+# What one operation does
+
+
+def _count(op: Operation) -> tuple[str, int] | None:
+    """Kind and count per execution; None for an operation that does no such work itself."""
+    if op.name in ("tt.dot", "tt.dot_scaled"):
+        return "matrix", 2 * prod(shape(op.results[0].type)) * _depth(op)
+    if op.name in ("tt.reduce", "tt.scan"):
+        combines = sum(1 for inner in op.walk() if inner.name in _FLOAT_OPERATIONS)
+        sizes = shape(op.operands[0].type)
+        kept = prod(sizes) // sizes[_axis(op)]
+        return "arithmetic", combines * (prod(sizes) - kept)
+    if op.name in _FLOAT_OPERATIONS or op.name == "math.fma":
+        return "arithmetic", prod(shape(op.results[0].type)) * (2 if op.name == "math.fma" else 1)
+    if op.name in _KINDS:
+        return _KINDS[op.name], _bytes_moved(op)
+    return None
+
+
+def _axis(op: Operation) -> int:
+    value = attribute(op, "axis")
+    assert isinstance(value, builtin.IntegerAttr)
+    return value.value.data
+
+
+def _depth(op: Operation) -> int:
+    """The length of a matrix product's inner dimension, in numbers: a byte of fp4 holds two."""
+    bytes_or_numbers = shape(op.operands[0].type)[-1]
+    packed = "a_elem_type" in op.properties and _holds_fp4(op)
+    return bytes_or_numbers * (2 if packed else 1)
+
+
+_FP4 = 4
+"""Triton's ScaleDotElemTypeTTG: e4m3 0, e5m2 1, e2m3 2, e3m2 3, e2m1 4, bf16 5, fp16 6."""
+
+
+def _holds_fp4(op: Operation) -> bool:
+    kind, along_k = attribute(op, "a_elem_type"), attribute(op, "lhs_k_pack")
+    if isinstance(along_k, builtin.IntegerAttr) and along_k.value.data == 0:
+        return False
+    if isinstance(kind, builtin.IntegerAttr):
+        return kind.value.data == _FP4
+    return "e2m1" in str(kind)
+
+
+def _bytes_moved(op: Operation) -> int:
+    if op.name in ("tt.load", "tt.descriptor_load", "tt.descriptor_gather"):
+        return size_in_bytes(op.results[0].type)
+    if op.name.startswith("tt.descriptor"):
+        tiles = [value.type for value in op.operands if isinstance(value.type, builtin.TensorType)]
+        return size_in_bytes(tiles[-1])
+    return size_in_bytes(op.operands[1].type)
+
+
+def size_in_bytes(type: Attribute) -> int:
+    """Bytes of a tile, a scalar, or the block of a descriptor, as it lies in memory."""
+    if isinstance(type, TensorDescType):
+        type = type.block
+    return prod(shape(type)) * max(bit_width(element_type(type)) // 8, 1)
+
+
+def bit_width(element: Attribute) -> int:
+    """Bits of a scalar type; a pointer has 64."""
+    if isinstance(element, PointerType):
+        return 64
+    if isinstance(element, builtin.IntegerType):
+        width: int = element.width.data
+        return width
+    if isinstance(element, builtin.AnyFloat):
+        return int(element.size * 8)
+    # xDSL has no class for 8-bit and narrower floats: their names begin with the width, as in f8E5M2.
+    digits = "".join(c for c in str(element).lstrip('!f"')[:2] if c.isdigit())
+    return int(digits) if digits else 8
+
+
+# Values that bound a loop
+
+
+def constant(value: SSAValue) -> int | None:
+    """The value of an integer constant, or None."""
+    owner = value.owner
+    if isinstance(owner, Operation) and owner.name == "arith.constant":
+        written = attribute(owner, "value")
+        if isinstance(written, builtin.IntegerAttr):
+            return written.value.data
+    return None
+
+
+_SIGNS = {
+    "arith.addi": "+", "arith.subi": "-", "arith.muli": "*",
+    "arith.divsi": "//", "arith.divui": "//", "arith.remsi": "%",
+}  # fmt: skip
+_LONGEST = 60
+
+
+def words(value: SSAValue) -> str:
+    """An integer in the kernel's words: a constant, a parameter's name, an expression of those, or a value's name."""
+    number = constant(value)
+    if number is not None:
+        return str(number)
+    if isinstance(value, BlockArgument):
+        return value.name_hint or f"argument {value.index}"
+    owner = value.owner
+    assert isinstance(owner, Operation)
+    if owner.name in _SIGNS:
+        left, right = (words(operand) for operand in owner.operands)
+        text = f"({left} {_SIGNS[owner.name]} {right})"
+        if len(text) <= _LONGEST:
+            return text
+    if owner.name in ("arith.extsi", "arith.trunci"):
+        return words(owner.operands[0])
+    place = position_of(owner)
+    name = locate(owner.location).name or owner.name.partition(".")[2]
+    return f"{name} (line {place.line})" if place else name

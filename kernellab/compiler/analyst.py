@@ -1,0 +1,227 @@
+"""Answers what can be asked of a compilation beyond its stages: remarks, and the analyses, each when first asked for."""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from collections.abc import Callable
+
+from xdsl.dialects import builtin
+
+from kernellab import triton_analyses, triton_api
+from kernellab.compiler.analyses import axis, barriers, calls, memory, pipelining, work
+from kernellab.compiler.analyses.module import users_line
+from kernellab.compiler.remarks import assembler_remarks, compiler_remarks
+from kernellab.errors import ArgumentError, CompileError, SourcePosition
+from kernellab.findings import (
+    AxisInfo,
+    Barriers,
+    CallGraph,
+    PipelineStages,
+    Remark,
+    SharedMemory,
+    Work,
+)
+from kernellab.ir.locations import locate
+from kernellab.ir.reader import read_module
+from kernellab.records import Compilation, PassRun
+
+Diagnose = Callable[[], triton_analyses.Diagnosis]
+
+
+class CompilerAnalyst:
+    """The compiler room's `records.Analyst`: reads the modules that the passes left, and asks Triton where it can.
+
+    Args:
+        diagnose: compiles the kernel once more for its remarks; None where there is no kernel any more (a loaded record).
+        remarks: remarks that are known already.
+    """
+
+    def __init__(
+        self, diagnose: Diagnose | None = None, remarks: tuple[Remark, ...] | None = None
+    ) -> None:
+        self._diagnose = diagnose
+        self._remarks = remarks
+
+    def remarks(self, compilation: Compilation) -> tuple[Remark, ...]:
+        """What MLIR, Triton and the PTX assembler say.
+
+        The passes run once more for this, up to LLVM IR, and the assembler once more on the PTX.
+
+        Raises:
+            ArgumentError: the record was made from files, which hold no remarks.
+        """
+        if self._remarks is not None:
+            return self._remarks
+        if self._diagnose is None:
+            raise ArgumentError(
+                f"The record of {compilation.kernel!r} holds no remarks, and no kernel to ask the compiler again.",
+                advice="Compile the kernel with kernellab.compile, or load a file that compilation.save wrote.",
+            )
+        return (*compiler_remarks(self._diagnose()), *_assembler_remarks(compilation))
+
+    def shared_memory(self, compilation: Compilation) -> SharedMemory:
+        """The layout of shared memory: see `findings.SharedMemory` for where each number comes from."""
+        allocated = _pass_named(compilation, "allocate_shared_memory")
+        return memory.shared_memory(
+            _module(allocated, compilation),
+            lambda text: triton_analyses.allocated_bytes(
+                text, compilation.target, allocated.arguments
+            ),
+            allocated.label,
+        )
+
+    def barriers(self, compilation: Compilation) -> Barriers:
+        """The barriers, and what each guards: see `findings.Barrier`."""
+        before, lowered = _around_lowering(compilation)
+        text, original = before.text.read(), None
+        by_compiler = any(run.name == "membar" for run in compilation.passes)
+        if not by_compiler:
+            before_it = read_module(triton_api.generic_form(text, compilation.target))
+            original = [op.name for op in before_it.walk()]
+            text = triton_analyses.with_barriers(text, compilation.target)
+        else:
+            text = triton_api.generic_form(text, compilation.target)
+        module = read_module(text)
+        places = _KernelPlaces(compilation)
+        places.put_into(module)
+        lowered_at = barriers.lowered_barriers(lowered.text.read())
+        finished = next((s for s in ("sass", "amdgcn") if s in compilation.stages), None)
+        count = None if finished is None else barriers.barriers_in(compilation.stages[finished].text)  # fmt: skip
+        return barriers.barriers(
+            module,
+            compilation.shared_memory(),
+            original,
+            Counter(places.of(users_line(place)) for place in lowered_at),
+            count,
+            before.label,
+        )
+
+    def axis_info(self, compilation: Compilation) -> AxisInfo:
+        """The accesses to global memory: see `findings.PointerFacts`."""
+        module = compilation.module("ttgir")
+        return axis.axis_info(module, _widths_by_line(compilation), "ttgir")
+
+    def call_graph(self, compilation: Compilation) -> CallGraph:
+        """The functions left after inlining, and who calls whom."""
+        stage = _first_stage(compilation)
+        return calls.call_graph(compilation.module(stage), stage)
+
+    def pipeline_stages(self, compilation: Compilation) -> PipelineStages:
+        """The schedule of each software-pipelined loop."""
+        scheduled = [run for run in compilation.passes if "schedule_loops" in run.name]
+        if not scheduled:
+            _pass_named(
+                compilation, ""
+            )  # a record without passes is an error, a target that schedules nothing is not
+            return PipelineStages((), "")
+        return pipelining.pipeline_stages(_module(scheduled[-1], compilation), scheduled[-1].label)
+
+    def work(self, compilation: Compilation) -> Work:
+        """Arithmetic and bytes of one program, counted from the first IR that the record has."""
+        stage = _first_stage(compilation)
+        return work.work(compilation.module(stage), stage)
+
+
+def _first_stage(compilation: Compilation) -> str:
+    return "ttir" if "ttir" in compilation.stages else "ttgir"
+
+
+def _module(run: PassRun, compilation: Compilation) -> builtin.ModuleOp:
+    """The module after a pass, with the kernel's own places, also where its locations name lines of the TTGIR text."""
+    module = read_module(triton_api.generic_form(run.text.read(), compilation.target))
+    _KernelPlaces(compilation).put_into(module)
+    return module
+
+
+_SSA_NAME = re.compile(r"^\s*%([A-Za-z_]\w*?)(?:_\d+)?(?::\d+)? = ")
+"""The kernel's name of a value in a line of MLIR's text: "acc" of "%acc_12:3 = "."""
+
+
+class _KernelPlaces:
+    """The kernel's lines behind locations that name lines of the TTGIR text, as those after the TTGIR stage may do."""
+
+    def __init__(self, compilation: Compilation) -> None:
+        self._compilation = compilation
+        self._lines = compilation.stages["ttgir"].text.splitlines()
+
+    def of(self, position: SourcePosition | None) -> SourcePosition | None:
+        """The kernel's line of a place; a place that names no line of TTGIR stays what it is."""
+        if position is None or not position.file.endswith(triton_api.TTGIR_FILE_SUFFIX):
+            return position
+        chains = self._compilation.source_map.chain("ttgir", position.line)
+        return users_line(chains[0]) if chains else None
+
+    def put_into(self, module: builtin.ModuleOp) -> None:
+        """Give each operation the kernel's location, with the name of its value."""
+        for op in module.walk():
+            frames = locate(op.location).frames
+            if not frames or not frames[0].file.endswith(triton_api.TTGIR_FILE_SUFFIX):
+                continue
+            place = self.of(frames[0])
+            op.location = builtin.UnknownLoc() if place is None else _named(self._name(frames[0].line), place)  # fmt: skip
+
+    def _name(self, line: int) -> str:
+        found = _SSA_NAME.match(self._lines[line - 1]) if line <= len(self._lines) else None
+        return found[1] if found else ""
+
+
+def _named(name: str, place: SourcePosition) -> builtin.LocationAttr:
+    at = builtin.FileLineColLoc(
+        builtin.StringAttr(place.file),
+        builtin.IntAttr(place.line),
+        builtin.IntAttr(place.column - 1),
+    )
+    return builtin.NameLoc(builtin.StringAttr(name), at) if name else at
+
+
+def _pass_named(compilation: Compilation, beginning: str) -> PassRun:
+    for run in compilation.passes:
+        if run.name.startswith(beginning):
+            return run
+    raise ArgumentError(
+        f"The record of {compilation.kernel!r} has no pass {beginning!r}."
+        if compilation.passes
+        else f"The record of {compilation.kernel!r} holds no passes.",
+        advice='Compile with record="passes", all the way.',
+    )
+
+
+def _around_lowering(compilation: Compilation) -> tuple[PassRun, PassRun]:
+    """The last pass before the module becomes LLVM's dialect, and the one that makes it so."""
+    lowering = _pass_named(compilation, "to_llvmir")
+    place = compilation.passes.index(lowering)
+    return compilation.passes[place - 1], lowering
+
+
+def _assembler_remarks(compilation: Compilation) -> tuple[Remark, ...]:
+    if "ptx" not in compilation.stages or "cubin" not in compilation.stages:
+        return ()
+    ptx = compilation.stages["ptx"].text
+    try:
+        log = triton_analyses.assembler_log(ptx, compilation.target, compilation.options)
+    except triton_analyses.PTXASError as error:
+        raise CompileError(f"ptxas refuses the PTX of {compilation.kernel!r}: {error}") from error
+    return assembler_remarks(log, lambda line: _kernel_line(compilation, line))
+
+
+def _kernel_line(compilation: Compilation, ptx_line: int) -> SourcePosition | None:
+    chains = compilation.source_map.chain("ptx", ptx_line)
+    return users_line(chains[0]) if chains else None
+
+
+def _widths_by_line(compilation: Compilation) -> axis.WidthsOf:
+    """The widths of accesses in PTX or AMD assembly, through the source map."""
+    stage = next((name for name in ("ptx", "amdgcn") if name in compilation.stages), None)
+    if stage is None:
+        return lambda _: ()
+    lines = compilation.stages[stage].text.splitlines()
+    widths = {n: width for n, line in enumerate(lines, 1) if (width := axis.access_width(line))}
+
+    def widths_of(position: SourcePosition | None) -> tuple[int, ...]:
+        if position is None:
+            return ()
+        related = compilation.source_map.lines("source", stage, position)
+        return tuple(sorted({widths[line] for line in related if line in widths}))
+
+    return widths_of

@@ -1,0 +1,191 @@
+"""What Triton's compiler can be asked about a module besides compiling it: private names, the part for analyses.
+
+Its diagnostics (MLIR prints remarks only when an environment variable says so), the barriers that its membar analysis finds
+necessary, and the shared memory that one operation takes.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import functools
+import io
+import os
+import warnings
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import Any
+
+from triton import knobs
+from triton._C import libtriton
+from triton.backends.compiler import Language
+from triton.runtime.errors import PTXASError
+
+from kernellab import triton_api
+from kernellab.records import Specialization, Target
+
+__all__ = [
+    "Diagnosis",
+    "PTXASError",
+    "PythonWarning",
+    "allocated_bytes",
+    "assembler_log",
+    "diagnose",
+    "with_barriers",
+]
+
+# ---------------------------------------------------------------------------------------------------------------------
+# Diagnostics
+# ---------------------------------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class PythonWarning:
+    """A warning that Triton's front end or backend gave through Python's `warnings`."""
+
+    words: str
+    category: str
+    file: str
+    line: int
+
+
+@dataclass(frozen=True)
+class Diagnosis:
+    """What the compiler says about a kernel while it compiles it."""
+
+    printed: str
+    """What MLIR printed: remarks, warnings, notes, each with the place it speaks of."""
+    warnings: tuple[PythonWarning, ...]
+
+
+_DIAGNOSTICS_VARIABLE = "MLIR_ENABLE_DIAGNOSTICS"
+
+
+def diagnose(
+    kernel: Any, specialization: Specialization, target: Target, options: Mapping[str, Any]
+) -> Diagnosis:
+    """Run the front end and every stage up to LLVM IR once more, with MLIR's remarks switched on.
+
+    Nothing is written to Triton's cache, the environment is as before afterwards, and nothing is shown.
+
+    Raises:
+        CompileError, OptionError: as for `triton_api.compile_kernel`.
+    """
+    asked = triton_api.options_of_launch(kernel, options)
+    triton_api.check_options(asked, target)
+    backend = triton_api.backend_for(target)
+    source = triton_api.make_source(kernel, specialization)
+    context = libtriton.ir.context()
+    libtriton.ir.load_dialects(context)
+    backend.load_dialects(context)
+    with triton_api.translated_errors(kernel, target) as output, _remarks_printed():
+        with warnings.catch_warnings(record=True) as caught:
+            warnings.simplefilter("always")
+            parsed = backend.parse_options(asked)
+            module = source.make_ir(
+                triton_api.gpu_target(target),
+                parsed,
+                backend.get_codegen_implementation(parsed),
+                backend.get_module_map(),
+                context,
+            )
+            _run_stages(backend, parsed, source.language, module)
+        printed = output.take()
+    return Diagnosis(printed, tuple(_python_warning(warning) for warning in caught))
+
+
+def _run_stages(backend: Any, parsed: Any, language: Any, module: Any) -> None:
+    stages: dict[str, Callable[[Any, dict[str, Any]], Any]] = {}
+    backend.add_stages(stages, parsed, language)
+    metadata = dict(parsed.__dict__)
+    for name, make in stages.items():
+        module = make(module, metadata)
+        if name == "llir":
+            return
+
+
+def _python_warning(warning: warnings.WarningMessage) -> PythonWarning:
+    return PythonWarning(
+        str(warning.message), warning.category.__name__, warning.filename, warning.lineno
+    )
+
+
+@contextmanager
+def _remarks_printed() -> Iterator[None]:
+    """Let MLIR print remarks: it reads the variable at every run of a pass manager."""
+    before = os.environ.get(_DIAGNOSTICS_VARIABLE)
+    os.environ[_DIAGNOSTICS_VARIABLE] = "warnings,remarks"
+    try:
+        yield
+    finally:
+        if before is None:
+            del os.environ[_DIAGNOSTICS_VARIABLE]
+        else:
+            os.environ[_DIAGNOSTICS_VARIABLE] = before
+
+
+# ---------------------------------------------------------------------------------------------------------------------
+# The assembler
+# ---------------------------------------------------------------------------------------------------------------------
+
+
+def assembler_log(ptx: str, target: Target, options: Mapping[str, Any]) -> str:
+    """What ptxas says of a PTX text with its option -v: registers, spills, warnings. The backend's own stage runs it.
+
+    Raises:
+        PTXASError: ptxas refuses the text.
+    """
+    backend = triton_api.backend_for(target)
+    known = triton_api.backend_options(target)
+    parsed = backend.parse_options({name: options[name] for name in options if name in known})
+    stages: dict[str, Callable[[Any, dict[str, Any]], Any]] = {}
+    backend.add_stages(stages, parsed, Language.TRITON)
+    with knobs.nvidia.scope(), io.StringIO() as said, contextlib.redirect_stdout(said):
+        knobs.nvidia.dump_ptxas_log = True
+        stages["cubin"](ptx, {})
+        return said.getvalue()
+
+
+# ---------------------------------------------------------------------------------------------------------------------
+# Questions about a module's text
+# ---------------------------------------------------------------------------------------------------------------------
+
+
+def with_barriers(text: str, target: Target) -> str:
+    """A module, in generic form, with the barriers that Triton's membar analysis finds necessary in shared memory.
+
+    Args:
+        text: a module after shared memory is allocated and before it becomes LLVM's dialect. The analysis allocates once
+            more, with Triton's common estimate of scratch space in place of the backend's own; compare the barriers' lines with
+            those of the finished code before you rely on them.
+        target: what it is compiled for.
+    """
+    module = triton_api.parse_mlir(text, target)
+    allocation = libtriton.passes.analysis.allocation(module)
+    libtriton.passes.analysis.membar(allocation).run()
+    return triton_api.generic_text(module)
+
+
+def allocated_bytes(text: str, target: Target, arguments: tuple[Any, ...]) -> int:
+    """The shared memory, in bytes, that a module takes: the backend's own allocation pass is run on it.
+
+    Args:
+        text: the module.
+        target: what it is compiled for.
+        arguments: the arguments of the backend's pass, as a recording shows them.
+    """
+    module = triton_api.parse_mlir(text, target)
+    manager = libtriton.ir.pass_manager(module.context)
+    _allocation_pass(target)(manager, *arguments)
+    manager.run(module, "allocation")
+    return int(module.get_int_attr("ttg.shared") or 0)
+
+
+@functools.cache
+def _allocation_pass(target: Target) -> Callable[..., None]:
+    if target.backend == "cuda":
+        adder = libtriton.nvidia.passes.ttgpuir.add_allocate_shared_memory_nv
+    else:
+        adder = libtriton.amd.passes.ttgpuir.add_allocate_shared_memory
+    found: Callable[..., None] = adder
+    return found
