@@ -801,7 +801,7 @@ def parse_mlir(text: str, target: Target) -> Any:
         try:
             module = libtriton.ir.parse_mlir_module(str(file), context)
         except RuntimeError as error:
-            words = output.take().replace(f"{file}:", "line ").strip()
+            words = _ERROR_IN_TEXT.sub(r"line \1, column \2: ", output.take()).strip()
             raise KernelLabError(f"MLIR cannot read this text: {words or error}") from error
     module.context = context
     return module
@@ -819,6 +819,7 @@ def generic_form(text: str, target: Target) -> str:
 
 
 _PLACE_IN_TEXT = re.compile(r'loc\("[^"]*/kernellab-[^"/]*/module\.mlir":\d+:\d+\)')
+_ERROR_IN_TEXT = re.compile(r'loc\("[^"]*/module\.mlir":(\d+):(\d+)\): error: ')
 
 _UNPRINTABLE = "llvm.data_layout"
 """An attribute whose value MLIR verifies while printing: an invalid one makes it print the generic form."""

@@ -137,11 +137,11 @@ def _parse_value(parser: AttrParser) -> Value:
     if parser.parse_optional_punctuation("{"):
         if parser.parse_optional_punctuation("}"):
             return Fields()
-        items = parser.parse_comma_separated_list(
+        entries = parser.parse_comma_separated_list(
             parser.Delimiter.NONE, lambda: _parse_field(parser)
         )
         parser.parse_punctuation("}")
-        return Fields(tuple(items))
+        return Fields(tuple(entries))
     if (keyword := parser.parse_optional_identifier()) is not None:
         return keyword
     return parser.parse_attribute()

@@ -12,12 +12,18 @@ from typing import cast
 from xdsl.context import Context
 from xdsl.dialects.builtin import (
     AnyFloat,
+    ArrayAttr,
     ComplexType,
+    FunctionType,
     FusedLoc,
     IndexType,
     IntegerType,
     LocationAttr,
+    MemRefType,
     NoneAttr,
+    RankedStructure,
+    TensorType,
+    VectorType,
 )
 from xdsl.ir import Attribute, TypeAttribute
 from xdsl.parser import AttrParser, Parser
@@ -25,6 +31,8 @@ from xdsl.utils.mlir_lexer import MLIRTokenKind
 
 _TYPE_TEXT = re.compile(r"[!a-z][\w.$]*(?:<(?:[^<>\"]|<(?:[^<>\"]|<[^<>\"]*>)*>)*>)?")
 """A type as it stands in the text, brackets nested up to three deep; it only proposes a key for a look-up."""
+_SIGNATURE_TEXT = re.compile(r"\([^\n]*?(?= loc\(|\n)")
+"""An op's operand and result types, which MLIR prints on one line before the location."""
 _ALIAS_LOCATION = re.compile(r"loc\((#[\w$]+)\)")
 _ALIAS_OR_STRING = re.compile(r'"(?:[^"\\]|\\.)*"|[#!][A-Za-z_][\w$]*(?![\w$]*[.<])')
 
@@ -53,6 +61,7 @@ class ModuleParser(Parser):
         super().__init__(context, text)
         self._text = text
         self._known_types: dict[str, TypeAttribute] = {}
+        self._known_signatures: dict[str, FunctionType] = {}
 
     def parse_optional_type(self) -> TypeAttribute | None:
         """As xDSL's, with a look-up of types that were read before."""
@@ -66,10 +75,41 @@ class ModuleParser(Parser):
             self._resume_from(match.end())
             return known
         read = super().parse_optional_type()
-        if read is not None and self._current_token.span.start >= match.end():
-            if not self._text[match.end() : self._current_token.span.start].strip():
-                self._known_types[text] = read
+        if read is not None and self._stands_at(match.end()):
+            self._known_types[text] = read
         return read
+
+    def parse_function_type(self) -> FunctionType:
+        """As xDSL's, with a look-up of signatures that were read before; one ends where the op's location begins."""
+        start = self._current_token.span.start
+        match = _SIGNATURE_TEXT.match(self._text, start)
+        if match is None:
+            return super().parse_function_type()
+        known = self._known_signatures.get(match.group())
+        if known is not None:
+            self._resume_from(match.end())
+            return known
+        read = super().parse_function_type()
+        if self._stands_at(match.end()):
+            self._known_signatures[match.group()] = read
+        return read
+
+    def _stands_at(self, position: int) -> bool:
+        """Whether the next token is the first one from that position on: all before it was read, and no more."""
+        next_token = self._current_token.span.start
+        return next_token >= position and not self._text[position:next_token].strip()
+
+    def _parse_dense_literal_type(
+        self,
+    ) -> RankedStructure[IntegerType | IndexType | AnyFloat | ComplexType]:
+        """As xDSL's, which builds its check of the element type anew for each literal."""
+        type = self.parse_type()
+        if (
+            not isinstance(type, TensorType | VectorType | MemRefType)
+            or not type.has_static_shape()
+        ):
+            self.raise_error("a dense literal is a tensor, vector or memref of known shape")
+        return cast("RankedStructure[IntegerType | IndexType | AnyFloat | ComplexType]", type)
 
     def parse_optional_location(self) -> LocationAttr | None:
         """As xDSL's, with a look-up of `loc(#loc12)`."""
@@ -90,7 +130,7 @@ class ModuleParser(Parser):
             metadata = self.parse_attribute()
             self.parse_punctuation(">")
         parts = self.parse_comma_separated_list(self.Delimiter.SQUARE, self._parse_location)
-        return FusedLoc(tuple(parts), metadata)
+        return FusedLoc(ArrayAttr[Attribute](parts), metadata)
 
     def _parse_tensor_literal_element(self) -> AttrParser._TensorLiteralElement:
         token = self._current_token

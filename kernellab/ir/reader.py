@@ -23,7 +23,7 @@ def read_module(text: str) -> builtin.ModuleOp:
     attributes. Nothing is refused for being unknown.
     Raises xdsl.utils.exceptions.ParseError where the text is not MLIR's generic form.
     """
-    return ModuleParser(context(), _aliases_first(text)).parse_module()
+    return ModuleParser(context(), in_order_of_use(text)).parse_module()
 
 
 def read_attribute(text: str) -> Attribute:
@@ -48,8 +48,8 @@ def context() -> Context:
     return known
 
 
-def _aliases_first(text: str) -> str:
-    """Move the lines that define aliases (`#loc3 = ...`) to the top, each after those it uses.
+def in_order_of_use(text: str) -> str:
+    """The text with the lines that define aliases (`#loc3 = ...`) at the top, each after those it uses.
 
     MLIR prints location aliases after the module and out of order; xDSL refuses forward references.
     """

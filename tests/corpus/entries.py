@@ -88,7 +88,7 @@ ENTRIES = (
     Entry("matmul_tma", matmuls.matmul_tma, TMA_TYPES + SIZES, {**GROUPED, "PROGRAMS": 132, "SPECIALIZE": False}, ("sm_90", "sm_100")),
     Entry("matmul_tma_specialized", matmuls.matmul_tma, TMA_TYPES + SIZES, {**GROUPED, "PROGRAMS": 132, "SPECIALIZE": True}, ("sm_100",), refused=everywhere("shared memory", "sm_120")),
     Entry("matmul_warp_specialized", matmuls.matmul_warp_specialized, (*TMA_TYPES, "i32:16"), TILE, ("sm_100",), refused=everywhere("must have the same number of elements", "sm_90")),
-    Entry("matmul_fp8", matmuls.matmul, ("*fp8e5:16", "*fp8e5:16", "*fp16:16") + SIZES + STRIDES, GROUPED, ("sm_89", "sm_90", "sm_100", "gfx950"), {"num_warps": 8}),
+    Entry("matmul_fp8", matmuls.matmul, ("*fp8e5:16", "*fp8e5:16", "*fp16:16", *SIZES, *STRIDES), GROUPED, ("sm_89", "sm_90", "sm_100", "gfx950"), {"num_warps": 8}),
     Entry("matmul_mxfp8", matmuls.matmul_scaled, SCALED_TYPES, {**SCALED, "A_FORMAT": "e4m3", "B_FORMAT": "e4m3"}, ("sm_90", "sm_100", "gfx950"), left_out=WITHOUT_MATRIX_UNITS, refused={**WITHOUT_FP8, **WITHOUT_SCALED_DOT}),
     Entry("matmul_mxfp8_small", matmuls.matmul_scaled, SCALED_TYPES, {**SCALED_SMALL, "A_FORMAT": "e4m3", "B_FORMAT": "e4m3"}, ("sm_89", "gfx1100"), refused={**WITHOUT_FP8, **WITHOUT_SCALED_DOT}),
     Entry("matmul_mxfp4", matmuls.matmul_scaled, SCALED_TYPES, {**SCALED, "A_FORMAT": "e2m1", "B_FORMAT": "e2m1"}, ("sm_100", "gfx950"), left_out=WITHOUT_MATRIX_UNITS, refused=WITHOUT_SCALED_DOT),

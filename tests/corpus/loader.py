@@ -7,6 +7,7 @@ target that does not refuse the kernel.
 from __future__ import annotations
 
 import os
+
 from kernellab.compiler.pipeline import compile
 from kernellab.compiler.targets import SUPPORTED_TARGETS, parse_target
 from kernellab.records import Compilation, Target

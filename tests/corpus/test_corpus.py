@@ -35,7 +35,9 @@ def test_entry_compiles(case):
     assert compilation.resources.registers > 0
 
 
-@pytest.mark.parametrize("case", REFUSALS if WHOLE else REFUSALS[:: len(REFUSALS) // 6], ids=case_name)
+@pytest.mark.parametrize(
+    "case", REFUSALS if WHOLE else REFUSALS[:: len(REFUSALS) // 6], ids=case_name
+)
 def test_entry_is_refused_for_the_reason_it_states(case):
     one, target = case
     with pytest.raises(CompileError) as refusal:

@@ -29,7 +29,9 @@ def round_trip_entry(name: str, target: Target, every_pass: bool) -> RoundTrips:
     compilation = compile_entry(entry(name), target, record="passes" if every_pass else "stages")
     texts = snapshots(compilation) if every_pass else stage_texts(compilation)
     failures = [
-        f"{label}: {problem}" for text, label in texts.items() if (problem := problem_of(text, target))
+        f"{label}: {problem}"
+        for text, label in texts.items()
+        if (problem := problem_of(text, target))
     ]
     return RoundTrips(len(texts), tuple(failures))
 

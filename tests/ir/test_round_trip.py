@@ -10,8 +10,8 @@ from concurrent.futures import ProcessPoolExecutor
 
 import pytest
 
-from tests.corpus.loader import WHOLE, case_name, cases, entry
 from kernellab.compiler.targets import parse_target
+from tests.corpus.loader import WHOLE, case_name, cases, entry
 from tests.ir.round_trip import round_trip_entry
 
 EVERY_PASS = [

@@ -1,0 +1,145 @@
+"""Everything that MLIR prints is read: aliases, locations, literals, resources, ops and attributes that nobody knows."""
+
+import numpy
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from xdsl.dialects import builtin
+from xdsl.ir import Operation
+from xdsl.utils.exceptions import ParseError
+
+from kernellab import triton_api
+from kernellab.errors import KernelLabError
+from kernellab.ir import arith
+from kernellab.ir.encodings import SliceEncoding
+from kernellab.ir.locations import locate
+from kernellab.ir.reader import read_attribute, read_module
+from kernellab.ir.writer import write_module
+from kernellab.records import Target
+
+SM_90 = Target("cuda", "90")
+
+
+def only_op(text: str) -> Operation:
+    """The only op in a module's text."""
+    op = read_module(text).body.block.first_op
+    assert op is not None
+    return op
+
+
+def constants(text: str) -> list[tuple[float, ...]]:
+    """The elements of every constant of a module."""
+    values: list[tuple[float, ...]] = []
+    for op in read_module(text).walk():
+        if isinstance(op, arith.ConstantOp):
+            value = op.value
+            assert isinstance(value, builtin.DenseIntOrFPElementsAttr)
+            values.append(tuple(value.get_values()))
+    return values
+
+
+def test_aliases_may_come_in_any_order_and_name_one_another() -> None:
+    text = """
+"test.op"() : () -> tensor<4xf32, #slice> loc(#loc2)
+#slice = #ttg.slice<{dim = 0, parent = #blocked}>
+#blocked = #ttg.blocked<{order = [1, 0]}>
+#loc2 = loc("x"(#loc1))
+#loc1 = loc(callsite(#loc at #loc3))
+#loc3 = loc("b.py":7:0)
+#loc = loc("a.py":3:4)
+"""
+    op = only_op(text)
+    (type,) = op.result_types
+    assert isinstance(type, builtin.TensorType)
+    assert isinstance(type.encoding, SliceEncoding)
+    assert type.encoding.parent == read_attribute("#ttg.blocked<{order = [1, 0]}>")
+    location = locate(op.location)
+    assert location.name == "x"
+    assert [(frame.file, frame.line, frame.column) for frame in location.frames] == [("a.py", 3, 5), ("b.py", 7, 1)]  # fmt: skip
+
+
+def test_aliases_in_strings_are_left_alone() -> None:
+    op = only_op(
+        '"test.op"() {text = "#loc and #shared"} : () -> () loc(#loc)\n#loc = loc(unknown)\n'
+    )
+    assert op.attributes["text"] == builtin.StringAttr("#loc and #shared")
+
+
+def test_aliases_inside_unknown_attributes_are_spelt_out() -> None:
+    text = '#inner = #ttg.blocked<{order = [0]}>\n"test.op"() {a = #new.layout<of = #inner, "#inner">} : () -> ()\n'
+    attribute = only_op(text).attributes["a"]
+    assert str(attribute) == '#new.layout<of = #ttg.blocked<{order = [0]}>, "#inner">'
+
+
+def test_fused_locations_and_their_metadata() -> None:
+    op = only_op('"test.op"() : () -> () loc(fused<"inlined">["a.py":1:2, "b.py":3:4])\n')
+    assert str(op.location) == 'loc(fused<"inlined">["a.py":1:2, "b.py":3:4])'
+    assert locate(op.location).frames[0].line == 1
+
+
+def test_locations_of_block_arguments() -> None:
+    text = (
+        '"test.op"() ({\n^bb0(%x: i32 loc("n"("a.py":1:2)), %y: i32 loc(unknown)):\n}) : () -> ()\n'
+    )
+    arguments = only_op(text).regions[0].block.args
+    assert [locate(argument.location).name for argument in arguments] == ["n", None]
+
+
+def test_hexadecimal_elements_are_bits_of_a_float_and_values_of_an_integer() -> None:
+    text = """"arith.constant"() <{value = dense<[0xFF800000, 1.0, 0x40490FDB]> : tensor<3xf32>}> : () -> tensor<3xf32>
+"arith.constant"() <{value = dense<0xFC00> : tensor<2xf16>}> : () -> tensor<2xf16>
+"arith.constant"() <{value = dense<[0x10, 3]> : tensor<2xi32>}> : () -> tensor<2xi32>
+"""
+    pi = float(numpy.float32(numpy.pi))
+    infinity = float("inf")
+    assert constants(text) == [(-infinity, 1.0, pi), (-infinity, -infinity), (16, 3)]
+
+
+def test_unknown_ops_types_and_attributes_stay_generic() -> None:
+    text = '%0 = "ttx.new"() <{kind = 3 : i32}> {a = #ttx.b<c>} : () -> !ttx.type<4 -> 5>\n'
+    op = only_op(text)
+    assert isinstance(op, builtin.UnregisteredOp)
+    assert op.op_name.data == "ttx.new"
+    assert str(op.result_types[0]) == "!ttx.type<4 -> 5>"
+
+
+def test_resources_come_along() -> None:
+    text = """module { tt.func public @f() {
+%0 = arith.constant dense_resource<weights> : tensor<2xi32>
+tt.return } }
+{-# dialect_resources: { builtin: { weights: "0x040000000100000002000000" } } #-}"""
+    generic = triton_api.generic_form(text, SM_90)
+    returned = str(triton_api.parse_mlir(write_module(read_module(generic)), SM_90))
+    assert "0x040000000100000002000000" in returned
+
+
+def test_what_is_no_mlir_is_refused_with_its_place() -> None:
+    with pytest.raises(ParseError, match="1:"):
+        read_module('"test.op"( : () -> ()')
+
+
+def test_what_mlir_refuses_is_said_in_its_words() -> None:
+    with pytest.raises(KernelLabError, match="line 2, column 13: use of undeclared SSA value"):
+        triton_api.parse_mlir("module {\n  tt.return %x : i32\n}", SM_90)
+
+
+def test_long_chains_of_aliases_are_read_in_their_time() -> None:
+    chain = [f'#loc{number} = loc("n"(#loc{number - 1}))' for number in range(1, 400)]
+    text = "\n".join(
+        ['"test.op"() : () -> () loc(#loc399)', *reversed(chain), '#loc0 = loc("a.py":1:2)']
+    )
+    assert locate(only_op(text).location).frames[0].file == "a.py"
+
+
+@pytest.mark.parametrize(
+    ("type", "kind"), [("f16", numpy.float16), ("f32", numpy.float32), ("f64", numpy.float64)]
+)
+@given(data=st.data())
+def test_every_float_comes_back_through_both_printers(type, kind, data):
+    width = numpy.dtype(kind).itemsize * 8
+    value = data.draw(st.floats(width=width, allow_nan=False))
+    module = read_module(
+        f'"arith.constant"() <{{value = dense<"0x{kind(value).tobytes().hex()}"> : tensor<1x{type}>}}> : () -> tensor<1x{type}>\n'
+    )
+    generic = triton_api.generic_form(write_module(module), SM_90)
+    assert constants(generic) == [(value,)]
