@@ -15,12 +15,13 @@ INSTALLED := $(VENV)/.installed
 PYTEST := $(BIN)/python -m pytest -n 2 --dist loadfile
 
 .DEFAULT_GOAL := help
-.PHONY: help install demo test lint format bench constraints-check clean
+.PHONY: help install demo test lint format corpus bench constraints-check clean
 
 help:
 	@sed -n 's/^#   \(make .*\)/  \1/p' Makefile
 	@echo "  make lint    check format, style and types"
 	@echo "  make format  format the code"
+	@echo "  make corpus  compile every kernel of the corpus for every target"
 	@echo "  make bench   measure against Triton's interpreter and compiler"
 	@echo "  make clean   remove .venv and what tools left behind"
 
@@ -39,6 +40,10 @@ demo: $(INSTALLED)
 test: $(INSTALLED)
 	$(PYTEST)
 
+# Every kernel of tests/corpus for every target that takes it, every pass of each through xDSL and back: a matter of an hour.
+corpus: $(INSTALLED)
+	KERNELLAB_CORPUS=all $(PYTEST) tests/corpus tests/ir/test_round_trip.py
+
 lint: $(INSTALLED)
 	$(BIN)/ruff format --check .
 	$(BIN)/ruff check .
@@ -51,6 +56,7 @@ format: $(INSTALLED)
 bench: $(INSTALLED)
 	$(BIN)/python -m benchmarks.interpreter_vs_triton
 	$(BIN)/python -m benchmarks.compile_overhead
+	$(BIN)/python -m benchmarks.reading_ir
 	$(BIN)/python -m benchmarks.load_ext
 
 # Does one set of pins resolve on each Python? Nothing is installed.
