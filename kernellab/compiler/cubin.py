@@ -77,3 +77,86 @@ def _attributes(info: bytes) -> Iterator[tuple[int, int]]:
             yield number, value
         elif kind != _NO_BITS_ATTRIBUTE:
             at += value  # The number is the size of what follows.
+
+
+# ---------------------------------------------------------------------------------------------------------------------
+# Line tables
+# ---------------------------------------------------------------------------------------------------------------------
+
+_LINE_HEADER = struct.Struct("<IHIBBbBB")
+"""DWARF 2, section 6.2.4: length, version, length of the rest, smallest instruction, default_is_stmt, line_base, line_range,
+opcode_base."""
+
+_COPY, _ADVANCE_ADDRESS, _ADVANCE_LINE, _CONSTANT_ADVANCE, _FIXED_ADVANCE = 1, 2, 3, 8, 9
+_END_OF_SEQUENCE = 1
+
+
+def ptx_lines(cubin: bytes) -> list[tuple[int, int]] | None:
+    """(address, PTX line) in the order of addresses: from each address to the next, code came from that line.
+
+    ptxas writes them as a DWARF line table of its own, `.nv_debug_line_sass`. None where the cubin has several code sections,
+    whose tables only a linker can tell apart, or no such table.
+    """
+    known = sections(cubin)
+    table = known.get(".nv_debug_line_sass")
+    if table is None or sum(name.startswith(".text.") for name in known) != 1:
+        return None
+    return sorted(_line_rows(table.content), key=lambda row: row[0])
+
+
+def _line_rows(table: bytes) -> Iterator[tuple[int, int]]:
+    """The rows that the line-number program of the table's one unit makes (DWARF 2, section 6.2.5)."""
+    header = _LINE_HEADER.unpack_from(table)
+    _length, _version, rest, smallest, _statement, line_base, line_range, opcode_base = header
+    end = min(header[0] + 4, len(table))
+    lengths = table[_LINE_HEADER.size : _LINE_HEADER.size + opcode_base - 1]
+    at = 10 + rest
+    address, line = 0, 1
+    while at < end:
+        opcode = table[at]
+        at += 1
+        if opcode >= opcode_base:
+            advance, extra = divmod(opcode - opcode_base, line_range)
+            address += advance * smallest
+            line += line_base + extra
+            yield address, line
+        elif opcode == 0:
+            size, at = _unsigned(table, at)
+            if table[at] == _END_OF_SEQUENCE:
+                return
+            at += size
+        elif opcode == _COPY:
+            yield address, line
+        elif opcode == _ADVANCE_ADDRESS:
+            advance, at = _unsigned(table, at)
+            address += advance * smallest
+        elif opcode == _ADVANCE_LINE:
+            step, at = _signed(table, at)
+            line += step
+        elif opcode == _CONSTANT_ADVANCE:
+            address += (255 - opcode_base) // line_range * smallest
+        elif opcode == _FIXED_ADVANCE:
+            address += struct.unpack_from("<H", table, at)[0]
+            at += 2
+        else:
+            for _ in range(lengths[opcode - 1]):
+                _, at = _unsigned(table, at)
+
+
+def _unsigned(data: bytes, at: int) -> tuple[int, int]:
+    """A LEB128 number, and where it ends."""
+    value = shift = 0
+    while True:
+        byte = data[at]
+        at += 1
+        value |= (byte & 0x7F) << shift
+        shift += 7
+        if byte < 0x80:
+            return value, at
+
+
+def _signed(data: bytes, at: int) -> tuple[int, int]:
+    """A signed LEB128 number, and where it ends."""
+    value, end = _unsigned(data, at)
+    bits = 7 * (end - at)
+    return (value - (1 << bits) if value >> (bits - 1) & 1 else value), end

@@ -53,7 +53,7 @@ def matrix_instructions(machine_code: str) -> Counter[str]:
     return Counter(_NVIDIA_MATRIX.findall(machine_code) + _AMD_MATRIX.findall(machine_code))
 
 
-INSTRUCTION_LINE = re.compile(r"^\s*/\*[0-9a-f]+\*/\s+\S", re.M)
+INSTRUCTION_LINE = re.compile(r"^\s*/\*(?P<address>[0-9a-f]+)\*/\s+\S", re.M)
 """A line of nvdisasm's that starts with the instruction's offset: "/*0010*/  S2R R0, SR_TID.X ;"."""
 
 SASS_LOCATION = re.compile(r'^\s*//## File "(?P<file>[^"]*)", line (?P<line>\d+)')

@@ -24,31 +24,19 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
-from dataclasses import dataclass
+from typing import Literal
 
+from kernellab.compiler.cubin import sections
 from kernellab.compiler.opcode_classes import access_width, category_of
-from kernellab.compiler.sass import INSTRUCTION_LINE, run_on_cubin
 from kernellab.compiler.sass_registers import registers_of
 from kernellab.records import Compilation, ControlCodes, Instruction, SourceMap, SpillSite
 
 _CODE = re.compile(
     r"^\s*/\*(?P<address>[0-9a-f]+)\*/\s+(?P<predicate>@!?U?P\w+)?\s*(?P<opcode>[A-Z][\w.]*)\s*"
-    r"(?P<operands>[^;]*?)\s*;\s*/\* 0x(?P<low>[0-9a-f]{16}) \*/"
+    r"(?P<operands>[^;]*?)\s*;"
 )
-_UPPER_HALF = re.compile(r"^\s*/\* 0x(?P<high>[0-9a-f]{16}) \*/")
+_SECTION = re.compile(r"^\.text\.(?P<name>\S+):\s*$")
 _FUNCTION = re.compile(r"^(?P<name>[$\w.]+):\s*$")
-
-
-@dataclass(frozen=True)
-class _Encoded:
-    """One instruction as nvdisasm prints it."""
-
-    address: int
-    function: str
-    predicate: str
-    opcode: str
-    operands: tuple[str, ...]
-    control: ControlCodes
 
 
 def decode(compilation: Compilation) -> tuple[Instruction, ...]:
@@ -62,16 +50,7 @@ def decode(compilation: Compilation) -> tuple[Instruction, ...]:
     if "sass" in stages:
         cubin = stages["cubin"].content
         assert isinstance(cubin, bytes)
-        encoded = decode_sass(run_on_cubin("nvdisasm", ["-hex", "-c"], cubin))
-        lines = [
-            number
-            for number, line in enumerate(stages["sass"].text.splitlines(), start=1)
-            if INSTRUCTION_LINE.match(line)
-        ]
-        return tuple(
-            _sass_instruction(one, line, compilation.source_map)
-            for one, line in zip(encoded, lines, strict=True)
-        )
+        return tuple(_sass_instructions(stages["sass"].text, cubin, compilation.source_map))
     if "amdgcn" in stages:
         return tuple(_amd_instructions(stages["amdgcn"].text, compilation.source_map))
     raise ValueError(f"{compilation!r} has no machine code")
@@ -82,8 +61,8 @@ def spill_sites(compilation: Compilation) -> tuple[SpillSite, ...]:
     sites = []
     for one in compilation.instructions:
         if one.category in ("local load", "local store") and one.width is not None:
-            kind = "load" if one.category == "local load" else "store"
-            sites.append(SpillSite(one.line, kind, one.width, one.source))  # type: ignore[arg-type]
+            kind: Literal["load", "store"] = "load" if one.category == "local load" else "store"
+            sites.append(SpillSite(one.line, kind, one.width, one.source))
     return tuple(sites)
 
 
@@ -92,27 +71,34 @@ def spill_sites(compilation: Compilation) -> tuple[SpillSite, ...]:
 # ---------------------------------------------------------------------------------------------------------------------
 
 
-def decode_sass(listing: str) -> list[_Encoded]:
-    """The instructions in what `nvdisasm -hex` prints."""
-    found: list[_Encoded] = []
-    function = ""
-    lines = iter(listing.splitlines())
-    for line in lines:
-        if name := _FUNCTION.match(line):
-            function = _function_name(name["name"]) or function
-        elif code := _CODE.match(line):
-            high = _UPPER_HALF.match(next(lines, ""))
-            found.append(
-                _Encoded(
-                    address=int(code["address"], 16),
-                    function=function,
-                    predicate=code["predicate"] or "",
-                    opcode=code["opcode"],
-                    operands=split_operands(code["operands"]),
-                    control=control_codes(int(high["high"], 16) if high else 0),
-                )
+def _sass_instructions(text: str, cubin: bytes, source_map: SourceMap) -> Iterator[Instruction]:
+    """The instructions of nvdisasm's text; their control codes are read from the cubin's own bytes."""
+    known = sections(cubin)
+    code, function = b"", ""
+    for number, line in enumerate(text.splitlines(), start=1):
+        if section := _SECTION.match(line):
+            code = known[f".text.{section['name']}"].content
+        elif label := _FUNCTION.match(line):
+            function = _function_name(label["name"]) or function
+        elif match := _CODE.match(line):
+            address = int(match["address"], 16)
+            operands = split_operands(match["operands"])
+            reads, writes = registers_of(match["opcode"], operands, match["predicate"] or "")
+            yield Instruction(
+                address=address,
+                line=number,
+                function=function,
+                predicate=match["predicate"] or "",
+                opcode=match["opcode"],
+                operands=operands,
+                category=category_of(match["opcode"]),
+                width=access_width(match["opcode"]),
+                control=control_codes(int.from_bytes(code[address + 8 : address + 16], "little")),
+                reads=reads,
+                writes=writes,
+                chains=source_map.chain("sass", number),
+                ttgir_line=_ttgir_line(source_map, "sass", number),
             )
-    return found
 
 
 def _function_name(label: str) -> str | None:
@@ -155,25 +141,6 @@ def split_operands(text: str) -> tuple[str, ...]:
             start = at + 1
     parts.append(text[start:].strip())
     return tuple(part for part in parts if part)
-
-
-def _sass_instruction(one: _Encoded, line: int, source_map: SourceMap) -> Instruction:
-    reads, writes = registers_of(one.opcode, one.operands, one.predicate)
-    return Instruction(
-        address=one.address,
-        line=line,
-        function=one.function,
-        predicate=one.predicate,
-        opcode=one.opcode,
-        operands=one.operands,
-        category=category_of(one.opcode),
-        width=access_width(one.opcode),
-        control=one.control,
-        reads=reads,
-        writes=writes,
-        chains=source_map.chain("sass", line),
-        ttgir_line=_ttgir_line(source_map, "sass", line),
-    )
 
 
 def _ttgir_line(source_map: SourceMap, stage: str, line: int) -> int | None:

@@ -12,11 +12,13 @@ What names what:
 
 from __future__ import annotations
 
+import bisect
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
 from kernellab import triton_api
+from kernellab.compiler.cubin import ptx_lines
 from kernellab.compiler.sass import INSTRUCTION_LINE, SASS_LOCATION, run_on_cubin
 from kernellab.errors import SourcePosition
 from kernellab.records import Lines, SourceMap, Stages, Target
@@ -332,7 +334,29 @@ def _ptx_lines_of_sass(stages: Stages) -> tuple[Lines, ...]:
     """For each line of SASS the line of PTX that it was made from, as ptxas wrote it into the cubin."""
     cubin = stages["cubin"].content
     assert isinstance(cubin, bytes)
-    of_instructions: list[int] = []
+    table = ptx_lines(cubin)
+    of_instructions = _listed_ptx_lines(cubin) if table is None else None
+    found: list[Lines] = []
+    for line in stages["sass"].text.splitlines():
+        code = INSTRUCTION_LINE.match(line)
+        if code is None:
+            number = 0
+        elif of_instructions is not None:
+            number = next(of_instructions, 0)
+        else:
+            number = _line_at(table or [], int(code["address"], 16))
+        found.append((number,) if number else ())
+    return tuple(found)
+
+
+def _line_at(table: list[tuple[int, int]], address: int) -> int:
+    """The line of the last row at or before an address; of several rows at one address the first was overwritten."""
+    at = bisect.bisect_right(table, address, key=lambda row: row[0])
+    return table[at - 1][1] if at else 0
+
+
+def _listed_ptx_lines(cubin: bytes) -> Iterator[int]:
+    """The PTX line of each instruction as nvdisasm lists it, which takes it longer than reading the table."""
     current = 0
     for line in run_on_cubin("nvdisasm", ["-gp", "-c"], cubin).splitlines():
         if location := SASS_LOCATION.match(line):
@@ -340,10 +364,4 @@ def _ptx_lines_of_sass(stages: Stages) -> tuple[Lines, ...]:
         elif line.startswith(".text."):
             current = 0
         elif INSTRUCTION_LINE.match(line):
-            of_instructions.append(current)
-    following = iter(of_instructions)
-    found = [
-        next(following, 0) if INSTRUCTION_LINE.match(line) else 0
-        for line in stages["sass"].text.splitlines()
-    ]
-    return tuple((line,) if line else () for line in found)
+            yield current
