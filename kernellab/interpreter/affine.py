@@ -114,7 +114,7 @@ class AffineTile(SymbolicTile):
                     total = total + steps.reshape((extent,) + (1,) * (rank - dimension - 1))
             total = numpy.asarray(total)
             if total.ndim < rank:
-                total = total.reshape((1,) * rank)
+                total = total.reshape((1,) * (rank - total.ndim) + total.shape)
             self._elements = total.astype(self.dtype)
         return self._elements
 
