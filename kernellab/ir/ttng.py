@@ -6,10 +6,9 @@ import sys
 from abc import ABC
 
 from xdsl.dialects import builtin
-from xdsl.ir import Dialect
+from xdsl.ir import Dialect, SSAValue
 from xdsl.irdl import (
     AttrSizedOperandSegments,
-    AttrSizedResultSegments,
     IRDLOperation,
     irdl_op_definition,
     operand_def,
@@ -24,6 +23,7 @@ from xdsl.irdl import (
 
 from kernellab.ir import encodings
 from kernellab.ir.operation import dialect
+from kernellab.ir.types import AsyncTokenType
 
 # Matrix products on Hopper
 
@@ -50,6 +50,7 @@ class WarpGroupDotWaitOp(IRDLOperation):
     name = "ttng.warp_group_dot_wait"
     inputs = var_operand_def()
     pending = prop_def(builtin.IntegerAttr, prop_name="pendings")
+    warp_group_local = opt_prop_def(prop_name="warpGroupLocal")
     final = var_result_def()
 
 
@@ -79,6 +80,7 @@ class BarrierExpectOp(IRDLOperation):
     barrier = operand_def()
     predicate = operand_def()
     size = prop_def(builtin.IntegerAttr)
+    from_cta = opt_prop_def(prop_name="fromCTA")
 
 
 @irdl_op_definition
@@ -99,6 +101,7 @@ class ArriveBarrierOp(IRDLOperation):
     barrier = operand_def()
     predicate = opt_operand_def()
     count = prop_def(builtin.IntegerAttr)
+    from_cta = opt_prop_def(prop_name="fromCTA")
     multicast_cta = opt_prop_def(prop_name="multicastCTA")
 
 
@@ -115,20 +118,48 @@ class FenceAsyncSharedOp(IRDLOperation):
 
 @irdl_op_definition
 class AsyncTmaCopyGlobalToLocalOp(IRDLOperation):
-    """Loads a tile; the barrier's phase completes when its bytes are there."""
+    """Loads a tile; the barrier's phase completes when its bytes are there.
+
+    Triton 3.6 has no offsets and so no segment sizes: coordinates (i32) and offsets (i16, for im2col) are told by their types.
+    """
 
     name = "ttng.async_tma_copy_global_to_local"
-    descriptor = operand_def()
-    coordinates = var_operand_def()
-    offsets = var_operand_def()
-    barrier = operand_def()
-    memory = operand_def()
-    predicate = operand_def()
+    arguments = var_operand_def()
     multicast = opt_prop_def()
     cache = opt_prop_def()
     evict = opt_prop_def()
     is_volatile = opt_prop_def(prop_name="isVolatile")
-    irdl_options = (AttrSizedOperandSegments(as_property=True),)
+    segment_sizes = opt_prop_def(prop_name="operandSegmentSizes")
+
+    @property
+    def descriptor(self) -> SSAValue:
+        """What says where the tensor lies."""
+        return self.arguments[0]
+
+    @property
+    def coordinates(self) -> tuple[SSAValue, ...]:
+        """Where the tile begins, in elements."""
+        return tuple(value for value in self.arguments[1:-3] if value.type == builtin.i32)
+
+    @property
+    def offsets(self) -> tuple[SSAValue, ...]:
+        """The filter's offsets, for im2col."""
+        return tuple(value for value in self.arguments[1:-3] if value.type == builtin.i16)
+
+    @property
+    def barrier(self) -> SSAValue:
+        """The mbarrier that counts the bytes."""
+        return self.arguments[-3]
+
+    @property
+    def memory(self) -> SSAValue:
+        """The tile in shared memory."""
+        return self.arguments[-2]
+
+    @property
+    def predicate(self) -> SSAValue:
+        """Whether anything is loaded."""
+        return self.arguments[-1]
 
 
 class TmaStore(IRDLOperation, ABC):
@@ -236,18 +267,36 @@ class TmemAllocOp(IRDLOperation):
 
 @irdl_op_definition
 class TmemLoadOp(IRDLOperation):
-    """Tensor memory to registers, reduced along N as well where `reduction` asks for it."""
+    """Tensor memory to registers, reduced along N as well where `reduction` asks for it.
+
+    Triton 3.6 has no reduction and so no segment sizes: the results are told by their types.
+    """
 
     name = "ttng.tmem_load"
     memory = operand_def()
     dependency = opt_operand_def()
-    result = result_def()
-    token = opt_result_def()
-    reduced = opt_result_def()
+    final = var_result_def()
     reduction = opt_prop_def(prop_name="redOp")
     absolute = opt_prop_def(prop_name="abs")
     propagate_nan = opt_prop_def(prop_name="NaN")
-    irdl_options = (AttrSizedResultSegments(as_property=True),)
+    segment_sizes = opt_prop_def(prop_name="resultSegmentSizes")
+
+    @property
+    def result(self) -> SSAValue:
+        """The tile."""
+        return self.final[0]
+
+    @property
+    def token(self) -> SSAValue | None:
+        """What orders later accesses after this one, or None."""
+        tokens = [value for value in self.final if isinstance(value.type, AsyncTokenType)]
+        return tokens[0] if tokens else None
+
+    @property
+    def reduced(self) -> SSAValue | None:
+        """The reduced tile, or None."""
+        last = self.final[-1]
+        return None if last is self.final[0] or last is self.token else last
 
 
 @irdl_op_definition
@@ -268,8 +317,17 @@ class TmemSubsliceOp(IRDLOperation):
 
     name = "ttng.tmem_subslice"
     memory = operand_def()
-    offset = prop_def(prop_name="N")
     result = result_def()
+    column = opt_prop_def(prop_name="N")
+    start = opt_prop_def(prop_name="offset")
+    dim = opt_prop_def()
+
+    @property
+    def offset(self) -> int:
+        """The first column (Triton 3.9: row or column, see `dim`); `N` before Triton 3.9."""
+        stated = self.column or self.start
+        assert isinstance(stated, builtin.IntegerAttr)
+        return int(stated.value.data)
 
 
 @irdl_op_definition
@@ -329,13 +387,30 @@ class Tcgen5MmaScaledOp(IRDLOperation):
 
 @irdl_op_definition
 class Tcgen5CommitOp(IRDLOperation):
-    """The barrier's phase completes when the products issued before are done."""
+    """The barrier's phase completes when the products issued before are done.
+
+    Triton 3.6 has no descriptors and so no segment sizes: the operands are told by their types.
+    """
 
     name = "ttng.tc_gen5_commit"
-    barrier = operand_def()
-    predicate = opt_operand_def()
-    descriptors = var_operand_def()
-    irdl_options = (AttrSizedOperandSegments(as_property=True),)
+    arguments = var_operand_def()
+    two_ctas = opt_prop_def()
+    segment_sizes = opt_prop_def(prop_name="operandSegmentSizes")
+
+    @property
+    def barrier(self) -> SSAValue:
+        """The mbarrier."""
+        return self.arguments[0]
+
+    @property
+    def predicate(self) -> SSAValue | None:
+        """Whether anything is done, or None for always."""
+        return next((value for value in self.arguments if value.type == builtin.i1), None)
+
+    @property
+    def descriptors(self) -> tuple[SSAValue, ...]:
+        """The memory whose layouts say which CTAs are told."""
+        return tuple(value for value in self.arguments[1:] if value.type != builtin.i1)
 
 
 _operations = dialect("ttng", sys.modules[__name__])

@@ -5,6 +5,11 @@ from triton.experimental.gluon import language as gl
 from triton.experimental.gluon.language.nvidia.ampere import async_copy
 from triton.experimental.gluon.language.nvidia.hopper import mbarrier, tma
 
+# Triton 3.9 has shorter names for these; before, it has none of them.
+copy_to_shared = getattr(async_copy, "async_load", None) or async_copy.async_copy_global_to_shared
+tma_load = getattr(tma, "async_load", None) or tma.async_copy_global_to_shared
+tma_store = getattr(tma, "async_store", None) or tma.async_copy_shared_to_global
+
 
 @gluon.jit
 def transpose_through_shared(
@@ -33,7 +38,7 @@ def copy_async(x_ptr, out_ptr, ROWS: gl.constexpr, COLUMNS: gl.constexpr):
     column = gl.arange(0, COLUMNS, layout=gl.SliceLayout(0, layout))
     tile = row[:, None] * COLUMNS + column[None, :]
     staged = gl.allocate_shared_memory(x_ptr.dtype.element_ty, [ROWS, COLUMNS], swizzled)
-    async_copy.async_copy_global_to_shared(staged, x_ptr + tile)
+    copy_to_shared(staged, x_ptr + tile)
     async_copy.commit_group()
     async_copy.wait_group(0)
     gl.store(out_ptr + tile, staged.load(layout))
@@ -62,8 +67,8 @@ def tma_copy(source, destination, ROWS: gl.constexpr, COLUMNS: gl.constexpr):
     mbarrier.init(arrived, count=1)
     row = gl.program_id(0) * ROWS
     mbarrier.expect(arrived, source.block_type.nbytes)
-    tma.async_copy_global_to_shared(source, [row, 0], arrived, staged)
+    tma_load(source, [row, 0], arrived, staged)
     mbarrier.wait(arrived, 0)
     mbarrier.invalidate(arrived)
-    tma.async_copy_shared_to_global(destination, [row, 0], staged)
+    tma_store(destination, [row, 0], staged)
     tma.store_wait(0)
