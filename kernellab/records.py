@@ -541,8 +541,8 @@ class SpillSite:
     kind: Literal["store", "load"]
     bytes: int
     """Per thread, each time it runs."""
-    source: SourcePosition | None
-    """The kernel's line that it stands for."""
+    chain: Chain
+    """Where it comes from, innermost line first; () where the compiler does not say."""
 
 
 class Analyst(Protocol):

@@ -36,9 +36,9 @@ class NvidiaLimits:
     shared_reserved: int
     """What the system takes of it for each block."""
     shared_granularity: int
-    barriers_per_block_slot: int
+    barriers_per_block_slot: int = 0
     """Named barriers of the SM, for each of its `blocks`; 0: NVIDIA's calculator does not count them before Hopper."""
-    tensor_memory_columns: int
+    tensor_memory_columns: int = 0
     """Columns of tensor memory, of 128 lanes by 4 bytes each; 0: the GPU has none."""
     registers: int = 65536
     """32-bit registers of the SM, in four partitions."""
@@ -47,30 +47,22 @@ class NvidiaLimits:
     registers_per_thread: int = 255
 
 
-_CONSUMER = {
-    "shared": 100 * _KIB,
-    "shared_per_block": 99 * _KIB,
-    "warps": 48,
-    "barriers_per_block_slot": 1,
-}
+_CONSUMER = {"shared": 100 * _KIB, "shared_per_block": 99 * _KIB, "warps": 48}
 _DATACENTRE = {
-    "shared": 228 * _KIB,
-    "shared_per_block": 227 * _KIB,
-    "warps": 64,
-    "blocks": 32,
+    "shared": 228 * _KIB, "shared_per_block": 227 * _KIB, "warps": 64, "blocks": 32,
     "barriers_per_block_slot": 2,
-}
+}  # fmt: skip
 _RESERVED = {"shared_reserved": _KIB, "shared_granularity": 128}
 
 NVIDIA_LIMITS = {
-    "75": NvidiaLimits(blocks=16, warps=32, shared=64 * _KIB, shared_per_block=64 * _KIB, shared_reserved=0, shared_granularity=256, barriers_per_block_slot=2, tensor_memory_columns=0),
-    "80": NvidiaLimits(blocks=32, warps=64, shared=164 * _KIB, shared_per_block=163 * _KIB, barriers_per_block_slot=2, tensor_memory_columns=0, **_RESERVED),
-    "86": NvidiaLimits(blocks=16, tensor_memory_columns=0, **_CONSUMER, **_RESERVED),
-    "89": NvidiaLimits(blocks=24, tensor_memory_columns=0, **_CONSUMER, **_RESERVED),
-    "90": NvidiaLimits(tensor_memory_columns=0, **_DATACENTRE, **_RESERVED),
+    "75": NvidiaLimits(blocks=16, warps=32, shared=64 * _KIB, shared_per_block=64 * _KIB, shared_reserved=0, shared_granularity=256),
+    "80": NvidiaLimits(blocks=32, warps=64, shared=164 * _KIB, shared_per_block=163 * _KIB, **_RESERVED),
+    "86": NvidiaLimits(blocks=16, **_CONSUMER, **_RESERVED),
+    "89": NvidiaLimits(blocks=24, **_CONSUMER, **_RESERVED),
+    "90": NvidiaLimits(**_DATACENTRE, **_RESERVED),
     "100": NvidiaLimits(tensor_memory_columns=512, **_DATACENTRE, **_RESERVED),
     "103": NvidiaLimits(tensor_memory_columns=512, **_DATACENTRE, **_RESERVED),
-    "120": NvidiaLimits(blocks=24, tensor_memory_columns=0, **_CONSUMER, **_RESERVED),
+    "120": NvidiaLimits(blocks=24, barriers_per_block_slot=1, **_CONSUMER, **_RESERVED),
 }  # fmt: skip
 """By architecture.
 
@@ -306,7 +298,7 @@ def _shared_steps(target: Target) -> Sequence[int]:
 def what_if_table(
     resources: Resources, target: Target, warps: int, vary: Varied
 ) -> pandas.DataFrame:
-    """`what_if` as a DataFrame: the varied value, programs and warps per multiprocessor, occupancy (0 to 1), what limits it.
+    """`what_if` as a DataFrame: the varied value, programs and resident warps per multiprocessor, occupancy (0 to 1), what limits it.
 
     `attrs["assumption"]` says "if the rest stayed".
     """
@@ -316,7 +308,7 @@ def what_if_table(
         {
             vary: value,
             "blocks": found.blocks,
-            "warps": found.warps,
+            "resident warps": found.warps,
             "occupancy": found.fraction,
             "limited by": ", ".join(found.limited_by),
         }

@@ -62,7 +62,7 @@ def spill_sites(compilation: Compilation) -> tuple[SpillSite, ...]:
     for one in compilation.instructions:
         if one.category in ("local load", "local store") and one.width is not None:
             kind: Literal["load", "store"] = "load" if one.category == "local load" else "store"
-            sites.append(SpillSite(one.line, kind, one.width, one.source))
+            sites.append(SpillSite(one.line, kind, one.width, one.chains[0] if one.chains else ()))
     return tuple(sites)
 
 

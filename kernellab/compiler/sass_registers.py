@@ -121,31 +121,60 @@ def _span(
     if before.endswith("desc["):
         return 2
     if "[" in before:
-        return _address_span(root, modifiers, match)
-    if root in ("RET", "CALL") or (root == "SYNCS" and "64" in modifiers):
+        return _address_span(root, modifiers, operands, position, match)
+    if root in ("RET", "CALL", "LEPC") or (root == "SYNCS" and "64" in modifiers):
         return 2
     if root in _MMA_SPANS or root.endswith("GMMA"):
         return _matrix_span(root, modifiers, operands, position)
     width = access_width(".".join([root, *modifiers]))
     if width is not None and root != "LDGSTS":
         return max(1, width // 4)
-    return _arithmetic_span(root, modifiers, position)
+    return _arithmetic_span(root, modifiers, position, match["suffix"])
 
 
 _GENERIC = ("LDG", "STG", "LD", "ST", "ATOMG", "ATOM", "RED", "REDG")
 
 
-def _address_span(root: str, modifiers: list[str], match: re.Match[str]) -> int:
+def _address_span(
+    root: str, modifiers: list[str], operands: Sequence[str], position: int, match: re.Match[str]
+) -> int:
     """E stands for a 64-bit address; before sm_80 and in some atomics nothing else in the text says so."""
-    has_no_suffix = match["file"] == "R" and not match["suffix"]
-    return 2 if root in _GENERIC and "E" in modifiers and has_no_suffix else 1
+    if root in _GENERIC:
+        return (
+            2
+            if "E" in modifiers and not match["suffix"] and not _has_base(operands, position, match)
+            else 1
+        )
+    if root.startswith("UTMA") or root == "CCTL":
+        return _tma_span(root, modifiers, position) if match["file"] == "UR" else 1
+    # The scales of a block-scaled product in tensor memory are the sixth operand.
+    return 2 if re.fullmatch(r"UTC\w+MMA", root) and position == 5 else 1
 
 
-def _arithmetic_span(root: str, modifiers: list[str], position: int) -> int:
+def _has_base(operands: Sequence[str], position: int, match: re.Match[str]) -> bool:
+    """Whether a register is the 32-bit offset to a uniform base, which is the 64-bit part then: [R4.U32+UR6]."""
+    return match["file"] == "UR" and ".64" in operands[position] and "desc" in operands[position]
+
+
+def _tma_span(root: str, modifiers: list[str], position: int) -> int:
+    """A TMA copy names the tile (address in shared memory, a load's barrier, coordinates), then the descriptor's address.
+
+    PTX ISA, `cp.async.bulk.tensor`.
+    """
+    dimensions = next((int(m[0]) for m in modifiers if re.fullmatch(r"[1-5]D", m)), 0)
+    if position > 0 or not dimensions:
+        return 2
+    return dimensions + (2 if root == "UTMALDG" else 1)
+
+
+def _arithmetic_span(root: str, modifiers: list[str], position: int, suffix: str) -> int:
     if "WIDE" in modifiers:
         return 2 if position in (0, 3) else 1
-    if root in ("DADD", "DMUL", "DFMA", "DSETP", "FADD2", "FMUL2", "FFMA2"):
+    if root in ("DADD", "DMUL", "DFMA", "DSETP"):
         return 2
+    if root in ("FADD2", "FMUL2", "FFMA2"):
+        # A source marked F32 alone is one number for both halves.
+        return 1 if "F32" in suffix.split(".") else 2
     if root == "CS2R":
         return 1 if "32" in modifiers else 2
     if root in ("IADD", "MOV", "UMOV", "UIADD3", "IADD3", "SEL", "USEL") and "64" in modifiers:
