@@ -73,7 +73,7 @@ def program_code(kernel: Any, call: BoundCall, target: Target) -> ProgramCode:
         UnsupportedOperation: the interpreter does not know one of its operations.
         KernelLabError: a global that the kernel was compiled with has changed since.
     """
-    key = None if call.key is None else (call.key, target)
+    key = _key(kernel, call, target)
     programs = _kept.setdefault(kernel, {})
     if key is None or key not in programs:
         code = make_program(kernel, call, target)
@@ -83,6 +83,17 @@ def program_code(kernel: Any, call: BoundCall, target: Target) -> ProgramCode:
     else:
         _check_globals(kernel)
     return programs[key]
+
+
+def _key(kernel: Any, call: BoundCall, target: Target) -> Hashable:
+    """What a kernel's code depends on, options among it (debug=True keeps assertions); None where that cannot be hashed."""
+    if call.key is None:
+        return None
+    try:
+        options = frozenset(triton_api.options_of_launch(kernel, call.options).items())
+    except TypeError:
+        return None
+    return call.key, target, options
 
 
 def make_program(kernel: Any, call: BoundCall, target: Target) -> ProgramCode:
