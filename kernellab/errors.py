@@ -8,7 +8,9 @@ from __future__ import annotations
 import difflib
 import linecache
 from collections.abc import Callable, Iterable
+from contextlib import suppress
 from dataclasses import dataclass
+from types import TracebackType
 from typing import Any, NoReturn
 
 
@@ -112,6 +114,10 @@ class CompileError(KernelLabError):
         self.passes: tuple[Any, ...] = ()
 
 
+class ArchiveError(KernelLabError, ValueError):
+    """A saved compilation that is not there, is none, is damaged, or is of another version."""
+
+
 class UnsupportedOperation(KernelLabError, NotImplementedError):
     """The interpreter does not know an operation of the kernel's IR."""
 
@@ -139,3 +145,19 @@ def raise_at(error: BaseException, position: SourcePosition) -> NoReturn:
     code = compile("\n" * (position.line - 1) + "raise __error__", position.file, "exec")
     exec(code, {"__error__": error})  # noqa: S102
     raise AssertionError("unreachable")
+
+
+def frame_at(position: SourcePosition) -> TracebackType:
+    """A traceback entry that stands at `position`, for code that was inlined and has no frame of its own."""
+    error = _Here()
+    with suppress(_Here):
+        raise_at(error, position)
+    entry = error.__traceback__
+    while entry is not None and entry.tb_next is not None:
+        entry = entry.tb_next
+    assert entry is not None
+    return entry
+
+
+class _Here(Exception):
+    """Raised only to have a frame."""

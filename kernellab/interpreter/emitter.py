@@ -28,11 +28,11 @@ from kernellab.interpreter.expressions import (
     variable,
 )
 from kernellab.interpreter.liveness import release_dead
-from kernellab.interpreter.lowering.registry import RULES
 from kernellab.interpreter.pointers import UnknownRoot, root
+from kernellab.interpreter.registry import RULES
 from kernellab.interpreter.variance import varying_values
 from kernellab.ir import tt
-from kernellab.ir.locations import locate
+from kernellab.ir.locations import Location, locate
 from kernellab.ir.types import dtype, element_type, is_pointer, shape
 
 
@@ -44,6 +44,7 @@ class KernelCode:
         tree: a module with one function, which takes the kernel's arguments and `grid`.
         name: the function's name.
         constants: the objects that the code refers to by name.
+        locations: where its statements come from, callers included; see `location_at`.
         arguments: the kernel's runtime arguments, in order: their names and MLIR types.
         largest_tile: bytes of the largest tile that the kernel computes.
     """
@@ -51,6 +52,7 @@ class KernelCode:
     tree: ast.Module
     name: str
     constants: dict[str, Any]
+    locations: tuple[Location, ...]
     arguments: tuple[SSAValue, ...]
     largest_tile: int
 
@@ -67,7 +69,14 @@ def emit_kernel(function: tt.FuncOp, file: str, name: str) -> KernelCode:
     name = emitter.fresh(name)  # first of all: a variable of the kernel may have its name
     tree = emitter.kernel(name)
     arguments = tuple(entry.args)
-    return KernelCode(tree, name, emitter.constants, arguments, emitter.largest_tile())
+    return KernelCode(
+        tree,
+        name,
+        emitter.constants,
+        tuple(emitter.locations),
+        arguments,
+        emitter.largest_tile(),
+    )
 
 
 class Emitter:
@@ -90,7 +99,8 @@ class Emitter:
         self._widens = False
         self.element_wise = False
         """True inside a region that works element by element: there a branch chooses for each element."""
-        self._position = self._first_position()
+        self.locations: list[Location] = []
+        self._location = locate(function.location)
 
     # Facts about values
 
@@ -145,7 +155,7 @@ class Emitter:
         """The error to raise for something the interpreter does not do, on the kernel's line."""
         return UnsupportedOperation(
             f"the interpreter does not know {what} (in kernel {self.function.sym_name.data!r})",
-            position=self._position,
+            position=self._location.frames[0] if self._location.frames else None,
             advice="On a GPU the kernel may still run: compile it with kernellab.compile.",
         )
 
@@ -198,13 +208,17 @@ class Emitter:
         return variable(name)
 
     def statement(self, statement: ast.stmt) -> None:
-        """Append a statement that stands at the current operation's line."""
-        line, column = self._position.line, max(self._position.column - 1, 0)
+        """Append a statement that stands at the kernel's own line for the current operation.
+
+        Where the operation was inlined, that is the line of the call; the end column says which location it is.
+        """
+        position = self._kernel_position()
+        line, column, end = position.line, max(position.column - 1, 0), self._location_column()
         for node in ast.walk(statement):
             if "lineno" in node._attributes and not hasattr(node, "lineno"):
-                position = {"lineno": line, "end_lineno": line}
-                columns = {"col_offset": column, "end_col_offset": column + 1}
-                vars(node).update(position, **columns)
+                vars(node).update(
+                    lineno=line, end_lineno=line, col_offset=column, end_col_offset=end
+                )
         self._scopes[-1].append(statement)
 
     @contextmanager
@@ -244,12 +258,12 @@ class Emitter:
     @contextmanager
     def _collected(self) -> Iterator[list[ast.stmt]]:
         """Collects the statements that are emitted inside; complete when the context ends."""
-        position = self._position
+        location = self._location
         collected: list[ast.stmt] = []
         self._scopes.append(collected)
         yield collected
         self._scopes.pop()
-        self._position = position
+        self._location = location
         collected[:] = release_dead(collected, self._tile_names) or [ast.Pass()]
 
     @contextmanager
@@ -272,7 +286,7 @@ class Emitter:
 
     def operation(self, op: Operation) -> None:
         """Lower one operation and bind its results."""
-        outer, self._position = self._position, self._position_of(op)
+        outer, self._location = self._location, self._location_of(op)
         rule = RULES.get(type(op))
         if rule is None:
             raise self.unsupported(f"the operation {_name(op)}")
@@ -286,7 +300,7 @@ class Emitter:
                 self._bind_result(
                     value, self._rounded(value, expression) if rounded else expression
                 )
-        self._position = outer
+        self._location = outer
 
     def region_function(self, region: Region) -> Expression:
         """A function of a region whose operations work element by element (what a reduction combines with)."""
@@ -424,13 +438,33 @@ class Emitter:
         named = locate(op.location).name if op is not None else None
         return named or value.name_hint or "value"
 
-    def _first_position(self) -> SourcePosition:
-        frames = locate(self.function.location).frames
-        return frames[0] if frames else SourcePosition(self.file, 1)
+    def _location_of(self, op: Operation) -> Location:
+        """Where the operation comes from; one that does not say so is taken to be where the last one was."""
+        location = locate(op.location)
+        return location if location.frames else self._location
 
-    def _position_of(self, op: Operation) -> SourcePosition:
-        """The innermost line in the kernel's own file; an operation without one stays on the current line."""
-        return locate(op.location).in_file(self.file) or self._position
+    def _kernel_position(self) -> SourcePosition:
+        """The kernel's own line for the current operation: the outermost of its frames."""
+        for location in (self._location, locate(self.function.location)):
+            if location.frames and location.frames[-1].file == self.file:
+                return location.frames[-1]
+        return SourcePosition(self.file, 1)
+
+    def _location_column(self) -> int:
+        """The end column that stands for the current location; see `location_at`."""
+        if not self.locations or self.locations[-1] is not self._location:
+            self.locations.append(self._location)
+        return _FIRST_LOCATION_COLUMN + len(self.locations) - 1
+
+
+_FIRST_LOCATION_COLUMN = 10_000
+"""Beyond the end of every line, where Python clips the column when it prints a traceback."""
+
+
+def location_at(end_column: int | None, locations: Sequence[Location]) -> Location | None:
+    """The location that an end column of generated code stands for: Python keeps positions for us, chains of calls it does not."""
+    index = (end_column or 0) - _FIRST_LOCATION_COLUMN
+    return locations[index] if 0 <= index < len(locations) else None
 
 
 def yielded(block: Block) -> tuple[SSAValue, ...]:

@@ -3,22 +3,25 @@
 from __future__ import annotations
 
 import types
-from collections.abc import Collection
+from collections.abc import Iterator, Sequence
 
-from kernellab.errors import KernelFault, KernelLabError, OutOfBounds, SourcePosition
+from kernellab.errors import KernelFault, KernelLabError, OutOfBounds, SourcePosition, frame_at
 from kernellab.interpreter.debugging import FailedAssertion
+from kernellab.interpreter.emitter import location_at
 from kernellab.interpreter.grid import Grid, Programs
 from kernellab.interpreter.memory import OutOfBoundsAccess, ReadOnlyStore
+from kernellab.interpreter.program import ProgramCode
+from kernellab.ir.locations import Location
 
 Fault = OutOfBoundsAccess | ReadOnlyStore | FailedAssertion
 
 
-def explain(
-    fault: Fault, programs: Programs, grid: Grid, codes: Collection[types.CodeType]
-) -> KernelLabError:
-    """The fault as an error on the kernel's line, whose traceback ends there."""
-    traceback = _kernel_traceback(fault.__traceback__, codes)
-    position = _position(traceback)
+def explain(fault: Fault, programs: Programs, grid: Grid, code: ProgramCode) -> KernelLabError:
+    """The fault as an error on the kernel's line, or on that of the helper it called, whose traceback ends there."""
+    entries = [e for e in _entries(fault.__traceback__) if e.tb_frame.f_code in code.codes]
+    calls = _calls(entries[-1], code.locations)
+    position = calls[-1] if calls else None
+    traceback = _traceback(entries, calls[1:])
     match fault:
         case OutOfBoundsAccess():
             error: KernelLabError = _out_of_bounds(fault, programs, grid, position)
@@ -67,27 +70,26 @@ def _others(count: int, what: str) -> str:
     return "" if count == 1 else f"; {what} {count:,} elements of the programs that ran together"
 
 
-def _kernel_traceback(
-    traceback: types.TracebackType | None, codes: Collection[types.CodeType]
-) -> types.TracebackType | None:
-    """The part of a traceback from the kernel's first frame to its last: no frame of the interpreter."""
-    frames = []
+def _entries(traceback: types.TracebackType | None) -> Iterator[types.TracebackType]:
     while traceback is not None:
-        if traceback.tb_frame.f_code in codes:
-            frames.append(traceback)
+        yield traceback
         traceback = traceback.tb_next
+
+
+def _calls(entry: types.TracebackType, locations: Sequence[Location]) -> list[SourcePosition]:
+    """Where the kernel stands, and in turn each helper function that was inlined there."""
+    positions = list(entry.tb_frame.f_code.co_positions())
+    *_, end_column = positions[entry.tb_lasti // 2]
+    location = location_at(end_column, locations)
+    return [] if location is None else list(reversed(location.frames))
+
+
+def _traceback(
+    entries: Sequence[types.TracebackType], helpers: Sequence[SourcePosition]
+) -> types.TracebackType | None:
+    """The kernel's own frames, then one for each helper function: no frame of the interpreter."""
     result: types.TracebackType | None = None
+    frames = [*entries, *(frame_at(position) for position in helpers)]
     for entry in reversed(frames):
         result = types.TracebackType(result, entry.tb_frame, entry.tb_lasti, entry.tb_lineno)
     return result
-
-
-def _position(traceback: types.TracebackType | None) -> SourcePosition | None:
-    if traceback is None:
-        return None
-    while traceback.tb_next is not None:
-        traceback = traceback.tb_next
-    code = traceback.tb_frame.f_code
-    positions = list(code.co_positions())
-    line, _, column, _ = positions[traceback.tb_lasti // 2]
-    return SourcePosition(code.co_filename, line or traceback.tb_lineno, (column or 0) + 1)

@@ -48,7 +48,7 @@ def launch(
             try:
                 run_batch(programs)
             except (OutOfBoundsAccess, ReadOnlyStore, FailedAssertion) as fault:
-                raise explain(fault, programs, sizes, code.codes) from None
+                raise explain(fault, programs, sizes, code) from None
     launch = Launch(
         kernel=kernel.__name__,
         grid=sizes,

@@ -18,6 +18,7 @@ from kernellab.interpreter import debugging, lowering, memory, numerics, tiles
 from kernellab.interpreter.emitter import KernelCode, emit_kernel
 from kernellab.interpreter.waiting import waits_for_others
 from kernellab.ir import tt
+from kernellab.ir.locations import Location
 from kernellab.ir.reader import read_module
 from kernellab.ir.types import dtype, is_pointer
 from kernellab.records import Target
@@ -50,6 +51,7 @@ class ProgramCode:
     Attributes:
         prepare: takes the runtime arguments and the grid's sizes; returns the function that runs a batch.
         codes: the code objects of both functions, to recognise the kernel's own frames in a traceback.
+        locations: where the code's statements come from; see `emitter.location_at`.
         arguments: dtype of each runtime argument, in order, and whether it is a pointer (then to elements of that dtype).
         batch: how many programs run together.
         source: the generated code as text, for reading.
@@ -57,6 +59,7 @@ class ProgramCode:
 
     prepare: Callable[..., Callable[[Any], None]]
     codes: frozenset[types.CodeType]
+    locations: tuple[Location, ...]
     arguments: tuple[tuple[numpy.dtype, bool], ...]
     batch: int
     source: str
@@ -106,6 +109,7 @@ def make_program(kernel: Any, call: BoundCall, target: Target) -> ProgramCode:
     return ProgramCode(
         prepare,
         frozenset(_nested_codes(prepare.__code__)),
+        code.locations,
         tuple(_argument(argument.type) for argument in code.arguments),
         1 if waits_for_others(function) else max(1, BATCH_BYTES // code.largest_tile),
         ast.unparse(code.tree),
@@ -125,9 +129,19 @@ def _loaded(code: KernelCode, file: str) -> types.FunctionType:
         "debugging": debugging,
         **code.constants,
     }
-    exec(compile(code.tree, file, "exec"), scope)  # noqa: S102 - our own generated code
+    module = _with_plain_names(compile(code.tree, file, "exec"))
+    exec(module, scope)  # noqa: S102 - our own generated code
     function: types.FunctionType = scope[code.name]
     return function
+
+
+def _with_plain_names(code: types.CodeType) -> types.CodeType:
+    """The code with each function under its own name: a traceback says "add", not "add.<locals>.add"."""
+    constants = tuple(
+        _with_plain_names(constant) if isinstance(constant, types.CodeType) else constant
+        for constant in code.co_consts
+    )
+    return code.replace(co_consts=constants, co_qualname=code.co_name)
 
 
 def _nested_codes(code: types.CodeType) -> list[types.CodeType]:

@@ -11,7 +11,7 @@ from xdsl.ir import Block, SSAValue
 
 from kernellab.interpreter.emitter import Emitter, yielded
 from kernellab.interpreter.expressions import Expression, tiles, variable
-from kernellab.interpreter.lowering.registry import lowers
+from kernellab.interpreter.registry import lowers
 from kernellab.ir import scf, tt
 
 Results = tuple[Expression, ...]

@@ -15,8 +15,8 @@ from kernellab.interpreter.expressions import (
     numpy,
     tiles,
 )
-from kernellab.interpreter.lowering.registry import lowers
-from kernellab.ir import arith, foreign, tt
+from kernellab.interpreter.registry import lowers
+from kernellab.ir import arith, llvm, tt, ttg
 from kernellab.ir.types import dtype, is_pointer
 
 # The grid
@@ -304,7 +304,7 @@ def _several(op: Operation, call: Expression, value: Emitter) -> tuple[Expressio
 # Debugging
 
 
-@lowers(foreign.AssumeOp, foreign.BarrierOp, foreign.GpuBarrierOp, pure=False)
+@lowers(llvm.AssumeOp, ttg.BarrierOp, ttg.LocalBarrierOp, pure=False)
 def nothing(op: Operation, value: Emitter) -> None:
     """A promise to the compiler, or a wait of threads for each other: tiles are whole here after every operation."""
 
