@@ -26,8 +26,11 @@ if sys.platform != "linux":
 if TYPE_CHECKING:
     from IPython.core.interactiveshell import InteractiveShell
 
+    from kernellab.compiler.archive import load
+    from kernellab.compiler.comparison import compare
     from kernellab.compiler.pipeline import compile
     from kernellab.errors import (
+        ArchiveError,
         ArgumentError,
         CompileError,
         GridError,
@@ -53,6 +56,7 @@ if TYPE_CHECKING:
 __version__ = "0.1.0"
 
 _HOMES = {
+    "ArchiveError": "kernellab.errors",
     "ArgumentError": "kernellab.errors",
     "Compilation": "kernellab.records",
     "CompileError": "kernellab.errors",
@@ -71,12 +75,15 @@ _HOMES = {
     "TargetError": "kernellab.errors",
     "TileKernel": "kernellab.tile_kernel",
     "UnsupportedOperation": "kernellab.errors",
+    "compare": "kernellab.compiler.comparison",
     "compile": "kernellab.compiler.pipeline",
+    "load": "kernellab.compiler.archive",
     "run": "kernellab.tile_kernel",
 }
 """Public name -> the module that it is imported from when first asked for."""
 
 __all__ = [
+    "ArchiveError",
     "ArgumentError",
     "Compilation",
     "CompileError",
@@ -96,7 +103,9 @@ __all__ = [
     "TileKernel",
     "UnsupportedOperation",
     "__version__",
+    "compare",
     "compile",
+    "load",
     "load_ipython_extension",
     "run",
     "unload_ipython_extension",

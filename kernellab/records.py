@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import itertools
+import os
 import zlib
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
@@ -593,6 +594,10 @@ class Compilation:
     """Reads the module of a stage or pass into xDSL, each time it is asked for."""
     make_analyst: Callable[[], Analyst] | None = field(default=None, repr=False, compare=False)
     """Makes the one who answers `remarks` and the analyses, when one of them is first asked for."""
+    write_record: Callable[[Compilation, str | os.PathLike[str]], os.PathLike[str]] | None = field(
+        default=None, repr=False, compare=False
+    )
+    """Saves the compilation."""
     read_source_map: Callable[[], SourceMap] | None = field(default=None, repr=False, compare=False)
     """Makes the source map from the stages; called once, when first asked for."""
     read_instructions: Callable[[Compilation], tuple[Instruction, ...]] | None = field(
@@ -621,6 +626,15 @@ class Compilation:
         if self.read_source_map is None:
             raise ValueError(f"no line information was kept for {self.kernel!r}")
         return self.read_source_map()
+
+    def save(self, path: str | os.PathLike[str]) -> os.PathLike[str]:
+        """Write the whole record to a file (gzipped JSON) that `kernellab.load` reads; returns the file's path.
+
+        Raises ArchiveError where the file cannot be written.
+        """
+        if self.write_record is None:
+            raise ValueError(f"the record of {self.kernel!r} cannot be saved")
+        return self.write_record(self, path)
 
     @cached_property
     def remarks(self) -> tuple[Remark, ...]:

@@ -172,13 +172,24 @@ def allocated_bytes(text: str, target: Target, arguments: tuple[Any, ...]) -> in
     Args:
         text: the module.
         target: what it is compiled for.
-        arguments: the arguments of the backend's pass, as a recording shows them.
+        arguments: the arguments of the backend's pass, as a recording shows them; () for those of another kernel's.
     """
+    arguments = arguments or _usual_arguments(target)
     module = triton_api.parse_mlir(text, target)
     manager = libtriton.ir.pass_manager(module.context)
     _allocation_pass(target)(manager, *arguments)
     manager.run(module, "allocation")
     return int(module.get_int_attr("ttg.shared") or 0)
+
+
+def _usual_arguments(target: Target) -> tuple[Any, ...]:
+    """What the backend gives to its allocation pass, as far as sizes depend on it: the architecture."""
+    if target.backend == "cuda":
+        return int(target.arch), _PTX_VERSION
+    return () if "arch" not in str(_allocation_pass(target).__doc__) else (target.arch,)
+
+
+_PTX_VERSION = 86
 
 
 @functools.cache

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import os
 from collections.abc import Callable, Iterable, Mapping
 from typing import TYPE_CHECKING, Any
 
@@ -23,7 +24,7 @@ if TYPE_CHECKING:
 
     from kernellab.records import Analyst
 
-_LANGUAGES = {
+STAGE_LANGUAGES = {
     "ttir": "mlir",
     "ttgir": "mlir",
     "llir": "llvm",
@@ -124,10 +125,11 @@ def compile_bound(
         specialization=call.specialization,
         options={name: compiled.metadata[name] for name in triton_api.option_names(target)},
         stages=stages,
-        read_resources=_resource_reader(compiled),
+        read_resources=resource_reader(compiled),
         passes=passes,
         open_module=_open_module,
         make_analyst=functools.partial(_make_analyst, kernel, call, target),
+        write_record=_write_record,
         read_source_map=functools.partial(
             read_source_map, stages, triton_api.definition_of(kernel), target, compiled.metadata
         ),
@@ -155,6 +157,14 @@ def _open_module(compilation: Compilation, name: str) -> ModuleOp:
     from kernellab.compiler.modules import open_module
 
     return open_module(compilation, name)
+
+
+def _write_record(
+    compilation: Compilation, path: str | os.PathLike[str]
+) -> os.PathLike[str]:
+    from kernellab.compiler.archive import save
+
+    return save(compilation, path)
 
 
 def _make_analyst(kernel: Any, call: BoundCall, target: Target) -> Analyst:
@@ -204,7 +214,7 @@ def _stages(kernel: Any, compiled: triton_api.CompiledKernel) -> Stages:
         "source": Stage("source", "python", "".join(kernel.raw_src))
     }
     for name, content in compiled.stages.items():
-        stages[name] = Stage(name, _LANGUAGES.get(name, "text"), content)
+        stages[name] = Stage(name, STAGE_LANGUAGES.get(name, "text"), content)
     cubin = compiled.stages.get("cubin")
     if isinstance(cubin, bytes):
         stages["sass"] = functools.partial(_sass_stage, cubin)
@@ -215,7 +225,8 @@ def _sass_stage(cubin: bytes) -> Stage:
     return Stage("sass", "sass", disassemble(cubin))
 
 
-def _resource_reader(compiled: triton_api.CompiledKernel) -> Callable[[], Resources]:
+def resource_reader(compiled: triton_api.CompiledKernel) -> Callable[[], Resources]:
+    """Reads the resources of what Triton compiled: from the cubin, or from AMD's assembly."""
     shared = int(compiled.metadata["shared"])
     cubin = compiled.stages.get("cubin")
     if isinstance(cubin, bytes):

@@ -1,0 +1,474 @@
+"""Compilations on disk: `compilation.save` and `kernellab.load`.
+
+The format is schema/record.schema.json, gzipped. A change that an older reader would misread gets a new version number.
+"""
+
+from __future__ import annotations
+
+import base64
+import binascii
+import dataclasses
+import gzip
+import json
+import math
+import os
+import zlib
+from collections.abc import Callable, Mapping
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import triton
+
+import kernellab
+from kernellab.compiler.assembled import assemble
+from kernellab.errors import ArchiveError, KernelLabError, SourcePosition
+from kernellab.findings import Remark
+from kernellab.records import (
+    Compilation,
+    PassRun,
+    Resources,
+    SourceMap,
+    Specialization,
+    Stage,
+    StoredText,
+    Target,
+)
+
+FORMAT = "kernellab.record"
+VERSION = 1
+SCHEMA = Path(__file__).with_name("schema") / "record.schema.json"
+"""The format, for other programs to read."""
+
+_COMPRESSION = 6
+
+
+class SavedValue:
+    """A value of a saved compilation that no file can hold, such as a function: what `repr` said of it."""
+
+    def __init__(self, shown: str) -> None:
+        self.shown = shown
+
+    def __repr__(self) -> str:
+        return self.shown
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, SavedValue) and other.shown == self.shown
+
+    def __hash__(self) -> int:
+        return hash(self.shown)
+
+
+# ---------------------------------------------------------------------------------------------------------------------
+# Writing
+# ---------------------------------------------------------------------------------------------------------------------
+
+
+class _Pool:
+    """Things that are kept once, and named by their place."""
+
+    def __init__(self) -> None:
+        self.items: list[Any] = []
+        self._places: dict[Any, int] = {}
+
+    def place(self, key: Any, item: Callable[[], Any]) -> int:
+        if key not in self._places:
+            self._places[key] = len(self.items)
+            self.items.append(item())
+        return self._places[key]
+
+
+def save(compilation: Compilation, path: str | os.PathLike[str]) -> Path:
+    """Write the whole record of a compilation: stages, passes, resources, source map, remarks.
+
+    Args:
+        compilation: what is saved. What it would compute when asked is computed now.
+        path: the file, whatever its suffix: gzipped JSON. A file that is there is overwritten once the new one is complete.
+
+    Returns:
+        The path.
+
+    Raises:
+        ArchiveError: the file cannot be written.
+    """
+    target = Path(path)
+    data = json.dumps(to_json(compilation), separators=(",", ":"), ensure_ascii=False)
+    partial_file = target.with_name(target.name + ".part")
+    try:
+        partial_file.write_bytes(gzip.compress(data.encode(), _COMPRESSION, mtime=0))
+        partial_file.replace(target)
+    except OSError as error:
+        raise ArchiveError(f"Cannot write {str(target)!r}: {error.strerror or error}.") from error
+    return target
+
+
+def to_json(compilation: Compilation) -> dict[str, Any]:
+    """The record as plain data that fits the schema."""
+    texts, counts = _Pool(), _Pool()
+    passes = [_pass_to_json(run, texts, counts) for run in compilation.passes]
+    stages = [_stage_to_json(stage, texts) for stage in compilation.stages.values()]
+    resources = _if_there(lambda: dataclasses.asdict(compilation.resources))
+    return {
+        "format": FORMAT,
+        "version": VERSION,
+        "kernellab": kernellab.__version__,
+        "triton": triton.__version__,
+        "kernel": compilation.kernel,
+        "target": {"backend": compilation.target.backend, "arch": compilation.target.arch},
+        "specialization": {
+            field.name: _pairs_to_json(getattr(compilation.specialization, field.name))
+            for field in dataclasses.fields(Specialization)
+        },
+        "options": _pairs_to_json(compilation.options),
+        "texts": texts.items,
+        "op_counts": counts.items,
+        "stages": stages,
+        "passes": passes,
+        "resources": resources,
+        "source_map": _if_there(lambda: compilation.source_map.to_json()),
+        "remarks": _if_there(lambda: [_remark_to_json(one) for one in compilation.remarks]),
+    }
+
+
+def _if_there(ask: Callable[[], Any]) -> Any:
+    """None for what a record does not have."""
+    try:
+        return ask()
+    except (KernelLabError, ValueError):
+        return None
+
+
+def _pass_to_json(run: PassRun, texts: _Pool, counts: _Pool) -> dict[str, Any]:
+    def counted(numbers: Mapping[str, int]) -> int:
+        return counts.place(tuple(numbers.items()), lambda: dict(numbers))
+
+    return {
+        "stage": run.stage,
+        "name": run.name,
+        "occurrence": run.occurrence,
+        "arguments": [_value_to_json(value) for value in run.arguments],
+        "seconds": round(run.seconds, 6),
+        "changed": run.changed,
+        "before": counted(run.op_counts_before),
+        "after": counted(run.op_counts_after),
+        "text": texts.place(run.text.digest, run.text.read),
+    }
+
+
+def _stage_to_json(stage: Stage, texts: _Pool) -> dict[str, Any]:
+    common = {"name": stage.name, "language": stage.language}
+    if isinstance(stage.content, bytes):
+        return {**common, "base64": base64.b64encode(stage.content).decode()}
+    text = stage.content
+    return {**common, "text": texts.place(StoredText(text).digest, lambda: text)}
+
+
+def _remark_to_json(remark: Remark) -> dict[str, Any]:
+    return {
+        "severity": remark.severity,
+        "what": remark.what,
+        "origin": remark.origin,
+        "span": None if remark.span is None else _position_to_json(remark.span),
+        "called_from": [_position_to_json(one) for one in remark.called_from],
+    }
+
+
+def _position_to_json(position: SourcePosition) -> list[Any]:
+    return [position.file, position.line, position.column]
+
+
+def _pairs_to_json(mapping: Mapping[Any, Any]) -> list[list[Any]]:
+    return [[_value_to_json(key), _value_to_json(value)] for key, value in mapping.items()]
+
+
+def _value_to_json(value: Any) -> Any:
+    """JSON's own kinds as they are; the rest under a word for its kind."""
+    if isinstance(value, float) and not math.isfinite(value):
+        return {"float": str(value)}
+    if type(value) in (type(None), bool, int, float, str):
+        return value
+    if isinstance(value, list):
+        return [_value_to_json(item) for item in value]
+    if type(value) is tuple:
+        return {"tuple": [_value_to_json(item) for item in value]}
+    if isinstance(value, Mapping):
+        return {"dict": _pairs_to_json(value)}
+    return {"shown": repr(value)}
+
+
+# ---------------------------------------------------------------------------------------------------------------------
+# Reading
+# ---------------------------------------------------------------------------------------------------------------------
+
+
+def load(path: str | os.PathLike[str]) -> Compilation:
+    """Read a compilation from a file, or from what others left on disk.
+
+    Args:
+        path: a file that `compilation.save` wrote; a folder of Triton's cache (~/.triton/cache/<hash>), or the .json in it; or
+            the text that `MLIR_ENABLE_DUMP=1` prints. A record from elsewhere has what is there: a cache folder holds no
+            passes, a dump no machine code, neither holds remarks.
+
+    Raises:
+        ArchiveError: there is no such file, it is none of these, it is damaged, or of another version.
+    """
+    from kernellab.compiler.foreign_records import read_cache_folder, read_dump
+
+    file = Path(path)
+    if not file.exists():
+        raise ArchiveError(f"There is no file {str(path)!r}.")
+    if file.is_dir():
+        return read_cache_folder(file)
+    text = _text_of(file)
+    if "// -----// IR Dump " in text:
+        return read_dump(text, file)
+    data = _parsed(text, file)
+    if isinstance(data, dict) and "format" not in data and "triton_version" in data:
+        return read_cache_folder(file.parent, file)
+    return from_json(data, str(file))
+
+
+def _text_of(file: Path) -> str:
+    try:
+        content = file.read_bytes()
+        if content.startswith(b"\x1f\x8b"):
+            content = gzip.decompress(content)
+        return content.decode()
+    except OSError as error:
+        raise ArchiveError(f"Cannot read {str(file)!r}: {error.strerror or error}.") from error
+    except (EOFError, zlib.error, gzip.BadGzipFile) as error:
+        raise ArchiveError(f"{str(file)!r} is cut off or damaged: {error}.") from error
+    except UnicodeDecodeError as error:
+        raise ArchiveError(
+            f"{str(file)!r} is no saved compilation: it holds neither gzip nor text."
+        ) from error
+
+
+def _parsed(text: str, file: Path) -> Any:
+    try:
+        return json.loads(text)
+    except (json.JSONDecodeError, RecursionError) as error:
+        looks_like_json = text.lstrip()[:1] == "{"
+        problem = "is cut off or damaged" if looks_like_json else "is no saved compilation"
+        raise ArchiveError(
+            f"{str(file)!r} {problem}: {error}.",
+            advice="kernellab.load reads what compilation.save wrote, a folder of Triton's cache, or a dump of MLIR_ENABLE_DUMP=1.",
+        ) from error
+
+
+def from_json(data: Any, name: str = "the record") -> Compilation:
+    """The compilation that `to_json` made into `data`.
+
+    Raises:
+        ArchiveError: the data is of another kind or version, or does not fit the schema; the message says where.
+    """
+    if not isinstance(data, dict) or data.get("format") != FORMAT:
+        raise ArchiveError(f"{name!r} holds JSON, but no compilation that KernelLab saved.")
+    if data.get("version") != VERSION:
+        raise ArchiveError(
+            f"{name!r} is of version {data.get('version')!r} of the format; this KernelLab "
+            f"({kernellab.__version__}) reads version {VERSION}.",
+            advice="It was written by KernelLab " + str(data.get("kernellab")) + ": load it with that one.",
+        )  # fmt: skip
+    try:
+        return _compilation(_Reader(data, name, ""))
+    except _Misfit as error:
+        raise ArchiveError(f"{name!r} is damaged: {error}.") from error
+
+
+class _Misfit(Exception):
+    """Some part of the data is not what the schema says."""
+
+
+class _Reader:
+    """Part of the data, with its place, for messages: `passes[3].text`."""
+
+    def __init__(self, data: Any, name: str, place: str) -> None:
+        self._data = data
+        self._name = name
+        self._place = place
+
+    def misfit(self, expected: str) -> _Misfit:
+        return _Misfit(f"{self._place or 'the file'} should be {expected}")
+
+    def __getitem__(self, key: str) -> _Reader:
+        if not isinstance(self._data, dict):
+            raise self.misfit("an object")
+        place = f"{self._place}.{key}" if self._place else key
+        if key not in self._data:
+            raise _Misfit(f"{place} is missing")
+        return _Reader(self._data[key], self._name, place)
+
+    def has(self, key: str) -> bool:
+        return isinstance(self._data, dict) and key in self._data
+
+    def items(self) -> list[_Reader]:
+        if not isinstance(self._data, list):
+            raise self.misfit("a list")
+        return [_Reader(one, self._name, f"{self._place}[{n}]") for n, one in enumerate(self._data)]
+
+    def is_null(self) -> bool:
+        return self._data is None
+
+    def plain(self) -> Any:
+        return self._data
+
+    def text(self) -> str:
+        if not isinstance(self._data, str):
+            raise self.misfit("a text")
+        return self._data
+
+    def number(self) -> float:
+        if isinstance(self._data, bool) or not isinstance(self._data, int | float):
+            raise self.misfit("a number")
+        return self._data
+
+    def integer(self) -> int:
+        if isinstance(self._data, bool) or not isinstance(self._data, int):
+            raise self.misfit("a whole number")
+        return self._data
+
+    def boolean(self) -> bool:
+        if not isinstance(self._data, bool):
+            raise self.misfit("true or false")
+        return self._data
+
+    def one_of(self, *words: str) -> Any:
+        if self._data not in words:
+            raise self.misfit(f"one of {', '.join(words)}")
+        return self._data
+
+    def place_in(self, things: list[Any]) -> Any:
+        place = self.integer()
+        if not 0 <= place < len(things):
+            raise self.misfit(f"a number below {len(things)}")
+        return things[place]
+
+
+def _compilation(data: _Reader) -> Compilation:
+    texts = [StoredText(one.text()) for one in data["texts"].items()]
+    for text in texts:
+        text.pack()
+    counts = [_counts(one) for one in data["op_counts"].items()]
+    specialization = data["specialization"]
+    resources, source_map, remarks = data["resources"], data["source_map"], data["remarks"]
+    return assemble(
+        kernel=data["kernel"].text(),
+        target=Target(
+            data["target"]["backend"].one_of("cuda", "hip"), data["target"]["arch"].text()
+        ),
+        specialization=Specialization(
+            signature=_pairs(specialization["signature"]),
+            constants=_pairs(specialization["constants"]),
+            attributes=_pairs(specialization["attributes"]),
+            origins=_pairs(specialization["origins"]),
+        ),
+        options=_pairs(data["options"]),
+        stages={stage["name"].text(): _stage(stage, texts) for stage in data["stages"].items()},
+        passes=tuple(_pass(one, texts, counts) for one in data["passes"].items()),
+        read_resources=None if resources.is_null() else partial(_same, _resources(resources)),
+        read_source_map=None if source_map.is_null() else partial(_same, _source_map(source_map)),
+        remarks=None if remarks.is_null() else tuple(_remark(one) for one in remarks.items()),
+    )
+
+
+def _same(value: Any) -> Any:
+    return value
+
+
+def _counts(data: _Reader) -> dict[str, int]:
+    plain = data.plain()
+    if not isinstance(plain, dict):
+        raise data.misfit("an object")
+    return {name: data[name].integer() for name in plain}
+
+
+def _stage(data: _Reader, texts: list[StoredText]) -> Stage:
+    content: str | bytes
+    if data.has("base64"):
+        try:
+            content = base64.b64decode(data["base64"].text(), validate=True)
+        except binascii.Error as error:
+            raise data["base64"].misfit("bytes in base64") from error
+    else:
+        content = data["text"].place_in(texts).read()
+    return Stage(data["name"].text(), data["language"].text(), content)
+
+
+def _pass(data: _Reader, texts: list[StoredText], counts: list[dict[str, int]]) -> PassRun:
+    return PassRun(
+        stage=data["stage"].text(),
+        name=data["name"].text(),
+        occurrence=data["occurrence"].integer(),
+        arguments=tuple(_value(one) for one in data["arguments"].items()),
+        seconds=data["seconds"].number(),
+        changed=data["changed"].boolean(),
+        op_counts_before=data["before"].place_in(counts),
+        op_counts_after=data["after"].place_in(counts),
+        text=data["text"].place_in(texts),
+    )
+
+
+def _resources(data: _Reader) -> Resources:
+    known = {field.name for field in dataclasses.fields(Resources)}
+    counts = _counts(data)
+    if unknown := set(counts) - known:
+        raise _Misfit(f"resources has the unknown field {sorted(unknown)[0]!r}")
+    for name in ("registers", "spills", "shared_bytes", "stack_bytes"):
+        data[name].integer()
+    return Resources(**counts)
+
+
+def _source_map(data: _Reader) -> SourceMap:
+    for name in ("file", "files", "chains", "origins", "links"):
+        data[name]
+    try:
+        return SourceMap.from_json(data.plain())
+    except (TypeError, ValueError, IndexError, KeyError, AttributeError) as error:
+        raise data.misfit("a source map") from error
+
+
+def _remark(data: _Reader) -> Remark:
+    span = data["span"]
+    return Remark(
+        severity=data["severity"].one_of("remark", "warning", "note"),
+        what=data["what"].text(),
+        origin=data["origin"].one_of("mlir", "ptxas", "triton"),
+        span=None if span.is_null() else _position(span),
+        called_from=tuple(_position(one) for one in data["called_from"].items()),
+    )
+
+
+def _position(data: _Reader) -> SourcePosition:
+    parts = data.items()
+    if len(parts) != 3:
+        raise data.misfit("a file, a line and a column")
+    return SourcePosition(parts[0].text(), parts[1].integer(), parts[2].integer())
+
+
+def _pairs(data: _Reader) -> dict[Any, Any]:
+    found = {}
+    for pair in data.items():
+        parts = pair.items()
+        if len(parts) != 2:
+            raise pair.misfit("a pair")
+        try:
+            found[_value(parts[0])] = _value(parts[1])
+        except TypeError as error:
+            raise parts[0].misfit("a key") from error
+    return found
+
+
+def _value(data: _Reader) -> Any:
+    plain = data.plain()
+    if isinstance(plain, list):
+        return [_value(one) for one in data.items()]
+    if not isinstance(plain, dict):
+        return plain
+    if data.has("tuple"):
+        return tuple(_value(one) for one in data["tuple"].items())
+    if data.has("dict"):
+        return _pairs(data["dict"])
+    if data.has("float"):
+        return float(data["float"].one_of("nan", "inf", "-inf"))
+    return SavedValue(data["shown"].text())

@@ -1,0 +1,84 @@
+"""Compilations put together from what was kept: stages, passes, and what was read from them."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Mapping
+from functools import partial
+from typing import Any
+
+from kernellab.compiler.analyst import CompilerAnalyst
+from kernellab.compiler.modules import open_module
+from kernellab.compiler.occupancy import occupancy
+from kernellab.compiler.sass_decoding import decode, spill_sites
+from kernellab.errors import ArgumentError
+from kernellab.findings import Remark
+from kernellab.records import (
+    Compilation,
+    Occupancy,
+    PassRun,
+    Resources,
+    SourceMap,
+    Specialization,
+    Stage,
+    Stages,
+    Target,
+)
+
+
+def assemble(
+    *,
+    kernel: str,
+    target: Target,
+    specialization: Specialization,
+    options: Mapping[str, Any],
+    stages: Mapping[str, Stage | Callable[[], Stage]],
+    passes: tuple[PassRun, ...],
+    read_resources: Callable[[], Resources] | None,
+    read_source_map: Callable[[], SourceMap] | None,
+    remarks: tuple[Remark, ...] | None,
+) -> Compilation:
+    """A compilation whose kernel is not at hand: what can be found out from its stages and passes is found out as ever.
+
+    None stands for what was not kept: asking for it is an error that says so.
+    """
+    has_code = any(name in stages for name in ("sass", "amdgcn"))
+    return Compilation(
+        kernel=kernel,
+        target=target,
+        specialization=specialization,
+        options=options,
+        stages=Stages(stages),
+        read_resources=read_resources or partial(_not_kept, kernel),
+        passes=passes,
+        open_module=open_module,
+        make_analyst=lambda: CompilerAnalyst(remarks=remarks),
+        write_record=_write,
+        read_source_map=read_source_map,
+        read_instructions=decode if has_code else None,
+        read_spill_sites=spill_sites if has_code else None,
+        read_occupancy=_occupancy,
+    )
+
+
+def _not_kept(kernel: str) -> Resources:
+    raise ArgumentError(f"The record of {kernel!r} holds no machine code to read resources from.")
+
+
+def _occupancy(
+    compilation: Compilation, registers: int | None, shared_bytes: int | None, warps: int | None
+) -> Occupancy:
+    own_warps = int(compilation.options["num_warps"])
+    return occupancy(
+        compilation.resources,
+        compilation.target,
+        own_warps if warps is None else warps,
+        registers=registers,
+        shared_bytes=shared_bytes,
+    )
+
+
+def _write(compilation: Compilation, path: str | os.PathLike[str]) -> os.PathLike[str]:
+    from kernellab.compiler.archive import save
+
+    return save(compilation, path)

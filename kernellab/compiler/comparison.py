@@ -1,0 +1,324 @@
+"""Two compilations side by side: `kernellab.compare`."""
+
+from __future__ import annotations
+
+import dataclasses
+import difflib
+import re
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+from kernellab.errors import ArgumentError, KernelLabError, nearest
+from kernellab.findings import Remark
+from kernellab.records import Compilation, PassRun, Resources, Stage, StoredText
+
+
+@dataclass(frozen=True)
+class Sides:
+    """A fact of either compilation; None where one does not have it."""
+
+    name: str
+    left: Any
+    right: Any
+
+    @property
+    def equal(self) -> bool:
+        """Whether both have the same."""
+        return bool(self.left == self.right)
+
+
+@dataclass(frozen=True)
+class StagePair:
+    """One stage of either compilation."""
+
+    name: str
+    left_size: int | None
+    """Lines of text, or bytes of a binary; None where this side has no such stage."""
+    right_size: int | None
+    equal: bool
+    """Whether both texts are the same apart from locations, or both binaries byte by byte."""
+
+
+@dataclass(frozen=True)
+class PassPair:
+    """A pass that ran on either side, or on one alone."""
+
+    label: str
+    left: PassRun | None
+    right: PassRun | None
+    left_module: StoredText | None
+    """The left side's module after it: where it did not run there, as the pass before left it."""
+    right_module: StoredText | None
+
+    @property
+    def ran_on_both(self) -> bool:
+        """Whether both sides have this pass."""
+        return self.left is not None and self.right is not None
+
+    @cached_property
+    def equal(self) -> bool:
+        """Whether the modules are the same after it, apart from locations."""
+        left, right = self.left_module, self.right_module
+        if left is None or right is None:
+            return left is right
+        return left.digest == right.digest or _bare(left) == _bare(right)
+
+
+@dataclass(frozen=True)
+class Comparison:
+    """Two compilations, and where they differ. Whatever needs work is worked out when first asked for."""
+
+    left: Compilation
+    right: Compilation
+
+    @cached_property
+    def names(self) -> tuple[str, str]:
+        """What tells the sides apart: kernels, else targets, else options; "left" and "right" where nothing does."""
+        if self.left.kernel != self.right.kernel:
+            return self.left.kernel, self.right.kernel
+        if self.left.target != self.right.target:
+            return str(self.left.target), str(self.right.target)
+        chosen = [
+            one for one in self.options if one.name in ("num_warps", "num_stages", "num_ctas")
+        ]
+        if chosen:
+            left = ", ".join(f"{one.name}={one.left}" for one in chosen)
+            return left, ", ".join(f"{one.name}={one.right}" for one in chosen)
+        return "left", "right"
+
+    @cached_property
+    def options(self) -> tuple[Sides, ...]:
+        """The backend's options that differ."""
+        return tuple(_differing(self.left.options, self.right.options))
+
+    @cached_property
+    def specialization(self) -> tuple[Sides, ...]:
+        """The parameters whose types, or values compiled in, differ."""
+        return tuple(_differing(_parameters(self.left), _parameters(self.right)))
+
+    @cached_property
+    def stages(self) -> tuple[StagePair, ...]:
+        """Every stage that one side has, in the order of the pipelines."""
+        names = _merged(list(self.left.stages), list(self.right.stages))
+        return tuple(_stage_pair(name, self.left, self.right) for name in names)
+
+    @cached_property
+    def resources(self) -> tuple[Sides, ...]:
+        """Every resource, with both numbers; None for a side without machine code."""
+        left, right = _resources(self.left), _resources(self.right)
+        return tuple(
+            Sides(field.name, getattr(left, field.name, None), getattr(right, field.name, None))
+            for field in dataclasses.fields(Resources)
+        )
+
+    @cached_property
+    def opcodes(self) -> tuple[Sides, ...]:
+        """The opcodes of the machine code whose counts differ, the largest difference first."""
+        left, right = _opcodes(self.left), _opcodes(self.right)
+        names = [name for name in left | right if left[name] != right[name]]
+        names.sort(key=lambda name: (-abs(left[name] - right[name]), name))
+        return tuple(Sides(name, left[name], right[name]) for name in names)
+
+    @cached_property
+    def passes(self) -> tuple[PassPair, ...]:
+        """Every pass that ran on one side, lined up by name, in order."""
+        return tuple(_pass_pairs(self.left.passes, self.right.passes))
+
+    @property
+    def differing_passes(self) -> tuple[PassPair, ...]:
+        """The passes that ran on one side alone, or after which the modules differ."""
+        return tuple(pair for pair in self.passes if not (pair.ran_on_both and pair.equal))
+
+    @cached_property
+    def first_difference(self) -> PassPair | None:
+        """The first pass after which the modules differ; None where they never do, or where a side has no passes."""
+        if not self.left.passes or not self.right.passes:
+            return None
+        return next((pair for pair in self.passes if not pair.equal), None)
+
+    @cached_property
+    def remarks(self) -> tuple[tuple[Remark, ...], tuple[Remark, ...]]:
+        """The remarks that only the left side has, and those that only the right side has."""
+        left, right = _remarks(self.left), _remarks(self.right)
+        return (
+            tuple(one for one in left if one not in right),
+            tuple(one for one in right if one not in left),
+        )
+
+    def diff(self, name: str, context: int = 3) -> str:
+        """What differs in a stage ("ttgir") or after a pass ("ttgir.coalesce"), as a unified diff without locations.
+
+        Raises:
+            ArgumentError: neither side has that stage or pass, or it is binary.
+        """
+        left, right = _text(self.left, name), _text(self.right, name)
+        if left is None and right is None:
+            known = [*(pair.name for pair in self.stages), *(pair.label for pair in self.passes)]
+            raise ArgumentError(
+                f"Neither compilation has a text of a stage or a pass {name!r}.",
+                advice=nearest(name, known),
+            )
+        lines = difflib.unified_diff(
+            (left or "").splitlines(), (right or "").splitlines(),
+            f"{name} ({self.names[0]})", f"{name} ({self.names[1]})", n=context, lineterm="",
+        )  # fmt: skip
+        return "\n".join(lines)
+
+    def table(self) -> Any:
+        """Options, resources and opcode counts that differ, as a pandas DataFrame with a column for each side."""
+        import pandas
+
+        rows = [
+            (kind, one.name, one.left, one.right)
+            for kind, facts in (
+                ("option", self.options),
+                ("resource", self.resources),
+                ("opcode", self.opcodes),
+            )
+            for one in facts
+            if not one.equal
+        ]
+        return pandas.DataFrame(rows, columns=["kind", "name", *self.names])
+
+    def __repr__(self) -> str:
+        return f"Comparison({self.left!r}, {self.right!r})"
+
+
+def compare(left: Compilation, right: Compilation) -> Comparison:
+    """Two compilations side by side: of two targets, of other options, of two versions of a kernel.
+
+    Raises:
+        ArgumentError: what is given is no Compilation.
+    """
+    for side in (left, right):
+        if not isinstance(side, Compilation):
+            advice = "compare takes two: kernellab.compare(found['sm_80'], found['sm_90'])."
+            raise ArgumentError(
+                f"{type(side).__name__} is no Compilation.",
+                advice=advice if isinstance(side, Mapping) else "kernellab.compile gives one.",
+            )
+    return Comparison(left, right)
+
+
+def _differing(left: Mapping[str, Any], right: Mapping[str, Any]) -> Iterator[Sides]:
+    for name in _merged(list(left), list(right)):
+        pair = Sides(name, left.get(name), right.get(name))
+        if not pair.equal:
+            yield pair
+
+
+def _merged(left: list[str], right: list[str]) -> list[str]:
+    """Both lists in one, each in its order, what they share in its place."""
+    merged: list[str] = []
+    matcher = difflib.SequenceMatcher(a=left, b=right, autojunk=False)
+    for kind, left_start, left_end, right_start, right_end in matcher.get_opcodes():
+        merged += left[left_start:left_end]
+        if kind != "equal":
+            merged += right[right_start:right_end]
+    return list(dict.fromkeys(merged))
+
+
+def _pass_pairs(left: Iterable[PassRun], right: Iterable[PassRun]) -> Iterator[PassPair]:
+    runs = {run.label: run for run in left}, {run.label: run for run in right}
+    modules: list[StoredText | None] = [None, None]
+    for label in _merged(list(runs[0]), list(runs[1])):
+        found = [side.get(label) for side in runs]
+        modules = [run.text if run else module for run, module in zip(found, modules)]
+        yield PassPair(label, found[0], found[1], modules[0], modules[1])
+
+
+def _parameters(compilation: Compilation) -> dict[str, Any]:
+    """Parameter -> its type, or the value that is compiled in."""
+    found = {}
+    for number, (name, kind) in enumerate(compilation.specialization.signature.items()):
+        found[name] = compilation.specialization.constants.get((number,), kind)
+    return found
+
+
+def _stage_pair(name: str, left: Compilation, right: Compilation) -> StagePair:
+    stages = [side.stages.get(name) for side in (left, right)]
+    sizes = [None if stage is None else _size(stage) for stage in stages]
+    both = [_comparable(stage) for stage in stages if stage is not None]
+    return StagePair(name, sizes[0], sizes[1], len(both) == 2 and both[0] == both[1])
+
+
+def _size(stage: Stage) -> int:
+    content = stage.content
+    return len(content) if isinstance(content, bytes) else len(content.splitlines())
+
+
+def _comparable(stage: Stage) -> str | bytes:
+    content = stage.content
+    return content if isinstance(content, bytes) else without_locations(content)
+
+
+def _resources(compilation: Compilation) -> Resources | None:
+    try:
+        return compilation.resources
+    except KernelLabError:
+        return None
+
+
+def _opcodes(compilation: Compilation) -> Counter[str]:
+    try:
+        return Counter(one.opcode for one in compilation.instructions)
+    except (KernelLabError, ValueError):
+        return Counter()
+
+
+def _remarks(compilation: Compilation) -> tuple[Remark, ...]:
+    try:
+        return compilation.remarks
+    except (KernelLabError, ValueError):
+        return ()
+
+
+def _text(compilation: Compilation, name: str) -> str | None:
+    if name in compilation.stages:
+        content = compilation.stages[name].content
+        if isinstance(content, bytes):
+            raise ArgumentError(f"The stage {name!r} is binary: it has no lines to compare.")
+        return without_locations(content)
+    run = next((one for one in compilation.passes if one.label == name), None)
+    return None if run is None else _bare(run.text)
+
+
+def _bare(text: StoredText) -> str:
+    return without_locations(text.read())
+
+
+# Texts without locations: what differs only because a kernel stands on other lines is no difference
+
+_PARTS = r'(?:[^()"]|"(?:[^"\\]|\\.)*"|\({inner}\))*'
+_INNERMOST = r'(?:[^()"]|"(?:[^"\\]|\\.)*")*'
+
+
+def _nested(levels: int) -> str:
+    pattern = _INNERMOST
+    for _ in range(levels):
+        pattern = _PARTS.format(inner=pattern)
+    return pattern
+
+
+_MLIR_LOCATION = re.compile(rf"\s*\bloc\({_nested(5)}\)")
+_MLIR_ALIAS = re.compile(r"^#loc\d* = .*\n?", re.M)
+_LLVM_DEBUG = re.compile(r", !dbg !\d+|^\s*#dbg_\w+\(.*\n?|^!\d+ = .*\n?|^!llvm\..*\n?", re.M)
+_PTX_DEBUG = re.compile(
+    r"^\s*\.(?:loc|file)\b.*\n?|^\s*\.section\s+\.debug[\s\S]*?^\s*}\s*\n?|\s*//.*$|^\$L__(?:tmp|func_\w+)\d*:\n?",
+    re.M,
+)
+_SASS_PLACE = re.compile(r"^\s*//## File .*\n?", re.M)
+
+
+def without_locations(text: str) -> str:
+    """A stage's text without what says where it came from: MLIR's loc, LLVM's debug metadata, `.loc`, SASS file notes."""
+    if ".version" in text and ".target" in text and ".visible .entry" in text:
+        return _PTX_DEBUG.sub("", text)
+    if "target datalayout" in text or "\ndefine " in text:
+        return _LLVM_DEBUG.sub("", text)
+    if _SASS_PLACE.search(text):
+        return _SASS_PLACE.sub("", text)
+    return _MLIR_LOCATION.sub("", _MLIR_ALIAS.sub("", text))
