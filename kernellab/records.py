@@ -362,12 +362,26 @@ def _unpacked(packed: Iterable[int | list[int]], offset: int) -> tuple[tuple[int
 class StoredText:
     """A text that is kept compressed, and unpacked each time it is read."""
 
-    def __init__(self, text: str) -> None:
-        self._packed = zlib.compress(text.encode(), 1)
+    def __init__(self, text: str, erased: tuple[str, ...] = ()) -> None:
+        """Keep `text`, uncompressed until `pack` is called; what is read lacks the parts `erased`: names of passing folders."""
+        self._raw: str | None = text
+        self._packed = b""
+        self._erased = erased
+
+    def pack(self) -> None:
+        """Compress the text; another thread may do it while this one reads."""
+        raw = self._raw
+        if raw is not None:
+            self._packed = zlib.compress(raw.encode(), 1)
+            self._raw = None
 
     def read(self) -> str:
         """The text."""
-        return zlib.decompress(self._packed).decode()
+        raw = self._raw
+        text = zlib.decompress(self._packed).decode() if raw is None else raw
+        for part in self._erased:
+            text = text.replace(part, "")
+        return text
 
     @cached_property
     def digest(self) -> str:
@@ -382,18 +396,24 @@ class DeferredText(StoredText):
     """A text that is made when it is first asked for: SASS, by the disassembler."""
 
     def __init__(self, make: Callable[[], str]) -> None:
+        super().__init__("")
         self._make = make
 
     @cached_property
-    def _stored(self) -> StoredText:
-        return StoredText(self._make())
+    def _made(self) -> StoredText:
+        made = StoredText(self._make())
+        made.pack()
+        return made
+
+    def pack(self) -> None:
+        """Nothing: what is not made yet takes no room."""
 
     def read(self) -> str:
         """The text; raises what its making raises."""
-        return self._stored.read()
+        return self._made.read()
 
     def __repr__(self) -> str:
-        return super().__repr__() if "_stored" in self.__dict__ else "DeferredText()"
+        return super().__repr__() if "_made" in self.__dict__ else "DeferredText()"
 
 
 @dataclass(frozen=True)

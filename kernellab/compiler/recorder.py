@@ -5,6 +5,7 @@ from __future__ import annotations
 import functools
 from collections import Counter
 from collections.abc import Mapping
+from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 from kernellab.compiler.sass import disassemble
@@ -28,8 +29,8 @@ class PassRecorder:
         self._stored: StoredText | None = None
         self._op_counts = _NO_OPS
         self._known: dict[str, StoredText] = {}
-        self._folder = ""
-        self._steps: list[tuple[PassCall, float, StoredText | None]] = []
+        self._erased: tuple[str, ...] = ()
+        self._optimisation: tuple[PassCall, float] | None = None
 
     def front_end_made(self, module: Any, seconds: float) -> None:
         """Keep the module before any pass."""
@@ -42,7 +43,7 @@ class PassRecorder:
 
     def pass_ran(self, call: PassCall, seconds: float, module: Any) -> None:
         """Keep the module after a pass of MLIR."""
-        text, before = self._print(module), self._op_counts
+        text, before = str(module), self._op_counts
         changed = text != self._text
         if changed or self._stored is None:
             self._op_counts = count_ops(module)
@@ -56,24 +57,24 @@ class PassRecorder:
         )  # fmt: skip
 
     def step_ran(self, call: PassCall, seconds: float, module: Any) -> None:
-        """Keep LLVM's module after one of its steps; the last step's is the stage's own result, which comes later."""
-        stored = None if call.name == "optimize_module" else self._keep(self._print(module))
-        self._steps.append((call, seconds, stored))
+        """Remember how long LLVM optimised; its text is the stage's own result, which comes later."""
+        del module
+        if call.name == "optimize_module":
+            self._optimisation = (call, seconds)
 
     def relocated(self, module: Any, folder: str) -> None:
         """New locations are no pass's doing; the folder in them is another one each time, and says nothing."""
-        self._folder = folder
-        self._text = self._print(module)
+        self._erased = (f"{folder}/", folder)
+        self._text = str(module)
         self._stored = self._keep(self._text)
 
     def stage_made(self, name: str, content: str | bytes, seconds: float) -> None:
         """Keep what LLVM and the assembler made; the stages of MLIR have been seen pass by pass."""
         if isinstance(content, str):
             self.stage_texts[name] = content
-        if name == "llir":
+        if name == "llir" and self._optimisation is not None:
             assert isinstance(content, str)
-            for call, step_seconds, stored in self._steps:
-                self._add_step(call, step_seconds, stored or self._keep(content))
+            self._add_step(*self._optimisation, self._keep(content))
         elif name in ("ptx", "amdgcn"):
             assert isinstance(content, str)
             self._add_step(PassCall(name, "translate_to_asm", 1), seconds, self._keep(content))
@@ -90,18 +91,17 @@ class PassRecorder:
             )
         )  # fmt: skip
 
-    def _print(self, module: Any) -> str:
-        text = str(module)
-        if not self._folder:
-            return text
-        return text.replace(f'directory: "{self._folder}"', 'directory: ""').replace(
-            f"{self._folder}/", ""
-        )
-
     def _keep(self, text: str) -> StoredText:
         if text not in self._known:
-            self._known[text] = StoredText(text)
+            self._known[text] = StoredText(text, self._erased)
+            _packer().submit(self._known[text].pack)
         return self._known[text]
+
+
+@functools.cache
+def _packer() -> ThreadPoolExecutor:
+    """Compresses texts on a thread of its own: zlib and LLVM both leave Python alone meanwhile."""
+    return ThreadPoolExecutor(max_workers=1, thread_name_prefix="kernellab-packer")
 
 
 def count_ops(module: Any) -> Mapping[str, int]:
