@@ -118,6 +118,25 @@ class ArchiveError(KernelLabError, ValueError):
     """A saved compilation that is not there, is none, is damaged, or is of another version."""
 
 
+class WorkerError(KernelLabError):
+    """The worker process died in a call, or took too long.
+
+    Attributes:
+        last_words: what it printed, the end of it; "" where it took too long.
+    """
+
+    def __init__(
+        self,
+        problem: str,
+        *,
+        advice: str = "",
+        position: SourcePosition | None = None,
+        last_words: str = "",
+    ) -> None:
+        super().__init__(problem, advice=advice, position=position)
+        self.last_words = last_words
+
+
 class UnsupportedOperation(KernelLabError, NotImplementedError):
     """The interpreter does not know an operation of the kernel's IR."""
 
