@@ -3,6 +3,7 @@
 import json
 import re
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -166,7 +167,7 @@ def test_amd_scalar_registers_are_those_of_the_assembly():
 
 
 def test_spill_sites_are_the_local_accesses_of_the_sass():
-    keywords = {"ROWS": 128, "COLUMNS": 128, "maxnreg": 32}
+    keywords: dict[str, Any] = {"ROWS": 128, "COLUMNS": 128, "maxnreg": 32}
     compilation = compile(
         basic.copy_many, "*fp32:16", "*fp32:16", "i32", target="sm_90", **keywords
     )
