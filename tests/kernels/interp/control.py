@@ -99,7 +99,9 @@ def helper_with_returns(x, limit):
 @triton.jit
 def returning_helper(out_ptr, limit):
     program = tl.program_id(0)
-    tl.store(out_ptr + program, helper_with_returns(program, limit) + helper_with_returns(limit, program))
+    tl.store(
+        out_ptr + program, helper_with_returns(program, limit) + helper_with_returns(limit, program)
+    )
 
 
 @triton.jit
@@ -186,11 +188,11 @@ def loop_results(x_ptr, out_ptr, n, BLOCK: tl.constexpr):
     a = tl.load(x_ptr + lanes)
     b = a + 1
     c = a * 0
-    for i in tl.range(n):
+    for _i in tl.range(n):
         c = a
         a, b = b, a
     for i in tl.range(n):
-        for j in tl.range(i):
+        for _j in tl.range(i):
             a = a + b
         b = c + i
     tl.store(out_ptr + lanes, a)

@@ -67,7 +67,11 @@ def broadcast_stores(out_ptr, value, M: tl.constexpr, N: tl.constexpr):
     tl.store(shared + tile, rows + program.to(tl.float32))
     tl.store(shared + M * N + tile, columns * 1.0)
     tl.store(shared + 2 * M * N + columns + 0 * rows, rows * 10.0 + columns)
-    tl.store(shared + 3 * M * N + program + tl.arange(0, N), program * 1.0, mask=tl.arange(0, N) < program + 2)
+    tl.store(
+        shared + 3 * M * N + program + tl.arange(0, N),
+        program * 1.0,
+        mask=tl.arange(0, N) < program + 2,
+    )
 
 
 @triton.jit
@@ -98,7 +102,9 @@ def descriptors(x_ptr, out_ptr, m, n, BLOCK_M: tl.constexpr, BLOCK_N: tl.constex
     x = tl.make_tensor_descriptor(x_ptr, [m, n], [n, 1], [BLOCK_M, BLOCK_N])
     out = tl.make_tensor_descriptor(out_ptr, [m, n], [n, 1], [BLOCK_M, BLOCK_N])
     for start in range(0, n, BLOCK_N):
-        out.store([tl.program_id(0) * BLOCK_M, start], x.load([tl.program_id(0) * BLOCK_M, start]) + 1)
+        out.store(
+            [tl.program_id(0) * BLOCK_M, start], x.load([tl.program_id(0) * BLOCK_M, start]) + 1
+        )
 
 
 @triton.jit

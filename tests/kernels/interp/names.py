@@ -5,11 +5,11 @@ import triton.language as tl
 
 
 @triton.jit
-def range(x_ptr, range, out_ptr, N: tl.constexpr):  # noqa: A001
+def range(x_ptr, range, out_ptr, N: tl.constexpr):
     """Named like one of Python's functions, as is its argument."""
     map = tl.arange(0, N)
     numpy = tl.load(x_ptr + map)
-    for k in tl.range(tl.program_id(0)):
+    for _k in tl.range(tl.program_id(0)):
         numpy += range
     tl.store(out_ptr + tl.program_id(0) * N + map, numpy)
 

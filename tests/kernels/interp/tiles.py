@@ -46,7 +46,9 @@ def reduced_columns(x_ptr, out_ptr, M: tl.constexpr, N: tl.constexpr):
 
 
 @triton.jit
-def reduced_3d(x_ptr, out_ptr, A: tl.constexpr, B: tl.constexpr, C: tl.constexpr, AXIS: tl.constexpr):
+def reduced_3d(
+    x_ptr, out_ptr, A: tl.constexpr, B: tl.constexpr, C: tl.constexpr, AXIS: tl.constexpr
+):
     a, b, c = tl.arange(0, A), tl.arange(0, B), tl.arange(0, C)
     x = tl.load(x_ptr + a[:, None, None] * (B * C) + b[None, :, None] * C + c[None, None, :])
     y = tl.sum(x, axis=AXIS, keep_dims=True)
@@ -171,7 +173,9 @@ def counted(x_ptr, out_ptr, n, N: tl.constexpr, BINS: tl.constexpr):
 
 
 @triton.jit
-def product(a_ptr, b_ptr, c_ptr, M: tl.constexpr, N: tl.constexpr, K: tl.constexpr, PRECISION: tl.constexpr):
+def product(
+    a_ptr, b_ptr, c_ptr, M: tl.constexpr, N: tl.constexpr, K: tl.constexpr, PRECISION: tl.constexpr
+):
     """c += a @ b on one tile, with c's type for the accumulator; one batch of a and c a program."""
     m, n, k = tl.arange(0, M), tl.arange(0, N), tl.arange(0, K)
     a = tl.load(a_ptr + tl.program_id(0) * M * K + tile_of(m, k, K))
@@ -183,7 +187,9 @@ def product(a_ptr, b_ptr, c_ptr, M: tl.constexpr, N: tl.constexpr, K: tl.constex
 
 
 @triton.jit
-def batched_product(a_ptr, b_ptr, c_ptr, B: tl.constexpr, M: tl.constexpr, N: tl.constexpr, K: tl.constexpr):
+def batched_product(
+    a_ptr, b_ptr, c_ptr, B: tl.constexpr, M: tl.constexpr, N: tl.constexpr, K: tl.constexpr
+):
     batch = tl.arange(0, B)[:, None, None]
     m, n, k = tl.arange(0, M), tl.arange(0, N), tl.arange(0, K)
     a = tl.load(a_ptr + batch * M * K + tile_of(m, k, K)[None, :, :])

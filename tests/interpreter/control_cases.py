@@ -1,0 +1,277 @@
+"""Cases of loops, branches, returns and helpers: the references are the same programs in Python, one after the other."""
+
+# ruff: noqa: C408 - arguments by name read best as calls of dict
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+import torch
+
+from tests.interpreter.cases import Case, iota, whole
+from tests.kernels.interp import control, names
+
+
+def zeros(*shape: int) -> torch.Tensor:
+    return torch.zeros(shape, dtype=torch.int32)
+
+
+def where_am_i(grid: tuple[int, ...]) -> Case:
+    nx, ny, nz = (*grid, 1, 1)[:3]
+
+    def reference(**_: Any) -> dict[str, Any]:
+        order = [(x, y, z) for z in range(nz) for y in range(ny) for x in range(nx)]
+        return {"out_ptr": [x + 100 * y + 10000 * z + 1000000 * nz for x, y, z in order]}
+
+    return Case(f"where_am_i-{'x'.join(map(str, grid))}", control.where_am_i, grid, lambda: dict(out_ptr=zeros(nx * ny * nz)), reference)  # fmt: skip
+
+
+def collatz() -> Case:
+    def steps(value: int) -> int:
+        return 0 if value == 1 else 1 + steps(value // 2 if value % 2 == 0 else 3 * value + 1)
+
+    return Case(
+        "collatz",
+        control.collatz,
+        (30,),
+        lambda: dict(out_ptr=zeros(30), N=1),
+        lambda **_: {"out_ptr": [steps(program + 1) for program in range(30)]},
+    )
+
+
+def triangular() -> Case:
+    block, programs = 4, 6
+
+    def reference(x_ptr: Any, **_: Any) -> dict[str, Any]:
+        x = x_ptr.view(-1, block)
+        rows = []
+        for program in range(programs):
+            total, a, b, last = torch.zeros(block), 0, 1, -1
+            for i in range(program // 2, program * 2, 1 + program % 2):
+                total = total + x[i]
+                a, b = b, a + b
+                last = i
+            rows.append([*total.tolist(), a, last])
+        return {"out_ptr": np.array(rows)}
+
+    return Case(
+        "triangular",
+        control.triangular,
+        (programs,),
+        lambda: dict(
+            x_ptr=whole(12 * block, dtype=torch.float32),
+            out_ptr=torch.zeros(programs, block + 2),
+            BLOCK=block,
+        ),
+        reference,
+    )
+
+
+def nested(n: int) -> Case:
+    block, programs = 4, 6
+
+    def reference(x_ptr: Any, **_: Any) -> dict[str, Any]:
+        x = x_ptr.numpy()
+        rows = []
+        for program in range(programs):
+            total, count = np.zeros(block, int), 0
+            for outer in range(3):
+                if program > outer:
+                    if n > 2:
+                        total += sum(inner * x for inner in range(n))
+                    for inner in range(program):
+                        if inner % 2 == outer % 2:
+                            count += 1
+                            total += np.arange(block) < inner
+                        elif inner == 3:
+                            count += 100
+                else:
+                    total -= 1
+            rows.append([*total.tolist(), count])
+        return {"out_ptr": np.array(rows)}
+
+    return Case(
+        f"nested-{n}",
+        control.nested,
+        (programs,),
+        lambda: dict(
+            n_ptr=torch.tensor([n], dtype=torch.int32),
+            x_ptr=whole(block),
+            out_ptr=zeros(programs, block + 1),
+            BLOCK=block,
+        ),
+        reference,
+    )
+
+
+def early_returns(n: int) -> Case:
+    programs, width = 6, 8
+
+    def reference(x_ptr: Any, out_ptr: Any, **_: Any) -> dict[str, Any]:
+        for program in range(programs):
+            if program > n:
+                continue
+            if program == 1:
+                out_ptr[program] = x_ptr * 10
+                continue
+            even = program % 2 == 0
+            if even and n > 1000:
+                continue
+            out_ptr[program] = x_ptr * 3 + (1 if even else 0)
+        return {"out_ptr": out_ptr}
+
+    return Case(
+        f"early_returns-{n}",
+        control.early_returns,
+        (programs,),
+        lambda: dict(x_ptr=iota(width) + 1, out_ptr=torch.zeros(programs, width), n=n, N=width),
+        reference,
+    )
+
+
+def returning_helper() -> Case:
+    def helper(x: int, limit: int) -> int:
+        return x - limit if x > limit else x * 2
+
+    return Case(
+        "returning_helper",
+        control.returning_helper,
+        (7,),
+        lambda: dict(out_ptr=zeros(7), limit=3),
+        lambda **_: {"out_ptr": [helper(p, 3) + helper(3, p) for p in range(7)]},
+    )
+
+
+def uniform_branches(flag: bool, n: int, first: float) -> Case:
+    def reference(x_ptr: Any, **_: Any) -> dict[str, Any]:
+        x = x_ptr + (1 if flag else -1)
+        if first > 0:
+            x = x * 2
+        x = x + sum(range(n))
+        if n > 5 and first > 0:
+            x = x + 1000
+        return {"out_ptr": x.expand(2, 8)}
+
+    def make() -> dict[str, Any]:
+        x = whole(8, dtype=torch.float32)
+        x[0] = first
+        return dict(x_ptr=x, out_ptr=torch.zeros(2, 8), flag=flag, n=n, BLOCK=8)
+
+    name = f"uniform_branches-{flag}-{n}-{first}"
+    return Case(name, control.uniform_branches, (2,), make, reference)
+
+
+def binary_search() -> Case:
+    def reference(x_ptr: Any, key_ptr: Any, **_: Any) -> dict[str, Any]:
+        return {"out_ptr": np.searchsorted(x_ptr.numpy(), key_ptr.numpy())}
+
+    return Case(
+        "binary_search",
+        control.binary_search,
+        (20,),
+        lambda: dict(
+            x_ptr=whole(37, low=0, high=99).sort().values,
+            key_ptr=whole(20, low=-5, high=105, seed=1),
+            out_ptr=zeros(20),
+            n=37,
+        ),
+        reference,
+    )
+
+
+def conditional_atomics() -> Case:
+    def reference(**_: Any) -> dict[str, Any]:
+        count, out = [0] * 9, []
+        for program in range(7):
+            for i in range(program):
+                if i % 3 == 0:
+                    count[i] += 1
+            out.append(count[8] if program > 1 else -1)
+            if program > 1:
+                count[8] += program
+        return {"count_ptr": count, "out_ptr": out}
+
+    return Case(
+        "conditional_atomics",
+        control.conditional_atomics,
+        (7,),
+        lambda: dict(count_ptr=zeros(9), out_ptr=zeros(7)),
+        reference,
+    )
+
+
+def unrolled() -> Case:
+    return Case(
+        "unrolled",
+        control.unrolled,
+        (1,),
+        lambda: dict(x_ptr=iota(4) + 2, out_ptr=torch.zeros(1), n=3, N=4),
+        lambda **_: {"out_ptr": [2.0 + 4 * 3 + 5 * 4 - 3]},
+        options={"debug": True},
+    )
+
+
+def tuples() -> Case:
+    def make() -> dict[str, Any]:
+        return dict(
+            pointers=(iota(8), iota(8) + 10), sizes=(5, 8, 3), out_ptr=torch.zeros(8), BLOCK=8
+        )
+
+    def reference(**_: Any) -> dict[str, Any]:
+        i = np.arange(8)
+        return {"out_ptr": (np.where(i < 5, i, 0) + i + 10) * 3}
+
+    return Case("tuples", control.tuples, (1,), make, reference)
+
+
+def shadowing_names() -> Iterator[Case]:
+    def of_range(x_ptr: Any, **_: Any) -> dict[str, Any]:
+        return {"out_ptr": torch.stack([x_ptr + 0.5 * p for p in range(3)])}
+
+    yield Case(
+        "named-range",
+        names.range,
+        (3,),
+        lambda: {"x_ptr": iota(8), "range": 0.5, "out_ptr": torch.zeros(3, 8), "N": 8},
+        of_range,
+    )
+    yield Case(
+        "named-offsets",
+        names.offsets,
+        (2,),
+        lambda: dict(x_ptr=iota(16), out_ptr=torch.zeros(2, 8), N=8),
+        lambda **_: {"out_ptr": np.tile(np.arange(8) * 4.0, (2, 1))},
+    )
+
+
+def loop_results(n: int) -> Case:
+    def reference(x_ptr: Any, **_: Any) -> dict[str, Any]:
+        a, b, c = x_ptr, x_ptr + 1, x_ptr * 0
+        for _i in range(n):
+            c = a
+            a, b = b, a
+        for i in range(n):
+            for _j in range(i):
+                a = a + b
+            b = c + i
+        return {"out_ptr": torch.stack([a, b, c])}
+
+    return Case(
+        f"loop_results-{n}",
+        control.loop_results,
+        (1,),
+        lambda: dict(x_ptr=whole(8, dtype=torch.float32), out_ptr=torch.zeros(3, 8), n=n, BLOCK=8),
+        reference,
+    )
+
+
+def control_cases() -> Iterator[Case]:
+    yield from map(where_am_i, ((5,), (2, 3), (3, 1, 2)))
+    yield from (collatz(), triangular(), nested(0), nested(4), returning_helper())
+    yield from map(early_returns, (3, 0, 2000))
+    yield from (uniform_branches(*given) for given in ((True, 0, 2.0), (False, 7, 2.0), (True, 6, -1.0)))  # fmt: skip
+    yield from (binary_search(), conditional_atomics(), unrolled(), tuples())
+    yield from shadowing_names()
+    yield from map(loop_results, (0, 3))

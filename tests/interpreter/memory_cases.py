@@ -1,0 +1,355 @@
+"""Cases of loads, stores and atomics."""
+
+# ruff: noqa: C408 - arguments by name read best as calls of dict
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import numpy as np
+import torch
+
+from tests.interpreter.arithmetic_cases import name_of, wrap
+from tests.interpreter.cases import Case, as_numpy, iota, normal, whole
+from tests.kernels.interp import memory
+
+
+def copy_1d(dtype: torch.dtype) -> Case:
+    """Every second element of x, from the third on, to every third of out; the last block is cut."""
+
+    def make() -> dict[str, Any]:
+        x = torch.from_numpy(np.arange(100) % 7).to(dtype)
+        return dict(
+            x_ptr=x,
+            out_ptr=torch.zeros(150, dtype=dtype),
+            n=45,
+            x_start=3,
+            x_stride=2,
+            out_stride=3,
+            BLOCK=16,
+        )
+
+    def reference(x_ptr: Any, out_ptr: Any, **_: Any) -> dict[str, Any]:
+        out, x = as_numpy(out_ptr), as_numpy(x_ptr)
+        out[: 45 * 3 : 3] = x[3 : 3 + 90 : 2]
+        return {"out_ptr": out}
+
+    return Case(f"copy_1d-{name_of(dtype)}", memory.copy_1d, (3,), make, reference)
+
+
+def copy_2d(layout: str) -> Case:
+    """Blocks that hang over three edges, from and into matrices of several layouts."""
+    m, n, lower_m, lower_n = 13, 18, 2, 3
+
+    def make() -> dict[str, Any]:
+        x = {
+            "plain": normal(m, n),
+            "transposed": normal(n, m).T,
+            "sliced": normal(2 * m + 1, 3 * n)[1::2, ::3],
+            "broadcast": normal(1, n).expand(m, n),
+        }[layout]
+        out = torch.zeros(16, 24) if layout != "transposed" else torch.zeros(24, 16).T
+        strides = dict(x_row=x.stride(0), x_column=x.stride(1), out_row=out.stride(0), out_column=out.stride(1))  # fmt: skip
+        return dict(
+            x_ptr=x, out_ptr=out, m=m, n=n, **strides, fill=-1.5,
+            BLOCK_M=4, BLOCK_N=8, LOWER_M=lower_m, LOWER_N=lower_n,
+        )  # fmt: skip
+
+    def reference(x_ptr: Any, out_ptr: Any, **_: Any) -> dict[str, Any]:
+        out = torch.full_like(out_ptr, -1.5)
+        out[lower_m:m, lower_n:n] = x_ptr[lower_m:m, lower_n:n]
+        return {"out_ptr": out}
+
+    return Case(f"copy_2d-{layout}", memory.copy_2d, (4, 3), make, reference)
+
+
+def sum_rows() -> Case:
+    def make() -> dict[str, Any]:
+        x = normal(37, 9).T
+        out = torch.zeros(9, dtype=torch.float64)
+        return dict(x_ptr=x, out_ptr=out, m=9, n=37, row_stride=1, column_stride=9, BLOCK=16)
+
+    def reference(x_ptr: Any, **_: Any) -> dict[str, Any]:
+        return {"out_ptr": x_ptr.double().sum(1)}
+
+    return Case("sum_rows", memory.sum_rows, (9,), make, reference, rtol=1e-14)
+
+
+def masks() -> Case:
+    programs, block, n = 4, 8, 5
+
+    def make() -> dict[str, Any]:
+        flags = torch.from_numpy(np.random.default_rng(1).integers(0, 2, (programs, block)) == 1)
+        return dict(
+            x_ptr=iota(8) + 10,
+            flag_ptr=flags,
+            out_ptr=torch.full((programs, 10, block), 99.0),
+            n=n,
+            BLOCK=block,
+        )
+
+    def reference(x_ptr: Any, flag_ptr: Any, out_ptr: Any, **_: Any) -> dict[str, Any]:
+        x, flags, out = x_ptr.numpy(), flag_ptr.numpy(), out_ptr.numpy()
+        i = np.arange(block)
+        for p in range(programs):
+            out[p, 0] = np.where(i < n, x, -1)
+            out[p, 1] = np.where((i < 2) | (i > 5), x, -2)
+            out[p, 2] = np.where(i % 2 == 0, x, -3)
+            out[p, 3] = np.where(flags[p], x, -4)
+            out[p, 4] = np.where(i < p * 2, x, -p)
+            out[p, 5] = -i
+            out[p, 6][flags[p]] = x[flags[p]]
+            out[p, 7, p + 1 : n + 1] = i[p + 1 : n + 1]
+            out[p, 8, :3] = x[2] if p > 1 else 9
+            if p % 2 == 1:
+                out[p, 9, 0] = x[p]
+        # Of -i, the first element is 0 with the sign that 0 - 0 has.
+        out[:, 5, 0] = 0.0
+        out[0, 4][out[0, 4] == 0] = -0.0
+        return {"out_ptr": out}
+
+    return Case("masks", memory.masks, (programs,), make, reference)
+
+
+def broadcast_stores() -> Case:
+    programs, m, n = 3, 4, 8
+
+    def make() -> dict[str, Any]:
+        return dict(out_ptr=torch.zeros(programs + 4, m, n), value=7.5, M=m, N=n)
+
+    def reference(out_ptr: Any, **_: Any) -> dict[str, Any]:
+        out = out_ptr.numpy()
+        rows, columns = np.arange(m)[:, None], np.arange(n)[None, :]
+        for p in range(programs):
+            out[p] = 7.5 + p
+            out[programs] = rows + p
+            tail = out[programs + 3].reshape(-1)
+            tail[p : p + min(n, p + 2)] = p
+        out[programs + 1] = columns
+        out[programs + 2, 0] = (m - 1) * 10 + np.arange(n)
+        return {"out_ptr": out}
+
+    return Case("broadcast_stores", memory.broadcast_stores, (programs,), make, reference)
+
+
+def scattered() -> Case:
+    n = 16
+
+    def make() -> dict[str, Any]:
+        index = torch.from_numpy(np.random.default_rng(2).permutation(n).astype(np.int32))
+        return dict(x_ptr=normal(n), index_ptr=index, out_ptr=torch.zeros(5, n), N=n)
+
+    def reference(x_ptr: Any, index_ptr: Any, out_ptr: Any, **_: Any) -> dict[str, Any]:
+        index = index_ptr.long()
+        out_ptr[0, index] = x_ptr
+        out_ptr[1] = x_ptr[index]
+        out_ptr[2] = out_ptr[3] = x_ptr.flip(0)
+        out_ptr[4] = x_ptr[torch.arange(n) ** 2 % n]
+        return {"out_ptr": out_ptr}
+
+    return Case("scattered", memory.scattered, (1,), make, reference)
+
+
+def block_pointers() -> Case:
+    def make() -> dict[str, Any]:
+        return dict(x_ptr=normal(10, 11)[:, 1:], out_ptr=torch.zeros(10, 10), m=10, n=10, row_stride=11, BLOCK_M=4, BLOCK_N=8)  # fmt: skip
+
+    return Case(
+        "block_pointers",
+        memory.block_pointers,
+        (3,),
+        make,
+        lambda x_ptr, **_: {"out_ptr": x_ptr * 2},
+    )
+
+
+def descriptors() -> Case:
+    def make() -> dict[str, Any]:
+        return dict(x_ptr=normal(10, 12), out_ptr=torch.zeros(10, 12), m=10, n=12, BLOCK_M=4, BLOCK_N=8)  # fmt: skip
+
+    return Case("descriptors", memory.descriptors, (3,), make, lambda x_ptr, **_: {"out_ptr": x_ptr + 1})  # fmt: skip
+
+
+# Atomics: Python's loop over programs and lanes is the reference.
+
+UPDATES: dict[str, Callable[[Any, Any], Any]] = {
+    "add": lambda a, b: a + b,
+    "max": max,
+    "min": min,
+    "and": lambda a, b: a & b,
+    "or": lambda a, b: a | b,
+    "xor": lambda a, b: a ^ b,
+    "xchg": lambda _, b: b,
+}
+
+
+def updated(how: str, dtype: torch.dtype, collisions: bool = True) -> Case:
+    programs, n = 3, 16
+
+    def make() -> dict[str, Any]:
+        index = whole(n, low=0, high=5) if collisions else torch.arange(n).flip(0).int()
+        x = torch.arange(n).sub(2).to(dtype)
+        return dict(
+            x_ptr=x, index_ptr=index, found_ptr=torch.zeros(programs, n, dtype=dtype), HOW=how, N=n
+        )
+
+    def reference(x_ptr: Any, index_ptr: Any, found_ptr: Any, **_: Any) -> dict[str, Any]:
+        x, found = x_ptr.tolist(), found_ptr.tolist()
+
+        def fits(number: Any) -> Any:
+            return number if dtype.is_floating_point else wrap(number, dtype)
+
+        for p in range(programs):
+            for lane in range(n):
+                if lane == p:
+                    continue
+                at = int(index_ptr[lane])
+                found[p][lane] = x[at]
+                value = fits((lane * 7 + p * 3) % 11 - 4)
+                x[at] = fits(UPDATES[how](x[at], value))
+        kind = as_numpy(x_ptr).dtype
+        return {"x_ptr": np.array(x, dtype=kind), "found_ptr": np.array(found, dtype=kind)}
+
+    name = f"updated-{how}-{name_of(dtype)}-{'colliding' if collisions else 'apart'}"
+    # Triton makes two atomics on integers of max and min on floats: which lane finds what depends on their order.
+    two_turns = dtype.is_floating_point and how in ("max", "min")
+    left_open = frozenset({"found_ptr"}) if two_turns else frozenset()
+    return Case(name, memory.updated, (programs,), make, reference, open=left_open)
+
+
+def counters() -> Case:
+    def make() -> dict[str, Any]:
+        count, order = torch.zeros(1, dtype=torch.int32), torch.zeros(9, dtype=torch.int32)
+        return dict(count_ptr=count, order_ptr=order, total_ptr=torch.zeros(3), n=4)
+
+    def reference(**_: Any) -> dict[str, Any]:
+        return {
+            "count_ptr": [9],
+            "order_ptr": np.arange(9),
+            "total_ptr": [1 + 3 + 5 + 7, 7, -8],
+        }
+
+    return Case("counters", memory.counters, (9,), make, reference)
+
+
+def swapped() -> Case:
+    programs, n = 3, 8
+
+    def make() -> dict[str, Any]:
+        x = torch.tensor([0, 0, 1, 0, 1], dtype=torch.int32)
+        return dict(x_ptr=x, found_ptr=torch.zeros(programs * (n + 1), dtype=torch.int32), N=n)
+
+    def reference(x_ptr: Any, found_ptr: Any, **_: Any) -> dict[str, Any]:
+        x, found = x_ptr.tolist(), found_ptr.tolist()
+        for p in range(programs):
+            found[p] = x[0]
+            x[0] = p + 1 if x[0] == p else x[0]
+            for lane in range(n):
+                at = 1 + lane // 2
+                found[programs + p * n + lane] = x[at]
+                if x[at] == lane % 2:
+                    x[at] = p * n + lane + 2
+        return {"x_ptr": x, "found_ptr": found}
+
+    return Case("swapped", memory.swapped, (programs,), make, reference)
+
+
+def locked() -> Case:
+    def make() -> dict[str, Any]:
+        lock, count = torch.zeros(1, dtype=torch.int32), torch.zeros(1, dtype=torch.int32)
+        x = whole(6, 8, dtype=torch.float32)
+        return dict(lock_ptr=lock, count_ptr=count, x_ptr=x, total_ptr=torch.full((8,), 99.0), N=8)
+
+    def reference(x_ptr: Any, **_: Any) -> dict[str, Any]:
+        return {"lock_ptr": [0], "count_ptr": [1], "total_ptr": x_ptr.sum(0)}
+
+    return Case("locked", memory.locked, (6,), make, reference)
+
+
+def last_one_sums() -> Case:
+    def make() -> dict[str, Any]:
+        ticket = torch.zeros(1, dtype=torch.int32)
+        x = whole(8, 16, dtype=torch.float32)
+        return dict(x_ptr=x, partial_ptr=torch.zeros(8), ticket_ptr=ticket, out_ptr=torch.zeros(1), N=16, PROGRAMS=8)  # fmt: skip
+
+    def reference(x_ptr: Any, **_: Any) -> dict[str, Any]:
+        return {"partial_ptr": x_ptr.sum(1), "ticket_ptr": [8], "out_ptr": [float(x_ptr.sum())]}
+
+    return Case("last_one_sums", memory.last_one_sums, (8,), make, reference)
+
+
+def reloaded() -> Case:
+    def reference(**_given: Any) -> dict[str, Any]:
+        value, steps = 3, []
+        for _turn in range(5):
+            steps.append(value + 1)
+            value = 2 * value + 1
+        return {"x_ptr": [value], "out_ptr": steps}
+
+    return Case(
+        "reloaded",
+        memory.reloaded,
+        (1,),
+        lambda: dict(
+            x_ptr=torch.tensor([3], dtype=torch.int32),
+            out_ptr=torch.zeros(5, dtype=torch.int32),
+            n=5,
+        ),
+        reference,
+    )
+
+
+def walking_pointers() -> Case:
+    def reference(x_ptr: Any, **_: Any) -> dict[str, Any]:
+        blocks = x_ptr.view(6, 8)
+        rows = [blocks[s] if s % 2 == 0 else blocks[5 - s] for s in range(6)]
+        return {"out_ptr": sum(row * (s + 1) for s, row in enumerate(rows))}
+
+    return Case(
+        "walking_pointers",
+        memory.walking_pointers,
+        (2,),
+        lambda: dict(x_ptr=whole(48, dtype=torch.float32), out_ptr=torch.zeros(8), n=6, BLOCK=8),
+        reference,
+    )
+
+
+def bits_of() -> Case:
+    return Case(
+        "bits_of",
+        memory.bits_of,
+        (1,),
+        lambda: dict(x_ptr=normal(16), out_ptr=torch.zeros(16, dtype=torch.int32), N=16),
+        lambda x_ptr, **_: {"out_ptr": x_ptr.view(torch.int32) & 0x7F800000},
+    )
+
+
+def memory_cases() -> Iterator[Case]:
+    for dtype in (
+        torch.bool, torch.int8, torch.uint8, torch.int16, torch.uint16, torch.int32, torch.uint32,
+        torch.int64, torch.uint64, torch.float16, torch.bfloat16, torch.float32, torch.float64,
+        torch.float8_e4m3fn, torch.float8_e5m2,
+    ):  # fmt: skip
+        yield copy_1d(dtype)
+    yield from map(copy_2d, ("plain", "transposed", "sliced", "broadcast"))
+    yield from (
+        sum_rows(),
+        masks(),
+        broadcast_stores(),
+        scattered(),
+        block_pointers(),
+        descriptors(),
+    )
+    for how in UPDATES:
+        yield updated(how, torch.int32)
+        yield updated(how, torch.int64, collisions=False)
+    yield updated("max", torch.uint32)
+    yield updated("min", torch.uint32, collisions=False)
+    yield updated("min", torch.uint64)
+    for dtype in (torch.float32, torch.float64, torch.float16):
+        yield updated("add", dtype)
+    yield updated("max", torch.float32)
+    yield updated("min", torch.float32)
+    yield updated("xchg", torch.float32, collisions=False)
+    yield from (counters(), swapped(), locked(), last_one_sums(), reloaded(), walking_pointers(), bits_of())  # fmt: skip

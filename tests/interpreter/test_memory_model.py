@@ -1,0 +1,187 @@
+"""Loads and stores against a model that walks from element to element, over whatever a kernel may hand them."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from kernellab.interpreter import memory
+from kernellab.interpreter.affine import AffineTile, BoxMask
+from kernellab.interpreter.memory import Buffer, OutOfBoundsAccess
+from tests.interpreter.cases import as_numpy, assert_same
+
+PROGRAMS = 3
+DTYPES = [
+    torch.bool, torch.int8, torch.uint8, torch.int16, torch.int32, torch.int64, torch.float16,
+    torch.bfloat16, torch.float32, torch.float64, torch.float8_e5m2,
+]  # fmt: skip
+bounded = settings(max_examples=400, deadline=None, derandomize=True)
+
+
+@dataclass
+class Access:
+    """What a load or store is called with, and the same in plain arrays of shape (PROGRAMS, *shape)."""
+
+    buffer: Buffer
+    storage: np.ndarray
+    origin: int
+    shape: tuple[int, ...]
+    offsets: Any
+    mask: Any
+    active: np.ndarray | None
+    index: np.ndarray
+    on: np.ndarray
+
+    @property
+    def rank(self) -> int:
+        return len(self.shape)
+
+    @property
+    def inside(self) -> np.ndarray:
+        return (self.index >= 0) & (self.index < len(self.storage))
+
+    def first_fault(self) -> tuple[int, ...] | None:
+        """(program, *lane) of the first element that is on and outside, programs first."""
+        faults = np.argwhere(self.on & ~self.inside)
+        return tuple(faults[0].tolist()) if len(faults) else None
+
+    def assert_is_the_fault(self, raised: OutOfBoundsAccess) -> None:
+        first = self.first_fault()
+        assert first is not None
+        assert raised.program == first[0]
+        assert raised.index == self.index[first] - self.origin
+        for lane, expected in zip(raised.place, first[1:]):
+            assert lane in (0, expected)  # 0 along dimensions that the access does not depend on
+
+
+@st.composite
+def accesses(draw: Any) -> Access:
+    dtype = draw(st.sampled_from(DTYPES))
+    size = draw(st.sampled_from([0, 1, 5, 40, 100]))
+    start = draw(st.integers(0, size))
+    numbers = torch.arange(size) % 100
+    whole = (numbers % 2 == 1) if dtype == torch.bool else numbers.to(dtype)
+    view = whole[start:] if draw(st.booleans()) else whole[start::3]
+    storage = torch.empty(0, dtype=dtype).set_(view.untyped_storage())
+    buffer = Buffer("x", view, as_numpy(storage).dtype)
+    shape = tuple(draw(st.lists(st.sampled_from([1, 2, 4]), min_size=1, max_size=3)))
+    offsets, plain = draw(offset_tiles(shape, len(storage)))
+    mask, on = draw(mask_tiles(shape))
+    active = draw(st.one_of(st.none(), st.lists(st.booleans(), min_size=PROGRAMS, max_size=PROGRAMS)))  # fmt: skip
+    if active is not None:
+        active = np.array(active if any(active) else [True] * PROGRAMS)
+        on = on & active.reshape((-1,) + (1,) * len(shape))
+    origin = int(view.storage_offset())
+    index = np.broadcast_to(plain, (PROGRAMS, *shape)) + origin
+    return Access(buffer, as_numpy(storage), origin, shape, offsets, mask, active, index, on)
+
+
+@st.composite
+def offset_tiles(draw: Any, shape: tuple[int, ...], size: int) -> tuple[Any, np.ndarray]:
+    """Offsets as an affine tile or an array, of all programs or of each; mostly near the storage."""
+    near = st.integers(-2, max(size - 3, 1))
+    if draw(st.booleans()):
+        base: Any = draw(near)
+        if draw(st.booleans()):
+            base = np.array([draw(near) for _ in range(PROGRAMS)])
+        strides = tuple(draw(st.sampled_from([0, 1, 1, 2, 5, -1])) if n > 1 else 0 for n in shape)
+        extents = tuple(n if s or draw(st.booleans()) else 1 for n, s in zip(shape, strides))
+        tile = AffineTile(base, strides, extents, np.dtype(np.int64))
+        plain = np.zeros((PROGRAMS, *shape), np.int64)
+        plain += np.asarray(base).reshape((-1,) + (1,) * len(shape))
+        for axis, (n, stride) in enumerate(zip(shape, strides)):
+            plain += (np.arange(n) * stride).reshape((-1,) + (1,) * (len(shape) - axis - 1))
+        return tile, plain
+    leading = draw(st.sampled_from([(), (PROGRAMS,), (1,)]))
+    lazy = tuple(n if draw(st.booleans()) else 1 for n in shape)
+    flat = draw(st.lists(near, min_size=int(np.prod(leading + lazy)), max_size=int(np.prod(leading + lazy))))  # fmt: skip
+    array = np.array(flat, np.int64).reshape(leading + lazy)
+    return array, np.broadcast_to(array, (PROGRAMS, *shape))
+
+
+@st.composite
+def mask_tiles(draw: Any, shape: tuple[int, ...]) -> tuple[Any, np.ndarray]:
+    """No mask, a box (of all programs or of each), or any array."""
+    everyone = (PROGRAMS, *shape)
+    kind = draw(st.sampled_from(["none", "box", "box", "array"]))
+    if kind == "none":
+        return None, np.ones(everyone, bool)
+    if kind == "array":
+        lazy = tuple(n if draw(st.booleans()) else 1 for n in shape)
+        leading = draw(st.sampled_from([(), (PROGRAMS,)]))
+        count = int(np.prod(leading + lazy))
+        flags = draw(st.lists(st.booleans(), min_size=count, max_size=count))
+        array = np.array(flags).reshape(leading + lazy)
+        return array, np.broadcast_to(array, everyone)
+    intervals, on = {}, np.ones(everyone, bool)
+    for axis, n in enumerate(shape):
+        if draw(st.booleans()):
+            continue
+        ends = [draw(st.one_of(st.integers(0, n), st.lists(st.integers(0, n), min_size=PROGRAMS, max_size=PROGRAMS))) for _ in range(2)]  # fmt: skip
+        start, stop = (np.array(end) if isinstance(end, list) else end for end in ends)
+        intervals[axis] = (start, stop)
+        position = np.arange(n).reshape((-1,) + (1,) * (len(shape) - axis - 1))
+        column = (-1,) + (1,) * len(shape)
+        on &= (position >= np.reshape(start, column)) & (position < np.reshape(stop, column))
+    return BoxMask(intervals, shape), on
+
+
+def element_for(access: Access, draw: Any, per_lane: bool) -> np.ndarray:
+    """Values of the buffer's type: one, one a program, or one an element."""
+    shapes: list[tuple[int, ...]] = [(1,) * access.rank]
+    if per_lane:
+        shapes += [(PROGRAMS, *access.shape), access.shape, (PROGRAMS,) + (1,) * access.rank]
+    shape = draw(st.sampled_from(shapes))
+    numbers: np.ndarray = np.arange(int(np.prod(shape))).reshape(shape) + draw(st.integers(1, 50))
+    if access.storage.dtype == np.bool_:
+        numbers = numbers % 2 == 0
+    return np.asarray(numbers.astype(access.storage.dtype))
+
+
+@bounded
+@given(accesses(), st.data())
+def test_loads(access: Access, data: Any) -> None:
+    other = element_for(access, data.draw, per_lane=True) if data.draw(st.booleans()) else None
+    other = other if access.mask is not None else None
+    keywords = {"mask": access.mask, "other": other, "active": access.active}
+    before = access.storage.copy()
+    if access.first_fault() is not None:
+        with pytest.raises(OutOfBoundsAccess) as raised:
+            memory.load(access.buffer, access.offsets, access.rank, **keywords)
+        access.assert_is_the_fault(raised.value)
+        return
+    got = memory.load(access.buffer, access.offsets, access.rank, **keywords)
+    assert got.dtype == access.storage.dtype
+    off = np.zeros((), access.storage.dtype) if other is None else other
+    expected = np.broadcast_to(off, access.on.shape).copy()
+    for place in np.argwhere(access.on):
+        expected[tuple(place)] = access.storage[access.index[tuple(place)]]
+    takes_part = np.ones(PROGRAMS, bool) if access.active is None else access.active
+    everyone = np.broadcast_to(got, access.on.shape)
+    assert_same(everyone[takes_part], expected[takes_part])
+    assert_same(access.storage, before)
+
+
+@bounded
+@given(accesses(), st.data())
+def test_stores(access: Access, data: Any) -> None:
+    value = element_for(access, data.draw, per_lane=True)
+    expected = access.storage.copy()
+    keywords = {"mask": access.mask, "active": access.active}
+    if access.first_fault() is not None:
+        with pytest.raises(OutOfBoundsAccess) as raised:
+            memory.store(access.buffer, access.offsets, value, access.rank, **keywords)
+        access.assert_is_the_fault(raised.value)
+        assert_same(access.storage, expected)  # nothing was written
+        return
+    memory.store(access.buffer, access.offsets, value, access.rank, **keywords)
+    everyone = np.broadcast_to(value, access.on.shape)
+    for place in np.argwhere(access.on):  # program after program, lane after lane
+        expected[access.index[tuple(place)]] = everyone[tuple(place)]
+    assert_same(access.storage, expected)

@@ -1,0 +1,74 @@
+"""What the interpreter does not know, it says: the operation, the kernel, and the kernel's line."""
+
+from __future__ import annotations
+
+import traceback
+from typing import Any
+
+import pytest
+import torch
+from xdsl.ir import Operation
+
+import kernellab
+from kernellab.errors import UnsupportedOperation
+from kernellab.interpreter.registry import RULES
+from kernellab.ir import arith, cf, llvm, math, scf, tt, ub
+from tests.interpreter.marked_lines import marked_line
+from tests.kernels.interp import unsupported
+
+NOT_LOWERED = {
+    # Triton 3.7's front end writes none of these.
+    "arith.addui_extended", "arith.ceildivsi", "arith.ceildivui", "arith.floordivsi",
+    "arith.index_castui", "arith.mulsi_extended", "arith.mului_extended",
+    "math.ctlz", "math.ctpop", "math.cttz", "math.round",
+    # Code that is not Triton's, and functions that stay functions.
+    "tt.call", "tt.elementwise_inline_asm", "tt.extern_elementwise", "tt.map_elementwise",
+    # Pointers that are numbers.
+    "tt.int_to_ptr", "tt.ptr_to_int",
+    # The function around everything.
+    "tt.func",
+}  # fmt: skip
+
+
+def operations(module: Any) -> set[type[Operation]]:
+    found = (member for member in vars(module).values() if isinstance(member, type))
+    return {m for m in found if issubclass(m, Operation) and "name" in vars(m)}
+
+
+def test_operations_with_a_class_and_no_lowering() -> None:
+    """A change of this list is a change of what the interpreter promises."""
+    known = set().union(*map(operations, (arith, cf, llvm, math, scf, tt, ub)))
+    assert len(known) > 120
+    assert {op.name for op in known - set(RULES)} == NOT_LOWERED
+
+
+X = torch.ones(64)
+E5M2 = torch.ones(32, 32).to(torch.float8_e5m2)
+KERNELS: list[tuple[Any, tuple[Any, ...], str]] = [
+    (unsupported.inline_assembly, (X,), "tt.elementwise_inline_asm"),
+    (unsupported.device_library, (X,), "tt.extern_elementwise"),
+    (unsupported.mapped, (X,), "tt.map_elementwise"),
+    (unsupported.call, (X,), "tt.call"),
+    (unsupported.pointer_from_integer, (X,), "tt.ptr_to_int"),
+    (unsupported.microscaled, (E5M2, torch.ones(32, 32)), "tt.dot_scaled"),
+    (unsupported.loop_in_combine, (X,), "a while loop in a function that combines elements"),
+    (unsupported.two_roots, (X, X.clone()), "a pointer that may point into several arguments"),
+    (unsupported.pointers_in_memory, (X,), "pointers kept in memory"),
+]
+
+
+@pytest.mark.parametrize(("kernel", "arguments", "what"), KERNELS, ids=[k[2] for k in KERNELS])
+def test_the_error_names_the_operation_and_the_line(kernel, arguments, what) -> None:
+    before = [argument.clone() for argument in arguments]
+    with pytest.raises(UnsupportedOperation) as caught:
+        kernellab.run(kernel, (1,), *arguments)
+    error = caught.value
+    assert what in error.problem
+    assert repr(kernel.__name__) in error.problem
+    assert error.position is not None
+    assert error.position.file == unsupported.__file__
+    assert error.position.line == marked_line(unsupported, f"UNSUPPORTED: {what}")
+    assert "kernellab.compile" in error.advice
+    for argument, untouched in zip(arguments, before):
+        assert torch.equal(argument.view(torch.uint8), untouched.view(torch.uint8))
+    assert traceback.format_exception(error)

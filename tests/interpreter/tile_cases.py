@@ -1,0 +1,361 @@
+"""Cases of tiles: reductions, scans, shapes, products."""
+
+# ruff: noqa: C408 - arguments by name read best as calls of dict
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+import torch
+
+from tests.interpreter.arithmetic_cases import name_of, wrap
+from tests.interpreter.cases import Case, as_numpy, iota, normal, random, whole
+from tests.kernels.interp import tiles
+
+M, N = 4, 16
+
+
+def row_values(how: str, dtype: torch.dtype) -> torch.Tensor:
+    if dtype.is_floating_point:
+        x = whole(M, N, low=-50, dtype=torch.float64, seed=3).div(4).to(dtype)
+        x[1, 5] = x[1, 9] = 20.0  # ties: the first counts
+        x[2, 3] = x[2, 8] = -20.0
+        return x
+    low, high = max(torch.iinfo(dtype).min, -(2**40)), min(torch.iinfo(dtype).max, 2**40)
+    x = torch.from_numpy(random(4).integers(low, high, (M, N))).to(dtype)
+    if how.startswith("arg"):
+        x[1, 7] = x[1, 3]
+    return x
+
+
+REDUCTIONS = {
+    "sum": lambda x: x.sum(1),
+    "max": lambda x: x.max(1),
+    "min": lambda x: x.min(1),
+    "argmax": lambda x: x.argmax(1),
+    "argmin": lambda x: x.argmin(1),
+    "xor": lambda x: np.bitwise_xor.reduce(x, 1),
+    "or": lambda x: np.bitwise_or.reduce(x, 1),
+}
+
+
+def reduced_rows(how: str, dtype: torch.dtype) -> Case:
+    """Sums of integers are kept in at least 32 bits, as Triton does; those here are exact in every float."""
+    result = dtype
+    if how.startswith("arg"):
+        result = torch.int32
+    elif how == "sum" and not dtype.is_floating_point and torch.iinfo(dtype).bits < 32:
+        result = torch.int32 if torch.iinfo(dtype).min < 0 else torch.uint32
+
+    def make() -> dict[str, Any]:
+        x = row_values(how, dtype)
+        return dict(x_ptr=x, out_ptr=torch.zeros(M, dtype=result), M=M, N=N, HOW=how)
+
+    def reference(x_ptr: Any, **_: Any) -> dict[str, Any]:
+        x = as_numpy(x_ptr)
+        if dtype.is_floating_point:
+            return {"out_ptr": REDUCTIONS[how](x.astype(np.float64))}
+        values = REDUCTIONS[how](x.astype(object) if how == "sum" else x).tolist()
+        kind = as_numpy(torch.zeros(1, dtype=result)).dtype
+        return {"out_ptr": np.array([wrap(v, result) for v in values], dtype=kind)}
+
+    return Case(f"reduced_rows-{how}-{name_of(dtype)}", tiles.reduced_rows, (1,), make, reference)
+
+
+def reduced_with_nan(how: str) -> Case:
+    """max and min pass over NaN, as PTX's do; a row of nothing else stays NaN."""
+
+    def make() -> dict[str, Any]:
+        x = row_values(how, torch.float32)
+        x[0, 3] = x[1, 0] = x[2, 15] = float("nan")
+        x[3] = float("nan")
+        return dict(x_ptr=x, out_ptr=torch.zeros(M), M=M, N=N, HOW=how)
+
+    def reference(x_ptr: Any, **_: Any) -> dict[str, Any]:
+        ufunc = {"max": np.fmax, "min": np.fmin, "sum": np.add}[how]
+        return {"out_ptr": ufunc.reduce(x_ptr.numpy().astype(np.float64), 1)}
+
+    return Case(f"reduced_with_nan-{how}", tiles.reduced_rows, (1,), make, reference)
+
+
+def reduced_columns() -> Case:
+    def make() -> dict[str, Any]:
+        return dict(
+            x_ptr=whole(8, N, low=-3, high=4, dtype=torch.float32),
+            out_ptr=torch.zeros(6, N),
+            M=8,
+            N=N,
+        )
+
+    def reference(x_ptr: Any, **_: Any) -> dict[str, Any]:
+        x = x_ptr.numpy().astype(np.float64)
+        rows = [
+            x.max(0), (x - x.max(0)).sum(0), x.min(0), x.argmin(0), x.max(0), x.sum() + np.arange(N),
+        ]  # fmt: skip
+        return {"out_ptr": np.array(rows)}
+
+    return Case("reduced_columns", tiles.reduced_columns, (1,), make, reference)
+
+
+def reduced_3d(axis: int) -> Case:
+    shape = (2, 4, 8)
+
+    def make() -> dict[str, Any]:
+        size = 64 // shape[axis]
+        x = whole(*shape, dtype=torch.float32)
+        return dict(x_ptr=x, out_ptr=torch.zeros(size), A=2, B=4, C=8, AXIS=axis)
+
+    def reference(x_ptr: Any, **_: Any) -> dict[str, Any]:
+        return {"out_ptr": x_ptr.sum(axis)}
+
+    return Case(f"reduced_3d-{axis}", tiles.reduced_3d, (1,), make, reference)
+
+
+def custom_reductions() -> Case:
+    def make() -> dict[str, Any]:
+        x = whole(M, N, low=-2, high=3, dtype=torch.float32, seed=8) + 0.5
+        counts = torch.zeros(M, dtype=torch.int32)
+        return dict(x_ptr=x, out_ptr=torch.zeros(2, M), count_ptr=counts, M=M, N=N)
+
+    def reference(x_ptr: Any, **_: Any) -> dict[str, Any]:
+        x = x_ptr.numpy().astype(np.float64)
+        larger = x[:, 0]
+        for column in x.T[1:]:
+            larger = np.where(np.abs(larger) > np.abs(column), larger, column)
+        return {"out_ptr": np.array([larger, x.prod(1)]), "count_ptr": (x > 0).sum(1)}
+
+    return Case("custom_reductions", tiles.custom_reductions, (1,), make, reference)
+
+
+def scanned(reverse: bool) -> Case:
+    def make() -> dict[str, Any]:
+        a = whole(M, 8, low=-2, high=3, dtype=torch.float32) / 2
+        x = whole(M, 8, low=-4, high=5, dtype=torch.float32, seed=9)
+        return dict(a_ptr=a, x_ptr=x, out_ptr=torch.zeros(3, M, 8), M=M, N=8, REVERSE=reverse)
+
+    def reference(a_ptr: Any, x_ptr: Any, **_: Any) -> dict[str, Any]:
+        a, x = a_ptr.numpy().astype(np.float64), x_ptr.numpy().astype(np.float64)
+        columns = range(7, -1, -1) if reverse else range(8)
+        order = slice(None, None, -1) if reverse else slice(None)
+        h, state = np.zeros_like(x), np.zeros(M)
+        for j in columns:
+            state = a[:, j] * state + x[:, j]
+            h[:, j] = state
+        sums = np.cumsum(x[:, order], 1)[:, order]
+        return {"out_ptr": np.array([sums, np.cumprod(x[order], 0)[order], h])}
+
+    return Case(f"scanned-{'reverse' if reverse else 'forward'}", tiles.scanned, (1,), make, reference)  # fmt: skip
+
+
+def scanned_whatever(dtype: torch.dtype) -> Case:
+    """A running sum: integers wrap in 32 bits at least, 16-bit floats are rounded at every step but bf16, which Triton widens."""
+    bits = 0 if dtype.is_floating_point else torch.iinfo(dtype).bits
+    result = torch.int32 if 0 < bits < 32 else dtype
+
+    def make() -> dict[str, Any]:
+        x = normal(64, dtype=dtype) if dtype.is_floating_point else whole(64, low=0, high=100, dtype=dtype)  # fmt: skip
+        return dict(x_ptr=x, out_ptr=torch.zeros(64, dtype=result), N=64)
+
+    def reference(x_ptr: Any, **_: Any) -> dict[str, Any]:
+        return {"out_ptr": np.cumsum(as_numpy(x_ptr).astype(np.float64))}
+
+    tolerance = {torch.float16: 2e-2, torch.bfloat16: 2e-2, torch.float32: 1e-5}.get(dtype, 0)
+    return Case(f"scanned-{name_of(dtype)}", tiles.scanned_whatever, (1,), make, reference, rtol=tolerance, atol=tolerance)  # fmt: skip
+
+
+def shaped() -> Case:
+    def make() -> dict[str, Any]:
+        return dict(x_ptr=iota(32), out_ptr=torch.zeros(10, 32))
+
+    def reference(x_ptr: Any, **_: Any) -> dict[str, Any]:
+        x = x_ptr.view(4, 8)
+        flat = x_ptr
+        even, odd = flat[::2], flat[1::2]
+        wide = torch.arange(4.0)[:, None].expand(4, 8)
+        rows = [
+            flat, x.T.reshape(-1), x.view(2, 2, 8).permute(2, 0, 1).reshape(-1), flat + 100,
+            torch.cat([even, odd]), torch.stack([even, odd + 0.5], -1).reshape(-1),
+            torch.cat([even, odd]), flat.flip(0), wide.reshape(-1), wide.T.reshape(-1),
+        ]  # fmt: skip
+        return {"out_ptr": torch.stack(rows)}
+
+    return Case("shaped", tiles.shaped, (1,), make, reference)
+
+
+def scalar_of_tile() -> Case:
+    return Case(
+        "scalar_of_tile",
+        tiles.scalar_of_tile,
+        (3,),
+        lambda: dict(x_ptr=iota(3), out_ptr=torch.zeros(3)),
+        lambda x_ptr, **_: {"out_ptr": x_ptr * 2},
+    )
+
+
+def one_wide() -> Case:
+    return Case(
+        "one_wide",
+        tiles.one_wide,
+        (3,),
+        lambda: dict(x_ptr=iota(16), out_ptr=torch.zeros(3, 8), ONE=1, N=8),
+        lambda **_: {"out_ptr": np.arange(3)[:, None] + np.arange(8)},
+    )
+
+
+def ordered(dtype: torch.dtype) -> Case:
+    def make() -> dict[str, Any]:
+        x = whole(2, 8, low=0, high=20, dtype=dtype)
+        return dict(x_ptr=x, out_ptr=torch.zeros(2, 2, 8, dtype=dtype), M=2, N=8)
+
+    def reference(x_ptr: Any, **_: Any) -> dict[str, Any]:
+        x = np.sort(as_numpy(x_ptr), 1)
+        return {"out_ptr": np.array([x, x[:, ::-1]])}
+
+    return Case(f"ordered-{name_of(dtype)}", tiles.ordered, (1,), make, reference)
+
+
+def gathered(axis: int) -> Case:
+    def make() -> dict[str, Any]:
+        index = whole(3, 4, 8, low=0, high=(4, 8)[axis])
+        return dict(
+            x_ptr=normal(4, 8), index_ptr=index, out_ptr=torch.zeros(3, 4, 8), M=4, N=8, AXIS=axis
+        )
+
+    def reference(x_ptr: Any, index_ptr: Any, **_: Any) -> dict[str, Any]:
+        return {"out_ptr": torch.stack([x_ptr.gather(axis, i.long()) for i in index_ptr])}
+
+    return Case(f"gathered-{axis}", tiles.gathered, (3,), make, reference)
+
+
+def counted() -> Case:
+    def make() -> dict[str, Any]:
+        counts = torch.zeros(3, 2, 8, dtype=torch.int32)
+        return dict(x_ptr=whole(3, 64, low=0, high=8), out_ptr=counts, n=50, N=64, BINS=8)
+
+    def reference(x_ptr: Any, **_: Any) -> dict[str, Any]:
+        counts = [[torch.bincount(r, minlength=8), torch.bincount(r[:50], minlength=8)] for r in x_ptr]  # fmt: skip
+        return {"out_ptr": torch.stack([torch.stack(pair) for pair in counts]).int()}
+
+    return Case("counted", tiles.counted, (3,), make, reference)
+
+
+# Matrix products
+
+PRODUCT_TOLERANCE = {"ieee": 1e-6, "tf32": 2e-3, "tf32x3": 2e-6}
+
+
+def product(dtype: torch.dtype, result: torch.dtype, precision: str) -> Case:
+    """Against float64. Two programs, with one b for both."""
+
+    def make() -> dict[str, Any]:
+        if dtype == torch.int8:
+            a, b = (whole(*s, low=-128, high=128, dtype=dtype) for s in ((2, 16, 32), (32, 16)))
+            c = whole(2, 16, 16, low=-(2**31), high=2**31 - 2**24, dtype=result)
+        else:
+            a, b = normal(2, 16, 32, dtype=dtype), normal(32, 16, seed=1, dtype=dtype)
+            c = normal(2, 16, 16, seed=2, dtype=result)
+        return dict(a_ptr=a, b_ptr=b, c_ptr=c, M=16, N=16, K=32, PRECISION=precision)
+
+    def reference(a_ptr: Any, b_ptr: Any, c_ptr: Any, **_: Any) -> dict[str, Any]:
+        if dtype == torch.int8:
+            return {"c_ptr": a_ptr.int() @ b_ptr.int() + c_ptr}
+        return {"c_ptr": (a_ptr.double() @ b_ptr.double() + c_ptr.double()).numpy()}
+
+    tolerance = {
+        torch.int32: 0.0,
+        torch.float16: 1e-3,
+        torch.float64: 1e-13,
+        torch.float32: PRODUCT_TOLERANCE[precision],
+    }[result]
+    name = f"product-{name_of(dtype)}-{name_of(result)}-{precision}"
+    # Sums of 32 products of standard normal numbers: their size is about 6.
+    return Case(name, tiles.product, (2,), make, reference, rtol=tolerance, atol=tolerance * 12)
+
+
+def product_cut_to_tf32() -> Case:
+    """Products of numbers that differ beyond tf32's 10 bits: those bits must be gone."""
+
+    def make() -> dict[str, Any]:
+        a = torch.full((1, 16, 32), 1 + 2.0**-11 + 2.0**-20)
+        b = torch.full((32, 16), 1 + 2.0**-10)
+        c = torch.zeros(1, 16, 16)
+        return dict(a_ptr=a, b_ptr=b, c_ptr=c, M=16, N=16, K=32, PRECISION="tf32")
+
+    def reference(**_: Any) -> dict[str, Any]:
+        return {"c_ptr": np.full((1, 16, 16), 32 * (1 + 2.0**-10))}
+
+    return Case("product_cut_to_tf32", tiles.product, (1,), make, reference)
+
+
+def batched_product() -> Case:
+    def make() -> dict[str, Any]:
+        a, b = whole(2, 16, 16, dtype=torch.float16), whole(2, 16, 16, seed=1, dtype=torch.float16)
+        return dict(a_ptr=a, b_ptr=b, c_ptr=torch.zeros(2, 16, 16), B=2, M=16, N=16, K=16)
+
+    def reference(a_ptr: Any, b_ptr: Any, **_: Any) -> dict[str, Any]:
+        return {"c_ptr": a_ptr.float() @ b_ptr.float()}
+
+    return Case("batched_product", tiles.batched_product, (1,), make, reference)
+
+
+def product_of_indices() -> Case:
+    def reference(**_: Any) -> dict[str, Any]:
+        m, n = np.arange(16)[:, None], np.arange(16)[None, :]
+        results = []
+        for program in range(3):
+            first = (m + 2 * n) @ (m - n + program) + m * n
+            results.append(2 * first + (m + 2 * n) @ (m - n + program) + m * n)
+        return {"c_ptr": np.array(results)}
+
+    return Case(
+        "product_of_indices",
+        tiles.product_of_indices,
+        (3,),
+        lambda: dict(c_ptr=torch.zeros(3, 16, 16), SIZE=16),
+        reference,
+    )
+
+
+def tile_cases() -> Iterator[Case]:
+    for how in ("sum", "max", "min"):
+        for dtype in (
+            torch.float16, torch.bfloat16, torch.float32, torch.float64, torch.int8, torch.uint8,
+            torch.int32, torch.uint32, torch.int64, torch.uint64,
+        ):  # fmt: skip
+            yield reduced_rows(how, dtype)
+        yield reduced_with_nan(how)
+    for how in ("argmax", "argmin"):
+        for dtype in (torch.float16, torch.float32, torch.int32, torch.uint32):
+            yield reduced_rows(how, dtype)
+    for how in ("xor", "or"):
+        yield from (reduced_rows(how, dtype) for dtype in (torch.int32, torch.int64))
+    yield reduced_columns()
+    yield from map(reduced_3d, range(3))
+    yield custom_reductions()
+    yield from map(scanned, (False, True))
+    for dtype in (
+        torch.float16,
+        torch.bfloat16,
+        torch.float32,
+        torch.int8,
+        torch.int32,
+        torch.int64,
+    ):
+        yield scanned_whatever(dtype)
+    yield shaped()
+    yield scalar_of_tile()
+    yield one_wide()
+    yield from map(ordered, (torch.float32, torch.int32, torch.uint8))
+    yield from map(gathered, (0, 1))
+    yield counted()
+    yield product(torch.float16, torch.float32, "ieee")
+    yield product(torch.float16, torch.float16, "tf32")
+    yield product(torch.bfloat16, torch.float32, "tf32")
+    yield from (product(torch.float32, torch.float32, p) for p in PRODUCT_TOLERANCE)
+    yield product(torch.int8, torch.int32, "ieee")
+    yield product(torch.float64, torch.float64, "ieee")
+    yield product_cut_to_tf32()
+    yield batched_product()
+    yield product_of_indices()

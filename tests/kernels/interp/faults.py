@@ -1,0 +1,94 @@
+"""Kernels that do what their launch does not allow, each on the line marked with a comment."""
+
+import triton
+import triton.language as tl
+
+# fmt: off
+
+
+@triton.jit
+def load_1d(x_ptr, out_ptr, n, BLOCK: tl.constexpr):
+    offsets = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
+    x = tl.load(x_ptr + offsets)  # FAULT: load_1d
+    tl.store(out_ptr + offsets, x, mask=offsets < n)
+
+
+@triton.jit
+def store_1d(out_ptr, n, BLOCK: tl.constexpr):
+    offsets = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
+    tl.store(out_ptr + offsets, offsets, mask=offsets < n)  # FAULT: store_1d
+
+
+@triton.jit
+def load_before(x_ptr, out_ptr, BLOCK: tl.constexpr):
+    lanes = tl.arange(0, BLOCK)
+    tl.store(out_ptr + lanes, tl.load(x_ptr + lanes - 3))  # FAULT: load_before
+
+
+@triton.jit
+def row_of(x_ptr, row, stride, BLOCK: tl.constexpr):
+    columns = tl.arange(0, BLOCK)
+    return tl.load(x_ptr + row * stride + columns)  # FAULT: helper
+
+
+@triton.jit
+def through_helper(x_ptr, out_ptr, BLOCK: tl.constexpr):
+    row = row_of(x_ptr, tl.program_id(0), BLOCK, BLOCK)
+    tl.store(out_ptr + tl.arange(0, BLOCK), row)
+
+
+@triton.jit
+def tile_2d(x_ptr, m, n, BLOCK_M: tl.constexpr, BLOCK_N: tl.constexpr):
+    rows = tl.program_id(0) * BLOCK_M + tl.arange(0, BLOCK_M)[:, None]
+    columns = tl.arange(0, BLOCK_N)[None, :]
+    where = x_ptr + rows * n + columns
+    tl.store(where, 1.0, mask=(rows < m) & (columns < BLOCK_N))  # FAULT: tile_2d
+
+
+@triton.jit
+def gathered_load(x_ptr, index_ptr, out_ptr, BLOCK: tl.constexpr):
+    lanes = tl.arange(0, BLOCK)
+    index = tl.load(index_ptr + lanes)
+    tl.store(out_ptr + lanes, tl.load(x_ptr + index, mask=index != 100))  # FAULT: gathered_load
+
+
+@triton.jit
+def atomic(x_ptr, BLOCK: tl.constexpr):
+    lanes = tl.arange(0, BLOCK)
+    tl.atomic_add(x_ptr + lanes * 2, 1.0, mask=lanes < 6)  # FAULT: atomic
+
+
+@triton.jit
+def compare_and_swap(x_ptr):
+    tl.atomic_cas(x_ptr + 4, 0, 1)  # FAULT: compare_and_swap
+
+
+@triton.jit
+def in_a_branch(x_ptr, out_ptr, n):
+    program = tl.program_id(0)
+    if program > 2:
+        value = tl.load(x_ptr + n)  # FAULT: in_a_branch
+        tl.store(out_ptr + program, value)
+
+
+@triton.jit
+def in_a_loop(x_ptr, out_ptr, n):
+    total = 0.0
+    for i in range(n + tl.program_id(0)):
+        total += tl.load(x_ptr + i)  # FAULT: in_a_loop
+    tl.store(out_ptr + tl.program_id(0), total)
+
+
+@triton.jit
+def asserted(x_ptr, limit, BLOCK: tl.constexpr):
+    lanes = tl.arange(0, BLOCK)
+    x = tl.load(x_ptr + tl.program_id(0) * BLOCK + lanes)
+    tl.device_assert(x < limit, "x is small")  # FAULT: asserted
+    tl.store(x_ptr + tl.program_id(0) * BLOCK + lanes, x + 1)
+
+
+@triton.jit
+def asserted_scalar(x_ptr):
+    program = tl.program_id(0)
+    if program > 1:
+        tl.device_assert(tl.load(x_ptr) > 0, "the first is positive")  # FAULT: asserted_scalar
