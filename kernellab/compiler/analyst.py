@@ -10,7 +10,7 @@ from xdsl.dialects import builtin
 
 from kernellab import triton_analyses, triton_api
 from kernellab.compiler.analyses import axis, barriers, calls, memory, pipelining, work
-from kernellab.compiler.analyses.module import users_line
+from kernellab.compiler.analyses.module import kind, users_line
 from kernellab.compiler.remarks import assembler_remarks, compiler_remarks
 from kernellab.errors import ArgumentError, CompileError, SourcePosition
 from kernellab.findings import (
@@ -78,7 +78,7 @@ class CompilerAnalyst:
         by_compiler = any(run.name == "membar" for run in compilation.passes)
         if not by_compiler:
             before_it = read_module(triton_api.generic_form(text, compilation.target))
-            original = [op.name for op in before_it.walk()]
+            original = [kind(op) for op in before_it.walk()]
             text = triton_analyses.with_barriers(text, compilation.target)
         else:
             text = triton_api.generic_form(text, compilation.target)

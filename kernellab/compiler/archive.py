@@ -9,6 +9,7 @@ import base64
 import binascii
 import dataclasses
 import gzip
+import importlib.metadata
 import json
 import math
 import os
@@ -20,7 +21,6 @@ from typing import Any
 
 import triton
 
-import kernellab
 from kernellab.compiler.assembled import assemble
 from kernellab.errors import ArchiveError, KernelLabError, SourcePosition
 from kernellab.findings import Remark
@@ -41,6 +41,10 @@ SCHEMA = Path(__file__).with_name("schema") / "record.schema.json"
 """The format, for other programs to read."""
 
 _COMPRESSION = 6
+
+
+def _version() -> str:
+    return importlib.metadata.version("kernellab")
 
 
 class SavedValue:
@@ -111,7 +115,7 @@ def to_json(compilation: Compilation) -> dict[str, Any]:
     return {
         "format": FORMAT,
         "version": VERSION,
-        "kernellab": kernellab.__version__,
+        "kernellab": _version(),
         "triton": triton.__version__,
         "kernel": compilation.kernel,
         "target": {"backend": compilation.target.backend, "arch": compilation.target.arch},
@@ -234,10 +238,10 @@ def _text_of(file: Path) -> str:
         if content.startswith(b"\x1f\x8b"):
             content = gzip.decompress(content)
         return content.decode()
-    except OSError as error:
-        raise ArchiveError(f"Cannot read {str(file)!r}: {error.strerror or error}.") from error
     except (EOFError, zlib.error, gzip.BadGzipFile) as error:
         raise ArchiveError(f"{str(file)!r} is cut off or damaged: {error}.") from error
+    except OSError as error:
+        raise ArchiveError(f"Cannot read {str(file)!r}: {error.strerror or error}.") from error
     except UnicodeDecodeError as error:
         raise ArchiveError(
             f"{str(file)!r} is no saved compilation: it holds neither gzip nor text."
@@ -267,7 +271,7 @@ def from_json(data: Any, name: str = "the record") -> Compilation:
     if data.get("version") != VERSION:
         raise ArchiveError(
             f"{name!r} is of version {data.get('version')!r} of the format; this KernelLab "
-            f"({kernellab.__version__}) reads version {VERSION}.",
+            f"({_version()}) reads version {VERSION}.",
             advice="It was written by KernelLab " + str(data.get("kernellab")) + ": load it with that one.",
         )  # fmt: skip
     try:

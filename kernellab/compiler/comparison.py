@@ -211,14 +211,15 @@ def _differing(left: Mapping[str, Any], right: Mapping[str, Any]) -> Iterator[Si
 
 
 def _merged(left: list[str], right: list[str]) -> list[str]:
-    """Both lists in one, each in its order, what they share in its place."""
+    """Both lists in one: the left one in its order, and what only the right one has where it stands there."""
     merged: list[str] = []
+    on_the_left = set(left)
     matcher = difflib.SequenceMatcher(a=left, b=right, autojunk=False)
     for kind, left_start, left_end, right_start, right_end in matcher.get_opcodes():
         merged += left[left_start:left_end]
         if kind != "equal":
-            merged += right[right_start:right_end]
-    return list(dict.fromkeys(merged))
+            merged += [one for one in right[right_start:right_end] if one not in on_the_left]
+    return merged
 
 
 def _pass_pairs(left: Iterable[PassRun], right: Iterable[PassRun]) -> Iterator[PassPair]:
@@ -305,7 +306,7 @@ def _nested(levels: int) -> str:
 
 _MLIR_LOCATION = re.compile(rf"\s*\bloc\({_nested(5)}\)")
 _MLIR_ALIAS = re.compile(r"^#loc\d* = .*\n?", re.M)
-_LLVM_DEBUG = re.compile(r", !dbg !\d+|^\s*#dbg_\w+\(.*\n?|^!\d+ = .*\n?|^!llvm\..*\n?", re.M)
+_LLVM_DEBUG = re.compile(r",? !dbg !\d+|^\s*#dbg_\w+\(.*\n?|^!\d+ = .*\n?|^!llvm\..*\n?", re.M)
 _PTX_DEBUG = re.compile(
     r"^\s*\.(?:loc|file)\b.*\n?|^\s*\.section\s+\.debug[\s\S]*?^\s*}\s*\n?|\s*//.*$|^\$L__(?:tmp|func_\w+)\d*:\n?",
     re.M,

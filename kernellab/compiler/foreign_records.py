@@ -155,6 +155,7 @@ _TRITONS_NAMES = {
     "convert-triton-gpu-to-llvm": "to_llvmir",
     "convert-triton-amdgpu-to-llvm": "to_llvmir",
     "convert-scf-to-cf": "scf_to_cf",
+    "allocate-amdgpu-shared-memory": "allocate_shared_memory",
     "triton-combine": "combine",
     "enable-line-info": "di_scope",
     "triton-tensor-memory-allocation": "allocate_tensor_memory",

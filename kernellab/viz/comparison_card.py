@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Any
 
-from kernellab.compiler.comparison import Comparison, PassPair, Sides
+from kernellab.compiler.comparison import Comparison, Sides
 from kernellab.records import PassRun
 from kernellab.viz.card import Card, Table
 

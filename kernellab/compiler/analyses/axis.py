@@ -18,6 +18,7 @@ from kernellab.compiler.analyses.module import (
     arguments_towards,
     attribute,
     functions,
+    kind,
     position_of,
 )
 from kernellab.compiler.analyses.work import bit_width
@@ -177,15 +178,15 @@ def _of_same_values(_: Operation, given: list[_Facts]) -> _Facts:
 def _of_sum(op: Operation, given: list[_Facts]) -> _Facts:
     left, right = given
     step = 1
-    if op.name == "tt.addptr":
+    if kind(op) == "tt.addptr":
         step = element_bytes(op.operands[0])
     contiguity = [gcd(a, b) for a, b in zip(left.contiguity, right.constancy)]
-    if op.name != "arith.subi":
+    if kind(op) != "arith.subi":
         other = [gcd(a, b) for a, b in zip(left.constancy, right.contiguity)]
         contiguity = [max(a, b) for a, b in zip(contiguity, other)]
     value = None
-    if left.value is not None and right.value is not None and op.name != "tt.addptr":
-        value = left.value + (right.value if op.name == "arith.addi" else -right.value)
+    if left.value is not None and right.value is not None and kind(op) != "tt.addptr":
+        value = left.value + (right.value if kind(op) == "arith.addi" else -right.value)
     return _Facts(
         tuple(contiguity),
         tuple(gcd(a, min(b * step, _LARGEST)) for a, b in zip(left.divisibility, right.divisibility)),
@@ -349,17 +350,17 @@ def _enter(block: Block, facts: dict[SSAValue, _Facts]) -> bool:
     changed = False
     parent = block.parent_op()
     incoming = [list(handed) for _, handed in arguments_towards(block)]
-    if parent is not None and parent.name in ("scf.for", "scf.while"):
+    if parent is not None and kind(parent) in ("scf.for", "scf.while"):
         end = parent.regions[-1].blocks[0].last_op
-        if end is not None and end.name == "scf.yield" and block is parent.regions[0].blocks[0]:
-            counter = list(block.args[:1]) if parent.name == "scf.for" else []
+        if end is not None and kind(end) == "scf.yield" and block is parent.regions[0].blocks[0]:
+            counter = list(block.args[:1]) if kind(parent) == "scf.for" else []
             incoming.append([*counter, *end.operands])
     for handed in incoming:
         for argument, value in zip(block.args, handed):
             found = facts.get(value)
             if found is None or argument is value:
                 continue
-            if parent is not None and parent.name == "scf.for" and argument is block.args[0]:
+            if parent is not None and kind(parent) == "scf.for" and argument is block.args[0]:
                 found = _counter(parent, facts)
             joined = facts[argument].join(found) if argument in facts else found
             if joined != facts.get(argument):
@@ -376,9 +377,9 @@ def _counter(loop: Operation, facts: Mapping[SSAValue, _Facts]) -> _Facts:
 
 
 def _results(op: Operation, facts: Mapping[SSAValue, _Facts]) -> list[_Facts]:
-    if op.name in ("scf.for", "scf.if", "scf.while"):
+    if kind(op) in ("scf.for", "scf.if", "scf.while"):
         return _results_of_control(op, facts)
-    rule = _RULES.get(op.name)
+    rule = _RULES.get(kind(op))
     given = [facts.get(operand) for operand in op.operands]
     if rule is None or any(one is None for one in given):
         found = [_nothing(result) for result in op.results]
@@ -389,12 +390,12 @@ def _results(op: Operation, facts: Mapping[SSAValue, _Facts]) -> list[_Facts]:
 
 def _results_of_control(op: Operation, facts: Mapping[SSAValue, _Facts]) -> list[_Facts]:
     """A loop gives what it was given or what its body yields; an if what either side yields."""
-    sources: list[Sequence[SSAValue]] = [op.operands[3:]] if op.name == "scf.for" else []
+    sources: list[Sequence[SSAValue]] = [op.operands[3:]] if kind(op) == "scf.for" else []
     for region in op.regions:
         end = region.blocks[0].last_op if region.blocks else None
         if end is not None:
-            sources.append(end.operands[1:] if end.name == "scf.condition" else end.operands)
-    if op.name == "scf.while":
+            sources.append(end.operands[1:] if kind(end) == "scf.condition" else end.operands)
+    if kind(op) == "scf.while":
         sources = sources[:1]
     found = []
     for place, result in enumerate(op.results):
@@ -438,21 +439,21 @@ WidthsOf = Callable[[SourcePosition | None], tuple[int, ...]]
 def axis_info(module: Operation, widths_of: WidthsOf, read_from: str) -> AxisInfo:
     """The accesses to global memory of a module of TTGIR, those of single elements included."""
     facts = _solve(module)
-    accesses = [op for op in module.walk() if op.name in _ACCESSES | _BUFFER_ACCESSES]
+    accesses = [op for op in module.walk() if kind(op) in _ACCESSES | _BUFFER_ACCESSES]
     return AxisInfo(tuple(_facts_of(op, facts, widths_of) for op in accesses), read_from)
 
 
 def _facts_of(op: Operation, facts: Mapping[SSAValue, _Facts], widths_of: WidthsOf) -> PointerFacts:
     pointers = next(operand for operand in op.operands if is_pointer(operand.type))
     tile, known = pointers, facts.get(pointers, _nothing(pointers))
-    if op.name in _BUFFER_ACCESSES:
+    if kind(op) in _BUFFER_ACCESSES:
         tile = next(v for v in op.operands if shape(v.type) and not is_pointer(v.type) and v is not op.operands[0])  # fmt: skip
         base, offsets = facts.get(pointers, _nothing(pointers)), facts.get(tile, _nothing(tile))
         step = element_bytes(pointers)
         known = replace(offsets, divisibility=tuple(gcd(base.divisibility[0], min(d * step, _LARGEST)) for d in offsets.divisibility))  # fmt: skip
     position = position_of(op)
     return PointerFacts(
-        operation=op.name,
+        operation=kind(op),
         pointer=_root(pointers),
         element=str(_pointee(pointers)),
         shape=shape(tile.type),
@@ -531,7 +532,7 @@ def _root(value: SSAValue) -> str:
         seen.add(value)
         if isinstance(value, BlockArgument):
             parent = value.block.parent_op()
-            if parent is None or parent.name == "tt.func":
+            if parent is None or kind(parent) == "tt.func":
                 return value.name_hint or f"argument {value.index}"
             handed = [values for _, values in arguments_towards(value.block)]
             if not handed or value.index >= len(handed[0]):

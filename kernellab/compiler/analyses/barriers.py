@@ -11,7 +11,7 @@ from typing import Literal
 from xdsl.ir import Block, Operation, Region
 
 from kernellab.compiler.analyses.memory import Views, allocates, unique_names, views_of
-from kernellab.compiler.analyses.module import numbered, position_of, successors
+from kernellab.compiler.analyses.module import kind, numbered, position_of, successors
 from kernellab.errors import SourcePosition
 from kernellab.findings import Access, Barrier, Barriers, Hazard, HazardKind, SharedMemory
 
@@ -109,7 +109,7 @@ def barriers(
         left[position] -= 1
         hazards = tuple(_hazards(op, known, bytes_of, number))
         author: Author = "membar analysis" if is_new else "program"
-        found.append(Barrier(op.name, number[op], position, hazards, author))
+        found.append(Barrier(kind(op), number[op], position, hazards, author))
     scratch = {b.position: b for b in reversed(memory.buffers) if b.is_scratch}
     for position, count in left.items():
         owner = scratch.get(position)
@@ -128,9 +128,9 @@ def _barriers_of(
     before = list(original or ())
     cursor = 0
     for op in ops:
-        there_before = cursor < len(before) and before[cursor] == op.name
+        there_before = cursor < len(before) and before[cursor] == kind(op)
         cursor += there_before
-        if op.name in BARRIERS:
+        if kind(op) in BARRIERS:
             yield op, original is None or not there_before
 
 
@@ -162,7 +162,7 @@ def _bytes_of(allocating: list[Operation], memory: SharedMemory) -> _Bytes:
 def _roots(module: Operation) -> Iterator[Region]:
     """The regions in which barriers may stand, each with control flow of its own."""
     for op in module.walk():
-        if op.name == "tt.func" or op.name.startswith("ttg.warp_specialize"):
+        if kind(op) == "tt.func" or kind(op).startswith("ttg.warp_specialize"):
             yield from op.regions
 
 
@@ -195,18 +195,18 @@ def _solve(region: Region, known: _Module) -> None:
 
 
 def _step(state: _State, op: Operation, views: Views) -> _State:
-    if op.name in BARRIERS:
+    if kind(op) in BARRIERS:
         return _State(_NOTHING, state.in_flight)
-    if op.name in _WAITS:
+    if kind(op) in _WAITS:
         return _State(state.pending | state.in_flight, state.in_flight)
     points = frozenset(_accesses(op, views, scratch="read"))
-    if op.name in _ASYNC_WRITERS:
+    if kind(op) in _ASYNC_WRITERS:
         return _State(state.pending, state.in_flight | points)
     return _State(state.pending | points, state.in_flight)
 
 
 def _step_back(points: _Points, op: Operation, views: Views) -> _Points:
-    if op.name in BARRIERS:
+    if kind(op) in BARRIERS:
         return _NOTHING
     return points | frozenset(_accesses(op, views, scratch="write"))
 
@@ -217,14 +217,14 @@ def _accesses(op: Operation, views: Views, scratch: Effect) -> Iterator[_Point]:
     An operation with scratch space writes it, waits, and reads it: what comes before meets its write, what follows its read.
     """
     if allocates(op):
-        if not op.name.endswith("_alloc"):
+        if not kind(op).endswith("_alloc"):
             yield _Point(op, scratch, op)
         elif op.operands:
             yield _Point(op, "write", op)
     effect: Effect | None = None
-    if op.name in _WRITERS or op.name in _ASYNC_WRITERS:
+    if kind(op) in _WRITERS or kind(op) in _ASYNC_WRITERS:
         effect = "write"
-    elif op.name in _READERS:
+    elif kind(op) in _READERS:
         effect = "read"
     if effect is not None:
         for operand in op.operands:
@@ -272,7 +272,7 @@ def _overlap(first: _Point, second: _Point, bytes_of: _Bytes) -> bool:
 
 def _access(point: _Point, bytes_of: _Bytes, number: Mapping[Operation, int]) -> Access:
     name = bytes_of[point.buffer][0]
-    return Access(point.op.name, point.effect, name, number[point.op], position_of(point.op))
+    return Access(kind(point.op), point.effect, name, number[point.op], position_of(point.op))
 
 
 # The compilation's own barriers, in the text of LLVM's dialect

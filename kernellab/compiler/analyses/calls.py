@@ -5,7 +5,13 @@ from __future__ import annotations
 from xdsl.dialects import builtin
 from xdsl.ir import Operation
 
-from kernellab.compiler.analyses.module import attribute, functions, position_of, symbol
+from kernellab.compiler.analyses.module import (
+    attribute,
+    functions,
+    kind,
+    position_of,
+    symbol,
+)
 from kernellab.findings import CallGraph, Function
 
 
@@ -20,7 +26,7 @@ def _function(op: Operation) -> Function:
         name=symbol(op, "sym_name"),
         is_kernel=symbol(op, "sym_visibility") == "public",
         noinline=_is_true(op, "noinline"),
-        calls=tuple(symbol(inner, "callee") for inner in inside if inner.name == "tt.call"),
+        calls=tuple(symbol(inner, "callee") for inner in inside if kind(inner) == "tt.call"),
         operations=len(inside),
         position=position_of(op),
     )

@@ -17,6 +17,7 @@ from kernellab.compiler.analyses.module import (
     enclosing,
     functions,
     integer,
+    kind,
     name_of,
     numbered,
     position_of,
@@ -51,7 +52,7 @@ def shared_memory(module: builtin.ModuleOp, measure: Measure, read_from: str) ->
     buffers = [
         SharedBuffer(
             name=names[op],
-            operation=op.name,
+            operation=kind(op),
             offset=_offset(op),
             size_bytes=_size(op, module, measure),
             first_operation=number[op],
@@ -59,7 +60,7 @@ def shared_memory(module: builtin.ModuleOp, measure: Measure, read_from: str) ->
             position=position_of(op),
         )
         for op in allocating
-        if op.name != "tt.func" or _offset(op) < (integer(module, "ttg.shared") or 0)
+        if kind(op) != "tt.func" or _offset(op) < (integer(module, "ttg.shared") or 0)
     ]
     total = integer(module, "ttg.shared") or 0
     return SharedMemory(tuple(_with_sharers(buffers)), total, read_from)
@@ -85,12 +86,12 @@ def allocates(op: Operation) -> bool:
 
 
 def _size(op: Operation, module: builtin.ModuleOp, measure: Measure) -> int:
-    if op.name == "tt.call":
+    if kind(op) == "tt.call":
         callee = symbol(op, "callee")
         function = next(f for f in functions(module) if symbol(f, "sym_name") == callee)
         inside = [inner for inner in function.walk() if allocates(inner)]
         return max((_offset(inner) + _size(inner, module, measure) for inner in inside), default=0)
-    if op.name == "tt.func":
+    if kind(op) == "tt.func":
         # The pass gives no size, and a function cannot be measured alone: its room ends where the next buffer begins.
         others = [_offset(inner) for inner in module.walk() if allocates(inner)]
         end = min((offset for offset in others if offset > _offset(op)), default=None)
@@ -110,7 +111,7 @@ def unique_names(ops: list[Operation]) -> dict[Operation, str]:
     """A name for each: the kernel's own for a buffer's value, the operation's for scratch space; doubles get a number."""
     names: dict[Operation, str] = {}
     for op in ops:
-        plain = (name_of(op) if op.name.endswith("_alloc") else "") or op.name.partition(".")[2]
+        plain = (name_of(op) if kind(op).endswith("_alloc") else "") or kind(op).partition(".")[2]
         taken = sum(1 for name in names.values() if name.partition("#")[0] == plain)
         names[op] = f"{plain}#{taken + 1}" if taken else plain
     return names
@@ -122,13 +123,13 @@ def alone(op: Operation, module: builtin.ModuleOp) -> str:
     block = Block(arg_types=[value.type for value in taken])
     copy = op.clone(dict(zip(taken, block.args)))
     copy.attributes.pop(OFFSET, None)
-    if copy.name == "ttg.warp_specialize":
+    if kind(copy) == "ttg.warp_specialize":
         _empty(copy)
     block.add_op(copy)
     # An atomic whose result nobody wants takes no memory to spread it.
     wanted = (
         []
-        if op.name.endswith("_alloc")
+        if kind(op).endswith("_alloc")
         else [new for old, new in zip(op.results, copy.results) if old.uses]
     )
     block.add_op(builtin.UnregisteredOp.with_name("tt.return").create(operands=wanted))
@@ -161,14 +162,16 @@ def _empty(op: Operation) -> None:
     """Take the work out of the regions of a warp-specialised operation: what is inside has memory of its own."""
     for region in [region for inner in op.walk() for region in inner.regions]:
         ends = [block.last_op for block in region.blocks if block.last_op is not None]
-        end = next((end for end in ends if end.name in ("ttg.warp_yield", "ttg.warp_return")), None)
+        end = next(
+            (end for end in ends if kind(end) in ("ttg.warp_yield", "ttg.warp_return")), None
+        )
         if end is None or end.operands:
             continue
         types = [argument.type for argument in region.blocks[0].args]
         for block in list(region.blocks):
             region.erase_block(block, safe_erase=False)
         region.add_block(
-            Block([builtin.UnregisteredOp.with_name(end.name).create()], arg_types=types)
+            Block([builtin.UnregisteredOp.with_name(kind(end)).create()], arg_types=types)
         )
 
 
@@ -196,7 +199,7 @@ def views_of(module: Operation) -> Views:
 
 
 def _origins(op: Operation, result: SSAValue, views: Views) -> frozenset[Operation]:
-    if op.name.endswith("_alloc"):
+    if kind(op).endswith("_alloc"):
         return frozenset([op]) if attribute(op, OFFSET) is not None else frozenset()
     sources = [operand for operand in op.operands if isinstance(operand.type, MemDescType)]
     passed_on = len(op.results) == len(op.operands)  # a wait hands its operands on, one for one
@@ -204,7 +207,7 @@ def _origins(op: Operation, result: SSAValue, views: Views) -> frozenset[Operati
         sources = [op.operands[list(op.results).index(result)]]  # type: ignore[arg-type]
     ended = [region.block.last_op for region in op.regions if len(region.blocks) == 1]
     for end in ended:
-        if end is not None and end.name in ("scf.yield", "ttg.warp_yield"):
+        if end is not None and kind(end) in ("scf.yield", "ttg.warp_yield"):
             sources.append(end.operands[list(op.results).index(result)])  # type: ignore[arg-type]
     return frozenset().union(*(views.get(source, frozenset()) for source in sources))
 

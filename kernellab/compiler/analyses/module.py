@@ -28,6 +28,11 @@ def users_line(frames: Iterable[SourcePosition]) -> SourcePosition | None:
     return next(own, places[0] if places else None)
 
 
+def kind(op: Operation) -> str:
+    """An operation's name, "tt.load"; also of one that `ir/` has no class for."""
+    return op.op_name.data if isinstance(op, builtin.UnregisteredOp) else op.name
+
+
 def position_of(op: Operation) -> SourcePosition | None:
     """The line of the user's code that an operation comes from: of a helper's that was inlined, the helper's."""
     return users_line(locate(op.location).frames)
@@ -64,7 +69,7 @@ def symbol(op: Operation, name: str) -> str:
 
 def functions(module: Operation) -> Iterator[Operation]:
     """The functions of a module of Triton's."""
-    return (op for op in module.walk() if op.name == "tt.func")
+    return (op for op in module.walk() if kind(op) == "tt.func")
 
 
 def arguments_towards(block: Block) -> Iterator[tuple[Operation, Sequence[SSAValue]]]:
@@ -81,11 +86,11 @@ def arguments_towards(block: Block) -> Iterator[tuple[Operation, Sequence[SSAVal
                 yield end, _handed_over(end, which)
     parent = region.parent
     if parent is not None and block is region.blocks.first:
-        if parent.name == "scf.for":
+        if kind(parent) == "scf.for":
             yield parent, [parent.operands[0], *parent.operands[3:]]
-        elif parent.name == "scf.while":
+        elif kind(parent) == "scf.while":
             yield parent, parent.operands
-        elif parent.name == "ttg.warp_specialize.partitions":
+        elif kind(parent) == "ttg.warp_specialize.partitions":
             outer = parent.parent_op()
             yield parent, parent.operands or (outer.operands if outer is not None else ())
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from xdsl.ir import Operation
 
-from kernellab.compiler.analyses.module import integer, name_of, position_of
+from kernellab.compiler.analyses.module import integer, kind, name_of, position_of
 from kernellab.findings import PipelineStages, ScheduledLoop, ScheduledOperation
 
 STAGE = "loop.stage"
@@ -20,7 +20,7 @@ def pipeline_stages(module: Operation, read_from: str) -> PipelineStages:
 
 def _loop(loop: Operation) -> ScheduledLoop:
     operations = [
-        ScheduledOperation(op.name, name_of(op), stage, integer(op, CLUSTER) or 0, position_of(op))
+        ScheduledOperation(kind(op), name_of(op), stage, integer(op, CLUSTER) or 0, position_of(op))
         for op in loop.walk()
         if op is not loop and (stage := integer(op, STAGE)) is not None and _loop_of(op) is loop
     ]

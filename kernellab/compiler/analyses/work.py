@@ -9,7 +9,13 @@ from math import prod
 from xdsl.dialects import builtin
 from xdsl.ir import Attribute, BlockArgument, Operation, SSAValue
 
-from kernellab.compiler.analyses.module import attribute, functions, position_of, symbol
+from kernellab.compiler.analyses.module import (
+    attribute,
+    functions,
+    kind,
+    position_of,
+    symbol,
+)
 from kernellab.findings import Work, WorkItem
 from kernellab.ir.locations import locate
 from kernellab.ir.types import PointerType, TensorDescType, element_type, shape
@@ -62,15 +68,15 @@ def _items_of(
 ) -> Iterator[WorkItem]:
     counted = _count(op)
     if counted is not None:
-        kind, each = counted
-        yield WorkItem(op.name, kind, each, repeats.times, repeats.unknown, position_of(op))  # type: ignore[arg-type]
-    elif op.name == "scf.for":
+        what, each = counted
+        yield WorkItem(kind(op), what, each, repeats.times, repeats.unknown, position_of(op))  # type: ignore[arg-type]
+    elif kind(op) == "scf.for":
         yield from _items(op, _repeated(op, repeats), by_name)
-    elif op.name == "scf.while":
+    elif kind(op) == "scf.while":
         place = position_of(op)
         name = f"iterations of the loop on line {place.line}" if place else "iterations of a loop"
         yield from _items(op, replace(repeats, unknown=(*repeats.unknown, name)), by_name)
-    elif op.name == "tt.call" and symbol(op, "callee") in by_name:
+    elif kind(op) == "tt.call" and symbol(op, "callee") in by_name:
         yield from _items(by_name[symbol(op, "callee")], repeats, by_name)
     else:
         yield from _items(op, repeats, by_name)
@@ -93,17 +99,17 @@ def _repeated(loop: Operation, repeats: _Repeats) -> _Repeats:
 
 def _count(op: Operation) -> tuple[str, int] | None:
     """Kind and count per execution; None for an operation that does no such work itself."""
-    if op.name in ("tt.dot", "tt.dot_scaled"):
+    if kind(op) in ("tt.dot", "tt.dot_scaled"):
         return "matrix", 2 * prod(shape(op.results[0].type)) * _depth(op)
-    if op.name in ("tt.reduce", "tt.scan"):
-        combines = sum(1 for inner in op.walk() if inner.name in _FLOAT_OPERATIONS)
+    if kind(op) in ("tt.reduce", "tt.scan"):
+        combines = sum(1 for inner in op.walk() if kind(inner) in _FLOAT_OPERATIONS)
         sizes = shape(op.operands[0].type)
         kept = prod(sizes) // sizes[_axis(op)]
         return "arithmetic", combines * (prod(sizes) - kept)
-    if op.name in _FLOAT_OPERATIONS or op.name == "math.fma":
-        return "arithmetic", prod(shape(op.results[0].type)) * (2 if op.name == "math.fma" else 1)
-    if op.name in _KINDS:
-        return _KINDS[op.name], _bytes_moved(op)
+    if kind(op) in _FLOAT_OPERATIONS or kind(op) == "math.fma":
+        return "arithmetic", prod(shape(op.results[0].type)) * (2 if kind(op) == "math.fma" else 1)
+    if kind(op) in _KINDS:
+        return _KINDS[kind(op)], _bytes_moved(op)
     return None
 
 
@@ -116,7 +122,7 @@ def _axis(op: Operation) -> int:
 def _depth(op: Operation) -> int:
     """The length of a matrix product's inner dimension, in numbers: a byte of fp4 holds two."""
     bytes_or_numbers = shape(op.operands[0].type)[-1]
-    packed = "a_elem_type" in op.properties and _holds_fp4(op)
+    packed = attribute(op, "a_elem_type") is not None and _holds_fp4(op)
     return bytes_or_numbers * (2 if packed else 1)
 
 
@@ -125,18 +131,18 @@ _FP4 = 4
 
 
 def _holds_fp4(op: Operation) -> bool:
-    kind, along_k = attribute(op, "a_elem_type"), attribute(op, "lhs_k_pack")
+    element, along_k = attribute(op, "a_elem_type"), attribute(op, "lhs_k_pack")
     if isinstance(along_k, builtin.IntegerAttr) and along_k.value.data == 0:
         return False
-    if isinstance(kind, builtin.IntegerAttr):
-        return kind.value.data == _FP4
-    return "e2m1" in str(kind)
+    if isinstance(element, builtin.IntegerAttr):
+        return element.value.data == _FP4
+    return "e2m1" in str(element)
 
 
 def _bytes_moved(op: Operation) -> int:
-    if op.name in ("tt.load", "tt.descriptor_load", "tt.descriptor_gather"):
+    if kind(op) in ("tt.load", "tt.descriptor_load", "tt.descriptor_gather"):
         return size_in_bytes(op.results[0].type)
-    if op.name.startswith("tt.descriptor"):
+    if kind(op).startswith("tt.descriptor"):
         tiles = [value.type for value in op.operands if isinstance(value.type, builtin.TensorType)]
         return size_in_bytes(tiles[-1])
     return size_in_bytes(op.operands[1].type)
@@ -169,7 +175,7 @@ def bit_width(element: Attribute) -> int:
 def constant(value: SSAValue) -> int | None:
     """The value of an integer constant, or None."""
     owner = value.owner
-    if isinstance(owner, Operation) and owner.name == "arith.constant":
+    if isinstance(owner, Operation) and kind(owner) == "arith.constant":
         written = attribute(owner, "value")
         if isinstance(written, builtin.IntegerAttr):
             return written.value.data
@@ -192,13 +198,13 @@ def words(value: SSAValue) -> str:
         return value.name_hint or f"argument {value.index}"
     owner = value.owner
     assert isinstance(owner, Operation)
-    if owner.name in _SIGNS:
+    if kind(owner) in _SIGNS:
         left, right = (words(operand) for operand in owner.operands)
-        text = f"({left} {_SIGNS[owner.name]} {right})"
+        text = f"({left} {_SIGNS[kind(owner)]} {right})"
         if len(text) <= _LONGEST:
             return text
-    if owner.name in ("arith.extsi", "arith.trunci"):
+    if kind(owner) in ("arith.extsi", "arith.trunci"):
         return words(owner.operands[0])
     place = position_of(owner)
-    name = locate(owner.location).name or owner.name.partition(".")[2]
+    name = locate(owner.location).name or kind(owner).partition(".")[2]
     return f"{name} (line {place.line})" if place else name

@@ -1,0 +1,34 @@
+import triton
+import triton.language as tl
+
+
+@triton.jit
+def scaled_sums(x_ptr, out_ptr, BLOCK: tl.constexpr, STEPS: tl.constexpr):
+    """Sum of each element's square, times two, over a known number of blocks."""
+    offsets = tl.arange(0, BLOCK)
+    total = tl.zeros((BLOCK,), dtype=tl.float32)
+    for step in range(0, STEPS):
+        x = tl.load(x_ptr + step * BLOCK + offsets)
+        total += x * x
+    tl.store(out_ptr + offsets, total * 2.0)
+
+
+@triton.jit
+def small_dot(a_ptr, b_ptr, c_ptr, N: tl.constexpr):
+    """One product of tiles that are too small for Hopper's matrix unit."""
+    i = tl.arange(0, N)
+    tile = i[:, None] * N + i[None, :]
+    a = tl.load(a_ptr + tile)
+    b = tl.load(b_ptr + tile)
+    tl.store(c_ptr + tile, tl.dot(a, b))
+
+
+@triton.jit
+def load_every_third(x_ptr, i, n):
+    return tl.load(x_ptr + i * 3, mask=i < n, other=0.0)
+
+
+@triton.jit
+def strided_through_a_helper(x_ptr, out_ptr, n, BLOCK: tl.constexpr):
+    i = tl.arange(0, BLOCK)
+    tl.store(out_ptr + i, load_every_third(x_ptr, i, n))
