@@ -12,13 +12,16 @@ from __future__ import annotations
 
 import functools
 import json
+import re
 import sys
+import tempfile
 import threading
 import time
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+from pathlib import Path
 from types import ModuleType
 from typing import Any, Protocol
 
@@ -28,7 +31,9 @@ from triton.backends.compiler import Language
 from triton.compiler.compiler import parse
 
 from kernellab import triton_api
+from kernellab.errors import CompileError
 from kernellab.records import Specialization, Target
+from kernellab.triton_api import IrText
 
 FRONT_END_STAGE = "source"
 """The stage of the module that the front end makes, before any pass."""
@@ -52,11 +57,14 @@ class PassCall:
         return f"{self.stage}.{self.name}{number}"
 
 
+FRONT_END = PassCall(FRONT_END_STAGE, "front_end", 1)
+
+
 class Watcher(Protocol):
     """Sees a compilation go by. What it raises ends the compilation."""
 
-    def front_end_made(self, module: Any, seconds: float) -> None:
-        """The front end has made its module, or an IR text was read."""
+    def module_made(self, call: PassCall, seconds: float, module: Any) -> None:
+        """There is a module, before any pass: the front end has made it, or an IR text was read."""
 
     def wants(self, call: PassCall) -> bool:
         """Whether this pass is to run."""
@@ -72,10 +80,6 @@ class Watcher(Protocol):
 
     def stage_made(self, name: str, content: str | bytes, seconds: float) -> None:
         """A stage is finished; `content` is its text, or the bytes of the binary."""
-
-
-class PipelineStopped(Exception):
-    """A watcher raises this to end a compilation where it stands."""
 
 
 # ---------------------------------------------------------------------------------------------------------------------
@@ -357,10 +361,16 @@ def list_passes(target: Target, options: Mapping[str, Any], gluon: bool = False)
             if name not in _MLIR_STAGES:
                 break
             try:
-                make(_empty_module(backend), {**parsed.__dict__})
+                make(_smallest_module(backend), {**parsed.__dict__})
             except _Listed:
                 break
     return session.listed
+
+
+def stage_names(target: Target, gluon: bool = False) -> list[str]:
+    """The names of a target's stages, in order."""
+    backend = triton_api.backend_for(target)
+    return list(_stages_of(backend, backend.parse_options({}), gluon))
 
 
 _MLIR_STAGES = ("ttir", "glir", "ttgir", "llir")
@@ -370,8 +380,8 @@ _MLIR_STAGES = ("ttir", "glir", "ttgir", "llir")
 class _Nobody:
     """Watches without looking."""
 
-    def front_end_made(self, module: Any, seconds: float) -> None:
-        del module, seconds
+    def module_made(self, call: PassCall, seconds: float, module: Any) -> None:
+        del call, seconds, module
 
     def wants(self, call: PassCall) -> bool:
         del call
@@ -403,29 +413,18 @@ def _new_context(backend: Any) -> Any:
     return context
 
 
-def _empty_module(backend: Any) -> Any:
-    context = _new_context(backend)
-    module = libtriton.ir.builder(context).create_module()
-    module.context = context
-    return module
+_SMALLEST_KERNEL = (
+    "module { tt.func public @nothing() attributes {noinline = false} { tt.return } }"
+)
+
+
+def _smallest_module(backend: Any) -> Any:
+    return _read(IrText(_SMALLEST_KERNEL, "ttir"), backend)
 
 
 # ---------------------------------------------------------------------------------------------------------------------
 # Running it
 # ---------------------------------------------------------------------------------------------------------------------
-
-
-@dataclass(frozen=True)
-class IrText:
-    """An IR text to compile on from."""
-
-    text: str
-    language: str
-    """The stage whose result it is: "ttir", "ttgir", "llir", "ptx", "amdgcn"; "source" for a front end's module."""
-    gluon: bool = False
-    """Whether a front end's module is Gluon's."""
-    file: str = ""
-    """What messages call it."""
 
 
 def compile_watched(
@@ -448,26 +447,13 @@ def compile_watched(
     backend = triton_api.backend_for(target)
     parsed = backend.parse_options(asked)
     session = _Session(watcher)
-
-    def make_module(context: Any) -> Any:
-        source = triton_api.make_source(kernel, specialization)
-        source.hash()  # Finds globals that a kernel must not read, as it does for Triton's cache.
-        return source.make_ir(
-            triton_api.gpu_target(target),
-            parsed,
-            backend.get_codegen_implementation(parsed),
-            backend.get_module_map(),
-            context,
-        )
-
     with (
         triton_api.translated_errors(kernel, target, session.running_label),
         _standing_in(backend, session),
     ):
-        context = _new_context(backend)
         started = time.perf_counter()
-        module = make_module(context)
-        watcher.front_end_made(module, time.perf_counter() - started)
+        module = _front_end(kernel, specialization, target, parsed)
+        watcher.module_made(FRONT_END, time.perf_counter() - started, module)
         stages = _stages_of(backend, parsed, bool(kernel.is_gluon()))
         if ttgir_lines:
             stages["llir"] = triton_api.after_location_snapshot(
@@ -476,28 +462,155 @@ def compile_watched(
         return _run_stages(stages, module, target, parsed, session)
 
 
+def _front_end(kernel: Any, specialization: Specialization, target: Target, parsed: Any) -> Any:
+    """The module that Triton's front end makes of a kernel, before any pass."""
+    backend = triton_api.backend_for(target)
+    source = triton_api.make_source(kernel, specialization)
+    source.hash()  # Finds globals that a kernel must not read, as it does for Triton's cache.
+    return source.make_ir(
+        triton_api.gpu_target(target),
+        parsed,
+        backend.get_codegen_implementation(parsed),
+        backend.get_module_map(),
+        _new_context(backend),
+    )
+
+
+def front_end_text(
+    kernel: Any, specialization: Specialization, target: Target, options: Mapping[str, Any]
+) -> IrText:
+    """The text of the front end's module, for `compile_text` to go on from.
+
+    Raises:
+        CompileError, OptionError: as for `compile_watched`.
+    """
+    asked = triton_api.options_of_launch(kernel, options)
+    triton_api.check_options(asked, target)
+    parsed = triton_api.backend_for(target).parse_options(asked)
+    with triton_api.translated_errors(kernel, target):
+        text = str(_front_end(kernel, specialization, target, parsed))
+    return IrText(text, FRONT_END_STAGE, bool(kernel.is_gluon()), kernel.__name__)
+
+
+def compile_text(
+    given: IrText,
+    target: Target,
+    options: Mapping[str, Any],
+    watcher: Watcher,
+    replacements: Mapping[str, Sequence[PassCall]],
+) -> triton_api.CompiledKernel:
+    """Compile on from an IR text. A bad text, and an odd order of passes, may abort the process.
+
+    Args:
+        given: the text; the first stage to run is the one after its language.
+        target, options: what it is compiled for.
+        watcher: may leave out passes, and raise `triton_api.PipelineStopped`: what was made until then is returned.
+        replacements: stage -> the passes to run in it instead of its own.
+
+    Raises:
+        CompileError: the compiler refused it; the position is in the text (file `given.file`), or in the kernel's file where
+            the text's own locations lead there.
+        OptionError: an option value that the target's backend refuses.
+    """
+    triton_api.check_options(options, target)
+    backend = triton_api.backend_for(target)
+    session = _Session(watcher, replacements)
+    with (
+        triton_api.translated_text_errors(given, target, session.running_label),
+        _standing_in(backend, session),
+    ):
+        started = time.perf_counter()
+        start = _read(given, backend)
+        parsed = backend.parse_options({**dict(options), **_options_in(given, start)})
+        if not isinstance(start, str):
+            watcher.module_made(_start_of(given), time.perf_counter() - started, start)
+        stages = _stages_of(backend, parsed, given.gluon)
+        if given.language != FRONT_END_STAGE:
+            names = list(stages)
+            if given.language not in names:
+                raise CompileError(
+                    f"A {given.language!r} text cannot be compiled for {target}: its stages are {', '.join(names)}."
+                )
+            stages = {name: stages[name] for name in names[names.index(given.language) + 1 :]}
+        return _run_stages(stages, start, target, parsed, session, _facts(given))
+
+
+def _read(given: IrText, backend: Any) -> Any:
+    """The module of an MLIR text; any other text as it is."""
+    if given.language not in (FRONT_END_STAGE, *_MLIR_LANGUAGES):
+        return given.text
+    context = _new_context(backend)
+    with tempfile.TemporaryDirectory(prefix="kernellab-") as folder:
+        file = Path(folder, given.file_name)
+        file.write_text(given.text)
+        module = libtriton.ir.parse_mlir_module(str(file), context)
+    module.context = context
+    return module
+
+
+_MLIR_LANGUAGES = ("ttir", "glir", "ttgir")
+
+
+def _start_of(given: IrText) -> PassCall:
+    """The first entry of the record: a kernel's own module, or a text that somebody gave."""
+    if given.language == FRONT_END_STAGE:
+        return FRONT_END
+    return PassCall(given.language, "given_text", 1)
+
+
+def _options_in(given: IrText, module: Any) -> dict[str, Any]:
+    """The options that a TTGIR module was made with, which its own attributes tell."""
+    if given.language != "ttgir":
+        return {}
+    found = {"num_warps": "ttg.num-warps", "num_ctas": "ttg.num-ctas"}
+    values = {option: module.get_int_attr(name) for option, name in found.items()}
+    return {option: value for option, value in values.items() if value is not None}
+
+
+_ENTRY = {
+    "ptx": re.compile(r"^\s*\.(?:visible|extern)\s+\.entry\s+([\w$]+)", re.M),
+    "amdgcn": re.compile(r"^\s*\.amdhsa_kernel\s+([\w$]+)", re.M),
+}
+
+
+def _facts(given: IrText) -> dict[str, Any]:
+    """What earlier stages would have found out: of a later text only the entry's name is known, and no shared memory."""
+    facts: dict[str, Any] = {}
+    if given.language not in (FRONT_END_STAGE, *_MLIR_LANGUAGES):
+        facts["shared"] = 0
+    if given.language in _ENTRY and (entry := _ENTRY[given.language].search(given.text)):
+        facts["name"] = entry[1]
+    return facts
+
+
 def _run_stages(
     stages: Mapping[str, Callable[[Any, Any], Any]],
     start: Any,
     target: Target,
     parsed: Any,
     session: _Session,
+    facts: Mapping[str, Any] | None = None,
 ) -> triton_api.CompiledKernel:
-    """Each stage on what the one before it made, as `triton.compile` runs them."""
+    """Each stage on what the one before it made, as `triton.compile` runs them, until the watcher has seen enough."""
     metadata: dict[str, Any] = {
         "target": triton_api.gpu_target(target),
         **parsed.__dict__,
         "triton_version": __version__,
+        **(facts or {}),
     }
     made: dict[str, str | bytes] = {}
     current = start
     for name, make in stages.items():
         session.stage = name
         started = time.perf_counter()
-        current = _overridden(name, make(current, metadata), metadata, start)
-        seconds = time.perf_counter() - started
-        made[name] = current if isinstance(current, str | bytes) else str(current)
-        session.watcher.stage_made(name, made[name], seconds)
+        try:
+            current = _overridden(name, make(current, metadata), metadata, start)
+            seconds = time.perf_counter() - started
+            made[name] = current if isinstance(current, str | bytes) else str(current)
+            session.watcher.stage_made(name, made[name], seconds)
+        except triton_api.PipelineStopped:
+            made.setdefault(name, str(current))
+            break
     return triton_api.CompiledKernel(stages=made, metadata=_plain(metadata))
 
 

@@ -43,6 +43,7 @@ class Worker:
         self._process: subprocess.Popen[bytes] | None = None
         self._owner = 0
         self._printed: IO[bytes] | None = None
+        self._printed_before = 0
 
     def call(self, function: str, *arguments: Any, seconds: float = SECONDS) -> Any:
         """What "module:function" returns for these arguments, called in the process.
@@ -100,7 +101,9 @@ class Worker:
     def _exchange(self, request: bytes, seconds: float) -> tuple[bool, Any]:
         assert self._process is not None
         assert self._process.stdin is not None
-        assert self._process.stdout is not None
+        assert self._printed is not None
+        # The process shares this file's offset, and is idle now.
+        self._printed_before = self._printed.seek(0, os.SEEK_END)
         try:
             self._process.stdin.write(len(request).to_bytes(8, "big") + request)
             self._process.stdin.flush()
@@ -140,7 +143,7 @@ class Worker:
         if code is not None and code < 0:
             how = f"signal {signal.Signals(-code).name}"
         size = self._printed.seek(0, os.SEEK_END)
-        self._printed.seek(max(0, size - _MOST_WORDS))
+        self._printed.seek(max(self._printed_before, size - _MOST_WORDS))
         words = self._printed.read().decode(errors="replace").strip()
         shown = "\n".join(words.splitlines()[-12:]) or "(it printed nothing)"
         return WorkerError(

@@ -10,7 +10,7 @@ from typing import Any
 
 from kernellab.compiler.sass import disassemble
 from kernellab.records import DeferredText, PassRun, StoredText
-from kernellab.triton_pipeline import FRONT_END_STAGE, PassCall
+from kernellab.triton_pipeline import PassCall
 
 _NO_OPS: Mapping[str, int] = {}
 
@@ -32,9 +32,9 @@ class PassRecorder:
         self._erased: tuple[str, ...] = ()
         self._optimisation: tuple[PassCall, float] | None = None
 
-    def front_end_made(self, module: Any, seconds: float) -> None:
+    def module_made(self, call: PassCall, seconds: float, module: Any) -> None:
         """Keep the module before any pass."""
-        self.pass_ran(PassCall(FRONT_END_STAGE, "front_end", 1), seconds, module)
+        PassRecorder.pass_ran(self, call, seconds, module)
 
     def wants(self, call: PassCall) -> bool:
         """Every pass runs."""
