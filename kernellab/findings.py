@@ -198,8 +198,8 @@ class PointerFacts:
     constancy: tuple[int, ...]
     """Elements that have the same address."""
     vector_width: int | None
-    """Elements that one thread may access at once: from the estimate, the layout and the mask; at most 128 bits. None where the
-    layout is no blocked one: `compiled_bytes` knows."""
+    """Elements that one thread may access at once: from the estimate, the layout and the mask; at most 128 bits. None for
+    atomics, and where the layout is no blocked one: `compiled_bytes` knows."""
     compiled_bytes: tuple[int, ...]
     """Widths in bytes of the accesses to global memory that PTX or AMD assembly has for this line; () where it has none."""
     position: SourcePosition | None

@@ -6,6 +6,8 @@ import os
 import subprocess
 import sys
 
+import pytest
+
 from kernellab.compiler.remarks import assembler_remarks, compiler_remarks
 from kernellab.errors import SourcePosition
 from kernellab.triton_analyses import Diagnosis, PythonWarning
@@ -42,8 +44,9 @@ def test_a_remark_in_an_inlined_helper_names_helper_and_caller() -> None:
     ]
 
 
-def test_registers_in_the_assemblers_notes_are_those_of_the_binary() -> None:
-    compilation = of_corpus("matmul", "sm_90")
+@pytest.mark.parametrize("target", ["sm_80", "sm_90", "sm_100"])
+def test_registers_in_the_assemblers_notes_are_those_of_the_binary(target: str) -> None:
+    compilation = of_corpus("matmul", target)
     notes = [one.what for one in compilation.remarks if one.origin == "ptxas"]
     assert any(f"Used {compilation.resources.registers} registers" in words for words in notes)
 
@@ -75,7 +78,10 @@ def test_collecting_leaves_nothing_behind_and_shows_nothing() -> None:
     import tempfile
 
     with tempfile.TemporaryDirectory() as cache:
-        environment = {**os.environ, "TRITON_CACHE_DIR": cache}
+        # Triton 3.9 warns while it is imported, unless this is set.
+        environment = {
+            **os.environ, "TRITON_CACHE_DIR": cache, "TRITON_DEFAULT_FP_FUSION": "1",
+        }  # fmt: skip
         environment.pop("MLIR_ENABLE_DIAGNOSTICS", None)
         ran = subprocess.run(
             [sys.executable, "-c", program], env=environment, capture_output=True, text=True

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import re
 from collections import Counter
 from collections.abc import Callable
@@ -74,14 +75,20 @@ class CompilerAnalyst:
     def barriers(self, compilation: Compilation) -> Barriers:
         """The barriers, and what each guards: see `findings.Barrier`."""
         before, lowered = _around_lowering(compilation)
-        text, original = before.text.read(), None
-        by_compiler = any(run.name == "membar" for run in compilation.passes)
-        if not by_compiler:
-            before_it = read_module(triton_api.generic_form(text, compilation.target))
-            original = [kind(op) for op in before_it.walk()]
-            text = triton_analyses.with_barriers(text, compilation.target)
+        without = _before_membar(compilation)
+        if (
+            without is None
+        ):  # Up to Triton 3.8 the analysis runs inside the lowering: it is run again here.
+            without, text = (
+                before,
+                triton_analyses.with_barriers(before.text.read(), compilation.target),
+            )
         else:
-            text = triton_api.generic_form(text, compilation.target)
+            text = triton_api.generic_form(before.text.read(), compilation.target)
+        module_without = read_module(
+            triton_api.generic_form(without.text.read(), compilation.target)
+        )
+        original = [kind(op) for op in module_without.walk()]
         module = read_module(text)
         places = _KernelPlaces(compilation)
         places.put_into(module)
@@ -185,6 +192,14 @@ def _pass_named(compilation: Compilation, beginning: str) -> PassRun:
         else f"The record of {compilation.kernel!r} holds no passes.",
         advice='Compile with record="passes", all the way.',
     )
+
+
+def _before_membar(compilation: Compilation) -> PassRun | None:
+    """The pass before the one that inserts barriers, where that is a pass of its own: from Triton 3.9 on."""
+    for before, run in itertools.pairwise(compilation.passes):
+        if run.name == "membar":
+            return before
+    return None
 
 
 def _around_lowering(compilation: Compilation) -> tuple[PassRun, PassRun]:

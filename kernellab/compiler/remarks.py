@@ -75,7 +75,7 @@ def _from_python(warning: PythonWarning) -> Remark:
 # The PTX assembler
 
 _PTXAS = re.compile(
-    r"^ptxas\s*(?:\S+, line (?P<line>\d+); )?\s*(?P<severity>info|warning)\s*:\s*(?P<words>.*)$"
+    r"^ptxas[\w-]*\s*(?:\S+, line (?P<line>\d+); )?\s*(?P<severity>info|warning)\s*:\s*(?P<words>.*)$"
 )
 _SAYS_NOTHING = re.compile(r"^(?:\d+ bytes gmem|Compiling entry function|Function properties for|Compile time)")  # fmt: skip
 _SPILLS = re.compile(r"(?P<stores>\d+) bytes spill stores, (?P<loads>\d+) bytes spill loads")

@@ -472,6 +472,8 @@ def _vector_width(
     """min(contiguity, divisibility, what a thread holds side by side, 128 bits), then the mask's runs."""
     if not shape(tile.type):
         return 1
+    if "atomic" in kind(op):
+        return None  # how many lanes go into one atomic depends on the type and the GPU as well
     layout = _blocked(tile)
     if layout is None:
         return None

@@ -79,7 +79,7 @@ class _Module:
 def barriers(
     module: Operation,
     memory: SharedMemory,
-    original: Sequence[str] | None,
+    original: Sequence[str],
     lowered: Counter[SourcePosition | None],
     in_finished_code: int | None,
     read_from: str,
@@ -89,10 +89,9 @@ def barriers(
     Args:
         module: after allocation, with the barriers that the membar analysis inserts.
         memory: its layout.
-        original: where the membar analysis was run for this question, and not by the compilation itself, the names of the
-            operations before it; else None.
-        lowered: the barriers of the module right after it became LLVM's dialect, by line: the compilation's own. Where
-            `original` is given, a barrier that these do not have is left out.
+        original: the names of the operations of the module before the membar analysis.
+        lowered: the barriers of the module right after it became LLVM's dialect, by line: the compilation's own. A barrier that
+            these do not have is left out.
         in_finished_code, read_from: see `Barriers`.
     """
     number = numbered(module)
@@ -104,7 +103,7 @@ def barriers(
     found: list[Barrier] = []
     for op, is_new in _barriers_of(number, original):
         position = position_of(op)
-        if original is not None and not left[position]:
+        if not left[position]:
             continue
         left[position] -= 1
         hazards = tuple(_hazards(op, known, bytes_of, number))
@@ -119,19 +118,15 @@ def barriers(
 
 
 def _barriers_of(
-    ops: Iterable[Operation], original: Sequence[str] | None
+    ops: Iterable[Operation], original: Sequence[str]
 ) -> Iterator[tuple[Operation, bool]]:
-    """The barriers, and whether the membar analysis has put each in: then the module before it has none at that place.
-
-    Where the compilation ran the analysis itself, nobody can tell any more.
-    """
-    before = list(original or ())
+    """The barriers, and whether the membar analysis has put each in: then the module before it has none at that place."""
     cursor = 0
     for op in ops:
-        there_before = cursor < len(before) and before[cursor] == kind(op)
+        there_before = cursor < len(original) and original[cursor] == kind(op)
         cursor += there_before
         if kind(op) in BARRIERS:
-            yield op, original is None or not there_before
+            yield op, not there_before
 
 
 def _lowering_barrier(position: SourcePosition | None, operation: str, buffer: str) -> Barrier:
