@@ -146,7 +146,7 @@ _NOTES = {
         "optimize_lds_usage": "Where shared memory (LDS) would not suffice: splits layout conversions into two smaller ones through an intermediate layout.",
         "builtin_func_to_llvmir": "Replaces calls of placeholder functions (predicated loads and stores, fast mathematical functions) by the instructions that they stand for.",
         "cf_to_llvmir": "Turns branches (`cf.br`, `cf.cond_br`) that are left into those of the LLVM dialect.",
-        "arith_to_llvmir": "Turns scalar arithmetic that is left (`arith.*`) into the LLVM dialect.",
+        "arith_to_llvmir": "Turns scalar arithmetic that is left (`arith.*`) into the LLVM dialect; what stands in tensors was turned by `to_llvmir`.",
         "index_to_llvmir": "Turns operations on MLIR's `index` type into the LLVM dialect. Triton kernels hardly have any.",
         "reconcile_unrealized_casts": "Removes the temporary casts between MLIR types and LLVM types that conversions leave behind. What would remain is an error.",
     },
