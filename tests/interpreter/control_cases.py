@@ -267,11 +267,33 @@ def loop_results(n: int) -> Case:
     )
 
 
+def chosen_bounds() -> Case:
+    def reference(**_: Any) -> dict[str, Any]:
+        counts = []
+        for program in range(6):
+            n = 2 if program <= 1 else 4
+            count = n * (n + 1) // 2
+            if program >= 3:  # its steps meet the limit
+                count = -(count + 100)
+            count += 10000 if program > 0 else 0
+            count += 1000000 * len(range(program, 6)) + 100000000 * len(range(0, 6, program + 1))
+            counts.append(count)
+        return {"out_ptr": counts}
+
+    return Case(
+        "chosen_bounds",
+        control.chosen_bounds,
+        (6,),
+        lambda: dict(n_ptr=torch.tensor([4], dtype=torch.int32), out_ptr=zeros(6), limit=3),
+        reference,
+    )
+
+
 def control_cases() -> Iterator[Case]:
     yield from map(where_am_i, ((5,), (2, 3), (3, 1, 2)))
     yield from (collatz(), triangular(), nested(0), nested(4), returning_helper())
     yield from map(early_returns, (3, 0, 2000))
     yield from (uniform_branches(*given) for given in ((True, 0, 2.0), (False, 7, 2.0), (True, 6, -1.0)))  # fmt: skip
-    yield from (binary_search(), conditional_atomics(), unrolled(), tuples())
+    yield from (chosen_bounds(), binary_search(), conditional_atomics(), unrolled(), tuples())
     yield from shadowing_names()
     yield from map(loop_results, (0, 3))

@@ -185,3 +185,19 @@ def test_stores(access: Access, data: Any) -> None:
     for place in np.argwhere(access.on):  # program after program, lane after lane
         expected[access.index[tuple(place)]] = everyone[tuple(place)]
     assert_same(access.storage, expected)
+
+
+@pytest.mark.parametrize("cut", range(PROGRAMS))
+def test_programs_that_write_to_one_place_write_in_order(cut: int) -> None:
+    """The second and third program overwrite what the one before them wrote, whichever of them is cut short by its mask."""
+    out = torch.zeros(8)
+    buffer = Buffer("out", out, np.dtype(np.float32))
+    offsets = AffineTile(np.array([0, 1, 2]), (1,), (4,), np.dtype(np.int64))
+    stops = np.array([4, 4, 4])
+    stops[cut] = 3
+    value = np.array([[1.0], [2.0], [3.0]], np.float32)
+    memory.store(buffer, offsets, value, 1, mask=BoxMask({0: (0, stops)}, (4,)))
+    expected = np.zeros(8, np.float32)
+    for program in range(PROGRAMS):
+        expected[program : program + stops[program]] = program + 1
+    assert out.tolist() == expected.tolist()

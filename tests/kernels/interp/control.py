@@ -207,3 +207,34 @@ def printing(x_ptr, n):
     if program % 2 == 0:
         tl.device_print("x", tl.load(x_ptr + program * 4 + lanes), n)
     tl.device_print("bits", tl.load(x_ptr + program * 4), hex=True)
+
+
+@triton.jit
+def chosen_bounds(n_ptr, out_ptr, limit):
+    """Numbers that are the same in every program that has them, but that not every program has: bounds and conditions."""
+    program = tl.program_id(0)
+    n = 2
+    if program > 1:
+        n = tl.load(n_ptr)
+        tl.store(n_ptr, n)
+    count = 0
+    for i in range(n):
+        count += i + 1
+    step = 0
+    while step < program:
+        step += 1
+        if step == limit:
+            count += 100
+            step = 1000
+    if step > 500:
+        count = -count
+    last = -1
+    for _i in range(program):
+        last = limit
+    if last > 0:
+        count += 10000
+    for _i in range(program, 6):
+        count += 1000000
+    for _i in range(0, 6, program + 1):
+        count += 100000000
+    tl.store(out_ptr + program, count)

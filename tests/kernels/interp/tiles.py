@@ -63,11 +63,11 @@ def reduced_3d(
 
 @triton.jit
 def larger_magnitude(a, b):
-    """With a branch: an element-wise region whose `if` must choose element by element."""
-    if tl.abs(a) > tl.abs(b):
-        larger = a
+    """With a branch that computes, so that no select replaces it: it must choose element by element."""
+    if a * a > b * b:
+        larger = tl.abs(a)
     else:
-        larger = b
+        larger = tl.abs(b)
     return larger
 
 
