@@ -11,9 +11,12 @@ from kernellab.interpreter.emitter import location_at
 from kernellab.interpreter.grid import Grid, Programs
 from kernellab.interpreter.memory import OutOfBoundsAccess, ReadOnlyStore
 from kernellab.interpreter.program import ProgramCode
+from kernellab.interpreter.tiles import IndexOutsideTile
 from kernellab.ir.locations import Location
 
-Fault = OutOfBoundsAccess | ReadOnlyStore | FailedAssertion
+Fault = OutOfBoundsAccess | ReadOnlyStore | IndexOutsideTile | FailedAssertion
+FAULTS = (OutOfBoundsAccess, ReadOnlyStore, IndexOutsideTile, FailedAssertion)
+"""What generated code raises."""
 
 
 def explain(fault: Fault, programs: Programs, grid: Grid, code: ProgramCode) -> KernelLabError:
@@ -30,6 +33,12 @@ def explain(fault: Fault, programs: Programs, grid: Grid, code: ProgramCode) -> 
                 f"store into {fault.buffer.name!r}, a NumPy array that is read-only",
                 position=position,
                 advice=f"Pass {fault.buffer.name}.copy(), or make it writable: array.flags.writeable = True.",
+            )
+        case IndexOutsideTile():
+            error = KernelFault(
+                f"tl.gather takes element {fault.index} of a tile whose elements are 0 to {fault.extent - 1}\n"
+                f"{_where(fault.place, fault.program, programs, grid)}{_others(fault.count, 'outside in')}",
+                position=position,
             )
         case _:
             error = KernelFault(

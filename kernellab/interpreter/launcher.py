@@ -10,10 +10,9 @@ import numpy
 import torch
 
 from kernellab.errors import ArgumentError, UnsupportedOperation
-from kernellab.interpreter.debugging import FailedAssertion
-from kernellab.interpreter.faults import explain
+from kernellab.interpreter.faults import FAULTS, explain
 from kernellab.interpreter.grid import GridSizes, batches, check_grid
-from kernellab.interpreter.memory import Buffer, OutOfBoundsAccess, ReadOnlyStore
+from kernellab.interpreter.memory import Buffer
 from kernellab.interpreter.program import ProgramCode, program_code
 from kernellab.records import Launch, Run, Target
 from kernellab.specialize import BoundCall
@@ -35,7 +34,7 @@ def launch(
         CompileError: the kernel does not compile.
         UnsupportedOperation: the interpreter does not know one of its operations.
         OutOfBounds: an access outside the storage behind its tensor; nothing was written there.
-        KernelFault: a failed device_assert, or a store into read-only memory.
+        KernelFault: a failed device_assert, a gather from beyond its tile, or a store into read-only memory.
     """
     __tracebackhide__ = True
     start = time.perf_counter()
@@ -47,7 +46,7 @@ def launch(
         for programs in batches(sizes, code.batch):
             try:
                 run_batch(programs)
-            except (OutOfBoundsAccess, ReadOnlyStore, FailedAssertion) as fault:
+            except FAULTS as fault:
                 raise explain(fault, programs, sizes, code) from None
     launch = Launch(
         kernel=kernel.__name__,

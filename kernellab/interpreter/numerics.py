@@ -113,7 +113,7 @@ def to_integer(value: Value, dtype: numpy.dtype) -> Value:
     inside = (wide > low - 1) & (wide < high + 1 if high < 2**53 else wide < high)
     if numpy.all(inside):
         return wide.astype(through).astype(dtype)
-    saturated = numpy.where(wide > 0, limits.max, limits.min).astype(through)
+    saturated = numpy.where(wide > 0, through.type(limits.max), through.type(limits.min))
     safe = numpy.where(inside, wide, 0).astype(through)
     has_64_bits = 8 in (wide.dtype.itemsize, through.itemsize)
     of_nan = numpy.array(int(has_64_bits) << (8 * through.itemsize - 1), f"u{through.itemsize}")

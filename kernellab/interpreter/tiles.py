@@ -6,6 +6,7 @@ A value of rank r is an array of r dimensions, or of r + 1 with the programs of 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import numpy
@@ -97,21 +98,55 @@ def split(value: Value, shape: tuple[int, ...]) -> tuple[numpy.ndarray, numpy.nd
     return array[..., 0], array[..., 1]
 
 
+@dataclass
+class IndexOutsideTile(Exception):
+    """A gather from beyond its tile, in the terms of one batch; the launch adds kernel line and program."""
+
+    index: int
+    extent: int
+    place: tuple[int, ...]
+    """Position of the index in its tile, lanes only."""
+    program: int
+    """Position of the program in the batch; the first that takes part, where all gather alike."""
+    count: int
+
+
 def gather(
     source: Value,
     indices: Value,
     axis: int,
     source_shape: tuple[int, ...],
     index_shape: tuple[int, ...],
+    active: Active = None,
 ) -> numpy.ndarray:
-    """result[..., i, ...] = source[..., indices[..., i, ...], ...] along `axis` (negative)."""
+    """result[..., i, ...] = source[..., indices[..., i, ...], ...] along `axis` (negative).
+
+    Raises:
+        IndexOutsideTile: an index of an active program is negative or beyond the source.
+    """
     data, index = full(source, source_shape), full(indices, index_shape)
+    extent = source_shape[axis]
+    if index.min() < 0 or index.max() >= extent:
+        _check_indices(index, extent, len(index_shape), active)
+        index = numpy.clip(index, 0, extent - 1)
     programs = max(data.shape[0] if data.ndim > len(source_shape) else 0,
                    index.shape[0] if index.ndim > len(index_shape) else 0)  # fmt: skip
     if programs:
         data = numpy.broadcast_to(data, (programs, *source_shape))
         index = numpy.broadcast_to(index, (programs, *index_shape))
     return numpy.take_along_axis(data, index.astype(numpy.int64), axis)
+
+
+def _check_indices(index: numpy.ndarray, extent: int, rank: int, active: Active) -> None:
+    outside = (index < 0) | (index >= extent)
+    if active is not None:
+        outside = outside & active.reshape((-1,) + (1,) * rank)
+    if not outside.any():
+        return
+    first = tuple(int(i) for i in numpy.argwhere(outside)[0])
+    program, place = (first[0], first[1:]) if len(first) > rank else (0, first)
+    found = numpy.broadcast_to(index, outside.shape)[first]
+    raise IndexOutsideTile(int(found), extent, place, program, int(outside.sum()))
 
 
 def histogram(

@@ -16,7 +16,7 @@ from kernellab.interpreter.expressions import (
     tiles,
 )
 from kernellab.interpreter.registry import lowers
-from kernellab.ir import arith, llvm, tt, ttg
+from kernellab.ir import arith, gpu, llvm, tt, ttg
 from kernellab.ir.types import dtype, is_pointer
 
 # The grid
@@ -87,11 +87,12 @@ def split(op: tt.SplitOp, value: Emitter) -> tuple[Expression, Expression]:
     return halves.item(0), halves.item(1)
 
 
-@lowers(tt.GatherOp)
+@lowers(tt.GatherOp, pure=False)
 def gather(op: tt.GatherOp, value: Emitter) -> Expression:
     axis = op.axis.value.data - value.rank(op.source)
     shapes = value.shape(op.source), value.shape(op.indices)
-    return tiles.gather(value[op.source], value[op.indices], axis, *shapes)
+    active = _given(active=value.active_programs())
+    return tiles.gather(value[op.source], value[op.indices], axis, *shapes, **active)
 
 
 @lowers(tt.HistogramOp)
@@ -304,7 +305,7 @@ def _several(op: Operation, call: Expression, value: Emitter) -> tuple[Expressio
 # Debugging
 
 
-@lowers(llvm.AssumeOp, ttg.BarrierOp, ttg.LocalBarrierOp, pure=False)
+@lowers(llvm.AssumeOp, gpu.BarrierOp, ttg.BarrierOp, pure=False)
 def nothing(op: Operation, value: Emitter) -> None:
     """A promise to the compiler, or a wait of threads for each other: tiles are whole here after every operation."""
 
