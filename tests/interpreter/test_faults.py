@@ -182,3 +182,15 @@ def test_device_assert_in_a_branch() -> None:
     error = fault(faults.asserted_scalar, (4,), torch.zeros(1), debug=True)
     assert_says(error, "asserted_scalar", "the first is positive", "program (2, 0, 0)")
     kernellab.run(faults.asserted_scalar, (2,), torch.zeros(1), debug=True)
+
+
+def test_a_gather_from_beyond_its_tile() -> None:
+    """Only programs that gather can be at fault."""
+    index = torch.arange(24, dtype=torch.int32) % 8
+    index[8:16] = 100
+    x, out = torch.arange(8.0), torch.zeros(3, 8)
+    kernellab.run(faults.gathered_tile, (3,), x, index, out)
+    assert out[2].tolist() == x.tolist()
+    index[21] = -1
+    error = fault(faults.gathered_tile, (3,), x, index, out)
+    assert_says(error, "gathered_tile", "element -1", "0 to 7", "program (2, 0, 0)", "lane 5")

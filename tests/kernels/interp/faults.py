@@ -92,3 +92,14 @@ def asserted_scalar(x_ptr):
     program = tl.program_id(0)
     if program > 1:
         tl.device_assert(tl.load(x_ptr) > 0, "the first is positive")  # FAULT: asserted_scalar
+
+
+@triton.jit
+def gathered_tile(x_ptr, index_ptr, out_ptr):
+    program = tl.program_id(0)
+    lanes = tl.arange(0, 8)
+    x = tl.load(x_ptr + lanes)
+    index = tl.load(index_ptr + program * 8 + lanes)
+    if program != 1:
+        y = tl.gather(x, index, 0)  # FAULT: gathered_tile
+        tl.store(out_ptr + program * 8 + lanes, y)
