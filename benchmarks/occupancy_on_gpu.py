@@ -160,7 +160,9 @@ def main() -> None:
         print(different.to_string(index=False))
     if options.json is not None:
         rows = table[["registers", "shared", "threads", "driver"]].to_numpy().tolist()
-        options.json.write_text(json.dumps({"target": target.name, "rows": rows}))
+        columns = ["registers", "shared", "threads", "blocks"]
+        record = {"target": target.name, "columns": columns, "rows": rows}
+        options.json.write_text(json.dumps(record))
     raise SystemExit(1 if len(different) else 0)
 
 

@@ -60,6 +60,19 @@ def test_nvidias_own_calculator_says_the_same(arch):
             assert "barriers" in found.limited_by or set(found.limited_by) == expected, case
 
 
+def test_an_h200s_driver_says_the_same():
+    """Recorded by benchmarks/occupancy_on_gpu.py on an H200."""
+    recorded = json.loads(Path("benchmarks/data/occupancy_h200.json").read_text())
+    target = parse_target(recorded["target"])
+    different = [
+        (registers, shared, threads)
+        for registers, shared, threads, blocks in recorded["rows"]
+        if occupancy(Resources(registers, 0, shared, 0), target, -(-threads // 32)).blocks != blocks
+    ]
+    assert not different
+    assert len(recorded["rows"]) == 504
+
+
 def test_the_programming_guides_example():
     """CUDA C++ Programming Guide, "Multiprocessor Level" (older editions): on a GPU of compute capability with 65,536
     registers and 2,048 threads per SM, full occupancy needs at most 32 registers per thread."""
