@@ -352,7 +352,7 @@ def test_recordings_that_there_are_not():
         compile(basic.add, *ADD, BLOCK=64, record="pases")
     assert str(caught.value) == (
         "record='pases' is not a way to record.\n"
-        "Did you mean 'passes'? \"passes\" keeps what every pass did, \"stages\" what every stage made."
+        'Did you mean \'passes\'? "passes" keeps what every pass did, "stages" what every stage made.'
     )
 
 

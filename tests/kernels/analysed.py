@@ -7,7 +7,7 @@ def scaled_sums(x_ptr, out_ptr, BLOCK: tl.constexpr, STEPS: tl.constexpr):
     """Sum of each element's square, times two, over a known number of blocks."""
     offsets = tl.arange(0, BLOCK)
     total = tl.zeros((BLOCK,), dtype=tl.float32)
-    for step in range(0, STEPS):
+    for step in range(STEPS):
         x = tl.load(x_ptr + step * BLOCK + offsets)
         total += x * x
     tl.store(out_ptr + offsets, total * 2.0)
