@@ -15,10 +15,11 @@ INSTALLED := $(VENV)/.installed
 PYTEST := $(BIN)/python -m pytest -n 2 --dist loadfile
 
 .DEFAULT_GOAL := help
-.PHONY: help install demo test lint format corpus bench constraints-check clean
+.PHONY: help install demo test triton-versions lint format corpus bench constraints-check clean
 
 help:
 	@sed -n 's/^#   \(make .*\)/  \1/p' Makefile
+	@echo "  make triton-versions  test the compiler room on Triton 3.6, 3.7, 3.8 and 3.9"
 	@echo "  make lint    check format, style and types"
 	@echo "  make format  format the code"
 	@echo "  make corpus  compile every kernel of the corpus for every target"
@@ -44,6 +45,10 @@ test: $(INSTALLED)
 corpus: $(INSTALLED)
 	KERNELLAB_CORPUS=all $(PYTEST) tests/corpus tests/ir/test_round_trip.py
 
+# Each version is installed once into .triton/ (about 1 GB each) and goes before .venv's own.
+triton-versions: $(INSTALLED)
+	$(BIN)/python tools/triton_versions.py
+
 lint: $(INSTALLED)
 	$(BIN)/ruff format --check .
 	$(BIN)/ruff check .
@@ -56,6 +61,7 @@ format: $(INSTALLED)
 bench: $(INSTALLED)
 	$(BIN)/python -m benchmarks.interpreter_vs_triton
 	$(BIN)/python -m benchmarks.compile_overhead
+	$(BIN)/python -m benchmarks.recording
 	$(BIN)/python -m benchmarks.reading_ir
 	$(BIN)/python -m benchmarks.load_ext
 

@@ -624,7 +624,7 @@ def _pass_error(
 
 
 _PTXAS_WORDS = re.compile(
-    r"^ptxas\s*(?:\S+, line (?P<line>\d+); )?\s*(?:error|fatal)\s*:\s*(?P<words>.+)$", re.M
+    r"^ptxas(?:-\w+)?\s*(?:\S+, line (?P<line>\d+); )?\s*(?:error|fatal)\s*:\s*(?P<words>.+)$", re.M
 )
 _PTX_LOCATION = re.compile(r"^\s*\.loc\s+(?P<file>\d+)\s+(?P<line>\d+)\s+(?P<column>\d+)")
 

@@ -6,11 +6,12 @@ import linecache
 import re
 import struct
 import subprocess
+from importlib.metadata import version
 from typing import Any
 
 import pytest
 import torch
-from triton import knobs
+from triton.backends.nvidia.compiler import get_ptxas
 
 from kernellab.compiler.pipeline import compile
 from kernellab.compiler.sass import disassemble, matrix_instructions
@@ -40,6 +41,12 @@ def one(*args: Any, **keywords: Any) -> Compilation:
     return compilation
 
 
+def needs_sass_of_sm_103():
+    """Skip where the disassembler that comes with Triton is too old for this GPU."""
+    if version("triton").startswith("3.6."):
+        pytest.skip("the nvdisasm in Triton 3.6 cannot decode sm_103")
+
+
 def machine_code(compilation):
     name = "sass" if compilation.target.backend == "cuda" else "amdgcn"
     return compilation.stages[name].text
@@ -60,11 +67,13 @@ def test_vector_add_compiles_for_every_target(target):
     assert f'ttg.target = "{target.backend}:{target.arch}"' in stages["ttgir"].text
     if target.backend == "cuda":
         assert f".target sm_{target.arch}" in stages["ptx"].text
+        if target.arch == "103":
+            needs_sass_of_sm_103()
         assert stages["cubin"].content[:4] == b"\x7fELF"
         assert re.search(r"\bLDG\.", stages["sass"].text)
         assert re.search(r"\bSTG\.", stages["sass"].text)
     else:
-        assert f"--{target.arch}" in stages["amdgcn"].text
+        assert f"-{target.arch}" in stages["amdgcn"].text
         assert stages["hsaco"].content[:4] == b"\x7fELF"
     assert compilation.resources.registers > 0
     assert compilation.resources.spills == 0
@@ -92,6 +101,8 @@ def test_vector_add_compiles_for_every_target(target):
     ],
 )
 def test_matmul_uses_the_matrix_instructions_of_its_family(name, opcode):
+    if name == "sm_103":
+        needs_sass_of_sm_103()
     compilation = one(basic.matmul, *MATMUL, BLOCK_M=64, BLOCK_N=64, BLOCK_K=32, target=name)
     code = machine_code(compilation)
     found = matrix_instructions(code)
@@ -129,7 +140,9 @@ def test_matrix_instructions_are_instructions_only():
 
 def test_a_gluon_kernel_starts_at_ttgir():
     compilation = one(gluon_add.gluon_add, *ADD, BLOCK=512, target="sm_90")
-    assert list(compilation.stages) == ["source", "ttgir", "llir", "ptx", "cubin", "sass"]
+    # From Triton 3.9 on, a stage of that name holds the front end's own module.
+    names = [name for name in compilation.stages if name != "glir"]
+    assert names == ["source", "ttgir", "llir", "ptx", "cubin", "sass"]
     assert "sizePerThread = [4]" in compilation.stages["ttgir"].text
     assert compilation.resources.registers > 0
 
@@ -178,7 +191,8 @@ def ptxas_report(compilation, tmp_path):
     source = tmp_path / "kernel.ptx"
     source.write_text(compilation.stages["ptx"].text)
     arch = int(compilation.target.arch)
-    ptxas = knobs.nvidia.ptxas_blackwell if arch >= 100 else knobs.nvidia.ptxas
+    # Which of the bundled two assembles for sm_90 differs between versions of Triton.
+    ptxas = get_ptxas(arch)
     name = f"sm_{arch}{'a' if arch >= 90 else ''}"
     command = [ptxas.path, "-v", "-lineinfo", "--regAllocOptLevel=2", f"--gpu-name={name}"]
     done = subprocess.run(

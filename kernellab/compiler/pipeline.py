@@ -41,6 +41,7 @@ if TYPE_CHECKING:
 
 STAGE_LANGUAGES = {
     "ttir": "mlir",
+    "glir": "mlir",
     "ttgir": "mlir",
     "llir": "llvm",
     "ptx": "ptx",
