@@ -13,13 +13,13 @@ from triton.compiler import ASTSource
 import kernellab.triton_pipeline
 from kernellab.compiler.pass_notes import PASS_NOTES
 from kernellab.compiler.pipeline import compile, compile_bound
-from kernellab.compiler.recorder import PassRecorder
+from kernellab.compiler.recorder import ACTS_ON, PassRecorder
 from kernellab.compiler.targets import SUPPORTED_TARGETS, parse_target
 from kernellab.errors import CompileError
 from kernellab.records import Compilation, DeferredText, Target
 from kernellab.specialize import bind
 from kernellab.triton_pipeline import list_passes
-from tests.corpus.loader import entry
+from tests.corpus.loader import case_name, cases, entry
 from tests.kernels import basic, faulty
 from tests.source_files import ROOT
 from tools import passes_page
@@ -242,6 +242,21 @@ def test_op_counts_are_those_of_the_text(matmul, label):
         assert run.op_counts_after[name] >= count, name
     for name in ("tt.load", "tt.dot", "tt.splat", "arith.muli", "llvm.add", "llvm.insertvalue"):
         assert run.op_counts_after.get(name, 0) == found.get(name, 0), name
+
+
+@pytest.mark.parametrize("case", cases(), ids=case_name)
+def test_passes_that_have_nothing_to_do_change_nothing(case):
+    """What the recorder takes on trust, printed: passes without an op to act on leave the module as it was."""
+    one, target = case
+    call = bind(one.kernel, one.types, {}, target, options=one.options, constants=one.constants)
+    watcher = PassRecorder(trusting=False)
+    kernellab.triton_pipeline.compile_watched(
+        one.kernel, call.specialization, target, call.options, watcher
+    )
+    for run in watcher.passes:
+        if run.name in ACTS_ON:
+            acted_on = [op for op in run.op_counts_before if op.startswith(ACTS_ON[run.name])]
+            assert acted_on or not run.changed, run.label
 
 
 def test_digests_are_of_the_text(matmul):
