@@ -49,6 +49,9 @@ class PassCall:
     occurrence: int
     """The how manieth of that name in that stage, from 1, those left out included."""
     arguments: tuple[Any, ...] = ()
+    adder: str = ""
+    """Where Triton's bindings have the function that adds it: "passes.ttgpuir.add_coalesce". Both backends have passes of the
+    same name as others'."""
 
     @property
     def label(self) -> str:
@@ -102,16 +105,15 @@ class _Session:
     listed: list[PassCall] = field(default_factory=list)
     replaced: set[str] = field(default_factory=set)
     counts: Counter[tuple[str, str]] = field(default_factory=Counter)
-    adders: dict[str, Callable[..., Any]] = field(default_factory=dict)
 
     def running_label(self) -> str | None:
         """The label of what runs now, or failed."""
         return self.running.label if self.running is not None else None
 
-    def call(self, name: str, arguments: tuple[Any, ...]) -> PassCall:
+    def call(self, name: str, arguments: tuple[Any, ...], adder: str = "") -> PassCall:
         """The next call of that name in this stage."""
         self.counts[self.stage, name] += 1
-        return PassCall(self.stage, name, self.counts[self.stage, name], arguments)
+        return PassCall(self.stage, name, self.counts[self.stage, name], arguments, adder)
 
 
 class _CurrentSession(threading.local):
@@ -140,9 +142,10 @@ class _WatchedPassManager(libtriton.ir.pass_manager):  # type: ignore[misc]
         self._debugging = True
         return bool(super().enable_debug())
 
-    def add(self, name: str, adder: Callable[..., Any], arguments: tuple[Any, ...], keywords: dict[str, Any]) -> None:  # fmt: skip
-        """Remember a pass; `adder` adds it to a pass manager."""
-        call = self._session.call(name, (*arguments, *keywords.values()))
+    def add(self, path: str, adder: Callable[..., Any], arguments: tuple[Any, ...], keywords: dict[str, Any]) -> None:  # fmt: skip
+        """Remember a pass; `adder`, which stands at `path`, adds it to a pass manager."""
+        name = pass_name(path.rpartition(".")[2])
+        call = self._session.call(name, (*arguments, *keywords.values()), path)
         if self._has_foreign_passes():
             adder(self, *arguments, **keywords)
         else:
@@ -177,7 +180,7 @@ class _WatchedPassManager(libtriton.ir.pass_manager):  # type: ignore[misc]
             return
         self._session.replaced.add(stage)
         for call in self._session.replacements[stage]:
-            yield call, functools.partial(_add_by_name, call.name, call.arguments)
+            yield call, functools.partial(_add, call)
 
     def _run_one(
         self, call: PassCall, add_to: Callable[[Any], None], module: Any, tag: str
@@ -192,33 +195,38 @@ class _WatchedPassManager(libtriton.ir.pass_manager):  # type: ignore[misc]
         self._session.watcher.pass_ran(call, time.perf_counter() - started, module)
 
 
-def _add_by_name(name: str, arguments: tuple[Any, ...], manager: Any) -> None:
-    pass_adders()[name](manager, *arguments)
+def _add(call: PassCall, manager: Any) -> None:
+    adder: Any = libtriton
+    for name in call.adder.split("."):
+        adder = getattr(adder, name)
+    adder(manager, *call.arguments)
 
 
 class _Namespace:
     """Stands in for a module of Triton's bindings: `passes`, `passes.ttir`, `nvidia`, ..."""
 
-    def __init__(self, real: Any) -> None:
+    def __init__(self, real: Any, path: str) -> None:
         self._real = real
+        self._path = path
 
     def __getattr__(self, name: str) -> Any:
         value = getattr(self._real, name)
+        path = f"{self._path}.{name}"
         if isinstance(value, ModuleType):
-            value = _Namespace(value)
+            value = _Namespace(value, path)
         elif callable(value) and not isinstance(value, type):
-            value = _passing_on(name, value)
+            value = _passing_on(path, value)
         setattr(self, name, value)
         return value
 
 
-def _passing_on(name: str, real: Callable[..., Any]) -> Callable[..., Any]:
+def _passing_on(path: str, real: Callable[..., Any]) -> Callable[..., Any]:
     """The function itself, except that a pass added to a watched pass manager is kept there."""
 
     @functools.wraps(real)
     def call(*arguments: Any, **keywords: Any) -> Any:
         if arguments and isinstance(arguments[0], _WatchedPassManager):
-            return arguments[0].add(pass_name(name), real, arguments[1:], keywords)
+            return arguments[0].add(path, real, arguments[1:], keywords)
         return real(*arguments, **keywords)
 
     return call
@@ -320,7 +328,7 @@ def _uninstall(module: ModuleType) -> None:
 def _stand_in(name: str, original: Any) -> Any:
     if name == "ir":
         return _Ir()
-    return _Llvm() if name == "llvm" else _Namespace(original)
+    return _Llvm() if name == "llvm" else _Namespace(original, name)
 
 
 # ---------------------------------------------------------------------------------------------------------------------
@@ -329,18 +337,18 @@ def _stand_in(name: str, original: Any) -> Any:
 
 
 @functools.cache
-def pass_adders() -> Mapping[str, Callable[..., Any]]:
-    """Every pass that this Triton's bindings offer, by name, whichever backend it is of."""
-    found: dict[str, Callable[..., Any]] = {}
-    waiting: list[Any] = [libtriton.passes, libtriton.nvidia.passes, libtriton.amd.passes]
+def pass_adders(backend: str) -> Mapping[str, str]:
+    """Every pass that this Triton's bindings offer for a backend, "cuda" or "hip": its name -> where the function is that adds it."""
+    found: dict[str, str] = {}
+    waiting = [("amd.passes" if backend == "hip" else "nvidia.passes"), "passes"]
     while waiting:
-        namespace = waiting.pop(0)
+        path = waiting.pop(0)
+        namespace = functools.reduce(getattr, path.split("."), libtriton)
         for name in dir(namespace):
-            value = getattr(namespace, name)
-            if isinstance(value, ModuleType):
-                waiting.append(value)
+            if isinstance(getattr(namespace, name), ModuleType):
+                waiting.append(f"{path}.{name}")
             elif name.startswith("add_"):
-                found.setdefault(pass_name(name), value)
+                found.setdefault(pass_name(name), f"{path}.{name}")
     return found
 
 

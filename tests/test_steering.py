@@ -146,6 +146,36 @@ def test_replacing_the_passes_of_a_stage(whole):
     ]
 
 
+def test_replacing_the_passes_of_a_stage_by_its_own_on_amd():
+    """Passes of one name are others on another backend: "to_llvmir", "accelerate_matmul", "pipeline"."""
+    types, constants = MATMUL.types, MATMUL.constants
+    whole = compile(MATMUL.kernel, *types, constants=constants, target="gfx942")
+    assert isinstance(whole, Compilation)
+    runs = [run for run in whole.passes if run.stage == "ttgir"]
+    runs += [run for run in whole.passes if run.stage == "llir" and run.op_counts_after]
+    same = compile(
+        MATMUL.kernel,
+        *types,
+        constants=constants,
+        target="gfx942",
+        pipeline=[f"{run.stage}.{run.name}#{run.occurrence}" for run in runs],
+    )
+    assert isinstance(same, Compilation)
+    assert labels(same) == labels(whole)
+    assert same.stages["ttgir"].text == whole.stages["ttgir"].text
+    assert same.resources == whole.resources
+
+
+def test_adding_a_pass_that_the_target_does_not_run():
+    added = matmul(
+        pipeline=["ttir.inliner", "canonicalizer", "cse", "ttir.triton_licm", "symbol_dce"],
+        stop_after="ttir",
+    )
+    assert [run.label for run in added.passes][-2] == "ttir.triton_licm"
+    with pytest.raises(CompileError, match="incompatible function arguments"):
+        matmul(pipeline=["ttgir.convert_to_ttgpuir", "ttgir.warp_specialize"], stop_after="ttgir")
+
+
 def test_giving_a_pass_other_arguments():
     one_warp = matmul(
         pipeline=[("ttgir.convert_to_ttgpuir", "cuda:90", 1, 32, 1), "coalesce"],

@@ -360,7 +360,9 @@ class _Edits:
         """These wishes against the passes that the target has."""
         listed = triton_pipeline.list_passes(target, options, gluon)
         stages = triton_pipeline.stage_names(target, gluon)
-        return steering.make_plan(listed, stages, self.skip, self.stop_after, self.pipeline)
+        return steering.make_plan(
+            listed, stages, self.skip, self.stop_after, self.pipeline, target.backend
+        )
 
 
 def _compile_edited(kernel: Any, call: BoundCall, target: Target, edits: _Edits) -> Compilation:

@@ -54,6 +54,7 @@ def make_plan(
     skip: Iterable[str] = (),
     stop_after: str | None = None,
     pipeline: Iterable[Item] | None = None,
+    backend: str = "cuda",
 ) -> Plan:
     """Read what the caller wants against the passes that there are.
 
@@ -61,6 +62,7 @@ def make_plan(
         listed: the target's own passes, in order.
         stages: the names of its stages.
         skip, stop_after, pipeline: as for `kernellab.compile`.
+        backend: "cuda" or "hip", whose passes `pipeline` may name although the target does not run them.
 
     Raises:
         OptionError: a pass, a stage or a run of a pass that does not exist.
@@ -70,7 +72,7 @@ def make_plan(
     skipped = frozenset(call.label for name in skip for call in find_passes(name, listed))
     if stop_after is not None and stop_after not in stages:
         stop_after = find_passes(stop_after, listed)[0].label
-    replacements = None if pipeline is None else _replacements(list(pipeline), listed)
+    replacements = None if pipeline is None else _replacements(list(pipeline), listed, backend)
     return Plan(skipped, stop_after, replacements=replacements)
 
 
@@ -105,31 +107,31 @@ def find_passes(wanted: str, listed: Sequence[PassCall]) -> list[PassCall]:
 
 
 def _replacements(
-    items: Sequence[Item], listed: Sequence[PassCall]
+    items: Sequence[Item], listed: Sequence[PassCall], backend: str
 ) -> dict[str, tuple[PassCall, ...]]:
     """Stage -> its new passes. A bare name belongs to the stage of the item before it where it can, else to its first stage."""
     new: dict[str, list[PassCall]] = {}
     stage = ""
     for item in items:
-        call = _replacement(item, listed, stage)
+        call = _replacement(item, listed, stage, backend)
         stage = call.stage
         runs = new.setdefault(stage, [])
         occurrence = 1 + sum(run.name == call.name for run in runs)
-        runs.append(PassCall(stage, call.name, occurrence, call.arguments))
+        runs.append(replace(call, occurrence=occurrence))
     return {name: tuple(runs) for name, runs in new.items()}
 
 
-def _replacement(item: Item, listed: Sequence[PassCall], stage: str) -> PassCall:
+def _replacement(item: Item, listed: Sequence[PassCall], stage: str, backend: str) -> PassCall:
     name, *arguments = (item,) if isinstance(item, str) else item
     match = _NAME.fullmatch(str(name))
-    if match and match["stage"] and match["name"] in triton_pipeline.pass_adders():
-        known = {call.stage for call in listed}
-        runs = [c for c in listed if (c.stage, c.name) == (match["stage"], match["name"])]
-        if match["stage"] in known and (arguments or not runs):
-            return PassCall(match["stage"], match["name"], 1, tuple(arguments))
+    offered = triton_pipeline.pass_adders(backend)
+    if match and match["stage"] in {call.stage for call in listed} and match["name"] in offered:
+        if not any((call.stage, call.name) == (match["stage"], match["name"]) for call in listed):
+            adder = offered[match["name"]]
+            return PassCall(match["stage"], match["name"], 1, tuple(arguments), adder)
     found = find_passes(str(name), listed)
     chosen = next((call for call in found if call.stage == stage), found[0])
-    return PassCall(chosen.stage, chosen.name, 1, tuple(arguments) or chosen.arguments)
+    return replace(chosen, arguments=tuple(arguments)) if arguments else chosen
 
 
 # ---------------------------------------------------------------------------------------------------------------------
