@@ -229,7 +229,7 @@ def run_apart(program: str, folder: Path, **environment: str) -> str:
     """What a process of its own prints on stderr."""
     ran = subprocess.run(
         [sys.executable, "-c", program], cwd=ROOT, capture_output=True, text=True, check=True,
-        env={**os.environ, "TRITON_CACHE_DIR": str(folder), "PYTHONPATH": str(ROOT), **environment},
+        env={**os.environ, "TRITON_CACHE_DIR": str(folder), "PYTHONPATH": os.pathsep.join([str(ROOT), os.environ.get("PYTHONPATH", "")]), **environment},
     )  # fmt: skip
     return ran.stderr
 

@@ -10,7 +10,7 @@ from triton import knobs
 from triton.backends.compiler import GPUTarget
 from triton.compiler import ASTSource
 
-import kernellab.triton_pipeline
+import kernellab.triton_api.pipeline
 from kernellab.compiler.pass_notes import PASS_NOTES
 from kernellab.compiler.pipeline import compile, compile_bound
 from kernellab.compiler.recorder import ACTS_ON, PassRecorder
@@ -18,7 +18,7 @@ from kernellab.compiler.targets import SUPPORTED_TARGETS, parse_target
 from kernellab.errors import CompileError
 from kernellab.records import Compilation, DeferredText, Target
 from kernellab.specialize import bind
-from kernellab.triton_pipeline import list_passes
+from kernellab.triton_api.pipeline import list_passes
 from tests.corpus.loader import case_name, cases, entry
 from tests.kernels import basic, faulty
 from tests.source_files import ROOT
@@ -132,7 +132,7 @@ def test_other_threads_compile_undisturbed(monkeypatch):
     thread = threading.Thread(target=compile_elsewhere)
     thread.start()
     watcher = Slow()
-    kernellab.triton_pipeline.compile_watched(
+    kernellab.triton_api.pipeline.compile_watched(
         kernel, call.specialization, HOPPER, call.options, watcher
     )
     thread.join()
@@ -250,7 +250,7 @@ def test_passes_that_have_nothing_to_do_change_nothing(case):
     one, target = case
     call = bind(one.kernel, one.types, {}, target, options=one.options, constants=one.constants)
     watcher = PassRecorder(trusting=False)
-    kernellab.triton_pipeline.compile_watched(
+    kernellab.triton_api.pipeline.compile_watched(
         one.kernel, call.specialization, target, call.options, watcher
     )
     for run in watcher.passes:

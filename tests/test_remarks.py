@@ -10,7 +10,7 @@ import pytest
 
 from kernellab.compiler.remarks import assembler_remarks, compiler_remarks
 from kernellab.errors import SourcePosition
-from kernellab.triton_analyses import Diagnosis, PythonWarning
+from kernellab.triton_api.analyses import Diagnosis, PythonWarning
 from tests.compiled import compiled, of_corpus, source_line
 from tests.kernels import analysed
 

@@ -9,7 +9,7 @@ from collections.abc import Callable
 
 from xdsl.dialects import builtin
 
-from kernellab import triton_analyses, triton_api
+from kernellab import triton_api
 from kernellab.compiler.analyses import axis, barriers, calls, memory, pipelining, work
 from kernellab.compiler.analyses.module import kind, users_line
 from kernellab.compiler.remarks import assembler_remarks, compiler_remarks
@@ -26,6 +26,7 @@ from kernellab.findings import (
 from kernellab.ir.locations import locate
 from kernellab.ir.reader import read_module
 from kernellab.records import Compilation, PassRun
+from kernellab.triton_api import analyses as triton_analyses
 
 Diagnose = Callable[[], triton_analyses.Diagnosis]
 

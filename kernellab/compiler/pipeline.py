@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from kernellab import triton_api, triton_pipeline, worker
+from kernellab import triton_api, worker
 from kernellab.compiler import resources, steering
 from kernellab.compiler.buffers import buffer_report
 from kernellab.compiler.occupancy import occupancy
@@ -33,6 +33,7 @@ from kernellab.records import (
 )
 from kernellab.specialize import BoundCall, bind
 from kernellab.triton_api import IrText
+from kernellab.triton_api import pipeline as triton_pipeline
 
 if TYPE_CHECKING:
     from xdsl.dialects.builtin import ModuleOp
@@ -223,7 +224,7 @@ def _write_record(compilation: Compilation, path: str | os.PathLike[str]) -> os.
 
 def _make_analyst(kernel: Any, call: BoundCall, target: Target) -> Analyst:
     from kernellab.compiler.analyst import CompilerAnalyst
-    from kernellab.triton_analyses import diagnose
+    from kernellab.triton_api.analyses import diagnose
 
     return CompilerAnalyst(
         functools.partial(diagnose, kernel, call.specialization, target, call.options)

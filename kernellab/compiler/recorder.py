@@ -10,7 +10,7 @@ from typing import Any
 
 from kernellab.compiler.sass import disassemble
 from kernellab.records import DeferredText, PassRun, StoredText
-from kernellab.triton_pipeline import PassCall
+from kernellab.triton_api.pipeline import PassCall
 
 _NO_OPS: Mapping[str, int] = {}
 

@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterable, Iterator
 from kernellab.compiler.analyses.module import users_line
 from kernellab.errors import SourcePosition
 from kernellab.findings import Remark, Severity
-from kernellab.triton_analyses import Diagnosis, PythonWarning
+from kernellab.triton_api.analyses import Diagnosis, PythonWarning
 
 _DIAGNOSTIC = re.compile(
     r'^(?:loc\()?"?(?P<file>[^":\n]+|<unknown>)"?:(?P<line>\d+)(?::(?P<column>\d+))?\)?: '

@@ -9,12 +9,13 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
-from kernellab import triton_api, triton_pipeline, worker
+from kernellab import triton_api, worker
 from kernellab.compiler.recorder import PassRecorder
 from kernellab.errors import CompileError, OptionError, SourcePosition, WorkerError, nearest
 from kernellab.records import PassRun, Target
 from kernellab.triton_api import IrText
-from kernellab.triton_pipeline import PassCall
+from kernellab.triton_api import pipeline as triton_pipeline
+from kernellab.triton_api.pipeline import PassCall
 
 Item = str | tuple[Any, ...]
 """One entry of `pipeline`: the name of a pass, or its name and its arguments."""

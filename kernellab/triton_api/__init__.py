@@ -1,0 +1,136 @@
+"""Triton's private names, in one place: a new version of Triton is a change of this folder alone.
+
+Everything here reaches behind Triton's public door. Runs on Triton 3.6 to 3.9, on machines with no GPU and no driver.
+"""
+
+from __future__ import annotations
+
+from kernellab.triton_api.requirements import refuse_interpreter_mode, require_triton
+
+require_triton()
+
+from triton.experimental.gluon._runtime import GluonJITFunction  # noqa: E402
+from triton.runtime.autotuner import Autotuner, Config, Heuristics  # noqa: E402
+from triton.runtime.errors import OutOfResources  # noqa: E402
+from triton.runtime.jit import JITCallable, JITFunction  # noqa: E402
+
+refuse_interpreter_mode()
+
+from kernellab.triton_api.adoption import (  # noqa: E402
+    LEFT_TO_TRITON,
+    AutotunedLaunch,
+    kernels_become,
+    offer_autotuned_launches,
+)
+from kernellab.triton_api.binding import (  # noqa: E402
+    Binder,
+    create_binder,
+    make_specialization,
+    refusal,
+)
+from kernellab.triton_api.compiling import (  # noqa: E402
+    CompiledKernel,
+    after_location_snapshot,
+    compile_kernel,
+    locations_name_ttgir,
+    make_source,
+    options_of_launch,
+    ttgir_naming_ttir_lines,
+)
+from kernellab.triton_api.front_end import (  # noqa: E402
+    make_ttir,
+)
+from kernellab.triton_api.functions import (  # noqa: E402
+    definition_of,
+    indentation,
+    parameter_position,
+    position_in,
+    reachable_functions,
+    scope_of,
+)
+from kernellab.triton_api.mlir_text import (  # noqa: E402
+    generic_form,
+    generic_text,
+    parse_mlir,
+)
+from kernellab.triton_api.refusals import (  # noqa: E402
+    TTGIR_FILE_SUFFIX,
+    IrText,
+    PipelineStopped,
+    captured_output,
+    native_position,
+    position_in_kernel,
+    ptxas_refusal,
+    text_refusal,
+    translated_errors,
+    translated_text_errors,
+)
+from kernellab.triton_api.targets import (  # noqa: E402
+    ast_source_class,
+    backend_for,
+    backend_options,
+    check_options,
+    current_gpu,
+    gpu_target,
+    nvidia_tool,
+    option_names,
+    stage_names,
+    triton_type,
+    type_spellings,
+)
+
+__all__ = [
+    "LEFT_TO_TRITON",
+    "TTGIR_FILE_SUFFIX",
+    "AutotunedLaunch",
+    "Autotuner",
+    "Binder",
+    "CompiledKernel",
+    "Config",
+    "GluonJITFunction",
+    "Heuristics",
+    "IrText",
+    "JITCallable",
+    "JITFunction",
+    "OutOfResources",
+    "PipelineStopped",
+    "after_location_snapshot",
+    "ast_source_class",
+    "backend_for",
+    "backend_options",
+    "captured_output",
+    "check_options",
+    "compile_kernel",
+    "create_binder",
+    "current_gpu",
+    "definition_of",
+    "generic_form",
+    "generic_text",
+    "gpu_target",
+    "indentation",
+    "kernels_become",
+    "locations_name_ttgir",
+    "make_source",
+    "make_specialization",
+    "make_ttir",
+    "native_position",
+    "nvidia_tool",
+    "offer_autotuned_launches",
+    "option_names",
+    "options_of_launch",
+    "parameter_position",
+    "parse_mlir",
+    "position_in",
+    "position_in_kernel",
+    "ptxas_refusal",
+    "reachable_functions",
+    "refusal",
+    "scope_of",
+    "stage_names",
+    "text_refusal",
+    "translated_errors",
+    "translated_text_errors",
+    "triton_type",
+    "ttgir_naming_ttir_lines",
+    "type_spellings",
+]

@@ -1,0 +1,66 @@
+"""Kernels made under our eyes, and autotuners that nothing can time."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from typing import Any
+
+from triton.experimental.gluon._runtime import GluonJITFunction
+from triton.runtime.autotuner import Autotuner
+from triton.runtime.jit import (
+    JITFunction,
+)
+
+
+@contextmanager
+def kernels_become(adopt: Callable[[Any], None], file: str) -> Iterator[None]:
+    """While active, each kernel that `@triton.jit` or `@gluon.jit` makes of a function in `file` is handed to `adopt`.
+
+    `adopt` may change the finished kernel's class to a subclass of it. The decorators themselves stay what they are,
+    however they were imported; so does every `isinstance` check, and every kernel of another file.
+    """
+    initialise = JITFunction.__init__
+
+    @functools.wraps(initialise)
+    def initialise_and_adopt(kernel: Any, fn: Any, *args: Any, **keywords: Any) -> None:
+        initialise(kernel, fn, *args, **keywords)
+        code = getattr(fn, "__code__", None)
+        if code is not None and code.co_filename == file:
+            if type(kernel) in (JITFunction, GluonJITFunction):
+                adopt(kernel)
+
+    JITFunction.__init__ = initialise_and_adopt
+    try:
+        yield
+    finally:
+        JITFunction.__init__ = initialise
+
+
+LEFT_TO_TRITON = object()
+"""What an autotuned launch's taker returns for a launch that it does not take."""
+
+AutotunedLaunch = Callable[[Any, Sequence[Any], Mapping[str, Any]], Any]
+"""Given an autotuner and a launch's arguments: launches, or returns LEFT_TO_TRITON."""
+
+_takers: list[AutotunedLaunch] = []
+
+
+def offer_autotuned_launches(taker: AutotunedLaunch) -> None:
+    """Offer each autotuned launch to `taker` before Triton times configs; an earlier taker is replaced.
+
+    Triton's Autotuner asks the GPU's driver for a benchmarker before anything else, so it cannot launch without one.
+    """
+    if not _takers:
+        Autotuner.run = _run_unless_taken(Autotuner.run)
+    _takers[:] = [taker]
+
+
+def _run_unless_taken(run_timed: Callable[..., Any]) -> Callable[..., Any]:
+    @functools.wraps(run_timed)
+    def run(autotuner: Any, *args: Any, **keywords: Any) -> Any:
+        result = _takers[0](autotuner, args, keywords)
+        return run_timed(autotuner, *args, **keywords) if result is LEFT_TO_TRITON else result
+
+    return run

@@ -1,0 +1,186 @@
+"""One compile with `triton.compile`, and the hook that makes line information name TTGIR."""
+
+from __future__ import annotations
+
+import hashlib
+import tempfile
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager, nullcontext
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import triton
+from triton import knobs
+from triton._C import libtriton
+from triton.backends.compiler import Language
+
+from kernellab.records import Specialization, Target
+from kernellab.triton_api.functions import reachable_functions
+from kernellab.triton_api.refusals import TTGIR_FILE_SUFFIX, captured_output, translated_errors
+from kernellab.triton_api.targets import (
+    ast_source_class,
+    backend_for,
+    backend_options,
+    check_options,
+    gpu_target,
+    stage_names,
+)
+
+
+@dataclass(frozen=True)
+class CompiledKernel:
+    """What Triton's compiler made of one kernel."""
+
+    stages: Mapping[str, str | bytes]
+    """Stage name -> its text, or the bytes of the binary, in the order of the pipeline."""
+    metadata: Mapping[str, Any] = field(repr=False)
+    """The backend's options in force, and what it found out: "shared" (bytes), "name" (the entry's symbol), ..."""
+
+    @property
+    def asm(self) -> Mapping[str, str | bytes]:
+        """The stages under the name that they have in Triton's own CompiledKernel, which `warmup` users know."""
+        return self.stages
+
+
+def compile_kernel(
+    kernel: Any,
+    specialization: Specialization,
+    target: Target,
+    options: Mapping[str, Any],
+    *,
+    ttgir_lines: bool = False,
+) -> CompiledKernel:
+    """Compile a kernel with `triton.compile`, on any machine.
+
+    Triton's cache on disk is used as in a launch (TRITON_CACHE_DIR, TRITON_ALWAYS_COMPILE apply).
+
+    Args:
+        kernel: the plain JIT function.
+        specialization, target, options: what it is compiled for.
+        ttgir_lines: let the locations in what comes after TTGIR (LLVM IR, PTX, machine code) name lines of the TTGIR
+            text instead of lines of Python; the instructions stay the same. See `locations_name_ttgir`.
+
+    Raises:
+        CompileError: the compiler refused; `position` is the line of the kernel, or of a helper of the user's that it calls.
+        OptionError: an option value that the target's backend refuses.
+    """
+    asked = options_of_launch(kernel, options)
+    check_options(asked, target)
+    source = make_source(kernel, specialization)
+    located = locations_name_ttgir(kernel.__name__) if ttgir_lines else nullcontext()
+    with translated_errors(kernel, target), located:
+        compiled = triton.compile(source, target=gpu_target(target), options=asked)
+    names = [name for name in stage_names(kernel, target) if name in compiled.asm]
+    return CompiledKernel(
+        stages={name: compiled.asm[name] for name in names}, metadata=compiled.metadata._asdict()
+    )
+
+
+@contextmanager
+def locations_name_ttgir(kernel_name: str) -> Iterator[None]:
+    """While active, a compilation replaces every location by its line in the TTGIR text just before the LLVM stage.
+
+    The TTGIR stage itself keeps the kernel's own locations, so that the two compose: machine code -> line of TTGIR -> kernel.
+    Triton's stage hook makes room for this in 3.6 to 3.9; what such a compilation leaves in Triton's cache has a key of its own.
+    """
+    earlier = knobs.runtime.add_stages_inspection_hook
+
+    def hook(*arguments: Any) -> Any:
+        if not arguments:
+            key, digest = earlier() if earlier is not None else ("", "")
+            return key + TTGIR_FILE_SUFFIX, digest + TTGIR_FILE_SUFFIX
+        if earlier is not None:
+            earlier(*arguments)
+        stages = arguments[1]
+        stages["llir"] = after_location_snapshot(stages["llir"], kernel_name)
+        return None
+
+    knobs.runtime.add_stages_inspection_hook = hook
+    try:
+        yield
+    finally:
+        knobs.runtime.add_stages_inspection_hook = earlier
+
+
+def after_location_snapshot(
+    make_llir: Callable[..., str],
+    kernel_name: str,
+    relocated: Callable[[Any, str], None] | None = None,
+) -> Callable[..., str]:
+    """The LLVM stage, run on a module whose locations are lines of its own text.
+
+    `relocated` is called with the module once it has these locations, and with the folder of the file that they name.
+    """
+
+    def make(module: Any, metadata: Any) -> str:
+        with tempfile.TemporaryDirectory(prefix="kernellab-") as folder:
+            module.create_location_snapshot(str(Path(folder, f"{kernel_name}{TTGIR_FILE_SUFFIX}")))
+            if relocated is not None:
+                relocated(module, folder)
+            # The folder is gone after this, and of another name each time: nothing should carry it.
+            return make_llir(module, metadata).replace(f'directory: "{folder}"', 'directory: ""')
+
+    return make
+
+
+def ttgir_naming_ttir_lines(
+    ttir: str, target: Target, options: Mapping[str, Any]
+) -> tuple[str, str]:
+    """Run the TTGIR stage once more on a TTIR text, with locations that name lines of that text.
+
+    Reading the text back costs some names of values (those of block arguments), and could in principle cost the same
+    result: a caller compares with the TTGIR that it has.
+
+    Returns:
+        The TTIR as printed while its lines were counted, and the TTGIR whose locations name those lines.
+
+    Raises:
+        Exception: whatever the compiler raises; a caller has a compilation already and can do without.
+    """
+    backend = backend_for(target)
+    context = libtriton.ir.context()
+    libtriton.ir.load_dialects(context)
+    backend.load_dialects(context)
+    known = {name: value for name, value in options.items() if name in backend_options(target)}
+    parsed = backend.parse_options(known)
+    stages: dict[str, Any] = {}
+    backend.add_stages(stages, parsed, Language.TRITON)
+    with tempfile.TemporaryDirectory(prefix="kernellab-") as folder, captured_output() as output:
+        written, counted = Path(folder, "written.ttir"), Path(folder, "counted.ttir")
+        written.write_text(ttir)
+        module = libtriton.ir.parse_mlir_module(str(written), context)
+        module.context = context
+        module.create_location_snapshot(str(counted))
+        ttgir = str(stages["ttgir"](module, {"num_warps": parsed.num_warps}))
+        output.take()
+        return counted.read_text(), ttgir
+
+
+def options_of_launch(kernel: Any, options: Mapping[str, Any]) -> dict[str, Any]:
+    """The options of a launch: `@triton.jit(debug=True)`, TRITON_DEBUG and instrumentation count as they do there."""
+    asked = dict(options)
+    asked["debug"] = bool(asked.get("debug", kernel.debug) or knobs.runtime.debug)
+    asked.setdefault("instrumentation_mode", knobs.compilation.instrumentation_mode)
+    return asked
+
+
+def make_source(kernel: Any, specialization: Specialization) -> Any:
+    """Triton's ASTSource of a kernel, with the files of its functions part of the cache key.
+
+    Triton's own key has the source and the line, not the file: the same kernel pasted into another cell would come
+    back from the cache with the first cell's file name in its locations.
+    """
+    base = ast_source_class(kernel)
+    files = sorted({str(f.fn.__code__.co_filename) for f in reachable_functions(kernel)})
+
+    def hash_with_files(source: Any) -> str:
+        return hashlib.sha256("\n".join([base.hash(source), *files]).encode()).hexdigest()
+
+    source_class = type(base.__name__, (base,), {"hash": hash_with_files})
+    return source_class(
+        kernel,
+        dict(specialization.signature),
+        dict(specialization.constants),
+        dict(specialization.attributes),
+    )

@@ -1,0 +1,58 @@
+"""Triton's front end alone: TTIR for the interpreter."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from triton._C import libtriton
+
+from kernellab.records import Specialization, Target
+from kernellab.triton_api.compiling import make_source, options_of_launch
+from kernellab.triton_api.refusals import translated_errors
+from kernellab.triton_api.targets import backend_for, check_options, gpu_target
+
+
+def make_ttir(
+    kernel: Any, specialization: Specialization, target: Target, options: Mapping[str, Any]
+) -> Any:
+    """The kernel's TTIR module for a target, from Triton's front end and a few of its own passes.
+
+    Helper functions are inlined, block pointers and descriptors become plain pointers, and what is computed twice or for
+    nothing is gone; nothing that a GPU wants is done yet.
+
+    Raises:
+        CompileError, OptionError: as for `compile_kernel`.
+    """
+    asked = options_of_launch(kernel, options)
+    check_options(asked, target)
+    source, backend = make_source(kernel, specialization), backend_for(target)
+    context = libtriton.ir.context()
+    libtriton.ir.load_dialects(context)
+    backend.load_dialects(context)
+    with translated_errors(kernel, target):
+        parsed = backend.parse_options(asked)
+        module = source.make_ir(
+            gpu_target(target),
+            parsed,
+            backend.get_codegen_implementation(parsed),
+            backend.get_module_map(),
+            context,
+        )
+        _simplify(module)
+    return module
+
+
+def _simplify(module: Any) -> None:
+    common, ttir = libtriton.passes.common, libtriton.passes.ttir
+    manager = libtriton.ir.pass_manager(module.context)
+    common.add_inliner(manager)
+    ttir.add_rewrite_tensor_pointer(manager)
+    ttir.add_rewrite_tensor_descriptor_to_pointer(manager)
+    common.add_canonicalizer(manager)
+    common.add_cse(manager)
+    common.add_licm(manager)
+    common.add_canonicalizer(manager)
+    common.add_cse(manager)
+    common.add_symbol_dce(manager)
+    manager.run(module, "interpreter")

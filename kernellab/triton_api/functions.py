@@ -1,0 +1,86 @@
+"""Where a kernel stands in its file, and which functions it calls."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from types import ModuleType
+from typing import Any
+
+from triton.runtime.jit import (
+    JITCallable,
+)
+
+from kernellab.errors import SourcePosition
+
+
+def definition_of(function: Any) -> SourcePosition:
+    """The `def` line of a JIT function, in the file or cell where it stands."""
+    return SourcePosition(str(function.fn.__code__.co_filename), _first_line(function))
+
+
+def _first_line(function: Any) -> int:
+    # Triton keeps the source from `def` on; what `raw_src` has before that are decorator lines.
+    whole = "".join(function.raw_src)
+    decorators = whole.rstrip("\n").count("\n") - str(function.src).rstrip("\n").count("\n")
+    return int(function.starting_line_number) + decorators
+
+
+def position_in(function: Any, node: Any) -> SourcePosition:
+    """The place of an AST node of a JIT function: the node counts lines from `def` and columns from its indentation."""
+    definition = definition_of(function)
+    line = getattr(node, "lineno", None)
+    if line is None:
+        return definition
+    return SourcePosition(
+        definition.file, definition.line + line - 1, indentation(function) + node.col_offset + 1
+    )
+
+
+def indentation(function: Any) -> int:
+    """Columns that Triton cut off when it dedented the function's source."""
+    first = str(function.raw_src[0])
+    return len(first) - len(first.lstrip())
+
+
+def parameter_position(kernel: Any, name: str) -> SourcePosition:
+    """Where a parameter stands in the kernel's `def`."""
+    arguments = kernel.parse().body[0].args
+    for argument in (*arguments.posonlyargs, *arguments.args, *arguments.kwonlyargs):
+        if argument.arg == name:
+            return position_in(kernel, argument)
+    return definition_of(kernel)
+
+
+def reachable_functions(kernel: Any) -> list[Any]:
+    """The kernel and every JIT function that it may call, directly or not, the kernel first."""
+    found: dict[int, Any] = {}
+    waiting = [kernel]
+    while waiting:
+        function = waiting.pop(0)
+        if id(function) in found or getattr(function, "fn", None) is None:
+            continue
+        found[id(function)] = function
+        waiting += [value for value in _named_values(function.fn) if isinstance(value, JITCallable)]
+    return list(found.values())
+
+
+def scope_of(function: Any) -> dict[str, Any]:
+    """The globals of a Python function, and the variables that it captures."""
+    scope = dict(function.__globals__)
+    for name, cell in zip(function.__code__.co_freevars, function.__closure__ or (), strict=False):
+        try:
+            scope[name] = cell.cell_contents
+        except ValueError:  # Not assigned yet.
+            continue
+    return scope
+
+
+def _named_values(function: Any) -> Iterator[Any]:
+    """The objects that a Python function names: globals, captured variables, and attributes of modules among them."""
+    scope = scope_of(function)
+    code = function.__code__
+    values = [scope[name] for name in (*code.co_names, *code.co_freevars) if name in scope]
+    yield from values
+    for module in [value for value in values if isinstance(value, ModuleType)]:
+        for name in code.co_names:
+            yield getattr(module, name, None)

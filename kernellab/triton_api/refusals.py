@@ -1,0 +1,385 @@
+"""The compiler's errors, in terms of the user's lines: a kernel's, or those of an IR text."""
+
+from __future__ import annotations
+
+import ast
+import fcntl
+import io
+import os
+import re
+import stat
+import sys
+import tempfile
+import threading
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager, redirect_stdout
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import triton
+from triton.compiler.errors import CompilationError
+from triton.runtime.errors import PTXASError
+
+from kernellab.errors import CompileError, KernelLabError, SourcePosition
+from kernellab.records import Target
+from kernellab.triton_api.functions import (
+    definition_of,
+    indentation,
+    position_in,
+    reachable_functions,
+)
+
+TTGIR_FILE_SUFFIX = ".kernellab.ttgir"
+"""How the file is named that locations after TTGIR name, where they name lines of the TTGIR text."""
+
+
+@contextmanager
+def translated_errors(
+    kernel: Any, target: Target, running_pass: Callable[[], str | None] = lambda: None
+) -> Iterator[_Output]:
+    """Turn whatever the compiler raises inside the block into a CompileError on the kernel's own line.
+
+    Args:
+        kernel, target: what is compiled, and for what.
+        running_pass: gives the label of the pass that is running, where someone watches.
+    """
+    with captured_output() as output:
+        try:
+            yield output
+        except KernelLabError:
+            raise
+        except CompilationError as error:
+            output.take()
+            raise _front_end_error(error, kernel, target) from error
+        except PTXASError as error:
+            printed = output.take()
+            raise _assembler_error(error, kernel, target, printed) from error
+        except Exception as error:
+            printed = output.take()
+            if name := _python_function(error):
+                raise _python_function_error(name, kernel, target) from error
+            raise _pass_error(error, kernel, target, printed, running_pass()) from error
+
+
+def _front_end_error(error: Any, kernel: Any, target: Target) -> CompileError:
+    """Triton nests one CompilationError per call: point at the innermost one that stands in the user's code."""
+    functions = {str(function.src): function for function in reversed(reachable_functions(kernel))}
+    library = str(Path(triton.__file__).parent)
+    position = definition_of(kernel)
+    chain = list(_compilation_errors(error))
+    for nested in chain:
+        function = functions.get(nested.src or "")
+        if function is not None and not definition_of(function).file.startswith(library):
+            position = position_in(function, nested.node)
+    words = next((e.error_message for e in reversed(chain) if e.error_message), "")
+    return CompileError(
+        f"Triton cannot compile {kernel.__name__!r} for {target}: "
+        f"{_without_quotes(words) or _cause_of(chain[-1])}",
+        position=position,
+    )
+
+
+def _compilation_errors(error: Any) -> Iterator[Any]:
+    """The nested CompilationErrors, outermost first."""
+    current: BaseException | None = error
+    while isinstance(current, CompilationError):
+        yield current
+        current = current.__cause__
+
+
+def _without_quotes(words: str) -> str:
+    """Triton gives some causes by their repr: "NameError('x is not defined')" reads better with a colon."""
+    match = re.fullmatch(r"""(\w+)\((['"])(.*)\2\)""", words, re.S)
+    return f"{match[1]}: {match[3]}" if match else words
+
+
+def _cause_of(error: BaseException) -> str:
+    """Words for a CompilationError that carries none: an `assert` without a message is one."""
+    cause = error.__cause__
+    if cause is None:
+        return type(error).__name__
+    return f"{type(cause).__name__} {cause}".strip()
+
+
+def _python_function(error: Exception) -> str | None:
+    """The name of a plain Python function that a kernel calls, where that is what Triton complains about."""
+    match = re.match(r"Unsupported function referenced: <function (\S+) at", str(error))
+    return match[1].rpartition(".")[2] if match else None
+
+
+def _python_function_error(name: str, kernel: Any, target: Target) -> CompileError:
+    position = definition_of(kernel)
+    for function in reachable_functions(kernel):
+        for node in ast.walk(function.parse()):
+            if name in (getattr(node, "id", None), getattr(node, "attr", None)):
+                position = position_in(function, node)
+    return CompileError(
+        f"Triton cannot compile {kernel.__name__!r} for {target}: {name!r} is a plain Python function.",
+        advice=f"Put @triton.jit above {name!r}, or @triton.constexpr_function if it computes constants.",
+        position=position,
+    )
+
+
+_DIAGNOSTIC = re.compile(
+    r'^(?:loc\()?"?(?P<file>[^":\n]+)"?:(?P<line>\d+):(?P<column>\d+)\)?: error: (?P<words>.+)$',
+    re.M,
+)
+"""MLIR's own form of an error: file:line:column, columns counted from 1."""
+
+
+_ASSERTION = re.compile(
+    r"^\S+: (?P<file>\S+):(?P<line>\d+): .*Assertion `(?P<words>.+)' failed\.$", re.M
+)
+_FATAL = re.compile(r"^LLVM ERROR: (?P<words>.+)$", re.M)
+_FAILED_PASS = re.compile(r"Pipeline failed while executing \[.*?`(?P<name>\w+)` on")
+
+
+def _pass_error(
+    error: Exception, kernel: Any, target: Target, printed: str, running: str | None
+) -> CompileError:
+    """A pass failed: MLIR has printed its words, with the kernel's line, to stderr."""
+    position = definition_of(kernel)
+    words = f"{type(error).__name__}: {error}" if str(error) else type(error).__name__
+    diagnostics = list(_DIAGNOSTIC.finditer(printed))
+    told = next((d for d in diagnostics if "Failures have been detected" not in d["words"]), None)
+    if told is not None:
+        words = told["words"]
+        position = native_position(kernel, told["file"], int(told["line"]), int(told["column"]))
+    elif assertion := _ASSERTION.search(printed):
+        where = f"{Path(assertion['file']).name}:{assertion['line']}"
+        words = f"an assertion inside the compiler failed, {assertion['words']} ({where})"
+    elif fatal := _FATAL.search(printed):
+        words = fatal["words"]
+    failed_pass = _FAILED_PASS.search(printed)
+    if running is not None:
+        words += f", in the pass {running}"
+        words += f" ({failed_pass['name']})" if failed_pass else ""
+    elif failed_pass:
+        words += f", in the pass {failed_pass['name']}"
+    return CompileError(
+        f"Triton cannot compile {kernel.__name__!r} for {target}: {words}",
+        position=position,
+        failed_pass=running,
+    )
+
+
+_PTXAS_WORDS = re.compile(
+    r"^ptxas(?:-\w+)?\s*(?:\S+, line (?P<line>\d+); )?\s*(?:error|fatal)\s*:\s*(?P<words>.+)$", re.M
+)
+_PTX_LOCATION = re.compile(r"^\s*\.loc\s+(?P<file>\d+)\s+(?P<line>\d+)\s+(?P<column>\d+)")
+
+
+def _assembler_error(error: Any, kernel: Any, target: Target, printed: str) -> CompileError:
+    """ptxas refused the PTX: its words, on the kernel's line that the PTX line came from."""
+    words, numbers = _assembler_words(str(error))
+    position, advice = definition_of(kernel), ""
+    if numbers:
+        lines = _printed_ptx(printed)
+        position = _ptx_position(kernel, lines, numbers[0])
+        if numbers[0] <= len(lines):
+            advice = f"Line {numbers[0]} of the PTX is: {lines[numbers[0] - 1].strip()}"
+    return CompileError(
+        f"ptxas cannot assemble {kernel.__name__!r} for {target}: {words}",
+        advice=advice,
+        position=position,
+        failed_pass="sass.ptxas",
+    )
+
+
+def _assembler_words(printed: str) -> tuple[str, list[int]]:
+    """What ptxas complains about, and the lines of PTX that it names."""
+    complaints = list(_PTXAS_WORDS.finditer(printed))
+    words = "; ".join(dict.fromkeys(c["words"].strip() for c in complaints)) or printed
+    return words, [int(c["line"]) for c in complaints if c["line"]]
+
+
+def _printed_ptx(printed: str) -> list[str]:
+    """The lines of the PTX that Triton prints when ptxas refuses it."""
+    start = max(printed.find("//\n// Generated by LLVM NVPTX Back-End"), 0)
+    return printed[start:].splitlines()
+
+
+def _ptx_position(kernel: Any, lines: Sequence[str], number: int) -> SourcePosition:
+    """The kernel's line of a PTX line, by the last `.loc` before it."""
+    named = re.compile(r'^\s*\.file\s+(\d+)\s+"([^"]+)"')
+    files = {match[1]: match[2] for line in lines if (match := named.match(line))}
+    for line in reversed(lines[:number]):
+        if location := _PTX_LOCATION.match(line):
+            file = files.get(location["file"], "")
+            return native_position(kernel, file, int(location["line"]), int(location["column"]))
+    return definition_of(kernel)
+
+
+def native_position(kernel: Any, file: str, line: int, column: int) -> SourcePosition:
+    """The place that the compiler's own location names: the file and line as they are, the column that of the AST node.
+
+    A location in no function of the kernel's (in Triton's library, or unknown) becomes the kernel's `def` line; one in a
+    TTGIR text stays: who has the text can say more.
+    """
+    if file.endswith(TTGIR_FILE_SUFFIX):
+        return SourcePosition(file, line, column)
+    return position_in_kernel(kernel, file, line, column) or definition_of(kernel)
+
+
+def position_in_kernel(kernel: Any, file: str, line: int, column: int) -> SourcePosition | None:
+    """A place that lies in a function of the kernel's, its column (from 0, indentation cut off) as in the file; else None."""
+    for function in reachable_functions(kernel):
+        definition = definition_of(function)
+        last = definition.line + str(function.src).rstrip().count("\n")
+        if definition.file == file and definition.line <= line <= last:
+            return SourcePosition(file, line, indentation(function) + column + 1)
+    return None
+
+
+class PipelineStopped(Exception):
+    """Somebody who watches a compilation raises this to end it where it stands."""
+
+
+@dataclass(frozen=True)
+class IrText:
+    """An IR text to compile on from."""
+
+    text: str
+    language: str
+    """The stage whose result it is: "ttir", "ttgir", "llir", "ptx", "amdgcn"; "source" for a front end's module."""
+    gluon: bool = False
+    """Whether a front end's module is Gluon's."""
+    file: str = ""
+    """What messages call it: a path, or a few words."""
+
+    @property
+    def file_name(self) -> str:
+        """A name for a file that holds it."""
+        return f"given.{self.language}"
+
+
+@contextmanager
+def translated_text_errors(
+    given: IrText, target: Target, running_pass: Callable[[], str | None]
+) -> Iterator[None]:
+    """Turn whatever the compiler raises about an IR text into a CompileError, on the text's line where it names one."""
+    with redirect_stdout(io.StringIO()), _tapped_stderr() as printed:
+        try:
+            yield
+        except (KernelLabError, PipelineStopped):
+            raise
+        except PTXASError as error:
+            raise ptxas_refusal(str(error), given, target) from error
+        except Exception as error:
+            raise text_refusal(printed(), given, target, running_pass(), str(error)) from error
+
+
+@contextmanager
+def _tapped_stderr() -> Iterator[Callable[[], str]]:
+    """Read back what is printed to stderr meanwhile.
+
+    A worker process's stderr is a file: what is printed stays there, for whoever wants to know why the process died.
+    """
+    if stat.S_ISREG(os.fstat(2).st_mode) and fcntl.fcntl(2, fcntl.F_GETFL) & os.O_RDWR:
+        start = os.lseek(2, 0, os.SEEK_END)
+        yield lambda: os.pread(2, 1 << 24, start).decode(errors="replace")
+    else:
+        with captured_output(replay=False) as output:
+            yield output.take
+
+
+def ptxas_refusal(printed: str, given: IrText, target: Target) -> CompileError:
+    """ptxas' words about a PTX text, or about the PTX that was made of another text."""
+    words, numbers = _assembler_words(printed)
+    position = None
+    if given.language == "ptx" and numbers:
+        position = SourcePosition(given.file, numbers[0])
+    return CompileError(
+        f"ptxas cannot assemble {given.file} for {target}: {words}",
+        position=position,
+        failed_pass="sass.ptxas",
+    )
+
+
+def text_refusal(
+    printed: str, given: IrText, target: Target, running: str | None, raised: str
+) -> CompileError:
+    """What MLIR or LLVM printed about an IR text, as an error on its line."""
+    position = None
+    words = raised or "the compiler gives no reason"
+    told = [d for d in _DIAGNOSTIC.finditer(printed) if "Failures have been" not in d["words"]]
+    if told:
+        words = told[0]["words"]
+        own = Path(told[0]["file"]).name == given.file_name
+        file = given.file if own else told[0]["file"]
+        position = SourcePosition(file, int(told[0]["line"]), int(told[0]["column"]))
+    elif unplaced := re.search(r"^(?:<unknown>:0|loc\(unknown\)): error: (.+)$", printed, re.M):
+        words = unplaced[1]
+    elif fatal := _FATAL.search(printed):
+        words = fatal["words"]
+        if number := re.search(r"lineno: (\d+)$", words):
+            words = words[: number.start()].rstrip()
+            position = SourcePosition(given.file, int(number[1]))
+    elif assertion := _ASSERTION.search(printed):
+        where = f"{Path(assertion['file']).name}:{assertion['line']}"
+        words = f"an assertion inside the compiler failed, {assertion['words']} ({where})"
+    if running is not None:
+        words += f", in the pass {running}"
+    return CompileError(
+        f"{given.file} cannot be compiled for {target}: {words}",
+        position=position,
+        failed_pass=running,
+    )
+
+
+class _Output:
+    """What the compiler printed while it ran."""
+
+    def __init__(self) -> None:
+        self.python = io.StringIO()
+        self.native_file = tempfile.TemporaryFile()  # noqa: SIM115, closed by captured_output
+
+    def take(self) -> str:
+        """Everything printed so far. Of it only what the kernel itself printed will be shown: the rest is a dump of the
+        whole program, which Triton and MLIR print when they fail."""
+        printed = self.python.getvalue()
+        self.native_file.seek(0)
+        diagnostics = self.native_file.read().decode(errors="replace")
+        self.native_file.truncate(0)
+        dump = _DUMP.search(printed)
+        self.python.seek(0)
+        self.python.truncate()
+        self.python.write(printed[: dump.start()] if dump else printed)
+        return printed + diagnostics
+
+
+_DUMP = re.compile(r"^(?:\s*={40,}|module |#\w+ = )", re.M)
+"""Where a dump begins: the banner above a PTX that ptxas refused, or a module of MLIR."""
+
+_capturing = threading.RLock()
+
+
+@contextmanager
+def captured_output(replay: bool = True) -> Iterator[_Output]:
+    """Hold back what the compiler prints, MLIR to the process's stderr and Triton to sys.stdout, until the block ends.
+
+    MLIR reports its errors only there.
+    """
+    with _capturing:
+        output = _Output()
+        sys.stderr.flush()
+        original = os.dup(2)
+        os.dup2(output.native_file.fileno(), 2)
+        try:
+            with redirect_stdout(output.python):
+                yield output
+        finally:
+            os.dup2(original, 2)
+            os.close(original)
+            if replay:
+                _replay(output)
+            output.native_file.close()
+
+
+def _replay(output: _Output) -> None:
+    if text := output.python.getvalue():
+        sys.stdout.write(text)
+    output.native_file.seek(0)
+    if words := output.native_file.read():
+        os.write(2, words)
