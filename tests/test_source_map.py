@@ -167,7 +167,9 @@ def test_hopper_products_come_from_warp_group_dot():
     assert any(
         "WARPGROUP.DEPBAR" in text
         for wait in waits
-        for text in texts(one, "sass", line_map.lines("ttgir", "sass", wait))
+        # Triton 3.9 gives the instruction that waits the location of the operation after it.
+        for line in (wait, wait + 1)
+        for text in texts(one, "sass", line_map.lines("ttgir", "sass", line))
     )
     assert all(
         line_map.is_exact(first, second)

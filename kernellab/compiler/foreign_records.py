@@ -140,8 +140,10 @@ def _map_reader(stages: Stages, target: Target, options: Mapping[str, Any]) -> A
 
 _HEADER = re.compile(r"^// -----// .*$", re.M)
 _BEFORE = re.compile(
-    r"^// -----// IR Dump Before \w+ \((?P<name>[\w-]+)\) \('builtin\.module' operation(?:: @[\w$.]+)?\)"
+    r"^// -----// IR Dump Before \w+(?: \((?P<name>[\w-]+)\)|: (?P<newer>[\w-]+)(?:\{.*\})?) "
+    r"\('builtin\.module' operation(?:: @[\w$.]+)?\)"
 )
+"""MLIR's heading: "Coalesce (tritongpu-coalesce)", and from Triton 3.9 on "Coalesce: tritongpu-coalesce{options}"."""
 _KERNEL = re.compile(r"^\s*tt\.func public @\"?(?P<name>[\w$.]+)", re.M)
 _TARGET = re.compile(r'ttg\.target = "(?P<backend>cuda|hip):(?P<arch>\w+)"')
 _WARPS = re.compile(r'"ttg\.num-warps" = (\d+) : i32')
@@ -214,7 +216,10 @@ def _dumps(text: str) -> Iterator[_Dump]:
     ends = [header.start() for header in headers[1:]] + [len(text)]
     for header, end in zip(headers, ends):
         if before := _BEFORE.match(header[0]):
-            yield _Dump(_tritons_name(before["name"]), text[header.end() : end].strip() + "\n")
+            yield _Dump(
+                _tritons_name(before["name"] or before["newer"]),
+                text[header.end() : end].strip() + "\n",
+            )
 
 
 def _tritons_name(name: str) -> str:

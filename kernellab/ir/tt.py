@@ -124,6 +124,7 @@ class ReshapeOp(UnaryOperation):
 
     name = "tt.reshape"
     allow_reorder = opt_prop_def()
+    efficient_layout = opt_prop_def()
 
 
 @irdl_op_definition
