@@ -23,6 +23,7 @@ from triton.runtime.errors import PTXASError
 
 from kernellab import triton_api
 from kernellab.records import Specialization, Target
+from kernellab.triton_api.pipeline import list_passes
 
 __all__ = [
     "Diagnosis",
@@ -182,14 +183,14 @@ def allocated_bytes(text: str, target: Target, arguments: tuple[Any, ...]) -> in
     return int(module.get_int_attr("ttg.shared") or 0)
 
 
+@functools.cache
 def _usual_arguments(target: Target) -> tuple[Any, ...]:
-    """What the backend gives to its allocation pass, as far as sizes depend on it: the architecture."""
-    if target.backend == "cuda":
-        return int(target.arch), _PTX_VERSION
-    return () if "arch" not in str(_allocation_pass(target).__doc__) else (target.arch,)
+    """What the backend gives to its allocation pass with its usual options: it differs between versions of Triton."""
+    listed = list_passes(target, {})
+    return next(call.arguments for call in listed if call.name in _ALLOCATIONS)
 
 
-_PTX_VERSION = 86
+_ALLOCATIONS = ("allocate_shared_memory", "allocate_shared_memory_nv")
 
 
 @functools.cache
