@@ -9,13 +9,12 @@ from typing import Any
 
 from kernellab.compiler.analyst import CompilerAnalyst
 from kernellab.compiler.modules import open_module
-from kernellab.compiler.occupancy import occupancy
+from kernellab.compiler.occupancy import occupancy_of
 from kernellab.compiler.sass_decoding import decode, spill_sites
 from kernellab.errors import ArgumentError
 from kernellab.findings import Remark
 from kernellab.records import (
     Compilation,
-    Occupancy,
     PassRun,
     Resources,
     SourceMap,
@@ -57,25 +56,12 @@ def assemble(
         read_source_map=read_source_map,
         read_instructions=decode if has_code else None,
         read_spill_sites=spill_sites if has_code else None,
-        read_occupancy=_occupancy,
+        read_occupancy=occupancy_of,
     )
 
 
 def _not_kept(kernel: str) -> Resources:
     raise ArgumentError(f"The record of {kernel!r} holds no machine code to read resources from.")
-
-
-def _occupancy(
-    compilation: Compilation, registers: int | None, shared_bytes: int | None, warps: int | None
-) -> Occupancy:
-    own_warps = int(compilation.options["num_warps"])
-    return occupancy(
-        compilation.resources,
-        compilation.target,
-        own_warps if warps is None else warps,
-        registers=registers,
-        shared_bytes=shared_bytes,
-    )
 
 
 def _write(compilation: Compilation, path: str | os.PathLike[str]) -> os.PathLike[str]:

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal
 
 from kernellab.errors import TargetError
-from kernellab.records import Occupancy, Resources, Target
+from kernellab.records import Compilation, Occupancy, Resources, Target
 
 if TYPE_CHECKING:
     import pandas
@@ -126,6 +126,20 @@ getMaxWorkGroupsPerCU, getEUsPerCU; `AMDGPU.td` and `GCNProcessors.td` for the f
 _SCALAR_GRANULARITY = 16
 _SCALAR_EXTRA = 6
 """VCC, FLAT_SCRATCH and XNACK_MASK, which a wave of gfx9 keeps beside its own scalar registers; LLVM's count includes them."""
+
+
+def occupancy_of(
+    compilation: Compilation, registers: int | None, shared_bytes: int | None, warps: int | None
+) -> Occupancy:
+    """`occupancy` for a compiled kernel, with its own warps unless others are given."""
+    own_warps = int(compilation.options["num_warps"])
+    return occupancy(
+        compilation.resources,
+        compilation.target,
+        own_warps if warps is None else warps,
+        registers=registers,
+        shared_bytes=shared_bytes,
+    )
 
 
 def occupancy(

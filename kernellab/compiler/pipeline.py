@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 from kernellab import triton_api, worker
 from kernellab.compiler import resources, steering
 from kernellab.compiler.buffers import buffer_report
-from kernellab.compiler.occupancy import occupancy
+from kernellab.compiler.occupancy import occupancy_of
 from kernellab.compiler.recorder import PassRecorder
 from kernellab.compiler.sass import disassemble
 from kernellab.compiler.sass_decoding import decode, spill_sites
@@ -23,7 +23,6 @@ from kernellab.compiler.targets import DEFAULT_TARGET, local_target, parse_targe
 from kernellab.errors import ArgumentError, CompileError, OptionError, SourcePosition, nearest
 from kernellab.records import (
     Compilation,
-    Occupancy,
     PassRun,
     Resources,
     Specialization,
@@ -192,20 +191,7 @@ def _compilation(
         ),
         read_instructions=decode,
         read_spill_sites=spill_sites,
-        read_occupancy=_occupancy,
-    )
-
-
-def _occupancy(
-    compilation: Compilation, registers: int | None, shared_bytes: int | None, warps: int | None
-) -> Occupancy:
-    own_warps = int(compilation.options["num_warps"])
-    return occupancy(
-        compilation.resources,
-        compilation.target,
-        own_warps if warps is None else warps,
-        registers=registers,
-        shared_bytes=shared_bytes,
+        read_occupancy=occupancy_of,
     )
 
 
@@ -444,7 +430,7 @@ def _compile_given(
         ),
         read_instructions=decode,
         read_spill_sites=spill_sites,
-        read_occupancy=_occupancy,
+        read_occupancy=occupancy_of,
     )
 
 
