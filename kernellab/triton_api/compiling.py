@@ -67,7 +67,7 @@ def compile_kernel(
     """
     asked = options_of_launch(kernel, options)
     check_options(asked, target)
-    source = make_source(kernel, specialization)
+    source = make_source(kernel, specialization, TTGIR_FILE_SUFFIX if ttgir_lines else "")
     located = locations_name_ttgir(kernel.__name__) if ttgir_lines else nullcontext()
     with translated_errors(kernel, target), located:
         compiled = triton.compile(source, target=gpu_target(target), options=asked)
@@ -82,7 +82,8 @@ def locations_name_ttgir(kernel_name: str) -> Iterator[None]:
     """While active, a compilation replaces every location by its line in the TTGIR text just before the LLVM stage.
 
     The TTGIR stage itself keeps the kernel's own locations, so that the two compose: machine code -> line of TTGIR -> kernel.
-    Triton's stage hook makes room for this in 3.6 to 3.9; what such a compilation leaves in Triton's cache has a key of its own.
+    Triton's stage hook makes room for this in 3.6 to 3.9. From 3.7 on the hook gives what such a compilation leaves in Triton's
+    cache a key of its own; 3.6 does not ask it for one, so the source has to (`make_source`).
     """
     earlier = knobs.runtime.add_stages_inspection_hook
 
@@ -165,8 +166,8 @@ def options_of_launch(kernel: Any, options: Mapping[str, Any]) -> dict[str, Any]
     return asked
 
 
-def make_source(kernel: Any, specialization: Specialization) -> Any:
-    """Triton's ASTSource of a kernel, with the files of its functions part of the cache key.
+def make_source(kernel: Any, specialization: Specialization, variant: str = "") -> Any:
+    """Triton's ASTSource of a kernel, with the files of its functions, and `variant`, part of the cache key.
 
     Triton's own key has the source and the line, not the file: the same kernel pasted into another cell would come
     back from the cache with the first cell's file name in its locations.
@@ -175,7 +176,7 @@ def make_source(kernel: Any, specialization: Specialization) -> Any:
     files = sorted({str(f.fn.__code__.co_filename) for f in reachable_functions(kernel)})
 
     def hash_with_files(source: Any) -> str:
-        return hashlib.sha256("\n".join([base.hash(source), *files]).encode()).hexdigest()
+        return hashlib.sha256("\n".join([base.hash(source), *files, variant]).encode()).hexdigest()
 
     source_class = type(base.__name__, (base,), {"hash": hash_with_files})
     return source_class(
