@@ -12,6 +12,7 @@ from kernellab.compiler.sass_registers import registers_of
 from kernellab.compiler.targets import SUPPORTED_TARGETS
 from kernellab.records import Compilation, Instruction
 from tests.corpus import matmuls
+from tests.corpus.entries import OLDEST
 from tests.corpus.loader import cases, compile_entry, entry
 from tests.life_ranges import life_ranges
 
@@ -21,6 +22,8 @@ _compiled: dict[tuple[str, str], Compilation] = {}
 
 def compiled(name: str, target: str) -> Compilation:
     """One entry of the corpus for one target, compiled once."""
+    if target == "sm_103" and OLDEST:
+        pytest.skip("the nvdisasm in Triton 3.6 cannot decode sm_103")
     if (name, target) not in _compiled:
         _compiled[name, target] = compile_entry(entry(name), target)
     return _compiled[name, target]
