@@ -16,8 +16,9 @@ import torch
 
 from kernellab import triton_api
 from kernellab.compiler.targets import DEFAULT_TARGET
-from kernellab.errors import ArgumentError, UnsupportedOperation
+from kernellab.errors import ArgumentError, OptionError, UnsupportedOperation
 from kernellab.records import Launch, Run, Specialization, Target
+from kernellab.run_options import DEFAULT, RunOptions, split_keywords
 from kernellab.specialize import bind, tensor_of
 from kernellab.triton_api import Autotuner, GluonJITFunction, JITFunction
 
@@ -44,6 +45,8 @@ class TileKernel(JITFunction):
     def run(self, *args: Any, grid: Grid, warmup: bool, **keywords: Any) -> Any:
         """Launch the kernel; what `kernel[grid](*args, **keywords)` calls.
 
+        Keywords are parameters, options of the backend (`num_warps`, ...), and options of the interpreter: those of `RunOptions`. Where a name is a parameter too, it is the parameter, and `options={...}` says the option.
+
         Returns:
             A `Run` from the interpreter; Triton's compiled kernel from the GPU.
 
@@ -56,11 +59,14 @@ class TileKernel(JITFunction):
             KernelFault: the kernel left its tensors, or the like.
         """
         __tracebackhide__ = True
+        keywords, options, run_options = split_keywords(keywords, self.arg_names)
         if self._goes_to_gpu(args, keywords):
-            return self._run_on_gpu(args, grid, warmup, keywords)
+            if run_options is not DEFAULT:
+                raise self._only_interpreted(run_options)
+            return self._run_on_gpu(args, grid, warmup, {**keywords, **options})
         for hook in self.pre_run_hooks:
             hook(*args, **keywords)
-        call = bind(self, args, keywords, self.target)
+        call = bind(self, args, keywords, self.target, options=options)
         if warmup:
             return triton_api.compile_kernel(self, call.specialization, self.target, call.options)
         if self.is_gluon():
@@ -71,7 +77,7 @@ class TileKernel(JITFunction):
             )
         from kernellab import interpreter  # here, because a launch on a GPU needs none of it
 
-        self._last = interpreter.launch(self, grid, call, self.target)
+        self._last = interpreter.launch(self, grid, call, self.target, run_options)
         return self._last
 
     def _goes_to_gpu(self, args: Sequence[Any], keywords: Mapping[str, Any]) -> bool:
@@ -94,6 +100,14 @@ class TileKernel(JITFunction):
         return ArgumentError(
             f"no device holds all tensors of this launch of {self.__name__!r}: {'; '.join(places)}",
             advice="Move all of them to the GPU (the kernel runs there) or to the CPU (the interpreter runs it).",
+            position=triton_api.definition_of(self),
+        )
+
+    def _only_interpreted(self, options: RunOptions) -> OptionError:
+        names = ", ".join(options.changed()) or "stage, order, seed and bounds"
+        return OptionError(
+            f"this launch of {self.__name__!r} goes to the GPU, and only the interpreter takes {names}",
+            advice="Leave it out, or move the tensors to the CPU.",
             position=triton_api.definition_of(self),
         )
 
@@ -286,7 +300,14 @@ def run(kernel: Any, grid: Grid, *args: Any, **constants: Any) -> Run:
         kernel: a TileKernel, a plain `@triton.jit` kernel, or either inside `triton.autotune` or `triton.heuristics`.
         grid: one to three sizes, or a function from the parameters (by name) to them.
         args: torch tensors, NumPy arrays, scalars.
-        constants: constexprs, further parameters by name, and launch options such as `num_warps`.
+        constants: constexprs, further parameters by name, and options: the backend's, such as `num_warps`, and the interpreter's own, which are
+
+            stage: the IR to run, "ttir" by default.
+            order: of the programs, "sequential" (by linear id, x fastest), "reversed" or "shuffled".
+            seed: chooses the shuffled order, 0 by default.
+            bounds: what accesses must stay inside, "storage" (the memory behind a tensor) by default, or "view".
+
+            A name that is also a parameter of the kernel is the parameter; `options={...}` then says the option.
 
     Raises:
         ArgumentError, OptionError, GridError, CompileError, UnsupportedOperation, KernelFault: as `TileKernel.run`.

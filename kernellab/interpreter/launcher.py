@@ -15,6 +15,7 @@ from kernellab.interpreter.grid import GridSizes, batches, check_grid
 from kernellab.interpreter.memory import Buffer
 from kernellab.interpreter.program import ProgramCode, program_code
 from kernellab.records import Launch, Run, Target
+from kernellab.run_options import DEFAULT, RunOptions
 from kernellab.specialize import BoundCall
 from kernellab.triton_api import definition_of
 
@@ -24,6 +25,7 @@ def launch(
     grid: Sequence[int] | int | Callable[[Mapping[str, Any]], Any],
     call: BoundCall,
     target: Target,
+    options: RunOptions = DEFAULT,
 ) -> Run:
     """Run a kernel on CPU tensors, in place, as the target would.
 
@@ -38,6 +40,7 @@ def launch(
     """
     __tracebackhide__ = True
     start = time.perf_counter()
+    _check_supported(options, kernel)
     sizes = check_grid(grid, call.values)
     code = program_code(kernel, call, target)
     arguments = _runtime_arguments(kernel, call, code)
@@ -53,9 +56,20 @@ def launch(
         grid=sizes,
         specialization=call.specialization,
         arguments={name: _described(value) for name, value in call.values.items()},
-        options=call.options,
+        options={**call.options, **options.changed()},
     )
     return Run(launch, "interpreter", target, time.perf_counter() - start)
+
+
+def _check_supported(options: RunOptions, kernel: Any) -> None:
+    for name, only in (("stage", "ttir"), ("order", "sequential"), ("bounds", "storage")):
+        value = getattr(options, name)
+        if value != only:
+            raise UnsupportedOperation(
+                f"the interpreter cannot run with {name}={value!r} yet",
+                position=definition_of(kernel),
+                advice=f"Leave it out: {name}={only!r} is the default.",
+            )
 
 
 def _runtime_arguments(kernel: Any, call: BoundCall, code: ProgramCode) -> list[Any]:
