@@ -133,10 +133,11 @@ def variable(name: str) -> Expression:
 numpy = variable("numpy")
 tiles = variable("tiles")
 numerics = variable("numerics")
+products = variable("products")
 memory = variable("memory")
 debugging = variable("debugging")
 
-MODULES = ("numpy", "tiles", "numerics", "memory", "debugging")
+MODULES = ("numpy", "tiles", "numerics", "products", "memory", "debugging")
 
 BUILTINS = ("range",)
 """Python's own functions that generated code calls."""

@@ -14,7 +14,7 @@ from xdsl.dialects.builtin import ModuleOp
 
 from kernellab import triton_api
 from kernellab.errors import KernelLabError
-from kernellab.interpreter import debugging, lowering, memory, numerics, tiles
+from kernellab.interpreter import debugging, lowering, memory, numerics, products, tiles
 from kernellab.interpreter.emitter import KernelCode, emit_kernel
 from kernellab.interpreter.waiting import waits_for_others
 from kernellab.ir import tt
@@ -125,6 +125,7 @@ def _loaded(code: KernelCode, file: str) -> types.FunctionType:
         "numpy": numpy,
         "tiles": tiles,
         "numerics": numerics,
+        "products": products,
         "memory": memory,
         "debugging": debugging,
         **code.constants,

@@ -311,6 +311,33 @@ INPUT_PRECISIONS = ("tf32", "tf32x3", "ieee", "bf16x3", "bf16x6")
 """`tt.dot`'s input precisions by number."""
 
 
+@irdl_op_definition
+class DotScaledOp(IRDLOperation):
+    """scaled a @ scaled b + c; `a_format` and `b_format` are numbers: see `SCALED_FORMATS`.
+
+    A scale holds for a group of neighbours along K, and is [..., M, K / group] for a, [..., N, K / group] for b. Operands
+    of e2m1 come two in a byte, along K, or along the other dimension where their `k_pack` is false.
+    """
+
+    name = "tt.dot_scaled"
+    a = operand_def()
+    b = operand_def()
+    c = operand_def()
+    a_scale = opt_operand_def()
+    b_scale = opt_operand_def()
+    result = result_def()
+    a_format = prop_def(builtin.IntegerAttr, prop_name="a_elem_type")
+    b_format = prop_def(builtin.IntegerAttr, prop_name="b_elem_type")
+    fast_math = prop_def(builtin.IntegerAttr, prop_name="fastMath")
+    a_k_pack = prop_def(builtin.IntegerAttr, prop_name="lhs_k_pack")
+    b_k_pack = prop_def(builtin.IntegerAttr, prop_name="rhs_k_pack")
+    irdl_options = (AttrSizedOperandSegments(as_property=True),)
+
+
+SCALED_FORMATS = ("e4m3", "e5m2", "e2m3", "e3m2", "e2m1", "bf16", "fp16")
+"""`tt.dot_scaled`'s operand formats by number."""
+
+
 # Along an axis
 
 

@@ -43,14 +43,12 @@ def test_operations_with_a_class_and_no_lowering() -> None:
 
 
 X = torch.ones(64)
-E5M2 = torch.ones(32, 32).to(torch.float8_e5m2)
 KERNELS: list[tuple[Any, tuple[Any, ...], str]] = [
     (unsupported.inline_assembly, (X,), "tt.elementwise_inline_asm"),
     (unsupported.device_library, (X,), "tt.extern_elementwise"),
     (unsupported.mapped, (X,), "tt.map_elementwise"),
     (unsupported.call, (X,), "tt.call"),
     (unsupported.pointer_from_integer, (X,), "tt.ptr_to_int"),
-    (unsupported.microscaled, (E5M2, torch.ones(32, 32)), "tt.dot_scaled"),
     (unsupported.loop_in_combine, (X,), "a while loop in a function that combines elements"),
     (unsupported.two_roots, (X, X.clone()), "a pointer that may point into several arguments"),
     (unsupported.pointers_in_memory, (X,), "pointers kept in memory"),

@@ -1,4 +1,4 @@
-"""Cases of tiles: reductions, scans, shapes, products."""
+"""Cases of tiles: reductions, scans, shapes."""
 
 # ruff: noqa: C408 - arguments by name read best as calls of dict
 
@@ -243,83 +243,6 @@ def counted() -> Case:
     return Case("counted", tiles.counted, (3,), make, reference)
 
 
-# Matrix products
-
-PRODUCT_TOLERANCE = {"ieee": 1e-6, "tf32": 2e-3, "tf32x3": 2e-6}
-
-
-def product(dtype: torch.dtype, result: torch.dtype, precision: str) -> Case:
-    """Against float64. Two programs, with one b for both."""
-
-    def make() -> dict[str, Any]:
-        if dtype == torch.int8:
-            a, b = (whole(*s, low=-128, high=128, dtype=dtype) for s in ((2, 16, 32), (32, 16)))
-            c = whole(2, 16, 16, low=-(2**31), high=2**31 - 2**24, dtype=result)
-        else:
-            a, b = normal(2, 16, 32, dtype=dtype), normal(32, 16, seed=1, dtype=dtype)
-            c = normal(2, 16, 16, seed=2, dtype=result)
-        return dict(a_ptr=a, b_ptr=b, c_ptr=c, M=16, N=16, K=32, PRECISION=precision)
-
-    def reference(a_ptr: Any, b_ptr: Any, c_ptr: Any, **_: Any) -> dict[str, Any]:
-        if dtype == torch.int8:
-            return {"c_ptr": a_ptr.int() @ b_ptr.int() + c_ptr}
-        return {"c_ptr": (a_ptr.double() @ b_ptr.double() + c_ptr.double()).numpy()}
-
-    tolerance = {
-        torch.int32: 0.0,
-        torch.float16: 1e-3,
-        torch.float64: 1e-13,
-        torch.float32: PRODUCT_TOLERANCE[precision],
-    }[result]
-    name = f"product-{name_of(dtype)}-{name_of(result)}-{precision}"
-    # Sums of 32 products of standard normal numbers: their size is about 6.
-    return Case(name, tiles.product, (2,), make, reference, rtol=tolerance, atol=tolerance * 12)
-
-
-def product_cut_to_tf32() -> Case:
-    """Products of numbers that differ beyond tf32's 10 bits: those bits must be gone."""
-
-    def make() -> dict[str, Any]:
-        a = torch.full((1, 16, 32), 1 + 2.0**-11 + 2.0**-20)
-        b = torch.full((32, 16), 1 + 2.0**-10)
-        c = torch.zeros(1, 16, 16)
-        return dict(a_ptr=a, b_ptr=b, c_ptr=c, M=16, N=16, K=32, PRECISION="tf32")
-
-    def reference(**_: Any) -> dict[str, Any]:
-        return {"c_ptr": np.full((1, 16, 16), 32 * (1 + 2.0**-10))}
-
-    return Case("product_cut_to_tf32", tiles.product, (1,), make, reference)
-
-
-def batched_product() -> Case:
-    def make() -> dict[str, Any]:
-        a, b = whole(2, 16, 16, dtype=torch.float16), whole(2, 16, 16, seed=1, dtype=torch.float16)
-        return dict(a_ptr=a, b_ptr=b, c_ptr=torch.zeros(2, 16, 16), B=2, M=16, N=16, K=16)
-
-    def reference(a_ptr: Any, b_ptr: Any, **_: Any) -> dict[str, Any]:
-        return {"c_ptr": a_ptr.float() @ b_ptr.float()}
-
-    return Case("batched_product", tiles.batched_product, (1,), make, reference)
-
-
-def product_of_indices() -> Case:
-    def reference(**_: Any) -> dict[str, Any]:
-        m, n = np.arange(16)[:, None], np.arange(16)[None, :]
-        results = []
-        for program in range(3):
-            first = (m + 2 * n) @ (m - n + program) + m * n
-            results.append(2 * first + (m + 2 * n) @ (m - n + program) + m * n)
-        return {"c_ptr": np.array(results)}
-
-    return Case(
-        "product_of_indices",
-        tiles.product_of_indices,
-        (3,),
-        lambda: dict(c_ptr=torch.zeros(3, 16, 16), SIZE=16),
-        reference,
-    )
-
-
 def tile_cases() -> Iterator[Case]:
     for how in ("sum", "max", "min"):
         for dtype in (
@@ -352,12 +275,3 @@ def tile_cases() -> Iterator[Case]:
     yield from map(ordered, (torch.float32, torch.int32, torch.uint8))
     yield from map(gathered, (0, 1))
     yield counted()
-    yield product(torch.float16, torch.float32, "ieee")
-    yield product(torch.float16, torch.float16, "tf32")
-    yield product(torch.bfloat16, torch.float32, "tf32")
-    yield from (product(torch.float32, torch.float32, p) for p in PRODUCT_TOLERANCE)
-    yield product(torch.int8, torch.int32, "ieee")
-    yield product(torch.float64, torch.float64, "ieee")
-    yield product_cut_to_tf32()
-    yield batched_product()
-    yield product_of_indices()

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from xdsl.dialects import builtin
 from xdsl.ir import Block, Operation, Region, SSAValue
 
 from kernellab.interpreter.emitter import Emitter
@@ -13,6 +14,7 @@ from kernellab.interpreter.expressions import (
     memory,
     numerics,
     numpy,
+    products,
     tiles,
 )
 from kernellab.interpreter.registry import lowers
@@ -209,17 +211,35 @@ def multiply_high(op: tt.MulhiUIOp, value: Emitter) -> Expression:
     return numerics.signed(high, value.dtype(op.result))
 
 
+# Matrix products
+
+
 @lowers(tt.DotOp)
 def dot(op: tt.DotOp, value: Emitter) -> Expression:
-    precision = "ieee" if op.input_precision is None else _input_precision(op)
-    if precision not in ("tf32", "tf32x3", "ieee"):
-        raise value.unsupported(f"tl.dot with input_precision={precision!r}")
+    precision = "ieee"
+    if op.input_precision is not None:
+        precision = tt.INPUT_PRECISIONS[op.input_precision.value.data]
     a, b, c = (tiles.full(value[v], value.shape(v)) for v in (op.a, op.b, op.c))
-    return numerics.dot(a, b, c, precision)
+    return products.dot(a, b, c, precision)
 
 
-def _input_precision(op: tt.DotOp) -> str:
-    return tt.INPUT_PRECISIONS[op.input_precision.value.data]  # type: ignore[union-attr]
+@lowers(tt.DotScaledOp)
+def dot_scaled(op: tt.DotScaledOp, value: Emitter) -> Expression:
+    a_format, b_format = (tt.SCALED_FORMATS[f.value.data] for f in (op.a_format, op.b_format))
+    computed_in = builtin.f16 if "fp16" in (a_format, b_format) else builtin.bf16
+    settings = value.constant(dtype(computed_in)), bool(op.fast_math.value.data)
+    a, b, c = (tiles.full(value[v], value.shape(v)) for v in (op.a, op.b, op.c))
+    if a_format == "e2m1":
+        a = products.unpack_fp4(a, -1 if op.a_k_pack.value.data else -2)
+    if b_format == "e2m1":
+        b = products.unpack_fp4(b, -2 if op.b_k_pack.value.data else -1)
+    a = products.scaled(a, _scale(op.a_scale, value), -1, *settings)
+    b_scale = None if op.b_scale is None else numpy.swapaxes(_scale(op.b_scale, value), -1, -2)
+    return products.dot(a, products.scaled(b, b_scale, -2, *settings), c, "ieee")
+
+
+def _scale(scale: SSAValue | None, value: Emitter) -> Expression | None:
+    return None if scale is None else tiles.full(value[scale], value.shape(scale))
 
 
 # Reductions and scans

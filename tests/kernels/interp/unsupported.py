@@ -51,14 +51,6 @@ def pointer_from_integer(x_ptr):
 
 
 @triton.jit
-def microscaled(x_ptr, out_ptr):
-    m, k = tl.arange(0, 32)[:, None], tl.arange(0, 32)[None, :]
-    x = tl.load(x_ptr + m * 32 + k)
-    y = tl.dot_scaled(x, None, "e5m2", x, None, "e5m2")  # UNSUPPORTED: tt.dot_scaled
-    tl.store(out_ptr + m * 32 + k, y)
-
-
-@triton.jit
 def loops_in_combine(a, b):
     while a > b:  # UNSUPPORTED: a while loop in a function that combines elements
         a -= b
