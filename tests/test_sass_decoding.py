@@ -160,18 +160,21 @@ def without_hidden_descriptor(target, opcode, names):
 )
 def test_registers_are_those_of_nvdisasm(name, target, tmp_path):
     compared = 0
+    # To the nvdisasm of Triton 3.6, UR63 is the zero register everywhere; from sm_100 on that is UR255.
+    unseen = {"UR63"} if OLDEST and target == "sm_100" else set()
     for one in life_ranges(compiled(name, target).stages["ptx"].text, tmp_path):
         if is_comparable(one):
             reads, writes = registers_of(one.opcode, split_operands(one.operands), one.predicate)
             what = f"{one.predicate} {one.opcode} {one.operands}"
             expected = without_hidden_descriptor(target, one.opcode, one.reads)
-            assert without_hidden_descriptor(target, one.opcode, reads) == expected, what
-            assert set(writes) == one.writes, what
+            assert without_hidden_descriptor(target, one.opcode, reads) - unseen == expected, what
+            assert set(writes) - unseen == one.writes, what
             compared += 1
     assert compared > 80
 
 
 def test_operands_are_split_outside_of_brackets():
+    assert split_operands("R8, R3, PT            ?trans1") == ("R8", "R3", "PT")
     assert split_operands("R4, desc[UR4][R2.64], !P0") == ("R4", "desc[UR4][R2.64]", "!P0")
     assert split_operands('R2 -0x180   (*"BRANCH_TARGETS .L_x_46,.L_x_47"*)') == ("R2 -0x180",)
     assert split_operands("") == ()

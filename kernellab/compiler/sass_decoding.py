@@ -132,7 +132,8 @@ def control_codes(high: int) -> ControlCodes:
 
 def split_operands(text: str) -> tuple[str, ...]:
     """Operands, split at the commas that stand in no bracket."""
-    text = text.split("(*")[0].strip()  # nvdisasm's remark on an indirect branch.
+    # nvdisasm remarks on an indirect branch, "(*...*)"; in Triton 3.6 also on scheduling, "?trans1" in a column of its own.
+    text = re.sub(r"\s*\(\*.*|\s+\?\w+\s*$", "", text).strip()
     parts, depth, start = [], 0, 0
     for at, character in enumerate(text):
         depth += (character in "[{(") - (character in "]})")
