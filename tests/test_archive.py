@@ -7,6 +7,8 @@ import dataclasses
 import gzip
 import json
 import os
+import re
+import shutil
 import subprocess
 import sys
 from collections.abc import Callable
@@ -18,7 +20,7 @@ import pytest
 
 import kernellab
 from kernellab.compiler.archive import SCHEMA, VERSION, SavedValue, from_json, to_json
-from kernellab.errors import ArchiveError, ArgumentError
+from kernellab.errors import ArchiveError, ArgumentError, WorkerError
 from kernellab.records import Compilation
 from tests.compiled import compiled, of_corpus
 from tests.kernels import analysed
@@ -302,6 +304,24 @@ def test_a_dump_that_ends_early(left_behind: tuple[str, Path, Path], tmp_path: P
     assert "names no target" in refusal(cut)
     cut.write_text("// -----// IR Dump Before CSE (cse) ('builtin.module' operation) //----- //\n")
     assert "no module with a kernel" in refusal(cut)
+
+
+def test_a_layout_that_mlir_dies_of(left_behind: tuple[str, Path, Path], tmp_path: Path) -> None:
+    """An edited file may end the worker process, never this one."""
+    _, folder, _ = left_behind
+    edited = shutil.copytree(folder, tmp_path / "edited") / "matmul.ttgir"
+    unknown = (
+        "#ttg.nvidia_mma<{versionMajor = 7, versionMinor = 0, warpsPerCTA = [4, 1], instrShape = [16, 8]}>"
+    )  # fmt: skip
+    text = re.sub(r"^(#blocked = ).*$", rf"\1{unknown}", edited.read_text(), count=1, flags=re.M)
+    assert unknown in text
+    edited.write_text(text)
+    loaded = kernellab.load(edited.parent)
+    with pytest.raises(WorkerError, match=r"Aborted|SIGABRT"):
+        loaded.module("ttgir")
+    with pytest.raises(WorkerError):
+        loaded.axis_info()
+    assert "tt.func" in str(loaded.module("ttir"))
 
 
 def test_folders_that_are_no_cache(left_behind: tuple[str, Path, Path], tmp_path: Path) -> None:

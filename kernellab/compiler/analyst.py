@@ -12,6 +12,7 @@ from xdsl.dialects import builtin
 from kernellab import triton_api
 from kernellab.compiler.analyses import axis, barriers, calls, memory, pipelining, work
 from kernellab.compiler.analyses.module import kind, users_line
+from kernellab.compiler.modules import Ask, ask_here
 from kernellab.compiler.remarks import assembler_remarks, compiler_remarks
 from kernellab.errors import ArgumentError, CompileError, SourcePosition
 from kernellab.findings import (
@@ -37,13 +38,18 @@ class CompilerAnalyst:
     Args:
         diagnose: compiles the kernel once more for its remarks; None where there is no kernel any more (a loaded record).
         remarks: remarks that are known already.
+        ask: where MLIR is asked about the compilation's texts.
     """
 
     def __init__(
-        self, diagnose: Diagnose | None = None, remarks: tuple[Remark, ...] | None = None
+        self,
+        diagnose: Diagnose | None = None,
+        remarks: tuple[Remark, ...] | None = None,
+        ask: Ask = ask_here,
     ) -> None:
         self._diagnose = diagnose
         self._remarks = remarks
+        self._ask = ask
 
     def remarks(self, compilation: Compilation) -> tuple[Remark, ...]:
         """What MLIR, Triton and the PTX assembler say.
@@ -66,9 +72,9 @@ class CompilerAnalyst:
         """The layout of shared memory: see `findings.SharedMemory` for where each number comes from."""
         allocated = _pass_named(compilation, "allocate_shared_memory")
         return memory.shared_memory(
-            _module(allocated, compilation),
-            lambda text: triton_analyses.allocated_bytes(
-                text, compilation.target, allocated.arguments
+            self._module(allocated, compilation),
+            lambda text: self._ask(
+                triton_analyses.allocated_bytes, text, compilation.target, allocated.arguments
             ),
             allocated.label,
         )
@@ -82,13 +88,11 @@ class CompilerAnalyst:
         ):  # Up to Triton 3.8 the analysis runs inside the lowering: it is run again here.
             without, text = (
                 before,
-                triton_analyses.with_barriers(before.text.read(), compilation.target),
+                self._ask(triton_analyses.with_barriers, before.text.read(), compilation.target),
             )
         else:
-            text = triton_api.generic_form(before.text.read(), compilation.target)
-        module_without = read_module(
-            triton_api.generic_form(without.text.read(), compilation.target)
-        )
+            text = self._generic(before, compilation)
+        module_without = read_module(self._generic(without, compilation))
         original = [kind(op) for op in module_without.walk()]
         module = read_module(text)
         places = _KernelPlaces(compilation)
@@ -123,23 +127,28 @@ class CompilerAnalyst:
                 compilation, ""
             )  # a record without passes is an error, a target that schedules nothing is not
             return PipelineStages((), "")
-        return pipelining.pipeline_stages(_module(scheduled[-1], compilation), scheduled[-1].label)
+        return pipelining.pipeline_stages(
+            self._module(scheduled[-1], compilation), scheduled[-1].label
+        )
 
     def work(self, compilation: Compilation) -> Work:
         """Arithmetic and bytes of one program, counted from the first IR that the record has."""
         stage = _first_stage(compilation)
         return work.work(compilation.module(stage), stage)
 
+    def _module(self, run: PassRun, compilation: Compilation) -> builtin.ModuleOp:
+        """The module after a pass, with the kernel's own places, also where its locations name lines of the TTGIR text."""
+        module = read_module(self._generic(run, compilation))
+        _KernelPlaces(compilation).put_into(module)
+        return module
+
+    def _generic(self, run: PassRun, compilation: Compilation) -> str:
+        text: str = self._ask(triton_api.generic_form, run.text.read(), compilation.target)
+        return text
+
 
 def _first_stage(compilation: Compilation) -> str:
     return "ttir" if "ttir" in compilation.stages else "ttgir"
-
-
-def _module(run: PassRun, compilation: Compilation) -> builtin.ModuleOp:
-    """The module after a pass, with the kernel's own places, also where its locations name lines of the TTGIR text."""
-    module = read_module(triton_api.generic_form(run.text.read(), compilation.target))
-    _KernelPlaces(compilation).put_into(module)
-    return module
 
 
 _SSA_NAME = re.compile(r"^\s*%([A-Za-z_]\w*?)(?:_\d+)?(?::\d+)? = ")

@@ -8,7 +8,7 @@ from functools import partial
 from typing import Any
 
 from kernellab.compiler.analyst import CompilerAnalyst
-from kernellab.compiler.modules import open_module
+from kernellab.compiler.modules import ask_worker, open_module
 from kernellab.compiler.occupancy import occupancy_of
 from kernellab.compiler.sass_decoding import decode, spill_sites
 from kernellab.errors import ArgumentError
@@ -39,7 +39,7 @@ def assemble(
 ) -> Compilation:
     """A compilation whose kernel is not at hand: what can be found out from its stages and passes is found out as ever.
 
-    None stands for what was not kept: asking for it is an error that says so.
+    None stands for what was not kept: asking for it is an error that says so. MLIR reads the texts in the worker process: a file may hold anything.
     """
     has_code = any(name in stages for name in ("sass", "amdgcn"))
     return Compilation(
@@ -50,8 +50,8 @@ def assemble(
         stages=Stages(stages),
         read_resources=read_resources or partial(_not_kept, kernel),
         passes=passes,
-        open_module=open_module,
-        make_analyst=lambda: CompilerAnalyst(remarks=remarks),
+        open_module=partial(open_module, ask=ask_worker),
+        make_analyst=lambda: CompilerAnalyst(remarks=remarks, ask=ask_worker),
         write_record=_write,
         read_source_map=read_source_map,
         read_instructions=decode if has_code else None,

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import Collection, Iterable
+from collections.abc import Callable, Collection, Iterable
+from typing import Any
 
 from xdsl.dialects.builtin import ModuleOp
 
-from kernellab import triton_api
+from kernellab import triton_api, worker
 from kernellab.errors import ArgumentError, nearest
 from kernellab.ir.reader import read_module
 from kernellab.records import Compilation
@@ -15,21 +16,36 @@ from kernellab.records import Compilation
 _STAGES_OF_MLIR = ("ttir", "ttgir")
 _LABELS_SHOWN = 5
 
+Ask = Callable[..., Any]
+"""Puts a question to MLIR: `ask(function, text, target, ...)` is what the function says of the text."""
 
-def open_module(compilation: Compilation, name: str) -> ModuleOp:
+
+def ask_here(function: Callable[..., Any], *arguments: Any) -> Any:
+    """Ask in this process: for texts that this compiler made."""
+    return function(*arguments)
+
+
+def ask_worker(function: Callable[..., Any], *arguments: Any) -> Any:
+    """Ask in the worker process: for texts from files, which somebody may have edited into something that MLIR dies of."""
+    return worker.call(f"{function.__module__}:{function.__name__}", *arguments)
+
+
+def open_module(compilation: Compilation, name: str, ask: Ask = ask_here) -> ModuleOp:
     """The module of a stage ("ttgir"), or after a pass ("ttgir.coalesce", "ttgir.canonicalizer#2"), made anew for each call.
 
     Raises:
         ArgumentError: there is no such stage or pass, or what it made is no module of MLIR.
+        KernelLabError: MLIR cannot read the text.
+        WorkerError: MLIR died of the text, in the worker process.
     """
     stages, target = compilation.stages, compilation.target
     texts = {one: stages[one].text for one in _STAGES_OF_MLIR if one in stages}
     if name in texts:
-        return read_module(triton_api.generic_form(texts[name], target))
+        return read_module(ask(triton_api.generic_form, texts[name], target))
     # Past MLIR a step counts no ops: LLVM IR, PTX and SASS are texts of other languages.
     modules = {run.label: run.text for run in compilation.passes if run.op_counts_after}
     if name in modules:
-        return read_module(triton_api.generic_form(modules[name].read(), target))
+        return read_module(ask(triton_api.generic_form, modules[name].read(), target))
     if name in stages:
         problem = f"The stage {name!r} is no MLIR: there is no module to open."
         advice = ""
