@@ -41,6 +41,7 @@ if TYPE_CHECKING:
         TargetError,
         UnsupportedOperation,
     )
+    from kernellab.interpreting import interpreted
     from kernellab.records import (
         Compilation,
         Launch,
@@ -77,6 +78,7 @@ _HOMES = {
     "UnsupportedOperation": "kernellab.errors",
     "compare": "kernellab.compiler.comparison",
     "compile": "kernellab.compiler.pipeline",
+    "interpreted": "kernellab.interpreting",
     "load": "kernellab.compiler.archive",
     "run": "kernellab.tile_kernel",
 }
@@ -105,6 +107,7 @@ __all__ = [
     "__version__",
     "compare",
     "compile",
+    "interpreted",
     "load",
     "load_ipython_extension",
     "run",

@@ -12,10 +12,10 @@ import triton
 from triton.runtime.jit import JITFunction, KernelInterface
 
 import kernellab
-from kernellab import triton_api
+from kernellab import autotuning, launching, tile_kernel
 from kernellab.errors import ArgumentError, OptionError, UnsupportedOperation
 from kernellab.records import Target
-from kernellab.tile_kernel import GluonTileKernel, TileKernel, as_tile_kernel, tile_kernels_in
+from kernellab.tile_kernel import GluonTileKernel, TileKernel, tile_kernels_in
 from tests.kernels import launched
 
 N = 1000
@@ -118,8 +118,7 @@ def test_warmup_compiles_for_the_target_and_runs_nothing(add) -> None:
 
 
 def test_a_gluon_kernel_compiles_and_does_not_run_on_the_cpu() -> None:
-    kernel = as_tile_kernel(launched.gluon_copy)
-    assert isinstance(kernel, GluonTileKernel)
+    kernel = GluonTileKernel(launched.gluon_copy.fn)
     compilation = kernellab.compile(kernel, "*fp32", "*fp32", N=128)
     assert isinstance(compilation, kernellab.Compilation)
     assert "ttir" not in compilation.stages
@@ -130,6 +129,13 @@ def test_a_gluon_kernel_compiles_and_does_not_run_on_the_cpu() -> None:
 
 
 # kernellab.run, autotune, heuristics
+
+
+def fresh_count() -> Any:
+    """`launched.count` with an autotuner that has chosen nothing yet."""
+    kernel = copy.copy(launched.count)
+    kernel.cache = {}
+    return kernel
 
 
 def test_run_takes_a_plain_jit_function(vectors) -> None:
@@ -146,7 +152,7 @@ def test_run_refuses_what_is_no_kernel() -> None:
 
 
 def test_run_takes_an_autotuned_kernel_and_says_once_that_it_is_not_tuned(capsys) -> None:
-    kernel = copy.copy(launched.count)
+    kernel = fresh_count()
     total = torch.full((1,), 5, dtype=torch.int32)
     run = kernellab.run(kernel, lambda p: (triton.cdiv(N, p["BLOCK"]),), total, N)
     assert total.item() == N  # reset to zero before the first launch, as after Triton's tuning
@@ -162,7 +168,7 @@ def test_run_takes_an_autotuned_kernel_and_says_once_that_it_is_not_tuned(capsys
 
 def test_hooks_of_an_autotuner_see_tensors_where_arrays_were_given() -> None:
     total = np.full(1, 5, dtype=np.int32)
-    kernellab.run(copy.copy(launched.count), (16,), total, N)
+    kernellab.run(fresh_count(), (16,), total, N)
     assert total[0] == N
 
 
@@ -172,10 +178,45 @@ def test_a_tuned_parameter_must_not_be_given() -> None:
 
 
 def test_pruned_configs_are_not_taken() -> None:
-    kernel = copy.copy(launched.count)
+    kernel = fresh_count()
     kernel.early_config_prune = lambda configs, *_, **__: configs[1:]
     run = kernellab.run(kernel, (8,), torch.zeros(1, dtype=torch.int32), N)
     assert run.launch.specialization.constants[(2,)] == 128
+
+
+def test_a_named_config_is_taken(capsys) -> None:
+    total = torch.zeros(1, dtype=torch.int32)
+    kernel = fresh_count()
+    run = kernellab.run(kernel, (8,), total, N, config=1)
+    assert (run.launch.specialization.constants[(2,)], total.item()) == (128, N)
+    mine = triton.Config({"BLOCK": 256}, num_warps=1)
+    run = kernellab.run(kernel, (4,), total, N, config=mine)
+    assert (run.launch.specialization.constants[(2,)], total.item()) == (256, 2 * N)
+    assert run.launch.options["num_warps"] == 1
+    assert kernel.cache == {}
+    assert len(kernel.configs) == 2
+    assert capsys.readouterr().err == ""
+
+
+@pytest.mark.parametrize("config", [2, -1, True, "first"])
+def test_a_config_that_is_not_there(config) -> None:
+    with pytest.raises(ArgumentError, match="'count' has no config") as caught:
+        kernellab.run(fresh_count(), (8,), torch.zeros(1, dtype=torch.int32), N, config=config)
+    assert "1: BLOCK: 128" in caught.value.advice
+    with pytest.raises(ArgumentError, match="'add' is not autotuned"):
+        kernellab.run(launched.add, (8,), config=0)
+
+
+def test_a_choice_without_timing_does_not_reach_a_gpu(monkeypatch) -> None:
+    kernel = fresh_count()
+    kernellab.run(kernel, (16,), torch.zeros(1, dtype=torch.int32), N)
+    assert len(kernel.cache) == 1
+    monkeypatch.setattr(autotuning, "goes_to_gpu", lambda *_: True)
+    times = iter([2.0, 1.0])
+    monkeypatch.setitem(vars(kernel), "do_bench", lambda *_, **__: [next(times)] * 3)
+    monkeypatch.setattr(JITFunction, "run", lambda *_, **__: None)
+    kernel[(16,)](torch.zeros(1, dtype=torch.int32), N)
+    assert kernel.best_config is kernel.configs[1]
 
 
 def test_autotuners_of_plain_kernels_are_left_to_triton(monkeypatch) -> None:
@@ -188,7 +229,7 @@ def test_autotuners_of_plain_kernels_are_left_to_triton(monkeypatch) -> None:
     def run(kernel, *args, **keywords):
         return "ran"
 
-    kernel = copy.copy(launched.count)
+    kernel = fresh_count()
     monkeypatch.setitem(vars(kernel), "do_bench", bench)
     monkeypatch.setattr(type(launched.count.fn), "run", run)
     assert kernel[(1,)](torch.zeros(1), N) == "ran"
@@ -218,16 +259,6 @@ def test_it_can_be_called_by_another_kernel_and_be_wrapped(add, monkeypatch, vec
     tuned[(4,)](x, y, z, N)
     assert torch.equal(z, x + y)
     assert tuned.best_config.kwargs == {"BLOCK": 256}
-
-
-def test_settings_of_a_jit_function_are_kept() -> None:
-    kernel = triton.jit(do_not_specialize=["n"], debug=True, repr=lambda _: "renamed")(
-        launched.add.fn
-    )
-    twin = as_tile_kernel(kernel)
-    assert twin is as_tile_kernel(kernel)
-    assert (twin.do_not_specialize, twin.debug, twin.repr(None)) == (["n"], True, "renamed")
-    assert [p.do_not_specialize for p in twin.params] == [False, False, False, True, False]
 
 
 def test_only_functions_of_the_file_become_tile_kernels() -> None:
@@ -279,7 +310,7 @@ def test_a_launch_on_the_gpu_goes_to_triton_unchanged(add, monkeypatch) -> None:
         return compiled
 
     monkeypatch.setattr(JITFunction, "run", launch)
-    monkeypatch.setattr(TileKernel, "_goes_to_gpu", lambda *_: True)
+    monkeypatch.setattr(tile_kernel, "goes_to_gpu", lambda *_: True)
     x = torch.zeros(N)
     result = add[lambda p: (N // p["BLOCK"], 2)](x, x, x, N, BLOCK=128, num_warps=8)
     assert result is compiled
@@ -312,7 +343,7 @@ def test_cuda_tensors_run_on_the_gpu(add) -> None:
 
 @needs_gpu
 def test_an_autotuned_launch_on_the_gpu_is_tuned_by_triton() -> None:
-    kernel = as_tile_kernel(copy.copy(launched.count))
+    kernel = fresh_count()
     total = torch.zeros(1, dtype=torch.int32, device="cuda")
     kernel[lambda p: (triton.cdiv(N, p["BLOCK"]),)](total, N)
     assert total.item() == N
@@ -331,10 +362,10 @@ def test_one_kernel_on_cpu_and_gpu(add) -> None:
 
 
 def test_without_any_tensor_the_machine_decides(add, monkeypatch) -> None:
-    monkeypatch.setattr(triton_api, "current_gpu", lambda: None)
-    assert not add._goes_to_gpu((1, 2), {})
-    monkeypatch.setattr(triton_api, "current_gpu", lambda: ("cuda", "90"))
-    assert add._goes_to_gpu((1, 2), {})
+    monkeypatch.setattr(launching, "local_target", lambda: None)
+    assert not launching.goes_to_gpu(add, (1, 2), {})
+    monkeypatch.setattr(launching, "local_target", lambda: Target("cuda", "90"))
+    assert launching.goes_to_gpu(add, (1, 2), {})
 
 
 def test_an_unknown_option_is_refused(add, vectors) -> None:

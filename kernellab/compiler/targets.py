@@ -47,6 +47,32 @@ def shared_limit(target: Target) -> int | None:
     return _SHARED_LIMITS.get(target.arch)
 
 
+_MULTIPROCESSORS = {
+    "75": 40,  # T4
+    "80": 108,  # A100
+    "86": 84,  # A40
+    "89": 142,  # L40S
+    "90": 132,  # H100 SXM, H200
+    "100": 148,  # B200
+    "103": 148,  # B300
+    "120": 170,  # RTX 5090
+    "gfx90a": 104,  # MI250: one of its two dies
+    "gfx942": 304,  # MI300X
+    "gfx950": 256,  # MI355X
+    "gfx1100": 48,  # RX 7900 XTX: workgroup processors
+    "gfx1201": 32,  # RX 9070 XT: workgroup processors
+}
+# From the vendors' data sheets of the product named: an architecture comes in several sizes.
+
+
+def multiprocessor_count(target: Target) -> int | None:
+    """Streaming multiprocessors (AMD: compute units, or RDNA's workgroup processors, as HIP counts them) of a usual product of this architecture.
+
+    None for a GPU not listed here.
+    """
+    return _MULTIPROCESSORS.get(target.arch)
+
+
 def parse_target(name: str | Target) -> Target:
     """The target of that name: "sm_90" (or "sm90", "sm_90a", "cuda:90"), "gfx942" (or "hip:gfx942").
 

@@ -17,7 +17,6 @@ from triton.runtime.jit import JITCallable, JITFunction  # noqa: E402
 refuse_interpreter_mode()
 
 from kernellab.triton_api.adoption import (  # noqa: E402
-    LEFT_TO_TRITON,
     AutotunedLaunch,
     kernels_become,
     offer_autotuned_launches,
@@ -32,10 +31,18 @@ from kernellab.triton_api.compiling import (  # noqa: E402
     CompiledKernel,
     after_location_snapshot,
     compile_kernel,
+    compile_natively,
+    load,
     locations_name_ttgir,
     make_source,
     options_of_launch,
     ttgir_naming_ttir_lines,
+)
+from kernellab.triton_api.emulation import (  # noqa: E402
+    EmulatedDriver,
+    current_emulation,
+    current_gpu,
+    emulated,
 )
 from kernellab.triton_api.front_end import (  # noqa: E402
     make_ttir,
@@ -70,7 +77,6 @@ from kernellab.triton_api.targets import (  # noqa: E402
     backend_for,
     backend_options,
     check_options,
-    current_gpu,
     gpu_target,
     nvidia_tool,
     option_names,
@@ -80,13 +86,13 @@ from kernellab.triton_api.targets import (  # noqa: E402
 )
 
 __all__ = [
-    "LEFT_TO_TRITON",
     "TTGIR_FILE_SUFFIX",
     "AutotunedLaunch",
     "Autotuner",
     "Binder",
     "CompiledKernel",
     "Config",
+    "EmulatedDriver",
     "GluonJITFunction",
     "Heuristics",
     "IrText",
@@ -101,14 +107,18 @@ __all__ = [
     "captured_output",
     "check_options",
     "compile_kernel",
+    "compile_natively",
     "create_binder",
+    "current_emulation",
     "current_gpu",
     "definition_of",
+    "emulated",
     "generic_form",
     "generic_text",
     "gpu_target",
     "indentation",
     "kernels_become",
+    "load",
     "locations_name_ttgir",
     "make_source",
     "make_specialization",

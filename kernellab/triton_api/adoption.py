@@ -38,29 +38,26 @@ def kernels_become(adopt: Callable[[Any], None], file: str) -> Iterator[None]:
         JITFunction.__init__ = initialise
 
 
-LEFT_TO_TRITON = object()
-"""What an autotuned launch's taker returns for a launch that it does not take."""
-
-AutotunedLaunch = Callable[[Any, Sequence[Any], Mapping[str, Any]], Any]
-"""Given an autotuner and a launch's arguments: launches, or returns LEFT_TO_TRITON."""
+AutotunedLaunch = Callable[[Callable[..., Any], Any, Sequence[Any], Mapping[str, Any]], Any]
+"""Given Triton's own `Autotuner.run`, an autotuner and a launch's arguments: launches."""
 
 _takers: list[AutotunedLaunch] = []
 
 
 def offer_autotuned_launches(taker: AutotunedLaunch) -> None:
-    """Offer each autotuned launch to `taker` before Triton times configs; an earlier taker is replaced.
+    """Give each autotuned launch to `taker`; an earlier taker is replaced.
 
     Triton's Autotuner asks the GPU's driver for a benchmarker before anything else, so it cannot launch without one.
     """
     if not _takers:
-        Autotuner.run = _run_unless_taken(Autotuner.run)
+        Autotuner.run = _run_by_taker(Autotuner.run)
     _takers[:] = [taker]
 
 
-def _run_unless_taken(run_timed: Callable[..., Any]) -> Callable[..., Any]:
+def _run_by_taker(run_timed: Callable[..., Any]) -> Callable[..., Any]:
     @functools.wraps(run_timed)
     def run(autotuner: Any, *args: Any, **keywords: Any) -> Any:
-        result = _takers[0](autotuner, args, keywords)
-        return run_timed(autotuner, *args, **keywords) if result is LEFT_TO_TRITON else result
+        __tracebackhide__ = True
+        return _takers[0](run_timed, autotuner, args, keywords)
 
     return run

@@ -65,16 +65,41 @@ def compile_kernel(
         CompileError: the compiler refused; `position` is the line of the kernel, or of a helper of the user's that it calls.
         OptionError: an option value that the target's backend refuses.
     """
-    asked = options_of_launch(kernel, options)
-    check_options(asked, target)
-    source = make_source(kernel, specialization, TTGIR_FILE_SUFFIX if ttgir_lines else "")
+    variant = TTGIR_FILE_SUFFIX if ttgir_lines else ""
     located = locations_name_ttgir(kernel.__name__) if ttgir_lines else nullcontext()
-    with translated_errors(kernel, target), located:
-        compiled = triton.compile(source, target=gpu_target(target), options=asked)
+    with located:
+        compiled = compile_natively(kernel, specialization, target, options, variant)
     names = [name for name in stage_names(kernel, target) if name in compiled.asm]
     return CompiledKernel(
         stages={name: compiled.asm[name] for name in names}, metadata=compiled.metadata._asdict()
     )
+
+
+def compile_natively(
+    kernel: Any,
+    specialization: Specialization,
+    target: Target,
+    options: Mapping[str, Any],
+    variant: str = "",
+) -> Any:
+    """What `triton.compile` makes of a kernel: Triton's own CompiledKernel, not yet loaded onto any device.
+
+    `variant` becomes part of the cache's key. Raises as `compile_kernel` does.
+    """
+    asked = options_of_launch(kernel, options)
+    check_options(asked, target)
+    source = make_source(kernel, specialization, variant)
+    with translated_errors(kernel, target):
+        return triton.compile(source, target=gpu_target(target), options=asked)
+
+
+def load(compiled: Any) -> None:
+    """Load a CompiledKernel of Triton's onto the active driver's device: only then has it `n_regs`, `n_spills`, ...
+
+    Raises:
+        OutOfResources: it needs more than the device has.
+    """
+    compiled._init_handles()
 
 
 @contextmanager

@@ -7,7 +7,6 @@ import typing
 from collections.abc import Mapping
 from typing import Any
 
-import triton
 from triton import knobs
 from triton.backends.compiler import GPUTarget
 from triton.compiler.compiler import ASTSource, make_backend
@@ -76,15 +75,6 @@ def stage_names(kernel: Any, target: Target) -> list[str]:
     language = ast_source_class(kernel)(kernel, {}).language
     backend.add_stages(stages, backend.parse_options({}), language)
     return list(stages)
-
-
-def current_gpu() -> tuple[str, str] | None:
-    """The GPU that Triton would launch on, as (backend, architecture), or None where there is none."""
-    try:
-        target = triton.runtime.driver.active.get_current_target()
-    except Exception:  # No driver, no device, no permission: Triton has a different error for each.
-        return None
-    return str(target.backend), str(target.arch)
 
 
 def nvidia_tool(name: str) -> str:

@@ -9,9 +9,10 @@ import pytest
 import torch
 
 import kernellab
+from kernellab import tile_kernel
 from kernellab.errors import ArgumentError, OptionError, UnsupportedOperation
 from kernellab.run_options import DEFAULT, RunOptions, split_keywords
-from kernellab.tile_kernel import as_tile_kernel
+from kernellab.tile_kernel import TileKernel
 from tests.kernels.interp.order import seeded, write_program
 
 
@@ -94,13 +95,13 @@ def test_what_the_interpreter_cannot_do_yet(given: dict[str, str]) -> None:
 
 def test_the_launch_line_takes_them_too() -> None:
     out = np.zeros(4, np.int32)
-    run = as_tile_kernel(write_program)[(4,)](out, order="sequential", num_warps=2)
+    run = TileKernel(write_program.fn)[(4,)](out, order="sequential", num_warps=2)
     assert out.tolist() == [0, 1, 2, 3]
     assert run.launch.options == {"num_warps": 2}
 
 
 def test_a_launch_on_a_gpu_refuses_them(monkeypatch: pytest.MonkeyPatch) -> None:
-    kernel = as_tile_kernel(write_program)
-    monkeypatch.setattr(kernel, "_goes_to_gpu", lambda *_: True)
+    kernel = TileKernel(write_program.fn)
+    monkeypatch.setattr(tile_kernel, "goes_to_gpu", lambda *_: True)
     with pytest.raises(OptionError, match="goes to the GPU, and only the interpreter takes order"):
         kernel[(4,)](torch.zeros(4), order="reversed")

@@ -1,0 +1,170 @@
+"""Autotuned kernels where nothing can be timed: Triton's own autotuner, with every config as fast as the next."""
+
+from __future__ import annotations
+
+import sys
+import weakref
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from contextvars import ContextVar
+from typing import Any
+
+import numpy
+
+from kernellab import triton_api
+from kernellab.errors import ArgumentError
+from kernellab.launching import goes_to_gpu, innermost
+from kernellab.specialize import tensor_of
+from kernellab.triton_api import Autotuner, Config, JITFunction
+
+ConfigName = int | Any
+"""One of an autotuner's configs, by its number from 0; or a `triton.Config` of one's own."""
+
+_named: ContextVar[ConfigName | None] = ContextVar("kernellab_config", default=None)
+
+
+@contextmanager
+def launched_with(kernel: Any, config: ConfigName | None) -> Iterator[None]:
+    """While active, autotuned launches of this thread take `config` instead of timing, or of taking the first.
+
+    Raises:
+        ArgumentError: `kernel` has no such config.
+    """
+    if config is not None:
+        _named_config(_autotuner_in(kernel), config)
+    token = _named.set(config)
+    try:
+        yield
+    finally:
+        _named.reset(token)
+
+
+def _autotuner_in(kernel: Any) -> Autotuner:
+    inside = kernel
+    while not isinstance(inside, Autotuner):
+        if isinstance(inside, JITFunction):
+            raise ArgumentError(
+                f"{inside.__name__!r} is not autotuned, and a config was named for it",
+                advice="Give its constants and options by name.",
+                position=triton_api.definition_of(inside),
+            )
+        inside = inside.fn
+    return inside
+
+
+def _named_config(autotuner: Autotuner, config: ConfigName) -> Config:
+    if isinstance(config, Config):
+        return config
+    count = len(autotuner.configs)
+    if isinstance(config, bool) or not isinstance(config, int) or not 0 <= config < count:
+        kernel = innermost(autotuner)
+        numbered = "\n".join(f"  {number}: {one}" for number, one in enumerate(autotuner.configs))
+        raise ArgumentError(
+            f"{kernel.__name__!r} has no config {config!r}",
+            advice=f"Give a triton.Config, or the number of one of these:\n{numbered}",
+            position=triton_api.definition_of(kernel),
+        )
+    return autotuner.configs[config]
+
+
+def launch_autotuned(
+    run_timed: Callable[..., Any],
+    autotuner: Autotuner,
+    args: Sequence[Any],
+    keywords: Mapping[str, Any],
+) -> Any:
+    """Launch with the config that was named, else on a CPU with the first that is not pruned; the GPU's are left to Triton.
+
+    All else is Triton's own: pruning, hooks, `best_config`. The choice made without timing is said once, and never used on a GPU.
+    """
+    __tracebackhide__ = True
+    config = _named.get()
+    if config is not None:
+        with _replaced(autotuner, configs=[_named_config(autotuner, config)]):
+            return run_timed(autotuner, *args, **keywords)
+    if not _is_ours(autotuner) or goes_to_gpu(innermost(autotuner), args, keywords):
+        _forget_untimed(autotuner)
+        return run_timed(autotuner, *args, **keywords)
+    _check_not_given(autotuner, keywords)
+    arguments = [_as_tensor(value) for value in args]
+    named = {name: _as_tensor(value) for name, value in keywords.items()}
+    known = set(autotuner.cache)
+    with _replaced(autotuner, do_bench=_all_equal, cache_results=False):
+        result = run_timed(autotuner, *arguments, **named)
+    chosen = set(autotuner.cache) - known
+    if chosen:
+        _say_not_tuned(autotuner)
+        _untimed.setdefault(autotuner, set()).update(chosen)
+    return result
+
+
+def _is_ours(autotuner: Autotuner) -> bool:
+    """Whether the interpreter would get a launch on CPU tensors: in an emulation it gets every kernel's."""
+    kernel = innermost(autotuner)
+    return triton_api.current_emulation() is not None or getattr(kernel, "runs_on_cpu", False)
+
+
+_untimed: weakref.WeakKeyDictionary[Autotuner, set[Any]] = weakref.WeakKeyDictionary()
+"""The keys of each autotuner's cache whose config was chosen without timing."""
+
+
+def _forget_untimed(autotuner: Autotuner) -> None:
+    for key in _untimed.pop(autotuner, ()):
+        autotuner.cache.pop(key, None)
+
+
+def forget_all_untimed() -> None:
+    """Take back every choice that was made without timing."""
+    for autotuner in list(_untimed):
+        _forget_untimed(autotuner)
+
+
+def _all_equal(_kernel_call: Callable[[], Any], quantiles: Sequence[float]) -> list[float]:
+    """A benchmarker that runs nothing: the first of equally fast configs wins."""
+    return [0.0] * len(quantiles)
+
+
+@contextmanager
+def _replaced(autotuner: Autotuner, **attributes: Any) -> Iterator[None]:
+    """The autotuner with other attributes for a while; those that it did not have are gone again afterwards."""
+    own = vars(autotuner)
+    before = {name: own[name] for name in attributes if name in own}
+    own.update(attributes)
+    try:
+        yield
+    finally:
+        for name in attributes:
+            del own[name]
+        own.update(before)
+
+
+def _as_tensor(value: Any) -> Any:
+    """Hooks are written for tensors; NumPy arrays become tensors over the same memory, as long as they can be written."""
+    if isinstance(value, numpy.ndarray) and value.flags.writeable:
+        return tensor_of(value)
+    return value
+
+
+def _check_not_given(autotuner: Autotuner, keywords: Mapping[str, Any]) -> None:
+    tuned = {name for config in autotuner.configs for name in config.kwargs}
+    twice = sorted(tuned & keywords.keys())
+    if twice:
+        kernel = innermost(autotuner)
+        raise ArgumentError(
+            f"{', '.join(twice)} of {kernel.__name__!r} comes from the autotuner's configs, and the launch gives it too",
+            advice="Leave it out of the launch.",
+            position=triton_api.definition_of(kernel),
+        )
+
+
+def _say_not_tuned(autotuner: Autotuner) -> None:
+    if autotuner in _untimed:
+        return
+    print(
+        f"{innermost(autotuner).__name__}: not autotuned, because time on a CPU says nothing about a GPU. "
+        f"The first of {len(autotuner.configs)} configs is used: {autotuner.best_config}",
+        file=sys.stderr,
+    )
+
+
+triton_api.offer_autotuned_launches(launch_autotuned)

@@ -1,0 +1,223 @@
+"""One launch of any Triton kernel: where its arguments are, and the way to the interpreter or to the GPU."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy
+import torch
+
+from kernellab import triton_api
+from kernellab.compiler.targets import local_target
+from kernellab.errors import ArgumentError, OptionError, UnsupportedOperation
+from kernellab.records import Launch, Run, Specialization, Target
+from kernellab.run_options import DEFAULT, RunOptions
+from kernellab.specialize import BoundCall, bind
+from kernellab.triton_api import JITFunction
+
+Grid = Any
+"""One to three sizes, or a function from the kernel's parameters (by name) to them."""
+
+
+def innermost(kernel: Any) -> JITFunction:
+    """The kernel inside autotuners and heuristics.
+
+    Raises:
+        ArgumentError: there is none.
+    """
+    inside = kernel
+    while not isinstance(inside, JITFunction):
+        if not (hasattr(inside, "fn") and hasattr(inside, "run")):
+            raise ArgumentError(
+                f"{kernel!r} is no Triton kernel",
+                advice="Give a function decorated with @triton.jit, or a TileKernel.",
+            )
+        inside = inside.fn
+    return inside
+
+
+# On the CPU
+
+
+def bind_launch(
+    kernel: JITFunction,
+    args: Sequence[Any],
+    keywords: Mapping[str, Any],
+    options: Mapping[str, Any],
+    target: Target,
+) -> BoundCall:
+    """Run the kernel's own hooks, as Triton does before a launch, and bind its arguments.
+
+    Raises:
+        ArgumentError, OptionError: as `bind`.
+    """
+    for hook in kernel.pre_run_hooks:
+        hook(*args, **keywords)
+    return bind(kernel, args, keywords, target, options=options)
+
+
+def interpret(
+    kernel: JITFunction, grid: Grid, call: BoundCall, target: Target, options: RunOptions
+) -> Run:
+    """Run a bound call on the interpreter, in place.
+
+    Raises:
+        GridError, CompileError, UnsupportedOperation, KernelFault: as `interpreter.launch`.
+    """
+    __tracebackhide__ = True
+    if kernel.is_gluon():
+        raise UnsupportedOperation(
+            f"{kernel.__name__!r} is a Gluon kernel, and the interpreter cannot run those until TTGIR runs",
+            advice="It compiles for every target, and runs on a GPU with CUDA tensors.",
+            position=triton_api.definition_of(kernel),
+        )
+    from kernellab import interpreter  # here, because a launch on a GPU needs none of it
+
+    return interpreter.launch(kernel, grid, call, target, options)
+
+
+# On the GPU
+
+
+@dataclass(frozen=True)
+class GpuLaunch:
+    """A launch on the GPU, noted in a few microseconds and turned into records when somebody asks."""
+
+    kernel: str
+    grid: tuple[int, ...]
+    compiled: Any
+    arguments: Mapping[str, Any]
+
+    def as_run(self) -> Run:
+        """The launch as a Run."""
+        source, target = self.compiled.src, self.compiled.metadata.target
+        specialization = Specialization(
+            signature=dict(source.signature),
+            constants=dict(source.constants),
+            attributes=dict(source.attrs),
+            origins=dict.fromkeys(source.signature, "launch"),
+        )
+        x, y, z = (*self.grid, 1, 1)[:3]
+        launch = Launch(
+            kernel=self.kernel,
+            grid=(x, y, z),
+            specialization=specialization,
+            arguments={
+                name: _described(value)
+                for name, value in self.arguments.items()
+                if name in source.signature
+            },
+            options={
+                name: value
+                for name, value in self.arguments.items()
+                if name not in source.signature
+            },
+        )
+        return Run(launch, device="gpu", target=Target(target.backend, str(target.arch)))
+
+
+def launch_on_gpu(
+    run_natively: Callable[..., Any],
+    kernel: JITFunction,
+    args: Sequence[Any],
+    grid: Grid,
+    keywords: Mapping[str, Any],
+) -> tuple[Any, GpuLaunch | None]:
+    """Let Triton launch the kernel, with `run_natively(*args, grid=, warmup=, **keywords)`.
+
+    Returns:
+        What Triton gives, its compiled kernel; and a note of the launch, None where a hook of Triton's prevented it.
+    """
+    seen = grid = (grid,) if isinstance(grid, int) else grid
+    if callable(grid):
+
+        def seen_grid(parameters: Mapping[str, Any]) -> Any:
+            nonlocal seen
+            seen = grid(parameters)
+            return seen
+
+        compiled = run_natively(*args, grid=seen_grid, warmup=False, **keywords)
+    else:
+        compiled = run_natively(*args, grid=grid, warmup=False, **keywords)
+    if compiled is None:
+        return None, None
+    values = {**dict(zip(kernel.arg_names, args, strict=False)), **keywords}
+    facts = {name: _facts(value) for name, value in values.items()}
+    return compiled, GpuLaunch(kernel.__name__, tuple(seen), compiled, facts)
+
+
+def refuse_run_options(kernel: JITFunction, options: RunOptions) -> None:
+    """Raise OptionError if a launch on the GPU says options that only the interpreter takes."""
+    if options is DEFAULT:
+        return
+    names = ", ".join(options.changed()) or "stage, order, seed and bounds"
+    raise OptionError(
+        f"this launch of {kernel.__name__!r} goes to the GPU, and only the interpreter takes {names}",
+        advice="Leave it out, or move the tensors to the CPU.",
+        position=triton_api.definition_of(kernel),
+    )
+
+
+def _facts(value: Any) -> Any:
+    """What a launch's description needs of a value; never the tensor itself, which would keep its memory."""
+    if isinstance(value, torch.Tensor):
+        return torch.empty_like(value, device="meta")
+    return value
+
+
+def _described(value: Any) -> str:
+    """ "float32[98432]", "1024"."""
+    if isinstance(value, torch.Tensor):
+        return f"{str(value.dtype).removeprefix('torch.')}{list(value.shape)}"
+    return repr(value)
+
+
+# Where the arguments are
+
+
+def goes_to_gpu(kernel: JITFunction, args: Sequence[Any], keywords: Mapping[str, Any]) -> bool:
+    """Whether Triton's driver should have this launch; without any tensor, the GPU if there is one.
+
+    Raises:
+        ArgumentError: tensors on the CPU and on a GPU, or without memory.
+    """
+    devices = set(_devices((*args, *keywords.values())))
+    if devices == {"cpu"}:
+        return False
+    if not devices:
+        return local_target() is not None
+    if "cpu" in devices or "meta" in devices:
+        raise _wrong_devices(kernel, args, keywords)
+    return True
+
+
+def _wrong_devices(
+    kernel: JITFunction, args: Sequence[Any], keywords: Mapping[str, Any]
+) -> ArgumentError:
+    places = [
+        f"{name} on {', '.join(devices)}"
+        for name, value in {**dict(zip(kernel.arg_names, args, strict=False)), **keywords}.items()
+        if (devices := list(_devices([value])))
+    ]
+    return ArgumentError(
+        f"no device holds all tensors of this launch of {kernel.__name__!r}: {'; '.join(places)}",
+        advice="Move all of them to the GPU (the kernel runs there) or to the CPU (the interpreter runs it).",
+        position=triton_api.definition_of(kernel),
+    )
+
+
+def _devices(values: Iterable[Any]) -> Iterator[str]:
+    """The device types of all tensors among launch arguments: "cpu", "cuda", "xpu", ..."""
+    for value in values:
+        if isinstance(value, torch.Tensor):
+            yield value.device.type
+        elif isinstance(value, numpy.ndarray):
+            yield "cpu"
+        elif isinstance(value, tuple):
+            yield from _devices(value)
+        elif hasattr(value, "base") and not isinstance(
+            value, type
+        ):  # descriptors, reinterpreted tensors
+            yield from _devices([value.base])

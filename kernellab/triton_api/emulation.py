@@ -1,0 +1,231 @@
+"""Triton on a machine without a GPU: whose launches go elsewhere, and what its driver answers meanwhile."""
+
+from __future__ import annotations
+
+import functools
+import threading
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from contextvars import ContextVar
+from types import SimpleNamespace
+from typing import Any, Protocol
+
+import torch
+import triton
+from triton.backends.driver import DriverBase
+from triton.runtime.driver import DriverConfig
+from triton.runtime.jit import JITFunction
+
+from kernellab.records import Target
+from kernellab.triton_api.targets import gpu_target
+
+
+class Emulation(Protocol):
+    """What stands in the place of a GPU."""
+
+    @property
+    def driver(self) -> EmulatedDriver | None:
+        """What `triton.runtime.driver.active` is meanwhile; None leaves Triton its own."""
+
+    def take_launch(
+        self,
+        run_natively: Callable[..., Any],
+        kernel: Any,
+        args: Sequence[Any],
+        grid: Any,
+        warmup: bool,
+        keywords: Mapping[str, Any],
+    ) -> Any:
+        """Carry out a launch of a plain `@triton.jit` or `@gluon.jit` kernel, and give what it gives.
+
+        `run_natively(*args, grid=, warmup=, **keywords)` is Triton's own way.
+        """
+
+
+_current: ContextVar[Emulation | None] = ContextVar("kernellab_emulation", default=None)
+
+
+def current_emulation() -> Emulation | None:
+    """The emulation that this thread is inside of; of nested ones the innermost."""
+    return _current.get()
+
+
+def current_gpu() -> tuple[str, str] | None:
+    """The GPU that Triton would launch on, as (backend, architecture), or None where there is none: no emulated one counts."""
+    token = _current.set(None)
+    try:
+        target = triton.runtime.driver.active.get_current_target()
+    except Exception:  # No driver, no device, no permission: Triton has a different error for each.
+        return None
+    finally:
+        _current.reset(token)
+    return str(target.backend), str(target.arch)
+
+
+@contextmanager
+def emulated(emulation: Emulation) -> Iterator[None]:
+    """While active, what this thread (or asyncio task) launches goes to `emulation`; the innermost of nested ones counts.
+
+    Triton's classes are changed while any thread is inside, and are what they were when the last one has left.
+    """
+    token = _current.set(emulation)
+    _patches.enter()
+    try:
+        yield
+    finally:
+        _patches.leave()
+        _current.reset(token)
+
+
+class _Patches:
+    """The two attributes of Triton's classes that change while some thread is inside."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._inside = 0
+        self._originals: tuple[Any, Any] | None = None
+
+    def enter(self) -> None:
+        with self._lock:
+            self._inside += 1
+            if self._originals is None:
+                self._originals = vars(JITFunction)["run"], vars(DriverConfig)["active"]
+                JITFunction.run = _run_or_offer(self._originals[0])
+                DriverConfig.active = _active_or_emulated(self._originals[1])
+
+    def leave(self) -> None:
+        with self._lock:
+            self._inside -= 1
+            if self._inside == 0 and self._originals is not None:
+                JITFunction.run, DriverConfig.active = self._originals
+                self._originals = None
+
+
+_patches = _Patches()
+
+
+def _run_or_offer(run_natively: Callable[..., Any]) -> Callable[..., Any]:
+    @functools.wraps(run_natively)
+    def run(kernel: Any, *args: Any, grid: Any, warmup: bool, **keywords: Any) -> Any:
+        __tracebackhide__ = True
+        emulation = _current.get()
+        if emulation is None:
+            return run_natively(kernel, *args, grid=grid, warmup=warmup, **keywords)
+        native = functools.partial(run_natively, kernel)
+        return emulation.take_launch(native, kernel, args, grid, warmup, keywords)
+
+    return run
+
+
+def _active_or_emulated(active: property) -> property:
+    def driver(config: Any) -> Any:
+        emulation = _current.get()
+        if emulation is None or emulation.driver is None:
+            return active.__get__(config)
+        return emulation.driver
+
+    return property(driver, active.fset, active.fdel, active.__doc__)
+
+
+class EmulatedDriver(DriverBase):  # type: ignore[misc]
+    """What Triton's driver says of a GPU, where there is none: it is device 0, and its tensors lie on the CPU."""
+
+    def __init__(
+        self,
+        target: Target,
+        properties: Mapping[str, int],
+        load_binary: Callable[..., tuple[Any, Any, int, int, int]],
+        make_launcher: Callable[[Any, Any], Callable[..., None]],
+    ) -> None:
+        """Answer for `target`.
+
+        Args:
+            target: the GPU.
+            properties: what `utils.get_device_properties` gives: "multiprocessor_count", "max_shared_mem", ...
+            load_binary: called as `load_binary(name, binary, shared, device)`; gives module, function, registers, spills
+                and the most threads of a program.
+            make_launcher: gives for the source and the metadata of a compiled kernel what launches it; that is called as
+                `launcher(x, y, z, stream, function, packed_metadata, launch_metadata, enter_hook, exit_hook, *values)`.
+        """
+        super().__init__()
+        self._target = target
+        self.launcher_cls = make_launcher
+        self.utils = SimpleNamespace(
+            get_device_properties=lambda _device: dict(properties), load_binary=load_binary
+        )
+
+    @classmethod
+    def is_active(cls) -> bool:
+        """Only asked of drivers that Triton finds by itself."""
+        return True
+
+    def map_python_to_cpp_type(self, ty: str) -> str:
+        """Only asked by a launcher in C, and there is none."""
+        return ty
+
+    def get_current_target(self) -> Any:
+        return gpu_target(self._target)
+
+    def get_active_torch_device(self) -> torch.device:
+        return torch.device("cpu")
+
+    def get_device_interface(self) -> Any:
+        return _CpuInterface
+
+    def get_benchmarker(self) -> Any:
+        return triton.testing.do_bench
+
+    def get_current_device(self) -> int:
+        return 0
+
+    def set_current_device(self, device: int) -> None:
+        """There is only one."""
+
+    def get_current_stream(self, _device: int) -> int:
+        """The default stream; a launch is over when it returns."""
+        return 0
+
+    def get_device_capability(self, _device: int = 0) -> tuple[int, int]:
+        """(9, 0) for sm_90, and (9, 4) for gfx942: torch counts AMD's in the same way."""
+        digits = self._target.arch.removeprefix("gfx")
+        minor_at = len(digits) - (1 if self._target.backend == "cuda" else 2)
+        return int(digits[:minor_at]), int(digits[minor_at], 16)
+
+    def get_empty_cache_for_benchmark(self) -> torch.Tensor:
+        """What is overwritten to empty a GPU's second-level cache between measurements: nothing here."""
+        return torch.empty(0, dtype=torch.int8)
+
+    def clear_cache(self, cache: torch.Tensor) -> None:
+        """Nothing to empty."""
+
+    def __repr__(self) -> str:
+        return f"EmulatedDriver({self._target})"
+
+
+class _CpuInterface:
+    """What `triton.testing.do_bench` takes from `torch.cuda`, for work that is over when its call returns."""
+
+    @staticmethod
+    def synchronize(device: Any = None) -> None:
+        """Nothing is under way."""
+
+    @staticmethod
+    def current_device() -> int:
+        return 0
+
+    class Event:
+        """A moment."""
+
+        def __init__(self, **_options: bool) -> None:
+            self._seconds = 0.0
+
+        def record(self, _stream: Any = None) -> None:
+            self._seconds = time.perf_counter()
+
+        def synchronize(self) -> None:
+            """It has passed."""
+
+        def elapsed_time(self, later: Any) -> float:
+            """Milliseconds until `later`."""
+            return 1e3 * float(later._seconds - self._seconds)
