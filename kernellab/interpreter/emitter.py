@@ -17,23 +17,25 @@ import numpy
 from xdsl.ir import Block, Operation, Region, SSAValue
 
 from kernellab.errors import SourcePosition, UnsupportedOperation
+from kernellab.interpreter.dataflow import yielded
 from kernellab.interpreter.expressions import (
     BUILTINS,
     MODULES,
     Expression,
     Operand,
+    address_space,
     as_node,
     numerics,
     tiles,
     variable,
 )
 from kernellab.interpreter.liveness import release_dead
-from kernellab.interpreter.pointers import UnknownRoot, root
+from kernellab.interpreter.pointers import ADDRESS, pointee_dtype, roots
 from kernellab.interpreter.registry import RULES
 from kernellab.interpreter.variance import varying_values
 from kernellab.ir import tt
 from kernellab.ir.locations import Location, locate
-from kernellab.ir.types import dtype, element_type, is_pointer, shape
+from kernellab.ir.types import dtype, is_pointer, shape
 
 
 @dataclass(frozen=True)
@@ -90,6 +92,7 @@ class Emitter:
         self.programs = variable("programs")
         self.grid = variable("grid")
         self._varying = varying_values(function)
+        self._roots = roots(function)
         self._expressions: dict[SSAValue, Expression] = {}
         self._taken = {*MODULES, *BUILTINS, "programs", "grid", *keyword.kwlist}
         self._tile_names: set[str] = set()
@@ -133,23 +136,33 @@ class Emitter:
         return any(value in self._varying for value in values)
 
     def buffer(self, pointer: SSAValue) -> Expression:
-        """The argument that `pointer` points into."""
-        try:
-            argument = root(pointer)
-        except UnknownRoot as unknown:
-            what = f"the result of {unknown.operation.name}" if unknown.operation else "it"
-            raise self.unsupported(
-                f"a pointer that may point into several arguments, or into none: {what}"
-            ) from None
-        expression = self._buffers[argument]
-        own, asked = dtype(argument.type.pointee), dtype(_pointee(pointer))  # type: ignore[attr-defined]
-        if own == asked:
-            return variable(expression)
-        if own.itemsize != asked.itemsize:
-            raise self.unsupported(
-                f"a pointer to {own} cast to a pointer to {asked}, of another size"
-            )
-        return variable(expression).viewed_as(self.constant(asked, hint=asked.name))
+        """What an access through `pointer` goes to: the argument it points into, or whatever is at its address."""
+        asked = pointee_dtype(pointer)
+        root = self._roots.get(pointer)
+        if root is ADDRESS:
+            return variable(self._everything).elements(self.constant(asked, hint=asked.name))
+        argument = variable(self._buffers[root])
+        if pointee_dtype(root) == asked:
+            return argument
+        return argument.viewed_as(self.constant(asked, hint=asked.name))
+
+    def address(self, pointer: SSAValue) -> Expression:
+        """The pointer as a number: where in memory it points, in bytes."""
+        root = self._roots.get(pointer)
+        return self[pointer] if root is ADDRESS else variable(self._buffers[root]).addresses(self[pointer])  # fmt: skip
+
+    def moved(self, pointer: SSAValue, offset: SSAValue) -> Expression:
+        """The pointer `offset` elements further."""
+        if self._roots.get(pointer) is not ADDRESS:
+            return self[pointer] + self[offset]
+        size = self.constant(numpy.int64(pointee_dtype(pointer).itemsize), hint="size")
+        return self[pointer] + self[offset] * size
+
+    def passed(self, value: SSAValue, target: SSAValue) -> Expression:
+        """`value` in the form that `target` has: where that is an address, so is what becomes it."""
+        if is_pointer(target.type) and self._roots.get(target) is ADDRESS:
+            return self.address(value)
+        return self[value]
 
     def unsupported(self, what: str) -> UnsupportedOperation:
         """The error to raise for something the interpreter does not do, on the kernel's line."""
@@ -186,6 +199,12 @@ class Emitter:
         """A variable for `value`, named as in the kernel."""
         name = self.fresh(self._hint(value))
         self._expressions[value] = variable(name)
+        return name
+
+    def variable_of(self, value: SSAValue) -> str:
+        """The variable that `bind` made for `value`."""
+        name = self._expressions[value].name
+        assert name is not None
         return name
 
     def assign(self, target: str | Sequence[str], value: Operand) -> None:
@@ -338,7 +357,7 @@ class Emitter:
         block = self.function.body.blocks.first
         assert block is not None
         parameters = self._bind_arguments(block)
-        prologue: list[ast.stmt] = []
+        prologue = self._address_space()
         with self._collected() as body:
             later_blocks = list(self.function.body.blocks)[1:]
             for later in later_blocks:
@@ -357,6 +376,16 @@ class Emitter:
         self._scopes.append([])
         self.statement(outer)
         return ast.Module(list(self._scopes.pop()), [])
+
+    def _address_space(self) -> list[ast.stmt]:
+        """What finds the tensor at an address, where the kernel has pointers that are addresses."""
+        if ADDRESS not in self._roots.values():
+            return []
+        self._everything = self.fresh("everything")
+        self._scopes.append([])
+        arguments = tuple(variable(name) for name in self._buffers.values())
+        self.assign(self._everything, address_space.AddressSpace(arguments))
+        return self._scopes.pop()
 
     def _hoist(self, op: Operation, prologue: list[ast.stmt]) -> None:
         """Lower an operation that no program changes into the outer function."""
@@ -377,8 +406,9 @@ class Emitter:
         holds: Operand = True if condition is None else condition
         self.assign(going, tiles.narrowed(self.active_programs(), holds, self.programs.count))
         for argument, value in zip(block.args, values):
-            name = str(self._expressions[argument].name)
-            merged = tiles.merge(variable(going), self[value], variable(name), self.rank(value))
+            name = self.variable_of(argument)
+            new = self.passed(value, argument)
+            merged = tiles.merge(variable(going), new, variable(name), self.rank(value))
             self.assign(name, merged)
         arrived = self._arrived[block]
         self.assign(arrived, variable(arrived) | variable(going))
@@ -467,12 +497,6 @@ def location_at(end_column: int | None, locations: Sequence[Location]) -> Locati
     return locations[index] if 0 <= index < len(locations) else None
 
 
-def yielded(block: Block) -> tuple[SSAValue, ...]:
-    """The operands of a block's terminator."""
-    assert block.last_op is not None
-    return tuple(block.last_op.operands)
-
-
 def _function(name: str, parameters: Iterable[str], body: list[ast.stmt]) -> ast.FunctionDef:
     arguments = ast.arguments(
         posonlyargs=[],
@@ -503,7 +527,3 @@ def _is_narrow(value: SSAValue) -> bool:
     """True for floats of fewer than 32 bits."""
     kind = dtype(value.type)
     return kind.itemsize < 4 and kind.kind not in "iub"
-
-
-def _pointee(pointer: SSAValue) -> Any:
-    return element_type(pointer.type).pointee  # type: ignore[attr-defined]

@@ -135,9 +135,18 @@ tiles = variable("tiles")
 numerics = variable("numerics")
 products = variable("products")
 memory = variable("memory")
+address_space = variable("address_space")
 debugging = variable("debugging")
 
-MODULES = ("numpy", "tiles", "numerics", "products", "memory", "debugging")
+MODULES = (
+    "numpy",
+    "tiles",
+    "numerics",
+    "products",
+    "memory",
+    "address_space",
+    "debugging",
+)
 
 BUILTINS = ("range",)
 """Python's own functions that generated code calls."""

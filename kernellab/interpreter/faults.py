@@ -6,6 +6,7 @@ import types
 from collections.abc import Iterator, Sequence
 
 from kernellab.errors import KernelFault, KernelLabError, OutOfBounds, SourcePosition, frame_at
+from kernellab.interpreter.address_space import WildAddress
 from kernellab.interpreter.debugging import FailedAssertion
 from kernellab.interpreter.emitter import location_at
 from kernellab.interpreter.grid import Grid, Programs
@@ -14,8 +15,8 @@ from kernellab.interpreter.program import ProgramCode
 from kernellab.interpreter.tiles import IndexOutsideTile
 from kernellab.ir.locations import Location
 
-Fault = OutOfBoundsAccess | ReadOnlyStore | IndexOutsideTile | FailedAssertion
-FAULTS = (OutOfBoundsAccess, ReadOnlyStore, IndexOutsideTile, FailedAssertion)
+Fault = OutOfBoundsAccess | WildAddress | ReadOnlyStore | IndexOutsideTile | FailedAssertion
+FAULTS = (OutOfBoundsAccess, WildAddress, ReadOnlyStore, IndexOutsideTile, FailedAssertion)
 """What generated code raises."""
 
 
@@ -28,6 +29,14 @@ def explain(fault: Fault, programs: Programs, grid: Grid, code: ProgramCode) -> 
     match fault:
         case OutOfBoundsAccess():
             error: KernelLabError = _out_of_bounds(fault, programs, grid, position)
+        case WildAddress():
+            error = OutOfBounds(
+                f"{fault.problem}\n{_where(fault.place, fault.program, programs, grid)}"
+                f"{_others(fault.count, 'the addresses are wrong in')}",
+                position=position,
+                advice="An address must lie in an argument of the launch, or in another torch tensor on the CPU "
+                "that is still alive: keep the tensors whose data_ptr() you pass.",
+            )
         case ReadOnlyStore():
             error = KernelFault(
                 f"store into {fault.buffer.name!r}, a NumPy array that is read-only",

@@ -8,7 +8,7 @@ from __future__ import annotations
 import itertools
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Protocol
 
 import numpy
 import torch
@@ -63,6 +63,12 @@ class Buffer:
         self.elements = self._bytes[phase : phase + max(whole, 0)].view(dtype)
         self.origin = (offset - phase) // dtype.itemsize
 
+    def addresses(self, offsets: Value) -> Value:
+        """Where in memory the elements at `offsets` are, in bytes."""
+        start = self.tensor.untyped_storage().data_ptr()
+        start += int(self.tensor.storage_offset()) * self.tensor.element_size()
+        return offsets * numpy.int64(self.elements.itemsize) + numpy.int64(start)
+
     def viewed_as(self, dtype: numpy.dtype) -> Buffer:
         """The same argument under another pointee type of the same width."""
         other = object.__new__(Buffer)
@@ -79,11 +85,47 @@ def _storage_bytes(tensor: torch.Tensor) -> tuple[numpy.ndarray, int]:
     return everything, int(tensor.storage_offset()) * tensor.element_size()
 
 
+class Elsewhere(Protocol):
+    """Takes a Buffer's place where the offsets are addresses: see `address_space.Elements`."""
+
+    def load(
+        self, addresses: Value, rank: int, mask: Value | None, other: Value | None, active: Active
+    ) -> Value: ...
+
+    def store(
+        self, addresses: Value, value: Value, rank: int, mask: Value | None, active: Active
+    ) -> None: ...
+
+    def atomic(
+        self,
+        operation: str,
+        addresses: Value,
+        value: Value,
+        rank: int,
+        shape: tuple[int, ...],
+        programs: int,
+        mask: Value | None,
+        active: Active,
+    ) -> numpy.ndarray: ...
+
+    def compare_and_swap(
+        self,
+        addresses: Value,
+        compare: Value,
+        value: Value,
+        rank: int,
+        shape: tuple[int, ...],
+        programs: int,
+        mask: Value | None,
+        active: Active,
+    ) -> Value: ...
+
+
 # Loads
 
 
 def load(
-    buffer: Buffer,
+    buffer: Buffer | Elsewhere,
     offsets: Value,
     rank: int,
     mask: Value | None = None,
@@ -97,15 +139,17 @@ def load(
     Raises:
         OutOfBoundsAccess: an element that would be read lies outside the storage.
     """
+    if not isinstance(buffer, Buffer):
+        return buffer.load(offsets, rank, mask, other, active)
     asking = active
-    if active is not None and not _differs(rank, offsets, mask, other):
+    if active is not None and not differs(rank, offsets, mask, other):
         active = None  # one access for all: what a uniform value is loaded from must stay uniform
     if active is None and isinstance(offsets, AffineTile):
         result = _load_slices(buffer, offsets, mask, other)
         if result is not None:
             return result
     index = numpy.asarray(offsets) + buffer.origin
-    on = _lanes(mask, active, rank)
+    on = lanes_on(mask, active, rank)
     in_bounds = _check("load", buffer, index, on, rank, asking)
     if not len(buffer.elements):
         value = numpy.zeros(index.shape, buffer.elements.dtype)
@@ -139,7 +183,7 @@ def _load_slices(
 
 
 def store(
-    buffer: Buffer,
+    buffer: Buffer | Elsewhere,
     offsets: Value,
     value: Value,
     rank: int,
@@ -152,6 +196,9 @@ def store(
         OutOfBoundsAccess: an element that would be written lies outside the storage; nothing was written.
         ReadOnlyStore: the argument's memory is read-only.
     """
+    if not isinstance(buffer, Buffer):
+        buffer.store(offsets, value, rank, mask, active)
+        return
     if not buffer.writable:
         raise ReadOnlyStore(buffer)
     stored = numpy.asarray(value)
@@ -161,7 +208,7 @@ def store(
         if _store_slices(buffer, offsets, stored, mask):
             return
     index = numpy.asarray(offsets) + buffer.origin
-    on = _lanes(mask, active, rank)
+    on = lanes_on(mask, active, rank)
     _check("store", buffer, index, on, rank, active)
     if on is None:
         shape = numpy.broadcast_shapes(index.shape, stored.shape)
@@ -368,7 +415,7 @@ def _at(end: Base, program: int) -> int:
 # Checks
 
 
-def _lanes(mask: Value | None, active: Active, rank: int) -> numpy.ndarray | None:
+def lanes_on(mask: Value | None, active: Active, rank: int) -> numpy.ndarray | None:
     """Which elements of an access take part, programs first; None where all do."""
     on = None if mask is None else numpy.asarray(mask)
     if active is not None:
@@ -377,7 +424,7 @@ def _lanes(mask: Value | None, active: Active, rank: int) -> numpy.ndarray | Non
     return None if on is None or on.all() else on
 
 
-def _differs(rank: int, *values: Value | None) -> bool:
+def differs(rank: int, *values: Value | None) -> bool:
     """True where one of the operands of an access has a program axis."""
     return any(value is not None and numpy.ndim(value) > rank for value in values)
 
@@ -403,16 +450,18 @@ def _check(
         outside = outside & on
     if not outside.any():
         return False
-    first = tuple(int(i) for i in numpy.argwhere(outside)[0])
-    has_programs = outside.ndim > rank
+    first = tuple(numpy.argwhere(outside)[0])
+    found = int(numpy.broadcast_to(index, outside.shape)[first])
+    place, program = first_place(outside, rank, active)
     raise OutOfBoundsAccess(
-        action,
-        buffer,
-        index=int(numpy.broadcast_to(index, outside.shape)[first]) - buffer.origin,
-        place=first[1:] if has_programs else first,
-        program=first[0] if has_programs else first_active(active),
-        count=int(outside.sum()),
+        action, buffer, found - buffer.origin, place, program, count=int(outside.sum())
     )
+
+
+def first_place(faulty: numpy.ndarray, rank: int, active: Active) -> tuple[tuple[int, ...], int]:
+    """Lane and program of the first element that is at fault."""
+    first = tuple(int(i) for i in numpy.argwhere(faulty)[0])
+    return (first[1:], first[0]) if faulty.ndim > rank else (first, first_active(active))
 
 
 # Atomics
@@ -420,7 +469,7 @@ def _check(
 
 def atomic(
     operation: str,
-    buffer: Buffer,
+    buffer: Buffer | Elsewhere,
     offsets: Value,
     value: Value,
     rank: int,
@@ -442,6 +491,8 @@ def atomic(
     Raises:
         OutOfBoundsAccess, ReadOnlyStore: as for `store`.
     """
+    if not isinstance(buffer, Buffer):
+        return buffer.atomic(operation, offsets, value, rank, shape, programs, mask, active)
     index, on = _atomic_lanes(buffer, offsets, rank, mask, active)
     everyone = (programs, *shape)
     index = numpy.broadcast_to(index, everyone)
@@ -491,17 +542,20 @@ def _combined(operation: str, found: Any, operand: Any) -> Any:
 
 
 def compare_and_swap(
-    buffer: Buffer,
+    buffer: Buffer | Elsewhere,
     offsets: Value,
     compare: Value,
     value: Value,
     rank: int,
     shape: tuple[int, ...],
     programs: int,
+    mask: Value | None = None,
     active: Active = None,
 ) -> Value:
     """Write `value` where memory holds `compare`, bit for bit, one element after the other; returns what each lane found."""
-    index, on = _atomic_lanes(buffer, offsets, rank, None, active)
+    if not isinstance(buffer, Buffer):
+        return buffer.compare_and_swap(offsets, compare, value, rank, shape, programs, mask, active)
+    index, on = _atomic_lanes(buffer, offsets, rank, mask, active)
     everyone = (programs, *shape)
     bits = numpy.dtype(f"u{buffer.elements.itemsize}")
     expected, replacement = (
@@ -525,6 +579,6 @@ def _atomic_lanes(
     if not buffer.writable:
         raise ReadOnlyStore(buffer)
     index = numpy.asarray(offsets) + buffer.origin
-    on = _lanes(mask, active, rank)
+    on = lanes_on(mask, active, rank)
     _check("atomic", buffer, index, on, rank, active)
     return index, on

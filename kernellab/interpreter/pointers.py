@@ -1,15 +1,20 @@
-"""Which argument each pointer of a kernel points into.
+"""What stands for each pointer of a kernel.
 
-A pointer is a root and an offset. The root is an argument of the kernel, known before anything runs; only the offset is a value.
+Most pointers can only point into one argument, known before anything runs: that is their root, and the value is an offset, in elements. Any other pointer (chosen between arguments, loaded from memory, made from an integer, cast to elements of another size) is an address: 64 bits, in bytes.
 """
 
 from __future__ import annotations
 
-from xdsl.ir import Block, BlockArgument, Operation, OpResult, SSAValue
+from collections.abc import Iterator
 
-from kernellab.ir import arith, cf, scf, tt, ub
+import numpy
+from xdsl.ir import BlockArgument, Operation, SSAValue
 
-_SAME_ROOT = (
+from kernellab.interpreter.dataflow import handed_on
+from kernellab.ir import arith, scf, tt, ub
+from kernellab.ir.types import dtype, element_type, is_pointer
+
+_KEEPING_ROOTS = (
     tt.AddPtrOp,
     tt.SplatOp,
     tt.UnsplatOp,
@@ -17,102 +22,69 @@ _SAME_ROOT = (
     tt.ExpandDimsOp,
     tt.ReshapeOp,
     tt.TransOp,
-    tt.BitcastOp,
+    tt.GatherOp,
+    tt.SplitOp,
 )
 
+ADDRESS = None
+"""In place of a root: the pointer is an address."""
 
-class UnknownRoot(Exception):
-    """A pointer that may point into more than one argument, or into none."""
-
-    def __init__(self, op: Operation | None) -> None:
-        super().__init__()
-        self.operation = op
+Root = BlockArgument | None
 
 
-def root(pointer: SSAValue) -> BlockArgument:
-    """The kernel argument that `pointer` points into.
-
-    Raises:
-        UnknownRoot: it was made from an integer or loaded, or different arguments meet in it.
-    """
-    found = _roots(pointer, set())
-    if len(found) != 1:
-        raise UnknownRoot(pointer.op if isinstance(pointer, OpResult) else None)
-    return found.pop()
-
-
-def _roots(pointer: SSAValue, seen: set[SSAValue]) -> set[BlockArgument]:
-    if pointer in seen:
-        return set()
-    seen.add(pointer)
-    if isinstance(pointer, BlockArgument):
-        if isinstance(pointer.block.parent_op(), tt.FuncOp) and _is_entry(pointer.block):
-            return {pointer}
-        sources = _carried_from(pointer)
-    else:
-        assert isinstance(pointer, OpResult)
-        sources = _made_from(pointer)
-    return set().union(*(_roots(source, seen) for source in sources))
+def roots(function: tt.FuncOp) -> dict[SSAValue, Root]:
+    """The argument that each pointer of `function` points into, or ADDRESS."""
+    entry = function.body.blocks.first
+    assert entry is not None
+    found: dict[SSAValue, Root] = {a: a for a in entry.args if is_pointer(a.type)}
+    operations = list(function.walk())
+    changed = True
+    while changed:
+        changed = False
+        for op in operations:
+            for pointer, root in _arriving(op, found):
+                if pointer not in found:
+                    found[pointer], changed = root, True
+                elif found[pointer] not in (root, ADDRESS):
+                    found[pointer], changed = ADDRESS, True
+    pointless = (value for op in operations for value in op.results if is_pointer(value.type))
+    return dict.fromkeys(pointless, ADDRESS) | found
 
 
-def _is_entry(block: Block) -> bool:
-    return block.parent is not None and block.parent.blocks.first is block
+def _arriving(op: Operation, found: dict[SSAValue, Root]) -> Iterator[tuple[SSAValue, Root]]:
+    """(pointer, root) for each pointer that `op` makes or hands on, as far as its sources are known."""
+    for source, target in handed_on(op):
+        if source in found:
+            yield target, found[source]
+    for result in op.results:
+        if is_pointer(result.type):
+            for origin in _made_from(op):
+                if origin is ADDRESS:
+                    yield result, ADDRESS
+                elif origin in found:
+                    yield result, found[origin]
 
 
-def _made_from(result: OpResult) -> list[SSAValue]:
-    op = result.op
-    if isinstance(op, _SAME_ROOT):
-        return [op.operands[0]]
+def _made_from(op: Operation) -> tuple[SSAValue | None, ...]:
+    """The pointers that the results of `op` have their roots from; ADDRESS where they have none."""
     match op:
+        case _ if isinstance(op, _KEEPING_ROOTS):
+            return (op.operands[0],)
+        case tt.BitcastOp():
+            same = pointee_dtype(op.operand).itemsize == pointee_dtype(op.result).itemsize
+            return (op.operand,) if same else (ADDRESS,)
         case arith.SelectOp():
-            return [op.true_value, op.false_value]
-        case scf.ForOp():
-            return [op.initial[result.index], _yielded(op.block, result.index)]
-        case scf.IfOp():
-            return [_yielded(region.block, result.index) for region in op.regions]
-        case scf.WhileOp():
-            return [_yielded(op.before.block, result.index + 1)]
+            return op.true_value, op.false_value
+        case tt.JoinOp() | tt.CatOp():
+            return op.lhs, op.rhs
         case ub.PoisonOp():
-            return []
+            return ()  # it may point anywhere, so also where the pointers that it meets do
+        case scf.ForOp() | scf.IfOp() | scf.WhileOp():
+            return ()
         case _:
-            raise UnknownRoot(op)
+            return (ADDRESS,)
 
 
-def _carried_from(argument: BlockArgument) -> list[SSAValue]:
-    op = argument.block.parent_op()
-    match op:
-        case scf.ForOp():
-            return [op.initial[argument.index - 1], _yielded(op.block, argument.index - 1)]
-        case scf.WhileOp() if argument.block is op.before.block:
-            return [op.initial[argument.index], _yielded(op.after.block, argument.index)]
-        case scf.WhileOp():
-            return [_yielded(op.before.block, argument.index + 1)]
-        case tt.FuncOp():
-            return _sent_to(argument)
-        case _:
-            raise UnknownRoot(op)
-
-
-def _sent_to(argument: BlockArgument) -> list[SSAValue]:
-    """What jumps hand to a block's argument."""
-    sources: list[SSAValue] = []
-    region = argument.block.parent
-    assert region is not None
-    for block in region.blocks:
-        match block.last_op:
-            case cf.BranchOp() as jump:
-                ways = [(jump.successor, jump.arguments)]
-            case cf.ConditionalBranchOp() as jump:
-                ways = [
-                    (jump.true_successor, jump.true_arguments),
-                    (jump.false_successor, jump.false_arguments),
-                ]
-            case _:
-                ways = []
-        sources += [values[argument.index] for target, values in ways if target is argument.block]
-    return sources
-
-
-def _yielded(block: Block, index: int) -> SSAValue:
-    assert block.last_op is not None
-    return block.last_op.operands[index]
+def pointee_dtype(pointer: SSAValue) -> numpy.dtype:
+    """The dtype of the elements that `pointer` points to; pointers in memory are int64."""
+    return dtype(element_type(pointer.type).pointee)  # type: ignore[attr-defined]

@@ -14,7 +14,15 @@ from xdsl.dialects.builtin import ModuleOp
 
 from kernellab import triton_api
 from kernellab.errors import KernelLabError
-from kernellab.interpreter import debugging, lowering, memory, numerics, products, tiles
+from kernellab.interpreter import (
+    address_space,
+    debugging,
+    lowering,
+    memory,
+    numerics,
+    products,
+    tiles,
+)
 from kernellab.interpreter.emitter import KernelCode, emit_kernel
 from kernellab.interpreter.waiting import waits_for_others
 from kernellab.ir import tt
@@ -127,6 +135,7 @@ def _loaded(code: KernelCode, file: str) -> types.FunctionType:
         "numerics": numerics,
         "products": products,
         "memory": memory,
+        "address_space": address_space,
         "debugging": debugging,
         **code.constants,
     }

@@ -4,6 +4,7 @@ from tests.interpreter.arithmetic_cases import arithmetic_cases
 from tests.interpreter.cases import Case
 from tests.interpreter.control_cases import control_cases
 from tests.interpreter.memory_cases import memory_cases
+from tests.interpreter.pointer_cases import pointer_cases
 from tests.interpreter.product_cases import product_cases
 from tests.interpreter.tile_cases import tile_cases
 
@@ -12,5 +13,6 @@ CASES: list[Case] = [
     *tile_cases(),
     *product_cases(),
     *memory_cases(),
+    *pointer_cases(),
     *control_cases(),
 ]

@@ -12,6 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from kernellab.interpreter import memory
+from kernellab.interpreter.address_space import AddressSpace
 from kernellab.interpreter.affine import AffineTile, BoxMask
 from kernellab.interpreter.memory import Buffer, OutOfBoundsAccess
 from tests.interpreter.cases import as_numpy, assert_same
@@ -201,3 +202,90 @@ def test_programs_that_write_to_one_place_write_in_order(cut: int) -> None:
     for program in range(PROGRAMS):
         expected[program : program + stops[program]] = program + 1
     assert out.tolist() == expected.tolist()
+
+
+# Addresses
+
+
+@dataclass
+class Addressed:
+    """An access through addresses into three tensors; `lanes` lists (program, *lane), tensor and element in program order."""
+
+    tensors: list[torch.Tensor]
+    addresses: np.ndarray
+    mask: np.ndarray | None
+    active: np.ndarray | None
+    lanes: list[tuple[tuple[int, ...], int, int]]
+
+    @property
+    def rank(self) -> int:
+        return self.addresses.ndim - 1
+
+    @property
+    def elements(self) -> Any:
+        kind = as_numpy(self.tensors[0]).dtype
+        space = AddressSpace([Buffer(f"x{i}", t, kind) for i, t in enumerate(self.tensors)])
+        return space.elements(kind)
+
+    def contents(self) -> list[list[Any]]:
+        return [as_numpy(tensor).tolist() for tensor in self.tensors]
+
+
+@st.composite
+def addressed(draw: Any) -> Addressed:
+    dtype = draw(st.sampled_from([torch.int8, torch.int32, torch.float64]))
+    tensors = [torch.arange(7).to(dtype) * (i + 1) for i in range(3)]
+    shape = tuple(draw(st.lists(st.sampled_from([1, 2, 4]), min_size=0, max_size=2)))
+    everyone = (PROGRAMS, *shape)
+    count = int(np.prod(everyone))
+    targets = st.tuples(st.sampled_from(draw(st.sampled_from([[0], [0, 2], [0, 1, 2]]))), st.integers(0, 6))  # fmt: skip
+    chosen = draw(st.lists(targets, min_size=count, max_size=count))
+    wanted = [tensors[number][element].data_ptr() for number, element in chosen]
+    addresses = np.array(wanted).reshape(everyone)
+    flags = st.lists(st.booleans(), min_size=count, max_size=count)
+    mask = np.array(draw(flags)).reshape(everyone) if draw(st.booleans()) else None
+    some = np.array(draw(st.lists(st.booleans(), min_size=PROGRAMS, max_size=PROGRAMS)))
+    active = some if some.any() and draw(st.booleans()) else None
+    on = np.ones(everyone, bool) if mask is None else mask
+    on = on if active is None else on & active.reshape((-1,) + (1,) * len(shape))
+    addresses = np.where(on, addresses, 12345)  # lanes that are off may point anywhere
+    lanes = [(place, *target) for place, target in zip(np.ndindex(*everyone), chosen) if on[place]]
+    return Addressed(tensors, addresses, mask, active, lanes)
+
+
+@bounded
+@given(addressed())
+def test_loads_through_addresses(access: Addressed) -> None:
+    contents = access.contents()
+    off = np.full(access.addresses.shape, 77, as_numpy(access.tensors[0]).dtype)
+    found = memory.load(access.elements, access.addresses, access.rank, access.mask, off, access.active)  # fmt: skip
+    expected = off.copy()
+    for place, number, element in access.lanes:
+        expected[place] = contents[number][element]
+    takes_part = slice(None) if access.active is None else access.active
+    everyone = np.broadcast_to(found, expected.shape)
+    assert_same(everyone[takes_part], expected[takes_part])
+
+
+@bounded
+@given(addressed())
+def test_stores_and_atomics_through_addresses(access: Addressed) -> None:
+    contents = access.contents()
+    kind = as_numpy(access.tensors[0]).dtype
+    value = np.arange(access.addresses.size).reshape(access.addresses.shape).astype(kind)
+    memory.store(access.elements, access.addresses, value, access.rank, access.mask, access.active)
+    for place, number, element in access.lanes:
+        contents[number][element] = value[place]
+    assert access.contents() == contents
+
+    operation = "fadd" if kind.kind == "f" else "add"
+    shape = access.addresses.shape[1:]
+    found = memory.atomic(
+        operation, access.elements, access.addresses, value, access.rank, shape, PROGRAMS, access.mask, access.active
+    )  # fmt: skip
+    expected = np.zeros_like(value)
+    for place, number, element in access.lanes:
+        expected[place] = contents[number][element]
+        contents[number][element] = (kind.type(contents[number][element]) + value[place]).item()
+    assert_same(found, expected)
+    assert access.contents() == contents

@@ -23,8 +23,6 @@ NOT_LOWERED = {
     "math.ctlz", "math.ctpop", "math.cttz", "math.round",
     # Code that is not Triton's, and functions that stay functions.
     "tt.call", "tt.elementwise_inline_asm", "tt.extern_elementwise", "tt.map_elementwise",
-    # Pointers that are numbers.
-    "tt.int_to_ptr", "tt.ptr_to_int",
     # The function around everything.
     "tt.func",
 }  # fmt: skip
@@ -48,10 +46,7 @@ KERNELS: list[tuple[Any, tuple[Any, ...], str]] = [
     (unsupported.device_library, (X,), "tt.extern_elementwise"),
     (unsupported.mapped, (X,), "tt.map_elementwise"),
     (unsupported.call, (X,), "tt.call"),
-    (unsupported.pointer_from_integer, (X,), "tt.ptr_to_int"),
     (unsupported.loop_in_combine, (X,), "a while loop in a function that combines elements"),
-    (unsupported.two_roots, (X, X.clone()), "a pointer that may point into several arguments"),
-    (unsupported.pointers_in_memory, (X,), "pointers kept in memory"),
 ]
 
 

@@ -264,7 +264,8 @@ def compare_floats(op: arith.CmpFOp, value: Emitter) -> Expression:
 @lowers(arith.SelectOp)
 def select(op: arith.SelectOp, value: Emitter) -> Expression:
     rank = 0 if value.rank(op.condition) else value.rank(op.result)
-    return tiles.select(value[op.condition], value[op.true_value], value[op.false_value], rank)
+    chosen, otherwise = (value.passed(v, op.result) for v in (op.true_value, op.false_value))
+    return tiles.select(value[op.condition], chosen, otherwise, rank)
 
 
 @lowers(arith.ExtSIOp)

@@ -9,7 +9,8 @@ from collections.abc import Sequence
 
 from xdsl.ir import Block, SSAValue
 
-from kernellab.interpreter.emitter import Emitter, yielded
+from kernellab.interpreter.dataflow import yielded
+from kernellab.interpreter.emitter import Emitter
 from kernellab.interpreter.expressions import Expression, tiles, variable
 from kernellab.interpreter.registry import lowers
 from kernellab.ir import scf, tt
@@ -30,17 +31,19 @@ def for_loop(op: scf.ForOp, emit: Emitter) -> Results:
     _refuse_in_element_wise_code("for", emit)
     if emit.varies(op.lower, op.upper, op.step):
         return _divergent_for(op, emit)
-    carried = _carry(op.initial, op.block.args[1:], emit)
+    carried = op.block.args[1:]
+    _carry(op.initial, carried, emit)
     numbers = tiles.count(emit[op.lower], emit[op.upper], emit[op.step])
     with emit.loop(emit.bind(op.block.args[0]), numbers):
         emit.operations(op.block)
         _update(carried, yielded(op.block), emit)
-    return _variables(carried)
+    return _variables(carried, emit)
 
 
 def _divergent_for(op: scf.ForOp, emit: Emitter) -> Results:
     """Every program counts its own turns; those that are done stay as they are."""
-    carried = _carry(op.initial, op.block.args[1:], emit)
+    carried = op.block.args[1:]
+    _carry(op.initial, carried, emit)
     turns, turn, active = emit.fresh("turns"), emit.fresh("turn"), emit.fresh("active")
     bounds = emit[op.lower], emit[op.upper], emit[op.step]
     emit.assign(turns, tiles.turns(*bounds, emit.programs.count, emit.active_programs()))
@@ -52,7 +55,7 @@ def _divergent_for(op: scf.ForOp, emit: Emitter) -> Results:
             emit.operations(op.block)
             _merge(carried, yielded(op.block), emit)
         emit.assign(index, variable(index) + emit[op.step])
-    return _variables(carried)
+    return _variables(carried, emit)
 
 
 # if
@@ -62,26 +65,25 @@ def _divergent_for(op: scf.ForOp, emit: Emitter) -> Results:
 def branch(op: scf.IfOp, emit: Emitter) -> Results:
     if emit.element_wise:
         return _choice_of_elements(op, emit)
-    results = [emit.bind(result) for result in op.results]
     if emit.varies(op.condition):
-        _divergent_if(op, results, emit)
-        return _variables(results)
+        return _divergent_if(op, emit)
+    _bind(op.results, emit)
     with emit.when(emit[op.condition]):
         emit.operations(op.then_region.block)
-        _update(results, yielded(op.then_region.block), emit)
+        _update(op.results, yielded(op.then_region.block), emit)
     if op.else_region.blocks:
         with emit.otherwise():
             emit.operations(op.else_region.block)
-            _update(results, yielded(op.else_region.block), emit)
-    return _variables(results)
+            _update(op.results, yielded(op.else_region.block), emit)
+    return _variables(op.results, emit)
 
 
-def _divergent_if(op: scf.IfOp, results: list[str], emit: Emitter) -> None:
-    for result in results:
-        emit.assign(result, None)
-    _side(op.then_region.block, emit[op.condition], results, emit)
+def _divergent_if(op: scf.IfOp, emit: Emitter) -> Results:
+    _declare(op.results, emit)
+    _side(op.then_region.block, emit[op.condition], op.results, emit)
     if op.else_region.blocks:
-        _side(op.else_region.block, ~emit[op.condition], results, emit)
+        _side(op.else_region.block, ~emit[op.condition], op.results, emit)
+    return _variables(op.results, emit)
 
 
 def _choice_of_elements(op: scf.IfOp, emit: Emitter) -> Results:
@@ -96,7 +98,7 @@ def _choice_of_elements(op: scf.IfOp, emit: Emitter) -> Results:
     )
 
 
-def _side(block: Block, condition: Expression, results: list[str], emit: Emitter) -> None:
+def _side(block: Block, condition: Expression, results: Sequence[SSAValue], emit: Emitter) -> None:
     """One side of a branch, for the programs whose condition holds, if there are any."""
     taken, active = emit.fresh("taken"), emit.fresh("active")
     emit.assign(taken, tiles.narrowed(emit.active_programs(), condition, emit.programs.count))
@@ -117,36 +119,34 @@ def while_loop(op: scf.WhileOp, emit: Emitter) -> Results:
     condition, *passed = yielded(before)
     if emit.varies(condition):
         return _divergent_while(op, emit)
-    carried = _carry(op.initial, before.args, emit)
-    handed_on = [emit.bind(argument) for argument in after.args]
+    _carry(op.initial, before.args, emit)
+    _bind(after.args, emit)
     with emit.forever():
         emit.operations(before)
-        _update(handed_on, passed, emit)
+        _update(after.args, passed, emit)
         emit.leave_loop(~emit[condition])
         emit.operations(after)
-        _update(carried, yielded(after), emit)
-    return _variables(handed_on)
+        _update(before.args, yielded(after), emit)
+    return _variables(after.args, emit)
 
 
 def _divergent_while(op: scf.WhileOp, emit: Emitter) -> Results:
     """Goes on until no program's condition holds; a program that is done stays as it is."""
     before, after = op.before.block, op.after.block
     condition, *passed = yielded(before)
-    carried = _carry(op.initial, before.args, emit)
-    handed_on = [emit.bind(argument) for argument in after.args]
-    for name in handed_on:
-        emit.assign(name, None)
+    _carry(op.initial, before.args, emit)
+    _declare(after.args, emit)
     active = emit.fresh("active")
     everyone = tiles.narrowed(emit.active_programs(), True, emit.programs.count)
     emit.assign(active, everyone)
     with emit.forever(), emit.only(active):
         emit.operations(before)
-        _merge(handed_on, passed, emit)
+        _merge(after.args, passed, emit)
         emit.assign(active, tiles.narrowed(variable(active), emit[condition], emit.programs.count))
         emit.leave_loop(~variable(active).any())
         emit.operations(after)
-        _merge(carried, yielded(after), emit)
-    return _variables(handed_on)
+        _merge(before.args, yielded(after), emit)
+    return _variables(after.args, emit)
 
 
 def _refuse_in_element_wise_code(loop: str, emit: Emitter) -> None:
@@ -154,33 +154,45 @@ def _refuse_in_element_wise_code(loop: str, emit: Emitter) -> None:
         raise emit.unsupported(f"a {loop} loop in a function that combines elements")
 
 
-# Values that live from turn to turn
+# Values that live from turn to turn. A target is the value that stands for them there: a loop's argument, a branch's result.
 
 
-def _carry(initial: Sequence[SSAValue], arguments: Sequence[SSAValue], emit: Emitter) -> list[str]:
+def _bind(targets: Sequence[SSAValue], emit: Emitter) -> None:
+    """A variable for each target."""
+    for target in targets:
+        emit.bind(target)
+
+
+def _declare(targets: Sequence[SSAValue], emit: Emitter) -> None:
+    """A variable for each target, in which no program has a value yet."""
+    for target in targets:
+        emit.assign(emit.bind(target), None)
+
+
+def _carry(initial: Sequence[SSAValue], arguments: Sequence[SSAValue], emit: Emitter) -> None:
     """Variables for a loop's arguments, set to their initial values."""
-    values = [emit[value] for value in initial]
-    names = [emit.bind(argument) for argument in arguments]
-    for name, value in zip(names, values):
-        emit.assign(name, value)
-    return names
+    values = [emit.passed(value, argument) for value, argument in zip(initial, arguments)]
+    for argument, value in zip(arguments, values):
+        emit.assign(emit.bind(argument), value)
 
 
-def _update(names: Sequence[str], values: Sequence[SSAValue], emit: Emitter) -> None:
+def _update(targets: Sequence[SSAValue], values: Sequence[SSAValue], emit: Emitter) -> None:
     """Set all variables at once: one may be computed from another."""
-    if names:
-        emit.assign(list(names), tuple(emit[value] for value in values))
+    if targets:
+        passed = tuple(emit.passed(value, target) for value, target in zip(values, targets))
+        emit.assign([emit.variable_of(target) for target in targets], passed)
 
 
-def _merge(names: Sequence[str], values: Sequence[SSAValue], emit: Emitter) -> None:
+def _merge(targets: Sequence[SSAValue], values: Sequence[SSAValue], emit: Emitter) -> None:
     """Set all variables at once, for the active programs only."""
-    if names:
-        merged = (
-            tiles.merge(emit.active_programs(), emit[value], variable(name), emit.rank(value))
-            for name, value in zip(names, values)
+    if targets:
+        active = emit.active_programs()
+        merged = tuple(
+            tiles.merge(active, emit.passed(value, target), emit[target], emit.rank(value))
+            for value, target in zip(values, targets)
         )
-        emit.assign(list(names), tuple(merged))
+        emit.assign([emit.variable_of(target) for target in targets], merged)
 
 
-def _variables(names: Sequence[str]) -> Results:
-    return tuple(variable(name) for name in names)
+def _variables(targets: Sequence[SSAValue], emit: Emitter) -> Results:
+    return tuple(emit[target] for target in targets)

@@ -75,12 +75,14 @@ def transpose(op: tt.TransOp, value: Emitter) -> Expression:
 
 @lowers(tt.JoinOp)
 def join(op: tt.JoinOp, value: Emitter) -> Expression:
-    return tiles.join(value[op.lhs], value[op.rhs], value.shape(op.lhs))
+    lhs, rhs = value.passed(op.lhs, op.result), value.passed(op.rhs, op.result)
+    return tiles.join(lhs, rhs, value.shape(op.lhs))
 
 
 @lowers(tt.CatOp)
 def cat(op: tt.CatOp, value: Emitter) -> Expression:
-    return tiles.cat(value[op.lhs], value[op.rhs], value.shape(op.lhs))
+    lhs, rhs = value.passed(op.lhs, op.result), value.passed(op.rhs, op.result)
+    return tiles.cat(lhs, rhs, value.shape(op.lhs))
 
 
 @lowers(tt.SplitOp)
@@ -110,20 +112,28 @@ def histogram(op: tt.HistogramOp, value: Emitter) -> Expression:
 
 @lowers(tt.AddPtrOp)
 def add_pointer(op: tt.AddPtrOp, value: Emitter) -> Expression:
-    """A pointer is its offset from the start of the argument it points into."""
-    return value[op.pointer] + value[op.offset]
+    return value.moved(op.pointer, op.offset)
+
+
+@lowers(tt.IntToPtrOp)
+def pointer_from_integer(op: tt.IntToPtrOp, value: Emitter) -> Expression:
+    return value[op.operand]
+
+
+@lowers(tt.PtrToIntOp)
+def integer_from_pointer(op: tt.PtrToIntOp, value: Emitter) -> Expression:
+    return value.address(op.operand)
 
 
 @lowers(tt.LoadOp, pure=False)
 def load(op: tt.LoadOp, value: Emitter) -> Expression:
-    _refuse_pointer_elements(op.result, value)
     return memory.load(
         value.buffer(op.pointer),
         value[op.pointer],
         value.rank(op.result),
         **_given(
             mask=value.optional(op.mask),
-            other=value.optional(op.other),
+            other=None if op.other is None else value.passed(op.other, op.result),
             active=value.active_programs(),
         ),
     )
@@ -131,11 +141,10 @@ def load(op: tt.LoadOp, value: Emitter) -> Expression:
 
 @lowers(tt.StoreOp, pure=False)
 def store(op: tt.StoreOp, value: Emitter) -> None:
-    _refuse_pointer_elements(op.value, value)
     call = memory.store(
         value.buffer(op.pointer),
         value[op.pointer],
-        value[op.value],
+        value.address(op.value) if is_pointer(op.value.type) else value[op.value],
         value.rank(op.value),
         **_given(mask=value.optional(op.mask), active=value.active_programs()),
     )
@@ -173,18 +182,13 @@ def atomic_compare_and_swap(op: tt.AtomicCASOp, value: Emitter) -> Expression:
 @lowers(tt.BitcastOp)
 def bitcast(op: tt.BitcastOp, value: Emitter) -> Expression:
     if is_pointer(op.result.type):
-        return value[op.operand]
+        return value.passed(op.operand, op.result)
     return numerics.reinterpret(value[op.operand], value.dtype(op.result))
 
 
 def _given(**keywords: Expression | None) -> dict[str, Expression]:
     """The keywords that have a value: generated calls name no others."""
     return {name: expression for name, expression in keywords.items() if expression is not None}
-
-
-def _refuse_pointer_elements(element: SSAValue, value: Emitter) -> None:
-    if is_pointer(element.type):
-        raise value.unsupported("pointers kept in memory")
 
 
 # Arithmetic

@@ -45,12 +45,6 @@ def call(x_ptr):
 
 
 @triton.jit
-def pointer_from_integer(x_ptr):
-    address = x_ptr.to(tl.int64)  # UNSUPPORTED: tt.ptr_to_int
-    tl.store(address.to(tl.pointer_type(tl.float32)), 1.0)
-
-
-@triton.jit
 def loops_in_combine(a, b):
     while a > b:  # UNSUPPORTED: a while loop in a function that combines elements
         a -= b
@@ -61,17 +55,3 @@ def loops_in_combine(a, b):
 def loop_in_combine(x_ptr):
     lanes = tl.arange(0, 8)
     tl.store(x_ptr, tl.reduce(tl.load(x_ptr + lanes), 0, loops_in_combine))
-
-
-@triton.jit
-def two_roots(x_ptr, y_ptr):
-    where = x_ptr
-    if tl.program_id(0) == 0:
-        where = y_ptr
-    tl.store(where, 1.0)  # UNSUPPORTED: a pointer that may point into several arguments
-
-
-@triton.jit
-def pointers_in_memory(x_ptr):
-    table = x_ptr.to(tl.pointer_type(tl.pointer_type(tl.float32)), bitcast=True)
-    tl.store(tl.load(table), 1.0)  # UNSUPPORTED: pointers kept in memory

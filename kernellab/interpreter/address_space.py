@@ -1,0 +1,342 @@
+"""Accesses through addresses: which tensor is there, and whether the access may be made.
+
+An address is looked up among the storages of the launch's arguments, and after that among those of all torch tensors on the CPU that Python code holds: pointers may come out of memory (`torch.tensor([t.data_ptr() for t in tensors])`).
+"""
+
+from __future__ import annotations
+
+import gc
+from bisect import bisect_right
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, field
+
+import numpy
+import torch
+
+from kernellab.interpreter import memory
+from kernellab.interpreter.affine import AffineTile
+from kernellab.interpreter.memory import Buffer, ReadOnlyStore
+from kernellab.interpreter.tiles import Active, Value
+
+
+@dataclass
+class WildAddress(Exception):
+    """An access to an address where it may not be made, in the terms of one batch; the launch adds kernel line and program."""
+
+    problem: str
+    """ "load from address 0x10, where no tensor is"."""
+    place: tuple[int, ...]
+    """Position of the offending element in the access, lanes only."""
+    program: int
+    """Position of the program in the batch; the first that takes part, where all make the same access."""
+    count: int
+    """How many elements of the access are at fault."""
+
+
+@dataclass(frozen=True)
+class _Region:
+    """One storage.
+
+    Attributes:
+        name: of the argument whose storage it is; empty for a tensor that is none.
+        tensor: a tensor that lies in it.
+        start, stop: its first address, and the first beyond.
+        buffers: its elements, by dtype; kept because a launch asks again and again.
+    """
+
+    name: str
+    tensor: torch.Tensor
+    writable: bool
+    start: int
+    stop: int
+    buffers: dict[numpy.dtype, Buffer] = field(default_factory=dict)
+
+    @staticmethod
+    def of(tensor: torch.Tensor, name: str = "", writable: bool = True) -> _Region:
+        storage = tensor.untyped_storage()
+        start = storage.data_ptr()
+        return _Region(name, tensor, writable, start, start + storage.nbytes())
+
+    def aligned_start(self, size: int) -> int:
+        """The first address in it that is a multiple of `size`."""
+        return self.start + -self.start % size
+
+    def buffer(self, dtype: numpy.dtype) -> Buffer:
+        """Its elements of that dtype, from `aligned_start` on."""
+        if dtype not in self.buffers:
+            everything = torch.empty(0, dtype=torch.uint8).set_(self.tensor.untyped_storage())
+            skipped = self.aligned_start(dtype.itemsize) - self.start
+            self.buffers[dtype] = Buffer(self.name, everything[skipped:], dtype, self.writable)
+        return self.buffers[dtype]
+
+    def __str__(self) -> str:
+        kind = str(self.tensor.dtype).removeprefix("torch.")
+        shape = tuple(self.tensor.shape)
+        return f"{self.name or 'a tensor that is no argument'} ({kind}, shape {shape})"
+
+
+class AddressSpace:
+    """The storages that a launch can reach, by address."""
+
+    def __init__(self, arguments: Sequence[Buffer]) -> None:
+        known = (_Region.of(a.tensor, a.name, a.writable) for a in arguments)
+        self._regions = _Regions(known)
+        self._has_all = False
+
+    def elements(self, dtype: numpy.dtype) -> Elements:
+        """All of memory as elements of that dtype."""
+        return Elements(self, dtype)
+
+    @property
+    def regions(self) -> _Regions:
+        """The storages that are known so far."""
+        return self._regions
+
+    def look_further(self) -> bool:
+        """Add every other tensor's storage; False where that has been done before."""
+        if self._has_all:
+            return False
+        self._regions = _Regions([*self._regions, *map(_Region.of, _live_tensors())])
+        self._has_all = True
+        return True
+
+
+def _live_tensors() -> Iterator[torch.Tensor]:
+    """Every tensor on the CPU that has memory of its own and that Python's garbage collector knows."""
+    for found in gc.get_objects():
+        if not issubclass(type(found), torch.Tensor):
+            continue
+        try:
+            if found.device.type == "cpu" and found.untyped_storage().device.type == "cpu":
+                yield found
+        except (NotImplementedError, RuntimeError):
+            pass  # sparse, or one of the kinds that stand for a tensor: no storage
+
+
+class _Regions:
+    """Storages in the order of their addresses; of those that lie in another, only the other."""
+
+    def __init__(self, regions: Iterable[_Region]) -> None:
+        self._sorted: list[_Region] = []
+        for region in sorted(regions, key=lambda region: (region.start, -region.stop)):
+            if region.stop > (self._sorted[-1].stop if self._sorted else 0):
+                self._sorted.append(region)
+        self._starts = [region.start for region in self._sorted]
+        self._start_array = numpy.array(self._starts, numpy.int64)
+        self._stop_array = numpy.array([region.stop for region in self._sorted], numpy.int64)
+
+    def __iter__(self) -> Iterator[_Region]:
+        return iter(self._sorted)
+
+    def __getitem__(self, number: int) -> _Region:
+        return self._sorted[number]
+
+    def holding(self, low: int, high: int) -> _Region | None:
+        """The storage in which all addresses from `low` up to, not including, `high` are."""
+        number = bisect_right(self._starts, low) - 1
+        return self._sorted[number] if number >= 0 and high <= self._sorted[number].stop else None
+
+    def numbers(self, addresses: numpy.ndarray, size: int) -> numpy.ndarray:
+        """In which storage the element at each address lies; -1 where in none, or where the address is no multiple of its size."""
+        if not self._sorted:
+            return numpy.full(addresses.shape, -1)
+        number = numpy.searchsorted(self._start_array, addresses, side="right") - 1
+        inside = (number >= 0) & (addresses + size <= self._stop_array[number])
+        return numpy.where(inside & (addresses % size == 0), number, -1)
+
+
+@dataclass(frozen=True)
+class _Piece:
+    """The part of an access that goes to one storage, in the terms of an access to a Buffer."""
+
+    buffer: Buffer
+    offsets: Value
+    mask: Value | None
+    active: Active
+    is_everything: bool
+
+    def merged(self, found: Value, others: Value) -> Value:
+        """What all lanes found: `found` where they are of this piece."""
+        if self.is_everything:
+            return found
+        return numpy.where(numpy.asarray(self.mask), found, others)
+
+
+class Elements:
+    """Elements of one dtype anywhere in memory: takes a Buffer's place in an access through addresses."""
+
+    def __init__(self, space: AddressSpace, dtype: numpy.dtype) -> None:
+        self._space = space
+        self._dtype = dtype
+
+    def load(
+        self,
+        addresses: Value,
+        rank: int,
+        mask: Value | None,
+        other: Value | None,
+        active: Active,
+    ) -> Value:
+        """As `memory.load`."""
+        uniform = not memory.differs(rank, addresses, mask, other)
+        pieces = self._pieces("load", addresses, rank, mask, active, uniform)
+        result = other
+        for piece in pieces:
+            result = memory.load(
+                piece.buffer, piece.offsets, rank, piece.mask, result, piece.active
+            )
+        return numpy.zeros((1,) * rank, self._dtype)[()] if result is None else result
+
+    def store(
+        self, addresses: Value, value: Value, rank: int, mask: Value | None, active: Active
+    ) -> None:
+        """As `memory.store`."""
+        for piece in self._writable_pieces("store", addresses, rank, mask, active):
+            memory.store(piece.buffer, piece.offsets, value, rank, piece.mask, piece.active)
+
+    def atomic(
+        self,
+        operation: str,
+        addresses: Value,
+        value: Value,
+        rank: int,
+        shape: tuple[int, ...],
+        programs: int,
+        mask: Value | None,
+        active: Active,
+    ) -> numpy.ndarray:
+        """As `memory.atomic`."""
+        result = numpy.zeros((programs, *shape), numpy.asarray(value).dtype)
+        for piece in self._writable_pieces("atomic", addresses, rank, mask, active):
+            found = memory.atomic(
+                operation, piece.buffer, piece.offsets, value, rank, shape, programs, piece.mask, piece.active
+            )  # fmt: skip
+            result = piece.merged(found, result)
+        return result
+
+    def compare_and_swap(
+        self,
+        addresses: Value,
+        compare: Value,
+        value: Value,
+        rank: int,
+        shape: tuple[int, ...],
+        programs: int,
+        mask: Value | None,
+        active: Active,
+    ) -> Value:
+        """As `memory.compare_and_swap`."""
+        result = numpy.zeros((programs, *shape), numpy.asarray(value).dtype)
+        for piece in self._writable_pieces("atomic", addresses, rank, mask, active):
+            found = memory.compare_and_swap(
+                piece.buffer, piece.offsets, compare, value, rank, shape, programs, piece.mask, piece.active
+            )  # fmt: skip
+            result = piece.merged(found, result)
+        return result
+
+    def _writable_pieces(
+        self, action: str, addresses: Value, rank: int, mask: Value | None, active: Active
+    ) -> list[_Piece]:
+        pieces = self._pieces(action, addresses, rank, mask, active)
+        for piece in pieces:
+            if not piece.buffer.writable:
+                raise ReadOnlyStore(piece.buffer)
+        return pieces
+
+    def _pieces(
+        self,
+        action: str,
+        addresses: Value,
+        rank: int,
+        mask: Value | None,
+        active: Active,
+        uniform: bool = False,
+    ) -> list[_Piece]:
+        """One piece for each storage that the access goes to; all of it is known to be allowed.
+
+        Args:
+            uniform: all programs make one access, so that the pieces shall have no program axis.
+
+        Raises:
+            WildAddress: an element that takes part is in no storage.
+        """
+        whole = self._in_one_storage(addresses)
+        if whole is not None:
+            return [_Piece(*whole, mask, active, True)]
+        lanes, size = numpy.asarray(addresses), self._dtype.itemsize
+        on = memory.lanes_on(mask, None if uniform else active, rank)
+        taking_part = numpy.True_ if on is None else on
+        number = self._space.regions.numbers(lanes, size)
+        if numpy.any((number < 0) & taking_part) and self._space.look_further():
+            number = self._space.regions.numbers(lanes, size)
+        self._check(action, lanes, (number < 0) & taking_part, rank, active)
+        pieces = []
+        for one in numpy.unique(number):
+            here = (number == one) & taking_part
+            if here.any():
+                region = self._space.regions[one]
+                offsets = (lanes - region.aligned_start(size)) // size
+                pieces.append(_Piece(region.buffer(self._dtype), offsets, here, None, False))
+        return pieces
+
+    def _in_one_storage(self, addresses: Value) -> tuple[Buffer, Value] | None:
+        """The storage that holds all of the addresses, masked lanes too, and where in it they are; None where there is none."""
+        size = self._dtype.itemsize
+        if isinstance(addresses, AffineTile):
+            low, high = addresses.exact_bounds()
+        else:
+            low, high = int(numpy.min(addresses)), int(numpy.max(addresses))
+        region = self._space.regions.holding(low, high + size)
+        if region is None:
+            return None
+        offsets = _in_elements(addresses, region.aligned_start(size), size)
+        return None if offsets is None else (region.buffer(self._dtype), offsets)
+
+    def _check(
+        self, action: str, lanes: numpy.ndarray, wild: numpy.ndarray, rank: int, active: Active
+    ) -> None:
+        if not wild.any():
+            return
+        place, program = memory.first_place(wild, rank, active)
+        first = tuple(numpy.argwhere(wild)[0])
+        address = int(numpy.broadcast_to(lanes, wild.shape)[first])
+        problem = f"{action} at address {address:#x}{self._reason(address)}"
+        raise WildAddress(problem, place, program, int(wild.sum()))
+
+    def _reason(self, address: int) -> str:
+        """Why there is no element at `address`; continues the sentence."""
+        size, regions = self._dtype.itemsize, list(self._space.regions)
+        if abs(address) < _NULL_PAGE:
+            return ", which is a null pointer"
+        if address % size:
+            return f", which is no multiple of the {size} bytes of an element ({self._dtype})"
+        for region in regions:
+            if region.start <= address < region.stop:
+                beyond = address + size - region.stop
+                return f": the last {beyond} of its {size} bytes lie beyond the storage of {region}"
+        if not regions:
+            return ", where no tensor is"
+        ends = [(address - r.stop, "ends", "before it", r) for r in regions if r.stop <= address]
+        starts = [
+            (r.start - address, "starts", "after it", r) for r in regions if r.start > address
+        ]
+        distance, does, where, nearest = min(ends + starts, key=lambda found: found[0])
+        return (
+            f", where no tensor is; the nearest storage, of {nearest}, "
+            f"{does} {distance:,} bytes {where}"
+        )
+
+
+_NULL_PAGE = 4096
+
+
+def _in_elements(addresses: Value, start: int, size: int) -> Value | None:
+    """Addresses as numbers of elements from `start`; None where one is no multiple of the size."""
+    if isinstance(addresses, AffineTile):
+        base = addresses.base - start
+        if numpy.any(base % size) or any(stride % size for stride in addresses.strides):
+            return None
+        strides = tuple(stride // size for stride in addresses.strides)
+        return AffineTile(base // size, strides, addresses.extents, numpy.dtype(numpy.int64))
+    distance = numpy.asarray(addresses) - start
+    return None if numpy.any(distance % size) else distance // size

@@ -1,0 +1,138 @@
+"""Pointers that come out of memory or out of integers: where they lead, and where they may not."""
+
+from __future__ import annotations
+
+import gc
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+
+import kernellab
+from kernellab.errors import KernelFault, OutOfBounds
+from tests.interpreter.marked_lines import marked_line
+from tests.kernels.interp import pointers
+
+
+def addresses_of(tensors: list[torch.Tensor]) -> torch.Tensor:
+    return torch.tensor([tensor.data_ptr() for tensor in tensors])
+
+
+def fault(mark: str, kernel: Any, grid: tuple[int, ...], *arguments: Any, **constants: Any) -> str:
+    """What a launch that has to fail says, on the line with that mark."""
+    with pytest.raises(KernelFault) as caught:
+        kernellab.run(kernel, grid, *arguments, **constants)
+    assert caught.value.position is not None
+    assert caught.value.position.line == marked_line(pointers, f"FAULT: {mark}")
+    return str(caught.value)
+
+
+def test_a_list_of_tensors_of_several_sizes() -> None:
+    """Tensors that are no arguments: one is found as a view, one as a parameter of a module."""
+    sizes = [5, 16, 1, 40]
+    layer = torch.nn.Linear(40, 1, bias=False)
+    tensors = [torch.randn(5), torch.randn(20)[4:], torch.randn(1), layer.weight.data.view(-1)]
+    before = [tensor.clone() for tensor in tensors]
+    table = addresses_of(tensors)
+    kernellab.run(pointers.grouped_add, (4,), table, torch.tensor(sizes), BLOCK=8)
+    for number, (tensor, old) in enumerate(zip(tensors, before)):
+        assert torch.equal(tensor, old + number)
+    assert layer.weight[0, 7] == before[3][7] + 3
+
+
+def test_a_tensor_for_each_lane() -> None:
+    tensors = [torch.arange(8, dtype=torch.int32) + 10 * number for number in range(8)]
+    table = addresses_of(tensors)
+    table[3] = 0
+    out = torch.zeros(8, dtype=torch.int32)
+    kernellab.run(pointers.gathered, (1,), table, out, N=8)
+    assert out.tolist() == [-1 if lane == 3 else 11 * lane for lane in range(8)]
+    firsts = [int(tensor[0]) for tensor in tensors]
+    assert firsts == [30 if lane == 3 else 100 * lane for lane in range(8)]
+
+
+def test_an_address_as_an_argument() -> None:
+    x, out = torch.arange(8, dtype=torch.int32), torch.zeros(4, dtype=torch.int32)
+    kernellab.run(pointers.read_at, (1,), x.data_ptr() + 12, out, N=4)
+    assert out.tolist() == [3, 4, 5, 6]
+
+
+def test_numpy_arguments_that_share_memory() -> None:
+    """The inner of two storages is part of the outer: a pointer into it may walk out of it."""
+    memory = np.arange(8, dtype=np.int32)
+    out = torch.zeros(4, dtype=torch.int32)
+    kernellab.run(pointers.read_at, (1,), memory[4:6].ctypes.data, memory, N=4)
+    assert memory[:4].tolist() == [4, 5, 6, 7]
+    x = torch.from_numpy(memory)
+    kernellab.run(pointers.read_at, (1,), x.data_ptr(), out, N=4)
+    assert out.tolist() == memory[:4].tolist()
+
+
+def test_a_null_pointer() -> None:
+    problem = fault("read_at", pointers.read_at, (1,), 0, torch.zeros(4, dtype=torch.int32), N=4)  # fmt: skip
+    assert "load at address 0x0, which is a null pointer" in problem
+    assert "program (0, 0, 0) of grid (1, 1, 1), lane 0; the addresses are wrong in 4" in problem
+
+
+def test_beyond_the_end_of_a_tensor() -> None:
+    x, out = torch.arange(8, dtype=torch.int32), torch.full((4,), -1, dtype=torch.int32)
+    address = x.data_ptr() + 24
+    problem = fault("read_at", pointers.read_at, (1,), address, out, N=4)
+    assert f"address {address + 8:#x}, where no tensor is" in problem
+    assert "of a tensor that is no argument (int32, shape (8,)), ends 0 bytes before it" in problem
+    assert "lane 2" in problem
+    assert out.tolist() == [-1] * 4
+
+
+def test_across_the_end_of_an_argument() -> None:
+    out = torch.zeros(7, dtype=torch.int16)
+    problem = fault("read_at", pointers.read_at, (1,), out.data_ptr(), out, N=4)
+    assert (
+        "the last 2 of its 4 bytes lie beyond the storage of out_ptr (int16, shape (7,))" in problem
+    )
+    assert "lane 3" in problem
+
+
+def test_an_address_that_is_not_aligned() -> None:
+    x, out = torch.zeros(8, dtype=torch.int32), torch.zeros(4, dtype=torch.int32)
+    problem = fault("read_at", pointers.read_at, (1,), x.data_ptr() + 2, out, N=4)
+    assert "which is no multiple of the 4 bytes of an element (int32)" in problem
+
+
+def test_a_tensor_that_is_gone() -> None:
+    """Memory that Python holds no tensor for is nobody's, even where it is mapped."""
+    x = torch.zeros(1 << 20, dtype=torch.int32)
+    address = x.data_ptr()
+    del x
+    gc.collect()
+    problem = fault("read_at", pointers.read_at, (1,), address, torch.zeros(4, dtype=torch.int32), N=4)  # fmt: skip
+    assert "where no tensor is" in problem
+
+
+def test_a_wild_store_writes_nothing() -> None:
+    """The first lanes would be right, and the second program is wrong."""
+    tensors = [torch.zeros(2, dtype=torch.int32) for _ in range(4)]
+    table = addresses_of(tensors)
+    problem = fault("write_everywhere", pointers.write_everywhere, (3,), table, N=4)
+    assert "program (2, 0, 0) of grid (3, 1, 1), lane 0" in problem
+    assert not any(tensor.any() for tensor in tensors)
+    kernellab.run(pointers.write_everywhere, (2,), table, N=4)
+    assert all(tensor.tolist() == [7, 7] for tensor in tensors)
+
+
+def test_memory_that_is_read_only() -> None:
+    x, y = torch.zeros(4, dtype=torch.int32), np.zeros(4, np.int32)
+    y.flags.writeable = False
+    problem = fault("write_chosen", pointers.write_chosen, (1,), x, y)
+    assert "'y_ptr', a NumPy array that is read-only" in problem
+    assert not x.any()
+
+
+def test_a_fault_of_a_chosen_argument_is_an_address_with_a_name() -> None:
+    x, y = torch.zeros(1, dtype=torch.int32), torch.zeros(4, dtype=torch.int32)
+    assert issubclass(OutOfBounds, KernelFault)
+    problem = fault("write_chosen", pointers.write_chosen, (1,), x, y)
+    assert "nearest storage, of x_ptr (int32, shape (1,)), ends 0 bytes before it" in problem
+    assert not x.any()
+    assert not y.any()
