@@ -1,4 +1,4 @@
-"""The benchmark harness: turns, ratios the right way up, and a server that cannot hang its client."""
+"""The benchmark harness (turns, ratios the right way up, a server that cannot hang its client) and the kernels it measures."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ import os
 import pandas
 import pytest
 
+from benchmarks.eleven_kernels import cleared, eleven_cases
 from benchmarks.harness import (
     Comparison,
     Sample,
@@ -17,6 +18,9 @@ from benchmarks.harness import (
     take_turns,
     timed,
 )
+from kernellab.demo.cases import Case
+from kernellab.demo.checking import check_outputs
+from kernellab.tile_kernel import run
 
 
 def describe(request: str) -> tuple[str, str | None, int]:
@@ -98,3 +102,12 @@ def test_a_server_that_dies_is_an_error_and_no_hang() -> None:
         pytest.raises(RuntimeError, match="the server died: exit status 3"),
     ):
         server.ask("die")
+
+
+@pytest.mark.parametrize("case", eleven_cases(), ids=lambda case: case.name)
+def test_the_interpreter_is_right_on_the_kernels_it_is_measured_on(case: Case) -> None:
+    arguments = case.make_arguments()
+    for _ in range(2):  # a kernel that adds to its output starts from zeros each time
+        cleared(case, arguments)
+        run(case.kernel, case.grid, **arguments, **case.constants, **case.options)
+    assert [check for check in check_outputs(case, arguments) if not check.passed] == []
