@@ -9,7 +9,7 @@ from typing import Any
 from xdsl.dialects.builtin import ModuleOp
 
 from kernellab import triton_api, worker
-from kernellab.errors import ArgumentError, nearest
+from kernellab.errors import ArgumentError, WorkerError, nearest
 from kernellab.ir.reader import read_module
 from kernellab.records import Compilation
 
@@ -27,7 +27,14 @@ def ask_here(function: Callable[..., Any], *arguments: Any) -> Any:
 
 def ask_worker(function: Callable[..., Any], *arguments: Any) -> Any:
     """Ask in the worker process: for texts from files, which somebody may have edited into something that MLIR dies of."""
-    return worker.call(f"{function.__module__}:{function.__name__}", *arguments)
+    try:
+        return worker.call(f"{function.__module__}:{function.__name__}", *arguments)
+    except WorkerError as death:
+        raise WorkerError(
+            f"MLIR died of a text in this record, while it ran {function.__name__}. {death}",
+            advice="The text may have been edited, or come from another version of Triton: compare it with what the compiler prints now.",
+            last_words=death.last_words,
+        ) from death
 
 
 def open_module(compilation: Compilation, name: str, ask: Ask = ask_here) -> ModuleOp:
