@@ -129,12 +129,18 @@ def variable(name: str) -> Expression:
     return Expression(ast.Name(name, ast.Load()))
 
 
+def given(**keywords: Expression | None) -> dict[str, Expression]:
+    """The keywords that have a value: generated calls name no others."""
+    return {name: expression for name, expression in keywords.items() if expression is not None}
+
+
 # The modules that generated code refers to, under their own names.
 numpy = variable("numpy")
 tiles = variable("tiles")
 numerics = variable("numerics")
 products = variable("products")
 memory = variable("memory")
+descriptors = variable("descriptors")
 address_space = variable("address_space")
 debugging = variable("debugging")
 
@@ -145,6 +151,7 @@ MODULES = (
     "products",
     "memory",
     "address_space",
+    "descriptors",
     "debugging",
 )
 

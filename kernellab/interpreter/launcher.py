@@ -10,6 +10,7 @@ import numpy
 import torch
 
 from kernellab.errors import ArgumentError, UnsupportedOperation
+from kernellab.interpreter.descriptors import Descriptor
 from kernellab.interpreter.faults import FAULTS, explain
 from kernellab.interpreter.grid import GridSizes, batches, check_grid
 from kernellab.interpreter.memory import Buffer
@@ -73,22 +74,20 @@ def _check_supported(options: RunOptions, kernel: Any) -> None:
 
 
 def _runtime_arguments(kernel: Any, call: BoundCall, code: ProgramCode) -> list[Any]:
-    """What the code takes: a Buffer for each pointer, a NumPy scalar for each number."""
-    values = list(_runtime_values(call))
-    if len(values) != len(code.arguments):
-        raise UnsupportedOperation(
-            f"kernel {kernel.__name__!r} takes an argument that becomes several (a tensor descriptor)",
-            position=definition_of(kernel),
-            advice="Pass the tensor and its strides instead.",
-        )
-    return [
-        _buffer(name, value, kind, call, kernel) if is_pointer else _scalar(value, kind)
-        for (name, value), (kind, is_pointer) in zip(values, code.arguments)
-    ]
+    """What the code takes: a Buffer for each pointer, a Descriptor for each descriptor, a NumPy scalar for each number."""
+    arguments: list[Any] = []
+    for (name, value), expected in zip(_runtime_values(call), code.arguments, strict=True):
+        if expected.role == "number":
+            arguments.append(_scalar(value, expected.dtype))
+            continue
+        buffer = _buffer(name, value, expected.dtype, call, kernel)
+        is_pointer = expected.role == "pointer"
+        arguments.append(buffer if is_pointer else _descriptor(value, buffer))
+    return arguments
 
 
 def _runtime_values(call: BoundCall) -> Iterator[tuple[str, Any]]:
-    """(name, value) of every argument that is not compiled in, tuples taken apart."""
+    """(name, value) of every argument that is not compiled in, tuples taken apart; a descriptor's sizes and strides follow it."""
     for position, (name, type) in enumerate(call.specialization.signature.items()):
         yield from _leaves(name, call.values[name], type, (position,), call)
 
@@ -101,6 +100,9 @@ def _leaves(
             yield from _leaves(f"{name}[{index}]", item, item_type, (*path, index), call)
     elif type != "constexpr":
         yield name, value
+        if type.startswith("tensordesc"):
+            yield from ((f"{name}.shape", size) for size in value.shape)
+            yield from ((f"{name}.strides", stride) for stride in value.strides)
 
 
 def _buffer(name: str, value: Any, kind: numpy.dtype, call: BoundCall, kernel: Any) -> Buffer:
@@ -112,6 +114,18 @@ def _buffer(name: str, value: Any, kind: numpy.dtype, call: BoundCall, kernel: A
             position=definition_of(kernel),
         )
     return Buffer(name, tensor.detach(), kind, writable=name not in call.readonly)
+
+
+def _descriptor(value: Any, buffer: Buffer) -> Descriptor:
+    return Descriptor(
+        buffer,
+        buffer.elements.dtype,
+        0,
+        tuple(value.shape),
+        tuple(value.strides),
+        value.padding == "nan",
+        getattr(value, "round_f32_to_tf32", False),  # from Triton 3.7 on
+    )
 
 
 def _scalar(value: Any, kind: numpy.dtype) -> Any:

@@ -7,16 +7,18 @@ import types
 import weakref
 from collections.abc import Callable, Hashable, Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Literal
 
 import numpy
 from xdsl.dialects.builtin import ModuleOp
+from xdsl.ir import Attribute
 
 from kernellab import triton_api
 from kernellab.errors import KernelLabError
 from kernellab.interpreter import (
     address_space,
     debugging,
+    descriptors,
     lowering,
     memory,
     numerics,
@@ -28,7 +30,7 @@ from kernellab.interpreter.waiting import waits_for_others
 from kernellab.ir import tt
 from kernellab.ir.locations import Location
 from kernellab.ir.reader import read_module
-from kernellab.ir.types import dtype, is_pointer
+from kernellab.ir.types import PointerType, TensorDescType, dtype
 from kernellab.records import Target
 from kernellab.specialize import BoundCall
 
@@ -53,6 +55,19 @@ _let_malloc_recycle_tiles()
 
 
 @dataclass(frozen=True)
+class RuntimeArgument:
+    """What the code takes for one argument.
+
+    Attributes:
+        dtype: of a number, or of the elements that a pointer or a descriptor leads to.
+        role: what it is.
+    """
+
+    dtype: numpy.dtype
+    role: Literal["number", "pointer", "descriptor"]
+
+
+@dataclass(frozen=True)
 class ProgramCode:
     """The generated code of one specialisation of a kernel.
 
@@ -60,7 +75,7 @@ class ProgramCode:
         prepare: takes the runtime arguments and the grid's sizes; returns the function that runs a batch.
         codes: the code objects of both functions, to recognise the kernel's own frames in a traceback.
         locations: where the code's statements come from; see `emitter.location_at`.
-        arguments: dtype of each runtime argument, in order, and whether it is a pointer (then to elements of that dtype).
+        arguments: what the code takes, in order.
         batch: how many programs run together.
         source: the generated code as text, for reading.
     """
@@ -68,7 +83,7 @@ class ProgramCode:
     prepare: Callable[..., Callable[[Any], None]]
     codes: frozenset[types.CodeType]
     locations: tuple[Location, ...]
-    arguments: tuple[tuple[numpy.dtype, bool], ...]
+    arguments: tuple[RuntimeArgument, ...]
     batch: int
     source: str
 
@@ -136,6 +151,7 @@ def _loaded(code: KernelCode, file: str) -> types.FunctionType:
         "products": products,
         "memory": memory,
         "address_space": address_space,
+        "descriptors": descriptors,
         "debugging": debugging,
         **code.constants,
     }
@@ -159,8 +175,14 @@ def _nested_codes(code: types.CodeType) -> list[types.CodeType]:
     return [code, *(nested for one in inner for nested in _nested_codes(one))]
 
 
-def _argument(type: Any) -> tuple[numpy.dtype, bool]:
-    return (dtype(type.pointee), True) if is_pointer(type) else (dtype(type), False)
+def _argument(type: Attribute) -> RuntimeArgument:
+    match type:
+        case PointerType():
+            return RuntimeArgument(dtype(type.pointee), "pointer")
+        case TensorDescType():
+            return RuntimeArgument(dtype(type.block), "descriptor")
+        case _:
+            return RuntimeArgument(dtype(type), "number")
 
 
 def _check_globals(kernel: Any) -> None:

@@ -252,10 +252,20 @@ def first_active(active: Active) -> int:
     return 0 if active is None else int(numpy.argmax(active))
 
 
+class Composite:
+    """A value of a kernel that is no tile: it consists of several, and is merged part by part."""
+
+    def merged(self, old: Any, active: Active) -> Any:
+        """This value for active programs, `old` for the others."""
+        raise NotImplementedError
+
+
 def merge(active: Active, new: Value, old: Value | None, rank: int) -> Value:
     """`new` for active programs, `old` for the others; no `old` yet means that no other program has one."""
     if active is None or old is None or new is old:
         return new
+    if isinstance(new, Composite):
+        return new.merged(old, active)
     if isinstance(new, AffineTile) and isinstance(old, AffineTile):
         if new.strides == old.strides and new.extents == old.extents:
             base = numpy.where(active, new.base, old.base)

@@ -10,6 +10,7 @@ from xdsl.ir import Dialect
 from xdsl.irdl import (
     AttrSizedOperandSegments,
     IRDLOperation,
+    SameVariadicOperandSize,
     irdl_op_definition,
     operand_def,
     opt_operand_def,
@@ -248,6 +249,83 @@ class BitcastOp(UnaryOperation):
     """The same bits under another type; of pointers, another pointee."""
 
     name = "tt.bitcast"
+
+
+# Tensor descriptors
+
+
+@irdl_op_definition
+class MakeTensorDescOp(IRDLOperation):
+    """A descriptor of a tensor in memory; `padding` is a number: see `PADDINGS`."""
+
+    name = "tt.make_tensor_descriptor"
+    base = operand_def()
+    shape = var_operand_def()
+    strides = var_operand_def()
+    result = result_def(TensorDescType)
+    padding = opt_prop_def(builtin.IntegerAttr)
+    irdl_options = (SameVariadicOperandSize(),)
+
+
+PADDINGS = ("", "zero", "nan")
+"""What lies outside a descriptor's tensor reads as, by number (MLIR numbers them from 1)."""
+
+
+@irdl_op_definition
+class DescriptorLoadOp(IRDLOperation):
+    """The block whose first element is at `indices`; the result may lack leading dimensions of 1."""
+
+    name = "tt.descriptor_load"
+    descriptor = operand_def(TensorDescType)
+    indices = var_operand_def()
+    result = result_def()
+    cache = opt_prop_def()
+    evict = opt_prop_def()
+
+
+@irdl_op_definition
+class DescriptorStoreOp(IRDLOperation):
+    name = "tt.descriptor_store"
+    descriptor = operand_def(TensorDescType)
+    source = operand_def()
+    indices = var_operand_def()
+
+
+@irdl_op_definition
+class DescriptorReduceOp(IRDLOperation):
+    """Combines a block in memory with a tile; `kind` is a number: see `REDUCE_KINDS`."""
+
+    name = "tt.descriptor_reduce"
+    descriptor = operand_def(TensorDescType)
+    source = operand_def()
+    indices = var_operand_def()
+    kind = prop_def(builtin.IntegerAttr)
+
+
+REDUCE_KINDS = ("", "add", "min", "max", "inc", "dec", "and", "or", "xor")
+"""`tt.descriptor_reduce`'s operations by number (MLIR numbers them from 1)."""
+
+
+@irdl_op_definition
+class DescriptorGatherOp(IRDLOperation):
+    """Rows that stand apart, from one column on."""
+
+    name = "tt.descriptor_gather"
+    descriptor = operand_def(TensorDescType)
+    rows = operand_def()
+    column = operand_def()
+    result = result_def()
+
+
+@irdl_op_definition
+class DescriptorScatterOp(IRDLOperation):
+    """Stores to rows that stand apart, from one column on."""
+
+    name = "tt.descriptor_scatter"
+    descriptor = operand_def(TensorDescType)
+    rows = operand_def()
+    column = operand_def()
+    source = operand_def()
 
 
 # Arithmetic that arith and math lack

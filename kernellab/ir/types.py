@@ -161,6 +161,14 @@ _DTYPES: dict[str, numpy.dtype] = {
     "i16": numpy.dtype(numpy.int16),
     "i32": numpy.dtype(numpy.int32),
     "i64": numpy.dtype(numpy.int64),
+    "si8": numpy.dtype(numpy.int8),
+    "si16": numpy.dtype(numpy.int16),
+    "si32": numpy.dtype(numpy.int32),
+    "si64": numpy.dtype(numpy.int64),
+    "ui8": numpy.dtype(numpy.int8),
+    "ui16": numpy.dtype(numpy.int16),
+    "ui32": numpy.dtype(numpy.int32),
+    "ui64": numpy.dtype(numpy.int64),
     "index": numpy.dtype(numpy.int64),
     "f16": numpy.dtype(numpy.float16),
     "f32": numpy.dtype(numpy.float32),
@@ -192,7 +200,7 @@ def is_pointer(type: Attribute) -> bool:
 def dtype(type: Attribute) -> numpy.dtype:
     """The NumPy (or ml_dtypes) dtype of a value's elements.
 
-    Integers are signless in MLIR; they are stored signed. A pointer is an int64. Raises KeyError for a type that NumPy has no word for.
+    Integers are signless in MLIR, but those of a descriptor; they are all stored signed. A pointer is an int64. Raises KeyError for a type that NumPy has no word for.
     """
     element = element_type(type)
     if isinstance(element, PointerType):

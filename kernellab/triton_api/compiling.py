@@ -16,6 +16,7 @@ from triton._C import libtriton
 from triton.backends.compiler import Language
 
 from kernellab.records import Specialization, Target
+from kernellab.triton_api.emulation import current_target_is
 from kernellab.triton_api.functions import reachable_functions
 from kernellab.triton_api.refusals import TTGIR_FILE_SUFFIX, captured_output, translated_errors
 from kernellab.triton_api.targets import (
@@ -194,6 +195,9 @@ def options_of_launch(kernel: Any, options: Mapping[str, Any]) -> dict[str, Any]
 def make_source(kernel: Any, specialization: Specialization, variant: str = "") -> Any:
     """Triton's ASTSource of a kernel, with the files of its functions, and `variant`, part of the cache key.
 
+    While its front end runs, the target that it compiles for is the current one: code that asks which GPU there is
+    (`tl.target_info`, the check of a descriptor's reductions) hears of that, whatever GPU this machine has.
+
     Triton's own key has the source and the line, not the file: the same kernel pasted into another cell would come
     back from the cache with the first cell's file name in its locations.
     """
@@ -203,7 +207,12 @@ def make_source(kernel: Any, specialization: Specialization, variant: str = "") 
     def hash_with_files(source: Any) -> str:
         return hashlib.sha256("\n".join([base.hash(source), *files, variant]).encode()).hexdigest()
 
-    source_class = type(base.__name__, (base,), {"hash": hash_with_files})
+    def make_ir_for_target(source: Any, target: Any, *arguments: Any) -> Any:
+        with current_target_is(target):
+            return base.make_ir(source, target, *arguments)
+
+    members = {"hash": hash_with_files, "make_ir": make_ir_for_target}
+    source_class = type(base.__name__, (base,), members)
     return source_class(
         kernel,
         dict(specialization.signature),

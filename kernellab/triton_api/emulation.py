@@ -8,6 +8,7 @@ import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
+from dataclasses import dataclass
 from types import SimpleNamespace
 from typing import Any, Protocol
 
@@ -76,6 +77,44 @@ def emulated(emulation: Emulation) -> Iterator[None]:
     finally:
         _patches.leave()
         _current.reset(token)
+
+
+@contextmanager
+def current_target_is(target: Any) -> Iterator[None]:
+    """While active, Triton takes `target`, its own description of one, for the GPU of this machine."""
+    with emulated(_AnotherTarget(_DriverFor(target))):
+        yield
+
+
+@dataclass(frozen=True)
+class _AnotherTarget:
+    """An emulation in which launches go the way that they always go."""
+
+    driver: Any
+
+    def take_launch(
+        self,
+        run_natively: Callable[..., Any],
+        kernel: Any,
+        args: Sequence[Any],
+        grid: Any,
+        warmup: bool,
+        keywords: Mapping[str, Any],
+    ) -> Any:
+        return run_natively(*args, grid=grid, warmup=warmup, **keywords)
+
+
+class _DriverFor:
+    """Triton's driver, but for its answer to the question which GPU is there."""
+
+    def __init__(self, target: Any) -> None:
+        self._target = target
+
+    def get_current_target(self) -> Any:
+        return self._target
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(triton.runtime.driver.default, name)
 
 
 class _Patches:

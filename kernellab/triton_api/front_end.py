@@ -18,7 +18,7 @@ def make_ttir(
 ) -> Any:
     """The kernel's TTIR module for a target, from Triton's front end and a few of its own passes.
 
-    Helper functions are inlined, block pointers and descriptors become plain pointers, and what is computed twice or for
+    Helper functions are inlined, block pointers become plain pointers, and what is computed twice or for
     nothing is gone; nothing that a GPU wants is done yet.
 
     Raises:
@@ -48,7 +48,6 @@ def _simplify(module: Any) -> None:
     manager = libtriton.ir.pass_manager(module.context)
     common.add_inliner(manager)
     ttir.add_rewrite_tensor_pointer(manager)
-    ttir.add_rewrite_tensor_descriptor_to_pointer(manager)
     common.add_canonicalizer(manager)
     common.add_cse(manager)
     common.add_licm(manager)

@@ -3,6 +3,7 @@
 from tests.interpreter.arithmetic_cases import arithmetic_cases
 from tests.interpreter.cases import Case
 from tests.interpreter.control_cases import control_cases
+from tests.interpreter.descriptor_cases import descriptor_cases
 from tests.interpreter.memory_cases import memory_cases
 from tests.interpreter.pointer_cases import pointer_cases
 from tests.interpreter.product_cases import product_cases
@@ -14,5 +15,6 @@ CASES: list[Case] = [
     *product_cases(),
     *memory_cases(),
     *pointer_cases(),
+    *descriptor_cases(),
     *control_cases(),
 ]

@@ -12,6 +12,7 @@ from typing import Any
 import ml_dtypes
 import numpy as np
 import torch
+from triton.tools.tensor_descriptor import TensorDescriptor
 
 import kernellab
 
@@ -28,6 +29,12 @@ def as_numpy(value: torch.Tensor) -> np.ndarray:
         carrier, kind = VIEWED_AS[value.dtype]
         return value.view(carrier).numpy().view(kind)
     return value.numpy()
+
+
+def tensor_behind(value: Any) -> Any:
+    """A tensor argument, or the tensor of a descriptor; None for anything else."""
+    value = value.base if isinstance(value, TensorDescriptor) else value
+    return value if isinstance(value, torch.Tensor) else None
 
 
 @dataclass(frozen=True)
@@ -64,11 +71,12 @@ class Case:
             expected = self.reference(**self.make())
         assert expected, "a case without a reference tests nothing"
         for name, value in after.items():
-            if not isinstance(value, torch.Tensor) or name in self.open:
+            tensor = tensor_behind(value)
+            if tensor is None or name in self.open:
                 continue
-            got = as_numpy(value)
+            got = as_numpy(tensor)
             if name not in expected:
-                assert_same(got, as_numpy(untouched[name]), name)
+                assert_same(got, as_numpy(tensor_behind(untouched[name])), name)
                 continue
             want = expected[name]
             want = as_numpy(want) if isinstance(want, torch.Tensor) else np.asarray(want)

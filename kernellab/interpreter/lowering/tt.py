@@ -11,6 +11,7 @@ from kernellab.interpreter.emitter import Emitter
 from kernellab.interpreter.expressions import (
     Expression,
     debugging,
+    given,
     memory,
     numerics,
     numpy,
@@ -95,7 +96,7 @@ def split(op: tt.SplitOp, value: Emitter) -> tuple[Expression, Expression]:
 def gather(op: tt.GatherOp, value: Emitter) -> Expression:
     axis = op.axis.value.data - value.rank(op.source)
     shapes = value.shape(op.source), value.shape(op.indices)
-    active = _given(active=value.active_programs())
+    active = given(active=value.active_programs())
     return tiles.gather(value[op.source], value[op.indices], axis, *shapes, **active)
 
 
@@ -131,7 +132,7 @@ def load(op: tt.LoadOp, value: Emitter) -> Expression:
         value.buffer(op.pointer),
         value[op.pointer],
         value.rank(op.result),
-        **_given(
+        **given(
             mask=value.optional(op.mask),
             other=None if op.other is None else value.passed(op.other, op.result),
             active=value.active_programs(),
@@ -146,7 +147,7 @@ def store(op: tt.StoreOp, value: Emitter) -> None:
         value[op.pointer],
         value.address(op.value) if is_pointer(op.value.type) else value[op.value],
         value.rank(op.value),
-        **_given(mask=value.optional(op.mask), active=value.active_programs()),
+        **given(mask=value.optional(op.mask), active=value.active_programs()),
     )
     value.evaluate(None, call)
 
@@ -161,7 +162,7 @@ def atomic_read_modify_write(op: tt.AtomicRMWOp, value: Emitter) -> Expression:
         value.rank(op.value),
         value.shape(op.value),
         value.programs.count,
-        **_given(mask=value.optional(op.mask), active=value.active_programs()),
+        **given(mask=value.optional(op.mask), active=value.active_programs()),
     )
 
 
@@ -175,7 +176,7 @@ def atomic_compare_and_swap(op: tt.AtomicCASOp, value: Emitter) -> Expression:
         value.rank(op.value),
         value.shape(op.value),
         value.programs.count,
-        **_given(active=value.active_programs()),
+        **given(active=value.active_programs()),
     )
 
 
@@ -186,9 +187,6 @@ def bitcast(op: tt.BitcastOp, value: Emitter) -> Expression:
     return numerics.reinterpret(value[op.operand], value.dtype(op.result))
 
 
-def _given(**keywords: Expression | None) -> dict[str, Expression]:
-    """The keywords that have a value: generated calls name no others."""
-    return {name: expression for name, expression in keywords.items() if expression is not None}
 
 
 # Arithmetic
@@ -340,7 +338,7 @@ def device_assert(op: tt.AssertOp, value: Emitter) -> None:
         value[op.condition],
         op.message.data,
         value.rank(op.condition),
-        **_given(active=value.active_programs()),
+        **given(active=value.active_programs()),
     )
     value.evaluate(None, call)
 
@@ -357,7 +355,7 @@ def device_print(op: tt.PrintOp, value: Emitter) -> None:
         shown,
         value.programs,
         op.hex is not None and bool(op.hex.value.data),
-        **_given(active=value.active_programs()),
+        **given(active=value.active_programs()),
     )
     value.evaluate(None, call)
 

@@ -1,0 +1,28 @@
+"""The target that is emulated is the one that the kernel hears of."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+import triton
+import triton.language as tl
+from triton.language.target_info import cuda_capability_geq, is_cuda
+
+import kernellab
+
+
+@triton.jit
+def which_gpu(out_ptr):
+    tl.store(out_ptr, is_cuda())
+    tl.store(out_ptr + 1, cuda_capability_geq(9, 0))
+
+
+@pytest.mark.parametrize(
+    ("target", "answers"), [("sm_90", [1, 1]), ("sm_80", [1, 0]), ("gfx942", [0, 0])]
+)
+def test_the_kernel_asks_which_gpu_there_is(target: str, answers: list[int]) -> None:
+    out = torch.full((2,), -1, dtype=torch.int32)
+    kernellab.run(which_gpu, (1,), out, target=target)
+    assert out.tolist() == answers
+    current = triton.runtime.driver._active
+    assert type(current).__module__.split(".")[0] != "kernellab"
