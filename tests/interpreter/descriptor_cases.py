@@ -105,6 +105,24 @@ def one_a_program() -> Case:
     return Case("one_a_program", descriptors.one_a_program, (4,), make, reference)
 
 
+def of_either() -> Case:
+    def make() -> dict[str, Any]:
+        rows = torch.arange(7, -1, -1, dtype=torch.int32)
+        return dict(
+            x_ptr=normal(8, 8), y_ptr=normal(8, 8, seed=1), out_ptr=torch.ones(4, 8, 8),
+            rows_ptr=rows, M=8, N=8,
+        )  # fmt: skip
+
+    def reference(x_ptr: Any, y_ptr: Any, **_: Any) -> dict[str, Any]:
+        out = np.zeros((4, 8, 8), np.float32)
+        for program, source in enumerate((x_ptr, y_ptr)):
+            out[program, :7, :6] = source[1:, :6]
+            out[program + 2] = source.flip(0)
+        return {"out_ptr": out}
+
+    return Case("of_either", descriptors.of_either, (2,), make, reference)
+
+
 def carried() -> Case:
     def make() -> dict[str, Any]:
         turns = torch.tensor([2, 0, 1, 3], dtype=torch.int32)
@@ -229,6 +247,7 @@ def descriptor_cases() -> Iterator[Case]:
     yield rounded_to_tf32()
     yield facts()
     yield one_a_program()
+    yield of_either()
     yield carried()
     yield fewer_dimensions()
     yield from map(gathered_rows, (0, 6, -3))

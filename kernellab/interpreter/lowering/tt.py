@@ -187,8 +187,6 @@ def bitcast(op: tt.BitcastOp, value: Emitter) -> Expression:
     return numerics.reinterpret(value[op.operand], value.dtype(op.result))
 
 
-
-
 # Arithmetic
 
 

@@ -31,6 +31,20 @@ def one_a_program(x_ptr, out_ptr, rows_ptr, B: tl.constexpr, M: tl.constexpr, N:
 
 
 @triton.jit
+def of_either(x_ptr, y_ptr, out_ptr, rows_ptr, M: tl.constexpr, N: tl.constexpr):
+    """Which argument a descriptor is of differs from program to program."""
+    program = tl.program_id(0)
+    where = x_ptr
+    if program % 2 == 1:
+        where = y_ptr
+    desc = tl.make_tensor_descriptor(where, [M, N - 2], [N, 1], [M, N])
+    out = tl.make_tensor_descriptor(out_ptr, [4 * M, N], [N, 1], [M, N])
+    out.store([program * M, 0], desc.load([1, 0]))
+    rows = tl.make_tensor_descriptor(where, [M, N], [N, 1], [1, N])
+    out.store([(program + 2) * M, 0], rows.gather(tl.load(rows_ptr + tl.arange(0, M)), 0))
+
+
+@triton.jit
 def carried(x_ptr, out_ptr, turns_ptr, M: tl.constexpr, N: tl.constexpr):
     """A descriptor that each turn of a loop replaces, in loops of different lengths, and chosen by a branch."""
     program = tl.program_id(0)
