@@ -145,6 +145,10 @@ class KernelFault(KernelLabError):
     """The kernel did something that its launch does not allow; nothing was written outside its tensors."""
 
 
+class Deadlock(KernelFault):
+    """Programs that wait for each other, or for what no program does, and so never end."""
+
+
 class OutOfBounds(KernelFault, IndexError):
     """A load, store or atomic whose address lies outside the tensor's storage."""
 

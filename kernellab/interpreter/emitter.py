@@ -274,6 +274,10 @@ class Emitter:
         """`if condition: break`."""
         self.statement(ast.If(condition.node, [ast.Break()], []))
 
+    def end_turn(self) -> None:
+        """`yield`: here a program lets the others go on; the function that runs it becomes a coroutine."""
+        self.statement(ast.Expr(ast.Yield()))
+
     @contextmanager
     def _collected(self) -> Iterator[list[ast.stmt]]:
         """Collects the statements that are emitted inside; complete when the context ends."""

@@ -5,25 +5,50 @@ from __future__ import annotations
 import types
 from collections.abc import Iterator, Sequence
 
-from kernellab.errors import KernelFault, KernelLabError, OutOfBounds, SourcePosition, frame_at
+from kernellab.errors import (
+    Deadlock,
+    KernelFault,
+    KernelLabError,
+    OutOfBounds,
+    SourcePosition,
+    frame_at,
+)
 from kernellab.interpreter.address_space import WildAddress
 from kernellab.interpreter.debugging import FailedAssertion
 from kernellab.interpreter.emitter import location_at
 from kernellab.interpreter.grid import Grid, Programs
 from kernellab.interpreter.memory import OutOfBoundsAccess, ReadOnlyStore
 from kernellab.interpreter.program import ProgramCode
+from kernellab.interpreter.scheduler import NobodyMoves, Waiting
 from kernellab.interpreter.tiles import IndexOutsideTile
 from kernellab.ir.locations import Location
 
-Fault = OutOfBoundsAccess | WildAddress | ReadOnlyStore | IndexOutsideTile | FailedAssertion
-FAULTS = (OutOfBoundsAccess, WildAddress, ReadOnlyStore, IndexOutsideTile, FailedAssertion)
-"""What generated code raises."""
+Fault = (
+    OutOfBoundsAccess
+    | WildAddress
+    | ReadOnlyStore
+    | IndexOutsideTile
+    | FailedAssertion
+    | NobodyMoves
+)
+FAULTS = (
+    OutOfBoundsAccess,
+    WildAddress,
+    ReadOnlyStore,
+    IndexOutsideTile,
+    FailedAssertion,
+    NobodyMoves,
+)
+"""What running generated code raises."""
+
+_LISTED = 8
+"""So many programs of a deadlock are listed."""
 
 
 def explain(fault: Fault, programs: Programs, grid: Grid, code: ProgramCode) -> KernelLabError:
     """The fault as an error on the kernel's line, or on that of the helper it called, whose traceback ends there."""
     entries = [e for e in _entries(fault.__traceback__) if e.tb_frame.f_code in code.codes]
-    calls = _calls(entries[-1], code.locations)
+    calls = _calls(entries[-1].tb_frame.f_code, entries[-1].tb_lasti, code.locations)
     position = calls[-1] if calls else None
     traceback = _traceback(entries, calls[1:])
     match fault:
@@ -49,6 +74,8 @@ def explain(fault: Fault, programs: Programs, grid: Grid, code: ProgramCode) -> 
                 f"{_where(fault.place, fault.program, programs, grid)}{_others(fault.count, 'outside in')}",
                 position=position,
             )
+        case NobodyMoves():
+            error = _deadlock(fault, grid, code, position)
         case _:
             error = KernelFault(
                 f"device_assert failed: {fault.message}\n{_where(fault.place, fault.program, programs, grid)}"
@@ -77,6 +104,36 @@ def _out_of_bounds(
     )
 
 
+def _deadlock(
+    fault: NobodyMoves, grid: Grid, code: ProgramCode, position: SourcePosition | None
+) -> Deadlock:
+    programs = grid[0] * grid[1] * grid[2]
+    who = f"{len(fault.waiting):,} of the {programs:,} programs" if programs > 1 else "the program"
+    verb = "wait" if len(fault.waiting) > 1 else "waits"
+    why = (
+        "nothing that could end it changes any more"
+        if fault.proven
+        else f"in {fault.silent_rounds:,} rounds memory did not change and no program ended"
+    )
+    listed = [_waits_at(one, code) for one in fault.waiting[:_LISTED]]
+    if len(fault.waiting) > _LISTED:
+        listed.append(f"  and {len(fault.waiting) - _LISTED:,} more")
+    return Deadlock(
+        "\n".join([f"deadlock: {who} {verb} for ever; {why}", *listed]),
+        position=position,
+        advice="Look for a lock that some way out does not release, a flag that nobody sets, or a barrier that counts "
+        "another number of programs than the grid has.",
+    )
+
+
+def _waits_at(one: Waiting, code: ProgramCode) -> str:
+    """ "  program (1, 0, 0) waits at k.py:12:5: lock_ptr[0] is 1"."""
+    calls = _calls(one.code, one.instruction, code.locations)
+    where = f" at {calls[-1]}" if calls else ""
+    reading = "" if one.reading is None else f": {one.reading}"
+    return f"  program {one.programs.id(0)} waits{where}{reading}"
+
+
 def _where(place: tuple[int, ...], program: int, programs: Programs, grid: Grid) -> str:
     """ "in program (96, 0, 0) of grid (97, 1, 1), lane 32"."""
     who = programs.id(program)
@@ -94,10 +151,12 @@ def _entries(traceback: types.TracebackType | None) -> Iterator[types.TracebackT
         traceback = traceback.tb_next
 
 
-def _calls(entry: types.TracebackType, locations: Sequence[Location]) -> list[SourcePosition]:
+def _calls(
+    code: types.CodeType, instruction: int, locations: Sequence[Location]
+) -> list[SourcePosition]:
     """Where the kernel stands, and in turn each helper function that was inlined there."""
-    positions = list(entry.tb_frame.f_code.co_positions())
-    *_, end_column = positions[entry.tb_lasti // 2]
+    positions = list(code.co_positions())
+    *_, end_column = positions[instruction // 2]
     location = location_at(end_column, locations)
     return [] if location is None else list(reversed(location.frames))
 

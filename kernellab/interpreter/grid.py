@@ -55,19 +55,18 @@ class GridSizes:
 
 
 class Programs:
-    """One batch: consecutive programs of the grid, x fastest.
+    """One batch: programs that run together, in the order of their linear ids `linear`.
 
     Attributes:
-        x, y, z: their ids, int32 arrays with one entry a program.
+        x, y, z: their ids, int32 arrays with one entry a program; x is the fastest in the linear id.
         count: how many they are.
     """
 
-    def __init__(self, grid: Grid, first: int, count: int) -> None:
-        self.count = count
-        linear = numpy.arange(first, first + count)
+    def __init__(self, grid: Grid, linear: numpy.ndarray) -> None:
+        self.count = len(linear)
         if grid[1] == grid[2] == 1:
             self.x = linear.astype(numpy.int32)
-            self.y = self.z = numpy.zeros(count, numpy.int32)
+            self.y = self.z = numpy.zeros(self.count, numpy.int32)
             return
         self.x = (linear % grid[0]).astype(numpy.int32)
         self.y = (linear // grid[0] % grid[1]).astype(numpy.int32)
@@ -82,8 +81,21 @@ class Programs:
         return "pid ({}, {}, {})".format(*self.id(position))
 
 
-def batches(grid: Grid, size: int) -> Iterator[Programs]:
-    """All programs of the grid in order, `size` at a time."""
+def batches(grid: Grid, size: int, order: str = "sequential", seed: int = 0) -> Iterator[Programs]:
+    """All programs of the grid, at most `size` at a time, in one of `run_options.ORDERS`.
+
+    A shuffled order has batches of random sizes: programs of one batch run in step, so what a kernel shows by its order depends on which programs are together.
+    """
     total = grid[0] * grid[1] * grid[2]
+    if order == "shuffled":
+        chance = numpy.random.default_rng(seed)
+        shuffled = chance.permutation(total)
+        first = 0
+        while first < total:
+            count = int(chance.integers(1, min(size, total), endpoint=True))
+            yield Programs(grid, shuffled[first : first + count])
+            first += count
+        return
     for first in range(0, total, size):
-        yield Programs(grid, first, min(size, total - first))
+        linear = numpy.arange(first, min(first + size, total))
+        yield Programs(grid, total - 1 - linear if order == "reversed" else linear)

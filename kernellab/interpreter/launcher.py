@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
@@ -12,9 +13,10 @@ import torch
 from kernellab.errors import ArgumentError, UnsupportedOperation
 from kernellab.interpreter.descriptors import Descriptor
 from kernellab.interpreter.faults import FAULTS, explain
-from kernellab.interpreter.grid import GridSizes, batches, check_grid
+from kernellab.interpreter.grid import GridSizes, Programs, batches, check_grid
 from kernellab.interpreter.memory import Buffer
 from kernellab.interpreter.program import ProgramCode, program_code
+from kernellab.interpreter.scheduler import Step, take_turns
 from kernellab.records import Launch, Run, Target
 from kernellab.run_options import DEFAULT, RunOptions
 from kernellab.specialize import BoundCall
@@ -30,13 +32,14 @@ def launch(
 ) -> Run:
     """Run a kernel on CPU tensors, in place, as the target would.
 
-    Programs run in order of their linear id, x fastest; programs of one batch run in step, and see each other's stores only from the next operation on, as they may on a GPU.
+    Programs run in the order that `options` asks for; programs of one batch run in step, and see each other's stores only from the next operation on, as they may on a GPU. Programs that wait for each other take turns (`scheduler.py`).
 
     Raises:
         GridError: a grid that no GPU would accept.
         CompileError: the kernel does not compile.
         UnsupportedOperation: the interpreter does not know one of its operations.
         OutOfBounds: an access outside the storage behind its tensor; nothing was written there.
+        Deadlock: programs wait for each other for ever.
         KernelFault: a failed device_assert, a gather from beyond its tile, or a store into read-only memory.
     """
     __tracebackhide__ = True
@@ -47,9 +50,10 @@ def launch(
     arguments = _runtime_arguments(kernel, call, code)
     with numpy.errstate(all="ignore"):
         run_batch = code.prepare(*arguments, GridSizes(sizes))
-        for programs in batches(sizes, code.batch):
+        all_batches = batches(sizes, code.batch, options.order, options.seed)
+        for programs, run in _steps(code, run_batch, all_batches):
             try:
-                run_batch(programs)
+                run()
             except FAULTS as fault:
                 raise explain(fault, programs, sizes, code) from None
     launch = Launch(
@@ -62,8 +66,17 @@ def launch(
     return Run(launch, "interpreter", target, time.perf_counter() - start)
 
 
+def _steps(
+    code: ProgramCode, run_batch: Callable[[Programs], Any], all_batches: Iterator[Programs]
+) -> Iterator[Step]:
+    """What to run, one after the other: whole batches, or turns of programs that wait for each other."""
+    if code.watched is not None:
+        return take_turns(all_batches, run_batch, code.watched)
+    return ((programs, functools.partial(run_batch, programs)) for programs in all_batches)
+
+
 def _check_supported(options: RunOptions, kernel: Any) -> None:
-    for name, only in (("stage", "ttir"), ("order", "sequential"), ("bounds", "storage")):
+    for name, only in (("stage", "ttir"), ("bounds", "storage")):
         value = getattr(options, name)
         if value != only:
             raise UnsupportedOperation(

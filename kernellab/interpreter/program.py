@@ -27,6 +27,7 @@ from kernellab.interpreter import (
 )
 from kernellab.interpreter.emitter import KernelCode, emit_kernel
 from kernellab.interpreter.waiting import waits_for_others
+from kernellab.interpreter.watch import WatchedMemory
 from kernellab.ir import tt
 from kernellab.ir.locations import Location
 from kernellab.ir.reader import read_module
@@ -72,19 +73,21 @@ class ProgramCode:
     """The generated code of one specialisation of a kernel.
 
     Attributes:
-        prepare: takes the runtime arguments and the grid's sizes; returns the function that runs a batch.
+        prepare: takes the runtime arguments and the grid's sizes; returns the function that runs a batch, or where programs wait for each other, makes a coroutine of one.
         codes: the code objects of both functions, to recognise the kernel's own frames in a traceback.
         locations: where the code's statements come from; see `emitter.location_at`.
         arguments: what the code takes, in order.
         batch: how many programs run together.
+        watched: what the code reads and writes memory through where programs wait for each other, else None.
         source: the generated code as text, for reading.
     """
 
-    prepare: Callable[..., Callable[[Any], None]]
+    prepare: Callable[..., Callable[[Any], Any]]
     codes: frozenset[types.CodeType]
     locations: tuple[Location, ...]
     arguments: tuple[RuntimeArgument, ...]
     batch: int
+    watched: WatchedMemory | None
     source: str
 
 
@@ -128,13 +131,15 @@ def make_program(kernel: Any, call: BoundCall, target: Target) -> ProgramCode:
     function = _entry(read_module(triton_api.generic_text(module)))
     file = kernel.fn.__code__.co_filename
     code = emit_kernel(function, file, kernel.__name__)
-    prepare = _loaded(code, file)
+    watched = WatchedMemory() if waits_for_others(function) else None
+    prepare = _loaded(code, file, watched or memory)
     return ProgramCode(
         prepare,
         frozenset(_nested_codes(prepare.__code__)),
         code.locations,
         tuple(_argument(argument.type) for argument in code.arguments),
-        1 if waits_for_others(function) else max(1, BATCH_BYTES // code.largest_tile),
+        1 if watched else max(1, BATCH_BYTES // code.largest_tile),
+        watched,
         ast.unparse(code.tree),
     )
 
@@ -143,7 +148,9 @@ def _entry(module: ModuleOp) -> tt.FuncOp:
     return next(op for op in module.ops if isinstance(op, tt.FuncOp) and op.is_kernel)
 
 
-def _loaded(code: KernelCode, file: str) -> types.FunctionType:
+def _loaded(
+    code: KernelCode, file: str, memory: types.ModuleType | WatchedMemory
+) -> types.FunctionType:
     scope: dict[str, Any] = {
         "numpy": numpy,
         "tiles": tiles,

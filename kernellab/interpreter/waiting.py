@@ -1,22 +1,31 @@
-"""Kernels whose programs wait for each other: a lock, or a flag that another program sets.
+"""Which kernels' programs wait for each other: for a lock, a flag, a ticket, a barrier across the grid.
 
-Programs of one batch run in step, so one that spins on a lock would wait for ever for another of its batch to let go. Such kernels run one program after the other: whatever an earlier program holds is free again when the next one starts. Only a program that waits for a later one never ends.
+Programs of one batch run in step, so one that waits for another of its batch would wait for ever. The programs of such a kernel run one by one, as coroutines: where a loop that waits turns back, its program lets the others go on (`scheduler.py`).
 """
 
 from __future__ import annotations
 
-from xdsl.ir import Operation
+from collections.abc import Iterator
 
+from xdsl.ir import BlockArgument, Operation, OpResult, SSAValue
+
+from kernellab.interpreter.dataflow import handed_on, yielded
 from kernellab.ir import scf, tt
 
 
 def waits_for_others(function: tt.FuncOp) -> bool:
-    """True where a `while` loop goes on reading memory that other programs may change: by an atomic or a volatile load."""
-    return any(
-        _asks_memory(inner)
-        for op in function.walk()
-        if isinstance(op, scf.WhileOp)
-        for inner in op.walk()
+    """True where a kernel has a loop that waits."""
+    return any(isinstance(op, scf.WhileOp) and waits(op) for op in function.walk())
+
+
+def waits(loop: scf.WhileOp) -> bool:
+    """True where what another program does may end the loop.
+
+    Such a loop reads memory by an atomic or a volatile load; or its condition depends on a plain load from an address that is the same in every turn.
+    """
+    return any(map(_asks_memory, loop.walk())) or any(
+        isinstance(op, tt.LoadOp) and _is_same_in_every_turn(op.pointer, loop)
+        for op in _deciding(loop)
     )
 
 
@@ -28,3 +37,33 @@ def _asks_memory(op: Operation) -> bool:
             return op.is_volatile is not None and bool(op.is_volatile.value.data)
         case _:
             return False
+
+
+def _deciding(loop: scf.WhileOp) -> Iterator[Operation]:
+    """The operations of the loop that its condition depends on."""
+    arriving = list(handed_on(loop))
+    seen: set[SSAValue] = set()
+    pending = [yielded(loop.before.block)[0]]
+    while pending:
+        value = pending.pop()
+        if value in seen:
+            continue
+        seen.add(value)
+        pending += [source for source, target in arriving if target is value]
+        if isinstance(value, OpResult) and loop.is_ancestor(value.op):
+            for op in value.op.walk():
+                yield op
+                pending += op.operands
+
+
+def _is_same_in_every_turn(value: SSAValue, loop: scf.WhileOp) -> bool:
+    """True for a value from outside the loop, and for one computed from such values alone."""
+    if isinstance(value, BlockArgument):
+        owner = value.block.parent_op()
+        return owner is None or not loop.is_ancestor(owner)
+    assert isinstance(value, OpResult)
+    if not loop.is_ancestor(value.op):
+        return True
+    if value.op.regions or isinstance(value.op, tt.LoadOp):
+        return False
+    return all(_is_same_in_every_turn(operand, loop) for operand in value.op.operands)

@@ -44,9 +44,9 @@ def test_however_many_programs_run_together(size: int, monkeypatch: pytest.Monke
     """One program a batch, and batches of two with one left over, give what all together give."""
     sizes = []
 
-    def few(grid: Grid, given: int) -> Iterator[Programs]:
+    def few(grid: Grid, given: int, order: str, seed: int) -> Iterator[Programs]:
         sizes.append(given)
-        return batches(grid, min(given, size))
+        return batches(grid, min(given, size), order, seed)
 
     monkeypatch.setattr(launcher, "batches", few)
     for case in IN_STEP:

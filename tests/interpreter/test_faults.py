@@ -70,10 +70,10 @@ def test_a_store_beyond_the_end_writes_nothing(programs_together, monkeypatch) -
     assert out.tolist() == [*range(done), *[-1] * (20 - done)]
 
 
-def one_by_one(grid: Any, size: int) -> Any:
+def one_by_one(grid: Any, size: int, order: str, seed: int) -> Any:
     from kernellab.interpreter.grid import batches
 
-    return batches(grid, 1)
+    return batches(grid, 1, order, seed)
 
 
 def test_an_index_below_zero() -> None:

@@ -25,7 +25,7 @@ def programs_run(request) -> Any:
     """All programs of a launch in one batch, and each on its own."""
     with pytest.MonkeyPatch.context() as patch:
         if request.param == "alone":
-            patch.setattr(launcher, "batches", lambda grid, _: batches(grid, 1))
+            patch.setattr(launcher, "batches", lambda grid, *_: batches(grid, 1))
         yield
 
 

@@ -13,6 +13,7 @@ from kernellab.interpreter.dataflow import yielded
 from kernellab.interpreter.emitter import Emitter
 from kernellab.interpreter.expressions import Expression, tiles, variable
 from kernellab.interpreter.registry import lowers
+from kernellab.interpreter.waiting import waits
 from kernellab.ir import scf, tt
 
 Results = tuple[Expression, ...]
@@ -127,6 +128,8 @@ def while_loop(op: scf.WhileOp, emit: Emitter) -> Results:
         emit.leave_loop(~emit[condition])
         emit.operations(after)
         _update(before.args, yielded(after), emit)
+        if waits(op):
+            emit.end_turn()
     return _variables(after.args, emit)
 
 
@@ -146,6 +149,8 @@ def _divergent_while(op: scf.WhileOp, emit: Emitter) -> Results:
         emit.leave_loop(~variable(active).any())
         emit.operations(after)
         _merge(before.args, yielded(after), emit)
+        if waits(op):
+            emit.end_turn()
     return _variables(after.args, emit)
 
 
