@@ -15,22 +15,17 @@ import torch
 
 from kernellab.interpreter import memory
 from kernellab.interpreter.affine import AffineTile
+from kernellab.interpreter.lane_fault import LaneFault
 from kernellab.interpreter.memory import Buffer, ReadOnlyStore
 from kernellab.interpreter.tiles import Active, Value
 
 
 @dataclass
-class WildAddress(Exception):
-    """An access to an address where it may not be made, in the terms of one batch; the launch adds kernel line and program."""
+class WildAddress(LaneFault):
+    """An access to an address where it may not be made."""
 
     problem: str
-    """ "load from address 0x10, where no tensor is"."""
-    place: tuple[int, ...]
-    """Position of the offending element in the access, lanes only."""
-    program: int
-    """Position of the program in the batch; the first that takes part, where all make the same access."""
-    count: int
-    """How many elements of the access are at fault."""
+    """ "load at address 0x10, where no tensor is"."""
 
 
 @dataclass(frozen=True)
@@ -301,7 +296,7 @@ class Elements:
         first = tuple(numpy.argwhere(wild)[0])
         address = int(numpy.broadcast_to(lanes, wild.shape)[first])
         problem = f"{action} at address {address:#x}{self._reason(address)}"
-        raise WildAddress(problem, place, program, int(wild.sum()))
+        raise WildAddress(problem, place=place, program=program, count=int(wild.sum()))
 
     def _reason(self, address: int) -> str:
         """Why there is no element at `address`; continues the sentence."""

@@ -6,11 +6,12 @@ from collections.abc import Iterator
 
 from xdsl.ir import Block, Operation, SSAValue
 
-from kernellab.ir import cf, scf
+from kernellab.interpreter.calls import InlinedCallOp
+from kernellab.ir import cf, scf, tt
 
 
 def handed_on(op: Operation) -> Iterator[tuple[SSAValue, SSAValue]]:
-    """(value, where it arrives) for what `op` hands on unchanged: around a loop, out of a branch, to a block."""
+    """(value, where it arrives) for what `op` hands on unchanged: around a loop, out of a branch, to a block, into a call and back."""
     match op:
         case scf.ForOp():
             carried = op.block.args[1:]
@@ -32,6 +33,13 @@ def handed_on(op: Operation) -> Iterator[tuple[SSAValue, SSAValue]]:
         case cf.ConditionalBranchOp():
             yield from zip(op.true_arguments, op.true_successor.args)
             yield from zip(op.false_arguments, op.false_successor.args)
+        case InlinedCallOp():
+            first = op.body.blocks.first
+            assert first is not None
+            yield from zip(op.arguments, first.args)
+            for block in op.body.blocks:
+                if isinstance(block.last_op, tt.ReturnOp):
+                    yield from zip(block.last_op.values, op.results)
 
 
 def yielded(block: Block) -> tuple[SSAValue, ...]:

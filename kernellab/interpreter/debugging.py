@@ -8,18 +8,15 @@ from typing import Any
 import numpy
 
 from kernellab.interpreter.grid import Programs
+from kernellab.interpreter.lane_fault import LaneFault
 from kernellab.interpreter.tiles import Active, Value, first_active, full
 
 
 @dataclass
-class FailedAssertion(Exception):
-    """An assertion that does not hold, in the terms of one batch; the launch adds kernel line and program."""
+class FailedAssertion(LaneFault):
+    """An assertion that does not hold."""
 
     message: str
-    place: tuple[int, ...]
-    program: int
-    """Position of the program in the batch; the first that takes part, where all make the same assertion."""
-    count: int
 
 
 def check(condition: Value, message: str, rank: int, active: Active = None) -> None:
@@ -32,9 +29,9 @@ def check(condition: Value, message: str, rank: int, active: Active = None) -> N
         has_programs = failed.ndim > rank
         raise FailedAssertion(
             message,
-            first[1:] if has_programs else first,
-            first[0] if has_programs else first_active(active),
-            int(failed.sum()),
+            place=first[1:] if has_programs else first,
+            program=first[0] if has_programs else first_active(active),
+            count=int(failed.sum()),
         )
 
 

@@ -17,6 +17,7 @@ import numpy
 from xdsl.ir import Block, Operation, Region, SSAValue
 
 from kernellab.errors import SourcePosition, UnsupportedOperation
+from kernellab.interpreter.calls import inline_calls
 from kernellab.interpreter.dataflow import yielded
 from kernellab.interpreter.expressions import (
     BUILTINS,
@@ -85,6 +86,7 @@ class Emitter:
     """What a lowering is handed: operands as expressions, facts about values, and a place for statements."""
 
     def __init__(self, function: tt.FuncOp, file: str) -> None:
+        inline_calls(function)
         self.function = function
         self.file = file
         self.constants: dict[str, Any] = {}
@@ -100,8 +102,7 @@ class Emitter:
         self._arrived: dict[Block, str] = {}
         self._scopes: list[list[ast.stmt]] = []
         self._widens = False
-        self.element_wise = False
-        """True inside a region that works element by element: there a branch chooses for each element."""
+        self._inside_element_function = False
         self.locations: list[Location] = []
         self._location = locate(function.location)
 
@@ -150,6 +151,10 @@ class Emitter:
         """The pointer as a number: where in memory it points, in bytes."""
         root = self._roots.get(pointer)
         return self[pointer] if root is ADDRESS else variable(self._buffers[root]).addresses(self[pointer])  # fmt: skip
+
+    def without_root(self, value: SSAValue) -> Expression:
+        """`value` as it is where nobody knows its root, in memory say: a pointer is its address."""
+        return self.address(value) if is_pointer(value.type) else self[value]
 
     def moved(self, pointer: SSAValue, offset: SSAValue) -> Expression:
         """The pointer `offset` elements further."""
@@ -276,6 +281,8 @@ class Emitter:
 
     def end_turn(self) -> None:
         """`yield`: here a program lets the others go on; the function that runs it becomes a coroutine."""
+        if self._inside_element_function:
+            raise self.unsupported("a loop that waits for other programs in a function of elements")
         self.statement(ast.Expr(ast.Yield()))
 
     @contextmanager
@@ -320,27 +327,68 @@ class Emitter:
         for value, expression in zip(op.results, results):
             if expression is not None:
                 rounded = rule.rounds and _is_narrow(value)
-                self._bind_result(
-                    value, self._rounded(value, expression) if rounded else expression
-                )
+                self.define(value, self._rounded(value, expression) if rounded else expression)
         self._location = outer
 
-    def region_function(self, region: Region) -> Expression:
-        """A function of a region whose operations work element by element (what a reduction combines with)."""
-        block = region.block
+    def blocks(self, region: Region, prologue: list[ast.stmt] | None = None) -> None:
+        """Lower a region of one or more blocks: each runs once, with the programs that are sent to it.
+
+        Args:
+            prologue: where operations of the first block go that no program changes.
+        """
+        first, *later = region.blocks
+        for block in later:
+            self._expect(block)
+        for op in first.ops:
+            if prologue is not None and self._is_hoistable(op):
+                self._hoist(op, prologue)
+            else:
+                self.operation(op)
+        for block in later:
+            self._enter(block)
+
+    def combine_function(self, region: Region) -> Expression:
+        """A function of a reduction's region: takes elements on the left, then those on the right, as arrays of one shape."""
+        if any(op.regions for op in region.walk()):
+            return tiles.by_element(self.element_function(region))
+        return self._function_of(region, [])
+
+    def element_function(self, region: Region) -> Expression:
+        """A function of a region of scalars: takes `elements`, then arrays with one entry an element.
+
+        An element is in a program's place: where control flow parts, some elements are active.
+        """
+        elements = self.fresh("elements")
+        outer, self.programs = self.programs, variable(elements)
+        self._inside_element_function = True
+        function = self._function_of(region, [elements])
+        self.programs = outer
+        self._inside_element_function = False
+        return function
+
+    def _function_of(self, region: Region, parameters: list[str]) -> Expression:
+        self._refuse_programs_in(region)
         name = self.fresh("combine")
-        parameters = [self.bind(argument) for argument in block.args]
+        parameters = [*parameters, *(self.bind(argument) for argument in region.block.args)]
         active, self.active = self.active, None
-        self.element_wise = True
         with self._collected() as body:
-            self.operations(block)
-            values = tuple(self[value] for value in yielded(block))
+            self.operations(region.block)
+            values = tuple(self.without_root(value) for value in yielded(region.block))
             self.statement(ast.Return(as_node(values)))
-        self.active, self.element_wise = active, False
+        self.active = active
         self.statement(_function(name, parameters, body))
         return variable(name)
 
-    def _bind_result(self, value: SSAValue, expression: Expression) -> None:
+    def _refuse_programs_in(self, region: Region) -> None:
+        """A region of scalars runs for the elements of all programs at once, so it cannot ask which program it is."""
+        for op in region.walk():
+            from_outside = (o for o in op.operands if not region.is_ancestor(o.owner))
+            if isinstance(op, tt.GetProgramIdOp) or self.varies(*from_outside):
+                self._location = self._location_of(op)
+                raise self.unsupported("tl.program_id in a function of elements")
+
+    def define(self, value: SSAValue, expression: Expression) -> None:
+        """From here on `value` is what the expression gives, evaluated here."""
         if expression.name is not None:
             self._expressions[value] = expression
             if _leaves_its_block(value):
@@ -363,16 +411,7 @@ class Emitter:
         parameters = self._bind_arguments(block)
         prologue = self._address_space()
         with self._collected() as body:
-            later_blocks = list(self.function.body.blocks)[1:]
-            for later in later_blocks:
-                self._expect(later)
-            for op in block.ops:
-                if self._is_hoistable(op):
-                    self._hoist(op, prologue)
-                else:
-                    self.operation(op)
-            for later in later_blocks:
-                self._enter(later)
+            self.blocks(self.function.body, prologue)
         self._scopes.append(prologue)
         self.statement(_function(name, ["programs"], body))
         self.statement(ast.Return(as_node(variable(name))))

@@ -14,23 +14,18 @@ import numpy
 import torch
 
 from kernellab.interpreter.affine import AffineTile, Base, BoxMask, Interval
+from kernellab.interpreter.lane_fault import LaneFault
 from kernellab.interpreter.tiles import Active, Value, first_active
 
 
 @dataclass
-class OutOfBoundsAccess(Exception):
-    """An access outside its storage, in the terms of one batch; the launch adds kernel line and program."""
+class OutOfBoundsAccess(LaneFault):
+    """An access outside its storage."""
 
     action: str
     buffer: Buffer
     index: int
     """Element index, relative to the tensor's first element."""
-    place: tuple[int, ...]
-    """Position of the offending element in the access, lanes only."""
-    program: int
-    """Position of the program in the batch; the first that takes part, where all make the same access."""
-    count: int
-    """How many elements of the access are out of bounds."""
 
 
 @dataclass
@@ -454,7 +449,12 @@ def _check(
     found = int(numpy.broadcast_to(index, outside.shape)[first])
     place, program = first_place(outside, rank, active)
     raise OutOfBoundsAccess(
-        action, buffer, found - buffer.origin, place, program, count=int(outside.sum())
+        action,
+        buffer,
+        found - buffer.origin,
+        place=place,
+        program=program,
+        count=int(outside.sum()),
     )
 
 

@@ -5,11 +5,12 @@ Most pointers can only point into one argument, known before anything runs: that
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 
 import numpy
 from xdsl.ir import BlockArgument, Operation, SSAValue
 
+from kernellab.interpreter.calls import InlinedCallOp
 from kernellab.interpreter.dataflow import handed_on
 from kernellab.ir import arith, scf, tt, ub
 from kernellab.ir.types import dtype, element_type, is_pointer
@@ -47,8 +48,13 @@ def roots(function: tt.FuncOp) -> dict[SSAValue, Root]:
                     found[pointer], changed = root, True
                 elif found[pointer] not in (root, ADDRESS):
                     found[pointer], changed = ADDRESS, True
-    pointless = (value for op in operations for value in op.results if is_pointer(value.type))
-    return dict.fromkeys(pointless, ADDRESS) | found
+    return dict.fromkeys(_pointers_in(operations), ADDRESS) | found
+
+
+def _pointers_in(operations: Iterable[Operation]) -> Iterator[SSAValue]:
+    for op in operations:
+        arguments = (value for region in op.regions for block in region.blocks for value in block.args)  # fmt: skip
+        yield from (value for value in (*op.results, *arguments) if is_pointer(value.type))
 
 
 def _arriving(op: Operation, found: dict[SSAValue, Root]) -> Iterator[tuple[SSAValue, Root]]:
@@ -79,7 +85,7 @@ def _made_from(op: Operation) -> tuple[SSAValue | None, ...]:
             return op.lhs, op.rhs
         case ub.PoisonOp():
             return ()  # it may point anywhere, so also where the pointers that it meets do
-        case scf.ForOp() | scf.IfOp() | scf.WhileOp():
+        case scf.ForOp() | scf.IfOp() | scf.WhileOp() | InlinedCallOp():
             return ()
         case _:
             return (ADDRESS,)

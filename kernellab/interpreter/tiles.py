@@ -12,6 +12,7 @@ from typing import Any
 import numpy
 
 from kernellab.interpreter.affine import AffineTile, BoxMask, affine
+from kernellab.interpreter.lane_fault import LaneFault
 
 Value = Any
 """A NumPy scalar, an array, or a SymbolicTile."""
@@ -99,16 +100,11 @@ def split(value: Value, shape: tuple[int, ...]) -> tuple[numpy.ndarray, numpy.nd
 
 
 @dataclass
-class IndexOutsideTile(Exception):
-    """A gather from beyond its tile, in the terms of one batch; the launch adds kernel line and program."""
+class IndexOutsideTile(LaneFault):
+    """A gather from beyond its tile."""
 
     index: int
     extent: int
-    place: tuple[int, ...]
-    """Position of the index in its tile, lanes only."""
-    program: int
-    """Position of the program in the batch; the first that takes part, where all gather alike."""
-    count: int
 
 
 def gather(
@@ -146,7 +142,9 @@ def _check_indices(index: numpy.ndarray, extent: int, rank: int, active: Active)
     first = tuple(int(i) for i in numpy.argwhere(outside)[0])
     program, place = (first[0], first[1:]) if len(first) > rank else (0, first)
     found = numpy.broadcast_to(index, outside.shape)[first]
-    raise IndexOutsideTile(int(found), extent, place, program, int(outside.sum()))
+    raise IndexOutsideTile(
+        int(found), extent, place=place, program=program, count=int(outside.sum())
+    )
 
 
 def histogram(
@@ -176,10 +174,15 @@ Combine = Callable[..., tuple[Value, ...]]
 
 
 def reduce(
-    combine: Combine, values: Sequence[Value], axis: int, shape: tuple[int, ...]
+    combine: Combine,
+    values: Sequence[Value],
+    axis: int,
+    shape: tuple[int, ...],
+    active: Active = None,
 ) -> tuple[numpy.ndarray, ...]:
     """Combine all elements along `axis` (negative), pairwise, as a tree."""
-    tiles = [numpy.moveaxis(tile, axis, 0) for tile in _along(values, shape)]
+    arrays, put_back = _of_active(values, shape, active)
+    tiles = [numpy.moveaxis(array, axis, 0) for array in arrays]
     while (extent := tiles[0].shape[0]) > 1:
         half = extent // 2
         combined = combine(
@@ -188,14 +191,23 @@ def reduce(
         if extent % 2:
             combined = tuple(numpy.concatenate([c, t[-1:]]) for c, t in zip(combined, tiles))
         tiles = [numpy.asarray(tile) for tile in combined]
-    return tuple(tile[0] for tile in tiles)
+    return tuple(put_back(tile[0]) for tile in tiles)
 
 
 def scan(
-    combine: Combine, values: Sequence[Value], axis: int, shape: tuple[int, ...], reverse: bool
+    combine: Combine,
+    values: Sequence[Value],
+    axis: int,
+    shape: tuple[int, ...],
+    reverse: bool,
+    active: Active = None,
 ) -> tuple[numpy.ndarray, ...]:
-    """Combine each element with all before it along `axis` (negative); `reverse` counts from the end."""
-    tiles = [numpy.moveaxis(tile, axis, 0) for tile in _along(values, shape)]
+    """Combine each element with all before it along `axis` (negative); `reverse` counts from the end.
+
+    One after the other: a GPU takes another order, so a function that is not associative gives another result there.
+    """
+    arrays, put_back = _of_active(values, shape, active)
+    tiles = [numpy.moveaxis(array, axis, 0) for array in arrays]
     if reverse:
         tiles = [tile[::-1] for tile in tiles]
     running = tuple(tile[0] for tile in tiles)
@@ -207,12 +219,87 @@ def scan(
     for position, tile in enumerate(tiles):
         parts = [numpy.broadcast_to(step[position], tile.shape[1:]) for step in steps]
         stacked = numpy.stack(parts[::-1] if reverse else parts)
-        results.append(numpy.moveaxis(stacked, 0, axis))
+        results.append(put_back(numpy.moveaxis(stacked, 0, axis)))
     return tuple(results)
 
 
-def _along(values: Sequence[Value], shape: tuple[int, ...]) -> list[numpy.ndarray]:
-    return _aligned([full(value, shape) for value in values])
+def _of_active(
+    values: Sequence[Value], shape: tuple[int, ...], active: Active
+) -> tuple[list[numpy.ndarray], Callable[[numpy.ndarray], numpy.ndarray]]:
+    """The tiles of active programs, whole; and what puts results in the places of these programs, with 0 in the others'."""
+    arrays = _aligned([full(value, shape) for value in values])
+    if active is None or arrays[0].ndim == len(shape):
+        return arrays, lambda result: result
+
+    def put_back(result: numpy.ndarray) -> numpy.ndarray:
+        everyone = numpy.zeros((len(active), *result.shape[1:]), result.dtype)
+        everyone[active] = result
+        return everyone
+
+    return [array[active] for array in arrays], put_back
+
+
+def _lane(position: tuple[int, ...], rank: int, active: Active) -> tuple[tuple[int, ...], int]:
+    """Place and program of an element at `position` among those of `_of_active`."""
+    if len(position) == rank:
+        return position, first_active(active)
+    program, *place = position
+    return tuple(place), program if active is None else int(numpy.flatnonzero(active)[program])
+
+
+# Functions of single elements
+
+
+class Elements:
+    """A number of elements that a function of scalars runs for at once, each in a program's place."""
+
+    def __init__(self, count: int) -> None:
+        self.count = count
+
+
+OfElements = Callable[..., tuple[Value, ...]]
+"""Takes Elements, then arrays with one entry an element; returns such arrays, or scalars for all."""
+
+
+def by_element(function: OfElements) -> Combine:
+    """The function, for arrays of any shape."""
+
+    def combine(*values: Value) -> tuple[numpy.ndarray, ...]:
+        arrays = _aligned(values)
+        everyone, count = arrays[0].shape, arrays[0].size
+        results = function(Elements(count), *(array.reshape(-1) for array in arrays))
+        return tuple(numpy.broadcast_to(r, (count,)).reshape(everyone) for r in results)
+
+    return combine
+
+
+def map_elements(
+    function: OfElements,
+    values: Sequence[Value],
+    shape: tuple[int, ...],
+    pack: int,
+    active: Active = None,
+) -> tuple[numpy.ndarray, ...]:
+    """Run the function for every `pack` consecutive elements of tiles, the last dimension running fastest.
+
+    Raises:
+        LaneFault: what the function raises, with the element's program and place in its tile.
+    """
+    arrays, put_back = _of_active(values, shape, active)
+    everyone = arrays[0].shape
+    packs = [array.reshape(-1, pack) for array in arrays]
+    count = len(packs[0])
+    operands = (elements[:, turn] for elements in packs for turn in range(pack))
+    try:
+        results = [numpy.broadcast_to(r, (count,)) for r in function(Elements(count), *operands)]
+    except LaneFault as fault:
+        position = numpy.unravel_index(fault.program * pack, everyone)
+        fault.place, fault.program = _lane(tuple(map(int, position)), len(shape), active)
+        raise
+    return tuple(
+        put_back(numpy.stack(results[first : first + pack], axis=-1).reshape(everyone))
+        for first in range(0, len(results), pack)
+    )
 
 
 # Control flow

@@ -9,10 +9,11 @@ from collections.abc import Iterable, Iterator
 
 from xdsl.ir import Operation, SSAValue
 
+from kernellab.interpreter.calls import InlinedCallOp
 from kernellab.interpreter.dataflow import handed_on, yielded
 from kernellab.ir import cf, scf, tt
 
-_ALWAYS = (tt.GetProgramIdOp, tt.AtomicRMWOp, tt.AtomicCASOp, tt.CallOp)
+_ALWAYS = (tt.GetProgramIdOp, tt.AtomicRMWOp, tt.AtomicCASOp)
 
 
 def varying_values(function: tt.FuncOp) -> set[SSAValue]:
@@ -44,6 +45,15 @@ def _made_to_vary(op: Operation, varying: set[SSAValue]) -> Iterator[SSAValue]:
             # Programs may take different ways to a block, so what it is given varies.
             for block in op.successors:
                 yield from block.args
+        case InlinedCallOp():
+            if len(op.body.blocks) > 1:
+                yield from op.results
+        case tt.ReduceOp() | tt.ScanOp() | tt.MapElementwiseOp():
+            # Their regions run with an element in each program's place.
+            for region in op.regions:
+                yield from region.block.args
+            if _any(op.operands, varying):
+                yield from op.results
         case _:
             if isinstance(op, _ALWAYS) or _any(op.operands, varying):
                 yield from op.results

@@ -20,7 +20,6 @@ from xdsl.irdl import (
     result_def,
     traits_def,
     var_operand_def,
-    var_region_def,
     var_result_def,
 )
 from xdsl.traits import IsTerminator
@@ -522,11 +521,23 @@ class ElementwiseInlineAsmOp(IRDLOperation):
 
 @irdl_op_definition
 class MapElementwiseOp(IRDLOperation):
+    """A function of scalars for every element, or for `pack` consecutive elements at once.
+
+    The region takes the first operand's `pack` elements, then the second's, and so on, and gives its results likewise.
+    """
+
     name = "tt.map_elementwise"
     sources = var_operand_def()
-    pack = opt_prop_def()
-    scalar_operations = var_region_def()
+    pack = prop_def(builtin.IntegerAttr)
+    function = region_def()
     final = var_result_def()
+
+
+@irdl_op_definition
+class MapElementwiseReturnOp(IRDLOperation):
+    name = "tt.map_elementwise.return"
+    traits = traits_def(IsTerminator())
+    values = var_operand_def()
 
 
 _operations = dialect("tt", sys.modules[__name__])

@@ -1,6 +1,7 @@
 """All cases together."""
 
 from tests.interpreter.arithmetic_cases import arithmetic_cases
+from tests.interpreter.call_cases import call_cases
 from tests.interpreter.cases import Case
 from tests.interpreter.control_cases import control_cases
 from tests.interpreter.descriptor_cases import descriptor_cases
@@ -17,4 +18,5 @@ CASES: list[Case] = [
     *pointer_cases(),
     *descriptor_cases(),
     *control_cases(),
+    *call_cases(),
 ]

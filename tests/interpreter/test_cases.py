@@ -12,6 +12,7 @@ from xdsl.ir import Operation
 from kernellab import triton_api
 from kernellab.compiler.targets import DEFAULT_TARGET
 from kernellab.interpreter import launcher
+from kernellab.interpreter.calls import InlinedCallOp
 from kernellab.interpreter.grid import Grid, Programs, batches
 from kernellab.interpreter.registry import RULES
 from kernellab.ir import arith, cf, gpu, llvm, math, scf, tt, ttg, ub
@@ -86,7 +87,7 @@ def test_the_cases_reach_every_operation_and_their_modules_come_back_the_same() 
         assert write_module(again) == text, case.name
     barriers = {gpu.BarrierOp, ttg.BarrierOp}  # one name up to Triton 3.6, the other from 3.7 on
     assert barriers & reached
-    elsewhere = {tt.PrintOp, *barriers}  # test_debugging.py
+    elsewhere = {tt.PrintOp, *barriers, InlinedCallOp}  # test_debugging.py; what calls become
     missing = {op.name for op in set(RULES) - reached - TRITON_NEVER_MAKES - elsewhere}
     assert not missing
     assert not {op.name for op in TRITON_NEVER_MAKES & reached}

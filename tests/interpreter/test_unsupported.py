@@ -21,8 +21,10 @@ NOT_LOWERED = {
     "arith.addui_extended", "arith.ceildivsi", "arith.ceildivui", "arith.floordivsi",
     "arith.index_castui", "arith.mulsi_extended", "arith.mului_extended",
     "math.ctlz", "math.ctpop", "math.cttz", "math.round",
-    # Code that is not Triton's, and functions that stay functions.
-    "tt.call", "tt.elementwise_inline_asm", "tt.extern_elementwise", "tt.map_elementwise",
+    # Code that is not Triton's.
+    "tt.elementwise_inline_asm", "tt.extern_elementwise",
+    # Replaced by what it calls.
+    "tt.call",
     # The function around everything.
     "tt.func",
 }  # fmt: skip
@@ -44,9 +46,9 @@ X = torch.ones(64)
 KERNELS: list[tuple[Any, tuple[Any, ...], str]] = [
     (unsupported.inline_assembly, (X,), "tt.elementwise_inline_asm"),
     (unsupported.device_library, (X,), "tt.extern_elementwise"),
-    (unsupported.mapped, (X,), "tt.map_elementwise"),
-    (unsupported.call, (X,), "tt.call"),
-    (unsupported.loop_in_combine, (X,), "a while loop in a function that combines elements"),
+    (unsupported.program_of_element, (X,), "tl.program_id in a function of elements"),
+    (unsupported.packed_too_high, (X,), "tl.map_elementwise with pack=4"),
+    (unsupported.waiting_element, (X,), "a loop that waits for other programs"),
 ]
 
 

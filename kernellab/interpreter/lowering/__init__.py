@@ -3,6 +3,6 @@
 Importing this package registers all of them.
 """
 
-from kernellab.interpreter.lowering import arith, cf, descriptors, math, scf, tt
+from kernellab.interpreter.lowering import arith, calls, cf, descriptors, math, scf, tt
 
-__all__ = ["arith", "cf", "descriptors", "math", "scf", "tt"]
+__all__ = ["arith", "calls", "cf", "descriptors", "math", "scf", "tt"]

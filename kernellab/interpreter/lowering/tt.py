@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 from xdsl.dialects import builtin
@@ -145,7 +146,7 @@ def store(op: tt.StoreOp, value: Emitter) -> None:
     call = memory.store(
         value.buffer(op.pointer),
         value[op.pointer],
-        value.address(op.value) if is_pointer(op.value.type) else value[op.value],
+        value.without_root(op.value),
         value.rank(op.value),
         **given(mask=value.optional(op.mask), active=value.active_programs()),
     )
@@ -280,9 +281,10 @@ def reduce(op: tt.ReduceOp, value: Emitter) -> Any:
             )
         if combiner in _UFUNCS:
             return numerics.reduce(numpy.member(_UFUNCS[combiner]), tile, axis)
-    combine = value.region_function(op.combine)
+    combine = value.combine_function(op.combine)
     sources = tuple(value[source] for source in op.sources)
-    return _several(op, tiles.reduce(combine, sources, axis, shape), value)
+    active = given(active=value.active_programs())
+    return _several(op, tiles.reduce(combine, sources, axis, shape, **active), value)
 
 
 @lowers(tt.ScanOp)
@@ -295,9 +297,21 @@ def scan(op: tt.ScanOp, value: Emitter) -> Any:
         ufunc = numpy.member(_UFUNCS[combiner])
         tile = tiles.full(value[op.sources[0]], shape)
         return numerics.accumulate(ufunc, tile, axis, reverse)
-    combine = value.region_function(op.combine)
+    combine = value.combine_function(op.combine)
     sources = tuple(value[source] for source in op.sources)
-    return _several(op, tiles.scan(combine, sources, axis, shape, reverse), value)
+    active = given(active=value.active_programs())
+    return _several(op, tiles.scan(combine, sources, axis, shape, reverse, **active), value)
+
+
+@lowers(tt.MapElementwiseOp, pure=False)
+def map_elementwise(op: tt.MapElementwiseOp, value: Emitter) -> tuple[Expression, ...]:
+    shape, pack = value.shape(op.sources[0]), int(op.pack.value.data)
+    if math.prod(shape) % pack:
+        raise value.unsupported(f"tl.map_elementwise with pack={pack} of a tile of shape {shape}")
+    function = value.element_function(op.function)
+    sources = tuple(value.without_root(source) for source in op.sources)
+    active = given(active=value.active_programs())
+    return _several(op, tiles.map_elements(function, sources, shape, pack, **active), value)
 
 
 def _single_combiner(region: Region) -> type[Operation] | None:

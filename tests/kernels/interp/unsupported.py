@@ -23,35 +23,37 @@ def device_library(x_ptr):
 
 
 @triton.jit
-def doubled(x):
-    return x * 2
+def numbered(x):
+    return x + tl.program_id(0)  # UNSUPPORTED: tl.program_id in a function of elements
 
 
 @triton.jit
-def mapped(x_ptr):
+def program_of_element(x_ptr):
     lanes = tl.arange(0, 8)
-    x = tl.map_elementwise(doubled, tl.load(x_ptr + lanes))  # UNSUPPORTED: tt.map_elementwise
+    x = tl.map_elementwise(numbered, tl.load(x_ptr + lanes))
     tl.store(x_ptr + lanes, x)
 
 
-@triton.jit(noinline=True)
-def kept_apart(x_ptr):
-    tl.store(x_ptr, 1.0)
+@triton.jit
+def reversed_four(a, b, c, d):
+    return d, c, b, a
 
 
 @triton.jit
-def call(x_ptr):
-    kept_apart(x_ptr)  # UNSUPPORTED: tt.call
+def packed_too_high(x_ptr):
+    x = tl.load(x_ptr + tl.arange(0, 2))
+    (x,) = tl.map_elementwise(reversed_four, x, pack=4)  # UNSUPPORTED: tl.map_elementwise with pack=4
+    tl.store(x_ptr + tl.arange(0, 2), x)
 
 
 @triton.jit
-def loops_in_combine(a, b):
-    while a > b:  # UNSUPPORTED: a while loop in a function that combines elements
-        a -= b
-    return a
+def until_set(flag_ptr):
+    while tl.load(flag_ptr, volatile=True) == 0:  # UNSUPPORTED: a loop that waits for other programs
+        pass
+    return tl.load(flag_ptr)
 
 
 @triton.jit
-def loop_in_combine(x_ptr):
-    lanes = tl.arange(0, 8)
-    tl.store(x_ptr, tl.reduce(tl.load(x_ptr + lanes), 0, loops_in_combine))
+def waiting_element(x_ptr):
+    x = tl.map_elementwise(until_set, x_ptr + tl.arange(0, 8))
+    tl.store(x_ptr + tl.arange(0, 8), x)

@@ -1,0 +1,161 @@
+"""Cases of functions that are called, and of functions of single elements."""
+
+# ruff: noqa: C408 - arguments by name read best as calls of dict
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+import torch
+
+from tests.interpreter.cases import Case, random, whole
+from tests.kernels.interp import calls
+
+
+def kept_apart() -> Case:
+    programs, limit = 6, 7
+
+    def checked(out: Any, at: int, value: int) -> int:
+        if value <= limit:
+            out[at] = value
+        return int(value <= limit)
+
+    def reference(out_ptr: Any, count_ptr: Any, **_: Any) -> dict[str, Any]:
+        for p in range(programs):
+            out = out_ptr[p]
+            for step in range(3):
+                if (p + step) % 2 == 0:
+                    first = checked(out, 2 * step, p + step)
+                    count_ptr[p] += first + 10 * checked(out, 2 * step + 1, 2 * (p + step))
+                else:
+                    count_ptr[p] += 100 * checked(out, 2 * step, -step)
+        return {"out_ptr": out_ptr, "count_ptr": count_ptr}
+
+    return Case(
+        "kept_apart",
+        calls.kept_apart,
+        (programs,),
+        lambda: dict(
+            out_ptr=torch.full((programs, 8), -77, dtype=torch.int32),
+            count_ptr=torch.zeros(programs, dtype=torch.int32),
+            limit=limit,
+        ),
+        reference,
+    )
+
+
+def returns_in_loops() -> Case:
+    programs, n = 4, 40
+
+    def reference(out_ptr: Any, **_: Any) -> dict[str, Any]:
+        for p, out in enumerate(out_ptr):
+            total = 0
+            for number in range(p * 3, n + p):
+                written = np.base_repr(number, 2 + p)
+                total += len(written) * 100 + sum(int(digit) for digit in written)
+                if number % 3 == 0:
+                    out[number % 16] = 0
+            out[15] = total
+        return {"out_ptr": out_ptr}
+
+    return Case(
+        "returns_in_loops",
+        calls.returns_in_loops,
+        (programs,),
+        lambda: dict(out_ptr=torch.full((programs, 16), 5, dtype=torch.int32), n=n),
+        reference,
+    )
+
+
+def greatest_common_divisors() -> Case:
+    programs, m, n = 3, 4, 8
+
+    def make() -> dict[str, Any]:
+        x = whole(programs, m, n, low=0, high=40) * torch.tensor([6, 10, 15, 7])[:, None]
+        out = torch.zeros(programs, m * n + m + n, dtype=torch.int64)
+        return dict(x_ptr=x, out_ptr=out, M=m, N=n)
+
+    def reference(x_ptr: Any, **_: Any) -> dict[str, Any]:
+        x = x_ptr.numpy()
+        parts = [np.gcd.accumulate(x, 2), np.gcd.reduce(x, 2), np.gcd.reduce(x, 1)]
+        return {"out_ptr": np.concatenate([part.reshape(programs, -1) for part in parts], 1)}
+
+    return Case("greatest_common_divisors", calls.greatest_common_divisors, (programs,), make, reference)  # fmt: skip
+
+
+def longest(dtype: torch.dtype) -> Case:
+    programs, n = 2, 16
+
+    def make() -> dict[str, Any]:
+        return dict(
+            x_ptr=whole(n, low=0, high=5, seed=4).to(dtype),
+            value_ptr=torch.zeros(programs, dtype=dtype),
+            index_ptr=torch.zeros(programs, dtype=torch.int32),
+            where_ptr=torch.zeros(programs, n, dtype=torch.int32),
+            N=n,
+        )
+
+    def reference(x_ptr: Any, **_: Any) -> dict[str, Any]:
+        x = x_ptr.float().numpy()
+        running = [lane + int(np.argmax(x[lane:])) for lane in range(n)]
+        return {
+            "value_ptr": [x.max()] * programs,
+            "index_ptr": [int(np.argmax(x))] * programs,
+            "where_ptr": [running] * programs,
+        }
+
+    name = str(dtype).removeprefix("torch.")
+    return Case(f"longest-{name}", calls.longest, (programs,), make, reference)
+
+
+def mapped() -> Case:
+    programs, n = 3, 16
+
+    def make() -> dict[str, Any]:
+        x = torch.from_numpy(random(5).integers(-9, 9, programs * n).astype(np.float32))
+        y = torch.from_numpy(random(6).integers(-9, 9, n).astype(np.float32))
+        return dict(x_ptr=x, y_ptr=y, out_ptr=torch.zeros(3, programs * n), N=n)
+
+    def steps(number: int) -> int:
+        count = 0
+        while number != 1:
+            number = number // 2 if number % 2 == 0 else 3 * number + 1
+            count += 1
+        return count
+
+    def reference(x_ptr: Any, y_ptr: Any, **_: Any) -> dict[str, Any]:
+        x = x_ptr.numpy().reshape(-1, 2)
+        y = np.tile(y_ptr.numpy(), programs).reshape(-1, 2)
+        ordered = np.sort(x, axis=1)
+        second = np.stack([y[:, 0] + np.where(ordered[:, 0] < 0, 2 * y[:, 1], 0), y[:, 0] * y[:, 1]], 1)  # fmt: skip
+        return {
+            "out_ptr": [
+                [steps(number) if number >= n else 0 for number in range(programs * n)],
+                ordered.reshape(-1),
+                second.reshape(-1),
+            ]
+        }
+
+    return Case("mapped", calls.mapped, (programs,), make, reference)
+
+
+def searched() -> Case:
+    def make() -> dict[str, Any]:
+        table = whole(50, low=-99, high=100).sort().values
+        keys = whole(32, low=-120, high=120, seed=1)
+        return dict(table_ptr=table, key_ptr=keys, out_ptr=torch.zeros_like(keys), n=50, N=16)
+
+    return Case(
+        "searched",
+        calls.searched,
+        (2,),
+        make,
+        lambda table_ptr, key_ptr, **_: {"out_ptr": torch.searchsorted(table_ptr, key_ptr)},
+    )
+
+
+def call_cases() -> Iterator[Case]:
+    yield from (kept_apart(), returns_in_loops(), greatest_common_divisors(), mapped(), searched())
+    yield from map(longest, (torch.int32, torch.float16, torch.bfloat16))
