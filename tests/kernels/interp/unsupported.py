@@ -48,7 +48,7 @@ def packed_too_high(x_ptr):
 
 @triton.jit
 def until_set(flag_ptr):
-    while tl.load(flag_ptr, volatile=True) == 0:  # UNSUPPORTED: a loop that waits for other programs
+    while tl.load(flag_ptr) == 0:  # UNSUPPORTED: a loop that waits for other programs
         pass
     return tl.load(flag_ptr)
 
