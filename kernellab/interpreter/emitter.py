@@ -8,10 +8,10 @@ from __future__ import annotations
 import ast
 import keyword
 import re
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy
 from xdsl.ir import Block, Operation, Region, SSAValue
@@ -30,6 +30,7 @@ from kernellab.interpreter.expressions import (
     tiles,
     variable,
 )
+from kernellab.interpreter.index_values import kept_values
 from kernellab.interpreter.liveness import release_dead
 from kernellab.interpreter.pointers import ADDRESS, pointee_dtype, roots
 from kernellab.interpreter.registry import RULES
@@ -37,6 +38,8 @@ from kernellab.interpreter.variance import varying_values
 from kernellab.ir import tt
 from kernellab.ir.locations import Location, locate
 from kernellab.ir.types import dtype, is_pointer, shape
+
+Located = TypeVar("Located")
 
 
 @dataclass(frozen=True)
@@ -48,6 +51,8 @@ class KernelCode:
         name: the function's name.
         constants: the objects that the code refers to by name.
         locations: where its statements come from, callers included; see `location_at`.
+        operations: the operation of each location.
+        variables: the name of each value's variable.
         arguments: the kernel's runtime arguments, in order: their names and MLIR types.
         largest_tile: bytes of the largest tile that the kernel computes.
     """
@@ -56,6 +61,8 @@ class KernelCode:
     name: str
     constants: dict[str, Any]
     locations: tuple[Location, ...]
+    operations: tuple[Operation, ...]
+    variables: Mapping[SSAValue, str]
     arguments: tuple[SSAValue, ...]
     largest_tile: int
 
@@ -77,6 +84,8 @@ def emit_kernel(function: tt.FuncOp, file: str, name: str) -> KernelCode:
         name,
         emitter.constants,
         tuple(emitter.locations),
+        tuple(emitter.located),
+        emitter.variables(),
         arguments,
         emitter.largest_tile(),
     )
@@ -104,7 +113,11 @@ class Emitter:
         self._widens = False
         self._inside_element_function = False
         self.locations: list[Location] = []
+        self.located: list[Operation] = []
+        """The operation that each location is of."""
         self._location = locate(function.location)
+        self._operation: Operation = function
+        self._kept = kept_values(function)
 
     # Facts about values
 
@@ -288,12 +301,12 @@ class Emitter:
     @contextmanager
     def _collected(self) -> Iterator[list[ast.stmt]]:
         """Collects the statements that are emitted inside; complete when the context ends."""
-        location = self._location
+        place = self._location, self._operation
         collected: list[ast.stmt] = []
         self._scopes.append(collected)
         yield collected
         self._scopes.pop()
-        self._location = location
+        self._location, self._operation = place
         collected[:] = release_dead(collected, self._tile_names) or [ast.Pass()]
 
     @contextmanager
@@ -316,7 +329,8 @@ class Emitter:
 
     def operation(self, op: Operation) -> None:
         """Lower one operation and bind its results."""
-        outer, self._location = self._location, self._location_of(op)
+        outer, self._location = (self._location, self._operation), self._location_of(op)
+        self._operation = op
         rule = RULES.get(type(op))
         if rule is None:
             raise self.unsupported(f"the operation {_name(op)}")
@@ -328,7 +342,7 @@ class Emitter:
             if expression is not None:
                 rounded = rule.rounds and _is_narrow(value)
                 self.define(value, self._rounded(value, expression) if rounded else expression)
-        self._location = outer
+        self._location, self._operation = outer
 
     def blocks(self, region: Region, prologue: list[ast.stmt] | None = None) -> None:
         """Lower a region of one or more blocks: each runs once, with the programs that are sent to it.
@@ -396,7 +410,7 @@ class Emitter:
             return
         name = self.bind(value)
         self.assign(name, expression)
-        if shape(value.type) and not _leaves_its_block(value):
+        if shape(value.type) and not _leaves_its_block(value) and value not in self._kept:
             self._tile_names.add(name)
 
     def _rounded(self, value: SSAValue, expression: Expression) -> Expression:
@@ -471,6 +485,11 @@ class Emitter:
             with self.only(active):
                 self.operations(block)
 
+    def variables(self) -> dict[SSAValue, str]:
+        """The variable of each value that has one."""
+        named = ((value, expression.name) for value, expression in self._expressions.items())
+        return {value: name for value, name in named if name is not None}
+
     def largest_tile(self) -> int:
         """Bytes of the largest tile among the values of the kernel, pointers left out."""
         sizes = [
@@ -527,6 +546,7 @@ class Emitter:
         """The end column that stands for the current location; see `location_at`."""
         if not self.locations or self.locations[-1] is not self._location:
             self.locations.append(self._location)
+            self.located.append(self._operation)
         return _FIRST_LOCATION_COLUMN + len(self.locations) - 1
 
 
@@ -534,10 +554,10 @@ _FIRST_LOCATION_COLUMN = 10_000
 """Beyond the end of every line, where Python clips the column when it prints a traceback."""
 
 
-def location_at(end_column: int | None, locations: Sequence[Location]) -> Location | None:
-    """The location that an end column of generated code stands for: Python keeps positions for us, chains of calls it does not."""
+def location_at(end_column: int | None, located: Sequence[Located]) -> Located | None:
+    """Which of the locations, or of the operations that they are of, an end column of generated code stands for: Python keeps positions for us, chains of calls it does not."""
     index = (end_column or 0) - _FIRST_LOCATION_COLUMN
-    return locations[index] if 0 <= index < len(locations) else None
+    return located[index] if 0 <= index < len(located) else None
 
 
 def _function(name: str, parameters: Iterable[str], body: list[ast.stmt]) -> ast.FunctionDef:

@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+import itertools
+import linecache
+import re
 import types
 from collections.abc import Iterator, Sequence
+from typing import Any
 
 from kernellab.errors import (
     Deadlock,
@@ -15,13 +19,15 @@ from kernellab.errors import (
 )
 from kernellab.interpreter.address_space import WildAddress
 from kernellab.interpreter.debugging import FailedAssertion
-from kernellab.interpreter.emitter import location_at
+from kernellab.interpreter.emitter import Located, location_at
 from kernellab.interpreter.grid import Grid, Programs
+from kernellab.interpreter.index_values import parts_of
 from kernellab.interpreter.memory import OutOfBoundsAccess, ReadOnlyStore
 from kernellab.interpreter.program import ProgramCode
 from kernellab.interpreter.scheduler import NobodyMoves, Waiting
 from kernellab.interpreter.tiles import IndexOutsideTile
 from kernellab.ir.locations import Location
+from kernellab.specialize import BoundCall
 
 Fault = (
     OutOfBoundsAccess
@@ -44,20 +50,26 @@ FAULTS = (
 _LISTED = 8
 """So many programs of a deadlock are listed."""
 
+_TOLD = 8
+"""So many values that made an index are told, the nearest to it."""
 
-def explain(fault: Fault, programs: Programs, grid: Grid, code: ProgramCode) -> KernelLabError:
+
+def explain(
+    fault: Fault, programs: Programs, grid: Grid, code: ProgramCode, call: BoundCall
+) -> KernelLabError:
     """The fault as an error on the kernel's line, or on that of the helper it called, whose traceback ends there."""
     entries = [e for e in _entries(fault.__traceback__) if e.tb_frame.f_code in code.codes]
     calls = _calls(entries[-1].tb_frame.f_code, entries[-1].tb_lasti, code.locations)
     position = calls[-1] if calls else None
     traceback = _traceback(entries, calls[1:])
+    made_of = _made_of(fault, entries[-1], code, calls, call)
     match fault:
         case OutOfBoundsAccess():
-            error: KernelLabError = _out_of_bounds(fault, programs, grid, position)
+            error: KernelLabError = _out_of_bounds(fault, programs, grid, position, made_of)
         case WildAddress():
             error = OutOfBounds(
                 f"{fault.problem}\n{_where(fault.place, fault.program, programs, grid)}"
-                f"{_others(fault.count, 'the addresses are wrong in')}",
+                f"{_others(fault.count, 'the addresses are wrong in')}{made_of}",
                 position=position,
                 advice="An address must lie in an argument of the launch, or in another torch tensor on the CPU "
                 "that is still alive: keep the tensors whose data_ptr() you pass.",
@@ -71,7 +83,8 @@ def explain(fault: Fault, programs: Programs, grid: Grid, code: ProgramCode) -> 
         case IndexOutsideTile():
             error = KernelFault(
                 f"tl.gather takes element {fault.index} of a tile whose elements are 0 to {fault.extent - 1}\n"
-                f"{_where(fault.place, fault.program, programs, grid)}{_others(fault.count, 'outside in')}",
+                f"{_where(fault.place, fault.program, programs, grid)}{_others(fault.count, 'outside in')}"
+                f"{made_of}",
                 position=position,
             )
         case NobodyMoves():
@@ -79,14 +92,18 @@ def explain(fault: Fault, programs: Programs, grid: Grid, code: ProgramCode) -> 
         case _:
             error = KernelFault(
                 f"device_assert failed: {fault.message}\n{_where(fault.place, fault.program, programs, grid)}"
-                f"{_others(fault.count, 'the condition is false in')}",
+                f"{_others(fault.count, 'the condition is false in')}{made_of}",
                 position=position,
             )
     return error.with_traceback(traceback)
 
 
 def _out_of_bounds(
-    fault: OutOfBoundsAccess, programs: Programs, grid: Grid, position: SourcePosition | None
+    fault: OutOfBoundsAccess,
+    programs: Programs,
+    grid: Grid,
+    position: SourcePosition | None,
+    made_of: str,
 ) -> OutOfBounds:
     buffer = fault.buffer
     last = len(buffer.elements) - 1 - buffer.origin
@@ -98,7 +115,7 @@ def _out_of_bounds(
     return OutOfBounds(
         f"{fault.action} out of bounds: {buffer.name}[{fault.index}], but {extent} "
         f"({buffer.name}: {kind}, shape {shape})\n"
-        f"{_where(fault.place, fault.program, programs, grid)}{_others(fault.count, 'out of bounds in')}",
+        f"{_where(fault.place, fault.program, programs, grid)}{_others(fault.count, 'out of bounds in')}{made_of}",
         position=position,
         advice="Mask the lanes that reach beyond the tensor: mask=offsets < n. Nothing was written outside.",
     )
@@ -145,6 +162,45 @@ def _others(count: int, what: str) -> str:
     return "" if count == 1 else f"; {what} {count:,} elements of the programs that ran together"
 
 
+def _made_of(
+    fault: Fault,
+    entry: types.TracebackType,
+    code: ProgramCode,
+    calls: Sequence[SourcePosition],
+    call: BoundCall,
+) -> str:
+    """A line with the values that made the index (of an assertion, the condition), at the faulty lane; "" where none has a name."""
+    operation = _at(entry.tb_frame.f_code, entry.tb_lasti, code.operations)
+    if operation is None or isinstance(fault, ReadOnlyStore | NobodyMoves):
+        return ""
+    variables = entry.tb_frame.f_locals
+    told: dict[str, Any] = {}
+    lines = [position.line for position in calls[:1]]
+    for part in itertools.islice(parts_of(operation, fault.place), _TOLD):
+        value = part.read(code.variables, variables, fault.program)
+        if value is None and part.is_argument:
+            value = call.values[part.name]
+        told.setdefault(part.name, value)
+        lines += [] if part.line is None else [part.line]
+    told |= _constants_on(lines, calls, call)
+    listed = ", ".join(f"{name} = {value}" for name, value in told.items() if value is not None)
+    what = "condition" if isinstance(fault, FailedAssertion) else "index"
+    return f"\n  the {what} was made of {listed}" if listed else ""
+
+
+def _constants_on(
+    lines: Sequence[int], calls: Sequence[SourcePosition], call: BoundCall
+) -> dict[str, Any]:
+    """The numbers that were compiled in and whose names stand on these lines of the kernel's, masks left out."""
+    texts = [linecache.getline(calls[0].file, line).partition("mask=")[0] for line in lines]
+    words = set(re.findall(r"\w+", " ".join(texts)))
+    return {
+        name: call.values[name]
+        for name, type in call.specialization.signature.items()
+        if type == "constexpr" and name in words and isinstance(call.values[name], int | float)
+    }
+
+
 def _entries(traceback: types.TracebackType | None) -> Iterator[types.TracebackType]:
     while traceback is not None:
         yield traceback
@@ -155,10 +211,14 @@ def _calls(
     code: types.CodeType, instruction: int, locations: Sequence[Location]
 ) -> list[SourcePosition]:
     """Where the kernel stands, and in turn each helper function that was inlined there."""
-    positions = list(code.co_positions())
-    *_, end_column = positions[instruction // 2]
-    location = location_at(end_column, locations)
+    location = _at(code, instruction, locations)
     return [] if location is None else list(reversed(location.frames))
+
+
+def _at(code: types.CodeType, instruction: int, located: Sequence[Located]) -> Located | None:
+    """What an instruction of generated code belongs to."""
+    *_, end_column = list(code.co_positions())[instruction // 2]
+    return location_at(end_column, located)
 
 
 def _traceback(

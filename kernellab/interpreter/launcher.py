@@ -55,7 +55,7 @@ def launch(
             try:
                 run()
             except FAULTS as fault:
-                raise explain(fault, programs, sizes, code) from None
+                raise explain(fault, programs, sizes, code, call) from None
     launch = Launch(
         kernel=kernel.__name__,
         grid=sizes,

@@ -11,7 +11,7 @@ from typing import Any, Literal
 
 import numpy
 from xdsl.dialects.builtin import ModuleOp
-from xdsl.ir import Attribute
+from xdsl.ir import Attribute, Operation, SSAValue
 
 from kernellab import triton_api
 from kernellab.errors import KernelLabError
@@ -76,6 +76,8 @@ class ProgramCode:
         prepare: takes the runtime arguments and the grid's sizes; returns the function that runs a batch, or where programs wait for each other, makes a coroutine of one.
         codes: the code objects of both functions, to recognise the kernel's own frames in a traceback.
         locations: where the code's statements come from; see `emitter.location_at`.
+        operations: the operation of each location.
+        variables: the name of each value's variable in the code.
         arguments: what the code takes, in order.
         batch: how many programs run together.
         watched: what the code reads and writes memory through where programs wait for each other, else None.
@@ -85,6 +87,8 @@ class ProgramCode:
     prepare: Callable[..., Callable[[Any], Any]]
     codes: frozenset[types.CodeType]
     locations: tuple[Location, ...]
+    operations: tuple[Operation, ...]
+    variables: Mapping[SSAValue, str]
     arguments: tuple[RuntimeArgument, ...]
     batch: int
     watched: WatchedMemory | None
@@ -137,6 +141,8 @@ def make_program(kernel: Any, call: BoundCall, target: Target) -> ProgramCode:
         prepare,
         frozenset(_nested_codes(prepare.__code__)),
         code.locations,
+        code.operations,
+        code.variables,
         tuple(_argument(argument.type) for argument in code.arguments),
         1 if watched else max(1, BATCH_BYTES // code.largest_tile),
         watched,

@@ -51,6 +51,62 @@ def test_a_load_beyond_the_end() -> None:
     assert error.position.excerpt().splitlines()[1].index("^") > 0
 
 
+def test_the_whole_message() -> None:
+    """Column and caret included."""
+    error = fault(faults.load_1d, (97,), torch.ones(770), torch.zeros(20), 20, BLOCK=8)
+    line = marked_line(faults, "FAULT: load_1d")
+    source = "    x = tl.load(x_ptr + offsets)  # FAULT: load_1d"
+    column = source.index("x_ptr") + 1
+    assert str(error).splitlines() == [
+        "load out of bounds: x_ptr[770], but its storage holds elements 0 to 769 (x_ptr: float32, shape (770,))",
+        "  in program (96, 0, 0) of grid (97, 1, 1), lane 2; out of bounds in 6 elements of the programs that ran together",
+        "  the index was made of offsets = 770, tl.program_id(0) = 96, BLOCK = 8",
+        f"  at {faults.__file__}:{line}:{column}",
+        f"{line:>5} | {source}",
+        " " * (7 + column) + "^",
+        "Mask the lanes that reach beyond the tensor: mask=offsets < n. Nothing was written outside.",
+    ]
+
+
+def made_of(error: KernelFault) -> str:
+    """What the error says of the values that made an index or a condition."""
+    (line,) = [line for line in error.problem.splitlines() if " was made of " in line]
+    return line.partition(" was made of ")[2]
+
+
+def test_the_values_that_made_an_index() -> None:
+    """Each at the faulty lane, however the access got from the value to the lane."""
+    error = fault(faults.tile_2d, (2,), torch.zeros(5, 8), 6, 8, BLOCK_M=4, BLOCK_N=8)
+    assert made_of(error) == (
+        "columns = 0, rows = 5, n = 8, tl.program_id(0) = 1, BLOCK_M = 4, BLOCK_N = 8"
+    )
+    index = torch.tensor([0, 1, 7, 8, -1, 3, 2, 3], dtype=torch.int32)
+    error = fault(faults.gathered_load, (1,), torch.ones(8), index, torch.zeros(8), BLOCK=8)
+    assert made_of(error) == "index = 8"
+    error = fault(faults.atomic, (2,), torch.zeros(10), BLOCK=8)
+    assert made_of(error) == "lanes = 5, BLOCK = 8"
+    error = fault(faults.in_a_loop, (4,), torch.zeros(10), torch.zeros(4), 8)
+    assert made_of(error) == "i = 10"
+    error = fault(faults.through_helper, (5,), torch.ones(3, 8), torch.zeros(8), BLOCK=8)
+    assert made_of(error) == "columns = 0, tl.program_id(0) = 3, BLOCK = 8"
+
+
+def test_the_values_behind_a_pointer_that_walks() -> None:
+    """8 rows of 6: the last row of program (0, 1) starts at 42, and its third step 8 further on."""
+    error = fault(faults.walks_too_far, (1, 2), torch.ones(8, 6), torch.zeros(4), 5, 6, STEP=2)
+    assert_says(error, "walks_too_far", "x_ptr[50]", "program (0, 1, 0)", "lane (3, 0)")
+    assert made_of(error) == (
+        "step = 2, first = 7, stride = 6, lanes = 3, tl.program_id(1) = 1"
+    )
+
+
+def test_a_value_that_was_loaded_and_has_no_name() -> None:
+    index = torch.tensor([1, 2, 9], dtype=torch.int32)
+    error = fault(faults.looked_up, (3,), torch.ones(20), index, torch.zeros(8), 5)
+    assert_says(error, "looked_up", "x_ptr[24]", "program (2, 0, 0)")
+    assert made_of(error) == "the value loaded = 9, base = 5"
+
+
 def test_lanes_that_are_off_may_point_anywhere() -> None:
     out = torch.zeros(20, dtype=torch.int32)
     kernellab.run(faults.store_1d, (3,), out, 20, BLOCK=8)
@@ -166,6 +222,7 @@ def test_device_assert() -> None:
         error, "asserted", "device_assert failed: x is small", "program (2, 0, 0)", "lane 5"
     )
     assert "3 elements" in error.problem
+    assert made_of(error) == "x = 21.0, limit = 21.0, BLOCK = 8"
     kernellab.run(faults.asserted, (3,), x, 24.0, BLOCK=8, debug=True)
     assert x.tolist() == list(range(1, 25))
 

@@ -103,3 +103,23 @@ def gathered_tile(x_ptr, index_ptr, out_ptr):
     if program != 1:
         y = tl.gather(x, index, 0)  # FAULT: gathered_tile
         tl.store(out_ptr + program * 8 + lanes, y)
+
+
+@triton.jit
+def walks_too_far(x_ptr, out_ptr, rows, stride, STEP: tl.constexpr):
+    lanes = tl.arange(0, 4)
+    first = tl.program_id(1) * 4 + lanes
+    where = x_ptr + first[:, None] * stride + tl.arange(0, STEP)[None, :]
+    total = tl.zeros((4, STEP), tl.float32)
+    for step in range(rows):
+        total += tl.load(where) * step  # FAULT: walks_too_far
+        where += STEP * 2
+    tl.store(out_ptr + lanes, tl.sum(total, axis=1))
+
+
+@triton.jit
+def looked_up(x_ptr, index_ptr, out_ptr, base):
+    program = tl.program_id(0)
+    lanes = tl.arange(0, 8)
+    offset = base * 3
+    tl.store(out_ptr + lanes, tl.load(x_ptr + offset + tl.load(index_ptr + program)))  # FAULT: looked_up
