@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy
@@ -11,7 +11,7 @@ import torch
 
 from kernellab import triton_api
 from kernellab.compiler.targets import local_target
-from kernellab.errors import ArgumentError, OptionError, UnsupportedOperation
+from kernellab.errors import ArgumentError, OptionError
 from kernellab.records import Launch, Run, Specialization, Target
 from kernellab.run_options import DEFAULT, RunOptions
 from kernellab.specialize import BoundCall, bind
@@ -67,12 +67,8 @@ def interpret(
         GridError, CompileError, UnsupportedOperation, KernelFault: as `interpreter.launch`.
     """
     __tracebackhide__ = True
-    if kernel.is_gluon():
-        raise UnsupportedOperation(
-            f"{kernel.__name__!r} is a Gluon kernel, and the interpreter cannot run those until TTGIR runs",
-            advice="It compiles for every target, and runs on a GPU with CUDA tensors.",
-            position=triton_api.definition_of(kernel),
-        )
+    if kernel.is_gluon() and options.stage == DEFAULT.stage:
+        options = replace(options, stage="ttgir")  # where Gluon begins
     from kernellab import interpreter  # here, because a launch on a GPU needs none of it
 
     return interpreter.launch(kernel, grid, call, target, options)

@@ -96,7 +96,7 @@ class TileKernel(JITFunction):
 
 
 class GluonTileKernel(TileKernel, GluonJITFunction):
-    """A Gluon kernel as a `TileKernel`: compiled as Gluon, launched on a GPU; the interpreter does not run it yet."""
+    """A Gluon kernel as a `TileKernel`: compiled as Gluon; the interpreter runs its TTGIR."""
 
 
 # Becoming a TileKernel

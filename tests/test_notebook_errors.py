@@ -248,18 +248,6 @@ def test_a_zero_size_tensor(lab: NotebookSession) -> None:
     )
 
 
-def test_a_gluon_kernel_on_the_cpu(lab: NotebookSession) -> None:
-    cell = (
-        "%%tilekernel\nfrom triton.experimental import gluon\nimport triton.experimental.gluon.language as gl\n"
-        "@gluon.jit\ndef copy(p):\n    gl.store(p, gl.load(p))\n"
-        "copy[(1,)](x)\n"
-    )
-    outcome = fails(lab, cell)
-    assert outcome.error == "UnsupportedOperation"
-    assert "Gluon" in outcome.message
-    assert outcome.arrows == ["7: copy[(1,)](x)", "5: def copy(p):"]
-
-
 # A kernel that does not end
 
 

@@ -13,7 +13,7 @@ from triton.runtime.jit import JITFunction, KernelInterface
 
 import kernellab
 from kernellab import autotuning, launching, tile_kernel
-from kernellab.errors import ArgumentError, OptionError, UnsupportedOperation
+from kernellab.errors import ArgumentError, OptionError
 from kernellab.records import Target
 from kernellab.tile_kernel import GluonTileKernel, TileKernel, tile_kernels_in
 from tests.kernels import launched
@@ -117,15 +117,16 @@ def test_warmup_compiles_for_the_target_and_runs_nothing(add) -> None:
     assert add.last_run is None
 
 
-def test_a_gluon_kernel_compiles_and_does_not_run_on_the_cpu() -> None:
+def test_a_gluon_kernel_compiles_and_runs_on_the_cpu() -> None:
     kernel = GluonTileKernel(launched.gluon_copy.fn)
     compilation = kernellab.compile(kernel, "*fp32", "*fp32", N=128)
     assert isinstance(compilation, kernellab.Compilation)
     assert "ttir" not in compilation.stages
     assert "#ttg.blocked" in compilation.stages["ttgir"].text
-    with pytest.raises(UnsupportedOperation, match="Gluon") as caught:
-        kernel[(1,)](torch.zeros(128), torch.zeros(128), N=128)
-    assert caught.value.position is not None
+    x, y = torch.arange(128.0), torch.zeros(128)
+    run = kernel[(1,)](x, y, N=128)
+    assert torch.equal(x, y)
+    assert run.launch.options == {"stage": "ttgir"}
 
 
 # kernellab.run, autotune, heuristics

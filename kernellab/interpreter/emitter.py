@@ -110,6 +110,8 @@ class Emitter:
         self._hoisted: set[SSAValue] = set()
         self._arrived: dict[Block, str] = {}
         self._scopes: list[list[ast.stmt]] = []
+        self._beginning: list[ast.stmt] = []
+        self._of_the_batch: dict[str, str] = {}
         self._widens = False
         self._inside_element_function = False
         self.locations: list[Location] = []
@@ -170,11 +172,14 @@ class Emitter:
         return self.address(value) if is_pointer(value.type) else self[value]
 
     def moved(self, pointer: SSAValue, offset: SSAValue) -> Expression:
-        """The pointer `offset` elements further."""
+        """The pointer `offset` elements further; a scalar pointer and a tile of offsets make a tile."""
+        start = self[pointer]
+        if self.rank(pointer) < self.rank(offset):
+            start = tiles.splat(start, self.rank(offset))
         if self._roots.get(pointer) is not ADDRESS:
-            return self[pointer] + self[offset]
+            return start + self[offset]
         size = self.constant(numpy.int64(pointee_dtype(pointer).itemsize), hint="size")
-        return self[pointer] + self[offset] * size
+        return start + self[offset] * size
 
     def passed(self, value: SSAValue, target: SSAValue) -> Expression:
         """`value` in the form that `target` has: where that is an address, so is what becomes it."""
@@ -243,6 +248,15 @@ class Emitter:
         name = self.fresh(hint)
         self.assign(name, value)
         return variable(name)
+
+    def once_per_batch(self, name: str, value: Expression) -> Expression:
+        """The variable of that name, set to `value` before anything else of a batch runs; asked for again, it is the same."""
+        if name not in self._of_the_batch:
+            self._of_the_batch[name] = self.fresh(name)
+            self._scopes.append(self._beginning)
+            self.assign(self._of_the_batch[name], value)
+            self._scopes.pop()
+        return variable(self._of_the_batch[name])
 
     def statement(self, statement: ast.stmt) -> None:
         """Append a statement that stands at the kernel's own line for the current operation.
@@ -350,7 +364,7 @@ class Emitter:
         Args:
             prologue: where operations of the first block go that no program changes.
         """
-        first, *later = region.blocks
+        first, *later = _in_order_of_jumps(region)
         for block in later:
             self._expect(block)
         for op in first.ops:
@@ -427,7 +441,7 @@ class Emitter:
         with self._collected() as body:
             self.blocks(self.function.body, prologue)
         self._scopes.append(prologue)
-        self.statement(_function(name, ["programs"], body))
+        self.statement(_function(name, ["programs"], [*self._beginning, *body]))
         self.statement(ast.Return(as_node(variable(name))))
         outer = _function(name, [*parameters, "grid"], self._scopes.pop())
         self._scopes.append([])
@@ -576,6 +590,22 @@ def _function(name: str, parameters: Iterable[str], body: list[ast.stmt]) -> ast
 def _name(op: Operation) -> str:
     attribute = op.attributes.get("op_name__")
     return attribute.data if attribute is not None else op.name  # type: ignore[attr-defined]
+
+
+def _in_order_of_jumps(region: Region) -> list[Block]:
+    """The blocks of a region, each after those that jump to it; passes may write them in another order."""
+    ordered: list[Block] = []
+    seen: set[Block] = set()
+
+    def visit(block: Block) -> None:
+        if block not in seen and block.last_op is not None:
+            seen.add(block)
+            for successor in reversed(block.last_op.successors):
+                visit(successor)
+            ordered.append(block)
+
+    visit(region.blocks[0])
+    return ordered[::-1]
 
 
 def _leaves_its_block(value: SSAValue) -> bool:

@@ -124,6 +124,11 @@ def as_node(value: Any) -> ast.expr:
     return ast.Constant(value)
 
 
+def literal(value: int | bool) -> Expression:
+    """A number, written out."""
+    return Expression(ast.Constant(value))
+
+
 def variable(name: str) -> Expression:
     """The variable of that name."""
     return Expression(ast.Name(name, ast.Load()))
@@ -143,6 +148,9 @@ memory = variable("memory")
 descriptors = variable("descriptors")
 address_space = variable("address_space")
 debugging = variable("debugging")
+shared_memory = variable("shared_memory")
+mbarriers = variable("mbarriers")
+tensormaps = variable("tensormaps")
 
 MODULES = (
     "numpy",
@@ -153,6 +161,9 @@ MODULES = (
     "address_space",
     "descriptors",
     "debugging",
+    "shared_memory",
+    "mbarriers",
+    "tensormaps",
 )
 
 BUILTINS = ("range",)

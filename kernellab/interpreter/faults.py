@@ -22,9 +22,11 @@ from kernellab.interpreter.debugging import FailedAssertion
 from kernellab.interpreter.emitter import Located, location_at
 from kernellab.interpreter.grid import Grid, Programs
 from kernellab.interpreter.index_values import parts_of
+from kernellab.interpreter.mbarriers import PhaseNeverCompletes
 from kernellab.interpreter.memory import OutOfBoundsAccess, ReadOnlyStore
 from kernellab.interpreter.program import ProgramCode
 from kernellab.interpreter.scheduler import NobodyMoves, Waiting
+from kernellab.interpreter.shared_memory import BufferOutsideAllocation
 from kernellab.interpreter.tiles import IndexOutsideTile
 from kernellab.ir.locations import Location
 from kernellab.specialize import BoundCall
@@ -34,6 +36,8 @@ Fault = (
     | WildAddress
     | ReadOnlyStore
     | IndexOutsideTile
+    | BufferOutsideAllocation
+    | PhaseNeverCompletes
     | FailedAssertion
     | NobodyMoves
 )
@@ -42,6 +46,8 @@ FAULTS = (
     WildAddress,
     ReadOnlyStore,
     IndexOutsideTile,
+    BufferOutsideAllocation,
+    PhaseNeverCompletes,
     FailedAssertion,
     NobodyMoves,
 )
@@ -89,6 +95,19 @@ def explain(
             )
         case NobodyMoves():
             error = _deadlock(fault, grid, code, position)
+        case BufferOutsideAllocation():
+            error = KernelFault(
+                f"buffer {fault.index} of shared memory that has buffers 0 to {fault.extent - 1}\n"
+                f"{_where((), fault.program, programs, grid)}",
+                position=position,
+            )
+        case PhaseNeverCompletes():
+            error = KernelFault(
+                f"a wait that never ends: phase {fault.phase} of the barrier lacks {fault.arrivals} arrivals "
+                f"and {fault.bytes:,} bytes, and nothing is under way that could bring them\n"
+                f"{_where((), fault.program, programs, grid)}",
+                position=position,
+            )
         case _:
             error = KernelFault(
                 f"device_assert failed: {fault.message}\n{_where(fault.place, fault.program, programs, grid)}"
@@ -162,6 +181,9 @@ def _others(count: int, what: str) -> str:
     return "" if count == 1 else f"; {what} {count:,} elements of the programs that ran together"
 
 
+_WITHOUT_INDEX = (ReadOnlyStore, NobodyMoves, BufferOutsideAllocation, PhaseNeverCompletes)
+
+
 def _made_of(
     fault: Fault,
     entry: types.TracebackType,
@@ -171,7 +193,7 @@ def _made_of(
 ) -> str:
     """A line with the values that made the index (of an assertion, the condition), at the faulty lane; "" where none has a name."""
     operation = _at(entry.tb_frame.f_code, entry.tb_lasti, code.operations)
-    if operation is None or isinstance(fault, ReadOnlyStore | NobodyMoves):
+    if operation is None or isinstance(fault, _WITHOUT_INDEX):
         return ""
     variables = entry.tb_frame.f_locals
     told: dict[str, Any] = {}

@@ -46,7 +46,7 @@ def launch(
     start = time.perf_counter()
     _check_supported(options, kernel)
     sizes = check_grid(grid, call.values)
-    code = program_code(kernel, call, target)
+    code = program_code(kernel, call, target, options.stage)
     arguments = _runtime_arguments(kernel, call, code)
     with numpy.errstate(all="ignore"):
         run_batch = code.prepare(*arguments, GridSizes(sizes))
@@ -76,7 +76,7 @@ def _steps(
 
 
 def _check_supported(options: RunOptions, kernel: Any) -> None:
-    for name, only in (("stage", "ttir"), ("bounds", "storage")):
+    for name, only in (("bounds", "storage"),):
         value = getattr(options, name)
         if value != only:
             raise UnsupportedOperation(
@@ -89,7 +89,9 @@ def _check_supported(options: RunOptions, kernel: Any) -> None:
 def _runtime_arguments(kernel: Any, call: BoundCall, code: ProgramCode) -> list[Any]:
     """What the code takes: a Buffer for each pointer, a Descriptor for each descriptor, a NumPy scalar for each number."""
     arguments: list[Any] = []
-    for (name, value), expected in zip(_runtime_values(call), code.arguments, strict=True):
+    taken_apart = all(expected.role != "descriptor" for expected in code.arguments)
+    values = _runtime_values(call, taken_apart)
+    for (name, value), expected in zip(values, code.arguments, strict=True):
         if expected.role == "number":
             arguments.append(_scalar(value, expected.dtype))
             continue
@@ -99,23 +101,32 @@ def _runtime_arguments(kernel: Any, call: BoundCall, code: ProgramCode) -> list[
     return arguments
 
 
-def _runtime_values(call: BoundCall) -> Iterator[tuple[str, Any]]:
-    """(name, value) of every argument that is not compiled in, tuples taken apart; a descriptor's sizes and strides follow it."""
-    for position, (name, type) in enumerate(call.specialization.signature.items()):
-        yield from _leaves(name, call.values[name], type, (position,), call)
+def _runtime_values(call: BoundCall, taken_apart: bool) -> Iterator[tuple[str, Any]]:
+    """(name, value) of every argument that is not compiled in, tuples taken apart, and what a descriptor becomes."""
+    for name, type in call.specialization.signature.items():
+        yield from _leaves(name, call.values[name], type, taken_apart)
 
 
-def _leaves(
-    name: str, value: Any, type: Any, path: tuple[int, ...], call: BoundCall
-) -> Iterator[tuple[str, Any]]:
+def _leaves(name: str, value: Any, type: Any, taken_apart: bool) -> Iterator[tuple[str, Any]]:
     if isinstance(type, tuple):
         for index, (item, item_type) in enumerate(zip(value, type)):
-            yield from _leaves(f"{name}[{index}]", item, item_type, (*path, index), call)
+            yield from _leaves(f"{name}[{index}]", item, item_type, taken_apart)
     elif type != "constexpr":
         yield name, value
         if type.startswith("tensordesc"):
-            yield from ((f"{name}.shape", size) for size in value.shape)
-            yield from ((f"{name}.strides", stride) for stride in value.strides)
+            yield from _numbers_of_descriptor(name, value, taken_apart)
+
+
+def _numbers_of_descriptor(name: str, value: Any, taken_apart: bool) -> Iterator[tuple[str, Any]]:
+    """What follows a descriptor: sizes and strides; where the compiler has taken it apart, they and its flags come before too."""
+    numbers = [(f"{name}.shape", size) for size in value.shape]
+    numbers += [(f"{name}.strides", stride) for stride in value.strides]
+    if taken_apart:
+        yield from numbers
+        yield f"{name}.padding", value.padding == "nan"
+        if hasattr(value, "round_f32_to_tf32"):  # from Triton 3.7 on
+            yield f"{name}.round_f32_to_tf32", value.round_f32_to_tf32
+    yield from numbers
 
 
 def _buffer(name: str, value: Any, kind: numpy.dtype, call: BoundCall, kernel: Any) -> Buffer:

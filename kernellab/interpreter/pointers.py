@@ -12,7 +12,7 @@ from xdsl.ir import BlockArgument, Operation, SSAValue
 
 from kernellab.interpreter.calls import InlinedCallOp
 from kernellab.interpreter.dataflow import handed_on
-from kernellab.ir import arith, scf, tt, ub
+from kernellab.ir import arith, scf, tt, ttg, ub
 from kernellab.ir.types import dtype, element_type, is_pointer
 
 _KEEPING_ROOTS = (
@@ -25,6 +25,7 @@ _KEEPING_ROOTS = (
     tt.TransOp,
     tt.GatherOp,
     tt.SplitOp,
+    ttg.ConvertLayoutOp,
 )
 
 ADDRESS = None

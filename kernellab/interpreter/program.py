@@ -14,15 +14,19 @@ from xdsl.dialects.builtin import ModuleOp
 from xdsl.ir import Attribute, Operation, SSAValue
 
 from kernellab import triton_api
+from kernellab.compiler.snapshots import module_after
 from kernellab.errors import KernelLabError
 from kernellab.interpreter import (
     address_space,
     debugging,
     descriptors,
     lowering,
+    mbarriers,
     memory,
     numerics,
     products,
+    shared_memory,
+    tensormaps,
     tiles,
 )
 from kernellab.interpreter.emitter import KernelCode, emit_kernel
@@ -36,6 +40,9 @@ from kernellab.records import Target
 from kernellab.specialize import BoundCall
 
 assert lowering  # importing it registers what every operation becomes
+
+TTIR = "ttir"
+"""The stage that runs unless another is asked for."""
 
 BATCH_BYTES = 512 * 1024
 """How large the largest tile of a batch may be: a few such tiles share a core's second-level cache."""
@@ -98,7 +105,7 @@ class ProgramCode:
 _kept: weakref.WeakKeyDictionary[Any, dict[Hashable, ProgramCode]] = weakref.WeakKeyDictionary()
 
 
-def program_code(kernel: Any, call: BoundCall, target: Target) -> ProgramCode:
+def program_code(kernel: Any, call: BoundCall, target: Target, stage: str = TTIR) -> ProgramCode:
     """The code for a call, from the kernel's own store or made now.
 
     Raises:
@@ -106,10 +113,10 @@ def program_code(kernel: Any, call: BoundCall, target: Target) -> ProgramCode:
         UnsupportedOperation: the interpreter does not know one of its operations.
         KernelLabError: a global that the kernel was compiled with has changed since.
     """
-    key = _key(kernel, call, target)
+    key = _key(kernel, call, target, stage)
     programs = _kept.setdefault(kernel, {})
     if key is None or key not in programs:
-        code = make_program(kernel, call, target)
+        code = make_program(kernel, call, target, stage)
         if key is None:
             return code
         programs[key] = code
@@ -118,7 +125,7 @@ def program_code(kernel: Any, call: BoundCall, target: Target) -> ProgramCode:
     return programs[key]
 
 
-def _key(kernel: Any, call: BoundCall, target: Target) -> Hashable:
+def _key(kernel: Any, call: BoundCall, target: Target, stage: str) -> Hashable:
     """What a kernel's code depends on, options among it (debug=True keeps assertions); None where that cannot be hashed."""
     if call.key is None:
         return None
@@ -126,13 +133,25 @@ def _key(kernel: Any, call: BoundCall, target: Target) -> Hashable:
         options = frozenset(triton_api.options_of_launch(kernel, call.options).items())
     except TypeError:
         return None
-    return call.key, target, options
+    return call.key, target, stage, options
 
 
-def make_program(kernel: Any, call: BoundCall, target: Target) -> ProgramCode:
-    """Front end, lowering and Python's own compiler, with nothing kept."""
+def make_program(kernel: Any, call: BoundCall, target: Target, stage: str = TTIR) -> ProgramCode:
+    """Triton's front end (and its passes, for a later stage), lowering and Python's own compiler, with nothing kept."""
+    return program_of_text(_generic_text(kernel, call, target, stage), kernel)
+
+
+def _generic_text(kernel: Any, call: BoundCall, target: Target, stage: str) -> str:
+    """The IR that runs: for "ttir" only as far as the interpreter needs it, for any other stage as the compiler leaves it."""
+    if stage != TTIR:
+        return module_after(kernel, call, target, stage)
     module = triton_api.make_ttir(kernel, call.specialization, target, call.options)
-    function = _entry(read_module(triton_api.generic_text(module)))
+    return triton_api.generic_text(module)
+
+
+def program_of_text(text: str, kernel: Any) -> ProgramCode:
+    """The code of a module in MLIR's generic form that came from `kernel`."""
+    function = _entry(read_module(text))
     file = kernel.fn.__code__.co_filename
     code = emit_kernel(function, file, kernel.__name__)
     watched = WatchedMemory() if waits_for_others(function) else None
@@ -166,6 +185,9 @@ def _loaded(
         "address_space": address_space,
         "descriptors": descriptors,
         "debugging": debugging,
+        "shared_memory": shared_memory,
+        "mbarriers": mbarriers,
+        "tensormaps": tensormaps,
         **code.constants,
     }
     module = _with_plain_names(compile(code.tree, file, "exec"))

@@ -15,7 +15,7 @@ from kernellab.interpreter.affine import AffineTile, BoxMask, affine
 from kernellab.interpreter.lane_fault import LaneFault
 
 Value = Any
-"""A NumPy scalar, an array, or a SymbolicTile."""
+"""A NumPy scalar, an array, an AffineTile, a BoxMask or a Composite."""
 
 Active = numpy.ndarray | None
 """Which programs of the batch take part, one bool each; None where all do."""

@@ -11,9 +11,18 @@ from xdsl.ir import Operation, SSAValue
 
 from kernellab.interpreter.calls import InlinedCallOp
 from kernellab.interpreter.dataflow import handed_on, yielded
-from kernellab.ir import cf, scf, tt
+from kernellab.ir import amdg, cf, scf, tt, ttg, ttng
 
-_ALWAYS = (tt.GetProgramIdOp, tt.AtomicRMWOp, tt.AtomicCASOp)
+_ALWAYS = (
+    tt.GetProgramIdOp,
+    tt.AtomicRMWOp,
+    tt.AtomicCASOp,
+    amdg.BufferAtomicRMWOp,
+    amdg.BufferAtomicCASOp,
+    ttg.LocalAllocOp,
+    ttng.TmemAllocOp,
+    ttng.ReinterpretTensorDescriptorOp,
+)
 
 
 def varying_values(function: tt.FuncOp) -> set[SSAValue]:

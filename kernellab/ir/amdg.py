@@ -5,6 +5,7 @@ from __future__ import annotations
 import sys
 from abc import ABC
 
+from xdsl.dialects import builtin
 from xdsl.irdl import (
     AttrSizedOperandSegments,
     IRDLOperation,
@@ -12,10 +13,12 @@ from xdsl.irdl import (
     operand_def,
     opt_operand_def,
     opt_prop_def,
+    prop_def,
     result_def,
+    var_operand_def,
 )
 
-from kernellab.ir.operation import dialect
+from kernellab.ir.operation import UnaryOperation, dialect
 
 
 class BufferAccess(IRDLOperation, ABC):
@@ -63,6 +66,81 @@ class BufferStoreOp(BufferAccess):
     offsets = operand_def()
     stride = opt_operand_def()
     mask = opt_operand_def()
+
+
+@irdl_op_definition
+class BufferAtomicRMWOp(IRDLOperation):
+    """An atomic operation on each element; `operation` is a number: see `tt.ATOMIC_OPERATIONS`."""
+
+    name = "amdg.buffer_atomic_rmw"
+    pointer = operand_def()
+    offsets = operand_def()
+    value = operand_def()
+    stride = opt_operand_def()
+    mask = opt_operand_def()
+    result = result_def()
+    operation = prop_def(builtin.IntegerAttr, prop_name="atomic_rmw_op")
+    semantics = prop_def(prop_name="sem")
+    scope = prop_def()
+    irdl_options = (AttrSizedOperandSegments(as_property=True),)
+
+
+@irdl_op_definition
+class BufferAtomicCASOp(IRDLOperation):
+    """Writes `value` where memory holds `compare`."""
+
+    name = "amdg.buffer_atomic_cas"
+    pointer = operand_def()
+    offsets = operand_def()
+    compare = operand_def()
+    value = operand_def()
+    stride = opt_operand_def()
+    result = result_def()
+    semantics = prop_def(prop_name="sem")
+    scope = prop_def()
+
+
+@irdl_op_definition
+class InThreadTransposeOp(UnaryOperation):
+    """The same tile in another layout, within each thread."""
+
+    name = "amdg.in_thread_transpose"
+
+
+@irdl_op_definition
+class AsyncWaitOp(IRDLOperation):
+    """Waits until at most so many direct loads to LDS are under way."""
+
+    name = "amdg.async_wait"
+    tokens = var_operand_def()
+    instructions = prop_def(prop_name="num_inst")
+    token = result_def()
+
+
+@irdl_op_definition
+class CondBarrierOp(IRDLOperation):
+    """A barrier for the warps whose predicate holds: it sets the two halves of a program out of step."""
+
+    name = "amdg.cond_barrier"
+    predicate = operand_def()
+
+
+@irdl_op_definition
+class InstructionSchedHintOp(IRDLOperation):
+    """How instructions of the loop around it should be interleaved."""
+
+    name = "amdg.instruction_sched_hint"
+    variant = prop_def()
+
+
+@irdl_op_definition
+class MemoryCounterWaitOp(IRDLOperation):
+    """Waits until at most so many loads, stores or LDS accesses are under way."""
+
+    name = "amdg.memory_counter_wait"
+    load = opt_prop_def()
+    store = opt_prop_def()
+    shared = opt_prop_def(prop_name="ds")
 
 
 AMDG = dialect("amdg", sys.modules[__name__])

@@ -9,7 +9,7 @@ from xdsl.context import Context
 from xdsl.dialects import builtin
 from xdsl.ir import Attribute
 
-from kernellab.ir import amdg, arith, cf, gpu, llvm, math, scf, tt, ttg, ttng, ub
+from kernellab.ir import amdg, arith, cf, gpu, llvm, math, rocdl, scf, tt, ttg, ttng, ub
 from kernellab.ir.parser import ModuleParser
 
 _ALIAS_LINE = re.compile(r"^([#!][\w.$-]+) = (.*)\n?", re.MULTILINE)
@@ -41,8 +41,8 @@ def context() -> Context:
     known = Context(allow_unregistered=True)
     known.load_dialect(builtin.Builtin)
     for dialect in (
-        amdg.AMDG, arith.ARITH, cf.CF, gpu.GPU, llvm.LLVM, math.MATH, scf.SCF, tt.TT, ttg.TTG, ttng.TTNG,
-        ub.UB,
+        amdg.AMDG, arith.ARITH, cf.CF, gpu.GPU, llvm.LLVM, math.MATH, rocdl.ROCDL, scf.SCF, tt.TT, ttg.TTG,
+        ttng.TTNG, ub.UB,
     ):  # fmt: skip
         known.load_dialect(dialect)
     return known

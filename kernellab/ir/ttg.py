@@ -91,7 +91,7 @@ class LocalGatherOp(IRDLOperation):
     name = "ttg.local_gather"
     memory = operand_def()
     indices = operand_def()
-    axis = prop_def()
+    axis = prop_def(builtin.IntegerAttr)
     result = result_def()
 
 
@@ -103,7 +103,7 @@ class LocalScatterOp(IRDLOperation):
     memory = operand_def()
     values = operand_def()
     indices = operand_def()
-    axis = prop_def()
+    axis = prop_def(builtin.IntegerAttr)
 
 
 class MemDescView(IRDLOperation, ABC):
@@ -128,7 +128,7 @@ class MemDescSubsliceOp(MemDescView):
     """A box that starts at `offsets`."""
 
     name = "ttg.memdesc_subslice"
-    offsets = prop_def()
+    offsets = prop_def(builtin.DenseArrayBase)
 
 
 @irdl_op_definition

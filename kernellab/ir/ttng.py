@@ -38,7 +38,7 @@ class WarpGroupDotOp(IRDLOperation):
     c = operand_def()
     use_c = opt_operand_def()
     result = result_def()
-    input_precision = opt_prop_def(prop_name="inputPrecision")
+    input_precision = opt_prop_def(builtin.IntegerAttr, prop_name="inputPrecision")
     max_num_imprecise_acc = opt_prop_def(prop_name="maxNumImpreciseAcc")
     is_async = opt_prop_def(prop_name="isAsync")
 
@@ -113,6 +113,28 @@ class FenceAsyncSharedOp(IRDLOperation):
     cluster = opt_prop_def(prop_name="bCluster")
 
 
+@irdl_op_definition
+class FenceMbarrierInitReleaseClusterOp(IRDLOperation):
+    """Barriers that were set up become visible to the other programs of the cluster."""
+
+    name = "ttng.fence_mbarrier_init_release_cluster"
+
+
+@irdl_op_definition
+class ClusterArriveOp(IRDLOperation):
+    """This program has come to the cluster's barrier."""
+
+    name = "ttng.cluster_arrive"
+    relaxed = opt_prop_def()
+
+
+@irdl_op_definition
+class ClusterWaitOp(IRDLOperation):
+    """Waits until every program of the cluster has come."""
+
+    name = "ttng.cluster_wait"
+
+
 # TMA
 
 
@@ -180,7 +202,7 @@ class AsyncTmaReduceOp(TmaStore):
     """Adds to (or takes the maximum with, ...) what is there."""
 
     name = "ttng.async_tma_reduce"
-    kind = prop_def()
+    kind = prop_def(builtin.IntegerAttr)
 
 
 @irdl_op_definition
@@ -240,7 +262,7 @@ class TensormapCreateOp(IRDLOperation):
     element_type = prop_def(prop_name="elem_type")
     interleave_layout = prop_def()
     swizzle_mode = prop_def()
-    fill_mode = prop_def()
+    fill_mode = prop_def(builtin.IntegerAttr)
     irdl_options = (AttrSizedOperandSegments(as_property=True),)
 
 
@@ -320,7 +342,7 @@ class TmemSubsliceOp(IRDLOperation):
     result = result_def()
     column = opt_prop_def(prop_name="N")
     start = opt_prop_def(prop_name="offset")
-    dim = opt_prop_def()
+    dim = opt_prop_def(builtin.IntegerAttr)
 
     @property
     def offset(self) -> int:
@@ -377,8 +399,8 @@ class Tcgen5MmaScaledOp(IRDLOperation):
     barriers = var_operand_def()
     barrier_predicates = var_operand_def()
     token = opt_result_def()
-    a_type = prop_def()
-    b_type = prop_def()
+    a_type = prop_def(builtin.IntegerAttr)
+    b_type = prop_def(builtin.IntegerAttr)
     is_async = opt_prop_def()
     two_ctas = opt_prop_def()
     multicast = opt_prop_def()

@@ -182,12 +182,16 @@ _DTYPES: dict[str, numpy.dtype] = {
 
 
 def element_type(type: Attribute) -> Attribute:
-    """The type of a tensor's elements; any other type is its own."""
+    """The type of the elements of a tensor or of a memory descriptor; any other type is its own."""
+    if isinstance(type, MemDescType):
+        return type.element_type
     return type.get_element_type() if isinstance(type, builtin.TensorType) else type
 
 
 def shape(type: Attribute) -> tuple[int, ...]:
-    """A tensor's shape; () for a scalar or a pointer."""
+    """The shape of a tensor or of a memory descriptor; () for a scalar or a pointer."""
+    if isinstance(type, MemDescType):
+        return type.shape
     return type.get_shape() if isinstance(type, builtin.TensorType) else ()
 
 

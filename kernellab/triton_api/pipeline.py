@@ -362,7 +362,7 @@ def list_passes(target: Target, options: Mapping[str, Any], gluon: bool = False)
     backend = triton_api.backend_for(target)
     parsed = backend.parse_options(dict(options))
     stages = _stages_of(backend, parsed, gluon)
-    session = _Session(watcher=_Nobody(), listing=True)
+    session = _Session(watcher=IdleWatcher(), listing=True)
     with _standing_in(backend, session):
         for name, make in stages.items():
             session.stage = name
@@ -385,8 +385,8 @@ _MLIR_STAGES = ("ttir", "glir", "ttgir", "llir")
 """The stages that run passes of MLIR, in the order of the pipeline."""
 
 
-class _Nobody:
-    """Watches without looking."""
+class IdleWatcher:
+    """Watches without looking, and lets every pass run: a base for watchers that look at little."""
 
     def module_made(self, call: PassCall, seconds: float, module: Any) -> None:
         del call, seconds, module

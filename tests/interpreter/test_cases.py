@@ -60,11 +60,13 @@ def test_however_many_programs_run_together(size: int, monkeypatch: pytest.Monke
 
 MODULES = (arith, cf, gpu, llvm, math, scf, tt, ttg, ub)
 TRITON_NEVER_MAKES = {
-    arith.BitcastOp, arith.IndexCastOp, arith.NegFOp, math.Atan2Op, math.CopySignOp,
+    arith.BitcastOp, arith.CeilDivSIOp, arith.FloorDivSIOp, arith.IndexCastOp, arith.NegFOp, math.Atan2Op, math.CopySignOp,
     math.ExpM1Op, math.IsInfOp, math.IsNaNOp, math.Log10Op, math.Log1pOp, math.PowFOp,
     math.RoundEvenOp, math.TanOp, math.TanhOp, math.TruncOp, ub.PoisonOp,
 }  # fmt: skip
 """Lowered, though Triton 3.7's front end never writes them, or its first passes take them away again."""
+LATER_DIALECTS = ("ttg", "ttng", "amdg", "rocdl")
+"""Those of TTGIR: see test_later_stages.py."""
 
 
 def ttir_of(case: Case) -> builtin.ModuleOp:
@@ -89,7 +91,7 @@ def test_the_cases_reach_every_operation_and_their_modules_come_back_the_same() 
     assert barriers & reached
     elsewhere = {tt.PrintOp, *barriers, InlinedCallOp}  # test_debugging.py; what calls become
     missing = {op.name for op in set(RULES) - reached - TRITON_NEVER_MAKES - elsewhere}
-    assert not missing
+    assert not {name for name in missing if name.partition(".")[0] not in LATER_DIALECTS}
     assert not {op.name for op in TRITON_NEVER_MAKES & reached}
 
 

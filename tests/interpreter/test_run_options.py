@@ -86,7 +86,7 @@ def test_options_are_said_once_and_as_a_mapping() -> None:
         kernellab.run(write_program, (4,), order="sequential")
 
 
-@pytest.mark.parametrize("given", [{"stage": "ttgir"}, {"bounds": "view"}])
+@pytest.mark.parametrize("given", [{"bounds": "view"}])
 def test_what_the_interpreter_cannot_do_yet(given: dict[str, str]) -> None:
     with pytest.raises(UnsupportedOperation) as caught:
         kernellab.run(write_program, (4,), torch.zeros(4), **given)

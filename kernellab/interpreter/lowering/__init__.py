@@ -3,6 +3,18 @@
 Importing this package registers all of them.
 """
 
-from kernellab.interpreter.lowering import arith, calls, cf, descriptors, math, scf, tt
+from kernellab.interpreter.lowering import (
+    amdg,
+    arith,
+    calls,
+    cf,
+    descriptors,
+    math,
+    scf,
+    tma,
+    tt,
+    ttg,
+    ttng,
+)
 
-__all__ = ["arith", "calls", "cf", "descriptors", "math", "scf", "tt"]
+__all__ = ["amdg", "arith", "calls", "cf", "descriptors", "math", "scf", "tma", "tt", "ttg", "ttng"]

@@ -83,6 +83,16 @@ def divide_signed(op: arith.DivSIOp, value: Emitter) -> Expression:
     return numerics.divide_toward_zero(value[op.lhs], value[op.rhs])
 
 
+@lowers(arith.CeilDivSIOp)
+def divide_rounding_up(op: arith.CeilDivSIOp, value: Emitter) -> Expression:
+    return -(-value[op.lhs] // value[op.rhs])
+
+
+@lowers(arith.FloorDivSIOp)
+def divide_rounding_down(op: arith.FloorDivSIOp, value: Emitter) -> Expression:
+    return value[op.lhs] // value[op.rhs]
+
+
 @lowers(arith.RemSIOp)
 def remainder_signed(op: arith.RemSIOp, value: Emitter) -> Expression:
     return numpy.fmod(value[op.lhs], value[op.rhs])

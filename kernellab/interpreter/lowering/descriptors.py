@@ -31,7 +31,7 @@ def load(op: tt.DescriptorLoadOp, value: Emitter) -> Expression:
     return descriptors.load(
         value[op.descriptor],
         tuple(value[index] for index in op.indices),
-        _block(op.descriptor).get_shape(),
+        block_of(op.descriptor).get_shape(),
         value.shape(op.result),
         **given(active=value.active_programs()),
     )
@@ -43,7 +43,7 @@ def store(op: tt.DescriptorStoreOp, value: Emitter) -> None:
         value[op.descriptor],
         tuple(value[index] for index in op.indices),
         value[op.source],
-        _block(op.descriptor).get_shape(),
+        block_of(op.descriptor).get_shape(),
         value.shape(op.source),
         **given(active=value.active_programs()),
     )
@@ -52,9 +52,9 @@ def store(op: tt.DescriptorStoreOp, value: Emitter) -> None:
 
 @lowers(tt.DescriptorReduceOp, pure=False)
 def reduce(op: tt.DescriptorReduceOp, value: Emitter) -> None:
-    block = _block(op.descriptor)
+    block = block_of(op.descriptor)
     call = descriptors.reduce(
-        _operation(tt.REDUCE_KINDS[op.kind.value.data], block.get_element_type(), value),
+        operation_of(tt.REDUCE_KINDS[op.kind.value.data], block.get_element_type(), value),
         value[op.descriptor],
         tuple(value[index] for index in op.indices),
         value[op.source],
@@ -66,7 +66,7 @@ def reduce(op: tt.DescriptorReduceOp, value: Emitter) -> None:
     value.evaluate(None, call)
 
 
-def _operation(kind: str, element: object, value: Emitter) -> str:
+def operation_of(kind: str, element: object, value: Emitter) -> str:
     """The name that `memory.atomic` has for it."""
     if kind in ("inc", "dec"):
         raise value.unsupported(f"a descriptor's reduction {kind!r}")
@@ -101,6 +101,7 @@ def scatter(op: tt.DescriptorScatterOp, value: Emitter) -> None:
     value.evaluate(None, call)
 
 
-def _block(descriptor: SSAValue) -> builtin.TensorType:
+def block_of(descriptor: SSAValue) -> builtin.TensorType:
+    """Shape and element type of a descriptor's blocks."""
     assert isinstance(descriptor.type, TensorDescType)
     return descriptor.type.block

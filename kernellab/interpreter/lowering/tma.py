@@ -1,0 +1,145 @@
+"""TMA: the `ttng` dialect's copies between global and shared memory by tensor descriptors, done at once."""
+
+from __future__ import annotations
+
+import numpy
+from xdsl.ir import SSAValue
+
+from kernellab.interpreter.emitter import Emitter
+from kernellab.interpreter.expressions import (
+    Expression,
+    descriptors,
+    given,
+    mbarriers,
+    shared_memory,
+    tensormaps,
+)
+from kernellab.interpreter.lowering.common import store_shared, where
+from kernellab.interpreter.lowering.descriptors import block_of, operation_of
+from kernellab.interpreter.pointers import pointee_dtype
+from kernellab.interpreter.registry import lowers
+from kernellab.interpreter.tensormaps import SCRATCH
+from kernellab.ir import tt, ttg, ttng
+
+# Copies
+
+
+@lowers(ttng.AsyncTmaCopyGlobalToLocalOp, pure=False)
+def load(op: ttng.AsyncTmaCopyGlobalToLocalOp, emit: Emitter) -> None:
+    if op.offsets:
+        raise emit.unsupported("a TMA load by im2col")
+    with where(op.predicate, emit):
+        tile = descriptors.load(
+            emit[op.descriptor],
+            tuple(emit[index] for index in op.coordinates),
+            block_of(op.descriptor).get_shape(),
+            emit.shape(op.memory),
+            **given(active=emit.active_programs()),
+        )
+        _arrive_with(tile, op.memory, op.barrier, emit)
+
+
+@lowers(ttng.AsyncTmaGatherOp, pure=False)
+def gather(op: ttng.AsyncTmaGatherOp, emit: Emitter) -> None:
+    with where(op.predicate, emit):
+        tile = descriptors.gather(
+            emit[op.descriptor],
+            emit[op.rows],
+            emit[op.column],
+            emit.shape(op.memory),
+            **given(active=emit.active_programs()),
+        )
+        _arrive_with(tile, op.memory, op.barrier, emit)
+
+
+def _arrive_with(tile: Expression, memory: SSAValue, barrier: SSAValue, emit: Emitter) -> None:
+    """The tile is in shared memory, and the barrier knows."""
+    store_shared(memory, tile, emit)
+    active = given(active=emit.active_programs())
+    emit.evaluate(None, mbarriers.receive(emit[barrier], emit[memory].nbytes, **active))
+
+
+@lowers(ttng.AsyncTmaCopyLocalToGlobalOp, pure=False)
+def store(op: ttng.AsyncTmaCopyLocalToGlobalOp, emit: Emitter) -> None:
+    call = descriptors.store(
+        emit[op.descriptor],
+        tuple(emit[index] for index in op.coordinates),
+        shared_memory.load(emit[op.memory]),
+        block_of(op.descriptor).get_shape(),
+        emit.shape(op.memory),
+        **given(active=emit.active_programs()),
+    )
+    emit.evaluate(None, call)
+
+
+@lowers(ttng.AsyncTmaReduceOp, pure=False)
+def reduce(op: ttng.AsyncTmaReduceOp, emit: Emitter) -> None:
+    block = block_of(op.descriptor)
+    call = descriptors.reduce(
+        operation_of(tt.REDUCE_KINDS[op.kind.value.data], block.get_element_type(), emit),
+        emit[op.descriptor],
+        tuple(emit[index] for index in op.coordinates),
+        shared_memory.load(emit[op.memory]),
+        block.get_shape(),
+        emit.shape(op.memory),
+        emit.programs.count,
+        **given(active=emit.active_programs()),
+    )
+    emit.evaluate(None, call)
+
+
+@lowers(ttng.AsyncTmaScatterOp, pure=False)
+def scatter(op: ttng.AsyncTmaScatterOp, emit: Emitter) -> None:
+    call = descriptors.scatter(
+        emit[op.descriptor],
+        emit[op.rows],
+        emit[op.column],
+        shared_memory.load(emit[op.memory]),
+        emit.shape(op.memory),
+        **given(active=emit.active_programs()),
+    )
+    emit.evaluate(None, call)
+
+
+# Descriptors that the kernel makes
+
+
+@lowers(ttg.GlobalScratchAllocOp)
+def allocate_scratch(op: ttg.GlobalScratchAllocOp, emit: Emitter) -> Expression:
+    """Its own place in each program's scratch memory, behind the allocations before it."""
+    address = SCRATCH
+    for earlier in emit.function.walk():
+        if isinstance(earlier, ttg.GlobalScratchAllocOp):
+            alignment = earlier.alignment.value.data
+            address = -(-address // alignment) * alignment
+            if earlier is op:
+                break
+            address += earlier.size.value.data
+    return emit.constant(numpy.int64(address), hint="scratch")
+
+
+@lowers(ttng.TensormapCreateOp, pure=False)
+def create(op: ttng.TensormapCreateOp, emit: Emitter) -> None:
+    """Sizes and strides come innermost first; the innermost stride is one element, and the others are in bytes."""
+    kind = pointee_dtype(op.global_address)
+    outer_strides = [emit[stride] // kind.itemsize for stride in reversed(op.global_stride)]
+    descriptor = descriptors.Descriptor(
+        emit.buffer(op.global_address),
+        emit.constant(kind, hint=kind.name),
+        emit[op.global_address],
+        tuple(emit[size] for size in reversed(op.global_dim)),
+        (*outer_strides, 1),
+        op.fill_mode.value.data == 1,
+    )
+    active = given(active=emit.active_programs())
+    emit.evaluate(None, _written(emit).write(emit[op.descriptor_pointer], descriptor, **active))
+
+
+@lowers(ttng.ReinterpretTensorDescriptorOp, pure=False)
+def descriptor_at(op: ttng.ReinterpretTensorDescriptorOp, emit: Emitter) -> Expression:
+    return _written(emit).read(emit[op.pointer], **given(active=emit.active_programs()))
+
+
+def _written(emit: Emitter) -> Expression:
+    """The descriptors that the batch has written."""
+    return emit.once_per_batch("tensormaps", tensormaps.Tensormaps(emit.programs.count))

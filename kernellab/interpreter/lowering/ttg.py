@@ -1,0 +1,131 @@
+"""The `ttg` dialect: layouts, which change nothing here, shared memory, and asynchronous copies, which are done at once."""
+
+from __future__ import annotations
+
+from xdsl.ir import Operation
+
+from kernellab.interpreter.emitter import Emitter
+from kernellab.interpreter.expressions import (
+    Expression,
+    given,
+    memory,
+    numerics,
+    products,
+    shared_memory,
+    tiles,
+)
+from kernellab.interpreter.lowering.common import TOKEN, allocated, store_shared
+from kernellab.interpreter.registry import lowers
+from kernellab.ir import ttg
+
+# Layouts
+
+
+@lowers(ttg.ConvertLayoutOp)
+def convert_layout(op: ttg.ConvertLayoutOp, value: Emitter) -> Expression:
+    return value[op.operand]
+
+
+@lowers(ttg.Fp4ToFpOp)
+def unpack_fp4(op: ttg.Fp4ToFpOp, value: Emitter) -> Expression:
+    axis = op.axis.value.data - value.rank(op.operand)
+    tile = tiles.full(value[op.operand], value.shape(op.operand))
+    return numerics.convert(products.unpack_fp4(tile, axis), value.dtype(op.result))
+
+
+# Shared memory
+
+
+@lowers(ttg.LocalAllocOp, pure=False)
+def allocate(op: ttg.LocalAllocOp, value: Emitter) -> Expression:
+    return allocated(op.result, op.source, value)
+
+
+@lowers(ttg.LocalDeallocOp, pure=False)
+def deallocate(op: ttg.LocalDeallocOp, value: Emitter) -> None:
+    """Python lets go of what nobody reads any more."""
+
+
+@lowers(ttg.LocalLoadOp, pure=False)
+def load(op: ttg.LocalLoadOp, value: Emitter) -> Expression:
+    return shared_memory.load(value[op.memory])
+
+
+@lowers(ttg.LocalStoreOp, pure=False)
+def store(op: ttg.LocalStoreOp, value: Emitter) -> None:
+    store_shared(op.memory, value[op.value], value)
+
+
+@lowers(ttg.LocalGatherOp, pure=False)
+def gather(op: ttg.LocalGatherOp, value: Emitter) -> Expression:
+    axis = op.axis.value.data - value.rank(op.memory)
+    return shared_memory.gather(value[op.memory], value[op.indices], axis, value.shape(op.indices))
+
+
+@lowers(ttg.LocalScatterOp, pure=False)
+def scatter(op: ttg.LocalScatterOp, value: Emitter) -> None:
+    axis = op.axis.value.data - value.rank(op.memory)
+    call = shared_memory.scatter(
+        value[op.memory],
+        value[op.values],
+        value[op.indices],
+        axis,
+        value.shape(op.indices),
+        **given(active=value.active_programs()),
+    )
+    value.evaluate(None, call)
+
+
+# Views
+
+
+@lowers(ttg.MemDescIndexOp, pure=False)
+def index(op: ttg.MemDescIndexOp, value: Emitter) -> Expression:
+    active = given(active=value.active_programs())
+    return shared_memory.index(value[op.memory], value[op.index], **active)
+
+
+@lowers(ttg.MemDescSubsliceOp)
+def subslice(op: ttg.MemDescSubsliceOp, value: Emitter) -> Expression:
+    offsets = tuple(op.offsets.get_values())
+    return shared_memory.subslice(value[op.memory], offsets, value.shape(op.result))
+
+
+@lowers(ttg.MemDescTransOp)
+def transpose(op: ttg.MemDescTransOp, value: Emitter) -> Expression:
+    return shared_memory.permute(value[op.memory], tuple(op.order.get_values()))
+
+
+@lowers(ttg.MemDescReshapeOp)
+def reshape(op: ttg.MemDescReshapeOp, value: Emitter) -> Expression:
+    return shared_memory.reshape(value[op.memory], value.shape(op.result))
+
+
+@lowers(ttg.MemDescReinterpretOp)
+def reinterpret(op: ttg.MemDescReinterpretOp, value: Emitter) -> Expression:
+    shape, kind = value.shape(op.result), value.dtype(op.result)
+    return shared_memory.reinterpret(value[op.memory], shape, kind)
+
+
+# Asynchronous copies
+
+
+@lowers(ttg.AsyncCopyGlobalToLocalOp, pure=False)
+def copy_to_shared(op: ttg.AsyncCopyGlobalToLocalOp, value: Emitter) -> Expression:
+    loaded = memory.load(
+        value.buffer(op.pointer),
+        value[op.pointer],
+        value.rank(op.pointer),
+        **given(
+            mask=value.optional(op.mask),
+            other=value.optional(op.other),
+            active=value.active_programs(),
+        ),
+    )
+    store_shared(op.memory, loaded, value)
+    return TOKEN
+
+
+@lowers(ttg.AsyncCommitGroupOp, ttg.AsyncWaitOp, pure=False)
+def nothing_under_way(op: Operation, value: Emitter) -> Expression:
+    return TOKEN

@@ -1,0 +1,200 @@
+"""The `ttng` dialect, TMA left out: wgmma, mbarriers and tensor memory. Products are done as soon as they are asked for."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy
+from xdsl.dialects import builtin
+from xdsl.ir import Operation, SSAValue
+
+from kernellab.interpreter.emitter import Emitter
+from kernellab.interpreter.expressions import (
+    Expression,
+    given,
+    mbarriers,
+    products,
+    shared_memory,
+    tiles,
+)
+from kernellab.interpreter.lowering.common import TOKEN, allocated, store_shared, where
+from kernellab.interpreter.registry import lowers
+from kernellab.ir import tt, ttng
+from kernellab.ir.types import MemDescType
+
+# Matrix products on Hopper
+
+
+@lowers(ttng.WarpGroupDotOp, pure=False)
+def warp_group_dot(op: ttng.WarpGroupDotOp, value: Emitter) -> Expression:
+    c = tiles.full(value[op.c], value.shape(op.c))
+    if op.use_c is not None:
+        c = _zero_unless(op.use_c, c, op.c, value)
+    precision = "ieee"
+    if op.input_precision is not None:
+        precision = tt.INPUT_PRECISIONS[op.input_precision.value.data]
+    return products.dot(_operand(op.a, value), _operand(op.b, value), c, precision)
+
+
+@lowers(ttng.WarpGroupDotWaitOp)
+def wait_for_dot(op: ttng.WarpGroupDotWaitOp, value: Emitter) -> tuple[Expression, ...]:
+    return tuple(value[operand] for operand in op.inputs)
+
+
+def _operand(operand: SSAValue, value: Emitter) -> Expression:
+    """What a matrix instruction reads: a tile in registers, or where it lies in memory."""
+    if isinstance(operand.type, MemDescType):
+        return shared_memory.operand(value[operand])
+    return tiles.full(value[operand], value.shape(operand))
+
+
+def _zero_unless(
+    condition: SSAValue, accumulator: Expression, of: SSAValue, value: Emitter
+) -> Expression:
+    """The accumulator where the scalar condition holds; else the product replaces it."""
+    chosen = tiles.select(value[condition], accumulator, 0, value.rank(of))
+    return tiles.full(chosen, value.shape(of))
+
+
+# Barriers in shared memory, and fences
+
+
+@lowers(ttng.InitBarrierOp, pure=False)
+def initialise_barrier(op: ttng.InitBarrierOp, value: Emitter) -> None:
+    _at_barrier(mbarriers.initialise, op.barrier, value, op.count.value.data)
+
+
+@lowers(ttng.InvalBarrierOp, pure=False)
+def invalidate_barrier(op: ttng.InvalBarrierOp, value: Emitter) -> None:
+    _at_barrier(mbarriers.invalidate, op.barrier, value)
+
+
+@lowers(ttng.BarrierExpectOp, pure=False)
+def expect_bytes(op: ttng.BarrierExpectOp, value: Emitter) -> None:
+    size = op.size.value.data
+    with where(op.predicate, value):
+        _at_barrier(mbarriers.expect, op.barrier, value, size)
+
+
+@lowers(ttng.ArriveBarrierOp, pure=False)
+def arrive(op: ttng.ArriveBarrierOp, value: Emitter) -> None:
+    count = op.count.value.data
+    with where(op.predicate, value):
+        _at_barrier(mbarriers.arrive, op.barrier, value, count)
+
+
+@lowers(ttng.WaitBarrierOp, pure=False)
+def wait_at_barrier(op: ttng.WaitBarrierOp, value: Emitter) -> None:
+    with where(op.predicate, value):
+        _at_barrier(mbarriers.wait, op.barrier, value, value[op.phase])
+
+
+def _at_barrier(function: Expression, barrier: SSAValue, value: Emitter, *arguments: Any) -> None:
+    active = given(active=value.active_programs())
+    value.evaluate(None, function(value[barrier], *arguments, **active))
+
+
+@lowers(
+    ttng.FenceAsyncSharedOp,
+    ttng.AsyncTmaStoreWaitOp,
+    ttng.TensormapFenceproxyAcquireOp,
+    ttng.FenceMbarrierInitReleaseClusterOp,
+    ttng.ClusterArriveOp,
+    ttng.ClusterWaitOp,
+    pure=False,
+)
+def nothing_to_order(op: Operation, value: Emitter) -> None:
+    """What was written can be seen at once, and nothing is under way."""
+
+
+# Tensor memory
+
+
+@lowers(ttng.TmemAllocOp, pure=False)
+def allocate(op: ttng.TmemAllocOp, value: Emitter) -> tuple[Expression, Expression]:
+    return allocated(op.result, op.source, value), TOKEN
+
+
+@lowers(ttng.TmemLoadOp, pure=False)
+def load(op: ttng.TmemLoadOp, value: Emitter) -> tuple[Expression, ...]:
+    if op.reduced is not None:
+        raise value.unsupported("a load from tensor memory that reduces too")
+    return shared_memory.load(value[op.memory]), TOKEN
+
+
+@lowers(ttng.TmemStoreOp, pure=False)
+def store(op: ttng.TmemStoreOp, value: Emitter) -> Expression:
+    with where(op.predicate, value):
+        store_shared(op.memory, value[op.value], value)
+    return TOKEN
+
+
+@lowers(ttng.TmemSubsliceOp)
+def subslice(op: ttng.TmemSubsliceOp, value: Emitter) -> Expression:
+    offsets = [0] * value.rank(op.memory)
+    offsets[-1 if op.dim is None else op.dim.value.data] = op.offset
+    return shared_memory.subslice(value[op.memory], tuple(offsets), value.shape(op.result))
+
+
+@lowers(ttng.TmemCopyOp, pure=False)
+def copy_to_tensor_memory(op: ttng.TmemCopyOp, value: Emitter) -> None:
+    if value.shape(op.source) != value.shape(op.memory):
+        raise value.unsupported("a copy to tensor memory that rearranges a tile")
+    store_shared(op.memory, shared_memory.load(value[op.source]), value)
+    if op.barrier is not None:
+        _at_barrier(mbarriers.arrive, op.barrier, value)
+
+
+# Matrix products on Blackwell
+
+
+@lowers(ttng.Tcgen5MmaOp, pure=False)
+def matrix_product(op: ttng.Tcgen5MmaOp, value: Emitter) -> Expression:
+    if op.is_unsigned is not None:
+        raise value.unsupported("a matrix product of unsigned integers")
+    with where(op.predicate, value):
+        _accumulate(op, _operand(op.a, value), _operand(op.b, value), "tf32", value)
+    return TOKEN
+
+
+@lowers(ttng.Tcgen5MmaScaledOp, pure=False)
+def scaled_matrix_product(op: ttng.Tcgen5MmaScaledOp, value: Emitter) -> Expression:
+    with where(op.predicate, value):
+        a = _scaled_operand(op.a, op.a_scale, op.a_type, -1, value)
+        b = _scaled_operand(op.b, op.b_scale, op.b_type, -2, value)
+        _accumulate(op, a, b, "ieee", value)
+    return TOKEN
+
+
+def _scaled_operand(
+    operand: SSAValue, scale: SSAValue, number: builtin.IntegerAttr, axis: int, value: Emitter
+) -> Expression:
+    """The operand times the scales of its groups along `axis`, exactly; scales come with their groups last."""
+    tile, factors = _operand(operand, value), _operand(scale, value)
+    if tt.SCALED_FORMATS[number.value.data] == "e2m1":
+        tile = products.unpack_fp4(tile, axis)
+    if axis == -2:
+        factors = factors.swapaxes(-1, -2)
+    exact = value.constant(numpy.dtype(numpy.float32), hint="float32")
+    return products.scaled(tile, factors, axis, exact, False)
+
+
+def _accumulate(
+    op: ttng.Tcgen5MmaOp | ttng.Tcgen5MmaScaledOp,
+    a: Expression,
+    b: Expression,
+    precision: str,
+    value: Emitter,
+) -> None:
+    """d = a @ b (+ d where `use_d`); then the barriers know."""
+    accumulator = _zero_unless(op.use_d, shared_memory.operand(value[op.d]), op.d, value)
+    store_shared(op.d, products.dot(a, b, accumulator, precision), value)
+    for barrier, condition in zip(op.barriers, op.barrier_predicates):
+        with where(condition, value):
+            _at_barrier(mbarriers.arrive, barrier, value)
+
+
+@lowers(ttng.Tcgen5CommitOp, pure=False)
+def commit(op: ttng.Tcgen5CommitOp, value: Emitter) -> None:
+    with where(op.predicate, value):
+        _at_barrier(mbarriers.arrive, op.barrier, value)

@@ -1,0 +1,65 @@
+"""The IR of later stages gives what TTIR gives: every case of the interpreter once more, in TTGIR."""
+
+from __future__ import annotations
+
+import pytest
+
+import kernellab
+from kernellab.errors import CompileError, OptionError, UnsupportedOperation
+from tests.corpus.loader import WHOLE
+from tests.interpreter.all_cases import CASES
+from tests.interpreter.cases import Case
+from tests.interpreter.test_cases import one_of_each_kernel
+
+TARGETS = ("sm_80", "sm_90", "sm_100", "gfx90a", "gfx942", "gfx950")
+CHOSEN = CASES if WHOLE else one_of_each_kernel()
+REFUSALS = (
+    "not supported in this architecture",
+    "input_precision must be one of",
+    "require native tma support",
+    "failed to legalize operation 'tt.join'",
+    "an assertion inside the compiler failed",
+)
+"""What Triton's compiler says of kernels that a target does not have, or that it cannot do."""
+
+UNKNOWN = {"tf32x3": "tt.elementwise_inline_asm", "scaled": "amdg.upcast_mxfp"}
+"""Part of a case's name -> the operation that it becomes on some targets, which nothing lowers yet."""
+
+
+def run_case(case: Case, target: str, stage: str) -> None:
+    arguments = case.make()
+    with kernellab.interpreted(target=target, stage=stage):
+        kernellab.run(case.kernel, case.grid, **arguments, **case.options)
+    case.check(arguments)
+
+
+@pytest.mark.filterwarnings("ignore:tl.make_block_ptr is deprecated")
+@pytest.mark.parametrize("target", TARGETS if WHOLE else ("sm_90",))
+@pytest.mark.parametrize("case", CHOSEN, ids=lambda case: case.name)
+def test_case_in_ttgir(case: Case, target: str) -> None:
+    try:
+        run_case(case, target, "ttgir")
+    except CompileError as error:
+        if not any(words in str(error) for words in REFUSALS):
+            raise
+        pytest.skip(f"{target} does not have it")
+    except UnsupportedOperation as error:
+        if not any(part in case.name and op in str(error) for part, op in UNKNOWN.items()):
+            raise
+        pytest.skip(f"not lowered yet: {error.problem}")
+
+
+STAGES = ("ttir.inliner", "ttir.combine", "ttir.cse", "ttgir.coalesce", "ttgir.pipeline", "ttgir")
+
+
+@pytest.mark.parametrize("stage", STAGES)
+@pytest.mark.parametrize(
+    "name", ["product-float16-float32-ieee", "reduced_rows-sum-float32", "collatz"]
+)
+def test_after_a_pass(name: str, stage: str) -> None:
+    run_case({case.name: case for case in CASES}[name], "sm_90", stage)
+
+
+def test_a_pass_that_does_not_run() -> None:
+    with pytest.raises(OptionError, match=r"no pass 'ttgir\.coalesced'"):
+        run_case(CASES[0], "sm_90", "ttgir.coalesced")
