@@ -65,6 +65,16 @@ def test_the_last_writer_is_the_last_of_the_order() -> None:
     assert set(out) == {shuffled[-1]}
 
 
+def test_a_million_programs() -> None:
+    """In order and out of it."""
+    n = 4 * 10**6 - 3
+    x = torch.arange(n, dtype=torch.float32) % 1000
+    for order_of_programs in ORDERS:
+        out = torch.zeros(n)
+        kernellab.run(order.square, (10**6,), x, out, n, BLOCK=4, order=order_of_programs)
+        assert torch.equal(out, x * x)
+
+
 def outcomes(kernel: Any, programs: int, make: Any, **constants: Any) -> set[bytes]:
     """What a kernel leaves in its last tensor, over several orders."""
     found = set()

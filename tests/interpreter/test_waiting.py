@@ -102,6 +102,20 @@ def test_a_scan_that_looks_back(order: str) -> None:
     assert out.tolist() == x.cumsum(0).tolist()
 
 
+@every_order
+def test_waiting_in_a_function_that_is_not_inlined(order: str) -> None:
+    entered = zeros(9)
+    kernellab.run(waiting.locked_out_of_line, (9,), zeros(1), entered, zeros(1), order=order)
+    assert entered.tolist() == list(range(8, -1, -1))
+
+
+def test_a_lock_at_an_address() -> None:
+    locks, total = [zeros(1), zeros(1)], zeros(2)
+    addresses = torch.tensor([lock.data_ptr() for lock in locks])
+    kernellab.run(waiting.locked_by_address, (7,), addresses, total, RELEASES=True)
+    assert total.tolist() == [4, 3]
+
+
 def test_a_program_that_counts_in_memory_as_it_waits() -> None:
     flag, tries = zeros(1), zeros(1)
     kernellab.run(waiting.counts_its_waiting, (10,), flag, tries)
@@ -231,6 +245,15 @@ def test_programs_that_count_for_ever_are_stopped(monkeypatch: pytest.MonkeyPatc
     error = deadlock(waiting.counts_for_ever, (2,), zeros(2))
     assert "in 300 rounds memory did not change and no program ended" in error.problem
     assert "flag_ptr[1] is 0" in error.problem.splitlines()[2]
+
+
+def test_a_lock_at_an_address_that_is_not_released() -> None:
+    locks = [zeros(1), zeros(1)]
+    addresses = torch.tensor([lock.data_ptr() for lock in locks])
+    with pytest.raises(Deadlock) as caught:
+        kernellab.run(waiting.locked_by_address, (3,), addresses, zeros(2), RELEASES=False)
+    assert "1 of the 3 programs waits" in caught.value.problem
+    assert f"what is at address {locks[0].data_ptr():#x} is 1" in caught.value.problem
 
 
 def test_one_program_alone() -> None:

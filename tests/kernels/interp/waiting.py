@@ -212,3 +212,33 @@ def follows_links(next_ptr, out_ptr):
         node = tl.load(next_ptr + node)
         steps += 1
     tl.store(out_ptr + program, steps)
+
+
+@triton.jit(noinline=True)
+def acquire_out_of_line(lock_ptr):
+    while tl.atomic_cas(lock_ptr, 0, 1) != 0:
+        pass
+
+
+@triton.jit
+def locked_out_of_line(lock_ptr, order_ptr, count_ptr):
+    """Programs enter backwards: each waits for the one after it before it takes the lock."""
+    program = tl.program_id(0)
+    while tl.atomic_add(count_ptr, 0) != tl.num_programs(0) - 1 - program:
+        pass
+    acquire_out_of_line(lock_ptr)
+    tl.store(order_ptr + tl.load(count_ptr), program)
+    tl.atomic_xchg(lock_ptr, 0)
+    tl.atomic_add(count_ptr, 1)
+
+
+@triton.jit
+def locked_by_address(locks_ptr, total_ptr, RELEASES: tl.constexpr):
+    """The lock is one of a list of pointers."""
+    program = tl.program_id(0)
+    lock = tl.load(locks_ptr + program % 2).to(tl.pointer_type(tl.int32))
+    while tl.atomic_cas(lock, 0, 1) != 0:  # WAITS: locked_by_address
+        pass
+    tl.store(total_ptr + program % 2, tl.load(total_ptr + program % 2) + 1)
+    if RELEASES:
+        tl.atomic_xchg(lock, 0)
