@@ -19,7 +19,7 @@ from kernellab.compiler.targets import (
     parse_target,
     shared_limit,
 )
-from kernellab.errors import UnsupportedOperation
+from kernellab.errors import ArgumentError, CompileError, UnsupportedOperation
 from kernellab.launching import (
     GpuLaunch,
     Grid,
@@ -46,7 +46,7 @@ class interpreted(ContextDecorator):  # noqa: N801 - a context manager and decor
     target, device properties, a benchmarker). Launches with CUDA tensors stay Triton's own. It holds for the thread or
     asyncio task that entered it; contexts nest, and the innermost one counts. Afterwards Triton is what it was.
 
-    A launch gives an `InterpretedLaunch`: what Triton's compiled kernel has (`asm`, `metadata`, `n_regs`) is compiled when first asked for.
+    What Triton refuses is refused with Triton's own exceptions; faults are KernelLab's. A launch gives an `InterpretedLaunch`: what Triton's compiled kernel has (`asm`, `metadata`, `n_regs`) is compiled when first asked for.
     """
 
     def __init__(
@@ -75,7 +75,7 @@ class interpreted(ContextDecorator):  # noqa: N801 - a context manager and decor
     def __enter__(self) -> None:
         stack = ExitStack()
         stack.callback(forget_all_untimed)
-        stack.enter_context(triton_api.emulated(Interception(self._target, self._options)))
+        stack.enter_context(triton_api.emulated(_OtherPeoplesLaunches(self._target, self._options)))
         self._stacks().append(stack)
 
     def __exit__(
@@ -189,6 +189,22 @@ def _loaded(
         )
     resources = read_nvidia(binary, name, shared)
     return None, None, resources.registers, resources.spills, MOST_THREADS
+
+
+class _OtherPeoplesLaunches(Interception):
+    """Launches of code that knows Triton's exceptions, not ours."""
+
+    def take_launch(self, *launch: Any) -> Any:
+        """Carry out a launch; what Triton refuses is refused with Triton's own exception, to which ours is a note."""
+        __tracebackhide__ = True
+        try:
+            return super().take_launch(*launch)
+        except (ArgumentError, CompileError) as error:
+            if error.__cause__ is None:
+                raise
+            ours, tritons = str(error), error.__cause__
+        tritons.add_note(ours)
+        raise tritons
 
 
 MOST_THREADS = 1024

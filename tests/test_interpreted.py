@@ -165,6 +165,18 @@ def test_faults_point_at_the_library(pair: Any) -> None:
         third_party._gated_kernel[(0,)](*pair, torch.empty(1000), 0, BLOCK=256)
 
 
+def test_what_triton_refuses_raises_tritons_own_exceptions(pair: Any) -> None:
+    """Other people's code may wait for them; what KernelLab has to say is a note."""
+    with kernellab.interpreted():
+        with pytest.raises(triton.CompilationError) as refused:
+            third_party._gated_kernel[(1,)](*pair, torch.empty(8), 8, BLOCK=7)
+        assert "Triton cannot compile '_gated_kernel' for sm_90" in refused.value.__notes__[0]
+        with pytest.raises(OverflowError):
+            third_party._gated_kernel[(1,)](*pair, torch.empty(8), 2**70, BLOCK=8)
+    with kernellab.interpreted(), pytest.raises(kernellab.CompileError):
+        kernellab.run(third_party._gated_kernel, (1,), *pair, torch.empty(8), 8, BLOCK=7)
+
+
 # Options
 
 
