@@ -199,14 +199,15 @@ class Elements:
         programs: int,
         mask: Value | None,
         active: Active,
-    ) -> numpy.ndarray:
+        wanted: bool,
+    ) -> numpy.ndarray | None:
         """As `memory.atomic`."""
-        result = numpy.zeros((programs, *shape), numpy.asarray(value).dtype)
+        result: numpy.ndarray | None = numpy.zeros((programs, *shape), numpy.asarray(value).dtype)
         for piece in self._writable_pieces("atomic", addresses, rank, mask, active):
             found = memory.atomic(
-                operation, piece.buffer, piece.offsets, value, rank, shape, programs, piece.mask, piece.active
+                operation, piece.buffer, piece.offsets, value, rank, shape, programs, piece.mask, piece.active, wanted
             )  # fmt: skip
-            result = piece.merged(found, result)
+            result = piece.merged(found, result) if wanted else None
         return result
 
     def compare_and_swap(

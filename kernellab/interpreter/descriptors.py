@@ -133,6 +133,7 @@ def reduce(
         programs,
         mask,
         active,
+        wanted=False,
     )
 
 

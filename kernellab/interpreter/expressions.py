@@ -134,9 +134,9 @@ def variable(name: str) -> Expression:
     return Expression(ast.Name(name, ast.Load()))
 
 
-def given(**keywords: Expression | None) -> dict[str, Expression]:
+def given(**keywords: Operand) -> dict[str, Operand]:
     """The keywords that have a value: generated calls name no others."""
-    return {name: expression for name, expression in keywords.items() if expression is not None}
+    return {name: value for name, value in keywords.items() if value is not None}
 
 
 # The modules that generated code refers to, under their own names.

@@ -13,6 +13,7 @@ from typing import Any, Protocol
 import numpy
 import torch
 
+from kernellab.interpreter import atomics
 from kernellab.interpreter.affine import AffineTile, Base, BoxMask, Interval
 from kernellab.interpreter.lane_fault import LaneFault
 from kernellab.interpreter.tiles import Active, Value, first_active
@@ -101,7 +102,8 @@ class Elsewhere(Protocol):
         programs: int,
         mask: Value | None,
         active: Active,
-    ) -> numpy.ndarray: ...
+        wanted: bool,
+    ) -> numpy.ndarray | None: ...
 
     def compare_and_swap(
         self,
@@ -477,68 +479,38 @@ def atomic(
     programs: int,
     mask: Value | None = None,
     active: Active = None,
-) -> numpy.ndarray:
+    wanted: bool = True,
+) -> numpy.ndarray | None:
     """Read, modify and write one element after the other, in program order, then lane order.
 
     Args:
-        operation: one of `ATOMIC_UFUNCS`, or "exchange".
+        operation: one of `atomics.UFUNCS`, or "exchange".
         shape: the tile's shape; every lane of every active program takes part, also where addresses agree.
         programs: number of programs in the batch.
+        wanted: False where nobody looks at what is returned.
 
     Returns:
-        What each lane found, shape (programs, *shape).
+        What each lane found, shape (programs, *shape); None where that is not wanted.
 
     Raises:
         OutOfBoundsAccess, ReadOnlyStore: as for `store`.
     """
     if not isinstance(buffer, Buffer):
-        return buffer.atomic(operation, offsets, value, rank, shape, programs, mask, active)
+        return buffer.atomic(operation, offsets, value, rank, shape, programs, mask, active, wanted)
     index, on = _atomic_lanes(buffer, offsets, rank, mask, active)
     everyone = (programs, *shape)
     index = numpy.broadcast_to(index, everyone)
     operand = numpy.broadcast_to(numpy.asarray(value), everyone)
     chosen = slice(None) if on is None else numpy.broadcast_to(on, everyone)
     targets, operands = index[chosen].reshape(-1), operand[chosen].reshape(-1)
-    found = numpy.zeros(everyone, operand.dtype)
     elements = buffer.elements.view(operand.dtype)
-    found[chosen] = _update(operation, elements, targets, operands).reshape(found[chosen].shape)
+    if not wanted:
+        atomics.apply(operation, elements, targets, operands)
+        return None
+    found = numpy.zeros(everyone, operand.dtype)
+    updated = atomics.update(operation, elements, targets, operands)
+    found[chosen] = updated.reshape(found[chosen].shape)
     return found
-
-
-ATOMIC_UFUNCS = {
-    "and": numpy.bitwise_and,
-    "or": numpy.bitwise_or,
-    "xor": numpy.bitwise_xor,
-    "add": numpy.add,
-    "fadd": numpy.add,
-    "max": numpy.maximum,
-    "min": numpy.minimum,
-    "umax": numpy.maximum,
-    "umin": numpy.minimum,
-}
-
-
-def _update(
-    operation: str, elements: numpy.ndarray, targets: numpy.ndarray, operands: numpy.ndarray
-) -> numpy.ndarray:
-    """Apply the operation target by target; returns what each found."""
-    if operation in ("umax", "umin"):
-        bits = f"u{elements.itemsize}"
-        found = _update(operation[1:], elements.view(bits), targets, operands.view(bits))
-        return found.view(elements.dtype)
-    if len(numpy.unique(targets)) == len(targets):
-        found = elements.take(targets)
-        elements[targets] = _combined(operation, found, operands)
-        return found
-    found = numpy.empty(targets.shape, elements.dtype)
-    for turn, target in enumerate(targets):
-        found[turn] = elements[target]
-        elements[target] = _combined(operation, found[turn], operands[turn])
-    return found
-
-
-def _combined(operation: str, found: Any, operand: Any) -> Any:
-    return operand if operation == "exchange" else ATOMIC_UFUNCS[operation](found, operand)
 
 
 def compare_and_swap(
@@ -559,18 +531,19 @@ def compare_and_swap(
     everyone = (programs, *shape)
     bits = numpy.dtype(f"u{buffer.elements.itemsize}")
     expected, replacement = (
-        numpy.broadcast_to(numpy.asarray(v).view(bits), everyone).reshape(-1)
-        for v in (compare, value)
+        numpy.broadcast_to(numpy.asarray(v).view(bits), everyone) for v in (compare, value)
     )
-    targets = numpy.broadcast_to(index, everyone).reshape(-1)
-    taking_part = numpy.ones(everyone, bool) if on is None else numpy.broadcast_to(on, everyone)
-    elements = buffer.elements.view(bits)
-    found = numpy.zeros(targets.shape, bits)
-    for turn in numpy.flatnonzero(taking_part):
-        found[turn] = elements[targets[turn]]
-        if found[turn] == expected[turn]:
-            elements[targets[turn]] = replacement[turn]
-    return found.view(numpy.asarray(compare).dtype).reshape(everyone)
+    chosen = slice(None) if on is None else numpy.broadcast_to(on, everyone)
+    targets = numpy.broadcast_to(index, everyone)[chosen].reshape(-1)
+    swapped = atomics.compare_and_swap(
+        buffer.elements.view(bits),
+        targets,
+        expected[chosen].reshape(-1),
+        replacement[chosen].reshape(-1),
+    )
+    found = numpy.zeros(everyone, bits)
+    found[chosen] = swapped.reshape(found[chosen].shape)
+    return found.view(numpy.asarray(compare).dtype)
 
 
 def _atomic_lanes(

@@ -86,13 +86,15 @@ class WatchedMemory(threading.local):
         programs: int,
         mask: Value | None = None,
         active: Active = None,
-    ) -> Value:
+        wanted: bool = True,
+    ) -> Value | None:
         """As `memory.atomic`."""
         with self._changing(buffer, offsets, rank, mask, active):
             found = memory.atomic(
-                operation, buffer, offsets, value, rank, shape, programs, mask, active
+                operation, buffer, offsets, value, rank, shape, programs, mask, active, wanted
             )
-        self.reading = Reading(buffer, offsets, found)
+        if found is not None:
+            self.reading = Reading(buffer, offsets, found)
         return found
 
     def compare_and_swap(

@@ -218,6 +218,30 @@ def updated(how: str, dtype: torch.dtype, collisions: bool = True) -> Case:
     return Case(name, memory.updated, (programs,), make, reference, open=left_open)
 
 
+def tallied(how: str, dtype: torch.dtype, sem: str, scope: str) -> Case:
+    programs, n = 5, 64
+
+    def make() -> dict[str, Any]:
+        values = whole(programs * n, seed=1) if how == "max" else normal(programs * n, seed=1) * 9
+        return dict(
+            x_ptr=torch.zeros(8, dtype=dtype),
+            index_ptr=whole(programs * n, low=0, high=8),
+            value_ptr=values.to(dtype),
+            HOW=how, SEM=sem, SCOPE=scope, N=n,
+        )  # fmt: skip
+
+    def reference(x_ptr: Any, index_ptr: Any, value_ptr: Any, **_: Any) -> dict[str, Any]:
+        x, values = as_numpy(x_ptr), as_numpy(value_ptr)
+        for lane, at in enumerate(index_ptr.tolist()):
+            if how == "add" and lane % 7 != 3:
+                x[at] += values[lane]
+            elif how != "add":
+                x[at] = max(x[at], values[lane]) if how == "max" else values[lane]
+        return {"x_ptr": x}
+
+    return Case(f"tallied-{how}-{name_of(dtype)}-{sem}-{scope}", memory.tallied, (programs,), make, reference)  # fmt: skip
+
+
 def counters() -> Case:
     def make() -> dict[str, Any]:
         count, order = torch.zeros(1, dtype=torch.int32), torch.zeros(9, dtype=torch.int32)
@@ -349,6 +373,18 @@ def memory_cases() -> Iterator[Case]:
     yield updated("min", torch.uint64)
     for dtype in (torch.float32, torch.float64, torch.float16):
         yield updated("add", dtype)
+    yield updated("add", torch.bfloat16)
+    yield updated("add", torch.int64)
+    yield updated("xchg", torch.float64)
+    yield updated("max", torch.uint64)
+    yield updated("max", torch.float64)
+    for dtype in (torch.float16, torch.bfloat16, torch.float32, torch.float64):
+        yield tallied("add", dtype, "relaxed", "gpu")
+    for dtype in (torch.int32, torch.int64, torch.uint32, torch.uint64):
+        yield tallied("add", dtype, "acq_rel", "sys")
+    yield tallied("max", torch.float32, "release", "cta")
+    yield tallied("max", torch.int64, "acquire", "cta")
+    yield tallied("xchg", torch.float32, "acq_rel", "gpu")
     yield updated("max", torch.float32)
     yield updated("min", torch.float32)
     yield updated("xchg", torch.float32, collisions=False)

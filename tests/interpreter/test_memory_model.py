@@ -287,5 +287,6 @@ def test_stores_and_atomics_through_addresses(access: Addressed) -> None:
     for place, number, element in access.lanes:
         expected[place] = contents[number][element]
         contents[number][element] = (kind.type(contents[number][element]) + value[place]).item()
+    assert found is not None
     assert_same(found, expected)
     assert access.contents() == contents

@@ -154,8 +154,9 @@ def store(op: tt.StoreOp, value: Emitter) -> None:
 
 
 @lowers(tt.AtomicRMWOp, pure=False)
-def atomic_read_modify_write(op: tt.AtomicRMWOp, value: Emitter) -> Expression:
-    return memory.atomic(
+def atomic_read_modify_write(op: tt.AtomicRMWOp, value: Emitter) -> Expression | None:
+    is_wanted = bool(op.result.uses)
+    call = memory.atomic(
         tt.ATOMIC_OPERATIONS[op.operation.value.data],
         value.buffer(op.pointer),
         value[op.pointer],
@@ -163,8 +164,16 @@ def atomic_read_modify_write(op: tt.AtomicRMWOp, value: Emitter) -> Expression:
         value.rank(op.value),
         value.shape(op.value),
         value.programs.count,
-        **given(mask=value.optional(op.mask), active=value.active_programs()),
+        **given(
+            mask=value.optional(op.mask),
+            active=value.active_programs(),
+            wanted=None if is_wanted else False,
+        ),
     )
+    if is_wanted:
+        return call
+    value.evaluate(None, call)
+    return None
 
 
 @lowers(tt.AtomicCASOp, pure=False)

@@ -133,6 +133,28 @@ def updated(x_ptr, index_ptr, found_ptr, HOW: tl.constexpr, N: tl.constexpr):
 
 
 @triton.jit
+def tallied(
+    x_ptr,
+    index_ptr,
+    value_ptr,
+    HOW: tl.constexpr,
+    SEM: tl.constexpr,
+    SCOPE: tl.constexpr,
+    N: tl.constexpr,
+):
+    """Colliding updates whose results nobody asks for, in every order and scope that memory knows."""
+    lanes = tl.program_id(0) * N + tl.arange(0, N)
+    where = x_ptr + tl.load(index_ptr + lanes)
+    value = tl.load(value_ptr + lanes)
+    if HOW == "add":
+        tl.atomic_add(where, value, mask=lanes % 7 != 3, sem=SEM, scope=SCOPE)
+    elif HOW == "max":
+        tl.atomic_max(where, value, sem=SEM, scope=SCOPE)
+    else:
+        tl.atomic_xchg(where, value, sem=SEM, scope=SCOPE)
+
+
+@triton.jit
 def counters(count_ptr, order_ptr, total_ptr, n):
     """Scalar atomics, some only in some programs."""
     program = tl.program_id(0)
