@@ -125,19 +125,34 @@ def _out_of_bounds(
     made_of: str,
 ) -> OutOfBounds:
     buffer = fault.buffer
-    last = len(buffer.elements) - 1 - buffer.origin
-    first = -buffer.origin
-    extent = (
-        f"its storage holds elements {first} to {last}" if last >= first else "its storage is empty"
-    )
-    shape, kind = tuple(buffer.tensor.shape), str(buffer.tensor.dtype).removeprefix("torch.")
+    kind = str(buffer.tensor.dtype).removeprefix("torch.")
+    described = f"{buffer.name}: {kind}, shape {tuple(buffer.tensor.shape)}"
+    advice = "Mask the lanes that reach beyond the tensor: mask=offsets < n. Nothing was written outside."
+    if buffer.bounds == "view":
+        described += f", strides {buffer.tensor.stride()}"
+        advice += (
+            ' With bounds="storage" a kernel may walk from a view into its storage, as on a GPU.'
+        )
     return OutOfBounds(
-        f"{fault.action} out of bounds: {buffer.name}[{fault.index}], but {extent} "
-        f"({buffer.name}: {kind}, shape {shape})\n"
+        f"{fault.action} out of bounds: {buffer.name}[{fault.index}], but {_extent(fault)} ({described})\n"
         f"{_where(fault.place, fault.program, programs, grid)}{_others(fault.count, 'out of bounds in')}{made_of}",
         position=position,
-        advice="Mask the lanes that reach beyond the tensor: mask=offsets < n. Nothing was written outside.",
+        advice=advice,
     )
+
+
+def _extent(fault: OutOfBoundsAccess) -> str:
+    """What the access should have stayed inside."""
+    buffer = fault.buffer
+    owner = "its storage" if buffer.bounds == "storage" else "the view"
+    if buffer.first == buffer.stop:
+        return f"{owner} is empty"
+    first, last = buffer.first - buffer.origin, buffer.stop - 1 - buffer.origin
+    if first <= fault.index <= last:
+        return (
+            f"that is a hole of the view, between the elements that it holds from {first} to {last}"
+        )
+    return f"{owner} holds elements {first} to {last}"
 
 
 def _deadlock(

@@ -10,7 +10,7 @@ from typing import Any
 import numpy
 import torch
 
-from kernellab.errors import ArgumentError, UnsupportedOperation
+from kernellab.errors import ArgumentError
 from kernellab.interpreter.descriptors import Descriptor
 from kernellab.interpreter.faults import FAULTS, explain
 from kernellab.interpreter.grid import GridSizes, Programs, batches, check_grid
@@ -38,16 +38,15 @@ def launch(
         GridError: a grid that no GPU would accept.
         CompileError: the kernel does not compile.
         UnsupportedOperation: the interpreter does not know one of its operations.
-        OutOfBounds: an access outside the storage behind its tensor; nothing was written there.
+        OutOfBounds: an access outside the storage behind its tensor, or outside the tensor where `options` ask for that; nothing was written there.
         Deadlock: programs wait for each other for ever.
         KernelFault: a failed device_assert, a gather from beyond its tile, or a store into read-only memory.
     """
     __tracebackhide__ = True
     start = time.perf_counter()
-    _check_supported(options, kernel)
     sizes = check_grid(grid, call.values)
     code = program_code(kernel, call, target, options.stage)
-    arguments = _runtime_arguments(kernel, call, code)
+    arguments = _runtime_arguments(kernel, call, code, options.bounds)
     with numpy.errstate(all="ignore"):
         run_batch = code.prepare(*arguments, GridSizes(sizes))
         all_batches = batches(sizes, code.batch, options.order, options.seed)
@@ -75,18 +74,7 @@ def _steps(
     return ((programs, functools.partial(run_batch, programs)) for programs in all_batches)
 
 
-def _check_supported(options: RunOptions, kernel: Any) -> None:
-    for name, only in (("bounds", "storage"),):
-        value = getattr(options, name)
-        if value != only:
-            raise UnsupportedOperation(
-                f"the interpreter cannot run with {name}={value!r} yet",
-                position=definition_of(kernel),
-                advice=f"Leave it out: {name}={only!r} is the default.",
-            )
-
-
-def _runtime_arguments(kernel: Any, call: BoundCall, code: ProgramCode) -> list[Any]:
+def _runtime_arguments(kernel: Any, call: BoundCall, code: ProgramCode, bounds: str) -> list[Any]:
     """What the code takes: a Buffer for each pointer, a Descriptor for each descriptor, a NumPy scalar for each number."""
     arguments: list[Any] = []
     taken_apart = all(expected.role != "descriptor" for expected in code.arguments)
@@ -95,7 +83,7 @@ def _runtime_arguments(kernel: Any, call: BoundCall, code: ProgramCode) -> list[
         if expected.role == "number":
             arguments.append(_scalar(value, expected.dtype))
             continue
-        buffer = _buffer(name, value, expected.dtype, call, kernel)
+        buffer = _buffer(name, value, expected.dtype, call, kernel, bounds)
         is_pointer = expected.role == "pointer"
         arguments.append(buffer if is_pointer else _descriptor(value, buffer))
     return arguments
@@ -129,7 +117,9 @@ def _numbers_of_descriptor(name: str, value: Any, taken_apart: bool) -> Iterator
     yield from numbers
 
 
-def _buffer(name: str, value: Any, kind: numpy.dtype, call: BoundCall, kernel: Any) -> Buffer:
+def _buffer(
+    name: str, value: Any, kind: numpy.dtype, call: BoundCall, kernel: Any, bounds: str
+) -> Buffer:
     tensor = value if isinstance(value, torch.Tensor) else getattr(value, "base", None)
     if not isinstance(tensor, torch.Tensor):
         raise ArgumentError(
@@ -137,7 +127,7 @@ def _buffer(name: str, value: Any, kind: numpy.dtype, call: BoundCall, kernel: A
             advice="To run a kernel, pass a torch tensor or a NumPy array.",
             position=definition_of(kernel),
         )
-    return Buffer(name, tensor.detach(), kind, writable=name not in call.readonly)
+    return Buffer(name, tensor.detach(), kind, name not in call.readonly, bounds)
 
 
 def _descriptor(value: Any, buffer: Buffer) -> Descriptor:

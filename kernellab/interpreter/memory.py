@@ -1,6 +1,6 @@
 """Loads and stores, checked: what generated code calls to touch the tensors of a launch.
 
-A pointer is an element offset from the start of one argument's tensor. Every access is checked against the storage behind that tensor, before anything is read or written: valid GPU code may walk from a view into its storage, never out of it.
+A pointer is an element offset from the start of one argument's tensor. Every access is checked before anything is read or written: against the storage behind that tensor, since valid GPU code may walk from a view into its storage, never out of it; or, if the launch asks for that, against the view itself.
 """
 
 from __future__ import annotations
@@ -12,6 +12,7 @@ from typing import Any, Protocol
 
 import numpy
 import torch
+from numpy.lib.stride_tricks import as_strided
 
 from kernellab.interpreter import atomics
 from kernellab.interpreter.affine import AffineTile, Base, BoxMask, Interval
@@ -21,7 +22,7 @@ from kernellab.interpreter.tiles import Active, Value, first_active
 
 @dataclass
 class OutOfBoundsAccess(LaneFault):
-    """An access outside its storage."""
+    """An access outside the bounds of its buffer."""
 
     action: str
     buffer: Buffer
@@ -45,10 +46,18 @@ class Buffer:
         elements: the storage as a flat array, from its first whole element on.
         origin: index in `elements` of the tensor's first element.
         writable: False for a NumPy array that its owner made read-only.
+        bounds: what an access must stay inside: the "storage", or the "view" that the tensor is of it.
+        first, stop: index in `elements` of the first one that may be touched, and beyond the last.
+        present: which of `elements` belong to the view, where it has holes and is the bounds; else None.
     """
 
     def __init__(
-        self, name: str, tensor: torch.Tensor, dtype: numpy.dtype, writable: bool = True
+        self,
+        name: str,
+        tensor: torch.Tensor,
+        dtype: numpy.dtype,
+        writable: bool = True,
+        bounds: str = "storage",
     ) -> None:
         self.name = name
         self.tensor = tensor
@@ -58,6 +67,28 @@ class Buffer:
         whole = (len(self._bytes) - phase) // dtype.itemsize * dtype.itemsize
         self.elements = self._bytes[phase : phase + max(whole, 0)].view(dtype)
         self.origin = (offset - phase) // dtype.itemsize
+        self.bounds = bounds
+        self.first, self.stop = 0, len(self.elements)
+        self.present: numpy.ndarray | None = None
+        if bounds == "view":
+            self._keep_to_view()
+
+    def _keep_to_view(self) -> None:
+        tensor, size = self.tensor, self.elements.itemsize
+        steps = sum((count - 1) * step for count, step in zip(tensor.shape, tensor.stride()))
+        extent = (steps + 1) * tensor.element_size() // size if tensor.numel() else 0
+        self.first, self.stop = self.origin, self.origin + extent
+        if extent and not tensor.is_contiguous() and tensor.element_size() == size:
+            present = numpy.zeros(len(self.elements), numpy.bool_)
+            as_strided(present[self.origin :], tensor.shape, tensor.stride())[...] = True
+            self.present = None if present[self.first : self.stop].all() else present
+
+    def is_outside(self, index: numpy.ndarray) -> numpy.ndarray:
+        """Which of the elements of these indices may not be touched."""
+        outside = (index < self.first) | (index >= self.stop)
+        if self.present is not None:
+            outside |= ~self.present.take(index, mode="clip")
+        return outside
 
     def addresses(self, offsets: Value) -> Value:
         """Where in memory the elements at `offsets` are, in bytes."""
@@ -286,10 +317,10 @@ class _Box:
 
     @staticmethod
     def of(buffer: Buffer, offsets: AffineTile, mask: Value | None) -> _Box | None:
-        """None where the mask is no box, a stride is negative, or an element would lie outside: the caller finds which."""
+        """None where the mask is no box, a stride is negative, the tensor has holes, or an element would lie outside: the caller finds which."""
         if mask is not None and not isinstance(mask, BoxMask):
             return None
-        if any(stride < 0 for stride in offsets.strides):
+        if buffer.present is not None or any(stride < 0 for stride in offsets.strides):
             return None
         extents, intervals = _intervals(offsets.extents, mask)
         bases, has_programs = _bases(offsets, intervals)
@@ -301,10 +332,9 @@ class _Box:
             intervals,
             has_programs,
         )
-        surely_inside = offsets.low + buffer.origin >= 0 and offsets.high + buffer.origin < len(
-            buffer.elements
-        )
-        return box if surely_inside or box._is_inside() else None
+        low, high = offsets.low + buffer.origin, offsets.high + buffer.origin
+        surely_inside = buffer.first <= low and high < buffer.stop
+        return box if surely_inside or box._is_inside(buffer.first, buffer.stop) else None
 
     @property
     def is_everything(self) -> bool:
@@ -352,15 +382,15 @@ class _Box:
         lanes = tuple(slice(start, stop) for start, stop in intervals)
         return _Piece(programs, lanes, window, starts)
 
-    def _is_inside(self) -> bool:
-        """True where every element that is on lies in the storage."""
+    def _is_inside(self, lowest: int, beyond: int) -> bool:
+        """True where every element that is on has an index from `lowest` up to, not including, `beyond`."""
         low = high = self.bases
         on: Any = True
         for (start, stop), stride in zip(self.intervals, self.strides):
             on = on & (stop > start)
             low = low + start * stride
             high = high + (stop - 1) * stride
-        return bool(numpy.all(((low >= 0) & (high < len(self.elements))) | ~numpy.asarray(on)))
+        return bool(numpy.all(((low >= lowest) & (high < beyond)) | ~numpy.asarray(on)))
 
 
 def _intervals(
@@ -434,15 +464,16 @@ def _check(
     rank: int,
     active: Active,
 ) -> bool:
-    """True where every index is inside the storage, False where only lanes that are off are outside.
+    """True where every index is inside the buffer's bounds, False where only lanes that are off are outside.
 
     Raises:
         OutOfBoundsAccess: a lane that is on is outside.
     """
-    size = len(buffer.elements)
-    if index.size == 0 or (index.min() >= 0 and index.max() < size):
+    if index.size == 0:
         return True
-    outside = (index < 0) | (index >= size)
+    if buffer.present is None and index.min() >= buffer.first and index.max() < buffer.stop:
+        return True
+    outside = buffer.is_outside(index)
     if on is not None:
         outside = outside & on
     if not outside.any():

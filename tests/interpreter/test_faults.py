@@ -95,9 +95,7 @@ def test_the_values_behind_a_pointer_that_walks() -> None:
     """8 rows of 6: the last row of program (0, 1) starts at 42, and its third step 8 further on."""
     error = fault(faults.walks_too_far, (1, 2), torch.ones(8, 6), torch.zeros(4), 5, 6, STEP=2)
     assert_says(error, "walks_too_far", "x_ptr[50]", "program (0, 1, 0)", "lane (3, 0)")
-    assert made_of(error) == (
-        "step = 2, first = 7, stride = 6, lanes = 3, tl.program_id(1) = 1"
-    )
+    assert made_of(error) == ("step = 2, first = 7, stride = 6, lanes = 3, tl.program_id(1) = 1")
 
 
 def test_a_value_that_was_loaded_and_has_no_name() -> None:

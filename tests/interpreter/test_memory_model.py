@@ -45,7 +45,13 @@ class Access:
 
     @property
     def inside(self) -> np.ndarray:
-        return (self.index >= 0) & (self.index < len(self.storage))
+        in_storage = (self.index >= 0) & (self.index < len(self.storage))
+        if self.buffer.bounds == "storage":
+            return in_storage
+        view = self.buffer.tensor
+        numbers = torch.arange(len(self.storage))
+        own = numbers.as_strided(view.shape, view.stride(), self.origin)
+        return in_storage & np.isin(self.index, own.numpy())
 
     def first_fault(self) -> tuple[int, ...] | None:
         """(program, *lane) of the first element that is on and outside, programs first."""
@@ -68,9 +74,10 @@ def accesses(draw: Any) -> Access:
     start = draw(st.integers(0, size))
     numbers = torch.arange(size) % 100
     whole = (numbers % 2 == 1) if dtype == torch.bool else numbers.to(dtype)
-    view = whole[start:] if draw(st.booleans()) else whole[start::3]
+    view = draw(st.sampled_from([whole[start:], whole[start::3], whole[:start], grid_in(whole)]))
     storage = torch.empty(0, dtype=dtype).set_(view.untyped_storage())
-    buffer = Buffer("x", view, as_numpy(storage).dtype)
+    bounds = draw(st.sampled_from(["storage", "storage", "view"]))
+    buffer = Buffer("x", view, as_numpy(storage).dtype, bounds=bounds)
     shape = tuple(draw(st.lists(st.sampled_from([1, 2, 4]), min_size=1, max_size=3)))
     offsets, plain = draw(offset_tiles(shape, len(storage)))
     mask, on = draw(mask_tiles(shape))
@@ -81,6 +88,11 @@ def accesses(draw: Any) -> Access:
     origin = int(view.storage_offset())
     index = np.broadcast_to(plain, (PROGRAMS, *shape)) + origin
     return Access(buffer, as_numpy(storage), origin, shape, offsets, mask, active, index, on)
+
+
+def grid_in(whole: torch.Tensor) -> torch.Tensor:
+    """A transposed matrix with holes between its rows, or what there is room for."""
+    return whole[: len(whole) // 10 * 10].view(-1, 10)[:, 2:5].T
 
 
 @st.composite

@@ -10,7 +10,7 @@ import torch
 
 import kernellab
 from kernellab import tile_kernel
-from kernellab.errors import ArgumentError, OptionError, UnsupportedOperation
+from kernellab.errors import ArgumentError, OptionError
 from kernellab.run_options import DEFAULT, RunOptions, split_keywords
 from kernellab.tile_kernel import TileKernel
 from tests.kernels.interp.order import seeded, write_program
@@ -84,13 +84,6 @@ def test_options_are_said_once_and_as_a_mapping() -> None:
         kernellab.run(write_program, (4,), torch.zeros(4), options={"num_warp": 8})
     with pytest.raises(ArgumentError, match="out_ptr"):
         kernellab.run(write_program, (4,), order="sequential")
-
-
-@pytest.mark.parametrize("given", [{"bounds": "view"}])
-def test_what_the_interpreter_cannot_do_yet(given: dict[str, str]) -> None:
-    with pytest.raises(UnsupportedOperation) as caught:
-        kernellab.run(write_program, (4,), torch.zeros(4), **given)
-    assert caught.value.position is not None
 
 
 def test_the_launch_line_takes_them_too() -> None:

@@ -46,6 +46,14 @@ def tile_2d(x_ptr, m, n, BLOCK_M: tl.constexpr, BLOCK_N: tl.constexpr):
 
 
 @triton.jit
+def strided_2d(x_ptr, m, n, row_stride, column_stride, BLOCK_M: tl.constexpr, BLOCK_N: tl.constexpr):
+    rows = tl.program_id(0) * BLOCK_M + tl.arange(0, BLOCK_M)[:, None]
+    columns = tl.arange(0, BLOCK_N)[None, :]
+    where = x_ptr + rows * row_stride + columns * column_stride
+    tl.store(where, 1.0, mask=(rows < m) & (columns < n))
+
+
+@triton.jit
 def gathered_load(x_ptr, index_ptr, out_ptr, BLOCK: tl.constexpr):
     lanes = tl.arange(0, BLOCK)
     index = tl.load(index_ptr + lanes)
