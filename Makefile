@@ -60,6 +60,9 @@ format: $(INSTALLED)
 
 bench: $(INSTALLED)
 	$(BIN)/python -m benchmarks.interpreter_vs_triton
+	$(BIN)/python -m benchmarks.launch_cost
+	$(BIN)/python -m benchmarks.interpreter_memory
+	$(BIN)/python -m benchmarks.large_launches
 	$(BIN)/python -m benchmarks.compile_overhead
 	$(BIN)/python -m benchmarks.recording
 	$(BIN)/python -m benchmarks.reading_ir

@@ -26,6 +26,7 @@ if sys.platform != "linux":
 if TYPE_CHECKING:
     from IPython.core.interactiveshell import InteractiveShell
 
+    from kernellab.bisecting import bisect
     from kernellab.compiler.archive import load
     from kernellab.compiler.comparison import compare
     from kernellab.compiler.pipeline import compile
@@ -42,6 +43,7 @@ if TYPE_CHECKING:
         TargetError,
         UnsupportedOperation,
     )
+    from kernellab.interpreter.foreign_code import device_function, inline_assembly
     from kernellab.interpreting import interpreted
     from kernellab.records import (
         Compilation,
@@ -78,8 +80,11 @@ _HOMES = {
     "TargetError": "kernellab.errors",
     "TileKernel": "kernellab.tile_kernel",
     "UnsupportedOperation": "kernellab.errors",
+    "bisect": "kernellab.bisecting",
     "compare": "kernellab.compiler.comparison",
     "compile": "kernellab.compiler.pipeline",
+    "device_function": "kernellab.interpreter.foreign_code",
+    "inline_assembly": "kernellab.interpreter.foreign_code",
     "interpreted": "kernellab.interpreting",
     "load": "kernellab.compiler.archive",
     "run": "kernellab.tile_kernel",
@@ -108,8 +113,11 @@ __all__ = [
     "TileKernel",
     "UnsupportedOperation",
     "__version__",
+    "bisect",
     "compare",
     "compile",
+    "device_function",
+    "inline_assembly",
     "interpreted",
     "load",
     "load_ipython_extension",

@@ -370,6 +370,24 @@ def _compile_edited(kernel: Any, call: BoundCall, target: Target, edits: _Edits)
     return _compilation(kernel, call, target, compiled, outcome.passes)
 
 
+def record_passes(
+    kernel: Any,
+    call: BoundCall,
+    target: Target,
+    *,
+    skip: str | Sequence[str] = (),
+    pipeline: Sequence[steering.Item] | None = None,
+    stop_after: str = "ttgir",
+) -> tuple[PassRun, ...]:
+    """What every pass up to a stage did, the front end first; `skip` and `pipeline` as for `compile`.
+
+    Raises:
+        CompileError, OptionError, WorkerError: as `compile`.
+    """
+    edits = _Edits(skip, stop_after, pipeline, worker.SECONDS)
+    return _compile_edited(kernel, call, target, edits).passes
+
+
 def _given_text(given: str | os.PathLike[str], language: str | None) -> IrText:
     """An IR text, or the file that holds one.
 

@@ -15,6 +15,7 @@ import torch
 
 from kernellab.interpreter import memory
 from kernellab.interpreter.affine import AffineTile
+from kernellab.interpreter.bases import as_array, base_of
 from kernellab.interpreter.lane_fault import LaneFault
 from kernellab.interpreter.memory import Buffer, ReadOnlyStore
 from kernellab.interpreter.tiles import Active, Value
@@ -329,10 +330,11 @@ _NULL_PAGE = 4096
 def _in_elements(addresses: Value, start: int, size: int) -> Value | None:
     """Addresses as numbers of elements from `start`; None where one is no multiple of the size."""
     if isinstance(addresses, AffineTile):
-        base = addresses.base - start
-        if numpy.any(base % size) or any(stride % size for stride in addresses.strides):
+        bases = as_array(addresses.base) - start
+        if numpy.any(bases % size) or any(stride % size for stride in addresses.strides):
             return None
         strides = tuple(stride // size for stride in addresses.strides)
-        return AffineTile(base // size, strides, addresses.extents, numpy.dtype(numpy.int64))
+        base = base_of(bases // size)
+        return AffineTile(base, strides, addresses.extents, numpy.dtype(numpy.int64))
     distance = numpy.asarray(addresses) - start
     return None if numpy.any(distance % size) else distance // size

@@ -7,14 +7,12 @@ from __future__ import annotations
 
 import operator
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy
 from numpy.lib.mixins import NDArrayOperatorsMixin
 
-Base = int | numpy.ndarray
-"""One integer for all programs, or an int64 array with one entry a program (or a single entry for all)."""
+from kernellab.interpreter.bases import Base, as_array, base_of, extremes
 
 
 class SymbolicTile(NDArrayOperatorsMixin):
@@ -92,11 +90,11 @@ class AffineTile(SymbolicTile):
 
     @property
     def ndim(self) -> int:
-        return len(self.extents) + isinstance(self.base, numpy.ndarray)
+        return len(self.extents) + (not isinstance(self.base, int))
 
     @property
     def shape(self) -> tuple[int, ...]:
-        programs = (len(self.base),) if isinstance(self.base, numpy.ndarray) else ()
+        programs = () if isinstance(self.base, int) else (len(self.base),)
         return programs + self.extents
 
     @property
@@ -162,8 +160,11 @@ class AffineTile(SymbolicTile):
         return f"AffineTile({self.base} + {self.strides}, {self.extents}, {self.dtype})"
 
 
-Interval = tuple[Base, Base]
-"""First index inside, first index beyond; each per program or for all."""
+End = int | numpy.ndarray
+"""A lane for all programs, or an array with one entry a program."""
+
+Interval = tuple[End, End]
+"""First index inside, first index beyond."""
 
 
 class BoxMask(SymbolicTile):
@@ -218,23 +219,18 @@ def affine(value: Any, rank: int) -> AffineTile | None:
     lanes = array.shape[max(array.ndim - rank, 0) :]
     if any(extent != 1 for extent in lanes):
         return None
-    if array.ndim == rank + 1:
-        base: Base = array.reshape(-1).astype(numpy.int64)
-    else:
-        base = int(array.reshape(()))
+    base = base_of(array.reshape(-1) if array.ndim == rank + 1 else array.reshape(()))
     return AffineTile(base, (0,) * rank, (1,) * rank, array.dtype)
 
 
 def _per_program(base: Base, rank: int) -> Any:
-    return base.reshape((-1,) + (1,) * rank) if isinstance(base, numpy.ndarray) else base
+    return base if isinstance(base, int) else as_array(base).reshape((-1,) + (1,) * rank)
 
 
 def _exact_bounds(
     base: Base, strides: tuple[int, ...], extents: tuple[int, ...]
 ) -> tuple[int, int]:
-    low = int(base.min()) if isinstance(base, numpy.ndarray) else base
-    high = int(base.max()) if isinstance(base, numpy.ndarray) else base
-    return _reach(low, high, strides, extents)
+    return _reach(*extremes(base), strides, extents)
 
 
 def _reach(
@@ -278,8 +274,7 @@ def _fitting(
     return AffineTile(base, strides, extents, dtype, bounds)
 
 
-@dataclass(frozen=True)
-class _Pair:
+class _Pair(NamedTuple):
     """Two operands as affine tiles of one rank, and the extents of the result."""
 
     lhs: AffineTile
@@ -293,10 +288,12 @@ def _pair(lhs: Any, rhs: Any) -> _Pair | None:
     left, right = affine(lhs, rank), affine(rhs, rank)
     if left is None or right is None:
         return None
-    extents = tuple(b if a == 1 else a for a, b in zip(left.extents, right.extents, strict=True))
-    dtype = (
-        left.dtype if left.dtype == right.dtype else numpy.promote_types(left.dtype, right.dtype)
-    )
+    extents = left.extents
+    if extents != right.extents:
+        extents = tuple([b if a == 1 else a for a, b in zip(extents, right.extents)])
+    dtype = left.dtype
+    if dtype is not right.dtype:
+        dtype = numpy.promote_types(dtype, right.dtype)
     return _Pair(left, right, extents, dtype)
 
 
@@ -335,7 +332,7 @@ def _multiply(lhs: Any, rhs: Any) -> AffineTile | None:
     tile, factor = (pair.lhs, pair.rhs) if pair.rhs.is_splat else (pair.rhs, pair.lhs)
     if not factor.is_splat:
         return None
-    if isinstance(factor.base, numpy.ndarray) and not tile.is_splat:
+    if not isinstance(factor.base, int) and not tile.is_splat:
         return None  # a stride that differs from program to program
     corners = [a * b for a in (tile.low, tile.high) for b in (factor.low, factor.high)]
     bounds = min(corners), max(corners)
@@ -344,7 +341,7 @@ def _multiply(lhs: Any, rhs: Any) -> AffineTile | None:
         return None  # the product itself may not fit the int64 that bases are kept in
     strides = tile.strides
     if any(strides):
-        strides = tuple(stride * int(factor.base) for stride in strides)
+        strides = tuple(stride * factor.base for stride in strides)
     return _fitting(tile.base * factor.base, strides, pair.extents, pair.dtype, bounds)
 
 
@@ -360,7 +357,7 @@ def _remainder(lhs: Any, rhs: Any) -> AffineTile | None:
 
 
 def _comparison(
-    interval: Callable[[Base, int], Interval], mirrored: numpy.ufunc
+    interval: Callable[[End, int], Interval], mirrored: numpy.ufunc
 ) -> Callable[[Any, Any], SymbolicTile | None]:
     """A comparison of a tile that rises along one dimension with a bound: a box.
 
@@ -382,9 +379,13 @@ def _comparison(
             return None  # the distance between them may not fit an int64
         dimension = rising[0]
         extent = pair.lhs.extents[dimension]
+        stride = pair.lhs.strides[dimension]
         distance = pair.rhs.base - pair.lhs.base
-        start, stop = interval(distance, pair.lhs.strides[dimension])
-        return BoxMask({dimension: (_clip(start, extent), _clip(stop, extent))}, pair.extents)
+        # Both ends only grow with the distance, so where its extremes have the same ends, all programs do.
+        least, most = (_clipped(interval(d, stride), extent) for d in extremes(distance))
+        if least != most:
+            least = _clipped(interval(as_array(distance), stride), extent)
+        return BoxMask({dimension: least}, pair.extents)
 
     return compare
 
@@ -393,10 +394,10 @@ _END = 1 << 62
 """An index beyond every extent."""
 
 
-def _clip(index: Base, extent: int) -> Base:
-    if isinstance(index, numpy.ndarray):
-        return numpy.clip(index, 0, extent)
-    return min(max(index, 0), extent)
+def _clipped(interval: Interval, extent: int) -> Interval:
+    """The interval, cut to the lanes that there are."""
+    start, stop = (_larger(_smaller(end, extent), 0) for end in interval)
+    return start, stop
 
 
 def _and(lhs: Any, rhs: Any) -> BoxMask | None:
@@ -414,11 +415,11 @@ def _and(lhs: Any, rhs: Any) -> BoxMask | None:
     return BoxMask(intervals, extents)
 
 
-def _larger(a: Base, b: Base) -> Base:
+def _larger(a: End, b: End) -> End:
     return max(a, b) if isinstance(a, int) and isinstance(b, int) else numpy.maximum(a, b)
 
 
-def _smaller(a: Base, b: Base) -> Base:
+def _smaller(a: End, b: End) -> End:
     return min(a, b) if isinstance(a, int) and isinstance(b, int) else numpy.minimum(a, b)
 
 

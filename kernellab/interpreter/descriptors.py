@@ -12,9 +12,10 @@ import numpy
 
 from kernellab.errors import UnsupportedOperation
 from kernellab.interpreter import memory
-from kernellab.interpreter.affine import AffineTile, Base, BoxMask
+from kernellab.interpreter.affine import AffineTile, BoxMask, End
+from kernellab.interpreter.bases import base_of
 from kernellab.interpreter.memory import Buffer, Elsewhere
-from kernellab.interpreter.numerics import FLOAT32
+from kernellab.interpreter.numerics import round_to_tf32
 from kernellab.interpreter.tiles import Active, Composite, Value, full, merge, reshape
 
 Block = tuple[int, ...]
@@ -90,7 +91,7 @@ def load(
     offsets, mask = _box(descriptor, indices, block)
     value = memory.load(descriptor.buffer, offsets, len(block), mask, descriptor.padding, active)
     value = value if shape == block else reshape(value, block, shape)
-    return round_to_nearest_tf32(value) if descriptor.rounds_to_tf32 else value
+    return round_to_tf32(value, ties_to_even=True) if descriptor.rounds_to_tf32 else value
 
 
 def store(
@@ -143,7 +144,7 @@ def gather(
     """A tile of `shape`: the given rows of a descriptor of two dimensions, from `column` on."""
     offsets, mask = _rows(descriptor, rows, column, shape)
     value = memory.load(descriptor.buffer, offsets, 2, mask, descriptor.padding, active)
-    return round_to_nearest_tf32(value) if descriptor.rounds_to_tf32 else value
+    return round_to_tf32(value, ties_to_even=True) if descriptor.rounds_to_tf32 else value
 
 
 def scatter(
@@ -157,14 +158,6 @@ def scatter(
     """Write a tile of `shape` to the given rows of a descriptor of two dimensions, from `column` on."""
     offsets, mask = _rows(descriptor, rows, column, shape)
     memory.store(descriptor.buffer, offsets, value, 2, mask, active)
-
-
-def round_to_nearest_tf32(value: Value) -> Value:
-    """float32 rounded to tf32's ten bits, ties to even; infinities and NaN as they are."""
-    bits = numpy.asarray(value).view(numpy.uint32)
-    half = numpy.uint32(0xFFF) + ((bits >> numpy.uint32(13)) & numpy.uint32(1))
-    rounded = ((bits + half) & numpy.uint32(0xFFFFE000)).view(FLOAT32)
-    return numpy.where(numpy.isfinite(value), rounded, value)
 
 
 # Where a block lies
@@ -185,10 +178,11 @@ def _box(descriptor: Descriptor, indices: tuple[Value, ...], block: Block) -> tu
     for index, stride in zip(first, strides):
         base = base + index * stride
     steps = tuple(stride * (extent > 1) for stride, extent in zip(strides, block))
-    return AffineTile(base, steps, block, numpy.dtype(numpy.int64)), mask
+    offsets = AffineTile(base_of(numpy.asarray(base)), steps, block, numpy.dtype(numpy.int64))
+    return offsets, mask
 
 
-def _offsets(descriptor: Descriptor, first: list[Base], block: Block) -> Value:
+def _offsets(descriptor: Descriptor, first: list[End], block: Block) -> Value:
     """Offsets of a block's elements where strides differ between programs."""
     rank = len(block)
     total = _column(descriptor.start, rank)
@@ -209,7 +203,7 @@ def _rows(descriptor: Descriptor, rows: Value, column: Value, shape: Block) -> t
     return offsets, (row >= 0) & (row < height) & (columns >= 0) & (columns < width)
 
 
-def _base(value: Value) -> Base:
+def _base(value: Value) -> End:
     """A scalar as Python's integer, one number a program as an int64 array."""
     return int(value) if numpy.ndim(value) == 0 else numpy.asarray(value).astype(numpy.int64)
 
@@ -220,7 +214,7 @@ def _column(value: Value, rank: int) -> numpy.ndarray:
     return array.reshape(array.shape + (1,) * rank)
 
 
-def _clipped(index: Base, extent: int) -> Base:
+def _clipped(index: End, extent: int) -> End:
     if isinstance(index, int):
         return min(max(index, 0), extent)
     return numpy.clip(index, 0, extent)

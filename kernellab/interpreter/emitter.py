@@ -187,12 +187,17 @@ class Emitter:
             return self.address(value)
         return self[value]
 
-    def unsupported(self, what: str) -> UnsupportedOperation:
+    @property
+    def everything(self) -> Expression:
+        """The address space: whatever is at an address."""
+        return variable(self._everything)
+
+    def unsupported(self, what: str, advice: str = "") -> UnsupportedOperation:
         """The error to raise for something the interpreter does not do, on the kernel's line."""
         return UnsupportedOperation(
             f"the interpreter does not know {what} (in kernel {self.function.sym_name.data!r})",
             position=self._location.frames[0] if self._location.frames else None,
-            advice="On a GPU the kernel may still run: compile it with kernellab.compile.",
+            advice=f"{advice} On a GPU the kernel may still run: compile it with kernellab.compile.".lstrip(),
         )
 
     # Making names and statements
@@ -449,8 +454,9 @@ class Emitter:
         return ast.Module(list(self._scopes.pop()), [])
 
     def _address_space(self) -> list[ast.stmt]:
-        """What finds the tensor at an address, where the kernel has pointers that are addresses."""
-        if ADDRESS not in self._roots.values():
+        """What finds the tensor at an address, where the kernel has pointers that are addresses, or assembly, where they all are."""
+        has_assembly = any(isinstance(op, tt.ElementwiseInlineAsmOp) for op in self.function.walk())
+        if ADDRESS not in self._roots.values() and not has_assembly:
             return []
         self._everything = self.fresh("everything")
         self._scopes.append([])

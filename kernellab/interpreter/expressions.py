@@ -146,6 +146,7 @@ numerics = variable("numerics")
 products = variable("products")
 memory = variable("memory")
 descriptors = variable("descriptors")
+foreign_code = variable("foreign_code")
 address_space = variable("address_space")
 debugging = variable("debugging")
 shared_memory = variable("shared_memory")
@@ -160,6 +161,7 @@ MODULES = (
     "memory",
     "address_space",
     "descriptors",
+    "foreign_code",
     "debugging",
     "shared_memory",
     "mbarriers",

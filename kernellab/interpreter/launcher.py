@@ -13,9 +13,9 @@ import torch
 from kernellab.errors import ArgumentError
 from kernellab.interpreter.descriptors import Descriptor
 from kernellab.interpreter.faults import FAULTS, explain
-from kernellab.interpreter.grid import GridSizes, Programs, batches, check_grid
+from kernellab.interpreter.grid import Grid, GridSizes, Programs, batches, check_grid
 from kernellab.interpreter.memory import Buffer
-from kernellab.interpreter.program import ProgramCode, program_code
+from kernellab.interpreter.program import ProgramCode, program_code, program_of_text
 from kernellab.interpreter.scheduler import Step, take_turns
 from kernellab.records import Launch, Run, Target
 from kernellab.run_options import DEFAULT, RunOptions
@@ -46,6 +46,25 @@ def launch(
     start = time.perf_counter()
     sizes = check_grid(grid, call.values)
     code = program_code(kernel, call, target, options.stage)
+    _run(kernel, sizes, call, options, code)
+    launch = Launch(
+        kernel=kernel.__name__,
+        grid=sizes,
+        specialization=call.specialization,
+        arguments={name: _described(value) for name, value in call.values.items()},
+        options={**call.options, **options.changed()},
+    )
+    return Run(launch, "interpreter", target, time.perf_counter() - start)
+
+
+def launch_text(kernel: Any, grid: Any, call: BoundCall, text: str) -> None:
+    """Run a module in MLIR's generic form that `kernel` became for this call, in place; raises as `launch`."""
+    __tracebackhide__ = True
+    _run(kernel, check_grid(grid, call.values), call, DEFAULT, program_of_text(text, kernel))
+
+
+def _run(kernel: Any, sizes: Grid, call: BoundCall, options: RunOptions, code: ProgramCode) -> None:
+    __tracebackhide__ = True
     arguments = _runtime_arguments(kernel, call, code, options.bounds)
     with numpy.errstate(all="ignore"):
         run_batch = code.prepare(*arguments, GridSizes(sizes))
@@ -55,14 +74,6 @@ def launch(
                 run()
             except FAULTS as fault:
                 raise explain(fault, programs, sizes, code, call) from None
-    launch = Launch(
-        kernel=kernel.__name__,
-        grid=sizes,
-        specialization=call.specialization,
-        arguments={name: _described(value) for name, value in call.values.items()},
-        options={**call.options, **options.changed()},
-    )
-    return Run(launch, "interpreter", target, time.perf_counter() - start)
 
 
 def _steps(

@@ -5,17 +5,15 @@ A pointer is an element offset from the start of one argument's tensor. Every ac
 
 from __future__ import annotations
 
-import itertools
-from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import Any, Protocol
+from typing import Protocol
 
 import numpy
 import torch
 from numpy.lib.stride_tricks import as_strided
 
-from kernellab.interpreter import atomics
-from kernellab.interpreter.affine import AffineTile, Base, BoxMask, Interval
+from kernellab.interpreter import atomics, boxes
+from kernellab.interpreter.affine import AffineTile
 from kernellab.interpreter.lane_fault import LaneFault
 from kernellab.interpreter.tiles import Active, Value, first_active
 
@@ -172,8 +170,8 @@ def load(
     asking = active
     if active is not None and not differs(rank, offsets, mask, other):
         active = None  # one access for all: what a uniform value is loaded from must stay uniform
-    if active is None and isinstance(offsets, AffineTile):
-        result = _load_slices(buffer, offsets, mask, other)
+    if isinstance(offsets, AffineTile):
+        result = boxes.load(buffer, offsets, mask, other, active)
         if result is not None:
             return result
     index = numpy.asarray(offsets) + buffer.origin
@@ -186,25 +184,6 @@ def load(
     if on is None:
         return value
     return numpy.where(on, value, buffer.elements.dtype.type(0) if other is None else other)
-
-
-def _load_slices(
-    buffer: Buffer, offsets: AffineTile, mask: Value | None, other: Value | None
-) -> Value | None:
-    """A load of affine offsets under a box mask, as copies of strided slices; None where it is not one."""
-    if other is not None and numpy.size(other) != 1:
-        return None
-    box = _Box.of(buffer, offsets, mask)
-    if box is None:
-        return None
-    if box.is_everything:
-        result = box.piece(slice(None), box.bases, box.intervals).read()
-    else:
-        fill = 0 if other is None else numpy.asarray(other).reshape(())
-        result = numpy.full((len(box.bases), *box.extents), fill, buffer.elements.dtype)
-        for piece in box.pieces():
-            result[(piece.programs, *piece.lanes)] = piece.read()
-    return result if box.has_programs else result[0]
 
 
 # Stores
@@ -232,8 +211,8 @@ def store(
     stored = numpy.asarray(value)
     if stored.dtype != buffer.elements.dtype:
         stored = stored.view(buffer.elements.dtype)
-    if active is None and isinstance(offsets, AffineTile):
-        if _store_slices(buffer, offsets, stored, mask):
+    if isinstance(offsets, AffineTile):
+        if boxes.store(buffer, offsets, stored, mask, active):
             return
     index = numpy.asarray(offsets) + buffer.origin
     on = lanes_on(mask, active, rank)
@@ -245,198 +224,6 @@ def store(
     shape = numpy.broadcast_shapes(index.shape, on.shape, stored.shape)
     on = numpy.broadcast_to(on, shape)
     buffer.elements[numpy.broadcast_to(index, shape)[on]] = numpy.broadcast_to(stored, shape)[on]
-
-
-def _store_slices(
-    buffer: Buffer, offsets: AffineTile, stored: numpy.ndarray, mask: Value | None
-) -> bool:
-    """A store to affine offsets under a box mask, as writes to strided slices; False where it is not one."""
-    if any(extent > 1 and not stride for stride, extent in zip(offsets.strides, offsets.extents)):
-        return False  # lanes that collide: the order of writes matters
-    box = _Box.of(buffer, offsets, mask)
-    if box is None:
-        return False
-    shape = (len(box.bases), *box.extents) if box.has_programs else box.extents
-    if numpy.broadcast_shapes(shape, stored.shape) != shape:
-        return False  # every program writes to one place: the last one wins
-    values = numpy.broadcast_to(stored, (len(box.bases), *box.extents))
-    for piece in box.pieces():
-        piece.write(values[(piece.programs, *piece.lanes)])
-    return True
-
-
-# Boxes of memory
-
-
-_Lanes = tuple[slice, ...]
-
-
-@dataclass(frozen=True)
-class _Piece:
-    """Part of a box that one copy can move.
-
-    Attributes:
-        programs: positions of the programs in the batch, a slice.
-        lanes: which lanes of them.
-        window: `window[i]` is the block of memory whose first element has index i, as a view.
-        starts: the first element of each program's block.
-    """
-
-    programs: slice
-    lanes: _Lanes
-    window: numpy.ndarray
-    starts: numpy.ndarray
-
-    def read(self) -> Value:
-        """A copy of the blocks, programs first."""
-        return self.window[self.starts]
-
-    def write(self, values: numpy.ndarray) -> None:
-        """Write the blocks, in program order."""
-        self.window[self.starts] = values
-
-
-@dataclass(frozen=True)
-class _Box:
-    """An access at affine offsets under a box mask, all of it inside the storage.
-
-    Attributes:
-        bases: element index of lane 0, per program.
-        strides: elements from one lane to the next along each dimension.
-        extents: shape of the access, mask and offsets together.
-        intervals: where the mask is on along each dimension: ints for all programs, or arrays with one entry each.
-        has_programs: False where all programs make one and the same access.
-    """
-
-    elements: numpy.ndarray
-    bases: numpy.ndarray
-    strides: tuple[int, ...]
-    extents: tuple[int, ...]
-    intervals: tuple[Interval, ...]
-    has_programs: bool
-
-    @staticmethod
-    def of(buffer: Buffer, offsets: AffineTile, mask: Value | None) -> _Box | None:
-        """None where the mask is no box, a stride is negative, the tensor has holes, or an element would lie outside: the caller finds which."""
-        if mask is not None and not isinstance(mask, BoxMask):
-            return None
-        if buffer.present is not None or any(stride < 0 for stride in offsets.strides):
-            return None
-        extents, intervals = _intervals(offsets.extents, mask)
-        bases, has_programs = _bases(offsets, intervals)
-        box = _Box(
-            buffer.elements,
-            bases + buffer.origin,
-            offsets.strides,
-            extents,
-            intervals,
-            has_programs,
-        )
-        low, high = offsets.low + buffer.origin, offsets.high + buffer.origin
-        surely_inside = buffer.first <= low and high < buffer.stop
-        return box if surely_inside or box._is_inside(buffer.first, buffer.stop) else None
-
-    @property
-    def is_everything(self) -> bool:
-        """True where no lane of any program is off."""
-        return all(
-            isinstance(start, int) and isinstance(stop, int) and start == 0 and stop == extent
-            for (start, stop), extent in zip(self.intervals, self.extents)
-        )
-
-    def pieces(self) -> Iterator[_Piece]:
-        """The box in as few pieces as its mask allows, in program order: neighbours with every lane on go together."""
-        if all(isinstance(end, int) for interval in self.intervals for end in interval):
-            if all(start < stop for start, stop in self.intervals):
-                yield self.piece(slice(None), self.bases, self.intervals)
-            return
-        whole = numpy.ones(len(self.bases), numpy.bool_)
-        for (start, stop), extent in zip(self.intervals, self.extents):
-            whole &= numpy.equal(start, 0) & numpy.equal(stop, extent)
-        everything = tuple((0, extent) for extent in self.extents)
-        for first, last in _runs(whole):
-            if whole[first]:
-                yield self.piece(slice(first, last), self.bases[first:last], everything)
-                continue
-            for program in range(first, last):
-                intervals = tuple(
-                    (_at(start, program), _at(stop, program)) for start, stop in self.intervals
-                )
-                if all(start < stop for start, stop in intervals):
-                    one = slice(program, program + 1)
-                    yield self.piece(one, self.bases[one], intervals)
-
-    def piece(
-        self, programs: slice, bases: numpy.ndarray, intervals: tuple[tuple[Any, Any], ...]
-    ) -> _Piece:
-        """The part of some programs, whose bases are given, that lies between ends that are alike in all of them."""
-        skipped = sum(start * stride for (start, _), stride in zip(intervals, self.strides))
-        starts = bases + skipped if skipped else bases
-        size = self.elements.itemsize
-        window: numpy.ndarray = numpy.ndarray(
-            (int(starts.max()) + 1, *(stop - start for start, stop in intervals)),
-            self.elements.dtype,
-            self.elements,
-            strides=(size, *(stride * size for stride in self.strides)),
-        )
-        lanes = tuple(slice(start, stop) for start, stop in intervals)
-        return _Piece(programs, lanes, window, starts)
-
-    def _is_inside(self, lowest: int, beyond: int) -> bool:
-        """True where every element that is on has an index from `lowest` up to, not including, `beyond`."""
-        low = high = self.bases
-        on: Any = True
-        for (start, stop), stride in zip(self.intervals, self.strides):
-            on = on & (stop > start)
-            low = low + start * stride
-            high = high + (stop - 1) * stride
-        return bool(numpy.all(((low >= lowest) & (high < beyond)) | ~numpy.asarray(on)))
-
-
-def _intervals(
-    extents: tuple[int, ...], mask: BoxMask | None
-) -> tuple[tuple[int, ...], tuple[Interval, ...]]:
-    """The extents of offsets and mask together, and where the mask is on along each dimension."""
-    if mask is None:
-        return extents, tuple((0, extent) for extent in extents)
-    extents = tuple(map(max, extents, mask.extents))
-    return extents, tuple(
-        _same_for_all(mask.intervals[d]) if d in mask.intervals else (0, extent)
-        for d, extent in enumerate(extents)
-    )
-
-
-def _same_for_all(interval: Interval) -> Interval:
-    """The interval, with ints for ends that are the same in every program."""
-    start, stop = interval
-    return _int_if_constant(start), _int_if_constant(stop)
-
-
-def _int_if_constant(end: Base) -> Base:
-    if isinstance(end, int):
-        return end
-    first = int(end[0])
-    return first if (end == first).all() else end
-
-
-def _bases(offsets: AffineTile, intervals: tuple[Interval, ...]) -> tuple[numpy.ndarray, bool]:
-    """The base of each program; one entry where all programs make one access."""
-    lengths = [len(end) for interval in intervals for end in interval if not isinstance(end, int)]
-    base = offsets.base
-    if isinstance(base, int):
-        return numpy.full(lengths[0] if lengths else 1, base, numpy.int64), bool(lengths)
-    return (numpy.repeat(base, lengths[0]) if lengths and len(base) == 1 else base), True
-
-
-def _runs(flags: numpy.ndarray) -> Iterator[tuple[int, int]]:
-    """(first, beyond the last) of each stretch of equal flags."""
-    changes = numpy.flatnonzero(flags[1:] != flags[:-1]) + 1
-    ends = [0, *changes.tolist(), len(flags)]
-    return itertools.pairwise(ends)
-
-
-def _at(end: Base, program: int) -> int:
-    return end if isinstance(end, int) else int(end[program])
 
 
 # Checks

@@ -101,6 +101,21 @@ def convert_toward_zero(value: Value, dtype: numpy.dtype) -> Value:
     return numpy.where(too_large, bits - bits.dtype.type(1), bits).view(dtype)
 
 
+def cut_to_tf32(value: Array) -> Value:
+    """float32 with the low 13 bits of the fraction ignored, as the tensor core reads .tf32 operands (PTX ISA, mma)."""
+    return (value.view(numpy.uint32) & numpy.uint32(0xFFFFE000)).view(FLOAT32)
+
+
+def round_to_tf32(value: Array, ties_to_even: bool = False) -> Value:
+    """float32 rounded to tf32's ten bits, halves away from zero (PTX's cvt.rna.tf32.f32) or to even (cvt.rn.tf32.f32)."""
+    bits = numpy.asarray(value).view(numpy.uint32)
+    below_half = numpy.uint32(0xFFF)
+    last = bits >> numpy.uint32(13) & numpy.uint32(1) if ties_to_even else numpy.uint32(1)
+    return numpy.where(
+        numpy.isfinite(value), cut_to_tf32((bits + below_half + last).view(FLOAT32)), value
+    )
+
+
 def to_integer(value: Value, dtype: numpy.dtype) -> Value:
     """A float as an integer, toward zero, and beyond the integer's range what an NVIDIA GPU's cvt.rzi gives.
 
@@ -152,13 +167,45 @@ def reinterpret(value: Value, dtype: numpy.dtype) -> Value:
 
 
 def divide_toward_zero(a: Value, b: Value) -> Value:
-    """C's signed division: NumPy's rounds down."""
+    """C's division of integers: NumPy's rounds down. By zero, it gives what an H200 does."""
     a, b = numpy.asarray(a), numpy.asarray(b)
     quotient = numpy.floor_divide(a, b)
     if (a.size and a.min() < 0) or (b.size and b.min() < 0):
         inexact = (a - quotient * b != 0) & ((a < 0) != (b < 0))
         quotient = quotient + inexact.astype(quotient.dtype)
-    return quotient
+    return quotient if b.all() else numpy.where(b == 0, _divided_by_zero(a), quotient)
+
+
+def _divided_by_zero(a: Array) -> Value:
+    """All ones; of 64-bit integers that fit 32 bits, which are divided as such, 32 ones (seen on an H200)."""
+    ones = ~a.dtype.type(0)
+    if a.dtype.itemsize < 8:
+        return ones
+    fits = a.view(numpy.uint64) <= numpy.uint64(0xFFFFFFFF)
+    return numpy.where(fits, a.dtype.type(0xFFFFFFFF), ones)
+
+
+def remainder(a: Value, b: Value) -> Value:
+    """C's remainder of integers; of a division by zero, the dividend, as an H200 gives it."""
+    result = numpy.fmod(a, b)
+    divisor = numpy.asarray(b)
+    return result if divisor.all() else numpy.where(divisor == 0, a, result)
+
+
+def extreme(ufunc: numpy.ufunc, a: Value, b: Value) -> Value:
+    """`ufunc`, one of maximum, minimum, fmax and fmin, for which +0 is larger than -0 (IEEE 754-2019, 9.6)."""
+    a, b = numpy.asarray(a), numpy.asarray(b)
+    result = ufunc(a, b)
+    fewer, more = (a, b) if a.size <= b.size else (b, a)
+    zeros = fewer == 0
+    if not zeros.any():
+        return result
+    zeros = zeros & (more == 0)
+    if not zeros.any():
+        return result
+    # The sum of zeros is -0 where both are, which is their maximum.
+    of_zeros = a + b if ufunc in (numpy.maximum, numpy.fmax) else -(-a - b)
+    return numpy.where(zeros, of_zeros, result)
 
 
 def multiply_high(a: Value, b: Value) -> Value:
@@ -181,6 +228,26 @@ def _multiply_high_64(a: Array, b: Array) -> Value:
     return a_high * b_high + (middle >> half) + (carry >> half)
 
 
+def leading_zeros(value: Array) -> Array:
+    """How many zeros stand before the first one in the bits of an unsigned or signed integer, in uint64."""
+    bits = 8 * value.dtype.itemsize
+    rest = value.view(f"u{value.dtype.itemsize}").astype(numpy.uint64)
+    for step in (1, 2, 4, 8, 16, 32):
+        rest = rest | rest >> numpy.uint64(step)
+    return numpy.uint64(bits) - numpy.bitwise_count(rest)
+
+
+def reversed_bits(value: Array) -> Array:
+    """An unsigned integer with its bits in the opposite order."""
+    size = value.dtype.itemsize
+    bytes_ = numpy.ascontiguousarray(value)[..., None].view(numpy.uint8)[..., ::-1]
+    turned = _REVERSED_BYTES[bytes_]
+    return numpy.ascontiguousarray(turned).view(f"u{size}")[..., 0]
+
+
+_REVERSED_BYTES = numpy.array([int(f"{byte:08b}"[::-1], 2) for byte in range(256)], numpy.uint8)
+
+
 # Functions
 
 
@@ -193,23 +260,23 @@ def fma(a: Value, b: Value, c: Value, dtype: numpy.dtype) -> Value:
     """a * b + c with one rounding; float64 too, short of overflow and underflow inside (Boldo and Melquiond, 2008)."""
     a, b, c = (numpy.asarray(operand, FLOAT64) for operand in (a, b, c))
     if dtype != FLOAT64:
-        wide = _rounded_to_odd(a * b, c)
+        wide = rounded_to_odd(a * b, c)
         return wide.astype(dtype) if dtype == FLOAT32 else _narrowed_to_odd(wide).astype(dtype)
-    product, low = _exact_product(a, b)
-    small, error = _exact_sum(c, low)
-    large, rest = _exact_sum(product, small)
-    result = large + _rounded_to_odd(rest, error)
+    product, low = exact_product(a, b)
+    small, error = exact_sum(c, low)
+    large, rest = exact_sum(product, small)
+    result = large + rounded_to_odd(rest, error)
     return numpy.where(numpy.isfinite(result), result, a * b + c)
 
 
-def _exact_sum(a: Array, b: Array) -> tuple[Array, Array]:
+def exact_sum(a: Array, b: Array) -> tuple[Array, Array]:
     """The rounded sum and what was rounded off (Knuth)."""
     total = a + b
     of_b = total - a
     return total, (a - (total - of_b)) + (b - of_b)
 
 
-def _exact_product(a: Array, b: Array) -> tuple[Array, Array]:
+def exact_product(a: Array, b: Array) -> tuple[Array, Array]:
     """The rounded product and what was rounded off (Dekker, with Veltkamp's splitting)."""
     product = a * b
     (a_high, a_low), (b_high, b_low) = _halves(a), _halves(b)
@@ -223,9 +290,9 @@ def _halves(value: Array) -> tuple[Array, Array]:
     return high, value - high
 
 
-def _rounded_to_odd(a: Array, b: Array) -> Value:
+def rounded_to_odd(a: Array, b: Array) -> Value:
     """a + b in float64, where an inexact sum takes its neighbour with an odd last bit: rounding once more is then right."""
-    return _made_odd(*_exact_sum(a, b))
+    return _made_odd(*exact_sum(a, b))
 
 
 def _narrowed_to_odd(value: Array) -> Value:

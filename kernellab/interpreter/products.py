@@ -7,7 +7,14 @@ from typing import Any
 import ml_dtypes
 import numpy
 
-from kernellab.interpreter.numerics import FLOAT32, FLOAT64, convert, widen
+from kernellab.interpreter.numerics import (
+    FLOAT32,
+    FLOAT64,
+    convert,
+    cut_to_tf32,
+    round_to_tf32,
+    widen,
+)
 
 Value = Any
 """A NumPy scalar, an array, or a SymbolicTile."""
@@ -50,17 +57,6 @@ def _float_product(a: Array, b: Array, input_precision: str) -> Value:
             case "bf16x6":
                 return _bf16_parts_product(a, b, 3)
     return numpy.matmul(widen(a), widen(b))
-
-
-def cut_to_tf32(value: Array) -> Value:
-    """float32 with the low 13 bits of the fraction ignored, as the tensor core reads .tf32 operands (PTX ISA, mma)."""
-    return (value.view(numpy.uint32) & numpy.uint32(0xFFFFE000)).view(FLOAT32)
-
-
-def round_to_tf32(value: Array) -> Value:
-    """float32 rounded to tf32's ten bits, halves away from zero: PTX's cvt.rna.tf32.f32."""
-    rounded = cut_to_tf32((value.view(numpy.uint32) + numpy.uint32(0x1000)).view(FLOAT32))
-    return numpy.where(numpy.isfinite(value), rounded, value)
 
 
 def _tf32x3_product(a: Array, b: Array) -> Value:

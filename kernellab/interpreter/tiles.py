@@ -12,6 +12,7 @@ from typing import Any
 import numpy
 
 from kernellab.interpreter.affine import AffineTile, BoxMask, affine
+from kernellab.interpreter.bases import as_array
 from kernellab.interpreter.lane_fault import LaneFault
 
 Value = Any
@@ -355,7 +356,7 @@ def merge(active: Active, new: Value, old: Value | None, rank: int) -> Value:
         return new.merged(old, active)
     if isinstance(new, AffineTile) and isinstance(old, AffineTile):
         if new.strides == old.strides and new.extents == old.extents:
-            base = numpy.where(active, new.base, old.base)
+            base = numpy.where(active, as_array(new.base), as_array(old.base))
             bounds = min(new.low, old.low), max(new.high, old.high)
             return AffineTile(base, new.strides, new.extents, new.dtype, bounds)
     return numpy.where(active.reshape(active.shape + (1,) * rank), new, old)

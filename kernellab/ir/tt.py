@@ -514,7 +514,7 @@ class ElementwiseInlineAsmOp(IRDLOperation):
     sources = var_operand_def()
     asm_string = prop_def(builtin.StringAttr)
     constraints = prop_def(builtin.StringAttr)
-    packed_element = opt_prop_def()
+    packed_element = prop_def(builtin.IntegerAttr)
     pure = opt_prop_def()
     final = var_result_def()
 

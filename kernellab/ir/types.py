@@ -177,6 +177,7 @@ _DTYPES: dict[str, numpy.dtype] = {
     "f8E5M2": numpy.dtype(ml_dtypes.float8_e5m2),
     "f8E4M3FN": numpy.dtype(ml_dtypes.float8_e4m3fn),
     "f8E5M2FNUZ": numpy.dtype(ml_dtypes.float8_e5m2fnuz),
+    "!ttg.async.token": numpy.dtype(numpy.int8),
     "f8E4M3FNUZ": numpy.dtype(ml_dtypes.float8_e4m3fnuz),
 }
 
@@ -204,7 +205,7 @@ def is_pointer(type: Attribute) -> bool:
 def dtype(type: Attribute) -> numpy.dtype:
     """The NumPy (or ml_dtypes) dtype of a value's elements.
 
-    Integers are signless in MLIR, but those of a descriptor; they are all stored signed. A pointer is an int64. Raises KeyError for a type that NumPy has no word for.
+    Integers are signless in MLIR, but those of a descriptor; they are all stored signed. A pointer is an int64; an asynchronous token, which holds nothing, an int8. Raises KeyError for a type that NumPy has no word for.
     """
     element = element_type(type)
     if isinstance(element, PointerType):

@@ -11,6 +11,7 @@ _CARDS: Mapping[tuple[str, str], tuple[str, str]] = {
     ("kernellab.records", "Launch"): ("kernellab.viz.card", "launch_card"),
     ("kernellab.records", "Resources"): ("kernellab.viz.card", "resources_card"),
     ("kernellab.records", "Run"): ("kernellab.viz.card", "run_card"),
+    ("kernellab.findings", "Bisection"): ("kernellab.viz.bisection_card", "bisection_card"),
     ("kernellab.compiler.comparison", "Comparison"): ("kernellab.viz.comparison_card", "comparison_card"),
 }  # fmt: skip
 """Module and name of a record -> module and name of the function that makes its card."""

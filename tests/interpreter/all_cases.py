@@ -5,6 +5,7 @@ from tests.interpreter.call_cases import call_cases
 from tests.interpreter.cases import Case
 from tests.interpreter.control_cases import control_cases
 from tests.interpreter.descriptor_cases import descriptor_cases
+from tests.interpreter.foreign_cases import foreign_cases
 from tests.interpreter.memory_cases import memory_cases
 from tests.interpreter.pointer_cases import pointer_cases
 from tests.interpreter.product_cases import product_cases
@@ -18,5 +19,6 @@ CASES: list[Case] = [
     *pointer_cases(),
     *descriptor_cases(),
     *control_cases(),
+    *foreign_cases(),
     *call_cases(),
 ]

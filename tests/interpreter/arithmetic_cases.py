@@ -158,6 +158,66 @@ def booleans() -> Case:
     return Case("booleans", arithmetic.booleans, (1,), make, reference)
 
 
+ENDS_ON_AN_H200 = {
+    torch.int8: [
+        [-1, -1, -1, -128, -1, 33, -1, -1], [7, 127, -128, 0, 5, 1, 0, 126],
+        [-128, 0, 0, 0, 0, 0, 0, 0], [0, 0, -1, -1, 0, 0, 0, 0],
+    ],
+    torch.int16: [
+        [-1, -1, -1, -32768, -1, 33, -1, -1], [7, 32767, -32768, 0, 5, 1, 0, 32766],
+        [-32768, 0, 0, 0, 0, 0, 0, -512], [0, 0, -1, -1, 0, 0, 0, 127],
+    ],
+    torch.int32: [
+        [-1, -1, -1, -2147483648, -1, 33, -1, -1],
+        [7, 2147483647, -2147483648, 0, 5, 1, 0, 2147483646],
+        [-2147483648, 0, 0, 0, 0, 0, 0, -512], [0, 0, -1, -1, 0, 0, 0, 8388607],
+    ],
+    torch.int64: [
+        [4294967295, -1, -1, -9223372036854775808, 4294967295, 33, 4294967295, -1],
+        [7, 9223372036854775807, -9223372036854775808, 0, 5, 1, 0, 9223372036854775806],
+        [-9223372036854775808, 0, 0, 0, 42949672960, 0, 0, -512],
+        [0, 0, -1, -4294967296, 0, 0, 0, 36028797018963967],
+    ],
+    torch.uint8: [
+        [255, 255, 255, 0, 255, 33, 255, 255], [7, 255, 0, 0, 5, 1, 0, 254],
+        [128, 0, 0, 0, 0, 0, 0, 0], [0, 0, 0, 0, 0, 0, 0, 0],
+    ],
+    torch.uint32: [
+        [4294967295, 4294967295, 4294967295, 0, 4294967295, 33, 4294967295, 4294967295],
+        [7, 4294967295, 0, 0, 5, 1, 0, 4294967294], [2147483648, 0, 0, 0, 0, 0, 0, 4294966784],
+        [0, 0, 0, 0, 0, 0, 0, 16777215],
+    ],
+    torch.uint64: [
+        [
+            4294967295, 18446744073709551615, 4294967295, 0, 4294967295, 33, 4294967295,
+            18446744073709551615,
+        ],
+        [7, 18446744073709551615, 0, 0, 5, 1, 0, 18446744073709551614],
+        [9223372036854775808, 0, 0, 0, 42949672960, 0, 0, 18446744073709551104],
+        [0, 0, 0, 0, 0, 0, 0, 72057594037927935],
+    ],
+}  # fmt: skip
+"""Quotients, remainders and shifts of `integers_at_the_ends` on an NVIDIA H200 (Triton 3.6): recorded there."""
+
+
+def integers_at_the_ends(dtype: torch.dtype) -> Case:
+    low, high, bits = torch.iinfo(dtype).min, torch.iinfo(dtype).max, torch.iinfo(dtype).bits
+
+    def make() -> dict[str, Any]:
+        kind = as_numpy(torch.zeros(1, dtype=dtype)).dtype
+        x = [7, high, low, low, 5, 100, 0, high - 1]
+        y = [0, 0, 0, -1 if low else high, 0, 3, 0, 0]
+        shift = [bits - 1, bits, bits + 1, 31, 33, 63, 65, 8]
+        x_ptr, y_ptr, shift_ptr = (torch.from_numpy(np.array(v, kind)) for v in (x, y, shift))
+        out = torch.zeros(4, 8, dtype=dtype)
+        return dict(x_ptr=x_ptr, y_ptr=y_ptr, shift_ptr=shift_ptr, out_ptr=out, N=8)
+
+    def reference(out_ptr: Any, **_: Any) -> dict[str, Any]:
+        return {"out_ptr": np.array(ENDS_ON_AN_H200[dtype], as_numpy(out_ptr).dtype)}
+
+    return Case(f"integers_at_the_ends-{name_of(dtype)}", arithmetic.integers_at_the_ends, (1,), make, reference)  # fmt: skip
+
+
 # Floats: float64 is the reference, rounded once to the type by NumPy or ml_dtypes.
 
 CORNERS = [0.0, -0.0, 1.0, -1.0, math.inf, -math.inf, math.nan, 65504.0, 6e-8, 1e-5, -3.0, 0.1]
@@ -250,6 +310,30 @@ def nearest(number: Fraction, dtype: torch.dtype) -> float:
         exponent -= 1
     unit = Fraction(2) ** max(exponent - PRECISION[dtype] + 1, SMALLEST[dtype])
     return float(round(number / unit) * unit)
+
+
+def zeros(dtype: torch.dtype) -> Case:
+    """As seen on an H200: +0 is the larger, and -x is 0 - x."""
+
+    def make() -> dict[str, Any]:
+        x = torch.tensor([0.0, -0.0, 0.0, -0.0, math.nan, -0.0, 1.0, -1.0], dtype=dtype)
+        y = torch.tensor([-0.0, 0.0, 0.0, -0.0, -0.0, math.nan, -0.0, 0.0], dtype=dtype)
+        return dict(x_ptr=x, y_ptr=y, out_ptr=torch.zeros(6, 8, dtype=dtype), N=8)
+
+    def reference(**_: Any) -> dict[str, Any]:
+        nan = math.nan
+        return {
+            "out_ptr": np.array([
+                [0.0, 0.0, 0.0, -0.0, -0.0, -0.0, 1.0, 0.0],
+                [-0.0, -0.0, 0.0, -0.0, -0.0, -0.0, -0.0, -1.0],
+                [0.0, 0.0, 0.0, -0.0, nan, nan, 1.0, 0.0],
+                [-0.0, -0.0, 0.0, -0.0, nan, nan, -0.0, -1.0],
+                [0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 1.0, 0.0],
+                [0.0, 0.0, 0.0, 0.0, nan, 0.0, -1.0, 1.0],
+            ])
+        }  # fmt: skip
+
+    return Case(f"zeros-{name_of(dtype)}", arithmetic.zeros, (1,), make, reference)
 
 
 def clamped(dtype: torch.dtype) -> Case:
@@ -619,6 +703,8 @@ def arithmetic_cases() -> Iterator[Case]:
         yield from map(make, INTEGERS)
     for make in over_floats:
         yield from map(make, FLOATS)
+    yield from map(integers_at_the_ends, ENDS_ON_AN_H200)
+    yield from map(zeros, FLOATS)
     yield booleans()
     yield from map(clamped, (torch.float16, torch.float32))
     yield from map(elementary, (torch.float32, torch.float64))

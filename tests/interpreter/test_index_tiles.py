@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 
 from kernellab.interpreter import tiles
 from kernellab.interpreter.affine import AffineTile, BoxMask
+from kernellab.interpreter.bases import Progression
 
 PROGRAMS, M, N = 3, 4, 8
 INTEGERS = [np.dtype(f"i{size}") for size in (1, 2, 4, 8)]
@@ -53,7 +54,7 @@ def model_of(values: Any, kind: np.dtype) -> np.ndarray:
 @st.composite
 def leaves(draw: Any, kind: np.dtype) -> Pair:
     """A range along one dimension, one number for all, or one for each program."""
-    match draw(st.sampled_from(["rows", "columns", "number", "numbers"])):
+    match draw(st.sampled_from(["rows", "columns", "number", "evenly spaced", "numbers"])):
         case "rows":
             start = draw(st.integers(0, 50))
             tile = tiles.expand_dims(tiles.make_range(start, start + M), -1).astype(kind)
@@ -65,6 +66,10 @@ def leaves(draw: Any, kind: np.dtype) -> Pair:
         case "number":
             number = kind.type(draw(near_limits(kind)))
             return Pair(tiles.splat(number, 2), model_of(number, kind))
+        case "evenly spaced":
+            step = draw(st.integers(-9, 9))
+            numbers = np.array([40 + step * program for program in range(PROGRAMS)], kind)
+            return Pair(tiles.splat(numbers, 2), model_of(numbers[:, None, None], kind))
         case _:
             numbers = np.array([draw(near_limits(kind)) for _ in range(PROGRAMS)], kind)
             return Pair(tiles.splat(numbers, 2), model_of(numbers[:, None, None], kind))
@@ -154,6 +159,7 @@ def test_bounds_and_boxes_stay_symbolic() -> None:
     """That they do is what makes loads slices; this fails if a change makes everything an array."""
     rows = tiles.splat(np.array([0, 8], np.int32), 1) + tiles.make_range(0, 8)
     assert isinstance(rows, AffineTile)
+    assert isinstance(rows.base, Progression)
     assert isinstance(rows * np.int32(4), AffineTile)
     assert isinstance(rows < np.int32(9), BoxMask)
     assert isinstance((rows < np.int32(9)) & (np.int32(2) <= rows), BoxMask)

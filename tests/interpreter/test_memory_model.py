@@ -14,6 +14,7 @@ from hypothesis import strategies as st
 from kernellab.interpreter import memory
 from kernellab.interpreter.address_space import AddressSpace
 from kernellab.interpreter.affine import AffineTile, BoxMask
+from kernellab.interpreter.bases import Progression, as_array
 from kernellab.interpreter.memory import Buffer, OutOfBoundsAccess
 from tests.interpreter.cases import as_numpy, assert_same
 
@@ -101,13 +102,16 @@ def offset_tiles(draw: Any, shape: tuple[int, ...], size: int) -> tuple[Any, np.
     near = st.integers(-2, max(size - 3, 1))
     if draw(st.booleans()):
         base: Any = draw(near)
-        if draw(st.booleans()):
-            base = np.array([draw(near) for _ in range(PROGRAMS)])
+        match draw(st.sampled_from(["all", "each", "evenly spaced"])):
+            case "each":
+                base = np.array([draw(near) for _ in range(PROGRAMS)])
+            case "evenly spaced":
+                base = Progression(base, draw(st.integers(-6, 6)), PROGRAMS)
         strides = tuple(draw(st.sampled_from([0, 1, 1, 2, 5, -1])) if n > 1 else 0 for n in shape)
         extents = tuple(n if s or draw(st.booleans()) else 1 for n, s in zip(shape, strides))
         tile = AffineTile(base, strides, extents, np.dtype(np.int64))
         plain = np.zeros((PROGRAMS, *shape), np.int64)
-        plain += np.asarray(base).reshape((-1,) + (1,) * len(shape))
+        plain += as_array(base).reshape((-1,) + (1,) * len(shape))
         for axis, (n, stride) in enumerate(zip(shape, strides)):
             plain += (np.arange(n) * stride).reshape((-1,) + (1,) * (len(shape) - axis - 1))
         return tile, plain

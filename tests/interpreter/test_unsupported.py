@@ -18,11 +18,8 @@ from tests.kernels.interp import unsupported
 
 NOT_LOWERED = {
     # Triton 3.7's front end writes none of these.
-    "arith.addui_extended", "arith.ceildivsi", "arith.ceildivui", "arith.floordivsi",
-    "arith.index_castui", "arith.mulsi_extended", "arith.mului_extended",
+    "arith.addui_extended", "arith.ceildivui", "arith.index_castui", "arith.mulsi_extended", "arith.mului_extended",
     "math.ctlz", "math.ctpop", "math.cttz", "math.round",
-    # Code that is not Triton's.
-    "tt.elementwise_inline_asm", "tt.extern_elementwise",
     # Replaced by what it calls.
     "tt.call",
     # The function around everything.
@@ -44,8 +41,8 @@ def test_operations_with_a_class_and_no_lowering() -> None:
 
 X = torch.ones(64)
 KERNELS: list[tuple[Any, tuple[Any, ...], str]] = [
-    (unsupported.inline_assembly, (X,), "tt.elementwise_inline_asm"),
-    (unsupported.device_library, (X,), "tt.extern_elementwise"),
+    (unsupported.inline_assembly, (X,), "the PTX instruction 'wonder.b32'"),
+    (unsupported.device_library, (X,), "the device function '__mine_twice'"),
     (unsupported.program_of_element, (X,), "tl.program_id in a function of elements"),
     (unsupported.packed_too_high, (X,), "tl.map_elementwise with pack=4"),
     (unsupported.waiting_element, (X,), "a loop that waits for other programs"),

@@ -9,6 +9,7 @@ from kernellab.interpreter.lowering import (
     calls,
     cf,
     descriptors,
+    foreign,
     math,
     scf,
     tma,
@@ -17,4 +18,17 @@ from kernellab.interpreter.lowering import (
     ttng,
 )
 
-__all__ = ["amdg", "arith", "calls", "cf", "descriptors", "math", "scf", "tma", "tt", "ttg", "ttng"]
+__all__ = [
+    "amdg",
+    "arith",
+    "calls",
+    "cf",
+    "descriptors",
+    "foreign",
+    "math",
+    "scf",
+    "tma",
+    "tt",
+    "ttg",
+    "ttng",
+]

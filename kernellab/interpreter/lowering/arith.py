@@ -95,19 +95,19 @@ def divide_rounding_down(op: arith.FloorDivSIOp, value: Emitter) -> Expression:
 
 @lowers(arith.RemSIOp)
 def remainder_signed(op: arith.RemSIOp, value: Emitter) -> Expression:
-    return numpy.fmod(value[op.lhs], value[op.rhs])
+    return numerics.remainder(value[op.lhs], value[op.rhs])
 
 
 @lowers(arith.DivUIOp)
 def divide_unsigned(op: arith.DivUIOp, value: Emitter) -> Expression:
-    quotient = numerics.unsigned(value[op.lhs]) // numerics.unsigned(value[op.rhs])
-    return numerics.signed(quotient, value.dtype(op.result))
+    operands = numerics.unsigned(value[op.lhs]), numerics.unsigned(value[op.rhs])
+    return numerics.signed(numerics.divide_toward_zero(*operands), value.dtype(op.result))
 
 
 @lowers(arith.RemUIOp)
 def remainder_unsigned(op: arith.RemUIOp, value: Emitter) -> Expression:
-    remainder = numerics.unsigned(value[op.lhs]) % numerics.unsigned(value[op.rhs])
-    return numerics.signed(remainder, value.dtype(op.result))
+    operands = numerics.unsigned(value[op.lhs]), numerics.unsigned(value[op.rhs])
+    return numerics.signed(numerics.remainder(*operands), value.dtype(op.result))
 
 
 @lowers(arith.AndIOp)
@@ -225,22 +225,22 @@ def negate(op: arith.NegFOp, value: Emitter) -> Expression:
 
 @lowers(arith.MaximumFOp, rounds=True)
 def maximum(op: arith.MaximumFOp, value: Emitter) -> Expression:
-    return numpy.maximum(value[op.lhs], value[op.rhs])
+    return numerics.extreme(numpy.maximum, value[op.lhs], value[op.rhs])
 
 
 @lowers(arith.MinimumFOp, rounds=True)
 def minimum(op: arith.MinimumFOp, value: Emitter) -> Expression:
-    return numpy.minimum(value[op.lhs], value[op.rhs])
+    return numerics.extreme(numpy.minimum, value[op.lhs], value[op.rhs])
 
 
 @lowers(arith.MaxNumFOp, rounds=True)
 def maximum_ignoring_nan(op: arith.MaxNumFOp, value: Emitter) -> Expression:
-    return numpy.fmax(value[op.lhs], value[op.rhs])
+    return numerics.extreme(numpy.fmax, value[op.lhs], value[op.rhs])
 
 
 @lowers(arith.MinNumFOp, rounds=True)
 def minimum_ignoring_nan(op: arith.MinNumFOp, value: Emitter) -> Expression:
-    return numpy.fmin(value[op.lhs], value[op.rhs])
+    return numerics.extreme(numpy.fmin, value[op.lhs], value[op.rhs])
 
 
 @lowers(arith.CmpFOp, rounds=True)

@@ -211,8 +211,8 @@ def convert_float(op: tt.FpToFpOp, value: Emitter) -> Expression:
 def clamp(op: tt.ClampFOp, value: Emitter) -> Expression:
     x, low, high = value[op.x], value[op.low], value[op.high]
     if op.propagate_nan is not None and op.propagate_nan.value.data:
-        return numpy.minimum(numpy.maximum(x, low), high)
-    return numpy.fmin(numpy.fmax(x, low), high)
+        return numerics.extreme(numpy.minimum, numerics.extreme(numpy.maximum, x, low), high)
+    return numerics.extreme(numpy.fmin, numerics.extreme(numpy.fmax, x, low), high)
 
 
 @lowers(tt.MulhiUIOp)

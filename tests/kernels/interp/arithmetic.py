@@ -109,6 +109,31 @@ def divisions(x_ptr, y_ptr, out_ptr, N: tl.constexpr):
 
 
 @triton.jit
+def integers_at_the_ends(x_ptr, y_ptr, shift_ptr, out_ptr, N: tl.constexpr):
+    """What C leaves open: division by zero, its overflow, shifts by the width and more."""
+    lanes = tl.arange(0, N)
+    x, y = tl.load(x_ptr + lanes), tl.load(y_ptr + lanes)
+    shift = tl.load(shift_ptr + lanes)
+    row(out_ptr, 0, x // y, N)
+    row(out_ptr, 1, x % y, N)
+    row(out_ptr, 2, x << shift, N)
+    row(out_ptr, 3, x >> shift, N)
+
+
+@triton.jit
+def zeros(x_ptr, y_ptr, out_ptr, N: tl.constexpr):
+    """Maxima and minima of zeros of both signs."""
+    lanes = tl.arange(0, N)
+    x, y = tl.load(x_ptr + lanes), tl.load(y_ptr + lanes)
+    row(out_ptr, 0, tl.maximum(x, y), N)
+    row(out_ptr, 1, tl.minimum(x, y), N)
+    row(out_ptr, 2, tl.maximum(x, y, propagate_nan=tl.PropagateNan.ALL), N)
+    row(out_ptr, 3, tl.minimum(x, y, propagate_nan=tl.PropagateNan.ALL), N)
+    row(out_ptr, 4, tl.maximum(x, 0.0), N)
+    row(out_ptr, 5, -x, N)
+
+
+@triton.jit
 def fused(x_ptr, y_ptr, z_ptr, out_ptr, N: tl.constexpr):
     lanes = tl.arange(0, N)
     x, y, z = tl.load(x_ptr + lanes), tl.load(y_ptr + lanes), tl.load(z_ptr + lanes)

@@ -2,7 +2,7 @@
 
 import triton
 import triton.language as tl
-from triton.language.extra import libdevice
+from triton.language import core
 
 # fmt: off
 
@@ -11,14 +11,21 @@ from triton.language.extra import libdevice
 def inline_assembly(x_ptr):
     lanes = tl.arange(0, 8)
     x = tl.load(x_ptr + lanes)
-    y = tl.inline_asm_elementwise("mov.b32 $0, $1;", "=r,r", [x], tl.float32, True, 1)  # UNSUPPORTED: tt.elementwise_inline_asm
+    y = tl.inline_asm_elementwise("wonder.b32 $0, $1;", "=r,r", [x], tl.float32, True, 1)  # UNSUPPORTED: the PTX instruction 'wonder.b32'
     tl.store(x_ptr + lanes, y)
+
+
+@core.extern
+def twice(x, _semantic=None):
+    """A function of a device library of somebody's own."""
+    known = {(core.dtype("fp32"),): ("__mine_twice", core.dtype("fp32"))}
+    return core.extern_elementwise("", "", [x], known, is_pure=True, _semantic=_semantic)
 
 
 @triton.jit
 def device_library(x_ptr):
     lanes = tl.arange(0, 8)
-    x = libdevice.tanh(tl.load(x_ptr + lanes))  # UNSUPPORTED: tt.extern_elementwise
+    x = twice(tl.load(x_ptr + lanes))  # UNSUPPORTED: the device function '__mine_twice'
     tl.store(x_ptr + lanes, x)
 
 

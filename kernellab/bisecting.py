@@ -1,0 +1,239 @@
+"""`kernellab.bisect`: which pass of the compiler changes what a kernel computes."""
+
+from __future__ import annotations
+
+import copy
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
+from typing import Any
+
+import torch
+from xdsl.dialects.builtin import ModuleOp
+
+from kernellab import triton_api
+from kernellab.compiler import steering
+from kernellab.compiler.pipeline import record_passes, unwrap_kernel
+from kernellab.compiler.targets import parse_target
+from kernellab.errors import KernelFault, SourcePosition, UnsupportedOperation
+from kernellab.findings import Bisection, Difference
+from kernellab.interpreter.launcher import launch_text
+from kernellab.interpreting import Interception
+from kernellab.ir import ttg
+from kernellab.ir.locations import locate
+from kernellab.ir.reader import read_module
+from kernellab.launching import Grid
+from kernellab.records import PassRun, Target
+from kernellab.specialize import BoundCall, bind
+
+Contents = Mapping[str, torch.Tensor]
+"""What a run left in the tensors among its arguments, by name."""
+
+
+def bisect(
+    kernel: Any,
+    grid: Grid,
+    *args: Any,
+    target: str | Target | None = None,
+    rtol: float = 0.0,
+    atol: float = 0.0,
+    skip: str | Sequence[str] = (),
+    pipeline: Sequence[steering.Item] | None = None,
+    **keywords: Any,
+) -> Bisection:
+    """Find the first pass after which a kernel computes something else.
+
+    One compilation records the module after every pass of the TTIR and TTGIR stages. From the inliner on, the interpreter runs each that differs from the one before, in the compiler's order, on copies of the arguments, and compares what it leaves in every tensor with what the first of them leaves. The arguments themselves stay as they are.
+
+    A pass may rightly compute floats in another order (a sum in other halves, a product in smaller steps): give a tolerance where it does. An element may be off by `atol + rtol * |expected|`. By default every bit counts, and NaN equals NaN.
+
+    Args:
+        kernel, grid, args, keywords: as for `kernellab.run`; of an autotuned kernel, the first config counts.
+        target: whose pipeline, "sm_90", "gfx942", ...; None means the one that a launch would emulate.
+        rtol, atol: how far off an element may be.
+        skip, pipeline: another pipeline than the target's own, as for `kernellab.compile`.
+
+    Returns:
+        The Bisection: the pass, the lines whose operations it rewrote, the arguments that differ and by how much.
+
+    Raises:
+        ArgumentError, OptionError, GridError, CompileError: as `kernellab.run`.
+        UnsupportedOperation: the interpreter can run none of the modules.
+        KernelFault: the first module that runs has a fault: it is the kernel's own.
+    """
+    chosen = _emulated_for(kernel) if target is None else parse_target(target)
+    plain, keywords = unwrap_kernel(kernel, args, keywords, {})
+    call = bind(plain, args, keywords, chosen)
+    runs = _Snapshots(plain, grid, call, chosen)
+    expected: Contents | None = None
+    first, before = "", ""
+    passes = record_passes(plain, call, chosen, skip=skip, pipeline=pipeline)
+    for one in _changing(_from_inliner_on(passes)):
+        text = triton_api.generic_form(one.text.read(), chosen)
+        failure: KernelFault | None = None
+        try:
+            found = runs.contents_after(one.label, text)
+        except KernelFault as fault:
+            if expected is None:
+                raise
+            failure, found = fault, {}
+        if found is None:
+            continue
+        if expected is None:
+            first, expected = one.label, found
+        differences = () if failure else tuple(_differences(expected, found, rtol, atol))
+        if failure is not None or differences:
+            lines = _rewritten_lines(before, text, plain)
+            return runs.result(first, one.label, lines, differences, failure)
+        before = text
+    if expected is None:
+        raise UnsupportedOperation(
+            f"the interpreter can run no module of {plain.__name__!r}: {runs.not_run}",
+            position=triton_api.definition_of(plain),
+        )
+    return runs.result(first)
+
+
+def _emulated_for(kernel: Any) -> Target:
+    """The target that a launch of the kernel would emulate."""
+    inside = kernel
+    while hasattr(inside, "fn") and not hasattr(inside, "target"):
+        inside = inside.fn
+    own = getattr(inside, "target", None)
+    return own if isinstance(own, Target) else Interception.like_the_current().target
+
+
+def _from_inliner_on(passes: Sequence[PassRun]) -> Sequence[PassRun]:
+    """The passes from the first inliner on, all where there is none: a reduction by a called function is added up in another order."""
+    numbers = [number for number, one in enumerate(passes) if one.name == "inliner"]
+    return passes[numbers[0] :] if numbers else passes
+
+
+def _changing(passes: Sequence[PassRun]) -> Iterator[PassRun]:
+    """The passes whose module is not that of the one before."""
+    digest = ""
+    for one in passes:
+        if one.text.digest != digest:
+            digest = one.text.digest
+            yield one
+
+
+class _Snapshots:
+    """Runs of one launch's modules, and what became of them.
+
+    Attributes:
+        not_run: label -> why the interpreter cannot run the module.
+    """
+
+    def __init__(self, kernel: Any, grid: Grid, call: BoundCall, target: Target) -> None:
+        self._kernel = kernel
+        self._grid = grid
+        self._call = call
+        self._target = target
+        self._count = 0
+        self.not_run: dict[str, str] = {}
+
+    def contents_after(self, label: str, text: str) -> Contents | None:
+        """What the module leaves in copies of the tensors; None where the interpreter does not know one of its operations."""
+        values = _copied(self._call.values)
+        try:
+            launch_text(self._kernel, self._grid, replace(self._call, values=values), text)
+        except UnsupportedOperation as unknown:
+            self.not_run[label] = unknown.problem
+            return None
+        self._count += 1
+        return dict(_tensors(values))
+
+    def result(
+        self,
+        first: str,
+        label: str | None = None,
+        lines: tuple[SourcePosition, ...] = (),
+        differences: tuple[Difference, ...] = (),
+        failure: KernelFault | None = None,
+    ) -> Bisection:
+        """What was found."""
+        return Bisection(
+            self._kernel.__name__,
+            str(self._target),
+            label,
+            lines,
+            differences,
+            "" if failure is None else failure.problem,
+            first,
+            self._count,
+            dict(self.not_run),
+        )
+
+
+# Arguments
+
+
+def _copied(values: Mapping[str, Any]) -> dict[str, Any]:
+    """The arguments with tensors of their own; tensors that share memory share it again."""
+    memory: dict[int, Any] = {}
+
+    def copied(value: Any) -> Any:
+        if isinstance(value, torch.Tensor):
+            return copy.deepcopy(value.detach(), memory)
+        if isinstance(value, tuple):
+            return tuple(copied(item) for item in value)
+        if isinstance(getattr(value, "base", None), torch.Tensor):  # a tensor descriptor
+            described = copy.copy(value)
+            described.base = copied(value.base)
+            return described
+        return value
+
+    return {name: copied(value) for name, value in values.items()}
+
+
+def _tensors(values: Mapping[str, Any]) -> Iterator[tuple[str, torch.Tensor]]:
+    """(name, tensor) of every tensor among the arguments."""
+    for name, value in values.items():
+        if isinstance(value, torch.Tensor):
+            yield name, value
+        elif isinstance(value, tuple):
+            yield from _tensors({f"{name}[{place}]": item for place, item in enumerate(value)})
+        elif isinstance(getattr(value, "base", None), torch.Tensor):
+            yield name, value.base
+
+
+def _differences(
+    expected: Contents, found: Contents, rtol: float, atol: float
+) -> Iterator[Difference]:
+    """One Difference for each argument that is off by more than it may be."""
+    for name, right in expected.items():
+        want, got = right.double(), found[name].double()
+        same = (want == got) & (want.signbit() == got.signbit()) | (want.isnan() & got.isnan())
+        distance = (got - want).abs()
+        off = ~same & ~(distance <= atol + rtol * want.abs()) if rtol or atol else ~same
+        if off.any():
+            flat = torch.where(off, distance.nan_to_num(nan=torch.inf), -1.0).argmax()
+            place = tuple(int(index) for index in torch.unravel_index(flat, off.shape))
+            yield Difference(
+                name, int(off.sum()), off.numel(), float(distance[place]), place,
+                right[place].item(), found[name][place].item(),
+            )  # fmt: skip
+
+
+# Modules
+
+
+def _rewritten_lines(before: str, after: str, kernel: Any) -> tuple[SourcePosition, ...]:
+    """The kernel's lines that have other operations after a pass than before it; layouts do not count."""
+    had = Counter(_operations(read_module(before), kernel))
+    has = Counter(_operations(read_module(after), kernel))
+    changed = {position for _, position in (had - has) + (has - had)}
+    return tuple(sorted(changed, key=lambda position: (position.file, position.line)))
+
+
+def _operations(module: ModuleOp, kernel: Any) -> Iterator[tuple[str, SourcePosition]]:
+    """(what an operation does, the kernel's or a helper's line that it stands on) for each operation that has one."""
+    for op in module.walk():
+        if isinstance(op, ttg.ConvertLayoutOp):
+            continue
+        for frame in locate(op.location).frames:
+            if triton_api.position_in_kernel(kernel, frame.file, frame.line, 0):
+                kept = {name: str(value) for name, value in op.properties.items()}
+                yield f"{op.name} {kept}", SourcePosition(frame.file, frame.line)
+                break

@@ -1,0 +1,309 @@
+"""Loads and stores at affine offsets under a box mask: strided slices of memory, moved in as few copies as the mask allows."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy
+
+from kernellab.interpreter.affine import AffineTile, BoxMask, End, Interval
+from kernellab.interpreter.bases import Bases, Progression, as_array, extremes, part_of
+from kernellab.interpreter.tiles import Active, Value, first_active
+
+if TYPE_CHECKING:
+    from kernellab.interpreter.memory import Buffer
+
+Lanes = tuple[tuple[int, int], ...]
+"""First lane and the one beyond the last, along each dimension."""
+
+
+def load(
+    buffer: Buffer,
+    offsets: AffineTile,
+    mask: Value | None,
+    other: Value | None,
+    active: Active,
+) -> Value | None:
+    """What `memory.load` does; None where the access is no box inside the memory.
+
+    Programs that are not active read what the first active one reads.
+    """
+    if other is not None and numpy.size(other) != 1:
+        return None
+    box = Box.of(buffer, offsets, mask)
+    if box is not None and active is not None:
+        box = box.made_alike(active)
+    if box is None or not box.is_inside:
+        return None
+    if box.is_everything:
+        result = box.read(box.bases, box.lanes)
+    else:
+        result = numpy.empty((len(box.bases), *box.extents), buffer.elements.dtype)
+        box.fill_outside(result, 0 if other is None else numpy.asarray(other).reshape(()))
+        for first, last, lanes in box.pieces():
+            piece = box.read(part_of(box.bases, first, last), lanes)
+            result[first:last, *_slices(lanes)] = piece
+    return result if box.has_programs else result[0]
+
+
+def store(
+    buffer: Buffer,
+    offsets: AffineTile,
+    stored: numpy.ndarray,
+    mask: Value | None,
+    active: Active,
+) -> bool:
+    """What `memory.store` does; False, and nothing done, where that takes more than slices."""
+    if any(extent > 1 and not stride for stride, extent in zip(offsets.strides, offsets.extents)):
+        return False  # lanes that collide: the order of writes matters
+    box = Box.of(buffer, offsets, mask)
+    if box is None:
+        return False
+    shape = (len(box.bases), *box.extents)
+    wanted = shape if box.has_programs else box.extents
+    if stored.shape != wanted and numpy.broadcast_shapes(wanted, stored.shape) != wanted:
+        return False  # every program writes to one place: the last one wins
+    values = numpy.broadcast_to(stored, shape)
+    if active is not None and box.has_programs:
+        box, values = box.of_active(active), values[active]
+    if not box.is_inside:
+        return False
+    for first, last, lanes in box.pieces():
+        box.write(part_of(box.bases, first, last), lanes, values[first:last, *_slices(lanes)])
+    return True
+
+
+@dataclass
+class Box:
+    """An access at affine offsets under a box mask.
+
+    Attributes:
+        buffer: the argument that is accessed.
+        bases: element index of lane 0, per program.
+        strides: elements from one lane to the next along each dimension, none negative.
+        extents: shape of the access, mask and offsets together.
+        intervals: where the mask is on along each dimension: ints for all programs, or arrays with one entry each.
+        bounds: smallest and largest index, masked lanes included; they may be loose.
+        has_programs: False where all programs make one and the same access.
+    """
+
+    buffer: Buffer
+    bases: Bases
+    strides: tuple[int, ...]
+    extents: tuple[int, ...]
+    intervals: tuple[Interval, ...]
+    bounds: tuple[int, int]
+    has_programs: bool
+
+    @staticmethod
+    def of(buffer: Buffer, offsets: AffineTile, mask: Value | None) -> Box | None:
+        """None where the mask is no box, a stride is negative, or the tensor has holes."""
+        if mask is not None and not isinstance(mask, BoxMask):
+            return None
+        if buffer.present is not None or any(stride < 0 for stride in offsets.strides):
+            return None
+        extents, intervals = _intervals(offsets.extents, mask)
+        counts = [
+            len(end) for interval in intervals for end in interval if not isinstance(end, int)
+        ]
+        base, origin = offsets.base, buffer.origin
+        if isinstance(base, int):
+            bases: Bases = Progression(base + origin, 0, counts[0] if counts else 1)
+        elif counts and len(base) == 1:
+            bases = Progression(int(as_array(base)[0]) + origin, 0, counts[0])
+        else:
+            bases = base + origin
+        return Box(
+            buffer,
+            bases,
+            offsets.strides,
+            extents,
+            intervals,
+            (offsets.low + origin, offsets.high + origin),
+            has_programs=bool(counts) or not isinstance(base, int),
+        )
+
+    def of_active(self, active: numpy.ndarray) -> Box:
+        """The part of the active programs."""
+        return self._with_programs(lambda numbers: numbers[active])
+
+    def made_alike(self, active: numpy.ndarray) -> Box:
+        """The same for active programs; the others make the access of the first of them, which is as good as any."""
+        first = first_active(active)
+        return self._with_programs(lambda numbers: numpy.where(active, numbers, numbers[first]))
+
+    def _with_programs(self, change: Any) -> Box:
+        intervals = tuple(
+            (
+                start if isinstance(start, int) else change(start),
+                stop if isinstance(stop, int) else change(stop),
+            )
+            for start, stop in self.intervals
+        )
+        bases = change(numpy.broadcast_to(as_array(self.bases), len(self.bases)))
+        return Box(
+            self.buffer, bases, self.strides, self.extents, intervals, self.bounds, self.has_programs
+        )  # fmt: skip
+
+    @property
+    def lanes(self) -> Any:
+        """The intervals, as `Lanes` where `is_alike`."""
+        return self.intervals
+
+    @property
+    def is_alike(self) -> bool:
+        """True where the mask is on for the same lanes of all programs."""
+        return all(
+            isinstance(start, int) and isinstance(stop, int) for start, stop in self.intervals
+        )
+
+    @property
+    def is_everything(self) -> bool:
+        """True where no lane of any program is off."""
+        return self.is_alike and self.lanes == tuple((0, extent) for extent in self.extents)
+
+    @property
+    def is_inside(self) -> bool:
+        """True where every element that is on may be touched."""
+        lowest, beyond = self.buffer.first, self.buffer.stop
+        if lowest <= self.bounds[0] and self.bounds[1] < beyond:
+            return True
+        on: Any = True
+        low = high = as_array(self.bases)
+        for (start, stop), stride in zip(self.intervals, self.strides):
+            on = on & (numpy.asarray(stop) > start)
+            low = low + start * stride
+            high = high + (stop - 1) * stride
+        return bool(numpy.all(((low >= lowest) & (high < beyond)) | ~numpy.asarray(on)))
+
+    def fill_outside(self, result: numpy.ndarray, fill: Any) -> None:
+        """Set what the mask leaves out of `result`, shape (programs, *extents)."""
+        if not self.is_alike:
+            result[...] = fill
+            return
+        for dimension, ((start, stop), extent) in enumerate(zip(self.lanes, self.extents)):
+            along = numpy.moveaxis(result, dimension + 1, 0)
+            if start > 0:
+                along[:start] = fill
+            if stop < extent:
+                along[max(stop, start) :] = fill
+
+    def pieces(self) -> Iterator[tuple[int, int, Lanes]]:
+        """(first program, the one beyond the last, lanes that are on), in program order: neighbours with every lane on go together."""
+        count = len(self.bases)
+        if self.is_alike:
+            if all(start < stop for start, stop in self.lanes):
+                yield 0, count, self.lanes
+            return
+        whole = numpy.ones(count, numpy.bool_)
+        for (start, stop), extent in zip(self.intervals, self.extents):
+            whole &= numpy.equal(start, 0) & numpy.equal(stop, extent)
+        everything = tuple((0, extent) for extent in self.extents)
+        for first, last in _runs(whole):
+            if whole[first]:
+                yield first, last, everything
+                continue
+            for program in range(first, last):
+                lanes = tuple(
+                    (_at(start, program), _at(stop, program)) for start, stop in self.intervals
+                )
+                if all(start < stop for start, stop in lanes):
+                    yield program, program + 1, lanes
+
+    def read(self, bases: Bases, lanes: Lanes) -> numpy.ndarray:
+        """A copy of these lanes of the programs with these bases, programs first."""
+        starts = bases + self._skipped(lanes)
+        if isinstance(starts, Progression):
+            return self._evenly_spaced(starts, lanes).copy()
+        return self._window(starts, lanes)[starts]  # type: ignore[no-any-return]
+
+    def write(self, bases: Bases, lanes: Lanes, values: numpy.ndarray) -> None:
+        """Write these lanes of the programs with these bases, in program order."""
+        starts = bases + self._skipped(lanes)
+        if isinstance(starts, Progression) and self._is_disjoint(starts, lanes):
+            self._evenly_spaced(starts, lanes)[...] = values
+        else:
+            starts = as_array(starts)
+            self._window(starts, lanes)[starts] = values
+
+    def _skipped(self, lanes: Lanes) -> int:
+        """Elements from lane 0 to the first that is on."""
+        return sum(start * stride for (start, _), stride in zip(lanes, self.strides))
+
+    def _evenly_spaced(self, starts: Progression, lanes: Lanes) -> numpy.ndarray:
+        """The lanes of all programs, as one view of the memory."""
+        elements = self.buffer.elements
+        size = elements.itemsize
+        return numpy.ndarray(
+            (starts.count, *(stop - start for start, stop in lanes)),
+            elements.dtype,
+            elements,
+            starts.start * size,
+            (starts.step * size, *(stride * size for stride in self.strides)),
+        )
+
+    def _window(self, starts: numpy.ndarray, lanes: Lanes) -> numpy.ndarray:
+        """A view whose entry i is the block of memory that starts at index i."""
+        elements = self.buffer.elements
+        size = elements.itemsize
+        return numpy.ndarray(
+            (int(starts.max()) + 1, *(stop - start for start, stop in lanes)),
+            elements.dtype,
+            elements,
+            strides=(size, *(stride * size for stride in self.strides)),
+        )
+
+    def _is_disjoint(self, starts: Progression, lanes: Lanes) -> bool:
+        """True where no two lanes of any programs are known to share an element: then NumPy may write them in any order."""
+        steps = [(stride, stop - start) for stride, (start, stop) in zip(self.strides, lanes)]
+        reach = 0
+        for step, number in sorted([*steps, (abs(starts.step), starts.count)]):
+            if number > 1:
+                if step <= reach:
+                    return False
+                reach += step * (number - 1)
+        return True
+
+
+def _slices(lanes: Lanes) -> tuple[slice, ...]:
+    return tuple(slice(start, stop) for start, stop in lanes)
+
+
+def _intervals(
+    extents: tuple[int, ...], mask: BoxMask | None
+) -> tuple[tuple[int, ...], tuple[Interval, ...]]:
+    """The extents of offsets and mask together, and where the mask is on along each dimension."""
+    if mask is None:
+        return extents, tuple((0, extent) for extent in extents)
+    extents = tuple(map(max, extents, mask.extents))
+    return extents, tuple(
+        _same_for_all(mask.intervals[d]) if d in mask.intervals else (0, extent)
+        for d, extent in enumerate(extents)
+    )
+
+
+def _same_for_all(interval: Interval) -> Interval:
+    """The interval, with ints for ends that are the same in every program."""
+    start, stop = interval
+    return _int_if_constant(start), _int_if_constant(stop)
+
+
+def _int_if_constant(end: End) -> End:
+    if isinstance(end, int):
+        return end
+    low, high = extremes(end)
+    return low if low == high else end
+
+
+def _runs(flags: numpy.ndarray) -> Iterator[tuple[int, int]]:
+    """(first, beyond the last) of each stretch of equal flags."""
+    changes = numpy.flatnonzero(flags[1:] != flags[:-1]) + 1
+    ends = [0, *changes.tolist(), len(flags)]
+    return itertools.pairwise(ends)
+
+
+def _at(end: End, program: int) -> int:
+    return end if isinstance(end, int) else int(end[program])
