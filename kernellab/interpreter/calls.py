@@ -1,11 +1,11 @@
-"""Functions that are still called: kernels under `@triton.jit(noinline=True)`, and helpers with a return in the middle that Triton could not inline into a loop or a combine function."""
+"""Functions that are still called: those under `@triton.jit(noinline=True)`, and helpers with a return in the middle that Triton could not inline into a loop or a combine function."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
-from xdsl.dialects.builtin import CallSiteLoc, ModuleOp
-from xdsl.ir import Region
+from xdsl.dialects.builtin import CallSiteLoc, LocationAttr, ModuleOp
+from xdsl.ir import Attribute, Block, Region, SSAValue
 from xdsl.irdl import (
     IRDLOperation,
     irdl_op_definition,
@@ -31,12 +31,15 @@ class InlinedCallOp(IRDLOperation):
 def inline_calls(function: tt.FuncOp) -> None:
     """Put the body of every function of the module that `function` calls in place of the call, in place.
 
-    Locations then name the call, as those of functions that Triton inlined do.
+    Locations then name the call, as those of functions that Triton inlined do. A function of elements into which Triton inlined jumps becomes a call too, so that every region but a function's has one block.
     """
     module = function.parent_op()
     if isinstance(module, ModuleOp):
         functions = {op.sym_name.data: op for op in module.ops if isinstance(op, tt.FuncOp)}
         _inline(function.body, functions)
+    for op in list(function.walk()):
+        if isinstance(op, tt.MapElementwiseOp) and len(op.function.blocks) > 1:
+            _wrap_in_call(op)
 
 
 def _inline(region: Region, functions: Mapping[str, tt.FuncOp]) -> None:
@@ -46,10 +49,32 @@ def _inline(region: Region, functions: Mapping[str, tt.FuncOp]) -> None:
         for op in body.walk():
             op.location = CallSiteLoc(op.location, call.location)
         _inline(body, functions)
-        inlined = InlinedCallOp.create(
-            operands=call.operands,
-            result_types=call.result_types,
-            regions=[body],
-            location=call.location,
-        )
-        Rewriter.replace_op(call, inlined)
+        Rewriter.replace_op(call, _inlined(call.operands, call.result_types, body, call.location))
+
+
+def _wrap_in_call(op: tt.MapElementwiseOp) -> None:
+    """Make the blocks of the function the body of a call, which is all that the function then does."""
+    body = Region()
+    op.function.move_blocks(body)
+    results: Sequence[Attribute] = ()
+    for block in body.blocks:
+        if isinstance(end := block.last_op, tt.MapElementwiseReturnOp):
+            results = end.operand_types
+            Rewriter.replace_op(end, tt.ReturnOp.create(operands=end.operands, location=end.location))  # fmt: skip
+    assert body.blocks.first is not None
+    block = Block(arg_types=[argument.type for argument in body.blocks.first.args])
+    call = _inlined(block.args, results, body, op.location)
+    end = tt.MapElementwiseReturnOp.create(operands=call.results, location=op.location)
+    block.add_ops([call, end])
+    op.function.add_block(block)
+
+
+def _inlined(
+    arguments: Sequence[SSAValue],
+    results: Sequence[Attribute],
+    body: Region,
+    location: LocationAttr,
+) -> InlinedCallOp:
+    return InlinedCallOp.create(
+        operands=arguments, result_types=results, regions=[body], location=location
+    )

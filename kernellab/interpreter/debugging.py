@@ -37,18 +37,24 @@ def check(condition: Value, message: str, rank: int, active: Active = None) -> N
 
 def show(
     prefix: str,
-    values: tuple[tuple[Value, tuple[int, ...]], ...],
+    values: tuple[tuple[Value, tuple[int, ...], bool], ...],
     programs: Programs,
-    hexadecimal: bool = False,
     active: Active = None,
 ) -> None:
-    """Print the values of every active program, program by program, as NumPy prints arrays."""
+    """Print the values of every active program, program by program, as NumPy prints arrays.
+
+    Args:
+        values: each with its shape, and whether its bits are shown, in hexadecimal.
+    """
     for program in range(programs.count):
         if active is not None and not active[program]:
             continue
-        arrays = [_of_program(value, shape, program) for value, shape in values]
-        shown = ", ".join(_hexadecimal(a) if hexadecimal else str(a) for a in arrays)
-        print(f"{programs.name(program)}{prefix}{shown}")
+        shown = [
+            _hexadecimal(array) if hexadecimal else str(array)
+            for value, shape, hexadecimal in values
+            for array in [_of_program(value, shape, program)]
+        ]
+        print(f"{programs.name(program)}{prefix}{', '.join(shown)}")
 
 
 def _hexadecimal(array: numpy.ndarray) -> str:

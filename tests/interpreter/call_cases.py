@@ -116,7 +116,7 @@ def mapped() -> Case:
     def make() -> dict[str, Any]:
         x = torch.from_numpy(random(5).integers(-9, 9, programs * n).astype(np.float32))
         y = torch.from_numpy(random(6).integers(-9, 9, n).astype(np.float32))
-        return dict(x_ptr=x, y_ptr=y, out_ptr=torch.zeros(3, programs * n), N=n)
+        return dict(x_ptr=x, y_ptr=y, out_ptr=torch.zeros(4, programs * n), N=n)
 
     def steps(number: int) -> int:
         count = 0
@@ -135,6 +135,7 @@ def mapped() -> Case:
                 [steps(number) if number >= n else 0 for number in range(programs * n)],
                 ordered.reshape(-1),
                 second.reshape(-1),
+                np.sign(x - y).reshape(-1),
             ]
         }
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import torch
 
 import kernellab
-from tests.kernels.interp import control
+from tests.kernels.interp import control, pointers
 
 
 def test_device_print(capsys) -> None:
@@ -20,3 +20,10 @@ def test_device_print(capsys) -> None:
         "pid (1, 0, 0) bits: 0x00000004",
         "pid (2, 0, 0) bits: 0x00000008",
     ]
+
+
+def test_a_pointer_is_printed_as_its_address(capsys) -> None:
+    x = torch.zeros(3)
+    kernellab.run(pointers.printing, (1,), x)
+    first, second = (f"0x{x.data_ptr() + offset:016x}" for offset in (4, 8))
+    assert capsys.readouterr().out == f"pid (0, 0, 0) at: [{first} {second}], 7\n"

@@ -367,15 +367,19 @@ def device_assert(op: tt.AssertOp, value: Emitter) -> None:
 @lowers(tt.PrintOp, pure=False)
 def device_print(op: tt.PrintOp, value: Emitter) -> None:
     signed = op.is_signed.get_values() if op.is_signed is not None else (1,) * len(op.arguments)
+    hexadecimal = op.hex is not None and bool(op.hex.value.data)
     shown = tuple(
-        (_as_printed(argument, bool(is_signed), value), value.shape(argument))
+        (
+            _as_printed(argument, bool(is_signed), value),
+            value.shape(argument),
+            hexadecimal or is_pointer(argument.type),
+        )
         for argument, is_signed in zip(op.arguments, signed)
     )
     call = debugging.show(
         op.prefix.data,
         shown,
         value.programs,
-        op.hex is not None and bool(op.hex.value.data),
         **given(active=value.active_programs()),
     )
     value.evaluate(None, call)
@@ -383,4 +387,5 @@ def device_print(op: tt.PrintOp, value: Emitter) -> None:
 
 def _as_printed(argument: SSAValue, signed: bool, value: Emitter) -> Expression:
     unsigned = not signed and dtype(argument.type).kind == "i"
-    return numerics.unsigned(value[argument]) if unsigned else value[argument]
+    shown = value.without_root(argument)
+    return numerics.unsigned(shown) if unsigned else shown

@@ -134,6 +134,15 @@ def pairs(a, b, x, y):
 
 
 @triton.jit
+def sign_of_difference(a, b):
+    if a < b:
+        return a * 0 - 1
+    if a == b:
+        return a * 0
+    return b * 0 + 1
+
+
+@triton.jit
 def mapped(x_ptr, y_ptr, out_ptr, N: tl.constexpr):
     lanes = tl.arange(0, N)
     base = tl.program_id(0) * N + lanes
@@ -143,9 +152,11 @@ def mapped(x_ptr, y_ptr, out_ptr, N: tl.constexpr):
     tl.store(out_ptr + base, steps.to(tl.float32))
     x, y = tl.load(x_ptr + base), tl.load(y_ptr + lanes)
     first, second = tl.map_elementwise(pairs, x, y, pack=2)
+    three_ways = tl.map_elementwise(sign_of_difference, x, y)
     total = tl.num_programs(0) * N
     tl.store(out_ptr + total + base, first)
     tl.store(out_ptr + 2 * total + base, second)
+    tl.store(out_ptr + 3 * total + base, three_ways)
 
 
 @triton.jit

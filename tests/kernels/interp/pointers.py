@@ -121,6 +121,11 @@ def atomics(x_ptr, y_ptr, found_ptr, N: tl.constexpr):
 
 
 @triton.jit
+def printing(x_ptr):
+    tl.device_print("at", x_ptr + 1 + tl.arange(0, 2), 7)
+
+
+@triton.jit
 def read_at(address: tl.int64, out_ptr, N: tl.constexpr):
     lanes = tl.arange(0, N)
     x = tl.load(address.to(tl.pointer_type(tl.int32)) + lanes)  # FAULT: read_at
