@@ -38,6 +38,7 @@ if TYPE_CHECKING:
         GridError,
         KernelFault,
         KernelLabError,
+        LayoutError,
         OptionError,
         OutOfBounds,
         TargetError,
@@ -45,6 +46,7 @@ if TYPE_CHECKING:
     )
     from kernellab.interpreter.foreign_code import device_function, inline_assembly
     from kernellab.interpreting import interpreted
+    from kernellab.layouts import Layout
     from kernellab.records import (
         Compilation,
         Launch,
@@ -69,6 +71,8 @@ _HOMES = {
     "KernelFault": "kernellab.errors",
     "KernelLabError": "kernellab.errors",
     "Launch": "kernellab.records",
+    "Layout": "kernellab.layouts",
+    "LayoutError": "kernellab.errors",
     "OptionError": "kernellab.errors",
     "OutOfBounds": "kernellab.errors",
     "Resources": "kernellab.records",
@@ -101,6 +105,8 @@ __all__ = [
     "KernelFault",
     "KernelLabError",
     "Launch",
+    "Layout",
+    "LayoutError",
     "OptionError",
     "OutOfBounds",
     "Resources",

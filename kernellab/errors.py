@@ -89,6 +89,10 @@ class ArgumentError(KernelLabError, TypeError):
     """Kernel arguments that do not fit the kernel: too few, too many, or of a wrong type."""
 
 
+class LayoutError(KernelLabError, ValueError):
+    """A layout that cannot be: an encoding that does not parse, a shape that does not fit it, another target's, or no value has it."""
+
+
 class GridError(KernelLabError, ValueError):
     """A launch grid that no GPU would accept."""
 

@@ -6,11 +6,14 @@ Where a number comes from stands with the class. `table()` gives a pandas DataFr
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
-from typing import Any, Literal
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, Literal
 
-from kernellab.errors import SourcePosition
+from kernellab.errors import LayoutError, SourcePosition
+
+if TYPE_CHECKING:
+    from kernellab.layouts import Layout
 
 Severity = Literal["remark", "warning", "note"]
 RemarkOrigin = Literal["mlir", "ptxas", "triton"]
@@ -410,3 +413,175 @@ class Bisection:
     def position(self) -> SourcePosition | None:
         """The first of the rewritten lines; None where there is none."""
         return self.lines[0] if self.lines else None
+
+
+# Layouts
+
+
+@dataclass(frozen=True)
+class TileLayout:
+    """One tile of a kernel's module, in registers or in memory, and where its elements are."""
+
+    name: str
+    """The kernel's own name for it, "acc"; "" where it has none."""
+    operation: str
+    """The operation that makes it: "tt.load"; of a loop's variable the loop."""
+    number: int
+    """The operation's number in the order of the module's text."""
+    position: SourcePosition | None
+    """The kernel's line."""
+    shape: tuple[int, ...]
+    """In elements; of a piece of memory with several tiles (the buffers of a pipelined loop) all of them."""
+    element: str
+    """The elements' type as MLIR writes it: "f16", "!tt.ptr<f16>"."""
+    encoding: str
+    """The layout as TTGIR writes it, aliases spelt out."""
+    layout: Layout | None
+    """Of the last dimensions, where a piece of memory has several tiles; None where Triton does not say: see `why_unknown`."""
+    why_unknown: str = ""
+
+    def __str__(self) -> str:
+        where = f" ({self.position})" if self.position else ""
+        shape = "x".join(map(str, self.shape))
+        return f"{self.name or self.operation}{where}: {shape}x{self.element}, {self.encoding}"
+
+
+@dataclass(frozen=True)
+class Layouts:
+    """The tiles of a kernel's module, in the order of its text."""
+
+    tiles: tuple[TileLayout, ...]
+    read_from: str
+    """The stage, or the pass after which the module was read."""
+    explain_absence: Callable[[str], str] = field(repr=False, compare=False, default=lambda _: "")
+    """Says where a name has gone that no tile has."""
+
+    def __getitem__(self, name: str) -> tuple[TileLayout, ...]:
+        """Every tile that has that name in the kernel.
+
+        Raises:
+            LayoutError: none has; the message says which pass removed it, where one did.
+        """
+        found = tuple(tile for tile in self.tiles if tile.name == name)
+        if not found:
+            raise LayoutError(
+                f"No tile of {self.read_from!r} is called {name!r}.",
+                advice=self.explain_absence(name),
+            )
+        return found
+
+    def __iter__(self) -> Iterator[TileLayout]:
+        return iter(self.tiles)
+
+    def __len__(self) -> int:
+        return len(self.tiles)
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """The kernel's names, each once."""
+        return tuple(dict.fromkeys(tile.name for tile in self.tiles if tile.name))
+
+    def table(self) -> Any:
+        """One row per tile, as a pandas DataFrame."""
+        columns = [name for name in _names(TileLayout) if name != "layout"]
+        return data_frame(self.tiles, columns)
+
+
+# Conversions
+
+Means = Literal["no-op", "registers", "warp shuffles", "shared memory"]
+"""How elements get to the threads that need them: they are there; in other registers of the same thread; handed from lane to
+lane; written to shared memory and read from there."""
+
+
+@dataclass(frozen=True)
+class Neighbour:
+    """An operation that settles the layout on one side of a conversion."""
+
+    operation: str
+    position: SourcePosition | None
+
+    def __str__(self) -> str:
+        return f"{self.operation} ({self.position})" if self.position else self.operation
+
+
+@dataclass(frozen=True)
+class Conversion:
+    """An operation that brings the elements of a tile to other threads, or that may have to.
+
+    `ttg.convert_layout` does nothing else; a reduction, a scan or a gather does it on the way, and an operand of a matrix product
+    is brought into shared memory and out of it by `ttg.local_alloc` and `ttg.local_load`.
+    """
+
+    operation: str
+    name: str
+    """The kernel's own name for the result, or ""."""
+    number: int
+    """The operation's number in the order of the module's text."""
+    position: SourcePosition | None
+    """The kernel's line."""
+    shape: tuple[int, ...]
+    element: str
+    source: str
+    """The encoding of what it takes."""
+    destination: str
+    """The encoding of what it gives; "" where it gives a number."""
+    means: Means
+    bytes_moved: int
+    """In one execution by one program. Of a conversion: what threads hold afterwards and did not hold before. Of what writes or
+    reads shared memory: the tile. Of a reduction or scan: the partial results handed from lane to lane and written to shared
+    memory, by a model (docs/layouts.md)."""
+    scratch_bytes: int
+    """Shared memory that it needs while it runs. Source: Triton's allocation pass."""
+    in_loop: bool
+    forced_by: tuple[Neighbour, ...]
+    """The operations that leave the tile in the layout that it comes from."""
+    wanted_by: tuple[Neighbour, ...]
+    """The operations that need the layout that it goes to."""
+    in_finished_code: Mapping[str, int] = field(default_factory=dict)
+    """Opcode -> how many instructions of the machine code stand on its TTGIR line, of those that move data between threads or
+    wait for each other; empty where the record cannot say."""
+
+    def __str__(self) -> str:
+        where = f"{self.position}: " if self.position else ""
+        loop = " in a loop" if self.in_loop else ""
+        cost = "" if self.means in ("no-op", "registers") else f", {self.bytes_moved:,} bytes"
+        words = [f"{where}{self.operation}{loop}: {_MEANS_IN_WORDS[self.means]}{cost}"]
+        if self.forced_by:
+            words.append(f"from the layout of {_listed(self.forced_by)}")
+        if self.wanted_by:
+            words.append(f"for {_listed(self.wanted_by)}")
+        return "; ".join(words)
+
+
+_MEANS_IN_WORDS: Mapping[Means, str] = {
+    "no-op": "nothing to do",
+    "registers": "within each thread's registers",
+    "warp shuffles": "by warp shuffles",
+    "shared memory": "through shared memory",
+}
+
+
+def _listed(neighbours: Sequence[Neighbour]) -> str:
+    return ", ".join(str(one) for one in neighbours)
+
+
+@dataclass(frozen=True)
+class Conversions:
+    """Where the tiles of a module change their layout, in the order of its text."""
+
+    conversions: tuple[Conversion, ...]
+    read_from: str
+
+    def __iter__(self) -> Iterator[Conversion]:
+        return iter(self.conversions)
+
+    def __len__(self) -> int:
+        return len(self.conversions)
+
+    def table(self) -> Any:
+        """One row per conversion, as a pandas DataFrame."""
+        frame = data_frame(self.conversions, _names(Conversion))
+        for column in ("forced_by", "wanted_by"):
+            frame[column] = [_listed(getattr(one, column)) for one in self.conversions]
+        return frame

@@ -20,6 +20,8 @@ if TYPE_CHECKING:
         AxisInfo,
         Barriers,
         CallGraph,
+        Conversions,
+        Layouts,
         PipelineStages,
         Remark,
         SharedMemory,
@@ -590,6 +592,12 @@ class Analyst(Protocol):
     def work(self, compilation: Compilation) -> Work:
         """Arithmetic and bytes."""
 
+    def layouts(self, compilation: Compilation, snapshot: str) -> Layouts:
+        """Where the elements of each tile are."""
+
+    def conversions(self, compilation: Compilation, snapshot: str) -> Conversions:
+        """Where tiles change their layout, and how."""
+
 
 Finding = TypeVar("Finding")
 
@@ -707,6 +715,26 @@ class Compilation:
     def work(self) -> Work:
         """Floating-point operations and bytes of one program, counted from the IR."""
         return self._found("work", self._analyst.work)
+
+    def layouts(self, snapshot: str = "ttgir") -> Layouts:
+        """The layout of every tile of a module: which thread and register, or which place in memory, holds which element.
+
+        Args:
+            snapshot: a stage, or the label of a pass ("ttgir.coalesce"): the module after it.
+
+        Raises:
+            ArgumentError: no such stage or pass, or its tiles have no layouts (TTIR).
+        """
+        ask = self._analyst.layouts
+        return self._found(f"layouts {snapshot}", lambda record: ask(record, snapshot))
+
+    def conversions(self, snapshot: str = "ttgir") -> Conversions:
+        """Where tiles change their layout: by what means, how many bytes, and which operations on either side force it.
+
+        Raises ArgumentError as `layouts` does.
+        """
+        ask = self._analyst.conversions
+        return self._found(f"conversions {snapshot}", lambda record: ask(record, snapshot))
 
     def module(self, name: str = "ttgir") -> ModuleOp:
         """The module of a stage ("ttir", "ttgir"), or after a pass ("ttgir.coalesce"), as xDSL ops: walk, rewrite, print it.

@@ -2,23 +2,37 @@
 
 from __future__ import annotations
 
+import functools
 import itertools
 import re
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from dataclasses import replace
 
 from xdsl.dialects import builtin
 
 from kernellab import triton_api
-from kernellab.compiler.analyses import axis, barriers, calls, memory, pipelining, work
+from kernellab.compiler.analyses import (
+    absence,
+    axis,
+    barriers,
+    calls,
+    conversions,
+    layouts,
+    memory,
+    pipelining,
+    work,
+)
 from kernellab.compiler.analyses.module import kind, users_line
 from kernellab.compiler.modules import Ask, ask_here
 from kernellab.compiler.remarks import assembler_remarks, compiler_remarks
-from kernellab.errors import ArgumentError, CompileError, SourcePosition
+from kernellab.errors import ArgumentError, CompileError, LayoutError, SourcePosition
 from kernellab.findings import (
     AxisInfo,
     Barriers,
     CallGraph,
+    Conversions,
+    Layouts,
     PipelineStages,
     Remark,
     SharedMemory,
@@ -26,8 +40,10 @@ from kernellab.findings import (
 )
 from kernellab.ir.locations import locate
 from kernellab.ir.reader import read_module
-from kernellab.records import Compilation, PassRun
+from kernellab.layouts import Layout
+from kernellab.records import Compilation, Instruction, PassRun
 from kernellab.triton_api import analyses as triton_analyses
+from kernellab.triton_api import layouts as triton_layouts
 
 Diagnose = Callable[[], triton_analyses.Diagnosis]
 
@@ -136,6 +152,45 @@ class CompilerAnalyst:
         stage = _first_stage(compilation)
         return work.work(compilation.module(stage), stage)
 
+    def layouts(self, compilation: Compilation, snapshot: str) -> Layouts:
+        """The layouts of a module's tiles: see `findings.TileLayout`."""
+        module = self._snapshot(compilation, snapshot)
+        found = layouts.layouts(module, self._ask_layouts, snapshot)
+        if not found.tiles:
+            raise ArgumentError(
+                f"The tiles of {snapshot!r} have no layouts.",
+                advice="They get them on the way to TTGIR: ask for 'ttgir', or for a pass after 'ttgir.convert_to_ttgpuir'.",
+            )
+        return replace(
+            found, explain_absence=lambda name: absence.explain(compilation, snapshot, name, found)
+        )
+
+    def conversions(self, compilation: Compilation, snapshot: str) -> Conversions:
+        """Where tiles change their layout: see `findings.Conversion`."""
+        module = self._snapshot(compilation, snapshot)
+        ask = conversions.Questions(
+            layouts=self._ask_layouts,
+            compose=triton_layouts.bases_between,
+            measure=functools.cache(
+                lambda text: self._ask(
+                    triton_analyses.allocated_bytes, text, compilation.target, ()
+                )
+            ),
+            opcodes=_opcodes_of_lines(compilation) if snapshot == "ttgir" else lambda *_: {},
+        )
+        return conversions.conversions(module, ask, snapshot)
+
+    def _ask_layouts(
+        self, types: Sequence[triton_layouts.TileType]
+    ) -> Sequence[Layout | LayoutError]:
+        found: Sequence[Layout | LayoutError] = self._ask(triton_layouts.layouts_of, list(types))
+        return found
+
+    def _snapshot(self, compilation: Compilation, name: str) -> builtin.ModuleOp:
+        """The module of a stage or after a pass, with the kernel's own places."""
+        run = next((run for run in compilation.passes if run.label == name and run.op_counts_after), None)  # fmt: skip
+        return compilation.module(name) if run is None else self._module(run, compilation)
+
     def _module(self, run: PassRun, compilation: Compilation) -> builtin.ModuleOp:
         """The module after a pass, with the kernel's own places, also where its locations name lines of the TTGIR text."""
         module = read_module(self._generic(run, compilation))
@@ -233,6 +288,33 @@ def _assembler_remarks(compilation: Compilation) -> tuple[Remark, ...]:
 def _kernel_line(compilation: Compilation, ptx_line: int) -> SourcePosition | None:
     chains = compilation.source_map.chain("ptx", ptx_line)
     return users_line(chains[0]) if chains else None
+
+
+_MOVING = ("lanes", "shared load", "shared store", "barrier")
+"""Classes of instructions that bring data to other threads, or wait for them."""
+
+
+def _opcodes_of_lines(compilation: Compilation) -> conversions.Opcodes:
+    """The instructions of the machine code that move data between threads, by the operation of the TTGIR text that they come from."""
+    counts: dict[int, Counter[str]] = {}
+    for instruction in _machine_code(compilation):
+        if instruction.category in _MOVING and instruction.ttgir_line is not None:
+            counts.setdefault(instruction.ttgir_line, Counter())[instruction.opcode] += 1
+    lines: dict[str, list[int]] = {}
+    for number, line in enumerate(compilation.stages["ttgir"].text.splitlines(), 1):
+        if found := _OPERATION.match(line):
+            lines.setdefault(found[1], []).append(number)
+    return lambda name, before: dict(counts.get(lines[name][before], {})) if name in lines else {}
+
+
+_OPERATION = re.compile(r'\s*(?:%[^=]*= )?"?([\w.]+)')
+"""The operation of a line of MLIR's text."""
+
+
+def _machine_code(compilation: Compilation) -> tuple[Instruction, ...]:
+    """The decoded instructions; none where the record has no machine code."""
+    has_code = any(stage in compilation.stages for stage in ("sass", "amdgcn"))
+    return compilation.instructions if has_code else ()
 
 
 def _widths_by_line(compilation: Compilation) -> axis.WidthsOf:

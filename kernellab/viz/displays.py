@@ -12,6 +12,12 @@ _CARDS: Mapping[tuple[str, str], tuple[str, str]] = {
     ("kernellab.records", "Resources"): ("kernellab.viz.card", "resources_card"),
     ("kernellab.records", "Run"): ("kernellab.viz.card", "run_card"),
     ("kernellab.findings", "Bisection"): ("kernellab.viz.bisection_card", "bisection_card"),
+    ("kernellab.findings", "Conversions"): ("kernellab.viz.layout_card", "conversions_card"),
+    ("kernellab.findings", "Layouts"): ("kernellab.viz.layout_card", "layouts_card"),
+    ("kernellab.findings", "TileLayout"): ("kernellab.viz.layout_card", "tile_card"),
+    ("kernellab.layouts", "RegisterLayout"): ("kernellab.viz.layout_card", "layout_card"),
+    ("kernellab.layouts", "SharedLayout"): ("kernellab.viz.layout_card", "layout_card"),
+    ("kernellab.layouts", "TensorMemoryLayout"): ("kernellab.viz.layout_card", "layout_card"),
     ("kernellab.compiler.comparison", "Comparison"): ("kernellab.viz.comparison_card", "comparison_card"),
 }  # fmt: skip
 """Module and name of a record -> module and name of the function that makes its card."""

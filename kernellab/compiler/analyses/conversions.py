@@ -1,0 +1,344 @@
+"""Where tiles change their layout: by what means, how much moves, and which operations force it."""
+
+from __future__ import annotations
+
+import math
+from collections import Counter
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+
+import numpy
+from xdsl.dialects import builtin
+from xdsl.ir import Attribute, BlockArgument, Operation, OpResult, SSAValue
+
+from kernellab.compiler.analyses.layouts import (
+    AskLayouts,
+    entering,
+    layouts_by_type,
+    leaving,
+    tile_type,
+    value_name,
+)
+from kernellab.compiler.analyses.memory import Measure, alone
+from kernellab.compiler.analyses.module import integer, kind, numbered, position_of
+from kernellab.findings import Conversion, Conversions, Means, Neighbour
+from kernellab.ir.types import MemDescType
+from kernellab.layouts import Bases, Layout, Numbers, RegisterLayout
+
+Compose = Callable[[RegisterLayout, RegisterLayout], Mapping[str, Bases]]
+"""Asks Triton where a register of the second layout finds its element in the first."""
+Opcodes = Callable[[str, int], Mapping[str, int]]
+"""What the machine code has for the how manieth operation of a name, in the order of the text, from 0."""
+
+_CONVERSION = "ttg.convert_layout"
+_INTO_SHARED = ("ttg.local_alloc", "ttg.local_store")
+_FROM_SHARED = ("ttg.local_load",)
+_ALONG_AN_AXIS = ("tt.reduce", "tt.scan")
+_BY_INDEX = ("tt.gather", "tt.histogram")
+
+
+@dataclass(frozen=True)
+class Questions:
+    """Who is asked what."""
+
+    layouts: AskLayouts
+    compose: Compose
+    measure: Measure
+    """How much shared memory a module takes."""
+    opcodes: Opcodes
+
+
+def conversions(module: builtin.ModuleOp, ask: Questions, read_from: str) -> Conversions:
+    """The operations of a module that bring elements to other threads, or may have to.
+
+    Args:
+        module: TTGIR.
+        ask: the compiler, and its machine code.
+        read_from: the stage or pass that made the module.
+    """
+    numbers = numbered(module)
+    moving = [op for op in numbers if _moves(op)]
+    types = [value.type for op in moving for value in (*op.operands, *op.results)]
+    answers = layouts_by_type(types, ask.layouts)
+    known = {type: one for type, one in answers.items() if isinstance(one, Layout)}
+    places = _places(numbers)
+    return Conversions(
+        tuple(
+            _Explanation(op, known, module, ask).conversion(
+                numbers[op], ask.opcodes(kind(op), places[op])
+            )
+            for op in moving
+        ),
+        read_from,
+    )
+
+
+def _places(ops: Iterable[Operation]) -> dict[Operation, int]:
+    """The how manieth of its name each operation is, from 0."""
+    seen: Counter[str] = Counter()
+    places = {}
+    for op in ops:
+        places[op] = seen[kind(op)]
+        seen[kind(op)] += 1
+    return places
+
+
+def _moves(op: Operation) -> bool:
+    if kind(op) == "ttg.local_alloc":
+        return bool(op.operands)
+    return kind(op) in (_CONVERSION, *_INTO_SHARED, *_FROM_SHARED, *_ALONG_AN_AXIS, *_BY_INDEX)
+
+
+class _Explanation:
+    """One operation, looked at."""
+
+    def __init__(
+        self,
+        op: Operation,
+        layouts: Mapping[Attribute, Layout],
+        module: builtin.ModuleOp,
+        ask: Questions,
+    ) -> None:
+        self._op = op
+        self._layouts = layouts
+        self._ask = ask
+        self._source = op.operands[0]
+        self._destination = op.operands[1] if kind(op) == "ttg.local_store" else op.results[0]
+        in_memory = kind(op) in (*_INTO_SHARED, *_FROM_SHARED)
+        self._scratch = 0 if in_memory else ask.measure(alone(op, module))
+
+    def conversion(self, number: int, opcodes: Mapping[str, int]) -> Conversion:
+        """All that is known of it."""
+        op, taken = self._op, self._source.type
+        given = tile_type(self._destination.type)
+        asked = tile_type(taken)
+        assert asked is not None
+        assert isinstance(taken, builtin.TensorType | MemDescType)
+        means = self._means()
+        return Conversion(
+            operation=kind(op),
+            name=value_name(op.results[0]) if op.results else "",
+            number=number,
+            position=position_of(op),
+            shape=_shape(taken),
+            element=str(taken.element_type),
+            source=asked.encoding,
+            destination=given.encoding if given is not None else "",
+            means=means,
+            bytes_moved=self._bytes_moved(means),
+            scratch_bytes=self._scratch,
+            in_loop=_in_loop(op),
+            forced_by=_neighbours(makers(self._source), but=op),
+            wanted_by=_neighbours(users(self._destination), but=op),
+            in_finished_code=opcodes,
+        )
+
+    def _means(self) -> Means:
+        name = kind(self._op)
+        if self._scratch or name in (*_INTO_SHARED, *_FROM_SHARED):
+            return "shared memory"
+        if name == _CONVERSION:
+            return self._means_of_conversion()
+        if name in _ALONG_AN_AXIS:
+            return "warp shuffles" if self._along_axis("lane") else "registers"
+        return "warp shuffles"
+
+    def _means_of_conversion(self) -> Means:
+        """By the highest of warp, lane and register that does not find its elements where it is itself."""
+        source, destination = self._registers(self._source), self._registers(self._destination)
+        if source is None or destination is None:
+            return "no-op"
+        found = self._ask.compose(source, destination)
+        levels = list(found)
+        moving = [level for place, level in enumerate(levels) if not _stays(found, level, place)]
+        if "block" in moving or "warp" in moving:
+            return "shared memory"
+        if "lane" in moving:
+            return "warp shuffles"
+        return "registers" if "register" in moving else "no-op"
+
+    def _registers(self, value: SSAValue) -> RegisterLayout | None:
+        layout = self._layouts.get(value.type)
+        return layout if isinstance(layout, RegisterLayout) else None
+
+    def _along_axis(self, level: str) -> int:
+        """How many bits of an input lead along the axis of a reduction or scan."""
+        layout, axis = self._registers(self._source), integer(self._op, "axis")
+        if layout is None or axis is None:
+            return 0
+        return sum(1 for vector in layout.bases[level] if vector[axis])
+
+    def _bytes_moved(self, means: Means) -> int:
+        name = kind(self._op)
+        width = _element_bytes(self._source.type)
+        if means in ("no-op", "registers"):
+            return 0
+        if name == _CONVERSION:
+            source, destination = self._registers(self._source), self._registers(self._destination)
+            return width * elements_moved(source, destination) if source and destination else 0
+        if name in _ALONG_AN_AXIS:
+            handed = sum(_element_bytes(operand.type) for operand in self._op.operands)
+            return handed * self._partial_results() + self._scratch
+        moved = self._source if name in _INTO_SHARED else self._op.results[0]
+        return _element_bytes(moved.type) * math.prod(_shape(moved.type))
+
+    def _partial_results(self) -> int:
+        """How many numbers a reduction or scan hands from lane to lane: each thread one for each of its runs, at each step."""
+        layout = self._registers(self._source)
+        if layout is None:
+            return 0
+        runs = layout.registers_per_thread >> self._along_axis("register")
+        threads = layout.lanes * layout.warps * layout.blocks
+        return runs * threads * self._along_axis("lane")
+
+
+def _stays(found: Mapping[str, Bases], level: str, place: int) -> bool:
+    """Whether every holder's element is at the holder's own `level`, whatever the others are."""
+    for name, vectors in found.items():
+        for bit, vector in enumerate(vectors):
+            expected = 1 << bit if name == level else 0
+            if vector[place] != expected:
+                return False
+    return True
+
+
+def elements_moved(source: RegisterLayout, destination: RegisterLayout) -> int:
+    """How many registers of the destination hold an element that their thread did not hold in the source."""
+    return int(numpy.count_nonzero(~numpy.isin(_held(destination), _held(source))))
+
+
+def _held(layout: RegisterLayout) -> Numbers:
+    """One number for each thread and element that it holds; the same for the same pair in any layout of the tile."""
+    indices = numpy.moveaxis(layout.all_elements(), -1, 0)
+    elements = numpy.ravel_multi_index(tuple(indices), layout.shape)
+    threads = numpy.arange(elements.size // layout.registers_per_thread)
+    by_thread = elements.reshape(len(threads), -1)
+    return numpy.asarray(by_thread + threads[:, None] * layout.element_count)
+
+
+def _shape(type: Attribute) -> tuple[int, ...]:
+    if isinstance(type, MemDescType):
+        return type.shape
+    assert isinstance(type, builtin.TensorType)
+    return type.get_shape()
+
+
+def _element_bytes(type: Attribute) -> int:
+    """Bytes of an element as threads hand it over: a truth value takes one, a pointer eight."""
+    assert isinstance(type, builtin.TensorType | MemDescType)
+    bits = getattr(type.element_type, "bitwidth", 64)
+    return max(1, bits // 8)
+
+
+def _in_loop(op: Operation) -> bool:
+    parent = op.parent_op()
+    while parent is not None:
+        if kind(parent) in ("scf.for", "scf.while"):
+            return True
+        parent = parent.parent_op()
+    return False
+
+
+# Who forces it
+
+_FREE = ("arith.constant", "tt.make_range", "tt.splat", "tt.expand_dims", "tt.broadcast")
+"""Operations that make any layout alike, or follow from another."""
+_SETTLING = frozenset(
+    (
+        "tt.load", "tt.store", "tt.atomic_rmw", "tt.atomic_cas", "tt.dot", "tt.dot_scaled", "ttng.warp_group_dot",
+        "ttg.async_copy_global_to_local", "tt.reshape",
+        *_ALONG_AN_AXIS, *_BY_INDEX, *_INTO_SHARED, *_FROM_SHARED,
+    )
+)  # fmt: skip
+"""Operations that have a layout of their own, even where what they take and give has the same one."""
+
+
+def _passes_on(op: Operation, type: Attribute) -> bool:
+    """Whether an operation only hands a layout on, element by element; of memory, whether it is another view of it."""
+    if isinstance(type, MemDescType):
+        return kind(op).startswith("ttg.memdesc_")
+    return kind(op) not in _SETTLING and not kind(op).startswith("scf.")
+
+
+def makers(value: SSAValue) -> list[Operation]:
+    """The operations that settle a value's layout, backwards through all that hand it on; free ones only where nothing else does."""
+    found: list[Operation] = []
+    waiting, seen = [value], {value}
+    while waiting:
+        one = waiting.pop()
+        sources = _sources(one)
+        if not sources and isinstance(one, OpResult):
+            found.append(one.op)
+        for source in sources:
+            if source not in seen:
+                seen.add(source)
+                waiting.append(source)
+    settling = [op for op in found if kind(op) not in _FREE]
+    return settling or found
+
+
+def _sources(value: SSAValue) -> list[SSAValue]:
+    if isinstance(value, BlockArgument):
+        return entering(value)
+    assert isinstance(value, OpResult)
+    if yielded := leaving(value):
+        return yielded
+    if kind(value.op) in _FREE or not _passes_on(value.op, value.type):
+        return []
+    return [operand for operand in value.op.operands if _same_layout(operand.type, value.type)]
+
+
+def users(value: SSAValue) -> list[Operation]:
+    """The operations that need a value's layout, forwards through all that hand it on."""
+    found: list[Operation] = []
+    waiting, seen = [value], {value}
+    while waiting:
+        for use in waiting.pop().uses:
+            onward = _onward(use.operation, use.index)
+            if not onward:
+                found.append(use.operation)
+            for result in onward:
+                if result not in seen:
+                    seen.add(result)
+                    waiting.append(result)
+    return found
+
+
+def _onward(op: Operation, place: int) -> Sequence[SSAValue]:
+    """The values that hand on an operand's layout."""
+    type = op.operands[place].type
+    if kind(op) == "scf.yield":
+        return _yielded(op, place)
+    if kind(op) == "scf.for":
+        return (
+            [op.regions[0].blocks[0].args[place - 2], op.results[place - 3]] if place >= 3 else []
+        )
+    if kind(op) == "tt.expand_dims":  # takes a slice of its result's layout
+        return op.results
+    if not _passes_on(op, type):
+        return []
+    return [result for result in op.results if _same_layout(result.type, type)]
+
+
+def _yielded(end: Operation, place: int) -> list[SSAValue]:
+    parent = end.parent_op()
+    if parent is None:
+        return []
+    found: list[SSAValue] = [parent.results[place]] if place < len(parent.results) else []
+    if kind(parent) == "scf.for":
+        found.append(parent.regions[0].blocks[0].args[place + 1])
+    return found
+
+
+def _same_layout(one: Attribute, other: Attribute) -> bool:
+    mine, theirs = tile_type(one), tile_type(other)
+    if mine is None or theirs is None:
+        return False
+    if mine.in_memory and theirs.in_memory:  # another view of the same bytes
+        return True
+    return mine.encoding == theirs.encoding
+
+
+def _neighbours(ops: Iterable[Operation], but: Operation) -> tuple[Neighbour, ...]:
+    found = [Neighbour(kind(op), position_of(op)) for op in ops if op is not but]
+    return tuple(dict.fromkeys(found))

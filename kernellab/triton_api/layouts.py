@@ -1,0 +1,181 @@
+"""What Triton's compiler says of layouts: an encoding and a shape become basis vectors. Private names, the part for layouts."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import triton
+from packaging.version import Version
+from triton._C.libtriton import gluon_ir, linear_layout
+
+from kernellab.errors import LayoutError
+from kernellab.layouts import (
+    Bases,
+    Layout,
+    RegisterLayout,
+    Shape,
+    SharedLayout,
+    TensorMemoryLayout,
+    sizes,
+)
+from kernellab.records import Target
+from kernellab.triton_api.mlir_text import parse_mlir
+
+__all__ = ["TileType", "bases_between", "layouts_of"]
+
+_ANY_TARGET = Target("cuda", "90")
+"""Encodings belong to dialects that every backend loads."""
+_ANSWERS_FOR_MEMORY = Version(triton.__version__) >= Version("3.7")
+"""Triton 3.6 takes every layout for one of registers, and aborts on the others."""
+
+
+@dataclass(frozen=True)
+class TileType:
+    """The type of a tile in registers or in memory, as a question for Triton."""
+
+    type: str
+    """In MLIR's words, aliases spelt out: "tensor<128x64xf16, #ttg.blocked<...>>", "!ttg.memdesc<3x128x64xf16, ...>"."""
+    encoding: str
+    """The layout's part of `type`."""
+    shape: Shape
+    """Of a part of a larger piece of memory, that piece's. A layout of memory speaks of the last dimensions."""
+
+    @property
+    def in_memory(self) -> bool:
+        """Whether it lies in shared or tensor memory."""
+        return self.type.startswith("!ttg.memdesc")
+
+
+def layouts_of(types: Sequence[TileType]) -> list[Layout | LayoutError]:
+    """The layout of each type, or why Triton does not say it.
+
+    Every type has to come from the compiler, or be asked for in a process that may abort: Triton ends it for some that somebody
+    made up.
+
+    Raises:
+        KernelLabError: MLIR cannot read a type.
+    """
+    arguments = ",\n".join(f"%value{number}: {type.type}" for number, type in enumerate(types))
+    text = f"module {{ tt.func public @types(\n{arguments}\n) {{ tt.return }} }}"
+    module = parse_mlir(text, _ANY_TARGET)
+    builder = gluon_ir.GluonOpBuilder(module.context)
+    function = module.get_function("types")
+    found: list[Layout | LayoutError] = []
+    for number, type in enumerate(types):
+        try:
+            found.append(_layout(type, function.args(number), builder))
+        except LayoutError as error:
+            found.append(error)
+    return found
+
+
+def _layout(type: TileType, value: Any, builder: Any) -> Layout:
+    read = builder.get_gluon_layout_from_memdesc if type.in_memory else builder.get_gluon_layout_from_tensor  # fmt: skip
+    try:
+        stated = read(value)
+    except ValueError as error:
+        raise LayoutError(f"Triton does not say what {type.encoding} means: {error}.") from error
+    shape = type.shape[len(type.shape) - _rank(stated) :] if type.in_memory else type.shape
+    _check_shape(stated, shape, type)
+    if paddings := getattr(stated, "interval_padding_pairs", None):
+        return SharedLayout(
+            shape, type.encoding, _bases(stated.offset_bases), _bases(stated.cga_layout), paddings=_bases(paddings)
+        )  # fmt: skip
+    if (
+        type.in_memory and math.prod(shape) == 1
+    ):  # an mbarrier: Triton's class for an answer wants a basis
+        return SharedLayout(shape, type.encoding, (), ())
+    _check_answerable(stated, type)
+    linear = builder.to_linear_layout(stated._to_ir(builder), list(shape))
+    return _evaluated(linear, shape, type.encoding)
+
+
+def _evaluated(linear: Any, shape: Shape, encoding: str) -> Layout:
+    """Triton's answer as a layout of ours."""
+    if hasattr(linear, "reg_bases"):
+        held = tuple(vector for vector in _bases(linear.reg_bases) if any(vector))
+        return RegisterLayout(
+            shape, encoding, held, _bases(linear.lane_bases), _bases(linear.warp_bases), _bases(linear.block_bases)
+        )  # fmt: skip
+    if hasattr(linear, "offset_bases"):
+        return SharedLayout(
+            shape, encoding, _bases(linear.offset_bases), _bases(linear.block_bases), linear.alignment
+        )  # fmt: skip
+    return TensorMemoryLayout(shape, encoding, _bases(linear.rows), _bases(linear.cols))
+
+
+def _bases(vectors: Iterable[Iterable[int]]) -> Any:
+    return tuple(tuple(vector) for vector in vectors)
+
+
+# What Triton would abort on
+
+
+def _rank(stated: Any) -> int:
+    """The dimensions that a layout of Gluon's speaks of."""
+    for name in ("rank", "order", "shape", "block"):
+        found = getattr(stated, name, None)
+        if found is not None:
+            return found if isinstance(found, int) else len(found)
+    return 2  # the scales in tensor memory
+
+
+def _check_shape(stated: Any, shape: Shape, type: TileType) -> None:
+    rank = _rank(stated)
+    if len(shape) != rank:
+        raise LayoutError(
+            f"{type.encoding} lays out tiles of {rank} dimensions, and {sizes(shape)} has {len(shape)}."
+        )
+    if any(size < 1 or size & (size - 1) for size in shape):
+        raise LayoutError(f"Layouts are for sizes that are powers of two, and a tile of {sizes(shape)} has others.")  # fmt: skip
+    swizzle = getattr(stated, "swizzle_byte_width", 0)
+    if swizzle:
+        outer, inner = (shape[1:], shape[:1]) if stated.transposed else (shape[:-1], shape[-1:])
+        rows = math.prod(outer)
+        columns = 8 * swizzle // stated.element_bitwidth
+        if rows < 8 or math.prod(inner) < columns // (2 if stated.fp4_padded else 1):
+            raise LayoutError(
+                f"A swizzle over {swizzle} bytes needs at least 8 rows of {columns} elements, "
+                f"and a tile of {sizes(shape)} has fewer."
+            )
+
+
+def _check_answerable(stated: Any, type: TileType) -> None:
+    version = _mma_version(stated)
+    if version not in (None, 2, 3):
+        raise LayoutError(
+            f"No thread holds the result of an mma of version {version}.",
+            advice="Version 2 is mma.sync, 3 is wgmma; Blackwell's results lie in tensor memory: Layout.tensor_memory.",
+        )
+    if type.in_memory and not _ANSWERS_FOR_MEMORY and not hasattr(stated, "offset_bases"):
+        raise LayoutError(
+            f"Triton {triton.__version__} does not say where a {type.encoding} puts its elements; 3.7 does."
+        )
+
+
+def _mma_version(stated: Any) -> int | None:
+    while hasattr(stated, "parent"):
+        stated = stated.parent
+    version = getattr(stated, "version", None)
+    return version[0] if isinstance(version, list | tuple) else None
+
+
+# From one layout to another
+
+
+def bases_between(source: RegisterLayout, destination: RegisterLayout) -> Mapping[str, Bases]:
+    """Where a register of the destination finds its element in the source: Triton's composition of the one with the other's inverse.
+
+    For each input of the destination, the basis vectors of its bits: numbers of a register, lane, warp and block of the source.
+    """
+    composed = _triton(destination).invert_and_compose(_triton(source))
+    return {name: _bases(vectors) for name, vectors in composed.bases}
+
+
+def _triton(layout: RegisterLayout) -> Any:
+    names = [f"dim{dim}" for dim in range(len(layout.shape))]
+    bases = [(name, [list(vector) for vector in vectors]) for name, vectors in layout.bases.items()]
+    return linear_layout.LinearLayout.from_bases(bases, names, list(layout.shape), True)

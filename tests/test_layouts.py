@@ -1,0 +1,536 @@
+"""Layouts: against the formulas of the vendors' manuals, written out here, and against pictures that Triton itself draws.
+
+The fragments are those of the PTX ISA, "Matrix Fragments for mma.m16n8k8", "... m16n8k16", "... m16n8k32", "Register Fragments for
+wgmma.mma_async.m64nNk16", "ldmatrix"; the AMD ones those of AMD's matrix instruction calculator.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import numpy
+import pytest
+from triton._C.libtriton import linear_layout
+
+import kernellab
+from kernellab.errors import LayoutError, TargetError
+from kernellab.layouts import (
+    Holder,
+    Layout,
+    RegisterLayout,
+    SharedLayout,
+    SharedPlace,
+    TensorMemoryPlace,
+)
+from tests.compiled import of_corpus
+from tests.corpus.entries import OLDEST
+
+only_newer = pytest.mark.skipif(OLDEST, reason="Triton 3.6 does not say where memory layouts lie")
+
+Place = Callable[[int, int], tuple[int, int]]
+"""(lane, register) -> (row, column): how a manual states a fragment."""
+
+
+def assert_fragment(layout: RegisterLayout, registers: int, place: Place) -> None:
+    """One warp holds exactly what the manual says, register by register."""
+    assert layout.registers_per_thread == registers
+    held = layout.elements(0, 0, numpy.arange(32)[:, None], numpy.arange(registers))
+    stated = [[place(lane, register) for register in range(registers)] for lane in range(32)]
+    assert held.tolist() == [[list(index) for index in row] for row in stated]
+
+
+# The seeds' pictures
+
+
+def test_two_by_two_on_eight_threads() -> None:
+    layout = Layout.blocked(
+        shape=(2, 2),
+        size_per_thread=(1, 1),
+        threads_per_warp=(2, 2),
+        warps_per_cta=(2, 1),
+        order=(1, 0),
+    )
+    assert layout.picture() == "Layout(0,0)={0,4}, (0,1)={1,5}, (1,0)={2,6}, (1,1)={3,7}"
+    assert layout.replication == 2
+    assert layout.holders((0, 1)) == (Holder(0, 1, 0, 0), Holder(0, 1, 1, 0))
+
+
+def test_blocked_by_hand() -> None:
+    layout = Layout.blocked(
+        shape=(16, 16),
+        size_per_thread=(2, 2),
+        threads_per_warp=(8, 4),
+        warps_per_cta=(1, 2),
+        order=(1, 0),
+    )
+    for row in range(16):
+        for column in range(16):
+            lane = row // 2 * 4 + column % 8 // 2
+            register = row % 2 * 2 + column % 2
+            assert layout.holders((row, column)) == (Holder(register, lane, column // 8, 0),)
+    assert layout.contiguous == (2, 2)
+    assert layout.order == (1, 0)
+    assert (layout.registers_per_thread, layout.lanes, layout.warps) == (4, 32, 2)
+
+
+def test_mma_m16n8k16_of_thread_0() -> None:
+    result = mma_result((16, 8))
+    a = Layout.dot_operand(shape=(16, 16), operand=0, parent=result, k_width=2)
+    b = Layout.dot_operand(shape=(16, 8), operand=1, parent=result, k_width=2)
+
+    def of_thread_0(layout: RegisterLayout) -> list[list[int]]:
+        held: list[list[int]] = layout.elements(
+            register=numpy.arange(layout.registers_per_thread)
+        ).tolist()
+        return held
+
+    first_columns, last_columns = [[0, 0], [0, 1], [8, 0], [8, 1]], [[0, 8], [0, 9], [8, 8], [8, 9]]
+    assert of_thread_0(a) == first_columns + last_columns
+    assert of_thread_0(b) == [[0, 0], [1, 0], [8, 0], [9, 0]]
+    assert of_thread_0(result) == [[0, 0], [0, 1], [8, 0], [8, 1]]
+
+
+# mma.sync, by the PTX manual
+
+
+def mma_result(shape: tuple[int, int]) -> RegisterLayout:
+    return Layout.nvidia_mma(
+        shape=shape, version=2, warps_per_cta=(1, 1), instruction_shape=(16, 8)
+    )
+
+
+def group(lane: int) -> int:
+    """%laneid >> 2, which the manual calls groupID."""
+    return lane >> 2
+
+
+def in_group(lane: int) -> int:
+    """%laneid % 4, which the manual calls threadID_in_group."""
+    return lane % 4
+
+
+def a_f16_k8(lane: int, i: int) -> tuple[int, int]:
+    return group(lane) + (0 if i < 2 else 8), in_group(lane) * 2 + (i & 1)
+
+
+def b_f16_k8(lane: int, i: int) -> tuple[int, int]:
+    return in_group(lane) * 2 + i, group(lane)
+
+
+def a_tf32_k8(lane: int, i: int) -> tuple[int, int]:
+    return group(lane) + (0 if i in (0, 2) else 8), in_group(lane) + (0 if i in (0, 1) else 4)
+
+
+def b_tf32_k8(lane: int, i: int) -> tuple[int, int]:
+    return in_group(lane) + (0 if i == 0 else 4), group(lane)
+
+
+def a_f16_k16(lane: int, i: int) -> tuple[int, int]:
+    row = group(lane) if 0 <= i < 2 or 4 <= i < 6 else group(lane) + 8
+    return row, in_group(lane) * 2 + (i & 1) + (0 if i < 4 else 8)
+
+
+def b_f16_k16(lane: int, i: int) -> tuple[int, int]:
+    return in_group(lane) * 2 + (i & 1) + (0 if i < 2 else 8), group(lane)
+
+
+def a_s8_k16(lane: int, i: int) -> tuple[int, int]:
+    return group(lane) + (0 if i < 4 else 8), in_group(lane) * 4 + (i & 3)
+
+
+def b_s8_k16(lane: int, i: int) -> tuple[int, int]:
+    return in_group(lane) * 4 + i, group(lane)
+
+
+def a_s8_k32(lane: int, i: int) -> tuple[int, int]:
+    row = group(lane) if 0 <= i < 4 or 8 <= i < 12 else group(lane) + 8
+    return row, in_group(lane) * 4 + (i & 3) + (0 if i < 8 else 16)
+
+
+def b_s8_k32(lane: int, i: int) -> tuple[int, int]:
+    return in_group(lane) * 4 + (i & 3) + (0 if i < 4 else 16), group(lane)
+
+
+def c_m16n8(lane: int, i: int) -> tuple[int, int]:
+    return group(lane) + (0 if i < 2 else 8), in_group(lane) * 2 + (i & 1)
+
+
+@pytest.mark.parametrize(
+    ("operand", "k", "k_width", "registers", "place"),
+    [
+        (0, 8, 2, 4, a_f16_k8),
+        (1, 8, 2, 2, b_f16_k8),
+        (0, 8, 1, 4, a_tf32_k8),
+        (1, 8, 1, 2, b_tf32_k8),
+        (0, 16, 2, 8, a_f16_k16),
+        (1, 16, 2, 4, b_f16_k16),
+        (0, 16, 4, 8, a_s8_k16),
+        (1, 16, 4, 4, b_s8_k16),
+        (0, 32, 4, 16, a_s8_k32),
+        (1, 32, 4, 8, b_s8_k32),
+    ],
+)
+def test_operands_of_mma(operand: int, k: int, k_width: int, registers: int, place: Place) -> None:
+    shape = (16, k) if operand == 0 else (k, 8)
+    layout = Layout.dot_operand(
+        shape=shape, operand=operand, parent=mma_result((16, 8)), k_width=k_width
+    )
+    assert_fragment(layout, registers, place)
+
+
+def test_result_of_mma() -> None:
+    assert_fragment(mma_result((16, 8)), 4, c_m16n8)
+
+
+# wgmma
+
+
+@pytest.mark.parametrize("n", [8, 16, 32, 64, 128, 256])
+def test_accumulator_of_wgmma(n: int) -> None:
+    layout = Layout.nvidia_mma(
+        shape=(64, n), version=3, warps_per_cta=(4, 1), instruction_shape=(16, n, 16)
+    )
+    assert layout.registers_per_thread == n // 2
+    for warp in range(4):
+        held = layout.elements(0, warp, numpy.arange(32)[:, None], numpy.arange(n // 2))
+        for lane in range(32):
+            for i in range(n // 2):
+                row = 16 * warp + group(lane) + (8 if i % 4 >= 2 else 0)
+                column = i // 4 * 8 + in_group(lane) * 2 + (i & 1)
+                assert held[lane, i].tolist() == [row, column]
+
+
+def test_operand_of_wgmma_in_registers() -> None:
+    result = Layout.nvidia_mma(
+        shape=(64, 8), version=3, warps_per_cta=(4, 1), instruction_shape=(16, 8, 16)
+    )
+    layout = Layout.dot_operand(shape=(64, 16), operand=0, parent=result, k_width=2)
+    held = layout.elements(
+        0, numpy.arange(4)[:, None, None], numpy.arange(32)[:, None], numpy.arange(8)
+    )
+    for warp, lane, i in numpy.ndindex(4, 32, 8):
+        row, column = a_f16_k16(lane, i)
+        assert held[warp, lane, i].tolist() == [16 * warp + row, column]
+
+
+# ldmatrix
+
+
+def ldmatrix(matrices: list[numpy.ndarray], lane: int, trans: bool) -> list[int]:
+    """What `ldmatrix.m8n8.xN.b16` leaves in a lane: of each 8x8 matrix two elements of row lane/4 (.trans: of column lane/4)."""
+    loaded = []
+    for matrix in matrices:
+        turned = matrix.T if trans else matrix
+        loaded += turned[lane // 4, 2 * (lane % 4) : 2 * (lane % 4) + 2].tolist()
+    return loaded
+
+
+@pytest.mark.parametrize(("operand", "trans"), [(0, False), (1, True)])
+def test_ldmatrix_fills_the_operands(operand: int, trans: bool) -> None:
+    shape = (16, 16) if operand == 0 else (16, 8)
+    layout = Layout.dot_operand(shape=shape, operand=operand, parent=mma_result((16, 8)), k_width=2)
+    tile = numpy.arange(shape[0] * shape[1]).reshape(shape)
+    corners = [(row, column) for column in range(0, shape[1], 8) for row in (0, 8)]
+    matrices = [tile[row : row + 8, column : column + 8] for row, column in corners]
+    for lane in range(32):
+        held = layout.elements(lane=lane, register=numpy.arange(layout.registers_per_thread))
+        assert tile[held[:, 0], held[:, 1]].tolist() == ldmatrix(matrices, lane, trans)
+
+
+# AMD
+
+
+@pytest.mark.parametrize("size", [16, 32])
+def test_mfma(size: int) -> None:
+    layout = Layout.amd_mfma(
+        shape=(size, size),
+        version=3,
+        warps_per_cta=(1, 1),
+        instruction_shape=(size, size, 256 // size),
+    )
+    assert layout.lanes == 64
+    for lane, i in numpy.ndindex(64, size * size // 64):
+        row = i // 4 * (256 // size) + 4 * (lane // size) + i % 4
+        assert layout.elements(lane=lane, register=i).tolist() == [row, lane % size]
+
+
+@pytest.mark.skipif(OLDEST, reason="spelt in another way")
+@pytest.mark.parametrize(
+    ("version", "row"),
+    [(1, lambda lane, i: 2 * i + lane // 16), (2, lambda lane, i: 8 * (lane // 16) + i)],
+)
+def test_wmma(version: int, row: Callable[[int, int], int]) -> None:
+    layout = Layout.amd_wmma(shape=(16, 16), version=version)
+    assert_fragment(layout, 8, lambda lane, i: (row(lane, i), lane % 16))
+
+
+# Memory
+
+
+@only_newer
+def test_swizzled_shared() -> None:
+    layout = Layout.swizzled_shared(
+        shape=(16, 64), vector=4, per_phase=2, max_phase=8, order=(1, 0)
+    )
+    offsets = layout.offsets()
+    for row, column in numpy.ndindex(16, 64):
+        phase = row // 2 % 8
+        place = row * 64 + (column // 4 ^ phase) * 4 + column % 4
+        assert offsets[row, column] == place
+        assert layout.elements(place).tolist() == [row, column]
+    assert layout.holders((3, 1)) == (SharedPlace(3 * 64 + 4 + 1, 0),)
+
+
+@only_newer
+@pytest.mark.parametrize(("width", "mask"), [(32, 1), (64, 3), (128, 7)])
+def test_nvmma_shared(width: int, mask: int) -> None:
+    """The swizzle of TMA and wgmma: bits 4 to 6 of a byte's address, XOR bits 7 to 9."""
+    columns = width // 2
+    layout = Layout.nvmma_shared(
+        shape=(32, columns), swizzling_byte_width=width, element_bit_width=16
+    )
+    rows, column = numpy.indices((32, columns))
+    address = (rows * columns + column) * 2
+    swizzled = address ^ ((address >> 7 & mask) << 4)
+    assert (layout.offsets() * 2 == swizzled).all()
+
+
+def test_padded_shared() -> None:
+    layout = Layout.padded_shared(shape=(8, 32), paddings=[(32, 4), (128, 8)], order=(1, 0))
+    rows, columns = numpy.indices((8, 32))
+    plain = rows * 32 + columns
+    assert (layout.offsets() == plain + plain // 32 * 4 + plain // 128 * 8).all()
+    assert layout.elements(36).tolist() == [1, 0]
+    assert layout.size == 256 + 7 * 4 + 8
+    with pytest.raises(LayoutError, match="nothing at offset 33"):
+        layout.elements(33)
+
+
+def test_shared_linear() -> None:
+    layout = Layout.shared_linear(shape=(2, 4), offset=[[1, 0], [0, 2], [0, 1]])
+    assert layout.offsets().tolist() == [[0, 4, 2, 6], [1, 5, 3, 7]]
+
+
+@only_newer
+def test_tensor_memory() -> None:
+    layout = Layout.tensor_memory(shape=(128, 64), block_m=128, block_n=64)
+    assert layout.holders((5, 9)) == (TensorMemoryPlace(5, 9),)
+    assert layout.elements(5, [9, 10]).tolist() == [[5, 9], [5, 10]]
+    # In blocks of 64 rows, 16 rows lie in each quarter of the 128 lanes.
+    half = Layout.tensor_memory(shape=(64, 64), block_m=64, block_n=64)
+    assert [half.holders((row, 0))[0].row for row in (0, 15, 16, 63)] == [0, 15, 32, 111]
+
+
+# Other families, and what is derived
+
+
+def test_slice_and_linear() -> None:
+    parent = Layout.blocked(
+        shape=(32, 16),
+        size_per_thread=(2, 2),
+        threads_per_warp=(8, 4),
+        warps_per_cta=(1, 2),
+        order=(1, 0),
+    )
+    layout = Layout.slice(shape=(32,), dim=1, parent=parent)
+    for row in range(32):
+        columns = {holder[1:] for c in range(16) for holder in parent.holders((row, c))}
+        assert {holder[1:] for holder in layout.holders((row,))} == columns
+    again = Layout.linear(
+        shape=parent.shape, register=parent.register, lane=parent.lane, warp=parent.warp
+    )
+    assert (again.all_elements() == parent.all_elements()).all()
+
+
+def test_arrays_agree_with_single_answers() -> None:
+    layout = Layout.blocked(
+        shape=(8, 32),
+        size_per_thread=(1, 4),
+        threads_per_warp=(8, 4),
+        warps_per_cta=(2, 1),
+        order=(1, 0),
+    )
+    everything, holders = layout.all_elements(), layout.all_holders()
+    assert everything.shape == (1, 2, 32, 8, 2)
+    assert holders.shape == (8, 32, 2, 4)
+    for index in numpy.ndindex(8, 32):
+        assert [tuple(one) for one in holders[index].tolist()] == list(layout.holders(index))
+        for register, lane, warp, block in layout.holders(index):
+            assert tuple(everything[block, warp, lane, register]) == index
+    assert layout.vector_width(32) == 4
+    assert layout.vector_width(64) == 2
+    assert layout.vector_width(64, most_bits=64) == 1
+
+
+def test_picture_is_what_triton_draws() -> None:
+    layout = Layout.blocked(
+        shape=(8, 16),
+        size_per_thread=(2, 2),
+        threads_per_warp=(4, 8),
+        warps_per_cta=(1, 1),
+        order=(0, 1),
+    )
+    bases = [(name, [list(vector) for vector in found]) for name, found in layout.bases.items()]
+    drawn = linear_layout.LinearLayout.from_bases(bases, ["dim0", "dim1"], [8, 16], True)
+    text = drawn.get_distributed_view(False)
+    cells = [[cell.strip() for cell in row.strip(" []").split(",")] for row in text.splitlines()]
+    assert layout.cells(8, 16) == [row for row in cells if row != [""]]
+
+
+def test_described_in_words() -> None:
+    layout = Layout.blocked(
+        shape=(64, 64),
+        size_per_thread=(1, 8),
+        threads_per_warp=(4, 8),
+        warps_per_cta=(4, 1),
+        order=(1, 0),
+    )
+    words = layout.describe()
+    assert (
+        "4 warps of 32 lanes; each thread holds 32 elements, in runs of 8 along dimension 1"
+        in words
+    )
+    assert "The lanes of a warp lie at 4x8 positions" in words
+    assert "The warps lie at 4x1 positions" in words
+    assert "held once" in words
+    narrow = Layout.parse(layout.encoding, (1, 64))
+    assert "held 16 times, by 4 lanes times 4 warps" in narrow.describe()
+
+
+# What cannot be
+
+
+BLOCKED = "#ttg.blocked<{sizePerThread = [1, 4], threadsPerWarp = [4, 8], warpsPerCTA = [4, 1], order = [1, 0]}>"
+MMA = "#ttg.nvidia_mma<{versionMajor = 3, versionMinor = 0, warpsPerCTA = [4, 1], instrShape = [16, 64, 16]}>"
+
+
+@pytest.mark.parametrize(
+    ("encoding", "shape", "words"),
+    [
+        ("#ttg.blocked<{sizePerThread = [1, 4", (16, 16), "unbalanced"),
+        ("#blocked", (16, 16), "undefined symbol alias id 'blocked'"),
+        ("blocked", (16, 16), "'blocked' is no encoding"),
+        ("", (16, 16), "'' is no encoding"),
+        (BLOCKED, (24, 16), "powers of two, and a tile of 24x16"),
+        (BLOCKED, (16,), "2 dimensions, and 16 has 1"),
+        (BLOCKED, (0, 16), "0x16 has no elements"),
+        (BLOCKED.replace("[1, 4]", "[1, 3]"), (16, 16), "power of two"),
+        (f"#ttg.slice<{{dim = 2, parent = {BLOCKED}}}>", (16,), "less than the parent rank"),
+        (MMA.replace("Major = 3", "Major = 5"), (64, 64), "version"),
+        ("#ttg.linear<{register = [[0, 3]], lane = [[1, 0]], warp = [], block = []}>", (8, 8), "ended its process|power of 2"),
+        ("#ttg.swizzled_shared<{vec = 8, perPhase = 0, maxPhase = 8, order = [1, 0]}>", (64, 64), "ended its process|perPhase|3.7 does"),
+        ("#ttg.amd_rotating_shared<{vec = 8, perPhase = 1, maxPhase = 8, order = [1, 0]}>", (64, 64), "does not say"),
+        ("#ttg.nvmma_shared<{swizzlingByteWidth = 128, transposed = false, elementBitWidth = 16}>", (4, 4), "too small|at least 8 rows"),
+    ],
+)  # fmt: skip
+def test_bad_encodings_and_shapes(encoding: str, shape: tuple[int, ...], words: str) -> None:
+    with pytest.raises(LayoutError, match=words):
+        Layout.parse(encoding, shape)
+
+
+@pytest.mark.parametrize(
+    ("encoding", "target", "words"),
+    [
+        (BLOCKED, "gfx942", "A warp of gfx942 has 64 lanes, and .* is for 32"),
+        (MMA, "sm_80", "sm_80 has no nvidia_mma layouts of version 3"),
+        (MMA, "gfx1100", "gfx1100 has no nvidia_mma"),
+        (f"#ttg.dot_op<{{opIdx = 0, parent = {MMA}, kWidth = 2}}>", "sm_80", "no nvidia_mma layouts of version 3"),
+    ],
+)  # fmt: skip
+def test_layouts_of_another_target(encoding: str, target: str, words: str) -> None:
+    with pytest.raises(LayoutError, match=words):
+        Layout.parse(encoding, (64, 64), target)
+    assert isinstance(Layout.parse(BLOCKED, (64, 64), "sm_80"), RegisterLayout)
+    with pytest.raises(TargetError):
+        Layout.parse(BLOCKED, (64, 64), "sm_42")
+
+
+def test_what_a_layout_does_not_have() -> None:
+    layout = Layout.parse(BLOCKED, (16, 32))
+    assert isinstance(layout, RegisterLayout)
+    with pytest.raises(LayoutError, match=r"16x32 has no element \(16, 0\)"):
+        layout.holders((16, 0))
+    with pytest.raises(LayoutError, match=r"no element \(1,\)"):
+        layout.holders((1,))
+    with pytest.raises(LayoutError, match="has lane 0 to 31, and was asked for 32"):
+        layout.elements(lane=32)
+
+
+# Of a compilation
+
+
+def test_layouts_of_a_matmul() -> None:
+    compilation = of_corpus("matmul", "sm_90")
+    layouts = compilation.layouts()
+    assert len(layouts) > 90
+    results = [tile for tile in layouts["accumulator"] if "nvidia_mma" in tile.encoding]
+    assert {tile.shape for tile in results} == {(128, 128)}
+    layout = results[0].layout
+    assert isinstance(layout, RegisterLayout)
+    for lane, i in numpy.ndindex(32, 8):
+        row = group(lane) + (8 if i % 4 >= 2 else 0)
+        assert layout.elements(lane=lane, register=i).tolist() == [
+            row,
+            i // 4 * 8 + in_group(lane) * 2 + (i & 1),
+        ]
+    buffers = [tile for tile in layouts["a"] if tile.operation == "ttg.local_alloc"]
+    assert buffers[0].shape == (3, 128, 64)
+    if not OLDEST:
+        assert isinstance(buffers[0].layout, SharedLayout)
+        assert buffers[0].layout.shape == (128, 64)
+    assert all(tile.position is not None for tile in layouts if tile.name)
+    assert set(layouts.table().columns) >= {"name", "shape", "encoding"}
+
+
+def test_layouts_after_a_pass() -> None:
+    compilation = of_corpus("matmul", "sm_90")
+    before, after = (
+        compilation.layouts("ttgir.convert_to_ttgpuir"),
+        compilation.layouts("ttgir.accelerate_matmul"),
+    )
+    assert not any("nvidia_mma" in tile.encoding for tile in before["accumulator"])
+    assert any("nvidia_mma" in tile.encoding for tile in after["accumulator"])
+
+
+def test_a_name_that_was_optimised_away() -> None:
+    compilation = of_corpus("matmul", "sm_90")
+    names = [
+        set(compilation.layouts(run.label).names)
+        for run in compilation.passes
+        if run.stage == "ttgir"
+    ]
+    gone = sorted(set().union(*names) - set(compilation.layouts().names))
+    assert gone
+    last = max(number for number, found in enumerate(names) if gone[0] in found)
+    removing = [run for run in compilation.passes if run.stage == "ttgir"][last + 1].label
+    with pytest.raises(LayoutError, match=f"until {removing} removed it"):
+        compilation.layouts()[gone[0]]
+
+
+def test_a_name_that_never_was() -> None:
+    compilation = of_corpus("matmul", "sm_90")
+    with pytest.raises(LayoutError, match="Did you mean 'accumulator'"):
+        compilation.layouts()["acumulator"]
+    with pytest.raises(LayoutError, match="is there, and is no tile"):
+        compilation.layouts()["K"]
+    with pytest.raises(kernellab.KernelLabError, match="no stage and no pass"):
+        compilation.layouts("ttgir.nothing")
+    with pytest.raises(kernellab.KernelLabError, match="have no layouts"):
+        compilation.layouts("ttir")
+
+
+@pytest.mark.parametrize(
+    ("name", "target"),
+    [("attention_forward", "sm_100"), ("matmul", "gfx950"), ("matmul_small", "gfx1100"), ("matmul_tma", "sm_90")],
+)  # fmt: skip
+def test_every_tile_of_other_targets_has_a_layout(name: str, target: str) -> None:
+    layouts = of_corpus(name, target).layouts()
+    assert layouts
+    known = [tile for tile in layouts if tile.layout is not None]
+    assert OLDEST or len(known) == len(layouts)
+    for tile in known:
+        assert tile.layout is not None
+        assert (
+            tile.shape[-len(tile.layout.shape) :] == tile.layout.shape
+            or "memdesc" in tile.operation
+        )
