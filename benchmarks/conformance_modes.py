@@ -10,11 +10,11 @@ import importlib
 import importlib.util
 import os
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import ExitStack
 from types import ModuleType, SimpleNamespace
 from typing import Any
-from unittest.mock import Mock, patch
+from unittest.mock import patch
 
 import numpy
 import torch
@@ -105,9 +105,18 @@ def cuda_on_cpu() -> Iterator[None]:
     }
     with ExitStack() as changed:
         for name, answer in answers.items():
-            changed.enter_context(patch.object(torch.cuda, name, Mock(return_value=answer)))
+            changed.enter_context(patch.object(torch.cuda, name, _answering(answer)))
         changed.enter_context(_CudaOnCpu())
         yield
+
+
+def _answering(answer: Any) -> Callable[..., Any]:
+    """A function that always gives this; a Mock would keep every call."""
+
+    def function(*_: Any, **__: Any) -> Any:
+        return answer
+
+    return function
 
 
 class _CudaOnCpu(TorchFunctionMode):

@@ -537,8 +537,8 @@ def _explain_value(value: Any, refused: Exception) -> tuple[str, str]:
     """What an argument is, as it goes on from "is", and what to give instead."""
     if isinstance(value, list):
         return (
-            f"a list of {_count(len(value), 'item')}; a kernel takes a tensor there.",
-            "Make one with torch.tensor(...) or numpy.array(...).",
+            f"a list of {_count(len(value), 'item')}; a kernel takes a tensor there, or a tuple.",
+            "torch.tensor(...) or numpy.array(...) makes a tensor of numbers, tuple(...) a tuple of arguments.",
         )
     if isinstance(value, torch.Tensor):
         return (

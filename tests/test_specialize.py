@@ -414,9 +414,9 @@ def at(column):
         (
             ([1.0, 2.0], X, X, 5, 16),
             {},
-            "Argument 'x_ptr' of 'add' is a list of 2 items; a kernel takes a tensor there.\n"
+            "Argument 'x_ptr' of 'add' is a list of 2 items; a kernel takes a tensor there, or a tuple.\n"
             + at(9)
-            + "Make one with torch.tensor(...) or numpy.array(...).",
+            + "torch.tensor(...) or numpy.array(...) makes a tensor of numbers, tuple(...) a tuple of arguments.",
         ),
         (
             (X, X, X, 5, 16),

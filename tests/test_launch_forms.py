@@ -1,0 +1,198 @@
+"""The forms that a launch may have: every way to give arguments, tensors of any kind, grids of any kind.
+
+Each goes through both doors, `kernellab.run` and an ordinary launch inside `interpreted()`, and copies or scales `x` into `y`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+import triton
+import triton.language as tl
+
+import kernellab
+from tests.kernels import forms
+
+N = 32
+
+Launch = Callable[..., Any]
+
+
+def by_run(kernel: Any, grid: Any, *args: Any, **keywords: Any) -> None:
+    kernellab.run(kernel, grid, *args, **keywords)
+
+
+def by_launch_line(kernel: Any, grid: Any, *args: Any, **keywords: Any) -> None:
+    with kernellab.interpreted():
+        kernel[grid](*args, **keywords)
+
+
+@pytest.fixture(params=[by_run, by_launch_line])
+def launch(request: pytest.FixtureRequest) -> Any:
+    return request.param
+
+
+def vectors() -> tuple[torch.Tensor, torch.Tensor]:
+    return torch.arange(1.0, N + 1), torch.zeros(N)
+
+
+ARGUMENTS: dict[str, tuple[Callable[[Launch, Any, Any], Any], float]] = {
+    "defaults": (lambda launch, x, y: launch(forms.scaled, (1,), x, y, N), 3),
+    "by name, in any order": (
+        lambda launch, x, y: launch(forms.scaled, (1,), n=N, HALF=16, y_ptr=y, scale=2, x_ptr=x),
+        2,
+    ),
+    "a constexpr that is None or not": (
+        lambda launch, x, y: launch(forms.scaled, (1,), x, y, N, exact=5),
+        5,
+    ),
+    "a constexpr object": (
+        lambda launch, x, y: launch(forms.copy, (2,), x, y, N, BLOCK=tl.constexpr(16)),
+        1,
+    ),
+    "constants by position": (lambda launch, x, y: launch(forms.copy, (2,), x, y, N, 16), 1),
+    "NumPy's integers": (
+        lambda launch, x, y: launch(forms.copy, (np.int64(2),), x, y, np.int32(N), np.int64(16)),
+        1,
+    ),
+    "a tuple": (lambda launch, x, y: launch(forms.of_tuple, (1,), (x, y, N), BLOCK=N), 1),
+    "a named tuple": (
+        lambda launch, x, y: launch(forms.of_named_tuple, (1,), forms.Job(x, y, N), BLOCK=N),
+        1,
+    ),
+    "arrays in a tuple": (
+        lambda launch, x, y: launch(forms.of_tuple, (1,), (x.numpy(), y.numpy(), N), BLOCK=N),
+        1,
+    ),
+    "None, and a function": (
+        lambda launch, x, y: launch(forms.activated, (1,), x, y, None, N, N, forms.relu),
+        1,
+    ),
+    "a pointer in place of None": (
+        lambda launch, x, y: launch(forms.activated, (1,), x, y, x, N, N, forms.relu),
+        2,
+    ),
+    "a tuple as constexpr": (lambda launch, x, y: launch(forms.shaped, (1,), x, y, (N, 4)), 4),
+    "a list as constexpr": (lambda launch, x, y: launch(forms.shaped, (1,), x, y, [N, 4]), 4),
+    "a tensor that requires gradients": (
+        lambda launch, x, y: launch(forms.copy, (2,), x.requires_grad_(), y, N, 16),
+        1,
+    ),
+    "a parameter": (
+        lambda launch, x, y: launch(forms.copy, (2,), torch.nn.Parameter(x), y, N, 16),
+        1,
+    ),
+    "many options": (
+        lambda launch, x, y: launch(
+            forms.copy, (2,), x, y, N, 16, num_warps=1, num_stages=1, maxnreg=64, debug=True
+        ),
+        1,
+    ),
+}
+
+
+@pytest.mark.parametrize("form", ARGUMENTS)
+def test_arguments(launch: Launch, form: str) -> None:
+    carry_out, factor = ARGUMENTS[form]
+    x, y = vectors()
+    expected = factor * x.clone()
+    carry_out(launch, x, y)
+    assert torch.equal(y, expected)
+
+
+@pytest.mark.parametrize(
+    "grid",
+    [
+        2,
+        (2,),
+        [2, 1],
+        (2, 1, 1),
+        torch.Size([2]),
+        lambda meta: (triton.cdiv(meta["n"], meta["BLOCK"]),),
+        lambda meta: [triton.cdiv(meta["n"], meta["BLOCK"])],
+        lambda meta: meta["x_ptr"].numel() // meta["BLOCK"],
+    ],
+)
+def test_grids(launch: Launch, grid: Any) -> None:
+    x, y = vectors()
+    launch(forms.copy, grid, x, y, n=N, BLOCK=16)
+    assert torch.equal(y, x)
+
+
+# Tensors
+
+
+def test_empty_tensors(launch: Launch) -> None:
+    launch(forms.copy, (1,), torch.empty(0), torch.empty(3, 0), 0, BLOCK=16)
+    launch(forms.copy, (3,), np.empty(0, np.float32), torch.empty(0), 0, BLOCK=16)
+
+
+def test_tensors_without_dimensions(launch: Launch) -> None:
+    y = torch.zeros(())
+    launch(forms.copy, (1,), torch.tensor(4.0), y, 1, BLOCK=1)
+    assert y.item() == 4
+
+
+def test_views_begin_where_they_begin(launch: Launch) -> None:
+    x, y = vectors()
+    launch(forms.copy, (1,), x[5:], y[7:], 9, BLOCK=16)
+    assert torch.equal(y[7:16], x[5:14])
+    assert not y[:7].any()
+    assert not y[16:].any()
+
+
+@pytest.mark.parametrize(
+    "view",
+    [
+        lambda matrix: matrix[:, 3],
+        lambda matrix: matrix.T[3],
+        lambda matrix: matrix[2, 1::2],
+        lambda matrix: matrix.flatten()[5::7][:8],
+        lambda matrix: matrix[3:4, 3].expand(8),
+    ],
+)
+def test_strides_of_all_kinds(launch: Launch, view: Callable[[torch.Tensor], torch.Tensor]) -> None:
+    matrix = torch.arange(16.0 * 16).reshape(16, 16)
+    x = view(matrix)[:8]
+    y = torch.zeros(8, 4)[:, 1]
+    launch(forms.copy_strided, (1,), x, y, x.stride(0), y.stride(0), BLOCK=8)
+    assert torch.equal(y, x)
+
+
+@pytest.mark.parametrize(
+    "dtype",
+    [
+        torch.bool,
+        torch.uint8,
+        torch.int8,
+        torch.int16,
+        torch.uint16,
+        torch.int32,
+        torch.uint32,
+        torch.int64,
+        torch.uint64,
+        torch.float16,
+        torch.bfloat16,
+        torch.float64,
+        torch.float8_e4m3fn,
+        torch.float8_e5m2,
+    ],
+)
+def test_every_type(launch: Launch, dtype: torch.dtype) -> None:
+    x = torch.tensor([0, 1, 2, 3, 100, 0, 1, 7]).to(dtype)
+    y = torch.zeros(8).to(dtype)
+    launch(forms.copy, (1,), x, y, 8, BLOCK=8)
+    assert torch.equal(y.view(torch.uint8), x.view(torch.uint8))
+
+
+def test_a_list_is_refused_as_triton_does() -> None:
+    x, y = vectors()
+    with pytest.raises(kernellab.ArgumentError, match="'job' of 'of_tuple' is a list") as caught:
+        by_run(forms.of_tuple, (1,), [x, y, N], BLOCK=N)
+    assert "a tuple" in caught.value.advice
+    with pytest.raises(TypeError, match="list"):
+        by_launch_line(forms.of_tuple, (1,), [x, y, N], BLOCK=N)
