@@ -6,7 +6,7 @@ import itertools
 import linecache
 import re
 import types
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from kernellab.errors import (
@@ -22,6 +22,7 @@ from kernellab.interpreter.debugging import FailedAssertion
 from kernellab.interpreter.emitter import Located, location_at
 from kernellab.interpreter.grid import Grid, Programs
 from kernellab.interpreter.index_values import parts_of
+from kernellab.interpreter.lane_fault import LaneFault
 from kernellab.interpreter.mbarriers import PhaseNeverCompletes
 from kernellab.interpreter.memory import OutOfBoundsAccess, ReadOnlyStore
 from kernellab.interpreter.program import ProgramCode
@@ -31,26 +32,8 @@ from kernellab.interpreter.tiles import IndexOutsideTile
 from kernellab.ir.locations import Location
 from kernellab.specialize import BoundCall
 
-Fault = (
-    OutOfBoundsAccess
-    | WildAddress
-    | ReadOnlyStore
-    | IndexOutsideTile
-    | BufferOutsideAllocation
-    | PhaseNeverCompletes
-    | FailedAssertion
-    | NobodyMoves
-)
-FAULTS = (
-    OutOfBoundsAccess,
-    WildAddress,
-    ReadOnlyStore,
-    IndexOutsideTile,
-    BufferOutsideAllocation,
-    PhaseNeverCompletes,
-    FailedAssertion,
-    NobodyMoves,
-)
+Fault = LaneFault | ReadOnlyStore | BufferOutsideAllocation | PhaseNeverCompletes | NobodyMoves
+FAULTS = (LaneFault, ReadOnlyStore, BufferOutsideAllocation, PhaseNeverCompletes, NobodyMoves)
 """What running generated code raises."""
 
 _LISTED = 8
@@ -66,79 +49,66 @@ def explain(
     """The fault as an error on the kernel's line, or on that of the helper it called, whose traceback ends there."""
     entries = [e for e in _entries(fault.__traceback__) if e.tb_frame.f_code in code.codes]
     calls = _calls(entries[-1].tb_frame.f_code, entries[-1].tb_lasti, code.locations)
-    position = calls[-1] if calls else None
-    traceback = _traceback(entries, calls[1:])
-    made_of = _made_of(fault, entries[-1], code, calls, call)
+    kind, problem, advice = _words(fault, grid, code)
+    if isinstance(fault, LaneFault):
+        problem += _where(fault.program, fault.place, programs, grid) + _others(fault)
+        problem += _made_of(fault, entries[-1], code, calls, call)
+    elif isinstance(fault, BufferOutsideAllocation | PhaseNeverCompletes):
+        problem += _where(fault.program, (), programs, grid)
+    error = kind(problem, position=calls[-1] if calls else None, advice=advice)
+    return error.with_traceback(_traceback(entries, calls[1:]))
+
+
+def _words(fault: Fault, grid: Grid, code: ProgramCode) -> tuple[type[KernelFault], str, str]:
+    """What a fault is: the error's class, what went wrong, and what to do."""
     match fault:
         case OutOfBoundsAccess():
-            error: KernelLabError = _out_of_bounds(fault, programs, grid, position, made_of)
+            advice = "Mask the lanes that reach beyond the tensor: mask=offsets < n. Nothing was written outside."
+            if fault.buffer.bounds == "view":
+                advice += ' With bounds="storage" a kernel may walk from a view into its storage, as on a GPU.'
+            return OutOfBounds, _out_of_bounds(fault), advice
         case WildAddress():
-            error = OutOfBounds(
-                f"{fault.problem}\n{_where(fault.place, fault.program, programs, grid)}"
-                f"{_others(fault.count, 'the addresses are wrong in')}{made_of}",
-                position=position,
-                advice="An address must lie in an argument of the launch, or in another torch tensor on the CPU "
-                "that is still alive: keep the tensors whose data_ptr() you pass.",
+            advice = (
+                "An address must lie in an argument of the launch, or in another torch tensor on the CPU "
+                "that is still alive: keep the tensors whose data_ptr() you pass."
             )
-        case ReadOnlyStore():
-            error = KernelFault(
-                f"store into {fault.buffer.name!r}, a NumPy array that is read-only",
-                position=position,
-                advice=f"Pass {fault.buffer.name}.copy(), or make it writable: array.flags.writeable = True.",
-            )
+            return OutOfBounds, fault.problem, advice
         case IndexOutsideTile():
-            error = KernelFault(
-                f"tl.gather takes element {fault.index} of a tile whose elements are 0 to {fault.extent - 1}\n"
-                f"{_where(fault.place, fault.program, programs, grid)}{_others(fault.count, 'outside in')}"
-                f"{made_of}",
-                position=position,
-            )
-        case NobodyMoves():
-            error = _deadlock(fault, grid, code, position)
+            elements = f"a tile whose elements are 0 to {fault.extent - 1}"
+            return KernelFault, f"tl.gather takes element {fault.index} of {elements}", ""
+        case FailedAssertion():
+            return KernelFault, f"device_assert failed: {fault.message}", ""
+        case ReadOnlyStore():
+            name = fault.buffer.name
+            problem = f"store into {name!r}, a NumPy array that is read-only"
+            advice = f"Pass {name}.copy(), or make it writable: array.flags.writeable = True."
+            return KernelFault, problem, advice
         case BufferOutsideAllocation():
-            error = KernelFault(
-                f"buffer {fault.index} of shared memory that has buffers 0 to {fault.extent - 1}\n"
-                f"{_where((), fault.program, programs, grid)}",
-                position=position,
-            )
+            buffers = f"shared memory that has buffers 0 to {fault.extent - 1}"
+            return KernelFault, f"buffer {fault.index} of {buffers}", ""
         case PhaseNeverCompletes():
-            error = KernelFault(
+            problem = (
                 f"a wait that never ends: phase {fault.phase} of the barrier lacks {fault.arrivals} arrivals "
-                f"and {fault.bytes:,} bytes, and nothing is under way that could bring them\n"
-                f"{_where((), fault.program, programs, grid)}",
-                position=position,
+                f"and {fault.bytes:,} bytes, and nothing is under way that could bring them"
             )
-        case _:
-            error = KernelFault(
-                f"device_assert failed: {fault.message}\n{_where(fault.place, fault.program, programs, grid)}"
-                f"{_others(fault.count, 'the condition is false in')}{made_of}",
-                position=position,
+            return KernelFault, problem, ""
+        case NobodyMoves():
+            advice = (
+                "Look for a lock that some way out does not release, a flag that nobody sets, or a barrier "
+                "that counts another number of programs than the grid has."
             )
-    return error.with_traceback(traceback)
+            return Deadlock, _deadlock(fault, grid, code), advice
+    raise AssertionError(f"no words for {fault!r}")
 
 
-def _out_of_bounds(
-    fault: OutOfBoundsAccess,
-    programs: Programs,
-    grid: Grid,
-    position: SourcePosition | None,
-    made_of: str,
-) -> OutOfBounds:
+def _out_of_bounds(fault: OutOfBoundsAccess) -> str:
     buffer = fault.buffer
     kind = str(buffer.tensor.dtype).removeprefix("torch.")
     described = f"{buffer.name}: {kind}, shape {tuple(buffer.tensor.shape)}"
-    advice = "Mask the lanes that reach beyond the tensor: mask=offsets < n. Nothing was written outside."
     if buffer.bounds == "view":
         described += f", strides {buffer.tensor.stride()}"
-        advice += (
-            ' With bounds="storage" a kernel may walk from a view into its storage, as on a GPU.'
-        )
-    return OutOfBounds(
-        f"{fault.action} out of bounds: {buffer.name}[{fault.index}], but {_extent(fault)} ({described})\n"
-        f"{_where(fault.place, fault.program, programs, grid)}{_others(fault.count, 'out of bounds in')}{made_of}",
-        position=position,
-        advice=advice,
-    )
+    place = f"{buffer.name}[{fault.index}]"
+    return f"{fault.action} out of bounds: {place}, but {_extent(fault)} ({described})"
 
 
 def _extent(fault: OutOfBoundsAccess) -> str:
@@ -155,9 +125,7 @@ def _extent(fault: OutOfBoundsAccess) -> str:
     return f"{owner} holds elements {first} to {last}"
 
 
-def _deadlock(
-    fault: NobodyMoves, grid: Grid, code: ProgramCode, position: SourcePosition | None
-) -> Deadlock:
+def _deadlock(fault: NobodyMoves, grid: Grid, code: ProgramCode) -> str:
     programs = grid[0] * grid[1] * grid[2]
     who = f"{len(fault.waiting):,} of the {programs:,} programs" if programs > 1 else "the program"
     verb = "wait" if len(fault.waiting) > 1 else "waits"
@@ -169,12 +137,7 @@ def _deadlock(
     listed = [_waits_at(one, code) for one in fault.waiting[:_LISTED]]
     if len(fault.waiting) > _LISTED:
         listed.append(f"  and {len(fault.waiting) - _LISTED:,} more")
-    return Deadlock(
-        "\n".join([f"deadlock: {who} {verb} for ever; {why}", *listed]),
-        position=position,
-        advice="Look for a lock that some way out does not release, a flag that nobody sets, or a barrier that counts "
-        "another number of programs than the grid has.",
-    )
+    return "\n".join([f"deadlock: {who} {verb} for ever; {why}", *listed])
 
 
 def _waits_at(one: Waiting, code: ProgramCode) -> str:
@@ -185,22 +148,29 @@ def _waits_at(one: Waiting, code: ProgramCode) -> str:
     return f"  program {one.programs.id(0)} waits{where}{reading}"
 
 
-def _where(place: tuple[int, ...], program: int, programs: Programs, grid: Grid) -> str:
-    """ "in program (96, 0, 0) of grid (97, 1, 1), lane 32"."""
-    who = programs.id(program)
+def _where(program: int, place: tuple[int, ...], programs: Programs, grid: Grid) -> str:
+    """A line: "in program (96, 0, 0) of grid (97, 1, 1), lane 32"."""
     lane = f", lane {place[0] if len(place) == 1 else place}" if place else ""
-    return f"  in program {who} of grid {grid}{lane}"
+    return f"\n  in program {programs.id(program)} of grid {grid}{lane}"
 
 
-def _others(count: int, what: str) -> str:
-    return "" if count == 1 else f"; {what} {count:,} elements of the programs that ran together"
+_SAME: Mapping[type[LaneFault], str] = {
+    OutOfBoundsAccess: "out of bounds",
+    WildAddress: "the addresses are wrong",
+    IndexOutsideTile: "outside",
+    FailedAssertion: "the condition is false",
+}
 
 
-_WITHOUT_INDEX = (ReadOnlyStore, NobodyMoves, BufferOutsideAllocation, PhaseNeverCompletes)
+def _others(fault: LaneFault) -> str:
+    """Goes on: "; outside in 7 elements of the programs that ran together"."""
+    if fault.count == 1:
+        return ""
+    return f"; {_SAME[type(fault)]} in {fault.count:,} elements of the programs that ran together"
 
 
 def _made_of(
-    fault: Fault,
+    fault: LaneFault,
     entry: types.TracebackType,
     code: ProgramCode,
     calls: Sequence[SourcePosition],
@@ -208,7 +178,7 @@ def _made_of(
 ) -> str:
     """A line with the values that made the index (of an assertion, the condition), at the faulty lane; "" where none has a name."""
     operation = _at(entry.tb_frame.f_code, entry.tb_lasti, code.operations)
-    if operation is None or isinstance(fault, _WITHOUT_INDEX):
+    if operation is None:
         return ""
     variables = entry.tb_frame.f_locals
     told: dict[str, Any] = {}
