@@ -131,7 +131,9 @@ def _numbers_of_descriptor(name: str, value: Any, taken_apart: bool) -> Iterator
 def _buffer(
     name: str, value: Any, kind: numpy.dtype, call: BoundCall, kernel: Any, bounds: str
 ) -> Buffer:
-    tensor = value if isinstance(value, torch.Tensor) else getattr(value, "base", None)
+    tensor = value
+    while not isinstance(tensor, torch.Tensor) and hasattr(tensor, "base"):
+        tensor = tensor.base  # a descriptor, or Triton's wrapper of a tensor under another type
     if not isinstance(tensor, torch.Tensor):
         raise ArgumentError(
             f"argument {name!r} of {kernel.__name__!r} is a {value.__class__.__name__}, and only its type is known",

@@ -364,6 +364,10 @@ def merge(active: Active, new: Value, old: Value | None, rank: int) -> Value:
 
 def select(condition: Value, true_value: Value, false_value: Value, rank: int) -> Value:
     """Lane by lane; a scalar condition chooses whole tiles (`rank` is the tiles', the condition's is 0)."""
+    if isinstance(true_value, Composite):
+        if numpy.ndim(condition):
+            return true_value.merged(false_value, condition)
+        return true_value if condition else false_value
     if isinstance(condition, BoxMask):
         if condition.all():
             return true_value

@@ -136,6 +136,16 @@ def carried() -> Case:
     return Case("carried", descriptors.carried, (4,), make, reference)
 
 
+def selected(flag: int) -> Case:
+    def make() -> dict[str, Any]:
+        return dict(x_ptr=whole(2, 4, 8), out_ptr=torch.zeros(3, 4, 8, dtype=torch.int32), flag=flag, M=4, N=8)  # fmt: skip
+
+    def reference(x_ptr: Any, **_: Any) -> dict[str, Any]:
+        return {"out_ptr": x_ptr[[0, 1, 0]] + 10 * x_ptr[int(flag > 0)]}
+
+    return Case(f"selected-{flag}", descriptors.selected, (3,), make, reference)
+
+
 def fewer_dimensions() -> Case:
     def make() -> dict[str, Any]:
         x = TensorDescriptor.from_tensor(normal(2, 3, 5, 8), [1, 1, 4, 8])
@@ -249,6 +259,7 @@ def descriptor_cases() -> Iterator[Case]:
     yield one_a_program()
     yield of_either()
     yield carried()
+    yield from map(selected, (0, 2))
     yield fewer_dimensions()
     yield from map(gathered_rows, (0, 6, -3))
     yield scattered_rows()

@@ -59,6 +59,21 @@ def carried(x_ptr, out_ptr, turns_ptr, M: tl.constexpr, N: tl.constexpr):
 
 
 @triton.jit
+def selected(x_ptr, out_ptr, flag, M: tl.constexpr, N: tl.constexpr):
+    """Branches so short that Triton makes them selections: by the program's number, and by an argument."""
+    program = tl.program_id(0)
+    first = tl.make_tensor_descriptor(x_ptr, [M, N], [N, 1], [M, N])
+    second = tl.make_tensor_descriptor(x_ptr + M * N, [M, N], [N, 1], [M, N])
+    chosen, named = first, first
+    if program % 2 == 1:
+        chosen = second
+    if flag > 0:
+        named = second
+    out = tl.make_tensor_descriptor(out_ptr + program * M * N, [M, N], [N, 1], [M, N])
+    out.store([0, 0], chosen.load([0, 0]) + 10 * named.load([0, 0]))
+
+
+@triton.jit
 def fewer_dimensions(x, out_ptr, M: tl.constexpr, N: tl.constexpr):
     """A block of 1 x 1 x M x N as a tile of M x N."""
     program = tl.program_id(0)
