@@ -39,8 +39,9 @@ def enter(mode: str) -> None:
     """Put the mode into force, until `inside` is closed or the process ends."""
     stand_in_for_scipy()
     inside.enter_context(kernellab.interpreted(target=TARGET))
+    inside.enter_context(answers_of_cuda())
     if mode == "gpu":
-        inside.enter_context(cuda_on_cpu())
+        inside.enter_context(_CudaOnCpu())
     else:
         say_interpreter()
     if mode == "null":
@@ -81,8 +82,8 @@ def kolmogorov_smirnov(sample: list[float], _name: str, args: tuple[float, float
 
 
 @contextlib.contextmanager
-def cuda_on_cpu() -> Iterator[None]:
-    """A CUDA device whose tensors lie on the CPU, as far as test files ask for one."""
+def answers_of_cuda() -> Iterator[None]:
+    """What `torch.cuda` says where the emulated GPU is, as far as test files ask."""
     target = parse_target(TARGET)
     capability = int(target.arch[:-1]), int(target.arch[-1])
     properties = SimpleNamespace(
@@ -106,7 +107,6 @@ def cuda_on_cpu() -> Iterator[None]:
     with ExitStack() as changed:
         for name, answer in answers.items():
             changed.enter_context(patch.object(torch.cuda, name, _answering(answer)))
-        changed.enter_context(_CudaOnCpu())
         yield
 
 

@@ -42,15 +42,23 @@ def pytest_unconfigure() -> None:
 
 
 def pytest_collection_modifyitems(config: Any, items: list[Any]) -> None:
-    """Take a sample of the tests, and let files change a kernel's source as they do with the compiler.
-
-    For Triton's interpreter `patch_kernel` runs the changed text with `exec`, where no compiler finds its source.
-    """
+    """Take a sample of the tests, and give their files what `adapt` gives."""
     one_in = config.getoption("--kernellab-sample")
     items[:] = [item for item in items if zlib.crc32(item.nodeid.encode()) % one_in == 0]
     for module in {item.module for item in items if hasattr(item, "module")}:
-        if hasattr(module, "patch_kernel"):
-            module.patch_kernel = patched_kernel
+        adapt(module)
+
+
+def adapt(module: Any) -> None:
+    """Where a test file is written for Triton's interpreter itself, let it do as it does with the compiler.
+
+    For that interpreter `patch_kernel` runs a changed source with `exec`, where no compiler finds it, and what a kernel does
+    wrong raises an exception of its own.
+    """
+    if hasattr(module, "patch_kernel"):
+        module.patch_kernel = patched_kernel
+    if hasattr(module, "InterpreterError"):
+        module.InterpreterError = triton.CompilationError
 
 
 def patched_kernel(template: Any, to_replace: dict[str, str]) -> Any:
