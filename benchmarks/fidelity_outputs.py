@@ -57,8 +57,8 @@ class Row:
 
 
 LARGE_ULP = {
-    "vector add": 0, "softmax": 8, "softmax, persistent": 8, "matmul fp16": 1, "layer norm": 4, "dropout": 0,
-    "histogram by atomic_add": 0, "tl.histogram": 0, "cumsum": 16, "attention": 4, "attention by descriptors": 4,
+    "vector add": 0, "softmax": 4, "softmax, persistent": 4, "matmul fp16": 0.125, "layer norm": 4, "dropout": 0,
+    "histogram by atomic_add": 0, "tl.histogram": 0, "cumsum": 16, "attention": 0.25, "attention by descriptors": 0.25,
 }  # fmt: skip
 """Units in the last place of the largest output: sums are made in another order, and exp2 is the hardware's."""
 
@@ -245,8 +245,12 @@ def main() -> None:
     for group, title in (("eleven", "The eleven kernels"), ("small", "Small kernels")):
         part = [one for one in found if one.row.group == group]
         exact = sum(one.differing == 0 for one in part)
-        notes = f"{exact} of {len(part)} give the same numbers. {facts}"
-        print_report(title, table(part), notes)
+        recorded = f"{facts['gpu']}, Triton {facts['triton']}, torch {facts['torch']}"
+        print_report(
+            title,
+            table(part),
+            f"{exact} of {len(part)} give the same numbers. Recorded on: {recorded}.",
+        )
     raise SystemExit(any(not one.within for one in found))
 
 
