@@ -66,6 +66,7 @@ bench: $(INSTALLED)
 	$(BIN)/python -m benchmarks.compile_overhead
 	$(BIN)/python -m benchmarks.recording
 	$(BIN)/python -m benchmarks.reading_ir
+	$(BIN)/python -m benchmarks.layouts
 	$(BIN)/python -m benchmarks.load_ext
 
 # Does one set of pins resolve on each Python? Nothing is installed.

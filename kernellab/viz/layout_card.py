@@ -10,7 +10,7 @@ _MOST_ROWS = 16
 _MOST_COLUMNS = 16
 """The part of a tile that is pictured."""
 _MOST_TILES = 60
-"""Rows of a list of tiles; `.table()` has them all."""
+"""Rows of a list of tiles."""
 _MOST_NAMED = 64
 """Elements of a tile whose every holder is named."""
 
@@ -37,22 +37,23 @@ def tile_card(tile: TileLayout) -> Card:
 
 
 def layouts_card(layouts: Layouts) -> Card:
-    """The tiles of a module: name, line, type and layout."""
-    rows = [
-        (
-            tile.name or tile.operation,
-            str(tile.position.line) if tile.position else "",
-            f"{sizes(tile.shape)} of {tile.element}",
-            tile.encoding,
-        )
-        for tile in layouts.tiles[:_MOST_TILES]
-    ]
-    more = len(layouts) - len(rows)
+    """The tiles of a module: name, line, type and layout, what is the same said once."""
+    rows = list(dict.fromkeys(_tile_row(tile) for tile in layouts))
+    more = len(rows) - _MOST_TILES
     return Card(
         title=f"{len(layouts)} tiles",
         subtitle=f"of {layouts.read_from}",
-        tables=(Table("", ("tile", "line", "type", "layout"), rows),),
-        notes=(f"The first {len(rows)}; .table() has {more} more.",) if more else (),
+        tables=(Table("", ("tile", "line", "type", "layout"), rows[:_MOST_TILES]),),
+        notes=(f"{more} more lines are left out: .table() has every tile.",) if more > 0 else (),
+    )
+
+
+def _tile_row(tile: TileLayout) -> tuple[str, str, str, str]:
+    return (
+        tile.name or tile.operation,
+        str(tile.position.line) if tile.position else "",
+        f"{sizes(tile.shape)} of {tile.element}",
+        tile.encoding,
     )
 
 
