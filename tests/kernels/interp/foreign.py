@@ -147,3 +147,20 @@ def of_the_users_own(x_ptr, out_ptr, N: tl.constexpr):
     low, high = tl.inline_asm_elementwise("wonder.f32 $0, $1, $2;  // nobody knows", "=f,=f,f", [x], (tl.float32, tl.float32), is_pure=True, pack=1)  # fmt: skip
     tl.store(out_ptr + lanes, low)
     tl.store(out_ptr + N + lanes, high)
+
+
+@triton.jit
+def rounded_as_asked(x_ptr, y_ptr, out_ptr, N: tl.constexpr):
+    lanes = tl.arange(0, N)
+    x, y = tl.load(x_ptr + lanes), tl.load(y_ptr + lanes)
+    tl.store(out_ptr + lanes, libdevice.div_rz(x, y))
+    tl.store(out_ptr + N + lanes, libdevice.fma_ru(x, y, x))
+    tl.store(out_ptr + 2 * N + lanes, libdevice.sqrt_rd(tl.abs(x)))
+    tl.store(out_ptr + 3 * N + lanes, libdevice.add_rd(x, y))
+    tl.store(out_ptr + 4 * N + lanes, libdevice.mul_rz(x, y))
+    tl.store(out_ptr + 5 * N + lanes, libdevice.rint(x))
+    tl.store(out_ptr + 6 * N + lanes, libdevice.nextafter(x, y))
+    tl.store(out_ptr + 7 * N + lanes, libdevice.float2int_ru(x).to(tl.float32))
+    asm: tl.constexpr = "{ .reg .b16 t; cvt.rn.satfinite.e4m3x2.f32 t, $1, $2; cvt.u32.u16 $0, t; }"
+    packed = tl.inline_asm_elementwise(asm, "=r,r,r", [x, y], tl.int32, is_pure=True, pack=1)
+    tl.store(out_ptr + 8 * N + lanes, packed.to(tl.float32))
