@@ -213,14 +213,20 @@ def affine(value: Any, rank: int) -> AffineTile | None:
         return value if len(value.extents) == rank else None
     if isinstance(value, SymbolicTile):
         return None
+    if isinstance(value, numpy.signedinteger):
+        return splatted(value, rank, value.dtype)
     array = numpy.asarray(value)
     if array.dtype.kind != "i" or array.ndim > rank + 1:
         return None
     lanes = array.shape[max(array.ndim - rank, 0) :]
     if any(extent != 1 for extent in lanes):
         return None
-    base = base_of(array.reshape(-1) if array.ndim == rank + 1 else array.reshape(()))
-    return AffineTile(base, (0,) * rank, (1,) * rank, array.dtype)
+    return splatted(array.reshape((-1,) if array.ndim == rank + 1 else ()), rank, array.dtype)
+
+
+def splatted(value: Any, rank: int, dtype: numpy.dtype) -> AffineTile:
+    """One integer, or one a program, as a tile of `rank` dimensions of extent 1."""
+    return AffineTile(base_of(value), (0,) * rank, (1,) * rank, dtype)
 
 
 def _per_program(base: Base, rank: int) -> Any:
@@ -375,17 +381,18 @@ def _comparison(
         rising = [d for d, stride in enumerate(pair.lhs.strides) if stride]
         if not pair.rhs.is_splat or len(rising) != 1 or pair.lhs.strides[rising[0]] < 0:
             return None
-        if not all(tile.within(-_SAFE, _SAFE) for tile in (pair.lhs, pair.rhs)):
+        if not (pair.lhs.within(-_SAFE, _SAFE) and pair.rhs.within(-_SAFE, _SAFE)):
             return None  # the distance between them may not fit an int64
         dimension = rising[0]
         extent = pair.lhs.extents[dimension]
         stride = pair.lhs.strides[dimension]
         distance = pair.rhs.base - pair.lhs.base
         # Both ends only grow with the distance, so where its extremes have the same ends, all programs do.
-        least, most = (_clipped(interval(d, stride), extent) for d in extremes(distance))
-        if least != most:
-            least = _clipped(interval(as_array(distance), stride), extent)
-        return BoxMask({dimension: least}, pair.extents)
+        least, most = extremes(distance)
+        ends = _clipped(interval(least, stride), extent)
+        if least != most and ends != _clipped(interval(most, stride), extent):
+            ends = _clipped(interval(as_array(distance), stride), extent)
+        return BoxMask({dimension: ends}, pair.extents)
 
     return compare
 
@@ -396,8 +403,12 @@ _END = 1 << 62
 
 def _clipped(interval: Interval, extent: int) -> Interval:
     """The interval, cut to the lanes that there are."""
-    start, stop = (_larger(_smaller(end, extent), 0) for end in interval)
-    return start, stop
+    start, stop = interval
+    return _cut(start, extent), _cut(stop, extent)
+
+
+def _cut(end: End, extent: int) -> End:
+    return min(max(end, 0), extent) if isinstance(end, int) else numpy.clip(end, 0, extent)
 
 
 def _and(lhs: Any, rhs: Any) -> BoxMask | None:
@@ -435,3 +446,27 @@ _SYMBOLIC: dict[numpy.ufunc, Callable[[Any, Any], SymbolicTile | None]] = {
     numpy.greater: _comparison(lambda d, s: (d // s + 1, _END), numpy.less),
     numpy.greater_equal: _comparison(lambda d, s: (-(-d // s), _END), numpy.less_equal),
 }
+
+
+def _without_dispatch(ufunc: numpy.ufunc) -> Callable[[SymbolicTile, Any], Any]:
+    """Python's operator for a ufunc: what stays symbolic need not go through NumPy, which takes longer than the arithmetic."""
+    symbolic = _SYMBOLIC[ufunc]
+
+    def operate(lhs: SymbolicTile, rhs: Any) -> Any:
+        result = symbolic(lhs, rhs)
+        return ufunc(lhs, rhs) if result is None else result
+
+    return operate
+
+
+for _name, _ufunc in {
+    "__add__": numpy.add,
+    "__sub__": numpy.subtract,
+    "__mul__": numpy.multiply,
+    "__and__": numpy.bitwise_and,
+    "__lt__": numpy.less,
+    "__le__": numpy.less_equal,
+    "__gt__": numpy.greater,
+    "__ge__": numpy.greater_equal,
+}.items():
+    setattr(SymbolicTile, _name, _without_dispatch(_ufunc))

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import dataclasses
 import itertools
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -16,8 +17,8 @@ from kernellab.interpreter.tiles import Active, Value, first_active
 if TYPE_CHECKING:
     from kernellab.interpreter.memory import Buffer
 
-Lanes = tuple[tuple[int, int], ...]
-"""First lane and the one beyond the last, along each dimension."""
+Lanes = Any
+"""First lane and the one beyond the last along each dimension, a tuple of pairs of ints."""
 
 
 def load(
@@ -39,7 +40,7 @@ def load(
     if box is None or not box.is_inside:
         return None
     if box.is_everything:
-        result = box.read(box.bases, box.lanes)
+        result = box.read(box.bases, box.intervals)
     else:
         result = numpy.empty((len(box.bases), *box.extents), buffer.elements.dtype)
         box.fill_outside(result, 0 if other is None else numpy.asarray(other).reshape(()))
@@ -66,7 +67,7 @@ def store(
     wanted = shape if box.has_programs else box.extents
     if stored.shape != wanted and numpy.broadcast_shapes(wanted, stored.shape) != wanted:
         return False  # every program writes to one place: the last one wins
-    values = numpy.broadcast_to(stored, shape)
+    values = stored if stored.shape == shape else numpy.broadcast_to(stored, shape)
     if active is not None and box.has_programs:
         box, values = box.of_active(active), values[active]
     if not box.is_inside:
@@ -87,6 +88,7 @@ class Box:
         extents: shape of the access, mask and offsets together.
         intervals: where the mask is on along each dimension: ints for all programs, or arrays with one entry each.
         bounds: smallest and largest index, masked lanes included; they may be loose.
+        is_alike: True where the mask is on for the same lanes of all programs.
         has_programs: False where all programs make one and the same access.
     """
 
@@ -96,6 +98,7 @@ class Box:
     extents: tuple[int, ...]
     intervals: tuple[Interval, ...]
     bounds: tuple[int, int]
+    is_alike: bool
     has_programs: bool
 
     @staticmethod
@@ -103,27 +106,20 @@ class Box:
         """None where the mask is no box, a stride is negative, or the tensor has holes."""
         if mask is not None and not isinstance(mask, BoxMask):
             return None
-        if buffer.present is not None or any(stride < 0 for stride in offsets.strides):
+        if buffer.present is not None or min(offsets.strides, default=0) < 0:
             return None
         extents, intervals = _intervals(offsets.extents, mask)
-        counts = [
-            len(end) for interval in intervals for end in interval if not isinstance(end, int)
-        ]
         base, origin = offsets.base, buffer.origin
-        if isinstance(base, int):
-            bases: Bases = Progression(base + origin, 0, counts[0] if counts else 1)
-        elif counts and len(base) == 1:
-            bases = Progression(int(as_array(base)[0]) + origin, 0, counts[0])
-        else:
-            bases = base + origin
+        has_programs = not isinstance(base, int)
+        bases: Bases = base + origin if has_programs else Progression(base + origin, 0, 1)
+        differing = [end for interval in intervals for end in interval if not isinstance(end, int)]
+        if differing:
+            has_programs = True
+            if len(bases) == 1:
+                bases = Progression(extremes(bases)[0], 0, len(differing[0]))
+        bounds = offsets.low + origin, offsets.high + origin
         return Box(
-            buffer,
-            bases,
-            offsets.strides,
-            extents,
-            intervals,
-            (offsets.low + origin, offsets.high + origin),
-            has_programs=bool(counts) or not isinstance(base, int),
+            buffer, bases, offsets.strides, extents, intervals, bounds, not differing, has_programs
         )
 
     def of_active(self, active: numpy.ndarray) -> Box:
@@ -135,7 +131,8 @@ class Box:
         first = first_active(active)
         return self._with_programs(lambda numbers: numpy.where(active, numbers, numbers[first]))
 
-    def _with_programs(self, change: Any) -> Box:
+    def _with_programs(self, change: Callable[[numpy.ndarray], numpy.ndarray]) -> Box:
+        """The box with other programs: `change` is given one number for each."""
         intervals = tuple(
             (
                 start if isinstance(start, int) else change(start),
@@ -143,27 +140,13 @@ class Box:
             )
             for start, stop in self.intervals
         )
-        bases = change(numpy.broadcast_to(as_array(self.bases), len(self.bases)))
-        return Box(
-            self.buffer, bases, self.strides, self.extents, intervals, self.bounds, self.has_programs
-        )  # fmt: skip
-
-    @property
-    def lanes(self) -> Any:
-        """The intervals, as `Lanes` where `is_alike`."""
-        return self.intervals
-
-    @property
-    def is_alike(self) -> bool:
-        """True where the mask is on for the same lanes of all programs."""
-        return all(
-            isinstance(start, int) and isinstance(stop, int) for start, stop in self.intervals
-        )
+        bases = change(as_array(self.bases))
+        return dataclasses.replace(self, bases=bases, intervals=intervals)
 
     @property
     def is_everything(self) -> bool:
         """True where no lane of any program is off."""
-        return self.is_alike and self.lanes == tuple((0, extent) for extent in self.extents)
+        return self.is_alike and self.intervals == _everything(self.extents)
 
     @property
     def is_inside(self) -> bool:
@@ -184,7 +167,7 @@ class Box:
         if not self.is_alike:
             result[...] = fill
             return
-        for dimension, ((start, stop), extent) in enumerate(zip(self.lanes, self.extents)):
+        for dimension, ((start, stop), extent) in enumerate(zip(self.intervals, self.extents)):
             along = numpy.moveaxis(result, dimension + 1, 0)
             if start > 0:
                 along[:start] = fill
@@ -195,13 +178,13 @@ class Box:
         """(first program, the one beyond the last, lanes that are on), in program order: neighbours with every lane on go together."""
         count = len(self.bases)
         if self.is_alike:
-            if all(start < stop for start, stop in self.lanes):
-                yield 0, count, self.lanes
+            if all(start < stop for start, stop in self.intervals):
+                yield 0, count, self.intervals
             return
         whole = numpy.ones(count, numpy.bool_)
         for (start, stop), extent in zip(self.intervals, self.extents):
             whole &= numpy.equal(start, 0) & numpy.equal(stop, extent)
-        everything = tuple((0, extent) for extent in self.extents)
+        everything = _everything(self.extents)
         for first, last in _runs(whole):
             if whole[first]:
                 yield first, last, everything
@@ -231,7 +214,7 @@ class Box:
 
     def _skipped(self, lanes: Lanes) -> int:
         """Elements from lane 0 to the first that is on."""
-        return sum(start * stride for (start, _), stride in zip(lanes, self.strides))
+        return sum([start * stride for (start, _), stride in zip(lanes, self.strides)])
 
     def _evenly_spaced(self, starts: Progression, lanes: Lanes) -> numpy.ndarray:
         """The lanes of all programs, as one view of the memory."""
@@ -268,8 +251,12 @@ class Box:
         return True
 
 
+def _everything(extents: tuple[int, ...]) -> Lanes:
+    return tuple([(0, extent) for extent in extents])
+
+
 def _slices(lanes: Lanes) -> tuple[slice, ...]:
-    return tuple(slice(start, stop) for start, stop in lanes)
+    return tuple([slice(start, stop) for start, stop in lanes])
 
 
 def _intervals(
@@ -277,7 +264,7 @@ def _intervals(
 ) -> tuple[tuple[int, ...], tuple[Interval, ...]]:
     """The extents of offsets and mask together, and where the mask is on along each dimension."""
     if mask is None:
-        return extents, tuple((0, extent) for extent in extents)
+        return extents, _everything(extents)
     extents = tuple(map(max, extents, mask.extents))
     return extents, tuple(
         _same_for_all(mask.intervals[d]) if d in mask.intervals else (0, extent)

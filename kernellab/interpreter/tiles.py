@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy
 
-from kernellab.interpreter.affine import AffineTile, BoxMask, affine
+from kernellab.interpreter.affine import AffineTile, BoxMask, splatted
 from kernellab.interpreter.bases import as_array
 from kernellab.interpreter.lane_fault import LaneFault
 
@@ -30,15 +30,10 @@ def make_range(start: int, end: int) -> AffineTile:
 
 def splat(value: Value, rank: int) -> Value:
     """A scalar as a tile of `rank` dimensions of extent 1."""
-    tile = affine(value, rank) if numpy.ndim(value) == 0 else _affine_per_program(value, rank)
-    if tile is not None:
-        return tile
-    value = numpy.asarray(value)
-    return value.reshape(value.shape + (1,) * rank)
-
-
-def _affine_per_program(value: numpy.ndarray, rank: int) -> AffineTile | None:
-    return affine(value.reshape((-1,) + (1,) * rank), rank) if value.dtype.kind == "i" else None
+    array = value if isinstance(value, numpy.generic) else numpy.asarray(value)
+    if array.dtype.kind == "i":
+        return splatted(array, rank, array.dtype)
+    return array.reshape(array.shape + (1,) * rank)
 
 
 def unsplat(value: Value, rank: int) -> Value:
