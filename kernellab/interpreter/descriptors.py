@@ -176,7 +176,7 @@ def _box(descriptor: Descriptor, indices: tuple[Value, ...], block: Block) -> tu
     strides = [int(stride) * descriptor.unit for stride in descriptor.strides]
     base = _base(descriptor.start)
     for index, stride in zip(first, strides):
-        base = base + index * stride
+        base = _wrapped(base + index * stride)
     steps = tuple(stride * (extent > 1) for stride, extent in zip(strides, block))
     offsets = AffineTile(base_of(numpy.asarray(base)), steps, block, numpy.dtype(numpy.int64))
     return offsets, mask
@@ -206,6 +206,13 @@ def _rows(descriptor: Descriptor, rows: Value, column: Value, shape: Block) -> t
 def _base(value: Value) -> End:
     """A scalar as Python's integer, one number a program as an int64 array."""
     return int(value) if numpy.ndim(value) == 0 else numpy.asarray(value).astype(numpy.int64)
+
+
+def _wrapped(offset: End) -> End:
+    """An offset in 64 bits, as addresses are: ragged descriptors reach backwards by going round (`triton.tools.ragged_tma`)."""
+    if isinstance(offset, int):
+        return (offset + 2**63) % 2**64 - 2**63
+    return offset
 
 
 def _column(value: Value, rank: int) -> numpy.ndarray:

@@ -248,6 +248,23 @@ def checked_along_one() -> Case:
     return Case("checked_along_one", descriptors.checked_along_one, (1,), make, reference)
 
 
+def ragged(first: int, size: int) -> Case:
+    rows, columns, most = 8, 16, 2**31 - 2**16
+
+    def make() -> dict[str, Any]:
+        x = normal(20, columns)
+        shape, strides = [most, most, 2**30, columns], [2**34 - columns, columns, columns, 1]
+        source = TensorDescriptor(x, shape, strides, [1, 1, rows, columns])
+        return dict(source=source, out_ptr=torch.ones(rows, columns), first=first, size=size, M=rows, N=columns)  # fmt: skip
+
+    def reference(source: Any, **_: Any) -> dict[str, Any]:
+        out = np.zeros((rows, columns), np.float32)
+        out[:size] = source.base[first : first + size]
+        return {"out_ptr": out}
+
+    return Case(f"ragged-{first}-{size}", descriptors.ragged, (1,), make, reference)
+
+
 def descriptor_cases() -> Iterator[Case]:
     for dtype in (torch.float16, torch.bfloat16, torch.float8_e5m2, torch.float32):
         yield copied(dtype, "nan", -3, -5)
@@ -270,3 +287,6 @@ def descriptor_cases() -> Iterator[Case]:
         yield from (reduced_into(how, dtype) for dtype in (torch.int32, torch.uint32))
     yield from map(padded_blocks, ("zero", "nan"))
     yield checked_along_one()
+    yield ragged(3, 5)
+    yield ragged(12, 8)
+    yield ragged(0, 0)

@@ -136,3 +136,12 @@ def checked_along_one(x_ptr, out_ptr, n, N: tl.constexpr):
     out = tl.make_block_ptr(out_ptr, (1, 2, n), (2 * n, n, 1), (0, 0, 0), (1, 2, N), (2, 1, 0))
     tile = tl.load(x, boundary_check=(1,), padding_option="zero")
     tl.store(out, tile.reshape(1, 2, N) + 1, boundary_check=(2,))
+
+
+@triton.jit
+def ragged(source, out_ptr, first, size, M: tl.constexpr, N: tl.constexpr):
+    """Rows `first` to `first + size` of a matrix, as `triton.tools.ragged_tma` reaches them: the address goes round 2**64."""
+    billion: tl.constexpr = 1 << 30
+    x = source.load([billion, first + size, billion - size, 0])
+    rows, columns = tl.arange(0, M)[:, None], tl.arange(0, N)[None, :]
+    tl.store(out_ptr + rows * N + columns, x.reshape(M, N))
