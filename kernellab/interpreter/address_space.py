@@ -26,7 +26,7 @@ class WildAddress(LaneFault):
     """An access to an address where it may not be made."""
 
     problem: str
-    """ "load at address 0x10, where no tensor is"."""
+    """ "load of float32 at address 0x1000, where no tensor is"."""
 
 
 @dataclass(frozen=True)
@@ -99,14 +99,22 @@ class AddressSpace:
 
 def _live_tensors() -> Iterator[torch.Tensor]:
     """Every tensor on the CPU that has memory of its own and that Python's garbage collector knows."""
+    kinds = set(_with_subclasses(torch.Tensor))
     for found in gc.get_objects():
-        if not issubclass(type(found), torch.Tensor):
+        if type(found) not in kinds:
             continue
         try:
             if found.device.type == "cpu" and found.untyped_storage().device.type == "cpu":
                 yield found
         except (NotImplementedError, RuntimeError):
             pass  # sparse, or one of the kinds that stand for a tensor: no storage
+
+
+def _with_subclasses(kind: type) -> Iterator[type]:
+    yield kind
+    subclasses: list[type] = kind.__subclasses__()
+    for subclass in subclasses:
+        yield from _with_subclasses(subclass)
 
 
 class _Regions:
@@ -119,6 +127,7 @@ class _Regions:
                 self._sorted.append(region)
         self._starts = [region.start for region in self._sorted]
         self._start_array = numpy.array(self._starts, numpy.int64)
+        self._windows: dict[numpy.dtype, tuple[Buffer, int]] = {}
         self._stop_array = numpy.array([region.stop for region in self._sorted], numpy.int64)
 
     def __iter__(self) -> Iterator[_Region]:
@@ -132,6 +141,23 @@ class _Regions:
         number = bisect_right(self._starts, low) - 1
         return self._sorted[number] if number >= 0 and high <= self._sorted[number].stop else None
 
+    def window(self, dtype: numpy.dtype) -> tuple[Buffer, int]:
+        """One buffer from the first element of the first storage to the last of the last, and its first address.
+
+        What lies between storages is no memory of ours, and perhaps nobody's: only elements that `numbers` knows may be touched.
+        """
+        if dtype not in self._windows:
+            size = dtype.itemsize
+            filled = [r for r in self._sorted if r.aligned_start(size) + size <= r.stop]
+            if not filled:
+                nothing = Buffer("", torch.empty(0, dtype=torch.uint8), dtype)
+                return nothing, 0
+            start = filled[0].aligned_start(size)
+            count = (max(region.stop for region in filled) - start) // size
+            elements = numpy.asarray(_RawMemory(start, count, size)).view(dtype)
+            self._windows[dtype] = filled[0].buffer(dtype).over(elements), start
+        return self._windows[dtype]
+
     def numbers(self, addresses: numpy.ndarray, size: int) -> numpy.ndarray:
         """In which storage the element at each address lies; -1 where in none, or where the address is no multiple of its size."""
         if not self._sorted:
@@ -141,21 +167,26 @@ class _Regions:
         return numpy.where(inside & (addresses % size == 0), number, -1)
 
 
+class _RawMemory:
+    """Tells NumPy of unsigned integers at an address; nothing is touched by that."""
+
+    def __init__(self, start: int, count: int, size: int) -> None:
+        self.__array_interface__ = {
+            "version": 3,
+            "data": (start, False),
+            "shape": (count,),
+            "typestr": numpy.dtype(f"u{size}").str,
+        }
+
+
 @dataclass(frozen=True)
-class _Piece:
-    """The part of an access that goes to one storage, in the terms of an access to a Buffer."""
+class _Access:
+    """An access that may be made, in the terms of an access to a Buffer."""
 
     buffer: Buffer
     offsets: Value
     mask: Value | None
     active: Active
-    is_everything: bool
-
-    def merged(self, found: Value, others: Value) -> Value:
-        """What all lanes found: `found` where they are of this piece."""
-        if self.is_everything:
-            return found
-        return numpy.where(numpy.asarray(self.mask), found, others)
 
 
 class Elements:
@@ -175,20 +206,15 @@ class Elements:
     ) -> Value:
         """As `memory.load`."""
         uniform = not memory.differs(rank, addresses, mask, other)
-        pieces = self._pieces("load", addresses, rank, mask, active, uniform)
-        result = other
-        for piece in pieces:
-            result = memory.load(
-                piece.buffer, piece.offsets, rank, piece.mask, result, piece.active
-            )
-        return numpy.zeros((1,) * rank, self._dtype)[()] if result is None else result
+        access = self._checked("load", addresses, rank, mask, active, uniform)
+        return memory.load(access.buffer, access.offsets, rank, access.mask, other, access.active)
 
     def store(
         self, addresses: Value, value: Value, rank: int, mask: Value | None, active: Active
     ) -> None:
         """As `memory.store`."""
-        for piece in self._writable_pieces("store", addresses, rank, mask, active):
-            memory.store(piece.buffer, piece.offsets, value, rank, piece.mask, piece.active)
+        access = self._checked("store", addresses, rank, mask, active)
+        memory.store(access.buffer, access.offsets, value, rank, access.mask, access.active)
 
     def atomic(
         self,
@@ -203,13 +229,10 @@ class Elements:
         wanted: bool,
     ) -> numpy.ndarray | None:
         """As `memory.atomic`."""
-        result: numpy.ndarray | None = numpy.zeros((programs, *shape), numpy.asarray(value).dtype)
-        for piece in self._writable_pieces("atomic", addresses, rank, mask, active):
-            found = memory.atomic(
-                operation, piece.buffer, piece.offsets, value, rank, shape, programs, piece.mask, piece.active, wanted
-            )  # fmt: skip
-            result = piece.merged(found, result) if wanted else None
-        return result
+        access = self._checked("atomic", addresses, rank, mask, active)
+        return memory.atomic(
+            operation, access.buffer, access.offsets, value, rank, shape, programs, access.mask, access.active, wanted
+        )  # fmt: skip
 
     def compare_and_swap(
         self,
@@ -223,24 +246,12 @@ class Elements:
         active: Active,
     ) -> Value:
         """As `memory.compare_and_swap`."""
-        result = numpy.zeros((programs, *shape), numpy.asarray(value).dtype)
-        for piece in self._writable_pieces("atomic", addresses, rank, mask, active):
-            found = memory.compare_and_swap(
-                piece.buffer, piece.offsets, compare, value, rank, shape, programs, piece.mask, piece.active
-            )  # fmt: skip
-            result = piece.merged(found, result)
-        return result
+        access = self._checked("atomic", addresses, rank, mask, active)
+        return memory.compare_and_swap(
+            access.buffer, access.offsets, compare, value, rank, shape, programs, access.mask, access.active
+        )  # fmt: skip
 
-    def _writable_pieces(
-        self, action: str, addresses: Value, rank: int, mask: Value | None, active: Active
-    ) -> list[_Piece]:
-        pieces = self._pieces(action, addresses, rank, mask, active)
-        for piece in pieces:
-            if not piece.buffer.writable:
-                raise ReadOnlyStore(piece.buffer)
-        return pieces
-
-    def _pieces(
+    def _checked(
         self,
         action: str,
         addresses: Value,
@@ -248,18 +259,19 @@ class Elements:
         mask: Value | None,
         active: Active,
         uniform: bool = False,
-    ) -> list[_Piece]:
-        """One piece for each storage that the access goes to; all of it is known to be allowed.
+    ) -> _Access:
+        """The access, once all of it is known to be allowed.
 
         Args:
-            uniform: all programs make one access, so that the pieces shall have no program axis.
+            uniform: all programs make one access, which shall have no program axis.
 
         Raises:
             WildAddress: an element that takes part is in no storage.
+            ReadOnlyStore: one that would be written is in memory that is read-only.
         """
         whole = self._in_one_storage(addresses)
         if whole is not None:
-            return [_Piece(*whole, mask, active, True)]
+            return _Access(*whole, mask, active)
         lanes, size = numpy.asarray(addresses), self._dtype.itemsize
         on = memory.lanes_on(mask, None if uniform else active, rank)
         taking_part = numpy.True_ if on is None else on
@@ -267,14 +279,13 @@ class Elements:
         if numpy.any((number < 0) & taking_part) and self._space.look_further():
             number = self._space.regions.numbers(lanes, size)
         self._check(action, lanes, (number < 0) & taking_part, rank, active)
-        pieces = []
-        for one in numpy.unique(number):
-            here = (number == one) & taking_part
-            if here.any():
-                region = self._space.regions[one]
-                offsets = (lanes - region.aligned_start(size)) // size
-                pieces.append(_Piece(region.buffer(self._dtype), offsets, here, None, False))
-        return pieces
+        regions = self._space.regions
+        if action != "load":
+            for one, region in enumerate(regions):
+                if not region.writable and numpy.any((number == one) & taking_part):
+                    raise ReadOnlyStore(region.buffer(self._dtype))
+        buffer, start = regions.window(self._dtype)
+        return _Access(buffer, numpy.where(number < 0, 0, (lanes - start) // size), on, None)
 
     def _in_one_storage(self, addresses: Value) -> tuple[Buffer, Value] | None:
         """The storage that holds all of the addresses, masked lanes too, and where in it they are; None where there is none."""
@@ -297,7 +308,7 @@ class Elements:
         place, program = memory.first_place(wild, rank, active)
         first = tuple(numpy.argwhere(wild)[0])
         address = int(numpy.broadcast_to(lanes, wild.shape)[first])
-        problem = f"{action} at address {address:#x}{self._reason(address)}"
+        problem = f"{action} of {self._dtype} at address {address:#x}{self._reason(address)}"
         raise WildAddress(problem, place=place, program=program, count=int(wild.sum()))
 
     def _reason(self, address: int) -> str:
@@ -306,7 +317,7 @@ class Elements:
         if abs(address) < _NULL_PAGE:
             return ", which is a null pointer"
         if address % size:
-            return f", which is no multiple of the {size} bytes of an element ({self._dtype})"
+            return f", which is no multiple of the {size} bytes of an element"
         for region in regions:
             if region.start <= address < region.stop:
                 beyond = address + size - region.stop

@@ -100,6 +100,13 @@ class Buffer:
         other.__dict__.update(self.__dict__, elements=self.elements.view(dtype))
         return other
 
+    def over(self, elements: numpy.ndarray) -> Buffer:
+        """A buffer of other elements, from the first on; all of them may be touched."""
+        other = object.__new__(Buffer)
+        limits = {"origin": 0, "first": 0, "stop": len(elements), "present": None}
+        other.__dict__.update(self.__dict__, elements=elements, writable=True, **limits)
+        return other
+
 
 _PLAIN = frozenset(
     {torch.float32, torch.float16, torch.int32, torch.int64, torch.float64, torch.int8, torch.int16}

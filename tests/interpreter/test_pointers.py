@@ -71,7 +71,7 @@ def test_numpy_arguments_that_share_memory() -> None:
 
 def test_a_null_pointer() -> None:
     problem = fault("read_at", pointers.read_at, (1,), 0, torch.zeros(4, dtype=torch.int32), N=4)  # fmt: skip
-    assert "load at address 0x0, which is a null pointer" in problem
+    assert "load of int32 at address 0x0, which is a null pointer" in problem
     assert "program (0, 0, 0) of grid (1, 1, 1), lane 0; the addresses are wrong in 4" in problem
 
 
@@ -97,7 +97,7 @@ def test_across_the_end_of_an_argument() -> None:
 def test_an_address_that_is_not_aligned() -> None:
     x, out = torch.zeros(8, dtype=torch.int32), torch.zeros(4, dtype=torch.int32)
     problem = fault("read_at", pointers.read_at, (1,), x.data_ptr() + 2, out, N=4)
-    assert "which is no multiple of the 4 bytes of an element (int32)" in problem
+    assert "which is no multiple of the 4 bytes of an element" in problem
 
 
 def test_a_tensor_that_is_gone() -> None:
@@ -136,3 +136,11 @@ def test_a_fault_of_a_chosen_argument_is_an_address_with_a_name() -> None:
     assert "nearest storage, of x_ptr (int32, shape (1,)), ends 0 bytes before it" in problem
     assert not x.any()
     assert not y.any()
+
+
+def test_hundreds_of_tensors_are_reached_at_once() -> None:
+    """One access to all of them, not one for each: of a launch with 300, the table is looked up, not walked."""
+    tensors = [torch.full((64,), float(number)) for number in range(300)]
+    table, sizes = addresses_of(tensors), torch.full((300,), 64)
+    kernellab.run(pointers.grouped_add, (300,), table, sizes, BLOCK=64)
+    assert all(torch.equal(t, torch.full((64,), 2.0 * n)) for n, t in enumerate(tensors))
