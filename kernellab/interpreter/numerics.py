@@ -200,7 +200,7 @@ def extreme(ufunc: numpy.ufunc, a: Value, b: Value) -> Value:
     zeros = fewer == 0
     if not zeros.any():
         return result
-    zeros = zeros & (more == 0)
+    zeros = more == 0 if zeros.size == 1 else zeros & (more == 0)
     if not zeros.any():
         return result
     # The sum of zeros is -0 where both are, which is their maximum.
