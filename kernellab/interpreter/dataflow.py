@@ -7,11 +7,11 @@ from collections.abc import Iterator
 from xdsl.ir import Block, Operation, SSAValue
 
 from kernellab.interpreter.calls import InlinedCallOp
-from kernellab.ir import cf, scf, tt
+from kernellab.ir import cf, scf, tt, ttg
 
 
 def handed_on(op: Operation) -> Iterator[tuple[SSAValue, SSAValue]]:
-    """(value, where it arrives) for what `op` hands on unchanged: around a loop, out of a branch, to a block, into a call and back."""
+    """(value, where it arrives) for what `op` hands on unchanged: around a loop, out of a branch, to a block, to a group of warps, into a call and back."""
     match op:
         case scf.ForOp():
             carried = op.block.args[1:]
@@ -33,6 +33,10 @@ def handed_on(op: Operation) -> Iterator[tuple[SSAValue, SSAValue]]:
         case cf.ConditionalBranchOp():
             yield from zip(op.true_arguments, op.true_successor.args)
             yield from zip(op.false_arguments, op.false_successor.args)
+        case ttg.WarpSpecializeOp():
+            for partition in op.partitions:
+                yield from zip(op.captured, partition.block.args)
+            yield from zip(yielded(op.default.block), op.results)
         case InlinedCallOp():
             first = op.body.blocks.first
             assert first is not None

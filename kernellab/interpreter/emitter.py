@@ -114,6 +114,8 @@ class Emitter:
         self._of_the_batch: dict[str, str] = {}
         self._widens = False
         self._inside_element_function = False
+        self.in_warp_group = False
+        """True inside a region that one group of warps runs, and others beside it."""
         self.locations: list[Location] = []
         self.located: list[Operation] = []
         """The operation that each location is of."""
@@ -419,6 +421,28 @@ class Emitter:
             if isinstance(op, tt.GetProgramIdOp) or self.varies(*from_outside):
                 self._location = self._location_of(op)
                 raise self.unsupported("tl.program_id in a function of elements")
+
+    def warp_group(self, region: Region, returned: Sequence[SSAValue]) -> Expression:
+        """A coroutine without parameters, of a group of warps that returns the values `returned`; see `pause`."""
+        for op in region.walk():
+            for operand in op.operands:
+                if (
+                    operand in self._expressions
+                ):  # from outside: the coroutine reads it when it runs
+                    self._tile_names.discard(self._expressions[operand].name or "")
+        name = self.fresh("group")
+        outer, self.in_warp_group = self.in_warp_group, True
+        with self._collected() as body:
+            self.operations(region.block)
+            self.statement(ast.Return(as_node(tuple(self[value] for value in returned))))
+        self.in_warp_group = outer
+        never = ast.Expr(ast.Yield())  # what makes a coroutine of a group that waits nowhere
+        self.statement(_function(name, [], [*body, never]))
+        return variable(name)
+
+    def pause(self, waiting: Expression) -> None:
+        """`yield waiting`: the group of warps goes on when what it waits for has come."""
+        self.statement(ast.Expr(ast.Yield(waiting.node)))
 
     def define(self, value: SSAValue, expression: Expression) -> None:
         """From here on `value` is what the expression gives, evaluated here."""

@@ -152,6 +152,7 @@ debugging = variable("debugging")
 shared_memory = variable("shared_memory")
 mbarriers = variable("mbarriers")
 tensormaps = variable("tensormaps")
+warp_groups = variable("warp_groups")
 
 MODULES = (
     "numpy",
@@ -166,6 +167,7 @@ MODULES = (
     "shared_memory",
     "mbarriers",
     "tensormaps",
+    "warp_groups",
 )
 
 BUILTINS = ("range",)

@@ -72,9 +72,9 @@ def _count(barrier: SharedTile, arrivals: int, size: int, active: Active) -> Non
     shared_memory.store(barrier, counted, active)
 
 
-def is_complete(barrier: SharedTile, phase: Value, active: Active = None) -> bool:
-    """Whether the phase of that parity is complete for every program that waits."""
-    return not _waiting(barrier, phase, active).any()
+def is_under_way(barrier: SharedTile, phase: Value, active: Active = None) -> bool:
+    """Whether a program has to wait for the phase of that parity."""
+    return bool(_waiting(barrier, phase, active).any())
 
 
 def wait(barrier: SharedTile, phase: Value, active: Active = None) -> None:

@@ -29,6 +29,7 @@ from kernellab.interpreter import (
     shared_memory,
     tensormaps,
     tiles,
+    warp_groups,
 )
 from kernellab.interpreter.emitter import KernelCode, emit_kernel
 from kernellab.interpreter.waiting import waits_for_others
@@ -190,6 +191,7 @@ def _loaded(
         "shared_memory": shared_memory,
         "mbarriers": mbarriers,
         "tensormaps": tensormaps,
+        "warp_groups": warp_groups,
         **code.constants,
     }
     module = _with_plain_names(compile(code.tree, file, "exec"))

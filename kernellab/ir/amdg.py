@@ -108,6 +108,42 @@ class InThreadTransposeOp(UnaryOperation):
 
 
 @irdl_op_definition
+class UpcastMxfpOp(IRDLOperation):
+    """Microscaled numbers times the scales of their groups; `format` is a number: see `tt.SCALED_FORMATS`.
+
+    Which of a product's operands it is, the result's layout says.
+    """
+
+    name = "amdg.upcast_mxfp"
+    source = operand_def()
+    scale = operand_def()
+    result = result_def()
+    format = prop_def(builtin.IntegerAttr, prop_name="fp_type")
+    fast_math = prop_def(builtin.IntegerAttr, prop_name="fastMath")
+
+
+@irdl_op_definition
+class ScaledUpcastFp8Op(IRDLOperation):
+    """fp8 numbers times their scales, one for each element."""
+
+    name = "amdg.scaled_upcast_fp8"
+    source = operand_def()
+    scale = operand_def()
+    result = result_def()
+
+
+@irdl_op_definition
+class ScaledUpcastFp4Op(IRDLOperation):
+    """Two fp4 numbers of each byte, unpacked along `axis`, times their scales, one for each element."""
+
+    name = "amdg.scaled_upcast_fp4"
+    source = operand_def()
+    scale = operand_def()
+    result = result_def()
+    axis = prop_def(builtin.IntegerAttr)
+
+
+@irdl_op_definition
 class AsyncWaitOp(IRDLOperation):
     """Waits until at most so many direct loads to LDS are under way."""
 

@@ -6,7 +6,7 @@ import sys
 from abc import ABC
 
 from xdsl.dialects import builtin
-from xdsl.ir import Dialect
+from xdsl.ir import Dialect, Operation, Region, SSAValue
 from xdsl.irdl import (
     AttrSizedOperandSegments,
     IRDLOperation,
@@ -232,6 +232,27 @@ class WarpSpecializeOp(IRDLOperation):
     requested_registers = opt_prop_def(prop_name="requestedRegisters")
     actual_registers = opt_prop_def(prop_name="actualRegisters")
     final = var_result_def()
+
+    @property
+    def default(self) -> Region:
+        """What the default group runs."""
+        return self.regions[0]
+
+    @property
+    def partitions(self) -> tuple[Region, ...]:
+        """What the other groups run."""
+        return self._holder.regions
+
+    @property
+    def captured(self) -> tuple[SSAValue, ...]:
+        """What each partition is given, in order; the operands of this operation up to Triton 3.6."""
+        return tuple(self._holder.operands or self.captures)
+
+    @property
+    def _holder(self) -> Operation:
+        holder = self.regions[1].block.last_op
+        assert isinstance(holder, WarpSpecializePartitionsOp)
+        return holder
 
 
 @irdl_op_definition

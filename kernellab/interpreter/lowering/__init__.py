@@ -16,6 +16,7 @@ from kernellab.interpreter.lowering import (
     tt,
     ttg,
     ttng,
+    warp_groups,
 )
 
 __all__ = [
@@ -31,4 +32,5 @@ __all__ = [
     "tt",
     "ttg",
     "ttng",
+    "warp_groups",
 ]

@@ -2,13 +2,22 @@
 
 from __future__ import annotations
 
-from xdsl.ir import Operation
+from xdsl.ir import Operation, SSAValue
 
 from kernellab.interpreter.emitter import Emitter
-from kernellab.interpreter.expressions import Expression, given, memory
+from kernellab.interpreter.expressions import (
+    Expression,
+    given,
+    memory,
+    numerics,
+    numpy,
+    products,
+    tiles,
+)
 from kernellab.interpreter.lowering.common import TOKEN, store_shared
 from kernellab.interpreter.registry import lowers
 from kernellab.ir import amdg, rocdl, tt
+from kernellab.ir.encodings import DotOperandEncoding
 
 # Buffer instructions: the pointer is one for all lanes, and the offsets are the tile's
 
@@ -75,6 +84,42 @@ def atomic_compare_and_swap(op: amdg.BufferAtomicCASOp, value: Emitter) -> Expre
         value.programs.count,
         **given(active=value.active_programs()),
     )
+
+
+# Microscaled operands
+
+
+@lowers(amdg.UpcastMxfpOp)
+def upcast(op: amdg.UpcastMxfpOp, value: Emitter) -> Expression:
+    axis = -1 if _is_left_operand(op.result) else -2
+    tile = tiles.full(value[op.source], value.shape(op.source))
+    if tt.SCALED_FORMATS[op.format.value.data] == "e2m1":
+        tile = products.unpack_fp4(tile, axis)
+    scale = tiles.full(value[op.scale], value.shape(op.scale))
+    if axis == -2:
+        scale = numpy.swapaxes(scale, -1, -2)
+    kind = value.dtype(op.result)
+    scaled = products.scaled(tile, scale, axis, kind, bool(op.fast_math.value.data))
+    return numerics.convert(scaled, kind)
+
+
+@lowers(amdg.ScaledUpcastFp8Op, rounds=True)
+def upcast_fp8(op: amdg.ScaledUpcastFp8Op, value: Emitter) -> Expression:
+    return value[op.source] * value[op.scale]
+
+
+@lowers(amdg.ScaledUpcastFp4Op, rounds=True)
+def upcast_fp4(op: amdg.ScaledUpcastFp4Op, value: Emitter) -> Expression:
+    axis = op.axis.value.data - value.rank(op.source)
+    packed = tiles.full(value[op.source], value.shape(op.source))
+    return products.unpack_fp4(packed, axis) * value[op.scale]
+
+
+def _is_left_operand(tile: SSAValue) -> bool:
+    """Whether a dot's operand is the left one, whose groups follow each other along its last dimension."""
+    encoding = tile.type.encoding  # type: ignore[attr-defined]
+    assert isinstance(encoding, DotOperandEncoding)
+    return encoding.operand == 0
 
 
 # Layouts, waits and hints

@@ -1,4 +1,4 @@
-"""The `ttng` dialect, TMA left out: wgmma, mbarriers and tensor memory. Products are done as soon as they are asked for."""
+"""The `ttng` dialect, TMA and waits left out: wgmma, mbarriers and tensor memory. Products are done as soon as they are asked for."""
 
 from __future__ import annotations
 
@@ -81,12 +81,6 @@ def arrive(op: ttng.ArriveBarrierOp, value: Emitter) -> None:
     count = op.count.value.data
     with where(op.predicate, value):
         _at_barrier(mbarriers.arrive, op.barrier, value, count)
-
-
-@lowers(ttng.WaitBarrierOp, pure=False)
-def wait_at_barrier(op: ttng.WaitBarrierOp, value: Emitter) -> None:
-    with where(op.predicate, value):
-        _at_barrier(mbarriers.wait, op.barrier, value, value[op.phase])
 
 
 def _at_barrier(function: Expression, barrier: SSAValue, value: Emitter, *arguments: Any) -> None:

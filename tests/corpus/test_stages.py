@@ -1,0 +1,77 @@
+"""Every kernel of the corpus gives in TTGIR what it gives in TTIR, for every target that compiles it."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+import torch
+from triton.tools.tensor_descriptor import TensorDescriptor
+
+import kernellab
+from kernellab.compiler.targets import parse_target
+from tests.corpus.entries import ENTRIES, Entry
+from tests.corpus.launches import LAUNCHES, CorpusLaunch
+from tests.corpus.loader import WHOLE, accepting
+from tests.interpreter.cases import as_numpy, assert_same
+
+TARGETS = ("sm_80", "sm_90", "sm_100", "gfx90a", "gfx942", "gfx950")
+QUICK = {
+    "sm_80": ("matmul", "attention_forward", "matmul_tma"),
+    "sm_90": ("matmul_tma", "matmul_descriptors", "matmul_persistent", "attention_forward"),
+    "sm_100": ("matmul", "matmul_mxfp8", "matmul_warp_specialized"),
+    "gfx942": ("matmul", "histogram", "attention_forward", "matmul_tma"),
+}
+"""What a default run takes; a run of the whole corpus takes everything."""
+
+
+def chosen() -> list[tuple[Entry, str]]:
+    pairs = []
+    for one in ENTRIES:
+        compiled_for = {target.name for target in accepting(one)}
+        for target in TARGETS:
+            wanted = WHOLE or one.name in QUICK.get(target, ())
+            if wanted and one.name in LAUNCHES and target in compiled_for:
+                pairs.append((one, target))
+    return pairs
+
+
+def test_every_kernel_of_triton_has_a_launch() -> None:
+    without = {one.name for one in ENTRIES if one.name not in LAUNCHES}
+    assert all(name.startswith("gluon_") for name in without), without
+    assert set(LAUNCHES) <= {one.name for one in ENTRIES}
+
+
+def after(one: Entry, launch: CorpusLaunch, target: str, stage: str) -> list[torch.Tensor]:
+    """What a stage leaves in the tensors of the launch."""
+    arguments = launch.make()
+    constants: dict[str, Any] = {**one.constants, "options": dict(one.options)}
+    with kernellab.interpreted(target=target, stage=stage):
+        kernellab.run(one.kernel, launch.grid, *arguments, **constants)
+    found = [a.base if isinstance(a, TensorDescriptor) else a for a in arguments]
+    return [tensor for tensor in found if isinstance(tensor, torch.Tensor)]
+
+
+@pytest.mark.parametrize("pair", chosen(), ids=lambda pair: f"{pair[0].name}-{pair[1]}")
+def test_ttgir_gives_what_ttir_gives(pair: tuple[Entry, str]) -> None:
+    one, target = pair
+    launch = LAUNCHES[one.name]
+    expected = after(one, launch, target, "ttir")
+    untouched = [a for a in launch.make() if isinstance(a, torch.Tensor | TensorDescriptor)]
+    assert any(
+        not torch.equal(
+            now.double(), (was.base if isinstance(was, TensorDescriptor) else was).double()
+        )
+        for now, was in zip(expected, untouched)
+    ), "the launch writes nothing"
+    found = after(one, launch, target, "ttgir")
+    for number, (want, got) in enumerate(zip(expected, found)):
+        if launch.exact:
+            assert_same(as_numpy(got), as_numpy(want), f"tensor {number}")
+        else:
+            torch.testing.assert_close(got, want)
+
+
+def test_targets_are_targets() -> None:
+    for name in (*TARGETS, *QUICK):
+        parse_target(name)
