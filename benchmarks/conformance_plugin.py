@@ -91,7 +91,7 @@ def pytest_runtest_setup(item: Any) -> None:
 def pytest_runtest_teardown() -> None:
     """Stop the clock."""
     signal.alarm(0)
-    del os.environ[MODE_VARIABLE]
+    os.environ.pop(MODE_VARIABLE, None)  # it is not there where a mark has skipped the test
 
 
 # What came of it
@@ -105,8 +105,8 @@ class ResultsFile:
         self._path.write_text("")
 
     def pytest_runtest_logreport(self, report: Any) -> None:
-        """Keep what came of a test: of its call, or of its set-up where that failed or skipped."""
-        if report.when == "call" or (report.when == "setup" and report.outcome != "passed"):
+        """Keep what came of a test: of its call, and of what is before and after it where that is not well."""
+        if report.when == "call" or report.outcome != "passed":
             self._write(report, report.duration)
 
     def pytest_collectreport(self, report: Any) -> None:

@@ -11,7 +11,7 @@ import torch
 
 from kernellab import triton_api
 from kernellab.compiler.targets import local_target
-from kernellab.errors import ArgumentError, OptionError
+from kernellab.errors import ArgumentError, OptionError, UnsupportedOperation
 from kernellab.records import Launch, Run, Specialization, Target
 from kernellab.run_options import DEFAULT, RunOptions
 from kernellab.specialize import BoundCall, bind
@@ -69,6 +69,12 @@ def interpret(
     __tracebackhide__ = True
     if kernel.is_gluon() and options.stage == DEFAULT.stage:
         options = replace(options, stage="ttgir")  # where Gluon begins
+    if call.options.get("ir_override"):
+        raise UnsupportedOperation(
+            f"this launch of {kernel.__name__!r} puts {call.options['ir_override']!r} in the place of its code",
+            advice="The interpreter runs the kernel itself: leave ir_override out.",
+            position=triton_api.definition_of(kernel),
+        )
     from kernellab import interpreter  # here, because a launch on a GPU needs none of it
 
     return interpreter.launch(kernel, grid, call, target, options)

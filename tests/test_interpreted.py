@@ -119,6 +119,13 @@ def test_kernels_made_inside_work_outside_and_the_other_way_round(pair: Any) -> 
     torch.testing.assert_close(out, silu_times(*pair))
 
 
+def test_a_gluon_kernel() -> None:
+    x, y = torch.arange(128.0), torch.zeros(128)
+    with kernellab.interpreted():
+        third_party.gluon_copy[(1,)](x, y, N=128, num_warps=4)
+    assert torch.equal(y, x)
+
+
 def test_a_kernel_whose_source_was_changed(pair: Any) -> None:
     """As Triton's own tests do: the text that compiles is not that of the file."""
     kernel = JITFunction(third_party._gated_kernel.fn)

@@ -13,7 +13,7 @@ from triton.runtime.jit import JITFunction, KernelInterface
 
 import kernellab
 from kernellab import autotuning, launching, tile_kernel
-from kernellab.errors import ArgumentError, OptionError
+from kernellab.errors import ArgumentError, OptionError, UnsupportedOperation
 from kernellab.records import Target
 from kernellab.tile_kernel import GluonTileKernel, TileKernel, tile_kernels_in
 from tests.kernels import launched
@@ -367,6 +367,12 @@ def test_without_any_tensor_the_machine_decides(add, monkeypatch) -> None:
     assert not launching.goes_to_gpu(add, (1, 2), {})
     monkeypatch.setattr(launching, "local_target", lambda: Target("cuda", "90"))
     assert launching.goes_to_gpu(add, (1, 2), {})
+
+
+def test_code_from_elsewhere_is_refused(add, vectors) -> None:
+    """A config may say `ir_override`; the interpreter must not run the kernel's own code instead, unsaid."""
+    with pytest.raises(UnsupportedOperation, match="puts 'other[.]ttir' in the place"):
+        add[(8,)](*vectors, N, BLOCK=128, ir_override="other.ttir")
 
 
 def test_an_unknown_option_is_refused(add, vectors) -> None:
