@@ -371,7 +371,7 @@ def test_without_any_tensor_the_machine_decides(add, monkeypatch) -> None:
 
 def test_code_from_elsewhere_is_refused(add, vectors) -> None:
     """A config may say `ir_override`; the interpreter must not run the kernel's own code instead, unsaid."""
-    with pytest.raises(UnsupportedOperation, match="puts 'other[.]ttir' in the place"):
+    with pytest.raises(UnsupportedOperation, match=r"puts 'other\.ttir' in the place"):
         add[(8,)](*vectors, N, BLOCK=128, ir_override="other.ttir")
 
 
