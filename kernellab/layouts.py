@@ -106,6 +106,11 @@ class Layout:
     def __str__(self) -> str:
         return f"{self.family.replace('_', ' ')} layout of {sizes(self.shape)}"
 
+    def _title(self) -> str:
+        """What it is, as the beginning of a description."""
+        words = str(self)
+        return f"{words[:1].upper()}{words[1:]}"
+
     # The linear function
 
     def _size(self, name: str) -> int:
@@ -134,11 +139,9 @@ class Layout:
                 raise LayoutError(
                     f"A {self} has {name} 0 to {self._size(name) - 1}, and was asked for {asked.tolist()}."
                 )
+            found = found ^ numpy.zeros_like(asked)  # with no bits, it has a shape all the same
             for bit, vector in enumerate(self.bases[name]):
                 found = found ^ numpy.where(asked >> bit & 1, self._number(vector), 0)
-            found = found ^ numpy.zeros_like(
-                asked
-            )  # an input without bits has a shape all the same
         return self._indices(found)
 
     @cached_property
@@ -506,13 +509,12 @@ class RegisterLayout(Layout):
 
     def describe(self) -> str:
         """The layout in words."""
-        lines = [f"{self._title()}: {_FAMILIES.get(self.family, 'threads hold its elements')}."]
-        lines.append(
-            f"{_count(self.blocks, 'block')} of "
-            * (self.blocks > 1)
-            + f"{_count(self.warps, 'warp')} of {_count(self.lanes, 'lane')}; "
-            f"each thread holds {_count(self.registers_per_thread, 'element')}{self._runs()}."
-        )
+        blocks = f"{self.blocks} blocks of " if self.blocks > 1 else ""
+        lines = [
+            f"{self._title()}: {_FAMILIES.get(self.family, 'threads hold its elements')}.",
+            f"{blocks}{_count(self.warps, 'warp')} of {_count(self.lanes, 'lane')}; "
+            f"each thread holds {_count(self.registers_per_thread, 'element')}{self._runs()}.",
+        ]
         lines += [
             f"{self._extent(vectors, name)}."
             for name, vectors in self.bases.items()
@@ -520,9 +522,6 @@ class RegisterLayout(Layout):
         ]
         lines.append(self._copies())
         return "\n".join(lines)
-
-    def _title(self) -> str:
-        return str(self)[:1].upper() + str(self)[1:]
 
     def _runs(self) -> str:
         runs = [
@@ -642,10 +641,11 @@ class SharedLayout(Layout):
     def describe(self) -> str:
         """The layout in words."""
         lines = [
-            f"{str(self)[:1].upper()}{str(self)[1:]} in shared memory: {_FAMILIES.get(self.family, 'a tile')}."
+            f"{self._title()} in shared memory: {_FAMILIES.get(self.family, 'a tile')}.",
+            f"{self.size} elements from first to last.",
         ]
-        lines.append(f"{self.size} elements from first to last.")
-        lines += [f"After every {interval} elements, {padding} are left free." for interval, padding in self.paddings]  # fmt: skip
+        for interval, padding in self.paddings:
+            lines.append(f"After every {interval} elements, {padding} are left free.")
         return "\n".join(lines)
 
 
@@ -667,7 +667,7 @@ class TensorMemoryLayout(Layout):
         return self._elements(row=row, column=column)
 
     def holders(self, index: Sequence[int]) -> tuple[TensorMemoryPlace, ...]:
-        """The places of the element at `index`.
+        """The places of the element at `index`: several where it fills several columns, or where rows lie idle beside it.
 
         Raises:
             LayoutError: the tile has no such element.
@@ -679,7 +679,7 @@ class TensorMemoryLayout(Layout):
     def describe(self) -> str:
         """The layout in words."""
         return (
-            f"{str(self)[:1].upper()}{str(self)[1:]}: {_FAMILIES[self.family]}.\n"
+            f"{self._title()}: {_FAMILIES[self.family]}.\n"
             f"It takes {_count(self._size('row'), 'row')} and {_count(self._size('column'), 'column')}, "
             f"in units of one element."
         )

@@ -22,8 +22,9 @@ from kernellab.layouts import (
     SharedPlace,
     TensorMemoryPlace,
 )
-from tests.compiled import of_corpus
+from tests.compiled import compiled, of_corpus
 from tests.corpus.entries import OLDEST
+from tests.kernels.relayout import unused_tile
 
 only_newer = pytest.mark.skipif(OLDEST, reason="Triton 3.6 does not say where memory layouts lie")
 
@@ -493,18 +494,25 @@ def test_layouts_after_a_pass() -> None:
 
 
 def test_a_name_that_was_optimised_away() -> None:
-    compilation = of_corpus("matmul", "sm_90")
-    names = [
-        set(compilation.layouts(run.label).names)
-        for run in compilation.passes
-        if run.stage == "ttgir"
-    ]
+    compilation = of_corpus("histogram", "sm_90")
+    runs = [run for run in compilation.passes if run.stage == "ttgir"]
+    names = [set(compilation.layouts(run.label).names) for run in runs]
     gone = sorted(set().union(*names) - set(compilation.layouts().names))
-    assert gone
-    last = max(number for number, found in enumerate(names) if gone[0] in found)
-    removing = [run for run in compilation.passes if run.stage == "ttgir"][last + 1].label
-    with pytest.raises(LayoutError, match=f"until {removing} removed it"):
-        compilation.layouts()[gone[0]]
+    assert gone == ["counts"]
+    last = max(number for number, found in enumerate(names) if "counts" in found)
+    with pytest.raises(LayoutError, match=f"until {runs[last + 1].label} removed it: look at"):
+        compilation.layouts()["counts"]
+    assert compilation.layouts(runs[last].label)["counts"]
+
+
+def test_a_name_that_was_optimised_away_before_there_were_layouts() -> None:
+    compilation = compiled(unused_tile, "*fp32:16", "*fp32:16", BLOCK=128)
+    assert compilation.layouts()["x"]
+    with pytest.raises(LayoutError, match=r"until ttir\.\w+ removed it, before tiles have layouts"):
+        compilation.layouts()["doubled"]
+    without = compiled(unused_tile, "*fp32:16", "*fp32:16", BLOCK=128, record="stages")
+    with pytest.raises(LayoutError, match="record="):
+        without.layouts()["doubled"]
 
 
 def test_a_name_that_never_was() -> None:
@@ -521,7 +529,7 @@ def test_a_name_that_never_was() -> None:
 
 @pytest.mark.parametrize(
     ("name", "target"),
-    [("attention_forward", "sm_100"), ("matmul", "gfx950"), ("matmul_small", "gfx1100"), ("matmul_tma", "sm_90")],
+    [("matmul", "sm_100"), ("matmul", "gfx950"), ("matmul_small", "gfx1100"), ("matmul_tma", "sm_90")],
 )  # fmt: skip
 def test_every_tile_of_other_targets_has_a_layout(name: str, target: str) -> None:
     layouts = of_corpus(name, target).layouts()

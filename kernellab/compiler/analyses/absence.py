@@ -2,37 +2,34 @@
 
 from __future__ import annotations
 
-import itertools
-
 from kernellab.errors import nearest
 from kernellab.findings import Layouts
 from kernellab.records import Compilation, PassRun
 
+_WITHOUT_LAYOUTS = ("source", "ttir")
+
 
 def explain(compilation: Compilation, snapshot: str, name: str, found: Layouts) -> str:
     """Why no tile of a snapshot is called `name`: it is no tile, a pass removed it, or the kernel has no such name."""
+    guess = nearest(name, found.names)
     runs = _runs_up_to(compilation, snapshot)
     if not runs:
-        return f"{nearest(name, found.names)} Which pass removed a name can be told of a compilation with record=\"passes\".".strip()  # fmt: skip
-    holding = [f'"{name}"(' in run.text.read() for run in runs]
-    if holding[-1]:
+        advice = 'A record with record="passes" can tell which pass removed a name.'
+        return f"{guess} {advice}".strip()
+    holding = [number for number, run in enumerate(runs) if f'"{name}"(' in run.text.read()]
+    if not holding:
+        return f"{guess} The tiles are called {', '.join(found.names)}.".strip()
+    last = holding[-1]
+    if last == len(runs) - 1:
         return f"{name!r} is there, and is no tile: a number, or an operation that gives nothing."
-    for (run, has), (following, _) in reversed(list(itertools.pairwise(zip(runs, holding)))):
-        if has:
-            return (
-                f"{name!r} was there until {following.label} removed it: look at .layouts({run.label!r}), "
-                f"where its tile has a layout already."
-                if run.stage != "ttir" and run.stage != "source"
-                else f"{name!r} was there until {following.label} removed it, before tiles have layouts."
-            )
-    return f"{nearest(name, found.names)} The tiles are called {', '.join(found.names)}.".strip()
+    gone = f"{name!r} was there until {runs[last + 1].label} removed it"
+    if runs[last].stage in _WITHOUT_LAYOUTS:
+        return f"{gone}, before tiles have layouts."
+    return f"{gone}: look at .layouts({runs[last].label!r})."
 
 
 def _runs_up_to(compilation: Compilation, snapshot: str) -> list[PassRun]:
     """The passes that led to a snapshot: a stage's, or one pass's module."""
     runs = [run for run in compilation.passes if run.op_counts_after]
-    labels = [run.label for run in runs]
-    if snapshot in labels:
-        return runs[: labels.index(snapshot) + 1]
-    of_stage = [number for number, run in enumerate(runs) if run.stage == snapshot]
-    return runs[: of_stage[-1] + 1] if of_stage else []
+    ends = [number for number, run in enumerate(runs) if snapshot in (run.label, run.stage)]
+    return runs[: ends[-1] + 1] if ends else []
