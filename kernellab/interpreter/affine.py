@@ -404,11 +404,17 @@ _END = 1 << 62
 def _clipped(interval: Interval, extent: int) -> Interval:
     """The interval, cut to the lanes that there are."""
     start, stop = interval
-    return _cut(start, extent), _cut(stop, extent)
+    return cut(start, extent), cut(stop, extent)
 
 
-def _cut(end: End, extent: int) -> End:
-    return min(max(end, 0), extent) if isinstance(end, int) else numpy.clip(end, 0, extent)
+def cut(end: End, extent: int) -> End:
+    """An end of an interval, moved to the nearest of the lanes that there are; an int where it is then the same in every program."""
+    if isinstance(end, int):
+        return min(max(end, 0), extent)
+    low, high = extremes(end)
+    if low >= extent or high <= 0:
+        return extent if low >= extent else 0
+    return numpy.minimum(numpy.maximum(end, 0), extent)
 
 
 def _and(lhs: Any, rhs: Any) -> BoxMask | None:

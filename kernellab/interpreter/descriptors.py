@@ -12,7 +12,7 @@ import numpy
 
 from kernellab.errors import UnsupportedOperation
 from kernellab.interpreter import memory
-from kernellab.interpreter.affine import AffineTile, BoxMask, End
+from kernellab.interpreter.affine import AffineTile, BoxMask, End, cut
 from kernellab.interpreter.bases import base_of
 from kernellab.interpreter.memory import Buffer, Elsewhere
 from kernellab.interpreter.numerics import round_to_tf32
@@ -167,7 +167,7 @@ def _box(descriptor: Descriptor, indices: tuple[Value, ...], block: Block) -> tu
     """Offsets of a block's elements, and which of them lie inside the tensor."""
     first = [_base(index) for index in indices]
     intervals = {
-        dimension: (_clipped(-index, extent), _clipped(_base(size) - index, extent))
+        dimension: (cut(-index, extent), cut(_base(size) - index, extent))
         for dimension, (index, size, extent) in enumerate(zip(first, descriptor.shape, block))
     }
     mask = BoxMask(intervals, block)
@@ -219,9 +219,3 @@ def _column(value: Value, rank: int) -> numpy.ndarray:
     """One number a program, or one for all, with `rank` dimensions of extent 1 behind."""
     array = numpy.asarray(value, numpy.int64)
     return array.reshape(array.shape + (1,) * rank)
-
-
-def _clipped(index: End, extent: int) -> End:
-    if isinstance(index, int):
-        return min(max(index, 0), extent)
-    return numpy.clip(index, 0, extent)

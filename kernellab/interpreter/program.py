@@ -46,8 +46,8 @@ assert lowering  # importing it registers what every operation becomes
 TTIR = "ttir"
 """The stage that runs unless another is asked for."""
 
-BATCH_BYTES = 512 * 1024
-"""How large the largest tile of a batch may be: a few such tiles share a core's second-level cache."""
+BATCH_BYTES = 1024 * 1024
+"""How large the largest tile of a batch may be: large enough that Python takes little of the time, small enough for a core's caches."""
 
 _LARGEST_RECYCLED = 31 * 1024 * 1024
 

@@ -354,6 +354,14 @@ def merge(active: Active, new: Value, old: Value | None, rank: int) -> Value:
             base = numpy.where(active, as_array(new.base), as_array(old.base))
             bounds = min(new.low, old.low), max(new.high, old.high)
             return AffineTile(base, new.strides, new.extents, new.dtype, bounds)
+    new, old = numpy.asarray(new), numpy.asarray(old)
+    if rank and new.shape == old.shape and new.ndim > rank:
+        merged, others = (
+            new.copy(),
+            ~active,
+        )  # whole programs at once, where numpy.where goes lane by lane
+        merged[others] = old[others]
+        return merged
     return numpy.where(active.reshape(active.shape + (1,) * rank), new, old)
 
 
@@ -368,4 +376,23 @@ def select(condition: Value, true_value: Value, false_value: Value, rank: int) -
             return true_value
     elif rank and numpy.ndim(condition) == 1:
         condition = numpy.asarray(condition).reshape((-1,) + (1,) * rank)
-    return numpy.where(condition, true_value, false_value)
+    return _lane_by_lane(*map(numpy.asarray, (condition, true_value, false_value)))
+
+
+_BITS_FROM = 4096
+"""From so many lanes on, choosing by bits pays."""
+
+
+def _lane_by_lane(
+    condition: numpy.ndarray, true_value: numpy.ndarray, false_value: numpy.ndarray
+) -> Value:
+    """`numpy.where`, by bits where there are many lanes: it takes a branch at each, and guesses wrong where they are irregular."""
+    dtype = true_value.dtype
+    if condition.size < _BITS_FROM or false_value.dtype != dtype:
+        return numpy.where(condition, true_value, false_value)
+    integer = numpy.dtype(f"i{dtype.itemsize}")
+    ones = numpy.negative(condition.view(numpy.int8)).astype(integer)
+    otherwise = false_value.view(integer)
+    chosen = (true_value.view(integer) ^ otherwise) & ones
+    chosen ^= otherwise
+    return chosen.view(dtype)
