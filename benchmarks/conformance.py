@@ -31,7 +31,7 @@ from benchmarks.conformance_results import (
     read_deviations,
     read_outcomes,
 )
-from benchmarks.harness import ROOT, markdown_table, print_report
+from benchmarks.harness import ONE_THREAD, ROOT, markdown_table, print_report
 
 DEVIATIONS = ROOT / "benchmarks/data/conformance_deviations.toml"
 
@@ -110,6 +110,7 @@ def run_tests(
         if name != "TRITON_INTERPRET" and not name.startswith("PYTEST_")
     }
     environment["PYTHONPATH"] = os.pathsep.join(filter(None, path))
+    environment |= ONE_THREAD  # the workers share the cores already
     with tempfile.TemporaryDirectory(prefix="kernellab-") as cache:
         environment["TRITON_CACHE_DIR"] = cache
         done = subprocess.run(command, cwd=tests, env=environment, capture_output=True, text=True)

@@ -24,7 +24,7 @@ def pytest_addoption(parser: Any) -> None:
     group.addoption("--kernellab-results", help="the file that gets a line of JSON for each test")
     group.addoption("--kernellab-sample", type=int, default=1, help="run one test in this many")
     group.addoption(
-        "--kernellab-seconds", type=int, default=60, help="the most that a test may take"
+        "--kernellab-seconds", type=int, default=120, help="the most that a test may take"
     )
 
 
