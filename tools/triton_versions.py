@@ -22,15 +22,16 @@ VERSIONS = ("3.6.0", "3.7.1", "3.8.0", "3.9.0")
 TESTS = (
     "tests/corpus",
     "tests/ir",
+    "tests/interpreter",
     *(
         f"tests/test_{name}.py"
         for name in (
             "compile", "compile_errors", "passes", "steering", "worker", "specialize", "targets", "source_map", "sass_decoding",
-            "occupancy", "remarks", "analyses", "comparison", "archive",
+            "occupancy", "remarks", "analyses", "comparison", "archive", "tile_kernel", "interpreted", "fidelity", "bisect", "layouts",
         )
     ),
 )  # fmt: skip
-"""What depends on Triton's compiler: recording, steering, maps, resources, analyses, and the corpus through all of them."""
+"""What depends on Triton's compiler: recording, steering, maps, resources, analyses, the corpus through all of them, and the interpreter."""
 
 
 def folder_of(version: str) -> Path:
