@@ -47,7 +47,8 @@ def _simplify(module: Any) -> None:
     common, ttir = libtriton.passes.common, libtriton.passes.ttir
     manager = libtriton.ir.pass_manager(module.context)
     common.add_inliner(manager)
-    ttir.add_rewrite_tensor_pointer(manager)
+    if hasattr(ttir, "add_rewrite_tensor_pointer"):  # not from Triton 3.9 on
+        ttir.add_rewrite_tensor_pointer(manager)
     common.add_canonicalizer(manager)
     common.add_cse(manager)
     common.add_licm(manager)

@@ -20,12 +20,10 @@ class CorpusLaunch:
 
     Attributes:
         make: the arguments that are not compiled in, in order.
-        exact: whether every stage must give the same bits: false where a pass adds floats in another order.
     """
 
     grid: tuple[int, ...]
     make: Callable[[], tuple[Any, ...]]
-    exact: bool = True
 
 
 def zeros(*shape: int, dtype: torch.dtype = torch.float32) -> torch.Tensor:

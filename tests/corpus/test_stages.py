@@ -23,6 +23,8 @@ QUICK = {
     "gfx942": ("matmul", "histogram", "attention_forward", "matmul_tma"),
 }
 """What a default run takes; a run of the whole corpus takes everything."""
+IN_SMALLER_STEPS = {("matmul", "sm_80")}
+"""Where the pass `prefetch` (from Triton 3.8 on) splits a product along K, and so adds up in another order."""
 
 
 def chosen() -> list[tuple[Entry, str]]:
@@ -66,10 +68,10 @@ def test_ttgir_gives_what_ttir_gives(pair: tuple[Entry, str]) -> None:
     ), "the launch writes nothing"
     found = after(one, launch, target, "ttgir")
     for number, (want, got) in enumerate(zip(expected, found)):
-        if launch.exact:
-            assert_same(as_numpy(got), as_numpy(want), f"tensor {number}")
+        if (one.name, target) in IN_SMALLER_STEPS:
+            torch.testing.assert_close(got, want, rtol=2**-10, atol=2**-10)
         else:
-            torch.testing.assert_close(got, want)
+            assert_same(as_numpy(got), as_numpy(want), f"tensor {number}")
 
 
 def test_targets_are_targets() -> None:
