@@ -4,21 +4,15 @@ from __future__ import annotations
 
 import math
 from collections import Counter
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 
 import numpy
 from xdsl.dialects import builtin
-from xdsl.ir import Attribute, BlockArgument, Operation, OpResult, SSAValue
+from xdsl.ir import Attribute, Operation, SSAValue
 
-from kernellab.compiler.analyses.layouts import (
-    AskLayouts,
-    entering,
-    layouts_by_type,
-    leaving,
-    tile_type,
-    value_name,
-)
+from kernellab.compiler.analyses.flow import Flow, tile_type, value_name
+from kernellab.compiler.analyses.layouts import AskLayouts, layouts_by_type
 from kernellab.compiler.analyses.memory import Measure, alone
 from kernellab.compiler.analyses.module import integer, kind, numbered, position_of
 from kernellab.findings import Conversion, Conversions, Means, Neighbour
@@ -61,10 +55,10 @@ def conversions(module: builtin.ModuleOp, ask: Questions, read_from: str) -> Con
     types = [value.type for op in moving for value in (*op.operands, *op.results)]
     answers = layouts_by_type(types, ask.layouts)
     known = {type: one for type, one in answers.items() if isinstance(one, Layout)}
-    places = _places(numbers)
+    places, flow = _places(numbers), Flow(module)
     return Conversions(
         tuple(
-            _Explanation(op, known, module, ask).conversion(
+            _Explanation(op, known, module, flow, ask).conversion(
                 numbers[op], ask.opcodes(kind(op), places[op])
             )
             for op in moving
@@ -97,9 +91,11 @@ class _Explanation:
         op: Operation,
         layouts: Mapping[Attribute, Layout],
         module: builtin.ModuleOp,
+        flow: Flow,
         ask: Questions,
     ) -> None:
         self._op = op
+        self._flow = flow
         self._layouts = layouts
         self._ask = ask
         self._source = op.operands[0]
@@ -128,8 +124,8 @@ class _Explanation:
             bytes_moved=self._bytes_moved(means),
             scratch_bytes=self._scratch,
             in_loop=_in_loop(op),
-            forced_by=_neighbours(makers(self._source), but=op),
-            wanted_by=_neighbours(users(self._destination), but=op),
+            forced_by=_neighbours(self._flow.makers(self._source), but=op),
+            wanted_by=_neighbours(self._flow.users(self._destination), but=op),
             in_finished_code=opcodes,
         )
 
@@ -237,106 +233,6 @@ def _in_loop(op: Operation) -> bool:
             return True
         parent = parent.parent_op()
     return False
-
-
-# Who forces it
-
-_FREE = ("arith.constant", "tt.make_range", "tt.splat", "tt.expand_dims", "tt.broadcast")
-"""Operations that make any layout alike, or follow from another."""
-_SETTLING = frozenset(
-    (
-        "tt.load", "tt.store", "tt.atomic_rmw", "tt.atomic_cas", "tt.dot", "tt.dot_scaled", "ttng.warp_group_dot",
-        "ttg.async_copy_global_to_local", "tt.reshape",
-        *_ALONG_AN_AXIS, *_BY_INDEX, *_INTO_SHARED, *_FROM_SHARED,
-    )
-)  # fmt: skip
-"""Operations that have a layout of their own, even where what they take and give has the same one."""
-
-
-def _passes_on(op: Operation, type: Attribute) -> bool:
-    """Whether an operation only hands a layout on, element by element; of memory, whether it is another view of it."""
-    if isinstance(type, MemDescType):
-        return kind(op).startswith("ttg.memdesc_")
-    return kind(op) not in _SETTLING and not kind(op).startswith("scf.")
-
-
-def makers(value: SSAValue) -> list[Operation]:
-    """The operations that settle a value's layout, backwards through all that hand it on; free ones only where nothing else does."""
-    found: list[Operation] = []
-    waiting, seen = [value], {value}
-    while waiting:
-        one = waiting.pop()
-        sources = _sources(one)
-        if not sources and isinstance(one, OpResult):
-            found.append(one.op)
-        for source in sources:
-            if source not in seen:
-                seen.add(source)
-                waiting.append(source)
-    settling = [op for op in found if kind(op) not in _FREE]
-    return settling or found
-
-
-def _sources(value: SSAValue) -> list[SSAValue]:
-    if isinstance(value, BlockArgument):
-        return entering(value)
-    assert isinstance(value, OpResult)
-    if yielded := leaving(value):
-        return yielded
-    if kind(value.op) in _FREE or not _passes_on(value.op, value.type):
-        return []
-    return [operand for operand in value.op.operands if _same_layout(operand.type, value.type)]
-
-
-def users(value: SSAValue) -> list[Operation]:
-    """The operations that need a value's layout, forwards through all that hand it on."""
-    found: list[Operation] = []
-    waiting, seen = [value], {value}
-    while waiting:
-        for use in waiting.pop().uses:
-            onward = _onward(use.operation, use.index)
-            if not onward:
-                found.append(use.operation)
-            for result in onward:
-                if result not in seen:
-                    seen.add(result)
-                    waiting.append(result)
-    return found
-
-
-def _onward(op: Operation, place: int) -> Sequence[SSAValue]:
-    """The values that hand on an operand's layout."""
-    type = op.operands[place].type
-    if kind(op) == "scf.yield":
-        return _yielded(op, place)
-    if kind(op) == "scf.for":
-        return (
-            [op.regions[0].blocks[0].args[place - 2], op.results[place - 3]] if place >= 3 else []
-        )
-    if kind(op) == "tt.expand_dims":  # takes a slice of its result's layout
-        return op.results
-    if not _passes_on(op, type):
-        return []
-    return [result for result in op.results if _same_layout(result.type, type)]
-
-
-def _yielded(end: Operation, place: int) -> list[SSAValue]:
-    parent = end.parent_op()
-    if parent is None:
-        return []
-    found: list[SSAValue] = [parent.results[place]] if place < len(parent.results) else []
-    if kind(parent) == "scf.for":
-        found.append(parent.regions[0].blocks[0].args[place + 1])
-    return found
-
-
-def _same_layout(one: Attribute, other: Attribute) -> bool:
-    mine, theirs = tile_type(one), tile_type(other)
-    if mine is None or theirs is None:
-        return False
-    if mine.in_memory and theirs.in_memory:  # another view of the same bytes
-        return True
-    return mine.encoding == theirs.encoding
 
 
 def _neighbours(ops: Iterable[Operation], but: Operation) -> tuple[Neighbour, ...]:
