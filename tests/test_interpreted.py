@@ -11,14 +11,10 @@ import pytest
 import torch
 import triton
 from triton.backends.driver import DriverBase
+from triton.runtime import jit
 from triton.runtime.autotuner import Autotuner, Heuristics
 from triton.runtime.driver import DriverConfig, driver
-from triton.runtime.jit import (
-    JITCallable,
-    JITFunction,
-    KernelInterface,
-    _triton_jit_function_registry,
-)
+from triton.runtime.jit import JITCallable, JITFunction, KernelInterface
 
 import kernellab
 from kernellab.errors import GridError, OptionError, OutOfBounds, TargetError
@@ -270,7 +266,7 @@ def everything_of_triton() -> dict[Any, Any]:
     knobs = triton.knobs.runtime
     return {
         **found,
-        "registry": dict(_triton_jit_function_registry),
+        "registry": dict(getattr(jit, "_triton_jit_function_registry", {})),  # from 3.7 on
         "interpret": knobs.interpret,
         "cache": dict(third_party._matmul_kernel.cache),
     }
