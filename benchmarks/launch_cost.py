@@ -67,10 +67,10 @@ def warm_launches() -> dict[str, float]:
     tile_kernel = TileKernel(case.kernel.fn)
     x, y, out, n = case.make_arguments().values()
     return {
-        "kernel[grid](...), a TileKernel": warm_launch(
+        "`kernel[grid](...)`, a TileKernel": warm_launch(
             lambda: tile_kernel[(1,)](x, y, out, n, BLOCK=1024)
         ),
-        "kernellab.run(kernel, grid, ...)": warm_launch(
+        "`kernellab.run(kernel, grid, ...)`": warm_launch(
             lambda: run(case.kernel, (1,), x, y, out, n, BLOCK=1024)
         ),
     }
