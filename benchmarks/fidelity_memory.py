@@ -1,7 +1,9 @@
-"""What Nsight Compute counts while the kernels of `memory_cases` run.
+"""What Nsight Compute counts while the kernels of `memory_cases` run, and what is predicted with no GPU.
 
 On a machine with an NVIDIA GPU and ncu, `python -m benchmarks.fidelity_memory --record FOLDER` writes FOLDER/memory_h200.json:
 per kernel its counters, the TTGIR that was compiled, and the machine and versions. Clocks are left alone: nothing here is a time.
+Anywhere, `python -m benchmarks.fidelity_memory` predicts the counters and prints both: a table of docs/fidelity.md, which the
+tests replay.
 """
 
 from __future__ import annotations
@@ -9,19 +11,28 @@ from __future__ import annotations
 import argparse
 import csv
 import json
+import re
 import subprocess
 import sys
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+import pandas
 import torch
 import triton
 
-from benchmarks.fidelity_outputs import machine
-from benchmarks.harness import ROOT
+from benchmarks.fidelity_outputs import DATA, machine
+from benchmarks.harness import ROOT, print_report
 from benchmarks.memory_cases import MEMORY_CASES, MemoryCase
+from kernellab import triton_api
+from kernellab.accessing import accesses_of_text
+from kernellab.compiler.pipeline import compile_bound
+from kernellab.compiler.targets import parse_target
+from kernellab.memory_findings import Accesses
+from kernellab.specialize import bind
 
 FILE = "memory_h200.json"
 
@@ -123,16 +134,205 @@ def launches(printed: str) -> Iterator[dict[str, float]]:
             yield {name: float(row[metric].replace(",", "")) for name, metric in METRICS.items()}
 
 
+# Predictions
+
+
+TARGET = "sm_90"
+FEWEST_REGISTERS = 16
+"""A launch gives a thread at least so many, whatever the compiled kernel needs."""
+
+
+@dataclass(frozen=True)
+class Counter:
+    """One of the counters, and how it is predicted from accesses.
+
+    Attributes:
+        name: ours; see `METRICS`.
+        field: of `GlobalAccess`: "requests" or "sectors".
+        actions: of the accesses that it counts.
+        by_warp: whether each warp of a program counts, as it does for an instruction that one thread carries out.
+    """
+
+    name: str
+    field: str
+    actions: tuple[str, ...]
+    by_warp: bool = False
+
+    def predict(self, found: Accesses, warps: int) -> int:
+        """What it should count."""
+        total = sum(getattr(one, self.field) for one in found if one.action in self.actions)
+        return int(total) * (warps if self.by_warp else 1)
+
+
+_COUNTED = (
+    ("load", ("load", "async copy")),
+    ("store", ("store",)),
+    ("atomic", ("atomic", "tensor map")),
+    ("async", ("async copy",)),
+)
+COUNTERS = (
+    *(
+        Counter(f"{kind}_{what}", what, actions)
+        for kind, actions in _COUNTED
+        for what in ("requests", "sectors")
+    ),
+    Counter("tma_load_instructions", "requests", ("TMA load",), by_warp=True),
+    Counter("tma_load_sectors", "sectors", ("TMA load",)),
+    Counter("tma_store_instructions", "requests", ("TMA store",), by_warp=True),
+)
+
+EXPLAINED = {
+    ("matmul bf16, 8 warps", "async_sectors"): (
+        "two counters of one thing: load_sectors, which has the asynchronous copies and nothing else in this kernel, "
+        "is 16,384 in the same run"
+    ),
+    ("matmul fp16, descriptors", "tma_load_instructions"): (
+        "the counter has the pipelined loop's last loads too, two for each tensor, which a predicate switches off: "
+        "512 + 256"
+    ),
+    (
+        "softmax fp32",
+        "registers",
+    ): "Triton 3.7.1 writes other PTX for the same TTGIR; with 3.6.0 it is 38 here too",
+    ("softmax fp32", "occupancy"): "as its registers; with Triton 3.6.0 it is 12 here too",
+    ("matmul fp16, 16 rows", "registers"): (
+        "Triton 3.7.1 writes other PTX for the same TTGIR; with 3.6.0 it is 55 here too"
+    ),
+}
+"""(case, counter) -> why the prediction is another number."""
+
+
+@dataclass(frozen=True)
+class Prediction:
+    """One case's predictions beside what was counted.
+
+    Attributes:
+        case: its name.
+        predicted, counted: by counter; "registers" and "occupancy" where this machine's compiler makes the TTGIR that ran.
+        compiled_here: whether it does; else the recorded TTGIR was run.
+    """
+
+    case: str
+    predicted: dict[str, int]
+    counted: dict[str, int]
+    compiled_here: bool
+
+    @property
+    def unequal(self) -> tuple[str, ...]:
+        """The counters that are predicted wrong."""
+        return tuple(
+            name for name, number in self.predicted.items() if number != self.counted[name]
+        )
+
+
+def predict(case: MemoryCase, row: Mapping[str, Any]) -> Prediction:
+    """Predict what was counted for a case, on this machine, with no GPU."""
+    counters = row["counters"]
+    tensors = case.tensors()
+    target = parse_target(TARGET)
+    call = bind(case.kernel, (), {**tensors, **case.settings}, target)
+    compiled = compile_bound(case.kernel, call, target, record="stages")
+    here = without_locations(compiled.stages["ttgir"].text) == without_locations(row["ttgir"])
+    text = compiled.stages["ttgir"].text if here else row["ttgir"]
+    generic = triton_api.generic_form(text, target)
+    found = accesses_of_text(case.kernel, case.grid, call, target, generic)
+    warps = case.options["num_warps"]
+    predicted = {counter.name: counter.predict(found, warps) for counter in COUNTERS}
+    counted = {name: int(counters[name]) for name in predicted}
+    for what in (
+        "requests",
+        "sectors",
+    ):  # atomics whose result nobody wants have counters of their own
+        counted[f"atomic_{what}"] += int(counters[f"reduction_{what}"])
+    if here:
+        predicted["registers"] = max(compiled.resources.registers or 0, FEWEST_REGISTERS)
+        predicted["occupancy"] = compiled.occupancy().blocks
+        counted["registers"] = int(counters["registers"])
+        limits = [number for name, number in counters.items() if name.startswith("occupancy_limit")]
+        counted["occupancy"] = int(min(limits))
+    return Prediction(case.name, predicted, counted, here)
+
+
+_LOCATION = re.compile(r'\s*loc\((?:[^()"]|"[^"]*"|\((?:[^()"]|"[^"]*")*\))*\)')
+
+
+def without_locations(text: str) -> str:
+    """A module's text with nothing that says where its operations come from."""
+    return _LOCATION.sub("", re.sub(r"^#loc.*\n", "", text, flags=re.MULTILINE))
+
+
+def predictions() -> Iterator[Prediction]:
+    """Every case's."""
+    rows = json.loads((DATA / FILE).read_text())["rows"]
+    return (predict(case, rows[case.name]) for case in MEMORY_CASES)
+
+
+SHOWN = {
+    "loads": ("load_requests", "load_sectors"),
+    "stores": ("store_requests", "store_sectors"),
+    "atomics": ("atomic_requests", "atomic_sectors"),
+    "asynchronous copies": ("async_requests", "async_sectors"),
+    "TMA loads": ("tma_load_instructions", "tma_load_sectors"),
+    "registers": ("registers",),
+    "programs at once": ("occupancy",),
+}
+"""Column of the table -> its counters."""
+
+
+def table(found: Sequence[Prediction]) -> pandas.DataFrame:
+    """What docs/fidelity.md shows: one number where prediction and counter agree, else both."""
+    return pandas.DataFrame(
+        {
+            "kernel": one.case,
+            **{
+                column: " / ".join(_shown(one, name) for name in names)
+                if any(one.counted.get(name) for name in names)
+                else ""
+                for column, names in SHOWN.items()
+            },
+            "TTGIR": "compiled here" if one.compiled_here else "recorded",
+        }
+        for one in found
+    )
+
+
+def _shown(one: Prediction, name: str) -> str:
+    predicted, counted = one.predicted[name], one.counted[name]
+    return f"{counted:,}" if predicted == counted else f"{predicted:,} (counted {counted:,})"
+
+
+def report() -> bool:
+    """Print the table, and what is not equal; whether all of that is explained."""
+    found = list(predictions())
+    facts = json.loads((DATA / FILE).read_text())["machine"]
+    unequal = [(one.case, name) for one in found for name in one.unequal]
+    whole = sum(not set(one.unequal) - {"registers", "occupancy"} for one in found)
+    reasons = [f"- {case}, {name}: {EXPLAINED.get((case, name), 'not explained')}." for case, name in unequal]  # fmt: skip
+    recorded = f"{facts['gpu']}, Triton {facts['triton']}, torch {facts['torch']}"
+    print_report(
+        "Accesses to global memory",
+        table(found),
+        f"Requests and sectors of {whole} of {len(found)} kernels are all equal. Recorded on: {recorded}. Not equal:",
+        "\n".join(reasons),
+    )
+    return all(one in EXPLAINED for one in unequal)
+
+
 def main() -> None:
-    """Profile every case; the profiler starts this file again, only to launch."""
+    """Record, or print the table; exits with 1 where a prediction is wrong and nothing explains it.
+
+    The profiler starts this file again, only to launch.
+    """
     arguments = argparse.ArgumentParser(description=__doc__)
-    does = arguments.add_mutually_exclusive_group(required=True)
+    does = arguments.add_mutually_exclusive_group()
     does.add_argument("--record", type=Path, help="profile on this machine's GPU and write the counters to this folder")  # fmt: skip
     does.add_argument("--launch", type=Path, help="only launch every case, and write what was compiled to this file")  # fmt: skip
     given = arguments.parse_args()
     if given.launch is not None:
         launch_all(given.launch)
         return
+    if given.record is None:
+        raise SystemExit(not report())
     with tempfile.TemporaryDirectory() as folder:
         found = profile(Path(folder))
     (given.record / FILE).write_text(json.dumps(found, indent=1) + "\n")

@@ -26,6 +26,7 @@ if sys.platform != "linux":
 if TYPE_CHECKING:
     from IPython.core.interactiveshell import InteractiveShell
 
+    from kernellab.accessing import accesses
     from kernellab.bisecting import bisect
     from kernellab.compiler.archive import load
     from kernellab.compiler.comparison import compare
@@ -84,6 +85,7 @@ _HOMES = {
     "TargetError": "kernellab.errors",
     "TileKernel": "kernellab.tile_kernel",
     "UnsupportedOperation": "kernellab.errors",
+    "accesses": "kernellab.accessing",
     "bisect": "kernellab.bisecting",
     "compare": "kernellab.compiler.comparison",
     "compile": "kernellab.compiler.pipeline",
@@ -119,6 +121,7 @@ __all__ = [
     "TileKernel",
     "UnsupportedOperation",
     "__version__",
+    "accesses",
     "bisect",
     "compare",
     "compile",

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import copy
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
@@ -12,13 +11,14 @@ import torch
 from xdsl.dialects.builtin import ModuleOp
 
 from kernellab import triton_api
+from kernellab.argument_copies import copied
 from kernellab.compiler import steering
 from kernellab.compiler.pipeline import record_passes, unwrap_kernel
 from kernellab.compiler.targets import parse_target
 from kernellab.errors import KernelFault, SourcePosition, UnsupportedOperation
 from kernellab.findings import Bisection, Difference
 from kernellab.interpreter.launcher import launch_text
-from kernellab.interpreting import Interception
+from kernellab.interpreting import emulated_for
 from kernellab.ir import ttg
 from kernellab.ir.locations import locate
 from kernellab.ir.reader import read_module
@@ -61,7 +61,7 @@ def bisect(
         UnsupportedOperation: the interpreter can run none of the modules.
         KernelFault: the first module that runs has a fault: it is the kernel's own.
     """
-    chosen = _emulated_for(kernel) if target is None else parse_target(target)
+    chosen = emulated_for(kernel) if target is None else parse_target(target)
     plain, keywords = unwrap_kernel(kernel, args, keywords, {})
     call = bind(plain, args, keywords, chosen)
     runs = _Snapshots(plain, grid, call, chosen)
@@ -92,15 +92,6 @@ def bisect(
             position=triton_api.definition_of(plain),
         )
     return runs.result(first)
-
-
-def _emulated_for(kernel: Any) -> Target:
-    """The target that a launch of the kernel would emulate."""
-    inside = kernel
-    while hasattr(inside, "fn") and not hasattr(inside, "target"):
-        inside = inside.fn
-    own = getattr(inside, "target", None)
-    return own if isinstance(own, Target) else Interception.like_the_current().target
 
 
 def _from_inliner_on(passes: Sequence[PassRun]) -> Sequence[PassRun]:
@@ -135,7 +126,7 @@ class _Snapshots:
 
     def contents_after(self, label: str, text: str) -> Contents | None:
         """What the module leaves in copies of the tensors; None where the interpreter does not know one of its operations."""
-        values = _copied(self._call.values)
+        values = copied(self._call.values)
         try:
             launch_text(self._kernel, self._grid, replace(self._call, values=values), text)
         except UnsupportedOperation as unknown:
@@ -167,24 +158,6 @@ class _Snapshots:
 
 
 # Arguments
-
-
-def _copied(values: Mapping[str, Any]) -> dict[str, Any]:
-    """The arguments with tensors of their own; tensors that share memory share it again."""
-    memory: dict[int, Any] = {}
-
-    def copied(value: Any) -> Any:
-        if isinstance(value, torch.Tensor):
-            return copy.deepcopy(value.detach(), memory)
-        if isinstance(value, tuple):
-            return tuple(copied(item) for item in value)
-        if isinstance(getattr(value, "base", None), torch.Tensor):  # a tensor descriptor
-            described = copy.copy(value)
-            described.base = copied(value.base)
-            return described
-        return value
-
-    return {name: copied(value) for name, value in values.items()}
 
 
 def _tensors(values: Mapping[str, Any]) -> Iterator[tuple[str, torch.Tensor]]:

@@ -247,3 +247,12 @@ class InterpretedLaunch:
 
     def __repr__(self) -> str:
         return f"InterpretedLaunch({self.interpreted_run!r})"
+
+
+def emulated_for(kernel: Any) -> Target:
+    """The target that a launch of a kernel (of any kind) on the CPU would emulate."""
+    inside = kernel
+    while hasattr(inside, "fn") and not hasattr(inside, "target"):
+        inside = inside.fn
+    own = getattr(inside, "target", None)
+    return own if isinstance(own, Target) else Interception.like_the_current().target

@@ -451,8 +451,12 @@ class RegisterLayout(Layout):
 
     def all_elements(self) -> Numbers:
         """The index of every register's element: int64 of shape (blocks, warps, lanes, registers, rank)."""
+        return self._indices(self.all_numbers())
+
+    def all_numbers(self) -> Numbers:
+        """As `all_elements`, the elements by their numbers, the last dimension fastest: shape (blocks, warps, lanes, registers)."""
         shape = (self.blocks, self.warps, self.lanes, self.registers_per_thread)
-        return self._indices(self._element_numbers.reshape(shape))
+        return self._element_numbers.reshape(shape)
 
     def holders(self, index: Sequence[int]) -> tuple[Holder, ...]:
         """Every register that holds the element at `index`, by block, warp, lane and register.

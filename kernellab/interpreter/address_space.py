@@ -196,6 +196,15 @@ class Elements:
         self._space = space
         self._dtype = dtype
 
+    @property
+    def itemsize(self) -> int:
+        """Bytes of an element."""
+        return self._dtype.itemsize
+
+    def addresses(self, offsets: Value) -> Value:
+        """Where the elements are: the offsets are addresses already."""
+        return offsets
+
     def load(
         self,
         addresses: Value,

@@ -88,7 +88,7 @@ def load(
     Raises:
         OutOfBoundsAccess: an element inside the descriptor's shape lies outside the storage.
     """
-    offsets, mask = _box(descriptor, indices, block)
+    offsets, mask = box(descriptor, indices, block)
     value = memory.load(descriptor.buffer, offsets, len(block), mask, descriptor.padding, active)
     value = value if shape == block else reshape(value, block, shape)
     return round_to_tf32(value, ties_to_even=True) if descriptor.rounds_to_tf32 else value
@@ -107,7 +107,7 @@ def store(
     Raises:
         OutOfBoundsAccess, ReadOnlyStore: as for `memory.store`.
     """
-    offsets, mask = _box(descriptor, indices, block)
+    offsets, mask = box(descriptor, indices, block)
     value = value if shape == block else reshape(value, shape, block)
     memory.store(descriptor.buffer, offsets, value, len(block), mask, active)
 
@@ -123,7 +123,7 @@ def reduce(
     active: Active = None,
 ) -> None:
     """Combine the block at `indices` with a tile of `shape`, program after program; `operation` as for `memory.atomic`."""
-    offsets, mask = _box(descriptor, indices, block)
+    offsets, mask = box(descriptor, indices, block)
     memory.atomic(
         operation,
         descriptor.buffer,
@@ -142,7 +142,7 @@ def gather(
     descriptor: Descriptor, rows: Value, column: Value, shape: Block, active: Active = None
 ) -> Value:
     """A tile of `shape`: the given rows of a descriptor of two dimensions, from `column` on."""
-    offsets, mask = _rows(descriptor, rows, column, shape)
+    offsets, mask = rows_of(descriptor, rows, column, shape)
     value = memory.load(descriptor.buffer, offsets, 2, mask, descriptor.padding, active)
     return round_to_tf32(value, ties_to_even=True) if descriptor.rounds_to_tf32 else value
 
@@ -156,14 +156,14 @@ def scatter(
     active: Active = None,
 ) -> None:
     """Write a tile of `shape` to the given rows of a descriptor of two dimensions, from `column` on."""
-    offsets, mask = _rows(descriptor, rows, column, shape)
+    offsets, mask = rows_of(descriptor, rows, column, shape)
     memory.store(descriptor.buffer, offsets, value, 2, mask, active)
 
 
 # Where a block lies
 
 
-def _box(descriptor: Descriptor, indices: tuple[Value, ...], block: Block) -> tuple[Value, BoxMask]:
+def box(descriptor: Descriptor, indices: tuple[Value, ...], block: Block) -> tuple[Value, BoxMask]:
     """Offsets of a block's elements, and which of them lie inside the tensor."""
     first = [_base(index) for index in indices]
     intervals = {
@@ -192,7 +192,9 @@ def _offsets(descriptor: Descriptor, first: list[End], block: Block) -> Value:
     return total
 
 
-def _rows(descriptor: Descriptor, rows: Value, column: Value, shape: Block) -> tuple[Value, Value]:
+def rows_of(
+    descriptor: Descriptor, rows: Value, column: Value, shape: Block
+) -> tuple[Value, Value]:
     """Offsets of rows that stand apart, and which of their elements lie inside the tensor."""
     row = full(rows, shape[:1]).astype(numpy.int64)[..., None]
     columns = _column(column, 2) + numpy.arange(shape[1])

@@ -6,11 +6,13 @@ The code of a kernel is two nested functions. The outer one takes the arguments 
 from __future__ import annotations
 
 import ast
+import itertools
 import keyword
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
+from types import CodeType
 from typing import Any, TypeVar
 
 import numpy
@@ -602,6 +604,12 @@ def location_at(end_column: int | None, located: Sequence[Located]) -> Located |
     """Which of the locations, or of the operations that they are of, an end column of generated code stands for: Python keeps positions for us, chains of calls it does not."""
     index = (end_column or 0) - _FIRST_LOCATION_COLUMN
     return located[index] if 0 <= index < len(located) else None
+
+
+def located_at(code: CodeType, instruction: int, located: Sequence[Located]) -> Located | None:
+    """What an instruction of generated code belongs to: one of the locations, or of their operations."""
+    *_, end_column = next(itertools.islice(code.co_positions(), instruction // 2, None))
+    return location_at(end_column, located)
 
 
 def _function(name: str, parameters: Iterable[str], body: list[ast.stmt]) -> ast.FunctionDef:

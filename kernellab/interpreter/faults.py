@@ -19,7 +19,7 @@ from kernellab.errors import (
 )
 from kernellab.interpreter.address_space import WildAddress
 from kernellab.interpreter.debugging import FailedAssertion
-from kernellab.interpreter.emitter import Located, location_at
+from kernellab.interpreter.emitter import located_at
 from kernellab.interpreter.grid import Grid, Programs
 from kernellab.interpreter.index_values import parts_of
 from kernellab.interpreter.lane_fault import LaneFault
@@ -177,7 +177,7 @@ def _made_of(
     call: BoundCall,
 ) -> str:
     """A line with the values that made the index (of an assertion, the condition), at the faulty lane; "" where none has a name."""
-    operation = _at(entry.tb_frame.f_code, entry.tb_lasti, code.operations)
+    operation = located_at(entry.tb_frame.f_code, entry.tb_lasti, code.operations)
     if operation is None:
         return ""
     variables = entry.tb_frame.f_locals
@@ -218,14 +218,8 @@ def _calls(
     code: types.CodeType, instruction: int, locations: Sequence[Location]
 ) -> list[SourcePosition]:
     """Where the kernel stands, and in turn each helper function that was inlined there."""
-    location = _at(code, instruction, locations)
+    location = located_at(code, instruction, locations)
     return [] if location is None else list(reversed(location.frames))
-
-
-def _at(code: types.CodeType, instruction: int, located: Sequence[Located]) -> Located | None:
-    """What an instruction of generated code belongs to."""
-    *_, end_column = list(code.co_positions())[instruction // 2]
-    return location_at(end_column, located)
 
 
 def _traceback(

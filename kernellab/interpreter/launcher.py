@@ -15,6 +15,7 @@ from kernellab.interpreter.descriptors import Descriptor
 from kernellab.interpreter.faults import FAULTS, explain
 from kernellab.interpreter.grid import Grid, GridSizes, Programs, batches, check_grid
 from kernellab.interpreter.memory import Buffer
+from kernellab.interpreter.observing import Observer
 from kernellab.interpreter.program import ProgramCode, program_code, program_of_text
 from kernellab.interpreter.scheduler import Step, take_turns
 from kernellab.records import Launch, Run, Target
@@ -63,13 +64,30 @@ def launch_text(kernel: Any, grid: Any, call: BoundCall, text: str) -> None:
     _run(kernel, check_grid(grid, call.values), call, DEFAULT, program_of_text(text, kernel))
 
 
-def _run(kernel: Any, sizes: Grid, call: BoundCall, options: RunOptions, code: ProgramCode) -> None:
+def launch_observed(
+    kernel: Any, grid: Any, call: BoundCall, code: ProgramCode, observer: Observer
+) -> None:
+    """Run code that was made for an observer, in place; raises as `launch`."""
+    __tracebackhide__ = True
+    _run(kernel, check_grid(grid, call.values), call, DEFAULT, code, observer)
+
+
+def _run(
+    kernel: Any,
+    sizes: Grid,
+    call: BoundCall,
+    options: RunOptions,
+    code: ProgramCode,
+    observer: Observer | None = None,
+) -> None:
     __tracebackhide__ = True
     arguments = _runtime_arguments(kernel, call, code, options.bounds)
     with numpy.errstate(all="ignore"):
         run_batch = code.prepare(*arguments, GridSizes(sizes))
         all_batches = batches(sizes, code.batch, options.order, options.seed)
         for programs, run in _steps(code, run_batch, all_batches):
+            if observer is not None:
+                observer.programs = programs
             try:
                 run()
             except FAULTS as fault:

@@ -94,6 +94,11 @@ class Buffer:
         start += int(self.tensor.storage_offset()) * self.tensor.element_size()
         return offsets * numpy.int64(self.elements.itemsize) + numpy.int64(start)
 
+    @property
+    def itemsize(self) -> int:
+        """Bytes of an element."""
+        return self.elements.itemsize
+
     def viewed_as(self, dtype: numpy.dtype) -> Buffer:
         """The same argument under another pointee type of the same width."""
         other = object.__new__(Buffer)
@@ -128,6 +133,11 @@ def _storage_bytes(tensor: torch.Tensor) -> tuple[numpy.ndarray, int]:
 
 class Elsewhere(Protocol):
     """Takes a Buffer's place where the offsets are addresses: see `address_space.Elements`."""
+
+    @property
+    def itemsize(self) -> int: ...
+
+    def addresses(self, offsets: Value) -> Value: ...
 
     def load(
         self, addresses: Value, rank: int, mask: Value | None, other: Value | None, active: Active

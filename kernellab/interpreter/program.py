@@ -32,6 +32,12 @@ from kernellab.interpreter import (
     warp_groups,
 )
 from kernellab.interpreter.emitter import KernelCode, emit_kernel
+from kernellab.interpreter.observing import (
+    ObservedDescriptors,
+    ObservedMemory,
+    ObservedTensormaps,
+    Observer,
+)
 from kernellab.interpreter.waiting import waits_for_others
 from kernellab.interpreter.watch import WatchedMemory
 from kernellab.ir import tt
@@ -153,11 +159,20 @@ def _generic_text(kernel: Any, call: BoundCall, target: Target, stage: str) -> s
 
 def program_of_text(text: str, kernel: Any) -> ProgramCode:
     """The code of a module in MLIR's generic form that came from `kernel`."""
-    function = _entry(read_module(text))
+    return program_of_module(read_module(text), kernel)
+
+
+def program_of_module(
+    module: ModuleOp, kernel: Any, observer: Observer | None = None
+) -> ProgramCode:
+    """The code of a module that came from `kernel`; calls are inlined in the module. An observer hears of every access of a run."""
+    function = _entry(module)
     file = kernel.fn.__code__.co_filename
     code = emit_kernel(function, file, kernel.__name__)
     watched = WatchedMemory() if waits_for_others(function) else None
-    prepare = _loaded(code, file, watched or memory)
+    prepare = _loaded(code, file, {**_MODULES, **_memory(watched, observer)})
+    if observer is not None:
+        observer.operations = code.operations
     return ProgramCode(
         prepare,
         frozenset(_nested_codes(prepare.__code__)),
@@ -175,25 +190,36 @@ def _entry(module: ModuleOp) -> tt.FuncOp:
     return next(op for op in module.ops if isinstance(op, tt.FuncOp) and op.is_kernel)
 
 
-def _loaded(
-    code: KernelCode, file: str, memory: types.ModuleType | WatchedMemory
-) -> types.FunctionType:
-    scope: dict[str, Any] = {
-        "numpy": numpy,
-        "tiles": tiles,
-        "numerics": numerics,
-        "products": products,
-        "memory": memory,
-        "address_space": address_space,
-        "descriptors": descriptors,
-        "foreign_code": foreign_code,
-        "debugging": debugging,
-        "shared_memory": shared_memory,
-        "mbarriers": mbarriers,
-        "tensormaps": tensormaps,
-        "warp_groups": warp_groups,
-        **code.constants,
+_MODULES: Mapping[str, Any] = {
+    "numpy": numpy,
+    "tiles": tiles,
+    "numerics": numerics,
+    "products": products,
+    "address_space": address_space,
+    "descriptors": descriptors,
+    "foreign_code": foreign_code,
+    "debugging": debugging,
+    "shared_memory": shared_memory,
+    "mbarriers": mbarriers,
+    "tensormaps": tensormaps,
+    "warp_groups": warp_groups,
+}
+"""What generated code calls by name, memory left out."""
+
+
+def _memory(watched: WatchedMemory | None, observer: Observer | None) -> Mapping[str, Any]:
+    """What generated code reads and writes memory through."""
+    if observer is None:
+        return {"memory": watched or memory}
+    return {
+        "memory": ObservedMemory(watched or memory, observer),
+        "descriptors": ObservedDescriptors(observer),
+        "tensormaps": ObservedTensormaps(observer),
     }
+
+
+def _loaded(code: KernelCode, file: str, modules: Mapping[str, Any]) -> types.FunctionType:
+    scope = {**modules, **code.constants}
     module = _with_plain_names(compile(code.tree, file, "exec"))
     exec(module, scope)  # noqa: S102 - our own generated code
     function: types.FunctionType = scope[code.name]

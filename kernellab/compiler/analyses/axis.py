@@ -12,7 +12,7 @@ from dataclasses import dataclass, replace
 from math import gcd
 
 from xdsl.dialects import builtin
-from xdsl.ir import Block, BlockArgument, Operation, SSAValue
+from xdsl.ir import Attribute, Block, BlockArgument, Operation, SSAValue
 
 from kernellab.compiler.analyses.module import (
     arguments_towards,
@@ -443,8 +443,31 @@ def axis_info(module: Operation, widths_of: WidthsOf, read_from: str) -> AxisInf
     return AxisInfo(tuple(_facts_of(op, facts, widths_of) for op in accesses), read_from)
 
 
+RunOf = Callable[[SSAValue], tuple[int, int] | None]
+"""For a tile: elements that a thread holds side by side, and the dimension along which it does; None where that is not known."""
+
+
+def vector_widths(module: Operation, run_of: RunOf) -> Mapping[Operation, int]:
+    """For each access by a tile of pointers or by one: the elements that addresses, layout and mask let a thread take at once.
+
+    Atomics and asynchronous copies may take fewer, for other reasons.
+    """
+    facts = _solve(module)
+    return {
+        op: _vector_width(op, pointers, pointers, facts.get(pointers, _nothing(pointers)), facts, run_of) or 1
+        for op in module.walk()
+        if kind(op) in _ACCESSES
+        for pointers in [pointers_of(op)]
+    }  # fmt: skip
+
+
+def pointers_of(access: Operation) -> SSAValue:
+    """The addresses of an access."""
+    return next(operand for operand in access.operands if is_pointer(operand.type))
+
+
 def _facts_of(op: Operation, facts: Mapping[SSAValue, _Facts], widths_of: WidthsOf) -> PointerFacts:
-    pointers = next(operand for operand in op.operands if is_pointer(operand.type))
+    pointers = pointers_of(op)
     tile, known = pointers, facts.get(pointers, _nothing(pointers))
     if kind(op) in _BUFFER_ACCESSES:
         tile = next(v for v in op.operands if shape(v.type) and not is_pointer(v.type) and v is not op.operands[0])  # fmt: skip
@@ -454,27 +477,27 @@ def _facts_of(op: Operation, facts: Mapping[SSAValue, _Facts], widths_of: Widths
     position = position_of(op)
     return PointerFacts(
         operation=kind(op),
-        pointer=_root(pointers),
-        element=str(_pointee(pointers)),
+        pointer=root_argument(pointers),
+        element=str(pointee(pointers)),
         shape=shape(tile.type),
         contiguity=known.contiguity,
         divisibility=tuple(min(d, 1 << 30) for d in known.divisibility),
         constancy=known.constancy,
-        vector_width=_vector_width(op, tile, pointers, known, facts),
+        vector_width=None
+        if _is_atomic_tile(op, tile)
+        else _vector_width(op, tile, pointers, known, facts, blocked_run),
         compiled_bytes=widths_of(position),
         position=position,
     )
 
 
 def _vector_width(
-    op: Operation, tile: SSAValue, pointers: SSAValue, known: _Facts, facts: Mapping[SSAValue, _Facts]
+    op: Operation, tile: SSAValue, pointers: SSAValue, known: _Facts, facts: Mapping[SSAValue, _Facts], run_of: RunOf
 ) -> int | None:  # fmt: skip
     """min(contiguity, divisibility, what a thread holds side by side, 128 bits), then the mask's runs."""
     if not shape(tile.type):
         return 1
-    if "atomic" in kind(op):
-        return None  # how many lanes go into one atomic depends on the type and the GPU as well
-    layout = _blocked(tile)
+    layout = run_of(tile)
     if layout is None:
         return None
     per_thread, dimension = layout
@@ -489,12 +512,17 @@ def _vector_width(
     return power_of_two_up_to(width)
 
 
+def _is_atomic_tile(op: Operation, tile: SSAValue) -> bool:
+    """How many elements go into one atomic of a tile depends on the type and the GPU as well."""
+    return "atomic" in kind(op) and bool(shape(tile.type))
+
+
 def power_of_two_up_to(number: int) -> int:
     """The largest power of two that is not above a number."""
     return 1 << (number.bit_length() - 1) if number > 0 else 1
 
 
-def _blocked(tile: SSAValue) -> tuple[int, int] | None:
+def blocked_run(tile: SSAValue) -> tuple[int, int] | None:
     """For a tile in a blocked layout: elements that a thread holds side by side, and the dimension along which it does."""
     type = tile.type
     if not isinstance(type, builtin.TensorType):
@@ -514,7 +542,8 @@ def _blocked(tile: SSAValue) -> tuple[int, int] | None:
     return min(held, shape(type)[at]), at
 
 
-def _pointee(pointers: SSAValue) -> object:
+def pointee(pointers: SSAValue) -> Attribute:
+    """What a pointer, or a tile of pointers, points to."""
     pointer = element_type(pointers.type)
     assert isinstance(pointer, PointerType)
     return pointer.pointee
@@ -527,7 +556,7 @@ def element_bytes(pointers: SSAValue) -> int:
     return max(bit_width(pointer.pointee) // 8, 1)
 
 
-def _root(value: SSAValue) -> str:
+def root_argument(value: SSAValue) -> str:
     """The parameter that a pointer starts from: through additions, splats and loops."""
     seen: set[SSAValue] = set()
     while value not in seen:

@@ -1,0 +1,207 @@
+"""`kernellab.accesses`: what every access of a launch to global memory costs."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import Any, NamedTuple, cast
+
+import numpy
+from xdsl.dialects import builtin
+from xdsl.ir import Attribute, BlockArgument, Operation, OpResult, SSAValue
+
+from kernellab.argument_copies import copied
+from kernellab.compiler.analyses.axis import pointee, pointers_of, root_argument
+from kernellab.compiler.analyses.module import kind, position_of
+from kernellab.compiler.analyses.warp_accesses import WarpAccesses
+from kernellab.compiler.analyses.work import bit_width
+from kernellab.compiler.pipeline import unwrap_kernel
+from kernellab.compiler.snapshots import module_after
+from kernellab.compiler.targets import parse_target
+from kernellab.errors import TargetError
+from kernellab.interpreter.grid import check_grid
+from kernellab.interpreter.launcher import launch_observed
+from kernellab.interpreter.observing import DESCRIPTOR_BYTES, Observer, Seen
+from kernellab.interpreter.program import program_of_module
+from kernellab.interpreting import emulated_for
+from kernellab.ir import tt, ttg, ttng
+from kernellab.ir.reader import read_module
+from kernellab.ir.types import TensorDescType, shape
+from kernellab.launching import Grid
+from kernellab.layouts import Numbers
+from kernellab.memory_findings import Accesses, Action, GlobalAccess
+from kernellab.records import Target
+from kernellab.specialize import BoundCall, bind
+from kernellab.tallying import SECTOR, Tally
+from kernellab.triton_api.layouts import layouts_of
+
+_BY_LANES: dict[type[Operation], Action] = {
+    tt.LoadOp: "load",
+    tt.StoreOp: "store",
+    tt.AtomicRMWOp: "atomic",
+    tt.AtomicCASOp: "atomic",
+    ttg.AsyncCopyGlobalToLocalOp: "async copy",
+}
+_BY_ENGINE: dict[type[Operation], Action] = {
+    ttng.AsyncTmaCopyGlobalToLocalOp: "TMA load",
+    ttng.AsyncTmaGatherOp: "TMA load",
+    ttng.AsyncTmaCopyLocalToGlobalOp: "TMA store",
+    ttng.AsyncTmaScatterOp: "TMA store",
+    ttng.AsyncTmaReduceOp: "TMA reduction",
+    ttng.TensormapCreateOp: "tensor map",
+}
+
+
+def accesses(
+    kernel: Any,
+    grid: Grid,
+    *args: Any,
+    target: str | Target | None = None,
+    **keywords: Any,
+) -> Accesses:
+    """Count what the accesses of a launch to global memory cost, with no GPU.
+
+    The kernel is compiled to TTGIR for the target, and that runs on the interpreter, on copies of the arguments. Which thread of
+    which warp accesses which element comes from the layouts in the TTGIR; addresses and masks come from the run.
+
+    Args:
+        kernel, grid, args, keywords: as for `kernellab.run`; of an autotuned kernel, the first config counts.
+        target: an NVIDIA GPU, "sm_90", ...; None means the one that a launch would emulate.
+
+    Returns:
+        The Accesses: one GlobalAccess for each operation of the TTGIR that accesses global memory.
+
+    Raises:
+        ArgumentError, OptionError, GridError, CompileError, UnsupportedOperation, KernelFault: as `kernellab.run`.
+        TargetError: the target is no GPU of NVIDIA's.
+    """
+    chosen = emulated_for(kernel) if target is None else parse_target(target)
+    plain, keywords = unwrap_kernel(kernel, args, keywords, {})
+    call = bind(plain, args, keywords, chosen)
+    return accesses_of_text(plain, grid, call, chosen, module_after(plain, call, chosen, "ttgir"))
+
+
+def accesses_of_text(kernel: Any, grid: Grid, call: BoundCall, target: Target, text: str) -> Accesses:  # fmt: skip
+    """As `accesses`, of TTGIR in MLIR's generic form that `kernel` became for this call."""
+    if target.backend != "cuda":
+        raise TargetError(
+            f"accesses counts sectors and requests, as NVIDIA's GPUs have them, and {target} is none.",
+            advice='Take an NVIDIA target: target="sm_90".',
+        )
+    module = read_module(text)
+    counted = _Counted()
+    observer = Observer(counted.see)
+    code = program_of_module(module, kernel, observer)
+    counted.find(module, target)
+    launch_observed(kernel, grid, replace(call, values=copied(call.values)), code, observer)
+    counted.end_batch()
+    return counted.result(kernel.__name__, str(target), check_grid(grid, call.values))
+
+
+class _Counted:
+    """The tally of every operation that accesses global memory, in the order of the module."""
+
+    def __init__(self) -> None:
+        self._tallies: dict[Operation, Tally] = {}
+        self._batch: Any = None
+
+    def find(self, module: builtin.ModuleOp, target: Target) -> None:
+        """Begin a tally for each access of a module."""
+        by_lanes = WarpAccesses(module, layouts_of, target)
+        for op in module.walk():
+            if op.__class__ in _BY_LANES:
+                self._tallies[op] = Tally(
+                    by_lanes[op], takes_turns=_BY_LANES[op.__class__] == "atomic"
+                )
+            elif op.__class__ in _BY_ENGINE:
+                self._tallies[op] = Tally(None)
+
+    def see(self, seen: Seen) -> None:
+        """Count an access."""
+        if seen.programs is not self._batch:
+            self.end_batch()
+            self._batch = seen.programs
+        self._tallies[seen.operation].add(
+            seen, seen.shape or shape(pointers_of(seen.operation).type)
+        )
+
+    def end_batch(self) -> None:
+        """The programs that were seen last are done."""
+        for tally in self._tallies.values():
+            tally.end_batch()
+
+    def result(self, kernel: str, target: str, grid: tuple[int, int, int]) -> Accesses:
+        """Everything that was counted."""
+        found = tuple(_access(op, tally) for op, tally in self._tallies.items())
+        sectors = [tally.different_sectors() for tally in self._tallies.values()]
+        read = [one for one, access in zip(sectors, found) if access.reads]
+        written = [one for one, access in zip(sectors, found) if access.writes]
+        return Accesses(
+            kernel, target, grid, found, _bytes(sectors), _bytes(read), _bytes(written)
+        )  # fmt: skip
+
+
+def _access(op: Operation, tally: Tally) -> GlobalAccess:
+    part = _by_lanes(op) if op.__class__ in _BY_LANES else _by_engine(op)
+    different = len(tally.different_sectors())
+    return GlobalAccess(
+        operation=kind(op),
+        action={**_BY_LANES, **_BY_ENGINE}[op.__class__],
+        argument=part.argument,
+        position=position_of(op),
+        shape=part.shape,
+        element=str(part.element),
+        element_bytes=max(bit_width(part.element) // 8, 1),
+        encoding=part.encoding,
+        vector_width=1 if tally.access is None else tally.access.width,
+        executions=tally.executions,
+        requests=tally.requests,
+        sectors=tally.sectors,
+        lines=tally.lines,
+        best_sectors=tally.best_sectors,
+        useful_bytes=tally.useful_bytes,
+        different_sectors=different,
+        reuse_between_programs=tally.touched / different if different else 0.0,
+    )
+
+
+class _Described(NamedTuple):
+    """What an access goes to."""
+
+    argument: str
+    shape: tuple[int, ...]
+    element: Attribute
+    encoding: str = ""
+
+
+def _by_lanes(op: Operation) -> _Described:
+    pointers = pointers_of(op)
+    type = pointers.type
+    encoding = str(type.encoding) if isinstance(type, builtin.TensorType) else ""
+    return _Described(root_argument(pointers), shape(type), pointee(pointers), encoding)
+
+
+def _by_engine(op: Operation) -> _Described:
+    if isinstance(op, ttng.TensormapCreateOp):
+        return _Described(root_argument(op.global_address), (DESCRIPTOR_BYTES,), builtin.i8)
+    descriptor = op.operands[0]
+    block = cast(TensorDescType, descriptor.type).block
+    return _Described(_argument_behind(descriptor), block.get_shape(), block.get_element_type())
+
+
+def _argument_behind(descriptor: SSAValue) -> str:
+    """The parameter that a descriptor is, or is of; "" where none is found."""
+    match descriptor:
+        case OpResult(op=ttng.ReinterpretTensorDescriptorOp(pointer=pointer)):
+            makers = [use.operation for use in pointer.uses]
+            made = [one for one in makers if isinstance(one, ttng.TensormapCreateOp)]
+            return root_argument(made[0].global_address) if made else ""
+        case BlockArgument() if isinstance(descriptor.block.parent_op(), tt.FuncOp):
+            return descriptor.name_hint or ""
+        case _:
+            return ""
+
+
+def _bytes(sectors: Sequence[Numbers]) -> int:
+    """Of the different sectors among several accesses'."""
+    return SECTOR * len(numpy.unique(numpy.concatenate(sectors))) if sectors else 0

@@ -1,0 +1,48 @@
+"""Copies of a launch's arguments, for a run that must leave the arguments as they are."""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Mapping
+from typing import Any
+
+import numpy
+import torch
+
+_ALIGNMENT = 512
+"""Of every storage that is copied, in bytes: PyTorch's allocator for CUDA rounds up to that."""
+
+
+def copied(values: Mapping[str, Any]) -> dict[str, Any]:
+    """The arguments with tensors of their own; tensors that share memory share it again.
+
+    Storages begin at multiples of 512 bytes, as on a GPU.
+    """
+    storages: dict[int, torch.UntypedStorage] = {}
+
+    def one(value: Any) -> Any:
+        if isinstance(value, torch.Tensor):
+            original = value.detach().untyped_storage()
+            if original.data_ptr() not in storages:
+                storages[original.data_ptr()] = _aligned(original)
+            storage = storages[original.data_ptr()]
+            place = int(value.storage_offset()), value.shape, value.stride()
+            return torch.empty(0, dtype=value.dtype).set_(storage, *place)
+        if isinstance(value, tuple):
+            return tuple(one(item) for item in value)
+        if isinstance(getattr(value, "base", None), torch.Tensor):  # a tensor descriptor
+            described = copy.copy(value)
+            described.base = one(value.base)
+            return described
+        return value
+
+    return {name: one(value) for name, value in values.items()}
+
+
+def _aligned(original: torch.UntypedStorage) -> torch.UntypedStorage:
+    room = numpy.empty(original.nbytes() + _ALIGNMENT, numpy.uint8)
+    start = -room.ctypes.data % _ALIGNMENT
+    bytes_ = torch.from_numpy(room[start : start + original.nbytes()])
+    if original.nbytes():
+        bytes_.copy_(torch.empty(0, dtype=torch.uint8).set_(original))
+    return bytes_.untyped_storage()

@@ -1,0 +1,149 @@
+"""`kernellab.accesses`, held against counts made by hand and by brute force; tests/test_fidelity_memory.py holds it against a GPU."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy
+import pytest
+import torch
+
+import kernellab
+from benchmarks import memory_kernels as kernels
+from kernellab.errors import OutOfBounds, TargetError
+from kernellab.memory_findings import Accesses
+from kernellab.viz.access_card import accesses_card
+from tests.corpus.rows import softmax
+from tests.interpreter.cases import normal
+
+
+def line(kernel: Any, size: int, *tensors: torch.Tensor, **settings: Any) -> Accesses:
+    return kernellab.accesses(kernel, (size // 1024,), *tensors, BLOCK=1024, target="sm_90", **settings)  # fmt: skip
+
+
+def test_a_copy_moves_every_sector_once() -> None:
+    x, out = normal(4096), torch.zeros(4096)
+    found = line(kernels.copy_whole, 4096, x, out)
+    load, store = found
+    assert (load.action, load.argument, load.vector_width) == ("load", "x", 4)
+    assert (store.action, store.argument) == ("store", "out")
+    for one in found:
+        assert (one.requests, one.sectors, one.lines) == (32, 512, 128)
+        assert one.useful_bytes == one.moved_bytes == one.footprint_bytes == 4096 * 4
+        assert (one.sectors_per_request, one.efficiency, one.reuse_between_programs) == (16, 1, 1)
+    assert found.dram_bytes_read == found.dram_bytes_written == 4096 * 4
+    assert found.footprint_bytes == 2 * 4096 * 4
+    assert not out.any(), "the arguments themselves stay as they are"
+
+
+def test_a_tensor_that_begins_inside_a_sector() -> None:
+    x = normal(4096 + 4)[4:]  # 16 bytes on: still a vector of 4
+    load, _ = line(kernels.copy_whole, 4096, x, torch.zeros(4096))
+    assert load.vector_width == 4
+    assert (load.requests, load.sectors) == (32, 32 * 17)
+    assert load.different_sectors == 513
+    assert load.best_sectors == 512
+
+
+@pytest.mark.parametrize("stride", [1, 2, 3, 8, 16])
+def test_strides_by_brute_force(stride: int) -> None:
+    load, _ = line(kernels.copy_strided, 1024, normal(1024 * stride), torch.zeros(1024), STRIDE=stride)  # fmt: skip
+    width = 4 if stride == 1 else 1
+    per_request = []
+    for warp in range(4):
+        for half in range(2):
+            for register in range(0, 4, width):
+                first = 512 * half + 128 * warp + 4 * numpy.arange(32) + register
+                per_request.append(len(set((first * stride * 4 // 32).tolist())))
+    assert load.vector_width == width
+    assert (load.requests, load.sectors) == (len(per_request), sum(per_request))
+
+
+@pytest.mark.parametrize("n", [1, 127, 1024, 1025, 3001])
+def test_a_mask_switches_lanes_off(n: int) -> None:
+    load, store = line(kernels.copy, 4096, normal(n), torch.zeros(n), n=n)
+    assert load.useful_bytes == store.useful_bytes == 4 * n
+    assert load.different_sectors == -(-n // 8)
+    assert load.executions == 4
+    assert load.vector_width == (4 if n % 16 == 0 else 1), "of an odd bound nothing is known"
+
+
+def test_lanes_that_share_elements_move_them_once() -> None:
+    index = torch.zeros(1024, dtype=torch.int32)
+    _, gather, _ = line(kernels.gather, 1024, normal(64), index, torch.zeros(1024))
+    assert (gather.requests, gather.sectors, gather.different_sectors) == (32, 32, 1)
+    assert gather.efficiency == 4
+
+
+def test_lanes_of_an_atomic_that_share_an_element_take_turns() -> None:
+    index = torch.arange(1024, dtype=torch.float32)
+    _, own = line(kernels.add_atomically, 1024, index, torch.zeros(1024), EVERY=1)
+    assert (own.action, own.vector_width, own.requests, own.sectors) == ("atomic", 4, 8, 128)
+    _, one = line(kernels.add_atomically, 1024, index, torch.zeros(1), EVERY=1024)
+    assert (one.vector_width, one.requests, one.sectors) == (1, 32, 32 * 32)
+    assert one.reads
+    assert one.writes
+
+
+def test_only_one_of_the_threads_that_hold_an_element_stores_it() -> None:
+    x, out = normal(4, 512), torch.zeros(4)
+    load, store = kernellab.accesses(kernels.sum_rows, (1,), x, out, M=4, N=512, target="sm_90")
+    assert (load.requests, load.sectors) == (16, 256)
+    assert (store.requests, store.sectors, store.useful_bytes) == (1, 1, 16)
+
+
+def test_the_copies_of_a_pipelined_product() -> None:
+    size = 128
+    a, b = (normal(size, size, seed=seed, dtype=torch.float16) for seed in range(2))
+    c = torch.zeros(size, size, dtype=torch.float16)
+    found = kernellab.accesses(
+        kernels.matmul, (2, 2), a, b, c, size, size, M=64, N=64, K=32, num_stages=3, target="sm_80"
+    )
+    copies = [one for one in found if one.action == "async copy"]
+    assert len(copies) == 6
+    for argument in ("a_ptr", "b_ptr"):
+        mine = [one for one in copies if one.argument == argument]
+        assert sum(one.useful_bytes for one in mine) == 2 * size * size * 2, (
+            "two programs read each row"
+        )
+        assert found[argument][0].reuse_between_programs == 2
+    assert found.dram_bytes_read == 2 * size * size * 2
+    assert found.dram_bytes_written == size * size * 2
+
+
+def test_the_copy_engine_moves_blocks() -> None:
+    size = 128
+    a, b = (normal(size, size, seed=seed, dtype=torch.float16) for seed in range(2))
+    c = torch.zeros(size, size, dtype=torch.float16)
+    found = kernellab.accesses(
+        kernels.matmul_by_descriptors, (2, 2), a, b, c, size, size, M=64, N=64, K=64, target="sm_90"
+    )
+    maps = [one for one in found if one.action == "tensor map"]
+    assert [(one.requests, one.sectors) for one in maps] == [(4, 16)] * 3
+    loads = [one for one in found if one.action == "TMA load"]
+    assert {one.argument for one in loads} == {"a_ptr", "b_ptr"}
+    assert sum(one.requests for one in loads) == 4 * 2 * 2
+    assert all(one.sectors == one.requests * 64 * 64 * 2 // 32 for one in loads)
+    (store,) = [one for one in found if one.action == "TMA store"]
+    assert (store.requests, store.moved_bytes) == (4, size * size * 2)
+
+
+def test_the_table_and_the_card_say_the_same() -> None:
+    x, out = normal(8, 1000), torch.zeros(8, 1000)
+    found = kernellab.accesses(softmax, (8,), x, out, 1000, 1000, BLOCK=1024, target="sm_90")
+    table = found.table()
+    assert list(table["sectors"]) == [one.sectors for one in found]
+    assert len(table) == len(found) == 2
+    card = accesses_card(found)
+    for text in (card.text(), card.html()):
+        assert f"{found.accesses[0].sectors:,}" in text
+        assert "tl.load" in text
+    assert "requests" in str(found.accesses[0])
+
+
+def test_what_cannot_be_counted_is_an_error() -> None:
+    x, out = normal(1024), torch.zeros(1024)
+    with pytest.raises(TargetError, match="gfx942"):
+        kernellab.accesses(kernels.copy_whole, (1,), x, out, BLOCK=1024, target="gfx942")
+    with pytest.raises(OutOfBounds, match="x\\[1024\\]"):
+        kernellab.accesses(kernels.copy_whole, (2,), x, out, BLOCK=1024, target="sm_90")

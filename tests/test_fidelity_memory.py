@@ -1,0 +1,39 @@
+"""Accesses to memory beside an H200: what Nsight Compute counted there is predicted here."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from typing import Any
+
+import pytest
+
+from benchmarks.fidelity_memory import EXPLAINED, FILE, predict
+from benchmarks.fidelity_outputs import DATA
+from benchmarks.memory_cases import MEMORY_CASES, MemoryCase
+from tests.source_files import ROOT
+
+
+@pytest.fixture(scope="module")
+def recorded() -> Mapping[str, Any]:
+    rows: Mapping[str, Any] = json.loads((DATA / FILE).read_text())["rows"]
+    return rows
+
+
+@pytest.mark.parametrize("case", MEMORY_CASES, ids=lambda case: case.name)
+def test_the_counters_are_predicted(case: MemoryCase, recorded: Mapping[str, Any]) -> None:
+    found = predict(case, recorded[case.name])
+    unexplained = [name for name in found.unequal if (case.name, name) not in EXPLAINED]
+    assert not unexplained, [(n, found.predicted[n], found.counted[n]) for n in unexplained]
+
+
+def test_everything_recorded_is_predicted(recorded: Mapping[str, Any]) -> None:
+    assert list(recorded) == [case.name for case in MEMORY_CASES]
+    assert len(MEMORY_CASES) >= 24
+    assert all(case in recorded for case, _ in EXPLAINED)
+
+
+def test_the_page_holds_the_rows_of_the_table() -> None:
+    page = (ROOT / "docs/fidelity.md").read_text()
+    for case in MEMORY_CASES:
+        assert f"| {case.name} |" in page, f"docs/fidelity.md lacks {case.name!r}: print it again"
