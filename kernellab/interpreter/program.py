@@ -10,12 +10,12 @@ from dataclasses import dataclass
 from typing import Any, Literal
 
 import numpy
-from xdsl.dialects.builtin import ModuleOp
+from xdsl.dialects.builtin import IntegerAttr, ModuleOp
 from xdsl.ir import Attribute, Operation, SSAValue
 
 from kernellab import triton_api
 from kernellab.compiler.snapshots import module_after
-from kernellab.errors import KernelLabError
+from kernellab.errors import KernelLabError, UnsupportedOperation
 from kernellab.interpreter import (
     address_space,
     debugging,
@@ -166,6 +166,7 @@ def program_of_module(
     module: ModuleOp, kernel: Any, observer: Observer | None = None
 ) -> ProgramCode:
     """The code of a module that came from `kernel`; calls are inlined in the module. An observer hears of every access of a run."""
+    _refuse_clusters(module, kernel)
     function = _entry(module)
     file = kernel.fn.__code__.co_filename
     code = emit_kernel(function, file, kernel.__name__)
@@ -184,6 +185,17 @@ def program_of_module(
         watched,
         ast.unparse(code.tree),
     )
+
+
+def _refuse_clusters(module: ModuleOp, kernel: Any) -> None:
+    """In TTGIR the blocks of a cluster share barriers and tiles, which a program of one block does not know."""
+    blocks = module.attributes.get("ttg.num-ctas")
+    if isinstance(blocks, IntegerAttr) and blocks.value.data > 1:
+        raise UnsupportedOperation(
+            f"the interpreter does not run the TTGIR of clusters, and {kernel.__name__!r} was launched with num_ctas={blocks.value.data}",
+            position=triton_api.definition_of(kernel),
+            advice='Launch it with num_ctas=1, or run its TTIR: stage="ttir".',
+        )
 
 
 def _entry(module: ModuleOp) -> tt.FuncOp:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 import kernellab
-from kernellab.errors import CompileError, OptionError
+from kernellab.errors import CompileError, OptionError, UnsupportedOperation
 from tests.corpus.loader import WHOLE
 from tests.interpreter.all_cases import CASES
 from tests.interpreter.cases import Case
@@ -58,3 +58,10 @@ def test_after_a_pass(name: str, stage: str) -> None:
 def test_a_pass_that_does_not_run() -> None:
     with pytest.raises(OptionError, match=r"no pass 'ttgir\.coalesced'"):
         run_case(CASES[0], "sm_90", "ttgir.coalesced")
+
+
+def test_clusters_are_refused() -> None:
+    case = {case.name: case for case in CASES}["product-float16-float32-ieee"]
+    with pytest.raises(UnsupportedOperation, match="launched with num_ctas=2"):
+        kernellab.run(case.kernel, case.grid, **case.make(), stage="ttgir", num_ctas=2)
+    kernellab.run(case.kernel, case.grid, **case.make(), num_ctas=2)
