@@ -126,6 +126,7 @@ class WorkerError(KernelLabError):
     """The worker process died in a call, or took too long.
 
     Attributes:
+        died: whether the process ended of itself in the call.
         last_words: what it printed, the end of it; "" where it took too long.
     """
 
@@ -136,9 +137,11 @@ class WorkerError(KernelLabError):
         advice: str = "",
         position: SourcePosition | None = None,
         last_words: str = "",
+        died: bool = False,
     ) -> None:
         super().__init__(problem, advice=advice, position=position)
         self.last_words = last_words
+        self.died = died
 
 
 class UnsupportedOperation(KernelLabError, NotImplementedError):

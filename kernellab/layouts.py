@@ -719,6 +719,8 @@ def _ask(encoding: str, shape: Shape, target: str | None) -> Layout:
     try:
         made: Layout = worker.call(_MAKER, encoding, shape, target)
     except WorkerError as death:
+        if not death.died:
+            raise
         said = _assertion(death.last_words)
         raise LayoutError(
             f"Triton has no layout of a tile of {sizes(shape)} for {encoding}: asked for one, it ended its process"

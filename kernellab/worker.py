@@ -147,7 +147,9 @@ class Worker:
         words = self._printed.read().decode(errors="replace").strip()
         shown = "\n".join(words.splitlines()[-12:]) or "(it printed nothing)"
         return WorkerError(
-            f"The compiler ended its process ({how}). Its last words:\n{shown}", last_words=words
+            f"The compiler ended its process ({how}). Its last words:\n{shown}",
+            last_words=words,
+            died=True,
         )
 
     def _end(self) -> None:

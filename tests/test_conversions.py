@@ -173,12 +173,12 @@ def test_the_conversion_of_a_matmul() -> None:
 
 def test_operands_are_loaded_in_the_loop() -> None:
     found = of_corpus("matmul", "sm_80").conversions()
-    operands = [one for one in found if one.operation == "ttg.local_load"]
-    assert [one.name for one in operands] == ["a", "b"]
+    operands = [one for one in found if one.operation == "ttg.local_load" and one.in_loop]
+    assert {one.name for one in operands} == {"a", "b"}
+    # Triton 3.9 loads them piece by piece.
+    assert sum(one.bytes_moved for one in operands) == 2 * 128 * 64 * 2
     for one in operands:
-        assert one.in_loop
         assert one.means == "shared memory"
-        assert one.bytes_moved == 128 * 64 * 2
         assert [neighbour.operation for neighbour in one.wanted_by] == ["tt.dot"]
         assert count(one.in_finished_code, "LDSM") > 0
 
@@ -208,7 +208,7 @@ def test_reductions_over_warps() -> None:
 def test_after_a_pass_there_is_no_machine_code() -> None:
     compilation = of_corpus("matmul", "sm_80")
     early = compilation.conversions("ttgir.accelerate_matmul")
-    assert len(early) > len(compilation.conversions())
+    assert "ttg.convert_layout" in {one.operation for one in early}
     assert not any(one.in_finished_code for one in early)
 
 

@@ -305,6 +305,8 @@ def test_padded_shared() -> None:
     assert layout.size == 256 + 7 * 4 + 8
     with pytest.raises(LayoutError, match="nothing at offset 33"):
         layout.elements(33)
+    with pytest.raises(LayoutError):
+        Layout.parse(layout.encoding, (16, 32))
 
 
 def test_shared_linear() -> None:
@@ -498,6 +500,8 @@ def test_a_name_that_was_optimised_away() -> None:
     runs = [run for run in compilation.passes if run.stage == "ttgir"]
     names = [set(compilation.layouts(run.label).names) for run in runs]
     gone = sorted(set().union(*names) - set(compilation.layouts().names))
+    if not gone:
+        pytest.skip("this version of Triton keeps every name of this kernel")
     assert gone == ["counts"]
     last = max(number for number, found in enumerate(names) if "counts" in found)
     with pytest.raises(LayoutError, match=f"until {runs[last + 1].label} removed it: look at"):
@@ -535,7 +539,8 @@ def test_every_tile_of_other_targets_has_a_layout(name: str, target: str) -> Non
     layouts = of_corpus(name, target).layouts()
     assert layouts
     known = [tile for tile in layouts if tile.layout is not None]
-    assert OLDEST or len(known) == len(layouts)
+    unknown = [tile.encoding for tile in layouts if tile.layout is None]
+    assert OLDEST or all("amd_rotating_shared" in encoding for encoding in unknown)
     for tile in known:
         assert tile.layout is not None
         assert (

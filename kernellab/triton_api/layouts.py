@@ -68,7 +68,8 @@ def layouts_of(types: Sequence[TileType]) -> list[Layout | LayoutError]:
         try:
             found.append(_layout(type, function.args(number), builder))
         except LayoutError as error:
-            found.append(error)
+            # Not the one that was raised: its traceback holds MLIR's objects.
+            found.append(LayoutError(error.problem, advice=error.advice))
     return found
 
 
@@ -80,17 +81,47 @@ def _layout(type: TileType, value: Any, builder: Any) -> Layout:
         raise LayoutError(f"Triton does not say what {type.encoding} means: {error}.") from error
     shape = type.shape[len(type.shape) - _rank(stated) :] if type.in_memory else type.shape
     _check_shape(stated, shape, type)
-    if paddings := getattr(stated, "interval_padding_pairs", None):
-        return SharedLayout(
-            shape, type.encoding, _bases(stated.offset_bases), _bases(stated.cga_layout), paddings=_bases(paddings)
-        )  # fmt: skip
-    if (
-        type.in_memory and math.prod(shape) == 1
-    ):  # an mbarrier: Triton's class for an answer wants a basis
+    if _states_its_vectors(stated):
+        return _stated(stated, shape, type)
+    if type.in_memory and math.prod(shape) == 1:
+        # An mbarrier: Triton's class for an answer wants at least one vector.
         return SharedLayout(shape, type.encoding, (), ())
     _check_answerable(stated, type)
     linear = builder.to_linear_layout(stated._to_ir(builder), list(shape))
     return _evaluated(linear, shape, type.encoding)
+
+
+def _states_its_vectors(stated: Any) -> bool:
+    """Whether the basis vectors are to be taken from the encoding: padded ones have no other answer, and Triton 3.6 has none for memory."""
+    is_padded = hasattr(stated, "interval_padding_pairs")
+    return is_padded or (hasattr(stated, "offset_bases") and not _ANSWERS_FOR_MEMORY)
+
+
+def _stated(stated: Any, shape: Shape, type: TileType) -> Layout:
+    """A layout whose basis vectors stand in the encoding itself."""
+    blocks = stated.block_bases if hasattr(stated, "block_bases") else stated.cga_layout
+    offsets = _bases(stated.offset_bases)
+    covered = _covered((*offsets, *_bases(blocks)), len(shape))
+    if covered != shape:
+        raise LayoutError(
+            f"{type.encoding} is for a tile of {sizes(covered)}, and this one is {sizes(shape)}."
+        )
+    return SharedLayout(
+        shape,
+        type.encoding,
+        offsets,
+        _bases(blocks),
+        getattr(stated, "alignment", 16),
+        _bases(getattr(stated, "interval_padding_pairs", ())),
+    )
+
+
+def _covered(vectors: Bases, rank: int) -> Shape:
+    """The shape of the tile that basis vectors span."""
+    largest = [0] * rank
+    for vector in vectors:
+        largest = [most | index for most, index in zip(largest, vector)]
+    return tuple(most + 1 for most in largest)
 
 
 def _evaluated(linear: Any, shape: Shape, encoding: str) -> Layout:
@@ -150,7 +181,7 @@ def _check_answerable(stated: Any, type: TileType) -> None:
             f"No thread holds the result of an mma of version {version}.",
             advice="Version 2 is mma.sync, 3 is wgmma; Blackwell's results lie in tensor memory: Layout.tensor_memory.",
         )
-    if type.in_memory and not _ANSWERS_FOR_MEMORY and not hasattr(stated, "offset_bases"):
+    if type.in_memory and not _ANSWERS_FOR_MEMORY:
         raise LayoutError(
             f"Triton {triton.__version__} does not say where a {type.encoding} puts its elements; 3.7 does."
         )
