@@ -6,7 +6,6 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any, NamedTuple, cast
 
-import numpy
 from xdsl.dialects import builtin
 from xdsl.ir import Attribute, BlockArgument, Operation, OpResult, SSAValue
 
@@ -28,11 +27,11 @@ from kernellab.ir import tt, ttg, ttng
 from kernellab.ir.reader import read_module
 from kernellab.ir.types import TensorDescType, shape
 from kernellab.launching import Grid
-from kernellab.layouts import Numbers
 from kernellab.memory_findings import Accesses, Action, GlobalAccess
 from kernellab.records import Target
+from kernellab.sectors import SECTOR, SectorSet
 from kernellab.specialize import BoundCall, bind
-from kernellab.tallying import SECTOR, Tally
+from kernellab.tallying import Tally
 from kernellab.triton_api.layouts import layouts_of
 
 _BY_LANES: dict[type[Operation], Action] = {
@@ -133,7 +132,7 @@ class _Counted:
     def result(self, kernel: str, target: str, grid: tuple[int, int, int]) -> Accesses:
         """Everything that was counted."""
         found = tuple(_access(op, tally) for op, tally in self._tallies.items())
-        sectors = [tally.different_sectors() for tally in self._tallies.values()]
+        sectors = [tally.different for tally in self._tallies.values()]
         read = [one for one, access in zip(sectors, found) if access.reads]
         written = [one for one, access in zip(sectors, found) if access.writes]
         return Accesses(
@@ -143,7 +142,7 @@ class _Counted:
 
 def _access(op: Operation, tally: Tally) -> GlobalAccess:
     part = _by_lanes(op) if op.__class__ in _BY_LANES else _by_engine(op)
-    different = len(tally.different_sectors())
+    different = len(tally.different)
     return GlobalAccess(
         operation=kind(op),
         action={**_BY_LANES, **_BY_ENGINE}[op.__class__],
@@ -202,6 +201,6 @@ def _argument_behind(descriptor: SSAValue) -> str:
             return ""
 
 
-def _bytes(sectors: Sequence[Numbers]) -> int:
+def _bytes(sectors: Sequence[SectorSet]) -> int:
     """Of the different sectors among several accesses'."""
-    return SECTOR * len(numpy.unique(numpy.concatenate(sectors))) if sectors else 0
+    return SECTOR * len(SectorSet.union(sectors))

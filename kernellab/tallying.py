@@ -17,9 +17,8 @@ from kernellab.interpreter.affine import AffineTile, BoxMask
 from kernellab.interpreter.bases import as_array
 from kernellab.interpreter.observing import Seen
 from kernellab.layouts import Numbers
+from kernellab.sectors import SECTOR, SectorSet, different
 
-SECTOR = 32
-"""Bytes of a sector."""
 LINE = 128
 """Bytes of a line."""
 
@@ -50,6 +49,7 @@ class Tally:
         best_sectors: how many sectors its requests would move if the lanes that are on accessed neighbouring elements.
         useful_bytes: of the elements that were on, each counted once an execution.
         touched: the different sectors of each program, added up.
+        different: the different sectors of all programs.
     """
 
     access: WarpAccess | None
@@ -61,8 +61,8 @@ class Tally:
     best_sectors: int = 0
     useful_bytes: int = 0
     touched: int = 0
-    _of_batch: list[Numbers] = field(default_factory=list)
-    _different: list[Numbers] = field(default_factory=list)
+    different: SectorSet = field(default_factory=SectorSet)
+    _of_batch: list[_Touched] = field(default_factory=list)
 
     def add(self, seen: Seen, shape: tuple[int, ...]) -> None:
         """Count an access to a tile of `shape`."""
@@ -87,7 +87,7 @@ class Tally:
         self.lines += int((_is_new(sectors // (LINE // SECTOR)).sum(axis=(1, 2)) * weights).sum())
         self.best_sectors += int((best.sum(axis=1) * weights).sum())
         row, *place = numpy.nonzero(new)
-        self._of_batch.append(part.placed(row, sectors[row, *place]))
+        self._of_batch.append(part.touched(different(row * _PROGRAM + sectors[row, *place])))
 
     def _asked(self, part: _Part, block_bytes: Numbers) -> _Asked:
         """What each request of the programs asks for; a block that the copy engine moves is one request."""
@@ -103,18 +103,16 @@ class Tally:
 
     def end_batch(self) -> None:
         """Forget which program touched which sector: the next batch has other programs."""
-        if self._of_batch:
-            pairs = numpy.unique(numpy.concatenate(self._of_batch))
-            self.touched += len(pairs)
-            self._different.append(numpy.unique(pairs % _PROGRAM))
-            self._of_batch.clear()
-
-    def different_sectors(self) -> Numbers:
-        """Every sector that was touched, once."""
-        if not self._different:
-            return numpy.zeros(0, numpy.int64)
-        self._different = [numpy.unique(numpy.concatenate(self._different))]
-        return self._different[0]
+        if not self._of_batch:
+            return
+        if len(self._of_batch) == 1:
+            _, sectors = self._of_batch[0].by_program()
+        else:
+            every = [p * _PROGRAM + s for p, s in (one.by_program() for one in self._of_batch)]
+            sectors = different(numpy.concatenate(every)) % _PROGRAM
+        self.touched += len(sectors)
+        self.different.add(sectors)
+        self._of_batch.clear()
 
 
 # What programs of a batch have in common
@@ -130,7 +128,6 @@ class _Part:
         programs: numbers of the programs, in the order of their rows.
         row_of: the row of each program.
         moved: how many sectors a program's own lie beyond those of its row.
-        rows: how many there are.
     """
 
     addresses: Numbers
@@ -158,15 +155,34 @@ class _Part:
             return on
         return None if taking_part.all() else numpy.broadcast_to(taking_part, (len(self.addresses), *first.shape))  # fmt: skip
 
-    def placed(self, row: Numbers, sectors: Numbers) -> Numbers:
-        """Each sector with each program of its row, as one number."""
-        order = numpy.argsort(row, kind="stable")
-        counts = numpy.bincount(row, minlength=len(self.addresses))
-        starts = numpy.cumsum(counts) - counts
-        many = counts[self.row_of]
-        within = numpy.arange(int(many.sum())) - numpy.repeat(numpy.cumsum(many) - many, many)
-        chosen = sectors[order[numpy.repeat(starts[self.row_of], many) + within]]
-        return chosen + numpy.repeat(self.moved + self.programs * _PROGRAM, many)
+    def touched(self, sectors: Numbers) -> _Touched:
+        """Different sectors, each plus its row's number times `_PROGRAM`, in order, as sectors of programs."""
+        counts = numpy.bincount(sectors // _PROGRAM, minlength=len(self.addresses))
+        return _Touched(sectors % _PROGRAM, counts, self.programs, self.row_of, self.moved)
+
+
+class _Touched(NamedTuple):
+    """The different sectors that programs touched in one access."""
+
+    sectors: Numbers
+    """Row after row."""
+    counts: Numbers
+    """How many each row has."""
+    programs: Numbers
+    row_of: Numbers
+    moved: Numbers
+    """The three as in `_Part`."""
+
+    def by_program(self) -> tuple[Numbers, Numbers]:
+        """The sectors of every program, and the program of each."""
+        many = self.counts[self.row_of]
+        programs = numpy.repeat(self.programs, many)
+        if len(self.counts) == 1:
+            return programs, (self.sectors + self.moved[:, None]).reshape(-1)
+        starts = numpy.cumsum(self.counts) - self.counts
+        begins = numpy.cumsum(many) - many
+        place = numpy.arange(len(programs)) + numpy.repeat(starts[self.row_of] - begins, many)
+        return programs, self.sectors[place] + numpy.repeat(self.moved, many)
 
 
 def _parts(seen: Seen, shape: tuple[int, ...]) -> Iterator[_Part]:
@@ -195,12 +211,16 @@ def _full(mask: BoxMask | None) -> Any:
 
 def _affine(tile: AffineTile, shape: tuple[int, ...], programs: Numbers) -> _Part:
     """Programs whose addresses begin alike within a line cost alike."""
-    bases = numpy.broadcast_to(as_array(tile.base), (programs.max() + 1,))[programs] if isinstance(tile.base, int) else as_array(tile.base)[programs]  # fmt: skip
+    if isinstance(tile.base, int):
+        bases = numpy.full(len(programs), tile.base)
+    else:
+        bases = as_array(tile.base)[programs]
     phases, row_of = numpy.unique(bases % LINE, return_inverse=True)
     steps = AffineTile(0, tile.strides, tile.extents, numpy.dtype(numpy.int64)).elements()
     offsets = numpy.broadcast_to(steps, shape).reshape(-1)
-    moved = (bases - phases[row_of]) // SECTOR
-    return _Part(phases[:, None] + offsets, None, programs, row_of, moved)
+    behind = -(min(int(offsets.min()), 0) // LINE * LINE)  # sectors are counted from 0 on
+    moved = (bases - phases[row_of] - behind) // SECTOR
+    return _Part(phases[:, None] + offsets + behind, None, programs, row_of, moved)
 
 
 def _any(seen: Seen, shape: tuple[int, ...], programs: Numbers) -> _Part:

@@ -7,6 +7,8 @@ from typing import Any
 import numpy
 import pytest
 import torch
+import triton
+import triton.language as tl
 
 import kernellab
 from benchmarks import memory_kernels as kernels
@@ -57,6 +59,23 @@ def test_strides_by_brute_force(stride: int) -> None:
                 per_request.append(len(set((first * stride * 4 // 32).tolist())))
     assert load.vector_width == width
     assert (load.requests, load.sectors) == (len(per_request), sum(per_request))
+
+
+@triton.jit
+def reverse(x, out, BLOCK: tl.constexpr):
+    at = tl.arange(0, BLOCK)
+    tl.store(out + at, tl.load(x + (BLOCK - 1) - at))
+
+
+@pytest.mark.parametrize("begin", [0, 3])
+def test_a_tile_that_is_read_backwards(begin: int) -> None:
+    found = kernellab.accesses(reverse, (1,), normal(1024 + begin)[begin:], torch.zeros(1024), BLOCK=1024, target="sm_90")  # fmt: skip
+    load, store = found
+    assert load.vector_width == 1
+    assert load.different_sectors == (128 if begin == 0 else 129)
+    assert load.requests == 32
+    assert load.sectors >= 32 * 16
+    assert (store.requests, store.sectors) == (8, 128)
 
 
 @pytest.mark.parametrize("n", [1, 127, 1024, 1025, 3001])
