@@ -19,7 +19,7 @@ from kernellab.compiler.targets import (
     parse_target,
     shared_limit,
 )
-from kernellab.errors import ArgumentError, CompileError, UnsupportedOperation
+from kernellab.errors import ArgumentError, CompileError, OptionError, UnsupportedOperation
 from kernellab.launching import (
     GpuLaunch,
     Grid,
@@ -199,7 +199,7 @@ class _OtherPeoplesLaunches(Interception):
         __tracebackhide__ = True
         try:
             return super().take_launch(*launch)
-        except (ArgumentError, CompileError) as error:
+        except (ArgumentError, CompileError, OptionError) as error:
             if error.__cause__ is None:
                 raise
             ours, tritons = str(error), error.__cause__

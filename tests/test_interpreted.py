@@ -176,6 +176,8 @@ def test_what_triton_refuses_raises_tritons_own_exceptions(pair: Any) -> None:
         assert "Triton cannot compile '_gated_kernel' for sm_90" in refused.value.__notes__[0]
         with pytest.raises(OverflowError):
             third_party._gated_kernel[(1,)](*pair, torch.empty(8), 2**70, BLOCK=8)
+        with pytest.raises(AssertionError, match="num_warps must be a power of 2"):
+            third_party._gated_kernel[(1,)](*pair, torch.empty(8), 8, BLOCK=8, num_warps=3)
     with kernellab.interpreted(), pytest.raises(kernellab.CompileError):
         kernellab.run(third_party._gated_kernel, (1,), *pair, torch.empty(8), 8, BLOCK=7)
 
