@@ -39,6 +39,13 @@ class GlobalAccess:
     vector_width: int
     """Elements that one thread accesses at once, by the compiler's rules: what is known of addresses and mask, and the layout.
     1 for the copy engine, which has no threads."""
+    held: int
+    """Neighbours along `dimension` that a thread holds, at most 16 bytes of them: the most that it could access at once."""
+    dimension: int | None
+    """The dimension along which a thread's neighbours lie, or else those of its neighbouring lanes; None for a single element and the
+    copy engine."""
+    steps: tuple[int, ...] | None
+    """Bytes from an element to its neighbour, by dimension; None where there is no fixed step."""
     executions: int
     """Times that a program executed it."""
     requests: int
@@ -47,6 +54,8 @@ class GlobalAccess:
     """Pieces of 32 bytes that requests asked for, each counted once a request."""
     lines: int
     """The same of 128 bytes."""
+    repeated_sectors: int
+    """Of the sectors, those that were moved again because lanes of an atomic share an address and take turns."""
     best_sectors: int
     """Sectors that would do if the lanes of each request accessed neighbouring elements."""
     useful_bytes: int
@@ -95,6 +104,74 @@ class GlobalAccess:
 
 
 @dataclass(frozen=True)
+class AccessFinding:
+    """Something about an access that costs more than it would have to."""
+
+    what: str
+    position: SourcePosition | None
+    """The kernel's line."""
+    access: GlobalAccess
+
+    def __str__(self) -> str:
+        return f"{self.position}: {self.what}" if self.position else self.what
+
+
+_WORTH_SAYING = 1.25
+"""So many times the sectors that would do."""
+
+
+def _what_is_wrong(one: GlobalAccess) -> str:
+    """What makes an access cost more than it would have to; "" where nothing does."""
+    if one.sectors > _WORTH_SAYING * (one.sectors - one.repeated_sectors):
+        once = (one.sectors - one.repeated_sectors) / one.requests
+        return (
+            f"lanes of this {one.action} share elements and take turns: "
+            f"{one.sectors_per_request:.3g} sectors a request, of which {once:.3g} are different"
+        )
+    if one.dimension is None or one.sectors < _WORTH_SAYING * one.best_sectors:
+        return ""
+    cost = (
+        f"{one.sectors_per_request:.3g} sectors a request where "
+        f"{one.best_sectors / one.requests:.3g} would do"
+    )
+    if one.steps is None:
+        return f"this {one.action} goes to addresses that follow no fixed step: {cost}"
+    step = one.steps[one.dimension]
+    if abs(step) == one.element_bytes:
+        return _narrow(one, cost)
+    words = (
+        f"this {one.action} is strided: {cost}; neighbouring lanes lie along dimension {one.dimension}, "
+        f"whose elements are {abs(step):,} bytes apart"
+    )
+    if one.element_bytes not in one.steps:
+        return words
+    near = one.steps.index(one.element_bytes)
+    return (
+        f"{words}, and in memory the elements along dimension {near} are neighbours: "
+        f"the compiler did not know that"
+    )
+
+
+def _narrow(one: GlobalAccess, cost: str) -> str:
+    """Elements are neighbours, and threads take fewer of them at once than they hold."""
+    if one.held <= one.vector_width:
+        return ""
+    taken, could = (number * one.element_bytes for number in (one.vector_width, one.held))
+    return (
+        f"a thread of this {one.action} takes {taken} bytes at once where {could} would do: "
+        f"{one.held // one.vector_width} requests for one, and {cost}; "
+        f"{_ALSO.get(one.action, '')}what the compiler knows of the addresses and the mask allows no more"
+    )
+
+
+_ALSO = {
+    "atomic": "the type of its elements or ",
+    "async copy": "their order in shared memory or ",
+}
+"""What else may keep a thread from taking all its neighbours at once."""
+
+
+@dataclass(frozen=True)
 class Accesses:
     """The accesses to global memory of one launch, in the order of the compiled TTGIR."""
 
@@ -108,6 +185,12 @@ class Accesses:
     """What comes from DRAM if the caches are cold and large enough: different sectors that are read."""
     dram_bytes_written: int
     """What goes to DRAM in the end: different sectors that are written."""
+
+    @property
+    def findings(self) -> tuple[AccessFinding, ...]:
+        """What costs more than it would have to, in words."""
+        found = ((access, _what_is_wrong(access)) for access in self.accesses)
+        return tuple(AccessFinding(words, one.position, one) for one, words in found if words)
 
     def __iter__(self) -> Iterator[GlobalAccess]:
         return iter(self.accesses)

@@ -50,6 +50,8 @@ class Tally:
         useful_bytes: of the elements that were on, each counted once an execution.
         touched: the different sectors of each program, added up.
         different: the different sectors of all programs.
+        repeated_sectors: of the sectors, those that were moved again because lanes share an address and take turns.
+        steps: bytes from an element to its neighbour, by dimension, the same in every execution; None where there is no such step.
     """
 
     access: WarpAccess | None
@@ -61,11 +63,15 @@ class Tally:
     best_sectors: int = 0
     useful_bytes: int = 0
     touched: int = 0
+    repeated_sectors: int = 0
+    steps: tuple[int, ...] | None = None
     different: SectorSet = field(default_factory=SectorSet)
     _of_batch: list[_Touched] = field(default_factory=list)
 
     def add(self, seen: Seen, shape: tuple[int, ...]) -> None:
         """Count an access to a tile of `shape`."""
+        steps = seen.addresses.strides if isinstance(seen.addresses, AffineTile) else None
+        self.steps = steps if not self.executions or steps == self.steps else None
         for part in _parts(seen, shape):
             self._add(part, seen.size)
 
@@ -84,6 +90,7 @@ class Tally:
         best = numpy.minimum(-(-asked.bytes // SECTOR), moved)
         self.requests += int(((asked.bytes > 0).sum(axis=1) * weights).sum())
         self.sectors += int((moved.sum(axis=1) * weights).sum())
+        self.repeated_sectors += int(((moved - new.sum(axis=-1)).sum(axis=1) * weights).sum())
         self.lines += int((_is_new(sectors // (LINE // SECTOR)).sum(axis=(1, 2)) * weights).sum())
         self.best_sectors += int((best.sum(axis=1) * weights).sum())
         row, *place = numpy.nonzero(new)

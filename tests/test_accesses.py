@@ -147,6 +147,56 @@ def test_the_copy_engine_moves_blocks() -> None:
     assert (store.requests, store.moved_bytes) == (4, size * size * 2)
 
 
+def test_a_copy_has_no_findings() -> None:
+    assert line(kernels.copy_whole, 1024, normal(1024), torch.zeros(1024)).findings == ()
+
+
+def test_findings_of_strides_gathers_and_turns() -> None:
+    strided = line(kernels.copy_strided, 1024, normal(8192), torch.zeros(1024), STRIDE=8)
+    (finding,) = strided.findings
+    assert "load is strided: 32 sectors a request where 4 would do" in finding.what
+    assert "32 bytes apart" in finding.what
+    assert finding.position is not None
+    assert str(finding).startswith(str(finding.position))
+
+    index = (torch.arange(1024, dtype=torch.int32) * 37) % 1024
+    (finding,) = line(kernels.gather, 1024, normal(1024), index, torch.zeros(1024)).findings
+    assert "load goes to addresses that follow no fixed step" in finding.what
+    assert finding.access.argument == "x"
+
+    shared = line(kernels.add_atomically, 1024, normal(1024), torch.zeros(256), EVERY=4)
+    (finding,) = shared.findings
+    assert "lanes of this atomic share elements and take turns" in finding.what
+
+
+def test_a_finding_of_narrow_accesses_says_what_would_do() -> None:
+    found = line(kernels.copy, 1024, normal(1023), torch.zeros(1023), n=1023)
+    assert len(found.findings) == 2
+    assert "takes 4 bytes at once where 16 would do: 4 requests for one" in found.findings[0].what
+    assert found.findings[0].what in accesses_card(found).text().replace("\n", " ")
+
+
+@triton.jit(do_not_specialize=["down", "across"])
+def copy_plane(x, out, down, across, N: tl.constexpr):
+    rows, columns = tl.arange(0, N)[:, None], tl.arange(0, N)[None, :]
+    tl.store(out + rows * N + columns, tl.load(x + rows * down + columns * across))
+
+
+def test_a_finding_of_an_order_that_the_compiler_did_not_know() -> None:
+    x, out = normal(32, 32), torch.zeros(32, 32)
+    found = kernellab.accesses(copy_plane, (1,), x, out, 1, 32, N=32, target="sm_90")
+    (finding,) = found.findings
+    assert (
+        "neighbouring lanes lie along dimension 1, whose elements are 128 bytes apart"
+        in finding.what
+    )
+    assert (
+        "the elements along dimension 0 are neighbours: the compiler did not know" in finding.what
+    )
+    other = kernellab.accesses(copy_plane, (1,), x, out, 32, 1, N=32, target="sm_90")
+    assert all("strided" not in one.what for one in other.findings)
+
+
 def test_the_table_and_the_card_say_the_same() -> None:
     x, out = normal(8, 1000), torch.zeros(8, 1000)
     found = kernellab.accesses(softmax, (8,), x, out, 1000, 1000, BLOCK=1024, target="sm_90")

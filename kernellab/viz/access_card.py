@@ -25,6 +25,7 @@ def accesses_card(accesses: Accesses) -> Card:
             Table("", _COLUMNS, [_row(one) for one in accesses]),
             Table("Together", (), total),
         ),
+        notes=tuple(f"{finding}." for finding in accesses.findings),
     )
 
 

@@ -42,11 +42,15 @@ class WarpAccess:
             int64 of shape (instructions, lanes). Elements are numbered with the last dimension fastest.
         width: elements that follow it in the same access, itself included.
         size: of an element, in bytes.
+        held: neighbours along `dimension` that a thread holds, as many as one access could take.
+        dimension: the one along which a thread's neighbours lie, or the neighbouring lanes' elements; None for a single element.
     """
 
     first: Numbers
     width: int
     size: int
+    held: int
+    dimension: int | None
 
 
 class WarpAccesses:
@@ -79,7 +83,13 @@ class WarpAccesses:
             first = _once(first, self._layouts.get(pointers.type))
         starts = first[..., ::width].transpose(0, 2, 1).reshape(-1, first.shape[1])
         used = starts[(starts != NOBODY).any(axis=1)]
-        return WarpAccess(used, width, element_bytes(pointers))
+        size = element_bytes(pointers)
+        layout = self._layouts.get(pointers.type)
+        if not isinstance(layout, RegisterLayout) or not layout.shape:
+            return WarpAccess(used, width, size, 1, None)
+        held = {dim: run for dim, run in enumerate(layout.contiguous) if run > 1}
+        dimension = max(held, key=held.__getitem__, default=_along(layout))
+        return WarpAccess(used, width, size, min(held.get(dimension, 1), _WIDEST_BITS // (8 * size)), dimension)  # fmt: skip
 
     def _holders(self, pointers: SSAValue) -> Numbers:
         """The element of every register: shape (blocks and warps, lanes, registers). All threads hold a scalar."""
@@ -137,6 +147,12 @@ class WarpAccesses:
                 break
             run *= 2
         return power_of_two_up_to(run)
+
+
+def _along(layout: RegisterLayout) -> int:
+    """The dimension along which neighbouring lanes lie."""
+    steps = [dim for vector in layout.lane for dim, step in enumerate(vector) if step]
+    return steps[0] if steps else layout.order[0]
 
 
 def _is_access(op: Operation) -> bool:
