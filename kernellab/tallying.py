@@ -93,8 +93,9 @@ class Tally:
         self.repeated_sectors += int(((moved - new.sum(axis=-1)).sum(axis=1) * weights).sum())
         self.lines += int((_is_new(sectors // (LINE // SECTOR)).sum(axis=(1, 2)) * weights).sum())
         self.best_sectors += int((best.sum(axis=1) * weights).sum())
-        row, *place = numpy.nonzero(new)
-        self._of_batch.append(part.touched(different(row * _PROGRAM + sectors[row, *place])))
+        every = _sorted(sectors.reshape(len(sectors), -1))
+        first = _is_new(every)
+        self._of_batch.append(part.touched(every[first], first.sum(axis=1)))
 
     def _asked(self, part: _Part, block_bytes: Numbers) -> _Asked:
         """What each request of the programs asks for; a block that the copy engine moves is one request."""
@@ -162,10 +163,9 @@ class _Part:
             return on
         return None if taking_part.all() else numpy.broadcast_to(taking_part, (len(self.addresses), *first.shape))  # fmt: skip
 
-    def touched(self, sectors: Numbers) -> _Touched:
-        """Different sectors, each plus its row's number times `_PROGRAM`, in order, as sectors of programs."""
-        counts = numpy.bincount(sectors // _PROGRAM, minlength=len(self.addresses))
-        return _Touched(sectors % _PROGRAM, counts, self.programs, self.row_of, self.moved)
+    def touched(self, sectors: Numbers, counts: Numbers) -> _Touched:
+        """The different sectors of each row, `counts` of them row after row, as sectors of programs."""
+        return _Touched(sectors, counts, self.programs, self.row_of, self.moved)
 
 
 class _Touched(NamedTuple):
