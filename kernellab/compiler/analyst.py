@@ -242,7 +242,7 @@ def _named(name: str, place: SourcePosition) -> builtin.LocationAttr:
     at = builtin.FileLineColLoc(
         builtin.StringAttr(place.file),
         builtin.IntAttr(place.line),
-        builtin.IntAttr(place.column - 1),
+        builtin.IntAttr(triton_api.column_in_location(place.column)),
     )
     return builtin.NameLoc(builtin.StringAttr(name), at) if name else at
 

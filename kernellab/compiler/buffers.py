@@ -49,6 +49,6 @@ def _element_bits(element: str) -> int:
 def _kernel_place(kernel: Any, chains: Any) -> str:
     for chain in chains:
         for file, line, column in chain:
-            if found := triton_api.position_in_kernel(kernel, file, line, column - 1):
+            if found := triton_api.position_in_kernel(kernel, file, line, column):
                 return f", for line {found.line}"
     return ""

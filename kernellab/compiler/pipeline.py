@@ -244,7 +244,7 @@ def _kernel_position(
     chains = lines[position.line - 1] if position.line <= len(lines) else ()
     for frame in (frame for chain in chains for frame in chain):
         file, line, column = frame
-        if found := triton_api.position_in_kernel(kernel, file, line, column - 1):
+        if found := triton_api.position_in_kernel(kernel, file, line, column):
             return found
     return triton_api.definition_of(kernel)
 

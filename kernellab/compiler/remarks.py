@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterable, Iterator
 
+from kernellab import triton_api
 from kernellab.compiler.analyses.module import users_line
 from kernellab.errors import SourcePosition
 from kernellab.findings import Remark, Severity
@@ -15,7 +16,7 @@ _DIAGNOSTIC = re.compile(
     r"(?P<severity>remark|warning|note|error): (?P<words>.*)$",
     re.M,
 )
-"""MLIR's form of a diagnostic; columns are Python's, which count from 0."""
+"""MLIR's form of a diagnostic."""
 
 _CALLED_FROM = "called from"
 _SHOUTED = re.compile(r"^warning:\s*", re.I)
@@ -55,7 +56,8 @@ def _from_mlir(printed: str) -> Iterator[Remark]:
 def _position(match: re.Match[str]) -> SourcePosition | None:
     if match["file"] in ("<unknown>", "-") or not int(match["line"]):
         return None
-    return SourcePosition(match["file"], int(match["line"]), int(match["column"] or -1) + 1)
+    column = triton_api.column_from_one(int(match["column"])) if match["column"] else 0
+    return SourcePosition(match["file"], int(match["line"]), column)
 
 
 def _place(

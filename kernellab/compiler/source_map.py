@@ -116,8 +116,8 @@ class _Locations:
         if token["place"]:
             place = _PLACE.match(text, at)
             assert place is not None
-            # MLIR's columns, as Triton sets them, count from 0.
-            return (((place[1], int(place[2]), int(place[3]) + 1),),), end
+            column = triton_api.column_from_one(int(place[3]))
+            return (((place[1], int(place[2]), column),),), end
         if token["alias"]:
             return self.chains(self._written.get(token["alias"], "unknown")), end
         if token["name"]:
@@ -273,8 +273,9 @@ def _llvm_frames(text: str) -> list[tuple[Frames, ...]]:
             line = int(node.get("line", 0))
             outer = chain_of(node["inlinedAt"]) if "inlinedAt" in node else ()
             scope = node.get("scope") if node.get("kind") == "DILocation" else number
-            # DWARF's columns are what MLIR gave, counted from 0; a line 0 is the compiler's own doing.
-            own = ((file_of(scope), line, int(node.get("column", -1)) + 1),) if line else ()
+            # DWARF's columns are what MLIR gave; a line 0 is the compiler's own doing.
+            column = triton_api.column_from_one(int(node["column"])) if "column" in node else 0
+            own = ((file_of(scope), line, column),) if line else ()
             known[number] = own + outer
         return known[number]
 
@@ -304,8 +305,9 @@ def _assembly_frames(text: str) -> list[tuple[Frames, ...]]:
     current: tuple[Frames, ...] = ()
     for line in text.splitlines():
         if location := _LOC_DIRECTIVE.match(line):
-            number, at, column = location[1], int(location[2]), int(location[3])
-            current = (((files.get(number, ""), at, column + 1),),) if at else ()
+            number, at = location[1], int(location[2])
+            column = triton_api.column_from_one(int(location[3]))
+            current = (((files.get(number, ""), at, column),),) if at else ()
         elif _ends_function(line):
             current = ()
         found.append(current if _ASSEMBLY_CODE.match(line) else ())

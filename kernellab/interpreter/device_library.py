@@ -1,4 +1,4 @@
-"""Functions of the vendors' device libraries, NVIDIA's libdevice (`__nv_...`) and AMD's OCML (`__ocml_...`), in NumPy.
+"""Functions of the vendors' device libraries, NVIDIA's libdevice (`__nv_...`) and AMD's OCML and OCKL (`__ocml_...`, `__ockl_...`), in NumPy.
 
 Functions of float32 are computed in float64 and rounded once, so a GPU's results differ by the error that its library documents.
 """
@@ -321,6 +321,13 @@ _OCML_NAMES = {
 }  # fmt: skip
 """Functions that OCML calls otherwise than libdevice."""
 
+_OCKL: dict[str, Function] = {
+    f"__ockl_{theirs}_u{bits}": _LIBDEVICE[ours + suffix]
+    for theirs, ours in (("clz", "clz"), ("popcount", "popc"))
+    for bits, suffix in ((32, ""), (64, "ll"))
+}
+"""Functions of integers, from Triton 3.8 on."""
+
 _OF_TRITON: dict[str, Function] = {
     "__triton_hip_fabs": numpy.abs,
     "__triton_hip_iabs": numpy.abs,
@@ -343,6 +350,7 @@ def _ocml() -> Iterator[tuple[str, Function]]:
 FUNCTIONS: dict[str, Function] = {
     **{f"__nv_{name}": function for name, function in _LIBDEVICE.items()},
     **dict(_ocml()),
+    **_OCKL,
     **_OF_TRITON,
 }
 """Symbol -> a function of arrays, one for each argument."""

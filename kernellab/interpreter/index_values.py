@@ -67,6 +67,8 @@ def index_of(op: Operation) -> SSAValue | None:
     match op:
         case tt.LoadOp() | tt.StoreOp() | tt.AtomicRMWOp() | tt.AtomicCASOp():
             return op.pointer
+        case tt.AtomicLoadOp() | tt.AtomicStoreOp() | tt.AtomicPollOp():
+            return op.pointer
         case tt.GatherOp():
             return op.indices
         case tt.AssertOp():
@@ -121,7 +123,7 @@ def _description(value: SSAValue) -> str | None:
             return f"tl.program_id({op.axis.value.data})"
         case tt.GetNumProgramsOp() as op:
             return f"tl.num_programs({op.axis.value.data})"
-        case tt.LoadOp() | tt.AtomicRMWOp() | tt.AtomicCASOp():
+        case tt.LoadOp() | tt.AtomicLoadOp() | tt.AtomicRMWOp() | tt.AtomicCASOp():
             return "the value loaded"
         case _:
             return None

@@ -14,8 +14,11 @@ from kernellab.ir import scf, tt
 
 
 def waits_for_others(function: tt.FuncOp) -> bool:
-    """True where a kernel has a loop that waits."""
-    return any(isinstance(op, scf.WhileOp) and waits(op) for op in function.walk())
+    """True where a kernel has a loop that waits, or an operation that is one."""
+    return any(
+        isinstance(op, tt.AtomicPollOp) or (isinstance(op, scf.WhileOp) and waits(op))
+        for op in function.walk()
+    )
 
 
 def waits(loop: scf.WhileOp) -> bool:
@@ -31,7 +34,7 @@ def waits(loop: scf.WhileOp) -> bool:
 
 def _asks_memory(op: Operation) -> bool:
     match op:
-        case tt.AtomicRMWOp() | tt.AtomicCASOp():
+        case tt.AtomicRMWOp() | tt.AtomicCASOp() | tt.AtomicLoadOp():
             return True
         case tt.LoadOp():
             return op.is_volatile is not None and bool(op.is_volatile.value.data)

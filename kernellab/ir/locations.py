@@ -8,6 +8,7 @@ from typing import cast
 from xdsl.dialects.builtin import ArrayAttr, CallSiteLoc, FileLineColLoc, FusedLoc, NameLoc
 from xdsl.ir import Attribute
 
+from kernellab import triton_api
 from kernellab.errors import SourcePosition
 
 
@@ -29,10 +30,8 @@ def locate(location: Attribute) -> Location:
     """Read an MLIR location: file, name, call site, or fused (whose first part counts)."""
     match location:
         case FileLineColLoc():
-            # Triton passes on Python's column offsets, which count from 0; ours count from 1.
-            position = SourcePosition(
-                location.filename.data, location.line.data, location.column.data + 1
-            )
+            column = triton_api.column_from_one(location.column.data)
+            position = SourcePosition(location.filename.data, location.line.data, column)
             return Location(None, (position,))
         case NameLoc():
             return Location(location.desc.data, locate(location.location).frames)

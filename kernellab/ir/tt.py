@@ -80,6 +80,20 @@ class GetNumProgramsOp(GridOperation):
     name = "tt.get_num_programs"
 
 
+@irdl_op_definition
+class GridDependencyWaitOp(IRDLOperation):
+    """Waits for the launch before this one (programmatic dependent launch); from Triton 3.9 on."""
+
+    name = "tt.grid_dependency_wait"
+
+
+@irdl_op_definition
+class GridDependencyLaunchDependentsOp(IRDLOperation):
+    """Lets the launch after this one begin; from Triton 3.9 on."""
+
+    name = "tt.grid_dependency_launch_dependents"
+
+
 # Making and reshaping tiles
 
 
@@ -234,6 +248,43 @@ class AtomicCASOp(IRDLOperation):
 
 
 @irdl_op_definition
+class AtomicLoadOp(IRDLOperation):
+    """A load that other programs' atomics are ordered with; from Triton 3.9 on."""
+
+    name = "tt.atomic_load"
+    pointer = operand_def()
+    mask = opt_operand_def()
+    result = result_def()
+    semantics = opt_prop_def(prop_name="sem")
+    scope = opt_prop_def()
+
+
+@irdl_op_definition
+class AtomicStoreOp(IRDLOperation):
+    """A store that other programs' atomics are ordered with; from Triton 3.9 on."""
+
+    name = "tt.atomic_store"
+    pointer = operand_def()
+    value = operand_def()
+    mask = opt_operand_def()
+    semantics = opt_prop_def(prop_name="sem")
+    scope = opt_prop_def()
+
+
+@irdl_op_definition
+class AtomicPollOp(IRDLOperation):
+    """Waits until every element was seen to be as expected, or for `timeout` ns; the result says which were. From Triton 3.9 on."""
+
+    name = "tt.atomic_poll"
+    pointer = operand_def()
+    expected = operand_def()
+    timeout = opt_operand_def()
+    result = result_def()
+    semantics = opt_prop_def(prop_name="sem")
+    scope = opt_prop_def()
+
+
+@irdl_op_definition
 class IntToPtrOp(UnaryOperation):
     name = "tt.int_to_ptr"
 
@@ -369,6 +420,13 @@ class PreciseSqrtOp(UnaryOperation):
 @irdl_op_definition
 class PreciseDivFOp(BinaryOperation):
     name = "tt.precise_divf"
+
+
+@irdl_op_definition
+class ApproxDivFOp(BinaryOperation):
+    """The GPU's fastest division, which may be off by units in the last place; from Triton 3.9 on."""
+
+    name = "tt.approx_divf"
 
 
 @irdl_op_definition

@@ -27,6 +27,10 @@ from kernellab.triton_api.binding import (  # noqa: E402
     make_specialization,
     refusal,
 )
+from kernellab.triton_api.columns import (  # noqa: E402
+    column_from_one,
+    column_in_location,
+)
 from kernellab.triton_api.compiling import (  # noqa: E402
     CompiledKernel,
     after_location_snapshot,
@@ -106,6 +110,8 @@ __all__ = [
     "backend_options",
     "captured_output",
     "check_options",
+    "column_from_one",
+    "column_in_location",
     "compile_kernel",
     "compile_natively",
     "create_binder",

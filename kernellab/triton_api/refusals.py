@@ -23,6 +23,7 @@ from triton.runtime.errors import PTXASError
 
 from kernellab.errors import CompileError, KernelLabError, SourcePosition
 from kernellab.records import Target
+from kernellab.triton_api.columns import COLUMNS_OF_THE_FILE, column_from_one
 from kernellab.triton_api.functions import (
     definition_of,
     indentation,
@@ -125,7 +126,7 @@ _DIAGNOSTIC = re.compile(
     r'^(?:loc\()?"?(?P<file>[^":\n]+)"?:(?P<line>\d+):(?P<column>\d+)\)?: error: (?P<words>.+)$',
     re.M,
 )
-"""MLIR's own form of an error: file:line:column, columns counted from 1."""
+"""MLIR's own form of an error: file:line:column."""
 
 
 _ASSERTION = re.compile(
@@ -219,16 +220,18 @@ def native_position(kernel: Any, file: str, line: int, column: int) -> SourcePos
     """
     if file.endswith(TTGIR_FILE_SUFFIX):
         return SourcePosition(file, line, column)
-    return position_in_kernel(kernel, file, line, column) or definition_of(kernel)
+    place = position_in_kernel(kernel, file, line, column_from_one(column))
+    return place or definition_of(kernel)
 
 
 def position_in_kernel(kernel: Any, file: str, line: int, column: int) -> SourcePosition | None:
-    """A place that lies in a function of the kernel's, its column (from 0, indentation cut off) as in the file; else None."""
+    """A place that lies in a function of the kernel's, its column (a location's, from 1) as in the file; else None."""
     for function in reachable_functions(kernel):
         definition = definition_of(function)
         last = definition.line + str(function.src).rstrip().count("\n")
         if definition.file == file and definition.line <= line <= last:
-            return SourcePosition(file, line, indentation(function) + column + 1)
+            cut_off = 0 if COLUMNS_OF_THE_FILE else indentation(function)
+            return SourcePosition(file, line, cut_off + column)
     return None
 
 

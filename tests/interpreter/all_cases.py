@@ -9,6 +9,7 @@ from tests.interpreter.foreign_cases import foreign_cases
 from tests.interpreter.memory_cases import memory_cases
 from tests.interpreter.pointer_cases import pointer_cases
 from tests.interpreter.product_cases import product_cases
+from tests.interpreter.recent_cases import recent_cases
 from tests.interpreter.tile_cases import tile_cases
 
 CASES: list[Case] = [
@@ -21,4 +22,5 @@ CASES: list[Case] = [
     *control_cases(),
     *foreign_cases(),
     *call_cases(),
+    *recent_cases(),
 ]

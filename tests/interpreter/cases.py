@@ -12,13 +12,9 @@ from typing import Any
 import ml_dtypes
 import numpy as np
 import torch
-import triton
 from triton.tools.tensor_descriptor import TensorDescriptor
 
 import kernellab
-
-OLDEST_TRITON = triton.__version__.startswith("3.6.")
-"""Scales of batched products, and descriptors that round to tf32, came with Triton 3.7."""
 
 VIEWED_AS = {
     torch.bfloat16: (torch.int16, ml_dtypes.bfloat16),

@@ -11,8 +11,9 @@ import numpy as np
 import torch
 from triton.tools.tensor_descriptor import TensorDescriptor
 
+from tests import versions
 from tests.interpreter.arithmetic_cases import name_of
-from tests.interpreter.cases import OLDEST_TRITON, Case, as_numpy, iota, normal, whole
+from tests.interpreter.cases import Case, as_numpy, iota, normal, whole
 from tests.kernels.interp import descriptors
 
 
@@ -271,7 +272,7 @@ def descriptor_cases() -> Iterator[Case]:
     for dtype in (torch.float32, torch.int32, torch.uint8, torch.int64):
         yield copied(dtype, "zero", 3, 7)
     yield copied(torch.float32, "zero", 100, 0)
-    if not OLDEST_TRITON:
+    if versions.DESCRIPTORS_ROUND_TO_TF32:
         yield rounded_to_tf32()
     yield facts()
     yield one_a_program()
@@ -286,8 +287,9 @@ def descriptor_cases() -> Iterator[Case]:
     yield reduced_into("add", torch.float32)
     for how in ("and", "or", "xor"):
         yield from (reduced_into(how, dtype) for dtype in (torch.int32, torch.uint32))
-    yield from map(padded_blocks, ("zero", "nan"))
-    yield checked_along_one()
+    if versions.HAS_BLOCK_POINTERS:
+        yield from map(padded_blocks, ("zero", "nan"))
+        yield checked_along_one()
     yield ragged(3, 5)
     yield ragged(12, 8)
     yield ragged(0, 0)

@@ -12,8 +12,9 @@ import ml_dtypes
 import numpy as np
 import torch
 
+from tests import versions
 from tests.interpreter.arithmetic_cases import name_of
-from tests.interpreter.cases import OLDEST_TRITON, Case, normal, whole
+from tests.interpreter.cases import Case, normal, whole
 from tests.kernels.interp import products
 
 PRODUCT_TOLERANCE = {"ieee": 1e-6, "tf32": 2e-3, "tf32x3": 2e-6, "bf16x3": 2e-5, "bf16x6": 1e-6}
@@ -315,5 +316,5 @@ def product_cases() -> Iterator[Case]:
     yield scaled_product("e2m1", "e4m3", "a", special=255)
     yield from map(scaled_by_no_number, (False, True))
     yield from map(scaled_in_sixteen_bits, ("fp16", "bf16"))
-    if not OLDEST_TRITON:
+    if versions.HAS_SCALED_BATCHES:
         yield batched_scaled_product()

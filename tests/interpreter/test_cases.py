@@ -19,6 +19,7 @@ from kernellab.ir import arith, cf, gpu, llvm, math, scf, tt, ttg, ub
 from kernellab.ir.reader import read_module
 from kernellab.ir.writer import write_module
 from kernellab.specialize import bind
+from tests import versions
 from tests.interpreter.all_cases import CASES
 from tests.interpreter.arithmetic_cases import FLOATS, INTEGERS
 from tests.interpreter.cases import Case
@@ -60,11 +61,18 @@ def test_however_many_programs_run_together(size: int, monkeypatch: pytest.Monke
 
 MODULES = (arith, cf, gpu, llvm, math, scf, tt, ttg, ub)
 TRITON_NEVER_MAKES = {
-    arith.BitcastOp, arith.CeilDivSIOp, arith.FloorDivSIOp, arith.IndexCastOp, arith.NegFOp, math.Atan2Op, math.CopySignOp,
+    arith.BitcastOp, arith.CeilDivSIOp, arith.FloorDivSIOp, arith.IndexCastOp, math.Atan2Op, math.CopySignOp,
     math.ExpM1Op, math.IsInfOp, math.IsNaNOp, math.Log10Op, math.Log1pOp, math.PowFOp,
     math.RoundEvenOp, math.TanOp, math.TanhOp, math.TruncOp, ub.PoisonOp,
 }  # fmt: skip
-"""Lowered, though Triton 3.7's front end never writes them, or its first passes take them away again."""
+"""Lowered, though Triton's front end never writes them, or its first passes take them away again."""
+if not versions.NEGATES_ZEROS:
+    TRITON_NEVER_MAKES |= {arith.NegFOp}
+if not versions.HAS_ATOMIC_LOADS:
+    TRITON_NEVER_MAKES |= {
+        tt.ApproxDivFOp, tt.AtomicLoadOp, tt.AtomicPollOp, tt.AtomicStoreOp,
+        tt.GridDependencyLaunchDependentsOp, tt.GridDependencyWaitOp,
+    }  # fmt: skip
 LATER_DIALECTS = ("ttg", "ttng", "amdg", "rocdl")
 """Those of TTGIR: see test_later_stages.py."""
 

@@ -17,6 +17,10 @@ WRITERS = ["language.semantic", "language.core", "language.standard", "language.
 WRITTEN = {
     "create_add": arith.AddIOp, "create_addptr": tt.AddPtrOp, "create_and": arith.AndIOp,
     "create_ashr": arith.ShRSIOp, "create_assert": tt.AssertOp, "create_assume": llvm.AssumeOp,
+    "create_approx_divf": tt.ApproxDivFOp, "create_atomic_load": tt.AtomicLoadOp,
+    "create_atomic_poll": tt.AtomicPollOp, "create_atomic_store": tt.AtomicStoreOp,
+    "create_fneg": arith.NegFOp, "create_grid_dependency_wait": tt.GridDependencyWaitOp,
+    "create_grid_dependency_launch_dependents": tt.GridDependencyLaunchDependentsOp,
     "create_atomic_cas": tt.AtomicCASOp, "create_atomic_rmw": tt.AtomicRMWOp,
     "create_bitcast": tt.BitcastOp, "create_branch": cf.BranchOp,
     "create_broadcast": tt.BroadcastOp, "create_cat": tt.CatOp, "create_ceil": math.CeilOp,

@@ -16,13 +16,14 @@ import torch
 import kernellab
 from kernellab import triton_api
 from kernellab.compiler.targets import DEFAULT_TARGET
-from kernellab.errors import Deadlock, OutOfBounds
+from kernellab.errors import Deadlock, OutOfBounds, UnsupportedOperation
 from kernellab.interpreter import scheduler
 from kernellab.interpreter.program import make_program
 from kernellab.run_options import ORDERS
 from kernellab.specialize import bind
+from tests import versions
 from tests.interpreter.marked_lines import marked_line
-from tests.kernels.interp import memory, order, waiting
+from tests.kernels.interp import memory, order, recent, waiting
 
 every_order = pytest.mark.parametrize("order", ORDERS)
 
@@ -180,6 +181,27 @@ def test_programs_that_find_their_locks_free_run_one_after_the_other(
 
 
 # Deadlocks
+
+
+@pytest.mark.skipif(not versions.HAS_ATOMIC_LOADS, reason="this Triton has no tl.atomic_poll")
+def test_a_poll_that_nobody_answers() -> None:
+    flags, out = torch.tensor([1, 0, 3, 1], dtype=torch.int32), zeros(4)
+    with pytest.raises(Deadlock) as caught:
+        kernellab.run(recent.never_set, (4,), flags, out)
+    assert caught.value.position is not None
+    assert caught.value.position.line == marked_line(recent, "WAITS: never_set")
+    assert "2 of the 4 programs wait for ever" in str(caught.value)
+    assert "flag_ptr[2] is 3" in str(caught.value)
+    assert out.tolist() == [1, 0, 0, 1]
+
+
+@pytest.mark.skipif(not versions.HAS_ATOMIC_LOADS, reason="this Triton has no tl.atomic_poll")
+def test_a_poll_with_a_timeout() -> None:
+    """Time is not the GPU's here, so nothing can be promised."""
+    with pytest.raises(UnsupportedOperation, match="Leave timeout_ns out") as caught:
+        kernellab.run(recent.timed, (2,), zeros(1), zeros(1))
+    assert caught.value.position is not None
+    assert caught.value.position.line == marked_line(recent, "UNSUPPORTED: timed")
 
 
 def deadlock(kernel: Any, grid: tuple[int, ...], *arguments: Any) -> Deadlock:

@@ -208,7 +208,7 @@ def multiply(op: arith.MulFOp, value: Emitter) -> Expression:
     return value[op.lhs] * value[op.rhs]
 
 
-@lowers(arith.DivFOp, tt.PreciseDivFOp, rounds=True)
+@lowers(arith.DivFOp, tt.PreciseDivFOp, tt.ApproxDivFOp, rounds=True)
 def divide(op: arith.DivFOp, value: Emitter) -> Expression:
     return value[op.lhs] / value[op.rhs]
 

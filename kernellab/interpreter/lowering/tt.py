@@ -18,6 +18,7 @@ from kernellab.interpreter.expressions import (
     numpy,
     products,
     tiles,
+    variable,
 )
 from kernellab.interpreter.registry import lowers
 from kernellab.ir import arith, gpu, llvm, tt, ttg
@@ -129,20 +130,43 @@ def integer_from_pointer(op: tt.PtrToIntOp, value: Emitter) -> Expression:
 
 @lowers(tt.LoadOp, pure=False)
 def load(op: tt.LoadOp, value: Emitter) -> Expression:
+    other = None if op.other is None else value.passed(op.other, op.result)
+    return _loaded(op.pointer, value, mask=value.optional(op.mask), other=other)
+
+
+@lowers(tt.AtomicLoadOp, pure=False)
+def atomic_load(op: tt.AtomicLoadOp, value: Emitter) -> Expression:
+    return _loaded(op.pointer, value, mask=value.optional(op.mask))
+
+
+@lowers(tt.AtomicPollOp, pure=False)
+def poll(op: tt.AtomicPollOp, value: Emitter) -> Expression:
+    """Goes on until every element was seen to be as expected; meanwhile other programs have their turns."""
+    if op.timeout is not None:
+        raise value.unsupported(
+            "tl.atomic_poll with a timeout", "Leave timeout_ns out: a poll that never ends is told."
+        )
+    seen = value.fresh("seen")
+    value.assign(seen, False)
+    with value.forever():
+        found = _loaded(op.pointer, value).equals(value[op.expected])
+        value.assign(seen, found | variable(seen))
+        value.leave_loop(variable(seen).all())
+        value.end_turn()
+    return variable(seen)
+
+
+def _loaded(pointer: SSAValue, value: Emitter, **optional: Expression | None) -> Expression:
     return memory.load(
-        value.buffer(op.pointer),
-        value[op.pointer],
-        value.rank(op.result),
-        **given(
-            mask=value.optional(op.mask),
-            other=None if op.other is None else value.passed(op.other, op.result),
-            active=value.active_programs(),
-        ),
+        value.buffer(pointer),
+        value[pointer],
+        value.rank(pointer),
+        **given(**optional, active=value.active_programs()),
     )
 
 
-@lowers(tt.StoreOp, pure=False)
-def store(op: tt.StoreOp, value: Emitter) -> None:
+@lowers(tt.StoreOp, tt.AtomicStoreOp, pure=False)
+def store(op: tt.StoreOp | tt.AtomicStoreOp, value: Emitter) -> None:
     call = memory.store(
         value.buffer(op.pointer),
         value[op.pointer],
@@ -348,9 +372,16 @@ def _several(op: Operation, call: Expression, value: Emitter) -> tuple[Expressio
 # Debugging
 
 
-@lowers(llvm.AssumeOp, gpu.BarrierOp, ttg.BarrierOp, pure=False)
+@lowers(
+    llvm.AssumeOp,
+    gpu.BarrierOp,
+    ttg.BarrierOp,
+    tt.GridDependencyWaitOp,
+    tt.GridDependencyLaunchDependentsOp,
+    pure=False,
+)
 def nothing(op: Operation, value: Emitter) -> None:
-    """A promise to the compiler, or a wait of threads for each other: tiles are whole here after every operation."""
+    """A promise to the compiler; a wait of threads for each other: tiles are whole here after every operation; one launch's wait for another: they run one after the other."""
 
 
 @lowers(tt.AssertOp, pure=False)

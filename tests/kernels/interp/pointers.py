@@ -84,7 +84,7 @@ def gathered(table_ptr, out_ptr, N: tl.constexpr):
 
 @triton.jit
 def kept(x_ptr, y_ptr, table_ptr, out_ptr, N: tl.constexpr):
-    """Pointers of two arguments, stored and loaded again, and as numbers."""
+    """Pointers of two arguments, stored and loaded again, and what they are as numbers."""
     lanes = tl.arange(0, N)
     table = table_ptr.to(tl.pointer_type(tl.pointer_type(tl.float32)), bitcast=True)
     tl.store(table, x_ptr)
@@ -94,8 +94,13 @@ def kept(x_ptr, y_ptr, table_ptr, out_ptr, N: tl.constexpr):
     tl.store(out_ptr + lanes, tl.load(tl.load(table) + lanes) + tl.load(second + lanes))
     distance = (second + 3).to(tl.int64) - tl.load(table_ptr + 1)
     tl.store(out_ptr + N, distance.to(tl.float32))
-    rounded_down = (y_ptr + 3).to(tl.int64) & -8
-    tl.store(out_ptr + N + 1, tl.load(rounded_down.to(tl.pointer_type(tl.float32))))
+
+
+@triton.jit
+def rounded_down(x_ptr, out_ptr):
+    """A pointer becomes a number, and a number a pointer."""
+    address = (x_ptr + 3).to(tl.int64) & -8
+    tl.store(out_ptr, tl.load(address.to(tl.pointer_type(tl.float32))))
 
 
 @triton.jit

@@ -1,0 +1,25 @@
+"""What differs between the versions of Triton that KernelLab supports, as far as the tests meet it."""
+
+from packaging.version import Version
+from triton import __version__
+
+TRITON = Version(__version__)
+
+HAS_SCALED_BATCHES = Version("3.7") <= TRITON
+"""`tl.dot_scaled` takes batches of products."""
+DESCRIPTORS_ROUND_TO_TF32 = Version("3.7") <= TRITON
+"""A host's TensorDescriptor can have loads rounded to tf32."""
+COLUMNS_FROM_ONE = Version("3.8") <= TRITON
+"""Columns of locations count from 1; before, from 0."""
+NEGATES_ZEROS = Version("3.8") <= TRITON
+"""`-x` of a float turns its sign round; before, it was 0 - x, which makes no negative zero."""
+LOCATES_WHOLE_CALLS = Version("3.8") <= TRITON
+"""An operation stands where its call begins; before, where the last of its arguments' expressions did."""
+HAS_BLOCK_POINTERS = Version("3.9") > TRITON
+"""`tl.make_block_ptr` makes them; Triton 3.9 says NotImplementedError: tensor descriptors have taken their place."""
+STORES_POINTERS = Version("3.9") > TRITON
+"""Pointers can be stored and loaded; Triton 3.9's compiler aborts in the process."""
+WIDENS_RUNNING_BFLOAT16 = Version("3.9") > TRITON
+"""`tl.cumsum` of bfloat16 is computed in float32; from 3.9 on it is rounded at every step, as float16 always was."""
+HAS_ATOMIC_LOADS = Version("3.9") <= TRITON
+"""There are `tl.atomic_load`, `tl.atomic_store` and `tl.atomic_poll`, and `tl.fdiv(..., approx=True)`."""
