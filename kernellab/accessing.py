@@ -36,7 +36,10 @@ from kernellab.triton_api.layouts import layouts_of
 
 _BY_LANES: dict[type[Operation], Action] = {
     tt.LoadOp: "load",
+    tt.AtomicLoadOp: "load",
+    tt.AtomicPollOp: "load",
     tt.StoreOp: "store",
+    tt.AtomicStoreOp: "store",
     tt.AtomicRMWOp: "atomic",
     tt.AtomicCASOp: "atomic",
     ttg.AsyncCopyGlobalToLocalOp: "async copy",

@@ -15,8 +15,10 @@ from benchmarks import memory_kernels as kernels
 from kernellab.errors import OutOfBounds, TargetError
 from kernellab.memory_findings import Accesses
 from kernellab.viz.access_card import accesses_card
+from tests import versions
 from tests.corpus.rows import softmax
 from tests.interpreter.cases import normal
+from tests.kernels.interp import recent
 
 
 def line(kernel: Any, size: int, *tensors: torch.Tensor, **settings: Any) -> Accesses:
@@ -102,6 +104,17 @@ def test_lanes_of_an_atomic_that_share_an_element_take_turns() -> None:
     assert (one.vector_width, one.requests, one.sectors) == (1, 32, 32 * 32)
     assert one.reads
     assert one.writes
+
+
+@pytest.mark.skipif(not versions.HAS_ATOMIC_LOADS, reason="this Triton has no tl.atomic_load")
+def test_atomic_loads_and_stores_take_one_element_each() -> None:
+    """Scalars are loaded by one thread of the program."""
+    x, out = torch.arange(8, dtype=torch.int32), torch.zeros(2, 2, 8, dtype=torch.int32)
+    found = kernellab.accesses(recent.handed_over, (2,), x, out, 5, N=8, target="sm_90")
+    assert [one.action for one in found] == ["load", "store", "load", "store"]
+    assert [one.vector_width for one in found] == [1, 1, 1, 1]
+    assert [one.useful_bytes for one in found] == [2 * 5 * 4, (5 + 4) * 4, 2 * 4, 2 * 8 * 4]
+    assert [one.requests for one in found] == [2, 2, 2, 2]
 
 
 def test_only_one_of_the_threads_that_hold_an_element_stores_it() -> None:

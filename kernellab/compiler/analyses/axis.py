@@ -423,8 +423,11 @@ def _with_hints(op: Operation, found: _Facts) -> _Facts:
 # ---------------------------------------------------------------------------------------------------------------------
 
 _ACCESSES = frozenset(
-    {"tt.load", "tt.store", "tt.atomic_rmw", "tt.atomic_cas", "ttg.async_copy_global_to_local"}
-)
+    {
+        "tt.load", "tt.store", "tt.atomic_rmw", "tt.atomic_cas", "tt.atomic_load", "tt.atomic_store", "tt.atomic_poll",
+        "ttg.async_copy_global_to_local",
+    }
+)  # fmt: skip
 _BUFFER_ACCESSES = frozenset(
     f"{dialect}.{name}"
     for dialect in ("amdg", "amdgpu")

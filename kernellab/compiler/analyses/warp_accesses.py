@@ -17,7 +17,7 @@ from kernellab.compiler.analyses.axis import (
     vector_widths,
 )
 from kernellab.compiler.analyses.layouts import AskLayouts, layouts_by_type
-from kernellab.compiler.analyses.module import integer, kind
+from kernellab.compiler.analyses.module import integer
 from kernellab.errors import LayoutError
 from kernellab.ir import tt, ttg
 from kernellab.ir.types import element_type
@@ -79,7 +79,7 @@ class WarpAccesses:
         pointers = pointers_of(op)
         width = self._width(op)
         first = self._holders(pointers)
-        if "load" not in kind(op):
+        if not isinstance(op, tt.LoadOp):
             first = _once(first, self._layouts.get(pointers.type))
         starts = first[..., ::width].transpose(0, 2, 1).reshape(-1, first.shape[1])
         used = starts[(starts != NOBODY).any(axis=1)]
@@ -112,11 +112,11 @@ class WarpAccesses:
     def _width(self, op: Operation) -> int:
         """Elements of one thread's access."""
         width = self._widths[op]
+        if isinstance(op, _ATOMICS_OF_ONE_ELEMENT):
+            return 1
         match op:
             case tt.AtomicRMWOp():
                 return min(width, self._most_in_one_atomic(op))
-            case tt.AtomicCASOp():
-                return 1
             case ttg.AsyncCopyGlobalToLocalOp():
                 return min(width, self._run_in_shared(op))
             case _:
@@ -155,14 +155,18 @@ def _along(layout: RegisterLayout) -> int:
     return steps[0] if steps else layout.order[0]
 
 
+_ATOMICS_OF_ONE_ELEMENT = (tt.AtomicCASOp, tt.AtomicLoadOp, tt.AtomicStoreOp, tt.AtomicPollOp)
+_ACCESSES = (
+    tt.LoadOp, tt.StoreOp, tt.AtomicRMWOp, *_ATOMICS_OF_ONE_ELEMENT, ttg.AsyncCopyGlobalToLocalOp,
+)  # fmt: skip
+
+
 def _is_access(op: Operation) -> bool:
-    return isinstance(
-        op, tt.LoadOp | tt.StoreOp | tt.AtomicRMWOp | tt.AtomicCASOp | ttg.AsyncCopyGlobalToLocalOp
-    )
+    return isinstance(op, _ACCESSES)
 
 
 def _once(holders: Numbers, layout: Layout | LayoutError | None) -> Numbers:
-    """The holders, of those that hold the same only the first: what changes memory is done by one thread."""
+    """The holders, of those that hold the same only the first: what changes memory, and any atomic, is done by one thread."""
     if layout is None:
         kept = numpy.full_like(holders, NOBODY)
         kept[0, 0] = holders[0, 0]

@@ -29,14 +29,14 @@ _FLOAT_OPERATIONS = frozenset(
             "absf", "ceil", "floor", "cos", "sin", "tan", "tanh", "exp", "exp2", "expm1", "log", "log2", "log10",
             "log1p", "sqrt", "rsqrt", "erf", "powf", "atan2",
         )),
-        "tt.precise_sqrt", "tt.precise_divf", "tt.clampf",
+        "tt.precise_sqrt", "tt.precise_divf", "tt.approx_divf", "tt.clampf",
     }
 )  # fmt: skip
 """Each counts as one floating-point operation per element, a division and an exponential as much as an addition."""
 
 _KINDS = {
-    "tt.load": "load", "tt.descriptor_load": "load", "tt.descriptor_gather": "load",
-    "tt.store": "store", "tt.descriptor_store": "store", "tt.descriptor_scatter": "store",
+    "tt.load": "load", "tt.atomic_load": "load", "tt.descriptor_load": "load", "tt.descriptor_gather": "load",
+    "tt.store": "store", "tt.atomic_store": "store", "tt.descriptor_store": "store", "tt.descriptor_scatter": "store",
     "tt.atomic_rmw": "atomic", "tt.atomic_cas": "atomic", "tt.descriptor_reduce": "atomic",
 }  # fmt: skip
 
