@@ -9,6 +9,8 @@ HAS_SCALED_BATCHES = Version("3.7") <= TRITON
 """`tl.dot_scaled` takes batches of products."""
 DESCRIPTORS_ROUND_TO_TF32 = Version("3.7") <= TRITON
 """A host's TensorDescriptor can have loads rounded to tf32."""
+PREFETCHES_BY_PARTS = Version("3.8") <= TRITON
+"""On sm_80 the pass `prefetch` cuts a product along K, which adds up in another order."""
 COLUMNS_FROM_ONE = Version("3.8") <= TRITON
 """Columns of locations count from 1; before, from 0."""
 NEGATES_ZEROS = Version("3.8") <= TRITON
