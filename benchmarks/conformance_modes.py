@@ -125,10 +125,19 @@ class _CudaOnCpu(TorchFunctionMode):
     def __torch_function__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
         if func in (torch.Tensor.cuda, torch.Tensor.pin_memory):
             return args[0]
+        if func is torch.matmul:
+            return _matmul_of_cuda(*args, **(kwargs or {}))
         keywords = {name: _on_cpu(value) for name, value in (kwargs or {}).items()}
         if keywords.get("pin_memory"):
             del keywords["pin_memory"]
         return func(*map(_on_cpu, args), **keywords)
+
+
+def _matmul_of_cuda(a: torch.Tensor, b: torch.Tensor) -> torch.Tensor:
+    """References add up in fp32, as a GPU's products do; a CPU's of 16-bit types are less exact than what they are to judge."""
+    if a.element_size() == 2:
+        return torch.matmul(a.float(), b.float()).to(a.dtype)
+    return torch.matmul(a, b)
 
 
 def _on_cpu(value: Any) -> Any:
