@@ -16,7 +16,7 @@ import kernellab
 from benchmarks import memory_kernels as kernels
 from benchmarks.harness import print_report, take_turns, timed
 from benchmarks.small_cases import blank, integers, moderate
-from kernellab.memory_findings import Accesses
+from kernellab.memory_costs.records import Accesses
 
 ROUNDS = 5
 GOAL = 5

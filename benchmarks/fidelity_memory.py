@@ -28,10 +28,10 @@ from benchmarks.fidelity_outputs import DATA, machine
 from benchmarks.harness import ROOT, print_report
 from benchmarks.memory_cases import MEMORY_CASES, MemoryCase
 from kernellab import triton_api
-from kernellab.accessing import accesses_of_text
 from kernellab.compiler.pipeline import compile_bound
 from kernellab.compiler.targets import parse_target
-from kernellab.memory_findings import Accesses
+from kernellab.memory_costs.counting import accesses_of_text
+from kernellab.memory_costs.records import Accesses
 from kernellab.specialize import bind
 
 FILE = "memory_h200.json"

@@ -26,7 +26,6 @@ if sys.platform != "linux":
 if TYPE_CHECKING:
     from IPython.core.interactiveshell import InteractiveShell
 
-    from kernellab.accessing import accesses
     from kernellab.bisecting import bisect
     from kernellab.compiler.archive import load
     from kernellab.compiler.comparison import compare
@@ -48,6 +47,7 @@ if TYPE_CHECKING:
     from kernellab.interpreter.foreign_code import device_function, inline_assembly
     from kernellab.interpreting import interpreted
     from kernellab.layouts import Layout
+    from kernellab.memory_costs.counting import accesses
     from kernellab.records import (
         Compilation,
         Launch,
@@ -85,7 +85,7 @@ _HOMES = {
     "TargetError": "kernellab.errors",
     "TileKernel": "kernellab.tile_kernel",
     "UnsupportedOperation": "kernellab.errors",
-    "accesses": "kernellab.accessing",
+    "accesses": "kernellab.memory_costs.counting",
     "bisect": "kernellab.bisecting",
     "compare": "kernellab.compiler.comparison",
     "compile": "kernellab.compiler.pipeline",

@@ -13,7 +13,7 @@ import triton.language as tl
 import kernellab
 from benchmarks import memory_kernels as kernels
 from kernellab.errors import OutOfBounds, TargetError
-from kernellab.memory_findings import Accesses
+from kernellab.memory_costs.records import Accesses
 from kernellab.viz.access_card import accesses_card
 from tests import versions
 from tests.corpus.rows import softmax

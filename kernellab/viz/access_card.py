@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import linecache
 
-from kernellab.memory_findings import Accesses, GlobalAccess
+from kernellab.memory_costs.records import Accesses, GlobalAccess
 from kernellab.viz.card import Card, Table
 
 _COLUMNS = ("access", "line", "elements at once", "requests", "sectors", "a request", "useful", "programs a sector", "")  # fmt: skip

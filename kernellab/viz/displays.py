@@ -15,7 +15,7 @@ _CARDS: Mapping[tuple[str, str], tuple[str, str]] = {
     ("kernellab.findings", "Conversions"): ("kernellab.viz.layout_card", "conversions_card"),
     ("kernellab.findings", "Layouts"): ("kernellab.viz.layout_card", "layouts_card"),
     ("kernellab.findings", "TileLayout"): ("kernellab.viz.layout_card", "tile_card"),
-    ("kernellab.memory_findings", "Accesses"): ("kernellab.viz.access_card", "accesses_card"),
+    ("kernellab.memory_costs.records", "Accesses"): ("kernellab.viz.access_card", "accesses_card"),
     ("kernellab.layouts", "RegisterLayout"): ("kernellab.viz.layout_card", "layout_card"),
     ("kernellab.layouts", "SharedLayout"): ("kernellab.viz.layout_card", "layout_card"),
     ("kernellab.layouts", "TensorMemoryLayout"): ("kernellab.viz.layout_card", "layout_card"),

@@ -17,7 +17,7 @@ from kernellab.interpreter.affine import AffineTile, BoxMask
 from kernellab.interpreter.bases import as_array
 from kernellab.interpreter.observing import Seen
 from kernellab.layouts import Numbers
-from kernellab.sectors import SECTOR, SectorSet, different
+from kernellab.memory_costs.sectors import SECTOR, SectorSet, different
 
 LINE = 128
 """Bytes of a line."""

@@ -27,11 +27,11 @@ from kernellab.ir import tt, ttg, ttng
 from kernellab.ir.reader import read_module
 from kernellab.ir.types import TensorDescType, shape
 from kernellab.launching import Grid
-from kernellab.memory_findings import Accesses, Action, GlobalAccess
+from kernellab.memory_costs.records import Accesses, Action, GlobalAccess
+from kernellab.memory_costs.sectors import SECTOR, SectorSet
+from kernellab.memory_costs.tallying import Tally
 from kernellab.records import Target
-from kernellab.sectors import SECTOR, SectorSet
 from kernellab.specialize import BoundCall, bind
-from kernellab.tallying import Tally
 from kernellab.triton_api.layouts import layouts_of
 
 _BY_LANES: dict[type[Operation], Action] = {
