@@ -9,7 +9,7 @@ import ast
 import itertools
 import keyword
 import re
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from types import CodeType
@@ -69,15 +69,24 @@ class KernelCode:
     largest_tile: int
 
 
-def emit_kernel(function: tt.FuncOp, file: str, name: str) -> KernelCode:
+AfterOperation = Callable[["Emitter", Operation], None]
+"""Is called after an operation was lowered, its results defined: what it emits follows the operation's own statements, at the same position."""
+
+
+def emit_kernel(
+    function: tt.FuncOp, file: str, name: str, after: AfterOperation | None = None
+) -> KernelCode:
     """Lower a kernel whose source stands in `file` to Python.
+
+    Args:
+        after: adds statements after operations: code that tells an observer what they computed, say.
 
     Raises:
         UnsupportedOperation: the kernel holds an operation that nothing lowers; it names the kernel's line.
     """
     entry = function.body.blocks.first
     assert entry is not None
-    emitter = Emitter(function, file)
+    emitter = Emitter(function, file, after)
     name = emitter.fresh(name)  # first of all: a variable of the kernel may have its name
     tree = emitter.kernel(name)
     arguments = tuple(entry.args)
@@ -96,8 +105,9 @@ def emit_kernel(function: tt.FuncOp, file: str, name: str) -> KernelCode:
 class Emitter:
     """What a lowering is handed: operands as expressions, facts about values, and a place for statements."""
 
-    def __init__(self, function: tt.FuncOp, file: str) -> None:
+    def __init__(self, function: tt.FuncOp, file: str, after: AfterOperation | None = None) -> None:
         inline_calls(function)
+        self._after = after
         self.function = function
         self.file = file
         self.constants: dict[str, Any] = {}
@@ -365,6 +375,8 @@ class Emitter:
             if expression is not None:
                 rounded = rule.rounds and _is_narrow(value)
                 self.define(value, self._rounded(value, expression) if rounded else expression)
+        if self._after is not None:
+            self._after(self, op)
         self._location, self._operation = outer
 
     def blocks(self, region: Region, prologue: list[ast.stmt] | None = None) -> None:

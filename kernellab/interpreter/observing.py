@@ -16,8 +16,8 @@ from kernellab.interpreter.descriptors import Block, Descriptor
 from kernellab.interpreter.emitter import located_at
 from kernellab.interpreter.grid import Programs
 from kernellab.interpreter.memory import Buffer, Elsewhere
+from kernellab.interpreter.memory_layers import Memory, MemoryAccess, MemoryLayer
 from kernellab.interpreter.tiles import Active, Value
-from kernellab.interpreter.watch import WatchedMemory
 
 DESCRIPTOR_BYTES = 128
 """Size and alignment of a descriptor that a kernel writes (PTX ISA, tensor-map)."""
@@ -93,79 +93,18 @@ class Observer:
         self._tell(seen)
 
 
-class ObservedMemory:
-    """Stands where generated code expects the module `memory`."""
+class ObservedMemory(MemoryLayer):
+    """Stands where generated code expects the module `memory`: tells of every access before it is made."""
 
-    def __init__(self, inner: types.ModuleType | WatchedMemory, observer: Observer) -> None:
+    def __init__(self, inner: Memory, observer: Observer) -> None:
         self._inner = inner
         self._observer = observer
 
-    def load(
-        self,
-        buffer: Buffer | Elsewhere,
-        offsets: Value,
-        rank: int,
-        mask: Value | None = None,
-        other: Value | None = None,
-        active: Active = None,
-    ) -> Value:
-        """As `memory.load`."""
-        self._observer.access(sys._getframe(1), buffer, offsets, mask, active)
-        return self._inner.load(buffer, offsets, rank, mask, other, active)
-
-    def store(
-        self,
-        buffer: Buffer | Elsewhere,
-        offsets: Value,
-        value: Value,
-        rank: int,
-        mask: Value | None = None,
-        active: Active = None,
-    ) -> None:
-        """As `memory.store`."""
-        self._observer.access(sys._getframe(1), buffer, offsets, mask, active)
-        self._inner.store(buffer, offsets, value, rank, mask, active)
-
-    def atomic(
-        self,
-        operation: str,
-        buffer: Buffer | Elsewhere,
-        offsets: Value,
-        value: Value,
-        rank: int,
-        shape: tuple[int, ...],
-        programs: int,
-        mask: Value | None = None,
-        active: Active = None,
-        wanted: bool = True,
-    ) -> Value | None:
-        """As `memory.atomic`."""
-        self._observer.access(sys._getframe(1), buffer, offsets, mask, active)
-        found: Value | None = self._inner.atomic(
-            operation, buffer, offsets, value, rank, shape, programs, mask, active, wanted
-        )
-        return found
-
-    def compare_and_swap(
-        self,
-        buffer: Buffer | Elsewhere,
-        offsets: Value,
-        compare: Value,
-        value: Value,
-        rank: int,
-        shape: tuple[int, ...],
-        programs: int,
-        mask: Value | None = None,
-        active: Active = None,
-    ) -> Value:
-        """As `memory.compare_and_swap`."""
-        self._observer.access(sys._getframe(1), buffer, offsets, mask, active)
-        return self._inner.compare_and_swap(
-            buffer, offsets, compare, value, rank, shape, programs, mask, active
-        )
-
-    def __getattr__(self, name: str) -> Any:
-        return getattr(self._inner, name)
+    def around(self, access: MemoryAccess) -> Value | None:
+        """Tell, then make the access."""
+        frame = sys._getframe(2)
+        self._observer.access(frame, access.buffer, access.offsets, access.mask, access.active)
+        return access.made_by(self._inner)
 
 
 class ObservedDescriptors:

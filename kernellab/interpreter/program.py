@@ -31,7 +31,7 @@ from kernellab.interpreter import (
     tiles,
     warp_groups,
 )
-from kernellab.interpreter.emitter import KernelCode, emit_kernel
+from kernellab.interpreter.emitter import AfterOperation, KernelCode, emit_kernel
 from kernellab.interpreter.observing import (
     ObservedDescriptors,
     ObservedMemory,
@@ -163,13 +163,21 @@ def program_of_text(text: str, kernel: Any) -> ProgramCode:
 
 
 def program_of_module(
-    module: ModuleOp, kernel: Any, observer: Observer | None = None
+    module: ModuleOp,
+    kernel: Any,
+    observer: Observer | None = None,
+    after: AfterOperation | None = None,
 ) -> ProgramCode:
-    """The code of a module that came from `kernel`; calls are inlined in the module. An observer hears of every access of a run."""
+    """The code of a module that came from `kernel`; calls are inlined in the module.
+
+    Args:
+        observer: hears of every access of a run.
+        after: adds statements after operations, see `emitter.AfterOperation`.
+    """
     _refuse_clusters(module, kernel)
     function = _entry(module)
     file = kernel.fn.__code__.co_filename
-    code = emit_kernel(function, file, kernel.__name__)
+    code = emit_kernel(function, file, kernel.__name__, after)
     watched = WatchedMemory() if waits_for_others(function) else None
     prepare = _loaded(code, file, {**_MODULES, **_memory(watched, observer)})
     if observer is not None:

@@ -6,14 +6,14 @@ import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import Any
 
 import numpy
 
 from kernellab.interpreter import memory
 from kernellab.interpreter.address_space import WildAddress
 from kernellab.interpreter.memory import Buffer, Elsewhere, OutOfBoundsAccess
-from kernellab.interpreter.tiles import Active, Value
+from kernellab.interpreter.memory_layers import Load, MemoryAccess, MemoryLayer
+from kernellab.interpreter.tiles import Value
 
 
 @dataclass(frozen=True)
@@ -42,7 +42,7 @@ class Reading:
         return f"{name} is {values[0]}{more}"
 
 
-class WatchedMemory(threading.local):
+class WatchedMemory(threading.local, MemoryLayer):
     """Stands where generated code expects the module `memory`; each thread has its own notes.
 
     Attributes:
@@ -54,97 +54,29 @@ class WatchedMemory(threading.local):
         self.changed = False
         self.reading: Reading | None = None
 
-    def load(
-        self, buffer: Buffer | Elsewhere, offsets: Value, rank: int, *rest: Any, **keywords: Any
-    ) -> Value:
-        """As `memory.load`."""
-        found = memory.load(buffer, offsets, rank, *rest, **keywords)
-        self.reading = Reading(buffer, offsets, found)
-        return found
-
-    def store(
-        self,
-        buffer: Buffer | Elsewhere,
-        offsets: Value,
-        value: Value,
-        rank: int,
-        mask: Value | None = None,
-        active: Active = None,
-    ) -> None:
-        """As `memory.store`."""
-        with self._changing(buffer, offsets, rank, mask, active):
-            memory.store(buffer, offsets, value, rank, mask, active)
-
-    def atomic(
-        self,
-        operation: str,
-        buffer: Buffer | Elsewhere,
-        offsets: Value,
-        value: Value,
-        rank: int,
-        shape: tuple[int, ...],
-        programs: int,
-        mask: Value | None = None,
-        active: Active = None,
-        wanted: bool = True,
-    ) -> Value | None:
-        """As `memory.atomic`."""
-        with self._changing(buffer, offsets, rank, mask, active):
-            found = memory.atomic(
-                operation, buffer, offsets, value, rank, shape, programs, mask, active, wanted
-            )
+    def around(self, access: MemoryAccess) -> Value | None:
+        """Make the access, and note what it found and whether it changed anything."""
+        if isinstance(access, Load):
+            found: Value | None = access.made_by(memory)
+        else:
+            with self._changing(access):
+                found = access.made_by(memory)
         if found is not None:
-            self.reading = Reading(buffer, offsets, found)
+            self.reading = Reading(access.buffer, access.offsets, found)
         return found
-
-    def compare_and_swap(
-        self,
-        buffer: Buffer | Elsewhere,
-        offsets: Value,
-        compare: Value,
-        value: Value,
-        rank: int,
-        shape: tuple[int, ...],
-        programs: int,
-        mask: Value | None = None,
-        active: Active = None,
-    ) -> Value:
-        """As `memory.compare_and_swap`."""
-        with self._changing(buffer, offsets, rank, mask, active):
-            found = memory.compare_and_swap(
-                buffer, offsets, compare, value, rank, shape, programs, mask, active
-            )
-        self.reading = Reading(buffer, offsets, found)
-        return found
-
-    def __getattr__(self, name: str) -> Any:
-        """Anything else of the module's is taken to change memory whenever it is called."""
-        function = getattr(memory, name)
-
-        def call(*arguments: Any, **keywords: Any) -> Any:
-            self.changed = True
-            return function(*arguments, **keywords)
-
-        return call
 
     @contextmanager
-    def _changing(
-        self,
-        buffer: Buffer | Elsewhere,
-        offsets: Value,
-        rank: int,
-        mask: Value | None,
-        active: Active,
-    ) -> Iterator[None]:
-        """Notices whether what is done inside changes any of these elements."""
+    def _changing(self, access: MemoryAccess) -> Iterator[None]:
+        """Notices whether what is done inside changes any of the elements of the access."""
         if self.changed:
             yield
             return
+        look = Load(access.buffer, access.offsets, access.rank, access.mask, access.active, None)
         try:
-            before = memory.load(buffer, offsets, rank, mask, None, active)
+            before = look.made_by(memory)
         except (OutOfBoundsAccess, WildAddress):
             yield  # what is done inside finds the same fault, and calls it by its name
             return
         yield
-        after = memory.load(buffer, offsets, rank, mask, None, active)
+        after = look.made_by(memory)
         self.changed = numpy.asarray(before).tobytes() != numpy.asarray(after).tobytes()
