@@ -13,6 +13,7 @@ import triton.language as tl
 import kernellab
 from benchmarks import memory_kernels as kernels
 from kernellab.errors import OutOfBounds, TargetError
+from kernellab.interpreter import program
 from kernellab.memory_costs.records import Accesses
 from kernellab.viz.access_card import accesses_card
 from tests import versions
@@ -229,3 +230,18 @@ def test_what_cannot_be_counted_is_an_error() -> None:
         kernellab.accesses(kernels.copy_whole, (1,), x, out, BLOCK=1024, target="gfx942")
     with pytest.raises(OutOfBounds, match="x\\[1024\\]"):
         kernellab.accesses(kernels.copy_whole, (2,), x, out, BLOCK=1024, target="sm_90")
+
+
+def test_a_kernel_is_compiled_once_for_several_counts(monkeypatch: pytest.MonkeyPatch) -> None:
+    first = line(kernels.gather, 1024, normal(64), torch.zeros(1024, dtype=torch.int32), torch.zeros(1024))  # fmt: skip
+
+    def refuse(*arguments: object) -> str:
+        raise AssertionError(f"compiled again: {arguments}")
+
+    monkeypatch.setattr(program, "module_after", refuse)
+    every_eighth = torch.arange(1024, dtype=torch.int32) * 8
+    other = line(kernels.gather, 1024, normal(8192), every_eighth, torch.zeros(1024))
+    assert [one.sectors for one in first] == [128, 32, 128]
+    assert [one.sectors for one in other] == [128, 1024, 128]
+    with pytest.raises(AssertionError, match="compiled again"):
+        line(kernels.gather, 1024, normal(64), torch.zeros(1024, dtype=torch.int64), torch.zeros(1024))  # fmt: skip

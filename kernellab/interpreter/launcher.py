@@ -67,7 +67,7 @@ def launch_text(kernel: Any, grid: Any, call: BoundCall, text: str) -> None:
 def launch_observed(
     kernel: Any, grid: Any, call: BoundCall, code: ProgramCode, observer: Observer
 ) -> None:
-    """Run code that was made for an observer, in place; raises as `launch`."""
+    """Run a kernel's code in place; the observer hears of every access. Raises as `launch`."""
     __tracebackhide__ = True
     _run(kernel, check_grid(grid, call.values), call, DEFAULT, code, observer)
 
@@ -82,8 +82,12 @@ def _run(
 ) -> None:
     __tracebackhide__ = True
     arguments = _runtime_arguments(kernel, call, code, options.bounds)
+    prepare = code.prepare
+    if observer is not None:
+        observer.operations = code.operations
+        prepare = code.prepare_observed(observer)
     with numpy.errstate(all="ignore"):
-        run_batch = code.prepare(*arguments, GridSizes(sizes))
+        run_batch = prepare(*arguments, GridSizes(sizes))
         all_batches = batches(sizes, code.batch, options.order, options.seed)
         for programs, run in _steps(code, run_batch, all_batches):
             if observer is not None:

@@ -52,7 +52,7 @@ class Observer:
     """Hears of every access of a run, and tells it on with the operation that makes it.
 
     Attributes:
-        operations: the operations of the code, by location; set when the code is made.
+        operations: the operations of the code, by location; set before it runs.
         programs: the batch that runs; set before it does.
     """
 

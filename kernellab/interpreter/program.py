@@ -5,7 +5,7 @@ from __future__ import annotations
 import ast
 import types
 import weakref
-from collections.abc import Callable, Hashable, Mapping
+from collections.abc import Hashable, Mapping
 from dataclasses import dataclass
 from typing import Any, Literal
 
@@ -83,12 +83,13 @@ class RuntimeArgument:
     role: Literal["number", "pointer", "descriptor"]
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class ProgramCode:
     """The generated code of one specialisation of a kernel.
 
     Attributes:
         prepare: takes the runtime arguments and the grid's sizes; returns the function that runs a batch, or where programs wait for each other, makes a coroutine of one.
+        module: what the code was made of, with calls inlined.
         codes: the code objects of both functions, to recognise the kernel's own frames in a traceback.
         locations: where the code's statements come from; see `emitter.location_at`.
         operations: the operation of each location.
@@ -99,7 +100,8 @@ class ProgramCode:
         source: the generated code as text, for reading.
     """
 
-    prepare: Callable[..., Callable[[Any], Any]]
+    prepare: types.FunctionType
+    module: ModuleOp
     codes: frozenset[types.CodeType]
     locations: tuple[Location, ...]
     operations: tuple[Operation, ...]
@@ -108,6 +110,11 @@ class ProgramCode:
     batch: int
     watched: WatchedMemory | None
     source: str
+
+    def prepare_observed(self, observer: Observer) -> types.FunctionType:
+        """As `prepare`, for a run of whose accesses an observer hears."""
+        scope = {**self.prepare.__globals__, **_observed(self.watched, observer)}
+        return types.FunctionType(self.prepare.__code__, scope)
 
 
 _kept: weakref.WeakKeyDictionary[Any, dict[Hashable, ProgramCode]] = weakref.WeakKeyDictionary()
@@ -163,15 +170,11 @@ def program_of_text(text: str, kernel: Any) -> ProgramCode:
 
 
 def program_of_module(
-    module: ModuleOp,
-    kernel: Any,
-    observer: Observer | None = None,
-    after: AfterOperation | None = None,
+    module: ModuleOp, kernel: Any, after: AfterOperation | None = None
 ) -> ProgramCode:
     """The code of a module that came from `kernel`; calls are inlined in the module.
 
     Args:
-        observer: hears of every access of a run.
         after: adds statements after operations, see `emitter.AfterOperation`.
     """
     _refuse_clusters(module, kernel)
@@ -179,11 +182,10 @@ def program_of_module(
     file = kernel.fn.__code__.co_filename
     code = emit_kernel(function, file, kernel.__name__, after)
     watched = WatchedMemory() if waits_for_others(function) else None
-    prepare = _loaded(code, file, {**_MODULES, **_memory(watched, observer)})
-    if observer is not None:
-        observer.operations = code.operations
+    prepare = _loaded(code, file, {**_MODULES, "memory": watched or memory})
     return ProgramCode(
         prepare,
+        module,
         frozenset(_nested_codes(prepare.__code__)),
         code.locations,
         code.operations,
@@ -227,10 +229,8 @@ _MODULES: Mapping[str, Any] = {
 """What generated code calls by name, memory left out."""
 
 
-def _memory(watched: WatchedMemory | None, observer: Observer | None) -> Mapping[str, Any]:
-    """What generated code reads and writes memory through."""
-    if observer is None:
-        return {"memory": watched or memory}
+def _observed(watched: WatchedMemory | None, observer: Observer) -> Mapping[str, Any]:
+    """What code reads and writes memory through in a run that is observed."""
     return {
         "memory": ObservedMemory(watched or memory, observer),
         "descriptors": ObservedDescriptors(observer),

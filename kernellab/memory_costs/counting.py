@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import weakref
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any, NamedTuple, cast
 
@@ -12,19 +13,17 @@ from xdsl.ir import Attribute, BlockArgument, Operation, OpResult, SSAValue
 from kernellab.argument_copies import copied
 from kernellab.compiler.analyses.axis import pointee, pointers_of, root_argument
 from kernellab.compiler.analyses.module import kind, position_of
-from kernellab.compiler.analyses.warp_accesses import WarpAccesses
+from kernellab.compiler.analyses.warp_accesses import WarpAccess, WarpAccesses
 from kernellab.compiler.analyses.work import bit_width
 from kernellab.compiler.pipeline import unwrap_kernel
-from kernellab.compiler.snapshots import module_after
 from kernellab.compiler.targets import parse_target
 from kernellab.errors import TargetError
 from kernellab.interpreter.grid import check_grid
 from kernellab.interpreter.launcher import launch_observed
 from kernellab.interpreter.observing import DESCRIPTOR_BYTES, Observer, Seen
-from kernellab.interpreter.program import program_of_module
+from kernellab.interpreter.program import ProgramCode, program_code, program_of_text
 from kernellab.interpreting import emulated_for
 from kernellab.ir import tt, ttg, ttng
-from kernellab.ir.reader import read_module
 from kernellab.ir.types import TensorDescType, shape
 from kernellab.launching import Grid
 from kernellab.memory_costs.records import Accesses, Action, GlobalAccess
@@ -80,43 +79,59 @@ def accesses(
     chosen = emulated_for(kernel) if target is None else parse_target(target)
     plain, keywords = unwrap_kernel(kernel, args, keywords, {})
     call = bind(plain, args, keywords, chosen)
-    return accesses_of_text(plain, grid, call, chosen, module_after(plain, call, chosen, "ttgir"))
+    _check_target(chosen)
+    return _counted(plain, grid, call, chosen, program_code(plain, call, chosen, "ttgir"))
 
 
 def accesses_of_text(kernel: Any, grid: Grid, call: BoundCall, target: Target, text: str) -> Accesses:  # fmt: skip
     """As `accesses`, of TTGIR in MLIR's generic form that `kernel` became for this call."""
+    _check_target(target)
+    return _counted(kernel, grid, call, target, program_of_text(text, kernel))
+
+
+def _check_target(target: Target) -> None:
     if target.backend != "cuda":
         raise TargetError(
             f"accesses counts sectors and requests, as NVIDIA's GPUs have them, and {target} is none.",
             advice='Take an NVIDIA target: target="sm_90".',
         )
-    module = read_module(text)
-    counted = _Counted()
+
+
+def _counted(kernel: Any, grid: Grid, call: BoundCall, target: Target, code: ProgramCode) -> Accesses:  # fmt: skip
+    counted = _Counted(_accesses_of(code, target))
     observer = Observer(counted.see)
-    code = program_of_module(module, kernel, observer)
-    counted.find(module, target)
     launch_observed(kernel, grid, replace(call, values=copied(call.values)), code, observer)
     counted.end_batch()
     return counted.result(kernel.__name__, str(target), check_grid(grid, call.values))
 
 
+_Found = Mapping[Operation, WarpAccess | None]
+"""The operations of a module that access global memory, in its order: how lanes do, or None for the copy engine."""
+
+_kept: weakref.WeakKeyDictionary[ProgramCode, _Found] = weakref.WeakKeyDictionary()
+
+
+def _accesses_of(code: ProgramCode, target: Target) -> _Found:
+    """The accesses in a kernel's code, found once."""
+    if code not in _kept:
+        by_lanes = WarpAccesses(code.module, layouts_of, target)
+        _kept[code] = {
+            op: by_lanes[op] if op.__class__ in _BY_LANES else None
+            for op in code.module.walk()
+            if op.__class__ in _BY_LANES or op.__class__ in _BY_ENGINE
+        }
+    return _kept[code]
+
+
 class _Counted:
     """The tally of every operation that accesses global memory, in the order of the module."""
 
-    def __init__(self) -> None:
-        self._tallies: dict[Operation, Tally] = {}
+    def __init__(self, found: _Found) -> None:
+        self._tallies = {
+            op: Tally(access, takes_turns=_BY_LANES.get(op.__class__) == "atomic")
+            for op, access in found.items()
+        }
         self._batch: Any = None
-
-    def find(self, module: builtin.ModuleOp, target: Target) -> None:
-        """Begin a tally for each access of a module."""
-        by_lanes = WarpAccesses(module, layouts_of, target)
-        for op in module.walk():
-            if op.__class__ in _BY_LANES:
-                self._tallies[op] = Tally(
-                    by_lanes[op], takes_turns=_BY_LANES[op.__class__] == "atomic"
-                )
-            elif op.__class__ in _BY_ENGINE:
-                self._tallies[op] = Tally(None)
 
     def see(self, seen: Seen) -> None:
         """Count an access."""
