@@ -40,7 +40,7 @@ def test_what_is_added_hears_what_an_operation_computed() -> None:
             emitter.evaluate(None, teller(op.name, emitter[op.results[0]]))
 
     observer = Observer(seen.append)
-    code = program_of_module(read_module(text), doubled, observer, tell)
+    code = program_of_module(read_module(text), doubled, tell)
     launch_observed(doubled, (2,), call, code, observer)
     numpy.testing.assert_array_equal(computed["tt.load"], [[0, 1, 2, 3], [4, 5, 0, 0]])
     numpy.testing.assert_array_equal(computed["arith.addf"], 2 * computed["tt.load"])
