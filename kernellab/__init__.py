@@ -27,6 +27,8 @@ if TYPE_CHECKING:
     from IPython.core.interactiveshell import InteractiveShell
 
     from kernellab.bisecting import bisect
+    from kernellab.checker.checking import check
+    from kernellab.checker.uninitialized import uninitialized
     from kernellab.compiler.archive import load
     from kernellab.compiler.comparison import compare
     from kernellab.compiler.pipeline import compile
@@ -87,6 +89,7 @@ _HOMES = {
     "UnsupportedOperation": "kernellab.errors",
     "accesses": "kernellab.memory_costs.counting",
     "bisect": "kernellab.bisecting",
+    "check": "kernellab.checker.checking",
     "compare": "kernellab.compiler.comparison",
     "compile": "kernellab.compiler.pipeline",
     "device_function": "kernellab.interpreter.foreign_code",
@@ -94,6 +97,7 @@ _HOMES = {
     "interpreted": "kernellab.interpreting",
     "load": "kernellab.compiler.archive",
     "run": "kernellab.tile_kernel",
+    "uninitialized": "kernellab.checker.uninitialized",
 }
 """Public name -> the module that it is imported from when first asked for."""
 
@@ -123,6 +127,7 @@ __all__ = [
     "__version__",
     "accesses",
     "bisect",
+    "check",
     "compare",
     "compile",
     "device_function",
@@ -131,6 +136,7 @@ __all__ = [
     "load",
     "load_ipython_extension",
     "run",
+    "uninitialized",
     "unload_ipython_extension",
 ]
 

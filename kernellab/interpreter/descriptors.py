@@ -15,6 +15,7 @@ from kernellab.interpreter import memory
 from kernellab.interpreter.affine import AffineTile, BoxMask, End, cut
 from kernellab.interpreter.bases import base_of
 from kernellab.interpreter.memory import Buffer, Elsewhere
+from kernellab.interpreter.memory_layers import Memory
 from kernellab.interpreter.numerics import round_to_tf32
 from kernellab.interpreter.tiles import Active, Composite, Value, full, merge, reshape
 
@@ -82,14 +83,15 @@ def load(
     block: Block,
     shape: tuple[int, ...],
     active: Active = None,
+    through: Memory = memory,
 ) -> Value:
-    """The block whose first element has the coordinates `indices`, as a tile of `shape`.
+    """The block whose first element has the coordinates `indices`, as a tile of `shape`; read through that memory.
 
     Raises:
         OutOfBoundsAccess: an element inside the descriptor's shape lies outside the storage.
     """
     offsets, mask = box(descriptor, indices, block)
-    value = memory.load(descriptor.buffer, offsets, len(block), mask, descriptor.padding, active)
+    value = through.load(descriptor.buffer, offsets, len(block), mask, descriptor.padding, active)
     value = value if shape == block else reshape(value, block, shape)
     return round_to_tf32(value, ties_to_even=True) if descriptor.rounds_to_tf32 else value
 
@@ -101,6 +103,7 @@ def store(
     block: Block,
     shape: tuple[int, ...],
     active: Active = None,
+    through: Memory = memory,
 ) -> None:
     """Write a tile of `shape` to the block at `indices`, program after program.
 
@@ -109,7 +112,7 @@ def store(
     """
     offsets, mask = box(descriptor, indices, block)
     value = value if shape == block else reshape(value, shape, block)
-    memory.store(descriptor.buffer, offsets, value, len(block), mask, active)
+    through.store(descriptor.buffer, offsets, value, len(block), mask, active)
 
 
 def reduce(
@@ -121,10 +124,11 @@ def reduce(
     shape: tuple[int, ...],
     programs: int,
     active: Active = None,
+    through: Memory = memory,
 ) -> None:
     """Combine the block at `indices` with a tile of `shape`, program after program; `operation` as for `memory.atomic`."""
     offsets, mask = box(descriptor, indices, block)
-    memory.atomic(
+    through.atomic(
         operation,
         descriptor.buffer,
         offsets,
@@ -139,11 +143,16 @@ def reduce(
 
 
 def gather(
-    descriptor: Descriptor, rows: Value, column: Value, shape: Block, active: Active = None
+    descriptor: Descriptor,
+    rows: Value,
+    column: Value,
+    shape: Block,
+    active: Active = None,
+    through: Memory = memory,
 ) -> Value:
     """A tile of `shape`: the given rows of a descriptor of two dimensions, from `column` on."""
     offsets, mask = rows_of(descriptor, rows, column, shape)
-    value = memory.load(descriptor.buffer, offsets, 2, mask, descriptor.padding, active)
+    value = through.load(descriptor.buffer, offsets, 2, mask, descriptor.padding, active)
     return round_to_tf32(value, ties_to_even=True) if descriptor.rounds_to_tf32 else value
 
 
@@ -154,10 +163,11 @@ def scatter(
     value: Value,
     shape: Block,
     active: Active = None,
+    through: Memory = memory,
 ) -> None:
     """Write a tile of `shape` to the given rows of a descriptor of two dimensions, from `column` on."""
     offsets, mask = rows_of(descriptor, rows, column, shape)
-    memory.store(descriptor.buffer, offsets, value, 2, mask, active)
+    through.store(descriptor.buffer, offsets, value, 2, mask, active)
 
 
 # Where a block lies

@@ -2,12 +2,8 @@
 
 from __future__ import annotations
 
-import itertools
-import linecache
-import re
 import types
 from collections.abc import Iterator, Mapping, Sequence
-from typing import Any
 
 from kernellab.errors import (
     Deadlock,
@@ -19,9 +15,8 @@ from kernellab.errors import (
 )
 from kernellab.interpreter.address_space import WildAddress
 from kernellab.interpreter.debugging import FailedAssertion
-from kernellab.interpreter.emitter import located_at
+from kernellab.interpreter.evidence import calls_at, enumerated, values_behind
 from kernellab.interpreter.grid import Grid, Programs
-from kernellab.interpreter.index_values import parts_of
 from kernellab.interpreter.lane_fault import LaneFault
 from kernellab.interpreter.mbarriers import PhaseNeverCompletes
 from kernellab.interpreter.memory import OutOfBoundsAccess, ReadOnlyStore
@@ -29,7 +24,6 @@ from kernellab.interpreter.program import ProgramCode
 from kernellab.interpreter.scheduler import NobodyMoves, Waiting
 from kernellab.interpreter.shared_memory import BufferOutsideAllocation
 from kernellab.interpreter.tiles import IndexOutsideTile
-from kernellab.ir.locations import Location
 from kernellab.specialize import BoundCall
 
 Fault = LaneFault | ReadOnlyStore | BufferOutsideAllocation | PhaseNeverCompletes | NobodyMoves
@@ -39,20 +33,17 @@ FAULTS = (LaneFault, ReadOnlyStore, BufferOutsideAllocation, PhaseNeverCompletes
 _LISTED = 8
 """So many programs of a deadlock are listed."""
 
-_TOLD = 8
-"""So many values that made an index are told, the nearest to it."""
-
 
 def explain(
     fault: Fault, programs: Programs, grid: Grid, code: ProgramCode, call: BoundCall
 ) -> KernelLabError:
     """The fault as an error on the kernel's line, or on that of the helper it called, whose traceback ends there."""
     entries = [e for e in _entries(fault.__traceback__) if e.tb_frame.f_code in code.codes]
-    calls = _calls(entries[-1].tb_frame.f_code, entries[-1].tb_lasti, code.locations)
+    calls = calls_at(entries[-1].tb_frame.f_code, entries[-1].tb_lasti, code.locations)
     kind, problem, advice = _words(fault, grid, code)
     if isinstance(fault, LaneFault):
         problem += _where(fault.program, fault.place, programs, grid) + _others(fault)
-        problem += _made_of(fault, entries[-1], code, calls, call)
+        problem += _made_of(fault, entries[-1], code, call)
     elif isinstance(fault, BufferOutsideAllocation | PhaseNeverCompletes):
         problem += _where(fault.program, (), programs, grid)
     error = kind(problem, position=calls[-1] if calls else None, advice=advice)
@@ -142,7 +133,7 @@ def _deadlock(fault: NobodyMoves, grid: Grid, code: ProgramCode) -> str:
 
 def _waits_at(one: Waiting, code: ProgramCode) -> str:
     """ "  program (1, 0, 0) waits at k.py:12:5: lock_ptr[0] is 1"."""
-    calls = _calls(one.code, one.instruction, code.locations)
+    calls = calls_at(one.code, one.instruction, code.locations)
     where = f" at {calls[-1]}" if calls else ""
     reading = "" if one.reading is None else f": {one.reading}"
     return f"  program {one.programs.id(0)} waits{where}{reading}"
@@ -170,56 +161,18 @@ def _others(fault: LaneFault) -> str:
 
 
 def _made_of(
-    fault: LaneFault,
-    entry: types.TracebackType,
-    code: ProgramCode,
-    calls: Sequence[SourcePosition],
-    call: BoundCall,
+    fault: LaneFault, entry: types.TracebackType, code: ProgramCode, call: BoundCall
 ) -> str:
     """A line with the values that made the index (of an assertion, the condition), at the faulty lane; "" where none has a name."""
-    operation = located_at(entry.tb_frame.f_code, entry.tb_lasti, code.operations)
-    if operation is None:
-        return ""
-    variables = entry.tb_frame.f_locals
-    told: dict[str, Any] = {}
-    lines = [position.line for position in calls[:1]]
-    for part in itertools.islice(parts_of(operation, fault.place), _TOLD):
-        value = part.read(code.variables, variables, fault.program)
-        if value is None and part.is_argument:
-            value = call.values[part.name]
-        told.setdefault(part.name, value)
-        lines += [] if part.line is None else [part.line]
-    told |= _constants_on(lines, calls, call)
-    listed = ", ".join(f"{name} = {value}" for name, value in told.items() if value is not None)
+    values = values_behind(entry.tb_frame, entry.tb_lasti, fault.place, fault.program, code, call)
     what = "condition" if isinstance(fault, FailedAssertion) else "index"
-    return f"\n  the {what} was made of {listed}" if listed else ""
-
-
-def _constants_on(
-    lines: Sequence[int], calls: Sequence[SourcePosition], call: BoundCall
-) -> dict[str, Any]:
-    """The numbers that were compiled in and whose names stand on these lines of the kernel's, masks left out."""
-    texts = [linecache.getline(calls[0].file, line).partition("mask=")[0] for line in lines]
-    words = set(re.findall(r"\w+", " ".join(texts)))
-    return {
-        name: call.values[name]
-        for name, type in call.specialization.signature.items()
-        if type == "constexpr" and name in words and isinstance(call.values[name], int | float)
-    }
+    return f"\n  the {what} was made of {enumerated(values)}" if values else ""
 
 
 def _entries(traceback: types.TracebackType | None) -> Iterator[types.TracebackType]:
     while traceback is not None:
         yield traceback
         traceback = traceback.tb_next
-
-
-def _calls(
-    code: types.CodeType, instruction: int, locations: Sequence[Location]
-) -> list[SourcePosition]:
-    """Where the kernel stands, and in turn each helper function that was inlined there."""
-    location = located_at(code, instruction, locations)
-    return [] if location is None else list(reversed(location.frames))
 
 
 def _traceback(

@@ -55,15 +55,17 @@ class GridSizes:
 
 
 class Programs:
-    """One batch: programs that run together, in the order of their linear ids `linear`.
+    """One batch: programs that run together.
 
     Attributes:
+        linear: their linear ids, in the order in which they run.
         x, y, z: their ids, int32 arrays with one entry a program; x is the fastest in the linear id.
         count: how many they are.
     """
 
     def __init__(self, grid: Grid, linear: numpy.ndarray) -> None:
         self.count = len(linear)
+        self.linear = linear
         if grid[1] == grid[2] == 1:
             self.x = linear.astype(numpy.int32)
             self.y = self.z = numpy.zeros(self.count, numpy.int32)

@@ -15,7 +15,7 @@ from kernellab.interpreter.descriptors import Descriptor
 from kernellab.interpreter.faults import FAULTS, explain
 from kernellab.interpreter.grid import Grid, GridSizes, Programs, batches, check_grid
 from kernellab.interpreter.memory import Buffer
-from kernellab.interpreter.observing import Observer
+from kernellab.interpreter.observing import Listener
 from kernellab.interpreter.program import ProgramCode, program_code, program_of_text
 from kernellab.interpreter.scheduler import Step, take_turns
 from kernellab.records import Launch, Run, Target
@@ -65,11 +65,16 @@ def launch_text(kernel: Any, grid: Any, call: BoundCall, text: str) -> None:
 
 
 def launch_observed(
-    kernel: Any, grid: Any, call: BoundCall, code: ProgramCode, observer: Observer
+    kernel: Any,
+    grid: Any,
+    call: BoundCall,
+    code: ProgramCode,
+    listener: Listener | None,
+    options: RunOptions = DEFAULT,
 ) -> None:
-    """Run a kernel's code in place; the observer hears of every access. Raises as `launch`."""
+    """Run a kernel's code in place; the listener hears of every access. Raises as `launch`."""
     __tracebackhide__ = True
-    _run(kernel, check_grid(grid, call.values), call, DEFAULT, code, observer)
+    _run(kernel, check_grid(grid, call.values), call, options, code, listener)
 
 
 def _run(
@@ -78,20 +83,20 @@ def _run(
     call: BoundCall,
     options: RunOptions,
     code: ProgramCode,
-    observer: Observer | None = None,
+    listener: Listener | None = None,
 ) -> None:
     __tracebackhide__ = True
     arguments = _runtime_arguments(kernel, call, code, options.bounds)
     prepare = code.prepare
-    if observer is not None:
-        observer.operations = code.operations
-        prepare = code.prepare_observed(observer)
+    if listener is not None:
+        listener.operations = code.operations
+        prepare = code.prepare_observed(listener)
     with numpy.errstate(all="ignore"):
         run_batch = prepare(*arguments, GridSizes(sizes))
         all_batches = batches(sizes, code.batch, options.order, options.seed)
         for programs, run in _steps(code, run_batch, all_batches):
-            if observer is not None:
-                observer.programs = programs
+            if listener is not None:
+                listener.programs = programs
             try:
                 run()
             except FAULTS as fault:

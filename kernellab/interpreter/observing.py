@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import sys
 import types
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Protocol
 
 import numpy
 from xdsl.ir import Operation
@@ -48,6 +48,21 @@ class Seen:
     programs: Programs
 
 
+class Listener(Protocol):
+    """What a run can be listened to by.
+
+    Attributes:
+        operations: the operations of the code, by location; set before it runs.
+        programs: the batch that runs; set before it does.
+    """
+
+    operations: Sequence[Operation]
+    programs: Programs
+
+    def modules(self, memory: Memory) -> Mapping[str, Any]:
+        """What generated code calls by name in this run, where that is not the module of the name; `memory` is what it would read and write through."""
+
+
 class Observer:
     """Hears of every access of a run, and tells it on with the operation that makes it.
 
@@ -61,6 +76,14 @@ class Observer:
         self._known: dict[tuple[types.CodeType, int], Operation] = {}
         self.operations: Sequence[Operation] = ()
         self.programs: Programs
+
+    def modules(self, memory: Memory) -> Mapping[str, Any]:
+        """As `Listener.modules`."""
+        return {
+            "memory": ObservedMemory(memory, self),
+            "descriptors": ObservedDescriptors(self),
+            "tensormaps": ObservedTensormaps(self),
+        }
 
     def access(
         self,

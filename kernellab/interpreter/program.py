@@ -32,12 +32,7 @@ from kernellab.interpreter import (
     warp_groups,
 )
 from kernellab.interpreter.emitter import AfterOperation, KernelCode, emit_kernel
-from kernellab.interpreter.observing import (
-    ObservedDescriptors,
-    ObservedMemory,
-    ObservedTensormaps,
-    Observer,
-)
+from kernellab.interpreter.observing import Listener
 from kernellab.interpreter.waiting import waits_for_others
 from kernellab.interpreter.watch import WatchedMemory
 from kernellab.ir import tt
@@ -111,9 +106,9 @@ class ProgramCode:
     watched: WatchedMemory | None
     source: str
 
-    def prepare_observed(self, observer: Observer) -> types.FunctionType:
-        """As `prepare`, for a run of whose accesses an observer hears."""
-        scope = {**self.prepare.__globals__, **_observed(self.watched, observer)}
+    def prepare_observed(self, listener: Listener) -> types.FunctionType:
+        """As `prepare`, for a run that is listened to."""
+        scope = {**self.prepare.__globals__, **listener.modules(self.watched or memory)}
         return types.FunctionType(self.prepare.__code__, scope)
 
 
@@ -227,15 +222,6 @@ _MODULES: Mapping[str, Any] = {
     "warp_groups": warp_groups,
 }
 """What generated code calls by name, memory left out."""
-
-
-def _observed(watched: WatchedMemory | None, observer: Observer) -> Mapping[str, Any]:
-    """What code reads and writes memory through in a run that is observed."""
-    return {
-        "memory": ObservedMemory(watched or memory, observer),
-        "descriptors": ObservedDescriptors(observer),
-        "tensormaps": ObservedTensormaps(observer),
-    }
 
 
 def _loaded(code: KernelCode, file: str, modules: Mapping[str, Any]) -> types.FunctionType:

@@ -1,0 +1,134 @@
+"""`kernellab.check`: run a launch with every detector on."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import replace
+from typing import Any
+
+import torch
+
+from kernellab import triton_api
+from kernellab.argument_copies import copied
+from kernellab.checker.code import checked_code
+from kernellab.checker.detectors import DETECTORS
+from kernellab.checker.detectors.out_of_bounds import OutOfBounds
+from kernellab.checker.listening import Audience
+from kernellab.checker.records import Finding, Findings
+from kernellab.checker.scene import Scene
+from kernellab.compiler.pipeline import unwrap_kernel
+from kernellab.compiler.targets import parse_target
+from kernellab.errors import ArgumentError, OptionError, nearest
+from kernellab.interpreter.grid import check_grid
+from kernellab.interpreter.launcher import launch_observed
+from kernellab.interpreter.program import program_code
+from kernellab.interpreting import emulated_for
+from kernellab.launching import Grid, bind_launch, goes_to_gpu
+from kernellab.records import Target
+from kernellab.run_options import DEFAULT, RunOptions, split_keywords
+from kernellab.specialize import BoundCall
+
+
+def check(
+    kernel: Any,
+    grid: Grid,
+    *args: Any,
+    outputs: str | Sequence[str] = (),
+    target: str | Target | None = None,
+    **keywords: Any,
+) -> Findings:
+    """Run a launch with every detector on, and tell each fault that it finds once.
+
+    The interpreter runs the kernel on copies of the arguments, which stay as they are. A fault does not stop the others from being found, as far as the run can go on.
+
+    Args:
+        kernel, grid, args, keywords: as for `kernellab.run`; of an autotuned kernel, the first config counts. Arguments wrapped in `kernellab.uninitialized` are memory that nobody has written. Of the interpreter's options, `stage` may be given.
+        outputs: names of arguments that the kernel must write as a whole.
+        target: the GPU to emulate, "sm_90", ...; None means the one that a launch would emulate.
+
+    Returns:
+        The Findings; docs/checking.md tells what each kind means, and what is no finding.
+
+    Raises:
+        ArgumentError: arguments that do not fit, tensors on a GPU, or a name in `outputs` that is no argument with memory.
+        OptionError, GridError, CompileError, UnsupportedOperation: as `kernellab.run`.
+        KernelFault: what stops a run and is no finding: a failed device_assert, a gather from beyond its tile, a store into a read-only array.
+    """
+    __tracebackhide__ = True
+    chosen = emulated_for(kernel) if target is None else parse_target(target)
+    plain, keywords = unwrap_kernel(kernel, args, keywords, {})
+    keywords, outright, options = split_keywords(keywords, plain.arg_names)
+    _refuse_options(options)
+    _refuse_gpu(plain, args, keywords)
+    call = bind_launch(plain, args, keywords, outright, chosen)
+    sizes = check_grid(grid, call.values)
+    named = _outputs(plain, call, outputs)
+    stage = "ttgir" if plain.is_gluon() and options.stage == DEFAULT.stage else options.stage
+    code = program_code(plain, call, chosen, stage)
+    copies = replace(call, values=copied(call.values))
+    scene = Scene(plain, copies, checked_code(plain, code), sizes, named)
+    found = _listen(scene)
+    return Findings(plain.__name__, str(chosen), sizes, _in_order(found))
+
+
+def _listen(scene: Scene) -> Iterator[Finding]:
+    """Run it once, the detectors listening; what they found."""
+    detectors = [detector(scene) for detector in DETECTORS]
+    bounds = next(one for one in detectors if isinstance(one, OutOfBounds))
+    audience = Audience(scene, bounds, detectors)
+    launch_observed(scene.kernel, scene.grid, scene.call, scene.code, audience)
+    for one in detectors:
+        one.end()
+        yield from one.findings()
+
+
+def _in_order(findings: Iterable[Finding]) -> tuple[Finding, ...]:
+    """By file and line; those of one line in the order in which they were found."""
+
+    def place(one: Finding) -> tuple[str, int]:
+        outermost = (*one.calls, one.position)[0]
+        return ("", 0) if outermost is None else (outermost.file, outermost.line)
+
+    return tuple(sorted(findings, key=place))
+
+
+# What was asked
+
+
+def _refuse_options(options: RunOptions) -> None:
+    refused = sorted(options.changed().keys() - {"stage"})
+    if refused:
+        raise OptionError(
+            f"check takes no {refused[0]}: it runs the kernel in several orders, and checks accesses against storage and view.",
+            advice="Leave it out.",
+        )
+
+
+def _refuse_gpu(kernel: Any, args: Sequence[Any], keywords: Mapping[str, Any]) -> None:
+    tensors = any(isinstance(value, torch.Tensor) for value in (*args, *keywords.values()))
+    if tensors and goes_to_gpu(kernel, args, keywords):
+        raise ArgumentError(
+            f"the tensors of this launch of {kernel.__name__!r} are on a GPU, and check runs kernels on the CPU.",
+            advice="Pass copies: x.cpu(). Smaller ones show the same faults sooner.",
+            position=triton_api.definition_of(kernel),
+        )
+
+
+def _outputs(kernel: Any, call: BoundCall, outputs: str | Sequence[str]) -> tuple[str, ...]:
+    """The names, each of which must be that of an argument with memory."""
+    names = (outputs,) if isinstance(outputs, str) else tuple(outputs)
+    known = [name for name, value in call.values.items() if _has_memory(value)]
+    for name in names:
+        if name in known:
+            continue
+        problem = f"outputs names {name!r}, which is no argument of {kernel.__name__!r}"
+        if name in call.values:
+            problem = f"outputs names {name!r}, which is {call.values[name]!r} and no tensor"
+        advice = nearest(str(name), known) or f"Its tensors are {', '.join(known) or 'none'}."
+        raise ArgumentError(problem, advice=advice, position=triton_api.definition_of(kernel))
+    return names
+
+
+def _has_memory(value: Any) -> bool:
+    inside = value if isinstance(value, torch.Tensor) else getattr(value, "base", None)
+    return isinstance(inside, torch.Tensor)

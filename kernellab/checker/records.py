@@ -1,0 +1,156 @@
+"""What `kernellab.check` finds, as plain facts.
+
+`table()` gives a pandas DataFrame, imported when first asked for; `to_dict()` what JSON can hold.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, overload
+
+from kernellab.errors import SourcePosition
+from kernellab.findings import data_frame
+
+ProgramId = tuple[int, int, int]
+
+LISTED_PROGRAMS = 8
+"""So many programs of a finding are listed."""
+
+
+@dataclass(frozen=True)
+class Finding:
+    """One fault of a kernel, told once however often it happens.
+
+    Attributes:
+        kind: what it is: "out-of-bounds", "race", ...; docs/checking.md has all kinds.
+        position: the kernel's line, or that of the helper that it called; None where the IR does not say.
+        calls: the lines of the calls that lead there, the kernel's own first; empty where the line is the kernel's.
+        programs: those in which it happens, the first eight by their ids.
+        argument: the parameter whose memory it concerns; "" where there is none.
+        index: of the first element that it concerns, in the argument's tensor; one number, counted from the tensor's first element, where it lies outside, or the tensor's elements cannot be told by coordinates.
+        lane: position in its tile of the first lane that it concerns.
+        values: what the index was made of, or what was compared, by the kernel's names.
+        count: how many elements, or lanes, it concerns; 0 where that means nothing.
+        message: what happens, with the values.
+        advice: what to try.
+    """
+
+    kind: str
+    message: str
+    advice: str
+    position: SourcePosition | None = None
+    calls: tuple[SourcePosition, ...] = ()
+    programs: tuple[ProgramId, ...] = ()
+    argument: str = ""
+    index: tuple[int, ...] | None = None
+    lane: tuple[int, ...] = ()
+    values: Mapping[str, Any] = field(default_factory=dict)
+    count: int = 0
+    program_count: int = 0
+    """In how many programs it happens; more than `programs` lists, perhaps."""
+
+    @property
+    def line(self) -> int | None:
+        """The line of the kernel's file."""
+        return None if self.position is None else self.position.line
+
+    @property
+    def where(self) -> str:
+        """ "program (3, 0, 0), lane 2"; with more programs, how many; "" where no program is known."""
+        if not self.programs:
+            return ""
+        lane = f", lane {self.lane[0] if len(self.lane) == 1 else self.lane}" if self.lane else ""
+        more = self.program_count - 1
+        others = f", and {more:,} more program{'s' if more > 1 else ''}" if more > 0 else ""
+        return f"program {self.programs[0]}{lane}{others}"
+
+    def to_dict(self) -> dict[str, Any]:
+        """All of it in types that JSON has."""
+        plain = dataclasses.asdict(self)
+        plain["line"] = self.line
+        plain["values"] = {name: _plain(value) for name, value in self.values.items()}
+        return plain
+
+    def __str__(self) -> str:
+        lines = [f"{self.kind}: {self.message}"]
+        if self.position is not None:
+            lines += [f"  at {self.position}", self.position.excerpt()]
+        if self.calls:
+            lines.append(f"  called from {', '.join(map(str, reversed(self.calls)))}")
+        if self.where:
+            lines.append(f"  in {self.where}")
+        if self.values:
+            lines.append("  with " + ", ".join(f"{name} = {v}" for name, v in self.values.items()))
+        return "\n".join(line for line in (*lines, self.advice) if line)
+
+
+@dataclass(frozen=True)
+class Findings(Sequence[Finding]):
+    """What a check of one launch found: a sequence of findings, in the order of the kernel's lines.
+
+    Attributes:
+        kernel: its name.
+        target: the GPU that was emulated.
+        grid: how many programs along x, y, z.
+        runs: how often the kernel was run, and why more than once: "in the launch's order", "with other values in lanes that a mask switches off", ...
+        notes: what was not asked, and why.
+    """
+
+    kernel: str
+    target: str
+    grid: tuple[int, int, int]
+    findings: tuple[Finding, ...] = ()
+    runs: tuple[str, ...] = ()
+    notes: tuple[str, ...] = ()
+
+    @overload
+    def __getitem__(self, index: int) -> Finding: ...
+    @overload
+    def __getitem__(self, index: slice) -> tuple[Finding, ...]: ...
+    def __getitem__(self, index: int | slice) -> Finding | tuple[Finding, ...]:
+        return self.findings[index]
+
+    def __len__(self) -> int:
+        return len(self.findings)
+
+    def __iter__(self) -> Iterator[Finding]:
+        return iter(self.findings)
+
+    def of_kind(self, kind: str) -> tuple[Finding, ...]:
+        """The findings of one kind."""
+        return tuple(one for one in self.findings if one.kind == kind)
+
+    @property
+    def kinds(self) -> tuple[str, ...]:
+        """The kind of each finding, in their order."""
+        return tuple(one.kind for one in self.findings)
+
+    def table(self) -> Any:
+        """A pandas DataFrame with one row for each finding."""
+        columns = ("kind", "line", "programs", "argument", "index", "count", "message", "advice")
+        return data_frame(self.findings, columns)
+
+    def to_dict(self) -> dict[str, Any]:
+        """All of it in types that JSON has."""
+        return {
+            "kernel": self.kernel,
+            "target": self.target,
+            "grid": list(self.grid),
+            "runs": list(self.runs),
+            "notes": list(self.notes),
+            "findings": [one.to_dict() for one in self.findings],
+        }
+
+    def __str__(self) -> str:
+        if not self.findings:
+            return f"{self.kernel}: nothing found"
+        number = f"{len(self)} finding{'s' if len(self) > 1 else ''}"
+        return "\n\n".join([f"{self.kernel}: {number}", *map(str, self.findings)])
+
+
+def _plain(value: Any) -> Any:
+    """A number, a truth value or a text as JSON has it; anything else in words."""
+    value = value.item() if hasattr(value, "item") else value
+    return value if isinstance(value, bool | int | float | str | None) else str(value)

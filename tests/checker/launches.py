@@ -1,0 +1,119 @@
+"""How the corpus of faulty kernels is written: pairs of launches, one with a fault and its clean twin.
+
+The faulty line carries the comment `# fault: race`, or several kinds, `# fault: race, nan`; that is what a check of the faulty launch must find, all of it and nothing else. A check of the clean twin must find nothing. Both may launch one kernel: the fault is then in the launch.
+"""
+
+from __future__ import annotations
+
+import importlib
+import inspect
+import re
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import torch
+from triton.runtime import JITFunction
+
+import kernellab
+from kernellab.checker.records import Findings
+
+CORPUS = Path(__file__).parent / "corpus"
+
+
+@dataclass(frozen=True)
+class Launch:
+    """One launch of a kernel of the corpus.
+
+    Attributes:
+        arguments: makes the tensors and numbers, in order, afresh.
+        constants: constexprs and options.
+        outputs: as for `kernellab.check`.
+    """
+
+    kernel: Any
+    grid: tuple[int, ...]
+    arguments: Callable[[], Sequence[Any]]
+    constants: dict[str, Any] = field(default_factory=dict)
+    outputs: str | tuple[str, ...] = ()
+
+    def check(self) -> Findings:
+        """Check the launch."""
+        return kernellab.check(
+            self.kernel, self.grid, *self.arguments(), outputs=self.outputs, **self.constants
+        )
+
+    def marked(self) -> set[tuple[str, int]]:
+        """(kind, line) of every fault that the source of the kernel, and of the helpers that it calls, is marked with."""
+        return {fault for function in _with_helpers(self.kernel.fn) for fault in _marks(function)}
+
+
+@dataclass(frozen=True)
+class Pair:
+    """A launch with a fault and its clean twin."""
+
+    faulty: Launch
+    clean: Launch
+
+    @property
+    def name(self) -> str:
+        """The faulty kernel's."""
+        name: str = self.faulty.kernel.__name__
+        return name
+
+
+def pair(
+    faulty: Any,
+    clean: Any,
+    grid: tuple[int, ...],
+    arguments: Callable[[], Sequence[Any]],
+    outputs: str | tuple[str, ...] = (),
+    **constants: Any,
+) -> Pair:
+    """Two kernels that are launched alike."""
+    return Pair(
+        Launch(faulty, grid, arguments, constants, outputs),
+        Launch(clean, grid, arguments, constants, outputs),
+    )
+
+
+def all_pairs() -> list[Pair]:
+    """Every pair of the corpus, file by file."""
+    files = sorted(path.stem for path in CORPUS.glob("*.py") if path.stem != "__init__")
+    modules = [importlib.import_module(f"tests.checker.corpus.{file}") for file in files]
+    return [one for module in modules for one in module.PAIRS]
+
+
+def _with_helpers(function: Any) -> Iterator[Any]:
+    yield function
+    for name in function.__code__.co_names:
+        called = function.__globals__.get(name)
+        if isinstance(called, JITFunction):
+            yield from _with_helpers(called.fn)
+
+
+def _marks(function: Any) -> Iterator[tuple[str, int]]:
+    lines, first = inspect.getsourcelines(function)
+    for number, line in enumerate(lines, first):
+        mark = re.search(r"# fault: ([\w, -]+)", line)
+        if mark:
+            yield from ((kind.strip(), number) for kind in mark.group(1).split(","))
+
+
+# Arguments
+
+
+def normal(*shape: int, dtype: torch.dtype = torch.float32, seed: int = 0) -> torch.Tensor:
+    """Numbers with mean 0 and deviation 1, the same in every run."""
+    return torch.randn(shape, generator=torch.Generator().manual_seed(seed)).to(dtype)
+
+
+def zeros(*shape: int, dtype: torch.dtype = torch.float32) -> torch.Tensor:
+    """For outputs, counters and locks."""
+    return torch.zeros(shape, dtype=dtype)
+
+
+def indices(*values: int) -> torch.Tensor:
+    """An int32 tensor."""
+    return torch.tensor(values, dtype=torch.int32)
