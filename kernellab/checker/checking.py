@@ -11,6 +11,7 @@ import torch
 from kernellab import triton_api
 from kernellab.argument_copies import copied
 from kernellab.checker.code import checked_code
+from kernellab.checker.detector import Detector
 from kernellab.checker.detectors import DETECTORS
 from kernellab.checker.detectors.out_of_bounds import OutOfBounds
 from kernellab.checker.listening import Audience
@@ -65,21 +66,34 @@ def check(
     named = _outputs(plain, call, outputs)
     stage = "ttgir" if plain.is_gluon() and options.stage == DEFAULT.stage else options.stage
     code = program_code(plain, call, chosen, stage)
-    copies = replace(call, values=copied(call.values))
-    scene = Scene(plain, copies, checked_code(plain, code), sizes, named)
-    found = _listen(scene)
-    return Findings(plain.__name__, str(chosen), sizes, _in_order(found))
+
+    def listen(kinds: Sequence[type[Detector]]) -> list[Detector]:
+        copies = replace(call, values=copied(call.values))
+        return _listen(Scene(plain, copies, checked_code(plain, code, kinds), sizes, named), kinds)
+
+    detectors = listen(DETECTORS)
+    closer = [kind for one in detectors if (kind := one.looks_again()) is not None]
+    if closer:
+        detectors += listen(closer)
+    return Findings(plain.__name__, str(chosen), sizes, _in_order(_found(detectors)))
 
 
-def _listen(scene: Scene) -> Iterator[Finding]:
-    """Run it once, the detectors listening; what they found."""
-    detectors = [detector(scene) for detector in DETECTORS]
-    bounds = next(one for one in detectors if isinstance(one, OutOfBounds))
+def _listen(scene: Scene, kinds: Sequence[type[Detector]]) -> list[Detector]:
+    """Run it once, detectors of these kinds listening."""
+    detectors = [kind(scene) for kind in kinds]
+    bounds = next((one for one in detectors if isinstance(one, OutOfBounds)), OutOfBounds(scene))
     audience = Audience(scene, bounds, detectors)
     launch_observed(scene.kernel, scene.grid, scene.call, scene.code, audience)
     for one in detectors:
         one.end()
-        yield from one.findings()
+    return detectors
+
+
+def _found(detectors: Sequence[Detector]) -> Iterator[Finding]:
+    """What they found, but for what one of them knows to be another fault's consequence."""
+    explained = {operation for one in detectors for operation in one.explains()}
+    for one in detectors:
+        yield from one.findings(explained)
 
 
 def _in_order(findings: Iterable[Finding]) -> tuple[Finding, ...]:

@@ -4,18 +4,24 @@ from __future__ import annotations
 
 import functools
 import weakref
+from collections.abc import Sequence
 from typing import Any
 
-from kernellab.checker.detectors import DETECTORS
+from kernellab.checker.detector import Detector
 from kernellab.checker.listening import tell_of_values
 from kernellab.interpreter.program import ProgramCode, program_of_module
 
-_kept: weakref.WeakKeyDictionary[ProgramCode, ProgramCode] = weakref.WeakKeyDictionary()
+_Kept = dict[tuple[type[Detector], ...], ProgramCode]
+_kept: weakref.WeakKeyDictionary[ProgramCode, _Kept] = weakref.WeakKeyDictionary()
 
 
-def checked_code(kernel: Any, plain: ProgramCode) -> ProgramCode:
-    """The code of a check, made once for the code of a plain run, and of the same operations."""
-    if plain not in _kept:
-        after = functools.partial(tell_of_values, DETECTORS)
-        _kept[plain] = program_of_module(plain.module, kernel, after)
-    return _kept[plain]
+def checked_code(
+    kernel: Any, plain: ProgramCode, detectors: Sequence[type[Detector]]
+) -> ProgramCode:
+    """The code of a run that these detectors hear, made once for the code of a plain run, and of the same operations."""
+    made = _kept.setdefault(plain, {})
+    asked = tuple(detectors)
+    if asked not in made:
+        after = functools.partial(tell_of_values, asked)
+        made[asked] = program_of_module(plain.module, kernel, after)
+    return made[asked]

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence, Set
 from dataclasses import dataclass, field
 from typing import Any, ClassVar
 
@@ -47,9 +47,17 @@ class Detector:
     def end(self) -> None:
         """The run is over; not called where it ended early."""
 
-    def findings(self) -> Iterator[Finding]:
-        """What it found."""
-        return iter(self.sightings)
+    def looks_again(self) -> type[Detector] | None:
+        """What should hear a second run of the same launch: detectors that look closely take too long for a first one."""
+        return None
+
+    def explains(self) -> frozenset[Operation]:
+        """Accesses whose faults are consequences of what it found: no other detector needs to tell of them."""
+        return frozenset()
+
+    def findings(self, explained: Set[Operation] = frozenset()) -> Iterator[Finding]:
+        """What it found; nothing of the operations whose faults are `explained`."""
+        return self.sightings.told(explained)
 
 
 def overrides(detector: Detector, method: str) -> bool:
@@ -130,8 +138,11 @@ class Sightings:
             return among
         return None
 
-    def __iter__(self) -> Iterator[Finding]:
-        for sighting in self._seen.values():
+    def told(self, explained: Set[Operation] = frozenset()) -> Iterator[Finding]:
+        """The findings; nothing of the operations whose faults are `explained`."""
+        for key, sighting in self._seen.items():
+            if isinstance(key, tuple) and key[0] in explained:
+                continue
             listed = sorted(sighting.programs)[:LISTED_PROGRAMS]
             facts = dict(sighting.facts)
             if sighting.describe is not None:

@@ -137,7 +137,8 @@ def tell_of_values(detectors: Sequence[type[Detector]], emit: Emitter, op: Opera
         return
     operation = emit.constant(op, hint="operation")
     operands = tuple(emit[operand] for operand in op.operands)
-    results = tuple(emit[result] for result in op.results)
+    unused = isinstance(op, tt.AtomicRMWOp) and not op.result.uses
+    results = () if unused else tuple(emit[result] for result in op.results)
     active = emit.active_programs()
     emit.evaluate(None, listening.computed(operation, operands, results, active))
 

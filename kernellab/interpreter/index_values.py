@@ -91,7 +91,7 @@ def parts_of(op: Operation, lane: Lane) -> Iterator[Part]:
             continue
         seen.add(value)
         variable, line = _variable(value)
-        name = variable if variable not in (None, assigned) else _description(value)
+        name = variable if variable not in (None, assigned) else described(value)
         if name is not None and not is_pointer(value.type):
             yield Part(name, value, lane, line)
         pending += [(source, where, variable) for source, where in _sources(value, lane)]
@@ -116,7 +116,7 @@ def _variable(value: SSAValue) -> tuple[str | None, int | None]:
     return location.name, location.frames[0].line if len(location.frames) == 1 else None
 
 
-def _description(value: SSAValue) -> str | None:
+def described(value: SSAValue) -> str | None:
     """What to call a value that the kernel has no name for; None where it is not worth telling."""
     match value.owner:
         case tt.GetProgramIdOp() as op:

@@ -1,0 +1,37 @@
+"""What messages call the values of a kernel."""
+
+from __future__ import annotations
+
+from xdsl.ir import BlockArgument, Operation, SSAValue
+
+from kernellab.interpreter.index_values import described
+from kernellab.ir import arith, tt
+from kernellab.ir.locations import locate
+
+_SAME_VALUES = (
+    tt.SplatOp,
+    tt.UnsplatOp,
+    tt.ExpandDimsOp,
+    tt.BroadcastOp,
+    tt.ReshapeOp,
+    tt.TransOp,
+    arith.ExtSIOp,
+    arith.ExtFOp,
+)
+"""Operations after which a value is still what it was."""
+
+
+def name_of(value: SSAValue, user: Operation) -> str | None:
+    """The kernel's name for an operand of `user`, "stride", or what it is, "tl.program_id(0)"; None for a part of an expression.
+
+    All operations of one assignment carry the name that is assigned to: it is no name of an operand.
+    """
+    assigned = locate(user.location).name
+    while not isinstance(value, BlockArgument):
+        name = locate(value.op.location).name  # type: ignore[attr-defined]
+        if name is not None and name != assigned:
+            return name
+        if not isinstance(value.owner, _SAME_VALUES):
+            return described(value)
+        value = value.owner.operands[0]
+    return value.name_hint

@@ -1,0 +1,84 @@
+"""What the addresses and masks of a kernel's accesses are computed from."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from functools import lru_cache
+
+from xdsl.ir import Operation, OpResult, SSAValue
+
+from kernellab.interpreter.dataflow import handed_on
+from kernellab.ir import tt
+
+ACCESSES = (
+    tt.LoadOp,
+    tt.StoreOp,
+    tt.AtomicRMWOp,
+    tt.AtomicCASOp,
+    tt.AtomicLoadOp,
+    tt.AtomicStoreOp,
+)
+"""Accesses through pointers."""
+
+
+def placing(op: Operation) -> list[SSAValue]:
+    """The operands that say where an operation accesses memory: a pointer, then a mask if there is one; indices of a descriptor."""
+    match op:
+        case tt.LoadOp() | tt.StoreOp() | tt.AtomicRMWOp() | tt.AtomicLoadOp() | tt.AtomicStoreOp():
+            return [op.pointer] if op.mask is None else [op.pointer, op.mask]
+        case tt.AtomicCASOp():
+            return [op.pointer]
+        case tt.DescriptorLoadOp() | tt.DescriptorStoreOp() | tt.DescriptorReduceOp():
+            return list(op.indices)
+        case _:
+            return []
+
+
+def makes_addresses(op: Operation) -> bool:
+    """Whether an address or a mask is computed from a result of `op`."""
+    behind = _behind_accesses(_function_of(op))
+    return any(result in behind for result in op.results)
+
+
+def sources(access: Operation) -> frozenset[SSAValue]:
+    """The values that the place of an access is computed from."""
+    return _behind(placing(access), _function_of(access))
+
+
+@lru_cache(maxsize=32)
+def _behind_accesses(function: Operation) -> frozenset[SSAValue]:
+    return _behind((value for op in function.walk() for value in placing(op)), function)
+
+
+def _behind(values: Iterable[SSAValue], function: Operation) -> frozenset[SSAValue]:
+    """`values` and what they are computed from, back to arguments and to what was loaded."""
+    carried = _carried(function)
+    pending, seen = list(values), set[SSAValue]()
+    while pending:
+        value = pending.pop()
+        if value in seen:
+            continue
+        seen.add(value)
+        pending += carried.get(value, ())
+        if isinstance(value, OpResult) and not isinstance(value.op, ACCESSES):
+            if not value.op.regions:
+                pending += value.op.operands
+    return frozenset(seen)
+
+
+@lru_cache(maxsize=32)
+def _carried(function: Operation) -> Mapping[SSAValue, tuple[SSAValue, ...]]:
+    """Of each value that others are handed on to: these."""
+    arriving: dict[SSAValue, tuple[SSAValue, ...]] = {}
+    for op in function.walk():
+        for value, target in handed_on(op):
+            arriving[target] = (*arriving.get(target, ()), value)
+    return arriving
+
+
+def _function_of(op: Operation) -> Operation:
+    while not isinstance(op, tt.FuncOp):
+        parent = op.parent_op()
+        assert parent is not None, "every operation of a kernel is in a function"
+        op = parent
+    return op
