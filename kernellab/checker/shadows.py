@@ -207,5 +207,6 @@ def _chosen(op: arith.SelectOp, condition: Value, chosen: Shadow, otherwise: Sha
 def _together(op: tt.JoinOp | tt.CatOp, lhs: Shadow, rhs: Shadow) -> Shadow:
     sizes = shape(op.lhs.type)
     zero = numpy.zeros((1,) * (len(sizes) + 1), numpy.int64)
-    halves = (zero if one is None else one for one in (lhs, rhs))
-    return (tiles.join if isinstance(op, tt.JoinOp) else tiles.cat)(*halves, sizes)
+    first, second = (zero if one is None else one for one in (lhs, rhs))
+    together = tiles.join if isinstance(op, tt.JoinOp) else tiles.cat
+    return together(first, second, sizes)

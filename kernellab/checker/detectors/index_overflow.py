@@ -99,7 +99,7 @@ class IndexOverflow(Detector):
 
     @classmethod
     def hears(cls, operation: Operation) -> bool:
-        """Integer arithmetic on the way to an address."""
+        """Integer arithmetic on the way to an address or a mask."""
         return _may_wrap(operation) and makes_addresses(operation)
 
     def computed(self, computed: Computed) -> None:
@@ -263,7 +263,7 @@ class _Distances(Shadows):
         if exact is None:
             return None
         rank = len(shape(op.results[0].type))
-        distance = exact - _integers(computed.results[0], rank)
+        distance: Array = exact - _integers(computed.results[0], rank)
         if isinstance(op, arith.ExtUIOp):
             distance = _unsigned_distance(op, computed, distance, rank)
         if not distance.any():
@@ -289,7 +289,8 @@ class _Distances(Shadows):
             return _of_pointer(computed, operands)
         if isinstance(op, arith.CmpIOp):
             predicate = arith.INTEGER_PREDICATES[op.predicate.value.data]  # type: ignore[attr-defined]
-            return _COMPARISONS[predicate[-2:]](*values).astype(numpy.int64)
+            holds: Array = _COMPARISONS[predicate[-2:]](*values)
+            return holds.astype(numpy.int64)
         if type(op) in _LOGIC and dtype(op.results[0].type).kind == "b":
             return _LOGIC[type(op)](*values)
         follow = _FOLLOWED.get(type(op))
@@ -333,9 +334,7 @@ def _of_pointer(computed: Computed, operands: Sequence[Shadow]) -> Array:
     return exact
 
 
-def _unsigned_distance(
-    op: arith.ExtUIOp, computed: Computed, distance: Array, rank: int
-) -> Array:
+def _unsigned_distance(op: arith.ExtUIOp, computed: Computed, distance: Array, rank: int) -> Array:
     """None of its own for an operand that is read as unsigned: 3e9 is not -1294967296 then."""
     bits = 8 * dtype(op.operand.type).itemsize
     lanes = _integers(computed.operands[0], rank)

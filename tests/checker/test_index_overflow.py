@@ -1,0 +1,97 @@
+"""What a finding of index arithmetic says, beside exact integers; and that an access led astray is told once."""
+
+from __future__ import annotations
+
+import torch
+import triton
+import triton.language as tl
+
+import kernellab
+from tests.checker.corpus.index_overflow import chunks, ring
+
+
+def test_the_message_has_the_numbers() -> None:
+    stride = 1_500_000_007
+    (finding,) = kernellab.check(ring, (5,), torch.zeros(64), torch.zeros(40), stride, 64, BLOCK=8)
+    # The first program whose product leaves int32, and what a 32-bit register then holds: Python's integers say.
+    program = next(p for p in range(5) if p * stride >= 2**31)
+    exact = program * stride
+    wrapped = (exact + 2**31) % 2**32 - 2**31
+    assert (
+        f"pid * stride = {program} * {stride:,} = {exact:,} does not fit int32" in finding.message
+    )
+    assert f"wraps to {wrapped:,}" in finding.message
+    assert finding.programs == tuple((p, 0, 0) for p in range(program, 5))
+    assert "tl.int64" in finding.advice
+
+
+def test_leaving_the_tensor_is_a_consequence() -> None:
+    """Without the check of overflow, chunk 2048 would be reported as out of bounds, twice."""
+    found = kernellab.check(
+        chunks, (2049,), torch.zeros(64), torch.zeros(64), 64, CHUNK=1 << 20, BLOCK=64
+    )
+    assert found.kinds == ("index-overflow",)
+
+
+@triton.jit
+def helper_row(row, stride):
+    return row * stride
+
+
+@triton.jit
+def through_a_helper(x_ptr, out_ptr, stride, n, BLOCK: tl.constexpr):
+    lanes = tl.arange(0, BLOCK)
+    start = helper_row(tl.program_id(0), stride)
+    tl.store(out_ptr + tl.program_id(0) * BLOCK + lanes, tl.load(x_ptr + (start + lanes) % n))
+
+
+def test_a_helper_names_the_line_that_calls_it() -> None:
+    (finding,) = kernellab.check(
+        through_a_helper, (4,), torch.zeros(64), torch.zeros(32), 10**9, 64, BLOCK=8
+    )
+    assert finding.position is not None
+    assert "return row * stride" in finding.position.excerpt()
+    assert ["helper_row(" in call.excerpt() for call in finding.calls] == [True]
+
+
+@triton.jit
+def where_programs_part(x_ptr, out_ptr, stride, n, BLOCK: tl.constexpr):
+    pid = tl.program_id(0)
+    lanes = tl.arange(0, BLOCK)
+    offsets = lanes
+    if pid % 2 == 1:
+        for _ in range(pid):
+            offsets += stride
+    x = tl.load(x_ptr + offsets % n)
+    tl.store(out_ptr + pid * BLOCK + lanes, x)
+
+
+def test_only_programs_that_take_the_branch_and_turn_count() -> None:
+    (finding,) = kernellab.check(
+        where_programs_part, (6,), torch.zeros(64), torch.zeros(48), 10**9, 64, BLOCK=8
+    )
+    # Programs 1, 3 and 5 add 1, 3 and 5 times 10**9; the second turn still fits.
+    assert finding.programs == ((3, 0, 0), (5, 0, 0))
+    assert "offsets + stride = 2,000,000,000 + 1,000,000,000" in finding.message
+
+
+@triton.jit
+def two_levels(x_ptr, out_ptr, step, n, BLOCK: tl.constexpr):
+    lanes = tl.arange(0, BLOCK)
+    total = tl.zeros((BLOCK,), tl.float32)
+    for _ in range(3):
+        offsets = lanes
+        for _ in range(2):
+            offsets += step
+        total += tl.load(x_ptr + offsets % n)
+    tl.store(out_ptr + lanes, total)
+
+
+def test_an_inner_loop_begins_anew() -> None:
+    """Carried over from one inner loop to the next, the distance would find a fault where there is none."""
+    fits, leaves = 10**9, 11 * 10**8
+    for step, findings in ((fits, 0), (leaves, 1)):
+        found = kernellab.check(
+            two_levels, (1,), torch.zeros(64), torch.zeros(8), step, 64, BLOCK=8
+        )
+        assert len(found) == findings, str(found)
