@@ -19,24 +19,26 @@ def copied(values: Mapping[str, Any]) -> dict[str, Any]:
     Storages begin at multiples of 512 bytes, as on a GPU.
     """
     storages: dict[int, torch.UntypedStorage] = {}
+    return {name: _copied(value, storages) for name, value in values.items()}
 
-    def one(value: Any) -> Any:
-        if isinstance(value, torch.Tensor):
-            original = value.detach().untyped_storage()
-            if original.data_ptr() not in storages:
-                storages[original.data_ptr()] = _aligned(original)
-            storage = storages[original.data_ptr()]
-            place = int(value.storage_offset()), value.shape, value.stride()
-            return torch.empty(0, dtype=value.dtype).set_(storage, *place)
-        if isinstance(value, tuple):
-            return tuple(one(item) for item in value)
-        if isinstance(getattr(value, "base", None), torch.Tensor):  # a tensor descriptor
-            described = copy.copy(value)
-            described.base = one(value.base)
-            return described
-        return value
 
-    return {name: one(value) for name, value in values.items()}
+# No function inside `copied`: one that calls itself would keep the copies until Python collects cycles.
+def _copied(value: Any, storages: dict[int, torch.UntypedStorage]) -> Any:
+    """A value with copies in its tensors' places; `storages` has the copies that there are, by the originals' addresses."""
+    if isinstance(value, torch.Tensor):
+        original = value.detach().untyped_storage()
+        if original.data_ptr() not in storages:
+            storages[original.data_ptr()] = _aligned(original)
+        storage = storages[original.data_ptr()]
+        place = int(value.storage_offset()), value.shape, value.stride()
+        return torch.empty(0, dtype=value.dtype).set_(storage, *place)
+    if isinstance(value, tuple):
+        return tuple(_copied(item, storages) for item in value)
+    if isinstance(getattr(value, "base", None), torch.Tensor):  # a tensor descriptor
+        described = copy.copy(value)
+        described.base = _copied(value.base, storages)
+        return described
+    return value
 
 
 def _aligned(original: torch.UntypedStorage) -> torch.UntypedStorage:

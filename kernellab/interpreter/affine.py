@@ -5,6 +5,7 @@ Most offsets of a kernel are affine in the lane: `pid * BLOCK + arange(0, BLOCK)
 
 from __future__ import annotations
 
+import math
 import operator
 from collections.abc import Callable, Mapping
 from typing import Any, NamedTuple
@@ -205,6 +206,16 @@ class BoxMask(SymbolicTile):
 
     def __repr__(self) -> str:
         return f"BoxMask({self.intervals}, {self.extents})"
+
+
+def as_box(mask: Any, extents: tuple[int, ...]) -> BoxMask | None:
+    """A mask of offsets that have these extents as a box; None where it is none."""
+    if isinstance(mask, BoxMask):
+        return mask
+    on = _of_programs(mask, len(extents)) if extents else None
+    if on is None:
+        return None
+    return BoxMask({0: (0, _end(numpy.where(on, extents[0], 0)))}, extents)
 
 
 def affine(value: Any, rank: int) -> AffineTile | None:
@@ -418,8 +429,12 @@ def cut(end: End, extent: int) -> End:
 
 
 def _and(lhs: Any, rhs: Any) -> BoxMask | None:
-    if not isinstance(lhs, BoxMask) or not isinstance(rhs, BoxMask):
+    if not isinstance(lhs, BoxMask):
+        lhs, rhs = rhs, lhs
+    if not isinstance(lhs, BoxMask):
         return None
+    if not isinstance(rhs, BoxMask):
+        return _where_on(lhs, rhs)
     if len(lhs.extents) != len(rhs.extents):
         return None
     intervals = dict(lhs.intervals)
@@ -430,6 +445,30 @@ def _and(lhs: Any, rhs: Any) -> BoxMask | None:
         intervals[dimension] = (start, stop)
     extents = tuple(map(max, lhs.extents, rhs.extents))
     return BoxMask(intervals, extents)
+
+
+def _where_on(box: BoxMask, mask: Any) -> BoxMask | None:
+    """The box in programs whose mask, one boolean each, is true, and nothing in the others; None for any other mask."""
+    on = _of_programs(mask, len(box.extents))
+    if on is None or not box.intervals:
+        return None
+    dimension, (start, stop) = next(iter(box.intervals.items()))
+    emptied = numpy.where(on, as_array(stop), as_array(start))
+    return BoxMask({**box.intervals, dimension: (start, _end(emptied))}, box.extents)
+
+
+def _of_programs(mask: Any, rank: int) -> numpy.ndarray | None:
+    """A mask that is one boolean a program, as pipelined loops have: with one entry each, or one for all; None for any other."""
+    if isinstance(mask, SymbolicTile):
+        return None
+    on = numpy.asarray(mask)
+    programs = on.shape[: max(on.ndim - rank, 0)]
+    is_alike = on.dtype == numpy.bool_ and on.size == math.prod(programs)
+    return on.reshape(programs) if is_alike else None
+
+
+def _end(lanes: numpy.ndarray) -> End:
+    return int(lanes.reshape(())) if lanes.size == 1 else lanes
 
 
 def _larger(a: End, b: End) -> End:

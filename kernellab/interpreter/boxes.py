@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy
 
-from kernellab.interpreter.affine import AffineTile, BoxMask, End, Interval
+from kernellab.interpreter.affine import AffineTile, BoxMask, End, Interval, as_box
 from kernellab.interpreter.bases import Bases, Progression, as_array, extremes, part_of
 from kernellab.interpreter.tiles import Active, Value, first_active
 
@@ -104,11 +104,12 @@ class Box:
     @staticmethod
     def of(buffer: Buffer, offsets: AffineTile, mask: Value | None) -> Box | None:
         """None where the mask is no box, a stride is negative, or the tensor has holes."""
-        if mask is not None and not isinstance(mask, BoxMask):
+        box = None if mask is None else as_box(mask, offsets.extents)
+        if mask is not None and box is None:
             return None
         if buffer.present is not None or min(offsets.strides, default=0) < 0:
             return None
-        extents, intervals = _intervals(offsets.extents, mask)
+        extents, intervals = _intervals(offsets.extents, box)
         base, origin = offsets.base, buffer.origin
         has_programs = not isinstance(base, int)
         bases: Bases = base + origin if has_programs else Progression(base + origin, 0, 1)

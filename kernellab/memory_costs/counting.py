@@ -98,7 +98,7 @@ def _check_target(target: Target) -> None:
 
 
 def _counted(kernel: Any, grid: Grid, call: BoundCall, target: Target, code: ProgramCode) -> Accesses:  # fmt: skip
-    counted = _Counted(_accesses_of(code, target))
+    counted = _Counted(_accesses_of(code, target), in_turns=code.watched is not None)
     observer = Observer(counted.see)
     launch_observed(kernel, grid, replace(call, values=copied(call.values)), code, observer)
     counted.end_batch()
@@ -126,16 +126,18 @@ def _accesses_of(code: ProgramCode, target: Target) -> _Found:
 class _Counted:
     """The tally of every operation that accesses global memory, in the order of the module."""
 
-    def __init__(self, found: _Found) -> None:
+    def __init__(self, found: _Found, in_turns: bool) -> None:
         self._tallies = {
             op: Tally(access, takes_turns=_BY_LANES.get(op.__class__) == "atomic")
             for op, access in found.items()
         }
         self._batch: Any = None
+        self._in_turns = in_turns
+        """Whether programs that others ran after may run again."""
 
     def see(self, seen: Seen) -> None:
         """Count an access."""
-        if seen.programs is not self._batch:
+        if seen.programs is not self._batch and not self._in_turns:
             self.end_batch()
             self._batch = seen.programs
         self._tallies[seen.operation].add(
@@ -143,7 +145,7 @@ class _Counted:
         )
 
     def end_batch(self) -> None:
-        """The programs that were seen last are done."""
+        """The programs that were seen are done."""
         for tally in self._tallies.values():
             tally.end_batch()
 

@@ -1,8 +1,9 @@
-"""Sets of sectors: the pieces of 32 bytes in which memory is moved, by their numbers (address over 32)."""
+"""Sectors: the pieces of 32 bytes in which memory is moved, by their numbers (address over 32). Mostly many follow each other: runs."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
+from typing import NamedTuple
 
 import numpy
 
@@ -10,17 +11,82 @@ from kernellab.layouts import Numbers
 
 SECTOR = 32
 """Bytes of a sector."""
+SECTOR_BITS = 5
+"""An address shifted by so many bits is its sector."""
 
-_PAGE = 1 << 16
+_PAGE_BITS = 16
+_PAGE = 1 << _PAGE_BITS
 """Sectors of a page, 2 MiB of memory: a set keeps a boolean for each sector of the pages that it touches."""
+_FEW_RUNS = 256
+"""So many runs are marked one by one; of more, every sector is looked up."""
+_SHORT = 4
+"""Runs of so many sectors on average are not worth merging."""
+_MOST_PAGES_AT_ONCE = 64
+"""So many pages are marked together, those between them included."""
 
 
-def different(numbers: Numbers) -> Numbers:
-    """Each number once, in order."""
-    ordered = numpy.sort(numbers)
-    first = numpy.ones(len(ordered), numpy.bool_)
-    first[1:] = ordered[1:] != ordered[:-1]
-    return ordered[first]
+class Runs(NamedTuple):
+    """Sectors that follow each other: entry i is `starts[i]` up to, not including, `stops[i]`."""
+
+    starts: Numbers
+    stops: Numbers
+
+    @property
+    def lengths(self) -> Numbers:
+        """Sectors of each run."""
+        return self.stops - self.starts
+
+    def merged(self) -> Runs:
+        """The same sectors, each once, in order, in as few runs as possible."""
+        if len(self.starts) < 2:
+            return self
+        starts, stops = self
+        if (starts[1:] < starts[:-1]).any():
+            order = numpy.argsort(starts)
+            starts, stops = starts[order], stops[order]
+        reached = numpy.maximum.accumulate(stops)
+        begins = numpy.ones(len(starts), numpy.bool_)
+        begins[1:] = starts[1:] > reached[:-1]
+        ends = numpy.ones(len(starts), numpy.bool_)
+        ends[:-1] = begins[1:]
+        return Runs(starts[begins], reached[ends])
+
+    def numbers(self) -> Numbers:
+        """Every sector."""
+        lengths = self.lengths
+        before = numpy.cumsum(lengths) - lengths
+        every: Numbers = numpy.arange(int(lengths.sum())) + numpy.repeat(self.starts - before, lengths)  # fmt: skip
+        return every
+
+    @staticmethod
+    def joined(parts: Iterable[Runs]) -> Runs:
+        """The runs of all parts."""
+        starts, stops = zip(*parts)
+        return Runs(numpy.concatenate(starts), numpy.concatenate(stops))
+
+
+class RunsOfRows(NamedTuple):
+    """The different sectors of several rows, row after row."""
+
+    runs: Runs
+    counts: Numbers
+    """How many runs each row has."""
+
+    def chosen(self, rows: Numbers, moved: Numbers) -> tuple[Runs, Numbers]:
+        """The runs of some rows, moved by so many sectors each; and which entry of `rows` each run is of."""
+        many = self.counts[rows]
+        owners = numpy.repeat(numpy.arange(len(rows)), many)
+        starts = numpy.cumsum(self.counts) - self.counts
+        begins = numpy.cumsum(many) - many
+        place = numpy.arange(len(owners)) + (starts[rows] - begins)[owners]
+        shift = moved[owners]
+        return Runs(self.runs.starts[place] + shift, self.runs.stops[place] + shift), owners
+
+    def sectors(self) -> Numbers:
+        """How many sectors each row has."""
+        ends = numpy.cumsum(self.counts)
+        upto = numpy.concatenate([[0], numpy.cumsum(self.runs.lengths)])
+        return numpy.asarray(upto[ends] - upto[ends - self.counts])
 
 
 class SectorSet:
@@ -29,16 +95,26 @@ class SectorSet:
     def __init__(self) -> None:
         self._pages: dict[int, numpy.ndarray] = {}
 
-    def add(self, sectors: Numbers) -> None:
-        """Put sectors into the set."""
-        if not len(sectors):
+    def add(self, runs: Runs) -> None:
+        """Put the sectors of runs into the set."""
+        if int(runs.lengths.sum()) > _SHORT * len(runs.starts):
+            runs = runs.merged()
+        if len(runs.starts) <= _FEW_RUNS:
+            for page, start, stop in _by_page(runs):
+                self._page(page)[start:stop] = True
             return
-        pages = sectors // _PAGE
-        if pages.min() == pages.max():
-            self._page(int(pages[0]))[sectors % _PAGE] = True
+        sectors = runs.numbers()
+        first, last = int(sectors.min()) >> _PAGE_BITS, int(sectors.max()) >> _PAGE_BITS
+        if last - first < _MOST_PAGES_AT_ONCE:
+            window = numpy.zeros((last - first + 1, _PAGE), numpy.bool_)
+            window.reshape(-1)[sectors - (first << _PAGE_BITS)] = True
+            for number, marks in enumerate(window, first):
+                if marks.any():
+                    self._page(number)[...] |= marks
             return
-        for page in different(pages).tolist():
-            self._page(page)[sectors[pages == page] % _PAGE] = True
+        pages = sectors >> _PAGE_BITS
+        for number in numpy.unique(pages).tolist():
+            self._page(number)[sectors[pages == number] % _PAGE] = True
 
     def _page(self, number: int) -> numpy.ndarray:
         if number not in self._pages:
@@ -54,5 +130,16 @@ class SectorSet:
         found = SectorSet()
         for one in sets:
             for number, page in one._pages.items():
-                found._page(number)[...] |= page
+                other = found._pages.get(number)
+                found._pages[number] = page.copy() if other is None else other | page
         return found
+
+
+def _by_page(runs: Runs) -> Iterator[tuple[int, int, int]]:
+    """(page, start in it, stop in it) of every run, cut where pages end."""
+    for start, stop in zip(runs.starts.tolist(), runs.stops.tolist()):
+        while start < stop:
+            page, first = divmod(start, _PAGE)
+            last = min(first + stop - start, _PAGE)
+            yield page, first, last
+            start += last - first
