@@ -1,9 +1,9 @@
-"""Copies of a launch's arguments, for a run that must leave the arguments as they are."""
+"""The tensors among a launch's arguments, and copies of them, for a run that must leave the arguments as they are."""
 
 from __future__ import annotations
 
 import copy
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from typing import Any
 
 import numpy
@@ -39,6 +39,17 @@ def _copied(value: Any, storages: dict[int, torch.UntypedStorage]) -> Any:
         described.base = _copied(value.base, storages)
         return described
     return value
+
+
+def tensors_in(values: Mapping[str, Any]) -> Iterator[tuple[str, torch.Tensor]]:
+    """(name, tensor) of every tensor among the arguments, those in tuples and behind descriptors too."""
+    for name, value in values.items():
+        if isinstance(value, torch.Tensor):
+            yield name, value
+        elif isinstance(value, tuple):
+            yield from tensors_in({f"{name}[{place}]": item for place, item in enumerate(value)})
+        elif isinstance(getattr(value, "base", None), torch.Tensor):
+            yield name, value.base
 
 
 def _aligned(original: torch.UntypedStorage) -> torch.UntypedStorage:

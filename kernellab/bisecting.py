@@ -11,7 +11,7 @@ import torch
 from xdsl.dialects.builtin import ModuleOp
 
 from kernellab import triton_api
-from kernellab.argument_copies import copied
+from kernellab.argument_copies import copied, tensors_in
 from kernellab.compiler import steering
 from kernellab.compiler.pipeline import record_passes, unwrap_kernel
 from kernellab.compiler.targets import parse_target
@@ -133,7 +133,7 @@ class _Snapshots:
             self.not_run[label] = unknown.problem
             return None
         self._count += 1
-        return dict(_tensors(values))
+        return dict(tensors_in(values))
 
     def result(
         self,
@@ -158,17 +158,6 @@ class _Snapshots:
 
 
 # Arguments
-
-
-def _tensors(values: Mapping[str, Any]) -> Iterator[tuple[str, torch.Tensor]]:
-    """(name, tensor) of every tensor among the arguments."""
-    for name, value in values.items():
-        if isinstance(value, torch.Tensor):
-            yield name, value
-        elif isinstance(value, tuple):
-            yield from _tensors({f"{name}[{place}]": item for place, item in enumerate(value)})
-        elif isinstance(getattr(value, "base", None), torch.Tensor):
-            yield name, value.base
 
 
 def _differences(

@@ -9,7 +9,7 @@ from typing import Any
 import torch
 
 from kernellab import triton_api
-from kernellab.argument_copies import copied
+from kernellab.argument_copies import copied, tensors_in
 from kernellab.checker.code import checked_code
 from kernellab.checker.detector import Detector
 from kernellab.checker.detectors import DETECTORS
@@ -17,6 +17,7 @@ from kernellab.checker.detectors.out_of_bounds import OutOfBounds
 from kernellab.checker.listening import Audience
 from kernellab.checker.records import Finding, Findings
 from kernellab.checker.scene import Scene
+from kernellab.checker.uninitialized import is_uninitialized
 from kernellab.compiler.pipeline import unwrap_kernel
 from kernellab.compiler.targets import parse_target
 from kernellab.errors import ArgumentError, OptionError, nearest
@@ -66,10 +67,12 @@ def check(
     named = _outputs(plain, call, outputs)
     stage = "ttgir" if plain.is_gluon() and options.stage == DEFAULT.stage else options.stage
     code = program_code(plain, call, chosen, stage)
+    marked = tuple(name for name, one in tensors_in(call.values) if is_uninitialized(one))
 
     def listen(kinds: Sequence[type[Detector]]) -> list[Detector]:
         copies = replace(call, values=copied(call.values))
-        return _listen(Scene(plain, copies, checked_code(plain, code, kinds), sizes, named), kinds)
+        made = checked_code(plain, code, kinds)
+        return _listen(Scene(plain, copies, made, sizes, named, marked), kinds)
 
     detectors = listen(DETECTORS)
     closer = [kind for one in detectors if (kind := one.looks_again()) is not None]
@@ -80,7 +83,7 @@ def check(
 
 def _listen(scene: Scene, kinds: Sequence[type[Detector]]) -> list[Detector]:
     """Run it once, detectors of these kinds listening."""
-    detectors = [kind(scene) for kind in kinds]
+    detectors = [kind(scene) for kind in kinds if kind.concerns(scene)]
     bounds = next((one for one in detectors if isinstance(one, OutOfBounds)), OutOfBounds(scene))
     audience = Audience(scene, bounds, detectors)
     launch_observed(scene.kernel, scene.grid, scene.call, scene.code, audience)
@@ -131,7 +134,7 @@ def _refuse_gpu(kernel: Any, args: Sequence[Any], keywords: Mapping[str, Any]) -
 def _outputs(kernel: Any, call: BoundCall, outputs: str | Sequence[str]) -> tuple[str, ...]:
     """The names, each of which must be that of an argument with memory."""
     names = (outputs,) if isinstance(outputs, str) else tuple(outputs)
-    known = [name for name, value in call.values.items() if _has_memory(value)]
+    known = dict(tensors_in(call.values))
     for name in names:
         if name in known:
             continue
@@ -141,8 +144,3 @@ def _outputs(kernel: Any, call: BoundCall, outputs: str | Sequence[str]) -> tupl
         advice = nearest(str(name), known) or f"Its tensors are {', '.join(known) or 'none'}."
         raise ArgumentError(problem, advice=advice, position=triton_api.definition_of(kernel))
     return names
-
-
-def _has_memory(value: Any) -> bool:
-    inside = value if isinstance(value, torch.Tensor) else getattr(value, "base", None)
-    return isinstance(inside, torch.Tensor)

@@ -30,6 +30,12 @@ class Detector:
         self.sightings = Sightings(scene)
 
     @classmethod
+    def concerns(cls, scene: Scene) -> bool:
+        """Whether it has anything to look for in a launch."""
+        del scene
+        return True
+
+    @classmethod
     def hears(cls, operation: Operation) -> bool:
         """Whether it wants to know what `operation` computes; asked once, when the code is made."""
         del operation

@@ -9,10 +9,13 @@ from functools import cached_property
 from typing import Any
 
 import numpy
+import torch
 from xdsl.ir import Operation
 
+from kernellab.argument_copies import tensors_in
 from kernellab.errors import SourcePosition
-from kernellab.interpreter import memory
+from kernellab.interpreter import boxes, memory
+from kernellab.interpreter.affine import AffineTile
 from kernellab.interpreter.evidence import calls_at, values_behind
 from kernellab.interpreter.grid import Grid, Programs
 from kernellab.interpreter.memory import Buffer
@@ -32,6 +35,7 @@ class Scene:
         code: its generated code.
         grid: how many programs along x, y, z.
         outputs: the arguments that it must write as a whole.
+        uninitialized: the arguments whose memory nobody has written.
     """
 
     kernel: Any
@@ -39,6 +43,12 @@ class Scene:
     code: ProgramCode
     grid: Grid
     outputs: tuple[str, ...] = ()
+    uninitialized: tuple[str, ...] = ()
+
+    @cached_property
+    def tensors(self) -> dict[str, torch.Tensor]:
+        """The tensors among its arguments, by name."""
+        return dict(tensors_in(self.call.values))
 
     @property
     def programs(self) -> int:
@@ -129,6 +139,48 @@ class Access(Heard):
         """Which lanes take part, programs first where they differ; None where all do."""
         active = None if self.is_shared else self.active
         return memory.lanes_on(self.request.mask, active, self.rank)
+
+    def element(
+        self, among: numpy.ndarray, place: tuple[int, ...], program: int
+    ) -> tuple[int, ...]:
+        """Where in its tensor a lane of a program goes, see `Finding.index`; `among` says whether programs differ."""
+        index = numpy.broadcast_to(self.index, among.shape)
+        return self.coordinates(int(index[(program, *place) if among.ndim > self.rank else place]))
+
+    def coordinates(self, index: int) -> tuple[int, ...]:
+        """Of an element of `buffer`, in the tensor; one number where it has none there."""
+        tensor, offset = self.buffer.tensor, index - self.buffer.origin
+        found = (
+            coordinates(tensor, offset) if tensor.element_size() == self.buffer.itemsize else None
+        )
+        return (offset,) if found is None else found
+
+    def named(self, index: tuple[int, ...]) -> str:
+        """ "x_ptr[3, 4]"."""
+        return f"{self.buffer.name or 'memory'}[{', '.join(map(str, index))}]"
+
+    @cached_property
+    def box(self) -> boxes.Box | None:
+        """The lanes that are on, as a box of the programs that take part; None where they are none."""
+        request = self.request
+        if not isinstance(request.offsets, AffineTile):
+            return None
+        box = boxes.Box.of(self.buffer, request.offsets, request.mask)
+        if box is not None and self.active is not None and box.has_programs:
+            return box.of_active(self.active)
+        return box
+
+
+def coordinates(tensor: torch.Tensor, offset: int) -> tuple[int, ...] | None:
+    """Of the element that lies `offset` elements from a tensor's first; None where none of its own does."""
+    found = [0] * tensor.ndim
+    rest = offset
+    for dimension in sorted(range(tensor.ndim), key=tensor.stride, reverse=True):
+        step = tensor.stride(dimension)
+        if step:
+            found[dimension], rest = divmod(rest, step)
+    inside = all(0 <= place < size for place, size in zip(found, tensor.shape))
+    return tuple(found) if inside and not rest else None
 
 
 _ACTIONS = {Load: "load", Store: "store", Atomic: "atomic", CompareAndSwap: "atomic"}

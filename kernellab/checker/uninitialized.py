@@ -37,7 +37,6 @@ def uninitialized(tensor: Any) -> torch.Tensor:
     return marked
 
 
-def is_uninitialized(value: Any) -> bool:
-    """Whether an argument of a launch, or the tensor that a descriptor is of, is marked."""
-    inside = getattr(value, "base", None) if not isinstance(value, torch.Tensor) else value
-    return bool(getattr(inside, _MARK, False))
+def is_uninitialized(tensor: torch.Tensor) -> bool:
+    """Whether a tensor is marked."""
+    return bool(getattr(tensor, _MARK, False))

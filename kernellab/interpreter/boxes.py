@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import itertools
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -145,6 +145,11 @@ class Box:
         return dataclasses.replace(self, bases=bases, intervals=intervals)
 
     @property
+    def all_lanes(self) -> Lanes:
+        """Every lane, whether the mask is on or off."""
+        return _everything(self.extents)
+
+    @property
     def is_everything(self) -> bool:
         """True where no lane of any program is off."""
         return self.is_alike and self.intervals == _everything(self.extents)
@@ -207,7 +212,7 @@ class Box:
     def write(self, bases: Bases, lanes: Lanes, values: numpy.ndarray) -> None:
         """Write these lanes of the programs with these bases, in program order."""
         starts = bases + self._skipped(lanes)
-        if isinstance(starts, Progression) and self._is_disjoint(starts, lanes):
+        if isinstance(starts, Progression) and self.is_disjoint(starts, lanes):
             self._evenly_spaced(starts, lanes)[...] = values
         else:
             starts = as_array(starts)
@@ -240,16 +245,26 @@ class Box:
             strides=(size, *(stride * size for stride in self.strides)),
         )
 
-    def _is_disjoint(self, starts: Progression, lanes: Lanes) -> bool:
+    def is_disjoint(self, starts: Bases, lanes: Lanes) -> bool:
         """True where no two lanes of any programs are known to share an element: then NumPy may write them in any order."""
         steps = [(stride, stop - start) for stride, (start, stop) in zip(self.strides, lanes)]
-        reach = 0
-        for step, number in sorted([*steps, (abs(starts.step), starts.count)]):
-            if number > 1:
-                if step <= reach:
-                    return False
-                reach += step * (number - 1)
-        return True
+        if isinstance(starts, Progression):
+            return _reach([*steps, (abs(starts.step), starts.count)]) is not None
+        reach = _reach(steps)
+        if reach is None or len(starts) == 1:
+            return reach is not None
+        return bool(numpy.diff(numpy.sort(starts)).min() > reach)
+
+
+def _reach(steps: Sequence[tuple[int, int]]) -> int | None:
+    """How far the last of all elements is from the first, given (step, number) along each dimension; None where two may be one."""
+    reach = 0
+    for step, number in sorted(steps):
+        if number > 1:
+            if step <= reach:
+                return None
+            reach += step * (number - 1)
+    return reach
 
 
 def _everything(extents: tuple[int, ...]) -> Lanes:

@@ -4,7 +4,16 @@ from __future__ import annotations
 
 from kernellab.checker.detector import Detector
 from kernellab.checker.detectors.index_overflow import IndexOverflow
+from kernellab.checker.detectors.lane_collision import LaneCollision
 from kernellab.checker.detectors.out_of_bounds import OutOfBounds
+from kernellab.checker.detectors.uninitialized_read import UninitializedRead
+from kernellab.checker.detectors.unwritten_output import UnwrittenOutput
 
-DETECTORS: tuple[type[Detector], ...] = (OutOfBounds, IndexOverflow)
+DETECTORS: tuple[type[Detector], ...] = (
+    OutOfBounds,
+    UninitializedRead,
+    LaneCollision,
+    UnwrittenOutput,
+    IndexOverflow,
+)
 """All that hear a run, in the order in which they hear it."""

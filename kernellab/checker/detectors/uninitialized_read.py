@@ -1,0 +1,78 @@
+"""Reads of memory that nobody has written: of arguments wrapped in `kernellab.uninitialized`."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy
+
+from kernellab.checker.detector import Detector
+from kernellab.checker.scene import Access, Scene
+from kernellab.checker.storages import Notes, Storage, Storages
+from kernellab.interpreter.memory import Buffer
+from kernellab.interpreter.tiles import Value
+
+
+class UninitializedRead(Detector):
+    """Notes beside each storage of a marked argument which elements were written; a lane that is on and reads another is a fault."""
+
+    kinds = ("uninitialized-read",)
+
+    def __init__(self, scene: Scene) -> None:
+        super().__init__(scene)
+        marked = [scene.tensors[name] for name in scene.uninitialized]
+        self._marked = {one.untyped_storage().data_ptr(): one for one in marked}
+        self._storages = Storages(self._begin)
+
+    @classmethod
+    def concerns(cls, scene: Scene) -> bool:
+        return bool(scene.uninitialized)
+
+    def _begin(self, buffer: Buffer) -> tuple[Storage, Notes] | None:
+        marked = self._marked.get(buffer.tensor.untyped_storage().data_ptr())
+        if marked is None:
+            return None
+        storage = Storage(buffer)
+        written = storage.notes(True, numpy.bool_)
+        storage.view(marked, written.elements)[...] = False
+        return storage, written
+
+    def before(self, access: Access) -> None:
+        known = self._storages[access.buffer]
+        if known is None or access.action == "store":
+            return
+        storage, written = known
+        if all(part.read(written.elements).all() for part in storage.parts(access)):
+            return
+        index = storage.index_in(access.index, access.buffer)
+        unwritten = ~written.elements.take(index, mode="clip")
+        if access.on is not None:
+            unwritten = unwritten & access.on
+        self._note(access, unwritten)
+
+    def after(self, access: Access, found: Value | None) -> None:
+        del found
+        known = self._storages[access.buffer]
+        if known is None or access.action == "load":
+            return
+        storage, written = known
+        for part in storage.parts(access):
+            part.write(written.elements, True)
+
+    def _note(self, access: Access, unwritten: numpy.ndarray) -> None:
+        name = access.buffer.name
+
+        def tell(place: tuple[int, ...], program: int) -> dict[str, Any]:
+            index = access.element(unwritten, place, program)
+            return {
+                "kind": "uninitialized-read",
+                "argument": name,
+                "index": index,
+                "message": f"{'reads' if access.action == 'load' else 'updates'} {access.named(index)}, which nothing has written before",
+                "advice": (
+                    f"Initialise {name} before the launch (torch.zeros instead of torch.empty), store to it first, "
+                    "or mask these lanes: a GPU reads whatever was in that memory."
+                ),
+            }
+
+        self.sightings.see(access, unwritten, access.rank, tell, name)

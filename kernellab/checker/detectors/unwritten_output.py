@@ -1,0 +1,102 @@
+"""Elements of outputs that no program writes."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import numpy
+import torch
+from xdsl.ir import Operation
+
+from kernellab.checker.detector import Detector
+from kernellab.checker.scene import Access, Scene
+from kernellab.checker.storages import Notes, Storage, Storages
+from kernellab.errors import SourcePosition
+from kernellab.interpreter.memory import Buffer
+from kernellab.interpreter.tiles import Value
+from kernellab.ir.locations import locate
+from kernellab.triton_api import definition_of
+
+
+class UnwrittenOutput(Detector):
+    """Notes which elements of the arguments named in `outputs` were written, and looks for others when the run is over."""
+
+    kinds = ("unwritten-output",)
+
+    def __init__(self, scene: Scene) -> None:
+        super().__init__(scene)
+        self._outputs = {name: scene.tensors[name] for name in scene.outputs}
+        starts = {tensor.untyped_storage().data_ptr() for tensor in self._outputs.values()}
+        self._starts = starts
+        self._storages = Storages(self._begin)
+        self._writers: dict[str, Operation] = {}
+
+    @classmethod
+    def concerns(cls, scene: Scene) -> bool:
+        return bool(scene.outputs)
+
+    def _begin(self, buffer: Buffer) -> tuple[Storage, Notes] | None:
+        if buffer.tensor.untyped_storage().data_ptr() not in self._starts:
+            return None
+        storage = Storage(buffer)
+        return storage, storage.notes(False, numpy.bool_)
+
+    def after(self, access: Access, found: Value | None) -> None:
+        del found
+        if access.action == "load":
+            return
+        known = self._storages[access.buffer]
+        if known is None:
+            return
+        self._writers.setdefault(access.buffer.name, access.operation)
+        storage, written = known
+        for part in storage.parts(access):
+            part.write(written.elements, True)
+
+    def end(self) -> None:
+        for name, tensor in self._outputs.items():
+            known = self._storages.by_start.get(tensor.untyped_storage().data_ptr())
+            written = numpy.zeros(tuple(tensor.shape), numpy.bool_)
+            if known is not None:
+                storage, notes = known
+                written = storage.view(tensor, notes.elements)
+                written = written.all(axis=-1) if written.ndim > tensor.ndim else written
+            if not written.all():
+                self._tell(name, tensor, ~written)
+
+    def _tell(self, name: str, tensor: torch.Tensor, unwritten: numpy.ndarray) -> None:
+        count = int(unwritten.sum())
+        first = tuple(int(i) for i in numpy.argwhere(unwritten)[0])
+        frames = self._position(name)
+        which = f"{name}[{', '.join(map(str, first))}]"
+        described = f"{count:,} of its {math.prod(tensor.shape):,} elements"
+        facts: dict[str, Any] = {
+            "kind": "unwritten-output",
+            "argument": name,
+            "index": first,
+            "position": frames[0],
+            "calls": tuple(reversed(frames[1:])),
+            "message": f"no program writes {which}"
+            + (f", nor {count - 1:,} more: {described}" if count > 1 else ""),
+            "advice": _advice(self.scene, count == math.prod(tensor.shape), name in self._writers),
+        }
+        self.sightings.add(name, facts, count=count)
+
+    def _position(self, name: str) -> tuple[SourcePosition, ...]:
+        """The first store to the argument; the kernel's definition where there is none."""
+        writer = self._writers.get(name)
+        frames = () if writer is None else locate(writer.location).frames
+        return frames or (definition_of(self.scene.kernel),)
+
+
+def _advice(scene: Scene, all_of_it: bool, stored: bool) -> str:
+    x, y, z = scene.grid
+    if not stored:
+        return "The launch never stores there: is it the right argument, and is the store reached?"
+    if all_of_it:
+        return "Every store to it is masked off everywhere: look at the mask."
+    return (
+        f"Look at the grid, which has {x} x {y} x {z} programs (triton.cdiv(n, BLOCK) rounds up), "
+        "at the offsets, and at the store's mask."
+    )
