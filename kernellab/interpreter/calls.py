@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 
 from xdsl.dialects.builtin import CallSiteLoc, LocationAttr, ModuleOp
-from xdsl.ir import Attribute, Block, Region, SSAValue
+from xdsl.ir import Attribute, Block, Operation, Region, SSAValue
 from xdsl.irdl import (
     IRDLOperation,
     irdl_op_definition,
@@ -13,7 +13,7 @@ from xdsl.irdl import (
     var_operand_def,
     var_result_def,
 )
-from xdsl.rewriter import Rewriter
+from xdsl.rewriter import InsertPoint, Rewriter
 
 from kernellab.ir import tt
 
@@ -40,6 +40,53 @@ def inline_calls(function: tt.FuncOp) -> None:
     for op in list(function.walk()):
         if isinstance(op, tt.MapElementwiseOp) and len(op.function.blocks) > 1:
             _wrap_in_call(op)
+
+
+def inline_calls_of_elements(
+    function: tt.FuncOp, is_mark: Callable[[Operation], object | None]
+) -> None:
+    """Do so inside the functions of single elements alone, in place; what `is_mark` knows is taken out of those.
+
+    A call of a function without jumps leaves nothing but its operations behind.
+    """
+    module = function.parent_op()
+    assert isinstance(module, ModuleOp)
+    functions = {op.sym_name.data: op for op in module.ops if isinstance(op, tt.FuncOp)}
+    for op in list(function.walk()):
+        if isinstance(op, tt.ReduceOp | tt.ScanOp | tt.MapElementwiseOp):
+            for region in op.regions:
+                _inline(region, functions)
+                _take_out(region, is_mark)
+            if isinstance(op, tt.MapElementwiseOp) and len(op.function.blocks) > 1:
+                _wrap_in_call(op)
+
+
+def _take_out(region: Region, is_mark: Callable[[Operation], object | None]) -> None:
+    for op in list(region.walk()):
+        if is_mark(op) is not None:
+            Rewriter.erase_op(op)
+    calls = [op for op in region.walk() if isinstance(op, InlinedCallOp)]
+    for call in reversed(calls):
+        _dissolve(call)
+
+
+def _dissolve(call: InlinedCallOp) -> None:
+    """Put the operations of a body without jumps in place of the call."""
+    first = call.body.blocks.first
+    assert first is not None
+    end = first.last_op
+    if not isinstance(end, tt.ReturnOp):
+        return
+    returned = list(end.values)
+    Rewriter.erase_op(end)
+    given = dict(zip(first.args, call.arguments))
+    for argument, value in given.items():
+        argument.replace_all_uses_with(value)
+    results = [given.get(value, value) for value in returned]
+    for op in list(first.ops):
+        op.detach()
+        Rewriter.insert_op(op, InsertPoint.before(call))
+    Rewriter.replace_op(call, [], results)
 
 
 def _inline(region: Region, functions: Mapping[str, tt.FuncOp]) -> None:

@@ -34,10 +34,11 @@ from kernellab.interpreter.expressions import (
 )
 from kernellab.interpreter.index_values import kept_values
 from kernellab.interpreter.liveness import release_dead
-from kernellab.interpreter.pointers import ADDRESS, pointee_dtype, roots
-from kernellab.interpreter.registry import RULES
+from kernellab.interpreter.pointers import ADDRESS, Root, pointee_dtype, roots
+from kernellab.interpreter.registry import RULES, Rule
 from kernellab.interpreter.variance import varying_values
-from kernellab.ir import tt
+from kernellab.interpreter.waiting import waits
+from kernellab.ir import scf, tt
 from kernellab.ir.locations import Location, locate
 from kernellab.ir.types import dtype, is_pointer, shape
 
@@ -105,8 +106,11 @@ def emit_kernel(
 class Emitter:
     """What a lowering is handed: operands as expressions, facts about values, and a place for statements."""
 
+    releases_tiles = True
+    """Whether variables are let go after their last use."""
+
     def __init__(self, function: tt.FuncOp, file: str, after: AfterOperation | None = None) -> None:
-        inline_calls(function)
+        self.take_calls(function)
         self._after = after
         self.function = function
         self.file = file
@@ -114,8 +118,8 @@ class Emitter:
         self.active: Expression | None = None
         self.programs = variable("programs")
         self.grid = variable("grid")
-        self._varying = varying_values(function)
-        self._roots = roots(function)
+        self._varying = self.find_varying(function)
+        self._roots = self.find_roots(function)
         self._expressions: dict[SSAValue, Expression] = {}
         self._taken = {*MODULES, *BUILTINS, "programs", "grid", *keyword.kwlist}
         self._tile_names: set[str] = set()
@@ -134,6 +138,40 @@ class Emitter:
         self._location = locate(function.location)
         self._operation: Operation = function
         self._kept = kept_values(function)
+
+    # What a flavour of the code decides for itself; here, batches of programs
+
+    def take_calls(self, function: tt.FuncOp) -> None:
+        """Before anything else: what becomes of calls."""
+        inline_calls(function)
+
+    def find_varying(self, function: tt.FuncOp) -> set[SSAValue]:
+        """The values that may differ from program to program."""
+        return varying_values(function)
+
+    def find_roots(self, function: tt.FuncOp) -> dict[SSAValue, Root]:
+        """What stands for each pointer."""
+        return roots(function)
+
+    def ends_turn(self, loop: scf.WhileOp) -> bool:
+        """Whether a program lets others go on where the loop turns back."""
+        return waits(loop)
+
+    def lowered(self, rule: Rule, op: Operation) -> Any:
+        """What a rule makes of an operation."""
+        return rule.lower(op, self)
+
+    def call(self, op: tt.CallOp) -> tuple[Expression, ...]:
+        """A call of another function; batches have the body of each in place of its calls."""
+        raise AssertionError(f"{op.callee.string_value()} was not inlined")
+
+    def leave(self, values: Sequence[SSAValue]) -> None:
+        """The end of the function, which returns `values`; a kernel's needs no code."""
+
+    @contextmanager
+    def without_line(self) -> Iterator[None]:
+        """Inside are statements that pass values on, which no line of the kernel says."""
+        yield
 
     # Facts about values
 
@@ -368,7 +406,7 @@ class Emitter:
         if rule is None:
             raise self.unsupported(f"the operation {_name(op)}")
         self._widens = rule.rounds
-        lowered = rule.lower(op, self)
+        lowered = self.lowered(rule, op)
         self._widens = False
         results = lowered if isinstance(lowered, tuple) else (lowered,)
         for value, expression in zip(op.results, results):
@@ -385,7 +423,7 @@ class Emitter:
         Args:
             prologue: where operations of the first block go that no program changes.
         """
-        first, *later = _in_order_of_jumps(region)
+        first, *later = in_order_of_jumps(region)
         for block in later:
             self._expect(block)
         for op in first.ops:
@@ -467,7 +505,12 @@ class Emitter:
             return
         name = self.bind(value)
         self.assign(name, expression)
-        if shape(value.type) and not _leaves_its_block(value) and value not in self._kept:
+        if (
+            self.releases_tiles
+            and shape(value.type)
+            and not _leaves_its_block(value)
+            and value not in self._kept
+        ):
             self._tile_names.add(name)
 
     def _rounded(self, value: SSAValue, expression: Expression) -> Expression:
@@ -642,7 +685,7 @@ def _name(op: Operation) -> str:
     return attribute.data if attribute is not None else op.name  # type: ignore[attr-defined]
 
 
-def _in_order_of_jumps(region: Region) -> list[Block]:
+def in_order_of_jumps(region: Region) -> list[Block]:
     """The blocks of a region, each after those that jump to it; passes may write them in another order."""
     ordered: list[Block] = []
     seen: set[Block] = set()

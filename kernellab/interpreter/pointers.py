@@ -5,7 +5,7 @@ Most pointers can only point into one argument, known before anything runs: that
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 
 import numpy
 from xdsl.ir import BlockArgument, Operation, SSAValue
@@ -34,17 +34,29 @@ ADDRESS = None
 Root = BlockArgument | None
 
 
-def roots(function: tt.FuncOp) -> dict[SSAValue, Root]:
-    """The argument that each pointer of `function` points into, or ADDRESS."""
+PointsInto = Callable[[tt.CallOp], tuple[int | None, ...]]
+"""For each result of a call the argument that it points into, or None."""
+
+
+def roots(
+    function: tt.FuncOp, addresses: Sequence[bool] = (), points_into: PointsInto | None = None
+) -> dict[SSAValue, Root]:
+    """The argument that each pointer of `function` points into, or ADDRESS.
+
+    Args:
+        addresses: for each argument whether it is an address itself; none is by default.
+        points_into: what is known of the results of calls.
+    """
     entry = function.body.blocks.first
     assert entry is not None
     found: dict[SSAValue, Root] = {a: a for a in entry.args if is_pointer(a.type)}
+    found |= {a: ADDRESS for a, is_address in zip(entry.args, addresses) if is_address}
     operations = list(function.walk())
     changed = True
     while changed:
         changed = False
         for op in operations:
-            for pointer, root in _arriving(op, found):
+            for pointer, root in _arriving(op, found, points_into):
                 if pointer not in found:
                     found[pointer], changed = root, True
                 elif found[pointer] not in (root, ADDRESS):
@@ -58,14 +70,20 @@ def _pointers_in(operations: Iterable[Operation]) -> Iterator[SSAValue]:
         yield from (value for value in (*op.results, *arguments) if is_pointer(value.type))
 
 
-def _arriving(op: Operation, found: dict[SSAValue, Root]) -> Iterator[tuple[SSAValue, Root]]:
+def _arriving(
+    op: Operation, found: dict[SSAValue, Root], points_into: PointsInto | None
+) -> Iterator[tuple[SSAValue, Root]]:
     """(pointer, root) for each pointer that `op` makes or hands on, as far as its sources are known."""
     for source, target in handed_on(op):
         if source in found:
             yield target, found[source]
-    for result in op.results:
+    known = points_into(op) if points_into is not None and isinstance(op, tt.CallOp) else None
+    for number, result in enumerate(op.results):
         if is_pointer(result.type):
-            for origin in _made_from(op):
+            made_from = _made_from(op)
+            if known is not None and (argument := known[number]) is not None:
+                made_from = (op.operands[argument],)
+            for origin in made_from:
                 if origin is ADDRESS:
                     yield result, ADDRESS
                 elif origin in found:

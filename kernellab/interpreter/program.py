@@ -123,7 +123,7 @@ def program_code(kernel: Any, call: BoundCall, target: Target, stage: str = TTIR
         UnsupportedOperation: the interpreter does not know one of its operations.
         KernelLabError: a global that the kernel was compiled with has changed since.
     """
-    key = _key(kernel, call, target, stage)
+    key = key_of(kernel, call, target, stage)
     programs = _kept.setdefault(kernel, {})
     if key is None or key not in programs:
         code = make_program(kernel, call, target, stage)
@@ -131,11 +131,11 @@ def program_code(kernel: Any, call: BoundCall, target: Target, stage: str = TTIR
             return code
         programs[key] = code
     else:
-        _check_globals(kernel)
+        check_globals(kernel)
     return programs[key]
 
 
-def _key(kernel: Any, call: BoundCall, target: Target, stage: str) -> Hashable:
+def key_of(kernel: Any, call: BoundCall, target: Target, stage: str) -> Hashable:
     """What a kernel's code depends on, options among it (debug=True keeps assertions); None where that cannot be hashed."""
     if call.key is None:
         return None
@@ -173,15 +173,15 @@ def program_of_module(
         after: adds statements after operations, see `emitter.AfterOperation`.
     """
     _refuse_clusters(module, kernel)
-    function = _entry(module)
+    function = entry_of(module)
     file = kernel.fn.__code__.co_filename
     code = emit_kernel(function, file, kernel.__name__, after)
     watched = WatchedMemory() if waits_for_others(function) else None
-    prepare = _loaded(code, file, {**_MODULES, "memory": watched or memory})
+    prepare = _loaded(code, file, {**MODULES, "memory": watched or memory})
     return ProgramCode(
         prepare,
         module,
-        frozenset(_nested_codes(prepare.__code__)),
+        frozenset(nested_codes(prepare.__code__)),
         code.locations,
         code.operations,
         code.variables,
@@ -203,11 +203,12 @@ def _refuse_clusters(module: ModuleOp, kernel: Any) -> None:
         )
 
 
-def _entry(module: ModuleOp) -> tt.FuncOp:
+def entry_of(module: ModuleOp) -> tt.FuncOp:
+    """The function that a launch calls."""
     return next(op for op in module.ops if isinstance(op, tt.FuncOp) and op.is_kernel)
 
 
-_MODULES: Mapping[str, Any] = {
+MODULES: Mapping[str, Any] = {
     "numpy": numpy,
     "tiles": tiles,
     "numerics": numerics,
@@ -226,24 +227,25 @@ _MODULES: Mapping[str, Any] = {
 
 def _loaded(code: KernelCode, file: str, modules: Mapping[str, Any]) -> types.FunctionType:
     scope = {**modules, **code.constants}
-    module = _with_plain_names(compile(code.tree, file, "exec"))
+    module = with_plain_names(compile(code.tree, file, "exec"))
     exec(module, scope)  # noqa: S102 - our own generated code
     function: types.FunctionType = scope[code.name]
     return function
 
 
-def _with_plain_names(code: types.CodeType) -> types.CodeType:
+def with_plain_names(code: types.CodeType) -> types.CodeType:
     """The code with each function under its own name: a traceback says "add", not "add.<locals>.add"."""
     constants = tuple(
-        _with_plain_names(constant) if isinstance(constant, types.CodeType) else constant
+        with_plain_names(constant) if isinstance(constant, types.CodeType) else constant
         for constant in code.co_consts
     )
     return code.replace(co_consts=constants, co_qualname=code.co_name)
 
 
-def _nested_codes(code: types.CodeType) -> list[types.CodeType]:
+def nested_codes(code: types.CodeType) -> list[types.CodeType]:
+    """The code object, and all those of functions inside it."""
     inner = [constant for constant in code.co_consts if isinstance(constant, types.CodeType)]
-    return [code, *(nested for one in inner for nested in _nested_codes(one))]
+    return [code, *(nested for one in inner for nested in nested_codes(one))]
 
 
 def _argument(type: Attribute) -> RuntimeArgument:
@@ -256,7 +258,7 @@ def _argument(type: Attribute) -> RuntimeArgument:
             return RuntimeArgument(dtype(type), "number")
 
 
-def _check_globals(kernel: Any) -> None:
+def check_globals(kernel: Any) -> None:
     """Triton compiles the value of a global in; running on with another one would be wrong."""
     for (name, _), (compiled, scope) in kernel.used_global_vals.items():
         current: Mapping[str, Any] = scope

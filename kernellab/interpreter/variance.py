@@ -25,9 +25,22 @@ _ALWAYS = (
 )
 
 
+OF_ELEMENTS = (tt.ReduceOp, tt.ScanOp, tt.MapElementwiseOp)
+"""Operations with a region that is a function of single elements."""
+
+
 def varying_values(function: tt.FuncOp) -> set[SSAValue]:
     """The values of `function` that may differ from program to program."""
-    operations = list(function.walk())
+    return _varying(list(function.walk()))
+
+
+def varying_elements(function: tt.FuncOp) -> set[SSAValue]:
+    """The values that may differ from element to element inside functions of elements, where `function` runs for one program."""
+    regions = (region for op in function.walk() if isinstance(op, OF_ELEMENTS) for region in op.regions)
+    return _varying([op for region in regions for op in (region.parent_op(), *region.walk())])
+
+
+def _varying(operations: list[Operation]) -> set[SSAValue]:
     varying: set[SSAValue] = set()
     known = -1
     while known < len(varying):
@@ -57,7 +70,7 @@ def _made_to_vary(op: Operation, varying: set[SSAValue]) -> Iterator[SSAValue]:
         case InlinedCallOp():
             if len(op.body.blocks) > 1:
                 yield from op.results
-        case tt.ReduceOp() | tt.ScanOp() | tt.MapElementwiseOp():
+        case _ if isinstance(op, OF_ELEMENTS):
             # Their regions run with an element in each program's place.
             for region in op.regions:
                 yield from region.block.args

@@ -49,6 +49,7 @@ from kernellab.triton_api.emulation import (  # noqa: E402
     emulated,
 )
 from kernellab.triton_api.front_end import (  # noqa: E402
+    make_marked_ttir,
     make_ttir,
 )
 from kernellab.triton_api.functions import (  # noqa: E402
@@ -58,6 +59,12 @@ from kernellab.triton_api.functions import (  # noqa: E402
     position_in,
     reachable_functions,
     scope_of,
+)
+from kernellab.triton_api.marking import (  # noqa: E402
+    MARK,
+    Mark,
+    MarkedFunction,
+    Marks,
 )
 from kernellab.triton_api.mlir_text import (  # noqa: E402
     generic_form,
@@ -88,8 +95,23 @@ from kernellab.triton_api.targets import (  # noqa: E402
     triton_type,
     type_spellings,
 )
+from kernellab.triton_api.triton_values import (  # noqa: E402
+    Constant,
+    Group,
+    Held,
+    Operand,
+)
 
 __all__ = [
+    "make_marked_ttir",
+    "Operand",
+    "Held",
+    "Group",
+    "Constant",
+    "Marks",
+    "MarkedFunction",
+    "Mark",
+    "MARK",
     "TTGIR_FILE_SUFFIX",
     "AutotunedLaunch",
     "Autotuner",

@@ -9,6 +9,7 @@ from triton._C import libtriton
 
 from kernellab.records import Specialization, Target
 from kernellab.triton_api.compiling import make_source, options_of_launch
+from kernellab.triton_api.marking import Marks, marked
 from kernellab.triton_api.refusals import translated_errors
 from kernellab.triton_api.targets import backend_for, check_options, gpu_target
 
@@ -24,7 +25,36 @@ def make_ttir(
     Raises:
         CompileError, OptionError: as for `compile_kernel`.
     """
+    module = _front_end(kernel, specialization, target, options_of_launch(kernel, options))
+    with translated_errors(kernel, target):
+        _simplify(module)
+    return module
+
+
+def make_marked_ttir(
+    kernel: Any, specialization: Specialization, target: Target, options: Mapping[str, Any]
+) -> tuple[Any, Marks]:
+    """The kernel's TTIR as Triton's front end leaves it, helper functions called, with a mark for every statement; see `marking`.
+
+    Where the kernel has block pointers they become plain pointers, which takes inlining.
+
+    Raises:
+        CompileError, OptionError: as for `compile_kernel`.
+    """
     asked = options_of_launch(kernel, options)
+    if not asked["debug"]:
+        asked["sanitize_overflow"] = False  # checks that only debug=True asks for
+    with marked() as marks:
+        module = _front_end(kernel, specialization, target, asked)
+    if _has_block_pointers(module):
+        with translated_errors(kernel, target):
+            _rewrite_block_pointers(module)
+    return module, marks
+
+
+def _front_end(
+    kernel: Any, specialization: Specialization, target: Target, asked: Mapping[str, Any]
+) -> Any:
     check_options(asked, target)
     source, backend = make_source(kernel, specialization), backend_for(target)
     context = libtriton.ir.context()
@@ -39,8 +69,25 @@ def make_ttir(
             backend.get_module_map(),
             context,
         )
-        _simplify(module)
     return module
+
+
+def _has_block_pointers(module: Any) -> bool:
+    found = False
+
+    def look(op: Any) -> None:
+        nonlocal found
+        found = found or op.get_name() == "tt.make_tensor_ptr"
+
+    module.walk(look)
+    return found
+
+
+def _rewrite_block_pointers(module: Any) -> None:
+    manager = libtriton.ir.pass_manager(module.context)
+    libtriton.passes.common.add_inliner(manager)
+    libtriton.passes.ttir.add_rewrite_tensor_pointer(manager)
+    manager.run(module, "interpreter")
 
 
 def _simplify(module: Any) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 from collections.abc import Iterator
 from types import ModuleType
 from typing import Any
@@ -84,3 +85,11 @@ def _named_values(function: Any) -> Iterator[Any]:
     for module in [value for value in values if isinstance(value, ModuleType)]:
         for name in code.co_names:
             yield getattr(module, name, None)
+
+
+# breakpoint() and print()
+
+
+def is_breakpoint(node: ast.AST) -> bool:
+    """Whether a statement was a `breakpoint()` before `with_debugging_words` took it out."""
+    return getattr(node, "kernellab_breakpoint", False) is True

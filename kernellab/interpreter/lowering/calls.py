@@ -20,9 +20,16 @@ def call(op: InlinedCallOp, emit: Emitter) -> Results:
     return variables(op.results, emit)
 
 
+@lowers(tt.CallOp, pure=False)
+def call_of_function(op: tt.CallOp, emit: Emitter) -> Results:
+    return emit.call(op)
+
+
 @lowers(tt.ReturnOp, pure=False)
 def end_of_function(op: tt.ReturnOp, emit: Emitter) -> None:
     """A call's results, in the programs that return here; a kernel has none."""
     parent = op.parent_op()
     if isinstance(parent, InlinedCallOp):
         merge(parent.results, op.values, emit)
+    else:
+        emit.leave(op.values)

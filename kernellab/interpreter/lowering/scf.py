@@ -22,7 +22,6 @@ from kernellab.interpreter.lowering.targets import (
     variables,
 )
 from kernellab.interpreter.registry import lowers
-from kernellab.interpreter.waiting import waits
 from kernellab.ir import scf, tt
 
 
@@ -126,7 +125,7 @@ def while_loop(op: scf.WhileOp, emit: Emitter) -> Results:
         emit.leave_loop(~emit[condition])
         emit.operations(after)
         update(before.args, yielded(after), emit)
-        if waits(op):
+        if emit.ends_turn(op):
             emit.end_turn()
     return variables(after.args, emit)
 
@@ -147,6 +146,6 @@ def _divergent_while(op: scf.WhileOp, emit: Emitter) -> Results:
         emit.leave_loop(~variable(active).any())
         emit.operations(after)
         merge(before.args, yielded(after), emit)
-        if waits(op):
+        if emit.ends_turn(op):
             emit.end_turn()
     return variables(after.args, emit)

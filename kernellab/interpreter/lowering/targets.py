@@ -35,7 +35,8 @@ def update(targets: Sequence[SSAValue], values: Sequence[SSAValue], emit: Emitte
     """Set all variables at once: one may be computed from another."""
     if targets:
         passed = tuple(emit.passed(value, target) for value, target in zip(values, targets))
-        emit.assign([emit.variable_of(target) for target in targets], passed)
+        with emit.without_line():
+            emit.assign([emit.variable_of(target) for target in targets], passed)
 
 
 def merge(targets: Sequence[SSAValue], values: Sequence[SSAValue], emit: Emitter) -> None:

@@ -1,0 +1,367 @@
+"""A kernel as code for stepping: one function for each function of its source."""
+
+from __future__ import annotations
+
+import ast
+import builtins
+import dataclasses
+import functools
+import types
+import weakref
+from collections.abc import Callable, Hashable, Mapping, Sequence
+from dataclasses import dataclass
+from types import CodeType
+from typing import Any
+
+import numpy
+from xdsl.dialects.builtin import ModuleOp
+from xdsl.ir import Operation, SSAValue
+from xdsl.rewriter import Rewriter
+
+from kernellab import triton_api
+from kernellab.errors import UnsupportedOperation
+from kernellab.interpreter import memory
+from kernellab.interpreter.address_space import AddressSpace
+from kernellab.interpreter.emitter import in_order_of_jumps
+from kernellab.interpreter.expressions import BUILTINS
+from kernellab.interpreter.grid import GridSizes, Programs
+from kernellab.interpreter.memory import Buffer
+from kernellab.interpreter.observing import Listener
+from kernellab.interpreter.pointers import ADDRESS, roots
+from kernellab.interpreter.program import (
+    MODULES,
+    ProgramCode,
+    check_globals,
+    entry_of,
+    key_of,
+    nested_codes,
+    program_code,
+    with_plain_names,
+)
+from kernellab.interpreter.stepping import shown
+from kernellab.interpreter.stepping.emitter import HOOK, Callee, Line, SteppingEmitter
+from kernellab.interpreter.stepping.line_table import without_made_up_lines
+from kernellab.ir import scf, tt
+from kernellab.ir.locations import locate
+from kernellab.ir.reader import read_module
+from kernellab.ir.types import is_pointer
+from kernellab.records import Target
+from kernellab.specialize import BoundCall
+from kernellab.triton_api import MARK, Mark, MarkedFunction, Marks
+
+
+@dataclass(frozen=True)
+class SteppingFunction:
+    """One function of the kernel's source.
+
+    Attributes:
+        marked: what it is in the source.
+        code: its code object.
+        names: the kernel's own names among its variables.
+        called: what other functions' code calls it.
+        constants: the objects that its code refers to by name.
+    """
+
+    marked: MarkedFunction
+    code: CodeType
+    names: frozenset[str]
+    called: str
+    constants: Mapping[str, Any]
+
+
+@dataclass(frozen=True)
+class SteppingCode:
+    """The code for stepping of one specialisation of a kernel.
+
+    Attributes:
+        functions: the kernel first, then each function that it calls, by their code objects.
+        start: makes the kernel's parameters out of what is passed to it, and calls it.
+        lines: what traced code calls its hook with, by number.
+        breakpoints: (file, line) of every `breakpoint()`.
+        batch: the code for batches of the same specialisation.
+        program: what both flavours are made of, for faults and observers: code objects, locations, operations, variables.
+    """
+
+    functions: Mapping[CodeType, SteppingFunction]
+    start: CodeType
+    lines: tuple[Line, ...]
+    breakpoints: tuple[tuple[str, int], ...]
+    batch: ProgramCode
+    program: ProgramCode
+
+    @property
+    def entry(self) -> SteppingFunction:
+        """The kernel itself."""
+        return next(iter(self.functions.values()))
+
+    def lines_with_code(self, file: str) -> tuple[int, ...]:
+        """The lines of a file at which a debugger can stop, in order."""
+        lines = {
+            line
+            for function in self.functions.values()
+            if function.marked.file == file
+            for _, _, line in function.code.co_lines()
+            if line is not None and line != function.marked.line
+        }
+        return tuple(sorted(lines))
+
+    def prepared(
+        self,
+        arguments: Sequence[Any],
+        grid: GridSizes,
+        hook: Any = None,
+        listener: Listener | None = None,
+    ) -> Callable[[Programs], Any]:
+        """What runs one program; where programs wait for each other, makes a coroutine of it.
+
+        Args:
+            arguments: as code for batches takes them.
+            grid: the launch's.
+            hook: of traced code, what it calls: `hook.line(number)` before every line, and where operations are traced, `hook.operation(number, results)` after each.
+            listener: hears of every access.
+        """
+        through = self.batch.watched or memory
+        instead = {} if listener is None else listener.modules(through)
+        start = self._loaded({**MODULES, "memory": through, **instead}, hook)
+        values: list[Any] = []
+        for argument in arguments:
+            values += [argument, _FIRST] if isinstance(argument, Buffer) else [argument]
+        everything = AddressSpace(tuple(a for a in arguments if isinstance(a, Buffer)))
+        return lambda programs: start((OneProgram(programs), grid, everything, *values))
+
+    def _loaded(self, modules: Mapping[str, Any], hook: Any) -> Callable[[Any], Any]:
+        """Functions with globals of their own: those of their source, and what generated code calls."""
+        shared = {f"_{name}": module for name, module in modules.items()}
+        shared |= {f"_{name}": getattr(builtins, name) for name in BUILTINS}
+        shared |= {"_shown": shown, HOOK: hook}
+        made: dict[str, types.FunctionType] = {}
+        scopes: list[dict[str, Any]] = []
+        for function in self.functions.values():
+            scope = {"np": numpy, **triton_api.scope_of(function.marked.function), **shared}
+            scope |= function.constants
+            made[function.called] = types.FunctionType(function.code, scope)
+            made[function.called].__kwdefaults__ = None
+            scopes.append(scope)
+        for scope in scopes:
+            scope |= made
+        start = {**shared, **self.entry.constants, **made, "__name__": __name__}
+        return types.FunctionType(self.start, start)
+
+
+_FIRST = numpy.int64(0)
+"""The offset of a pointer that is a parameter."""
+
+
+class OneProgram:
+    """A program that runs alone: its ids are scalars.
+
+    Attributes:
+        x, y, z: its id, int32.
+        count: 1.
+    """
+
+    count = 1
+
+    def __init__(self, programs: Programs) -> None:
+        self.x, self.y, self.z = (numpy.int32(number) for number in programs.id(0))
+        self.name = programs.name
+
+
+# Making the code
+
+
+_kept: weakref.WeakKeyDictionary[Any, dict[Hashable, SteppingCode]] = weakref.WeakKeyDictionary()
+
+
+def stepping_code(
+    kernel: Any,
+    call: BoundCall,
+    target: Target,
+    *,
+    traced: bool = False,
+    traces_operations: bool = False,
+) -> SteppingCode:
+    """The code for stepping through a call, from the kernel's own store or made now.
+
+    Args:
+        traced: let the code call a hook before every line; see `SteppingCode.prepared`.
+        traces_operations: and after every operation.
+
+    Raises:
+        CompileError, UnsupportedOperation, KernelLabError: as `program_code`.
+    """
+    if kernel.is_gluon():
+        raise UnsupportedOperation(
+            f"{kernel.__name__!r} is a Gluon kernel, and only Triton kernels can be stepped through",
+            position=triton_api.definition_of(kernel),
+        )
+    key = key_of(kernel, call, target, f"stepping {traced} {traces_operations}")
+    known = _kept.setdefault(kernel, {})
+    if key is not None and key in known:
+        check_globals(kernel)
+        return known[key]
+    batch = program_code(kernel, call, target)
+    module, marks = triton_api.make_marked_ttir(kernel, call.specialization, target, call.options)
+    read = read_module(triton_api.generic_text(module))
+    code = _Maker(read, marks, batch, traced, traces_operations).code()
+    if key is not None:
+        known[key] = code
+    return code
+
+
+class _Maker:
+    """Makes the functions of one kernel: the entry, and on the way each function that is called."""
+
+    def __init__(
+        self,
+        module: ModuleOp,
+        marks: Marks,
+        batch: ProgramCode,
+        traced: bool,
+        traces_operations: bool,
+    ) -> None:
+        self._functions = {op.sym_name.data: op for op in module.ops if isinstance(op, tt.FuncOp)}
+        self._entry = entry_of(module)
+        self._marks = marks
+        self._batch = batch
+        self.traced = traced or traces_operations
+        self.traces_operations = traces_operations
+        self.locations = list(batch.locations)
+        self.located = list(batch.operations)
+        self.lines: list[Line] = []
+        self._variables: dict[SSAValue, str] = dict(batch.variables)
+        self._callees: dict[tuple[str, tuple[bool, ...]], Callee] = {}
+        self._made: list[SteppingFunction] = []
+        self._take_out_inlined_marks()
+
+    def code(self) -> SteppingCode:
+        """Everything."""
+        entry = self._callee(self._entry, ())
+        kernel, *others = reversed(self._made)
+        start = self._start
+        functions = {function.code: function for function in (kernel, *others)}
+        program = dataclasses.replace(
+            self._batch,
+            codes=self._batch.codes | {c for code in (*functions, start) for c in nested_codes(code)},
+            locations=tuple(self.locations),
+            operations=tuple(self.located),
+            variables=self._variables,
+        )
+        del entry
+        return SteppingCode(
+            functions, start, tuple(self.lines), self._breakpoints(), self._batch, program
+        )
+
+    # What the functions share
+
+    def mark_of(self, op: Operation) -> Mark | None:
+        """What a mark says; None for any other operation."""
+        if isinstance(op, tt.PrintOp) and op.prefix.data.startswith(MARK):
+            return self._marks[int(op.prefix.data.removeprefix(MARK))]
+        return None
+
+    def takes_turns(self) -> bool:
+        """Whether the kernel's programs wait for each other."""
+        return self._batch.watched is not None
+
+    def callee(self, call: tt.CallOp, addresses: tuple[bool, ...]) -> Callee:
+        """The function that a call calls, made for the pointers among its arguments that are addresses."""
+        return self._callee(self._functions[call.callee.string_value()], addresses)
+
+    def results_point_into(self, call: tt.CallOp) -> tuple[int | None, ...]:
+        """For each result of a call, the one argument that it can point into, or None."""
+        return self._returns_into(call.callee.string_value())
+
+    @functools.cache  # noqa: B019 - the maker lives as long as the making
+    def _returns_into(self, symbol: str) -> tuple[int | None, ...]:
+        function = self._functions[symbol]
+        known = roots(function, (), self.results_point_into)
+        returns = [op for op in function.walk() if isinstance(op, tt.ReturnOp)]
+        reached = [op for op in returns if not _is_unreachable(op)]
+        results: list[int | None] = []
+        for values in zip(*(op.values for op in reached)):
+            into = {known.get(value) if is_pointer(value.type) else ADDRESS for value in values}
+            only = into.pop() if len(into) == 1 else ADDRESS
+            results.append(None if only is ADDRESS else only.index)
+        return tuple(results)
+
+    # One function
+
+    def _callee(self, function: tt.FuncOp, addresses: tuple[bool, ...]) -> Callee:
+        symbol = function.sym_name.data
+        if (symbol, addresses) not in self._callees:
+            callee = self._described(function, len(self._callees))
+            self._callees[symbol, addresses] = callee
+            self._make(callee, addresses)
+        return self._callees[symbol, addresses]
+
+    def _described(self, function: tt.FuncOp, number: int) -> Callee:
+        enter = next((op for op in function.body.walk() if isinstance(op, tt.PrintOp) and self._enters(op)), None)  # fmt: skip
+        assert enter is not None, "every function has a statement"
+        mark = self.mark_of(enter)
+        assert mark is not None and mark.function is not None
+        name = f"_{mark.function.name}_{number}"
+        return Callee(name, function, enter, mark, self._is_coroutine(function))
+
+    def _enters(self, op: Operation) -> bool:
+        mark = self.mark_of(op)
+        return mark is not None and mark.kind == "enter"
+
+    def _is_coroutine(self, function: tt.FuncOp) -> bool:
+        if not self.takes_turns():
+            return False
+        return any(
+            isinstance(op, scf.WhileOp | tt.AtomicPollOp)
+            or (isinstance(op, tt.CallOp) and self._is_coroutine(self._functions[op.callee.string_value()]))
+            for op in function.walk()
+        ) or function is self._entry
+
+    def _make(self, callee: Callee, addresses: tuple[bool, ...]) -> None:
+        marked = callee.mark.function
+        assert marked is not None
+        marks = [mark for op in callee.function.walk() if (mark := self.mark_of(op)) is not None]
+        names = frozenset(name for mark in marks for name in mark.names)
+        returns_into = self._returns_into(callee.function.sym_name.data)
+        emitter = SteppingEmitter(callee.function, callee.mark, names, addresses, returns_into, self)
+        definition = emitter.definition(callee)
+        code = _compiled(definition, marked.file, marked.name)
+        if callee.function is self._entry:
+            self._start = _compiled(emitter.starter(callee), "<kernellab>", "start")
+        self._variables |= emitter.variables()
+        function = SteppingFunction(marked, code, names, callee.name, emitter.constants)
+        self._made.append(function)
+
+    # Marks
+
+    def _breakpoints(self) -> tuple[tuple[str, int], ...]:
+        found: dict[tuple[str, int], None] = {}
+        for function in self._made:
+            operation = self._functions_of(function)
+            for op in operation.walk():
+                mark = self.mark_of(op)
+                if mark is not None and mark.is_breakpoint:
+                    found[function.marked.file, mark.line] = None
+        return tuple(found)
+
+    def _functions_of(self, function: SteppingFunction) -> tt.FuncOp:
+        return next(c.function for c in self._callees.values() if c.name == function.called)
+
+    def _take_out_inlined_marks(self) -> None:
+        """Where block pointers made helpers be inlined, their names are not those of the function around."""
+        for function in self._functions.values():
+            for op in list(function.walk()):
+                if self.mark_of(op) is not None and len(locate(op.location).frames) > 1:
+                    Rewriter.erase_op(op)
+
+
+def _is_unreachable(op: tt.ReturnOp) -> bool:
+    region, block = op.parent_region(), op.parent
+    assert region is not None
+    return block not in in_order_of_jumps(region)
+
+
+def _compiled(definition: ast.FunctionDef, file: str, name: str) -> CodeType:
+    """The code object of a function, under the name that it has in its source."""
+    module = compile(ast.Module([definition], []), file, "exec")
+    code = next(constant for constant in module.co_consts if isinstance(constant, CodeType))
+    return with_plain_names(without_made_up_lines(code)).replace(co_name=name, co_qualname=name)

@@ -1,0 +1,496 @@
+"""The emitter for stepping: the same rules, for one program, as Python functions that a debugger walks through.
+
+What differs from batches: nothing is computed ahead of the program, no variable is let go, branches and loops are Python's own, and every function of the kernel's source is a function. The marks of the front end (`triton_api/marking.py`) become lines and locals. The generated code's own variables begin with an underscore.
+"""
+
+from __future__ import annotations
+
+import ast
+import copy
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import Any, Protocol
+
+import numpy
+from xdsl.ir import Block, Operation, Region, SSAValue
+
+from kernellab.errors import SourcePosition
+from kernellab.interpreter.calls import inline_calls_of_elements
+from kernellab.interpreter.emitter import Emitter, in_order_of_jumps
+from kernellab.interpreter.expressions import (
+    BUILTINS,
+    MODULES,
+    Expression,
+    as_node,
+    literal,
+    variable,
+)
+from kernellab.interpreter.pointers import ADDRESS, PointsInto, roots
+from kernellab.interpreter.registry import Rule
+from kernellab.interpreter.stepping.line_table import NO_LINE
+from kernellab.interpreter.variance import varying_elements
+from kernellab.ir import scf, tt
+from kernellab.ir.locations import Location
+from kernellab.ir.types import TensorDescType, is_pointer
+from kernellab.triton_api import MARK, Constant, Group, Held, Mark
+from kernellab.triton_api import Operand as MarkedOperand
+
+HOOK = "_hook"
+"""The name under which traced code knows its hook."""
+
+
+@dataclass(frozen=True)
+class Line:
+    """A place where traced code calls its hook: a statement begins, or a loop's line has its turn again.
+
+    Attributes:
+        file, line: the statement's own.
+        function: the name of its function.
+        turns_back: the loop's body has just ended.
+    """
+
+    file: str
+    line: int
+    function: str
+    turns_back: bool
+
+
+@dataclass(frozen=True)
+class Callee:
+    """A function of the kernel's source for one call's kinds of pointers.
+
+    Attributes:
+        name: what generated code calls it.
+        enter: the operation that marks its beginning, None where it has none.
+        mark: what that says.
+        is_coroutine: it lets other programs go on meanwhile.
+    """
+
+    name: str
+    function: tt.FuncOp
+    enter: tt.PrintOp | None
+    mark: Mark
+    is_coroutine: bool
+
+
+class Surroundings(Protocol):
+    """What the functions of one kernel share."""
+
+    locations: list[Location]
+    located: list[Operation]
+    lines: list[Line]
+    traced: bool
+    traces_operations: bool
+
+    def mark_of(self, op: Operation) -> Mark | None: ...
+
+    def callee(self, call: tt.CallOp, addresses: tuple[bool, ...]) -> Callee: ...
+
+    def takes_turns(self) -> bool: ...
+
+    @property
+    def results_point_into(self) -> PointsInto: ...
+
+
+class SteppingEmitter(Emitter):
+    """Lowers one function of a kernel's source."""
+
+    releases_tiles = False
+
+    def __init__(
+        self,
+        function: tt.FuncOp,
+        mark: Mark,
+        names: frozenset[str],
+        addresses: tuple[bool, ...],
+        returns_into: tuple[int | None, ...],
+        surroundings: Surroundings,
+    ) -> None:
+        """A function of which `mark` says what it is.
+
+        Args:
+            names: the kernel's own in this function.
+            addresses: for each argument, whether it is a pointer that is an address.
+            returns_into: for each result, the one argument that it can point into, or None.
+        """
+        assert mark.function is not None
+        self._around = surroundings
+        self._addresses = addresses
+        self._returns_into = returns_into
+        super().__init__(function, mark.function.file)
+        self.mark = mark
+        self.locations = surroundings.locations
+        self.located = surroundings.located
+        self.programs, self.grid = variable("_programs"), variable("_grid")
+        self._everything = "_everything"
+        hidden = {f"_{name}" for name in (*MODULES, *BUILTINS)}
+        self._taken |= names | hidden | {"_programs", "_grid", "_everything", "_values", HOOK}
+        self._dtype_names: dict[Any, str] = {}
+        self._line = mark.line
+        self._straight: int | None = None
+        """The line of what ran last, where only one thing can have run last."""
+        self._has_no_line = False
+
+    # Facts about values
+
+    def take_calls(self, function: tt.FuncOp) -> None:
+        """Calls stay calls, except in functions of single elements, which run on whole tiles."""
+        inline_calls_of_elements(function, self._around.mark_of)
+
+    def find_varying(self, function: tt.FuncOp) -> set[SSAValue]:
+        """There is one program, so only elements inside functions of elements differ."""
+        return varying_elements(function)
+
+    def find_roots(self, function: tt.FuncOp) -> dict[SSAValue, Any]:
+        """Pointers among the arguments are their own roots, except those that are addresses."""
+        return roots(function, self._addresses, self._around.results_point_into)
+
+    # The function
+
+    def definition(self, callee: Callee) -> ast.FunctionDef:
+        """The function; it takes what its parameters show as, and the values themselves by the keyword `_values`."""
+        block = self.function.body.blocks.first
+        assert block is not None
+        with self._collected() as body:
+            with self.without_line():
+                self._unpack(block)
+            self.blocks(self.function.body)
+        parameters = _parameters(self.mark.names, ["_values"])
+        if callee.is_coroutine:
+            body.append(ast.If(ast.Constant(False), [ast.Expr(ast.Yield())], []))
+        function = _function(callee.name, parameters, body, self.mark.line)
+        _hide_modules(function)
+        return function
+
+    def starter(self, callee: Callee) -> ast.FunctionDef:
+        """What a launch calls: it takes the values, and calls the kernel with what its parameters show as."""
+        block = self.function.body.blocks.first
+        assert block is not None and callee.enter is not None
+        with self._collected() as body:
+            self._unpack(block)
+            operands = callee.enter.arguments
+            parameters = [self._shown(held, operands) for held in callee.mark.names.values()]
+            called = variable(callee.name)(*parameters, _values=variable("_values"))
+            self.statement(ast.Return(called.node))
+        function = _function("start", _parameters(["_values"]), body, 1)
+        _hide_modules(function)
+        return function
+
+    def _unpack(self, block: Block) -> None:
+        self._buffers = {}
+        names = ["_programs", "_grid", self._everything]
+        for argument in block.args:
+            if is_pointer(argument.type) and self._roots.get(argument) is not ADDRESS:
+                self._buffers[argument] = self.fresh("buffer")
+                names.append(self._buffers[argument])
+            names.append(self.bind(argument))
+        self.assign(names, variable("_values"))
+
+    def _passed_pointer(self, pointer: SSAValue) -> list[Expression]:
+        """A pointer as an argument of a call: where it has a root, the buffer and the offset."""
+        if self._roots.get(pointer) is ADDRESS:
+            return [self[pointer]]
+        return [self.buffer(pointer), self[pointer]]
+
+    def call(self, op: tt.CallOp) -> tuple[Expression, ...]:
+        """A call of another function of the source."""
+        addresses = tuple(
+            is_pointer(value.type) and self._roots.get(value) is ADDRESS for value in op.arguments
+        )
+        callee = self._around.callee(op, addresses)
+        values: list[Expression] = [self.programs, self.grid, variable(self._everything)]
+        for value in op.arguments:
+            values += self._passed_pointer(value) if is_pointer(value.type) else [self[value]]
+        parameters = [self._argument(held, callee, op) for held in callee.mark.names.values()]
+        called = variable(callee.name)(*parameters, _values=tuple(values))
+        if callee.is_coroutine:
+            called = Expression(ast.YieldFrom(called.node))
+        if not op.final:
+            self.evaluate(None, called)
+            return ()
+        results = self.evaluate("results", called)
+        return tuple(results.item(number) for number in range(len(op.final)))
+
+    def _argument(self, held: Held, callee: Callee, call: tt.CallOp) -> Expression:
+        """What a parameter shows as; the values that its mark names are the callee's arguments."""
+        block = callee.function.body.blocks.first
+        assert block is not None
+        given = dict(zip(block.args, call.arguments))
+        operands = () if callee.enter is None else callee.enter.arguments
+        return self._shown(held, [given[value] for value in operands])
+
+    def leave(self, values: Sequence[SSAValue]) -> None:
+        """`return`: at the line of what ran last. The end of a function needs none."""
+        block = self._operation.parent
+        if not values and block is not None and block is self._last_block:
+            return
+        returned = tuple(map(self._returned, values, self._returns_into))
+        with self.without_line():
+            if self._straight is None:
+                self._straight = self._line
+            self.statement(ast.Return(as_node(returned)))
+
+    def _returned(self, value: SSAValue, argument: int | None) -> Expression:
+        """A pointer that can point into one of the arguments alone goes back as an offset, any other as its address."""
+        is_anywhere = is_pointer(value.type) and argument is None
+        return self.address(value) if is_anywhere else self[value]
+
+    # Marks
+
+    def operation(self, op: Operation) -> None:
+        """Lower one operation, or do as a mark says."""
+        mark = self._around.mark_of(op)
+        if mark is None:
+            super().operation(op)
+            if self._around.traces_operations and not op.regions and not self._inside_element_function:  # fmt: skip
+                self._tell_of(op)
+        else:
+            self._do_as(mark, op)
+
+    def _do_as(self, mark: Mark, op: Operation) -> None:
+        if mark.kind == "line" or (mark.kind == "back" and mark.is_static):
+            self._line = mark.line
+            self._begin_line(mark)
+        elif mark.kind == "back" and self._around.traced:
+            with self.without_line():
+                self._tell_of_line(mark)
+        with self.without_line():
+            for name, held in mark.names.items():
+                if mark.kind != "enter":
+                    self.assign(name, self._shown(held, op.operands))
+
+    def _begin_line(self, mark: Mark) -> None:
+        with self.at_line(mark.line):
+            if self._around.traced:
+                self._tell_of_line(mark)
+            else:
+                self.statement(ast.Pass())
+
+    def _tell_of_line(self, mark: Mark) -> None:
+        assert self.mark.function is not None
+        line = Line(self.file, mark.line, self.mark.function.name, mark.kind == "back")
+        self._around.lines.append(line)
+        number = len(self._around.lines) - 1
+        self.statement(ast.Expr(variable(HOOK).line(literal(number)).node))
+
+    def _tell_of(self, op: Operation) -> None:
+        """Hand the results of an operation to the hook."""
+        results = tuple(self[value] for value in op.results)
+        number = self._location_column_of(op)
+        with self.without_line():
+            told = variable(HOOK).operation(literal(number), results)
+            self.statement(ast.Expr(told.node))
+
+    def _location_column_of(self, op: Operation) -> int:
+        """The number of an operation among those that have a location."""
+        self.locations.append(self._location_of(op))
+        self.located.append(op)
+        return len(self.located) - 1
+
+    def _shown(self, held: Held, operands: Sequence[SSAValue]) -> Expression:
+        """What a name of the kernel's shows as."""
+        match held:
+            case MarkedOperand():
+                return self._shown_value(operands[held.number], held.is_unsigned)
+            case Group():
+                parts = {n: self._shown(part, operands) for n, part in held.parts.items()}
+                if held.type_name == "tuple":
+                    return Expression(as_node(tuple(parts.values())))
+                keys: list[ast.expr | None] = [ast.Constant(name) for name in parts]
+                fields = ast.Dict(keys, [part.node for part in parts.values()])
+                return variable("_shown").Fields(held.type_name, Expression(fields))
+            case Constant():
+                return self._shown_constant(held.value)
+
+    def _shown_value(self, value: SSAValue, is_unsigned: bool) -> Expression:
+        shape = self.shape(value)
+        if is_pointer(value.type):
+            return variable("_shown").Pointer(self.buffer(value), self[value], shape)
+        if _is_no_tile(value):
+            return self[value]
+        show = variable("_shown").unsigned if is_unsigned else variable("_shown").shown
+        return show(self[value], shape)
+
+    def _shown_constant(self, value: Any) -> Expression:
+        if value is None or isinstance(value, bool | int | float | str):
+            return Expression(ast.Constant(value))
+        return self.constant(value)
+
+    # Statements
+
+    @contextmanager
+    def without_line(self) -> Iterator[None]:
+        """Inside, statements are at the line of what ran last, so that a debugger does not stop there."""
+        outer, self._has_no_line = self._has_no_line, True
+        yield
+        self._has_no_line = outer
+
+    @contextmanager
+    def at_line(self, line: int) -> Iterator[None]:
+        """Inside, statements stand at `line`."""
+        outer, self._fixed_line = self._fixed_line, line
+        yield
+        self._fixed_line = outer
+
+    _fixed_line: int | None = None
+
+    def statement(self, statement: ast.stmt) -> None:
+        """Append a statement at the source's line for the current operation."""
+        statement = _without_positions(statement)
+        super().statement(statement)
+        if isinstance(statement, ast.If) and not isinstance(statement.body[0], ast.Break):
+            self._straight = None
+        elif isinstance(statement, ast.For | ast.While | ast.FunctionDef):
+            self._straight = None
+        else:
+            self._straight = statement.lineno if statement.lineno < NO_LINE else None
+
+    @contextmanager
+    def _collected(self) -> Iterator[list[ast.stmt]]:
+        with super()._collected() as collected:
+            self._straight = self._own_line()
+            yield collected
+
+    def _kernel_position(self) -> SourcePosition:
+        if self._has_no_line:
+            return SourcePosition(self.file, self._straight or NO_LINE)
+        if self._fixed_line is not None:
+            return SourcePosition(self.file, self._fixed_line)
+        return self._frame() or SourcePosition(self.file, self._line)
+
+    def _frame(self) -> SourcePosition | None:
+        frames = self._location.frames
+        return frames[-1] if frames and frames[-1].file == self.file else None
+
+    def _own_line(self) -> int:
+        frame = self._frame()
+        return self._line if frame is None else frame.line
+
+    def fresh(self, hint: str) -> str:
+        """A name that is not the kernel's own."""
+        return super().fresh(f"_{hint.lstrip('_')}")
+
+    def constant(self, value: Any, hint: str = "constant") -> Expression:
+        """An object of its own in the code's globals; equal dtypes share one."""
+        key = value if isinstance(value, numpy.dtype) else None
+        if key is not None and key in self._dtype_names:
+            return variable(self._dtype_names[key])
+        constant = super().constant(value, hint)
+        if key is not None and constant.name is not None:
+            self._dtype_names[key] = constant.name
+        return constant
+
+    # Operations
+
+    def lowered(self, rule: Rule, op: Operation) -> Any:
+        """Atomics find one value a program, and here is one program."""
+        found = super().lowered(rule, op)
+        if isinstance(op, tt.AtomicRMWOp | tt.AtomicCASOp) and isinstance(found, Expression):
+            return found if self._inside_element_function else found.item(0)
+        return found
+
+    def ends_turn(self, loop: scf.WhileOp) -> bool:
+        """Where programs wait for each other, every such loop may be one that waits."""
+        return self._around.takes_turns()
+
+    # Jumps: Python's own `if` says which block runs.
+
+    def blocks(self, region: Region, prologue: list[ast.stmt] | None = None) -> None:
+        """Lower a region of one or more blocks, of which each runs at most once."""
+        if self._inside_element_function:
+            super().blocks(region, prologue)
+            return
+        first, *later = in_order_of_jumps(region)
+        self._last_block = (later or [first])[-1]
+        with self.without_line():
+            for block in later:
+                self._arrived[block] = self.fresh("arrived")
+                self.assign(self._arrived[block], False)
+                for argument in block.args:
+                    self.assign(self.bind(argument), None)
+        self.operations(first)
+        for block in later:
+            arrived = variable(self._arrived.pop(block))
+            with self._collected() as body:
+                self._straight = None
+                self.operations(block)
+            with self.without_line():
+                self.statement(ast.If(arrived.node, body, []))
+
+    _last_block: Block | None = None
+
+    def send(
+        self, block: Block, values: Sequence[SSAValue], condition: Expression | None = None
+    ) -> None:
+        """The program goes on at `block`, if the condition holds."""
+        if self._inside_element_function:
+            super().send(block, values, condition)
+            return
+        if block not in self._arrived:
+            raise self.unsupported("a jump backwards")
+        with self.without_line():
+            with self._collected() as body:
+                for argument, value in zip(block.args, values):
+                    self.assign(self.variable_of(argument), self.passed(value, argument))
+                self.assign(self._arrived[block], True)
+            if condition is None:
+                for statement in body:
+                    self.statement(statement)
+            else:
+                self.statement(ast.If(condition.node, body, []))
+
+
+def _without_positions(statement: ast.stmt) -> ast.stmt:
+    """A copy of its own: expressions are shared, and each takes the position of its first statement. Statements inside are as they are."""
+    copied = copy.copy(statement)
+    for name, value in ast.iter_fields(statement):
+        if isinstance(value, list) and value and isinstance(value[0], ast.stmt):
+            continue
+        fresh = copy.deepcopy(value)
+        for node in fresh if isinstance(fresh, list) else [fresh]:
+            if isinstance(node, ast.AST):
+                _forget_positions(node)
+        setattr(copied, name, fresh)
+    return copied
+
+
+def _forget_positions(tree: ast.AST) -> None:
+    for node in ast.walk(tree):
+        for attribute in ("lineno", "end_lineno", "col_offset", "end_col_offset"):
+            vars(node).pop(attribute, None)
+
+
+def _parameters(names: Iterable[str], keywords: Sequence[str] = ()) -> ast.arguments:
+    return ast.arguments(
+        posonlyargs=[],
+        args=[ast.arg(name) for name in names],
+        kwonlyargs=[ast.arg(name) for name in keywords],
+        kw_defaults=[None] * len(keywords),
+        defaults=[],
+    )
+
+
+def _function(
+    name: str, parameters: ast.arguments, body: list[ast.stmt], line: int
+) -> ast.FunctionDef:
+    function = ast.FunctionDef(name, parameters, body, decorator_list=[])
+    vars(function)["type_params"] = []  # Python 3.12 and later require it
+    for node in ast.walk(function):
+        if "lineno" in node._attributes and not hasattr(node, "lineno"):
+            vars(node).update(lineno=line, end_lineno=line, col_offset=0, end_col_offset=0)
+    return function
+
+
+def _hide_modules(function: ast.FunctionDef) -> None:
+    """Let the code know its modules by names that no kernel has: a tile may be called `memory`."""
+    for node in ast.walk(function):
+        if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Load):
+            if node.id in MODULES or node.id in BUILTINS:
+                node.id = f"_{node.id}"
+
+
+def _is_no_tile(value: SSAValue) -> bool:
+    """True for descriptors."""
+    return isinstance(value.type, TensorDescType)
+

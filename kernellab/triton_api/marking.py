@@ -1,0 +1,185 @@
+"""TTIR that says which statement of the source each operation belongs to, and what every name then stands for.
+
+Triton's front end reads a kernel statement by statement and keeps a table of its names. Before each statement, and after each that
+gives names to values, a mark is put into the module: a `tt.print` whose text is a number, and whose operands are the values. What
+the operands are called stands in a `Mark` of that number. Aliases, constants, tuples and parameters are then known by name,
+though no operation makes them. Marks are for interpreters; a GPU's compiler must never see one.
+"""
+
+from __future__ import annotations
+
+import ast
+import threading
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from contextvars import ContextVar
+from dataclasses import dataclass, field
+from typing import Any, Literal, TypeAlias
+
+from triton.compiler import code_generator
+from triton.compiler.code_generator import CodeGenerator
+
+from kernellab.triton_api.functions import definition_of, is_breakpoint
+from kernellab.triton_api.triton_values import Group, Held, Operand, held
+
+MARK = "kernellab.mark "
+"""What the text of a mark begins with; its number follows."""
+
+
+@dataclass(frozen=True)
+class MarkedFunction:
+    """A function of the source, as the front end specialised it.
+
+    Attributes:
+        function: the JIT function.
+        name, file, line: its own, the line that of its `def`.
+    """
+
+    function: Any
+    name: str
+    file: str
+    line: int
+
+
+@dataclass(frozen=True)
+class Mark:
+    """What one mark says.
+
+    Attributes:
+        kind: "enter": a function begins, its parameters have values. "line": a statement begins. "bound": names have new values.
+            "back": a loop's body has ended, and the loop's own line has its turn again.
+        line: of the file; of the statement, or of the loop.
+        names: the names that have values now, and what they are.
+        is_static: of "back", whether the loop was unrolled by the front end, so that no operation stands for its line.
+        is_breakpoint: the statement is a `breakpoint()`.
+        function: of "enter", the function.
+    """
+
+    kind: Literal["enter", "line", "bound", "back"]
+    line: int
+    names: Mapping[str, Held] = field(default_factory=dict)
+    is_static: bool = False
+    is_breakpoint: bool = False
+    function: MarkedFunction | None = None
+
+
+Marks: TypeAlias = Sequence[Mark]
+
+_current: ContextVar[list[Mark] | None] = ContextVar("kernellab_marks", default=None)
+
+
+@contextmanager
+def marked() -> Iterator[list[Mark]]:
+    """While active, modules that this thread's front end makes have marks; gives the list of them, which grows."""
+    marks: list[Mark] = []
+    token = _current.set(marks)
+    _swap.enter()
+    try:
+        yield marks
+    finally:
+        _swap.leave()
+        _current.reset(token)
+
+
+class _MarkingGenerator(CodeGenerator):
+    """Triton's front end, with marks where this thread wants them."""
+
+    _entered = False
+
+    def visit(self, node: Any) -> Any:
+        if _current.get() is None or not self._is_statement(node):
+            return super().visit(node)
+        if not self._entered:
+            self._entered = True
+            self._enter()
+        self._mark(Mark("line", self._line(node), is_breakpoint=is_breakpoint(node)), node)
+        before = dict(self.lscope)
+        result = super().visit(node)
+        if isinstance(node, ast.Assign | ast.AugAssign | ast.AnnAssign | ast.Expr):
+            self._bound(before, node)
+        return result
+
+    def visit_compound_statement(self, stmts: Any) -> Any:
+        loop = self.cur_node
+        if _current.get() is None or not _is_body(stmts, loop):
+            return super().visit_compound_statement(stmts)
+        if isinstance(loop, ast.For) and isinstance(loop.target, ast.Name):
+            name = loop.target.id
+            self._mark(Mark("bound", self._line(loop), {name: self.lscope[name]}), loop)
+        result = super().visit_compound_statement(stmts)
+        self._mark(Mark("back", self._line(loop), is_static=self._is_unrolled(loop)), loop)
+        return result
+
+    def _is_unrolled(self, loop: ast.For | ast.While) -> bool:
+        """Whether the front end runs the loop itself: its variable is a constant."""
+        name = getattr(loop.target, "id", "") if isinstance(loop, ast.For) else ""
+        return isinstance(self.lscope.get(name), code_generator.constexpr)
+
+    def _is_statement(self, node: Any) -> bool:
+        """False for the function itself, the defaults of its parameters, a docstring, and what the front end makes of `x += 1`."""
+        return (
+            isinstance(node, ast.stmt)
+            and self.fn is not None
+            and not isinstance(node, ast.FunctionDef)
+            and not isinstance(self.cur_node, ast.AugAssign)
+            and not (isinstance(node, ast.Expr) and isinstance(node.value, ast.Constant))
+        )
+
+    def _line(self, node: Any) -> int:
+        return int(self.begin_line + node.lineno)
+
+    def _enter(self) -> None:
+        function = self.jit_fn
+        definition = definition_of(function)
+        about = MarkedFunction(function, function.fn.__name__, str(self.file_name), definition.line)
+        names = {name: self.lscope[name] for name in function.arg_names if name in self.lscope}
+        self._mark(Mark("enter", definition.line, names, function=about), None)
+
+    def _bound(self, before: Mapping[str, Any], node: ast.stmt) -> None:
+        names = {n: v for n, v in self.lscope.items() if v is not before.get(n)}
+        if names:
+            self._mark(Mark("bound", self._line(node), names), node)
+
+    def _mark(self, mark: Mark, node: ast.stmt | None) -> None:
+        """Put a mark where the builder stands; the values of its names become operands."""
+        marks = _current.get()
+        assert marks is not None
+        handles: list[Any] = []
+        names = {name: held(value, handles) for name, value in mark.names.items()}
+        marks.append(
+            Mark(mark.kind, mark.line, names, mark.is_static, mark.is_breakpoint, mark.function)
+        )
+        location = self.builder.get_loc()
+        column = 0 if node is None else node.col_offset
+        self.builder.set_loc(self.builder.create_loc(self.file_name, mark.line, column))
+        text = f"{MARK}{len(marks) - 1}"
+        self.builder.create_print(text, False, handles, [True] * len(handles))
+        self.builder.set_loc(location)
+
+
+def _is_body(statements: Any, loop: Any) -> bool:
+    return isinstance(loop, ast.For | ast.While) and statements is loop.body
+
+
+class _Swap:
+    """Puts the marking generator in the place of Triton's while any thread wants marks."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._inside = 0
+
+    def enter(self) -> None:
+        with self._lock:
+            self._inside += 1
+            code_generator.CodeGenerator = _MarkingGenerator
+
+    def leave(self) -> None:
+        with self._lock:
+            self._inside -= 1
+            if not self._inside:
+                code_generator.CodeGenerator = CodeGenerator
+
+
+_swap = _Swap()
+
+__all__ = ["MARK", "Group", "Held", "Mark", "MarkedFunction", "Marks", "Operand", "marked"]

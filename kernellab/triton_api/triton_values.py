@@ -1,0 +1,78 @@
+"""What a name of a kernel stands for while Triton's front end reads it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from triton.language import core
+
+
+@dataclass(frozen=True)
+class Operand:
+    """A value of the IR: the operand of that number.
+
+    Attributes:
+        is_unsigned: the kernel's type is an unsigned integer, which the IR does not say.
+    """
+
+    number: int
+    is_unsigned: bool
+
+
+@dataclass(frozen=True)
+class Group:
+    """Several values under one name: a tuple, or an object with fields.
+
+    Attributes:
+        type_name: "tuple", or the name of the object's class.
+        parts: by position ("0", "1", ...) or field.
+    """
+
+    type_name: str
+    parts: Mapping[str, Held]
+
+
+@dataclass(frozen=True)
+class Constant:
+    """A Python object that is known while the kernel is compiled."""
+
+    value: Any
+
+
+Held = Operand | Group | Constant
+"""What a name stands for."""
+
+
+def held(value: Any, handles: list[Any]) -> Held:
+    """What `value`, an entry of the front end's table of names, is; its values of the IR are appended to `handles`."""
+    if isinstance(value, core.constexpr):
+        return Constant(value.value)
+    if isinstance(value, core.tensor):
+        if value.type.is_ptr() and value.type.element_ty.is_block():
+            return Constant(_Unshown("a block pointer"))
+        handles.append(value.handle)
+        kind = value.type.scalar
+        is_unsigned = kind.is_int_unsigned() and kind.primitive_bitwidth > 1
+        return Operand(len(handles) - 1, is_unsigned)
+    if isinstance(value, core.tuple):
+        fields = getattr(value.type, "fields", None) or map(str, range(len(value.values)))
+        return Group("tuple", {f: held(part, handles) for f, part in zip(fields, value.values)})
+    if isinstance(value, core.tensor_descriptor_base):
+        handles.append(value.handle)
+        return Operand(len(handles) - 1, False)
+    if isinstance(value, core.base_value):
+        parts = {n: held(v, handles) for n, v in vars(value).items() if isinstance(v, core.base_value)}  # fmt: skip
+        return Group(type(value).__name__, parts)
+    return Constant(value)
+
+
+@dataclass(frozen=True)
+class _Unshown:
+    """Stands for a value that has no picture in Python."""
+
+    what: str
+
+    def __repr__(self) -> str:
+        return f"<{self.what}>"
