@@ -197,6 +197,11 @@ class Elements:
         self._dtype = dtype
 
     @property
+    def dtype(self) -> numpy.dtype:
+        """Of an element."""
+        return self._dtype
+
+    @property
     def itemsize(self) -> int:
         """Bytes of an element."""
         return self._dtype.itemsize

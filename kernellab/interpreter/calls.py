@@ -79,12 +79,12 @@ def _dissolve(call: InlinedCallOp) -> None:
         return
     returned = list(end.values)
     Rewriter.erase_op(end)
-    given = dict(zip(first.args, call.arguments))
+    given: dict[SSAValue, SSAValue] = dict(zip(first.args, call.arguments))
     for argument, value in given.items():
         argument.replace_all_uses_with(value)
     results = [given.get(value, value) for value in returned]
     for op in list(first.ops):
-        op.detach()
+        first.detach_op(op)
         Rewriter.insert_op(op, InsertPoint.before(call))
     Rewriter.replace_op(call, [], results)
 

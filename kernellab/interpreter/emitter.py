@@ -153,7 +153,7 @@ class Emitter:
         """What stands for each pointer."""
         return roots(function)
 
-    def ends_turn(self, loop: scf.WhileOp) -> bool:
+    def ends_turn(self, loop: scf.WhileOp, /) -> bool:
         """Whether a program lets others go on where the loop turns back."""
         return waits(loop)
 
@@ -163,7 +163,7 @@ class Emitter:
 
     def call(self, op: tt.CallOp) -> tuple[Expression, ...]:
         """A call of another function; batches have the body of each in place of its calls."""
-        raise AssertionError(f"{op.callee.string_value()} was not inlined")
+        raise AssertionError(f"{op.callee} was not inlined")
 
     def leave(self, values: Sequence[SSAValue]) -> None:
         """The end of the function, which returns `values`; a kernel's needs no code."""

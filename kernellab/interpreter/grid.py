@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 import numpy
 
-from kernellab.errors import GridError
+from kernellab.errors import GridError, OptionError
 
 Grid = tuple[int, int, int]
 
@@ -101,3 +101,38 @@ def batches(grid: Grid, size: int, order: str = "sequential", seed: int = 0) -> 
     for first in range(0, total, size):
         linear = numpy.arange(first, min(first + size, total))
         yield Programs(grid, total - 1 - linear if order == "reversed" else linear)
+
+
+def linear_ids(programs: Iterable[tuple[int, int, int]], grid: Grid) -> frozenset[int]:
+    """The linear ids of programs.
+
+    Raises:
+        OptionError: one is not in the grid.
+    """
+    ids = set()
+    for program in programs:
+        if not all(0 <= number < size for number, size in zip(program, grid, strict=True)):
+            last = tuple(size - 1 for size in grid)
+            raise OptionError(
+                f"there is no program {program} in the grid {grid}",
+                advice=f"Programs are numbered from (0, 0, 0) to {last}.",
+            )
+        x, y, z = program
+        ids.add(x + grid[0] * (y + grid[1] * z))
+    return frozenset(ids)
+
+
+def set_apart(
+    all_batches: Iterable[Programs], chosen: Collection[int], grid: Grid
+) -> Iterator[Programs]:
+    """The same programs in the same order, each one whose linear id is chosen in a batch of its own."""
+    for programs in all_batches:
+        linear = programs.linear
+        (places,) = numpy.nonzero(numpy.isin(linear, list(chosen)))
+        if not len(places):
+            yield programs
+            continue
+        cuts = sorted({*places, *(places + 1)})
+        for part in numpy.split(linear, cuts):
+            if len(part):
+                yield Programs(grid, part)

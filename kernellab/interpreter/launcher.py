@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import functools
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager, nullcontext
+from dataclasses import dataclass
 from typing import Any
 
 import numpy
@@ -13,11 +15,20 @@ import torch
 from kernellab.errors import ArgumentError
 from kernellab.interpreter.descriptors import Descriptor
 from kernellab.interpreter.faults import FAULTS, explain
-from kernellab.interpreter.grid import Grid, GridSizes, Programs, batches, check_grid
+from kernellab.interpreter.grid import (
+    Grid,
+    GridSizes,
+    Programs,
+    batches,
+    check_grid,
+    linear_ids,
+    set_apart,
+)
 from kernellab.interpreter.memory import Buffer
 from kernellab.interpreter.observing import Listener
 from kernellab.interpreter.program import ProgramCode, program_code, program_of_text
 from kernellab.interpreter.scheduler import Step, take_turns
+from kernellab.interpreter.stepping.code import SteppingCode
 from kernellab.records import Launch, Run, Target
 from kernellab.run_options import DEFAULT, RunOptions
 from kernellab.specialize import BoundCall
@@ -75,6 +86,62 @@ def launch_observed(
     """Run a kernel's code in place; the listener hears of every access. Raises as `launch`."""
     __tracebackhide__ = True
     _run(kernel, check_grid(grid, call.values), call, options, code, listener)
+
+
+@dataclass(frozen=True)
+class Stepping:
+    """How chosen programs of a launch are stepped through.
+
+    Attributes:
+        code: the code that they run as.
+        programs: their ids.
+        hook: what traced code calls, see `SteppingCode.prepared`.
+        listener: hears of every access that they make.
+        around: makes a context in which a chosen program runs, or where programs wait for each other each turn of one.
+    """
+
+    code: SteppingCode
+    programs: Collection[tuple[int, int, int]]
+    hook: Any = None
+    listener: Listener | None = None
+    around: Callable[[Programs], AbstractContextManager[Any]] = nullcontext
+
+
+def launch_stepped(
+    kernel: Any, grid: Any, call: BoundCall, stepping: Stepping, options: RunOptions = DEFAULT
+) -> None:
+    """Run a whole launch in place, its chosen programs alone and as code for stepping, all others in batches before and after them.
+
+    Raises:
+        OptionError: a chosen program is not in the grid.
+        GridError, KernelFault: as `launch`.
+    """
+    __tracebackhide__ = True
+    code = stepping.code
+    sizes = check_grid(grid, call.values)
+    chosen = linear_ids(stepping.programs, sizes)
+    arguments = _runtime_arguments(kernel, call, code.batch, options.bounds)
+    with numpy.errstate(all="ignore"):
+        run_batch = code.batch.prepare(*arguments, GridSizes(sizes))
+        step = code.prepared(arguments, GridSizes(sizes), stepping.hook, stepping.listener)
+        all_batches = batches(sizes, code.batch.batch, options.order, options.seed)
+        apart = set_apart(all_batches, chosen, sizes)
+
+        def start(programs: Programs) -> Any:
+            return (step if int(programs.linear[0]) in chosen else run_batch)(programs)
+
+        if stepping.listener is not None:
+            stepping.listener.operations = code.program.operations
+        for programs, run in _steps(code.batch, start, apart):
+            is_chosen = int(programs.linear[0]) in chosen
+            around = stepping.around if is_chosen else nullcontext
+            if stepping.listener is not None:
+                stepping.listener.programs = programs
+            try:
+                with around(programs):
+                    run()
+            except FAULTS as fault:
+                raise explain(fault, programs, sizes, code.program, call) from None
 
 
 def _run(

@@ -36,8 +36,14 @@ def varying_values(function: tt.FuncOp) -> set[SSAValue]:
 
 def varying_elements(function: tt.FuncOp) -> set[SSAValue]:
     """The values that may differ from element to element inside functions of elements, where `function` runs for one program."""
-    regions = (region for op in function.walk() if isinstance(op, OF_ELEMENTS) for region in op.regions)
-    return _varying([op for region in regions for op in (region.parent_op(), *region.walk())])
+    return _varying(
+        [
+            inside
+            for op in function.walk()
+            if isinstance(op, OF_ELEMENTS)
+            for inside in (op, *(o for region in op.regions for o in region.walk()))
+        ]
+    )
 
 
 def _varying(operations: list[Operation]) -> set[SSAValue]:

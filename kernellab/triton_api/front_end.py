@@ -62,14 +62,13 @@ def _front_end(
     backend.load_dialects(context)
     with translated_errors(kernel, target):
         parsed = backend.parse_options(asked)
-        module = source.make_ir(
+        return source.make_ir(
             gpu_target(target),
             parsed,
             backend.get_codegen_implementation(parsed),
             backend.get_module_map(),
             context,
         )
-    return module
 
 
 def _has_block_pointers(module: Any) -> bool:

@@ -91,5 +91,5 @@ def _named_values(function: Any) -> Iterator[Any]:
 
 
 def is_breakpoint(node: ast.AST) -> bool:
-    """Whether a statement was a `breakpoint()` before `with_debugging_words` took it out."""
+    """Whether a statement was a `breakpoint()` before a TileKernel took it out."""
     return getattr(node, "kernellab_breakpoint", False) is True

@@ -1,8 +1,8 @@
 """TTIR that says which statement of the source each operation belongs to, and what every name then stands for.
 
 Triton's front end reads a kernel statement by statement and keeps a table of its names. Before each statement, and after each that
-gives names to values, a mark is put into the module: a `tt.print` whose text is a number, and whose operands are the values. What
-the operands are called stands in a `Mark` of that number. Aliases, constants, tuples and parameters are then known by name,
+gives names to values, a mark is put into the module: a `tt.print` whose text is a number, and whose operands are the values, or where those
+cannot be printed a call of a function that nobody defines. What the operands are called stands in a `Mark` of that number. Aliases, constants, tuples and parameters are then known by name,
 though no operation makes them. Marks are for interpreters; a GPU's compiler must never see one.
 """
 
@@ -16,14 +16,15 @@ from contextvars import ContextVar
 from dataclasses import dataclass, field
 from typing import Any, Literal, TypeAlias
 
+from triton._C import libtriton
 from triton.compiler import code_generator
 from triton.compiler.code_generator import CodeGenerator
 
 from kernellab.triton_api.functions import definition_of, is_breakpoint
-from kernellab.triton_api.triton_values import Group, Held, Operand, held
+from kernellab.triton_api.triton_values import Handles, Held, held
 
 MARK = "kernellab.mark "
-"""What the text of a mark begins with; its number follows."""
+"""What the text of a mark, or the name of the function called, begins with; its number follows."""
 
 
 @dataclass(frozen=True)
@@ -81,7 +82,7 @@ def marked() -> Iterator[list[Mark]]:
         _current.reset(token)
 
 
-class _MarkingGenerator(CodeGenerator):
+class _MarkingGenerator(CodeGenerator):  # type: ignore[misc]  # Triton has no types
     """Triton's front end, with marks where this thread wants them."""
 
     _entered = False
@@ -144,7 +145,7 @@ class _MarkingGenerator(CodeGenerator):
         """Put a mark where the builder stands; the values of its names become operands."""
         marks = _current.get()
         assert marks is not None
-        handles: list[Any] = []
+        handles = Handles()
         names = {name: held(value, handles) for name, value in mark.names.items()}
         marks.append(
             Mark(mark.kind, mark.line, names, mark.is_static, mark.is_breakpoint, mark.function)
@@ -153,8 +154,20 @@ class _MarkingGenerator(CodeGenerator):
         column = 0 if node is None else node.col_offset
         self.builder.set_loc(self.builder.create_loc(self.file_name, mark.line, column))
         text = f"{MARK}{len(marks) - 1}"
-        self.builder.create_print(text, False, handles, [True] * len(handles))
+        if handles.can_be_printed:
+            self.builder.create_print(text, False, handles.values, [True] * len(handles.values))
+        else:
+            self.builder.call(self._declared(text, handles.values), handles.values)
         self.builder.set_loc(location)
+
+    def _declared(self, name: str, handles: Sequence[Any]) -> Any:
+        """A function without a body that takes the values."""
+        builder = libtriton.ir.builder(self.context)
+        builder.set_loc(self.file_name, 1, 0)
+        type_of_it = builder.get_function_ty([handle.get_type() for handle in handles], [])
+        function = builder.get_or_insert_function(self.module, name, type_of_it, "private", False)
+        self.module.push_back(function)
+        return function
 
 
 def _is_body(statements: Any, loop: Any) -> bool:
@@ -181,5 +194,3 @@ class _Swap:
 
 
 _swap = _Swap()
-
-__all__ = ["MARK", "Group", "Held", "Mark", "MarkedFunction", "Marks", "Operand", "marked"]

@@ -45,23 +45,39 @@ Held = Operand | Group | Constant
 """What a name stands for."""
 
 
-def held(value: Any, handles: list[Any]) -> Held:
-    """What `value`, an entry of the front end's table of names, is; its values of the IR are appended to `handles`."""
+class Handles:
+    """Values of the IR, as operands of one operation.
+
+    Attributes:
+        can_be_printed: whether `tt.print` takes all of them.
+    """
+
+    def __init__(self) -> None:
+        self.values: list[Any] = []
+        self.can_be_printed = True
+
+    def add(self, handle: Any) -> int:
+        """The number of one more operand."""
+        self.values.append(handle)
+        return len(self.values) - 1
+
+
+def held(value: Any, handles: Handles) -> Held:
+    """What `value`, an entry of the front end's table of names, is; its values of the IR are added to `handles`."""
     if isinstance(value, core.constexpr):
         return Constant(value.value)
     if isinstance(value, core.tensor):
         if value.type.is_ptr() and value.type.element_ty.is_block():
             return Constant(_Unshown("a block pointer"))
-        handles.append(value.handle)
         kind = value.type.scalar
         is_unsigned = kind.is_int_unsigned() and kind.primitive_bitwidth > 1
-        return Operand(len(handles) - 1, is_unsigned)
+        return Operand(handles.add(value.handle), is_unsigned)
     if isinstance(value, core.tuple):
         fields = getattr(value.type, "fields", None) or map(str, range(len(value.values)))
         return Group("tuple", {f: held(part, handles) for f, part in zip(fields, value.values)})
     if isinstance(value, core.tensor_descriptor_base):
-        handles.append(value.handle)
-        return Operand(len(handles) - 1, False)
+        handles.can_be_printed = False
+        return Operand(handles.add(value.handle), False)
     if isinstance(value, core.base_value):
         parts = {n: held(v, handles) for n, v in vars(value).items() if isinstance(v, core.base_value)}  # fmt: skip
         return Group(type(value).__name__, parts)

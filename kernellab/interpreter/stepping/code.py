@@ -137,7 +137,7 @@ class SteppingCode:
         made: dict[str, types.FunctionType] = {}
         scopes: list[dict[str, Any]] = []
         for function in self.functions.values():
-            scope = {"np": numpy, **triton_api.scope_of(function.marked.function), **shared}
+            scope = {"np": numpy, **triton_api.scope_of(function.marked.function.fn), **shared}
             scope |= function.constants
             made[function.called] = types.FunctionType(function.code, scope)
             made[function.called].__kwdefaults__ = None
@@ -236,18 +236,17 @@ class _Maker:
 
     def code(self) -> SteppingCode:
         """Everything."""
-        entry = self._callee(self._entry, ())
+        self._callee(self._entry, ())
         kernel, *others = reversed(self._made)
         start = self._start
         functions = {function.code: function for function in (kernel, *others)}
         program = dataclasses.replace(
             self._batch,
-            codes=self._batch.codes | {c for code in (*functions, start) for c in nested_codes(code)},
+            codes=self._batch.codes | {c for code in functions for c in nested_codes(code)},
             locations=tuple(self.locations),
             operations=tuple(self.located),
             variables=self._variables,
         )
-        del entry
         return SteppingCode(
             functions, start, tuple(self.lines), self._breakpoints(), self._batch, program
         )
@@ -256,9 +255,14 @@ class _Maker:
 
     def mark_of(self, op: Operation) -> Mark | None:
         """What a mark says; None for any other operation."""
-        if isinstance(op, tt.PrintOp) and op.prefix.data.startswith(MARK):
-            return self._marks[int(op.prefix.data.removeprefix(MARK))]
-        return None
+        match op:
+            case tt.PrintOp():
+                text = op.prefix.data
+            case tt.CallOp():
+                text = _symbol(op)
+            case _:
+                return None
+        return self._marks[int(text.removeprefix(MARK))] if text.startswith(MARK) else None
 
     def takes_turns(self) -> bool:
         """Whether the kernel's programs wait for each other."""
@@ -266,11 +270,16 @@ class _Maker:
 
     def callee(self, call: tt.CallOp, addresses: tuple[bool, ...]) -> Callee:
         """The function that a call calls, made for the pointers among its arguments that are addresses."""
-        return self._callee(self._functions[call.callee.string_value()], addresses)
+        return self._callee(self._called(call), addresses)
+
+    def _called(self, call: tt.CallOp) -> tt.FuncOp:
+        return self._functions[_symbol(call)]
 
     def results_point_into(self, call: tt.CallOp) -> tuple[int | None, ...]:
         """For each result of a call, the one argument that it can point into, or None."""
-        return self._returns_into(call.callee.string_value())
+        if self.mark_of(call) is not None:
+            return ()
+        return self._returns_into(_symbol(call))
 
     @functools.cache  # noqa: B019 - the maker lives as long as the making
     def _returns_into(self, symbol: str) -> tuple[int | None, ...]:
@@ -296,10 +305,11 @@ class _Maker:
         return self._callees[symbol, addresses]
 
     def _described(self, function: tt.FuncOp, number: int) -> Callee:
-        enter = next((op for op in function.body.walk() if isinstance(op, tt.PrintOp) and self._enters(op)), None)  # fmt: skip
+        enter = next((op for op in function.body.walk() if self._enters(op)), None)
         assert enter is not None, "every function has a statement"
         mark = self.mark_of(enter)
-        assert mark is not None and mark.function is not None
+        assert mark is not None
+        assert mark.function is not None
         name = f"_{mark.function.name}_{number}"
         return Callee(name, function, enter, mark, self._is_coroutine(function))
 
@@ -310,11 +320,12 @@ class _Maker:
     def _is_coroutine(self, function: tt.FuncOp) -> bool:
         if not self.takes_turns():
             return False
-        return any(
+        return function is self._entry or any(
             isinstance(op, scf.WhileOp | tt.AtomicPollOp)
-            or (isinstance(op, tt.CallOp) and self._is_coroutine(self._functions[op.callee.string_value()]))
+            or (isinstance(op, tt.CallOp) and self._is_coroutine(self._called(op)))
             for op in function.walk()
-        ) or function is self._entry
+            if self.mark_of(op) is None
+        )
 
     def _make(self, callee: Callee, addresses: tuple[bool, ...]) -> None:
         marked = callee.mark.function
@@ -322,7 +333,9 @@ class _Maker:
         marks = [mark for op in callee.function.walk() if (mark := self.mark_of(op)) is not None]
         names = frozenset(name for mark in marks for name in mark.names)
         returns_into = self._returns_into(callee.function.sym_name.data)
-        emitter = SteppingEmitter(callee.function, callee.mark, names, addresses, returns_into, self)
+        emitter = SteppingEmitter(
+            callee.function, callee.mark, names, addresses, returns_into, self
+        )
         definition = emitter.definition(callee)
         code = _compiled(definition, marked.file, marked.name)
         if callee.function is self._entry:
@@ -352,6 +365,10 @@ class _Maker:
             for op in list(function.walk()):
                 if self.mark_of(op) is not None and len(locate(op.location).frames) > 1:
                     Rewriter.erase_op(op)
+
+
+def _symbol(call: tt.CallOp) -> str:
+    return call.callee.root_reference.data
 
 
 def _is_unreachable(op: tt.ReturnOp) -> bool:

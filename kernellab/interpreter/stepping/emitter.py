@@ -33,7 +33,7 @@ from kernellab.interpreter.variance import varying_elements
 from kernellab.ir import scf, tt
 from kernellab.ir.locations import Location
 from kernellab.ir.types import TensorDescType, is_pointer
-from kernellab.triton_api import MARK, Constant, Group, Held, Mark
+from kernellab.triton_api import Constant, Group, Held, Mark
 from kernellab.triton_api import Operand as MarkedOperand
 
 HOOK = "_hook"
@@ -62,14 +62,14 @@ class Callee:
 
     Attributes:
         name: what generated code calls it.
-        enter: the operation that marks its beginning, None where it has none.
+        enter: the operation that marks its beginning.
         mark: what that says.
         is_coroutine: it lets other programs go on meanwhile.
     """
 
     name: str
     function: tt.FuncOp
-    enter: tt.PrintOp | None
+    enter: Operation
     mark: Mark
     is_coroutine: bool
 
@@ -153,6 +153,7 @@ class SteppingEmitter(Emitter):
         block = self.function.body.blocks.first
         assert block is not None
         with self._collected() as body:
+            self._straight = None
             with self.without_line():
                 self._unpack(block)
             self.blocks(self.function.body)
@@ -166,10 +167,10 @@ class SteppingEmitter(Emitter):
     def starter(self, callee: Callee) -> ast.FunctionDef:
         """What a launch calls: it takes the values, and calls the kernel with what its parameters show as."""
         block = self.function.body.blocks.first
-        assert block is not None and callee.enter is not None
+        assert block is not None
         with self._collected() as body:
             self._unpack(block)
-            operands = callee.enter.arguments
+            operands = callee.enter.operands
             parameters = [self._shown(held, operands) for held in callee.mark.names.values()]
             called = variable(callee.name)(*parameters, _values=variable("_values"))
             self.statement(ast.Return(called.node))
@@ -216,9 +217,8 @@ class SteppingEmitter(Emitter):
         """What a parameter shows as; the values that its mark names are the callee's arguments."""
         block = callee.function.body.blocks.first
         assert block is not None
-        given = dict(zip(block.args, call.arguments))
-        operands = () if callee.enter is None else callee.enter.arguments
-        return self._shown(held, [given[value] for value in operands])
+        given: dict[SSAValue, SSAValue] = dict(zip(block.args, call.arguments))
+        return self._shown(held, [given[value] for value in callee.enter.operands])
 
     def leave(self, values: Sequence[SSAValue]) -> None:
         """`return`: at the line of what ran last. The end of a function needs none."""
@@ -339,18 +339,22 @@ class SteppingEmitter(Emitter):
         """Append a statement at the source's line for the current operation."""
         statement = _without_positions(statement)
         super().statement(statement)
-        if isinstance(statement, ast.If) and not isinstance(statement.body[0], ast.Break):
-            self._straight = None
-        elif isinstance(statement, ast.For | ast.While | ast.FunctionDef):
-            self._straight = None
-        else:
-            self._straight = statement.lineno if statement.lineno < NO_LINE else None
+        goes_on = not _parts_ways(statement) and statement.lineno < NO_LINE
+        self._straight = statement.lineno if goes_on else None
 
     @contextmanager
     def _collected(self) -> Iterator[list[ast.stmt]]:
         with super()._collected() as collected:
-            self._straight = self._own_line()
+            if not self._has_no_line:
+                self._straight = self._own_line()
             yield collected
+
+    @contextmanager
+    def otherwise(self) -> Iterator[None]:
+        """The `else:` of the `if` just emitted, after which either side ran last."""
+        with super().otherwise():
+            yield
+        self._straight = None
 
     def _kernel_position(self) -> SourcePosition:
         if self._has_no_line:
@@ -390,7 +394,7 @@ class SteppingEmitter(Emitter):
             return found if self._inside_element_function else found.item(0)
         return found
 
-    def ends_turn(self, loop: scf.WhileOp) -> bool:
+    def ends_turn(self, _loop: scf.WhileOp, /) -> bool:
         """Where programs wait for each other, every such loop may be one that waits."""
         return self._around.takes_turns()
 
@@ -416,6 +420,7 @@ class SteppingEmitter(Emitter):
                 self._straight = None
                 self.operations(block)
             with self.without_line():
+                self._straight = None
                 self.statement(ast.If(arrived.node, body, []))
 
     _last_block: Block | None = None
@@ -439,6 +444,13 @@ class SteppingEmitter(Emitter):
                     self.statement(statement)
             else:
                 self.statement(ast.If(condition.node, body, []))
+
+
+def _parts_ways(statement: ast.stmt) -> bool:
+    """Whether what runs after the statement may come from more than one line."""
+    if isinstance(statement, ast.If):
+        return not isinstance(statement.body[0], ast.Break)
+    return isinstance(statement, ast.For | ast.While | ast.FunctionDef)
 
 
 def _without_positions(statement: ast.stmt) -> ast.stmt:
@@ -493,4 +505,3 @@ def _hide_modules(function: ast.FunctionDef) -> None:
 def _is_no_tile(value: SSAValue) -> bool:
     """True for descriptors."""
     return isinstance(value.type, TensorDescType)
-

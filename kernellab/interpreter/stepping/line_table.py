@@ -5,6 +5,7 @@ Python numbers every statement that it compiles. Where generated code joins valu
 
 from __future__ import annotations
 
+import dis
 from collections.abc import Iterable, Iterator
 from itertools import groupby
 from types import CodeType
@@ -16,6 +17,9 @@ _LONG_FORM, _NO_LOCATION = 14, 15
 _MOST_UNITS = 8
 """So many code units one entry can cover."""
 
+_CACHE = dis.opmap.get("CACHE", 0)
+_JUMPS_BACK = {dis.opmap[name] for name in dis.opmap if name.startswith("JUMP_BACKWARD")}
+
 Position = tuple[int | None, int | None, int | None, int | None]
 """Line, end line, column, end column of an instruction, as `co_positions` gives them."""
 
@@ -25,8 +29,17 @@ def without_made_up_lines(code: CodeType) -> CodeType:
     constants = tuple(
         without_made_up_lines(one) if isinstance(one, CodeType) else one for one in code.co_consts
     )
-    table = bytes(_entries(code.co_positions(), code.co_firstlineno))
+    table = bytes(_entries(_positions(code), code.co_firstlineno))
     return code.replace(co_consts=constants, co_linetable=table)
+
+
+def _positions(code: CodeType) -> Iterator[Position]:
+    """The position of each code unit; a jump back has none, so that a loop's line has its turn once an iteration."""
+    jumps_back = False
+    for position, opcode in zip(code.co_positions(), code.co_code[::2], strict=True):
+        if opcode != _CACHE:
+            jumps_back = opcode in _JUMPS_BACK
+        yield (None, None, None, None) if jumps_back else position
 
 
 def _entries(positions: Iterable[Position], first_line: int) -> Iterator[int]:

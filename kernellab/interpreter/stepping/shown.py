@@ -8,7 +8,7 @@ from typing import Any
 import numpy
 
 from kernellab.interpreter.address_space import Elements
-from kernellab.interpreter.memory import Buffer, Elsewhere
+from kernellab.interpreter.memory import Buffer
 from kernellab.interpreter.tiles import Value, full
 
 
@@ -37,7 +37,7 @@ class Pointer:
         dtype: of the elements that it points to.
     """
 
-    def __init__(self, buffer: Buffer | Elsewhere, offsets: Value, shape: tuple[int, ...]) -> None:
+    def __init__(self, buffer: Buffer | Elements, offsets: Value, shape: tuple[int, ...]) -> None:
         self._buffer = buffer
         self.offsets = shown(offsets, shape)
         self.argument = buffer.name if isinstance(buffer, Buffer) else ""
@@ -45,10 +45,9 @@ class Pointer:
 
     @property
     def dtype(self) -> numpy.dtype:
-        if isinstance(self._buffer, Buffer):
-            return self._buffer.elements.dtype
-        assert isinstance(self._buffer, Elements)
-        return self._buffer.dtype
+        """Of the elements that it points to."""
+        elements = self._buffer.elements if isinstance(self._buffer, Buffer) else self._buffer
+        return elements.dtype
 
     @property
     def shape(self) -> tuple[int, ...]:
@@ -72,7 +71,9 @@ class Pointer:
             IndexError: an element outside the storage, or of a pointer of which only the address is known.
         """
         if not isinstance(self._buffer, Buffer):
-            raise IndexError("only the address of this pointer is known: load from it in the kernel")
+            raise IndexError(
+                "only the address of this pointer is known: load from it in the kernel"
+            )
         if self.shape:
             offsets = numpy.asarray(self.offsets)[index]
         else:

@@ -1,0 +1,276 @@
+"""Code for stepping: it computes what batches compute, and a debugger finds the kernel's own lines and names in it."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from types import FrameType
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+
+import kernellab
+from kernellab.compiler.targets import DEFAULT_TARGET
+from kernellab.errors import OptionError, OutOfBounds
+from kernellab.interpreter.grid import Programs
+from kernellab.interpreter.launcher import Stepping, launch_stepped
+from kernellab.interpreter.stepping.code import SteppingCode, stepping_code
+from kernellab.launching import innermost
+from kernellab.run_options import DEFAULT, split_keywords
+from kernellab.specialize import BoundCall, bind
+from tests.interpreter.all_cases import CASES
+from tests.interpreter.cases import Case
+from tests.kernels import stepped
+
+ONE_A_KERNEL = list({id(case.kernel): case for case in CASES}.values())
+FILE = stepped.__file__
+SOURCE = Path(FILE).read_text().splitlines()
+
+
+def line_of(text: str, nth: int = 0) -> int:
+    """The number of the nth line of the kernels' file that holds `text`."""
+    return [n for n, line in enumerate(SOURCE, 1) if text in line][nth]
+
+
+# What it computes
+
+
+def step_all(case: Case) -> dict[str, Any]:
+    """Step through the case's first, second and last program; returns the arguments afterwards."""
+    arguments = case.make()
+    kernel = innermost(case.kernel)
+    keywords, backend, options = split_keywords({**arguments, **case.options}, kernel.arg_names)
+    call = bind(kernel, (), keywords, DEFAULT_TARGET, options=backend)
+    x, y, z = (*case.grid, 1, 1)[:3]
+    programs = {(0, 0, 0), (min(1, x - 1), 0, 0), (x - 1, y - 1, z - 1)}
+    stepping = Stepping(stepping_code(kernel, call, DEFAULT_TARGET), programs)
+    launch_stepped(kernel, case.grid, call, stepping, options)
+    return arguments
+
+
+@pytest.mark.filterwarnings("ignore:tl.make_block_ptr is deprecated")
+@pytest.mark.parametrize("case", ONE_A_KERNEL, ids=[case.name for case in ONE_A_KERNEL])
+def test_stepping_computes_what_it_should(case: Case) -> None:
+    if split_keywords(dict(case.options), ())[2].stage == DEFAULT.stage:
+        case.check(step_all(case))
+
+
+# Watching it run
+
+
+def launch_of(kernel: Any, *args: Any, **constants: Any) -> BoundCall:
+    return bind(kernel, args, constants, DEFAULT_TARGET)
+
+
+def every_name(n: int = 150) -> BoundCall:
+    x = torch.arange(n, dtype=torch.float32)
+    return launch_of(stepped.every_name, x, torch.zeros(n), n, 4, BLOCK=64)
+
+
+Event = tuple[str, int, str]
+
+
+class Watch:
+    """Notes every line event of one program, and the locals of the kernel's frames where asked."""
+
+    def __init__(self, program: tuple[int, int, int], at: int = 0) -> None:
+        self.program = program
+        self.at = at
+        self.events: list[Event] = []
+        self.locals: dict[str, Any] = {}
+
+    @contextmanager
+    def __call__(self, programs: Programs) -> Iterator[None]:
+        if programs.id(0) == self.program:
+            sys.settrace(self._trace)
+        try:
+            yield
+        finally:
+            sys.settrace(None)
+
+    def _trace(self, frame: FrameType, event: str, _: Any) -> Any:
+        if frame.f_code.co_filename != FILE:
+            return None
+        self.events.append((event, frame.f_lineno, frame.f_code.co_name))
+        if event in ("line", "call") and frame.f_lineno == self.at:
+            self.locals = dict(frame.f_locals)
+        return self._trace
+
+
+def watched(
+    kernel: Any, grid: int, call: BoundCall, program: int = 1, at: int = 0, **more: Any
+) -> Watch:
+    watch = Watch((program, 0, 0), at)
+    code = stepping_code(kernel, call, DEFAULT_TARGET)
+    launch_stepped(kernel, grid, call, Stepping(code, [watch.program], around=watch, **more))
+    return watch
+
+
+def statements(first: str, last: str) -> list[int]:
+    return list(range(line_of(first), line_of(last) + 1))
+
+
+def test_every_line_has_its_turn_in_the_order_of_the_source() -> None:
+    watch = watched(stepped.every_name, 3, every_name())
+    lines = [line for event, line, name in watch.events if event == "line" and name == "every_name"]
+    loop = line_of("for i in range(rounds)")
+    body, early = [loop + 1, loop + 2, loop + 5, loop + 6], [loop + 1, loop + 2, loop + 3]
+    waiting = line_of("while j < 2")
+    unrolled = line_of("for t in tl.static_range")
+    assert lines == [
+        *range(line_of("pid = "), loop),
+        *[loop, *body] * 3, loop, *early, loop,
+        *range(loop + 7, waiting),
+        *[waiting, waiting + 1, waiting + 2] * 2, waiting,
+        *[unrolled, unrolled + 1] * 2, unrolled,
+        line_of("if pid == 5"), line_of("tl.store(y_ptr + offsets, total"),
+    ]  # fmt: skip
+
+
+def test_helpers_are_calls() -> None:
+    watch = watched(stepped.every_name, 3, every_name())
+    calls = [(name, line) for event, line, name in watch.events if event == "call"]
+    assert calls == [
+        ("every_name", line_of("def every_name")),
+        ("places", line_of("def places")),
+        ("scaled", line_of("def scaled")),
+        ("capped", line_of("def capped")),
+    ]
+    capped = [line for event, line, name in watch.events if event == "line" and name == "capped"]
+    assert capped == [line_of("if limit > 3"), line_of("return a")]
+
+
+def test_locals_have_the_kernels_names() -> None:
+    watch = watched(
+        stepped.every_name, 3, every_name(), at=line_of("tl.store(y_ptr + offsets, total")
+    )
+    names = {name: value for name, value in watch.locals.items() if not name.startswith("_")}
+    x = np.arange(64, 128, dtype=np.float32)
+    acc = np.zeros(64, np.float32)
+    for i in range(4):
+        acc = acc + x * np.float32(i)
+        acc = acc + np.float32(1) if i > 2 else acc * np.float32(2)
+    assert set(names) == {
+        "x_ptr", "y_ptr", "n", "rounds", "BLOCK", "pid", "offsets", "mask", "x", "alias", "acc", "HALF",
+        "i", "inner", "total", "product", "s", "both", "c", "j", "t",
+    }  # fmt: skip
+    assert (names["BLOCK"], names["HALF"], names["n"], names["pid"]) == (64, 32, 150, 1)
+    assert (names["i"], names["j"], names["t"]) == (3, 2, 1)
+    np.testing.assert_array_equal(names["offsets"], np.arange(64, 128))
+    np.testing.assert_array_equal(names["alias"], x)
+    np.testing.assert_array_equal(names["product"], acc * 2)
+    np.testing.assert_array_equal(names["total"], acc * 2 + x)
+    np.testing.assert_array_equal(names["acc"], acc + 1 + 2 + 3 + 4)
+    assert names["both"] == (names["s"], 32)
+    assert all(type(names[name]) is np.ndarray for name in ("offsets", "mask", "x", "acc"))
+    assert repr(names["x_ptr"]).startswith("<x_ptr: float32[150]\ntensor([")
+    np.testing.assert_array_equal(names["x_ptr"][2:5], [2, 3, 4])
+
+
+def test_a_helper_sees_its_arguments_as_soon_as_it_is_called() -> None:
+    watch = watched(stepped.every_name, 3, every_name(), at=line_of("def scaled"))
+    np.testing.assert_array_equal(watch.locals["b"], np.arange(64, 128, dtype=np.float32))
+    assert watch.locals["SCALE"] == 2.0
+    watch = watched(stepped.every_name, 3, every_name(), at=line_of("return moved"))
+    assert repr(watch.locals["moved"]).startswith("<x_ptr + [ 64  65")
+    assert watch.locals["pointer"].argument == "x_ptr"
+
+
+def test_names_of_the_interpreters_modules_are_the_kernels_own() -> None:
+    x, y = torch.arange(8, dtype=torch.float32), torch.zeros(8)
+    call = launch_of(stepped.clashing, x, y, 2.0, n=8)
+    watch = watched(stepped.clashing, 1, call, 0, at=line_of("tl.store(tiles"))
+    np.testing.assert_array_equal(watch.locals["numpy"], np.arange(8))
+    assert watch.locals["_value"] == 2.0
+    assert watch.locals["memory"].argument == "memory"
+    assert y.tolist() == (x + 2).tolist()
+
+
+def test_unsigned_integers_and_narrow_floats() -> None:
+    x, y = torch.arange(253, 261, dtype=torch.int32), torch.zeros(8)
+    call = launch_of(stepped.unsigned, x, y, n=8)
+    watch = watched(stepped.unsigned, 1, call, 0, at=line_of("narrow.to(kind)"))
+    assert watch.locals["wide"].dtype == np.uint8
+    assert watch.locals["narrow"].dtype.name == "bfloat16"
+    assert watch.locals["kind"].name == "bf16"
+    assert y.tolist() == [253, 254, 255, 0, 1, 2, 3, 4]
+
+
+# Programs
+
+
+def test_programs_that_wait_for_each_other_are_stepped_in_turn() -> None:
+    order, next_, lock = (torch.zeros(n, dtype=torch.int32) for n in (4, 1, 1))
+    call = launch_of(stepped.in_turn, order, next_, lock, 4)
+    watch = watched(stepped.in_turn, 4, call, 2, at=line_of("tl.store(order_ptr"))
+    assert order.tolist() == [3, 2, 1, 0]
+    assert (watch.locals["pid"], watch.locals["count"]) == (2, 1)
+    assert ("call", line_of("def take"), "take") in watch.events
+
+
+def test_a_program_outside_the_grid_is_refused() -> None:
+    with pytest.raises(OptionError, match=r"no program \(3, 0, 0\) in the grid \(3, 1, 1\)"):
+        watched(stepped.every_name, 3, every_name(), 3)
+
+
+def test_a_fault_of_a_stepped_program_is_told_as_ever() -> None:
+    x = torch.arange(8, dtype=torch.float32)
+    call = launch_of(stepped.clashing, x, x[:4].clone(), 2.0, n=8)
+    with pytest.raises(OutOfBounds, match=r"store out of bounds: tiles\[4\]") as caught:
+        watched(stepped.clashing, 1, call, 0)
+    assert caught.value.position is not None
+    assert caught.value.position.line == line_of("tl.store(tiles")
+    names = [entry.name for entry in caught.traceback if str(entry.path) == FILE]
+    assert names == ["clashing"]
+
+
+# Traced code
+
+
+class Hook:
+    def __init__(self) -> None:
+        self.code: SteppingCode
+        self.lines: list[tuple[str, int, str]] = []
+        self.operations: list[str] = []
+
+    def line(self, number: int) -> None:
+        frame = sys._getframe(1)
+        line = self.code.lines[number]
+        assert frame.f_code in self.code.functions
+        if line.file == FILE:
+            self.lines.append(("line", line.line, line.function))
+
+    def operation(self, number: int, results: tuple[Any, ...]) -> None:
+        op = self.code.program.operations[number]
+        assert len(op.results) == len(results)
+        self.operations.append(op.name)
+
+
+def test_a_hook_hears_of_the_lines_that_a_debugger_stops_at() -> None:
+    events = [e for e in watched(stepped.every_name, 3, every_name()).events if e[0] == "line"]
+    call, hook = every_name(), Hook()
+    hook.code = stepping_code(stepped.every_name, call, DEFAULT_TARGET, traced=True)
+    stepping = Stepping(hook.code, [(1, 0, 0)], hook)
+    launch_stepped(stepped.every_name, 3, call, stepping)
+    assert hook.lines == events
+    assert not hook.operations
+
+
+def test_a_hook_hears_of_operations_where_that_is_asked() -> None:
+    call, hook = every_name(), Hook()
+    hook.code = stepping_code(stepped.every_name, call, DEFAULT_TARGET, traces_operations=True)
+    launch_stepped(stepped.every_name, 3, call, Stepping(hook.code, [(1, 0, 0)], hook))
+    assert hook.operations.count("tt.load") == hook.operations.count("tt.store") == 1
+    assert hook.lines
+
+
+def test_the_rest_of_the_grid_runs_too() -> None:
+    call = every_name()
+    watched(stepped.every_name, 3, call)
+    alone = every_name()
+    kernellab.run(stepped.every_name, 3, **alone.values)
+    assert torch.equal(call.values["y_ptr"], alone.values["y_ptr"])
