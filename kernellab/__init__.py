@@ -29,7 +29,6 @@ if TYPE_CHECKING:
     from kernellab.bisecting import bisect
     from kernellab.checker.checking import check
     from kernellab.checker.uninitialized import uninitialized
-    from kernellab.compiler.archive import load
     from kernellab.compiler.comparison import compare
     from kernellab.compiler.pipeline import compile
     from kernellab.errors import (
@@ -49,6 +48,7 @@ if TYPE_CHECKING:
     from kernellab.interpreter.foreign_code import device_function, inline_assembly
     from kernellab.interpreting import interpreted
     from kernellab.layouts import Layout
+    from kernellab.loading import load
     from kernellab.memory_costs.counting import accesses
     from kernellab.records import (
         Compilation,
@@ -95,7 +95,7 @@ _HOMES = {
     "device_function": "kernellab.interpreter.foreign_code",
     "inline_assembly": "kernellab.interpreter.foreign_code",
     "interpreted": "kernellab.interpreting",
-    "load": "kernellab.compiler.archive",
+    "load": "kernellab.loading",
     "run": "kernellab.tile_kernel",
     "uninitialized": "kernellab.checker.uninitialized",
 }

@@ -271,6 +271,7 @@ _TORCH_TYPES = {
 """Types that NumPy has through ml_dtypes and torch has itself."""
 
 _BITS = {1: numpy.dtype(numpy.uint8), 2: numpy.dtype(numpy.int16)}
+_TORCH_BITS = {1: torch.uint8, 2: torch.int16}
 
 _PLAIN = frozenset({torch.Tensor, int, float, bool, type(None)})
 
@@ -324,6 +325,17 @@ def tensor_of(array: numpy.ndarray[Any, Any]) -> torch.Tensor:
         raise ArgumentError(
             f"the array of dtype {array.dtype} cannot become a tensor: {str(error).rstrip('.')}"
         ) from error
+
+
+def array_of(tensor: torch.Tensor) -> numpy.ndarray[Any, Any]:
+    """A NumPy array of a tensor's elements, bfloat16 and fp8 included: over the same memory where the tensor is contiguous and on the CPU, else of a copy."""
+    plain = tensor.detach().cpu().contiguous()
+    for numpy_type, torch_type in _TORCH_TYPES.items():
+        if plain.dtype == torch_type:
+            bits: numpy.ndarray[Any, Any] = plain.view(_TORCH_BITS[plain.itemsize]).numpy()
+            return bits.view(numpy_type)
+    found: numpy.ndarray[Any, Any] = plain.numpy()
+    return found
 
 
 # ---------------------------------------------------------------------------------------------------------------------

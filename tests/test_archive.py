@@ -19,9 +19,10 @@ import jsonschema
 import pytest
 
 import kernellab
-from kernellab.compiler.archive import SCHEMA, VERSION, SavedValue, from_json, to_json
+from kernellab.compiler.archive import SCHEMA, VERSION, from_json, to_json
 from kernellab.errors import ArchiveError, ArgumentError, WorkerError
 from kernellab.records import Compilation
+from kernellab.saved_data import SavedValue
 from tests.compiled import compiled, of_corpus
 from tests.kernels import analysed
 from tests.source_files import ROOT

@@ -11,7 +11,6 @@ import dataclasses
 import gzip
 import importlib.metadata
 import json
-import math
 import os
 import zlib
 from collections.abc import Callable, Mapping
@@ -34,6 +33,14 @@ from kernellab.records import (
     StoredText,
     Target,
 )
+from kernellab.saved_data import (
+    Misfit,
+    SavedData,
+    pairs_of,
+    pairs_to_json,
+    value_of,
+    value_to_json,
+)
 
 FORMAT = "kernellab.record"
 VERSION = 1
@@ -45,22 +52,6 @@ _COMPRESSION = 6
 
 def _version() -> str:
     return importlib.metadata.version("kernellab")
-
-
-class SavedValue:
-    """A value of a saved compilation that no file can hold, such as a function: what `repr` said of it."""
-
-    def __init__(self, shown: str) -> None:
-        self.shown = shown
-
-    def __repr__(self) -> str:
-        return self.shown
-
-    def __eq__(self, other: object) -> bool:
-        return isinstance(other, SavedValue) and other.shown == self.shown
-
-    def __hash__(self) -> int:
-        return hash(self.shown)
 
 
 # ---------------------------------------------------------------------------------------------------------------------
@@ -120,10 +111,10 @@ def to_json(compilation: Compilation) -> dict[str, Any]:
         "kernel": compilation.kernel,
         "target": {"backend": compilation.target.backend, "arch": compilation.target.arch},
         "specialization": {
-            field.name: _pairs_to_json(getattr(compilation.specialization, field.name))
+            field.name: pairs_to_json(getattr(compilation.specialization, field.name))
             for field in dataclasses.fields(Specialization)
         },
-        "options": _pairs_to_json(compilation.options),
+        "options": pairs_to_json(compilation.options),
         "texts": texts.items,
         "op_counts": counts.items,
         "stages": stages,
@@ -150,7 +141,7 @@ def _pass_to_json(run: PassRun, texts: _Pool, counts: _Pool) -> dict[str, Any]:
         "stage": run.stage,
         "name": run.name,
         "occurrence": run.occurrence,
-        "arguments": [_value_to_json(value) for value in run.arguments],
+        "arguments": [value_to_json(value) for value in run.arguments],
         "seconds": round(run.seconds, 6),
         "changed": run.changed,
         "before": counted(run.op_counts_before),
@@ -179,25 +170,6 @@ def _remark_to_json(remark: Remark) -> dict[str, Any]:
 
 def _position_to_json(position: SourcePosition) -> list[Any]:
     return [position.file, position.line, position.column]
-
-
-def _pairs_to_json(mapping: Mapping[Any, Any]) -> list[list[Any]]:
-    return [[_value_to_json(key), _value_to_json(value)] for key, value in mapping.items()]
-
-
-def _value_to_json(value: Any) -> Any:
-    """JSON's own kinds as they are; the rest under a word for its kind."""
-    if isinstance(value, float) and not math.isfinite(value):
-        return {"float": str(value)}
-    if type(value) in (type(None), bool, int, float, str):
-        return value
-    if isinstance(value, list):
-        return [_value_to_json(item) for item in value]
-    if type(value) is tuple:
-        return {"tuple": [_value_to_json(item) for item in value]}
-    if isinstance(value, Mapping):
-        return {"dict": _pairs_to_json(value)}
-    return {"shown": repr(value)}
 
 
 # ---------------------------------------------------------------------------------------------------------------------
@@ -275,81 +247,12 @@ def from_json(data: Any, name: str = "the record") -> Compilation:
             advice="It was written by KernelLab " + str(data.get("kernellab")) + ": load it with that one.",
         )  # fmt: skip
     try:
-        return _compilation(_Reader(data, name, ""))
-    except _Misfit as error:
+        return _compilation(SavedData(data))
+    except Misfit as error:
         raise ArchiveError(f"{name!r} is damaged: {error}.") from error
 
 
-class _Misfit(Exception):
-    """Some part of the data is not what the schema says."""
-
-
-class _Reader:
-    """Part of the data, with its place, for messages: `passes[3].text`."""
-
-    def __init__(self, data: Any, name: str, place: str) -> None:
-        self._data = data
-        self._name = name
-        self._place = place
-
-    def misfit(self, expected: str) -> _Misfit:
-        return _Misfit(f"{self._place or 'the file'} should be {expected}")
-
-    def __getitem__(self, key: str) -> _Reader:
-        if not isinstance(self._data, dict):
-            raise self.misfit("an object")
-        place = f"{self._place}.{key}" if self._place else key
-        if key not in self._data:
-            raise _Misfit(f"{place} is missing")
-        return _Reader(self._data[key], self._name, place)
-
-    def has(self, key: str) -> bool:
-        return isinstance(self._data, dict) and key in self._data
-
-    def items(self) -> list[_Reader]:
-        if not isinstance(self._data, list):
-            raise self.misfit("a list")
-        return [_Reader(one, self._name, f"{self._place}[{n}]") for n, one in enumerate(self._data)]
-
-    def is_null(self) -> bool:
-        return self._data is None
-
-    def plain(self) -> Any:
-        return self._data
-
-    def text(self) -> str:
-        if not isinstance(self._data, str):
-            raise self.misfit("a text")
-        return self._data
-
-    def number(self) -> float:
-        if isinstance(self._data, bool) or not isinstance(self._data, int | float):
-            raise self.misfit("a number")
-        return self._data
-
-    def integer(self) -> int:
-        if isinstance(self._data, bool) or not isinstance(self._data, int):
-            raise self.misfit("a whole number")
-        return self._data
-
-    def boolean(self) -> bool:
-        if not isinstance(self._data, bool):
-            raise self.misfit("true or false")
-        return self._data
-
-    def one_of(self, *words: str) -> Any:
-        if self._data not in words:
-            raise self.misfit(f"one of {', '.join(words)}")
-        return self._data
-
-    def place_in(self, things: list[Any]) -> Any:
-        place = self.integer()
-        if not 0 <= place < len(things):
-            raise self.misfit(f"a number below {len(things)}")
-        return things[place]
-
-
-def _compilation(data: _Reader) -> Compilation:
+def _compilation(data: SavedData) -> Compilation:
     texts = [StoredText(one.text()) for one in data["texts"].items()]
     for text in texts:
         text.pack()
@@ -362,12 +265,12 @@ def _compilation(data: _Reader) -> Compilation:
             data["target"]["backend"].one_of("cuda", "hip"), data["target"]["arch"].text()
         ),
         specialization=Specialization(
-            signature=_pairs(specialization["signature"]),
-            constants=_pairs(specialization["constants"]),
-            attributes=_pairs(specialization["attributes"]),
-            origins=_pairs(specialization["origins"]),
+            signature=pairs_of(specialization["signature"]),
+            constants=pairs_of(specialization["constants"]),
+            attributes=pairs_of(specialization["attributes"]),
+            origins=pairs_of(specialization["origins"]),
         ),
-        options=_pairs(data["options"]),
+        options=pairs_of(data["options"]),
         stages={stage["name"].text(): _stage(stage, texts) for stage in data["stages"].items()},
         passes=tuple(_pass(one, texts, counts) for one in data["passes"].items()),
         read_resources=None if resources.is_null() else partial(_same, _resources(resources)),
@@ -380,14 +283,11 @@ def _same(value: Any) -> Any:
     return value
 
 
-def _counts(data: _Reader) -> dict[str, int]:
-    plain = data.plain()
-    if not isinstance(plain, dict):
-        raise data.misfit("an object")
-    return {name: data[name].integer() for name in plain}
+def _counts(data: SavedData) -> dict[str, int]:
+    return {name: data[name].integer() for name in data.names()}
 
 
-def _stage(data: _Reader, texts: list[StoredText]) -> Stage:
+def _stage(data: SavedData, texts: list[StoredText]) -> Stage:
     content: str | bytes
     if data.has("base64"):
         try:
@@ -399,12 +299,12 @@ def _stage(data: _Reader, texts: list[StoredText]) -> Stage:
     return Stage(data["name"].text(), data["language"].text(), content)
 
 
-def _pass(data: _Reader, texts: list[StoredText], counts: list[dict[str, int]]) -> PassRun:
+def _pass(data: SavedData, texts: list[StoredText], counts: list[dict[str, int]]) -> PassRun:
     return PassRun(
         stage=data["stage"].text(),
         name=data["name"].text(),
         occurrence=data["occurrence"].integer(),
-        arguments=tuple(_value(one) for one in data["arguments"].items()),
+        arguments=tuple(value_of(one) for one in data["arguments"].items()),
         seconds=data["seconds"].number(),
         changed=data["changed"].boolean(),
         op_counts_before=data["before"].place_in(counts),
@@ -413,17 +313,17 @@ def _pass(data: _Reader, texts: list[StoredText], counts: list[dict[str, int]]) 
     )
 
 
-def _resources(data: _Reader) -> Resources:
+def _resources(data: SavedData) -> Resources:
     known = {field.name for field in dataclasses.fields(Resources)}
     counts = _counts(data)
     if unknown := set(counts) - known:
-        raise _Misfit(f"resources has the unknown field {sorted(unknown)[0]!r}")
+        raise Misfit(f"resources has the unknown field {sorted(unknown)[0]!r}")
     for name in ("registers", "spills", "shared_bytes", "stack_bytes"):
         data[name].integer()
     return Resources(**counts)
 
 
-def _source_map(data: _Reader) -> SourceMap:
+def _source_map(data: SavedData) -> SourceMap:
     for name in ("file", "files", "chains", "origins", "links"):
         data[name]
     try:
@@ -432,7 +332,7 @@ def _source_map(data: _Reader) -> SourceMap:
         raise data.misfit("a source map") from error
 
 
-def _remark(data: _Reader) -> Remark:
+def _remark(data: SavedData) -> Remark:
     span = data["span"]
     return Remark(
         severity=data["severity"].one_of("remark", "warning", "note"),
@@ -443,36 +343,8 @@ def _remark(data: _Reader) -> Remark:
     )
 
 
-def _position(data: _Reader) -> SourcePosition:
+def _position(data: SavedData) -> SourcePosition:
     parts = data.items()
     if len(parts) != 3:
         raise data.misfit("a file, a line and a column")
     return SourcePosition(parts[0].text(), parts[1].integer(), parts[2].integer())
-
-
-def _pairs(data: _Reader) -> dict[Any, Any]:
-    found = {}
-    for pair in data.items():
-        parts = pair.items()
-        if len(parts) != 2:
-            raise pair.misfit("a pair")
-        try:
-            found[_value(parts[0])] = _value(parts[1])
-        except TypeError as error:
-            raise parts[0].misfit("a key") from error
-    return found
-
-
-def _value(data: _Reader) -> Any:
-    plain = data.plain()
-    if isinstance(plain, list):
-        return [_value(one) for one in data.items()]
-    if not isinstance(plain, dict):
-        return plain
-    if data.has("tuple"):
-        return tuple(_value(one) for one in data["tuple"].items())
-    if data.has("dict"):
-        return _pairs(data["dict"])
-    if data.has("float"):
-        return float(data["float"].one_of("nan", "inf", "-inf"))
-    return SavedValue(data["shown"].text())

@@ -19,6 +19,7 @@ _CARDS: Mapping[tuple[str, str], tuple[str, str]] = {
     ("kernellab.layouts", "RegisterLayout"): ("kernellab.viz.layout_card", "layout_card"),
     ("kernellab.layouts", "SharedLayout"): ("kernellab.viz.layout_card", "layout_card"),
     ("kernellab.layouts", "TensorMemoryLayout"): ("kernellab.viz.layout_card", "layout_card"),
+    ("kernellab.tracing.records", "Trace"): ("kernellab.viz.stepper", "stepper_of"),
     ("kernellab.compiler.comparison", "Comparison"): ("kernellab.viz.comparison_card", "comparison_card"),
 }  # fmt: skip
 """Module and name of a record -> module and name of the function that makes its card."""

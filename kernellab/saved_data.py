@@ -1,0 +1,163 @@
+"""Python values as JSON and back, and reading JSON that somebody saved: every part knows its place, so that an error can name it."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from typing import Any
+
+
+class Misfit(Exception):
+    """Some part of the data is not what the format says."""
+
+
+class SavedData:
+    """Part of the data, with its place, for messages: `passes[3].text`."""
+
+    def __init__(self, data: Any, place: str = "") -> None:
+        self._data = data
+        self._place = place
+
+    def misfit(self, expected: str) -> Misfit:
+        """The error to raise where this part is not what is expected."""
+        return Misfit(f"{self._place or 'the file'} should be {expected}")
+
+    def __getitem__(self, key: str) -> SavedData:
+        if not isinstance(self._data, dict):
+            raise self.misfit("an object")
+        place = f"{self._place}.{key}" if self._place else key
+        if key not in self._data:
+            raise Misfit(f"{place} is missing")
+        return SavedData(self._data[key], place)
+
+    def has(self, key: str) -> bool:
+        """Whether it is an object with that key."""
+        return isinstance(self._data, dict) and key in self._data
+
+    def names(self) -> list[str]:
+        """The keys of an object."""
+        if not isinstance(self._data, dict):
+            raise self.misfit("an object")
+        return list(self._data)
+
+    def items(self) -> list[SavedData]:
+        """The items of a list."""
+        if not isinstance(self._data, list):
+            raise self.misfit("a list")
+        return [SavedData(one, f"{self._place}[{n}]") for n, one in enumerate(self._data)]
+
+    def is_null(self) -> bool:
+        """Whether it is null."""
+        return self._data is None
+
+    def plain(self) -> Any:
+        """The data as it is."""
+        return self._data
+
+    def text(self) -> str:
+        """A string."""
+        if not isinstance(self._data, str):
+            raise self.misfit("a text")
+        return self._data
+
+    def number(self) -> float:
+        """A number."""
+        if isinstance(self._data, bool) or not isinstance(self._data, int | float):
+            raise self.misfit("a number")
+        return self._data
+
+    def integer(self) -> int:
+        """A whole number."""
+        if isinstance(self._data, bool) or not isinstance(self._data, int):
+            raise self.misfit("a whole number")
+        return self._data
+
+    def boolean(self) -> bool:
+        """True or false."""
+        if not isinstance(self._data, bool):
+            raise self.misfit("true or false")
+        return self._data
+
+    def one_of(self, *words: str) -> Any:
+        """One of these words."""
+        if self._data not in words:
+            raise self.misfit(f"one of {', '.join(words)}")
+        return self._data
+
+    def place_in(self, things: list[Any]) -> Any:
+        """The one of `things` whose place it is."""
+        place = self.integer()
+        if not 0 <= place < len(things):
+            raise self.misfit(f"a number below {len(things)}")
+        return things[place]
+
+
+# ---------------------------------------------------------------------------------------------------------------------
+# Values
+# ---------------------------------------------------------------------------------------------------------------------
+
+
+class SavedValue:
+    """A value of a saved record that no file can hold, such as a function: what `repr` said of it."""
+
+    def __init__(self, shown: str) -> None:
+        self.shown = shown
+
+    def __repr__(self) -> str:
+        return self.shown
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, SavedValue) and other.shown == self.shown
+
+    def __hash__(self) -> int:
+        return hash(self.shown)
+
+
+def pairs_to_json(mapping: Mapping[Any, Any]) -> list[list[Any]]:
+    """A mapping as a list of pairs: its keys need not be text."""
+    return [[value_to_json(key), value_to_json(value)] for key, value in mapping.items()]
+
+
+def value_to_json(value: Any) -> Any:
+    """JSON's own kinds as they are; the rest under a word for its kind."""
+    if isinstance(value, float) and not math.isfinite(value):
+        return {"float": str(value)}
+    if type(value) in (type(None), bool, int, float, str):
+        return value
+    if isinstance(value, list):
+        return [value_to_json(item) for item in value]
+    if type(value) is tuple:
+        return {"tuple": [value_to_json(item) for item in value]}
+    if isinstance(value, Mapping):
+        return {"dict": pairs_to_json(value)}
+    return {"shown": repr(value)}
+
+
+def pairs_of(data: SavedData) -> dict[Any, Any]:
+    """What `pairs_to_json` made the data of."""
+    found = {}
+    for pair in data.items():
+        parts = pair.items()
+        if len(parts) != 2:
+            raise pair.misfit("a pair")
+        try:
+            found[value_of(parts[0])] = value_of(parts[1])
+        except TypeError as error:
+            raise parts[0].misfit("a key") from error
+    return found
+
+
+def value_of(data: SavedData) -> Any:
+    """What `value_to_json` made the data of."""
+    plain = data.plain()
+    if isinstance(plain, list):
+        return [value_of(one) for one in data.items()]
+    if not isinstance(plain, dict):
+        return plain
+    if data.has("tuple"):
+        return tuple(value_of(one) for one in data["tuple"].items())
+    if data.has("dict"):
+        return pairs_of(data["dict"])
+    if data.has("float"):
+        return float(data["float"].one_of("nan", "inf", "-inf"))
+    return SavedValue(data["shown"].text())

@@ -1,0 +1,1 @@
+"""Traces: what a kernel did, line by line, with the values at every step."""

@@ -1,0 +1,354 @@
+"""Where two runs first part: two traces, or a trace and what a launch elsewhere left in memory."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from typing import Any, Literal
+
+import numpy
+import torch
+
+from kernellab.errors import ArgumentError, nearest
+from kernellab.specialize import array_of
+from kernellab.tracing.records import Trace
+from kernellab.tracing.steps import Frame, Program, Step
+from kernellab.tracing.values import TilePointer, dtype_named, number_text
+
+Parting = Literal["value", "shape", "path", "output"]
+
+_ALLOWED: Mapping[str, tuple[float, float]] = {
+    "float64": (1e-7, 1e-7),
+    "float32": (1.3e-6, 1e-5),
+    "float16": (1e-3, 1e-5),
+    "bfloat16": (1.6e-2, 1e-5),
+}
+"""rtol and atol by the coarser dtype of two, as torch.testing.assert_close has them."""
+
+_FP8 = (0.125, 1e-3)
+"""Of the fp8 types: half a unit in the last place of three or two bits, doubled."""
+
+
+@dataclass(frozen=True, eq=False)
+class TraceDifference:
+    """Where two runs first part; false where they agree.
+
+    Attributes:
+        kind: "value" (a variable has another value), "shape" (of another shape), "path" (the runs take different ways), "output" (an argument's element differs), None where nothing does.
+        step: of the first trace; of an output, the last step that wrote the element.
+        other_step: of the second trace, where there is one.
+        name: of the variable, or of the argument.
+        index: of the first element that differs, () for a scalar.
+        ours, theirs: its two values.
+        count, size: how many elements differ, of how many.
+        compared: how many values were compared before, and agree.
+        not_compared: variables that only one of the runs has.
+    """
+
+    kind: Parting | None
+    step: Step | None = None
+    other_step: Step | None = None
+    name: str = ""
+    index: tuple[int, ...] = ()
+    ours: Any = None
+    theirs: Any = None
+    count: int = 0
+    size: int = 0
+    compared: int = 0
+    not_compared: tuple[str, ...] = field(default=())
+
+    def __bool__(self) -> bool:
+        return self.kind is not None
+
+    def __repr__(self) -> str:
+        lines = [self._what(), *self._where()]
+        lines.append(f"  {self.compared:,} values before it agree" if self else f"  {self.compared:,} values compared")  # fmt: skip
+        if self.not_compared:
+            lines.append(f"  only one of the runs has {', '.join(self.not_compared)}")
+        return "\n".join(lines)
+
+    def _what(self) -> str:
+        place = f"{self.name}{list(self.index)}" if self.index else self.name
+        match self.kind:
+            case None:
+                return "the runs agree"
+            case "path":
+                return f"the runs part in their way: {self.ours} here, {self.theirs} there"
+            case "shape":
+                return f"{self.name} has shape {self.ours} here, {self.theirs} there"
+            case _:
+                parts = "they part" if self.kind == "value" else "the outputs differ"
+                of_all = (
+                    f" ({self.count:,} of {self.size:,} elements differ)" if self.size > 1 else ""
+                )
+                return f"{parts} at {place}: {shown(self.ours)} here, {shown(self.theirs)} there{of_all}"
+
+    def _where(self) -> Iterator[str]:
+        for word, step in (("here", self.step), ("there", self.other_step)):
+            if step is not None:
+                turns = "".join(f", turn {turn.number} of line {turn.line}" for turn in step.turns)
+                yield f"  {word}: step {step.number}, program {step.program}, {step.position}{turns}"
+                excerpt = step.position.excerpt()
+                if excerpt:
+                    yield f"  {excerpt}"
+
+
+def shown(value: Any) -> str:
+    """A scalar as text, with the digits that tell it from its neighbours."""
+    if isinstance(value, numpy.generic):
+        return str(value)
+    return number_text(value) if isinstance(value, float) else str(value)
+
+
+# ---------------------------------------------------------------------------------------------------------------------
+# Two traces
+# ---------------------------------------------------------------------------------------------------------------------
+
+
+def difference_of_traces(
+    first: Trace, second: Trace, rtol: float | None, atol: float | None
+) -> TraceDifference:
+    """Compare variable by variable, the k-th value that a program gave one with the k-th that the other run's gave it."""
+    others = set(second.facts.programs)
+    programs = [one for one in first.facts.programs if one in others]
+    if not programs:
+        raise ArgumentError(
+            f"the traces have no program in common: {_listed(first)} and {_listed(second)}",
+            advice="Trace the same programs of both launches: programs=...",
+        )
+    comparison = _Comparison(first, second, rtol, atol)
+    for program in programs:
+        parted = comparison.of_program(program)
+        if parted is not None:
+            return parted
+    return comparison.result(None)
+
+
+class _Comparison:
+    """Two traces, step by step; it ends where they part."""
+
+    def __init__(self, first: Trace, second: Trace, rtol: float | None, atol: float | None) -> None:
+        self._first, self._second = first, second
+        self._asked = rtol, atol
+        self._allowed = (0.0, 0.0)
+        for name in first.arguments.keys() & second.arguments.keys():
+            self._allow(first.arguments[name].dtype, second.arguments[name].dtype)
+        self._ours, self._theirs = _Assignments(first), _Assignments(second)
+        self._same_source = _source(first) == _source(second)
+        self._only_one = _only_one(first, second)
+        self._compared = 0
+
+    def result(self, kind: Parting | None, step: Step | None = None, other: Step | None = None, name: str = "", **found: Any) -> TraceDifference:  # fmt: skip
+        """What was found, with what was compared before."""
+        return TraceDifference(
+            kind, step, other, name, compared=self._compared, not_compared=self._only_one, **found
+        )
+
+    def _allow(self, ours: str, theirs: str) -> None:
+        """From here on values may be as far off as the coarser of two dtypes makes them: what follows from one of them is no better."""
+        if ours and theirs:
+            self._allowed = max(self._allowed, tolerance(dtype_named(ours), dtype_named(theirs)))
+
+    def of_program(self, program: Program) -> TraceDifference | None:
+        """Where the runs of a program part; None where they agree."""
+        beside = iter(self._theirs.steps_of(program))
+        for step in self._ours.steps_of(program):
+            if self._same_source:
+                other = next(beside, None)
+                if other is None or (other.function, other.line) != (step.function, step.line):
+                    theirs = "the end" if other is None else f"line {other.line}"
+                    return self.result("path", step, other, ours=f"line {step.line}", theirs=theirs)
+            for name in step.changed_numbers:
+                if name not in self._only_one:
+                    parted = self._of_variable(step, name)
+                    if parted is not None:
+                        return parted
+                    self._compared += 1
+        longer = next(beside, None) if self._same_source else None
+        if longer is None:
+            return None
+        return self.result("path", None, longer, ours="the end", theirs=f"line {longer.line}")
+
+    def _of_variable(self, step: Step, name: str) -> TraceDifference | None:
+        other = self._theirs.following(step.program, step.frame, name)
+        if other is None:
+            return self.result("path", step, None, name, ours=f"another {name}", theirs="none")
+        ours, theirs = step.changed[name], other.changed[name]
+        if ours.digest == theirs.digest:
+            return None
+        self._allow(ours.dtype, theirs.dtype)
+        relative, absolute = (
+            own if asked is None else asked for own, asked in zip(self._allowed, self._asked)
+        )
+        parted = _compared(
+            self._first.exact(step.frame, name, step.number),
+            self._second.exact(other.frame, name, other.number),
+            relative,
+            absolute,
+        )
+        if parted is None:
+            return None
+        return self.result(step=step, other=other, name=name, **vars(parted))
+
+
+class _Assignments:
+    """A trace's steps by program, and the values of each variable in turn."""
+
+    def __init__(self, trace: Trace) -> None:
+        self._by_program: dict[Program, list[Step]] = {}
+        changes: dict[tuple[Program, str, str], list[Step]] = {}
+        for step in trace.steps:
+            self._by_program.setdefault(step.program, []).append(step)
+            for name in step.changed_numbers:
+                changes.setdefault((step.program, _role(step.frame), name), []).append(step)
+        self._by_variable = {key: iter(steps) for key, steps in changes.items()}
+
+    def steps_of(self, program: Program) -> list[Step]:
+        return self._by_program.get(program, [])
+
+    def following(self, program: Program, frame: Frame, name: str) -> Step | None:
+        """The next step that gave the variable of that name a value."""
+        return next(self._by_variable.get((program, _role(frame), name), iter(())), None)
+
+
+def _role(frame: Frame) -> str:
+    """What two frames of two kernels have in common: the kernel itself is the kernel, however it is called."""
+    return frame.function if frame.caller is not None else ""
+
+
+def _source(trace: Trace) -> frozenset[tuple[str, int, tuple[str, ...]]]:
+    return frozenset((one.file, one.first_line, one.lines) for one in trace.sources)
+
+
+def _only_one(first: Trace, second: Trace) -> tuple[str, ...]:
+    names = [{name for step in trace.steps for name in step.changed_numbers} for trace in (first, second)]  # fmt: skip
+    return tuple(sorted(names[0] ^ names[1]))
+
+
+def _listed(trace: Trace) -> str:
+    programs = trace.facts.programs
+    return f"{programs[0]}" if len(programs) == 1 else f"{programs[0]} to {programs[-1]}"
+
+
+# ---------------------------------------------------------------------------------------------------------------------
+# A trace and what another launch left behind
+# ---------------------------------------------------------------------------------------------------------------------
+
+
+def difference_of_outputs(
+    trace: Trace, expected: Mapping[str, Any], rtol: float | None, atol: float | None
+) -> TraceDifference:
+    """Compare the elements that the traced programs wrote; of those that differ, the one that was written first."""
+    first: TraceDifference | None = None
+    compared = 0
+    for name, value in expected.items():
+        known = trace.arguments.get(name)
+        if known is None:
+            raise ArgumentError(
+                f"no tensor of the launch that was traced is called {name!r}",
+                advice=nearest(name, trace.arguments) or f"There are {', '.join(trace.arguments)}.",
+            )
+        theirs = array_of(value) if isinstance(value, torch.Tensor) else numpy.asarray(value)
+        if theirs.shape != known.shape:
+            raise ArgumentError(
+                f"{name!r} has shape {theirs.shape}, and {known.shape} in the launch that was traced"
+            )
+        written = last_writers(trace, name)
+        on = written >= 0
+        contents = trace.memory(name)
+        allowed = tolerance(contents.dtype, theirs.dtype)
+        off = on & _differing(
+            contents,
+            theirs,
+            allowed[0] if rtol is None else rtol,
+            allowed[1] if atol is None else atol,
+        )
+        compared += int(on.sum())
+        if off.any():
+            found = _first_written(trace, name, theirs, written, off)
+            if first is None or (found.step is not None and first.step is not None and found.step.number < first.step.number):  # fmt: skip
+                first = found
+    if first is None:
+        return TraceDifference(None, compared=compared)
+    return first
+
+
+def last_writers(trace: Trace, argument: str) -> numpy.ndarray:
+    """For each element of an argument, the number of the last step that wrote it; -1 where none did."""
+    known = trace.arguments[argument]
+    writers = numpy.full(known.shape, -1, numpy.int64)
+    for step in trace.steps:
+        for access in step.accesses:
+            if access.argument == argument and access.kind != "load":
+                _, place = known.coordinates(access.elements)
+                writers[place] = step.number
+    return writers
+
+
+def _first_written(
+    trace: Trace, name: str, theirs: numpy.ndarray, written: numpy.ndarray, off: numpy.ndarray
+) -> TraceDifference:
+    number = int(written[off].min())
+    index = tuple(int(one) for one in numpy.argwhere(off & (written == number))[0])
+    return TraceDifference(
+        "output", trace.steps[number], None, name, index, trace.memory(name)[index], theirs[index],
+        int(off.sum()), int((written >= 0).sum()),
+    )  # fmt: skip
+
+
+# ---------------------------------------------------------------------------------------------------------------------
+# Two values
+# ---------------------------------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class _Parted:
+    kind: Parting
+    index: tuple[int, ...]
+    ours: Any
+    theirs: Any
+    count: int
+    size: int
+
+
+def _compared(ours: Any, theirs: Any, rtol: float, atol: float) -> _Parted | None:
+    """None where two values of a variable agree."""
+    if isinstance(ours, TilePointer) and isinstance(theirs, TilePointer):
+        ours, theirs = ours.offsets, theirs.offsets
+    numbers = numpy.ndarray | numpy.generic | bool | int | float
+    if not isinstance(ours, numbers) or not isinstance(theirs, numbers):
+        same = repr(ours) == repr(theirs)
+        return None if same else _Parted("value", (), ours, theirs, 1, 1)
+    mine, others = numpy.asarray(ours), numpy.asarray(theirs)
+    if mine.shape != others.shape:
+        return _Parted("shape", (), mine.shape, others.shape, 0, 0)
+    off = _differing(mine, others, rtol, atol)
+    if not off.any():
+        return None
+    index = tuple(int(one) for one in numpy.argwhere(off)[0])
+    return _Parted("value", index, mine[index], others[index], int(off.sum()), off.size)
+
+
+def _differing(
+    ours: numpy.ndarray, theirs: numpy.ndarray, relative: float, absolute: float
+) -> numpy.ndarray:
+    """Which elements differ by more than they may. NaN equals NaN; where bits count, 0 is not -0."""
+    if ours.dtype.kind in "biu" and theirs.dtype.kind in "biu":
+        return numpy.asarray(numpy.not_equal(ours, theirs))
+    mine, others = ours.astype(numpy.float64), theirs.astype(numpy.float64)
+    with numpy.errstate(all="ignore"):
+        same = (mine == others) | (numpy.isnan(mine) & numpy.isnan(others))
+        if relative or absolute:
+            close = numpy.abs(mine - others) <= absolute + relative * numpy.abs(others)
+            same |= close & numpy.isfinite(mine) & numpy.isfinite(others)
+        else:
+            same &= numpy.isnan(mine) | (numpy.signbit(mine) == numpy.signbit(others))
+    return numpy.asarray(numpy.logical_not(same))
+
+
+def tolerance(ours: numpy.dtype, theirs: numpy.dtype) -> tuple[float, float]:
+    """rtol and atol for values of two dtypes; 0 where they are one."""
+    if ours == theirs:
+        return 0.0, 0.0
+    floats = [dtype for dtype in (ours, theirs) if dtype.kind not in "biu"]
+    return max((_ALLOWED.get(one.name, _FP8) for one in floats), default=(0.0, 0.0))

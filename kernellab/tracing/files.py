@@ -1,0 +1,391 @@
+"""Traces on disk: a zip file of `trace.json`, the steps and all that is short, and `values`, the tiles, each compressed by itself.
+
+A change that an older reader would misread gets a new version number.
+"""
+
+from __future__ import annotations
+
+import base64
+import dataclasses
+import importlib.metadata
+import io
+import json
+import os
+import zipfile
+import zlib
+from pathlib import Path
+from typing import Any, cast
+
+from kernellab.errors import ArchiveError, SourcePosition
+from kernellab.saved_data import Misfit, SavedData, value_of, value_to_json
+from kernellab.tracing.records import Trace
+from kernellab.tracing.sources import changed_sources
+from kernellab.tracing.steps import (
+    Access,
+    AccessKind,
+    AffineLanes,
+    Checkpoint,
+    Frame,
+    Program,
+    SourceText,
+    Step,
+    TracedArgument,
+    TracedFault,
+    TraceFacts,
+    Turn,
+)
+from kernellab.tracing.values import (
+    Kind,
+    StoredValue,
+    Summary,
+    ValueStore,
+    compressed,
+    decompressed,
+    dtype_named,
+)
+
+FORMAT = "kernellab.trace"
+VERSION = 1
+
+_DOCUMENT, _VALUES = "trace.json", "values"
+
+
+# ---------------------------------------------------------------------------------------------------------------------
+# Writing
+# ---------------------------------------------------------------------------------------------------------------------
+
+
+def save_trace(trace: Trace, path: str | os.PathLike[str]) -> Path:
+    """Write a trace; see `Trace.save`."""
+    target = Path(path)
+    heap = _Heap()
+    document = json.dumps(_to_json(trace, heap), separators=(",", ":"), ensure_ascii=False)
+    content = io.BytesIO()
+    with zipfile.ZipFile(content, "w") as archive:
+        archive.writestr(_entry(_DOCUMENT), document, zipfile.ZIP_DEFLATED)
+        archive.writestr(_entry(_VALUES), bytes(heap.content), zipfile.ZIP_STORED)
+    partial_file = target.with_name(target.name + ".part")
+    try:
+        partial_file.write_bytes(content.getvalue())
+        partial_file.replace(target)
+    except OSError as error:
+        raise ArchiveError(f"Cannot write {str(target)!r}: {error.strerror or error}.") from error
+    return target
+
+
+def _entry(name: str) -> zipfile.ZipInfo:
+    return zipfile.ZipInfo(
+        name
+    )  # its date is always the same, so that equal traces make equal files
+
+
+class _Heap:
+    """Compressed tiles, one behind the other."""
+
+    def __init__(self) -> None:
+        self.content = bytearray()
+
+    def place(self, data: bytes) -> list[int]:
+        """Where the data was put: its beginning and its length."""
+        self.content += data
+        return [len(self.content) - len(data), len(data)]
+
+
+def _to_json(trace: Trace, heap: _Heap) -> dict[str, Any]:
+    return {
+        "format": FORMAT,
+        "version": VERSION,
+        "kernellab": _version(),
+        "facts": dataclasses.asdict(trace.facts),
+        "sources": [dataclasses.asdict(one) for one in trace.sources],
+        "arguments": [dataclasses.asdict(one) for one in trace.arguments.values()],
+        "frames": [_frame_to_json(frame) for frame in trace.frames],
+        "steps": [_step_to_json(step) for step in trace.steps],
+        "checkpoints": [[one.step, dict(one.contents)] for one in trace.checkpoints],
+        "fault": _fault_to_json(trace.fault),
+        "notices": list(trace.notices),
+        "places": trace.values.places(),
+        "values": [_value_to_json(one, heap) for one in trace.values.distinct()],
+    }
+
+
+def _version() -> str:
+    return importlib.metadata.version("kernellab")
+
+
+def _frame_to_json(frame: Frame) -> list[Any]:
+    caller = None if frame.caller is None else frame.caller.number
+    return [frame.function, frame.file, frame.program, caller, frame.call_line, frame.given]
+
+
+def _step_to_json(step: Step) -> list[Any]:
+    turns = [[turn.line, turn.header, turn.number] for turn in step.turns]
+    accesses = [_access_to_json(access) for access in step.accesses]
+    return [step.frame.number, step.line, turns, step.changed_numbers, accesses, step.operation]
+
+
+def _access_to_json(access: Access) -> list[Any]:
+    lanes: Any = access.lanes
+    if isinstance(lanes, AffineLanes):
+        lanes = [lanes.start, lanes.strides, lanes.extents]
+    return [access.kind, access.argument, access.itemsize, lanes, access.mask_number, access.written_number]  # fmt: skip
+
+
+def _fault_to_json(fault: TracedFault | None) -> dict[str, Any] | None:
+    if fault is None:
+        return None
+    position = fault.position
+    place = None if position is None else [position.file, position.line, position.column]
+    return {"kind": fault.kind, "message": fault.message, "position": place, "step": fault.step}
+
+
+def _value_to_json(value: StoredValue, heap: _Heap) -> dict[str, Any]:
+    digest = base64.b64encode(value.digest).decode()
+    if value.kind == "constant":
+        return {"kind": value.kind, "digest": digest, "constant": value_to_json(value.constant)}
+    saved: dict[str, Any] = {
+        "kind": value.kind,
+        "digest": digest,
+        "dtype": value.dtype,
+        "shape": value.shape,
+        "argument": value.argument,
+    }
+    data = value.packed()
+    if data is not None:
+        return {**saved, "data": heap.place(data)}
+    numbers = dataclasses.asdict(value.summary)
+    thumbnail = value.thumbnail
+    picture = [*heap.place(compressed(thumbnail)), *thumbnail.shape]
+    summary = {name: value_to_json(number) for name, number in numbers.items() if name not in ("shape", "dtype")}  # fmt: skip
+    return {**saved, "summary": summary, "thumbnail": picture}
+
+
+# ---------------------------------------------------------------------------------------------------------------------
+# Reading
+# ---------------------------------------------------------------------------------------------------------------------
+
+
+def load_trace(path: str | os.PathLike[str]) -> Trace:
+    """Read a trace that `Trace.save` wrote.
+
+    Where the source of a function is there and has changed since, a notice of the trace says so.
+
+    Raises:
+        ArchiveError: there is no such file, it is none of these, it is damaged, or of another version.
+    """
+    file = Path(path)
+    try:
+        with zipfile.ZipFile(file) as archive:
+            document, heap = archive.read(_DOCUMENT), archive.read(_VALUES)
+    except (zipfile.BadZipFile, zlib.error, EOFError) as error:
+        raise ArchiveError(f"{str(file)!r} is cut off or damaged: {error}.") from error
+    except KeyError as error:
+        raise ArchiveError(f"{str(file)!r} is a zip file, but no trace that KernelLab saved.") from error  # fmt: skip
+    except OSError as error:
+        raise ArchiveError(f"Cannot read {str(file)!r}: {error.strerror or error}.") from error
+    return _from_document(document, heap, str(file))
+
+
+def _from_document(document: bytes, heap: bytes, name: str) -> Trace:
+    try:
+        data = json.loads(document)
+    except (ValueError, RecursionError) as error:
+        raise ArchiveError(f"{name!r} is damaged: {error}.") from error
+    if not isinstance(data, dict) or data.get("format") != FORMAT:
+        raise ArchiveError(f"{name!r} is no trace that KernelLab saved.")
+    if data.get("version") != VERSION:
+        raise ArchiveError(
+            f"{name!r} is of version {data.get('version')!r} of the format; this KernelLab ({_version()}) reads version {VERSION}.",
+            advice=f"It was written by KernelLab {data.get('kernellab')}: load it with that one.",
+        )
+    try:
+        return _trace(SavedData(data), heap)
+    except (Misfit, ValueError, TypeError) as error:
+        raise ArchiveError(f"{name!r} is damaged: {error}.") from error
+
+
+def _trace(data: SavedData, heap: bytes) -> Trace:
+    distinct = [_value(one, heap) for one in data["values"].items()]
+    places = [one.integer() for one in data["places"].items()]
+    if not all(0 <= place < len(distinct) for place in places):
+        raise data["places"].misfit(f"numbers below {len(distinct)}")
+    values = ValueStore.restored(distinct, places)
+    frames: list[Frame] = []
+    for one in data["frames"].items():
+        frames.append(_frame(one, frames, values))
+    sources = [_source(one) for one in data["sources"].items()]
+    arguments = [_argument(one) for one in data["arguments"].items()]
+    return Trace(
+        _facts(data["facts"]),
+        [_step(one, number, frames, values) for number, one in enumerate(data["steps"].items())],
+        frames,
+        values,
+        {one.name: one for one in arguments},
+        [_checkpoint(one, values) for one in data["checkpoints"].items()],
+        sources,
+        _fault(data["fault"]),
+        [*(one.text() for one in data["notices"].items()), *changed_sources(sources)],
+    )
+
+
+def _parts(data: SavedData, count: int) -> list[SavedData]:
+    parts = data.items()
+    if len(parts) != count:
+        raise data.misfit(f"a list of {count}")
+    return parts
+
+
+def _integers(data: SavedData) -> tuple[int, ...]:
+    return tuple(one.integer() for one in data.items())
+
+
+def _program(data: SavedData) -> Program:
+    x, y, z = (one.integer() for one in _parts(data, 3))
+    return x, y, z
+
+
+def _numbered(data: SavedData, values: ValueStore) -> dict[str, int]:
+    return {name: _number(data[name], values) for name in data.names()}
+
+
+def _number(data: SavedData, values: ValueStore) -> int:
+    number = data.integer()
+    if not 0 <= number < len(values):
+        raise data.misfit(f"a number below {len(values)}")
+    return number
+
+
+def _number_or_none(data: SavedData, values: ValueStore) -> int | None:
+    return None if data.is_null() else _number(data, values)
+
+
+def _facts(data: SavedData) -> TraceFacts:
+    return TraceFacts(
+        kernel=data["kernel"].text(),
+        grid=_program(data["grid"]),
+        target=data["target"].text(),
+        programs=tuple(_program(one) for one in data["programs"].items()),
+        operations=data["operations"].boolean(),
+        constants={name: data["constants"][name].text() for name in data["constants"].names()},
+        options={name: data["options"][name].text() for name in data["options"].names()},
+        largest_exact=data["largest_exact"].integer(),
+    )
+
+
+def _source(data: SavedData) -> SourceText:
+    return SourceText(
+        data["file"].text(),
+        data["function"].text(),
+        data["first_line"].integer(),
+        tuple(one.text() for one in data["lines"].items()),
+    )
+
+
+def _argument(data: SavedData) -> TracedArgument:
+    dtype_named(data["dtype"].text())
+    return TracedArgument(
+        data["name"].text(),
+        data["dtype"].text(),
+        _integers(data["shape"]),
+        _integers(data["strides"]),
+    )
+
+
+def _frame(data: SavedData, before: list[Frame], values: ValueStore) -> Frame:
+    function, file, program, caller, call_line, given = _parts(data, 6)
+    return Frame(
+        len(before),
+        function.text(),
+        file.text(),
+        _program(program),
+        None if caller.is_null() else caller.place_in(before),
+        call_line.integer(),
+        _numbered(given, values),
+    )
+
+
+def _step(data: SavedData, number: int, frames: list[Frame], values: ValueStore) -> Step:
+    frame, line, turns, changed, accesses, operation = _parts(data, 6)
+    return Step(
+        number,
+        frame.place_in(frames),
+        line.integer(),
+        tuple(_turn(one) for one in turns.items()),
+        _numbered(changed, values),
+        tuple(_access(one, values) for one in accesses.items()),
+        values,
+        operation.text(),
+    )
+
+
+def _turn(data: SavedData) -> Turn:
+    line, header, number = _parts(data, 3)
+    return Turn(line.integer(), header.text(), number.integer())
+
+
+def _access(data: SavedData, values: ValueStore) -> Access:
+    kind, argument, itemsize, lanes, mask, written = _parts(data, 6)
+    return Access(
+        cast(AccessKind, kind.one_of("load", "store", "atomic")),
+        argument.text(),
+        itemsize.integer(),
+        _lanes(lanes, values),
+        _number_or_none(mask, values),
+        _number_or_none(written, values),
+        values,
+    )
+
+
+def _lanes(data: SavedData, values: ValueStore) -> AffineLanes | int:
+    if isinstance(data.plain(), int):
+        return _number(data, values)
+    start, strides, extents = _parts(data, 3)
+    return AffineLanes(start.integer(), _integers(strides), _integers(extents))
+
+
+def _checkpoint(data: SavedData, values: ValueStore) -> Checkpoint:
+    step, contents = _parts(data, 2)
+    return Checkpoint(step.integer(), _numbered(contents, values))
+
+
+def _fault(data: SavedData) -> TracedFault | None:
+    if data.is_null():
+        return None
+    position, step = data["position"], data["step"]
+    place = None
+    if not position.is_null():
+        file, line, column = _parts(position, 3)
+        place = SourcePosition(file.text(), line.integer(), column.integer())
+    return TracedFault(
+        data["kind"].text(),
+        data["message"].text(),
+        place,
+        None if step.is_null() else step.integer(),
+    )
+
+
+def _value(data: SavedData, heap: bytes) -> StoredValue:
+    digest = base64.b64decode(data["digest"].text())
+    kind: Kind = data["kind"].one_of("tile", "pointer", "constant")
+    if kind == "constant":
+        return StoredValue(kind, digest, "", (), constant=value_of(data["constant"]))
+    dtype, shape, argument = data["dtype"].text(), _integers(data["shape"]), data["argument"].text()
+    dtype_named(dtype)
+    if data.has("data"):
+        content = _cut(heap, *_integers(data["data"]))
+        return StoredValue(kind, digest, dtype, shape, argument, data=content)
+    begin, length, *sides = _integers(data["thumbnail"])
+    thumbnail = decompressed(_cut(heap, begin, length), "float32", tuple(sides))
+    summary = _summary(data["summary"], shape, dtype)
+    return StoredValue(kind, digest, dtype, shape, argument, summary=summary, thumbnail=thumbnail)
+
+
+def _summary(data: SavedData, shape: tuple[int, ...], dtype: str) -> Summary:
+    low, high, mean = (value_of(data[name]) for name in ("low", "high", "mean"))
+    return Summary(shape, dtype, low, high, mean, data["nans"].integer(), data["infinities"].integer())  # fmt: skip
+
+
+def _cut(heap: bytes, begin: int, length: int) -> bytes:
+    if begin < 0 or begin + length > len(heap):
+        raise Misfit("a value lies beyond the end of the file")
+    return heap[begin : begin + length]

@@ -1,0 +1,522 @@
+"""A trace: the steps of traced programs, and every question about them."""
+
+from __future__ import annotations
+
+import math
+import os
+from bisect import bisect_right
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import cached_property
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, overload
+
+import numpy
+
+from kernellab.errors import ArgumentError, KernelLabError, nearest
+from kernellab.showing import view_of
+from kernellab.tracing.steps import (
+    Checkpoint,
+    Frame,
+    Program,
+    SourceText,
+    Step,
+    TracedArgument,
+    TracedFault,
+    TraceFacts,
+)
+from kernellab.tracing.values import StoredValue, Summary, ValueStore
+
+if TYPE_CHECKING:
+    import pandas
+
+    from kernellab.tracing.differences import TraceDifference
+
+ComputeAgain = Callable[[Mapping[int, set[str]]], Mapping[tuple[int, str], Any]]
+"""Runs the kernel again: takes names by the step that gave them their value (by -1 - the frame's number, for what a frame began with); returns the values."""
+
+
+class NotRecorded(KernelLabError, LookupError):
+    """The exact value of something large was not kept, and there is no kernel left to compute it again."""
+
+
+# ---------------------------------------------------------------------------------------------------------------------
+# The trace
+# ---------------------------------------------------------------------------------------------------------------------
+
+
+class Trace(Sequence[Step]):
+    """The steps of traced programs: a sequence of Steps, with time travel both ways.
+
+    `trace[5]` is a step, `trace.at(5)` all variables after it.
+
+    Attributes:
+        facts: what it is of: kernel, grid, programs, ...
+        steps: in the order in which they ran.
+        frames: the calls that they belong to.
+        arguments: the tensors of the launch, by name.
+        sources: the text of the functions that ran.
+        fault: what stopped the run, or None.
+        notices: sentences to know before one believes it: a source that has changed, steps that were left out.
+    """
+
+    def __init__(
+        self,
+        facts: TraceFacts,
+        steps: Sequence[Step],
+        frames: Sequence[Frame],
+        values: ValueStore,
+        arguments: Mapping[str, TracedArgument],
+        checkpoints: Sequence[Checkpoint],
+        sources: Sequence[SourceText],
+        fault: TracedFault | None = None,
+        notices: Sequence[str] = (),
+        compute_again: ComputeAgain | None = None,
+    ) -> None:
+        self.facts = facts
+        self.steps = tuple(steps)
+        self.frames = tuple(frames)
+        self.values = values
+        self.arguments = dict(arguments)
+        self.checkpoints = tuple(checkpoints)
+        self.sources = tuple(sources)
+        self.fault = fault
+        self.notices = tuple(notices)
+        self._compute_again = compute_again
+        self._computed: dict[tuple[int, str], Any] = {}
+
+    # As a sequence
+
+    @overload
+    def __getitem__(self, number: int) -> Step: ...
+    @overload
+    def __getitem__(self, number: slice) -> tuple[Step, ...]: ...
+    def __getitem__(self, number: int | slice) -> Step | tuple[Step, ...]:
+        return self.steps[number]
+
+    def __len__(self) -> int:
+        return len(self.steps)
+
+    # Time travel
+
+    def at(self, step: int | Step) -> State:
+        """All variables as they are after a step; negative numbers count from the end.
+
+        Raises:
+            IndexError: there is no such step.
+        """
+        return State(self, self._step(step))
+
+    def find(
+        self, condition: Callable[[State], Any], *, after: int | Step = -1, backwards: bool = False
+    ) -> Step | None:
+        """The first step after which a condition on the variables holds; None where there is none.
+
+        Args:
+            condition: takes the State after a step, `lambda v: numpy.isnan(v.acc).any()`. Steps at which a variable that it asks for does not exist are passed over.
+            after: the step behind which the search begins; backwards, the one before which.
+            backwards: search towards the beginning; `after` is then the end unless it is given.
+
+        Raises:
+            ArgumentError: no step of the trace has a variable that the condition asks for.
+        """
+        begin = after.number if isinstance(after, Step) else after
+        if backwards:
+            stop = len(self) if begin == -1 else begin
+            candidates = reversed(self.steps[:stop])
+        else:
+            candidates = iter(self.steps[begin + 1 :])
+        missing: set[str] = set()
+        seen = False
+        for step in candidates:
+            try:
+                seen_here = bool(condition(self.at(step)))
+            except NoSuchVariable as absent:
+                missing.add(absent.name)
+                continue
+            seen = True
+            if seen_here:
+                return step
+        if missing and not seen:
+            self._refuse_unknown(missing)
+        return None
+
+    def history(self, name: str, program: Program | None = None) -> History:
+        """Every value that a variable had, in order.
+
+        Args:
+            name: the variable's.
+            program: whose; None for all that were traced.
+
+        Raises:
+            ArgumentError: no function that ran has such a variable.
+        """
+        self._refuse_unknown({name})
+        changes = [
+            Change(self, self.steps[number] if number >= 0 else None, frame, name, value)
+            for frame in self.frames
+            if program is None or frame.program == program
+            for number, value in self._changes.get((frame.number, name), ())
+        ]
+        changes.sort(key=lambda change: -1 if change.step is None else change.step.number)
+        return History(name, tuple(changes))
+
+    def diff(
+        self, other: Trace | Mapping[str, Any], *, rtol: float | None = None, atol: float | None = None
+    ) -> TraceDifference:  # fmt: skip
+        """Where two runs first part.
+
+        Args:
+            other: another trace: of another kernel, other dtypes, another seed; variables are compared by their names, one value after the other. Or what a launch elsewhere, on a GPU say, left in the arguments: name -> tensor; compared are the elements that the traced programs wrote.
+            rtol, atol: how far off a float may be: `atol + rtol * |theirs|`. None asks for equal bits where dtypes agree, and else allows what torch.testing does for the coarser one.
+
+        Returns:
+            The difference: which step, which variable, which element, both values. It is false where the runs agree.
+
+        Raises:
+            ArgumentError: the traces have no program in common, or no argument has that name.
+        """
+        from kernellab.tracing.differences import difference_of_outputs, difference_of_traces
+
+        if isinstance(other, Trace):
+            return difference_of_traces(self, other, rtol, atol)
+        return difference_of_outputs(self, other, rtol, atol)
+
+    def memory(self, argument: str, step: int | Step = -1) -> numpy.ndarray:
+        """What an argument holds after a step, as far as traced programs wrote it: an array of the tensor's shape.
+
+        Raises:
+            ArgumentError: no tensor of the launch has that name.
+            NotRecorded: the argument was too large to be kept.
+        """
+        known = self.arguments.get(argument)
+        if known is None:
+            raise ArgumentError(
+                f"no tensor of this launch of {self.facts.kernel!r} is called {argument!r}",
+                advice=nearest(argument, self.arguments)
+                or f"There are {', '.join(self.arguments)}.",
+            )
+        last = self._step(step).number if self.steps else 0
+        begin, stored = self._checkpoint(argument, last)
+        if not stored.is_exact:
+            raise NotRecorded(
+                f"the contents of {argument!r} were not recorded: {stored.nbytes:,} bytes",
+            )
+        contents = numpy.array(stored.exact()).reshape(known.shape)
+        for one in self.steps[begin : last + 1]:
+            one.write_into(contents, known)
+        return contents
+
+    def contents_before(self, argument: str, step: int) -> StoredValue:
+        """What was kept of an argument's contents at the last checkpoint up to a step."""
+        return self._checkpoint(argument, step)[1]
+
+    def _checkpoint(self, argument: str, step: int) -> tuple[int, StoredValue]:
+        begin, number = max(
+            (one.step, one.contents[argument])
+            for one in self.checkpoints
+            if argument in one.contents and one.step <= step
+        )
+        return begin, self.values[number]
+
+    # Values
+
+    def names(self) -> list[str]:
+        """The names of all variables, in the order in which they first had a value."""
+        return list(dict.fromkeys(name for _, name in self._changes))
+
+    def exact(self, frame: Frame, name: str, step: int) -> Any:
+        """The value that a variable of a frame has after step number `step`, computed again where it was not kept.
+
+        Raises:
+            NoSuchVariable: it has none yet.
+            NotRecorded: only a summary was kept, and the kernel is gone.
+        """
+        origin, number = self._latest(frame, name, step)
+        stored = self.values[number]
+        if stored.is_exact:
+            return stored.exact()
+        key = (origin if origin >= 0 else -1 - frame.number), name
+        if key not in self._computed:
+            self._computed = self._computed_again(key, stored)
+        return self._computed[key]
+
+    def variables_at(self, frame: Frame, step: int) -> dict[str, StoredValue]:
+        """The variables that a frame has after step number `step`, in the order in which they first had a value."""
+        found = {}
+        for (owner, name), changes in self._changes.items():
+            if owner == frame.number and changes[0][0] <= step:
+                found[name] = self.values[self._latest(frame, name, step)[1]]
+        return found
+
+    def save(self, path: str | os.PathLike[str]) -> Path:
+        """Write the trace to a file, which `kernellab.load` reads; returns its path.
+
+        Raises:
+            ArchiveError: the file cannot be written.
+        """
+        from kernellab.tracing.files import save_trace
+
+        return save_trace(self, path)
+
+    def show(self, step: int | Step | None = None) -> Any:
+        """The stepper: source, variables, arguments at a step, and a way to the others.
+
+        Args:
+            step: the one that is shown first; None for the fault, else the first.
+
+        Returns:
+            What notebooks display as HTML or PNG, and terminals as text; `.html()`, `.png()`, `.text()` give each.
+        """
+        return view_of(self, **({} if step is None else {"step": self._step(step).number}))
+
+    def __repr__(self) -> str:
+        facts = self.facts
+        who = f"program {facts.programs[0]}" if len(facts.programs) == 1 else f"{len(facts.programs):,} programs"  # fmt: skip
+        what = "operations" if facts.operations else "steps"
+        fault = f", stopped by {self.fault.kind}" if self.fault else ""
+        grid = "x".join(str(size) for size in facts.grid)
+        return f"Trace({facts.kernel!r}, grid {grid}: {len(self):,} {what} of {who}{fault})"
+
+    @cached_property
+    def _changes(self) -> dict[tuple[int, str], list[tuple[int, int]]]:
+        """(frame, variable) -> (step, number of the value) of each change; step -1 for what the frame began with."""
+        changes: dict[tuple[int, str], list[tuple[int, int]]] = {}
+        started = set()
+        for step in self.steps:
+            frame: Frame | None = step.frame
+            while frame is not None and frame.number not in started:
+                started.add(frame.number)
+                for name, number in frame.given.items():
+                    changes.setdefault((frame.number, name), []).insert(0, (-1, number))
+                frame = frame.caller
+            for name, number in step.changed_numbers.items():
+                changes.setdefault((step.frame.number, name), []).append((step.number, number))
+        return changes
+
+    def _latest(self, frame: Frame, name: str, step: int) -> tuple[int, int]:
+        """The change that made a variable what it is after a step."""
+        changes = self._changes.get((frame.number, name), [])
+        place = bisect_right(changes, step, key=lambda change: change[0])
+        if not place:
+            raise NoSuchVariable(name, frame, step)
+        return changes[place - 1]
+
+    def _step(self, step: int | Step) -> Step:
+        if isinstance(step, Step):
+            return step
+        if not -len(self) <= step < len(self):
+            there = f"steps 0 to {len(self) - 1}" if self.steps else "no steps"
+            raise IndexError(f"there is no step {step}: this trace has {there}")
+        return self.steps[step]
+
+    def _refuse_unknown(self, names: set[str]) -> None:
+        known = self.names()
+        for name in sorted(names.difference(known)):
+            raise ArgumentError(
+                f"no function that this trace of {self.facts.kernel!r} saw has a variable {name!r}",
+                advice=nearest(name, known) or f"There are {', '.join(known)}.",
+            )
+
+    def _computed_again(self, key: tuple[int, str], stored: StoredValue) -> dict[tuple[int, str], Any]:  # fmt: skip
+        """The value of that key, and of the changes of the same variable that follow, some 64 MiB of them."""
+        place, name = key
+        if self._compute_again is None:
+            raise NotRecorded(
+                f"the exact value of {name!r} was not recorded: {_described(stored.summary)}, {stored.nbytes:,} bytes",
+                advice=f"Record it with {self._call(stored.nbytes)}",
+            )
+        wanted = {place: {name}}
+        budget = _COMPUTED_BYTES - stored.nbytes
+        for step in self.steps[max(place, 0) :]:
+            number = step.changed_numbers.get(name)
+            if number is None or step.number == place or self.values[number].is_exact:
+                continue
+            budget -= self.values[number].nbytes
+            if budget < 0:
+                break
+            wanted.setdefault(step.number, set()).add(name)
+        found = dict(self._compute_again(wanted))
+        if key not in found or self._digest_of(found[key]) != stored.digest:
+            raise NotRecorded(
+                f"{name!r} cannot be computed again: another run of {self.facts.kernel!r} gave another value",
+                advice=f"Record it with {self._call(stored.nbytes)}",
+            )
+        return found
+
+    def _digest_of(self, value: Any) -> bytes:
+        store = ValueStore(largest=0)
+        return store[store.add(value)].digest
+
+    def _call(self, nbytes: int) -> str:
+        """The call of `kernellab.trace` that keeps values of so many bytes."""
+        facts = self.facts
+        programs = repr(facts.programs[0] if len(facts.programs) == 1 else list(facts.programs))
+        if len(facts.programs) == math.prod(facts.grid) > 1:
+            programs = '"all"'
+        return (
+            f"kernellab.trace({facts.kernel}, {facts.grid}, ..., programs={programs}, "
+            f"exact_bytes={nbytes})"
+        )
+
+
+_COMPUTED_BYTES = 64 * 1024 * 1024
+
+
+def _described(summary: Summary) -> str:
+    return f"{summary.dtype}{list(summary.shape)}, {summary.range_text}"
+
+
+# ---------------------------------------------------------------------------------------------------------------------
+# Answers
+# ---------------------------------------------------------------------------------------------------------------------
+
+
+class NoSuchVariable(AttributeError, KeyError):
+    """A function has no variable of that name at that step."""
+
+    def __init__(self, name: str, frame: Frame, step: int) -> None:
+        self.name: str = name
+        self._text = f"{frame.function} has no variable {name!r} after step {step}"
+        super().__init__(self._text)
+
+    def __str__(self) -> str:
+        return self._text
+
+
+class State(Mapping[str, Any]):
+    """All variables of a function after a step, by name: `state.acc` or `state["acc"]`.
+
+    A tile is a NumPy array, a pointer a TilePointer, a constexpr what it is. A variable hides a method of the same name.
+    """
+
+    def __init__(self, trace: Trace, step: Step, frame: Frame | None = None) -> None:
+        self._trace = trace
+        self._at = step
+        self._frame = frame or step.frame
+
+    def __getattribute__(self, name: str) -> Any:
+        if not name.startswith("_"):
+            trace: Trace = object.__getattribute__(self, "_trace")
+            frame: Frame = object.__getattribute__(self, "_frame")
+            if (frame.number, name) in trace._changes:
+                return self[name]
+        return object.__getattribute__(self, name)
+
+    def __getattr__(self, name: str) -> Any:
+        if name.startswith("__"):
+            raise AttributeError(name)
+        return self[name]
+
+    def __getitem__(self, name: str) -> Any:
+        return self._trace.exact(self._frame, name, self._at.number)
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._trace.variables_at(self._frame, self._at.number))
+
+    def __len__(self) -> int:
+        return len(self._trace.variables_at(self._frame, self._at.number))
+
+    @property
+    def step(self) -> Step:
+        """The step."""
+        return self._at
+
+    @property
+    def summaries(self) -> dict[str, Summary]:
+        """Shape, dtype, range of each variable; no value is computed again for it."""
+        stored = self._trace.variables_at(self._frame, self._at.number)
+        return {name: value.summary for name, value in stored.items()}
+
+    @property
+    def caller(self) -> State | None:
+        """The variables of the function that called this one; None in the kernel."""
+        outer = self._frame.caller
+        return None if outer is None else State(self._trace, self._at, outer)
+
+    def __repr__(self) -> str:
+        stored = self._trace.variables_at(self._frame, self._at.number)
+        head = f"{self._frame.function} after step {self._at.number}, line {self._at.line}:"
+        return "\n".join([head, *(f"  {name}: {value_text(value)}" for name, value in stored.items())])  # fmt: skip
+
+
+def value_text(value: StoredValue) -> str:
+    """ "float32[64, 64] -1.5 .. 2", "int32 7", "1024"."""
+    if value.kind == "constant":
+        return value.text()
+    shape = f"[{', '.join(str(size) for size in value.shape)}]" if value.shape else ""
+    kind = "pointer" if value.kind == "pointer" else value.dtype
+    return f"{kind}{shape} {value.text()}"
+
+
+@dataclass(frozen=True, eq=False)
+class Change:
+    """One value that a variable was given.
+
+    Attributes:
+        step: where; None for a value that it had before the first line.
+        frame: the call whose variable it is.
+        stored: what was kept of the value.
+    """
+
+    trace: Trace = field(repr=False)
+    step: Step | None
+    frame: Frame
+    name: str
+    number: int
+
+    @property
+    def stored(self) -> StoredValue:
+        """What was kept of the value: summary, thumbnail."""
+        return self.trace.values[self.number]
+
+    @property
+    def value(self) -> Any:
+        """The exact value, computed again where it was not kept."""
+        return self.trace.exact(self.frame, self.name, -1 if self.step is None else self.step.number)  # fmt: skip
+
+
+@dataclass(frozen=True, eq=False)
+class History(Sequence[Change]):
+    """Every value that a variable had, in order."""
+
+    name: str
+    changes: tuple[Change, ...]
+
+    @overload
+    def __getitem__(self, number: int) -> Change: ...
+    @overload
+    def __getitem__(self, number: slice) -> tuple[Change, ...]: ...
+    def __getitem__(self, number: int | slice) -> Change | tuple[Change, ...]:
+        return self.changes[number]
+
+    def __len__(self) -> int:
+        return len(self.changes)
+
+    def table(self) -> pandas.DataFrame:
+        """One row for each value: step, program, line, loop iterations, shape, dtype, range, mean, NaNs."""
+        import pandas
+
+        rows = []
+        for change in self.changes:
+            step, summary = change.step, change.stored.summary
+            turns = () if step is None else step.turns
+            rows.append(
+                {
+                    "step": -1 if step is None else step.number,
+                    "program": change.frame.program,
+                    "line": 0 if step is None else step.line,
+                    "turns": tuple(turn.number for turn in turns),
+                    "shape": summary.shape,
+                    "dtype": summary.dtype,
+                    "low": summary.low,
+                    "high": summary.high,
+                    "mean": summary.mean,
+                    "nans": summary.nans,
+                    "infinities": summary.infinities,
+                }
+            )
+        return pandas.DataFrame(rows)
+
+    def __repr__(self) -> str:
+        return f"{self.name}\n{self.table().to_string(index=False)}"

@@ -1,0 +1,80 @@
+"""The source of the functions that a trace saw: their lines, and their loops."""
+
+from __future__ import annotations
+
+import ast
+import inspect
+import linecache
+import textwrap
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from kernellab.tracing.steps import SourceText
+
+
+@dataclass(frozen=True)
+class Loop:
+    """A loop of a function.
+
+    Attributes:
+        line: of its header, in the file.
+        last_line: of its body.
+        header: what the header says, without the colon.
+    """
+
+    line: int
+    last_line: int
+    header: str
+
+    def holds(self, line: int) -> bool:
+        """Whether a line is the loop's header, or of its body."""
+        return self.line <= line <= self.last_line
+
+
+def source_of_function(file: str, name: str, line: int) -> SourceText | None:
+    """The lines of the function whose `def` stands on a line of a file or a cell; None where they cannot be read."""
+    lines = linecache.getlines(file)[line - 1 :]
+    if not lines:
+        return None
+    try:
+        block = inspect.getblock(lines)
+    except (SyntaxError, IndentationError):
+        return None
+    return SourceText(file, name, line, tuple(text.rstrip("\n") for text in block))
+
+
+def loops_of(source: SourceText) -> list[Loop]:
+    """The loops of a function, outer ones first. One that stands on a single line is left out: its turns cannot be told apart."""
+    try:
+        tree = ast.parse(textwrap.dedent("\n".join(source.lines)))
+    except SyntaxError:
+        return []
+    found = []
+    for node in ast.walk(tree):
+        if isinstance(node, ast.For | ast.While) and node.body[0].lineno > node.lineno:
+            line = source.first_line + node.lineno - 1
+            last = source.first_line + (node.body[-1].end_lineno or node.lineno) - 1
+            found.append(Loop(line, last, _header(node)))
+    return sorted(found, key=lambda loop: loop.line)
+
+
+def _header(node: ast.For | ast.While) -> str:
+    if isinstance(node, ast.While):
+        return f"while {ast.unparse(node.test)}"
+    return f"for {ast.unparse(node.target)} in {ast.unparse(node.iter)}"
+
+
+def changed_sources(sources: Sequence[SourceText]) -> list[str]:
+    """A sentence for each source that is not what it was when it was recorded."""
+    sentences = []
+    for one in sources:
+        linecache.checkcache(one.file)
+        now = linecache.getlines(one.file)
+        if not now:
+            continue  # a cell of another session, a file of another machine: the recorded lines are all there is
+        there = now[one.first_line - 1 : one.first_line - 1 + len(one.lines)]
+        if tuple(text.rstrip("\n") for text in there) != one.lines:
+            sentences.append(
+                f"{one.function} has changed in {one.file} since this trace was recorded; the lines shown are the recorded ones."
+            )
+    return sentences

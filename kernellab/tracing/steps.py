@@ -1,0 +1,337 @@
+"""What a trace is made of: steps, the calls that they belong to, accesses, and the facts of the launch."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Literal
+
+import numpy
+
+from kernellab.errors import SourcePosition
+from kernellab.tracing.values import StoredValue, ValueStore
+
+Program = tuple[int, int, int]
+AccessKind = Literal["load", "store", "atomic"]
+
+
+# ---------------------------------------------------------------------------------------------------------------------
+# Steps
+# ---------------------------------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, eq=False)
+class Frame:
+    """One call of a function: the kernel itself, once for each program, or a helper that it called.
+
+    Attributes:
+        number: the place among the trace's frames.
+        function, file: what was called.
+        program: who called it.
+        caller: the frame that called; None for the kernel itself.
+        call_line: the line of the call, in the caller's file; 0 for the kernel itself.
+        given: name -> number of the value, of what has a value before the first line: arguments, constants.
+    """
+
+    number: int
+    function: str
+    file: str
+    program: Program
+    caller: Frame | None
+    call_line: int
+    given: dict[str, int] = field(default_factory=dict)
+
+    @property
+    def calls(self) -> tuple[SourcePosition, ...]:
+        """The lines of the calls that led here, the innermost first; () in the kernel itself."""
+        if self.caller is None:
+            return ()
+        return (SourcePosition(self.caller.file, self.call_line), *self.caller.calls)
+
+
+@dataclass(frozen=True)
+class Turn:
+    """Which iteration of a loop a step belongs to.
+
+    Attributes:
+        line: of the loop's header.
+        header: what the header says: "for k in range(0, n)".
+        number: of the iteration, from 0.
+    """
+
+    line: int
+    header: str
+    number: int
+
+
+@dataclass(frozen=True)
+class AffineLanes:
+    """The places of an access that are regular: `start + sum(strides[d] * lane[d])`, in elements."""
+
+    start: int
+    strides: tuple[int, ...]
+    extents: tuple[int, ...]
+
+    def indices(self) -> numpy.ndarray:
+        """All of them, int64, of shape `extents`."""
+        total = numpy.full((1,) * len(self.extents), self.start, numpy.int64)
+        for axis, (stride, extent) in enumerate(zip(self.strides, self.extents)):
+            steps = stride * numpy.arange(extent)
+            total = total + steps.reshape((-1,) + (1,) * (len(self.extents) - axis - 1))
+        return numpy.broadcast_to(total, self.extents)
+
+
+@dataclass(frozen=True, eq=False)
+class Access:
+    """One access to memory.
+
+    Attributes:
+        kind: "load", "store" or "atomic".
+        argument: the argument whose memory it goes to; "" for memory of no argument.
+        itemsize: bytes of an element.
+        lanes: where the elements are: see `indices`.
+        mask_number: number of the mask among the trace's values; None where every lane takes part.
+        written_number: number of what memory holds afterwards, lane by lane; None for a load.
+    """
+
+    kind: AccessKind
+    argument: str
+    itemsize: int
+    lanes: AffineLanes | int
+    mask_number: int | None
+    written_number: int | None
+    values: ValueStore = field(repr=False)
+
+    @property
+    def indices(self) -> numpy.ndarray:
+        """Elements from the tensor's first to each that is accessed, int64, of the tile's shape, masked lanes included."""
+        if isinstance(self.lanes, AffineLanes):
+            found = self.lanes.indices()
+        else:
+            found = numpy.asarray(self.values[self.lanes].exact(), numpy.int64)
+        if self.mask is None:
+            return found
+        return numpy.broadcast_to(found, numpy.broadcast_shapes(found.shape, self.mask.shape))
+
+    @property
+    def mask(self) -> numpy.ndarray | None:
+        """Which lanes take part; None where all do."""
+        if self.mask_number is None:
+            return None
+        return numpy.asarray(self.values[self.mask_number].exact())
+
+    @property
+    def elements(self) -> numpy.ndarray:
+        """The indices of the lanes that take part, in lane order, in one dimension."""
+        if self.mask is None:
+            return self.indices.reshape(-1)
+        on: numpy.ndarray = self.indices[numpy.broadcast_to(self.mask, self.indices.shape)]
+        return on
+
+    def written(self) -> numpy.ndarray:
+        """What memory holds at `elements` afterwards."""
+        assert self.written_number is not None
+        stored = numpy.asarray(self.values[self.written_number].exact())
+        everywhere = numpy.broadcast_to(stored, self.indices.shape)
+        if self.mask is None:
+            return everywhere.reshape(-1)
+        on: numpy.ndarray = everywhere[numpy.broadcast_to(self.mask, self.indices.shape)]
+        return on
+
+    def text(self) -> str:
+        """ "load of x_ptr: elements 1024 to 2047 (1,024 of 1,024 lanes)"."""
+        target = f"{self.kind} of {self.argument}" if self.argument else f"{self.kind} elsewhere"
+        lanes, on = self.indices.size, self.elements.size
+        if not on:
+            return f"{target}: no lane of {lanes:,} is on"
+        first, last = int(self.elements.min()), int(self.elements.max())
+        places = f"element {first}" if first == last else f"elements {first} to {last}"
+        return f"{target}: {places}" + ("" if lanes == 1 else f" ({on:,} of {lanes:,} lanes)")
+
+
+@dataclass(frozen=True, eq=False)
+class Step:
+    """One executed line, or one operation of the IR.
+
+    Attributes:
+        number: from 0, over all traced programs.
+        frame: the call that it belongs to.
+        line: in the frame's file.
+        turns: the iteration of each loop around the line, the outermost first.
+        changed_numbers: name -> number of the value, of the variables that are new or have another value afterwards.
+        accesses: to memory, in order.
+        operation: the operation's name, "tt.load", where the trace goes by operations; else "".
+    """
+
+    number: int
+    frame: Frame
+    line: int
+    turns: tuple[Turn, ...]
+    changed_numbers: Mapping[str, int]
+    accesses: tuple[Access, ...]
+    values: ValueStore = field(repr=False)
+    operation: str = ""
+
+    @property
+    def program(self) -> Program:
+        """The program that ran it."""
+        return self.frame.program
+
+    @property
+    def file(self) -> str:
+        """The file of the line."""
+        return self.frame.file
+
+    @property
+    def function(self) -> str:
+        """The function that the line is of."""
+        return self.frame.function
+
+    @property
+    def calls(self) -> tuple[SourcePosition, ...]:
+        """The call chain: the lines of the calls that led here, the innermost first."""
+        return self.frame.calls
+
+    @property
+    def position(self) -> SourcePosition:
+        """File and line."""
+        return SourcePosition(self.frame.file, self.line)
+
+    @property
+    def changed(self) -> dict[str, StoredValue]:
+        """The variables that are new or have another value after this step."""
+        return {name: self.values[number] for name, number in self.changed_numbers.items()}
+
+    def write_into(self, contents: numpy.ndarray, argument: TracedArgument) -> bool:
+        """Do in `contents`, an array of the argument's elements, what this step did in its memory; whether it did anything."""
+        writes = [one for one in self.accesses if one.argument == argument.name and one.kind != "load"]  # fmt: skip
+        for access in writes:
+            inside, place = argument.coordinates(access.elements)
+            contents[place] = access.written()[inside].view(contents.dtype)
+        return bool(writes)
+
+    def __repr__(self) -> str:
+        what = ", ".join(self.changed_numbers) or "nothing changed"
+        operation = f" {self.operation}" if self.operation else ""
+        return (
+            f"Step({self.number}, line {self.line} of {self.function}{operation}, "
+            f"program {self.program}: {what})"
+        )
+
+
+# ---------------------------------------------------------------------------------------------------------------------
+# What belongs to the launch
+# ---------------------------------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class TracedArgument:
+    """A tensor that the launch was given.
+
+    Attributes:
+        name: the parameter's name; of a descriptor too.
+        dtype: NumPy's name for it.
+        shape, strides: strides in elements.
+    """
+
+    name: str
+    dtype: str
+    shape: tuple[int, ...]
+    strides: tuple[int, ...]
+
+    def coordinates(self, indices: numpy.ndarray) -> tuple[numpy.ndarray, tuple[numpy.ndarray, ...]]:  # fmt: skip
+        """Where in the tensor elements of its storage are.
+
+        Args:
+            indices: elements from the tensor's first, int64, in one dimension.
+
+        Returns:
+            Which of them lie in the tensor, and for these the index along each dimension.
+        """
+        rest = indices.copy()
+        inside = rest >= 0
+        found: dict[int, numpy.ndarray] = {}
+        by_stride = sorted(range(len(self.shape)), key=lambda axis: -abs(self.strides[axis]))
+        for axis in by_stride:
+            stride, extent = self.strides[axis], self.shape[axis]
+            place = rest // stride if stride and extent > 1 else numpy.zeros_like(rest)
+            inside &= place < extent
+            rest -= place * stride
+            found[axis] = place
+        inside &= rest == 0
+        if not math.prod(self.shape):
+            inside[:] = False
+        return inside, tuple(found[axis][inside] for axis in range(len(self.shape)))
+
+
+@dataclass(frozen=True)
+class SourceText:
+    """The lines of one function as they were when it ran."""
+
+    file: str
+    function: str
+    first_line: int
+    lines: tuple[str, ...]
+
+    def holds(self, line: int) -> bool:
+        """Whether that line of the file is among them."""
+        return self.first_line <= line < self.first_line + len(self.lines)
+
+
+@dataclass(frozen=True)
+class TracedFault:
+    """What stopped the run.
+
+    Attributes:
+        kind: the error's class: "OutOfBounds", "Deadlock", ...
+        message: all that it says.
+        position: the line, where it is known.
+        step: number of the step that it happened in; None in a program that was not traced.
+    """
+
+    kind: str
+    message: str
+    position: SourcePosition | None
+    step: int | None
+
+    def __str__(self) -> str:
+        return f"{self.kind}: {self.message}"
+
+
+@dataclass(frozen=True)
+class Checkpoint:
+    """What the arguments held before a step: at the beginning, and after programs that were not traced.
+
+    Attributes:
+        step: the number of the step.
+        contents: argument -> number of its value, for those that changed since the last checkpoint.
+    """
+
+    step: int
+    contents: Mapping[str, int]
+
+
+@dataclass(frozen=True)
+class TraceFacts:
+    """What a trace is of.
+
+    Attributes:
+        kernel: its name.
+        grid: sizes of the launch.
+        target: the GPU that was emulated.
+        programs: those that were traced.
+        operations: whether steps are operations of the IR, not lines.
+        constants: the values of constexprs, shown.
+        options: of the launch, where they are not the default.
+        largest_exact: values of more bytes were kept as summaries.
+    """
+
+    kernel: str
+    grid: Program
+    target: str
+    programs: tuple[Program, ...]
+    operations: bool
+    constants: Mapping[str, str]
+    options: Mapping[str, str]
+    largest_exact: int

@@ -1,0 +1,436 @@
+"""The values of a trace, stored compactly: equal ones once, large ones as a summary."""
+
+from __future__ import annotations
+
+import hashlib
+import math
+import zlib
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any, Literal
+
+import ml_dtypes
+import numpy
+
+from kernellab.saved_data import SavedValue
+
+LARGEST_EXACT = 64 * 1024
+"""The largest value that is kept exactly unless a trace says otherwise, in bytes: a 128x128 tile of float32."""
+
+TOTAL_EXACT = 256 * 1024 * 1024
+"""Once so many bytes are kept exactly, further values are kept as summaries."""
+
+THUMBNAIL_SIDE = 64
+"""Rows and columns of a thumbnail, at most."""
+
+_PENDING_BYTES = 32 * 1024 * 1024
+"""So much is held as it came before it is compared and compressed."""
+
+_COMPRESSION = 1
+
+Kind = Literal["tile", "pointer", "constant"]
+
+
+@dataclass(frozen=True, eq=False)
+class TilePointer:
+    """A pointer, or a tile of pointers: an argument, and how many elements beyond its first.
+
+    Attributes:
+        argument: the name of the kernel's argument; "" for addresses, in bytes.
+        offsets: int64, in elements of the pointee type.
+    """
+
+    argument: str
+    offsets: numpy.ndarray
+
+    def __repr__(self) -> str:
+        start = self.argument or "address"
+        if self.offsets.ndim == 0:
+            return f"{start} + {int(self.offsets)}"
+        return f"{start} + {numpy.array2string(self.offsets, threshold=6, edgeitems=2)}"
+
+
+@dataclass(frozen=True)
+class Summary:
+    """What is known of every value, however large.
+
+    Attributes:
+        shape: () for a scalar.
+        dtype: NumPy's name, "float32", "bfloat16", "bool"; "" for what is no number.
+        low, high, mean: of all elements that are no NaN; None where there is none. Of a mask, `mean` is how much of it is on.
+        nans, infinities: how many elements are NaN, and how many infinite.
+    """
+
+    shape: tuple[int, ...]
+    dtype: str
+    low: float | None
+    high: float | None
+    mean: float | None
+    nans: int = 0
+    infinities: int = 0
+
+    @property
+    def size(self) -> int:
+        """Number of elements."""
+        return math.prod(self.shape)
+
+    @property
+    def range_text(self) -> str:
+        """ "0.25", "0 .. 1.5", "all NaN", "empty", with NaNs and infinities counted."""
+        words = []
+        if self.low is not None and self.high is not None:
+            ends = [number_text(self.low), number_text(self.high)]
+            words.append(ends[0] if ends[0] == ends[1] else " .. ".join(ends))
+        elif self.size == 0:
+            words.append("empty")
+        if self.nans:
+            words.append("all NaN" if self.nans == self.size else f"{self.nans:,} NaN")
+        if self.infinities:
+            words.append(f"{self.infinities:,} infinite")
+        return ", ".join(words)
+
+
+def number_text(number: float) -> str:
+    """At most six digits: "1024", "0.333333", "-1.5e+10"."""
+    if isinstance(number, int) or (math.isfinite(number) and number == int(number)):
+        return str(int(number)) if abs(number) < 1e15 else f"{number:.6g}"
+    return f"{number:.6g}"
+
+
+def summarize(value: Any) -> Summary:
+    """The summary of a NumPy array, of a pointer's offsets, or of a constant."""
+    if isinstance(value, TilePointer):
+        value = value.offsets
+    if isinstance(value, bool | int | float):
+        value = numpy.asarray(value) if abs(value) < 2**63 else numpy.asarray(float(value))
+    elif not isinstance(value, numpy.ndarray | numpy.generic):
+        return Summary((), "", None, None, None)
+    array = numpy.asarray(value)
+    shape, dtype = tuple(array.shape), array.dtype.name
+    if array.dtype.kind in "biu":
+        if not array.size:
+            return Summary(shape, dtype, None, None, None)
+        return Summary(shape, dtype, int(array.min()), int(array.max()), float(array.mean()))
+    if array.dtype.kind != "f":  # bfloat16, fp8
+        array = array.astype(numpy.float32)
+    with numpy.errstate(all="ignore"):
+        nan = numpy.isnan(array)
+        nans = int(nan.sum())
+        infinities = int(numpy.isinf(array).sum())
+        numbers = array[~nan] if nans else array
+        if not numbers.size:
+            return Summary(shape, dtype, None, None, None, nans)
+        mean = float(numbers.mean(dtype=numpy.float64))
+    return Summary(shape, dtype, float(numbers.min()), float(numbers.max()), mean, nans, infinities)
+
+
+def thumbnail_of(value: Any, side: int = THUMBNAIL_SIDE) -> numpy.ndarray:
+    """A small float32 picture of a tile: rows of its last dimension, neighbours averaged where there are too many.
+
+    A tile of one dimension is folded into rows, in reading order. Where a NaN or an infinity is among the neighbours, it shows.
+    """
+    if isinstance(value, TilePointer):
+        value = value.offsets
+    array = numpy.asarray(value)
+    if array.dtype.kind not in "fiub":
+        array = array.astype(numpy.float32)
+    return _averaged(_as_rows(array, side), side)
+
+
+def picture_extents(shape: tuple[int, ...], side: int = THUMBNAIL_SIDE) -> tuple[int, int]:
+    """Rows and columns in which a tile of that shape is drawn, before neighbours are averaged."""
+    size = math.prod(shape)
+    if not size:
+        return 0, 0
+    if len(shape) >= 2:
+        return size // shape[-1], shape[-1]
+    if size <= side:
+        return 1, size
+    width = 1 << math.ceil(math.log2(math.sqrt(size)))
+    return -(-size // width), width
+
+
+def _as_rows(array: numpy.ndarray, side: int) -> numpy.ndarray:
+    """The elements in two dimensions; places left over in the last row repeat the last element."""
+    rows, columns = picture_extents(array.shape, side)
+    flat = array.reshape(-1)
+    return numpy.pad(flat, (0, rows * columns - flat.size), mode="edge").reshape(rows, columns) if flat.size else numpy.zeros((0, 0))  # fmt: skip
+
+
+def _averaged(rows: numpy.ndarray, side: int) -> numpy.ndarray:
+    if not rows.size:
+        return numpy.zeros((0, 0), numpy.float32)
+    if max(rows.shape) <= side:
+        return rows.astype(numpy.float32)
+    result = rows.astype(numpy.float64)
+    with numpy.errstate(all="ignore"):
+        for axis in (0, 1):
+            extent = result.shape[axis]
+            if extent > side:
+                edges = numpy.arange(side) * extent // side
+                counts = numpy.diff(numpy.append(edges, extent))
+                sums = numpy.add.reduceat(result, edges, axis=axis)
+                result = sums / (counts[:, None] if axis == 0 else counts)
+        return result.astype(numpy.float32)
+
+
+# ---------------------------------------------------------------------------------------------------------------------
+# One value
+# ---------------------------------------------------------------------------------------------------------------------
+
+
+class StoredValue:
+    """One distinct value of a trace.
+
+    Attributes:
+        kind: "tile" (an array, or a NumPy scalar), "pointer", or "constant": a constexpr, and whatever else is no array.
+        dtype, shape: of the array; of a pointer's offsets.
+        argument: what a pointer points into.
+        digest: equal for equal values, and only for them.
+    """
+
+    def __init__(
+        self,
+        kind: Kind,
+        digest: bytes,
+        dtype: str,
+        shape: tuple[int, ...],
+        argument: str = "",
+        *,
+        data: numpy.ndarray | bytes | None = None,
+        constant: Any = None,
+        summary: Summary | None = None,
+        thumbnail: numpy.ndarray | None = None,
+    ) -> None:
+        self.kind = kind
+        self.digest = digest
+        self.dtype = dtype
+        self.shape = shape
+        self.argument = argument
+        self.constant = constant
+        self._data = data
+        self._summary = summary
+        self._thumbnail = thumbnail
+
+    @property
+    def is_exact(self) -> bool:
+        """Whether the value itself is kept, not its summary alone."""
+        return self.kind == "constant" or self._data is not None
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes of the array."""
+        return math.prod(self.shape) * dtype_named(self.dtype).itemsize if self.dtype else 0
+
+    def exact(self) -> Any:
+        """The value: an array (a NumPy scalar where it has no dimension), a TilePointer, or a constant.
+
+        Raises:
+            ValueError: only a summary was kept.
+        """
+        if self.kind == "constant":
+            return self.constant
+        if self._data is None:
+            raise ValueError("only a summary of this value was kept")
+        return self.as_value(self._array())
+
+    def as_value(self, array: numpy.ndarray) -> Any:
+        """What a kernel's variable shows for this array."""
+        if self.kind == "pointer":
+            return TilePointer(self.argument, array)
+        return array[()] if array.ndim == 0 else array
+
+    @property
+    def summary(self) -> Summary:
+        """Shape, dtype, range, mean, NaNs."""
+        if self._summary is None:
+            self._summary = summarize(self.exact())
+        return self._summary
+
+    @property
+    def thumbnail(self) -> numpy.ndarray:
+        """A picture of at most 64 by 64; see `thumbnail_of`."""
+        if self._thumbnail is not None:
+            return self._thumbnail
+        if self.kind == "constant":
+            return numpy.zeros((0, 0), numpy.float32)
+        return thumbnail_of(self._array())
+
+    def text(self) -> str:
+        """One short line: the value itself where it is a scalar, else its range."""
+        if self.kind == "constant":
+            return repr(self.constant)
+        if not self.shape and self.is_exact:
+            value = self.exact()
+            if self.kind == "pointer":
+                return repr(value)
+            return str(bool(value)) if self.dtype == "bool" else number_text(value.item())
+        range_text = self.summary.range_text
+        return f"{self.argument or 'address'} + {range_text}" if self.kind == "pointer" else range_text  # fmt: skip
+
+    def pack(self) -> None:
+        """Compress the data, if it is not yet."""
+        if isinstance(self._data, numpy.ndarray):
+            self._data = compressed(self._data)
+
+    def packed(self) -> bytes | None:
+        """The compressed data; None where only a summary is kept."""
+        if isinstance(self._data, numpy.ndarray):
+            return compressed(self._data)
+        return self._data
+
+    def _array(self) -> numpy.ndarray:
+        if isinstance(self._data, bytes):
+            return decompressed(self._data, self.dtype, self.shape)
+        assert self._data is not None
+        return self._data
+
+
+def dtype_named(name: str) -> numpy.dtype:
+    """The dtype of that name, those of ml_dtypes included.
+
+    Raises:
+        TypeError: there is none.
+    """
+    try:
+        return numpy.dtype(name)
+    except TypeError:
+        return numpy.dtype(getattr(ml_dtypes, name, name))
+
+
+def compressed(array: numpy.ndarray) -> bytes:
+    """The elements, first bytes of all together, then the second ones, deflated: exponents compress where mantissas do not."""
+    flat = numpy.ascontiguousarray(array).reshape(-1)
+    planes = flat.view(numpy.uint8).reshape(-1, array.dtype.itemsize).T
+    return zlib.compress(planes.tobytes(), _COMPRESSION)
+
+
+def decompressed(data: bytes, dtype: str, shape: tuple[int, ...]) -> numpy.ndarray:
+    """What `compressed` made `data` of.
+
+    Raises:
+        ValueError: it is damaged.
+    """
+    kind = dtype_named(dtype)
+    try:
+        planes = numpy.frombuffer(zlib.decompress(data), numpy.uint8)
+    except zlib.error as error:
+        raise ValueError(str(error)) from error
+    elements = planes.reshape(kind.itemsize, -1).T
+    return numpy.ascontiguousarray(elements).reshape(-1).view(kind).reshape(shape)
+
+
+# ---------------------------------------------------------------------------------------------------------------------
+# All of them
+# ---------------------------------------------------------------------------------------------------------------------
+
+
+class ValueStore:
+    """Values by number. One that comes again, or equals an earlier one, is kept once.
+
+    Adding is cheap: a value is looked at (compared, summarised) when somebody asks, or when much has come together.
+    The values that are added must not change afterwards.
+    """
+
+    def __init__(self, largest: int = LARGEST_EXACT, total: int = TOTAL_EXACT) -> None:
+        self.largest = largest
+        self._left = total
+        self._distinct: list[StoredValue] = []
+        self._by_digest: dict[bytes, int] = {}
+        self._places: list[int] = []
+        self._pending: list[Any] = []
+        self._pending_bytes = 0
+        self._numbers: dict[int, int] = {}
+        """id of a pending object, which thereby stays alive -> its number."""
+
+    def add(self, value: Any) -> int:
+        """The number of a value: a NumPy array or scalar, something that NumPy makes an array of, a TilePointer, or any other object."""
+        number = self._numbers.get(id(value))
+        if number is not None:
+            return number
+        number = len(self._places) + len(self._pending)
+        self._numbers[id(value)] = number
+        self._pending.append(value)
+        self._pending_bytes += getattr(value, "nbytes", 0)
+        if self._pending_bytes > _PENDING_BYTES:
+            self._settle()
+            for one in self._distinct:
+                one.pack()
+        return number
+
+    def __getitem__(self, number: int) -> StoredValue:
+        if self._pending:
+            self._settle()
+        return self._distinct[self._places[number]]
+
+    def __len__(self) -> int:
+        return len(self._places) + len(self._pending)
+
+    def distinct(self) -> Iterator[StoredValue]:
+        """Each value once."""
+        self._settle()
+        return iter(self._distinct)
+
+    def places(self) -> list[int]:
+        """For each number, its value's place among the distinct ones."""
+        self._settle()
+        return self._places
+
+    @classmethod
+    def restored(cls, distinct: list[StoredValue], places: list[int]) -> ValueStore:
+        """A store as it was saved."""
+        store = cls()
+        store._distinct, store._places = distinct, places
+        store._by_digest = {one.digest: place for place, one in enumerate(distinct)}
+        return store
+
+    def _settle(self) -> None:
+        for value in self._pending:
+            kind, argument, array = _taken_apart(value)
+            digest = _digest(kind, argument, value if array is None else array)
+            place = self._by_digest.get(digest)
+            if place is None:
+                place = self._by_digest[digest] = len(self._distinct)
+                self._distinct.append(self._stored(kind, argument, value, array, digest))
+            self._places.append(place)
+        self._pending, self._pending_bytes = [], 0
+        self._numbers.clear()
+
+    def _stored(
+        self, kind: Kind, argument: str, value: Any, array: numpy.ndarray | None, digest: bytes
+    ) -> StoredValue:
+        if array is None:
+            plain = type(value) in (type(None), bool, int, float, str)
+            constant = value if plain else SavedValue(repr(value))
+            return StoredValue("constant", digest, "", (), constant=constant)
+        name, shape = array.dtype.name, tuple(array.shape)
+        if array.nbytes <= min(self.largest, self._left):
+            self._left -= array.nbytes
+            return StoredValue(kind, digest, name, shape, argument, data=_trimmed(array))
+        summary, thumbnail = summarize(array), thumbnail_of(array)
+        return StoredValue(kind, digest, name, shape, argument, summary=summary, thumbnail=thumbnail)  # fmt: skip
+
+
+def _trimmed(array: numpy.ndarray) -> numpy.ndarray:
+    """The array, unless it is a small window of something larger, which would stay alive with it."""
+    base = array.base
+    window = isinstance(base, numpy.ndarray) and base.nbytes > array.nbytes
+    return array.copy() if window else array
+
+
+def _taken_apart(value: Any) -> tuple[Kind, str, numpy.ndarray | None]:
+    if isinstance(value, TilePointer):
+        return "pointer", value.argument, numpy.asarray(value.offsets)
+    if hasattr(value, "dtype") and hasattr(value, "__array__"):
+        return "tile", "", numpy.asarray(value)
+    return "constant", "", None
+
+
+def _digest(kind: Kind, argument: str, value: Any) -> bytes:
+    if not isinstance(value, numpy.ndarray):
+        head = f"{kind} {type(value).__name__} {value!r}"
+        return hashlib.blake2b(head.encode(), digest_size=16).digest()
+    head = f"{kind} {argument} {value.dtype.name} {value.shape} "
+    known = hashlib.blake2b(head.encode(), digest_size=16)
+    known.update(numpy.ascontiguousarray(value).reshape(-1).view(numpy.uint8).data)
+    return known.digest()
