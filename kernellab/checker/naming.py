@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from xdsl.ir import BlockArgument, Operation, SSAValue
+from xdsl.ir import BlockArgument, Operation, OpResult, SSAValue
 
 from kernellab.interpreter.index_values import described
 from kernellab.ir import arith, tt
@@ -28,10 +28,19 @@ def name_of(value: SSAValue, user: Operation) -> str | None:
     """
     assigned = locate(user.location).name
     while not isinstance(value, BlockArgument):
-        name = locate(value.op.location).name  # type: ignore[attr-defined]
+        assert isinstance(value, OpResult)
+        name = locate(value.op.location).name
         if name is not None and name != assigned:
             return name
         if not isinstance(value.owner, _SAME_VALUES):
             return described(value)
         value = value.owner.operands[0]
     return value.name_hint
+
+
+def name_of_result(value: SSAValue) -> str | None:
+    """The variable that the kernel keeps a value in, or is on the way to; None for a part of an expression."""
+    if isinstance(value, BlockArgument):
+        return value.name_hint
+    assert isinstance(value, OpResult)
+    return locate(value.op.location).name

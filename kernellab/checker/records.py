@@ -58,10 +58,10 @@ class Finding:
 
     @property
     def where(self) -> str:
-        """ "program (3, 0, 0), lane 2"; with more programs, how many; "" where no program is known."""
-        if not self.programs:
-            return ""
+        """ "program (3, 0, 0), lane 2"; with more programs, how many; "every program" for what is computed once for all; "" where nothing is known."""
         lane = f", lane {self.lane[0] if len(self.lane) == 1 else self.lane}" if self.lane else ""
+        if not self.programs:
+            return f"every program{lane}" if lane else ""
         more = self.program_count - 1
         others = f", and {more:,} more program{'s' if more > 1 else ''}" if more > 0 else ""
         return f"program {self.programs[0]}{lane}{others}"

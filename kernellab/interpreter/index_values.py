@@ -14,7 +14,7 @@ import numpy
 from xdsl.ir import BlockArgument, Operation, OpResult, SSAValue
 
 from kernellab.interpreter.dataflow import yielded
-from kernellab.ir import scf, tt
+from kernellab.ir import llvm, scf, tt
 from kernellab.ir.locations import locate
 from kernellab.ir.types import is_pointer, shape
 
@@ -63,7 +63,7 @@ class Part:
 
 
 def index_of(op: Operation) -> SSAValue | None:
-    """The operand that says where `op` reads or writes; of an assertion, what it asserts."""
+    """The operand that says where `op` reads or writes; of an assertion or assumption, what it says."""
     match op:
         case tt.LoadOp() | tt.StoreOp() | tt.AtomicRMWOp() | tt.AtomicCASOp():
             return op.pointer
@@ -71,7 +71,7 @@ def index_of(op: Operation) -> SSAValue | None:
             return op.pointer
         case tt.GatherOp():
             return op.indices
-        case tt.AssertOp():
+        case tt.AssertOp() | llvm.AssumeOp():
             return op.condition
         case _:
             return None
@@ -102,7 +102,7 @@ def kept_values(function: tt.FuncOp) -> set[SSAValue]:
     return {
         part.value
         for op in function.walk()
-        if (index := index_of(op)) is not None and not isinstance(op, tt.AssertOp)
+        if (index := index_of(op)) is not None and not isinstance(op, tt.AssertOp | llvm.AssumeOp)
         for part in parts_of(op, (0,) * len(shape(index.type)))
     }
 

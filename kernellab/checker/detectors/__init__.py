@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from kernellab.checker.detector import Detector
+from kernellab.checker.detectors.broken_hints import BrokenHints
 from kernellab.checker.detectors.index_overflow import IndexOverflow
 from kernellab.checker.detectors.lane_collision import LaneCollision
 from kernellab.checker.detectors.out_of_bounds import OutOfBounds
@@ -15,5 +16,6 @@ DETECTORS: tuple[type[Detector], ...] = (
     LaneCollision,
     UnwrittenOutput,
     IndexOverflow,
+    BrokenHints,
 )
 """All that hear a run, in the order in which they hear it."""

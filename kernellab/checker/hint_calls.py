@@ -1,0 +1,104 @@
+"""Where a kernel's source gives a hint: in the IR it is an attribute of the operation that made the value, which may stand lines before."""
+
+from __future__ import annotations
+
+import ast
+import inspect
+import textwrap
+from collections.abc import Iterator
+from dataclasses import dataclass
+from functools import lru_cache
+from typing import Any
+
+from triton.runtime import JITFunction
+
+from kernellab.errors import SourcePosition
+from kernellab.ir.locations import Location
+
+HINTS = ("multiple_of", "max_contiguous", "max_constancy")
+"""The functions of triton.language that promise something of values."""
+
+
+@dataclass(frozen=True)
+class HintCall:
+    """A call of one of `HINTS`.
+
+    Attributes:
+        hint: which.
+        position: of the call.
+        lines: first and last line of the value that it is about.
+        name: the variable that this value is; None for an expression.
+    """
+
+    hint: str
+    position: SourcePosition
+    lines: tuple[int, int]
+    name: str | None
+
+
+def call_of_hint(
+    kernel: Any, hint: str, made: Location | None, name: str | None
+) -> SourcePosition | None:
+    """Where `hint` was given to a value; None where the source does not show it.
+
+    Args:
+        made: where the value was made; None for one that a loop carries.
+        name: the variable that it is in.
+    """
+    calls = [call for call in _calls(kernel) if call.hint == hint]
+    of_name = [call.position for call in calls if call.name is not None and call.name == name]
+    if made is None or not made.frames:
+        return next(iter(of_name), None)
+    file, line = made.frames[0].file, made.frames[0].line
+    for call in calls:
+        if call.name is None and call.position.file == file and call.lines[0] <= line <= call.lines[1]:  # fmt: skip
+            return call.position
+    later = (one for one in of_name if one.file == file and one.line >= line)
+    return min(later, key=lambda position: position.line, default=None)
+
+
+@lru_cache(maxsize=64)
+def _calls(kernel: Any) -> tuple[HintCall, ...]:
+    """Every hint in the source of a kernel and of the functions that it calls."""
+    return tuple(call for function in _functions(kernel, set()) for call in _calls_in(function))
+
+
+def _functions(kernel: Any, seen: set[Any]) -> Iterator[Any]:
+    if kernel in seen:
+        return
+    seen.add(kernel)
+    function = kernel.fn
+    yield function
+    for name in function.__code__.co_names:
+        called = function.__globals__.get(name)
+        if isinstance(called, JITFunction):
+            yield from _functions(called, seen)
+
+
+def _calls_in(function: Any) -> Iterator[HintCall]:
+    try:
+        lines, first = inspect.getsourcelines(function)
+    except OSError:
+        return
+    file = function.__code__.co_filename
+    indented = len(lines[0]) - len(lines[0].lstrip())
+    tree = ast.parse(textwrap.dedent("".join(lines)))
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Call) and (hint := _hint(node)) is not None:
+            about = _innermost(node)
+            span = about.lineno + first - 1, (about.end_lineno or about.lineno) + first - 1
+            position = SourcePosition(file, node.lineno + first - 1, node.col_offset + indented + 1)
+            yield HintCall(hint, position, span, about.id if isinstance(about, ast.Name) else None)
+
+
+def _hint(call: ast.Call) -> str | None:
+    name = getattr(call.func, "attr", None) or getattr(call.func, "id", None)
+    return name if name in HINTS and call.args else None
+
+
+def _innermost(call: ast.Call) -> ast.expr:
+    """The value that a hint is about, hints around it taken off."""
+    about = call.args[0]
+    while isinstance(about, ast.Call) and _hint(about) is not None:
+        about = about.args[0]
+    return about

@@ -1,0 +1,103 @@
+"""Hints beside what they mean, spelt out in plain Python; and where in the source they are told."""
+
+from __future__ import annotations
+
+import itertools
+from types import SimpleNamespace
+from typing import Any
+
+import numpy
+import pytest
+import torch
+import triton
+import triton.language as tl
+
+import kernellab
+from kernellab.checker.detectors import broken_hints
+from kernellab.interpreter.affine import AffineTile
+from tests.checker.corpus.broken_hints import assumed, row_start
+
+INT32 = numpy.dtype(numpy.int32)
+
+
+def promise(divisibility: int, contiguity: int, constancy: int) -> Any:
+    return SimpleNamespace(
+        divisibility=(divisibility,), contiguity=(contiguity,), constancy=(constancy,)
+    )
+
+
+def is_broken(values: list[int], divisibility: int, contiguity: int, constancy: int) -> bool:
+    """The definitions of docs/checking.md, lane by lane."""
+    for lane, value in enumerate(values):
+        begins = lane == 0 or values[lane - 1] + 1 != value
+        if contiguity > 1:
+            begins = lane % contiguity == 0
+            if not begins and value != values[lane - 1] + 1:
+                return True
+        if constancy > 1 and lane % constancy and value != values[lane - 1]:
+            return True
+        if begins and value % divisibility:
+            return True
+    return False
+
+
+HINTS = [(1, 4, 1), (1, 1, 4), (8, 1, 1), (4, 4, 1), (4, 1, 2)]
+
+
+@pytest.mark.parametrize("hints", HINTS)
+def test_a_tile_breaks_a_promise_as_its_definition_says(hints: tuple[int, int, int]) -> None:
+    chance = numpy.random.default_rng(1)
+    verdicts = set()
+    for _ in range(200):
+        starts = numpy.repeat(4 * chance.integers(0, 4, 2), 4)
+        steps = numpy.tile(numpy.arange(4) * chance.integers(0, 2), 2)
+        values = (starts + steps + (chance.random(8) < 0.03)).tolist()
+        found = broken_hints._broken(numpy.array([values]), numpy.array([values]), promise(*hints))
+        assert bool(found) == is_broken(values, *hints), values
+        verdicts.add(bool(found))
+    assert verdicts == {True, False}, "the values try only one side"
+
+
+@pytest.mark.parametrize("hints", HINTS)
+def test_strides_alone_never_excuse_a_broken_promise(hints: tuple[int, int, int]) -> None:
+    excused = 0
+    for base, stride in itertools.product(range(0, 24, 2), range(-1, 9)):
+        tile = AffineTile(base, (stride,), (8,), INT32)
+        if broken_hints._keeps(tile, promise(*hints), (8,)):
+            excused += 1
+            assert not is_broken(tile.elements().tolist(), *hints), tile
+    assert excused, "the quick way is never taken"
+
+
+def test_the_finding_has_values_and_programs() -> None:
+    (finding,) = kernellab.check(row_start, (4,), torch.zeros(100), torch.zeros(32), 20, BLOCK=8)
+    assert finding.message.endswith("start is a multiple of 16, and it is 20")
+    assert finding.programs == ((1, 0, 0), (2, 0, 0), (3, 0, 0))
+
+
+def test_an_assumption_is_told_with_what_it_was_made_of() -> None:
+    (finding,) = kernellab.check(assumed, (1,), torch.zeros(20), torch.zeros(20), 20, BLOCK=32)
+    assert finding.values == {"n": 20}
+
+
+@triton.jit
+def helper_start(pid, stride):
+    place = pid * stride
+    lanes = tl.arange(0, 8)
+    return tl.multiple_of(place, 16) + lanes
+
+
+@triton.jit
+def through_a_helper(x_ptr, out_ptr, stride, BLOCK: tl.constexpr):
+    pid = tl.program_id(0)
+    lanes = tl.arange(0, BLOCK)
+    tl.store(out_ptr + pid * BLOCK + lanes, tl.load(x_ptr + helper_start(pid, stride)))
+
+
+def test_a_hint_in_a_helper_is_told_where_it_is_given() -> None:
+    (finding,) = kernellab.check(
+        through_a_helper, (2,), torch.zeros(64), torch.zeros(16), 20, BLOCK=8
+    )
+    assert finding.position is not None
+    assert "tl.multiple_of(place, 16)" in finding.position.excerpt()
+    assert "helper_start(pid, stride)" in finding.calls[0].excerpt()
