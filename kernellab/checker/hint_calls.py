@@ -3,15 +3,12 @@
 from __future__ import annotations
 
 import ast
-import inspect
-import textwrap
 from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any
 
-from triton.runtime import JITFunction
-
+from kernellab import triton_api
 from kernellab.errors import SourcePosition
 from kernellab.ir.locations import Location
 
@@ -60,35 +57,19 @@ def call_of_hint(
 @lru_cache(maxsize=64)
 def _calls(kernel: Any) -> tuple[HintCall, ...]:
     """Every hint in the source of a kernel and of the functions that it calls."""
-    return tuple(call for function in _functions(kernel, set()) for call in _calls_in(function))
-
-
-def _functions(kernel: Any, seen: set[Any]) -> Iterator[Any]:
-    if kernel in seen:
-        return
-    seen.add(kernel)
-    function = kernel.fn
-    yield function
-    for name in function.__code__.co_names:
-        called = function.__globals__.get(name)
-        if isinstance(called, JITFunction):
-            yield from _functions(called, seen)
+    functions = triton_api.reachable_functions(kernel)
+    return tuple(call for function in functions for call in _calls_in(function))
 
 
 def _calls_in(function: Any) -> Iterator[HintCall]:
-    try:
-        lines, first = inspect.getsourcelines(function)
-    except OSError:
-        return
-    file = function.__code__.co_filename
-    indented = len(lines[0]) - len(lines[0].lstrip())
-    tree = ast.parse(textwrap.dedent("".join(lines)))
-    for node in ast.walk(tree):
+    for node in ast.walk(function.parse()):
         if isinstance(node, ast.Call) and (hint := _hint(node)) is not None:
             about = _innermost(node)
-            span = about.lineno + first - 1, (about.end_lineno or about.lineno) + first - 1
-            position = SourcePosition(file, node.lineno + first - 1, node.col_offset + indented + 1)
-            yield HintCall(hint, position, span, about.id if isinstance(about, ast.Name) else None)
+            position = triton_api.position_in(function, node)
+            first = triton_api.position_in(function, about).line
+            last = first + (about.end_lineno or about.lineno) - about.lineno
+            name = about.id if isinstance(about, ast.Name) else None
+            yield HintCall(hint, position, (first, last), name)
 
 
 def _hint(call: ast.Call) -> str | None:
