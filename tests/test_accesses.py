@@ -14,7 +14,7 @@ import kernellab
 from benchmarks import memory_kernels as kernels
 from kernellab.errors import OutOfBounds, TargetError
 from kernellab.interpreter import program
-from kernellab.memory_costs.records import Accesses
+from kernellab.memory_costs.records import Accesses, GlobalAccess
 from kernellab.viz.access_card import accesses_card
 from tests import versions
 from tests.corpus.rows import softmax
@@ -176,6 +176,7 @@ def test_findings_of_strides_gathers_and_turns() -> None:
     index = (torch.arange(1024, dtype=torch.int32) * 37) % 1024
     (finding,) = line(kernels.gather, 1024, normal(1024), index, torch.zeros(1024)).findings
     assert "load goes to addresses that follow no fixed step" in finding.what
+    assert isinstance(finding.access, GlobalAccess)
     assert finding.access.argument == "x"
 
     shared = line(kernels.add_atomically, 1024, normal(1024), torch.zeros(256), EVERY=4)

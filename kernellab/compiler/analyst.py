@@ -23,7 +23,7 @@ from kernellab.compiler.analyses import (
     pipelining,
     work,
 )
-from kernellab.compiler.analyses.module import kind, users_line
+from kernellab.compiler.analyses.module import kind, lines_of_operations, users_line
 from kernellab.compiler.modules import Ask, ask_here
 from kernellab.compiler.remarks import assembler_remarks, compiler_remarks
 from kernellab.errors import ArgumentError, CompileError, LayoutError, SourcePosition
@@ -300,15 +300,8 @@ def _opcodes_of_lines(compilation: Compilation) -> conversions.Opcodes:
     for instruction in _machine_code(compilation):
         if instruction.category in _MOVING and instruction.ttgir_line is not None:
             counts.setdefault(instruction.ttgir_line, Counter())[instruction.opcode] += 1
-    lines: dict[str, list[int]] = {}
-    for number, line in enumerate(compilation.stages["ttgir"].text.splitlines(), 1):
-        if found := _OPERATION.match(line):
-            lines.setdefault(found[1], []).append(number)
+    lines = lines_of_operations(compilation.stages["ttgir"].text)
     return lambda name, before: dict(counts.get(lines[name][before], {})) if name in lines else {}
-
-
-_OPERATION = re.compile(r'\s*(?:%[^=]*= )?"?([\w.]+)')
-"""The operation of a line of MLIR's text."""
 
 
 def _machine_code(compilation: Compilation) -> tuple[Instruction, ...]:

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 from kernellab import triton_api
-from kernellab.compiler.steering import find_passes
+from kernellab.compiler.steering import find_passes, without_locations
 from kernellab.records import Target
 from kernellab.specialize import BoundCall
 from kernellab.triton_api import pipeline as triton_pipeline
@@ -28,6 +30,58 @@ def module_after(kernel: Any, call: BoundCall, target: Target, stage: str) -> st
     asked = (kernel, call.specialization, target, call.options)
     triton_pipeline.compile_watched(*asked, watcher)
     return triton_api.generic_text(watcher.module)
+
+
+@dataclass(frozen=True)
+class LoweredText:
+    """A TTGIR text, and the PTX that it became, whose locations name the text's lines."""
+
+    ttgir: str
+    ptx: str
+
+
+def lowered(kernel: Any, call: BoundCall, target: Target) -> LoweredText:
+    """A kernel's TTGIR and PTX, for one of NVIDIA's GPUs.
+
+    Raises:
+        CompileError: the compiler refused the kernel.
+        OptionError: an option value that the target's backend refuses.
+    """
+    watcher = _UntilPtx()
+    asked = (kernel, call.specialization, target, call.options)
+    made = triton_pipeline.compile_watched(*asked, watcher, ttgir_lines=True).stages
+    return LoweredText(watcher.relocated_text, str(made["ptx"]))
+
+
+def lowered_text(text: str, target: Target) -> LoweredText:
+    """The PTX of a TTGIR text that a compiler of Triton's made, in MLIR's own form or the generic one.
+
+    Raises:
+        CompileError: the compiler refuses it.
+    """
+    plain = without_locations(text)
+    given = triton_api.IrText(plain, "ttgir", file="<ttgir text>")
+    made = triton_pipeline.compile_text(given, target, {}, _UntilPtx(), {}).stages
+    return LoweredText(plain, str(made["ptx"]))
+
+
+class _UntilPtx(IdleWatcher):
+    """Stops before there is machine code, and has the text that locations name."""
+
+    def __init__(self) -> None:
+        self.relocated_text = ""
+
+    def relocated(self, module: Any, folder: str) -> None:
+        """Keep the text whose lines the locations name from now on."""
+        del module
+        (file,) = Path(folder).iterdir()
+        self.relocated_text = file.read_text()
+
+    def stage_made(self, name: str, content: str | bytes, seconds: float) -> None:
+        """Stop after PTX."""
+        del content, seconds
+        if name == "ptx":
+            raise triton_api.PipelineStopped
 
 
 class _Until(IdleWatcher):

@@ -280,17 +280,19 @@ def _is_in_text(position: SourcePosition | None, given: IrText) -> bool:
     return position is not None and position.file == given.file
 
 
+def without_locations(text: str) -> str:
+    """An MLIR text whose operations have no location: read again, they name this text's lines, which are as many as before."""
+    lines = ("" if line.startswith("#loc") else _LOCATION.sub("", line) for line in text.splitlines())  # fmt: skip
+    return "\n".join(lines)
+
+
 _LOCATION = re.compile(r'[ \t]*\bloc\((?:[^()"\n]|"[^"\n]*"|\((?:[^()"\n]|"[^"\n]*"|\([^()\n]*\))*\))*\)')  # fmt: skip
 
 
 def _refusal_without_locations(
     given: IrText, target: Target, options: Mapping[str, Any], plan: Plan
 ) -> CompileError | None:
-    lines = [
-        "" if line.startswith("#loc") else _LOCATION.sub("", line)
-        for line in given.text.splitlines()
-    ]
-    bare = IrText("\n".join(lines), given.language, given.gluon, given.file)
+    bare = IrText(without_locations(given.text), given.language, given.gluon, given.file)
     try:
         _run_once(bare, target, options, plan)
     except CompileError as error:

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import sys
 import types
+from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Protocol
 
 import numpy
+from xdsl.ir import Block as XdslBlock
 from xdsl.ir import Operation
 
 from kernellab.interpreter import descriptors, tensormaps
@@ -69,6 +71,7 @@ class Observer:
     Attributes:
         operations: the operations of the code, by location; set before it runs.
         programs: the batch that runs; set before it does.
+        entries: how often programs entered each block, where the code tells; see `entries.tell_entries`.
     """
 
     def __init__(self, tell: Callable[[Seen], None]) -> None:
@@ -76,6 +79,11 @@ class Observer:
         self._known: dict[tuple[types.CodeType, int], Operation] = {}
         self.operations: Sequence[Operation] = ()
         self.programs: Programs
+        self.entries: Counter[XdslBlock] = Counter()
+
+    def entered(self, block: XdslBlock, programs: int, active: Active) -> None:
+        """Hear that the programs of a batch, or those of them that are active, are in a block."""
+        self.entries[block] += programs if active is None else int(numpy.count_nonzero(active))
 
     def modules(self, memory: Memory) -> Mapping[str, Any]:
         """As `Listener.modules`."""
@@ -83,6 +91,7 @@ class Observer:
             "memory": ObservedMemory(memory, self),
             "descriptors": ObservedDescriptors(self),
             "tensormaps": ObservedTensormaps(self),
+            "listening": self,
         }
 
     def access(

@@ -115,18 +115,27 @@ class ProgramCode:
 _kept: weakref.WeakKeyDictionary[Any, dict[Hashable, ProgramCode]] = weakref.WeakKeyDictionary()
 
 
-def program_code(kernel: Any, call: BoundCall, target: Target, stage: str = TTIR) -> ProgramCode:
+def program_code(
+    kernel: Any,
+    call: BoundCall,
+    target: Target,
+    stage: str = TTIR,
+    after: AfterOperation | None = None,
+) -> ProgramCode:
     """The code for a call, from the kernel's own store or made now.
+
+    Args:
+        after: as for `program_of_module`.
 
     Raises:
         CompileError: the kernel does not compile.
         UnsupportedOperation: the interpreter does not know one of its operations.
         KernelLabError: a global that the kernel was compiled with has changed since.
     """
-    key = key_of(kernel, call, target, stage)
+    key = key_of(kernel, call, target, stage, after)
     programs = _kept.setdefault(kernel, {})
     if key is None or key not in programs:
-        code = make_program(kernel, call, target, stage)
+        code = make_program(kernel, call, target, stage, after)
         if key is None:
             return code
         programs[key] = code
@@ -135,7 +144,7 @@ def program_code(kernel: Any, call: BoundCall, target: Target, stage: str = TTIR
     return programs[key]
 
 
-def key_of(kernel: Any, call: BoundCall, target: Target, stage: str) -> Hashable:
+def key_of(kernel: Any, call: BoundCall, target: Target, *how: Hashable) -> Hashable:
     """What a kernel's code depends on, options among it (debug=True keeps assertions); None where that cannot be hashed."""
     if call.key is None:
         return None
@@ -143,12 +152,18 @@ def key_of(kernel: Any, call: BoundCall, target: Target, stage: str) -> Hashable
         options = frozenset(triton_api.options_of_launch(kernel, call.options).items())
     except TypeError:
         return None
-    return call.key, target, stage, options
+    return call.key, target, options, *how
 
 
-def make_program(kernel: Any, call: BoundCall, target: Target, stage: str = TTIR) -> ProgramCode:
+def make_program(
+    kernel: Any,
+    call: BoundCall,
+    target: Target,
+    stage: str = TTIR,
+    after: AfterOperation | None = None,
+) -> ProgramCode:
     """Triton's front end (and its passes, for a later stage), lowering and Python's own compiler, with nothing kept."""
-    return program_of_text(_generic_text(kernel, call, target, stage), kernel)
+    return program_of_text(_generic_text(kernel, call, target, stage), kernel, after)
 
 
 def _generic_text(kernel: Any, call: BoundCall, target: Target, stage: str) -> str:
@@ -159,9 +174,9 @@ def _generic_text(kernel: Any, call: BoundCall, target: Target, stage: str) -> s
     return triton_api.generic_text(module)
 
 
-def program_of_text(text: str, kernel: Any) -> ProgramCode:
-    """The code of a module in MLIR's generic form that came from `kernel`."""
-    return program_of_module(read_module(text), kernel)
+def program_of_text(text: str, kernel: Any, after: AfterOperation | None = None) -> ProgramCode:
+    """The code of a module in MLIR's generic form that came from `kernel`; `after` as for `program_of_module`."""
+    return program_of_module(read_module(text), kernel, after)
 
 
 def program_of_module(

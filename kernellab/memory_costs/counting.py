@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import math
 import weakref
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any, NamedTuple, cast
 
@@ -16,8 +17,10 @@ from kernellab.compiler.analyses.module import kind, position_of
 from kernellab.compiler.analyses.warp_accesses import WarpAccess, WarpAccesses
 from kernellab.compiler.analyses.work import bit_width
 from kernellab.compiler.pipeline import unwrap_kernel
+from kernellab.compiler.snapshots import LoweredText, lowered, lowered_text
 from kernellab.compiler.targets import parse_target
 from kernellab.errors import TargetError
+from kernellab.interpreter.entries import tell_entries
 from kernellab.interpreter.grid import check_grid
 from kernellab.interpreter.launcher import launch_observed
 from kernellab.interpreter.observing import DESCRIPTOR_BYTES, Observer, Seen
@@ -28,6 +31,9 @@ from kernellab.ir.types import TensorDescType, shape
 from kernellab.launching import Grid
 from kernellab.memory_costs.records import Accesses, Action, GlobalAccess
 from kernellab.memory_costs.sectors import SECTOR, SectorSet
+from kernellab.memory_costs.shared_costs import SharedCost, may_share, shared_costs
+from kernellab.memory_costs.shared_counting import shared_accesses
+from kernellab.memory_costs.shared_records import SharedAccess
 from kernellab.memory_costs.tallying import Tally
 from kernellab.records import Target
 from kernellab.specialize import BoundCall, bind
@@ -80,13 +86,15 @@ def accesses(
     plain, keywords = unwrap_kernel(kernel, args, keywords, {})
     call = bind(plain, args, keywords, chosen)
     _check_target(chosen)
-    return _counted(plain, grid, call, chosen, program_code(plain, call, chosen, "ttgir"))
+    code = program_code(plain, call, chosen, "ttgir", after=tell_entries)
+    return _counted(plain, grid, call, chosen, code, lambda: lowered(plain, call, chosen))
 
 
 def accesses_of_text(kernel: Any, grid: Grid, call: BoundCall, target: Target, text: str) -> Accesses:  # fmt: skip
     """As `accesses`, of TTGIR in MLIR's generic form that `kernel` became for this call."""
     _check_target(target)
-    return _counted(kernel, grid, call, target, program_of_text(text, kernel))
+    code = program_of_text(text, kernel, after=tell_entries)
+    return _counted(kernel, grid, call, target, code, lambda: lowered_text(text, target))
 
 
 def _check_target(target: Target) -> None:
@@ -97,12 +105,22 @@ def _check_target(target: Target) -> None:
         )
 
 
-def _counted(kernel: Any, grid: Grid, call: BoundCall, target: Target, code: ProgramCode) -> Accesses:  # fmt: skip
+def _counted(
+    kernel: Any,
+    grid: Grid,
+    call: BoundCall,
+    target: Target,
+    code: ProgramCode,
+    lower: Callable[[], LoweredText],
+) -> Accesses:
     counted = _Counted(_accesses_of(code, target), in_turns=code.watched is not None)
+    costs = _shared_costs_of(code, lower)
     observer = Observer(counted.see)
     launch_observed(kernel, grid, replace(call, values=copied(call.values)), code, observer)
     counted.end_batch()
-    return counted.result(kernel.__name__, str(target), check_grid(grid, call.values))
+    sizes = check_grid(grid, call.values)
+    shared = shared_accesses(costs, observer.entries, math.prod(sizes))
+    return counted.result(kernel.__name__, str(target), sizes, shared)
 
 
 _Found = Mapping[Operation, WarpAccess | None]
@@ -121,6 +139,18 @@ def _accesses_of(code: ProgramCode, target: Target) -> _Found:
             if op.__class__ in _BY_LANES or op.__class__ in _BY_ENGINE
         }
     return _kept[code]
+
+
+_kept_costs: weakref.WeakKeyDictionary[ProgramCode, tuple[SharedCost, ...]] = (
+    weakref.WeakKeyDictionary()
+)
+
+
+def _shared_costs_of(code: ProgramCode, lower: Callable[[], LoweredText]) -> tuple[SharedCost, ...]:
+    """What the operations of a kernel's code cost in shared memory, found once."""
+    if code not in _kept_costs:
+        _kept_costs[code] = shared_costs(code.module, lower()) if may_share(code.module) else ()
+    return _kept_costs[code]
 
 
 class _Counted:
@@ -149,14 +179,20 @@ class _Counted:
         for tally in self._tallies.values():
             tally.end_batch()
 
-    def result(self, kernel: str, target: str, grid: tuple[int, int, int]) -> Accesses:
+    def result(
+        self,
+        kernel: str,
+        target: str,
+        grid: tuple[int, int, int],
+        shared: tuple[SharedAccess, ...],
+    ) -> Accesses:
         """Everything that was counted."""
         found = tuple(_access(op, tally) for op, tally in self._tallies.items())
         sectors = [tally.different for tally in self._tallies.values()]
         read = [one for one, access in zip(sectors, found) if access.reads]
         written = [one for one, access in zip(sectors, found) if access.writes]
         return Accesses(
-            kernel, target, grid, found, _bytes(sectors), _bytes(read), _bytes(written)
+            kernel, target, grid, found, _bytes(sectors), _bytes(read), _bytes(written), shared
         )  # fmt: skip
 
 

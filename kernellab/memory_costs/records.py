@@ -5,12 +5,14 @@ Where a number comes from stands with the class. `table()` gives a pandas DataFr
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any, Literal
 
 from kernellab.errors import SourcePosition
 from kernellab.findings import data_frame
+from kernellab.memory_costs.shared_records import SharedAccess, what_is_wrong
 
 Action = Literal["load", "store", "atomic", "async copy", "TMA load", "TMA store", "TMA reduction", "tensor map"]  # fmt: skip
 """What an access does: an asynchronous copy loads into shared memory, past the registers; the copy engine (TMA) moves a block at
@@ -110,7 +112,7 @@ class AccessFinding:
     what: str
     position: SourcePosition | None
     """The kernel's line."""
-    access: GlobalAccess
+    access: GlobalAccess | SharedAccess
 
     def __str__(self) -> str:
         return f"{self.position}: {self.what}" if self.position else self.what
@@ -173,7 +175,7 @@ _ALSO = {
 
 @dataclass(frozen=True)
 class Accesses:
-    """The accesses to global memory of one launch, in the order of the compiled TTGIR."""
+    """The accesses of one launch, in the order of the compiled TTGIR: those to global memory as a sequence, those to shared memory beside."""
 
     kernel: str
     target: str
@@ -185,11 +187,30 @@ class Accesses:
     """What comes from DRAM if the caches are cold and large enough: different sectors that are read."""
     dram_bytes_written: int
     """What goes to DRAM in the end: different sectors that are written."""
+    shared: tuple[SharedAccess, ...] = ()
+    """The accesses to shared memory."""
+
+    @property
+    def shared_wavefronts(self) -> int:
+        """Turns of shared memory."""
+        return sum(one.wavefronts for one in self.shared)
+
+    @property
+    def bank_conflicts(self) -> int:
+        """Of these, those that would not be needed if the words lay in different banks."""
+        return sum(one.conflicts for one in self.shared)
+
+    @property
+    def shared_bytes(self) -> int:
+        """Bytes that go to shared memory and come from it; what the copy engine moves is not among them."""
+        return sum(one.bytes for one in self.shared)
 
     @property
     def findings(self) -> tuple[AccessFinding, ...]:
         """What costs more than it would have to, in words."""
-        found = ((access, _what_is_wrong(access)) for access in self.accesses)
+        of_global = ((one, _what_is_wrong(one)) for one in self.accesses)
+        of_shared = ((one, what_is_wrong(one)) for one in self.shared)
+        found: Iterator[tuple[GlobalAccess | SharedAccess, str]] = itertools.chain(of_global, of_shared)  # fmt: skip
         return tuple(AccessFinding(words, one.position, one) for one, words in found if words)
 
     def __iter__(self) -> Iterator[GlobalAccess]:
@@ -203,10 +224,19 @@ class Accesses:
         return tuple(access for access in self.accesses if access.argument == argument)
 
     def table(self) -> Any:
-        """One row per access, as a pandas DataFrame."""
+        """One row per access to global memory, as a pandas DataFrame."""
         columns = [
             "operation", "action", "argument", "position", "shape", "element", "vector_width", "executions", "requests", "sectors",
             "lines", "sectors_per_request", "best_sectors", "useful_bytes", "moved_bytes", "efficiency", "footprint_bytes",
             "reuse_between_programs", "encoding",
         ]  # fmt: skip
         return data_frame(self.accesses, columns)
+
+    def shared_table(self) -> Any:
+        """One row per access to shared memory, as a pandas DataFrame."""
+        columns = [
+            "operation", "action", "kind", "name", "position", "shape", "element", "in_loop", "executions", "instructions",
+            "wavefronts", "wavefronts_per_instruction", "best_wavefronts", "conflicts", "ways", "bytes", "assumed", "source",
+            "destination",
+        ]  # fmt: skip
+        return data_frame(self.shared, columns)

@@ -1,13 +1,16 @@
-"""The card of a launch's accesses to global memory: what each costs, and what they cost together."""
+"""The card of a launch's accesses to memory: what each costs, and what they cost together."""
 
 from __future__ import annotations
 
 import linecache
 
+from kernellab.errors import SourcePosition
 from kernellab.memory_costs.records import Accesses, GlobalAccess
+from kernellab.memory_costs.shared_records import SharedAccess
 from kernellab.viz.card import Card, Table
 
 _COLUMNS = ("access", "line", "elements at once", "requests", "sectors", "a request", "useful", "programs a sector", "")  # fmt: skip
+_SHARED_COLUMNS = ("in shared memory", "line", "instructions", "wavefronts", "each", "bank conflicts", "bytes", "")  # fmt: skip
 
 
 def accesses_card(accesses: Accesses) -> Card:
@@ -18,14 +21,23 @@ def accesses_card(accesses: Accesses) -> Card:
         ("read from cold DRAM", f"{accesses.dram_bytes_read:,} bytes"),
         ("written to DRAM", f"{accesses.dram_bytes_written:,} bytes"),
     ]
+    tables = [Table("", _COLUMNS, [_row(one) for one in accesses])]
+    if accesses.shared:
+        tables.append(Table("", _SHARED_COLUMNS, [_shared_row(one) for one in accesses.shared]))
+        total += [
+            ("wavefronts of shared memory", f"{accesses.shared_wavefronts:,}"),
+            ("bank conflicts among them", f"{accesses.bank_conflicts:,}"),
+            ("to and from shared memory", f"{accesses.shared_bytes:,} bytes"),
+        ]
+    assumed = dict.fromkeys(one.assumed for one in accesses.shared if one.assumed)
     return Card(
         title=f"{accesses.kernel}: {len(accesses)} accesses to global memory",
         subtitle=f"{accesses.target}, grid {grid}",
-        tables=(
-            Table("", _COLUMNS, [_row(one) for one in accesses]),
-            Table("Together", (), total),
+        tables=(*tables, Table("Together", (), total)),
+        notes=(
+            *(f"{finding}." for finding in accesses.findings),
+            *(f"Assumed, where a number has a ~: {what}." for what in assumed),
         ),
-        notes=tuple(f"{finding}." for finding in accesses.findings),
     )
 
 
@@ -40,5 +52,26 @@ def _row(one: GlobalAccess) -> tuple[str, ...]:
         f"{one.sectors_per_request:.3g}",
         f"{one.efficiency:.0%}",
         f"{one.reuse_between_programs:.3g}",
-        linecache.getline(place.file, place.line).strip() if place else "",
+        _text_of(place),
     )
+
+
+def _shared_row(one: SharedAccess) -> tuple[str, ...]:
+    what = one.kind if one.kind == one.action else f"{one.action}: {one.kind}"
+    about = "~" if one.is_model else ""
+    worst = f" ({one.ways}-way)" if one.ways > 1 else ""
+    return (
+        f"{what} of {one.name}" if one.name else what,
+        str(one.position.line) if one.position else "",
+        f"{one.instructions:,}",
+        f"{about}{one.wavefronts:,}",
+        f"{one.wavefronts_per_instruction:.3g}",
+        f"{one.conflicts:,}{worst}",
+        f"{one.bytes:,}",
+        _text_of(one.position),
+    )
+
+
+def _text_of(place: SourcePosition | None) -> str:
+    """The kernel's line itself."""
+    return linecache.getline(place.file, place.line).strip() if place else ""

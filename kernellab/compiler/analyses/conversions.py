@@ -14,7 +14,7 @@ from xdsl.ir import Attribute, Operation, SSAValue
 from kernellab.compiler.analyses.flow import Flow, tile_type, value_name
 from kernellab.compiler.analyses.layouts import AskLayouts, layouts_by_type
 from kernellab.compiler.analyses.memory import Measure, alone
-from kernellab.compiler.analyses.module import integer, kind, numbered, position_of
+from kernellab.compiler.analyses.module import integer, kind, loops_around, numbered, position_of
 from kernellab.findings import Conversion, Conversions, Means, Neighbour
 from kernellab.ir.types import MemDescType
 from kernellab.layouts import Bases, Layout, Numbers, RegisterLayout
@@ -123,7 +123,7 @@ class _Explanation:
             means=means,
             bytes_moved=self._bytes_moved(means),
             scratch_bytes=self._scratch,
-            in_loop=_in_loop(op),
+            in_loop=bool(loops_around(op)),
             forced_by=_neighbours(self._flow.makers(self._source), but=op),
             wanted_by=_neighbours(self._flow.users(self._destination), but=op),
             in_finished_code=opcodes,
@@ -224,15 +224,6 @@ def _element_bytes(type: Attribute) -> int:
     assert isinstance(type, builtin.TensorType | MemDescType)
     bits = getattr(type.element_type, "bitwidth", 64)
     return max(1, bits // 8)
-
-
-def _in_loop(op: Operation) -> bool:
-    parent = op.parent_op()
-    while parent is not None:
-        if kind(parent) in ("scf.for", "scf.while"):
-            return True
-        parent = parent.parent_op()
-    return False
 
 
 def _neighbours(ops: Iterable[Operation], but: Operation) -> tuple[Neighbour, ...]:

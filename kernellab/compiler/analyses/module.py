@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import importlib.util
-from collections.abc import Iterable, Iterator, Sequence
+import re
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import cache
 from pathlib import Path
 
@@ -46,6 +47,19 @@ def name_of(op: Operation) -> str:
 def numbered(module: Operation) -> dict[Operation, int]:
     """Every operation with its number in the order of the module's text, the module itself being 0."""
     return {op: number for number, op in enumerate(module.walk())}
+
+
+def lines_of_operations(text: str) -> Mapping[str, list[int]]:
+    """The lines of a module's text on which operations of each name stand, in order."""
+    lines: dict[str, list[int]] = {}
+    for number, line in enumerate(text.splitlines(), 1):
+        if found := _OPERATION.match(line):
+            lines.setdefault(found[1], []).append(number)
+    return lines
+
+
+_OPERATION = re.compile(r'\s*(?:%[^=]*= )?"?([\w.]+)')
+"""The operation of a line of MLIR's text."""
 
 
 def attribute(op: Operation, name: str) -> Attribute | None:
@@ -121,6 +135,19 @@ def blocks_of(op: Operation) -> Iterator[Block]:
 def successors(block: Block) -> Sequence[Block]:
     """Where control goes from a block, inside its region."""
     return block.last_op.successors if block.last_op is not None else ()
+
+
+def parents(op: Operation) -> Iterator[Operation]:
+    """The operations around one, the innermost first."""
+    parent = op.parent_op()
+    while parent is not None:
+        yield parent
+        parent = parent.parent_op()
+
+
+def loops_around(op: Operation) -> list[Operation]:
+    """The loops of the kernel around an operation, the innermost first."""
+    return [parent for parent in parents(op) if kind(parent) in ("scf.for", "scf.while")]
 
 
 def enclosing(op: Operation, region: Region) -> Operation | None:

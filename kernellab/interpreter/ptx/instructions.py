@@ -15,7 +15,7 @@ from kernellab.interpreter.ptx.kinds import KINDS, Kind, bits_of, flushed
 from kernellab.interpreter.ptx.parser import Instruction, Operand, PtxError
 
 if TYPE_CHECKING:
-    from kernellab.interpreter.ptx.machine import _Machine as Machine
+    from kernellab.interpreter.ptx.machine import Machine
 
 Array = Any
 """A NumPy array or scalar."""

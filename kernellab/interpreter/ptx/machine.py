@@ -62,13 +62,13 @@ def run(
         The bits of the outputs, in order.
     """
     assembly, forms = assembled(text)
-    machine = _Machine({**assembly.widths, **outputs}, inputs, memory)
+    machine = Machine({**assembly.widths, **outputs}, inputs, memory)
     for instruction, form in zip(assembly.instructions, forms):
         machine.step(instruction, form)
     return [machine.bits(Register(name)) for name in outputs]
 
 
-class _Machine:
+class Machine:
     """The state between two instructions."""
 
     def __init__(

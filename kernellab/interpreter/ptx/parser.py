@@ -88,9 +88,9 @@ def parse(text: str) -> Assembly:
     assembly = Assembly()
     for statement in _statements(text):
         if statement.startswith(".reg"):
-            assembly.widths.update(_declared(statement))
+            assembly.widths.update(declared(statement))
         else:
-            assembly.instructions.append(_instruction(statement))
+            assembly.instructions.append(instruction(statement))
     return assembly
 
 
@@ -110,8 +110,8 @@ def _statements(text: str) -> Iterator[str]:
 _NAMES = re.compile(r"([\w$%]+)(?:<(\d+)>)?")
 
 
-def _declared(statement: str) -> Mapping[str, int]:
-    """`.reg .b32 a, b<2>` declares a, b0 and b1."""
+def declared(statement: str) -> Mapping[str, int]:
+    """The width in bits of each register: `.reg .b32 a, b<2>` declares a, b0 and b1."""
     _, kind, names = (*statement.split(None, 2), "", "")[:3]
     if kind[:1] != "." or kind[1:] not in KINDS:
         raise PtxError(f"the declaration {statement!r}")
@@ -125,7 +125,12 @@ def _declared(statement: str) -> Mapping[str, int]:
 _GUARD = re.compile(r"@(!?)\s*([\w$%]+)\s+(.*)", re.DOTALL)
 
 
-def _instruction(statement: str) -> Instruction:
+def instruction(statement: str) -> Instruction:
+    """Read one instruction, without the semicolon behind it.
+
+    Raises:
+        PtxError: a label stands before it.
+    """
     guard = None
     guarded = _GUARD.fullmatch(statement)
     if guarded:

@@ -1,0 +1,297 @@
+"""What the registers of every thread of a program hold, as far as that follows from the threads' numbers alone.
+
+The addresses of accesses to shared memory do, nearly always: the compiler computes them from the thread's number and from numbers
+that are the same in every thread (loop counters, arguments, the program's id). Such an equal number is not known here; it is
+taken for 0, which moves the accesses of all threads alike. A register that is written in several places, as a variable of a loop
+is, has what it is given first.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterator, Sequence
+from dataclasses import dataclass
+from enum import Enum
+from typing import Any
+
+import numpy
+
+from kernellab.interpreter.ptx.functions import Function
+from kernellab.interpreter.ptx.instructions import form_of
+from kernellab.interpreter.ptx.kinds import KINDS
+from kernellab.interpreter.ptx.machine import Machine
+from kernellab.interpreter.ptx.parser import (
+    Address,
+    Instruction,
+    Operand,
+    PtxError,
+    Register,
+    Vector,
+)
+
+Array = Any
+"""A NumPy array or scalar."""
+
+WARP = 32
+"""Threads of a warp."""
+
+
+class Unknown(Enum):
+    """Why a register's value is not known."""
+
+    EQUAL = "the same in every thread"
+    ANY = "depends on data"
+
+
+@dataclass(frozen=True)
+class ThreadAccess:
+    """What the threads of a program do at one instruction.
+
+    Attributes:
+        place: of the instruction among the function's statements.
+        threads: how many there are.
+        address: of every thread, in bytes; None where it depends on data.
+        on: which threads take part; None where that depends on data.
+    """
+
+    place: int
+    threads: int
+    address: numpy.ndarray | None
+    on: numpy.ndarray | None
+
+
+class Threads:
+    """The threads of a program that run one function.
+
+    Args:
+        function: a kernel; in a function that is called, arguments depend on data.
+        threads: how many there are.
+    """
+
+    def __init__(self, function: Function, threads: int) -> None:
+        self._function = function
+        self._count = threads
+        number = numpy.arange(threads, dtype=numpy.uint32)
+        special = {
+            "%tid.x": number,
+            "%laneid": number % WARP,
+            "%warpid": number // WARP,
+            "%ntid.x": numpy.uint32(threads),
+            "%WARP_SZ": numpy.uint32(WARP),
+        }
+        self._machine = Machine(function.widths, special, _NoMemory())
+        self._unknown: dict[str, Unknown] = {}
+        self._known = set(special)
+
+    def accesses(self, places: Collection[int]) -> Iterator[ThreadAccess]:
+        """What the threads do at instructions that have an address, in the order of the text.
+
+        Args:
+            places: of the instructions among the function's statements.
+        """
+        wanted = self._needed(places)
+        for place, statement in enumerate(self._function.statements):
+            if place in places:
+                yield self._access(place, statement.instruction)
+            if place in wanted:
+                self._step(statement.instruction)
+
+    def _needed(self, places: Collection[int]) -> set[int]:
+        """The instructions that the addresses and the guards at some places come from."""
+        writers: dict[str, list[int]] = {}
+        for place, statement in enumerate(self._function.statements):
+            for name in _written(statement.instruction):
+                writers.setdefault(name, []).append(place)
+        needed: set[int] = set()
+        waiting = [
+            name
+            for place in places
+            for name in _address_and_guard(self._function.statements[place].instruction)
+        ]
+        seen = set(waiting)
+        while waiting:
+            for place in writers.get(waiting.pop(), ()):
+                needed.add(place)
+                for name in _read(self._function.statements[place].instruction):
+                    if name not in seen:
+                        seen.add(name)
+                        waiting.append(name)
+        return needed
+
+    # One instruction
+
+    def _access(self, place: int, instruction: Instruction) -> ThreadAccess:
+        address = next(one for one in instruction.operands if isinstance(one, Address))
+        where = None
+        if self._state(_names(address)) is not Unknown.ANY:
+            where = numpy.broadcast_to(self._machine.address(address), self._count)
+        return ThreadAccess(place, self._count, where, self._on(instruction))
+
+    def _on(self, instruction: Instruction) -> numpy.ndarray | None:
+        if instruction.guard is None:
+            return numpy.ones(self._count, numpy.bool_)
+        register, negated = instruction.guard
+        match self._unknown.get(register.name):
+            case Unknown.ANY:
+                return None
+            case (
+                Unknown.EQUAL
+            ):  # the whole program takes part or none of it: this is about when it does
+                return numpy.ones(self._count, numpy.bool_)
+            case _:
+                on = self._machine.read(register, KINDS["pred"]) ^ negated
+                return numpy.broadcast_to(on, self._count)
+
+    def _step(self, instruction: Instruction) -> None:
+        """Carry out an instruction, or note that its results are not known."""
+        written = _written(instruction)
+        unknown = self._result(instruction)
+        for name in written:
+            self._unknown.pop(name, None)
+            if unknown is not None:
+                self._unknown[name] = unknown
+
+    def _result(self, instruction: Instruction) -> Unknown | None:
+        """Carry out an instruction where its result is known; else why it is not."""
+        read = _read(instruction)
+        state = self._state(read)
+        if state is Unknown.ANY:
+            return state
+        special = _BY_WARP.get(instruction.name)
+        if special is not None and state is None:
+            return special(self._machine, instruction, self._count)
+        if instruction.name in _FROM_ELSEWHERE or special is not None:
+            return Unknown.EQUAL if self._all_equal(instruction, read) else Unknown.ANY
+        if state is Unknown.EQUAL:
+            if self._all_equal(instruction, read):
+                self._carry_out(instruction)  # with 0 for what is not known
+                return state
+            if instruction.name not in _MOVE_ALIKE:
+                return Unknown.ANY
+        return None if self._carry_out(instruction) else Unknown.ANY
+
+    def _carry_out(self, instruction: Instruction) -> bool:
+        try:
+            self._machine.step(instruction, form_of(instruction))
+        except PtxError:
+            return False
+        return True
+
+    def _state(self, names: Sequence[str]) -> Unknown | None:
+        """What is known of several registers together; one that nothing has written is an equal number."""
+        states = {self._unknown.get(name) for name in names}
+        if Unknown.ANY in states:
+            return Unknown.ANY
+        if Unknown.EQUAL in states or any(name in _OF_THE_PROGRAM for name in names):
+            return Unknown.EQUAL
+        return None
+
+    def _all_equal(self, instruction: Instruction, names: Sequence[str]) -> bool:
+        """Whether an instruction does the same in every thread."""
+        if instruction.guard is not None and not self._is_equal(instruction.guard[0].name):
+            return False
+        return all(self._is_equal(name) for name in names)
+
+    def _is_equal(self, name: str) -> bool:
+        if self._unknown.get(name) is not None or name in _OF_THE_PROGRAM:
+            return self._unknown.get(name) is not Unknown.ANY
+        bits = numpy.asarray(self._machine.bits(Register(name)))
+        return bits.ndim == 0 or bool((bits == bits[0]).all())
+
+
+class _NoMemory:
+    """Nothing that addresses depend on is read from memory here."""
+
+    def load(self, addresses: Array, dtype: numpy.dtype, mask: Array | None) -> Array:
+        del addresses, dtype, mask
+        raise PtxError("a load")
+
+    def store(self, addresses: Array, values: Array, mask: Array | None) -> None:
+        del addresses, values, mask
+        raise PtxError("a store")
+
+
+_OF_THE_PROGRAM = frozenset(
+    f"%{what}.{axis}"
+    for what in ("ctaid", "nctaid", "clusterid", "nclusterid", "cluster_ctaid", "cluster_nctaid", "tid", "ntid")
+    for axis in "xyz"
+) - {"%tid.x", "%ntid.x"}  # fmt: skip
+"""Special registers with the same number in every thread of a program. Triton's programs have threads along x only."""
+
+_FROM_ELSEWHERE = frozenset(
+    (
+        "ld", "ldu", "ldmatrix", "atom", "shfl", "vote", "match", "redux", "activemask", "elect", "call", "mbarrier", "mma",
+        "wgmma", "tcgen05", "clusterlaunchcontrol", "mapa", "getctarank", "tex", "isspacep",
+    )
+)  # fmt: skip
+"""Instructions whose result comes from memory, other threads or units: equal where what they take is equal."""
+
+_MOVE_ALIKE = frozenset(("add", "sub", "or", "xor", "mad", "mov", "cvt", "cvta", "selp"))
+"""Instructions through which an equal number moves a known one, the same way in every thread."""
+
+
+def _elected(machine: Machine, instruction: Instruction, threads: int) -> Unknown | None:
+    """`elect.sync d|p, mask`: one lane of each warp, here the first."""
+    lane = numpy.arange(threads) % WARP
+    machine.write(instruction.operands[1], lane == 0, KINDS["pred"])
+    return None
+
+
+def _shuffled(machine: Machine, instruction: Instruction, threads: int) -> Unknown | None:
+    """`shfl.sync.idx.b32 d, a, lane, 31, mask`: what that lane of the warp has."""
+    target, source, lane, clamp, *_ = instruction.operands
+    if "idx" not in instruction.suffixes or getattr(clamp, "value", None) != WARP - 1:
+        return Unknown.ANY
+    kind = KINDS["b32"]
+    values = numpy.broadcast_to(machine.read(source, kind), threads).reshape(-1, WARP)
+    asked = numpy.broadcast_to(machine.read(lane, kind), threads).reshape(-1, WARP) % WARP
+    machine.write(target, numpy.take_along_axis(values, asked.astype(numpy.int64), 1).reshape(-1), kind)  # fmt: skip
+    return None
+
+
+_BY_WARP = {"elect": _elected, "shfl": _shuffled}
+"""Instructions whose result depends on other lanes, where what these hold is known."""
+
+
+# Registers of an instruction
+
+_WRITES_NOTHING = frozenset(("st", "stmatrix", "red", "cp", "bar", "barrier", "bra", "ret", "exit", "fence", "membar", "prefetch"))  # fmt: skip
+_MAY_WRITE_TWO = {"elect": 1, "shfl": 4, "setp": 2}
+"""Instructions that may write `a|b`, and how many operands they read."""
+
+
+def _names(operand: Operand) -> list[str]:
+    match operand:
+        case Register(name):
+            return [name]
+        case Vector(items):
+            return [item.name for item in items if isinstance(item, Register)]
+        case Address(Register(name)):
+            return [name]
+        case _:
+            return []
+
+
+def _results(instruction: Instruction) -> int:
+    """How many of the operands are written, the first ones."""
+    if instruction.name in _WRITES_NOTHING or not instruction.operands:
+        return 0
+    if instruction.name not in _MAY_WRITE_TWO:
+        return 1
+    combined = {"and", "or", "xor"}.intersection(instruction.suffixes)  # with one more predicate
+    return len(instruction.operands) - _MAY_WRITE_TWO[instruction.name] - len(combined)
+
+
+def _written(instruction: Instruction) -> list[str]:
+    first = instruction.operands[: _results(instruction)]
+    return [name for one in first if not isinstance(one, Address) for name in _names(one)]
+
+
+def _read(instruction: Instruction) -> list[str]:
+    rest = instruction.operands[_results(instruction) :]
+    names = [name for one in rest for name in _names(one)]
+    return names + ([instruction.guard[0].name] if instruction.guard else [])
+
+
+def _address_and_guard(instruction: Instruction) -> list[str]:
+    address = next(one for one in instruction.operands if isinstance(one, Address))
+    return _names(address) + ([instruction.guard[0].name] if instruction.guard else [])

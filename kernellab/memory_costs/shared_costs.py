@@ -1,0 +1,136 @@
+"""What operations of a kernel cost in shared memory each time they run: from the addresses in its PTX."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from xdsl.dialects import builtin
+from xdsl.ir import Block, Operation, Region
+
+from kernellab.compiler.analyses.module import (
+    integer,
+    kind,
+    lines_of_operations,
+    loops_around,
+    parents,
+)
+from kernellab.compiler.snapshots import LoweredText
+from kernellab.interpreter.calls import InlinedCallOp
+from kernellab.interpreter.ptx.functions import functions
+from kernellab.ir import ttg
+from kernellab.memory_costs.banks import Wavefronts, together
+from kernellab.memory_costs.shared_instructions import SharedInstruction, shared_instructions
+from kernellab.memory_costs.shared_records import SharedKind
+
+
+@dataclass(frozen=True)
+class SharedCost:
+    """The instructions of one kind that one operation became.
+
+    Attributes:
+        operation: of the TTGIR.
+        kind: of the instructions.
+        cost: of one execution of these instructions by a whole program.
+        per: they run once for each time that a program enters this block: the operation's own, or where the compiler unrolled
+            the loop around it, the one that the loop stands in.
+        assumed: as in `SharedAccess`.
+    """
+
+    operation: Operation
+    kind: SharedKind
+    cost: Wavefronts
+    per: Block
+    assumed: str
+
+
+_MAY_SHARE = (
+    "ttg.convert_layout", "ttg.local_", "ttg.async_copy", "ttng.", "tt.reduce", "tt.scan", "tt.gather", "tt.histogram",
+    "tt.atomic", "tt.dot",
+)  # fmt: skip
+
+
+def may_share(module: builtin.ModuleOp) -> bool:
+    """Whether a module may access shared memory; where it does not, there is no need for its PTX."""
+    return any(kind(op).startswith(_MAY_SHARE) for op in module.walk())
+
+
+def shared_costs(module: builtin.ModuleOp, text: LoweredText) -> tuple[SharedCost, ...]:
+    """What the operations of a kernel cost, in the order of the module.
+
+    Args:
+        module: TTGIR, in which calls may be inlined; what functions that the text still calls do is left out.
+        text: the same TTGIR, and its PTX.
+    """
+    operations = _operations_by_line(module, text.ttgir)
+    warps = _Warps(integer(module, "ttg.num-warps") or 1)
+    found: dict[tuple[Operation, SharedKind], list[SharedInstruction]] = {}
+    for function in functions(text.ptx):
+        if function.is_entry:
+            for one in shared_instructions(function, lambda line: warps.of(operations.get(line))):
+                if one.line in operations:
+                    found.setdefault((operations[one.line], one.kind), []).append(one)
+    order = {op: place for place, op in enumerate(operations.values())}
+    return tuple(
+        _cost(op, kind, found[op, kind])
+        for op, kind in sorted(found, key=lambda key: order[key[0]])
+    )
+
+
+def _cost(op: Operation, kind: SharedKind, parts: Sequence[SharedInstruction]) -> SharedCost:
+    """Copies of an operation beside a loop are its first or last rounds; where no loop is left, all its rounds."""
+    around = loops_around(op)
+    left = min(max(one.loops for one in parts), len(around))
+    inside = op if left == len(around) else around[len(around) - left - 1]
+    assert inside.parent is not None
+    parts = [one for one in parts if one.loops >= left]
+    assumed = next((one.assumed for one in parts if one.assumed), "")
+    return SharedCost(op, kind, together([one.cost for one in parts]), inside.parent, assumed)
+
+
+def _operations_by_line(module: builtin.ModuleOp, text: str) -> Mapping[int, Operation]:
+    """The operation on each line of the module's text: the n-th of a name there is the n-th here."""
+    lines = {name: iter(numbers) for name, numbers in lines_of_operations(text).items()}
+    found = {}
+    for op in module.walk():
+        if any(isinstance(parent, InlinedCallOp) for parent in parents(op)):
+            continue  # A copy of what stands in a function of its own.
+        line = next(lines.get(kind(op), iter(())), None)
+        if line is not None:
+            found[line] = op
+    return found
+
+
+class _Warps:
+    """Which warps execute an operation: all of the default group, or those of the partition that it stands in."""
+
+    def __init__(self, default: int) -> None:
+        self._default = default
+
+    def of(self, op: Operation | None) -> range:
+        """The numbers of the warps."""
+        inside = op
+        for parent in parents(op) if op is not None else ():
+            if isinstance(parent, ttg.WarpSpecializePartitionsOp):
+                specialized = parent.parent_op()
+                assert isinstance(specialized, ttg.WarpSpecializeOp)
+                regions = list(parent.regions)
+                which = next(n for n, region in enumerate(regions) if _is_in(inside, region))
+                return self._partitions(specialized)[which]
+            inside = parent
+        return range(self._default)
+
+    def _partitions(self, op: ttg.WarpSpecializeOp) -> list[range]:
+        """Triton numbers the warps of larger partitions first (AllocateWarpGroups)."""
+        sizes = [int(size) for size in op.partition_num_warps.get_values()]
+        ranges = [range(0)] * len(sizes)
+        start = self._default
+        for index in sorted(range(len(sizes)), key=lambda index: -sizes[index]):
+            ranges[index] = range(start, start + sizes[index])
+            start += sizes[index]
+        return ranges
+
+
+def _is_in(op: Operation | None, region: Region) -> bool:
+    """Whether an operation stands directly in a region."""
+    return op is not None and op.parent_region() is region

@@ -1,0 +1,114 @@
+"""What the accesses of a launch to shared memory cost, as plain facts."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Literal
+
+from kernellab.errors import SourcePosition
+
+SharedKind = Literal["load", "store", "atomic", "ldmatrix", "stmatrix", "async copy", "wgmma"]
+"""Which instructions access shared memory: loads, stores and atomics of lanes (LDS, STS, ATOMS), those that move matrices by rows
+(LDSM, STSM), copies past the registers (LDGSTS), and products of sm_90 that read their operands there."""
+
+
+@dataclass(frozen=True)
+class SharedAccess:
+    """The instructions of one kind that one operation of the TTGIR became, and what all their executions cost together.
+
+    Counted from the addresses that the compiled code computes for every thread, and from how often a run on the interpreter
+    executed the operation.
+    """
+
+    operation: str
+    action: str
+    """What the operation does: "conversion", "reduction", "local load", ..."""
+    kind: SharedKind
+    name: str
+    """The kernel's name of the tile; "" where it has none."""
+    position: SourcePosition | None
+    """The kernel's line."""
+    shape: tuple[int, ...]
+    """Of the tile."""
+    element: str
+    source: str
+    """The layout that the tile has before; "" where it has none."""
+    destination: str
+    """The layout that it has afterwards; "" where it has none."""
+    in_loop: bool
+    executions: int
+    """Times that a program executed the operation."""
+    instructions: int
+    """Instructions of warps of which a lane took part; of wgmma, those of four warps together."""
+    wavefronts: int
+    """Turns of shared memory, each of at most 128 bytes."""
+    best_wavefronts: int
+    """Wavefronts without bank conflicts."""
+    ways: int
+    """Of the worst instruction: how many words in one bank lanes want at once; 1 without conflicts."""
+    bytes: int
+    """That lanes read or write, those that share a word each for itself."""
+    assumed: str
+    """What is assumed, in words, where the count does not follow from addresses alone; else ""."""
+
+    @property
+    def conflicts(self) -> int:
+        """Bank conflicts: wavefronts that would not be needed if the words lay in different banks."""
+        return self.wavefronts - self.best_wavefronts
+
+    @property
+    def wavefronts_per_instruction(self) -> float:
+        """On average; 0 where nothing was accessed."""
+        return self.wavefronts / self.instructions if self.instructions else 0.0
+
+    @property
+    def is_model(self) -> bool:
+        """Whether something is assumed."""
+        return bool(self.assumed)
+
+    @property
+    def writes(self) -> bool:
+        """Whether it changes shared memory."""
+        return self.kind in ("store", "stmatrix", "atomic", "async copy")
+
+    def __str__(self) -> str:
+        where = f"{self.position}: " if self.position else ""
+        return (
+            f"{where}{self.kind} of a {self.action}: {self.instructions:,} instructions, {self.wavefronts:,} wavefronts, "
+            f"{self.conflicts:,} of them bank conflicts"
+        )
+
+
+_WORTH_SAYING = 1.25
+"""So many times the wavefronts that would do."""
+_BETTER_OUTSIDE = {
+    "conversion": "conversion through shared memory in the loop",
+    "reduction": "reduction across warps, through shared memory, in the loop",
+    "scan": "scan across warps, through shared memory, in the loop",
+    "gather": "gather through shared memory in the loop",
+}
+"""What costs a word where a loop does it: each time, the warps wait for each other."""
+
+
+def what_is_wrong(one: SharedAccess) -> str:
+    """What makes an access cost more than it would have to; "" where nothing does."""
+    words = []
+    if one.in_loop and one.writes and one.executions and one.action in _BETTER_OUTSIDE:
+        written = one.bytes // one.executions
+        words.append(f"{_BETTER_OUTSIDE[one.action]}: {written:,} bytes written each time, {one.executions:,} times")  # fmt: skip
+    if one.wavefronts >= _WORTH_SAYING * one.best_wavefronts and one.conflicts:
+        words.append(
+            f"{one.ways}-way bank conflict: {_instructions(one)} {one.wavefronts_per_instruction:.3g} wavefronts "
+            f"each time where {one.best_wavefronts / one.instructions:.3g} would do"
+        )
+    return "; ".join(words)
+
+
+def _instructions(one: SharedAccess) -> str:
+    """What takes the wavefronts, and the verb."""
+    if one.action.endswith(one.kind):
+        return f"this {one.action} takes"
+    return f"the {_PLURALS.get(one.kind, f'{one.kind} instructions')} of this {one.action} take"
+
+
+_PLURALS = {"load": "loads", "store": "stores", "atomic": "atomics"}
