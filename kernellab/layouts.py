@@ -8,6 +8,7 @@ it. The vectors come from Triton (its linear layouts); what is done with them he
 from __future__ import annotations
 
 import math
+import operator
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -134,15 +135,23 @@ class Layout:
         """The indices of the elements that numbers of the inputs lead to; arrays are broadcast."""
         found = numpy.zeros((), numpy.int64)
         for name, given in inputs.items():
-            asked = numpy.asarray(given, numpy.int64)
-            if asked.size and (asked.min() < 0 or asked.max() >= self._size(name)):
-                raise LayoutError(
-                    f"A {self} has {name} 0 to {self._size(name) - 1}, and was asked for {asked.tolist()}."
-                )
+            asked = self._asked(name, given)
             found = found ^ numpy.zeros_like(asked)  # with no bits, it has a shape all the same
             for bit, vector in enumerate(self.bases[name]):
                 found = found ^ numpy.where(asked >> bit & 1, self._number(vector), 0)
         return self._indices(found)
+
+    def _asked(self, name: str, given: ArrayLike) -> Numbers:
+        """Numbers of an input, all of which it has."""
+        asked = numpy.asarray(given)
+        if asked.size and asked.dtype.kind not in "iu":
+            raise LayoutError(f"A {name} is a whole number, and not {given!r}.")
+        outside = (asked < 0) | (asked >= self._size(name))
+        if outside.any():
+            raise LayoutError(
+                f"A {self} has {name} 0 to {self._size(name) - 1}, and was asked for {int(asked[outside].flat[0])}."
+            )
+        return asked.astype(numpy.int64)
 
     @cached_property
     def _element_numbers(self) -> Numbers:
@@ -161,9 +170,15 @@ class Layout:
 
     def _inputs_of(self, index: Sequence[int]) -> Numbers:
         """The inputs that lead to one element."""
-        given = tuple(index)
+        try:
+            given = tuple(operator.index(i) for i in index)
+        except TypeError:
+            given = ()
         if len(given) != len(self.shape) or any(not 0 <= i < n for i, n in zip(given, self.shape)):
-            raise LayoutError(f"A tile of {sizes(self.shape)} has no element {given}.")
+            raise LayoutError(
+                f"A tile of {sizes(self.shape)} has no element {index}.",
+                advice=f"An index has {len(self.shape)} whole numbers, each below the tile's size.",
+            )
         return cast(Numbers, self._inputs_by_element[self._number(given)])
 
     def _split(self, inputs: Numbers) -> Numbers:
@@ -191,7 +206,9 @@ class Layout:
             LayoutError: the encoding does not parse, the shape does not fit it, or the target has no such layout.
             TargetError: no such target.
         """
-        return _ask(encoding, tuple(shape), None if target is None else str(target))
+        if not isinstance(encoding, str):
+            raise LayoutError(f"{encoding!r} is no encoding.", advice="Give it as text, as TTGIR writes it.")  # fmt: skip
+        return _ask(encoding, _shape(shape), None if target is None else str(target))
 
     @staticmethod
     def blocked(
@@ -221,7 +238,7 @@ class Layout:
     @staticmethod
     def slice(*, shape: Sequence[int], dim: int, parent: Layout) -> RegisterLayout:
         """The parent's layout without its dimension `dim`: what a reduction along it leaves."""
-        return _registers(f"ttg.slice<{{dim = {dim}, parent = {parent.encoding}}}>", shape)
+        return _registers(f"ttg.slice<{{dim = {dim}, parent = {_encoding(parent)}}}>", shape)
 
     @staticmethod
     def dot_operand(
@@ -237,7 +254,7 @@ class Layout:
         """
         width = f", kWidth = {k_width}" if k_width else ""
         return _registers(
-            f"ttg.dot_op<{{opIdx = {operand}, parent = {parent.encoding}{width}}}>", shape
+            f"ttg.dot_op<{{opIdx = {operand}, parent = {_encoding(parent)}{width}}}>", shape
         )
 
     @staticmethod
@@ -325,6 +342,17 @@ class Layout:
         return _shared(
             f"ttg.swizzled_shared<{{vec = {vector}, perPhase = {per_phase}, maxPhase = {max_phase}, "
             f"order = {_list(order)}}}>",
+            shape,
+        )
+
+    @staticmethod
+    def amd_rotating_shared(
+        *, shape: Sequence[int], vector: int, per_phase: int, max_phase: int, order: Sequence[int]
+    ) -> SharedLayout:
+        """As `swizzled_shared`, and after each `max_phase` rows (times `per_phase`) the permutations are others."""
+        return _shared(
+            f"ttg.amd_rotating_shared<{{vec = {vector}, perPhase = {per_phase}, "
+            f"maxPhase = {max_phase}, order = {_list(order)}}}>",
             shape,
         )
 
@@ -698,6 +726,7 @@ _FAMILIES = {
     "amd_wmma": "the result of an RDNA matrix instruction, in the registers where it leaves it",
     "linear": "a layout by its basis vectors alone",
     "swizzled_shared": "rows whose vectors are permuted by XOR, against bank conflicts",
+    "amd_rotating_shared": "rows whose vectors are permuted by XOR, otherwise in each block of rows, against bank conflicts",
     "nvmma_shared": "as TMA writes it and the matrix units read it",
     "padded_shared": "rows with room between them, against bank conflicts",
     "shared_linear": "a layout by its basis vectors alone",
@@ -734,6 +763,26 @@ def _assertion(words: str) -> str:
     """What an aborting process says, without where in Triton's sources it says so; "" where it says nothing."""
     found = re.search(r"Assertion [`'](.*)' failed|(?:LLVM ERROR|error): (.*)", words)
     return (found[1] or found[2]) if found else ""
+
+
+def _shape(given: object) -> Shape:
+    """A shape that somebody gave, as whole numbers."""
+    try:
+        return tuple(operator.index(size) for size in cast(Any, given))
+    except TypeError:
+        raise LayoutError(
+            f"{given!r} is no shape of a tile.",
+            advice="Give its sizes as whole numbers: (128, 64).",
+        ) from None
+
+
+def _encoding(parent: object) -> str:
+    if not isinstance(parent, Layout):
+        raise LayoutError(
+            f"The parent is {parent!r}, and has to be a layout.",
+            advice="Layout.parse and the constructors make one.",
+        )
+    return parent.encoding
 
 
 def _registers(encoding: str, shape: Sequence[int]) -> RegisterLayout:

@@ -7,6 +7,7 @@ wgmma.mma_async.m64nNk16", "ldmatrix"; the AMD ones those of AMD's matrix instru
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import Any, cast
 
 import numpy
 import pytest
@@ -22,6 +23,7 @@ from kernellab.layouts import (
     SharedPlace,
     TensorMemoryPlace,
 )
+from kernellab.records import Compilation
 from tests.compiled import compiled, of_corpus
 from tests.corpus.entries import OLDEST
 from tests.kernels.relayout import unused_tile
@@ -324,6 +326,52 @@ def test_tensor_memory() -> None:
     assert [half.holders((row, 0))[0].row for row in (0, 15, 16, 63)] == [0, 15, 32, 111]
 
 
+THROUGH_SHARED = """
+#rows = #ttg.blocked<{sizePerThread = [1, 4], threadsPerWarp = [4, 16], warpsPerCTA = [4, 1], order = [1, 0]}>
+#columns = #ttg.blocked<{sizePerThread = [4, 1], threadsPerWarp = [16, 4], warpsPerCTA = [1, 4], order = [0, 1]}>
+#shared = ENCODING
+module attributes {"ttg.num-ctas" = 1 : i32, "ttg.num-warps" = 4 : i32, ttg.target = "hip:gfx942", "ttg.threads-per-warp" = 64 : i32} {
+  tt.func public @through_shared(%x: !tt.ptr<f16>, %y: !tt.ptr<f16>) {
+    %row = tt.make_range {end = 64 : i32, start = 0 : i32} : tensor<64xi32, #ttg.slice<{dim = 1, parent = #rows}>>
+    %down = tt.expand_dims %row {axis = 1 : i32} : tensor<64xi32, #ttg.slice<{dim = 1, parent = #rows}>> -> tensor<64x1xi32, #rows>
+    %offset = tt.broadcast %down : tensor<64x1xi32, #rows> -> tensor<64x64xi32, #rows>
+    %from = tt.splat %x : !tt.ptr<f16> -> tensor<64x64x!tt.ptr<f16>, #rows>
+    %at = tt.addptr %from, %offset : tensor<64x64x!tt.ptr<f16>, #rows>, tensor<64x64xi32, #rows>
+    %tile = tt.load %at : tensor<64x64x!tt.ptr<f16>, #rows>
+    %buffer = ttg.local_alloc %tile : (tensor<64x64xf16, #rows>) -> !ttg.memdesc<64x64xf16, #shared, #ttg.shared_memory>
+    %again = ttg.local_load %buffer : !ttg.memdesc<64x64xf16, #shared, #ttg.shared_memory> -> tensor<64x64xf16, #columns>
+    %to = tt.splat %y : !tt.ptr<f16> -> tensor<64x64x!tt.ptr<f16>, #columns>
+    tt.store %to, %again : tensor<64x64x!tt.ptr<f16>, #columns>
+    tt.return
+  }
+}
+"""
+
+
+def llvm_with(encoding: str) -> list[str]:
+    """LLVM IR for gfx942 of a tile that goes through shared memory with this layout, without where its text lay."""
+    compilation = kernellab.compile(THROUGH_SHARED.replace("ENCODING", encoding), target="gfx942")
+    assert isinstance(compilation, Compilation)
+    lines = compilation.stages["llir"].text.splitlines()
+    return [line for line in lines if "DIFile" not in line]
+
+
+@only_newer
+@pytest.mark.parametrize(
+    ("vector", "per_phase", "max_phase", "order"), [(4, 1, 16, (0, 1)), (8, 2, 8, (1, 0))]
+)
+def test_rotating_layouts_compile_to_the_code_of_their_linear_layouts(
+    vector: int, per_phase: int, max_phase: int, order: tuple[int, ...]
+) -> None:
+    given = {"vector": vector, "per_phase": per_phase, "max_phase": max_phase, "order": order}
+    layout = Layout.amd_rotating_shared(shape=(64, 64), **cast(Any, given))
+    linear = Layout.shared_linear(shape=(64, 64), offset=layout.offset)
+    swizzled = Layout.swizzled_shared(shape=(64, 64), **cast(Any, given))
+    code = llvm_with(layout.encoding)
+    assert code == llvm_with(linear.encoding)
+    assert code != llvm_with(swizzled.encoding)
+
+
 # Other families, and what is derived
 
 
@@ -404,6 +452,7 @@ def test_described_in_words() -> None:
 
 
 BLOCKED = "#ttg.blocked<{sizePerThread = [1, 4], threadsPerWarp = [4, 8], warpsPerCTA = [4, 1], order = [1, 0]}>"
+LINEAR = "#ttg.linear<{{register = [{}], lane = [[1, 0]], warp = [], block = []}}>"
 MMA = "#ttg.nvidia_mma<{versionMajor = 3, versionMinor = 0, warpsPerCTA = [4, 1], instrShape = [16, 64, 16]}>"
 
 
@@ -420,13 +469,26 @@ MMA = "#ttg.nvidia_mma<{versionMajor = 3, versionMinor = 0, warpsPerCTA = [4, 1]
         (BLOCKED.replace("[1, 4]", "[1, 3]"), (16, 16), "power of two"),
         (f"#ttg.slice<{{dim = 2, parent = {BLOCKED}}}>", (16,), "less than the parent rank"),
         (MMA.replace("Major = 3", "Major = 5"), (64, 64), "version"),
-        ("#ttg.linear<{register = [[0, 3]], lane = [[1, 0]], warp = [], block = []}>", (8, 8), "ended its process|power of 2"),
-        ("#ttg.swizzled_shared<{vec = 8, perPhase = 0, maxPhase = 8, order = [1, 0]}>", (64, 64), "ended its process|perPhase|3.7 does"),
-        ("#ttg.amd_rotating_shared<{vec = 8, perPhase = 1, maxPhase = 8, order = [1, 0]}>", (64, 64), "does not say"),
+        (MMA.replace("Major = 3", "Major = 9"), (64, 64), "There is no mma of version 9"),
+        (BLOCKED, (1 << 20, 2), "has 2,097,152 elements, and Triton's tiles have at most 1,048,576"),
+        (BLOCKED, ("a", 4), r"\('a', 4\) is no shape of a tile"),
+        (BLOCKED, (4.0, 4), "is no shape of a tile"),
+        (BLOCKED, 16, "16 is no shape of a tile"),
+        (None, (16, 16), "None is no encoding"),
+        ("#other.layout<1>", (16, 16), "there is no dialect 'other'"),
+        (LINEAR.format("[0, 3]"), (8, 8), "lead to 4 elements of the 8 in 2x4"),
+        (LINEAR.format("[0, 1, 1]"), (8, 8), r"\[0, 1, 1\] of .* is no index into a tile of 2 dimensions"),
+        (LINEAR.format("[0, -1]"), (8, 8), r"\[0, -1\] of .* is no index"),
+        (f"#ttg.slice<{{dim = 0, parent = {LINEAR.format('[0, 3]')}}}>", (8,), "lead to 4 elements"),
+        ("#ttg.swizzled_shared<{vec = 8, perPhase = 0, maxPhase = 8, order = [1, 0]}>", (64, 64), "perPhase is 0"),
+        ("#ttg.swizzled_shared<{vec = 3, perPhase = 1, maxPhase = 8, order = [1, 0]}>", (64, 64), "vec is 3 .* power of two"),
+        ("#ttg.nvmma_shared<{swizzlingByteWidth = 128, transposed = false, elementBitWidth = 17}>", (64, 64), r"in \[8, 16, 32, 64\]"),
+        ("#ttg.amd_rotating_shared<{vec = 8, perPhase = 1, maxPhase = 7, order = [1, 0]}>", (64, 64), "maxPhase is 7"),
+        ("#ttg.amd_rotating_shared<{vec = 8, perPhase = 1, maxPhase = 8, order = [1, 0]}>", (64,), "rank must be|2 dimensions"),
         ("#ttg.nvmma_shared<{swizzlingByteWidth = 128, transposed = false, elementBitWidth = 16}>", (4, 4), "too small|at least 8 rows"),
     ],
 )  # fmt: skip
-def test_bad_encodings_and_shapes(encoding: str, shape: tuple[int, ...], words: str) -> None:
+def test_bad_encodings_and_shapes(encoding: Any, shape: Any, words: str) -> None:
     with pytest.raises(LayoutError, match=words):
         Layout.parse(encoding, shape)
 
@@ -456,7 +518,22 @@ def test_what_a_layout_does_not_have() -> None:
     with pytest.raises(LayoutError, match=r"no element \(1,\)"):
         layout.holders((1,))
     with pytest.raises(LayoutError, match="has lane 0 to 31, and was asked for 32"):
-        layout.elements(lane=32)
+        layout.elements(lane=numpy.arange(30, 34))
+    with pytest.raises(LayoutError, match="has no element 5"):
+        layout.holders(cast(Any, 5))
+    with pytest.raises(LayoutError, match=r"A lane is a whole number, and not 1\.5"):
+        layout.elements(lane=1.5)
+    with pytest.raises(LayoutError, match="The parent is '#x', and has to be a layout"):
+        Layout.slice(shape=(16,), dim=0, parent=cast(Any, "#x"))
+
+
+def test_only_misspelt_encodings_are_told_how_to_spell() -> None:
+    with pytest.raises(LayoutError) as misspelt:
+        Layout.parse("#blocked", (16, 16))
+    assert "Encodings are spelt as in TTGIR" in str(misspelt.value)
+    with pytest.raises(LayoutError) as unfit:
+        Layout.parse(f"#ttg.slice<{{dim = 2, parent = {BLOCKED}}}>", (16,))
+    assert "spelt" not in str(unfit.value)
 
 
 # Of a compilation
@@ -525,6 +602,10 @@ def test_a_name_that_never_was() -> None:
         compilation.layouts()["acumulator"]
     with pytest.raises(LayoutError, match="is there, and is no tile"):
         compilation.layouts()["K"]
+    with pytest.raises(LayoutError, match="'BLOCK_K' is a constant of this compilation"):
+        compilation.layouts()["BLOCK_K"]
+    with pytest.raises(LayoutError, match="by its name in the kernel: rows"):
+        compilation.layouts()[cast(Any, 0)]
     with pytest.raises(kernellab.KernelLabError, match="no stage and no pass"):
         compilation.layouts("ttgir.nothing")
     with pytest.raises(kernellab.KernelLabError, match="have no layouts"):
@@ -533,14 +614,13 @@ def test_a_name_that_never_was() -> None:
 
 @pytest.mark.parametrize(
     ("name", "target"),
-    [("matmul", "sm_100"), ("matmul", "gfx950"), ("matmul_small", "gfx1100"), ("matmul_tma", "sm_90")],
+    [("matmul", "sm_100"), ("matmul_tma_specialized", "sm_100"), ("matmul", "gfx942"), ("matmul", "gfx950"), ("matmul_small", "gfx1100"), ("matmul_tma", "sm_90")],
 )  # fmt: skip
 def test_every_tile_of_other_targets_has_a_layout(name: str, target: str) -> None:
     layouts = of_corpus(name, target).layouts()
     assert layouts
     known = [tile for tile in layouts if tile.layout is not None]
-    unknown = [tile.encoding for tile in layouts if tile.layout is None]
-    assert OLDEST or all("amd_rotating_shared" in encoding for encoding in unknown)
+    assert OLDEST or len(known) == len(layouts)
     for tile in known:
         assert tile.layout is not None
         assert (

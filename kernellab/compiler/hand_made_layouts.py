@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import math
 import re
+from collections.abc import Sequence
 
 from kernellab import triton_api
 from kernellab.compiler.targets import parse_target
@@ -12,6 +14,8 @@ from kernellab.records import Target
 from kernellab.triton_api.layouts import TileType, layouts_of
 
 _SPELLING = 'Encodings are spelt as in TTGIR, without aliases: "#ttg.blocked<{sizePerThread = [1, 4], ...}>".'
+_MOST_ELEMENTS = 1 << 20
+"""Of a tile: TRITON_MAX_TENSOR_NUMEL of Triton's language."""
 
 
 def make(encoding: str, shape: Shape, target: str | None) -> Layout:
@@ -23,20 +27,80 @@ def make(encoding: str, shape: Shape, target: str | None) -> Layout:
     """
     if not encoding.startswith("#"):
         raise LayoutError(f"{encoding!r} is no encoding.", advice=_SPELLING)
-    if any(size < 1 for size in shape):
-        raise LayoutError(f"A tile of {sizes(shape)} has no elements.")
+    _check_sizes(shape)
+    _check_vectors(encoding, shape)
     try:
         (layout,) = layouts_of([_type(encoding, shape)])
     except KernelLabError as error:
-        words = re.sub(r"^.*?line \d+, column \d+: ", "", error.problem, flags=re.DOTALL)
-        raise LayoutError(
-            f"Triton refuses {encoding} for a tile of {sizes(shape)}: {words}.", advice=_SPELLING
-        ) from error
+        raise _refused(encoding, shape, error.problem) from error
     if isinstance(layout, LayoutError):
         raise layout
     if target is not None:
         _check_target(layout, parse_target(target))
     return layout
+
+
+def _refused(encoding: str, shape: Shape, problem: str) -> LayoutError:
+    """What MLIR says of an encoding that it does not take, without where in a text that nobody wrote."""
+    words = re.sub(r"^.*?line \d+, column \d+: ", "", problem, flags=re.DOTALL).rstrip(".")
+    unknown = re.search(r"#\"?(\w+).*unregistered dialect", words)
+    if unknown:
+        words = f"there is no dialect {unknown[1]!r}"
+    misspelt = unknown or re.search(r"alias|expected ['a-z]|unbalanced|unknown", words)
+    return LayoutError(
+        f"Triton refuses {encoding} for a tile of {sizes(shape)}: {words}.",
+        advice=_SPELLING if misspelt else "",
+    )
+
+
+# What Triton says nothing of, or ends its process on
+
+
+def _check_sizes(shape: Shape) -> None:
+    if any(size < 1 for size in shape):
+        raise LayoutError(f"A tile of {sizes(shape)} has no elements.")
+    if math.prod(shape) > _MOST_ELEMENTS:
+        raise LayoutError(
+            f"A tile of {sizes(shape)} has {math.prod(shape):,} elements, and Triton's tiles have at most {_MOST_ELEMENTS:,}."
+        )
+
+
+def _check_vectors(encoding: str, shape: Shape) -> None:
+    """The basis vectors of linear layouts have as many numbers as the tile has dimensions, and lead to every element."""
+    for linear in re.findall(r"#ttg\.linear<\{.*?\}>", encoding):
+        vectors = [
+            tuple(int(number) for number in found.split(","))
+            for found in re.findall(r"\[\s*(-?\d+(?:\s*,\s*-?\d+)*)\s*\]", linear)
+        ]
+        rank = len(shape) if linear == encoding else len(vectors[0]) if vectors else 0
+        for vector in vectors:
+            if len(vector) != rank or min(vector) < 0:
+                raise LayoutError(
+                    f"The basis vector {list(vector)} of {encoding} is no index into a tile of {rank} dimensions."
+                )
+        spanned, covered = _spanned(vectors), math.prod(_covered(vectors, rank))
+        if spanned < covered:
+            raise LayoutError(
+                f"The basis vectors of {encoding} lead to {spanned} elements of the {covered} in {sizes(_covered(vectors, rank))}.",
+                advice="Each number 1, 2, 4, ... along each dimension has to be the XOR of some vectors.",
+            )
+
+
+def _covered(vectors: Sequence[tuple[int, ...]], rank: int) -> Shape:
+    """The smallest tile, of sizes that are powers of two, that has room for all vectors."""
+    return tuple(1 << max((v[dim] for v in vectors), default=0).bit_length() for dim in range(rank))
+
+
+def _spanned(vectors: Sequence[tuple[int, ...]]) -> int:
+    """How many elements the XOR of some of the vectors leads to."""
+    independent: list[int] = []
+    for vector in vectors:
+        number = sum(index << (32 * dim) for dim, index in enumerate(vector))
+        for other in independent:
+            number = min(number, number ^ other)
+        if number:
+            independent.append(number)
+    return 1 << len(independent)
 
 
 def _type(encoding: str, shape: Shape) -> TileType:

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import math
+import re
+import traceback
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -74,11 +76,14 @@ def layouts_of(types: Sequence[TileType]) -> list[Layout | LayoutError]:
 
 
 def _layout(type: TileType, value: Any, builder: Any) -> Layout:
+    if type.encoding.startswith("#ttg.amd_rotating_shared<"):
+        return _rotating(type)
     read = builder.get_gluon_layout_from_memdesc if type.in_memory else builder.get_gluon_layout_from_tensor  # fmt: skip
     try:
         stated = read(value)
-    except ValueError as error:
-        raise LayoutError(f"Triton does not say what {type.encoding} means: {error}.") from error
+    except (ValueError, AssertionError) as error:
+        words = str(error) or _failed_assertion(error)
+        raise LayoutError(f"Triton does not say what {type.encoding} means: {words}.") from error
     shape = type.shape[len(type.shape) - _rank(stated) :] if type.in_memory else type.shape
     _check_shape(stated, shape, type)
     if _states_its_vectors(stated):
@@ -89,6 +94,12 @@ def _layout(type: TileType, value: Any, builder: Any) -> Layout:
     _check_answerable(stated, type)
     linear = builder.to_linear_layout(stated._to_ir(builder), list(shape))
     return _evaluated(linear, shape, type.encoding)
+
+
+def _failed_assertion(error: BaseException) -> str:
+    """What a class of Gluon's demands of its fields, from the line that demands it."""
+    line = traceback.extract_tb(error.__traceback__)[-1].line or ""
+    return f"it has no layout but where {line.removeprefix('assert ').replace('self.', '')}"
 
 
 def _states_its_vectors(stated: Any) -> bool:
@@ -142,6 +153,36 @@ def _bases(vectors: Iterable[Iterable[int]]) -> Any:
     return tuple(tuple(vector) for vector in vectors)
 
 
+# What Gluon has no word for
+
+
+def _rotating(type: TileType) -> SharedLayout:
+    """The layout of an AMDRotatingSharedEncoding, by the formula of Triton's sharedToLinearLayoutAMDRotating.
+
+    Rows are swizzled as in swizzled_shared, and each block of as many rows as there are phases by one phase more.
+    """
+    stated = re.fullmatch(
+        r"#ttg\.amd_rotating_shared<\{vec = (\d+), perPhase = (\d+), maxPhase = (\d+), order = \[(.*)\]\}>",
+        type.encoding,
+    )
+    if stated is None:
+        raise LayoutError(f"Triton does not say what {type.encoding} means.")
+    vector, per_phase, phases = (int(number) for number in stated.group(1, 2, 3))
+    order = [int(dim) for dim in stated[4].split(",")]
+    shape = type.shape[len(type.shape) - len(order) :]
+    _check_fits(len(order), shape, type)
+    _check_powers({"vec": vector, "perPhase": per_phase, "maxPhase": phases}, type)
+    vectors = []
+    for place, dim in enumerate(order):
+        for bit in range(shape[dim].bit_length() - 1):
+            vectors.append([(1 << bit) * (other == dim) for other in range(len(shape))])
+            if place == 1:
+                block, phase = divmod((1 << bit) // per_phase, phases)
+                column = vector * (phase ^ block % phases)
+                vectors[-1][order[0]] = column % shape[order[0]]
+    return SharedLayout(shape, type.encoding, _bases(vectors), ())
+
+
 # What Triton would abort on
 
 
@@ -154,14 +195,20 @@ def _rank(stated: Any) -> int:
     return 2  # the scales in tensor memory
 
 
-def _check_shape(stated: Any, shape: Shape, type: TileType) -> None:
-    rank = _rank(stated)
+def _check_fits(rank: int, shape: Shape, type: TileType) -> None:
     if len(shape) != rank:
+        dimensions = "1 dimension" if rank == 1 else f"{rank} dimensions"
         raise LayoutError(
-            f"{type.encoding} lays out tiles of {rank} dimensions, and {sizes(shape)} has {len(shape)}."
+            f"{type.encoding} lays out tiles of {dimensions}, and {sizes(shape)} has {len(shape)}."
         )
     if any(size < 1 or size & (size - 1) for size in shape):
         raise LayoutError(f"Layouts are for sizes that are powers of two, and a tile of {sizes(shape)} has others.")  # fmt: skip
+
+
+def _check_shape(stated: Any, shape: Shape, type: TileType) -> None:
+    _check_fits(_rank(stated), shape, type)
+    fields = {"vec": "vec", "perPhase": "per_phase", "maxPhase": "max_phase"}
+    _check_powers({name: getattr(stated, field, 1) for name, field in fields.items()}, type)
     swizzle = getattr(stated, "swizzle_byte_width", 0)
     if swizzle:
         outer, inner = (shape[1:], shape[:1]) if stated.transposed else (shape[:-1], shape[-1:])
@@ -174,11 +221,21 @@ def _check_shape(stated: Any, shape: Shape, type: TileType) -> None:
             )
 
 
+def _check_powers(numbers: Mapping[str, int], type: TileType) -> None:
+    """Triton's formulas divide by these numbers, and speak of one bit of each."""
+    for name, number in numbers.items():
+        if number < 1 or number & (number - 1):
+            raise LayoutError(
+                f"{name} is {number} in {type.encoding}; it has to be a power of two."
+            )
+
+
 def _check_answerable(stated: Any, type: TileType) -> None:
     version = _mma_version(stated)
     if version not in (None, 2, 3):
+        known = "No thread holds the result of an mma of version 5"
         raise LayoutError(
-            f"No thread holds the result of an mma of version {version}.",
+            f"{known if version == 5 else f'There is no mma of version {version}'}: {type.encoding}.",
             advice="Version 2 is mma.sync, 3 is wgmma; Blackwell's results lie in tensor memory: Layout.tensor_memory.",
         )
     if type.in_memory and not _ANSWERS_FOR_MEMORY:

@@ -11,6 +11,10 @@ _WITHOUT_LAYOUTS = ("source", "ttir")
 
 def explain(compilation: Compilation, snapshot: str, name: str, found: Layouts) -> str:
     """Why no tile of a snapshot is called `name`: it is no tile, a pass removed it, or the kernel has no such name."""
+    if not isinstance(name, str):
+        return f"Ask for a tile by its name in the kernel: {', '.join(found.names)}."
+    if compilation.specialization.signature.get(name) == "constexpr":
+        return f"{name!r} is a constant of this compilation, and no tile."
     guess = nearest(name, found.names)
     runs = _runs_up_to(compilation, snapshot)
     if not runs:
