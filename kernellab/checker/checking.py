@@ -3,26 +3,21 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import replace
 from typing import Any
 
 import torch
 
 from kernellab import triton_api
-from kernellab.argument_copies import copied, tensors_in
-from kernellab.checker.code import checked_code
+from kernellab.argument_copies import tensors_in
 from kernellab.checker.detector import Detector
 from kernellab.checker.detectors import DETECTORS
-from kernellab.checker.detectors.out_of_bounds import OutOfBounds
-from kernellab.checker.listening import Audience
+from kernellab.checker.examination import Examination
 from kernellab.checker.records import Finding, Findings
-from kernellab.checker.scene import Scene
 from kernellab.checker.uninitialized import is_uninitialized
 from kernellab.compiler.pipeline import unwrap_kernel
 from kernellab.compiler.targets import parse_target
 from kernellab.errors import ArgumentError, OptionError, nearest
 from kernellab.interpreter.grid import check_grid
-from kernellab.interpreter.launcher import launch_observed
 from kernellab.interpreter.program import program_code
 from kernellab.interpreting import emulated_for
 from kernellab.launching import Grid, bind_launch, goes_to_gpu
@@ -69,27 +64,14 @@ def check(
     code = program_code(plain, call, chosen, stage)
     marked = tuple(name for name, one in tensors_in(call.values) if is_uninitialized(one))
 
-    def listen(kinds: Sequence[type[Detector]]) -> list[Detector]:
-        copies = replace(call, values=copied(call.values))
-        made = checked_code(plain, code, kinds)
-        return _listen(Scene(plain, copies, made, sizes, named, marked), kinds)
-
-    detectors = listen(DETECTORS)
+    examination = Examination(plain, call, code, sizes, named, marked)
+    detectors = examination.listen(DETECTORS)
+    for one in detectors:
+        one.ask(examination)
     closer = [kind for one in detectors if (kind := one.looks_again()) is not None]
     if closer:
-        detectors += listen(closer)
+        detectors += examination.listen(closer)
     return Findings(plain.__name__, str(chosen), sizes, _in_order(_found(detectors)))
-
-
-def _listen(scene: Scene, kinds: Sequence[type[Detector]]) -> list[Detector]:
-    """Run it once, detectors of these kinds listening."""
-    detectors = [kind(scene) for kind in kinds if kind.concerns(scene)]
-    bounds = next((one for one in detectors if isinstance(one, OutOfBounds)), OutOfBounds(scene))
-    audience = Audience(scene, bounds, detectors)
-    launch_observed(scene.kernel, scene.grid, scene.call, scene.code, audience)
-    for one in detectors:
-        one.end()
-    return detectors
 
 
 def _found(detectors: Sequence[Detector]) -> Iterator[Finding]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence, Set
 from dataclasses import dataclass, field
-from typing import Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy
 from xdsl.ir import Operation
@@ -13,6 +13,9 @@ from kernellab.checker.records import LISTED_PROGRAMS, Finding
 from kernellab.checker.scene import Access, Computed, Heard, Scene
 from kernellab.interpreter import memory
 from kernellab.interpreter.tiles import Value
+
+if TYPE_CHECKING:
+    from kernellab.checker.examination import Examination
 
 
 class Detector:
@@ -52,6 +55,9 @@ class Detector:
 
     def end(self) -> None:
         """The run is over; not called where it ended early."""
+
+    def ask(self, examination: Examination) -> None:
+        """The run is over, and the launch may be run again to know more; not called where the run ended early."""
 
     def looks_again(self) -> type[Detector] | None:
         """What should hear a second run of the same launch: detectors that look closely take too long for a first one."""

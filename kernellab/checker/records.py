@@ -18,6 +18,9 @@ ProgramId = tuple[int, int, int]
 LISTED_PROGRAMS = 8
 """So many programs of a finding are listed."""
 
+_NAMED_PROGRAMS = 4
+"""So many are named in words."""
+
 
 @dataclass(frozen=True)
 class Finding:
@@ -58,13 +61,16 @@ class Finding:
 
     @property
     def where(self) -> str:
-        """ "program (3, 0, 0), lane 2"; with more programs, how many; "every program" for what is computed once for all; "" where nothing is known."""
+        """ "program (3, 0, 0), lane 2, and 4 more programs"; "every program" for what is computed once for all; "" where nothing is known."""
         lane = f", lane {self.lane[0] if len(self.lane) == 1 else self.lane}" if self.lane else ""
         if not self.programs:
             return f"every program{lane}" if lane else ""
-        more = self.program_count - 1
-        others = f", and {more:,} more program{'s' if more > 1 else ''}" if more > 0 else ""
-        return f"program {self.programs[0]}{lane}{others}"
+        if lane:
+            return f"program {self.programs[0]}{lane}{_more(self.program_count - 1)}"
+        named = self.programs[:_NAMED_PROGRAMS]
+        listed = ", ".join(map(str, named))
+        plural = "s" if len(named) > 1 else ""
+        return f"program{plural} {listed}{_more(self.program_count - len(named))}"
 
     def to_dict(self) -> dict[str, Any]:
         """All of it in types that JSON has."""
@@ -148,6 +154,12 @@ class Findings(Sequence[Finding]):
             return f"{self.kernel}: nothing found"
         number = f"{len(self)} finding{'s' if len(self) > 1 else ''}"
         return "\n\n".join([f"{self.kernel}: {number}", *map(str, self.findings)])
+
+
+def _more(programs: int) -> str:
+    if programs <= 0:
+        return ""
+    return f", and {programs:,} more program{'s' if programs > 1 else ''}"
 
 
 def _plain(value: Any) -> Any:

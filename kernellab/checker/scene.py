@@ -50,6 +50,17 @@ class Scene:
         """The tensors among its arguments, by name."""
         return dict(tensors_in(self.call.values))
 
+    @cached_property
+    def _names_by_start(self) -> dict[int, str]:
+        return {
+            one.untyped_storage().data_ptr(): name for name, one in reversed(self.tensors.items())
+        }
+
+    def storage_of(self, tensor: torch.Tensor) -> str | int:
+        """What tells the storages of a launch apart in each of its runs: the name of the first argument that lies there; of memory that is no argument's, its address."""
+        start = tensor.untyped_storage().data_ptr()
+        return self._names_by_start.get(start, start)
+
     @property
     def programs(self) -> int:
         """How many programs the grid has."""

@@ -11,7 +11,7 @@ import numpy
 import torch
 
 from kernellab.checker.scene import Access
-from kernellab.interpreter.bases import part_of
+from kernellab.interpreter.bases import as_array, part_of
 from kernellab.interpreter.boxes import Box
 from kernellab.interpreter.memory import Buffer
 
@@ -42,6 +42,14 @@ class Part(ABC):
     def write(self, notes: numpy.ndarray, values: Any) -> None:
         """Change the notes about its elements; of lanes that touch one element, one wins."""
 
+    @abstractmethod
+    def listed(self) -> ListedPart:
+        """The same, its elements one by one."""
+
+    def span(self) -> tuple[numpy.ndarray, numpy.ndarray, numpy.ndarray] | None:
+        """(ids, first, last): between which elements each program's lie; None where that takes long to say, or programs share them."""
+        return None
+
 
 @dataclass(frozen=True)
 class _BoxPart(Part):
@@ -57,12 +65,32 @@ class _BoxPart(Part):
     def write(self, notes: numpy.ndarray, values: Any) -> None:
         self._among(notes).write(self.bases, self.lanes, values)
 
+    def listed(self) -> ListedPart:
+        starts = as_array(self.bases).reshape((-1,) + (1,) * len(self.lanes))
+        index = starts
+        for dimension, ((start, stop), stride) in enumerate(zip(self.lanes, self.box.strides)):
+            steps = numpy.arange(start, stop) * stride
+            index = index + steps.reshape((-1,) + (1,) * (len(self.lanes) - dimension - 1))
+        ids = self.ids if numpy.ndim(self.ids) == 0 else numpy.broadcast_to(self.ids, index.shape)
+        return ListedPart(ids if numpy.ndim(ids) == 0 else ids.reshape(-1), True, index.reshape(-1))
+
+    def span(self) -> tuple[numpy.ndarray, numpy.ndarray, numpy.ndarray] | None:
+        if numpy.ndim(self.ids) == 0:
+            return None if self.ids == SEVERAL else self._span(numpy.array([self.ids]))
+        return self._span(self.ids.reshape(-1))
+
+    def _span(self, ids: numpy.ndarray) -> tuple[numpy.ndarray, numpy.ndarray, numpy.ndarray]:
+        first = last = as_array(self.bases)
+        for (start, stop), stride in zip(self.lanes, self.box.strides):
+            first, last = first + start * stride, last + (stop - 1) * stride
+        return ids, first, last
+
     def _among(self, notes: numpy.ndarray) -> Box:
         return replace(self.box, buffer=self.box.buffer.over(notes))
 
 
 @dataclass(frozen=True)
-class _ListedPart(Part):
+class ListedPart(Part):
     """Elements by their indices."""
 
     index: numpy.ndarray
@@ -74,6 +102,9 @@ class _ListedPart(Part):
     def write(self, notes: numpy.ndarray, values: Any) -> None:
         notes[self.index] = values
 
+    def listed(self) -> ListedPart:
+        return self
+
 
 class Storage:
     """One storage that accesses go to.
@@ -83,11 +114,12 @@ class Storage:
         unit: bytes of the elements that notes are about.
     """
 
-    def __init__(self, buffer: Buffer) -> None:
+    def __init__(self, buffer: Buffer, like: Storage | None = None) -> None:
+        """`like` is the same storage in another run, whose units shall be this one's."""
         self.tensor = buffer.tensor
         self._start = buffer.tensor.untyped_storage().data_ptr()
-        self.unit = buffer.itemsize
-        self._phase = _address(buffer) - self._start
+        self.unit: int = buffer.itemsize if like is None else like.unit
+        self._phase: int = _address(buffer) - self._start if like is None else like._phase
         self._notes: list[Notes] = []
 
     def notes(self, fill: Any, dtype: Any) -> Notes:
@@ -99,18 +131,23 @@ class Storage:
 
     def parts(self, access: Access) -> Iterator[Part]:
         """The elements that an access touches, in terms of the notes."""
-        buffer = access.buffer
-        phase = _address(buffer) - self._start
-        if buffer.itemsize == self.unit and phase == self._phase:
+        if self.fits(access):
             yield from _parts(access)
             return
+        buffer = access.buffer
+        phase = _address(buffer) - self._start
         if self.unit != 1:
             self._become_bytes()
         size = buffer.itemsize
         part = _listed(access)
         index = part.index[:, None] * size + phase + numpy.arange(size)
         ids = part.ids if numpy.ndim(part.ids) == 0 else part.ids[:, None]
-        yield _ListedPart(ids, True, index)
+        yield ListedPart(ids, True, index)
+
+    def fits(self, access: Access) -> bool:
+        """Whether the elements of an access are those that notes are about."""
+        buffer = access.buffer
+        return buffer.itemsize == self.unit and _address(buffer) - self._start == self._phase
 
     def view(self, tensor: torch.Tensor, notes: numpy.ndarray) -> numpy.ndarray:
         """The notes about the elements of a tensor that lies in the storage, in its shape; along a further dimension where an element has several."""
@@ -123,8 +160,8 @@ class Storage:
         window = notes[first // unit :]
         return numpy.lib.stride_tricks.as_strided(window, shape, strides, writeable=True)
 
-    def index_in(self, buffer_index: int, buffer: Buffer) -> int:
-        """Where the notes about an element of a buffer are (the first of them)."""
+    def index_in(self, buffer_index: Any, buffer: Buffer) -> Any:
+        """Where the notes about elements of a buffer are, given their indices (of each the first)."""
         return (buffer_index * buffer.itemsize + _address(buffer) - self._start - self._phase) // self.unit  # fmt: skip
 
     def _length(self) -> int:
@@ -200,7 +237,7 @@ def _ids_of(access: Access, box: Box) -> Ids:
     return ids.reshape((-1,) + (1,) * len(box.extents))
 
 
-def _listed(access: Access) -> _ListedPart:
+def _listed(access: Access) -> ListedPart:
     on = access.on
     index = access.index
     shape = index.shape if on is None else numpy.broadcast_shapes(index.shape, on.shape)
@@ -212,8 +249,6 @@ def _listed(access: Access) -> _ListedPart:
         ids = int(taking_part[0]) if len(taking_part) == 1 else SEVERAL
     index = numpy.broadcast_to(index, shape)
     if on is None:
-        return _ListedPart(
-            ids if numpy.ndim(ids) == 0 else ids.reshape(-1), True, index.reshape(-1)
-        )
+        return ListedPart(ids if numpy.ndim(ids) == 0 else ids.reshape(-1), True, index.reshape(-1))
     chosen = numpy.broadcast_to(on, shape)
-    return _ListedPart(ids if numpy.ndim(ids) == 0 else ids[chosen], True, index[chosen])
+    return ListedPart(ids if numpy.ndim(ids) == 0 else ids[chosen], True, index[chosen])

@@ -15,7 +15,7 @@ from xdsl.ir import BlockArgument, Operation, OpResult, SSAValue
 
 from kernellab.interpreter.dataflow import yielded
 from kernellab.ir import llvm, scf, tt
-from kernellab.ir.locations import locate
+from kernellab.ir.locations import Location, locate
 from kernellab.ir.types import is_pointer, shape
 
 Lane = tuple[int, ...]
@@ -91,7 +91,8 @@ def parts_of(op: Operation, lane: Lane) -> Iterator[Part]:
             continue
         seen.add(value)
         variable, line = _variable(value)
-        name = variable if variable not in (None, assigned) else described(value)
+        has_name = variable not in (None, assigned) and not _is_step(value)
+        name = variable if has_name else described(value)
         if name is not None and not is_pointer(value.type):
             yield Part(name, value, lane, line)
         pending += [(source, where, variable) for source, where in _sources(value, lane)]
@@ -114,6 +115,22 @@ def _variable(value: SSAValue) -> tuple[str | None, int | None]:
     assert isinstance(value, OpResult)
     location = locate(value.op.location)
     return location.name, location.frames[0].line if len(location.frames) == 1 else None
+
+
+def _is_step(value: SSAValue) -> bool:
+    """True for a value that is only on the way to the variable whose name it has."""
+    if isinstance(value, BlockArgument):
+        return False
+    assert isinstance(value, OpResult)
+    location = locate(value.op.location)
+    return any(_assigns_the_same(use.operation, location) for use in value.uses)
+
+
+def _assigns_the_same(op: Operation, location: Location) -> bool:
+    """Whether an operation belongs to the assignment that stands at a location."""
+    other = locate(op.location)
+    lines = [frame.line for frame in other.frames]
+    return other.name == location.name and lines == [frame.line for frame in location.frames]
 
 
 def described(value: SSAValue) -> str | None:

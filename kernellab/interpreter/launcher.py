@@ -194,6 +194,12 @@ def _runtime_arguments(kernel: Any, call: BoundCall, code: ProgramCode, bounds: 
     return arguments
 
 
+def argument_names(call: BoundCall, code: ProgramCode) -> list[str]:
+    """The names of the arguments that the code takes, in order: "x_ptr", "shape[0]" of a tuple."""
+    taken_apart = all(expected.role != "descriptor" for expected in code.arguments)
+    return [name for name, _ in _runtime_values(call, taken_apart)]
+
+
 def _runtime_values(call: BoundCall, taken_apart: bool) -> Iterator[tuple[str, Any]]:
     """(name, value) of every argument that is not compiled in, tuples taken apart, and what a descriptor becomes."""
     for name, type in call.specialization.signature.items():

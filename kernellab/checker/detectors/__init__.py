@@ -7,6 +7,7 @@ from kernellab.checker.detectors.broken_hints import BrokenHints
 from kernellab.checker.detectors.index_overflow import IndexOverflow
 from kernellab.checker.detectors.lane_collision import LaneCollision
 from kernellab.checker.detectors.out_of_bounds import OutOfBounds
+from kernellab.checker.detectors.race import Race
 from kernellab.checker.detectors.uninitialized_read import UninitializedRead
 from kernellab.checker.detectors.unwritten_output import UnwrittenOutput
 
@@ -14,6 +15,7 @@ DETECTORS: tuple[type[Detector], ...] = (
     OutOfBounds,
     UninitializedRead,
     LaneCollision,
+    Race,
     UnwrittenOutput,
     IndexOverflow,
     BrokenHints,
