@@ -15,13 +15,14 @@ INSTALLED := $(VENV)/.installed
 PYTEST := $(BIN)/python -m pytest -n 2 --dist loadfile
 
 .DEFAULT_GOAL := help
-.PHONY: help install demo test triton-versions lint format corpus bench constraints-check clean
+.PHONY: help install demo test triton-versions lint format js js-check corpus bench constraints-check clean
 
 help:
 	@sed -n 's/^#   \(make .*\)/  \1/p' Makefile
 	@echo "  make triton-versions  test the compiler room on Triton 3.6, 3.7, 3.8 and 3.9"
 	@echo "  make lint    check format, style and types"
 	@echo "  make format  format the code"
+	@echo "  make js      build the views' bundle from js/ (needs node 20 or later)"
 	@echo "  make corpus  compile every kernel of the corpus for every target"
 	@echo "  make bench   measure against Triton's interpreter and compiler"
 	@echo "  make clean   remove .venv and what tools left behind"
@@ -53,10 +54,24 @@ lint: $(INSTALLED)
 	$(BIN)/ruff format --check .
 	$(BIN)/ruff check .
 	$(BIN)/mypy
+	@$(MAKE) --no-print-directory js-check
 
 format: $(INSTALLED)
 	$(BIN)/ruff format .
 	$(BIN)/ruff check --fix .
+
+# The bundle is committed: only who changes js/ needs node.
+js: js/node_modules/.package-lock.json
+	$(BIN)/python tools/view_types.py
+	cd js && npm run --silent check && npm run --silent build
+
+js/node_modules/.package-lock.json: js/package.json js/package-lock.json
+	cd js && npm ci --no-audit --no-fund
+	@touch $@
+
+js-check:
+	@if command -v npm >/dev/null; then $(MAKE) --no-print-directory js/node_modules/.package-lock.json && sh tools/check_bundle.sh; \
+	else echo "node is not installed: js/ is not checked, its tests do not run, and the bundle is not compared with it"; fi
 
 bench: $(INSTALLED)
 	$(BIN)/python -m benchmarks.interpreter_vs_triton
@@ -68,6 +83,7 @@ bench: $(INSTALLED)
 	$(BIN)/python -m benchmarks.reading_ir
 	$(BIN)/python -m benchmarks.layouts
 	$(BIN)/python -m benchmarks.load_ext
+	$(BIN)/python -m benchmarks.front_end
 
 # Does one set of pins resolve on each Python? Nothing is installed.
 constraints-check: $(INSTALLED)
@@ -79,4 +95,4 @@ constraints-check: $(INSTALLED)
 	done
 
 clean:
-	rm -rf $(VENV) .mypy_cache .pytest_cache .ruff_cache .hypothesis dist kernellab-demo.html
+	rm -rf $(VENV) .mypy_cache .pytest_cache .ruff_cache .hypothesis dist kernellab-demo.html js/node_modules js/build

@@ -60,6 +60,7 @@ if TYPE_CHECKING:
         Stages,
         Target,
     )
+    from kernellab.showing import show
     from kernellab.tile_kernel import TileKernel, run
 
 __version__ = "0.1.0"
@@ -97,6 +98,7 @@ _HOMES = {
     "interpreted": "kernellab.interpreting",
     "load": "kernellab.loading",
     "run": "kernellab.tile_kernel",
+    "show": "kernellab.showing",
     "uninitialized": "kernellab.checker.uninitialized",
 }
 """Public name -> the module that it is imported from when first asked for."""
@@ -136,6 +138,7 @@ __all__ = [
     "load",
     "load_ipython_extension",
     "run",
+    "show",
     "uninitialized",
     "unload_ipython_extension",
 ]

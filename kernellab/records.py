@@ -12,6 +12,7 @@ from functools import cached_property
 from typing import TYPE_CHECKING, Any, Literal, Protocol, TypeVar
 
 from kernellab.errors import SourcePosition
+from kernellab.showing import show
 
 if TYPE_CHECKING:
     from xdsl.dialects.builtin import ModuleOp
@@ -789,6 +790,13 @@ class Compilation:
         if self.read_occupancy is None:
             raise ValueError(f"the limits of {self.target} are not known here")
         return self.read_occupancy(self, registers, shared_bytes, warps)
+
+    def explore(self) -> Any:
+        """The IR explorer: every pass, what it changed, and all stages with linked lines (docs/widgets.md).
+
+        The last expression of a cell shows it; `.to_html(path)` writes it as one self-contained page.
+        """
+        return show(self)
 
     def __repr__(self) -> str:
         return f"Compilation({self.kernel!r} for {self.target}: {', '.join(self.stages)})"

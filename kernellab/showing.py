@@ -6,14 +6,33 @@ import importlib
 from collections.abc import Mapping
 from typing import Any
 
+from kernellab.errors import ArgumentError
+
 _VIEWS: Mapping[str, tuple[str, str]] = {
+    "kernellab.compiler.comparison.Comparison": ("kernellab.viz.explorer", "comparison_view"),
+    "kernellab.errors.CompileError": ("kernellab.viz.explorer", "failure_view"),
+    "kernellab.records.Compilation": ("kernellab.viz.explorer", "compilation_view"),
     "kernellab.tracing.records.Trace": ("kernellab.viz.stepper", "stepper_of"),
 }
 """A record's class -> module and name of the function that makes its view."""
 
 
-def view_of(record: Any, **wishes: Any) -> Any:
-    """The view of a record, made by the function that the table names for its class."""
-    kind = type(record)
-    module, name = _VIEWS[f"{kind.__module__}.{kind.__qualname__}"]
-    return getattr(importlib.import_module(module), name)(record, **wishes)
+def show(record: Any, **wishes: Any) -> Any:
+    """The view of a compilation, of two, of one that failed, of a trace: as the last expression of a cell it is displayed.
+
+    Args:
+        record: a `Compilation`, a `Comparison`, a `CompileError`, a `Trace`.
+        wishes: what the view of such a record takes.
+
+    Raises:
+        ArgumentError: nothing shows it.
+    """
+    for kind in type(record).__mro__:
+        maker = _VIEWS.get(f"{kind.__module__}.{kind.__qualname__}")
+        if maker is not None:
+            module, name = maker
+            return getattr(importlib.import_module(module), name)(record, **wishes)
+    shown = ", ".join(name.rpartition(".")[2] for name in _VIEWS)
+    raise ArgumentError(
+        f"There is no view of a {type(record).__name__}.", advice=f"Views show: {shown}."
+    )

@@ -14,6 +14,7 @@ from typing import Any
 from kernellab.errors import ArgumentError, KernelLabError, nearest
 from kernellab.findings import Remark
 from kernellab.records import Compilation, PassRun, Resources, Stage, StoredText
+from kernellab.showing import show
 
 
 @dataclass(frozen=True)
@@ -167,6 +168,10 @@ class Comparison:
         )  # fmt: skip
         return "\n".join(lines)
 
+    def explore(self) -> Any:
+        """Both sides in the IR explorer: passes lined up, and what differs after each (docs/widgets.md)."""
+        return show(self)
+
     def table(self) -> Any:
         """Options, resources and opcode counts that differ, as a pandas DataFrame with a column for each side."""
         import pandas
@@ -304,7 +309,8 @@ def _nested(levels: int) -> str:
     return pattern
 
 
-_MLIR_LOCATION = re.compile(rf"\s*\bloc\({_nested(5)}\)")
+MLIR_LOCATION = re.compile(rf"\s*\bloc\({_nested(5)}\)")
+"""`loc(...)` of an operation or an argument, with the blanks before it."""
 _MLIR_ALIAS = re.compile(r"^#loc\d* = .*\n?", re.M)
 _LLVM_DEBUG = re.compile(r",? !dbg !\d+|^\s*#dbg_\w+\(.*\n?|^!\d+ = .*\n?|^!llvm\..*\n?", re.M)
 _PTX_DEBUG = re.compile(
@@ -322,4 +328,4 @@ def without_locations(text: str) -> str:
         return _LLVM_DEBUG.sub("", text)
     if _SASS_PLACE.search(text):
         return _SASS_PLACE.sub("", text)
-    return _MLIR_LOCATION.sub("", _MLIR_ALIAS.sub("", text))
+    return MLIR_LOCATION.sub("", _MLIR_ALIAS.sub("", text))

@@ -61,6 +61,34 @@ def read_source_map(
     return _assemble(kernel.file, located, links)
 
 
+def with_passes(source_map: SourceMap, modules: Mapping[str, str]) -> SourceMap:
+    """The map, with modules after passes as further stages.
+
+    Args:
+        source_map: of the compilation that they belong to.
+        modules: the name that each is to have -> its text, with its locations.
+    """
+    files = {name: number for number, name in enumerate(source_map.files)}
+    numbers: dict[tuple[tuple[int, int, int], ...], int] = {
+        chain: number for number, chain in enumerate(source_map.chains)
+    }
+    origins, links = dict(source_map.origins), dict(source_map.links)
+    for module, text in modules.items():
+        frames = module_frames(text)
+        if _name_ttgir(frames):
+            links["ttgir", module] = tuple(_ttgir_lines(chains) for chains in frames)
+            continue
+        origins[module] = tuple(
+            tuple(numbers.setdefault(_numbered(chain, files), len(numbers)) for chain in chains)
+            for chains in frames
+        )
+    return SourceMap(source_map.file, tuple(files), tuple(numbers), origins, links)
+
+
+def _numbered(chain: Frames, files: dict[str, int]) -> tuple[tuple[int, int, int], ...]:
+    return tuple((files.setdefault(name, len(files)), line, column) for name, line, column in chain)
+
+
 def _assemble(
     file: str,
     located: Mapping[str, list[tuple[Frames, ...]]],
@@ -74,10 +102,7 @@ def _assemble(
         origins[stage] = tuple(
             tuple(numbers.setdefault(chain, len(numbers)) for chain in chains) for chains in lines
         )
-    chains = tuple(
-        tuple((files.setdefault(name, len(files)), line, column) for name, line, column in chain)
-        for chain in numbers
-    )
+    chains = tuple(_numbered(chain, files) for chain in numbers)
     return SourceMap(file, tuple(files), chains, origins, dict(links))
 
 

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, overload
 import numpy
 
 from kernellab.errors import ArgumentError, KernelLabError, nearest
-from kernellab.showing import view_of
+from kernellab.showing import show
 from kernellab.tracing.steps import (
     Checkpoint,
     Frame,
@@ -268,7 +268,7 @@ class Trace(Sequence[Step]):
         Returns:
             What notebooks display as HTML or PNG, and terminals as text; `.html()`, `.png()`, `.text()` give each.
         """
-        return view_of(self, **({} if step is None else {"step": self._step(step).number}))
+        return show(self, **({} if step is None else {"step": self._step(step).number}))
 
     def __repr__(self) -> str:
         facts = self.facts

@@ -1,0 +1,31 @@
+// Builds the bundle that the Python package carries; with --tests, what node's test runner runs.
+//
+//   node build.mjs            kernellab/viz/static/views.js and views.css
+//   node build.mjs --out DIR  the same two files, elsewhere
+//   node build.mjs --tests    build/tests/*.test.js
+import * as esbuild from "esbuild";
+import { readdirSync } from "node:fs";
+import { fileURLToPath } from "node:url";
+
+const here = (path) => fileURLToPath(new URL(path, import.meta.url));
+const common = { bundle: true, format: "esm", target: "es2022", charset: "utf8", logLevel: "warning" };
+const outAt = process.argv.indexOf("--out");
+
+if (process.argv.includes("--tests")) {
+  const tests = readdirSync(here("test")).filter((name) => name.endsWith(".test.ts"));
+  await esbuild.build({
+    ...common,
+    platform: "node",
+    entryPoints: tests.map((name) => here(`test/${name}`)),
+    outdir: here("build/tests"),
+    outExtension: { ".js": ".mjs" },
+  });
+} else {
+  await esbuild.build({
+    ...common,
+    minify: true,
+    legalComments: "none",
+    entryPoints: { views: here("src/main.ts") },
+    outdir: outAt < 0 ? here("../kernellab/viz/static") : process.argv[outAt + 1],
+  });
+}

@@ -1,0 +1,105 @@
+// Made by tools/view_types.py from kernellab/viz/view_data.py, which explains the fields; change that file.
+
+/** A text as it is shown: without what says where it came from. */
+export interface TextData {
+  readonly language: string;
+  readonly content: string | null;
+  readonly line_count: number;
+  readonly skipped: readonly number[];
+}
+
+/** One stage with a text. */
+export interface StageData {
+  readonly name: string;
+  readonly text: number;
+}
+
+/** One pass, and the text after it. */
+export interface PassData {
+  readonly label: string;
+  readonly stage: string;
+  readonly name: string;
+  readonly arguments: string;
+  readonly effect: "changed" | "locations" | "unchanged" | "failed";
+  readonly seconds: number;
+  readonly ops_before: number;
+  readonly ops_after: number;
+  readonly op_changes: Readonly<Record<string, number>>;
+  readonly text: number;
+  readonly place: string;
+}
+
+/** `SourceMap.to_json`, with the text after each pass as a further stage. */
+export interface SourceMapData {
+  readonly file: string;
+  readonly files: readonly string[];
+  readonly chains: readonly (readonly number[])[];
+  readonly origins: Readonly<Record<string, readonly (number | readonly number[])[]>>;
+  readonly links: Readonly<Record<string, readonly (number | readonly number[])[]>>;
+}
+
+/** Something said of a line of the kernel: a remark of the compiler, a finding, an error. */
+export interface MarginNote {
+  readonly severity: "error" | "warning" | "remark" | "note";
+  readonly words: string;
+  readonly origin: string;
+  readonly line: number;
+}
+
+/** The control codes of one instruction. */
+export interface ControlData {
+  readonly line: number;
+  readonly codes: string;
+}
+
+/** A number for lines of one stage; the view carries it to the lines of every other text. */
+export interface MetricData {
+  readonly name: string;
+  readonly unit: string;
+  readonly stage: string;
+  readonly values: Readonly<Record<number, number>>;
+}
+
+/** A layout in words. */
+export interface LayoutWords {
+  readonly shape: string;
+  readonly encoding: string;
+  readonly words: string;
+}
+
+/** One compilation. */
+export interface IrSide {
+  readonly name: string;
+  readonly kernel: string;
+  readonly target: string;
+  readonly facts: readonly (readonly [string, string])[];
+  readonly failure: string;
+  readonly texts: readonly TextData[];
+  readonly stages: readonly StageData[];
+  readonly passes: readonly PassData[];
+  readonly map: SourceMapData;
+  readonly notes: readonly MarginNote[];
+  readonly controls: readonly ControlData[];
+  readonly metrics: readonly MetricData[];
+  readonly layouts: readonly LayoutWords[];
+}
+
+/** A pass of either side of a comparison: its number in `IrSide.passes`, None where it did not run there. */
+export interface PassPairData {
+  readonly label: string;
+  readonly left: number | null;
+  readonly right: number | null;
+  readonly equal: boolean;
+}
+
+/** What the IR explorer draws. */
+export interface IrView {
+  readonly kind: "ir";
+  readonly title: string;
+  readonly sides: readonly IrSide[];
+  readonly pairs: readonly PassPairData[];
+  readonly pass_notes: Readonly<Record<string, string>>;
+}
+
+/** What a view can be asked to draw. */
+export type ViewData = IrView;

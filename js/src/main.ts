@@ -1,0 +1,94 @@
+// The bundle's door: what a widget (anywidget's conventions) and a self-contained page call.
+import "./style.css";
+import type { ViewData } from "./data";
+import { element } from "./dom";
+import { Explorer, type Host } from "./explorer";
+import { followTheme } from "./theme";
+import { unpack } from "./unpack";
+
+interface Drawn {
+  destroy(): void;
+}
+
+const VIEWS: { [Kind in ViewData["kind"]]: (dom: HTMLElement, data: Extract<ViewData, { kind: Kind }>, host: Host) => Drawn } = {
+  ir: (dom, data, host) => new Explorer(dom, data, host),
+};
+
+/** Draw a view into an element; it goes when the signal aborts. */
+function mount(el: HTMLElement, data: ViewData, fetch: Host["fetch"], signal: AbortSignal): void {
+  const dom = element("div", { class: `kl-root kl-${data.kind}`, role: "region", tabindex: "-1", "aria-label": data.title, "data-lm-suppress-shortcuts": "true" });
+  followTheme(dom, signal);
+  el.append(dom);
+  const found = el.getRootNode();
+  const root = found instanceof ShadowRoot ? found : document;
+  const view = VIEWS[data.kind](dom, data, { fetch, root });
+  dom.dataset["ready"] = "true";
+  signal.addEventListener("abort", () => {
+    view.destroy();
+    dom.remove();
+  });
+}
+
+// A self-contained page
+
+/** Draw a view from the packed data of a page, which has every text. */
+async function mountPacked(el: HTMLElement, bytes: Uint8Array): Promise<void> {
+  const nobody = (): Promise<string> => Promise.reject(new Error("a page has no kernel"));
+  mount(el, await unpack(bytes), nobody, new AbortController().signal);
+}
+
+// A widget
+
+interface Model {
+  get(key: "data"): DataView;
+  on(event: "msg:custom", listener: (message: Answer) => void): void;
+  off(event: "msg:custom", listener: (message: Answer) => void): void;
+  send(content: unknown): void;
+}
+
+interface Answer {
+  kind: string;
+  request: number;
+  text?: string;
+  problem?: string;
+}
+
+/** How long a kernel may take to answer, in milliseconds; a busy one answers after its cell. */
+const PATIENCE = 20_000;
+
+let requests = 0;
+
+/** Ask the kernel for a text that the data left out. */
+function asking(model: Model): Host["fetch"] {
+  return (side, text) =>
+    new Promise((resolve, reject) => {
+      const request = ++requests;
+      const finish = (): void => {
+        clearTimeout(timer);
+        model.off("msg:custom", answered);
+      };
+      const answered = (answer: Answer): void => {
+        if (answer.kind !== "text" || answer.request !== request) return;
+        finish();
+        if (answer.text === undefined) reject(new Error(answer.problem ?? "it knows no such text"));
+        else resolve(answer.text);
+      };
+      const timer = setTimeout(() => {
+        finish();
+        reject(new Error(`nothing came within ${PATIENCE / 1000} seconds`));
+      }, PATIENCE);
+      model.on("msg:custom", answered);
+      model.send({ kind: "text", request, side, text });
+    });
+}
+
+async function render({ model, el, signal }: { model: Model; el: HTMLElement; signal?: AbortSignal }): Promise<(() => void) | undefined> {
+  const own = new AbortController();
+  signal?.addEventListener("abort", () => own.abort());
+  const packed = model.get("data");
+  const data = await unpack(new Uint8Array(packed.buffer, packed.byteOffset, packed.byteLength));
+  mount(el, data, asking(model), own.signal);
+  return signal === undefined ? () => own.abort() : undefined;
+}
+
+export default { render, mountPacked };

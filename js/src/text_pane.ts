@@ -1,0 +1,267 @@
+// A pane that shows one text: numbers, colours, lit lines, bars, notes in the margin, and what a name is when it is hovered.
+import { highlightSelectionMatches, openSearchPanel, search, searchKeymap } from "@codemirror/search";
+import { EditorState, type Extension, RangeSet, StateEffect, StateField } from "@codemirror/state";
+import {
+  Decoration, type DecorationSet, EditorView, gutter, GutterMarker, highlightActiveLine, hoverTooltip, keymap, lineNumbers, type Tooltip,
+} from "@codemirror/view";
+import type { MarginNote } from "./data";
+import { element } from "./dom";
+import { colours } from "./highlight";
+import { factsOf, layoutOf, nameAt } from "./names";
+import type { Text } from "./side";
+
+/** What a pane shows beside the text; lines are those of the full text. */
+export interface Margin {
+  notes: readonly MarginNote[];
+  bars: ReadonlyMap<number, number>;
+  barUnit: string;
+  controls: ReadonlyMap<number, string>;
+  layoutWords: (shape: string, encoding: string) => string;
+}
+
+const light = StateEffect.define<{ lit: readonly number[]; chosen: number }>();
+const LIT = Decoration.line({ class: "kl-lit" });
+const CHOSEN = Decoration.line({ class: "kl-lit kl-chosen" });
+
+const lights = StateField.define<DecorationSet>({
+  create: () => Decoration.none,
+  update(decorations, transaction) {
+    for (const effect of transaction.effects) {
+      if (!effect.is(light)) continue;
+      const { lit, chosen } = effect.value;
+      const document = transaction.state.doc;
+      const ranges = lit
+        .filter((line) => line > 0 && line <= document.lines)
+        .map((line) => (line === chosen ? CHOSEN : LIT).range(document.line(line).from));
+      return RangeSet.of(ranges, true);
+    }
+    return decorations;
+  },
+  provide: (field) => EditorView.decorations.from(field),
+});
+
+const THEME = EditorView.theme({
+  "&": { height: "100%", fontSize: "12px", backgroundColor: "var(--kl-paper)", color: "var(--kl-ink)" },
+  "&.cm-focused": { outline: "2px solid var(--kl-focus)", outlineOffset: "-2px" },
+  ".cm-scroller": { fontFamily: "var(--kl-mono)", lineHeight: "1.5", overflow: "auto" },
+  ".cm-gutters": { backgroundColor: "var(--kl-shade)", color: "var(--kl-soft)", borderRight: "1px solid var(--kl-line)" },
+  ".cm-activeLine, .cm-activeLineGutter": { backgroundColor: "transparent" },
+  ".cm-content": { caretColor: "var(--kl-ink)" },
+  ".cm-cursor": { borderLeftColor: "var(--kl-ink)" },
+  "&.cm-focused > .cm-scroller > .cm-selectionLayer .cm-selectionBackground, .cm-selectionBackground, .cm-content ::selection": {
+    backgroundColor: "var(--kl-selection) !important",
+  },
+  ".cm-panels": { backgroundColor: "var(--kl-shade)", color: "var(--kl-ink)", borderColor: "var(--kl-line)" },
+  ".cm-textfield": { backgroundColor: "var(--kl-paper)", color: "var(--kl-ink)", border: "1px solid var(--kl-line)" },
+  ".cm-button": { backgroundImage: "none", backgroundColor: "var(--kl-paper)", color: "var(--kl-ink)", border: "1px solid var(--kl-line)" },
+  ".cm-tooltip": { backgroundColor: "var(--kl-paper)", color: "var(--kl-ink)", border: "1px solid var(--kl-line)" },
+  ".cm-searchMatch": { backgroundColor: "var(--kl-match)" },
+  ".cm-selectionMatch": { backgroundColor: "var(--kl-match)" },
+});
+
+/** What every text of the explorer has, in a pane or on a side of a diff. */
+export function textExtensions(
+  text: Text, label: string, margin: Margin, onLine: (shown: number) => void,
+): Extension[] {
+  return [
+    EditorState.readOnly.of(true),
+    EditorView.contentAttributes.of({ "aria-label": label, "aria-readonly": "true", spellcheck: "false", tabindex: "0" }),
+    notesGutter(text, margin),
+    lineNumbers({ formatNumber: (line) => String(text.number(line)) }),
+    barGutter(text, margin),
+    controlGutter(text, margin),
+    highlightActiveLine(),
+    highlightSelectionMatches({ minSelectionLength: 2, highlightWordAroundCursor: true }),
+    search({ top: true }),
+    keymap.of(searchKeymap),
+    colours(text.data.language),
+    lights,
+    THEME,
+    hoverTooltip((view, position) => nameTooltip(view, position, text, margin), { hoverTime: 200 }),
+    EditorView.updateListener.of((update) => {
+      if (update.selectionSet && update.transactions.some((one) => one.isUserEvent("select"))) {
+        onLine(update.state.doc.lineAt(update.state.selection.main.head).number);
+      }
+    }),
+  ];
+}
+
+/** Light lines (as shown, from 1), and bring the first of them into view unless one is there already. */
+export function lightLines(view: EditorView, lines: readonly number[], chosen: number, scroll: boolean): void {
+  const effects: StateEffect<unknown>[] = [light.of({ lit: lines, chosen })];
+  const first = lines[0];
+  if (scroll && first !== undefined && first <= view.state.doc.lines && !anyVisible(view, lines)) {
+    effects.push(EditorView.scrollIntoView(view.state.doc.line(first).from, { y: "center" }));
+  }
+  view.dispatch({ effects });
+}
+
+function anyVisible(view: EditorView, lines: readonly number[]): boolean {
+  const box = view.scrollDOM;
+  const top = view.lineBlockAtHeight(box.scrollTop).from;
+  const bottom = view.lineBlockAtHeight(box.scrollTop + box.clientHeight - 20).to;
+  const first = view.state.doc.lineAt(top).number;
+  const last = view.state.doc.lineAt(bottom).number;
+  return lines.some((line) => line > first && line < last);
+}
+
+export class TextPane {
+  readonly view: EditorView;
+  private text: Text | null = null;
+
+  constructor(parent: HTMLElement, root: Document | ShadowRoot, private readonly onLine: (shown: number) => void) {
+    this.view = new EditorView({ parent, root });
+  }
+
+  /** Show a text; the same text stays where it is scrolled to. */
+  show(text: Text, label: string, margin: Margin): void {
+    const top = this.text === text ? this.view.scrollDOM.scrollTop : 0;
+    this.text = text;
+    this.view.setState(
+      EditorState.create({ doc: text.text, extensions: textExtensions(text, label, margin, this.onLine) }),
+    );
+    this.view.scrollDOM.scrollTop = top;
+  }
+
+  light(lines: readonly number[], chosen: number, scroll: boolean): void {
+    lightLines(this.view, lines, chosen, scroll);
+  }
+
+  find(): void {
+    openSearchPanel(this.view);
+  }
+
+  destroy(): void {
+    this.view.destroy();
+  }
+}
+
+// Margins
+
+class BarMarker extends GutterMarker {
+  constructor(readonly value: number, readonly share: number, readonly unit: string) {
+    super();
+  }
+  override eq(other: BarMarker): boolean {
+    return this.value === other.value && this.share === other.share;
+  }
+  override toDOM(): HTMLElement {
+    const width = Math.max(4, Math.round(100 * this.share));
+    const title = `${shortNumber(this.value)} ${this.unit}`;
+    return element(
+      "span", { class: "kl-bar", title, style: `--kl-width: ${width}%` },
+      element("span", { class: "kl-bar-number" }, shortNumber(this.value)),
+    );
+  }
+}
+
+function barGutter(text: Text, margin: Margin): Extension {
+  if (margin.bars.size === 0) return [];
+  const most = Math.max(...margin.bars.values());
+  return gutter({
+    class: "kl-bars",
+    lineMarker(view, block) {
+      const value = margin.bars.get(text.number(view.state.doc.lineAt(block.from).number));
+      return value === undefined ? null : new BarMarker(value, value / most, margin.barUnit);
+    },
+  });
+}
+
+class WordMarker extends GutterMarker {
+  constructor(readonly word: string, readonly title: string, readonly kind: string) {
+    super();
+  }
+  override eq(other: WordMarker): boolean {
+    return this.word === other.word && this.title === other.title;
+  }
+  override toDOM(): HTMLElement {
+    return element("span", { class: this.kind, title: this.title, "aria-label": this.title }, this.word);
+  }
+}
+
+function controlGutter(text: Text, margin: Margin): Extension {
+  if (margin.controls.size === 0 || !["sass"].includes(text.data.language)) return [];
+  return gutter({
+    class: "kl-controls",
+    lineMarker(view, block) {
+      const codes = margin.controls.get(text.number(view.state.doc.lineAt(block.from).number));
+      return codes === undefined ? null : new WordMarker(codes, controlWords(codes), "kl-control");
+    },
+  });
+}
+
+const SIGNS: Record<MarginNote["severity"], string> = { error: "✖", warning: "▲", remark: "●", note: "○" };
+const ORDER: readonly MarginNote["severity"][] = ["error", "warning", "remark", "note"];
+
+function notesGutter(text: Text, margin: Margin): Extension {
+  const notes = text.data.language === "python" ? margin.notes.filter((note) => note.line > 0) : [];
+  if (notes.length === 0) return [];
+  return gutter({
+    class: "kl-notes",
+    lineMarker(view, block) {
+      const number = text.number(view.state.doc.lineAt(block.from).number);
+      const here = notes.filter((note) => note.line === number);
+      if (here.length === 0) return null;
+      const worst = ORDER.find((severity) => here.some((note) => note.severity === severity))!;
+      const title = [...new Set(here.map((note) => `${note.severity}: ${note.words} [${note.origin}]`))].join("\n");
+      return new WordMarker(SIGNS[worst], title, `kl-note kl-note-${worst}`);
+    },
+  });
+}
+
+/** "B0-----:R-:W1:Y:S04" in words. */
+export function controlWords(codes: string): string {
+  const [waits, read, write, yields, stall] = codes.split(":") as [string, string, string, string, string];
+  const boards = [...waits.slice(1)].filter((one) => one !== "-");
+  const cycles = Number(stall.slice(1));
+  const words = [];
+  if (boards.length > 0) words.push(`waits until scoreboard ${boards.join(" and ")} is clear`);
+  if (read !== "R-") words.push(`sets scoreboard ${read.slice(1)} until its operands are read`);
+  if (write !== "W-") words.push(`sets scoreboard ${write.slice(1)} until its result is there`);
+  if (yields === "Y") words.push("lets another warp go first");
+  words.push(`the warp's next instruction follows after ${cycles} ${cycles === 1 ? "cycle" : "cycles"}`);
+  return words.join("; ");
+}
+
+export function shortNumber(value: number): string {
+  return Number.isInteger(value) ? value.toLocaleString("en") : value.toPrecision(3);
+}
+
+// Names
+
+/** The most lines of uses that a tooltip lists. */
+const MOST_USES = 12;
+
+function nameTooltip(view: EditorView, position: number, text: Text, margin: Margin): Tooltip | null {
+  const line = view.state.doc.lineAt(position);
+  const found = nameAt(text.data.language, line.text, position - line.from);
+  if (found === null) return null;
+  const facts = factsOf(text.data.language, text.lines, found.name, line.number);
+  const layout = layoutOf(facts.type, text.lines);
+  return {
+    pos: line.from + found.from,
+    above: true,
+    create: () => {
+      const box = element("div", { class: "kl-name", role: "tooltip" }, element("b", {}, facts.name));
+      if (facts.type) box.append(element("code", { class: "kl-name-type" }, facts.type));
+      const defined = facts.definition;
+      if (defined > 0 && defined !== line.number) {
+        box.append(element("code", { class: "kl-name-line" }, `${text.number(defined)}: ${text.lines[defined - 1]!.trim()}`));
+      } else if (defined === 0) box.append(element("span", {}, "not defined in this text"));
+      box.append(element("span", {}, usesInWords(facts.uses.map((use) => text.number(use)))));
+      if (layout !== null) {
+        const words = margin.layoutWords(layout.shape, layout.encoding);
+        box.append(element("code", { class: "kl-name-line" }, layout.encoding));
+        if (words) box.append(element("span", { class: "kl-name-words" }, words));
+      }
+      return { dom: box };
+    },
+  };
+}
+
+function usesInWords(lines: readonly number[]): string {
+  if (lines.length === 0) return "no other line has it";
+  const shown = lines.slice(0, MOST_USES).join(", ");
+  const more = lines.length > MOST_USES ? ` and ${lines.length - MOST_USES} more` : "";
+  return `${lines.length === 1 ? "used on line" : "on lines"} ${shown}${more}`;
+}

@@ -1,0 +1,29 @@
+// Light or dark, as the front end is: JupyterLab and Notebook, VS Code, Colab, else the reader's system.
+
+export type Theme = "light" | "dark";
+
+/** The theme that the place around us has; null where nothing says. */
+function declared(): Theme | null {
+  const { body, documentElement: root } = document;
+  const jupyter = body.dataset["jpThemeLight"];
+  if (jupyter !== undefined) return jupyter === "true" ? "light" : "dark";
+  const code = body.dataset["vscodeThemeKind"];
+  if (code !== undefined) return code.includes("light") ? "light" : "dark";
+  const colab = root.getAttribute("theme");
+  if (colab === "dark" || colab === "light") return colab;
+  const chosen = root.dataset["klTheme"];
+  return chosen === "dark" || chosen === "light" ? chosen : null;
+}
+
+/** Keep an element's `data-theme` as the front end's theme is, until the signal aborts. */
+export function followTheme(target: HTMLElement, signal: AbortSignal): void {
+  const system = matchMedia("(prefers-color-scheme: dark)");
+  const apply = (): void => {
+    target.dataset["theme"] = declared() ?? (system.matches ? "dark" : "light");
+  };
+  const observer = new MutationObserver(apply);
+  for (const place of [document.body, document.documentElement]) observer.observe(place, { attributes: true });
+  system.addEventListener("change", apply, { signal });
+  signal.addEventListener("abort", () => observer.disconnect());
+  apply();
+}

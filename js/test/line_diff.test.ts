@@ -1,0 +1,82 @@
+import assert from "node:assert/strict";
+import { test } from "node:test";
+import { changes } from "../src/diff_pane";
+import { lineDiff } from "../src/line_diff";
+
+/** Numbers that look random and are the same in every run. */
+function numbers(seed: number): () => number {
+  let state = seed;
+  return () => (state = (state * 1103515245 + 12345) % 2147483648) / 2147483648;
+}
+
+function applied(a: readonly string[], b: readonly string[]): string[] {
+  const out: string[] = [];
+  let at = 0;
+  for (const hunk of lineDiff(a, b)) {
+    out.push(...a.slice(at, hunk.fromA), ...b.slice(hunk.fromB, hunk.toB));
+    at = hunk.toA;
+  }
+  return [...out, ...a.slice(at)];
+}
+
+/** Lines of the longest common subsequence, by the textbook's table. */
+function commonLines(a: readonly string[], b: readonly string[]): number {
+  let row = new Array<number>(b.length + 1).fill(0);
+  for (const line of a) {
+    const next = [0];
+    b.forEach((other, at) => next.push(line === other ? row[at]! + 1 : Math.max(row[at + 1]!, next[at]!)));
+    row = next;
+  }
+  return row[b.length]!;
+}
+
+test("the hunks lead from one text to the other", () => {
+  const random = numbers(7);
+  for (let round = 0; round < 300; round++) {
+    const letters = 1 + Math.floor(random() * 12);
+    const text = (): string[] => Array.from({ length: Math.floor(random() * 40) }, () => `line ${Math.floor(random() * letters)}`);
+    const [a, b] = [text(), text()];
+    assert.deepEqual(applied(a, b), b);
+  }
+});
+
+test("where no line is unique the script is the shortest", () => {
+  const random = numbers(11);
+  for (let round = 0; round < 200; round++) {
+    const text = (): string[] => Array.from({ length: 6 + Math.floor(random() * 14) }, () => "ab"[Math.floor(random() * 2)]!);
+    const [a, b] = [text(), text()];
+    const edits = lineDiff(a, b).reduce((sum, hunk) => sum + hunk.toA - hunk.fromA + hunk.toB - hunk.fromB, 0);
+    assert.equal(edits, a.length + b.length - 2 * commonLines(a, b));
+  }
+});
+
+test("equal texts have no hunks, and indentation is no difference", () => {
+  assert.deepEqual(lineDiff(["a", "b"], ["a", "b"]), []);
+  assert.deepEqual(lineDiff(["a", "  b"], ["a", "b"]), []);
+  assert.deepEqual(lineDiff([], ["a"]), [{ fromA: 0, toA: 0, fromB: 0, toB: 1 }]);
+});
+
+test("ten thousand lines with one inserted have one hunk", () => {
+  const a = Array.from({ length: 10_000 }, (_, at) => `%${at} = llvm.insertvalue %${at - 1}`);
+  const b = [...a.slice(0, 5000), "a new line", ...a.slice(5000)];
+  assert.deepEqual(lineDiff(a, b), [{ fromA: 5000, toA: 5000, fromB: 5000, toB: 5001 }]);
+});
+
+test("blocks that share nothing are one hunk, however large", () => {
+  const a = Array.from({ length: 3000 }, (_, at) => `a${at % 1000}`);
+  const b = Array.from({ length: 3000 }, (_, at) => `b${at % 1000}`);
+  assert.deepEqual(lineDiff(a, b), [{ fromA: 0, toA: 3000, fromB: 0, toB: 3000 }]);
+});
+
+test("changes by characters stay inside the texts, in order", () => {
+  const a = "module {\n  %0 = tt.load %p\n  tt.return\n}";
+  const b = "module {\n  %0 = tt.load %q\n  %1 = tt.splat %0\n  tt.return\n}\nend";
+  let [lastA, lastB] = [0, 0];
+  let rebuilt = "";
+  for (const change of changes(a, b)) {
+    assert.ok(change.fromA >= lastA && change.fromB >= lastB && change.toA <= a.length && change.toB <= b.length);
+    rebuilt += a.slice(lastA, change.fromA) + b.slice(change.fromB, change.toB);
+    [lastA, lastB] = [change.toA, change.toB];
+  }
+  assert.equal(rebuilt + a.slice(lastA), b);
+});

@@ -1,0 +1,80 @@
+"""The IR explorer as a view: what it draws, and the still that stands for it."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from kernellab.compiler.comparison import Comparison
+from kernellab.errors import CompileError
+from kernellab.records import Compilation, PassRun
+from kernellab.viz import ir_view
+from kernellab.viz.card import Card, Table, kernel_card
+from kernellab.viz.comparison_card import comparison_card
+from kernellab.viz.views import View
+
+
+def compilation_view(compilation: Compilation) -> View:
+    """The explorer of one compilation."""
+    return View(
+        f"{compilation.kernel} for {compilation.target}",
+        lambda: ir_view.explore_compilation(compilation),
+        lambda: [kernel_card(compilation), *_pass_cards(compilation.passes)],
+    )
+
+
+def comparison_view(comparison: Comparison) -> View:
+    """The explorer of two compilations."""
+    left, right = comparison.left, comparison.right
+    kernels = " and ".join(dict.fromkeys([left.kernel, right.kernel]))
+    return View(
+        f"{kernels}: {comparison.names[0]} and {comparison.names[1]}",
+        lambda: ir_view.explore_comparison(comparison),
+        lambda: [comparison_card(comparison)],
+    )
+
+
+def failure_view(error: CompileError) -> View:
+    """The explorer of a compilation that failed: up to the pass that did."""
+    where = f"in {error.failed_pass}" if error.failed_pass else "before the first pass"
+    excerpt = error.position.excerpt() if error.position else ""
+    place = f"at {error.position}" if error.position else ""
+    notes = [line for line in (error.problem, place, *excerpt.splitlines(), error.advice) if line]
+    return View(
+        "A compilation that failed",
+        lambda: ir_view.explore_failure(error),
+        lambda: [Card(f"Failed {where}", "", (), notes), *_pass_cards(error.passes)],
+    )
+
+
+def _pass_cards(passes: Sequence[PassRun]) -> list[Card]:
+    """The passes that changed the module; how many did not."""
+    changed = [run for run in passes if run.changed]
+    if not changed:
+        return []
+    rows = [
+        (run.label, f"{run.seconds * 1e3:.1f} ms", _operations(run), _changes(run))
+        for run in changed
+    ]
+    table = Table("", ("pass", "time", "operations", "what came and went"), rows)
+    quiet = len(passes) - len(changed)
+    return [Card("Passes", f"{len(changed)} changed the module, {quiet} did not", (table,))]
+
+
+def _operations(run: PassRun) -> str:
+    return f"{sum(run.op_counts_after.values()):,}" if run.op_counts_after else ""
+
+
+_MOST_CHANGES = 6
+
+
+def _changes(run: PassRun) -> str:
+    before, after = run.op_counts_before, run.op_counts_after
+    if not before or not after:
+        return ""
+    changes = {name: after.get(name, 0) - before.get(name, 0) for name in {*before, *after}}
+    largest = sorted(
+        (name for name in changes if changes[name]), key=lambda name: (-abs(changes[name]), name)
+    )
+    words = [f"{name} {changes[name]:+,}" for name in largest[:_MOST_CHANGES]]
+    more = len(largest) - _MOST_CHANGES
+    return ", ".join([*words, *([f"and {more} more"] if more > 0 else [])])

@@ -1,0 +1,96 @@
+"""The Python that a view shows: the kernel, and what it calls in the same file, under the file's own line numbers."""
+
+from __future__ import annotations
+
+import ast
+import linecache
+import re
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+
+from kernellab.errors import SourcePosition
+from kernellab.records import Compilation, SourceMap
+
+Span = tuple[int, int]
+"""First and last line of a function, decorators included."""
+
+
+@dataclass(frozen=True)
+class KernelSource:
+    """Lines of one file, in order."""
+
+    content: str
+    skipped: tuple[int, ...]
+    """The numbers of the file's lines that are not shown, up to the last one that is."""
+    kernel: str = ""
+    """The kernel's name, where it was looked for."""
+
+
+def kernel_source(compilation: Compilation, source_map: SourceMap) -> KernelSource:
+    """The kernel's text as it was compiled; with it the functions of its file that were inlined, while the file still says the same."""
+    if "source" not in compilation.stages:
+        return KernelSource("", ())
+    text = compilation.stages["source"].text.rstrip("\n")
+    first = _first_line(compilation, text, source_map)
+    own = text.split("\n")
+    lines = [line.rstrip("\n") for line in linecache.getlines(source_map.file)]
+    span = (first, first + len(own) - 1)
+    if [line.strip() for line in lines[first - 1 : span[1]]] != [line.strip() for line in own]:
+        return KernelSource(text, tuple(range(1, first)))
+    named = {
+        frame[1] for chain in source_map.chains for frame in chain
+        if source_map.files[frame[0]] == source_map.file
+    }  # fmt: skip
+    helpers = [one for one in _functions(lines) if any(one[0] <= n <= one[1] for n in named)]
+    return _cut(lines, [span, *helpers])
+
+
+def failed_source(position: SourcePosition | None) -> KernelSource:
+    """The function that a position stands in, as its file has it now; nothing where the file cannot be read."""
+    if position is None:
+        return KernelSource("", ())
+    lines = [line.rstrip("\n") for line in linecache.getlines(position.file)]
+    spans = [one for one in _functions(lines) if one[0] <= position.line <= one[1]]
+    around = spans[0] if spans else (max(1, position.line - 5), min(len(lines), position.line + 5))
+    cut = _cut(lines, [around])
+    name = re.search(r"^\s*def (\w+)", cut.content, re.M)
+    return KernelSource(cut.content, cut.skipped, name[1] if name else "")
+
+
+def _first_line(compilation: Compilation, text: str, source_map: SourceMap) -> int:
+    """The number of the source text's first line: the IR's function knows the line of its `def`."""
+    in_text = next((n for n, line in enumerate(text.split("\n")) if line.lstrip().startswith("def ")), 0)  # fmt: skip
+    for name in ("ttir", "ttgir"):
+        if name not in compilation.stages or name not in source_map.origins:
+            continue
+        for number, line in enumerate(compilation.stages[name].text.splitlines(), 1):
+            if "tt.func public @" in line:
+                chains = source_map.chain(name, number)
+                if chains:
+                    return max(1, chains[0][-1].line - in_text)
+    return 1
+
+
+def _functions(lines: Sequence[str]) -> list[Span]:
+    """The outermost functions of a file; none where it is no Python (a cell with magics)."""
+    # Lines that only IPython can read become comments, so that the others keep their numbers.
+    readable = [f"#{line}" if line.startswith(("%", "!")) else line for line in lines]
+    try:
+        tree = ast.parse("\n".join(readable))
+    except (SyntaxError, ValueError):
+        return []
+    return [
+        (min([node.lineno, *(one.lineno for one in node.decorator_list)]), node.end_lineno or 0)
+        for node in tree.body
+        if isinstance(node, ast.FunctionDef)
+    ]
+
+
+def _cut(lines: Sequence[str], spans: Iterable[Span]) -> KernelSource:
+    """The lines of some spans, and which lines stand between them."""
+    shown = sorted({number for first, last in spans for number in range(first, last + 1)})
+    shown = [number for number in shown if number <= len(lines)]
+    if not shown:
+        return KernelSource("", ())
+    skipped = sorted(set(range(1, shown[-1])) - set(shown))
+    return KernelSource("\n".join(lines[number - 1] for number in shown), tuple(skipped))

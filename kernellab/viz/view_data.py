@@ -1,0 +1,176 @@
+"""What views draw, as plain data: the contract between Python and the TypeScript in `js/`.
+
+`tools/view_types.py` writes `js/src/data.ts` from these classes; a test holds the two together. The widget, the self-contained page and the still of a saved notebook are made from the same object.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import gzip
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, Literal
+
+Effect = Literal["changed", "locations", "unchanged", "failed"]
+"""What a pass did to the module: its text, only its locations, nothing; the last is of the pass that ended a compilation."""
+Severity = Literal["error", "warning", "remark", "note"]
+
+
+@dataclass(frozen=True)
+class TextData:
+    """A text as it is shown: without what says where it came from."""
+
+    language: str
+    content: str | None
+    """None where it was left out to keep the data small; the view asks the kernel for it."""
+    line_count: int
+    skipped: tuple[int, ...]
+    """Numbers of the full text's lines that are not shown, as far as shown lines follow them; lines keep their numbers."""
+
+
+@dataclass(frozen=True)
+class StageData:
+    """One stage with a text."""
+
+    name: str
+    text: int
+    """Number in `IrSide.texts`."""
+
+
+@dataclass(frozen=True)
+class PassData:
+    """One pass, and the text after it."""
+
+    label: str
+    stage: str
+    name: str
+    arguments: str
+    effect: Effect
+    seconds: float
+    ops_before: int
+    """0 where there is no module of MLIR."""
+    ops_after: int
+    op_changes: Mapping[str, int]
+    """Operation -> how many more of them there are after it."""
+    text: int
+    place: str
+    """The name under which the source map knows the text after it."""
+
+
+@dataclass(frozen=True)
+class SourceMapData:
+    """`SourceMap.to_json`, with the text after each pass as a further stage."""
+
+    file: str
+    files: tuple[str, ...]
+    chains: tuple[tuple[int, ...], ...]
+    origins: Mapping[str, tuple[int | tuple[int, ...], ...]]
+    links: Mapping[str, tuple[int | tuple[int, ...], ...]]
+
+
+@dataclass(frozen=True)
+class MarginNote:
+    """Something said of a line of the kernel: a remark of the compiler, a finding, an error."""
+
+    severity: Severity
+    words: str
+    origin: str
+    line: int
+    """In the kernel's file, whose numbers the source text has; 0 where it speaks of the whole kernel."""
+
+
+@dataclass(frozen=True)
+class ControlData:
+    """The control codes of one instruction."""
+
+    line: int
+    """In the text of the machine code."""
+    codes: str
+    """"B0-----:R-:W1:Y:S04": `kernellab.viz.ir_view.control_codes` says what they are."""
+
+
+@dataclass(frozen=True)
+class MetricData:
+    """A number for lines of one stage; the view carries it to the lines of every other text."""
+
+    name: str
+    unit: str
+    stage: str
+    values: Mapping[int, float]
+    """Line of that stage -> the number."""
+
+
+@dataclass(frozen=True)
+class LayoutWords:
+    """A layout in words."""
+
+    shape: str
+    """ "128x64"."""
+    encoding: str
+    words: str
+
+
+@dataclass(frozen=True)
+class IrSide:
+    """One compilation."""
+
+    name: str
+    """What tells it from the other side; the kernel's name where there is one side."""
+    kernel: str
+    target: str
+    facts: tuple[tuple[str, str], ...]
+    """What stands at the top: ("registers", "122"), ..."""
+    failure: str
+    """Why there are no stages after the last one shown; "" for a compilation that succeeded."""
+    texts: tuple[TextData, ...]
+    stages: tuple[StageData, ...]
+    passes: tuple[PassData, ...]
+    map: SourceMapData
+    notes: tuple[MarginNote, ...]
+    controls: tuple[ControlData, ...]
+    metrics: tuple[MetricData, ...]
+    layouts: tuple[LayoutWords, ...]
+
+
+@dataclass(frozen=True)
+class PassPairData:
+    """A pass of either side of a comparison: its number in `IrSide.passes`, None where it did not run there."""
+
+    label: str
+    left: int | None
+    right: int | None
+    equal: bool
+
+
+@dataclass(frozen=True)
+class IrView:
+    """What the IR explorer draws."""
+
+    kind: Literal["ir"]
+    title: str
+    sides: tuple[IrSide, ...]
+    """One, or two that are compared."""
+    pairs: tuple[PassPairData, ...]
+    """The passes of both sides lined up; empty where there is one side."""
+    pass_notes: Mapping[str, str]
+    """Name of a pass -> what it does."""
+
+
+def as_json(data: Any) -> Any:
+    """Data classes as plain objects, tuples as lists; what is plain already stays as it is."""
+    if dataclasses.is_dataclass(data):
+        return {
+            field.name: as_json(getattr(data, field.name)) for field in dataclasses.fields(data)
+        }
+    if isinstance(data, Mapping):
+        return {str(key): as_json(value) for key, value in data.items()}
+    if isinstance(data, tuple | list):
+        return [as_json(value) if not isinstance(value, int) else value for value in data]
+    return data
+
+
+def packed(data: Any) -> bytes:
+    """The data as gzipped JSON: what the widget sends and a page embeds. The same data gives the same bytes."""
+    text = json.dumps(as_json(data), separators=(",", ":"), ensure_ascii=False, allow_nan=False)
+    return gzip.compress(text.encode("utf-8", "surrogatepass"), compresslevel=6, mtime=0)

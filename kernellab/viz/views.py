@@ -1,0 +1,99 @@
+"""Views: one object with every representation, of which the front end takes the best that it can show.
+
+A live notebook gets the widget, a saved one the still, a terminal the text; `to_html` writes a page that needs no kernel and no network.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Sequence
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+from kernellab.errors import KernelLabError
+from kernellab.viz import page
+from kernellab.viz.card import Card
+from kernellab.viz.view_data import packed
+
+_SENT_AT_ONCE = 1_000_000
+"""Bytes of packed data that a widget sends; of more, the largest texts stay here until somebody asks for them."""
+
+
+class View:
+    """Something to look at, made of data that the widget, the page and the still share."""
+
+    def __init__(
+        self, title: str, make_data: Callable[[], Any], still: Callable[[], Sequence[Card]]
+    ) -> None:
+        """
+        Args:
+            title: one line.
+            make_data: makes what is drawn: one of the classes in `kernellab.viz.view_data`.
+            still: makes the cards that stand for the view where nothing can be drawn.
+        """
+        self.title = title
+        self._make_data = make_data
+        self._make_still = still
+
+    @cached_property
+    def data(self) -> Any:
+        """What is drawn: a data class of `kernellab.viz.view_data`."""
+        return self._make_data()
+
+    @cached_property
+    def still(self) -> tuple[Card, ...]:
+        """The view as cards: tables and text."""
+        return tuple(self._make_still())
+
+    @cached_property
+    def widget(self) -> Any:
+        """The live view, an anywidget; it works on when this notebook's kernel is gone."""
+        from kernellab.viz.widget import ViewWidget
+
+        return ViewWidget(self.data, _SENT_AT_ONCE)
+
+    def to_html(self, path: str | os.PathLike[str]) -> Path:
+        """Write the view as one HTML file: no network, every interaction alive, every text in it.
+
+        Returns the file's path.
+
+        Raises:
+            KernelLabError: the file cannot be written.
+        """
+        file = Path(path)
+        text = page.page_of_views(self.title, [page.Section("", self, ())])
+        try:
+            file.write_text(text, encoding="utf-8")
+        except OSError as error:
+            raise KernelLabError(f"{file} cannot be written: {error.strerror}.") from error
+        return file
+
+    def still_html(self) -> str:
+        """The still as HTML: tables and `pre`, no script."""
+        return "\n".join(card.html() for card in self.still)
+
+    def packed_data(self) -> bytes:
+        """All data as a page embeds it."""
+        return packed(self.data)
+
+    def _repr_mimebundle_(
+        self, include: Any = None, exclude: Any = None
+    ) -> tuple[dict[str, Any], dict[str, Any]]:
+        del include, exclude  # IPython picks from what is given
+        bundle = {"text/plain": repr(self), "text/html": self.still_html()}
+        if not _in_notebook():
+            return bundle, {}
+        live = self.widget._repr_mimebundle_()
+        data, metadata = live if isinstance(live, tuple) else (live, {})
+        return {**data, **bundle}, metadata
+
+    def __repr__(self) -> str:
+        return "\n\n".join(card.text() for card in self.still)
+
+
+def _in_notebook() -> bool:
+    """Whether a Jupyter kernel runs this, which can hold a widget's other end."""
+    from IPython import get_ipython
+
+    return getattr(get_ipython(), "kernel", None) is not None

@@ -1,0 +1,88 @@
+"""The live view: an anywidget over the bundle that `make js` builds."""
+
+from __future__ import annotations
+
+import dataclasses
+from typing import Any
+
+import anywidget
+import traitlets
+
+from kernellab.viz.page import SCRIPT, STYLE
+from kernellab.viz.view_data import IrSide, IrView, packed
+
+
+class ViewWidget(anywidget.AnyWidget):
+    """A view in a notebook. Its data goes over once; a text that was left out is sent when the view asks for it."""
+
+    _esm = SCRIPT
+    _css = STYLE
+    data = traitlets.Bytes().tag(sync=True)
+
+    def __init__(self, view: Any, most_bytes: int) -> None:
+        """
+        Args:
+            view: a data class of `kernellab.viz.view_data`.
+            most_bytes: how much packed data is sent; of an `IrView` that has more, the largest texts are left out.
+        """
+        self._view = view
+        super().__init__(data=lightened(view, most_bytes))
+        self.on_msg(self._answer)
+
+    def _answer(self, _: Any, asked: Any, __: Any) -> None:
+        if not isinstance(asked, dict) or asked.get("kind") != "text":
+            return
+        answer = {"kind": "text", "request": asked.get("request")}
+        try:
+            text = self._view.sides[asked["side"]].texts[asked["text"]]
+            self.send({**answer, "text": text.content})
+        except (LookupError, TypeError):
+            self.send({**answer, "problem": "the view has no such text"})
+
+
+def lightened(view: Any, most_bytes: int) -> bytes:
+    """The packed data, without the largest texts of passes where it would be more than `most_bytes`.
+
+    The texts of stages stay: they are what a reader sees first.
+    """
+    data = packed(view)
+    if not isinstance(view, IrView):
+        return data
+    while len(data) > most_bytes:
+        largest = _largest_text(view)
+        if largest is None:
+            return data
+        # Halve what is left of the passes' texts before packing again: packing takes longer than choosing.
+        for side, text in largest:
+            view = _without(view, side, text)
+        data = packed(view)
+    return data
+
+
+def _largest_text(view: IrView) -> list[tuple[int, int]] | None:
+    """The largest texts that no stage needs, about half of their characters."""
+    sizes = []
+    for number, side in enumerate(view.sides):
+        kept = {stage.text for stage in side.stages}
+        for index, text in enumerate(side.texts):
+            if index not in kept and text.content is not None:
+                sizes.append((len(text.content), number, index))
+    if not sizes:
+        return None
+    sizes.sort(reverse=True)
+    half, chosen = sum(size for size, _, _ in sizes) / 2, []
+    for size, number, index in sizes:
+        chosen.append((number, index))
+        half -= size
+        if half <= 0:
+            break
+    return chosen
+
+
+def _without(view: IrView, side: int, text: int) -> IrView:
+    sides = list(view.sides)
+    texts = list(sides[side].texts)
+    texts[text] = dataclasses.replace(texts[text], content=None)
+    changed: IrSide = dataclasses.replace(sides[side], texts=tuple(texts))
+    sides[side] = changed
+    return dataclasses.replace(view, sides=tuple(sides))

@@ -1,0 +1,246 @@
+"""The IR explorer in Chromium, as a page that `to_html` wrote: linked lines, passes, differences, keys, themes, bad input."""
+
+from __future__ import annotations
+
+import dataclasses
+import re
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from playwright.sync_api import Browser, Locator, Page, expect
+
+import kernellab
+from kernellab.errors import CompileError
+from kernellab.records import Compilation, Stage, Stages
+from kernellab.showing import show
+from kernellab.viz.views import View
+from tests.compiled import compiled, of_corpus
+from tests.kernels import basic
+from tests.views.browser import browser, needs_browser, opened
+
+pytestmark = needs_browser
+
+
+@pytest.fixture(scope="module")
+def chromium() -> Iterator[Browser]:
+    with browser() as started:
+        yield started
+
+
+@pytest.fixture(scope="module")
+def matmul_page(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    view = show(of_corpus("matmul", "sm_90"))
+    file: Path = view.to_html(tmp_path_factory.mktemp("page") / "matmul.html")
+    return file
+
+
+def pane(page: Page, number: int) -> Locator:
+    return page.locator(".kl-pane").nth(number)
+
+
+def line_with(where: Locator, text: str) -> Locator:
+    return where.locator(".cm-line", has_text=text).first
+
+
+def lit_numbers(where: Locator) -> set[int]:
+    """The numbers beside the lit lines that are on the screen: gutter and text have the same elements, in order."""
+    found: list[int] = where.evaluate(
+        """pane => {
+          const top = (one) => Math.round(one.getBoundingClientRect().top);
+          const lit = new Set([...pane.querySelectorAll(".cm-line.kl-lit")].map(top));
+          return [...pane.querySelectorAll(".cm-lineNumbers .cm-gutterElement")].filter((one) => lit.has(top(one))).map((one) => Number(one.textContent));
+        }"""
+    )
+    return set(found)
+
+
+def shown_numbers(where: Locator) -> set[int]:
+    return {
+        int(text)
+        for text in where.locator(".cm-lineNumbers .cm-gutterElement").all_inner_texts()
+        if text.strip()
+    }
+
+
+def test_a_click_lights_the_related_lines_everywhere(chromium: Browser, matmul_page: Path) -> None:
+    source_map = of_corpus("matmul", "sm_90").source_map
+    with opened(chromium, matmul_page.as_uri()) as page:
+        page.locator(".kl-root").press("3")
+        expect(page.locator(".kl-pane")).to_have_count(3)
+        dot = line_with(pane(page, 0), "tl.dot(")
+        dot.click(position={"x": 120, "y": 6})
+        (line,) = lit_numbers(pane(page, 0))
+        for number, stage in ((1, "ttgir"), (2, "sass")):
+            expected = set(source_map.lines("source", stage, line))
+            expect(pane(page, number).locator(".kl-lit").first).to_be_visible()
+            seen = shown_numbers(pane(page, number))
+            assert lit_numbers(pane(page, number)) == expected & seen
+            assert expected & seen, f"{stage} scrolled to a line that is lit"
+        # And back: from an instruction to the source.
+        pane(page, 2).locator(".kl-lit").last.click(position={"x": 30, "y": 6})
+        expect(page.locator(".kl-status")).to_contain_text("SASS line")
+        (instruction,) = [
+            int(number)
+            for number in re.findall(r"SASS line (\d+)", page.locator(".kl-status").inner_text())
+        ]
+        assert lit_numbers(pane(page, 0)) == set(source_map.lines("sass", "source", instruction))
+
+
+def test_passes_are_chosen_filtered_and_searched(chromium: Browser, matmul_page: Path) -> None:
+    compilation = of_corpus("matmul", "sm_90")
+    with opened(chromium, matmul_page.as_uri()) as page:
+        passes = page.locator(".kl-pass:visible")
+        expect(passes).to_have_count(len(compilation.passes))
+        page.get_by_label("changed only").check()
+        shown = page.locator(".kl-pass:visible").count()
+        assert 0 < shown < sum(run.changed for run in compilation.passes), (
+            "not where locations alone changed"
+        )
+        page.get_by_role("searchbox").fill("async_copy")
+        expect(passes).to_have_count(2)  # one makes them, one lowers them
+        passes.first.click()
+        expect(page.locator(".kl-facts")).to_contain_text("ttgir.pipeline")
+        expect(page.locator(".kl-op-changes")).to_contain_text("ttg.async_copy_global_to_local +6")
+        expect(pane(page, 1)).to_contain_text("after ttgir.pipeline")
+
+
+def test_keys_step_through_passes_and_changes(chromium: Browser, matmul_page: Path) -> None:
+    compilation = of_corpus("matmul", "sm_90")
+    labels = [run.label for run in compilation.passes]
+    with opened(chromium, matmul_page.as_uri()) as page:
+        chosen = page.locator(".kl-facts b")
+        page.get_by_role("listbox").press("Home")
+        expect(chosen).to_have_text(labels[0])
+        page.keyboard.press("]")
+        expect(chosen).to_have_text(labels[1])
+        page.keyboard.press("[")
+        expect(chosen).to_have_text(labels[0])
+        page.keyboard.press("}")
+        page.keyboard.press("}")
+        expect(chosen).to_have_text("ttir.cse")
+        page.keyboard.press("2")
+        expect(page.locator(".kl-changes")).to_contain_text("change")
+        page.keyboard.press("n")
+        expect(page.locator(".kl-diff .cm-focused")).to_have_count(0)
+        page.keyboard.press("/")
+        expect(page.locator(".cm-search")).to_be_visible()
+        page.keyboard.press("Escape")
+        page.keyboard.press("?")
+        expect(page.locator(".kl-help")).to_be_visible()
+
+
+def test_before_and_after_show_what_a_pass_changed(chromium: Browser, matmul_page: Path) -> None:
+    with opened(chromium, matmul_page.as_uri()) as page:
+        page.locator(".kl-pass", has_text="accelerate_matmul").first.click()
+        page.get_by_role("radio", name="Before | after").click()
+        expect(page.locator(".cm-merge-a .cm-changedLine", has_text="tt.dot").first).to_be_visible()
+        expect(page.locator(".cm-merge-b .cm-changedLine", has_text="warp_group_dot").first).to_be_visible()  # fmt: skip
+        line_with(page.locator(".cm-merge-b"), "warp_group_dot").click(position={"x": 150, "y": 6})
+        expect(page.locator(".cm-merge-a .kl-lit", has_text="tt.dot").first).to_be_visible()
+
+
+def test_a_name_tells_its_type_and_layout(chromium: Browser, matmul_page: Path) -> None:
+    with opened(chromium, matmul_page.as_uri()) as page:
+        page.locator(".kl-root").press("3")
+        line_with(pane(page, 0), "tl.dot(").click(position={"x": 120, "y": 6})
+        name = (
+            pane(page, 1).locator(".kl-lit", has_text="warp_group_dot").locator(".kl-value").first
+        )
+        name.hover()
+        tip = page.get_by_role("tooltip")
+        expect(tip).to_contain_text("tensor<128x128xf32, #mma>")
+        expect(tip).to_contain_text("#ttg.nvidia_mma<")
+        expect(tip).to_contain_text("each thread holds 64 elements")
+
+
+def test_themes(chromium: Browser, matmul_page: Path) -> None:
+    with opened(chromium, matmul_page.as_uri(), dark=True) as page:
+        root = page.locator(".kl-root")
+        expect(root).to_have_attribute("data-theme", "dark")
+        page.get_by_label("Theme").select_option("light")
+        expect(root).to_have_attribute("data-theme", "light")
+        expect(root).to_have_css("background-color", "rgb(255, 255, 255)")
+        page.evaluate("document.body.dataset.jpThemeLight = 'false'")
+        expect(root).to_have_attribute("data-theme", "dark")
+
+
+def test_a_narrow_place(chromium: Browser, matmul_page: Path) -> None:
+    with opened(chromium, matmul_page.as_uri(), width=480) as page:
+        root = page.locator(".kl-root")
+        expect(page.locator(".kl-text .cm-line").first).to_be_visible()
+        over = root.evaluate(
+            "root => [...root.querySelectorAll('.kl-main, .kl-tools, .kl-panes, .kl-list')].filter((one) => one.getBoundingClientRect().right > root.getBoundingClientRect().right + 1).length"
+        )
+        assert over == 0
+
+
+def test_the_page_is_small_enough_and_has_a_still(matmul_page: Path) -> None:
+    assert matmul_page.stat().st_size <= 1_500_000
+    text = matmul_page.read_text()
+    assert "<noscript><div" in text
+    assert "ttgir.pipeline" in text
+
+
+# Bad input
+
+
+def test_hostile_names_are_text(chromium: Browser, tmp_path: Path) -> None:
+    nasty = "<img src=x onerror=window.hit=1></script><script>window.hit=1</script>"
+    compilation = compiled(basic.add, *("*fp32:16",) * 3, "i32:16", BLOCK=1024)
+    stages = {
+        name: Stage(name, stage.language, f"# {nasty}\n{stage.text}") if name == "source" else stage
+        for name, stage in compilation.stages.items()
+    }
+    bad = dataclasses.replace(compilation, kernel=nasty, stages=Stages(stages))
+    page_file = View(nasty, lambda: show(bad).data, lambda: show(bad).still).to_html(
+        tmp_path / "nasty.html"
+    )
+    with opened(chromium, page_file.as_uri()) as page:
+        expect(page.locator(".kl-head b")).to_contain_text("<img src=x")
+        assert page.evaluate("window.hit") is None
+        assert page.locator("img").count() == 0
+
+
+def test_a_failed_compilation_shows_up_to_the_failing_pass(
+    chromium: Browser, tmp_path: Path
+) -> None:
+    with pytest.raises(CompileError) as caught:
+        compiled(basic.add, *("*fp32:16",) * 3, "i32:16", BLOCK=1024, skip="convert_to_ttgpuir")  # fmt: skip
+    file = kernellab.show(caught.value).to_html(tmp_path / "failed.html")
+    with opened(chromium, file.as_uri()) as page:
+        expect(page.get_by_role("alert")).to_contain_text("failed")
+        expect(page.locator(".kl-pass")).to_have_count(len(caught.value.passes) + 1)
+        expect(page.locator(".kl-failed")).to_have_text(re.compile("coalesce"))
+        expect(page.locator(".kl-facts b")).to_have_text("ttgir.coalesce")
+        expect(pane(page, 0).locator(".kl-note-error").first).to_be_visible()
+
+
+def test_fifty_thousand_lines_and_an_empty_text(chromium: Browser, tmp_path: Path) -> None:
+    compilation = compiled(basic.add, *("*fp32:16",) * 3, "i32:16", BLOCK=1024, record="stages")
+    long = "\n".join(f"  %{n} = llvm.add %{n - 1}, %arg0 : i32" for n in range(1, 50_001))
+    stages = dict(compilation.stages) | {
+        "ttgir": Stage("ttgir", "mlir", ""),
+        "llir": Stage("llir", "mlir", long),
+    }
+    large: Compilation = dataclasses.replace(compilation, stages=Stages(stages))
+    file: Path = show(large).to_html(tmp_path / "large.html")
+    with opened(chromium, file.as_uri()) as page:
+        page.get_by_label("Text of pane 2").select_option(label="LLVM IR")
+        expect(pane(page, 1)).to_contain_text("50,000 lines")
+        assert pane(page, 1).locator(".cm-line").count() < 300, "only what is on the screen"
+        page.get_by_label("Text of pane 2").select_option(label="TTGIR")
+        expect(pane(page, 1)).to_contain_text("empty")
+
+
+def test_two_compilations(chromium: Browser, tmp_path: Path) -> None:
+    comparison = kernellab.compare(of_corpus("softmax", "sm_80"), of_corpus("softmax", "sm_90"))
+    file = comparison.explore().to_html(tmp_path / "two.html")
+    with opened(chromium, file.as_uri()) as page:
+        expect(page.locator(".kl-pass:visible")).to_have_count(len(comparison.passes))
+        first = comparison.first_difference
+        assert first is not None
+        expect(page.locator(".kl-facts b")).to_have_text(first.label)
+        page.get_by_role("radio", name="Differences").click()
+        expect(page.locator(".cm-merge-a .cm-changedLine", has_text='"cuda:80"').first).to_be_visible()  # fmt: skip
+        expect(page.locator(".cm-merge-b .cm-changedLine", has_text='"cuda:90"').first).to_be_visible()  # fmt: skip
