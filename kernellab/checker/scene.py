@@ -13,6 +13,7 @@ import torch
 from xdsl.ir import Operation
 
 from kernellab.argument_copies import tensors_in
+from kernellab.compiler.analyses.module import users_line
 from kernellab.errors import SourcePosition
 from kernellab.interpreter import boxes, memory
 from kernellab.interpreter.affine import AffineTile
@@ -92,9 +93,11 @@ class Heard:
     instruction: int
 
     def calls(self) -> tuple[SourcePosition, ...]:
-        """The kernel's line, then that of each helper function that was inlined there."""
+        """The kernel's line, then that of each helper function that was inlined there; Triton's own, `tl.sum` say, left out."""
         code = self.scene.code
-        return tuple(calls_at(self.frame.f_code, self.instruction, code.locations))
+        places = tuple(calls_at(self.frame.f_code, self.instruction, code.locations))
+        own = users_line(reversed(places))
+        return places if own is None else places[: places.index(own) + 1]
 
     def values(self, place: tuple[int, ...], program: int) -> dict[str, Any]:
         """What the index of the access was made of, at a lane of the program at a position in the batch."""

@@ -6,6 +6,7 @@ from kernellab.checker.detector import Detector
 from kernellab.checker.detectors.broken_hints import BrokenHints
 from kernellab.checker.detectors.index_overflow import IndexOverflow
 from kernellab.checker.detectors.lane_collision import LaneCollision
+from kernellab.checker.detectors.non_finite import NonFinite
 from kernellab.checker.detectors.out_of_bounds import OutOfBounds
 from kernellab.checker.detectors.race import Race
 from kernellab.checker.detectors.uninitialized_read import UninitializedRead
@@ -19,5 +20,6 @@ DETECTORS: tuple[type[Detector], ...] = (
     UnwrittenOutput,
     IndexOverflow,
     BrokenHints,
+    NonFinite,
 )
 """All that hear a run, in the order in which they hear it."""

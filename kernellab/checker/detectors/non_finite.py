@@ -1,0 +1,220 @@
+"""NaN and infinity that a kernel writes to memory and did not find there, and numbers too large for the type that they are converted to.
+
+The checked run only looks at what is stored, and at conversions to 8 bits, which saturate. Where something shows, the launch runs once more and each value that is not finite carries the number of the operation that made it, through arithmetic, loops and memory: the finding is told at that operation.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Any, ClassVar
+
+import numpy
+from xdsl.ir import Operation, SSAValue
+
+from kernellab.checker.detector import Detector
+from kernellab.checker.finite import is_float, is_float_type, not_finite, too_large_for
+from kernellab.checker.origin_words import advice, message
+from kernellab.checker.origins import Origin, Origins
+from kernellab.checker.scene import Access, Computed, Scene
+from kernellab.checker.shadows import Array, lifted
+from kernellab.interpreter.memory_layers import Atomic, Load, Store
+from kernellab.interpreter.tiles import Value
+from kernellab.ir import arith, tt
+from kernellab.ir.types import dtype, shape
+
+_KINDS = ("nan", "infinity", "float-overflow")
+
+
+class NonFinite(Detector):
+    """Notices that NaN or infinity is stored, or that a conversion to 8 bits saturates."""
+
+    kinds: ClassVar[tuple[str, ...]] = _KINDS
+
+    def __init__(self, scene: Scene) -> None:
+        super().__init__(scene)
+        self._seen = False
+
+    @classmethod
+    def hears(cls, operation: Operation) -> bool:
+        """Conversions to floats of 8 bits."""
+        if not isinstance(operation, arith.TruncFOp | tt.FpToFpOp):
+            return False
+        return dtype(operation.results[0].type).itemsize == 1
+
+    def before(self, access: Access) -> None:
+        """Look at what is stored."""
+        request = access.request
+        if self._seen or not isinstance(request, Store | Atomic):
+            return
+        stored = numpy.asarray(request.value)
+        if is_float_type(stored.dtype):
+            bad = not_finite(stored)
+            if bad.any():
+                self._seen = bool(numpy.any(bad if access.on is None else bad & access.on))
+
+    def computed(self, computed: Computed) -> None:
+        """Look at what is converted."""
+        if not self._seen:
+            kind = dtype(computed.operation.results[0].type)
+            self._seen = bool(too_large_for(numpy.asarray(computed.operands[0]), kind).any())
+
+    def looks_again(self) -> type[Detector] | None:
+        """At where it comes from."""
+        return NonFiniteOrigins if self._seen else None
+
+
+@dataclass
+class _Harm:
+    """What became of the values of one operation.
+
+    Attributes:
+        origin: the first of its events that harmed, and its first lane.
+        access: the first store, and its first element.
+        stored: the value that was stored there.
+    """
+
+    origin: Origin
+    lane: tuple[int, ...]
+    access: Access
+    element: tuple[int, ...]
+    stored: Any
+    programs: set[int] = field(default_factory=set)
+    count: int = 0
+
+
+class NonFiniteOrigins(Detector):
+    """Follows what is not finite from where it began to where it is stored."""
+
+    kinds: ClassVar[tuple[str, ...]] = _KINDS
+
+    def __init__(self, scene: Scene) -> None:
+        super().__init__(scene)
+        self._origins = Origins()
+        self._memory: dict[tuple[int, int], Array] = {}
+        self._harms: dict[tuple[Operation, str], _Harm] = {}
+
+    @classmethod
+    def hears(cls, operation: Operation) -> bool:
+        """Whatever has floats, and where values are handed on."""
+        if isinstance(operation, arith.ConstantOp):
+            return False
+        if operation.name.startswith(("scf.", "cf.", "tt.return", "kernellab.")):
+            return True
+        return any(is_float(result) for result in operation.results)
+
+    def computed(self, computed: Computed) -> None:
+        """Follow it."""
+        self._origins.follow(computed)
+
+    def before(self, access: Access) -> None:
+        """See what is stored, and remember where."""
+        request, value = access.request, _stored(access.operation)
+        if not isinstance(request, Store | Atomic) or value is None or not is_float(value):
+            return
+        stored = lifted(request.value, access.rank)
+        shadow = self._origins[value]
+        numbers = None if shadow is None else self._origins.told(shadow, stored)
+        index, on = lifted(access.index, access.rank), access.on
+        written = self._memory.get(_key(access))
+        if numbers is None and written is None:
+            return
+        if numbers is None:
+            numbers = numpy.zeros((1,) * stored.ndim, numpy.int64)
+        index, numbers, lanes = numpy.broadcast_arrays(
+            index, numbers, True if on is None else lifted(on, access.rank)
+        )
+        if written is None:
+            written = numpy.zeros(len(access.buffer.elements), numpy.int64)
+            self._memory[_key(access)] = written
+        written[index[lanes]] = numbers[lanes]
+        self._note(access, stored, numpy.where(lanes, numbers, 0))
+
+    def after(self, access: Access, found: Value | None) -> None:
+        """Remember what was read."""
+        del found
+        written = self._memory.get(_key(access))
+        if isinstance(access.request, Load) and written is not None:
+            index = lifted(access.index, access.rank)
+            numbers = written.take(index, mode="clip")
+            if access.on is not None:
+                numbers = numpy.where(lifted(access.on, access.rank), numbers, 0)
+            self._origins.read[access.operation] = numbers if numbers.any() else None
+
+    def _note(self, access: Access, stored: Array, numbers: Array) -> None:
+        """Of each origin that shows in what is stored, the operation is at fault."""
+        for number in numpy.unique(numbers[numbers > 0]):
+            origin = self._origins.events[number - 1]
+            key = origin.computed.operation, origin.kind
+            lanes = numbers == number
+            program, *place = (int(i) for i in numpy.argwhere(lanes)[0])
+            if key not in self._harms:
+                faulty = lanes if len(lanes) > 1 else lanes[0]
+                element = access.element(faulty, tuple(place), program)
+                value = numpy.broadcast_to(stored, lanes.shape)[(program, *place)]
+                lane = _lane_of(origin, access, (program, *place))
+                self._harms[key] = _Harm(origin, lane, access, element, value)
+            harm = self._harms[key]
+            among = lanes.reshape(len(lanes), -1).any(axis=1) if len(lanes) > 1 else None
+            harm.programs.update(access.linear_ids(among).tolist())
+            harm.count += int(lanes.sum())
+
+    def end(self) -> None:
+        """Tell what was found."""
+        for (operation, kind), harm in self._harms.items():
+            calls = harm.origin.computed.calls()
+            facts = {
+                "kind": kind,
+                "position": calls[-1] if calls else None,
+                "calls": calls[:-1],
+                "argument": harm.access.buffer.name,
+                "index": harm.element,
+                "lane": harm.lane[1:],
+                "message": message(harm.origin, harm.lane)
+                + _effect(harm.access, harm.element, harm.stored, harm.count),
+                "advice": advice(harm.origin, harm.lane),
+            }
+            self.sightings.add((operation, kind), facts, sorted(harm.programs), harm.count)
+
+
+def _stored(op: Operation) -> SSAValue | None:
+    """The value that an access writes."""
+    match op:
+        case tt.StoreOp() | tt.AtomicStoreOp() | tt.AtomicRMWOp() | tt.AtomicCASOp():
+            return op.value
+        case tt.DescriptorStoreOp() | tt.DescriptorReduceOp() | tt.DescriptorScatterOp():
+            return op.source
+        case _:
+            return None
+
+
+def _key(access: Access) -> tuple[int, int]:
+    """Of a storage under elements of one size."""
+    storage = access.buffer.tensor.untyped_storage()
+    return storage.data_ptr(), access.buffer.itemsize
+
+
+def _lane_of(origin: Origin, access: Access, place: tuple[int, ...]) -> tuple[int, ...]:
+    """A lane of the origin to tell of: the one that is stored where the tiles agree, else the first of the program, else the first."""
+    lanes, (program, *rest) = origin.lanes, place
+    if origin.computed.programs is access.programs and program < len(lanes):
+        if lanes.ndim == len(place) and lanes.shape[1:] == tuple(shape(_tile(access))):
+            if lanes[place]:
+                return place
+        if lanes[program].any():
+            return program, *(int(i) for i in numpy.argwhere(lanes[program])[0])
+    del rest
+    return tuple(int(i) for i in numpy.argwhere(lanes)[0])
+
+
+def _tile(access: Access) -> Any:
+    stored = _stored(access.operation)
+    assert stored is not None
+    return stored.type
+
+
+def _effect(access: Access, element: tuple[int, ...], stored: Any, count: int) -> str:
+    """ "; it makes 12 elements of out_ptr so, the first out_ptr[3] = nan"."""
+    target = access.named(element)
+    if count == 1:
+        return f"; {target} becomes {stored}"
+    return f"; {count:,} elements that are stored to {access.buffer.name or 'memory'} come of it, the first {target} = {stored}"
