@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 import functools
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -40,6 +41,10 @@ class TileKernel(JITFunction):
     target: Target = DEFAULT_TARGET
     runs_on_cpu = True
     _last: Run | GpuLaunch | None = None
+
+    def parse(self) -> ast.Module:
+        """The function's source as Triton's front end reads it: `breakpoint()` taken out, `print(x)` a `tl.device_print`."""
+        return triton_api.rewrite_debugging_statements(super().parse())
 
     def __getitem__(self, grid: Grid) -> Callable[..., Any]:
         """The kernel with a grid, ready to be called with its arguments."""

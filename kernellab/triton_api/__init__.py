@@ -42,6 +42,9 @@ from kernellab.triton_api.compiling import (  # noqa: E402
     options_of_launch,
     ttgir_naming_ttir_lines,
 )
+from kernellab.triton_api.debugging_statements import (  # noqa: E402
+    rewrite_debugging_statements,
+)
 from kernellab.triton_api.emulation import (  # noqa: E402
     EmulatedDriver,
     current_emulation,
@@ -163,6 +166,7 @@ __all__ = [
     "ptxas_refusal",
     "reachable_functions",
     "refusal",
+    "rewrite_debugging_statements",
     "scope_of",
     "stage_names",
     "text_refusal",

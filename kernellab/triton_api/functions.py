@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import ast
 from collections.abc import Iterator
 from types import ModuleType
 from typing import Any
@@ -85,11 +84,3 @@ def _named_values(function: Any) -> Iterator[Any]:
     for module in [value for value in values if isinstance(value, ModuleType)]:
         for name in code.co_names:
             yield getattr(module, name, None)
-
-
-# breakpoint() and print()
-
-
-def is_breakpoint(node: ast.AST) -> bool:
-    """Whether a statement was a `breakpoint()` before a TileKernel took it out."""
-    return getattr(node, "kernellab_breakpoint", False) is True
