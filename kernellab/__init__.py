@@ -31,6 +31,7 @@ if TYPE_CHECKING:
     from kernellab.checker.uninitialized import uninitialized
     from kernellab.compiler.comparison import compare
     from kernellab.compiler.pipeline import compile
+    from kernellab.debugger.debugging import debug
     from kernellab.errors import (
         ArchiveError,
         ArgumentError,
@@ -93,6 +94,7 @@ _HOMES = {
     "check": "kernellab.checker.checking",
     "compare": "kernellab.compiler.comparison",
     "compile": "kernellab.compiler.pipeline",
+    "debug": "kernellab.debugger.debugging",
     "device_function": "kernellab.interpreter.foreign_code",
     "inline_assembly": "kernellab.interpreter.foreign_code",
     "interpreted": "kernellab.interpreting",
@@ -132,6 +134,7 @@ __all__ = [
     "check",
     "compare",
     "compile",
+    "debug",
     "device_function",
     "inline_assembly",
     "interpreted",

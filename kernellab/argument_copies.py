@@ -52,6 +52,22 @@ def tensors_in(values: Mapping[str, Any]) -> Iterator[tuple[str, torch.Tensor]]:
             yield name, value.base
 
 
+def copied_back(values: Mapping[str, Any], originals: Mapping[str, Any]) -> None:
+    """Give the arguments that `copied` copied what their copies hold now."""
+    for name, original in originals.items():
+        _copy_back(values[name], original)
+
+
+def _copy_back(value: Any, original: Any) -> None:
+    if isinstance(original, torch.Tensor):
+        original.detach().untyped_storage().copy_(value.untyped_storage())
+    elif isinstance(original, tuple):
+        for one, other in zip(value, original):
+            _copy_back(one, other)
+    elif isinstance(getattr(original, "base", None), torch.Tensor):
+        _copy_back(value.base, original.base)
+
+
 def _aligned(original: torch.UntypedStorage) -> torch.UntypedStorage:
     room = numpy.empty(original.nbytes() + _ALIGNMENT, numpy.uint8)
     start = -room.ctypes.data % _ALIGNMENT

@@ -137,11 +137,11 @@ def launch_stepped(
             around = stepping.around if is_chosen else nullcontext
             if stepping.listener is not None:
                 stepping.listener.programs = programs
-            try:
-                with around(programs):
+            with around(programs):
+                try:
                     run()
-            except FAULTS as fault:
-                raise explain(fault, programs, sizes, code.program, call) from None
+                except FAULTS as fault:
+                    raise explain(fault, programs, sizes, code.program, call) from None
 
 
 def _run(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
@@ -10,10 +11,12 @@ if TYPE_CHECKING:
 
 def load(shell: InteractiveShell) -> None:
     """Register the magics, their completion and the displays; loading twice is loading once."""
-    from kernellab.magics import ipython_api, tilekernel
+    from kernellab.debugger import front_end
+    from kernellab.magics import ipython_api, tiledebug, tilekernel
     from kernellab.viz import displays
 
-    shell.register_magics(tilekernel.TileKernelMagics)
+    shell.register_magics(tilekernel.TileKernelMagics, tiledebug.TileDebugMagics)
+    front_end.current_debugger = functools.partial(ipython_api.debugger_class, shell)
     ipython_api.complete_options(shell, "tilekernel", tilekernel.OPTIONS.words)
     ipython_api.show_errors_briefly(shell)
     displays.register(shell.display_formatter)
@@ -21,9 +24,12 @@ def load(shell: InteractiveShell) -> None:
 
 def unload(shell: InteractiveShell) -> None:
     """Take back all that `load` did."""
+    from kernellab.debugger import front_end
     from kernellab.magics import ipython_api
     from kernellab.viz import displays
 
+    front_end.current_debugger = front_end.python_debugger
+    ipython_api.forget_magic(shell, "tiledebug")
     ipython_api.forget_magic(shell, "tilekernel")
     ipython_api.forget_completion(shell, "tilekernel")
     ipython_api.show_errors_in_full()

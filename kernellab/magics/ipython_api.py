@@ -7,6 +7,7 @@ import contextlib
 import importlib.util
 import linecache
 import os
+import pdb  # noqa: T100 - nobody debugs this file
 import sys
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
@@ -66,12 +67,36 @@ def running_cell(shell: InteractiveShell, header: str, body: str) -> RunningCell
 
 
 def _file_of_running_cell(shell: InteractiveShell) -> str | None:
+    frame = _frame_of_running_cell(shell)
+    return None if frame is None else frame.f_code.co_filename
+
+
+def _frame_of_running_cell(shell: InteractiveShell) -> FrameType | None:
     frame: FrameType | None = sys._getframe(1)
-    while frame is not None:
-        if is_cell_file(shell, frame.f_code.co_filename):
-            return frame.f_code.co_filename
+    while frame is not None and not is_cell_file(shell, frame.f_code.co_filename):
         frame = frame.f_back
-    return None
+    return frame
+
+
+def running_line(shell: InteractiveShell, text: str) -> Callable[[str], SourcePosition]:
+    """Where words stand on the line of a cell from which a line magic was called; `text` is the line where no cell runs."""
+    frame = _frame_of_running_cell(shell)
+    if frame is None:
+        file, number = shell.compile.cache(text, shell.execution_count), 1
+    else:
+        file, number = frame.f_code.co_filename, frame.f_lineno
+
+    def position(word: str) -> SourcePosition:
+        column = linecache.getline(file, number).find(word) + 1 if word else 0
+        return SourcePosition(file, number, column)
+
+    return position
+
+
+def debugger_class(shell: InteractiveShell) -> type[pdb.Pdb]:
+    """The debugger that `%debug` takes in this shell."""
+    found: type[pdb.Pdb] = shell.debugger_cls
+    return found
 
 
 def is_cell_file(shell: InteractiveShell, file: str) -> bool:
@@ -270,5 +295,6 @@ def show(value: Any) -> None:
 
 
 def forget_magic(shell: InteractiveShell, name: str) -> None:
-    """Take a cell magic's registration back."""
-    shell.magics_manager.magics["cell"].pop(name, None)
+    """Take a magic's registration back."""
+    for magics in shell.magics_manager.magics.values():
+        magics.pop(name, None)

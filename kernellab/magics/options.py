@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import shlex
 import textwrap
 from collections.abc import Callable, Iterable, Mapping
@@ -12,6 +13,11 @@ from kernellab.errors import KernelLabError, OptionError, SourcePosition, neares
 
 Position = Callable[[str], SourcePosition]
 """Where a word stands on the magic's line."""
+
+
+_OPTION = re.compile(r"\s*(?P<flag>--[\w-]+)(?P<equals>=?)")
+_VALUE = re.compile(r"""\s*("[^"]*"|'[^']*'|[^\s"'])+""")
+"""A word as the shell reads it, quotes included."""
 
 
 def no_values() -> Iterable[str]:
@@ -44,8 +50,9 @@ class Option:
 class Options:
     """The options that one magic takes."""
 
-    def __init__(self, magic: str, options: Iterable[Option]) -> None:
-        self.magic = magic
+    def __init__(self, magic: str, options: Iterable[Option], sigil: str = "%%") -> None:
+        """`sigil` is "%" for a magic of one line."""
+        self.magic = f"{sigil}{magic}"
         self.by_flag: Mapping[str, Option] = {option.flag: option for option in options}
 
     def parse(self, line: str, position: Position) -> dict[str, Any]:
@@ -59,15 +66,33 @@ class Options:
             option.name: [] if option.repeated else None if option.metavar else False
             for option in self.by_flag.values()
         }
-        try:
-            words = shlex.split(line)
-        except ValueError as error:
-            raise OptionError(
-                f"the options of %%{self.magic} cannot be read: {error}", position=position("")
-            ) from None
+        words = self._words(line, position)
         while words:
             self._take(words, given, position)
         return given
+
+    def parse_leading(self, line: str, position: Position) -> tuple[dict[str, Any], str]:
+        """As `parse`, for a line that goes on after its options; and what it goes on with.
+
+        Raises:
+            OptionError, KernelLabError: as `parse`.
+        """
+        rest = line.lstrip()
+        taken = 0
+        while (found := _OPTION.match(rest, taken)) is not None:
+            option = self.by_flag.get(found["flag"])
+            takes_value = option is not None and option.metavar and not found["equals"]
+            value = _VALUE.match(rest, found.end()) if takes_value or found["equals"] else None
+            taken = found.end() if value is None else value.end()
+        return self.parse(rest[:taken], position), rest[taken:].strip()
+
+    def _words(self, line: str, position: Position) -> list[str]:
+        try:
+            return shlex.split(line)
+        except ValueError as error:
+            raise OptionError(
+                f"the options of {self.magic} cannot be read: {error}", position=position("")
+            ) from None
 
     def _take(self, words: list[str], given: dict[str, Any], position: Position) -> None:
         """Take one option, and its value, from the front of `words`."""
@@ -96,9 +121,9 @@ class Options:
     def _refuse(self, word: str, position: Position) -> NoReturn:
         what = "option" if word.startswith("-") else "word"
         close = nearest(word if what == "option" else f"--{word}", self.by_flag)
-        known = f"%%{self.magic} knows {', '.join(self.by_flag)}; %%{self.magic}? explains them."
+        known = f"{self.magic} knows {', '.join(self.by_flag)}; {self.magic}? explains them."
         raise OptionError(
-            f"unknown {what} {word!r} on the line of %%{self.magic}",
+            f"unknown {what} {word!r} on the line of {self.magic}",
             advice=f"{close}\n{known}" if close else known,
             position=position(word),
         )

@@ -26,7 +26,7 @@ def is_breakpoint(node: ast.AST) -> bool:
 
 
 class _Rewriter(ast.NodeTransformer):
-    def visit_Expr(self, node: ast.Expr) -> Any:  # noqa: N802 - ast's own name
+    def visit_Expr(self, node: ast.Expr) -> Any:
         if not (isinstance(node.value, ast.Call) and isinstance(node.value.func, ast.Name)):
             return node
         if node.value.func.id == "breakpoint" and not node.value.args and not node.value.keywords:
@@ -38,9 +38,7 @@ class _Rewriter(ast.NodeTransformer):
         return node
 
 
-def _print(
-    statement: ast.Expr, call: ast.Call, text: str, values: list[ast.expr]
-) -> ast.Expr:
+def _print(statement: ast.Expr, call: ast.Call, text: str, values: list[ast.expr]) -> ast.Expr:
     prefix = ast.copy_location(ast.Constant(text), call)
     printed = ast.copy_location(ast.Call(call.func, [prefix, *values], call.keywords), call)
     return ast.copy_location(ast.Expr(printed), statement)

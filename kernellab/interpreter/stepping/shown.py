@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from typing import Any
 
 import numpy
+from numpy.lib.stride_tricks import as_strided
 
 from kernellab.interpreter.address_space import Elements
 from kernellab.interpreter.memory import Buffer
@@ -23,6 +24,10 @@ def unsigned(value: Value, shape: tuple[int, ...]) -> Any:
     """The same for integers that the kernel takes for unsigned."""
     array = numpy.asarray(shown(value, shape))
     return array.view(f"u{array.itemsize}")[()] if array.dtype.kind == "i" else array[()]
+
+
+_SHOWN = 64
+"""Tensors of more elements are shown in part."""
 
 
 class Pointer:
@@ -53,6 +58,19 @@ class Pointer:
     def shape(self) -> tuple[int, ...]:
         """Of the tile of pointers; () for a single one."""
         return tuple(numpy.shape(self.offsets))
+
+    @property
+    def array(self) -> numpy.ndarray:
+        """The tensor behind the parameter as an array of the pointer's dtype, sharing its memory.
+
+        Raises:
+            IndexError: only the address of the pointer is known.
+        """
+        if not isinstance(self._buffer, Buffer):
+            raise IndexError(f"no argument is known behind {self!r}")
+        tensor, elements = self._buffer.tensor, self._buffer.elements
+        strides = tuple(step * tensor.element_size() for step in tensor.stride())
+        return as_strided(elements[self._buffer.origin :], tuple(tensor.shape), strides)
 
     @property
     def addresses(self) -> Any:
@@ -93,7 +111,7 @@ class Pointer:
         whole = f"{self.argument}: {kind}{list(self.tensor.shape)}"
         if int(self.offsets):
             return f"<{self.argument} + {self.offsets} of {whole}>"
-        return f"<{whole}\n{self.tensor}>"
+        return f"<{whole}\n{numpy.array2string(self.array, threshold=_SHOWN)}>"
 
 
 class Fields:

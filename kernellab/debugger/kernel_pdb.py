@@ -1,0 +1,109 @@
+"""Python's debugger, made to know a kernel: it stops in the kernel's own frames, and in no others."""
+
+from __future__ import annotations
+
+import pdb  # noqa: T100 - nobody debugs this file
+from types import FrameType, TracebackType
+from typing import TYPE_CHECKING, Any
+
+import numpy
+
+from kernellab.debugger.places import Places
+
+if TYPE_CHECKING:
+    _Pdb = pdb.Pdb
+else:
+    _Pdb = object
+
+
+class KernelStops(_Pdb):
+    """What a debugger class that derives from `pdb.Pdb` is extended by; see `debugger_class`.
+
+    Attributes:
+        places: where it can stop.
+        heading: what to print before the next prompt, once: which program it stopped in.
+    """
+
+    places: Places
+    heading: str = ""
+
+    def trace_dispatch(self, frame: FrameType, event: str, arg: Any) -> Any:
+        """Nothing outside the kernel's functions is traced: no frame of the interpreter is stepped into."""
+        if frame.f_code not in self.places.codes:
+            return None
+        return super().trace_dispatch(frame, event, arg)
+
+    def get_stack(
+        self, f: FrameType | None, t: TracebackType | None
+    ) -> tuple[list[tuple[FrameType, int]], int]:
+        """The kernel's frames alone."""
+        stack, index = super().get_stack(f, t)
+        own = [entry for entry in stack if entry[0].f_code in self.places.codes]
+        return (own, len(own) - 1) if own else (stack, index)
+
+    def interaction(self, *where: Any) -> None:
+        """Prompt, and say first what the heading says."""
+        if self.heading:
+            self.message(self.heading)
+            self.heading = ""
+        super().interaction(*where)
+
+    # Breakpoints
+
+    def checkline(self, filename: str, lineno: int, *more: Any) -> int:
+        """The line at which a breakpoint goes: the next one of the function, where this one has no code; 0 for nowhere."""
+        if not self.places.knows(filename):
+            return int(super().checkline(filename, lineno, *more))
+        found = self.places.line_with_code(filename, lineno)
+        if found is None:
+            self.error(f"Line {lineno} has no code, nor has any later line of its function")
+            return 0
+        if found != lineno and not self.places.is_definition(filename, lineno):
+            self.message(f"Line {lineno} has no code: the breakpoint moves to line {found}")
+        return found
+
+    def lineinfo(self, identifier: str) -> Any:
+        """Name, file and line of a function of the kernel's source, for `b helper`."""
+        function = self.places.function(identifier.strip("'"))
+        if function is None:
+            return super().lineinfo(identifier)
+        return function.marked.name, function.marked.file, function.marked.line
+
+    # Commands that have to know tiles
+
+    def preloop(self) -> None:
+        """What `display` asked for, where it has changed; arrays have no single truth to compare by."""
+        shown = self.displaying.get(self.curframe, {})  # type: ignore[attr-defined]
+        for expression, old in shown.items():
+            new = self._getval_except(expression)
+            if not _is_same(new, old):
+                shown[expression] = new
+                self.message(f"display {expression}: {new!r}  [old: {old!r}]")
+
+    def do_args(self, arg: str) -> None:  # noqa: ARG002 - pdb's own signature
+        """a(rgs)
+        Print the arguments of the current function.
+        """
+        assert self.curframe is not None
+        code = self.curframe.f_code
+        for name in code.co_varnames[: code.co_argcount]:
+            if name in self.curframe.f_locals:
+                self.message(f"{name} = {self.curframe.f_locals[name]!r}")
+
+    do_a = do_args
+
+
+def debugger_class(base: type[pdb.Pdb]) -> type[Any]:
+    """A debugger such as `base` that knows kernels."""
+    return type(f"Kernel{base.__name__}", (KernelStops, base), {})
+
+
+def _is_same(one: Any, other: Any) -> bool:
+    if one is other:
+        return True
+    if isinstance(one, numpy.ndarray) and isinstance(other, numpy.ndarray):
+        return one.dtype == other.dtype and numpy.array_equal(one, other)
+    try:
+        return bool(one == other)
+    except Exception:  # whatever the values' own comparison raises, they are shown again
+        return False

@@ -1,0 +1,89 @@
+"""One session of a debugger: what happens while the chosen programs of a launch run."""
+
+from __future__ import annotations
+
+import bdb
+import sys
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from typing import Any
+
+from kernellab.debugger import front_end
+from kernellab.debugger.kernel_pdb import debugger_class
+from kernellab.debugger.places import Breakpoint, Places
+from kernellab.errors import KernelFault
+from kernellab.interpreter.grid import Grid, Programs
+
+
+class Session:
+    """A debugger around the chosen programs of one launch; a context manager factory for `Stepping.around`."""
+
+    def __init__(
+        self, name: str, grid: Grid, places: Places, breakpoints: Sequence[Breakpoint]
+    ) -> None:
+        self._name = name
+        self._grid = grid
+        # Not its handler of SIGINT: it would stay behind, and Ctrl-C ends the launch as it ends any.
+        self._pdb: Any = debugger_class(front_end.current_debugger())(nosigint=True)
+        self._pdb.places = places
+        self._stops_at_once = not breakpoints
+        self._known = {id(one) for one in bdb.Breakpoint.bpbynumber if one is not None}
+        self._begun: set[int] = set()
+        for one in breakpoints:
+            self._set(one)
+
+    def _set(self, one: Breakpoint) -> None:
+        if one.moved_from is not None:
+            self._pdb.message(f"Line {one.moved_from} has no code: the breakpoint moves to line {one.line}")  # fmt: skip
+        problem = self._pdb.set_break(one.file, one.line, cond=one.condition or None)
+        if problem:
+            self._pdb.error(problem)
+
+    def close(self) -> None:
+        """Forget the breakpoints of this session: Python keeps them for all debuggers of a process."""
+        for one in list(bdb.Breakpoint.bpbynumber):
+            if one is not None and id(one) not in self._known:
+                self._pdb.clear_bpbynumber(one.number)
+
+    @contextmanager
+    def around(self, programs: Programs) -> Iterator[None]:
+        """While active, the debugger watches the program; a fault is looked at where it happened.
+
+        Raises:
+            bdb.BdbQuit: the user asked to quit.
+        """
+        before = sys.gettrace()
+        self._arm(programs)
+        sys.settrace(self._pdb.trace_dispatch)
+        try:
+            yield
+        except KernelFault as fault:
+            sys.settrace(before)
+            self._look_at(fault)
+            raise
+        finally:
+            sys.settrace(before)
+
+    def _arm(self, programs: Programs) -> None:
+        """Stop at the program's first line, unless the user, or the session's breakpoints, said to go on."""
+        number = int(programs.linear[0])
+        if number in self._begun:
+            return
+        self._pdb.heading = f"> {self._name}: program {programs.id(0)} of grid {self._grid}"
+        goes_on = self._begun and self._pdb.stoplineno == -1
+        if not self._begun:
+            self._pdb.reset()
+            goes_on = not self._stops_at_once
+        self._begun.add(number)
+        self._pdb.botframe = None
+        nowhere = sys._getframe()  # no frame of the kernel's: only breakpoints stop
+        self._pdb._set_stopinfo(nowhere if goes_on else None, None, -1 if goes_on else 0)
+
+    def _look_at(self, fault: KernelFault) -> None:
+        """Prompt in the frame of the fault, with everything as it was before."""
+        self._pdb.message(f"*** {type(fault).__name__}: {fault}")
+        self._pdb.heading = ""
+        self._pdb.reset()
+        self._pdb.interaction(None, fault.__traceback__)
+        if self._pdb.quitting:
+            raise bdb.BdbQuit from None

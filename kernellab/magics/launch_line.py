@@ -1,0 +1,58 @@
+"""A launch written on a magic's line, `add[grid](x, y, n, BLOCK=1024)`, taken apart instead of carried out."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, NoReturn
+
+from kernellab.errors import OptionError, SourcePosition
+
+_COLLECT = "__kernellab_collect__"
+
+
+@dataclass(frozen=True)
+class LaunchLine:
+    """What stands in a launch: `kernel[grid](*args, **keywords)`."""
+
+    kernel: Any
+    grid: Any
+    args: tuple[Any, ...]
+    keywords: dict[str, Any]
+
+
+def read_launch(
+    text: str, namespace: Mapping[str, Any], magic: str, position: SourcePosition
+) -> LaunchLine:
+    """Evaluate the parts of the launch in the user's namespace.
+
+    Raises:
+        OptionError: the text is no launch; points at `position`, the magic's line.
+        Exception: whatever evaluating a part raises.
+    """
+    try:
+        tree = ast.parse(text.strip(), mode="eval").body
+    except SyntaxError as error:
+        _refuse(f"{text.strip()!r} cannot be read: {error.msg}", magic, position)
+    if not (isinstance(tree, ast.Call) and isinstance(tree.func, ast.Subscript)):
+        what = f"{text.strip()!r} is no launch" if text.strip() else "no launch is given"
+        _refuse(what, magic, position)
+    scope = {**namespace, _COLLECT: lambda *args, **keywords: (args, keywords)}
+    collected = ast.Call(ast.Name(_COLLECT, ast.Load()), tree.args, tree.keywords)
+    kernel, grid = (_value(node, scope) for node in (tree.func.value, tree.func.slice))
+    args, keywords = _value(collected, scope)
+    return LaunchLine(kernel, grid, args, keywords)
+
+
+def _value(node: ast.expr, scope: dict[str, Any]) -> Any:
+    expression = ast.fix_missing_locations(ast.Expression(node))
+    return eval(compile(expression, "<magic>", "eval"), scope)
+
+
+def _refuse(problem: str, magic: str, position: SourcePosition) -> NoReturn:
+    raise OptionError(
+        f"%{magic}: {problem}",
+        advice=f"Write the launch as you would run it: %{magic} add[grid](x, y, n, BLOCK=1024).",
+        position=position,
+    )

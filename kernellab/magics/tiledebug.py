@@ -1,0 +1,92 @@
+"""`%tiledebug`: a launch in the debugger."""
+
+from __future__ import annotations
+
+import ast
+
+from IPython.core.magic import Magics, line_magic, magics_class, no_var_expand
+
+from kernellab.magics import ipython_api
+from kernellab.magics.launch_line import read_launch
+from kernellab.magics.options import Option, Options
+
+
+def _program(text: str) -> tuple[int, ...]:
+    value = ast.literal_eval(text)
+    numbers = (value,) if isinstance(value, int) else value
+    if not isinstance(numbers, tuple) or not all(isinstance(number, int) for number in numbers):
+        raise ValueError("a program's id is one to three numbers: 96, or 2,1,0")
+    return numbers
+
+
+OPTIONS = Options(
+    "tiledebug",
+    (
+        Option(
+            "--program",
+            "X,Y,Z",
+            "The id of a program to stop in: 96, or 2,1,0; 0,0,0 by default. May be repeated.",
+            _program,
+            repeated=True,
+        ),
+        Option(
+            "--break",
+            "PLACE",
+            'Where to stop: a line of the cell or file (14), with a condition ("14, x.max() > 10"), or a function that the kernel calls (helper). May be repeated. Without any the debugger stops at the kernel\'s first line.',
+            repeated=True,
+        ),
+        Option(
+            "--in-place",
+            "",
+            "Let the launch change the tensors, once it has come to its end. By default it runs on copies.",
+        ),
+    ),
+    sigil="%",
+)
+
+_HELP = """Run a launch in the debugger, on the kernel's own lines.
+
+The whole grid runs; the debugger stops in one program, at the kernel's first line or at breakpoints.
+n, s, u, d, b, p, display and all else are as in %debug. Names are the kernel's: tiles are NumPy arrays,
+pointer arguments show their tensors. s enters helper functions and Triton's own, such as tl.sum.
+A breakpoint() in the kernel is a place to stop. q ends the launch and leaves every tensor as it was.
+
+Options, before the launch:
+
+{options}
+
+Examples:
+
+  %tiledebug add[grid](x, y, z, n, BLOCK=1024)
+      Stop at the first line of program (0, 0, 0).
+
+  %tiledebug --program 96 --break "7, x.max() > 10" add[grid](x, y, z, n, BLOCK=1024)
+      Stop in program (96, 0, 0) on line 7, when the tile x has a value above 10.
+"""
+
+
+@magics_class
+class TileDebugMagics(Magics):
+    """The magic `%tiledebug`."""
+
+    @no_var_expand
+    @line_magic
+    def tiledebug(self, line: str) -> None:
+        assert self.shell is not None  # a magic is called by its shell
+        position = ipython_api.running_line(self.shell, f"%tiledebug {line}".rstrip())
+        given, rest = OPTIONS.parse_leading(line, position)
+        launch = read_launch(rest, self.shell.user_ns, "tiledebug", position(""))
+        # Imported here: torch and Triton take longer than the rest of loading the extension.
+        from kernellab.debugger.debugging import debug
+
+        debug(
+            launch.kernel,
+            launch.grid,
+            *launch.args,
+            program=given["program"] or (0, 0, 0),
+            breakpoints=given["break"],
+            in_place=given["in_place"],
+            **launch.keywords,
+        )
+
+    tiledebug.__doc__ = _HELP.format(options=OPTIONS.help())

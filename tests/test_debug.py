@@ -1,0 +1,290 @@
+"""`kernellab.debug` and `%tiledebug`: Python's debugger on a kernel's lines."""
+
+from __future__ import annotations
+
+import bdb
+import io
+import os
+import re
+import signal
+import sys
+import threading
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+
+import kernellab
+from kernellab.errors import OptionError, OutOfBounds
+from tests.kernels import debugged, stepped
+from tests.terminal_session import Terminal, terminal
+
+ROOT = Path(__file__).parents[1]
+
+
+def line_of(module: Any, text: str, nth: int = 0) -> int:
+    lines = Path(module.__file__).read_text().splitlines()
+    return [n for n, line in enumerate(lines, 1) if text in line][nth]
+
+
+LOOP = line_of(stepped, "for i in range(rounds)")
+ADDS = LOOP + 1
+SCALED = line_of(stepped, "def scaled")
+
+Session = Callable[..., str]
+
+
+@pytest.fixture
+def session(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Session:
+    """Debugs a kernel with commands as if they were typed; gives what was printed."""
+
+    def run(commands: str, kernel: Any, grid: int, *args: Any, **keywords: Any) -> str:
+        monkeypatch.setattr(sys, "stdin", io.StringIO("\n".join(commands.split("; ")) + "\n"))
+        capsys.readouterr()
+        try:
+            kernellab.debug(kernel, grid, *args, **keywords)
+        finally:
+            session.printed = capsys.readouterr().out  # type: ignore[attr-defined]
+        return str(session.printed)  # type: ignore[attr-defined]
+
+    session = run
+    return run
+
+
+def every_name() -> tuple[Any, ...]:
+    return torch.arange(150, dtype=torch.float32), torch.zeros(150), 150, 4
+
+
+def stops(printed: str) -> list[tuple[int, str]]:
+    """(line, function) of each place where the debugger prompted."""
+    found = re.findall(r"^(?:\(Pdb\) )?> \S+\.py\((\d+)\)(\w+)\(\)", printed, re.M)
+    return [(int(line), name) for line, name in found]
+
+
+# Where it stops
+
+
+def test_it_stops_at_the_first_line_of_the_program(session: Session) -> None:
+    printed = session(
+        "p pid; n; p pid; q", stepped.every_name, 3, *every_name(), BLOCK=64, program=2
+    )
+    assert "> every_name: program (2, 0, 0) of grid (3, 1, 1)" in printed
+    first = line_of(stepped, "pid = tl.program_id(0)", 0)
+    assert stops(printed) == [(first, "every_name"), (first + 1, "every_name")]
+    assert "*** NameError: name 'pid' is not defined" in printed
+    assert "np.int32(2)" in printed or "\n2\n" in printed
+
+
+def test_a_condition_over_a_tile(session: Session) -> None:
+    where = f"{ADDS}, acc.max() > 100"
+    printed = session(
+        "p i, acc[:3]; q", stepped.every_name, 3, *every_name(), BLOCK=64, breakpoints=[where]
+    )
+    assert stops(printed) == [(ADDS, "every_name")]
+    # Rounds 0 to 2 make 0, 63, 252 of the last lane (times 2 each): over 100 when round 2 begins.
+    assert "2" in printed.split("(Pdb) ")[1].split(",")[0]
+
+
+def test_steps_go_into_helpers_and_tritons_own_functions(session: Session) -> None:
+    call = line_of(stepped, "total, product = scaled")
+    printed = session(
+        "s; s; a; w; u; p acc.shape; d; r; s; s; s; w; q",
+        stepped.every_name, 3, *every_name(), BLOCK=64, breakpoints=[call],
+    )  # fmt: skip
+    assert [name for _, name in stops(printed)][:3] == ["every_name", "scaled", "scaled"]
+    assert "SCALE = 2.0" in printed
+    assert "_values" not in printed
+    assert "(64,)" in printed
+    assert re.search(r"standard\.py\(\d+\)sum\(\)", printed)
+    assert "/kernellab/interpreter/" not in printed
+
+
+def test_the_end_of_the_kernel_ends_the_session(session: Session) -> None:
+    last = line_of(stepped, "tl.store(y_ptr + offsets, total")
+    for command in ("s", "n"):
+        printed = session(
+            f"{command}; {command}; {command}; p 'beyond the end'",
+            stepped.every_name, 3, *every_name(), BLOCK=64, breakpoints=[last],
+        )  # fmt: skip
+        assert "--Return--" in printed
+        assert "beyond" not in printed
+
+
+def test_display_shows_tiles_when_they_change(session: Session) -> None:
+    printed = session(
+        "display acc[:2]; n; n; n; q",
+        stepped.every_name, 3, *every_name(), BLOCK=64, program=1, breakpoints=[f"{ADDS}, i == 1"],
+    )  # fmt: skip
+    assert "display acc[:2]: array([0., 0.], dtype=float32)" in printed
+    assert "display acc[:2]: array([64., 65.], dtype=float32)  [old: array([0., 0.]" in printed
+
+
+def test_a_breakpoint_without_code_moves_and_says_so(session: Session) -> None:
+    other = line_of(stepped, "else:")
+    printed = session(
+        f"b {other}; b {SCALED}; b scaled; b 1; c; q",
+        stepped.every_name, 3, *every_name(), BLOCK=64,
+    )  # fmt: skip
+    assert f"Line {other} has no code: the breakpoint moves to line {other + 1}" in printed
+    assert re.search(rf"Breakpoint \d+ at \S+stepped\.py:{other + 1}\n", printed)
+    assert re.search(rf"Breakpoint \d+ at \S+stepped\.py:{SCALED + 1}\n", printed)
+    assert "*** Line 1 has no code, nor has any later line of its function" in printed
+    printed = session("q", stepped.every_name, 3, *every_name(), BLOCK=64, breakpoints=[other])
+    assert f"Line {other} has no code: the breakpoint moves to line {other + 1}" in printed
+    assert stops(printed) == [(other + 1, "every_name")]
+
+
+def test_breakpoints_by_file_and_by_function(session: Session) -> None:
+    for where in ("scaled", f"stepped.py:{SCALED + 1}", f"{stepped.__file__}:{SCALED + 1}"):
+        printed = session("q", stepped.every_name, 3, *every_name(), BLOCK=64, breakpoints=[where])
+        assert stops(printed) == [(SCALED + 1, "scaled")]
+
+
+def test_breakpoint_statements(session: Session) -> None:
+    x, y = torch.arange(8, dtype=torch.float32), torch.zeros(8)
+    first, second = (line_of(debugged, "breakpoint()", n) for n in (1, 2))
+    printed = session(
+        "p offsets; c; c; c", debugged.stops, 2, x, y, BLOCK=4, program=[0, 1], in_place=True
+    )
+    assert stops(printed) == [(first, "stops"), (first, "stops"), (second, "stops")]
+    assert "array([0, 1, 2, 3], dtype=int32)" in printed
+    assert y.tolist() == (x + 1).tolist()
+    debugged.stops[(2,)](x, y, BLOCK=4)  # an ordinary launch does not stop
+    assert "print" not in kernellab.compile(debugged.stops, x, y, BLOCK=4).stages["ttir"].text
+
+
+def test_no_breakpoint_outlives_its_session(session: Session) -> None:
+    before = list(bdb.Breakpoint.bpbynumber)
+    session(f"b {ADDS}; c; q", stepped.every_name, 3, *every_name(), BLOCK=64, breakpoints=[LOOP])
+    left = [one for one in bdb.Breakpoint.bpbynumber if one is not None and one not in before]
+    assert not left
+    assert sys.gettrace() is None or "pdb" not in repr(sys.gettrace())
+
+
+# What it leaves
+
+
+def test_copies_unless_in_place(session: Session) -> None:
+    x, y, n, rounds = every_name()
+    alone = every_name()
+    kernellab.run(stepped.every_name, 3, *alone, BLOCK=64)
+    session("c", stepped.every_name, 3, x, y, n, rounds, BLOCK=64)
+    assert not y.any()
+    session("q", stepped.every_name, 3, x, y, n, rounds, BLOCK=64, program=2, in_place=True)
+    assert not y.any(), "quitting leaves tensors as they were"
+    session("c", stepped.every_name, 3, x, y, n, rounds, BLOCK=64, in_place=True)
+    assert torch.equal(y, alone[1])
+
+
+def test_a_fault_is_looked_at_where_it_happened(session: Session) -> None:
+    x, y = torch.arange(4, dtype=torch.float32), torch.zeros(6)
+    with pytest.raises(OutOfBounds, match=r"y_ptr\[6\]"):
+        session("c; p x; p y_ptr[:6]; p y; c", debugged.leaves, 1, x, y, 3, BLOCK=4)
+    printed = session.printed  # type: ignore[attr-defined]
+    assert stops(printed)[-1] == (line_of(debugged, "+ far, y)"), "leaves")
+    assert "*** OutOfBounds: store out of bounds: y_ptr[6]" in printed
+    assert "array([0., 1., 2., 3., 0., 0.], dtype=float32)" in printed, "before the store at fault"
+    assert "array([0., 2., 4., 6.], dtype=float32)" in printed
+    session("c; q", debugged.leaves, 1, x, y, 3, BLOCK=4)
+    assert not y.any()
+
+
+def test_ctrl_c_leaves_everything_as_it_was(session: Session) -> None:
+    order, next_, lock = torch.zeros(2, dtype=torch.int32), torch.tensor([7], dtype=torch.int32), torch.zeros(1, dtype=torch.int32)  # fmt: skip
+    handler = signal.getsignal(signal.SIGINT)
+    timer = threading.Timer(1.0, os.kill, (os.getpid(), signal.SIGINT))
+    x, y = torch.zeros(1 << 20), torch.zeros(1 << 20)
+    timer.start()
+    with pytest.raises(KeyboardInterrupt):
+        session("c", stepped.every_name, 1 << 20, x, y, 1 << 20, 1 << 20, BLOCK=1, in_place=True)
+    assert signal.getsignal(signal.SIGINT) is handler
+    assert not y.any()
+    assert not any((order.any(), lock.any())) and next_[0] == 7  # noqa: PT018
+
+
+@pytest.mark.parametrize(
+    ("keywords", "message"),
+    [
+        ({"program": 3}, r"no program \(3, 0, 0\) in the grid \(3, 1, 1\)"),
+        ({"program": "first"}, r"program='first' names no program"),
+        ({"breakpoints": [1.5]}, r"breakpoints holds 1.5"),
+        ({"breakpoints": ["scale"]}, r"Did you mean 'scaled'\?"),
+        ({"breakpoints": [1000]}, r"no line of stepped.py from 1000 on has code"),
+        ({"breakpoints": [f"{ADDS}, acc >"]}, r"is no expression"),
+        ({"stage": "ttgir"}, r"only its TTIR follows line by line"),
+    ],
+)
+def test_what_cannot_be(keywords: dict[str, Any], message: str) -> None:
+    with pytest.raises(OptionError, match=message):
+        kernellab.debug(stepped.every_name, 3, *every_name(), BLOCK=64, **keywords)
+
+
+# print
+
+
+def test_print_is_device_print(capsys: pytest.CaptureFixture[str]) -> None:
+    x = torch.arange(4, dtype=torch.float32)
+    printed = []
+    for kernel in (debugged.prints, debugged.plain_prints):
+        kernel[(1,)](x, 3, BLOCK=4)
+        printed.append(capsys.readouterr().out)
+    assert printed[0].splitlines()[:2] == [
+        "pid (0, 0, 0) x: [0. 1. 2. 3.]",
+        "pid (0, 0, 0) n is: 3",
+    ]
+    assert printed[0].replace("x + n", "") == printed[1] or printed[0] == printed[1]
+
+
+# In real terminals
+
+
+def test_pdb_in_a_terminal() -> None:
+    script = (
+        "import torch, kernellab; from tests.kernels import stepped\n"
+        "x, y = torch.arange(150.), torch.zeros(150)\n"
+        f"kernellab.debug(stepped.every_name, 3, x, y, 150, 4, BLOCK=64, program=1, breakpoints=[{ADDS}])\n"
+        "print('after:', y.abs().sum().item())"
+    )
+    with terminal([sys.executable, "-c", script], ROOT) as keys:
+        keys.read_until("(Pdb)")
+        assert "np.int32(0)" in said(keys, "p i")
+        assert "acc += 1" in said(keys, "ll")
+        keys.interrupt()
+        assert "--KeyboardInterrupt--" in keys.read_until("(Pdb)")
+        assert f"stepped.py({ADDS + 1})every_name()" in said(keys, "n")
+        keys.type("q")
+        keys.read_until("after: 0.0")
+
+
+def said(keys: Terminal, command: str, prompt: str = "(Pdb)") -> str:
+    """What the debugger answers to a command."""
+    keys.type(command)
+    return keys.read_until(prompt)
+
+
+def test_tiledebug_in_ipython() -> None:
+    command = [
+        sys.executable,
+        "-m",
+        "IPython",
+        "--no-banner",
+        "--colors=NoColor",
+        "--simple-prompt",
+    ]
+    with terminal(command, ROOT) as keys:
+        keys.read_until("In [1]:")
+        said(keys, "import torch; from tests.kernels import stepped; x, y = torch.arange(150.), torch.zeros(150)", "In [2]:")  # fmt: skip
+        said(keys, "%load_ext kernellab", "In [3]:")
+        stop = said(keys, f'%tiledebug --program 1 --break "{ADDS}, i == 2" stepped.every_name[(3,)](x, y, 150, 4, BLOCK=64)', "ipdb>")  # fmt: skip
+        assert "program (1, 0, 0) of grid (3, 1, 1)" in stop
+        assert "--> " in stop
+        assert "(64,)" in said(keys, "p acc.shape", "ipdb>")
+        assert f"stepped.py({ADDS + 1})every_name()" in said(keys, "n", "ipdb>")
+        said(keys, "q", "In [4]:")
+        assert "0.0" in said(keys, "y.abs().sum().item()", "In [5]:")
+        refused = said(keys, "%tiledebug --program 5 stepped.every_name[(3,)](x, y, 150, 4, BLOCK=64)", "In [6]:")  # fmt: skip
+        assert "OptionError: there is no program (5, 0, 0)" in refused
+        refused = said(keys, "%tiledebug stepped.every_name(x)", "In [7]:")
+        assert "is no launch" in refused
