@@ -192,7 +192,6 @@ def test_a_fault_is_looked_at_where_it_happened(session: Session) -> None:
 
 
 def test_ctrl_c_leaves_everything_as_it_was(session: Session) -> None:
-    order, next_, lock = torch.zeros(2, dtype=torch.int32), torch.tensor([7], dtype=torch.int32), torch.zeros(1, dtype=torch.int32)  # fmt: skip
     handler = signal.getsignal(signal.SIGINT)
     timer = threading.Timer(1.0, os.kill, (os.getpid(), signal.SIGINT))
     x, y = torch.zeros(1 << 20), torch.zeros(1 << 20)
@@ -201,7 +200,6 @@ def test_ctrl_c_leaves_everything_as_it_was(session: Session) -> None:
         session("c", stepped.every_name, 1 << 20, x, y, 1 << 20, 1 << 20, BLOCK=1, in_place=True)
     assert signal.getsignal(signal.SIGINT) is handler
     assert not y.any()
-    assert not any((order.any(), lock.any())) and next_[0] == 7  # noqa: PT018
 
 
 @pytest.mark.parametrize(
@@ -234,7 +232,7 @@ def test_print_is_device_print(capsys: pytest.CaptureFixture[str]) -> None:
         "pid (0, 0, 0) x: [0. 1. 2. 3.]",
         "pid (0, 0, 0) n is: 3",
     ]
-    assert printed[0].replace("x + n", "") == printed[1] or printed[0] == printed[1]
+    assert printed[0] == printed[1]
 
 
 # In real terminals

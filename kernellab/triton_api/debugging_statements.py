@@ -70,8 +70,8 @@ def _said(arguments: list[ast.expr]) -> Iterator[str | ast.expr]:
                 for part in argument.values:
                     if isinstance(part, ast.FormattedValue):
                         yield part.value
-                    elif isinstance(part, ast.Constant) and str(part.value).strip(" ,;"):
-                        yield str(part.value).strip(" ,;").removesuffix("=").rstrip()
+                    elif text := str(getattr(part, "value", "")).strip(" ,;=:"):
+                        yield text
             case _:
                 yield argument
 
