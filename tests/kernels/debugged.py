@@ -32,8 +32,7 @@ def plain_prints(x_ptr, n, BLOCK: tl.constexpr):
     tl.device_print("x", x)
     tl.device_print("n is", n)
     tl.device_print("and twice that", n * 2)
-    tl.device_print("x +", n)
-    tl.device_print("x + n", x + n)
+    tl.device_print("x +", n, x + n)
     tl.device_print("done")
 
 
