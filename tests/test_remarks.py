@@ -10,6 +10,7 @@ import pytest
 
 from kernellab.compiler.remarks import assembler_remarks, compiler_remarks
 from kernellab.errors import SourcePosition
+from kernellab.triton_api import column_in_location
 from kernellab.triton_api.analyses import Diagnosis, PythonWarning
 from tests.compiled import compiled, of_corpus, source_line
 from tests.kernels import analysed
@@ -100,7 +101,7 @@ def test_amd_has_remarks_too_and_no_assemblers_notes() -> None:
 def test_warnings_and_unknown_places() -> None:
     printed = (
         "<unknown>:0: warning: something general\n"
-        'loc("k.py":3:4): warning: on a line\n'
+        f'loc("k.py":3:{column_in_location(5)}): warning: on a line\n'
         "k.py:5:0: error: not a remark\n"
     )
     general, placed = compiler_remarks(Diagnosis(printed, ()))
