@@ -165,6 +165,14 @@ def test_a_copy_has_no_findings() -> None:
     assert line(kernels.copy_whole, 1024, normal(1024), torch.zeros(1024)).findings == ()
 
 
+def test_an_access_that_no_lane_takes_part_in_is_no_finding() -> None:
+    found = line(kernels.copy, 1024, normal(8), torch.zeros(8), n=0)
+    load, store = found
+    assert load.executions == store.executions == 1
+    assert load.requests == store.requests == 0
+    assert not found.findings
+
+
 def test_findings_of_strides_gathers_and_turns() -> None:
     strided = line(kernels.copy_strided, 1024, normal(8192), torch.zeros(1024), STRIDE=8)
     (finding,) = strided.findings

@@ -27,6 +27,7 @@ from kernellab.memory_costs.banks import wavefronts
 from kernellab.memory_costs.records import Accesses
 from kernellab.memory_costs.shared_records import SharedAccess
 from kernellab.viz.access_card import accesses_card
+from tests.corpus.elementwise import guarded_copy
 from tests.interpreter.cases import normal
 
 # Banks
@@ -298,6 +299,14 @@ def test_a_conversion_in_a_loop(rounds: int) -> None:
     assert finding.what.startswith("conversion through shared memory in the loop: 4,096 bytes")
     assert finding.position is not None
     assert finding.position.file == __file__
+
+
+def test_loads_that_the_compiler_moved_away_from_their_line() -> None:
+    """Behind an assertion, into a block of their own, where PTX says line 0."""
+    x, out = normal(256), torch.zeros(256)
+    found = kernellab.accesses(guarded_copy, (1,), x, out, 256, BLOCK=256, target="sm_90", debug=True)  # fmt: skip
+    by_kind = {one.kind: one for one in found.shared if one.action == "conversion"}
+    assert by_kind["store"].instructions == by_kind["load"].instructions == 8
 
 
 @triton.jit

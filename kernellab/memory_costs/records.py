@@ -124,6 +124,8 @@ _WORTH_SAYING = 1.25
 
 def _what_is_wrong(one: GlobalAccess) -> str:
     """What makes an access cost more than it would have to; "" where nothing does."""
+    if not one.requests:
+        return ""
     if one.sectors > _WORTH_SAYING * (one.sectors - one.repeated_sectors):
         once = (one.sectors - one.repeated_sectors) / one.requests
         return (

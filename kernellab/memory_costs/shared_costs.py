@@ -66,10 +66,12 @@ def shared_costs(module: builtin.ModuleOp, text: LoweredText) -> tuple[SharedCos
     warps = _Warps(integer(module, "ttg.num-warps") or 1)
     found: dict[tuple[Operation, SharedKind], list[SharedInstruction]] = {}
     for function in functions(text.ptx):
-        if function.is_entry:
-            for one in shared_instructions(function, lambda line: warps.of(operations.get(line))):
-                if one.line in operations:
-                    found.setdefault((operations[one.line], one.kind), []).append(one)
+        last: Operation | None = None
+        for one in shared_instructions(function, lambda line: warps.of(operations.get(line))):
+            # LLVM takes the line from what it moves: that goes on with what the last operation began.
+            last = operations.get(one.line, last)
+            if last is not None and function.is_entry:
+                found.setdefault((last, one.kind), []).append(one)
     order = {op: place for place, op in enumerate(operations.values())}
     return tuple(
         _cost(op, kind, found[op, kind])

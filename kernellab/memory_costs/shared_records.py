@@ -81,21 +81,16 @@ class SharedAccess:
 
 _WORTH_SAYING = 1.25
 """So many times the wavefronts that would do."""
-_BETTER_OUTSIDE = {
-    "conversion": "conversion through shared memory in the loop",
-    "reduction": "reduction across warps, through shared memory, in the loop",
-    "scan": "scan across warps, through shared memory, in the loop",
-    "gather": "gather through shared memory in the loop",
-}
-"""What costs a word where a loop does it: each time, the warps wait for each other."""
 
 
 def what_is_wrong(one: SharedAccess) -> str:
     """What makes an access cost more than it would have to; "" where nothing does."""
     words = []
-    if one.in_loop and one.writes and one.executions and one.action in _BETTER_OUTSIDE:
-        written = one.bytes // one.executions
-        words.append(f"{_BETTER_OUTSIDE[one.action]}: {written:,} bytes written each time, {one.executions:,} times")  # fmt: skip
+    if one.action == "conversion" and one.in_loop and one.writes and one.executions:
+        words.append(
+            f"conversion through shared memory in the loop: {one.bytes // one.executions:,} bytes written each time, "
+            f"{one.executions:,} times"
+        )
     if one.wavefronts >= _WORTH_SAYING * one.best_wavefronts and one.conflicts:
         words.append(
             f"{one.ways}-way bank conflict: {_instructions(one)} {one.wavefronts_per_instruction:.3g} wavefronts "
