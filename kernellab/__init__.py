@@ -63,6 +63,8 @@ if TYPE_CHECKING:
     )
     from kernellab.showing import show
     from kernellab.tile_kernel import TileKernel, run
+    from kernellab.tracing.records import Trace
+    from kernellab.tracing.tracing_run import trace
 
 __version__ = "0.1.0"
 
@@ -88,6 +90,7 @@ _HOMES = {
     "Target": "kernellab.records",
     "TargetError": "kernellab.errors",
     "TileKernel": "kernellab.tile_kernel",
+    "Trace": "kernellab.tracing.records",
     "UnsupportedOperation": "kernellab.errors",
     "accesses": "kernellab.memory_costs.counting",
     "bisect": "kernellab.bisecting",
@@ -101,6 +104,7 @@ _HOMES = {
     "load": "kernellab.loading",
     "run": "kernellab.tile_kernel",
     "show": "kernellab.showing",
+    "trace": "kernellab.tracing.tracing_run",
     "uninitialized": "kernellab.checker.uninitialized",
 }
 """Public name -> the module that it is imported from when first asked for."""
@@ -127,6 +131,7 @@ __all__ = [
     "Target",
     "TargetError",
     "TileKernel",
+    "Trace",
     "UnsupportedOperation",
     "__version__",
     "accesses",
@@ -142,6 +147,7 @@ __all__ = [
     "load_ipython_extension",
     "run",
     "show",
+    "trace",
     "uninitialized",
     "unload_ipython_extension",
 ]

@@ -195,6 +195,19 @@ def goes_to_gpu(kernel: JITFunction, args: Sequence[Any], keywords: Mapping[str,
     return True
 
 
+def refuse_gpu(
+    kernel: JITFunction, args: Sequence[Any], keywords: Mapping[str, Any], doer: str
+) -> None:
+    """Raise ArgumentError where the tensors of a launch are on a GPU, which `doer` does not use."""
+    tensors = any(isinstance(value, torch.Tensor) for value in (*args, *keywords.values()))
+    if tensors and goes_to_gpu(kernel, args, keywords):
+        raise ArgumentError(
+            f"the tensors of this launch of {kernel.__name__!r} are on a GPU, and {doer} runs kernels on the CPU.",
+            advice="Pass copies: x.cpu(). Smaller ones show the same faults sooner.",
+            position=triton_api.definition_of(kernel),
+        )
+
+
 def _wrong_devices(
     kernel: JITFunction, args: Sequence[Any], keywords: Mapping[str, Any]
 ) -> ArgumentError:

@@ -329,7 +329,9 @@ def tensor_of(array: numpy.ndarray[Any, Any]) -> torch.Tensor:
 
 def array_of(tensor: torch.Tensor) -> numpy.ndarray[Any, Any]:
     """A NumPy array of a tensor's elements, bfloat16 and fp8 included: over the same memory where the tensor is contiguous and on the CPU, else of a copy."""
-    plain = tensor.detach().cpu().contiguous()
+    plain = tensor.detach()
+    if plain.device.type != "cpu" or not plain.is_contiguous():
+        plain = plain.cpu().contiguous()
     for numpy_type, torch_type in _TORCH_TYPES.items():
         if plain.dtype == torch_type:
             bits: numpy.ndarray[Any, Any] = plain.view(_TORCH_BITS[plain.itemsize]).numpy()

@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from typing import Any
-
-import torch
 
 from kernellab import triton_api
 from kernellab.argument_copies import tensors_in
@@ -20,7 +18,7 @@ from kernellab.errors import ArgumentError, OptionError, nearest
 from kernellab.interpreter.grid import check_grid
 from kernellab.interpreter.program import program_code
 from kernellab.interpreting import emulated_for
-from kernellab.launching import Grid, bind_launch, goes_to_gpu
+from kernellab.launching import Grid, bind_launch, refuse_gpu
 from kernellab.records import Target
 from kernellab.run_options import DEFAULT, RunOptions, split_keywords
 from kernellab.specialize import BoundCall
@@ -56,7 +54,7 @@ def check(
     plain, keywords = unwrap_kernel(kernel, args, keywords, {})
     keywords, outright, options = split_keywords(keywords, plain.arg_names)
     _refuse_options(options)
-    _refuse_gpu(plain, args, keywords)
+    refuse_gpu(plain, args, keywords, "check")
     call = bind_launch(plain, args, keywords, outright, chosen)
     sizes = check_grid(grid, call.values)
     named = _outputs(plain, call, outputs)
@@ -100,16 +98,6 @@ def _refuse_options(options: RunOptions) -> None:
         raise OptionError(
             f"check takes no {refused[0]}: it runs the kernel in several orders, and checks accesses against storage and view.",
             advice="Leave it out.",
-        )
-
-
-def _refuse_gpu(kernel: Any, args: Sequence[Any], keywords: Mapping[str, Any]) -> None:
-    tensors = any(isinstance(value, torch.Tensor) for value in (*args, *keywords.values()))
-    if tensors and goes_to_gpu(kernel, args, keywords):
-        raise ArgumentError(
-            f"the tensors of this launch of {kernel.__name__!r} are on a GPU, and check runs kernels on the CPU.",
-            advice="Pass copies: x.cpu(). Smaller ones show the same faults sooner.",
-            position=triton_api.definition_of(kernel),
         )
 
 

@@ -193,10 +193,10 @@ class BoxMask(SymbolicTile):
 
     def all(self) -> bool:
         """True where no lane of any program is off."""
-        return all(
-            numpy.all(start == 0) and numpy.all(stop == self.extents[dimension])
-            for dimension, (start, stop) in self.intervals.items()
-        )
+        for dimension, (start, stop) in self.intervals.items():
+            if not (_is_everywhere(start, 0) and _is_everywhere(stop, self.extents[dimension])):
+                return False
+        return True
 
     def expand_dims(self, axis: int) -> BoxMask:
         """A new dimension of extent 1 before dimension `axis` (negative: counted from the new end)."""
@@ -216,6 +216,11 @@ def as_box(mask: Any, extents: tuple[int, ...]) -> BoxMask | None:
     if on is None:
         return None
     return BoxMask({0: (0, _end(numpy.where(on, extents[0], 0)))}, extents)
+
+
+def _is_everywhere(end: End, number: int) -> bool:
+    """Whether an end is that number in all programs."""
+    return end == number if isinstance(end, int) else bool(numpy.all(end == number))
 
 
 def affine(value: Any, rank: int) -> AffineTile | None:

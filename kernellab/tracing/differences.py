@@ -255,7 +255,7 @@ def difference_of_outputs(
             )
         written = last_writers(trace, name)
         on = written >= 0
-        contents = trace.memory(name)
+        contents = trace.final_memory(name)
         allowed = tolerance(contents.dtype, theirs.dtype)
         off = on & _differing(
             contents,
@@ -291,7 +291,7 @@ def _first_written(
     number = int(written[off].min())
     index = tuple(int(one) for one in numpy.argwhere(off & (written == number))[0])
     return TraceDifference(
-        "output", trace.steps[number], None, name, index, trace.memory(name)[index], theirs[index],
+        "output", trace.steps[number], None, name, index, trace.final_memory(name)[index], theirs[index],
         int(off.sum()), int((written >= 0).sum()),
     )  # fmt: skip
 

@@ -28,7 +28,7 @@ MOST_STEPS = 200_000
 
 
 @dataclass
-class _OpenStep:
+class OpenStep:
     """A line that has begun and not ended."""
 
     line: int
@@ -36,6 +36,11 @@ class _OpenStep:
     operation: str = ""
     changed: dict[str, Any] = field(default_factory=dict)
     accesses: list[_SeenAccess] = field(default_factory=list)
+
+    @property
+    def is_empty_line(self) -> bool:
+        """Whether it is a line that did nothing."""
+        return not (self.operation or self.changed or self.accesses)
 
 
 @dataclass
@@ -51,37 +56,53 @@ class _SeenAccess:
 class _OpenFrame:
     """A call that has not returned."""
 
-    def __init__(self, frame: Frame, loops: list[Loop]) -> None:
+    def __init__(self, frame: Frame, loops: tuple[Loop, ...]) -> None:
         self.frame = frame
-        self.step: _OpenStep | None = None
+        self.step: OpenStep | None = None
         self._loops = loops
-        self._inside: list[tuple[Loop, int]] = []
+        self._turns: tuple[Turn, ...] = ()
+        self._body = (1, 0)
+        """First and last of the lines around the last one that are in the same loops and head none; nothing where it heads one."""
 
     def turns_at(self, line: int) -> tuple[Turn, ...]:
         """Which iteration of each loop around it a line begins; a loop's header begins the next one."""
-        if not self._loops:
-            return ()
-        numbers = {loop.line: number for loop, number in self._inside}
-        self._inside = []
+        if self._stays_inside(line):
+            return self._turns
+        numbers = {turn.line: turn.number for turn in self._turns}
+        found = []
         for loop in self._loops:
             if loop.holds(line):
-                number = numbers.get(loop.line)
-                if number is None:
-                    number = 0
-                elif line == loop.line:
-                    number += 1
-                self._inside.append((loop, number))
-        return tuple(Turn(loop.line, loop.header, number) for loop, number in self._inside)
+                number = numbers.get(loop.line, -1)
+                begins = number < 0 or line == loop.line
+                found.append(Turn(loop.line, loop.header, number + 1 if begins else number))
+        self._turns = tuple(found)
+        return self._turns
+
+    def _stays_inside(self, line: int) -> bool:
+        """Whether a line is in the bodies of the same loops as the last one."""
+        first, last = self._body
+        if first <= line <= last:
+            return True
+        headers = {loop.line for loop in self._loops}
+        inside = [loop for loop in self._loops if loop.holds(line)]
+        self._body = (1, 0)
+        if line not in headers:
+            ends = [loop.line - 1 for loop in self._loops if loop.line > line]
+            ends += [loop.last_line for loop in inside]
+            starts = [loop.last_line + 1 for loop in self._loops if loop.last_line < line]
+            starts += [loop.line + 1 for loop in inside]
+            self._body = max(starts, default=0), min(ends, default=1 << 30)
+        return False
 
 
 class Recorder:
-    """Hears what a program does, in order, and keeps it as steps.
+    """Hears what programs do, in order, and keeps it as steps.
 
     A step is closed, and gets its number, when its line is done: the lines of a helper come before the line that called it.
 
     Attributes:
+        values: what variables held.
         steps, frames: what was recorded.
-        sources: the functions that ran.
         left_out: how many steps came after the trace was full.
     """
 
@@ -94,7 +115,7 @@ class Recorder:
         self._program: Program = (0, 0, 0)
         self._open: list[_OpenFrame] = []
         self._of_programs: dict[Program, list[_OpenFrame]] = {}
-        self._known: dict[tuple[str, int], tuple[SourceText | None, list[Loop]]] = {}
+        self._known: dict[tuple[str, int], tuple[SourceText | None, tuple[Loop, ...]]] = {}
 
     @property
     def sources(self) -> list[SourceText]:
@@ -129,7 +150,7 @@ class Recorder:
             self._program,
             None if caller is None else caller.frame,
             call_line,
-            {name: self.values.add(value) for name, value in given.items()},
+            self._kept_of_frame(len(self.frames), given),
         )
         self.frames.append(frame)
         opened = _OpenFrame(frame, self._loops(function, file, line))
@@ -143,13 +164,31 @@ class Recorder:
             del self._of_programs[self._program]
             self._open = []
 
-    def line(self, line: int, operation: str = "") -> None:
-        """A line of the innermost function begins, or an operation of it; whatever came before is done."""
+    def line(self, line: int) -> None:
+        """A line of the innermost function begins; whatever came before is done."""
         frame = self._open[-1]
         self._close(frame)
-        last = frame.step
-        turns = frame.turns_at(line) if last is None or last.line != line or not operation else last.turns  # fmt: skip
-        frame.step = _OpenStep(line, turns, operation)
+        outer = self._open[-2].step if len(self._open) > 1 else None
+        turns = frame.turns_at(line)
+        frame.step = OpenStep(line, turns if outer is None else (*outer.turns, *turns))
+
+    def operation(self, line: int, name: str, accesses: int) -> None:
+        """An operation of the IR was done on a line of the innermost function.
+
+        Args:
+            line, name: where, and which one.
+            accesses: how many of the accesses heard of last were its own.
+        """
+        frame = self._open[-1]
+        before = frame.step
+        turns = () if before is None else before.turns
+        own: list[_SeenAccess] = []
+        if before is not None and accesses:
+            before.accesses, own = before.accesses[:-accesses], before.accesses[-accesses:]
+        if before is not None and before.is_empty_line:
+            frame.step = None
+        self._close(frame)
+        frame.step = OpenStep(line, turns, name, accesses=own)
 
     def bound(self, names: Mapping[str, Any]) -> None:
         """Variables of the innermost function were given these values."""
@@ -177,23 +216,31 @@ class Recorder:
                 return
 
     @property
-    def is_full(self) -> bool:
-        """Whether further steps are only counted."""
-        return len(self.steps) >= self._most
+    def current_step(self) -> int | None:
+        """The number that the step which runs now has if it ends now; None where none runs."""
+        runs = bool(self._open) and self._open[-1].step is not None
+        return self._count if runs and len(self.steps) < self._most else None
+
+    @property
+    def _count(self) -> int:
+        return len(self.steps)
 
     def _close(self, opened: _OpenFrame) -> None:
-        step = opened.step
+        step, opened.step = opened.step, None
         if step is None:
             return
-        opened.step = None
-        if self.is_full:
+        if len(self.steps) >= self._most:
             self.left_out += 1
-            return
+        else:
+            self._keep(opened.frame, step)
+
+    def _keep(self, frame: Frame, step: OpenStep) -> None:
+        """A step is done."""
         add = self.values.add
         self.steps.append(
             Step(
                 len(self.steps),
-                opened.frame,
+                frame,
                 step.line,
                 step.turns,
                 {name: add(value) for name, value in step.changed.items()},
@@ -202,6 +249,11 @@ class Recorder:
                 step.operation,
             )
         )
+
+    def _kept_of_frame(self, frame: int, given: Mapping[str, Any]) -> dict[str, int]:
+        """The numbers of the values that frame number `frame` begins with."""
+        del frame  # all are kept alike
+        return {name: self.values.add(value) for name, value in given.items()}
 
     def _kept(self, seen: _SeenAccess) -> Access:
         lanes: AffineLanes | int
@@ -219,18 +271,19 @@ class Recorder:
             seen.kind, seen.argument, seen.itemsize, lanes, mask_number, written, self.values
         )
 
-    def _loops(self, function: str, file: str, line: int) -> list[Loop]:
+    def _loops(self, function: str, file: str, line: int) -> tuple[Loop, ...]:
         key = file, line
         if key not in self._known:
             source = source_of_function(file, function, line)
-            self._known[key] = source, [] if source is None else loops_of(source)
+            self._known[key] = source, () if source is None else loops_of(source)
         return self._known[key][1]
 
 
 def _partial(mask: Any) -> numpy.ndarray | None:
     """The mask as an array; None where every lane is on."""
-    array = None if mask is None else numpy.asarray(mask)
-    return None if array is None or array.all() else array
+    if mask is None or mask.all():  # a mask that is symbolic knows without its elements
+        return None
+    return numpy.asarray(mask)
 
 
 def _held(buffer: Buffer, indices: numpy.ndarray, mask: numpy.ndarray | None) -> numpy.ndarray:
@@ -239,3 +292,42 @@ def _held(buffer: Buffer, indices: numpy.ndarray, mask: numpy.ndarray | None) ->
         indices = numpy.broadcast_to(indices, numpy.broadcast_shapes(indices.shape, mask.shape))
     held: numpy.ndarray = buffer.elements.take(indices + buffer.origin, mode="clip")
     return held
+
+
+class Enough(Exception):
+    """All that was wanted has been heard."""
+
+
+class SecondRecorder(Recorder):
+    """Hears the same run again, keeps no step, and catches the values that are wanted.
+
+    Attributes:
+        caught: (number of the step, name) -> value; for what a frame began with, -1 - its number stands for the step.
+    """
+
+    def __init__(self, wanted: Mapping[int, set[str]]) -> None:
+        super().__init__(ValueStore(largest=0))
+        self.caught: dict[tuple[int, str], Any] = {}
+        self._wanted = wanted
+        self._missing = sum(map(len, wanted.values()))
+        self._closed = 0
+
+    @property
+    def _count(self) -> int:
+        return self._closed
+
+    def _keep(self, frame: Frame, step: OpenStep) -> None:
+        del frame
+        self._catch(self._closed, step.changed)
+        self._closed += 1
+
+    def _kept_of_frame(self, frame: int, given: Mapping[str, Any]) -> dict[str, int]:
+        self._catch(-1 - frame, given)
+        return {}
+
+    def _catch(self, place: int, values: Mapping[str, Any]) -> None:
+        for name in self._wanted.get(place, ()):
+            self.caught[place, name] = values[name]
+            self._missing -= 1
+        if not self._missing:
+            raise Enough

@@ -207,6 +207,14 @@ class Trace(Sequence[Step]):
             one.write_into(contents, known)
         return contents
 
+    def final_memory(self, argument: str) -> numpy.ndarray:
+        """What the whole launch left in an argument, programs that were not traced included; else as `memory`."""
+        _, stored = self._checkpoint(argument, len(self))
+        last = [one for one in self.checkpoints if one.step == len(self) and argument in one.contents]  # fmt: skip
+        if not last or not stored.is_exact:
+            return self.memory(argument)
+        return numpy.array(stored.exact()).reshape(self.arguments[argument].shape)
+
     def contents_before(self, argument: str, step: int) -> StoredValue:
         """What was kept of an argument's contents at the last checkpoint up to a step."""
         return self._checkpoint(argument, step)[1]

@@ -8,6 +8,7 @@ import linecache
 import textwrap
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 
 from kernellab.tracing.steps import SourceText
 
@@ -33,29 +34,33 @@ class Loop:
 
 def source_of_function(file: str, name: str, line: int) -> SourceText | None:
     """The lines of the function whose `def` stands on a line of a file or a cell; None where they cannot be read."""
-    lines = linecache.getlines(file)[line - 1 :]
-    if not lines:
-        return None
+    block = _block(tuple(linecache.getlines(file)[line - 1 :]))
+    return SourceText(file, name, line, block) if block else None
+
+
+@lru_cache(maxsize=256)
+def _block(lines: tuple[str, ...]) -> tuple[str, ...]:
+    """The lines of the function that begins with the first of them; () where they are no source."""
     try:
-        block = inspect.getblock(lines)
-    except (SyntaxError, IndentationError):
-        return None
-    return SourceText(file, name, line, tuple(text.rstrip("\n") for text in block))
+        return tuple(text.rstrip("\n") for text in inspect.getblock(lines)) if lines else ()
+    except SyntaxError:
+        return ()
 
 
-def loops_of(source: SourceText) -> list[Loop]:
+@lru_cache(maxsize=256)
+def loops_of(source: SourceText) -> tuple[Loop, ...]:
     """The loops of a function, outer ones first. One that stands on a single line is left out: its turns cannot be told apart."""
     try:
         tree = ast.parse(textwrap.dedent("\n".join(source.lines)))
     except SyntaxError:
-        return []
+        return ()
     found = []
     for node in ast.walk(tree):
         if isinstance(node, ast.For | ast.While) and node.body[0].lineno > node.lineno:
             line = source.first_line + node.lineno - 1
             last = source.first_line + (node.body[-1].end_lineno or node.lineno) - 1
             found.append(Loop(line, last, _header(node)))
-    return sorted(found, key=lambda loop: loop.line)
+    return tuple(sorted(found, key=lambda loop: loop.line))
 
 
 def _header(node: ast.For | ast.While) -> str:

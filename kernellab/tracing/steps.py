@@ -158,7 +158,7 @@ class Step:
         number: from 0, over all traced programs.
         frame: the call that it belongs to.
         line: in the frame's file.
-        turns: the iteration of each loop around the line, the outermost first.
+        turns: the iteration of each loop around the line, the outermost first, those around the calls that led here too.
         changed_numbers: name -> number of the value, of the variables that are new or have another value afterwards.
         accesses: to memory, in order.
         operation: the operation's name, "tt.load", where the trace goes by operations; else "".
@@ -205,7 +205,12 @@ class Step:
 
     def write_into(self, contents: numpy.ndarray, argument: TracedArgument) -> bool:
         """Do in `contents`, an array of the argument's elements, what this step did in its memory; whether it did anything."""
-        writes = [one for one in self.accesses if one.argument == argument.name and one.kind != "load"]  # fmt: skip
+        size = contents.itemsize  # elements seen in another size have no place in the picture
+        writes = [
+            one
+            for one in self.accesses
+            if (one.argument, one.itemsize) == (argument.name, size) and one.kind != "load"
+        ]
         for access in writes:
             inside, place = argument.coordinates(access.elements)
             contents[place] = access.written()[inside].view(contents.dtype)

@@ -43,6 +43,14 @@ class TilePointer:
     argument: str
     offsets: numpy.ndarray
 
+    def __eq__(self, other: object) -> bool:
+        if not isinstance(other, TilePointer):
+            return NotImplemented
+        same = self.argument == other.argument
+        return same and numpy.array_equal(self.offsets, other.offsets)
+
+    __hash__ = None  # type: ignore[assignment]  # an array is in it
+
     def __repr__(self) -> str:
         start = self.argument or "address"
         if self.offsets.ndim == 0:
@@ -76,7 +84,9 @@ class Summary:
 
     @property
     def range_text(self) -> str:
-        """ "0.25", "0 .. 1.5", "all NaN", "empty", with NaNs and infinities counted."""
+        """ "0.25", "0 .. 1.5", "all NaN", "empty", with NaNs and infinities counted; of a mask "3 of 8 on"."""
+        if self.dtype == "bool" and self.mean is not None:
+            return _on_text(round(self.mean * self.size), self.size)
         words = []
         if self.low is not None and self.high is not None:
             ends = [number_text(self.low), number_text(self.high)]
@@ -88,6 +98,12 @@ class Summary:
         if self.infinities:
             words.append(f"{self.infinities:,} infinite")
         return ", ".join(words)
+
+
+def _on_text(on: int, size: int) -> str:
+    if on in (0, size):
+        return "all on" if on else "all off"
+    return f"{on:,} of {size:,} on"
 
 
 def number_text(number: float) -> str:
@@ -340,17 +356,24 @@ class ValueStore:
         self._places: list[int] = []
         self._pending: list[Any] = []
         self._pending_bytes = 0
+        self._whole: set[int] = set()
+        """Pending numbers that are kept exactly whatever their size."""
         self._numbers: dict[int, int] = {}
         """id of a pending object, which thereby stays alive -> its number."""
 
-    def add(self, value: Any) -> int:
-        """The number of a value: a NumPy array or scalar, something that NumPy makes an array of, a TilePointer, or any other object."""
+    def add(self, value: Any, *, whole: bool = False) -> int:
+        """The number of a value: a NumPy array or scalar, something that NumPy makes an array of, a TilePointer, or any other object.
+
+        With `whole` it is kept exactly however large it is, while there is room.
+        """
         number = self._numbers.get(id(value))
         if number is not None:
             return number
         number = len(self._places) + len(self._pending)
         self._numbers[id(value)] = number
         self._pending.append(value)
+        if whole:
+            self._whole.add(number)
         self._pending_bytes += getattr(value, "nbytes", 0)
         if self._pending_bytes > _PENDING_BYTES:
             self._settle()
@@ -391,20 +414,28 @@ class ValueStore:
             place = self._by_digest.get(digest)
             if place is None:
                 place = self._by_digest[digest] = len(self._distinct)
-                self._distinct.append(self._stored(kind, argument, value, array, digest))
+                largest = self._left if len(self._places) in self._whole else self.largest
+                self._distinct.append(self._stored(kind, argument, value, array, digest, largest))
             self._places.append(place)
         self._pending, self._pending_bytes = [], 0
+        self._whole.clear()
         self._numbers.clear()
 
     def _stored(
-        self, kind: Kind, argument: str, value: Any, array: numpy.ndarray | None, digest: bytes
+        self,
+        kind: Kind,
+        argument: str,
+        value: Any,
+        array: numpy.ndarray | None,
+        digest: bytes,
+        largest: int,
     ) -> StoredValue:
         if array is None:
             plain = type(value) in (type(None), bool, int, float, str)
             constant = value if plain else SavedValue(repr(value))
             return StoredValue("constant", digest, "", (), constant=constant)
         name, shape = array.dtype.name, tuple(array.shape)
-        if array.nbytes <= min(self.largest, self._left):
+        if array.nbytes <= min(largest, self._left):
             self._left -= array.nbytes
             return StoredValue(kind, digest, name, shape, argument, data=_trimmed(array))
         summary, thumbnail = summarize(array), thumbnail_of(array)

@@ -58,6 +58,7 @@ from kernellab.triton_api.front_end import (  # noqa: E402
 from kernellab.triton_api.functions import (  # noqa: E402
     definition_of,
     indentation,
+    is_in_library,
     parameter_position,
     position_in,
     reachable_functions,
@@ -147,6 +148,7 @@ __all__ = [
     "generic_text",
     "gpu_target",
     "indentation",
+    "is_in_library",
     "kernels_become",
     "load",
     "locations_name_ttgir",

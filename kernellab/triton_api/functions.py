@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterator
 from types import ModuleType
 from typing import Any
 
+import triton
 from triton.runtime.jit import (
     JITCallable,
 )
 
 from kernellab.errors import SourcePosition
+
+_LIBRARY = os.path.dirname(os.path.abspath(triton.__file__)) + os.sep
 
 
 def definition_of(function: Any) -> SourcePosition:
@@ -49,6 +53,11 @@ def parameter_position(kernel: Any, name: str) -> SourcePosition:
         if argument.arg == name:
             return position_in(kernel, argument)
     return definition_of(kernel)
+
+
+def is_in_library(file: str) -> bool:
+    """Whether a file is Triton's own: `tl.sum` and the like are written in it."""
+    return file.startswith(_LIBRARY)
 
 
 def reachable_functions(kernel: Any) -> list[Any]:

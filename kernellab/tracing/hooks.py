@@ -1,0 +1,312 @@
+"""What stepping code calls while it is traced: lines and operations, and every access, told to a recorder."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from types import FrameType
+from typing import Any
+
+import numpy
+from xdsl.ir import Operation
+
+from kernellab import triton_api
+from kernellab.compiler.analyses.module import kind
+from kernellab.interpreter.emitter import located_at
+from kernellab.interpreter.grid import Programs
+from kernellab.interpreter.memory import Buffer, Elsewhere
+from kernellab.interpreter.memory_layers import Load, Memory, MemoryAccess, MemoryLayer, Store
+from kernellab.interpreter.observing import Observer
+from kernellab.interpreter.stepping.code import SteppingCode
+from kernellab.interpreter.stepping.shown import Fields, Pointer, shown
+from kernellab.interpreter.tiles import Active, Value
+from kernellab.ir.locations import locate
+from kernellab.ir.types import shape
+from kernellab.tracing.recording import Recorder
+from kernellab.tracing.steps import AccessKind, Program
+from kernellab.tracing.values import TilePointer
+
+
+class TracingHook:
+    """Tells a recorder of each line: which frame it is in, and which variables have been given values since the last one.
+
+    Functions of Triton's own library are not looked into: what they do belongs to the line that called them.
+    """
+
+    def __init__(self, recorder: Recorder, code: SteppingCode) -> None:
+        self._recorder = recorder
+        self._lines = [line.line for line in code.lines]
+        self._operations = code.program.operations
+        self._functions = {
+            one.code: one
+            for one in code.functions.values()
+            if not triton_api.is_in_library(one.marked.file)
+        }
+        self._open: list[_OpenFrame] = []
+        self._of_programs: dict[Program, list[_OpenFrame]] = {}
+        self.accesses_of_operation = 0
+        """How many accesses were heard of since the last operation."""
+
+    # What stepping code calls
+
+    def line(self, number: int) -> None:
+        """A line is about to run."""
+        frame = sys._getframe(1)
+        if frame.f_code in self._functions:
+            self._go_to(frame)
+            self._tell_variables(self._open[-1])
+            self._recorder.line(self._lines[number])
+
+    def operation(self, number: int, results: Sequence[Value]) -> None:
+        """An operation has run."""
+        frame = sys._getframe(1)
+        if frame.f_code not in self._functions or not self._open:
+            return
+        self._go_to(frame)
+        operation = self._operations[number]
+        location = locate(operation.location)
+        line = location.frames[0].line if location.frames else frame.f_lineno
+        self._recorder.operation(line, kind(operation), self.accesses_of_operation)
+        self.accesses_of_operation = 0
+        named = zip(operation.results, results)
+        self._recorder.bound({_result_name(operation, location.name, place): shown(value, shape(result.type)) for place, (result, value) in enumerate(named)})  # fmt: skip
+
+    # Who runs
+
+    @contextmanager
+    def program(self, programs: Programs, ends: bool) -> Iterator[None]:
+        """While active, that program runs; with `ends` it has ended afterwards."""
+        program = programs.id(0)
+        self._recorder.turn_of(program)
+        self._open = self._of_programs.setdefault(program, [])
+        yield
+        if ends:
+            self.end_program()
+
+    def end_program(self) -> None:
+        """Whatever is open of the program that ran last is done."""
+        while self._open:
+            self._leave()
+
+    def end(self) -> None:
+        """All programs have ended, or stopped; what they did last is told."""
+        for program, opened in list(self._of_programs.items()):
+            if opened:
+                self._recorder.turn_of(program)
+                self._open = opened
+                self.end_program()
+        self._of_programs.clear()
+
+    def stopped(self, error: BaseException) -> None:
+        """An error ended the run: the innermost frame of its traceback is where."""
+        entry, last = error.__traceback__, None
+        while entry is not None:
+            last = entry.tb_frame if entry.tb_frame.f_code in self._functions else last
+            entry = entry.tb_next
+        self.back_to(last)
+
+    def forget(self) -> None:
+        """Let go of the recorder: the globals of stepping code, which Python collects late, hold on to their hook."""
+        vars(self).clear()
+
+    def _go_to(self, frame: FrameType) -> None:
+        """Make `frame` the innermost one: leave those that have returned, enter it if it is new."""
+        opened = self._open
+        if opened and opened[-1].frame is frame:
+            return
+        if any(one.frame is frame for one in opened):
+            self.back_to(frame)
+            return
+        self.back_to(frame.f_back)
+        entered = _OpenFrame(frame, self._functions[frame.f_code].names)
+        marked = self._functions[frame.f_code].marked
+        given = entered.new_values()
+        opened.append(entered)
+        self._recorder.enter(marked.name, marked.file, marked.line, given)
+
+    def back_to(self, frame: FrameType | None) -> None:
+        """Code of `frame` goes on, which may be the library's: helpers that it called have returned."""
+        opened = self._open
+        while frame is not None:
+            if opened and opened[-1].frame is frame:
+                return
+            if any(one.frame is frame for one in opened):
+                while opened[-1].frame is not frame:
+                    self._leave()
+                return
+            frame = frame.f_back
+
+    def _leave(self) -> None:
+        self._tell_variables(self._open[-1])
+        self._open.pop()
+        self._recorder.leave()
+
+    def _tell_variables(self, opened: _OpenFrame) -> None:
+        new = opened.new_values()
+        if new:
+            self._recorder.bound(new)
+
+
+class _OpenFrame:
+    """A frame of stepping code, and what its variables were when they were last looked at."""
+
+    def __init__(self, frame: FrameType, names: frozenset[str]) -> None:
+        self.frame = frame
+        self._names = [name for name in frame.f_code.co_varnames if name in names]
+        self._seen: dict[str, Any] = {}
+
+    def new_values(self) -> dict[str, Any]:
+        """The variables that have another object for a value now, as a trace keeps them."""
+        seen = self._seen
+        variables = self.frame.f_locals
+        new = [
+            (name, value)
+            for name in self._names
+            if (value := variables.get(name, _NOTHING)) is not seen.get(name, _NOTHING)
+            and value is not _NOTHING
+        ]
+        if not new:
+            return {}
+        seen.update(new)
+        return dict(_as_kept(new))
+
+
+_NOTHING = object()
+
+
+def _as_kept(values: Any) -> Iterator[tuple[str, Any]]:
+    """(name, value): pointers as TilePointers, tuples and objects with fields taken apart."""
+    for name, value in values:
+        if isinstance(value, Pointer):
+            yield name, TilePointer(value.argument, numpy.asarray(value.offsets))
+        elif isinstance(value, tuple):
+            yield from _as_kept((f"{name}[{place}]", part) for place, part in enumerate(value))
+        elif isinstance(value, Fields):
+            parts = {part: one for part, one in vars(value).items() if not part.startswith("_")}
+            yield from _as_kept((f"{name}.{part}", one) for part, one in parts.items())
+        else:
+            yield name, value
+
+
+def _result_name(operation: Operation, name: str | None, place: int) -> str:
+    """The kernel's name for what an operation gives, else the operation's own: "%addi"."""
+    chosen = name or f"%{kind(operation).rpartition('.')[2]}"
+    return chosen if len(operation.results) == 1 else f"{chosen}#{place}"
+
+
+# ---------------------------------------------------------------------------------------------------------------------
+# Memory
+# ---------------------------------------------------------------------------------------------------------------------
+
+
+class TracingListener(Observer):
+    """Tells a recorder of every access of the programs that are traced, and hears which programs run.
+
+    Attributes:
+        hook: what hears of lines.
+        programs: those that run now.
+    """
+
+    def __init__(
+        self,
+        recorder: Recorder,
+        hook: TracingHook,
+        buffers: Mapping[str, Buffer],
+        heard: Callable[[Programs], None],
+    ) -> None:
+        """As above.
+
+        Args:
+            buffers: the arguments' memory, by name.
+            heard: is called with every batch before it runs.
+        """
+        super().__init__(lambda _: None)
+        self._recorder = recorder
+        self.hook = hook
+        self._buffers = buffers
+        self._heard = heard
+
+    def __setattr__(self, name: str, value: Any) -> None:
+        super().__setattr__(name, value)
+        if name == "programs":
+            self._heard(value)
+
+    def forget(self) -> None:
+        """Let go of everything; see `TracingHook.forget`."""
+        vars(self).clear()
+
+    def modules(self, memory: Memory) -> Mapping[str, Any]:
+        """As `Listener.modules`."""
+        return {**super().modules(memory), "memory": _TracedMemory(memory, self)}
+
+    def access(
+        self,
+        frame: FrameType,
+        buffer: Buffer | Elsewhere,
+        offsets: Value,
+        mask: Value | None,
+        active: Active,
+        shape: tuple[int, ...] | None = None,
+    ) -> None:
+        """An access through a descriptor, by the one program that runs."""
+        del active, shape
+        self.hook.back_to(frame)
+        operation = located_at(frame.f_code, frame.f_lasti, self.operations)
+        self.tell_access(_kind_of(operation), buffer, offsets, mask)
+
+    def tell_access(
+        self, what: AccessKind, buffer: Buffer | Elsewhere, offsets: Value, mask: Value | None
+    ) -> None:
+        """Tell the recorder, after finding out whose memory it is."""
+        self.hook.accesses_of_operation += 1
+        if isinstance(buffer, Buffer):
+            known = self._buffers.get(buffer.name)
+            if known is not None and known.itemsize == buffer.itemsize:
+                self._recorder.access(what, known, known.name, known.itemsize, offsets, mask)
+                return
+        self._tell_of_addresses(what, buffer, numpy.asarray(buffer.addresses(offsets)), mask)
+
+    def _tell_of_addresses(
+        self, what: AccessKind, buffer: Buffer | Elsewhere, addresses: numpy.ndarray, mask: Value | None
+    ) -> None:  # fmt: skip
+        on = addresses
+        if mask is not None:
+            everywhere, lanes = numpy.broadcast_arrays(addresses, numpy.asarray(mask))
+            on = everywhere[lanes]
+        size = buffer.itemsize
+        for known in self._buffers.values():
+            start = int(known.addresses(numpy.int64(0)))
+            low, high = (start + (end - known.origin) * size for end in (0, len(known.elements)))
+            if known.itemsize == size and on.size and low <= on.min() and on.max() < high:
+                offsets = (addresses - start) // size
+                self._recorder.access(what, known, known.name, size, offsets, mask)
+                return
+        self._recorder.access(what, None, "", size, addresses, mask)
+
+
+class _TracedMemory(MemoryLayer):
+    """Stands where generated code expects the module `memory`."""
+
+    def __init__(self, inner: Memory, listener: TracingListener) -> None:
+        self._inner = inner
+        self._listener = listener
+
+    def around(self, access: MemoryAccess) -> Value | None:
+        """Tell, then make the access."""
+        what: AccessKind = "atomic"
+        if isinstance(access, Load):
+            what = "load"
+        elif isinstance(access, Store):
+            what = "store"
+        self._listener.hook.back_to(sys._getframe(2))
+        self._listener.tell_access(what, access.buffer, access.offsets, access.mask)
+        return access.made_by(self._inner)
+
+
+def _kind_of(operation: Operation | None) -> AccessKind:
+    """What an operation on a descriptor does."""
+    name = "" if operation is None else operation.name
+    if "load" in name or "gather" in name:
+        return "load"
+    return "atomic" if "reduce" in name else "store"
