@@ -9,6 +9,7 @@ import pytest
 import torch
 import triton
 import triton.language as tl
+from triton.tools.tensor_descriptor import TensorDescriptor
 
 import kernellab
 from benchmarks import memory_kernels as kernels
@@ -17,9 +18,12 @@ from kernellab.interpreter import program
 from kernellab.memory_costs.records import Accesses, GlobalAccess
 from kernellab.viz.access_card import accesses_card
 from tests import versions
+from tests.corpus.entries import OLDEST
+from tests.corpus.launches import LAUNCHES
+from tests.corpus.loader import entry
 from tests.corpus.rows import softmax
 from tests.interpreter.cases import normal
-from tests.kernels.interp import recent
+from tests.kernels.interp import descriptors, recent, waiting
 
 
 def line(kernel: Any, size: int, *tensors: torch.Tensor, **settings: Any) -> Accesses:
@@ -263,3 +267,133 @@ def test_a_kernel_is_compiled_once_for_several_counts(monkeypatch: pytest.Monkey
     assert [one.sectors for one in other] == [128, 1024, 128]
     with pytest.raises(AssertionError, match="compiled again"):
         line(kernels.gather, 1024, normal(64), torch.zeros(1024, dtype=torch.int64), torch.zeros(1024))  # fmt: skip
+
+
+# The copy engine
+
+
+def described(x: torch.Tensor, *block: int) -> TensorDescriptor:
+    return TensorDescriptor.from_tensor(x, list(block))
+
+
+ROWS = [3, 0, 9, 9, 4, 10, 2, 7, 5, 5, 1, 8, 6, 12, 3, 0]
+"""Of 11; the row 12 is outside."""
+
+
+def sectors_of_rows(columns: range, height: int, width: int) -> int:
+    """What gathers of ROWS move, four rows a message, of fp32 in rows of `width`."""
+    moved = 0
+    for first in range(0, len(ROWS), 4):
+        inside = [row for row in ROWS[first : first + 4] if row < height]
+        moved += len({4 * (r * width + c) // 32 for r in inside for c in columns if 0 <= c < width})
+    return moved
+
+
+@pytest.mark.parametrize("column", [0, 4, 8])
+def test_rows_that_the_copy_engine_gathers(column: int) -> None:
+    x, out = described(normal(11, 12), 1, 8), described(torch.zeros(16, 8), 8, 8)
+    rows = torch.tensor(ROWS, dtype=torch.int32)
+    found = kernellab.accesses(descriptors.gathered_rows, (2,), x, out, rows, column, ROWS=8, target="sm_100")  # fmt: skip
+    _, gather, store = found
+    assert (gather.action, gather.argument, gather.operation) == ("TMA load", "x", "ttng.async_tma_gather")  # fmt: skip
+    assert (gather.executions, gather.requests) == (2, 4)
+    assert gather.sectors == sectors_of_rows(range(column, column + 8), 11, 12)
+    assert gather.useful_bytes == 4 * 15 * min(8, 12 - column)
+    assert (store.action, store.requests, store.sectors) == ("TMA store", 2, 16)
+
+
+def test_rows_that_the_copy_engine_scatters() -> None:
+    x, out = normal(16, 8), described(torch.zeros(11, 12), 1, 8)
+    rows = torch.tensor(ROWS, dtype=torch.int32)
+    found = kernellab.accesses(
+        descriptors.scattered_rows, (2,), x, out, rows, 6, ROWS=8, N=8, target="sm_100"
+    )
+    (scatter,) = found["out"]
+    assert (scatter.action, scatter.requests) == ("TMA store", 4)
+    assert scatter.sectors == sectors_of_rows(range(6, 12), 11, 12)
+    assert scatter.useful_bytes == 4 * 15 * 6
+    assert scatter.writes
+
+
+def test_blocks_that_the_copy_engine_adds() -> None:
+    x, out = normal(3, 4, 16).half(), described(torch.zeros(6, 16, dtype=torch.float16), 4, 16)
+    found = kernellab.accesses(
+        descriptors.reduced_into, (3,), x, out, -1, HOW="add", M=4, N=16, target="sm_90"
+    )
+    (added,) = found["out"]
+    assert (added.action, added.executions, added.requests) == ("TMA reduction", 3, 3)
+    assert (added.sectors, added.different_sectors) == (3 * 3, 3), "the block begins a row early"
+    assert added.reuse_between_programs == 3
+    assert added.writes
+
+
+@triton.jit
+def copy_blocks(x, out, rows, columns, M: tl.constexpr, N: tl.constexpr):
+    source = tl.make_tensor_descriptor(x, [rows, columns], [columns, 1], [M, N])
+    target = tl.make_tensor_descriptor(out, [rows, columns], [columns, 1], [M, N])
+    at = [tl.program_id(0) * M, tl.program_id(1) * N]
+    target.store(at, source.load(at))
+
+
+# Counted on an H200 by sm__sass_inst_executed_op_tma_ld and ..._st.
+@pytest.mark.parametrize(
+    ("dtype", "block", "messages"),
+    [
+        (torch.float16, (64, 64), 20),
+        (torch.float16, (64, 128), 24),
+        (torch.float16, (64, 256), 32),
+        (torch.float16, (32, 16), 160),
+        (torch.float32, (64, 64), 40),
+        (torch.float32, (64, 128), 48),
+        (torch.int8, (128, 256), 8),
+    ],
+)
+def test_messages_of_the_copy_engine(dtype: torch.dtype, block: tuple[int, int], messages: int) -> None:  # fmt: skip
+    x = torch.zeros(256, 320, dtype=dtype)
+    grid = (256 // block[0], triton.cdiv(320, block[1]))
+    found = kernellab.accesses(copy_blocks, grid, x, x.clone(), 256, 320, *block, target="sm_90")
+    moved = [one for one in found if one.action in ("TMA load", "TMA store")]
+    assert [one.requests for one in moved] == [messages, messages]
+    assert [one.moved_bytes for one in moved] == [x.nbytes, x.nbytes]
+
+
+@pytest.mark.skipif(OLDEST, reason="Triton 3.6 specialises other warps")
+def test_a_product_whose_warps_are_specialised() -> None:
+    """Descriptors reach the groups of warps as captured values."""
+    one, launch = entry("matmul_tma_specialized"), LAUNCHES["matmul_tma_specialized"]
+    m, n, k = 304, 160, 208
+    found = kernellab.accesses(one.kernel, launch.grid, *launch.make(), target="sm_100", **one.constants, **one.options)  # fmt: skip
+    by_argument = {name: sum(a.useful_bytes for a in found[name]) for name in ("a_tiles", "b_tiles", "c_tiles")}  # fmt: skip
+    across, down = -(-n // 128), -(-m // 128)
+    assert by_argument == {"a_tiles": 2 * m * k * across, "b_tiles": 2 * n * k * down, "c_tiles": 2 * m * n}  # fmt: skip
+    (a,) = found["a_tiles"]
+    assert a.requests == across * down * -(-k // 64)
+    assert a.sectors == a.useful_bytes // 32
+    assert a.reuse_between_programs == across
+
+
+# Programs that wait
+
+
+def test_accesses_of_programs_that_wait() -> None:
+    programs, phases = 5, 4
+    count, out = torch.zeros(2, dtype=torch.int32), torch.zeros(2 * programs, dtype=torch.int32)
+    x = torch.arange(programs, dtype=torch.int32)
+    found = kernellab.accesses(waiting.grid_barrier, (programs,), count, x, out, PHASES=phases, target="sm_90")  # fmt: skip
+    polls = [one for one in found if one.waits]
+    assert [one.argument for one in polls] == ["count_ptr", "count_ptr"]
+    assert all(one.executions >= programs * phases for one in polls)
+    once = [one for one in found if not one.waits and one.argument in ("count_ptr", "out_ptr")]
+    assert [one.executions for one in once] == [programs * phases] * 5
+    counters = [one for one in found if one.argument == "count_ptr"]
+    assert [one.reuse_between_programs for one in counters] == [programs] * 4, "turns do not count"
+    assert not count.any()
+    assert found.table()["waits"].sum() == 2
+    assert "waits for other programs" in accesses_card(found).text()
+
+
+def test_functions_that_were_put_in_place_of_their_calls_are_no_rows() -> None:
+    one, launch = entry("ragged_scale"), LAUNCHES["ragged_scale"]
+    found = kernellab.accesses(one.kernel, launch.grid, *launch.make(), target="sm_90", **one.constants)  # fmt: skip
+    assert [access.argument for access in found] == ["lengths_ptr", "lengths_ptr", "x_ptr", "out_ptr"]  # fmt: skip
+    assert all(access.executions for access in found)

@@ -12,6 +12,7 @@ from kernellab.compiler.analyses.warp_accesses import NOBODY, WarpAccess
 from kernellab.interpreter.affine import AffineTile, BoxMask
 from kernellab.interpreter.grid import Programs
 from kernellab.interpreter.observing import Seen
+from kernellab.memory_costs.copy_engine import Messages
 from kernellab.memory_costs.sectors import Runs, SectorSet
 from kernellab.memory_costs.tallying import Tally
 
@@ -74,13 +75,13 @@ def elements(seen: Seen, program: int) -> tuple[numpy.ndarray, numpy.ndarray]:
     return found[0], found[1]
 
 
-def requests(seen: Seen, program: int, access: WarpAccess | None) -> Iterator[list[int]]:
-    """The addresses that each instruction's lanes begin at."""
+def requests(seen: Seen, program: int, access: WarpAccess | Messages) -> Iterator[list[int]]:
+    """The addresses that each instruction's lanes begin at; of messages, also of those that move nothing."""
     where, on = elements(seen, program)
-    lanes = [range(128)] if access is None else access.first.tolist()
-    for row in lanes:
+    lanes = access.first if isinstance(access, WarpAccess) else access.elements
+    for row in lanes.tolist():
         asked = [int(where[n]) for n in row if n != NOBODY and on[n]]
-        if asked:
+        if asked or isinstance(access, Messages):
             yield asked
 
 
@@ -98,10 +99,15 @@ def moved_in_turns(asked: list[int]) -> int:
 @pytest.mark.parametrize("seed", range(12))
 @pytest.mark.parametrize(
     ("access", "turns"),
-    [(None, False), (by_lanes(1), False), (by_lanes(4), False), (by_lanes(1), True)],
+    [
+        (Messages(NUMBERS.reshape(2, 64)), False),
+        (by_lanes(1), False),
+        (by_lanes(4), False),
+        (by_lanes(1), True),
+    ],
     ids=["engine", "lanes", "vectors", "atomic"],
 )
-def test_counts_of_every_element(access: WarpAccess | None, turns: bool, seed: int) -> None:
+def test_counts_of_every_element(access: WarpAccess | Messages, turns: bool, seed: int) -> None:
     tally, naive = Tally(access, turns), Tally(access, turns)
     touched: dict[tuple[int, int], set[int]] = {}
     batch: Any = None
@@ -123,7 +129,7 @@ def test_counts_of_every_element(access: WarpAccess | None, turns: bool, seed: i
                 moved = moved_in_turns(list(asked)) if turns else len(sectors)
                 naive.sectors += moved
                 naive.repeated_sectors += moved - len(sectors)
-                width = 1 if access is None else access.width
+                width = access.width if isinstance(access, WarpAccess) else 1
                 naive.best_sectors += min(-(-len(asked) * width * SIZE // 32), moved)
     tally.end_batch()
     names = "executions", "useful_bytes", "requests", "lines", "sectors", "repeated_sectors", "best_sectors"  # fmt: skip

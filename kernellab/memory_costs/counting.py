@@ -13,6 +13,7 @@ from xdsl.ir import Attribute, BlockArgument, Operation, OpResult, SSAValue
 
 from kernellab.argument_copies import copied
 from kernellab.compiler.analyses.axis import pointee, pointers_of, root_argument
+from kernellab.compiler.analyses.flow import entering, leaving
 from kernellab.compiler.analyses.module import kind, position_of
 from kernellab.compiler.analyses.warp_accesses import WarpAccess, WarpAccesses
 from kernellab.compiler.analyses.work import bit_width
@@ -24,11 +25,13 @@ from kernellab.interpreter.entries import tell_entries
 from kernellab.interpreter.grid import check_grid
 from kernellab.interpreter.launcher import launch_observed
 from kernellab.interpreter.observing import DESCRIPTOR_BYTES, Observer, Seen
-from kernellab.interpreter.program import ProgramCode, program_code, program_of_text
+from kernellab.interpreter.program import ProgramCode, entry_of, program_code, program_of_text
+from kernellab.interpreter.waiting import waits
 from kernellab.interpreting import emulated_for
-from kernellab.ir import tt, ttg, ttng
+from kernellab.ir import scf, tt, ttg, ttng
 from kernellab.ir.types import TensorDescType, shape
 from kernellab.launching import Grid
+from kernellab.memory_costs.copy_engine import Messages, messages_of
 from kernellab.memory_costs.records import Accesses, Action, GlobalAccess
 from kernellab.memory_costs.sectors import SECTOR, SectorSet
 from kernellab.memory_costs.shared_costs import SharedCost, may_share, shared_costs
@@ -123,8 +126,8 @@ def _counted(
     return counted.result(kernel.__name__, str(target), sizes, shared)
 
 
-_Found = Mapping[Operation, WarpAccess | None]
-"""The operations of a module that access global memory, in its order: how lanes do, or None for the copy engine."""
+_Found = Mapping[Operation, WarpAccess | Messages]
+"""The operations of a kernel that access global memory, in its order, and how lanes or the copy engine do."""
 
 _kept: weakref.WeakKeyDictionary[ProgramCode, _Found] = weakref.WeakKeyDictionary()
 
@@ -134,8 +137,8 @@ def _accesses_of(code: ProgramCode, target: Target) -> _Found:
     if code not in _kept:
         by_lanes = WarpAccesses(code.module, layouts_of, target)
         _kept[code] = {
-            op: by_lanes[op] if op.__class__ in _BY_LANES else None
-            for op in code.module.walk()
+            op: by_lanes[op] if op.__class__ in _BY_LANES else messages_of(op)
+            for op in entry_of(code.module).walk()
             if op.__class__ in _BY_LANES or op.__class__ in _BY_ENGINE
         }
     return _kept[code]
@@ -198,6 +201,7 @@ class _Counted:
 
 def _access(op: Operation, tally: Tally) -> GlobalAccess:
     part = _by_lanes(op) if op.__class__ in _BY_LANES else _by_engine(op)
+    by_lanes = tally.access if isinstance(tally.access, WarpAccess) else None
     different = len(tally.different)
     return GlobalAccess(
         operation=kind(op),
@@ -208,9 +212,9 @@ def _access(op: Operation, tally: Tally) -> GlobalAccess:
         element=str(part.element),
         element_bytes=max(bit_width(part.element) // 8, 1),
         encoding=part.encoding,
-        vector_width=1 if tally.access is None else tally.access.width,
-        held=1 if tally.access is None else tally.access.held,
-        dimension=None if tally.access is None else tally.access.dimension,
+        vector_width=by_lanes.width if by_lanes else 1,
+        held=by_lanes.held if by_lanes else 1,
+        dimension=by_lanes.dimension if by_lanes else None,
         steps=tally.steps,
         executions=tally.executions,
         requests=tally.requests,
@@ -221,7 +225,16 @@ def _access(op: Operation, tally: Tally) -> GlobalAccess:
         useful_bytes=tally.useful_bytes,
         different_sectors=different,
         reuse_between_programs=tally.touched / different if different else 0.0,
+        waits=_waits(op),
     )
+
+
+def _waits(op: Operation) -> bool:
+    """Whether an operation is in a loop that waits for other programs, or is one."""
+    loop = op.parent_op()
+    while loop is not None and not (isinstance(loop, scf.WhileOp) and waits(loop)):
+        loop = loop.parent_op()
+    return loop is not None or isinstance(op, tt.AtomicPollOp)
 
 
 class _Described(NamedTuple):
@@ -250,15 +263,26 @@ def _by_engine(op: Operation) -> _Described:
 
 def _argument_behind(descriptor: SSAValue) -> str:
     """The parameter that a descriptor is, or is of; "" where none is found."""
-    match descriptor:
-        case OpResult(op=ttng.ReinterpretTensorDescriptorOp(pointer=pointer)):
-            makers = [use.operation for use in pointer.uses]
-            made = [one for one in makers if isinstance(one, ttng.TensormapCreateOp)]
-            return root_argument(made[0].global_address) if made else ""
-        case BlockArgument() if isinstance(descriptor.block.parent_op(), tt.FuncOp):
-            return descriptor.name_hint or ""
-        case _:
+    seen: set[SSAValue] = set()
+    while descriptor not in seen:
+        seen.add(descriptor)
+        match descriptor:
+            case OpResult(op=ttng.ReinterpretTensorDescriptorOp(pointer=pointer)):
+                makers = [use.operation for use in pointer.uses]
+                made = [one for one in makers if isinstance(one, ttng.TensormapCreateOp)]
+                return root_argument(made[0].global_address) if made else ""
+            case BlockArgument() if isinstance(descriptor.block.parent_op(), tt.FuncOp):
+                return descriptor.name_hint or ""
+            case BlockArgument():
+                before = entering(descriptor)
+            case OpResult():
+                before = leaving(descriptor)
+            case _:
+                before = []
+        if not before:
             return ""
+        descriptor = before[0]
+    return ""
 
 
 def _bytes(sectors: Sequence[SectorSet]) -> int:

@@ -51,7 +51,7 @@ class GlobalAccess:
     executions: int
     """Times that a program executed it."""
     requests: int
-    """Instructions of warps of which a lane was on; of the copy engine, copies."""
+    """Instructions of warps of which a lane was on; of the copy engine, messages."""
     sectors: int
     """Pieces of 32 bytes that requests asked for, each counted once a request."""
     lines: int
@@ -66,6 +66,9 @@ class GlobalAccess:
     """Sectors that all executions together asked for, each counted once."""
     reuse_between_programs: float
     """How many programs ask for a sector, on average."""
+    waits: bool = False
+    """Whether it is in a loop that waits for other programs: its executions depend on whose turn it is. The interpreter's programs ask
+    once a turn, a GPU's as often as they can until they find what they wait for."""
 
     @property
     def moved_bytes(self) -> int:
@@ -230,7 +233,7 @@ class Accesses:
         columns = [
             "operation", "action", "argument", "position", "shape", "element", "vector_width", "executions", "requests", "sectors",
             "lines", "sectors_per_request", "best_sectors", "useful_bytes", "moved_bytes", "efficiency", "footprint_bytes",
-            "reuse_between_programs", "encoding",
+            "reuse_between_programs", "waits", "encoding",
         ]  # fmt: skip
         return data_frame(self.accesses, columns)
 

@@ -2,6 +2,9 @@
 
 An NVIDIA GPU takes an access warp by warp. The lanes of one instruction that are on make one request, which moves every sector of
 32 bytes that one of them touches, once; but lanes of an atomic that share an address take turns. Four sectors, at a multiple of 128 bytes, are a line.
+
+Of the copy engine each message is a request, as an H200 counts (sm__sass_inst_executed_op_tma_ld), one that lies wholly outside the
+tensor too; its elements stand in the lanes' place.
 """
 
 from __future__ import annotations
@@ -12,6 +15,7 @@ import numpy
 
 from kernellab.compiler.analyses.warp_accesses import NOBODY, WarpAccess
 from kernellab.layouts import Numbers
+from kernellab.memory_costs.copy_engine import Messages
 from kernellab.memory_costs.sectors import SECTOR, SECTOR_BITS, Runs, RunsOfRows
 
 LINE = 128
@@ -49,7 +53,7 @@ def costs_of_rows(
     addresses: Numbers,
     on: numpy.ndarray | None,
     size: int,
-    access: WarpAccess | None,
+    access: WarpAccess | Messages,
     takes_turns: bool,
 ) -> RowCosts:
     """What rows of addresses cost.
@@ -58,7 +62,7 @@ def costs_of_rows(
         addresses: of every element, in bytes: shape (rows, elements).
         on: which elements take part, of the same shape; None for all.
         size: of an element, in bytes.
-        access: how lanes access the tile; None where the copy engine moves it as one block.
+        access: how lanes access the tile, or the copy engine does.
         takes_turns: whether lanes that share an address take turns.
     """
     if on is not None and on.all():
@@ -68,20 +72,23 @@ def costs_of_rows(
     if int(near.max()) < _NARROW:
         near = near.astype(numpy.int32)
     elements = _elements_on(addresses, on)
-    if access is None:
-        asked, asking = near[:, None, :], None if on is None else on[:, None, :]
-        asked_bytes = (elements * size)[:, None]
+    if isinstance(access, WarpAccess):
+        places, bytes_each = access.first, access.width * access.size
     else:
-        lanes = numpy.maximum(access.first, 0)
-        asked, asking = near.take(lanes, axis=1), _lanes_on(access.first, lanes, on)
-        many = access.first.shape[1] if asking is None else numpy.count_nonzero(asking, axis=-1)
-        asked_bytes = numpy.broadcast_to(many * (access.width * access.size), asked.shape[:2])
+        places, bytes_each = access.elements, size
+    lanes = numpy.maximum(places, 0)
+    asked, asking = near.take(lanes, axis=1), _asking(places, lanes, on)
+    many = places.shape[1] if asking is None else numpy.count_nonzero(asking, axis=-1)
+    asked_bytes = numpy.broadcast_to(many * bytes_each, asked.shape[:2])
     ordered = _sorted(_of_those_on(asked, asking))
     sectors = ordered >> SECTOR_BITS
     different = _count_different(sectors)
     moved = _turns(ordered) if takes_turns else different
+    requests = numpy.full(len(asked), len(places))
+    if isinstance(access, WarpAccess):
+        requests = numpy.count_nonzero(asked_bytes, axis=1)
     return RowCosts(
-        requests=numpy.count_nonzero(asked_bytes, axis=1),
+        requests=requests,
         sectors=moved.sum(axis=1),
         lines=_count_different(ordered >> _LINE_BITS).sum(axis=1),
         repeated=(moved - different).sum(axis=1),
@@ -97,9 +104,9 @@ def _elements_on(addresses: Numbers, on: numpy.ndarray | None) -> Numbers:
     return numpy.asarray(numpy.count_nonzero(on, axis=1))
 
 
-def _lanes_on(first: Numbers, lanes: Numbers, on: numpy.ndarray | None) -> numpy.ndarray | None:
+def _asking(places: Numbers, lanes: Numbers, on: numpy.ndarray | None) -> numpy.ndarray | None:
     """Which lanes of each instruction take part: shape (rows or 1, instructions, lanes); None for all."""
-    taking_part = first != NOBODY
+    taking_part = places != NOBODY
     if on is not None:
         return numpy.asarray(on.take(lanes, axis=1) & taking_part)
     return None if taking_part.all() else taking_part[None]

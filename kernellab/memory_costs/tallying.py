@@ -12,6 +12,7 @@ from kernellab.interpreter.affine import AffineTile
 from kernellab.interpreter.grid import Programs
 from kernellab.interpreter.observing import Seen
 from kernellab.memory_costs.alike import Alike, alike
+from kernellab.memory_costs.copy_engine import Messages
 from kernellab.memory_costs.requests import RowCosts, costs_of_rows
 from kernellab.memory_costs.sectors import SectorSet
 from kernellab.memory_costs.touching import Touched
@@ -25,7 +26,7 @@ class Tally:
     """What one operation has cost so far.
 
     Attributes:
-        access: how lanes access its tile; None where a tile is moved as one block, by the copy engine.
+        access: how lanes access its tile, or the copy engine does.
         takes_turns: whether lanes that share an address take turns, as those of atomics do: each turn moves the sector.
         executions: how often a program has executed it.
         requests, sectors, lines: see `requests`.
@@ -37,7 +38,7 @@ class Tally:
         steps: bytes from an element to its neighbour, by dimension, the same in every execution; None where there is no such step.
     """
 
-    access: WarpAccess | None
+    access: WarpAccess | Messages
     takes_turns: bool = False
     executions: int = 0
     requests: int = 0

@@ -29,6 +29,7 @@ def accesses_card(accesses: Accesses) -> Card:
             ("bank conflicts among them", f"{accesses.bank_conflicts:,}"),
             ("to and from shared memory", f"{accesses.shared_bytes:,} bytes"),
         ]
+    waiting = dict.fromkeys(one.position.line for one in accesses if one.waits and one.position)
     assumed = dict.fromkeys(one.assumed for one in accesses.shared if one.assumed)
     return Card(
         title=f"{accesses.kernel}: {len(accesses)} accesses to global memory",
@@ -36,6 +37,10 @@ def accesses_card(accesses: Accesses) -> Card:
         tables=(*tables, Table("Together", (), total)),
         notes=(
             *(f"{finding}." for finding in accesses.findings),
+            *(
+                f"Line {line} waits for other programs: how often it runs depends on whose turn it is."
+                for line in waiting
+            ),
             *(f"Assumed, where a number has a ~: {what}." for what in assumed),
         ),
     )

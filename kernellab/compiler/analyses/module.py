@@ -102,7 +102,7 @@ def arguments_towards(block: Block) -> Iterator[tuple[Operation, Sequence[SSAVal
     if parent is not None and block is region.blocks.first:
         if kind(parent) == "scf.for":
             yield parent, [parent.operands[0], *parent.operands[3:]]
-        elif kind(parent) == "scf.while":
+        elif kind(parent) in ("scf.while", "kernellab.inlined_call"):
             yield parent, parent.operands
         elif kind(parent) == "ttg.warp_specialize.partitions":
             outer = parent.parent_op()
