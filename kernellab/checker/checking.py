@@ -66,9 +66,6 @@ def check(
     detectors = examination.listen(DETECTORS)
     for one in detectors:
         one.ask(examination)
-    closer = [kind for one in detectors if (kind := one.looks_again()) is not None]
-    if closer:
-        detectors += examination.listen(closer)
     return Findings(plain.__name__, str(chosen), sizes, _in_order(_found(detectors)))
 
 

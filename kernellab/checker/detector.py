@@ -59,10 +59,6 @@ class Detector:
     def ask(self, examination: Examination) -> None:
         """The run is over, and the launch may be run again to know more; not called where the run ended early."""
 
-    def looks_again(self) -> type[Detector] | None:
-        """What should hear a second run of the same launch: detectors that look closely take too long for a first one."""
-        return None
-
     def explains(self) -> frozenset[Operation]:
         """Accesses whose faults are consequences of what it found: no other detector needs to tell of them."""
         return frozenset()

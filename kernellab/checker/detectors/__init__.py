@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from kernellab.checker.detector import Detector
 from kernellab.checker.detectors.broken_hints import BrokenHints
+from kernellab.checker.detectors.dot_precision import DotPrecision
 from kernellab.checker.detectors.index_overflow import IndexOverflow
 from kernellab.checker.detectors.lane_collision import LaneCollision
 from kernellab.checker.detectors.non_finite import NonFinite
@@ -21,5 +22,6 @@ DETECTORS: tuple[type[Detector], ...] = (
     IndexOverflow,
     BrokenHints,
     NonFinite,
+    DotPrecision,
 )
 """All that hear a run, in the order in which they hear it."""

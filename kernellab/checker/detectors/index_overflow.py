@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy
 from xdsl.ir import Operation
@@ -22,6 +22,9 @@ from kernellab.interpreter.affine import AffineTile
 from kernellab.ir import arith, tt
 from kernellab.ir.locations import locate
 from kernellab.ir.types import dtype, is_pointer, shape
+
+if TYPE_CHECKING:
+    from kernellab.checker.examination import Examination
 
 Exact = Callable[[Array, Array], Array]
 """What an operation computes, on int64."""
@@ -96,6 +99,7 @@ class IndexOverflow(Detector):
     def __init__(self, scene: Scene) -> None:
         super().__init__(scene)
         self._wraps = False
+        self._astray: frozenset[Operation] = frozenset()
 
     @classmethod
     def hears(cls, operation: Operation) -> bool:
@@ -107,9 +111,15 @@ class IndexOverflow(Detector):
         if not self._wraps:
             self._wraps = _wrapped(computed)
 
-    def looks_again(self) -> type[Detector] | None:
-        """With exact indices, where something wrapped."""
-        return ExactIndices if self._wraps else None
+    def ask(self, examination: Examination) -> None:
+        """Run it with exact indices, where something wrapped."""
+        if self._wraps:
+            (closer,) = examination.listen((ExactIndices,))
+            self.sightings, self._astray = closer.sightings, closer.explains()
+
+    def explains(self) -> frozenset[Operation]:
+        """Whatever is wrong with accesses that went astray."""
+        return self._astray
 
 
 def _wrapped(computed: Computed) -> bool:

@@ -6,7 +6,7 @@ The checked run only looks at what is stored, and at conversions to 8 bits, whic
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy
 from xdsl.ir import Operation, SSAValue
@@ -21,6 +21,9 @@ from kernellab.interpreter.memory_layers import Atomic, Load, Store
 from kernellab.interpreter.tiles import Value
 from kernellab.ir import arith, tt
 from kernellab.ir.types import dtype, shape
+
+if TYPE_CHECKING:
+    from kernellab.checker.examination import Examination
 
 _KINDS = ("nan", "infinity", "float-overflow")
 
@@ -58,9 +61,11 @@ class NonFinite(Detector):
             kind = dtype(computed.operation.results[0].type)
             self._seen = bool(too_large_for(numpy.asarray(computed.operands[0]), kind).any())
 
-    def looks_again(self) -> type[Detector] | None:
-        """At where it comes from."""
-        return NonFiniteOrigins if self._seen else None
+    def ask(self, examination: Examination) -> None:
+        """Look at where it comes from."""
+        if self._seen:
+            (closer,) = examination.listen((NonFiniteOrigins,))
+            self.sightings = closer.sightings
 
 
 @dataclass
