@@ -65,6 +65,9 @@ if TYPE_CHECKING:
     from kernellab.tile_kernel import TileKernel, run
     from kernellab.tracing.records import Trace
     from kernellab.tracing.tracing_run import trace
+    from kernellab.tuning.registry import tunings
+    from kernellab.tuning.sweeping import tune
+    from kernellab.tuning.tunings import Tuning, Tunings
 
 __version__ = "0.1.0"
 
@@ -91,6 +94,8 @@ _HOMES = {
     "TargetError": "kernellab.errors",
     "TileKernel": "kernellab.tile_kernel",
     "Trace": "kernellab.tracing.records",
+    "Tuning": "kernellab.tuning.tunings",
+    "Tunings": "kernellab.tuning.tunings",
     "UnsupportedOperation": "kernellab.errors",
     "accesses": "kernellab.memory_costs.counting",
     "bisect": "kernellab.bisecting",
@@ -105,6 +110,8 @@ _HOMES = {
     "run": "kernellab.tile_kernel",
     "show": "kernellab.showing",
     "trace": "kernellab.tracing.tracing_run",
+    "tune": "kernellab.tuning.sweeping",
+    "tunings": "kernellab.tuning.registry",
     "uninitialized": "kernellab.checker.uninitialized",
 }
 """Public name -> the module that it is imported from when first asked for."""
@@ -132,6 +139,8 @@ __all__ = [
     "TargetError",
     "TileKernel",
     "Trace",
+    "Tuning",
+    "Tunings",
     "UnsupportedOperation",
     "__version__",
     "accesses",
@@ -148,6 +157,8 @@ __all__ = [
     "run",
     "show",
     "trace",
+    "tune",
+    "tunings",
     "uninitialized",
     "unload_ipython_extension",
 ]

@@ -28,7 +28,7 @@ def _copied(value: Any, storages: dict[int, torch.UntypedStorage]) -> Any:
     if isinstance(value, torch.Tensor):
         original = value.detach().untyped_storage()
         if original.data_ptr() not in storages:
-            storages[original.data_ptr()] = _aligned(original)
+            storages[original.data_ptr()] = aligned_copy(original)
         storage = storages[original.data_ptr()]
         place = int(value.storage_offset()), value.shape, value.stride()
         return torch.empty(0, dtype=value.dtype).set_(storage, *place)
@@ -68,7 +68,8 @@ def _copy_back(value: Any, original: Any) -> None:
         _copy_back(value.base, original.base)
 
 
-def _aligned(original: torch.UntypedStorage) -> torch.UntypedStorage:
+def aligned_copy(original: torch.UntypedStorage) -> torch.UntypedStorage:
+    """A copy of a storage on the CPU, in memory that begins at a multiple of 512 bytes."""
     room = numpy.empty(original.nbytes() + _ALIGNMENT, numpy.uint8)
     start = -room.ctypes.data % _ALIGNMENT
     bytes_ = torch.from_numpy(room[start : start + original.nbytes()])

@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from typing import Any
 
-import torch
 from xdsl.dialects.builtin import ModuleOp
 
 from kernellab import triton_api
@@ -15,6 +14,7 @@ from kernellab.argument_copies import copied, tensors_in
 from kernellab.compiler import steering
 from kernellab.compiler.pipeline import record_passes, unwrap_kernel
 from kernellab.compiler.targets import parse_target
+from kernellab.differences import Contents, differences_between
 from kernellab.errors import KernelFault, SourcePosition, UnsupportedOperation
 from kernellab.findings import Bisection, Difference
 from kernellab.interpreter.launcher import launch_text
@@ -25,9 +25,6 @@ from kernellab.ir.reader import read_module
 from kernellab.launching import Grid
 from kernellab.records import PassRun, Target
 from kernellab.specialize import BoundCall, bind
-
-Contents = Mapping[str, torch.Tensor]
-"""What a run left in the tensors among its arguments, by name."""
 
 
 def bisect(
@@ -81,7 +78,7 @@ def bisect(
             continue
         if expected is None:
             first, expected = one.label, found
-        differences = () if failure else tuple(_differences(expected, found, rtol, atol))
+        differences = () if failure else tuple(differences_between(expected, found, rtol, atol))
         if failure is not None or differences:
             lines = _rewritten_lines(before, text, plain)
             return runs.result(first, one.label, lines, differences, failure)
@@ -155,27 +152,6 @@ class _Snapshots:
             self._count,
             dict(self.not_run),
         )
-
-
-# Arguments
-
-
-def _differences(
-    expected: Contents, found: Contents, rtol: float, atol: float
-) -> Iterator[Difference]:
-    """One Difference for each argument that is off by more than it may be."""
-    for name, right in expected.items():
-        want, got = right.double(), found[name].double()
-        same = (want == got) & (want.signbit() == got.signbit()) | (want.isnan() & got.isnan())
-        distance = (got - want).abs()
-        off = ~same & ~(distance <= atol + rtol * want.abs()) if rtol or atol else ~same
-        if off.any():
-            flat = torch.where(off, distance.nan_to_num(nan=torch.inf), -1.0).argmax()
-            place = tuple(int(index) for index in torch.unravel_index(flat, off.shape))
-            yield Difference(
-                name, int(off.sum()), off.numel(), float(distance[place]), place,
-                right[place].item(), found[name][place].item(),
-            )  # fmt: skip
 
 
 # Modules

@@ -127,6 +127,7 @@ class WorkerError(KernelLabError):
 
     Attributes:
         died: whether the process ended of itself in the call.
+        timed_out: whether it took too long, and was ended.
         last_words: what it printed, the end of it; "" where it took too long.
     """
 
@@ -138,10 +139,12 @@ class WorkerError(KernelLabError):
         position: SourcePosition | None = None,
         last_words: str = "",
         died: bool = False,
+        timed_out: bool = False,
     ) -> None:
         super().__init__(problem, advice=advice, position=position)
         self.last_words = last_words
         self.died = died
+        self.timed_out = timed_out
 
 
 class UnsupportedOperation(KernelLabError, NotImplementedError):

@@ -38,7 +38,9 @@ _MOST_WORDS = 20_000
 class Worker:
     """One process, and the calls made in it, one at a time."""
 
-    def __init__(self) -> None:
+    def __init__(self, who: str = "The compiler") -> None:
+        """A process that starts with the first call; `who` runs in it, for messages."""
+        self._who = who
         self._lock = threading.Lock()
         self._process: subprocess.Popen[bytes] | None = None
         self._owner = 0
@@ -73,6 +75,12 @@ class Worker:
         """End the process; a later call starts another."""
         with self._lock:
             self._end()
+
+    def kill(self) -> None:
+        """End the process at once, also while another thread waits for a call: that call then raises WorkerError."""
+        process = self._process
+        if process is not None and self._owner == os.getpid():
+            process.kill()
 
     @property
     def process_id(self) -> int | None:
@@ -114,7 +122,8 @@ class Worker:
             raise self._death() from None
         except TimeoutError:
             raise WorkerError(
-                f"The compiler did not answer within {seconds:g} seconds, and was stopped.",
+                f"{self._who} did not answer within {seconds:g} seconds, and was stopped.",
+                timed_out=True,
             ) from None
         return worked, answer
 
@@ -147,7 +156,7 @@ class Worker:
         words = self._printed.read().decode(errors="replace").strip()
         shown = "\n".join(words.splitlines()[-12:]) or "(it printed nothing)"
         return WorkerError(
-            f"The compiler ended its process ({how}). Its last words:\n{shown}",
+            f"{self._who} ended its process ({how}). Its last words:\n{shown}",
             last_words=words,
             died=True,
         )

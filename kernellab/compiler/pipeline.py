@@ -141,6 +141,7 @@ def compile_bound(
     *,
     record: str = "stages",
     ttgir_lines: bool | None = None,
+    for_launch: bool = False,
 ) -> Compilation:
     """Compile a kernel for a call that is bound already: a launch that was seen, for example.
 
@@ -150,6 +151,7 @@ def compile_bound(
         record: as for `compile`.
         ttgir_lines: let locations after TTGIR name its lines, which makes the source map exact; None means with
             record="passes".
+        for_launch: with record="stages" and no `ttgir_lines`, leave it in Triton's cache where a launch on the GPU finds it.
 
     Raises:
         CompileError: the compiler refused the kernel, or it needs more shared memory or threads than the
@@ -157,7 +159,7 @@ def compile_bound(
     """
     if ttgir_lines is None:
         ttgir_lines = record == "passes"
-    compiled, passes = _compile_and_record(kernel, call, target, record, ttgir_lines)
+    compiled, passes = _compile_and_record(kernel, call, target, record, ttgir_lines, for_launch)
     return _compilation(kernel, call, target, compiled, passes)
 
 
@@ -218,12 +220,13 @@ def _make_analyst(kernel: Any, call: BoundCall, target: Target) -> Analyst:
 
 
 def _compile_and_record(
-    kernel: Any, call: BoundCall, target: Target, record: str, ttgir_lines: bool
+    kernel: Any, call: BoundCall, target: Target, record: str, ttgir_lines: bool, for_launch: bool
 ) -> tuple[triton_api.CompiledKernel, tuple[PassRun, ...]]:
     """Compile, watched or not; a kernel that does not compile keeps its record up to the failing pass."""
     asked = (kernel, call.specialization, target, call.options)
     if record == "stages":
-        return triton_api.compile_kernel(*asked, ttgir_lines=ttgir_lines), ()
+        compiled = triton_api.compile_kernel(*asked, ttgir_lines=ttgir_lines, for_launch=for_launch)
+        return compiled, ()
     recorder = PassRecorder()
     try:
         compiled = triton_pipeline.compile_watched(*asked, recorder, ttgir_lines=ttgir_lines)

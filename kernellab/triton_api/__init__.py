@@ -20,6 +20,7 @@ from kernellab.triton_api.adoption import (  # noqa: E402
     AutotunedLaunch,
     kernels_become,
     offer_autotuned_launches,
+    pruned_configs,
 )
 from kernellab.triton_api.binding import (  # noqa: E402
     Binder,
@@ -165,6 +166,7 @@ __all__ = [
     "parse_mlir",
     "position_in",
     "position_in_kernel",
+    "pruned_configs",
     "ptxas_refusal",
     "reachable_functions",
     "refusal",

@@ -9,6 +9,7 @@ from typing import Any
 
 from triton.experimental.gluon._runtime import GluonJITFunction
 from triton.runtime.autotuner import Autotuner
+from triton.runtime.errors import AutotunerError
 from triton.runtime.jit import (
     JITFunction,
 )
@@ -61,3 +62,18 @@ def _run_by_taker(run_timed: Callable[..., Any]) -> Callable[..., Any]:
         return _takers[0](run_timed, autotuner, args, keywords)
 
     return run
+
+
+def pruned_configs(
+    autotuner: Any, args: Sequence[Any], keywords: Mapping[str, Any]
+) -> Sequence[Any]:
+    """The configs that an autotuner would time for a launch: those that its own pruning leaves, which may be none."""
+    before = vars(autotuner).get("nargs")
+    autotuner.nargs = dict(zip(autotuner.arg_names, args))
+    try:
+        pruned: Sequence[Any] = autotuner.prune_configs(dict(keywords))
+    except AutotunerError:
+        return ()
+    finally:
+        autotuner.nargs = before
+    return pruned

@@ -51,6 +51,7 @@ def compile_kernel(
     options: Mapping[str, Any],
     *,
     ttgir_lines: bool = False,
+    for_launch: bool = False,
 ) -> CompiledKernel:
     """Compile a kernel with `triton.compile`, on any machine.
 
@@ -61,6 +62,7 @@ def compile_kernel(
         specialization, target, options: what it is compiled for.
         ttgir_lines: let the locations in what comes after TTGIR (LLVM IR, PTX, machine code) name lines of the TTGIR
             text instead of lines of Python; the instructions stay the same. See `locations_name_ttgir`.
+        for_launch: leave it in Triton's cache where a launch on the GPU, by any process, finds it.
 
     Raises:
         CompileError: the compiler refused; `position` is the line of the kernel, or of a helper of the user's that it calls.
@@ -69,7 +71,9 @@ def compile_kernel(
     variant = TTGIR_FILE_SUFFIX if ttgir_lines else ""
     located = locations_name_ttgir(kernel.__name__) if ttgir_lines else nullcontext()
     with located:
-        compiled = compile_natively(kernel, specialization, target, options, variant)
+        compiled = compile_natively(
+            kernel, specialization, target, options, variant, for_launch=for_launch
+        )
     names = [name for name in stage_names(kernel, target) if name in compiled.asm]
     return CompiledKernel(
         stages={name: compiled.asm[name] for name in names}, metadata=compiled.metadata._asdict()
@@ -82,14 +86,16 @@ def compile_natively(
     target: Target,
     options: Mapping[str, Any],
     variant: str = "",
+    *,
+    for_launch: bool = False,
 ) -> Any:
     """What `triton.compile` makes of a kernel: Triton's own CompiledKernel, not yet loaded onto any device.
 
-    `variant` becomes part of the cache's key. Raises as `compile_kernel` does.
+    `variant` becomes part of the cache's key; with `for_launch`, that is the key of a launch. Raises as `compile_kernel` does.
     """
     asked = options_of_launch(kernel, options)
     check_options(asked, target)
-    source = make_source(kernel, specialization, variant)
+    source = make_source(kernel, specialization, None if for_launch else variant)
     with translated_errors(kernel, target):
         return triton.compile(source, target=gpu_target(target), options=asked)
 
@@ -192,8 +198,10 @@ def options_of_launch(kernel: Any, options: Mapping[str, Any]) -> dict[str, Any]
     return asked
 
 
-def make_source(kernel: Any, specialization: Specialization, variant: str = "") -> Any:
+def make_source(kernel: Any, specialization: Specialization, variant: str | None = "") -> Any:
     """Triton's ASTSource of a kernel, with the files of its functions, and `variant`, part of the cache key.
+
+    A variant of None keeps Triton's own key, that of a launch.
 
     While its front end runs, the target that it compiles for is the current one: code that asks which GPU there is
     (`tl.target_info`, the check of a descriptor's reductions) hears of that, whatever GPU this machine has.
@@ -205,13 +213,16 @@ def make_source(kernel: Any, specialization: Specialization, variant: str = "") 
     files = sorted({str(f.fn.__code__.co_filename) for f in reachable_functions(kernel)})
 
     def hash_with_files(source: Any) -> str:
-        return hashlib.sha256("\n".join([base.hash(source), *files, variant]).encode()).hexdigest()
+        parts = [base.hash(source), *files, variant or ""]
+        return hashlib.sha256("\n".join(parts).encode()).hexdigest()
 
     def make_ir_for_target(source: Any, target: Any, *arguments: Any) -> Any:
         with current_target_is(target):
             return base.make_ir(source, target, *arguments)
 
-    members = {"hash": hash_with_files, "make_ir": make_ir_for_target}
+    members: dict[str, Any] = {"make_ir": make_ir_for_target}
+    if variant is not None:
+        members["hash"] = hash_with_files
     source_class = type(base.__name__, (base,), members)
     return source_class(
         kernel,

@@ -1,0 +1,176 @@
+"""Kernels that travel to other processes: pickled by what they are made of, since a notebook's cell can be imported nowhere.
+
+A function of a kernel's goes with its code, its source text and the globals that it names. Triton's own functions, and modules, go by
+name. Where it arrives, a kernel has the same source, lines and file, and so the same place in Triton's cache.
+"""
+
+from __future__ import annotations
+
+import ast
+import importlib
+import io
+import linecache
+import marshal
+import pickle
+import sys
+from collections.abc import Callable, Iterator, Mapping
+from types import FunctionType, ModuleType
+from typing import Any
+
+from triton.experimental.gluon._runtime import GluonJITFunction
+from triton.runtime.jit import JITCallable, JITFunction
+
+from kernellab.errors import ArgumentError
+from kernellab.triton_api.functions import definition_of, scope_of
+
+_SETTINGS = ("version", "do_not_specialize", "do_not_specialize_on_alignment", "debug", "noinline")
+"""What `@triton.jit` was given, as it is kept on the kernel."""
+
+
+class KernelPickler(pickle.Pickler):
+    """Pickles whatever holds kernels: JIT functions by value, modules by name."""
+
+    def reducer_override(self, value: Any) -> Any:
+        """How to make `value` again; NotImplemented leaves it to pickle."""
+        if isinstance(value, JITCallable) and not _is_tritons_own(value):
+            return _taken_apart(value)
+        if isinstance(value, JITCallable):
+            return _named, (value.__module__, value.fn.__qualname__)
+        if isinstance(value, ModuleType):
+            return importlib.import_module, (value.__name__,)
+        return NotImplemented
+
+
+def pack(value: Any) -> bytes:
+    """`value`, which may hold kernels, as bytes that `unpack` reads in another process of the same Python version.
+
+    Raises:
+        ArgumentError: a part of it cannot be pickled.
+    """
+    buffer = io.BytesIO()
+    try:
+        KernelPickler(buffer, pickle.HIGHEST_PROTOCOL).dump(value)
+    except (pickle.PicklingError, TypeError, AttributeError) as error:
+        raise ArgumentError(
+            f"this cannot be sent to another process: {error}",
+            advice="Arguments that are functions or objects of your own must be importable there.",
+        ) from error
+    return buffer.getvalue()
+
+
+def unpack(packed: bytes) -> Any:
+    """What `pack` packed.
+
+    Raises:
+        ArgumentError: it was packed by another Python, or names a module that is not installed here.
+    """
+    try:
+        value = pickle.loads(packed)
+    except (ImportError, AttributeError, ValueError, EOFError) as error:
+        raise ArgumentError(
+            f"what was sent here cannot be read: {error}",
+            advice="Every process needs the same Python version, and the modules that the kernel uses.",
+        ) from error
+    return value
+
+
+def _is_tritons_own(function: Any) -> bool:
+    return str(function.__module__).partition(".")[0] == "triton"
+
+
+def _named(module: str, qualname: str) -> Any:
+    found: Any = importlib.import_module(module)
+    for name in qualname.split("."):
+        found = getattr(found, name)
+    return found
+
+
+# Taken apart
+
+
+def _taken_apart(function: Any) -> tuple[Any, ...]:
+    """The function as pickle wants it: what makes it, then its globals, which may lead back to it."""
+    code = function.fn.__code__
+    file = code.co_filename
+    made_of = {
+        "code": marshal.dumps(code),
+        "python": sys.version_info[:2],
+        "module": function.fn.__module__,
+        "qualname": function.fn.__qualname__,
+        "defaults": function.fn.__defaults__,
+        "annotations": dict(function.fn.__annotations__),
+        "file": file,
+        "text": "".join(linecache.getlines(file)),
+        "kind": _kind(function),
+        "settings": {name: getattr(function, name, None) for name in _SETTINGS},
+    }
+    scope = {name: value for name, value in _used(function) if _travels(value)}
+    return _put_together, (made_of,), scope, None, None, _give_scope
+
+
+def _kind(function: Any) -> str:
+    if isinstance(function, GluonJITFunction):
+        return "gluon"
+    return "kernel" if isinstance(function, JITFunction) else "constexpr function"
+
+
+def _used(function: Any) -> Iterator[tuple[str, Any]]:
+    """The globals and captured variables that a JIT function names, in annotations too, which Triton reads."""
+    scope = scope_of(function.fn)
+    named = {node.id for node in ast.walk(function.parse()) if isinstance(node, ast.Name)}
+    for name in sorted(named.union(function.fn.__code__.co_freevars)):
+        if name in scope:
+            yield name, scope[name]
+
+
+def _travels(value: Any) -> bool:
+    """Whether a global can be sent: what cannot is of no use to a kernel."""
+    if isinstance(value, JITCallable | ModuleType):
+        return True
+    try:
+        KernelPickler(io.BytesIO(), pickle.HIGHEST_PROTOCOL).dump(value)
+    except Exception:
+        return False
+    return True
+
+
+# Put together
+
+
+def _put_together(made_of: Mapping[str, Any]) -> Any:
+    if made_of["python"] != sys.version_info[:2]:
+        ours, theirs = (".".join(map(str, v)) for v in (sys.version_info[:2], made_of["python"]))
+        raise ValueError(f"it was made by Python {theirs}, and this is {ours}")
+    file, text = made_of["file"], made_of["text"]
+    linecache.cache[file] = (len(text), None, text.splitlines(keepends=True), file)
+    code = marshal.loads(made_of["code"])
+    scope: dict[str, Any] = {"__name__": made_of["module"], "__builtins__": __builtins__}
+    cells = tuple(_empty_cell() for _ in code.co_freevars)
+    function = FunctionType(code, scope, code.co_name, made_of["defaults"], cells)
+    function.__module__, function.__qualname__ = made_of["module"], made_of["qualname"]
+    function.__annotations__ = made_of["annotations"]
+    given = {name: value for name, value in made_of["settings"].items() if value is not None}
+    makers: dict[str, Callable[..., Any]] = {"kernel": JITFunction, "gluon": GluonJITFunction}
+    if made_of["kind"] in makers:
+        return makers[made_of["kind"]](function, **given)
+    from triton.runtime.jit import constexpr_function
+
+    return constexpr_function(function)
+
+
+def _empty_cell() -> Any:
+    value = None
+    return (lambda: value).__closure__[0]  # type: ignore[index]
+
+
+def _give_scope(function: Any, scope: Mapping[str, Any]) -> None:
+    python = function.fn
+    for name, cell in zip(python.__code__.co_freevars, python.__closure__ or ()):
+        if name in scope:
+            cell.cell_contents = scope[name]
+    python.__globals__.update(scope)
+
+
+def content_key(kernel: Any) -> str:
+    """What Triton takes for the kernel's content: its source, its place, its helpers and the globals that it uses."""
+    return f"{kernel.cache_key}:{definition_of(kernel).line}"

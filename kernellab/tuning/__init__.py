@@ -1,0 +1,1 @@
+"""Sweeps over a kernel's configs: compiled, checked, timed, ranked, kept."""

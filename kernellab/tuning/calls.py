@@ -1,0 +1,140 @@
+"""One launch of a kernel with each of a sweep's configs: bound, specialised, its grid computed."""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy
+import torch
+
+from kernellab import triton_api
+from kernellab.compiler.pipeline import unwrap_kernel
+from kernellab.errors import GridError, OptionError
+from kernellab.interpreter.grid import check_grid
+from kernellab.launching import Grid, innermost
+from kernellab.records import Target
+from kernellab.specialize import BoundCall, bind, tensor_of
+from kernellab.triton_api import Autotuner
+from kernellab.tuning.arguments import Arguments, Shipment, ship
+from kernellab.tuning.in_worker import Task
+from kernellab.tuning.records import Candidate, Dropped
+from kernellab.tuning.spaces import autotuner_in
+
+
+def without_autotuner(kernel: Any) -> Any:
+    """The kernel with its heuristics, and without any autotuner."""
+    if isinstance(kernel, Autotuner):
+        return without_autotuner(kernel.fn)
+    if isinstance(kernel, triton_api.Heuristics):
+        inside = without_autotuner(kernel.fn)
+        if inside is not kernel.fn:
+            kernel = copy.copy(kernel)
+            kernel.fn = inside
+    return kernel
+
+
+@dataclass(frozen=True)
+class PreparedCall:
+    """A launch with one config."""
+
+    call: BoundCall
+    task: Task
+    shipment: Shipment | None
+    """The arguments with memory, where this config has its own (its `pre_hook` changed them); None for those that all share."""
+
+
+class Calls:
+    """Makes the launches of a sweep.
+
+    Attributes:
+        plain: the JIT function inside the kernel.
+        runs: whether there are values to run with; types alone can only be compiled.
+        shared: the arguments with memory, as every config gets them that has no `pre_hook`; None without values.
+    """
+
+    def __init__(
+        self,
+        kernel: Any,
+        grid: Grid,
+        args: Sequence[Any],
+        keywords: Mapping[str, Any],
+        target: Target,
+    ) -> None:
+        self._kernel = without_autotuner(kernel)
+        self._grid = grid
+        self._args = args
+        self._keywords = keywords
+        self._target = target
+        self._zeroed: Sequence[str] = getattr(autotuner_in(kernel), "reset_to_zero", None) or ()
+        self.plain = innermost(kernel)
+        self.runs = grid is not None and any(map(_has_memory, (*args, *keywords.values())))
+        self.shared: Shipment | None = None
+
+    def prepare(self, number: int, candidate: Candidate) -> PreparedCall | Dropped:
+        """The launch with a config, or why there can be none.
+
+        Raises:
+            ArgumentError: the arguments fit no config.
+        """
+        shipment = None
+        args, keywords = self._args, {**self._keywords, **candidate.constants}
+        try:
+            if candidate.pre_hook is not None and self.runs:
+                args, keywords, shipment = self._after_hook(candidate)
+            plain, keywords = unwrap_kernel(self._kernel, args, keywords, {})
+            call = bind(plain, args, keywords, self._target, options=candidate.options)
+            grid = check_grid(self._grid, call.values) if self.runs else (1, 1, 1)
+        except OptionError as error:
+            return Dropped("compile error", str(error))
+        except GridError as error:
+            return Dropped("fault", str(error))
+        with_memory, others = _apart(call.values)
+        if shipment is not None:
+            shipment = ship(with_memory)
+        elif self.shared is None and self.runs:
+            self.shared = self._ship(with_memory)
+        task = Task(number, call.specialization, call.options, grid, others)
+        return PreparedCall(call, task, shipment)
+
+    def _ship(self, with_memory: Mapping[str, Any]) -> Shipment:
+        shipment = ship(with_memory)
+        if not self._zeroed:
+            return shipment
+        copies = Arguments(shipment, torch.device("cpu")).values
+        for name in self._zeroed:
+            copies[name].zero_()
+        return ship(copies)
+
+    def _after_hook(self, candidate: Candidate) -> tuple[tuple[()], dict[str, Any], Shipment]:
+        """All arguments by name, as a config's hook leaves them; the caller's own stay as they are."""
+        given = {**dict(zip(self.plain.arg_names, self._args)), **self._keywords}
+        given = {name: _as_tensor(value) for name, value in given.items()}
+        with_memory, others = _apart(given)
+        first = self._ship(with_memory)
+        copies = Arguments(first, torch.device("cpu")).values
+        everything = {**others, **copies, **candidate.values}
+        assert candidate.pre_hook is not None
+        candidate.pre_hook(everything)
+        options = {*candidate.options}
+        return (), {n: v for n, v in everything.items() if n not in options}, first
+
+
+def _apart(values: Mapping[str, Any]) -> tuple[dict[str, Any], dict[str, Any]]:
+    """Arguments with memory, and all others."""
+    with_memory = {name: value for name, value in values.items() if _has_memory(value)}
+    return with_memory, {name: value for name, value in values.items() if name not in with_memory}
+
+
+def _as_tensor(value: Any) -> Any:
+    return tensor_of(value) if isinstance(value, numpy.ndarray) else value
+
+
+def _has_memory(value: Any) -> bool:
+    if isinstance(value, tuple):
+        return any(_has_memory(item) for item in value)
+    if isinstance(value, torch.Tensor | numpy.ndarray):
+        return True
+    return isinstance(getattr(value, "base", None), torch.Tensor)

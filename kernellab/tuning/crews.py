@@ -1,0 +1,350 @@
+"""Who compiles and runs the configs of a sweep: processes of this machine, or somebody's executor."""
+
+from __future__ import annotations
+
+import atexit
+import contextlib
+import os
+import threading
+from collections.abc import Callable, Sequence
+from concurrent.futures import Executor, Future, ThreadPoolExecutor
+from dataclasses import replace
+from queue import SimpleQueue
+from typing import Any, Protocol
+
+from kernellab.errors import KernelLabError, WorkerError
+from kernellab.records import Target
+from kernellab.tuning.gpus import one_gpu_for_me
+from kernellab.tuning.in_worker import (
+    Delivery,
+    Setup,
+    Wishes,
+    process_is_spoilt,
+    with_compiled,
+)
+from kernellab.tuning.records import Compiled, Dropped, Machine, Outcome, Reason
+from kernellab.worker import Worker
+
+_HERE = "kernellab.tuning.in_worker"
+
+START_SECONDS = 300.0
+"""How long a process may take to start, to have torch, a GPU and the arguments: no config's fault."""
+
+
+class Crew(Protocol):
+    """Takes configs, and promises outcomes."""
+
+    compiles_first: bool
+    """Whether `compile` is to be called before `run`; else `run` does both."""
+
+    def compile(self, job: bytes, task: bytes, seconds: float) -> Future[Outcome]:
+        """What the compiler says of a config."""
+
+    def run(self, setup: Setup, task: bytes, wishes: Wishes, seconds: float) -> Future[Outcome]:
+        """What becomes of a config that is run."""
+
+    def stop(self) -> None:
+        """Drop what is under way."""
+
+
+# ---------------------------------------------------------------------------------------------------------------------
+# One process, and calls that may end it
+# ---------------------------------------------------------------------------------------------------------------------
+
+
+class _Member:
+    """A process that does one thing at a time, started again where a config has ended it."""
+
+    def __init__(self) -> None:
+        self._worker = Worker("The process")
+        self._prepared: tuple[int | None, Setup] | None = None
+
+    def compile(self, job: bytes, task: bytes, seconds: float) -> Outcome:
+        self._start()
+        return self._guarded("compile_config", seconds, job, task)
+
+    def run(self, setup: Setup, task: bytes, wishes: Wishes, seconds: float) -> Outcome:
+        try:
+            self._prepare(setup)
+        except WorkerError as error:
+            return _of_death(error, "Before it could run: ")
+        except KernelLabError as error:
+            return Outcome(dropped=Dropped("lost", error.problem))
+        outcome = self._guarded("run_config", seconds, setup_without_bytes(setup), task, wishes)
+        if process_is_spoilt(outcome):
+            self._worker.close()
+        return outcome
+
+    def machine(self) -> tuple[Machine, Target | None]:
+        found: tuple[Machine, Target | None] = self._worker.call(
+            f"{_HERE}:machine_here", True, seconds=START_SECONDS
+        )
+        return found
+
+    def release(self) -> None:
+        self._prepared = None
+        if self._worker.process_id is not None:
+            with contextlib.suppress(WorkerError):
+                self._worker.call(f"{_HERE}:release")
+
+    def close(self) -> None:
+        self._worker.close()
+
+    def kill(self) -> None:
+        """End the process from another thread, whatever it is doing."""
+        self._worker.kill()
+
+    def _start(self) -> None:
+        """Importing torch and Triton is no config's fault either."""
+        if self._worker.process_id is None:
+            self._worker.call(f"{_HERE}:release", seconds=START_SECONDS)
+
+    def _prepare(self, setup: Setup) -> None:
+        self._start()
+        if self._prepared != (self._worker.process_id, setup):
+            self._worker.call(f"{_HERE}:prepare", setup, seconds=START_SECONDS)
+            self._prepared = (self._worker.process_id, setup)
+
+    def _guarded(self, function: str, seconds: float, *arguments: Any) -> Outcome:
+        try:
+            outcome: Outcome = self._worker.call(f"{_HERE}:{function}", *arguments, seconds=seconds)
+        except WorkerError as error:
+            return _of_death(error)
+        return outcome
+
+
+def setup_without_bytes(setup: Setup) -> Setup:
+    """The setup for a process that has the arguments already."""
+
+    def named(delivery: Delivery | None) -> Delivery | None:
+        return None if delivery is None else replace(delivery, shipment=None)
+
+    arguments = replace(setup.arguments, shipment=None)
+    return replace(setup, arguments=arguments, reference=named(setup.reference))
+
+
+def _of_death(error: WorkerError, when: str = "") -> Outcome:
+    reason: Reason = "time-out" if error.timed_out else "crash" if error.died else "fault"
+    return Outcome(dropped=Dropped(reason, f"{when}{error.problem}"))
+
+
+# ---------------------------------------------------------------------------------------------------------------------
+# This machine
+# ---------------------------------------------------------------------------------------------------------------------
+
+
+class _Pool:
+    """Processes that take calls in turn, each driven by a thread."""
+
+    def __init__(self, size: int) -> None:
+        self._threads = ThreadPoolExecutor(size, thread_name_prefix="kernellab-tuning")
+        self._members = [_Member() for _ in range(size)]
+        self._free: SimpleQueue[_Member] = SimpleQueue()
+        for member in self._members:
+            self._free.put(member)
+
+    def submit(self, call: Callable[[_Member], Outcome]) -> Future[Outcome]:
+        def with_a_member() -> Outcome:
+            member = self._free.get()
+            try:
+                return call(member)
+            finally:
+                self._free.put(member)
+
+        return self._threads.submit(with_a_member)
+
+    def for_each(self, call: Callable[[_Member], None]) -> None:
+        for member in self._members:
+            call(member)
+
+    def shut_down(self) -> None:
+        self._threads.shutdown(wait=False, cancel_futures=True)
+
+
+class LocalCrew:
+    """Processes of this machine: some that compile, and one for each GPU that runs; without a GPU those that compile run too."""
+
+    compiles_first = True
+
+    def __init__(self, compilers: int, gpus: Sequence[int]) -> None:
+        self._compilers = _Pool(compilers)
+        self._runners = {gpu: _Pool(1) for gpu in gpus}
+        self._waiting: dict[int, int] = dict.fromkeys(gpus, 0)
+        self._lock = threading.Lock()
+        self.is_stopped = False
+
+    def compile(self, job: bytes, task: bytes, seconds: float) -> Future[Outcome]:
+        """See Crew."""
+        return self._compilers.submit(lambda member: member.compile(job, task, seconds))
+
+    def run(self, setup: Setup, task: bytes, wishes: Wishes, seconds: float) -> Future[Outcome]:
+        """See Crew."""
+        if not self._runners:
+            return self._compilers.submit(lambda member: member.run(setup, task, wishes, seconds))
+        with self._lock:
+            gpu = min(self._waiting, key=lambda one: self._waiting[one])
+            self._waiting[gpu] += 1
+        here = replace(setup, device=gpu)
+        future = self._runners[gpu].submit(lambda member: member.run(here, task, wishes, seconds))
+        future.add_done_callback(lambda _: self._done(gpu))
+        return future
+
+    def _done(self, gpu: int) -> None:
+        with self._lock:
+            self._waiting[gpu] -= 1
+
+    def release(self) -> None:
+        """Let go of a sweep's arguments; the processes stay for the next."""
+        for pool in (self._compilers, *self._runners.values()):
+            pool.for_each(_Member.release)
+
+    def stop(self) -> None:
+        """End every process, whatever it is doing."""
+        self.is_stopped = True
+        for pool in (self._compilers, *self._runners.values()):
+            pool.shut_down()
+            pool.for_each(_Member.kill)
+
+
+_kept: dict[tuple[int, tuple[int, ...]], LocalCrew] = {}
+
+
+def local_crew(compilers: int, gpus: Sequence[int]) -> LocalCrew:
+    """The crew of that size, kept from one sweep to the next: its processes take seconds to start."""
+    key = (compilers, tuple(gpus))
+    for other in [one for one, crew in _kept.items() if one != key or crew.is_stopped]:
+        _kept.pop(other).stop()
+    if key not in _kept:
+        _kept[key] = LocalCrew(compilers, gpus)
+    return _kept[key]
+
+
+def close_crews() -> None:
+    """End the processes that were kept."""
+    while _kept:
+        _kept.popitem()[1].stop()
+
+
+atexit.register(close_crews)
+
+
+def usable_cores() -> int:
+    """CPU cores that this process may use."""
+    return len(os.sched_getaffinity(0))
+
+
+# ---------------------------------------------------------------------------------------------------------------------
+# Anybody's executor
+# ---------------------------------------------------------------------------------------------------------------------
+
+
+class ExecutorCrew:
+    """Any `concurrent.futures.Executor`: each config is one call, which compiles, checks and times it in a process of its own there."""
+
+    compiles_first = False
+    _SMALL = 1 << 20
+    """Bytes of arguments that every call takes along; larger ones are sent to those who ask."""
+
+    def __init__(self, executor: Executor) -> None:
+        self._executor = executor
+        self._with_gpu = False
+        self._futures: list[Future[Any]] = []
+
+    def machine(self) -> tuple[Machine, Target | None]:
+        """What its processes run on, as one of them says; with the GPU that they time on, where they have one."""
+        found: tuple[Machine, Target | None] = self._submit(machine_there).result()
+        self._with_gpu = bool(found[0].gpu)
+        return found
+
+    def compile(self, job: bytes, task: bytes, seconds: float) -> Future[Outcome]:
+        """See Crew."""
+        return self._submit(compile_there, job, task, seconds)
+
+    def run(self, setup: Setup, task: bytes, wishes: Wishes, seconds: float) -> Future[Outcome]:
+        """See Crew."""
+        shipment = setup.arguments.shipment
+        small = shipment is None or shipment.size <= self._SMALL
+        sent = setup if small else setup_without_bytes(setup)
+        promised: Future[Outcome] = Future()
+
+        def take(done: Future[Any]) -> None:
+            try:
+                outcome = done.result()
+            except BaseException as error:
+                _settle(promised, error=error)
+                return
+            if outcome == ARGUMENTS_WANTED:
+                again = self._submit(run_there, setup, task, wishes, seconds, self._with_gpu)
+                again.add_done_callback(take)
+            else:
+                _settle(promised, outcome)
+
+        first = self._submit(run_there, sent, task, wishes, seconds, self._with_gpu)
+        first.add_done_callback(take)
+        return promised
+
+    def _submit(self, function: Callable[..., Any], *arguments: Any) -> Future[Any]:
+        future = self._executor.submit(function, *arguments)
+        self._futures.append(future)
+        return future
+
+    def stop(self) -> None:
+        """Cancel what has not begun; the executor stays its owner's."""
+        for future in self._futures:
+            future.cancel()
+
+
+def _settle(promised: Future[Outcome], outcome: Any = None, error: BaseException | None = None) -> None:  # fmt: skip
+    if not promised.set_running_or_notify_cancel():
+        return
+    if error is not None:
+        promised.set_exception(error)
+    else:
+        promised.set_result(outcome)
+
+
+ARGUMENTS_WANTED = "arguments wanted"
+"""What `run_there` gives where the arguments are not there yet."""
+
+_child: list[_Member] = []
+_arrived: dict[str, Delivery] = {}
+_lock = threading.Lock()
+
+
+def machine_there() -> tuple[Machine, Target | None]:
+    """In an executor's process: what it runs on."""
+    with _lock:
+        return _member_there().machine()
+
+
+def compile_there(job: bytes, task: bytes, seconds: float) -> Outcome:
+    """In an executor's process: compile a config."""
+    with _lock:
+        return _member_there().compile(job, task, seconds)
+
+
+def run_there(
+    setup: Setup, task: bytes, wishes: Wishes, seconds: float, with_gpu: bool
+) -> Outcome | str:
+    """In an executor's process: compile, check and time a config, in a child process that may crash; or ask for the arguments."""
+    with _lock:
+        if setup.arguments.shipment is not None:
+            _arrived.clear()
+            _arrived[setup.arguments.digest] = setup.arguments
+        elif setup.arguments.digest not in _arrived:
+            return ARGUMENTS_WANTED
+        member = _member_there()
+        compiled = member.compile(setup.job, task, seconds)
+        if compiled.dropped is not None:
+            return compiled
+        said: Compiled | None = compiled.compiled
+        with one_gpu_for_me() if with_gpu else contextlib.nullcontext(None) as device:
+            here = replace(setup, arguments=_arrived[setup.arguments.digest], device=device)
+            return with_compiled(member.run(here, task, wishes, seconds), said)
+
+
+def _member_there() -> _Member:
+    if not _child:
+        _child.append(_Member())
+        atexit.register(_child[0].close)
+    return _child[0]

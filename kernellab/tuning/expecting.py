@@ -1,0 +1,64 @@
+"""What a sweep's configs are compared with."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+import numpy
+import torch
+
+from kernellab import triton_api
+from kernellab.errors import ArgumentError, nearest
+from kernellab.specialize import tensor_of
+from kernellab.tuning.arguments import Shipment, ship
+
+Reference = Mapping[str, Any] | Callable[..., Mapping[str, Any]]
+"""Right results by parameter, or a function of the launch's arguments that gives them."""
+
+
+def expected_results(
+    reference: Reference | None, kernel: Any, args: Sequence[Any], keywords: Mapping[str, Any]
+) -> Shipment | None:
+    """The right results, ready to be sent; None where there is no reference.
+
+    Raises:
+        ArgumentError: the reference gives something else than tensors by the names of tensor parameters, of their shape.
+    """
+    if reference is None:
+        return None
+    found: Any = reference(*args, **keywords) if callable(reference) else dict(reference)
+    given = {**dict(zip(kernel.arg_names, args)), **keywords}
+    if not isinstance(found, dict) or not found:
+        raise ArgumentError(
+            f"the reference gives {type(found).__name__}, and tensors by the names of parameters are needed",
+            advice='As in reference={"z_ptr": x + y}, or a function that returns that.',
+            position=triton_api.definition_of(kernel),
+        )
+    results = {name: _fitting(kernel, name, value, given) for name, value in found.items()}
+    return ship(results)
+
+
+def _fitting(kernel: Any, name: str, value: Any, given: Mapping[str, Any]) -> torch.Tensor:
+    result, argument = _tensor(value), _tensor(given.get(name))
+    if argument is None:
+        tensors = [one for one, other in given.items() if _tensor(other) is not None]
+        raise ArgumentError(
+            f"the reference names {name!r}, which is no tensor among the arguments of {kernel.__name__!r}",
+            advice=nearest(name, tensors) or f"Its tensors are {', '.join(tensors)}.",
+        )
+    if result is None or result.shape != argument.shape:
+        shape = "no tensor" if result is None else f"of shape {list(result.shape)}"
+        raise ArgumentError(
+            f"the reference's {name!r} is {shape}, and the argument is of shape {list(argument.shape)}"
+        )
+    return result.to(argument.dtype)
+
+
+def _tensor(value: Any) -> torch.Tensor | None:
+    if isinstance(value, numpy.ndarray):
+        return tensor_of(value)
+    if isinstance(value, torch.Tensor):
+        return value
+    inside = getattr(value, "base", None)
+    return inside if isinstance(inside, torch.Tensor) else None

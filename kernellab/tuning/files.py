@@ -1,0 +1,195 @@
+"""Sweeps on disk, and sweeps of several machines put together."""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import asdict, replace
+from pathlib import Path
+from typing import Any
+
+from kernellab.errors import ArchiveError, ArgumentError
+from kernellab.records import Target
+from kernellab.tuning.plain_data import (
+    machine_from_json,
+    machine_to_json,
+    trial_from_json,
+    trial_to_json,
+    values_from_json,
+    values_to_json,
+)
+from kernellab.tuning.records import Machine, Timing, Trial
+from kernellab.tuning.tunings import Tuning, Work
+
+FORMAT = "kernellab.tuning"
+VERSION = 1
+
+
+def save(tunings: Iterable[Tuning], path: str | os.PathLike[str]) -> Path:
+    """Write sweeps to one JSON file; a file that is there is overwritten once the new one is complete.
+
+    Raises:
+        ArchiveError: the file cannot be written.
+    """
+    file = Path(path)
+    data = {"format": FORMAT, "version": VERSION, "tunings": [to_json(one) for one in tunings]}
+    unfinished = file.with_name(file.name + ".part")
+    try:
+        unfinished.write_text(json.dumps(data, indent=1) + "\n")
+        unfinished.replace(file)
+    except OSError as error:
+        raise ArchiveError(f"Cannot write {str(file)!r}: {error.strerror or error}.") from error
+    return file
+
+
+def to_json(tuning: Tuning) -> dict[str, Any]:
+    """A sweep as plain data."""
+    return {
+        "kernel": tuning.kernel,
+        "target": {"backend": tuning.target.backend, "arch": tuning.target.arch},
+        "key": values_to_json(tuning.key),
+        "arguments": dict(tuning.arguments),
+        "types": values_to_json(tuning.types),
+        "constants": values_to_json(tuning.constants),
+        "machine": machine_to_json(tuning.machine),
+        "work": asdict(tuning.work),
+        "baselines": {name: asdict(one) for name, one in tuning.baselines.items()},
+        "seconds": round(tuning.seconds, 3),
+        "pruned": tuning.pruned,
+        "notes": list(tuning.notes),
+        "trials": [trial_to_json(one) for one in tuning.trials],
+    }
+
+
+def from_json(data: Mapping[str, Any]) -> Tuning:
+    """What `to_json` made.
+
+    Raises:
+        KeyError, TypeError, ValueError: it is none.
+    """
+    return Tuning(
+        kernel=str(data["kernel"]),
+        target=Target(data["target"]["backend"], str(data["target"]["arch"])),
+        key=values_from_json(data["key"]),
+        arguments=dict(data["arguments"]),
+        types=values_from_json(data["types"]),
+        constants=values_from_json(data["constants"]),
+        trials=tuple(trial_from_json(one) for one in data["trials"]),
+        machine=machine_from_json(data["machine"]),
+        work=Work(**data["work"]),
+        baselines={name: Timing(**one) for name, one in data["baselines"].items()},
+        seconds=float(data["seconds"]),
+        pruned=int(data["pruned"]),
+        notes=tuple(data["notes"]),
+    )
+
+
+def load_all(path: str | os.PathLike[str]) -> list[Tuning]:
+    """The sweeps that a file holds, in order.
+
+    Raises:
+        ArchiveError: there is no such file, it holds no sweeps, is damaged, or of another version.
+    """
+    name = str(path)
+    try:
+        data = json.loads(Path(path).read_text())
+    except OSError as error:
+        raise ArchiveError(f"Cannot read {name!r}: {error.strerror or error}.") from error
+    except ValueError as error:
+        raise ArchiveError(f"{name!r} is damaged, or no saved sweep: {error}.") from error
+    if not isinstance(data, dict) or data.get("format") != FORMAT:
+        raise ArchiveError(
+            f"{name!r} holds JSON, but no sweep that KernelLab saved.",
+            advice="tuning.save writes one; kernellab.load reads saved compilations.",
+        )
+    if data.get("version") != VERSION:
+        raise ArchiveError(
+            f"{name!r} is of version {data.get('version')!r} of the format; this KernelLab reads version {VERSION}."
+        )
+    try:
+        return [from_json(one) for one in data["tunings"]]
+    except (KeyError, TypeError, ValueError, AttributeError) as error:
+        raise ArchiveError(f"{name!r} is damaged: {type(error).__name__}: {error}.") from error
+
+
+def load_one(path: str | os.PathLike[str]) -> Tuning:
+    """The only sweep of a file.
+
+    Raises:
+        ArchiveError: as `load_all`, or it holds none or several.
+    """
+    found = load_all(path)
+    if len(found) != 1:
+        raise ArchiveError(
+            f"{str(path)!r} holds {len(found)} sweeps, not one.",
+            advice="kernellab.Tunings.load(path) reads them all.",
+        )
+    return found[0]
+
+
+# Put together
+
+
+def merge(left: Tuning, right: Tuning) -> Tuning:
+    """`Tuning.merged`."""
+    for what, one, other in _sides(left, right):
+        if one != other:
+            raise ArgumentError(
+                f"these sweeps differ in their {what}: {one} and {other}",
+                advice="Several sizes or types of one kernel: kernellab.Tunings([left, right]).",
+            )
+    machine, notes = _one_machine(left.machine, right.machine)
+    trials = _all_trials(left.trials, right.trials)
+    return replace(
+        left,
+        trials=trials,
+        machine=machine,
+        baselines={**right.baselines, **left.baselines},
+        seconds=left.seconds + right.seconds,
+        notes=tuple(dict.fromkeys([*left.notes, *right.notes, *notes])),
+        live=left.live and replace(left.live, calls={}),
+    )
+
+
+def _sides(left: Tuning, right: Tuning) -> list[tuple[str, Any, Any]]:
+    return [
+        ("kernel", left.kernel, right.kernel),
+        ("target", left.target, right.target),
+        ("key", dict(left.key), dict(right.key)),
+        ("arguments", dict(left.arguments), dict(right.arguments)),
+        ("types", dict(left.types), dict(right.types)),
+        ("constants", repr(left.constants), repr(right.constants)),
+    ]
+
+
+def _one_machine(left: Machine, right: Machine) -> tuple[Machine, list[str]]:
+    """The machine of both; a sweep that was not timed takes the other's.
+
+    Raises:
+        ArgumentError: they were timed on different GPUs.
+    """
+    if left.gpu and right.gpu and left.gpu != right.gpu:
+        raise ArgumentError(
+            f"one sweep was timed on {left.gpu}, the other on {right.gpu}: such times are never mixed",
+            advice="Keep them apart, and compare their tables or plots.",
+        )
+    machine = left if left.gpu or not right.gpu else right
+    if left == right or not (left.gpu and right.gpu):
+        return machine, []
+    return machine, [f"put together from sweeps with {left} and with {right}"]
+
+
+def _all_trials(left: Sequence[Trial], right: Sequence[Trial]) -> tuple[Trial, ...]:
+    """The configs of both, each once, numbered anew."""
+    kept: dict[str, Trial] = {}
+    for one in (*left, *right):
+        name = repr(sorted((key, repr(value)) for key, value in one.candidate.values.items()))
+        if name not in kept or _knows_more(one, kept[name]):
+            kept[name] = one
+    return tuple(replace(one, number=number) for number, one in enumerate(kept.values()))
+
+
+def _knows_more(one: Trial, other: Trial) -> bool:
+    runs = [0 if trial.timing is None else trial.timing.runs for trial in (one, other)]
+    return runs[0] > runs[1]

@@ -1,0 +1,286 @@
+"""The course of a sweep: which config is compiled and run when, and what becomes of those that get lost."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from concurrent.futures import FIRST_COMPLETED, CancelledError, Future, wait
+from dataclasses import dataclass, replace
+from typing import Any
+
+from kernellab.tuning.crews import Crew
+from kernellab.tuning.in_worker import Setup, Wishes, with_compiled
+from kernellab.tuning.progress import Progress
+from kernellab.tuning.ranking import finalists
+from kernellab.tuning.records import Candidate, Dropped, Method, Outcome, Timing, Trial
+from kernellab.tuning.store import Store
+
+_TRIES = 3
+"""How often a config is given to a crew that loses it."""
+
+PATIENCE = 3.0
+"""Seconds that one check on the interpreter may take where nobody asked for checks; all configs then cost this each."""
+
+
+@dataclass(frozen=True)
+class Entry:
+    """A config on its way through a sweep."""
+
+    number: int
+    candidate: Candidate
+    task: bytes
+    """A packed Task; b"" for a config that cannot be launched at all."""
+    setup: Setup | None
+    """What it needs to run; None where it is only compiled."""
+    identity: tuple[Any, ...]
+    """What its outcome depends on, beside what all configs depend on."""
+    refused: Dropped | None = None
+    """Why it cannot be launched."""
+
+
+@dataclass(frozen=True)
+class Conduct:
+    """How a sweep treats its configs."""
+
+    job: bytes
+    check: bool | None
+    """None checks as far as it is quick."""
+    measure: bool
+    seconds: float
+    """For one config to compile, and to run."""
+
+
+@dataclass(frozen=True)
+class _Step:
+    """Something that a crew has promised."""
+
+    entry: Entry
+    what: str
+    """ "compile", "run" or "again"."""
+
+
+class Sweep:
+    """One sweep: gives every config to a crew, and collects what comes back.
+
+    Attributes:
+        notes: what is to be said of the sweep as a whole.
+    """
+
+    def __init__(
+        self,
+        entries: Sequence[Entry],
+        crew: Crew,
+        conduct: Conduct,
+        store: Store,
+        progress: Progress,
+    ) -> None:
+        self.notes: list[str] = []
+        self._entries = entries
+        self._crew = crew
+        self._conduct = conduct
+        self._store = store
+        self._progress = progress
+        self._final: dict[int, Outcome] = {}
+        self._compiled: dict[int, Outcome] = {}
+        self._ready: list[Entry] = []
+        self._standard: Entry | None = None
+        self._first_runs: Entry | None = None
+        self._method: Method | None = None
+        self._checks = conduct.check is not False
+        self._under_way: dict[Future[Outcome], _Step] = {}
+        self._tries: dict[tuple[int, str], int] = {}
+
+    def outcomes(self) -> dict[int, Outcome]:
+        """Run to the end, or to Ctrl-C; the outcome of each config by its number, in order."""
+        try:
+            self._take_known()
+            self._start()
+            while self._under_way or self._ready:
+                self._advance()
+            if self._conduct.measure:
+                self._measure_finalists()
+        except KeyboardInterrupt:
+            self._crew.stop()
+            left = len(self._entries) - len(self._final)
+            self.notes.append(f"interrupted: {left} of {len(self._entries)} configs were not tried")
+        finally:
+            self._progress.end()
+        return dict(sorted(self._final.items()))
+
+    # Beginning
+
+    def _take_known(self) -> None:
+        for entry in self._entries:
+            if entry.refused is not None:
+                self._finish(entry, Outcome(dropped=entry.refused), keep=False)
+                continue
+            known = self._store.get(entry.identity)
+            if known is not None and self._is_enough(known):
+                self._finish(entry, known, keep=False)
+                if known.timing is not None:
+                    self._method = known.timing.method
+                if known.checked == "the first config" and self._standard is None:
+                    self._standard = entry
+
+    def _is_enough(self, known: Outcome) -> bool:
+        if known.dropped is not None:
+            return True
+        if self._conduct.measure:
+            return known.timing is not None and (bool(known.checked) or not self._checks)
+        return bool(known.checked) or not self._runs_wanted
+
+    @property
+    def _runs_wanted(self) -> bool:
+        return self._checks or self._conduct.measure
+
+    def _start(self) -> None:
+        waiting = [one for one in self._entries if one.number not in self._final]
+        for entry in waiting:
+            if self._crew.compiles_first or not self._can_run(entry):
+                self._promise(_Step(entry, "compile"))
+            else:
+                self._ready.append(entry)
+
+    def _can_run(self, entry: Entry) -> bool:
+        return self._runs_wanted and entry.setup is not None
+
+    # The way of a config
+
+    def _advance(self) -> None:
+        """Give out what can be run, then wait for something to come back."""
+        self._give_out()
+        # A short wait, so that Ctrl-C is heard.
+        done, _ = wait(self._under_way, timeout=0.5, return_when=FIRST_COMPLETED)
+        for future in done:
+            self._take(future, self._under_way.pop(future))
+
+    def _give_out(self) -> None:
+        """The first config runs alone: it is what the others are compared with, and says how short the kernel is."""
+        if not self._ready or self._first_runs is not None:
+            return
+        if self._leads_known:
+            for entry in self._ready:
+                self._promise(_Step(entry, "run"))
+            self._ready.clear()
+            return
+        compiling = {step.entry.number for step in self._under_way.values() if step.what == "compile"}  # fmt: skip
+        first = min(self._ready, key=lambda one: one.number)
+        if any(number < first.number for number in compiling):
+            return
+        self._first_runs = first
+        self._ready.remove(first)
+        self._promise(_Step(first, "run"))
+
+    @property
+    def _leads_known(self) -> bool:
+        checked = not self._checks or self._standard is not None
+        return checked and (not self._conduct.measure or self._method is not None)
+
+    def _promise(self, step: _Step) -> None:
+        entry, conduct = step.entry, self._conduct
+        if step.what == "compile":
+            future = self._crew.compile(conduct.job, entry.task, conduct.seconds)
+        else:
+            assert entry.setup is not None
+            setup = entry.setup
+            if self._checks and self._standard is not None and setup.reference is None:
+                setup = replace(setup, standard=self._standard.task)
+            wishes = Wishes(self._checks and step.what == "run", conduct.measure, self._method)
+            future = self._crew.run(setup, entry.task, wishes, conduct.seconds)
+        self._under_way[future] = step
+
+    def _take(self, future: Future[Outcome], step: _Step) -> None:
+        try:
+            outcome = future.result()
+        except (Exception, CancelledError) as error:
+            outcome = Outcome(dropped=Dropped("lost", f"{type(error).__name__}: {error}"))
+        if self._is_lost(outcome, step):
+            return
+        if step.what == "compile":
+            self._take_compiled(step.entry, outcome)
+        elif step.what == "run":
+            self._take_run(step.entry, outcome)
+        else:
+            self._take_again(step.entry, outcome)
+
+    def _is_lost(self, outcome: Outcome, step: _Step) -> bool:
+        """Whether the config got lost, and was given out once more."""
+        if outcome.dropped is None or outcome.dropped.reason != "lost":
+            return False
+        name = (step.entry.number, step.what)
+        self._tries[name] = self._tries.get(name, 1) + 1
+        if self._tries[name] > _TRIES:
+            return False
+        try:
+            self._promise(step)
+        except RuntimeError:  # An executor that is broken or shut down takes nothing any more.
+            return False
+        return True
+
+    def _take_compiled(self, entry: Entry, outcome: Outcome) -> None:
+        if outcome.dropped is not None or not (self._can_run(entry) and self._runs_wanted):
+            self._finish(entry, outcome)
+        else:
+            self._compiled[entry.number] = outcome
+            self._ready.append(entry)
+
+    def _take_run(self, entry: Entry, outcome: Outcome) -> None:
+        before = self._compiled.pop(entry.number, Outcome())
+        outcome = with_compiled(outcome, before.compiled)
+        leads = entry is self._first_runs
+        if leads:
+            self._first_runs = None
+        if not self._conduct.measure:
+            outcome = self._on_interpreter(outcome, leads)
+        if leads and outcome.dropped is None:
+            self._standard = entry
+            if outcome.timing is not None:
+                self._method = outcome.timing.method
+        self._finish(entry, outcome)
+
+    def _on_interpreter(self, outcome: Outcome, leads: bool) -> Outcome:
+        """A check that takes too long there says nothing against the config."""
+        dropped = outcome.dropped
+        too_long = dropped is not None and dropped.reason == "time-out"
+        if too_long:
+            outcome = replace(outcome, dropped=None)
+        if leads and self._conduct.check is None and (too_long or outcome.check_seconds > PATIENCE):
+            took = "too long" if too_long else f"{outcome.check_seconds:.1f} s a config"
+            self.notes.append(f"results were not compared: the interpreter takes {took}; check=True asks for it all the same")  # fmt: skip
+            self._checks = False
+            self._finish_compiled()
+        return outcome
+
+    def _finish_compiled(self) -> None:
+        """Nothing more is to be run: what was compiled is done."""
+        for entry in self._ready:
+            if self._crew.compiles_first:
+                self._finish(entry, self._compiled.pop(entry.number))
+            else:
+                self._promise(_Step(entry, "compile"))
+        self._ready.clear()
+
+    def _finish(self, entry: Entry, outcome: Outcome, *, keep: bool = True) -> None:
+        self._final[entry.number] = outcome
+        if keep:
+            self._store.put(entry.identity, outcome)
+        trial = Trial(entry.number, entry.candidate, outcome)
+        self._progress.done(trial, len(self._final), len(self._entries))
+
+    # The end
+
+    def _measure_finalists(self) -> None:
+        """Time the configs near the top once more: one round of measuring may be off by more than they are apart."""
+        trials = [Trial(one.number, one.candidate, self._final[one.number]) for one in self._entries]  # fmt: skip
+        chosen = [one for one in finalists(trials) if one.timing and one.timing.rounds == 1]
+        for trial in chosen if len(chosen) > 1 else ():
+            self._promise(_Step(self._entries[trial.number], "again"))
+        while self._under_way:
+            self._advance()
+
+    def _take_again(self, entry: Entry, outcome: Outcome) -> None:
+        known = self._final[entry.number]
+        if known.timing is None or outcome.timing is None:
+            return
+        timing = Timing.pooled([known.timing, outcome.timing])
+        self._final[entry.number] = replace(known, timing=timing)
+        self._store.put(entry.identity, self._final[entry.number])

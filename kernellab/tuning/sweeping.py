@@ -1,0 +1,290 @@
+"""`kernellab.tune`: a sweep over a kernel's configs."""
+
+from __future__ import annotations
+
+import itertools
+import tempfile
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from concurrent.futures import Executor
+from contextlib import ExitStack
+from pathlib import Path
+from typing import Any
+
+import torch
+
+from kernellab.compiler.targets import local_target, parse_target
+from kernellab.errors import ArgumentError
+from kernellab.interpreting import emulated_for
+from kernellab.launching import Grid, goes_to_gpu, innermost
+from kernellab.records import Target
+from kernellab.triton_api.shipping import content_key, pack
+from kernellab.tuning import registry
+from kernellab.tuning.arguments import Shipment
+from kernellab.tuning.calls import Calls, PreparedCall
+from kernellab.tuning.crews import Crew, ExecutorCrew, LocalCrew, local_crew, usable_cores
+from kernellab.tuning.describing import Amount, describe
+from kernellab.tuning.expecting import Reference, expected_results
+from kernellab.tuning.gpus import chosen_gpus, this_machine
+from kernellab.tuning.in_worker import Delivery, Job, Setup
+from kernellab.tuning.measuring import time_baseline
+from kernellab.tuning.progress import progress_for
+from kernellab.tuning.records import Candidate, Dropped, Machine
+from kernellab.tuning.spaces import Prune, Space, candidates, check_key
+from kernellab.tuning.store import Store
+from kernellab.tuning.sweep import Conduct, Entry, Sweep
+from kernellab.tuning.tunings import Tuning
+
+
+def tune(
+    kernel: Any,
+    grid: Grid,
+    *args: Any,
+    space: Space | None = None,
+    key: str | Sequence[str] = (),
+    prune: Prune | None = None,
+    executor: Executor | None = None,
+    reference: Reference | None = None,
+    rtol: float | None = None,
+    atol: float | None = None,
+    check: bool | None = None,
+    bytes: Amount | None = None,
+    flops: Amount | None = None,
+    baselines: Mapping[str, Callable[[], Any]] | None = None,
+    target: str | Target | None = None,
+    gpus: str | int | Sequence[int] | None = None,
+    workers: int | None = None,
+    seconds: float = 30.0,
+    cache: bool = True,
+    progress: bool | None = None,
+    **keywords: Any,
+) -> Tuning:
+    """Compile, check and time a kernel with each of many configs.
+
+    Configs compile in processes beside this one, several at a time. With CUDA tensors each is then run, compared and timed in a process of the GPU's own, on copies of the arguments; a config that hangs or crashes is dropped, and the sweep goes on. With tensors on the CPU, configs are compiled for the target and checked on the interpreter, and nothing is timed. With types ("*fp16:16") instead of values they are only compiled. The arguments stay as they are.
+
+    Ctrl-C ends the sweep, and gives what it has found by then; the same call goes on from there, since outcomes are kept on disk.
+
+    Args:
+        kernel: of any kind; what an autotuner around it carries counts where no space is given.
+        grid: one to three sizes, or a function from the parameters (by name) to them. None compiles only.
+        args, keywords: the launch's arguments, without those of the configs.
+        space: {"BLOCK": [128, 256], "num_warps": [4, 8]}, all combinations of them; or a list of triton.Config, or of dicts.
+        key: names of the arguments by whose values `Tunings.apply` chooses among several sweeps.
+        prune: given all arguments by name, a config's among them, whether to leave that config out.
+        executor: where configs are compiled and run, instead of processes of this machine: any `concurrent.futures.Executor`. Where its processes have GPUs, configs are timed there, wherever the arguments are.
+        reference: right results by parameter, or a function of the arguments that gives them. None compares each config with the first that runs.
+        rtol, atol: how far results may be apart, `atol + rtol * |expected|`; by default this goes by the dtype (docs/tuning.md).
+        check: whether to compare results. None does on a GPU; on the CPU as far as the interpreter takes less than three seconds a config.
+        bytes, flops: what a launch moves and computes, for GB/s and TFLOP/s; or a function of the arguments by name. None counts them.
+        baselines: functions that compute the same in other ways, timed on the GPU of this process: {"torch": lambda: x + y}.
+        target: for tensors on the CPU or types, the GPU to compile for; None means the one that a launch would emulate.
+        gpus: numbers of the GPUs to time on, one process each, or "all"; None means the one that holds the arguments.
+        workers: processes that compile; None means a core each, with one left for every GPU.
+        seconds: how long one config may take to compile, and to run.
+        cache: whether to take what is known from earlier sweeps, and to keep what this one finds.
+        progress: whether to say how far it is; None does in a terminal.
+
+    Returns:
+        The Tuning.
+
+    Raises:
+        ArgumentError: nothing to try, a key that is no argument, arguments that do not fit, results in `reference` that fit no argument.
+        OptionError: a config's name that is neither a parameter nor an option.
+        TargetError: no such target.
+    """
+    started = time.monotonic()
+    plain = innermost(kernel)
+    names = check_key(plain, key)
+    place = _place(kernel, args, keywords, target, executor, gpus)
+    found = candidates(kernel, space, place.target, args, keywords)
+    kept = _pruned(found, prune, {**dict(zip(plain.arg_names, args)), **keywords})
+    calls = Calls(kernel, grid, args, keywords, place.target)
+    prepared = [calls.prepare(number, one) for number, one in enumerate(kept)]
+    expected = expected_results(reference, plain, args, keywords)
+    conduct = Conduct(
+        job=pack(Job(plain, place.target, rtol, atol)),
+        check=(check if check is not None or not place.has_gpu else True),
+        measure=place.has_gpu,
+        seconds=seconds,
+    )
+    with ExitStack() as stack:
+        crew = place.crew or _local_crew(place, workers, len(kept))
+        sender = _Sender(stack, inline=executor is not None)
+        entries = list(_entries(kept, prepared, calls, conduct, sender, expected, place))
+        alike = (rtol, atol, kept[0].values if expected is None else expected.digest)
+        store = Store(
+            (content_key(plain), place.target, place.machine, conduct.measure, *alike)
+            if cache
+            else None
+        )
+        sweep = Sweep(entries, crew, conduct, store, progress_for(plain.__name__, progress))
+        outcomes = sweep.outcomes()
+        if isinstance(crew, LocalCrew) and not crew.is_stopped:
+            crew.release()
+    timed = (
+        {name: time_baseline(run) for name, run in (baselines or {}).items()} if place.gpus else {}
+    )
+    tuning = describe(
+        kernel,
+        place.target,
+        kept,
+        prepared,
+        outcomes,
+        key=names,
+        bytes=bytes,
+        flops=flops,
+        machine=place.machine,
+        baselines=timed,
+        pruned=len(found) - len(kept),
+        notes=tuple(sweep.notes),
+        seconds=time.monotonic() - started,
+    )
+    registry.remember(kernel, tuning)
+    return tuning
+
+
+# Where
+
+
+class _Place:
+    """Where a sweep compiles and runs."""
+
+    def __init__(
+        self,
+        target: Target,
+        machine: Machine,
+        gpus: tuple[int, ...] = (),
+        crew: Crew | None = None,
+    ) -> None:
+        self.target = target
+        self.machine = machine
+        self.gpus = gpus
+        """Of this machine."""
+        self.crew = crew
+
+    @property
+    def has_gpu(self) -> bool:
+        return bool(self.machine.gpu)
+
+
+def _place(
+    kernel: Any,
+    args: Sequence[Any],
+    keywords: Mapping[str, Any],
+    target: str | Target | None,
+    executor: Executor | None,
+    gpus: str | int | Sequence[int] | None,
+) -> _Place:
+    wanted = None if target is None else parse_target(target)
+    if executor is not None:
+        crew = ExecutorCrew(executor)
+        machine, theirs = crew.machine()
+        _check_target(wanted, theirs)
+        return _Place(theirs or wanted or emulated_for(kernel), machine, crew=crew)
+    if not _on_gpu(innermost(kernel), args, keywords):
+        if gpus is not None:
+            raise ArgumentError(
+                f"gpus={gpus!r} is for tensors on a GPU, and these are not",
+                advice="Move them there: x.cuda().",
+            )
+        return _Place(wanted or emulated_for(kernel), this_machine(None))
+    local = local_target()
+    assert local is not None
+    _check_target(wanted, local)
+    numbers = chosen_gpus(gpus, _device_of(args, keywords))
+    return _Place(local, this_machine(numbers[0]), numbers)
+
+
+def _check_target(wanted: Target | None, found: Target | None) -> None:
+    if wanted is not None and found is not None and wanted != found:
+        raise ArgumentError(
+            f"the configs would run on {found}, so nothing can be tuned for {wanted}",
+            advice="Leave the target out; or give types instead of values, to compile only.",
+        )
+
+
+def _on_gpu(kernel: Any, args: Sequence[Any], keywords: Mapping[str, Any]) -> bool:
+    values = (*args, *keywords.values())
+    if any(isinstance(value, str) and value.startswith("*") for value in values):
+        return False
+    return goes_to_gpu(kernel, args, keywords)
+
+
+def _device_of(args: Sequence[Any], keywords: Mapping[str, Any]) -> int:
+    for value in (*args, *keywords.values()):
+        tensor = getattr(value, "base", value)
+        if isinstance(tensor, torch.Tensor) and tensor.device.type == "cuda":
+            return tensor.device.index or 0
+    return 0
+
+
+def _local_crew(place: _Place, workers: int | None, configs: int) -> LocalCrew:
+    if workers is not None and workers < 1:
+        raise ArgumentError(f"workers={workers!r} leaves nobody to compile")
+    free = max(1, usable_cores() - len(place.gpus))
+    return local_crew(workers or min(free, configs), place.gpus)
+
+
+# Configs on their way
+
+
+def _pruned(
+    found: Sequence[Candidate], prune: Prune | None, given: Mapping[str, Any]
+) -> list[Candidate]:
+    if prune is None:
+        return list(found)
+    kept = [one for one in found if not prune({**given, **one.values})]
+    if not kept:
+        raise ArgumentError(
+            f"prune leaves out all {len(found)} configs",
+            advice="It is given all arguments by name, and says whether to leave a config out.",
+        )
+    return kept
+
+
+class _Sender:
+    """Makes arguments available to the processes: in files of this machine, or inside the calls."""
+
+    def __init__(self, stack: ExitStack, inline: bool) -> None:
+        self._stack = stack
+        self._inline = inline
+        self._folder: Path | None = None
+        self._numbers = itertools.count()
+
+    def send(self, shipment: Shipment) -> Delivery:
+        digest = shipment.digest
+        if self._inline:
+            return Delivery(digest, shipment=shipment)
+        if self._folder is None:
+            name = self._stack.enter_context(tempfile.TemporaryDirectory(prefix="kernellab-"))
+            self._folder = Path(name)
+        file = self._folder / str(next(self._numbers))
+        file.write_bytes(pack(shipment))
+        return Delivery(digest, file=str(file))
+
+
+def _entries(
+    kept: Sequence[Candidate],
+    prepared: Sequence[PreparedCall | Dropped],
+    calls: Calls,
+    conduct: Conduct,
+    sender: _Sender,
+    expected: Shipment | None,
+    place: _Place,
+) -> Iterator[Entry]:
+    """What each config needs on its way, in order."""
+    shared = None if calls.shared is None else sender.send(calls.shared)
+    results = None if expected is None else sender.send(expected)
+    for number, (candidate, one) in enumerate(zip(kept, prepared)):
+        if isinstance(one, Dropped):
+            yield Entry(number, candidate, b"", None, (), one)
+            continue
+        arguments = shared if one.shipment is None else sender.send(one.shipment)
+        setup = None
+        if arguments is not None:
+            setup = Setup(conduct.job, arguments, results, None, None, place.machine.gpu)
+        digest = "" if arguments is None else arguments.digest
+        task = one.task
+        about = (task.specialization, sorted(task.options.items()), task.grid, digest)
+        yield Entry(number, candidate, pack(task), setup, about)

@@ -1,0 +1,92 @@
+"""Sweeps as pandas DataFrames."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from kernellab.tuning.records import Timing, Trial
+
+if TYPE_CHECKING:
+    from kernellab.tuning.tunings import Tuning, Tunings
+
+MICROSECONDS = 1e3
+"""In a millisecond."""
+
+
+def tuning_table(tuning: Tuning) -> Any:
+    """One row per config, in the order of the sweep; columns of times are there only where something was timed."""
+    import pandas
+
+    names = list(dict.fromkeys(name for one in tuning.trials for name in one.candidate.values))
+    rows = [_row(tuning, one, names) for one in tuning.trials]
+    index = pandas.Index([one.number for one in tuning.trials], name="config")
+    table = pandas.DataFrame(rows, index=index)
+    for name in ("registers", "spilled bytes", "shared bytes", "runs"):
+        if name in table:
+            table[name] = table[name].astype("Int64")
+    return table
+
+
+def _row(tuning: Tuning, trial: Trial, names: list[str]) -> dict[str, Any]:
+    values = trial.candidate.values
+    row: dict[str, Any] = {name: values.get(name) for name in names}
+    if tuning.is_timed:
+        row |= _times(trial.timing) | achieved(tuning, trial.timing)
+    row |= _compiled(trial)
+    dropped = trial.outcome.dropped
+    row["same result as"] = trial.outcome.checked
+    row["dropped"] = "" if dropped is None else dropped.reason
+    row["why"] = "" if dropped is None else dropped.line
+    return row
+
+
+def _times(timing: Timing | None) -> dict[str, Any]:
+    names = {"us": "median", "us, lower quartile": "lower", "us, upper quartile": "upper"}
+    row: dict[str, Any] = {
+        name: None if timing is None else getattr(timing, field) * MICROSECONDS
+        for name, field in names.items()
+    }
+    row["runs"] = None if timing is None else timing.runs
+    return row
+
+
+def achieved(tuning: Tuning, timing: Timing | None) -> dict[str, float | None]:
+    """GB/s and TFLOP/s at the median time, of those of the two that are known."""
+    work = tuning.work
+    rates: dict[str, float | None] = {}
+    for name, amount, unit in (("GB/s", work.bytes, 1e6), ("TFLOP/s", work.flops, 1e9)):
+        if amount:
+            rates[name] = None if timing is None else amount / timing.median / unit
+    return rates
+
+
+def _compiled(trial: Trial) -> dict[str, Any]:
+    compiled = trial.outcome.compiled
+    if compiled is None:
+        names = ("registers", "spilled bytes", "shared bytes", "occupancy", "limited by", "matrix instruction")  # fmt: skip
+        return dict.fromkeys(names)
+    resources = compiled.resources
+    return {
+        "registers": resources.registers,
+        "spilled bytes": resources.spills,
+        "shared bytes": resources.shared_bytes,
+        "occupancy": compiled.occupancy,
+        "limited by": compiled.limited_by,
+        "matrix instruction": compiled.matrix,
+    }
+
+
+def best_table(tunings: Tunings) -> Any:
+    """One row per sweep: its key, its fastest config, the time, and how many configs cannot be told from it."""
+    import pandas
+
+    rows = []
+    for one in tunings:
+        row = dict(one.key)
+        if one.is_timed:
+            best = one.best
+            row |= best.candidate.values | _times(best.timing) | achieved(one, best.timing)
+            row["ties"] = len(one.ties) - 1
+        row["GPU"] = one.machine.gpu
+        rows.append(row)
+    return pandas.DataFrame(rows)

@@ -1,0 +1,347 @@
+"""`Tuning`: a finished sweep. `Tunings`: several of one kernel, for other sizes or types."""
+
+from __future__ import annotations
+
+import importlib
+import os
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Any, overload
+
+from kernellab.compiler.comparison import Comparison, compare
+from kernellab.compiler.pipeline import compile_bound
+from kernellab.errors import ArgumentError
+from kernellab.launching import innermost
+from kernellab.records import Compilation, Specialization, Target
+from kernellab.specialize import BoundCall, bind
+from kernellab.tuning.applied import AppliedTuning
+from kernellab.tuning.ranking import tied_with_best, timed
+from kernellab.tuning.records import Machine, Timing, Trial
+
+
+@dataclass(frozen=True)
+class Work:
+    """What a launch moves and computes, whatever its config."""
+
+    bytes: float | None
+    """None where nobody said, and it could not be counted."""
+    flops: float | None
+    bytes_from: str
+    """Where the number comes from: "given", or how the lab counted it."""
+    flops_from: str
+
+
+@dataclass(frozen=True)
+class Live:
+    """What a sweep made in this process can still do: the kernel, and the specialisation of each config."""
+
+    kernel: Any
+    calls: Mapping[int, BoundCall]
+
+
+@dataclass(frozen=True)
+class Tuning:
+    """A sweep over a kernel's configs, for one launch's arguments."""
+
+    kernel: str
+    target: Target
+    key: Mapping[str, Any]
+    """The arguments that choose the config, and their values here."""
+    arguments: Mapping[str, str]
+    """Parameter -> a short description of the value: "float16[4096, 4096]", "4096"."""
+    types: Mapping[str, Any]
+    """Parameter -> its type string ("*fp16:16"), for those that are not compiled in."""
+    constants: Mapping[str, Any]
+    """Parameter -> the value that every config has compiled in."""
+    trials: tuple[Trial, ...]
+    machine: Machine
+    work: Work
+    baselines: Mapping[str, Timing] = field(default_factory=dict)
+    """Other ways to compute the same, timed beside the kernel: torch's, for example."""
+    seconds: float = 0.0
+    """Wall time of the sweep."""
+    pruned: int = 0
+    """Configs that were left out beforehand."""
+    notes: tuple[str, ...] = ()
+    """What else is to be said of the sweep as a whole."""
+    live: Live | None = field(default=None, compare=False, repr=False)
+
+    # Results
+
+    @property
+    def ranked(self) -> tuple[Trial, ...]:
+        """The configs that were timed, the fastest first."""
+        return tuple(timed(self.trials))
+
+    @property
+    def is_timed(self) -> bool:
+        """Whether there is any time here: there is none without a GPU."""
+        return bool(self.ranked)
+
+    @property
+    def best(self) -> Trial:
+        """The fastest config.
+
+        Raises:
+            ArgumentError: nothing was timed; every config's reason is listed where all were dropped.
+        """
+        ranked = self.ranked
+        if ranked:
+            return ranked[0]
+        if all(one.is_dropped for one in self.trials):
+            raise ArgumentError(f"no config of {self.kernel!r} is valid:\n{self._reasons()}")
+        raise ArgumentError(
+            f"no config of {self.kernel!r} was timed, so none is the fastest",
+            advice="Times need a GPU, or a saved sweep: kernellab.Tuning.load(path). tuning.table has what the compiler says.",
+        )
+
+    def _reasons(self) -> str:
+        lines = [
+            f"  {one.number}: {one.candidate}: {one.outcome.dropped.reason}: {one.outcome.dropped.line}"
+            for one in self.trials
+            if one.outcome.dropped is not None
+        ]
+        return "\n".join(lines)
+
+    @property
+    def ties(self) -> tuple[Trial, ...]:
+        """The configs that cannot be told from the fastest, itself first: the quartiles of their times overlap with its own."""
+        return tuple(tied_with_best(self.trials))
+
+    @property
+    def is_tie(self) -> bool:
+        """Whether the fastest is inside the noise."""
+        return len(self.ties) > 1
+
+    @property
+    def table(self) -> Any:
+        """One row per config, as a pandas DataFrame; `docs/tuning.md` explains the columns."""
+        from kernellab.tuning.tables import tuning_table
+
+        return tuning_table(self)
+
+    # Configs
+
+    def apply(self, kernel: Any = None) -> AppliedTuning:
+        """The kernel fixed to the fastest config; `kernel` for a sweep that was loaded.
+
+        Raises:
+            ArgumentError: nothing was timed, or no kernel is known.
+        """
+        return AppliedTuning(self._kernel(kernel), [(dict(self.key), self.best.candidate)])
+
+    def compilation(self, number: int | Trial, kernel: Any = None) -> Compilation:
+        """A config, compiled with everything recorded: passes, modules, source map.
+
+        Args:
+            number: of the config, as in the table; or the Trial.
+            kernel: for a sweep that was loaded from a file.
+
+        Raises:
+            ArgumentError: no such config, or no kernel is known.
+            CompileError: it does not compile.
+        """
+        trial = number if isinstance(number, Trial) else self.trial(number)
+        plain = innermost(self._kernel(kernel))
+        return compile_bound(plain, self._call(plain, trial), self.target, record="passes")
+
+    def _call(self, plain: Any, trial: Trial) -> BoundCall:
+        if self.live is not None and trial.number in self.live.calls:
+            return self.live.calls[trial.number]
+        constants = {**self.constants, **trial.candidate.constants}
+        return bind(
+            plain, (), self.types, self.target, options=trial.candidate.options, constants=constants
+        )
+
+    def compare(self, left: int | Trial, right: int | Trial, kernel: Any = None) -> Comparison:
+        """What differs between two configs: options, IR after each pass, SASS, resources. Raises as `compilation`."""
+        return compare(self.compilation(left, kernel), self.compilation(right, kernel))
+
+    def trial(self, number: int) -> Trial:
+        """The config of that number.
+
+        Raises:
+            ArgumentError: there is none.
+        """
+        for one in self.trials:
+            if one.number == number:
+                return one
+        raise ArgumentError(
+            f"the sweep of {self.kernel!r} has no config {number!r}",
+            advice=f"It has {len(self.trials)}; their numbers are the index of tuning.table.",
+        )
+
+    def _kernel(self, given: Any) -> Any:
+        if given is not None:
+            return given
+        if self.live is None:
+            raise ArgumentError(
+                f"this sweep of {self.kernel!r} was read from a file, which does not hold the kernel",
+                advice="Give it: tuning.with_kernel(add), or as the last argument of this method.",
+            )
+        return self.live.kernel
+
+    def with_kernel(self, kernel: Any) -> Tuning:
+        """This sweep with the kernel that it is of, so that configs can be compiled and applied."""
+        plain = innermost(kernel)
+        if plain.__name__ != self.kernel:
+            raise ArgumentError(
+                f"this is a sweep of {self.kernel!r}, and the kernel given is {plain.__name__!r}"
+            )
+        return replace(self, live=Live(kernel, {}))
+
+    # Views
+
+    def plot(self, kind: str = "times", **options: Any) -> Any:
+        """A figure of the sweep; `docs/tuning.md` shows the kinds.
+
+        Args:
+            kind: "times" (sorted, with quartiles), "heatmap" (over two parameters), "parallel" (coordinates), "occupancy", "registers",
+                "spills" (time against each).
+            options: "heatmap" takes x= and y=, names of two parameters.
+
+        Raises:
+            ArgumentError: no such kind, or nothing to draw.
+        """
+        # A view stands above the records that it shows, so it is looked up by name.
+        return importlib.import_module("kernellab.viz.tuning_plots").plot(self, kind, **options)
+
+    # Files
+
+    def save(self, path: str | os.PathLike[str]) -> Path:
+        """Write the sweep to a JSON file, which `Tuning.load` reads anywhere; returns its path.
+
+        Raises:
+            ArchiveError: the file cannot be written.
+        """
+        from kernellab.tuning.files import save
+
+        return save([self], path)
+
+    @classmethod
+    def load(cls, path: str | os.PathLike[str], kernel: Any = None) -> Tuning:
+        """The sweep that a file holds, with `kernel` where that is given.
+
+        Raises:
+            ArchiveError: no such file, it is damaged, or of another version, or it holds several sweeps.
+        """
+        from kernellab.tuning.files import load_one
+
+        found = load_one(path)
+        return found if kernel is None else found.with_kernel(kernel)
+
+    def merged(self, other: Tuning) -> Tuning:
+        """Both sweeps' configs as one sweep: what two machines with the same GPU did of one space.
+
+        A config that both timed keeps the time that has more runs.
+
+        Raises:
+            ArgumentError: they are of different kernels, arguments or targets, or timed on different GPUs: such times are never mixed.
+        """
+        from kernellab.tuning.files import merge
+
+        return merge(self, other)
+
+    def __repr__(self) -> str:
+        dropped = sum(one.is_dropped for one in self.trials)
+        words = f"Tuning({self.kernel!r} for {self.target}: {len(self.trials)} configs, {dropped} dropped"
+        if not self.ranked:
+            return f"{words}, not timed)"
+        best = self.best
+        assert best.timing is not None
+        return f"{words}; {best.candidate}: {best.timing.median * 1e3:.4g} us)"
+
+
+class Tunings(Sequence[Tuning]):
+    """Sweeps of one kernel: for several sizes, types, or runs of an autotuner."""
+
+    def __init__(self, tunings: Iterable[Tuning]) -> None:
+        """Keep them in order.
+
+        Raises:
+            ArgumentError: they are of several kernels.
+        """
+        self._tunings = tuple(tunings)
+        names = {one.kernel for one in self._tunings}
+        if len(names) > 1:
+            raise ArgumentError(f"these sweeps are of several kernels: {', '.join(sorted(names))}")
+
+    @overload
+    def __getitem__(self, place: int) -> Tuning: ...
+    @overload
+    def __getitem__(self, place: slice) -> Tunings: ...
+    def __getitem__(self, place: int | slice) -> Tuning | Tunings:
+        if isinstance(place, slice):
+            return Tunings(self._tunings[place])
+        return self._tunings[place]
+
+    def __len__(self) -> int:
+        return len(self._tunings)
+
+    def __iter__(self) -> Iterator[Tuning]:
+        return iter(self._tunings)
+
+    def apply(self, kernel: Any = None) -> AppliedTuning:
+        """The kernel with the fastest config for each key; a launch with another key takes that of the nearest.
+
+        Raises:
+            ArgumentError: there is no sweep, nothing was timed, or the sweeps do not have the same key names.
+        """
+        if not self._tunings:
+            raise ArgumentError("there is no sweep whose configs could be applied")
+        if len({tuple(one.key) for one in self._tunings}) > 1:
+            raise ArgumentError("these sweeps have keys of different names, so none can choose")
+        choices = [(dict(one.key), one.best.candidate) for one in self._tunings]
+        return AppliedTuning(self._tunings[-1]._kernel(kernel), choices)
+
+    @property
+    def table(self) -> Any:
+        """The fastest config for each key, as a pandas DataFrame."""
+        from kernellab.tuning.tables import best_table
+
+        return best_table(self)
+
+    def plot(self, kind: str = "sizes", **options: Any) -> Any:
+        """Time, GB/s or TFLOP/s against the key, with baselines as lines beside it.
+
+        Args:
+            kind: "sizes".
+            options: y="time", "GB/s" or "TFLOP/s"; others=, Tunings of other kernels to draw beside this one.
+        """
+        return importlib.import_module("kernellab.viz.tuning_plots").plot(self, kind, **options)
+
+    def save(self, path: str | os.PathLike[str]) -> Path:
+        """Write all of them to one JSON file; returns its path."""
+        from kernellab.tuning.files import save
+
+        return save(self, path)
+
+    @classmethod
+    def load(cls, path: str | os.PathLike[str], kernel: Any = None) -> Tunings:
+        """The sweeps that a file holds. Raises ArchiveError as `Tuning.load`."""
+        from kernellab.tuning.files import load_all
+
+        found = load_all(path)
+        return cls(found if kernel is None else [one.with_kernel(kernel) for one in found])
+
+    def __repr__(self) -> str:
+        return f"Tunings({list(self._tunings)!r})"
+
+
+def type_strings(specialization: Specialization, names: Sequence[str]) -> tuple[dict[str, Any], dict[str, Any]]:  # fmt: skip
+    """Of the parameters `names`: the types of those that a launch passes ("*fp16:16"), and the values of those compiled in."""
+    types: dict[str, Any] = {}
+    constants: dict[str, Any] = {}
+    for number, (name, kind) in enumerate(specialization.signature.items()):
+        if name not in names:
+            continue
+        if (number,) in specialization.constants:
+            constants[name] = specialization.constants[(number,)]
+            continue
+        promises = {
+            str(word): value for word, value in specialization.attributes.get((number,), ())
+        }
+        divisor = promises.get("tt.divisibility")
+        types[name] = f"{kind}:{divisor}" if divisor and isinstance(kind, str) else kind
+    return types, constants

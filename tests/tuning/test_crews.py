@@ -1,0 +1,55 @@
+"""Processes that hang, crash and come back."""
+
+from __future__ import annotations
+
+import pytest
+
+from kernellab.tuning import crews
+from kernellab.tuning.crews import LocalCrew
+from kernellab.tuning.in_worker import Delivery, Setup, Wishes
+
+SETUP = Setup(b"", Delivery("none"), None, None, None)
+WISHES = Wishes(check=True, measure=True, method=None)
+
+
+@pytest.fixture
+def crew(monkeypatch):
+    """One process, in which `tests.tuning.misbehaving` runs."""
+    monkeypatch.setattr(crews, "_HERE", "tests.tuning.misbehaving")
+    made = LocalCrew(1, [])
+    yield made
+    made.stop()
+
+
+def test_a_config_that_hangs_or_crashes_takes_its_process_along_and_nothing_else(crew) -> None:
+    def compiled(task: bytes, seconds: float = 30):
+        return crew.compile(b"", task, seconds).result()
+
+    first = compiled(b"fine")
+    assert compiled(b"fine") == first  # the same process
+    hung = compiled(b"hang", seconds=0.5)
+    assert hung.dropped.reason == "time-out"
+    assert "did not answer within 0.5 seconds" in hung.dropped.why
+    second = compiled(b"fine")
+    assert second.dropped is None
+    assert second != first  # another process
+    crashed = compiled(b"abort")
+    assert crashed.dropped.reason == "crash"
+    assert "signal SIGABRT" in crashed.dropped.why
+    assert compiled(b"fine").dropped is None
+
+
+def test_a_process_whose_gpu_met_an_error_is_replaced(crew) -> None:
+    first = crew.run(SETUP, b"fine", WISHES, 30).result()
+    spoilt = crew.run(SETUP, b"spoil", WISHES, 30).result()
+    assert spoilt.dropped.reason == "crash"
+    after = crew.run(SETUP, b"fine", WISHES, 30).result()
+    assert after.dropped is None
+    assert after != first
+
+
+def test_stopping_ends_a_call_that_is_under_way(crew) -> None:
+    crew.compile(b"", b"fine", 30).result()
+    hanging = crew.compile(b"", b"hang", 60)
+    crew.stop()
+    assert hanging.cancelled() or hanging.result(timeout=10).dropped.reason == "crash"

@@ -1,0 +1,86 @@
+"""Which configs a sweep tries."""
+
+from __future__ import annotations
+
+import pytest
+import triton
+
+from kernellab.errors import ArgumentError, OptionError
+from kernellab.records import Target
+from kernellab.tuning.spaces import candidates, check_key
+from tests.tuning.kernels import autotuned_double, double
+
+SM_90 = Target("cuda", "90")
+
+
+def values(found):
+    return [one.values for one in found]
+
+
+def test_a_space_is_all_combinations_constants_apart_from_options() -> None:
+    found = candidates(double, {"BLOCK": [64, 128], "num_warps": [2, 4]}, SM_90, (), {})
+    assert values(found) == [
+        {"BLOCK": 64, "num_warps": 2}, {"BLOCK": 64, "num_warps": 4},
+        {"BLOCK": 128, "num_warps": 2}, {"BLOCK": 128, "num_warps": 4},
+    ]  # fmt: skip
+    assert found[0].constants == {"BLOCK": 64}
+    assert found[0].options == {"num_warps": 2}
+
+
+def test_tritons_configs_and_dicts_are_taken_as_they_are_and_each_once() -> None:
+    config = triton.Config({"BLOCK": 64}, num_warps=2, num_stages=5)
+    found = candidates(double, [config, config, {"BLOCK": 32}], SM_90, (), {})
+    assert found[0].values == {"BLOCK": 64, "num_warps": 2, "num_ctas": 1, "num_stages": 5}
+    assert found[1].values == {"BLOCK": 32}
+    assert len(found) == 2
+
+
+def test_without_a_space_the_autotuners_configs_count() -> None:
+    found = candidates(autotuned_double, None, SM_90, (), {})
+    assert [one.constants["BLOCK"] for one in found] == [64, 128]
+    assert [one.options["num_warps"] for one in found] == [2, 4]
+
+
+def test_an_autotuners_own_pruning_counts() -> None:
+    @triton.autotune(
+        [triton.Config({"BLOCK": size}) for size in (64, 128, 256)],
+        key=["n"],
+        prune_configs_by={
+            "early_config_prune": lambda configs, named, **_: [
+                one for one in configs if one.kwargs["BLOCK"] <= named["n"]
+            ]
+        },
+    )
+    @triton.jit
+    def pruned(x_ptr, n, BLOCK: triton.language.constexpr):
+        pass
+
+    found = candidates(pruned, None, SM_90, ("x", 128), {})
+    assert [one.constants["BLOCK"] for one in found] == [64, 128]
+    with pytest.raises(ArgumentError, match="the list of configs for 'pruned' is empty"):
+        candidates(pruned, None, SM_90, ("x", 1), {})
+
+
+@pytest.mark.parametrize(
+    ("space", "error", "words"),
+    [
+        ({}, ArgumentError, "the list of configs for 'double' is empty"),
+        ([], ArgumentError, "is empty"),
+        ({"BLOCK": []}, ArgumentError, "the space is empty: 'BLOCK' has no values"),
+        ({"BLOCK": 64}, ArgumentError, r'Write "BLOCK": \[64\]'),
+        ({"BLOC": [64]}, OptionError, "Did you mean 'BLOCK'"),
+        ({"num_warp": [4]}, OptionError, "Did you mean 'num_warps'"),
+        ({"n": [4]}, OptionError, "part of the configs, and the launch gives it too"),
+        ([64], ArgumentError, "64 is no config"),
+        (None, ArgumentError, "not under @triton.autotune, and no space was given"),
+    ],
+)  # fmt: skip
+def test_what_cannot_be_tried_is_said(space, error, words) -> None:
+    with pytest.raises(error, match=words):
+        candidates(double, space, SM_90, ("x", "z", 1000), {})
+
+
+def test_a_key_must_be_an_argument() -> None:
+    assert check_key(double, "n") == ("n",)
+    with pytest.raises(ArgumentError, match="the key names 'm', which is no argument of 'double'"):
+        check_key(double, ["n", "m"])

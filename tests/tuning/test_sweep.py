@@ -1,0 +1,183 @@
+"""The course of a sweep, with a crew that does as it is told."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from concurrent.futures import Future
+
+from kernellab.tuning.in_worker import Delivery, Setup
+from kernellab.tuning.progress import NoProgress
+from kernellab.tuning.records import Candidate, Dropped, Outcome, Timing
+from kernellab.tuning.store import Store
+from kernellab.tuning.sweep import Conduct, Entry, Sweep
+
+SETUP = Setup(b"job", Delivery("arguments"), None, None, 0)
+
+
+def entries(count: int) -> list[Entry]:
+    return [
+        Entry(number, Candidate({"BLOCK": number}, {}), b"%d" % number, SETUP, (number,))
+        for number in range(count)
+    ]
+
+
+class ObedientCrew:
+    """Answers at once, by two functions of a config's number; keeps what it was asked."""
+
+    def __init__(
+        self,
+        compiles: Callable[[int], Outcome],
+        runs: Callable[[int], Outcome],
+        compiles_first=True,
+    ) -> None:
+        self.compiles_first = compiles_first
+        self.asked: list[tuple[str, int]] = []
+        self.standards: dict[int, bytes | None] = {}
+        self.methods: dict[int, str | None] = {}
+        self.stopped = False
+        self._compiles, self._runs = compiles, runs
+
+    def compile(self, job, task, seconds):
+        return self._answer("compile", int(task), self._compiles)
+
+    def run(self, setup, task, wishes, seconds):
+        number = int(task)
+        self.standards.setdefault(number, setup.standard)
+        self.methods.setdefault(number, wishes.method)
+        return self._answer("run" if wishes.check else "again", number, self._runs)
+
+    def _answer(self, what, number, answer):
+        self.asked.append((what, number))
+        future: Future[Outcome] = Future()
+        try:
+            future.set_result(answer(number))
+        except Exception as error:
+            future.set_exception(error)
+        return future
+
+    def stop(self) -> None:
+        self.stopped = True
+
+
+def timed(milliseconds: float) -> Outcome:
+    samples = [milliseconds * (1 + part / 1000) for part in range(-5, 6)]
+    return Outcome(checked="the first config", timing=Timing.of(samples, "events"))
+
+
+def sweep(count: int, crew: ObedientCrew, *, store=None, measure=True, check=True) -> Sweep:
+    conduct = Conduct(b"job", check=check, measure=measure, seconds=30)
+    return Sweep(entries(count), crew, conduct, store or Store(None), NoProgress())
+
+
+def fine(_number: int) -> Outcome:
+    return Outcome()
+
+
+def why(outcome: Outcome) -> str:
+    """ "crash: it was crash"; "" for a config that stays."""
+    return "" if outcome.dropped is None else f"{outcome.dropped.reason}: {outcome.dropped.why}"
+
+
+def timing(outcome: Outcome) -> Timing:
+    assert outcome.timing is not None
+    return outcome.timing
+
+
+def dropped(reason) -> Outcome:
+    return Outcome(dropped=Dropped(reason, f"it was {reason}"))
+
+
+def test_the_first_config_that_runs_is_what_the_others_are_compared_with() -> None:
+    crew = ObedientCrew(
+        lambda n: dropped("compile error") if n == 0 else fine(n),
+        lambda n: dropped("crash") if n == 1 else timed(n),
+    )
+    outcomes = sweep(5, crew).outcomes()
+    assert [one for what, one in crew.asked if what == "run"] == [1, 2, 3, 4]
+    assert crew.standards == {1: None, 2: None, 3: b"2", 4: b"2"}
+    assert crew.methods[3] == "events"  # all are timed in the way that suited the first
+    assert list(outcomes) == [0, 1, 2, 3, 4]
+    assert why(outcomes[0]).startswith("compile error")
+    assert why(outcomes[1]).startswith("crash")
+
+
+def test_configs_near_the_top_are_timed_twice_and_pooled() -> None:
+    times = {0: 1.0, 1: 1.02, 2: 2.0, 3: 1.5}
+    crew = ObedientCrew(fine, lambda n: timed(times[n]))
+    outcomes = sweep(4, crew).outcomes()
+    assert [one for what, one in crew.asked if what == "again"] == [0, 1]
+    assert [timing(outcomes[n]).rounds for n in range(4)] == [2, 2, 1, 1]
+    assert timing(outcomes[0]).runs == 22
+
+
+def test_a_config_that_gets_lost_is_given_out_again() -> None:
+    losses = {2: 2, 3: 9}
+
+    def run(number: int) -> Outcome:
+        if losses.get(number, 0) > 0:
+            losses[number] -= 1
+            raise ConnectionError("the worker is gone")
+        return timed(number + 1)
+
+    crew = ObedientCrew(fine, run, compiles_first=False)
+    outcomes = sweep(5, crew).outcomes()
+    assert outcomes[2].timing is not None
+    assert why(outcomes[3]) == "lost: ConnectionError: the worker is gone"
+    assert crew.asked.count(("run", 3)) == 3
+    assert outcomes[4].timing is not None
+
+
+def test_an_interrupt_keeps_what_is_there_and_the_next_sweep_goes_on(tmp_path, monkeypatch) -> None:
+    monkeypatch.setenv("KERNELLAB_CACHE_DIR", str(tmp_path))
+    runs = 0
+
+    def run(number: int) -> Outcome:
+        nonlocal runs
+        runs += 1
+        return timed(number + 1)
+
+    class Interrupting(NoProgress):
+        def done(self, trial, finished, total):
+            if finished == 3:
+                raise KeyboardInterrupt
+
+    first = ObedientCrew(fine, run)
+    conduct = Conduct(b"job", check=True, measure=True, seconds=30)
+    interrupted = Sweep(entries(6), first, conduct, Store(["a kernel"]), Interrupting())
+    outcomes = interrupted.outcomes()
+    assert first.stopped
+    assert len(outcomes) == 3
+    assert interrupted.notes == ["interrupted: 3 of 6 configs were not tried"]
+    second = ObedientCrew(fine, run)
+    resumed = sweep(6, second, store=Store(["a kernel"])).outcomes()
+    assert sorted(one for what, one in second.asked if what == "run") == sorted(set(range(6)) - set(outcomes))  # fmt: skip
+    assert len(resumed) == 6
+    assert set(second.standards.values()) == {b"0"}
+    other = ObedientCrew(fine, run)
+    sweep(6, other, store=Store(["another kernel"])).outcomes()
+    assert len([one for what, one in other.asked if what == "run"]) == 6
+
+
+def test_what_crashed_hung_or_got_lost_is_tried_again_the_next_time(tmp_path, monkeypatch) -> None:
+    monkeypatch.setenv("KERNELLAB_CACHE_DIR", str(tmp_path))
+    reasons = ["compile error", "crash", "time-out", "wrong result"]
+    for expected in ([0, 1, 2, 3, 4], [1, 2]):
+        crew = ObedientCrew(fine, lambda n: dropped(reasons[n]) if n < 4 else timed(1))
+        sweep(5, crew, store=Store(["k"])).outcomes()
+        assert [one for what, one in crew.asked if what == "compile"] == expected
+
+
+def test_slow_checks_on_the_interpreter_are_given_up_unless_asked_for() -> None:
+    def slow(number: int) -> Outcome:
+        return Outcome(checked="the first config", check_seconds=9.0)
+
+    crew = ObedientCrew(fine, slow)
+    given_up = sweep(4, crew, measure=False, check=None)
+    outcomes = given_up.outcomes()
+    assert [one.checked for one in outcomes.values()] == ["the first config", "", "", ""]
+    assert "the interpreter takes 9.0 s a config" in given_up.notes[0]
+    asked_for = sweep(4, ObedientCrew(fine, slow), measure=False, check=True).outcomes()
+    assert all(one.checked for one in asked_for.values())
+    crew = ObedientCrew(fine, lambda n: dropped("time-out"))
+    outcomes = sweep(3, crew, measure=False, check=None).outcomes()
+    assert not any(one.dropped for one in outcomes.values())
