@@ -4,6 +4,7 @@
 export interface TextData {
   readonly language: string;
   readonly content: string | null;
+  readonly part: number;
   readonly line_count: number;
   readonly skipped: readonly number[];
 }

@@ -4,7 +4,7 @@ import { openSearchPanel } from "@codemirror/search";
 import type { EditorView } from "@codemirror/view";
 import { lineDiff } from "./line_diff";
 import type { Text } from "./side";
-import { lightLines, type Margin, textExtensions } from "./text_pane";
+import { type Margin, textExtensions } from "./text_pane";
 
 export interface DiffSide {
   text: Text;
@@ -40,10 +40,6 @@ export class DiffPane {
 
   view(side: 0 | 1): EditorView {
     return side === 0 ? this.merge.a : this.merge.b;
-  }
-
-  light(side: 0 | 1, lines: readonly number[], chosen: number, scroll: boolean): void {
-    lightLines(this.view(side), lines, chosen, scroll);
   }
 
   find(side: 0 | 1): void {

@@ -3,13 +3,13 @@ import type { IrView, MetricData } from "./data";
 import { DiffPane } from "./diff_pane";
 import { button, choice, element } from "./dom";
 import { changeWords, milliseconds, PassList, type Row, rowsOf } from "./pass_list";
-import { type Fetch, Side, type Text } from "./side";
+import { Side, type Sources, type Text } from "./side";
 import { splitter } from "./splitter";
-import { type Margin, TextPane } from "./text_pane";
+import { anyVisible, lightLines, type Margin, TextPane } from "./text_pane";
 
 /** What a view needs from the place where it is shown. */
 export interface Host {
-  fetch: Fetch;
+  sources: Sources;
   root: Document | ShadowRoot;
 }
 
@@ -76,9 +76,10 @@ export class Explorer {
   private readonly previous: HTMLElement;
   private readonly between = splitter("Width of the list of passes");
   private drawn = "";
+  private waits = 0;
 
   constructor(private readonly dom: HTMLElement, private readonly data: IrView, private readonly host: Host) {
-    this.sides = data.sides.map((side, number) => new Side(number, side, host.fetch));
+    this.sides = data.sides.map((side, number) => new Side(number, side, host.sources));
     this.rows = rowsOf(data);
     this.metric = data.sides[0]?.metrics[0]?.name ?? "";
     this.columns = this.defaultColumns();
@@ -279,6 +280,7 @@ export class Explorer {
     const shown = columns.map((column) => this.resolve(column));
     const missing = shown.filter((one): one is Shown => one !== null && !one.text.isHere);
     this.drawFrame();
+    this.waits++;
     if (missing.length > 0) {
       this.wait(missing);
       return;
@@ -327,14 +329,16 @@ export class Explorer {
     ];
   }
 
-  /** Ask for texts that the data left out, then draw. */
+  /** Bring texts that are not here yet, then draw; what is seen stays until they come, unless the kernel has to be asked. */
   private wait(missing: readonly Shown[]): void {
-    this.clear();
-    this.drawn = "";
+    const asked = ++this.waits;
     const box = element("div", { class: "kl-wait", role: "status" }, "Fetching the text from the notebook's kernel …");
-    this.work.append(box);
+    if (missing.some((one) => one.text.isAway)) {
+      this.clear();
+      this.work.append(box);
+    }
     Promise.all(missing.map((one) => one.text.load())).then(
-      () => box.isConnected && this.draw(),
+      () => asked === this.waits && this.draw(),
       (error: unknown) => {
         const lines = missing.map((one) => `${one.label}: ${one.text.data.line_count.toLocaleString("en")} lines`).join(", ");
         box.textContent =
@@ -422,14 +426,15 @@ export class Explorer {
   private relight(from: number): void {
     const { chosen } = this;
     if (chosen === null) return;
-    this.shown.forEach((one, pane) => {
-      if (one === null) return;
-      const full = this.related(chosen, one);
-      const lines = full.map((line) => one.text.shown(line)).filter((line) => line > 0);
+    const lights = this.shown.map((one, pane) => {
+      if (one === null) return null;
+      const lines = this.related(chosen, one).map((line) => one.text.shown(line)).filter((line) => line > 0);
       const own = one.side === chosen.side && one.place === chosen.place ? one.text.shown(chosen.line) : 0;
-      if (this.diff !== null) this.diff.light(pane as 0 | 1, lines, own, pane !== from);
-      else this.panes[pane]?.light(lines, own, pane !== from);
+      const view = this.diff?.view(pane as 0 | 1) ?? this.panes[pane]?.view;
+      // Looking forces a layout: look at all panes before changing any.
+      return view && { view, lines, own, scroll: pane !== from && !anyVisible(view, lines) };
     });
+    for (const one of lights) if (one) lightLines(one.view, one.lines, one.own, one.scroll);
   }
 
   private related(chosen: Chosen, to: Shown): readonly number[] {

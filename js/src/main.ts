@@ -4,7 +4,8 @@ import type { ViewData } from "./data";
 import { element } from "./dom";
 import { Explorer, type Host } from "./explorer";
 import { followTheme } from "./theme";
-import { unpack } from "./unpack";
+import type { Sources } from "./side";
+import { unpack, type Unpacked } from "./unpack";
 
 interface Drawn {
   destroy(): void;
@@ -15,13 +16,13 @@ const VIEWS: { [Kind in ViewData["kind"]]: (dom: HTMLElement, data: Extract<View
 };
 
 /** Draw a view into an element; it goes when the signal aborts. */
-function mount(el: HTMLElement, data: ViewData, fetch: Host["fetch"], signal: AbortSignal): void {
+function mount(el: HTMLElement, { data, part }: Unpacked, fetch: Sources["fetch"], signal: AbortSignal): void {
   const dom = element("div", { class: `kl-root kl-${data.kind}`, role: "region", tabindex: "-1", "aria-label": data.title, "data-lm-suppress-shortcuts": "true" });
   followTheme(dom, signal);
   el.append(dom);
   const found = el.getRootNode();
   const root = found instanceof ShadowRoot ? found : document;
-  const view = VIEWS[data.kind](dom, data, { fetch, root });
+  const view = VIEWS[data.kind](dom, data, { sources: { part, fetch }, root });
   dom.dataset["ready"] = "true";
   signal.addEventListener("abort", () => {
     view.destroy();
@@ -59,7 +60,7 @@ const PATIENCE = 20_000;
 let requests = 0;
 
 /** Ask the kernel for a text that the data left out. */
-function asking(model: Model): Host["fetch"] {
+function asking(model: Model): Sources["fetch"] {
   return (side, text) =>
     new Promise((resolve, reject) => {
       const request = ++requests;
@@ -86,8 +87,8 @@ async function render({ model, el, signal }: { model: Model; el: HTMLElement; si
   const own = new AbortController();
   signal?.addEventListener("abort", () => own.abort());
   const packed = model.get("data");
-  const data = await unpack(new Uint8Array(packed.buffer, packed.byteOffset, packed.byteLength));
-  mount(el, data, asking(model), own.signal);
+  const unpacked = await unpack(new Uint8Array(packed.buffer, packed.byteOffset, packed.byteLength));
+  mount(el, unpacked, asking(model), own.signal);
   return signal === undefined ? () => own.abort() : undefined;
 }
 

@@ -2,13 +2,19 @@
 import type { IrSide, PassData, TextData } from "./data";
 import { SourceMap } from "./source_map";
 
-/** Brings a text that was left out of the data; rejects where nobody answers. */
-export type Fetch = (side: number, text: number) => Promise<string>;
+/** Where texts that the data does not hold come from. */
+export interface Sources {
+  /** A text that travelled as a part of its own. */
+  part(number: number): Promise<string>;
+  /** A text that was left out; rejects where nobody answers. */
+  fetch(side: number, text: number): Promise<string>;
+}
 
 /** A text, split into lines, with the number that each line has in the full text. */
 export class Text {
   private split: string[] | null = null;
   private full: Int32Array | null = null;
+  private coming: Promise<string> | null = null;
 
   constructor(
     readonly key: string,
@@ -21,8 +27,19 @@ export class Text {
     return this.content !== null;
   }
 
+  /** Whether the text is left out of the data: bringing it takes a kernel. */
+  get isAway(): boolean {
+    return this.content === null && this.data.part === 0;
+  }
+
   async load(): Promise<void> {
-    this.content ??= await this.fetch();
+    if (this.content !== null) return;
+    this.coming ??= this.fetch();
+    try {
+      this.content = await this.coming;
+    } finally {
+      this.coming = null;
+    }
   }
 
   get text(): string {
@@ -74,10 +91,11 @@ export class Side {
   private readonly words = new Map<string, string>();
   private readonly bars = new Map<string, ReadonlyMap<number, number>>();
 
-  constructor(readonly number: number, readonly data: IrSide, fetch: Fetch) {
+  constructor(readonly number: number, readonly data: IrSide, sources: Sources) {
     this.map = new SourceMap(data.map);
     this.texts = data.texts.map(
-      (text, index) => new Text(`${number}/${index}`, text, text.content, () => fetch(number, index)),
+      (text, index) =>
+        new Text(`${number}/${index}`, text, text.content, () => (text.part > 0 ? sources.part(text.part) : sources.fetch(number, index))),
     );
     for (const layout of data.layouts) this.words.set(`${layout.shape} ${layout.encoding}`, layout.words);
   }

@@ -15,11 +15,18 @@ export class SourceMap {
   readonly file: string;
   private readonly chains: Frame[][];
   private readonly ways = new Map<string, string[] | null>();
+  private readonly neighbours = new Map<string, string[]>();
+  private readonly toOrigins = new Map<string, string[] | null>();
   private readonly places = new Map<string, Map<string, number[]>>();
   private readonly forward = new Map<string, Map<number, number[]>>();
 
   constructor(private readonly data: SourceMapData) {
     this.file = data.file;
+    for (const pair of Object.keys(data.links)) {
+      const [earlier, later] = pair.split(" ") as [string, string];
+      this.neighbours.set(earlier, [...(this.neighbours.get(earlier) ?? []), later]);
+      this.neighbours.set(later, [...(this.neighbours.get(later) ?? []), earlier]);
+    }
     this.chains = data.chains.map((flat) => {
       const chain: Frame[] = [];
       for (let at = 0; at < flat.length; at += 3) {
@@ -31,7 +38,7 @@ export class SourceMap {
 
   /** Whether lines of this text can be followed at all. */
   knows(text: string): boolean {
-    return text === "source" || text in this.data.origins || this.neighbours(text).length > 0;
+    return text === "source" || text in this.data.origins || this.neighbours.has(text);
   }
 
   /** Whether the compiler's own line information leads from one text to the other; else both name the same kernel line. */
@@ -85,16 +92,6 @@ export class SourceMap {
     return table.get(line) ?? NONE;
   }
 
-  private neighbours(text: string): string[] {
-    const found: string[] = [];
-    for (const pair of Object.keys(this.data.links)) {
-      const [earlier, later] = pair.split(" ") as [string, string];
-      if (earlier === text) found.push(later);
-      if (later === text) found.push(earlier);
-    }
-    return found;
-  }
-
   /** The shortest way over the links, both ends included. */
   private way(from: string, to: string): string[] | null {
     const key = `${from} ${to}`;
@@ -109,7 +106,7 @@ export class SourceMap {
         found = way;
         break;
       }
-      for (const other of this.neighbours(last)) {
+      for (const other of this.neighbours.get(last) ?? []) {
         if (seen.has(other)) continue;
         seen.add(other);
         ways.push([...way, other]);
@@ -121,11 +118,14 @@ export class SourceMap {
 
   /** The nearest text whose own locations name the kernel, and the way there. */
   private wayToOrigins(text: string): string[] | null {
+    const known = this.toOrigins.get(text);
+    if (known !== undefined) return known;
     let best: string[] | null = null;
     for (const other of Object.keys(this.data.origins)) {
       const way = this.way(text, other);
       if (way !== null && (best === null || way.length < best.length)) best = way;
     }
+    this.toOrigins.set(text, best);
     return best;
   }
 

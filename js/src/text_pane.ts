@@ -2,7 +2,7 @@
 import { highlightSelectionMatches, openSearchPanel, search, searchKeymap } from "@codemirror/search";
 import { EditorState, type Extension, RangeSet, StateEffect, StateField } from "@codemirror/state";
 import {
-  Decoration, type DecorationSet, EditorView, gutter, GutterMarker, highlightActiveLine, hoverTooltip, keymap, lineNumbers, type Tooltip,
+  Decoration, type DecorationSet, EditorView, gutter, GutterMarker, hoverTooltip, keymap, lineNumbers, type Tooltip,
 } from "@codemirror/view";
 import type { MarginNote } from "./data";
 import { element } from "./dom";
@@ -45,7 +45,6 @@ const THEME = EditorView.theme({
   "&.cm-focused": { outline: "2px solid var(--kl-focus)", outlineOffset: "-2px" },
   ".cm-scroller": { fontFamily: "var(--kl-mono)", lineHeight: "1.5", overflow: "auto" },
   ".cm-gutters": { backgroundColor: "var(--kl-shade)", color: "var(--kl-soft)", borderRight: "1px solid var(--kl-line)" },
-  ".cm-activeLine, .cm-activeLineGutter": { backgroundColor: "transparent" },
   ".cm-content": { caretColor: "var(--kl-ink)" },
   ".cm-cursor": { borderLeftColor: "var(--kl-ink)" },
   "&.cm-focused > .cm-scroller > .cm-selectionLayer .cm-selectionBackground, .cm-selectionBackground, .cm-content ::selection": {
@@ -70,7 +69,6 @@ export function textExtensions(
     lineNumbers({ formatNumber: (line) => String(text.number(line)) }),
     barGutter(text, margin),
     controlGutter(text, margin),
-    highlightActiveLine(),
     highlightSelectionMatches({ minSelectionLength: 2, highlightWordAroundCursor: true }),
     search({ top: true }),
     keymap.of(searchKeymap),
@@ -86,17 +84,19 @@ export function textExtensions(
   ];
 }
 
-/** Light lines (as shown, from 1), and bring the first of them into view unless one is there already. */
+/** Light lines (as shown, from 1); `scroll` brings the first of them into view. */
 export function lightLines(view: EditorView, lines: readonly number[], chosen: number, scroll: boolean): void {
   const effects: StateEffect<unknown>[] = [light.of({ lit: lines, chosen })];
   const first = lines[0];
-  if (scroll && first !== undefined && first <= view.state.doc.lines && !anyVisible(view, lines)) {
+  if (scroll && first !== undefined && first <= view.state.doc.lines) {
     effects.push(EditorView.scrollIntoView(view.state.doc.line(first).from, { y: "center" }));
   }
   view.dispatch({ effects });
 }
 
-function anyVisible(view: EditorView, lines: readonly number[]): boolean {
+/** Whether one of these lines is on the screen. */
+export function anyVisible(view: EditorView, lines: readonly number[]): boolean {
+  if (lines.length === 0) return true;
   const box = view.scrollDOM;
   const top = view.lineBlockAtHeight(box.scrollTop).from;
   const bottom = view.lineBlockAtHeight(box.scrollTop + box.clientHeight - 20).to;
@@ -115,16 +115,12 @@ export class TextPane {
 
   /** Show a text; the same text stays where it is scrolled to. */
   show(text: Text, label: string, margin: Margin): void {
-    const top = this.text === text ? this.view.scrollDOM.scrollTop : 0;
+    // Before the text changes, since scrolling a changed one would force a layout.
+    if (this.text !== null && this.text !== text) this.view.scrollDOM.scrollTop = 0;
     this.text = text;
     this.view.setState(
       EditorState.create({ doc: text.text, extensions: textExtensions(text, label, margin, this.onLine) }),
     );
-    this.view.scrollDOM.scrollTop = top;
-  }
-
-  light(lines: readonly number[], chosen: number, scroll: boolean): void {
-    lightLines(this.view, lines, chosen, scroll);
   }
 
   find(): void {

@@ -3,7 +3,7 @@ import { test } from "node:test";
 import { Text } from "../src/side";
 
 const text = (content: string, skipped: number[]): Text =>
-  new Text("0/0", { language: "mlir", content, line_count: 0, skipped }, content, () => Promise.reject(new Error("unused")));
+  new Text("0/0", { language: "mlir", content, part: 0, line_count: 0, skipped }, content, () => Promise.reject(new Error("unused")));
 
 test("shown lines keep the numbers of the full text", () => {
   const one = text("a\nb\nc", [1, 2, 4]);
@@ -17,11 +17,11 @@ test("an empty text has no line that anything leads to", () => {
 
 test("a text that was left out is asked for once", async () => {
   let asked = 0;
-  const late = new Text("0/1", { language: "mlir", content: null, line_count: 2, skipped: [] }, null, () => {
+  const late = new Text("0/1", { language: "mlir", content: null, part: 0, line_count: 2, skipped: [] }, null, () => {
     asked++;
     return Promise.resolve("x\ny");
   });
-  assert.equal(late.isHere, false);
+  assert.deepEqual([late.isHere, late.isAway], [false, true]);
   await late.load();
   await late.load();
   assert.deepEqual([late.isHere, late.lines, asked], [true, ["x", "y"], 1]);

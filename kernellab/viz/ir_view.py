@@ -90,7 +90,7 @@ class _Texts:
         if key not in self.numbers:
             self.numbers[key] = len(self.texts)
             lines = content.count("\n") + 1 if content else 0
-            self.texts.append(TextData(language, content, lines, skipped))
+            self.texts.append(TextData(language, content, 0, lines, skipped))
         return self.numbers[key]
 
 

@@ -23,7 +23,9 @@ class TextData:
 
     language: str
     content: str | None
-    """None where it was left out to keep the data small; the view asks the kernel for it."""
+    """None where it travels as a part of its own, or was left out to keep the data small: then the view asks the kernel for it."""
+    part: int
+    """Number of the part that holds it (see `packed`); 0 for none."""
     line_count: int
     skipped: tuple[int, ...]
     """Numbers of the full text's lines that are not shown, as far as shown lines follow them; lines keep their numbers."""
@@ -170,7 +172,34 @@ def as_json(data: Any) -> Any:
     return data
 
 
+_OWN_PART = 50_000
+"""Characters of a text that travels as a part of its own, which is unpacked when it is shown."""
+
+
 def packed(data: Any) -> bytes:
-    """The data as gzipped JSON: what the widget sends and a page embeds. The same data gives the same bytes."""
-    text = json.dumps(as_json(data), separators=(",", ":"), ensure_ascii=False, allow_nan=False)
-    return gzip.compress(text.encode("utf-8", "surrogatepass"), compresslevel=6, mtime=0)
+    """The data as the widget sends it and a page embeds it; the same data gives the same bytes.
+
+    Parts, each gzipped: the first is the data as JSON, the others are its long texts. Before them stand the number of parts and
+    the length of each, as little-endian 32-bit numbers.
+    """
+    texts: list[str] = []
+    if isinstance(data, IrView):
+        data = dataclasses.replace(data, sides=tuple(_split(side, texts) for side in data.sides))
+    head = json.dumps(as_json(data), separators=(",", ":"), ensure_ascii=False, allow_nan=False)
+    parts = [
+        gzip.compress(text.encode("utf-8", "surrogatepass"), compresslevel=6, mtime=0)
+        for text in (head, *texts)
+    ]
+    sizes = [len(parts), *(len(part) for part in parts)]
+    return b"".join([*(size.to_bytes(4, "little") for size in sizes), *parts])
+
+
+def _split(side: IrSide, texts: list[str]) -> IrSide:
+    """The side without its long texts, which are added to `texts`."""
+    kept = []
+    for text in side.texts:
+        if text.content is not None and len(text.content) > _OWN_PART:
+            texts.append(text.content)
+            text = dataclasses.replace(text, content=None, part=len(texts))
+        kept.append(text)
+    return dataclasses.replace(side, texts=tuple(kept))
