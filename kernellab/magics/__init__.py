@@ -12,10 +12,12 @@ if TYPE_CHECKING:
 def load(shell: InteractiveShell) -> None:
     """Register the magics, their completion and the displays; loading twice is loading once."""
     from kernellab.debugger import front_end
-    from kernellab.magics import ipython_api, tiledebug, tilekernel
+    from kernellab.magics import ipython_api, tiledebug, tileir, tilekernel
     from kernellab.viz import displays
 
-    shell.register_magics(tilekernel.TileKernelMagics, tiledebug.TileDebugMagics)
+    shell.register_magics(
+        tilekernel.TileKernelMagics, tiledebug.TileDebugMagics, tileir.TileIrMagics
+    )
     front_end.current_debugger = functools.partial(ipython_api.debugger_class, shell)
     ipython_api.complete_options(shell, "tilekernel", tilekernel.OPTIONS.words)
     ipython_api.show_errors_briefly(shell)
@@ -30,6 +32,7 @@ def unload(shell: InteractiveShell) -> None:
 
     front_end.current_debugger = front_end.python_debugger
     ipython_api.forget_magic(shell, "tiledebug")
+    ipython_api.forget_magic(shell, "tileir")
     ipython_api.forget_magic(shell, "tilekernel")
     ipython_api.forget_completion(shell, "tilekernel")
     ipython_api.show_errors_in_full()

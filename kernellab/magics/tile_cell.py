@@ -4,30 +4,18 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any
 
 from kernellab.compiler.pipeline import compile_bound
-from kernellab.compiler.targets import DEFAULT_TARGET
 from kernellab.errors import ArgumentError, CompileError, KernelLabError, OptionError, nearest
 from kernellab.magics import ipython_api
+from kernellab.magics.compile_wishes import Wishes, launched_call, stated_call, wishes_of
 from kernellab.magics.ipython_api import RunningCell
 from kernellab.records import Compilation, Target
-from kernellab.specialize import BoundCall, assume, bind
+from kernellab.specialize import BoundCall
 from kernellab.tile_kernel import TileKernel, tile_kernels_in
 from kernellab.triton_api import definition_of, reachable_functions
 from kernellab.viz.card import Card, kernel_card, plain_card
-
-
-@dataclass(frozen=True)
-class _Wishes:
-    """What the magic's line asks for."""
-
-    target: Target
-    signature: tuple[Sequence[Any], Mapping[str, Any]] | None
-    constants: Mapping[str, Any]
-    options: Mapping[str, Any]
-    compile: bool
 
 
 def run_tile_cell(running: RunningCell, given: Mapping[str, Any], body: str) -> None:
@@ -42,7 +30,7 @@ def run_tile_cell(running: RunningCell, given: Mapping[str, Any], body: str) -> 
         KernelLabError: no kernel in the cell; options that do not fit its kernels; a kernel that does not compile.
         BaseException: whatever the body raises.
     """
-    wishes = _wishes(given)
+    wishes = wishes_of(given)
     with tile_kernels_in(running.file, wishes.target) as made:
         ipython_api.execute(running, body)
     kernels = _latest(made)
@@ -53,20 +41,9 @@ def run_tile_cell(running: RunningCell, given: Mapping[str, Any], body: str) -> 
             "A cell that only launches kernels needs no %%tilekernel. What the cell defined is kept.",
             position=running.position("%%tilekernel"),
         )
-    if wishes.compile:
+    if not given["no_compile"]:
         _check_constants(wishes, kernels, running)
         _show_cards(kernels, wishes)
-
-
-def _wishes(given: Mapping[str, Any]) -> _Wishes:
-    options = {name: given[name] for name in ("num_warps", "num_stages") if given[name] is not None}
-    return _Wishes(
-        target=given["target"] or DEFAULT_TARGET,
-        signature=given["sig"],
-        constants=dict(given["constexpr"]),
-        options=options,
-        compile=not given["no_compile"],
-    )
 
 
 def _latest(made: Iterable[TileKernel]) -> list[TileKernel]:
@@ -74,7 +51,7 @@ def _latest(made: Iterable[TileKernel]) -> list[TileKernel]:
     return list({definition_of(kernel): kernel for kernel in made}.values())
 
 
-def _check_constants(wishes: _Wishes, kernels: Sequence[TileKernel], running: RunningCell) -> None:
+def _check_constants(wishes: Wishes, kernels: Sequence[TileKernel], running: RunningCell) -> None:
     names = {name for kernel in kernels for name in kernel.arg_names}
     for name in wishes.constants:
         if name not in names:
@@ -85,7 +62,7 @@ def _check_constants(wishes: _Wishes, kernels: Sequence[TileKernel], running: Ru
             )
 
 
-def _show_cards(kernels: Sequence[TileKernel], wishes: _Wishes) -> None:
+def _show_cards(kernels: Sequence[TileKernel], wishes: Wishes) -> None:
     """Show a card for each kernel, then raise the first error: one bad kernel hides no other's card."""
     failures: list[KernelLabError] = []
     called = _called_by_others(kernels)
@@ -116,7 +93,7 @@ def _returns_value(kernel: TileKernel) -> bool:
     return any(isinstance(node, ast.Return) and node.value is not None for node in ast.walk(tree))
 
 
-def _card(kernel: TileKernel, wishes: _Wishes) -> Card:
+def _card(kernel: TileKernel, wishes: Wishes) -> Card:
     """The card of one kernel, for the launch that the cell made of it, or else for what is stated or assumed.
 
     Raises:
@@ -125,13 +102,10 @@ def _card(kernel: TileKernel, wishes: _Wishes) -> Card:
     """
     run = kernel.last_run
     if run is not None:
-        launch = run.launch
-        call = BoundCall(launch.specialization, {}, {**wishes.options, **launch.options})
+        call = launched_call(run.launch, wishes)
         return kernel_card(compile_bound(kernel, call, wishes.target), run=run)
-    constants = {n: v for n, v in wishes.constants.items() if n in kernel.arg_names}
     try:
-        args, named = wishes.signature or ((), assume(kernel, constants))
-        call = bind(kernel, args, named, wishes.target, options=wishes.options, constants=constants)
+        call = stated_call(kernel, wishes)
     except ArgumentError as error:
         if wishes.signature is not None:
             raise
@@ -142,7 +116,7 @@ def _card(kernel: TileKernel, wishes: _Wishes) -> Card:
         return plain_card(kernel.__name__, wishes.target, notes)
     return kernel_card(
         _compile_unlaunched(kernel, call, wishes.target),
-        known_from=_known_from(kernel, call, constants),
+        known_from=_known_from(kernel, call, wishes.constants),
         notes=["Not launched in this cell."],
     )
 

@@ -30,45 +30,46 @@ def _target_names() -> list[str]:
     return [target.name for target in SUPPORTED_TARGETS]
 
 
-OPTIONS = Options(
-    "tilekernel",
-    (
-        Option(
-            "--target",
-            "GPU",
-            "The GPU to compile for, and to emulate when a launch runs on the CPU: sm_90 (the default), sm_80, gfx942, ...",
-            _target,
-            _target_names,
-        ),
-        Option(
-            "--sig",
-            "TYPES",
-            'Argument types for kernels that the cell does not launch: "*fp32:16, *fp32, i32". ":16" promises that a pointer or integer is divisible by 16. An entry may be named: "n=i32".',
-            _signature,
-        ),
-        Option(
-            "--constexpr",
-            "NAME=VALUE",
-            "The value of a tl.constexpr parameter, for kernels that the cell does not launch: an int, a float, True or False, a string, or a type such as tl.float16. May be repeated.",
-            read_constexpr,
-            repeated=True,
-        ),
-        Option(
-            "--num-warps",
-            "N",
-            "Warps per program to compile with, where the launch does not say.",
-            read_warps,
-            lambda: ["1", "2", "4", "8", "16"],
-        ),
-        Option(
-            "--num-stages",
-            "N",
-            "Stages of the software pipeline to compile with, where the launch does not say.",
-            read_whole_number,
-            lambda: ["1", "2", "3", "4", "5"],
-        ),
-        Option("--no-compile", "", "Run the cell and show no cards."),
+COMPILING = (
+    Option(
+        "--target",
+        "GPU",
+        "The GPU to compile for, and to emulate when a launch runs on the CPU: sm_90 (the default), sm_80, gfx942, ...",
+        _target,
+        _target_names,
     ),
+    Option(
+        "--sig",
+        "TYPES",
+        'Argument types for kernels that the cell does not launch: "*fp32:16, *fp32, i32". ":16" promises that a pointer or integer is divisible by 16. An entry may be named: "n=i32".',
+        _signature,
+    ),
+    Option(
+        "--constexpr",
+        "NAME=VALUE",
+        "The value of a tl.constexpr parameter, for kernels that the cell does not launch: an int, a float, True or False, a string, or a type such as tl.float16. May be repeated.",
+        read_constexpr,
+        repeated=True,
+    ),
+    Option(
+        "--num-warps",
+        "N",
+        "Warps per program to compile with, where the launch does not say.",
+        read_warps,
+        lambda: ["1", "2", "4", "8", "16"],
+    ),
+    Option(
+        "--num-stages",
+        "N",
+        "Stages of the software pipeline to compile with, where the launch does not say.",
+        read_whole_number,
+        lambda: ["1", "2", "3", "4", "5"],
+    ),
+)
+"""The options that say what a kernel is compiled for."""
+
+OPTIONS = Options(
+    "tilekernel", (*COMPILING, Option("--no-compile", "", "Run the cell and show no cards."))
 )
 
 _HELP = """Run the cell; its Triton kernels run on the CPU as on a GPU, and are shown compiled.

@@ -32,19 +32,29 @@ def browser() -> Iterator[Browser]:
 
 @contextmanager
 def opened(
-    started: Browser, address: str, *, width: int = 1400, height: int = 900, dark: bool = False
+    started: Browser,
+    address: str,
+    *,
+    width: int = 1400,
+    height: int = 900,
+    dark: bool = False,
+    warnings: bool = True,
 ) -> Iterator[Page]:
-    """A page of its own; at the end there must have been no error on its console and no request to another place."""
+    """A page of its own; at the end there must have been no error on its console and no request to another place.
+
+    `warnings` says whether warnings are errors: JupyterLab has some of its own.
+    """
     context = started.new_context(
         viewport={"width": width, "height": height}, color_scheme="dark" if dark else "light"
     )
     page = context.new_page()
     bad: list[str] = []
+    kinds = ("error", "warning") if warnings else ("error",)
     home = "/".join(address.split("/")[:3])
     page.on("pageerror", lambda error: bad.append(str(error)))
     page.on(
         "console",
-        lambda message: bad.append(message.text) if message.type in ("error", "warning") else None,
+        lambda message: bad.append(message.text) if message.type in kinds else None,
     )
     page.on(
         "request",

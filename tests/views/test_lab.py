@@ -1,0 +1,73 @@
+"""Views in a real JupyterLab: a notebook is run, lines are clicked, the theme changes, the kernel goes away."""
+
+from __future__ import annotations
+
+import pytest
+from playwright.sync_api import expect
+
+from tests.views.browser import browser, needs_browser
+from tests.views.jupyter import jupyterlab
+
+pytestmark = needs_browser
+
+SETUP = """\
+%load_ext kernellab
+import torch, triton, triton.language as tl"""
+
+KERNEL = """\
+%%tilekernel --no-compile
+@triton.jit
+def add(x_ptr, y_ptr, z_ptr, n, BLOCK: tl.constexpr):
+    i = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
+    x = tl.load(x_ptr + i, mask=i < n)
+    y = tl.load(y_ptr + i, mask=i < n)
+    tl.store(z_ptr + i, x + y, mask=i < n)
+x = torch.rand(1000)
+add[(8,)](x, x, torch.zeros(1000), 1000, BLOCK=128)"""
+
+LEAVE_TEXTS_OUT = """\
+import kernellab.viz.views
+kernellab.viz.views._SENT_AT_ONCE = 20_000"""
+
+
+def test_the_explorer_in_jupyterlab(tmp_path_factory: pytest.TempPathFactory) -> None:
+    folder = tmp_path_factory.mktemp("lab")
+    cells = [SETUP, KERNEL, LEAVE_TEXTS_OUT, "%tileir add"]
+    with (
+        browser() as started,
+        jupyterlab(folder) as lab,
+        lab.run(started, *cells) as page,
+    ):
+        root = page.locator(".kl-root[data-ready]")
+        expect(root).to_be_visible(timeout=60_000)
+        count = page.locator(".jp-Cell").count()
+
+        # Linked lines: the addition's line, and FADD in the machine code.
+        root.press("3")
+        panes = page.locator(".kl-pane")
+        expect(panes).to_have_count(3)
+        panes.nth(0).locator(".cm-line", has_text="tl.store").click(position={"x": 60, "y": 6})
+        expect(panes.nth(2).locator(".kl-lit", has_text="FADD").first).to_be_visible()
+
+        # A text that was not sent comes from the kernel.
+        root.press("1")
+        page.locator(".kl-pass", has_text="to_llvmir").first.click()
+        expect(page.locator(".kl-pane").nth(1)).to_contain_text("llvm.func @add")
+
+        # Keys are the view's: "d d" in a notebook's command mode would delete the cell.
+        page.locator(".kl-passes").press("d")
+        page.locator(".kl-passes").press("d")
+        assert page.locator(".jp-Cell").count() == count
+
+        # The theme follows JupyterLab's.
+        expect(root).to_have_attribute("data-theme", "light")
+        page.evaluate(
+            "jupyterapp.commands.execute('apputils:change-theme', { theme: 'JupyterLab Dark' })"
+        )
+        expect(root).to_have_attribute("data-theme", "dark")
+
+        # Without the kernel everything that was sent is still there.
+        page.evaluate("jupyterapp.shell.currentWidget.sessionContext.session.kernel.restart()")
+        root.press("3")
+        panes.nth(0).locator(".cm-line", has_text="tl.load").first.click(position={"x": 60, "y": 6})
+        expect(panes.nth(2).locator(".kl-lit", has_text="LDG").first).to_be_visible()

@@ -1,0 +1,120 @@
+"""`%tileir` through a real notebook kernel: what it compiles, what it shows, what it refuses."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+
+import pytest
+
+from tests.notebook_session import NotebookSession, Outcome, notebook
+
+ADD = """\
+@triton.jit
+def add(x_ptr, y_ptr, z_ptr, n, BLOCK: tl.constexpr):
+    i = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
+    x = tl.load(x_ptr + i, mask=i < n)
+    y = tl.load(y_ptr + i, mask=i < n)
+    tl.store(z_ptr + i, x + y, mask=i < n)
+"""
+WIDGET = "application/vnd.jupyter.widget-view+json"
+
+
+@pytest.fixture(scope="module")
+def lab() -> Iterator[NotebookSession]:
+    with notebook(
+        "%load_ext kernellab",
+        "import kernellab, torch, triton, triton.language as tl\n"
+        "x = torch.rand(1000); y = torch.rand(1000); z = torch.zeros(1000)",
+        f"%%tilekernel --no-compile --target sm_80\n{ADD}",
+    ) as session:
+        yield session
+
+
+def shown(outcome: Outcome) -> dict[str, str]:
+    assert not outcome.error, outcome.traceback
+    assert outcome.result is not None
+    return outcome.result
+
+
+def test_a_kernel_is_compiled_for_its_cells_target_and_its_latest_launch(
+    lab: NotebookSession,
+) -> None:
+    lab.run("add[(8,)](x, y, z, 1000, BLOCK=128, num_warps=2)")
+    bundle = shown(lab.run("%tileir add"))
+    assert set(bundle) == {"text/plain", "text/html", WIDGET}
+    assert "add  compiled for sm_80" in bundle["text/plain"]
+    assert "*fp32, divisible by 16" in bundle["text/plain"]
+    assert re.search(r"warps per program +2\n", bundle["text/plain"])
+    assert "ttgir.coalesce" in bundle["text/html"]
+    assert "<script" not in bundle["text/html"]
+
+
+def test_options_before_and_after(lab: NotebookSession) -> None:
+    line = '--sig "*fp16, *fp16, *fp16, i32" --constexpr BLOCK=64 --target gfx942'
+    for text in (f"%tileir add {line}", f"%tileir {line} add"):
+        bundle = shown(lab.run(text))
+        assert "add  compiled for gfx942" in bundle["text/plain"]
+        assert "*fp16" in bundle["text/plain"]
+
+
+def test_two_targets_are_compared(lab: NotebookSession) -> None:
+    bundle = shown(lab.run("%tileir add --target sm_80,sm_90"))
+    assert "sm_80 and sm_90, side by side" in bundle["text/plain"]
+
+
+def test_what_is_compiled_already(lab: NotebookSession) -> None:
+    lab.run(
+        "made = kernellab.compile(add, '*fp32:16', '*fp32:16', '*fp32:16', 'i32', BLOCK=256, target='sm_90')"
+    )
+    assert "add  compiled for sm_90" in shown(lab.run("%tileir made"))["text/plain"]
+    assert "add  compiled for sm_90" in shown(lab.run("made.explore()"))["text/plain"]
+
+
+def test_a_kernel_that_is_redefined_is_another_one(lab: NotebookSession) -> None:
+    lab.run(f"%%tilekernel --no-compile\n{ADD.replace('add', 'late').replace('x + y', 'x - y')}")
+    lab.run("late[(8,)](x, y, z, 1000, BLOCK=128)")
+    before = lab.ask(
+        "get_ipython().run_line_magic('tileir', 'late').data.sides[0].texts[0].content"
+    )
+    lab.run(f"%%tilekernel --no-compile\n{ADD.replace('add', 'late').replace('x + y', 'x * y')}")
+    lab.run("late[(8,)](x, y, z, 1000, BLOCK=128)")
+    after = lab.ask("get_ipython().run_line_magic('tileir', 'late').data.sides[0].texts[0].content")
+    assert "x - y" in before
+    assert "x * y" in after
+
+
+def test_a_kernel_that_does_not_compile_shows_how_far_it_came(lab: NotebookSession) -> None:
+    lab.run(
+        "%%tilekernel --no-compile\n"
+        "@triton.jit\n"
+        "def odd(x_ptr, BLOCK: tl.constexpr):\n"
+        "    tl.store(x_ptr + tl.arange(0, BLOCK), 1.0)\n"
+    )
+    outcome = lab.run("%tileir odd --sig '*fp32' --constexpr BLOCK=100")
+    assert outcome.error == "CompileError"
+    assert "arange's range must be a power of 2" in outcome.displays[0]["text/plain"]
+
+
+@pytest.mark.parametrize(
+    ("line", "words"),
+    [
+        ("%tileir", ["no kernel is given", "%tileir add"]),
+        ("%tileir ad", ["name 'ad' is not defined", "Did you mean 'add'?"]),
+        ("%tileir x", ["There is no view of a Tensor", "Views show:"]),
+        ("%tileir add --taget sm_90", ["unknown option '--taget'", "Did you mean '--target'?"]),
+        ("%tileir add --target sm_80,sm_90,gfx942", ["one target, or two that are compared"]),
+        ("%tileir add --sig '*fp32'", ["add"]),
+    ],
+)
+def test_what_it_refuses(lab: NotebookSession, line: str, words: list[str]) -> None:
+    outcome = lab.run(line)
+    assert outcome.error
+    for word in words:
+        assert word in outcome.traceback
+
+
+def test_help(lab: NotebookSession) -> None:
+    text = lab.help("%tileir")
+    assert "--target" in text
+    assert "%tileir matmul --target sm_80,sm_90" in text
