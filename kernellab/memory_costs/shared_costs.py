@@ -18,7 +18,7 @@ from kernellab.compiler.analyses.module import (
 from kernellab.compiler.snapshots import LoweredText
 from kernellab.interpreter.calls import InlinedCallOp
 from kernellab.interpreter.ptx.functions import functions
-from kernellab.ir import ttg
+from kernellab.ir import tt, ttg
 from kernellab.memory_costs.banks import Wavefronts, together
 from kernellab.memory_costs.shared_instructions import SharedInstruction, shared_instructions
 from kernellab.memory_costs.shared_records import SharedKind
@@ -32,14 +32,16 @@ class SharedCost:
         operation: of the TTGIR.
         kind: of the instructions.
         cost: of one execution of these instructions by a whole program.
-        per: they run once for each time that a program enters this block: the operation's own, or where the compiler unrolled
-            the loop around it, the one that the loop stands in.
+        block: that the operation runs with.
+        per: these instructions run once for each time that a program enters this block: the same, or where the compiler unrolled the
+            loop around the operation, the one that the loop stands in.
         assumed: as in `SharedAccess`.
     """
 
     operation: Operation
     kind: SharedKind
     cost: Wavefronts
+    block: Block
     per: Block
     assumed: str
 
@@ -84,10 +86,17 @@ def _cost(op: Operation, kind: SharedKind, parts: Sequence[SharedInstruction]) -
     around = loops_around(op)
     left = min(max(one.loops for one in parts), len(around))
     inside = op if left == len(around) else around[len(around) - left - 1]
-    assert inside.parent is not None
     parts = [one for one in parts if one.loops >= left]
     assumed = next((one.assumed for one in parts if one.assumed), "")
-    return SharedCost(op, kind, together([one.cost for one in parts]), inside.parent, assumed)
+    cost = together([one.cost for one in parts])
+    return SharedCost(op, kind, cost, _block_of(op), _block_of(inside), assumed)
+
+
+def _block_of(op: Operation) -> Block:
+    """The block that an operation runs with; a function runs with its first."""
+    block = op.body.blocks.first if isinstance(op, tt.FuncOp) else op.parent
+    assert block is not None
+    return block
 
 
 def _operations_by_line(module: builtin.ModuleOp, text: str) -> Mapping[int, Operation]:

@@ -27,6 +27,9 @@ _ACTIONS = {
     "tt.dot": "product",
     "ttng.warp_group_dot": "product",
     "ttng.tensormap_create": "tensor map",
+    "ttg.warp_specialize": "start of warp groups",
+    "tt.func": "start of the kernel",
+    "tt.return": "end of the kernel",
 }
 _TILE_AND_BUFFER = ("ttg.local_store", "ttg.async_copy_global_to_local")
 """Operations whose second operand is the buffer that the first, or what it points to, goes to."""
@@ -43,14 +46,13 @@ def shared_accesses(
         programs: of the launch.
     """
 
-    def entered(block: Block | None) -> int:
+    def entered(block: Block) -> int:
         """How often programs did."""
-        assert block is not None
         function = block.parent_op()
         is_first = isinstance(function, tt.FuncOp) and function.body.blocks.first is block
         return programs if is_first else entries.get(block, 0)
 
-    return tuple(_access(one, entered(one.operation.parent), entered(one.per)) for one in costs)
+    return tuple(_access(one, entered(one.block), entered(one.per)) for one in costs)
 
 
 def _access(one: SharedCost, executions: int, times: int) -> SharedAccess:
