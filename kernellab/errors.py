@@ -156,7 +156,13 @@ class KernelFault(KernelLabError):
 
 
 class Deadlock(KernelFault):
-    """Programs that wait for each other, or for what no program does, and so never end."""
+    """Programs that wait for each other, or for what no program does, and so never end.
+
+    Attributes:
+        programs: the ids of those that wait, along x, y, z.
+    """
+
+    programs: tuple[tuple[int, int, int], ...] = ()
 
 
 class OutOfBounds(KernelFault, IndexError):

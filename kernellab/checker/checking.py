@@ -30,6 +30,7 @@ def check(
     *args: Any,
     outputs: str | Sequence[str] = (),
     target: str | Target | None = None,
+    most_turns: int = 100_000,
     **keywords: Any,
 ) -> Findings:
     """Run a launch with every detector on, and tell each fault that it finds once.
@@ -40,6 +41,7 @@ def check(
         kernel, grid, args, keywords: as for `kernellab.run`; of an autotuned kernel, the first config counts. Arguments wrapped in `kernellab.uninitialized` are memory that nobody has written. Of the interpreter's options, `stage` may be given.
         outputs: names of arguments that the kernel must write as a whole.
         target: the GPU to emulate, "sm_90", ...; None means the one that a launch would emulate.
+        most_turns: a `while` loop that takes more turns is stopped, and told as endless.
 
     Returns:
         The Findings; docs/checking.md tells what each kind means, and what is no finding.
@@ -57,16 +59,26 @@ def check(
     refuse_gpu(plain, args, keywords, "check")
     call = bind_launch(plain, args, keywords, outright, chosen)
     sizes = check_grid(grid, call.values)
+    _check_turns(most_turns)
     named = _outputs(plain, call, outputs)
     stage = "ttgir" if plain.is_gluon() and options.stage == DEFAULT.stage else options.stage
     code = program_code(plain, call, chosen, stage)
     marked = tuple(name for name, one in tensors_in(call.values) if is_uninitialized(one))
 
-    examination = Examination(plain, call, code, sizes, named, marked)
-    detectors = examination.listen(DETECTORS)
-    for one in detectors:
-        one.ask(examination)
-    return Findings(plain.__name__, str(chosen), sizes, _in_order(_found(detectors)))
+    examination = Examination(plain, call, code, sizes, named, marked, most_turns)
+    detectors, stopped = examination.listen(DETECTORS)
+    if stopped is None:
+        for one in detectors:
+            one.ask(examination)
+    found = _in_order([*_found(detectors), *([] if stopped is None else [stopped])])
+    notes = () if stopped is None else (_UNASKED,)
+    return Findings(plain.__name__, str(chosen), sizes, found, notes=notes)
+
+
+_UNASKED = (
+    "The run was stopped, since it would not have ended. Only what was seen until then is told: "
+    "not races, outputs left unwritten, the order of programs, or what masked loads leave open."
+)
 
 
 def _found(detectors: Sequence[Detector]) -> Iterator[Finding]:
@@ -96,6 +108,11 @@ def _refuse_options(options: RunOptions) -> None:
             f"check takes no {refused[0]}: it runs the kernel in several orders, and checks accesses against storage and view.",
             advice="Leave it out.",
         )
+
+
+def _check_turns(most_turns: Any) -> None:
+    if isinstance(most_turns, bool) or not isinstance(most_turns, int) or most_turns < 1:
+        raise OptionError(f"most_turns={most_turns!r} is not a whole number from 1 on.")
 
 
 def _outputs(kernel: Any, call: BoundCall, outputs: str | Sequence[str]) -> tuple[str, ...]:

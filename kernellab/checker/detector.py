@@ -18,6 +18,18 @@ if TYPE_CHECKING:
     from kernellab.checker.examination import Examination
 
 
+class Stopped(Exception):
+    """A run that does not end of itself: it was stopped.
+
+    Attributes:
+        finding: why.
+    """
+
+    def __init__(self, finding: Finding) -> None:
+        super().__init__(finding.message)
+        self.finding = finding
+
+
 class Detector:
     """Finds faults of some kinds. What it does not care to hear it does not define.
 
@@ -31,6 +43,9 @@ class Detector:
     def __init__(self, scene: Scene) -> None:
         self.scene = scene
         self.sightings = Sightings(scene)
+
+    def meet(self, others: Sequence[Detector]) -> None:
+        """Who else will hear the run."""
 
     @classmethod
     def concerns(cls, scene: Scene) -> bool:
@@ -133,6 +148,11 @@ class Sightings:
         sighting.programs.update(ids.tolist())
         sighting.count += int(faulty.sum()) * (1 if has_programs else max(len(ids), 1))
         return sighting
+
+    def forget(self, operation: Operation) -> None:
+        """What was seen at an operation turns out to be no fault."""
+        for key in [key for key in self._seen if isinstance(key, tuple) and key[0] is operation]:
+            del self._seen[key]
 
     def add(self, key: Hashable, facts: Mapping[str, Any], programs: Sequence[int] = (), count: int = 0) -> None:  # fmt: skip
         """Note a fault that is not one of lanes: `facts` are the finding's fields, `programs` linear ids."""

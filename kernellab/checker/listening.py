@@ -5,7 +5,7 @@ from __future__ import annotations
 import functools
 import sys
 import types
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -23,6 +23,9 @@ from kernellab.interpreter.memory_layers import Memory, MemoryAccess, MemoryLaye
 from kernellab.interpreter.tiles import Active, Value
 from kernellab.ir import tt
 
+Change = Callable[[Access], MemoryAccess]
+"""Puts another access in the place of one."""
+
 
 class Audience:
     """Tells the detectors of a run what it does; see `observing.Listener`.
@@ -34,9 +37,16 @@ class Audience:
 
     programs: Programs
 
-    def __init__(self, scene: Scene, bounds: OutOfBounds, detectors: Sequence[Detector]) -> None:
+    def __init__(
+        self,
+        scene: Scene,
+        bounds: OutOfBounds,
+        detectors: Sequence[Detector],
+        change: Change | None = None,
+    ) -> None:
         self.scene = scene
         self.bounds = bounds
+        self.change = change
         self.operations: Sequence[Operation] = ()
         self.before = [one.before for one in detectors if overrides(one, "before")]
         self.after = [one.after for one in detectors if overrides(one, "after")]
@@ -106,9 +116,11 @@ class HeardMemory(MemoryLayer):
         inside = audience.bounds.kept_inside(access)
         if inside is not request:
             access = replace(access, request=inside)
+        if audience.change is not None:
+            access = replace(access, request=audience.change(access))
         for hear in audience.before:
             hear(access)
-        found = inside.made_by(self._inner)
+        found = access.request.made_by(self._inner)
         for hear_after in audience.after:
             hear_after(access, found)
         return found

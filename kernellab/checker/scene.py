@@ -37,6 +37,7 @@ class Scene:
         grid: how many programs along x, y, z.
         outputs: the arguments that it must write as a whole.
         uninitialized: the arguments whose memory nobody has written.
+        most_turns: so many turns a loop may take.
     """
 
     kernel: Any
@@ -45,6 +46,7 @@ class Scene:
     grid: Grid
     outputs: tuple[str, ...] = ()
     uninitialized: tuple[str, ...] = ()
+    most_turns: int = 100_000
 
     @cached_property
     def tensors(self) -> dict[str, torch.Tensor]:
@@ -157,9 +159,12 @@ class Access(Heard):
     def element(
         self, among: numpy.ndarray, place: tuple[int, ...], program: int
     ) -> tuple[int, ...]:
-        """Where in its tensor a lane of a program goes, see `Finding.index`; `among` says whether programs differ."""
-        index = numpy.broadcast_to(self.index, among.shape)
-        return self.coordinates(int(index[(program, *place) if among.ndim > self.rank else place]))
+        """Where in its tensor a lane of a program goes, see `Finding.index`; `among` is what was found of all lanes."""
+        index = numpy.broadcast_to(
+            self.index, numpy.broadcast_shapes(self.index.shape, among.shape)
+        )
+        place = (program, *place) if index.ndim > self.rank else place
+        return self.coordinates(int(index[place]))
 
     def coordinates(self, index: int) -> tuple[int, ...]:
         """Of an element of `buffer`, in the tensor; one number where it has none there."""

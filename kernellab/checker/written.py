@@ -24,7 +24,8 @@ Arguments = frozenset[int] | None
 _STORES = (tt.StoreOp, tt.AtomicStoreOp)
 _ATOMICS = (tt.AtomicRMWOp, tt.AtomicCASOp)
 _DESCRIPTOR_STORES = (tt.DescriptorStoreOp, tt.DescriptorScatterOp)
-_READS = (tt.LoadOp, tt.AtomicLoadOp, tt.AtomicPollOp, tt.DescriptorLoadOp, tt.DescriptorGatherOp)
+_LOADS = (tt.LoadOp, tt.DescriptorLoadOp, tt.DescriptorGatherOp)
+_POLLS = (tt.AtomicLoadOp, tt.AtomicPollOp)
 _NO_MEMORY = ("arith", "math", "scf", "cf", "builtin", "ub", "gpu", "llvm")
 """Dialects whose operations access no memory."""
 
@@ -36,11 +37,13 @@ class Written:
     Attributes:
         stored: arguments that plain stores may write.
         updated: arguments that atomics may update.
+        loaded: arguments that plain loads may read.
         order_shows: True where atomics may show in which order they were made: what one found is used, floats are added, values exchanged.
     """
 
     stored: Arguments
     updated: Arguments
+    loaded: Arguments
     order_shows: bool
 
 
@@ -65,16 +68,21 @@ def _written_by(function: tt.FuncOp) -> Written:
 
     stored: set[int | None] = set()
     updated: set[int | None] = set()
+    loaded: set[int | None] = set()
     for op in function.walk():
         if isinstance(op, _STORES + _DESCRIPTOR_STORES):
             stored.add(argument(op.operands[0]))
         elif isinstance(op, (*_ATOMICS, tt.DescriptorReduceOp)):
             updated.add(argument(op.operands[0]))
+        elif isinstance(op, _LOADS):
+            loaded.add(argument(op.operands[0]))
         elif not _leaves_memory_alone(op):
-            stored.add(None)
-            updated.add(None)
+            for touched in (stored, updated, loaded):
+                touched.add(None)
     shows = any(map(_shows_order, function.walk()))
-    return Written(_arguments(stored), _arguments(updated), shows or None in updated)
+    return Written(
+        _arguments(stored), _arguments(updated), _arguments(loaded), shows or None in updated
+    )
 
 
 def _arguments(found: set[int | None]) -> Arguments:
@@ -94,7 +102,7 @@ def _described(descriptor: SSAValue) -> SSAValue | None:
 
 def _leaves_memory_alone(op: Operation) -> bool:
     dialect = op.name.partition(".")[0]
-    if isinstance(op, (*_READS, InlinedCallOp)) or dialect in _NO_MEMORY:
+    if isinstance(op, (*_POLLS, InlinedCallOp)) or dialect in _NO_MEMORY:
         return True
     if dialect == "tt":
         return not isinstance(op, tt.ElementwiseInlineAsmOp) or _is_pure(op)

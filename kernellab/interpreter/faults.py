@@ -47,6 +47,9 @@ def explain(
     elif isinstance(fault, BufferOutsideAllocation | PhaseNeverCompletes):
         problem += _where(fault.program, (), programs, grid)
     error = kind(problem, position=calls[-1] if calls else None, advice=advice)
+    if isinstance(fault, NobodyMoves):
+        assert isinstance(error, Deadlock)
+        error.programs = tuple(one.programs.id(0) for one in fault.waiting)
     return error.with_traceback(_traceback(entries, calls[1:]))
 
 

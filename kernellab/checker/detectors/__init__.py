@@ -5,9 +5,12 @@ from __future__ import annotations
 from kernellab.checker.detector import Detector
 from kernellab.checker.detectors.broken_hints import BrokenHints
 from kernellab.checker.detectors.dot_precision import DotPrecision
+from kernellab.checker.detectors.endless_loop import EndlessLoop
 from kernellab.checker.detectors.index_overflow import IndexOverflow
 from kernellab.checker.detectors.lane_collision import LaneCollision
+from kernellab.checker.detectors.missing_other import MissingOther
 from kernellab.checker.detectors.non_finite import NonFinite
+from kernellab.checker.detectors.order_dependence import OrderDependence
 from kernellab.checker.detectors.out_of_bounds import OutOfBounds
 from kernellab.checker.detectors.race import Race
 from kernellab.checker.detectors.uninitialized_read import UninitializedRead
@@ -19,6 +22,9 @@ DETECTORS: tuple[type[Detector], ...] = (
     LaneCollision,
     Race,
     UnwrittenOutput,
+    EndlessLoop,
+    MissingOther,
+    OrderDependence,
     IndexOverflow,
     BrokenHints,
     NonFinite,

@@ -114,7 +114,7 @@ class IndexOverflow(Detector):
     def ask(self, examination: Examination) -> None:
         """Run it with exact indices, where something wrapped."""
         if self._wraps:
-            (closer,) = examination.listen((ExactIndices,))
+            (closer,), _ = examination.listen((ExactIndices,))
             self.sightings, self._astray = closer.sightings, closer.explains()
 
     def explains(self) -> frozenset[Operation]:

@@ -7,6 +7,7 @@ from typing import Any
 import numpy
 
 from kernellab.checker.detector import Detector
+from kernellab.checker.outcomes import as_text
 from kernellab.checker.scene import Access
 from kernellab.interpreter.memory_layers import Store
 from kernellab.interpreter.tiles import Value
@@ -58,7 +59,7 @@ class LaneCollision(Detector):
                 "index": element,
                 "message": (
                     f"lanes {_lane(lanes[0])} and {_lane(lanes[other])} of one program both store to {access.named(element)}: "
-                    f"{values[0]} and {values[other]}; which of them stays is left open"
+                    f"{as_text(values[0])} and {as_text(values[other])}; which of them stays is left open"
                 ),
                 "advice": (
                     "Give each lane an element of its own, let only one of them store (a mask), "

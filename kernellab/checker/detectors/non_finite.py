@@ -64,7 +64,7 @@ class NonFinite(Detector):
     def ask(self, examination: Examination) -> None:
         """Look at where it comes from."""
         if self._seen:
-            (closer,) = examination.listen((NonFiniteOrigins,))
+            (closer,), _ = examination.listen((NonFiniteOrigins,))
             self.sightings = closer.sightings
 
 

@@ -3,16 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
 from xdsl.ir import Operation
 
 from kernellab.checker.conflicts import Ground
-from kernellab.checker.detector import Detector
+from kernellab.checker.detector import Detector, Stopped
+from kernellab.checker.outcomes import as_text
 from kernellab.checker.scene import Access, Scene
 from kernellab.checker.storages import Storages
 from kernellab.checker.tracking import Deed, Encounter, Suspects, Tally, Tracker, joined, touch_of
-from kernellab.checker.written import EVERYTHING, written_by
+from kernellab.checker.written import EVERYTHING, Arguments, written_by
 from kernellab.errors import SourcePosition
 from kernellab.interpreter.launcher import argument_names
 from kernellab.interpreter.memory import Buffer
@@ -34,7 +36,7 @@ class Race(Detector):
 
     def __init__(self, scene: Scene) -> None:
         super().__init__(scene)
-        self._stored = _storages_stored_to(scene)
+        self._watched = _watched(scene)
         self._grounds = Storages(self._begin)
         self._suspects: Suspects = {}
         self.shared = False
@@ -45,7 +47,7 @@ class Race(Detector):
 
     def _begin(self, buffer: Buffer) -> Ground | None:
         key = self.scene.storage_of(buffer.tensor)
-        if self._stored is not EVERYTHING and key not in self._stored:
+        if self._watched is not EVERYTHING and key not in self._watched:
             return None
         return Ground(buffer, self.scene.programs)
 
@@ -74,7 +76,8 @@ class Race(Detector):
                 trackers.append(Tracker(scene, self._suspects))
                 return trackers
 
-            examination.repeat(track, RunOptions(order=order), one_by_one=True)
+            with suppress(Stopped):  # what was seen until then counts
+                examination.repeat(track, RunOptions(order=order), one_by_one=True)
             if trackers[0].tallies:
                 for together in joined(trackers[0].tallies):
                     self._tell(together)
@@ -104,13 +107,22 @@ class Race(Detector):
         self.sightings.add(here, facts, sorted(programs), sum(one.count for one in together))
 
 
-def _storages_stored_to(scene: Scene) -> frozenset[str | int] | None:
-    """The storages that plain stores may write, see `Scene.storage_of`; EVERYTHING where nobody knows."""
-    stored = written_by(scene.code).stored
-    if stored is EVERYTHING:
+def _watched(scene: Scene) -> frozenset[str | int] | None:
+    """The storages that plain stores may write, or atomics while plain loads read them, see `Scene.storage_of`; EVERYTHING where nobody knows."""
+    written = written_by(scene.code)
+    stored, updated, loaded = written.stored, written.updated, written.loaded
+    if stored is EVERYTHING or (updated is EVERYTHING and loaded is EVERYTHING):
         return EVERYTHING
+    storages = [_storages(scene, arguments) for arguments in (stored, updated, loaded)]
+    return storages[0] | (storages[1] & storages[2])
+
+
+def _storages(scene: Scene, arguments: Arguments) -> frozenset[str | int]:
+    """Those that arguments lie in."""
     names = argument_names(scene.call, scene.code)
-    return frozenset(scene.storage_of(scene.tensors[names[number]]) for number in stored)
+    numbers = range(len(names)) if arguments is EVERYTHING else arguments
+    lying = [scene.tensors[names[one]] for one in numbers if names[one] in scene.tensors]
+    return frozenset(map(scene.storage_of, lying))
 
 
 def _deeds(example: Encounter) -> tuple[Deed, Deed]:
@@ -138,7 +150,9 @@ def _message(scene: Scene, example: Encounter, here: Operation) -> str:
     which = f"{example.name or 'memory'}[{', '.join(map(str, example.index))}]"
     first, second = _deeds(example)
     if first.operation is second.operation:
-        values = "" if first.value is None else f": {first.value} and {second.value}"
+        values = (
+            "" if first.value is None else f": {as_text(first.value)} and {as_text(second.value)}"
+        )
         programs = sorted(scene.program_id(deed.program) for deed in (first, second))
         return f"programs {programs[0]} and {programs[1]} both write {which}{values}, and nothing orders them"
     mine, other = (second, first) if second.operation is here else (first, second)
@@ -152,7 +166,7 @@ def _message(scene: Scene, example: Encounter, here: Operation) -> str:
 
 
 def _held(deed: Deed) -> str:
-    return "" if deed.value is None else f" = {deed.value}"
+    return "" if deed.value is None else f" = {as_text(deed.value)}"
 
 
 def _advice(example: Encounter) -> str:

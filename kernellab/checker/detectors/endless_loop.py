@@ -1,0 +1,239 @@
+"""`while` loops that do not end."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy
+from xdsl.ir import BlockArgument, Operation, OpResult, SSAValue
+
+from kernellab.checker.detector import Detector, Stopped
+from kernellab.checker.records import LISTED_PROGRAMS, Finding
+from kernellab.checker.scene import Computed, Scene
+from kernellab.interpreter.dataflow import yielded
+from kernellab.interpreter.tiles import Value, first_active
+from kernellab.interpreter.waiting import waits
+from kernellab.ir import scf, tt
+from kernellab.ir.locations import locate
+from kernellab.ir.types import is_pointer, shape
+
+_FREE_TURNS = 32
+"""So many turns are only counted: nearly every loop ends before."""
+
+_PATIENCE = 2
+"""So many times the turns of other loops one may take that waits for other programs: a deadlock is found before."""
+
+_TOUCHING_MEMORY = (
+    tt.LoadOp, tt.StoreOp, tt.AtomicRMWOp, tt.AtomicCASOp, tt.AtomicLoadOp, tt.AtomicStoreOp, tt.AtomicPollOp,
+    tt.DescriptorLoadOp, tt.DescriptorGatherOp, tt.DescriptorStoreOp, tt.DescriptorReduceOp, tt.DescriptorScatterOp,
+    tt.ElementwiseInlineAsmOp,
+)  # fmt: skip
+
+
+@dataclass
+class _Going:
+    """A loop that is under way.
+
+    Attributes:
+        turns: how many it has taken.
+        first: what it carries from turn to turn, after the first of them.
+        kept, kept_at: the same after some later turn, to be compared with.
+    """
+
+    turns: int = 0
+    first: tuple[Value, ...] = ()
+    kept: tuple[Value, ...] = ()
+    kept_at: int = 0
+
+
+class EndlessLoop(Detector):
+    """Counts the turns of `while` loops, and stops one that has come back to an earlier state, or has taken too many."""
+
+    kinds = ("endless-loop",)
+
+    def __init__(self, scene: Scene) -> None:
+        super().__init__(scene)
+        self._going: dict[tuple[Operation, int], _Going] = {}
+        self._known: dict[Operation, Sequence[int] | None] = {}
+
+    @classmethod
+    def hears(cls, operation: Operation) -> bool:
+        if isinstance(operation, scf.YieldOp):
+            return isinstance(operation.parent_op(), scf.WhileOp)
+        return isinstance(operation, scf.WhileOp)
+
+    def computed(self, computed: Computed) -> None:
+        """A loop turns back, or has ended."""
+        key = id(computed.programs)
+        if isinstance(computed.operation, scf.WhileOp):
+            self._going.pop((computed.operation, key), None)
+            return
+        loop = computed.operation.parent_op()
+        assert isinstance(loop, scf.WhileOp)
+        going = self._going.setdefault((loop, key), _Going())
+        going.turns += 1
+        if going.turns == 1:
+            going.first = tuple(computed.operands)
+        if going.turns >= self.scene.most_turns * (_PATIENCE if waits(loop) else 1):
+            self._stop(computed, loop, going, circle=None)
+        deciding = self._deciding(loop)
+        if deciding is None:
+            return
+        if going.turns > _FREE_TURNS or not deciding:
+            self._look_for_circle(computed, loop, going, deciding)
+
+    def _look_for_circle(
+        self, computed: Computed, loop: scf.WhileOp, going: _Going, deciding: Sequence[int]
+    ) -> None:
+        """As `scheduler.py` does: compare with turns 1, 2, 4, 8, ... (R. P. Brent, BIT 20, 1980)."""
+        carried = _of_active(computed, deciding)
+        if going.kept_at and all(map(_is_same, carried, going.kept)):
+            self._stop(computed, loop, going, circle=going.turns - going.kept_at)
+        if going.turns & (going.turns - 1) == 0:
+            going.kept, going.kept_at = carried, going.turns
+
+    def _deciding(self, loop: scf.WhileOp) -> Sequence[int] | None:
+        """Which of the carried values decide, in this turn or a later one, whether the loop goes on; None where memory does."""
+        if loop not in self._known:
+            self._known[loop] = _deciding(loop)
+        return self._known[loop]
+
+    def _stop(
+        self, computed: Computed, loop: scf.WhileOp, going: _Going, circle: int | None
+    ) -> None:
+        frames = locate(loop.location).frames
+        ids = sorted(computed.linear_ids().tolist())
+        position = first_active(computed.active)
+        carried = list(_carried(loop, going.first, computed.operands, position))
+        finding = Finding(
+            kind="endless-loop",
+            message=_message(going.turns, circle, carried),
+            advice=_ADVICE,
+            position=frames[0] if frames else None,
+            calls=tuple(reversed(frames[1:])),
+            programs=tuple(self.scene.program_id(one) for one in ids[:LISTED_PROGRAMS]),
+            program_count=len(ids),
+            values={one.name: one.now for one in carried},
+        )
+        raise Stopped(finding)
+
+
+_ADVICE = (
+    "Let each turn bring the loop nearer to its end: change what its condition asks (i += BLOCK), in the right direction. "
+    "Where a loop needs more turns than that, say how many: check(..., most_turns=...)."
+)
+
+
+@dataclass(frozen=True)
+class _Carried:
+    """A number that a loop carries from turn to turn."""
+
+    name: str
+    first: Any
+    now: Any
+    decides: bool
+
+
+def _carried(
+    loop: scf.WhileOp, first: Sequence[Value], now: Sequence[Value], program: int
+) -> Iterator[_Carried]:
+    """The scalars with names, for one program."""
+    asked = _made_of(yielded(loop.before.block)[0], loop)
+    for argument, ended, before, after in zip(loop.before.block.args, yielded(loop.after.block), first, now):  # fmt: skip
+        name = _name(ended) or _name(argument)
+        if name is not None and not shape(argument.type) and not is_pointer(argument.type):
+            then, at_last = _of_program(before, program), _of_program(after, program)
+            yield _Carried(name, then, at_last, argument in asked)
+
+
+def _deciding(loop: scf.WhileOp) -> Sequence[int] | None:
+    """See `EndlessLoop._deciding`."""
+    carried = list(loop.before.block.args)
+    passed, ended = yielded(loop.before.block)[1:], yielded(loop.after.block)
+    found: set[SSAValue] = set()
+    pending = [yielded(loop.before.block)[0]]
+    while pending:
+        for value in _made_of(pending.pop(), loop) - found:
+            found.add(value)
+            if isinstance(value, OpResult) and any(isinstance(op, _TOUCHING_MEMORY) for op in value.op.walk()):  # fmt: skip
+                if loop.is_ancestor(value.op):
+                    return None
+            elif isinstance(value, BlockArgument) and value.block is loop.before.block:
+                pending.append(ended[value.index])
+            elif isinstance(value, BlockArgument) and value.block is loop.after.block:
+                pending.append(passed[value.index])
+    return [number for number, argument in enumerate(carried) if argument in found]
+
+
+def _made_of(value: SSAValue, loop: scf.WhileOp) -> set[SSAValue]:
+    """What a value is computed from within a turn of the loop, itself among it."""
+    found: set[SSAValue] = set()
+    pending = [value]
+    while pending:
+        value = pending.pop()
+        if value not in found:
+            found.add(value)
+            if isinstance(value, OpResult) and loop.is_ancestor(value.op):
+                pending += [operand for op in value.op.walk() for operand in op.operands]
+    return found
+
+
+def _message(turns: int, circle: int | None, carried: Sequence[_Carried]) -> str:
+    asked = [one for one in carried if one.decides]
+    still = [one for one in asked if _is_same(one.first, one.now)]
+    moving = [one for one in asked if one not in still]
+    if circle == 1 and still and not moving:
+        names = " and ".join(f"{one.name} = {one.now}" for one in still)
+        return f"this loop never ends: no turn changes {names}, which its condition asks"
+    if circle == 1:
+        return "this loop never ends: no turn changes anything that its condition asks"
+    if circle is not None:
+        listed = f" ({', '.join(f'{one.name} = {one.now}' for one in asked)})" if asked else ""
+        return f"this loop never ends: every {circle} turns it comes back to where it was{listed}"
+    changes = [f"; {one.name} went from {one.first} to {one.now}" for one in moving]
+    changes += [f"; {one.name} = {one.now} did not change" for one in still]
+    return f"this loop was stopped after {turns:,} turns{''.join(changes)}"
+
+
+def _name(value: SSAValue) -> str | None:
+    if isinstance(value, BlockArgument):
+        return value.name_hint
+    assert isinstance(value, OpResult)
+    return locate(value.op.location).name
+
+
+def _of_program(value: Value, program: int) -> Any:
+    """A scalar's value for the program at a position in the batch."""
+    array = numpy.asarray(value)
+    if not array.ndim:
+        return array.item()
+    return array[program if len(array) > 1 else 0].item()
+
+
+def _of_active(computed: Computed, deciding: Sequence[int]) -> tuple[Value, ...]:
+    """What the loop carries and decides, of the programs that go on."""
+    active = computed.active
+    carried = [(computed.operands[one], computed.operation.operands[one]) for one in deciding]
+    if active is None:
+        return tuple(value for value, _ in carried)
+    return tuple(
+        numpy.asarray(value)[active]
+        if numpy.ndim(value) > len(shape(operand.type)) and len(value) > 1
+        else value
+        for value, operand in carried
+    )
+
+
+def _is_same(one: Value, other: Value) -> bool:
+    """Whether two values are the same, bit for bit."""
+    if one is other:
+        return True
+    first, second = numpy.asarray(one), numpy.asarray(other)
+    return (
+        first.dtype == second.dtype
+        and first.dtype.kind != "O"
+        and first.shape == second.shape
+        and first.tobytes() == second.tobytes()
+    )

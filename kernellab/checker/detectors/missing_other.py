@@ -1,0 +1,165 @@
+"""Masked loads without `other` whose lanes that are off reach a result."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Iterator, Set
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import ml_dtypes
+import numpy
+from xdsl.ir import Operation
+
+from kernellab.checker.detector import Detector, Sighting, Stopped
+from kernellab.checker.garbage import open_loads
+from kernellab.checker.listening import Change
+from kernellab.checker.outcomes import as_text, differences
+from kernellab.checker.scene import Access, Scene
+from kernellab.errors import KernelFault
+from kernellab.interpreter.memory_layers import Load, MemoryAccess
+from kernellab.interpreter.tiles import full
+from kernellab.ir.types import dtype, shape
+
+if TYPE_CHECKING:
+    from kernellab.checker.examination import Examination
+
+
+class MissingOther(Detector):
+    """Runs the launch again with other values in lanes that loads leave open, and looks whether a result changes.
+
+    The first run has zeros there.
+    """
+
+    kinds = ("missing-other",)
+
+    def __init__(self, scene: Scene) -> None:
+        super().__init__(scene)
+        self._open = open_loads(scene.code)
+        self._off: dict[Operation, Sighting] = {}
+
+    @classmethod
+    def concerns(cls, scene: Scene) -> bool:
+        return bool(open_loads(scene.code))
+
+    def before(self, access: Access) -> None:
+        if access.operation not in self._open or access.on is None:
+            return
+        off = ~access.on
+        if access.active is not None:
+            off = off & access.active.reshape((-1,) + (1,) * access.rank)
+        if not off.any():
+            return
+        off = full(off, shape(access.operation.results[0].type))
+        name = access.buffer.name
+
+        def tell(place: tuple[int, ...], program: int) -> dict[str, Any]:
+            return {
+                "kind": "missing-other",
+                "argument": name,
+                "index": access.element(off, place, program),
+                "advice": (
+                    "Say what these lanes shall hold: other=0.0 for a sum, other=-float('inf') for a maximum; "
+                    "or mask what is made of them: the store, or tl.where before a reduction."
+                ),
+            }
+
+        self._off[access.operation] = self.sightings.see(access, off, access.rank, tell, name)
+
+    def ask(self, examination: Examination) -> None:
+        suspects = frozenset(self._off)
+        guilty: dict[Operation, str] = {}
+        if suspects and (effect := self._effect(examination, suspects)) is not None:
+            for op in suspects:
+                alone = effect if len(suspects) == 1 else self._effect(examination, frozenset((op,)))  # fmt: skip
+                if alone is not None:
+                    guilty[op] = alone
+            if not guilty:  # several together make the difference
+                guilty = dict.fromkeys(suspects, effect)
+        for op, sighting in self._off.items():
+            if op in guilty:
+                sighting.facts["message"] = _message(sighting.facts["argument"], guilty[op])
+            else:
+                self.sightings.forget(op)
+        self._off.clear()
+
+    def end(self) -> None:
+        """What was seen is no fault yet."""
+
+    def _effect(self, examination: Examination, loads: frozenset[Operation]) -> str | None:
+        """What other values in the lanes that these loads leave open change; None where they change nothing."""
+        kinds = {dtype(op.results[0].type).kind in "iub" for op in loads}
+        for filling in _FILLINGS:
+            words = filling.in_words(kinds)
+            try:
+                scene = examination.repeat(change=_filled(loads, filling))
+            except Stopped as stopped:
+                return f"with {words} there, {stopped.finding.message}"
+            except KernelFault as fault:
+                return f"with {words} there, the kernel fails: {fault.problem.splitlines()[0]}"
+            for apart in differences(self.scene.tensors, scene.tensors):
+                return f"{apart.element} is {as_text(apart.one)} with zeros there, and {as_text(apart.other)} with {words}"
+        return None
+
+    def findings(self, explained: Any = frozenset()) -> Iterator[Any]:
+        """What it found; nothing where the launch was not run again."""
+        return iter(()) if self._off else super().findings(explained)
+
+
+def _message(name: str, effect: str) -> str:
+    return (
+        f"this load of {name} has no other=, and what lanes hold that its mask switches off "
+        f"reaches a result: {effect}"
+    )
+
+
+@dataclass(frozen=True)
+class _Filling:
+    """What to put in lanes that are left open: a float, and an integer where elements are integers."""
+
+    words: str
+    number: float
+    integer: int
+
+    def in_words(self, are_integers: Set[bool]) -> str:
+        """ "NaN", "12,345"; both where some loads are of floats and some of integers."""
+        integer = f"{self.integer:,}"
+        return " and ".join(integer if one else self.words for one in sorted(are_integers))
+
+    def of(self, kind: numpy.dtype) -> Any:
+        """As an element of that type."""
+        if kind.kind == "b":
+            return numpy.True_
+        if kind.kind in "iu":
+            limits = numpy.iinfo(kind)
+            return kind.type(min(max(self.integer, int(limits.min)), int(limits.max)))
+        if numpy.isnan(self.number):
+            return kind.type(numpy.nan)
+        return kind.type(numpy.sign(self.number) * _largest(kind) / 4)
+
+
+def _largest(kind: numpy.dtype) -> float:
+    limits: Any = ml_dtypes.finfo
+    return float(limits(kind).max)
+
+
+_FILLINGS = (
+    _Filling("NaN", numpy.nan, 12_345),
+    _Filling("a large number", 1.0, 12_345),
+    _Filling("a large negative number", -1.0, -12_345),
+)
+"""NaN shows in sums and products; maxima and minima may pass over it, and show a number on their side."""
+
+
+def _filled(loads: frozenset[Operation], filling: _Filling) -> Change:
+    """Accesses with a filling in the lanes that these loads leave open."""
+
+    def change(access: Access) -> MemoryAccess:
+        request = access.request
+        if access.operation not in loads or not isinstance(request, Load):
+            return request
+        if request.mask is None or request.other is not None:
+            return request
+        return dataclasses.replace(request, other=filling.of(access.buffer.elements.dtype))
+
+    return change
