@@ -82,6 +82,7 @@ bench: $(INSTALLED)
 	$(BIN)/python -m benchmarks.recording
 	$(BIN)/python -m benchmarks.reading_ir
 	$(BIN)/python -m benchmarks.layouts
+	$(BIN)/python -m benchmarks.tracing
 	$(BIN)/python -m benchmarks.load_ext
 	$(BIN)/python -m benchmarks.front_end
 

@@ -48,3 +48,15 @@ def read_whole_number(text: str) -> int:
     if not text.isdecimal() or int(text) == 0:
         raise ValueError("a whole number from 1 is needed")
     return int(text)
+
+
+def read_program(text: str) -> tuple[int, ...]:
+    """ "2,1,0" as (2, 1, 0), "96" as (96,): a program's id."""
+    try:
+        value = ast.literal_eval(text)
+    except (SyntaxError, ValueError):
+        value = None
+    numbers = value if isinstance(value, tuple) else (value,)
+    if not all(isinstance(number, int) for number in numbers):
+        raise ValueError("a program's id is one to three numbers: 96, or 2,1,0")
+    return numbers

@@ -1,6 +1,7 @@
-"""Take the README's picture: cells of ours, run, open in a real JupyterLab, photographed by headless Chromium.
+"""Take the pictures of the pages: cells of ours, run, open in a real JupyterLab, photographed by headless Chromium.
 
     python tools/screenshot.py docs/images/first_cell.txt docs/images/notebook.png
+    python tools/screenshot.py docs/images/stepper.txt docs/images/stepper.png --size 1180x1270
 
 The first argument is a notebook, shown as it is saved, or a text of cells, each after a line `# %%`, which is run first. Needs
 Chromium on the path.
@@ -61,6 +62,7 @@ def quiet_settings(folder: Path) -> dict[str, str]:
         "JUPYTERLAB_SETTINGS_DIR": str(folder / "lab" / "user-settings"),
         "JUPYTERLAB_WORKSPACES_DIR": str(folder / "workspaces"),
         "JUPYTER_CONFIG_DIR": str(folder / "config"),
+        "JUPYTER_DATA_DIR": str(folder / "data"),  # where it is kept which notebooks are trusted
     }
 
 
@@ -84,12 +86,14 @@ def photograph(notebook: Path, picture: Path, width: int, height: int) -> None:
             shutil.copy(notebook, shown)
         else:
             run_cells(notebook.read_text(), shown)
+        environment = quiet_settings(folder)
+        subprocess.run([sys.executable, "-m", "jupyter", "trust", str(shown)], env=environment, check=True)  # fmt: skip
         port = free_port()
         address = f"http://127.0.0.1:{port}"
         server = subprocess.Popen(
             [sys.executable, "-m", "jupyter", "lab", "--no-browser", "--allow-root", f"--port={port}",
              f"--ServerApp.root_dir={served}", "--IdentityProvider.token=", "--ServerApp.password="],
-            env=quiet_settings(folder), stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL,
+            env=environment, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL,
         )  # fmt: skip
         try:
             wait_for(f"{address}/api/status")

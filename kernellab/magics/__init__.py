@@ -12,11 +12,14 @@ if TYPE_CHECKING:
 def load(shell: InteractiveShell) -> None:
     """Register the magics, their completion and the displays; loading twice is loading once."""
     from kernellab.debugger import front_end
-    from kernellab.magics import ipython_api, tiledebug, tileir, tilekernel
+    from kernellab.magics import ipython_api, tiledebug, tileir, tilekernel, tilestep
     from kernellab.viz import displays
 
     shell.register_magics(
-        tilekernel.TileKernelMagics, tiledebug.TileDebugMagics, tileir.TileIrMagics
+        tilekernel.TileKernelMagics,
+        tiledebug.TileDebugMagics,
+        tileir.TileIrMagics,
+        tilestep.TileStepMagics,
     )
     front_end.current_debugger = functools.partial(ipython_api.debugger_class, shell)
     ipython_api.complete_options(shell, "tilekernel", tilekernel.OPTIONS.words)
@@ -31,9 +34,8 @@ def unload(shell: InteractiveShell) -> None:
     from kernellab.viz import displays
 
     front_end.current_debugger = front_end.python_debugger
-    ipython_api.forget_magic(shell, "tiledebug")
-    ipython_api.forget_magic(shell, "tileir")
-    ipython_api.forget_magic(shell, "tilekernel")
+    for magic in ("tiledebug", "tileir", "tilekernel", "tilestep"):
+        ipython_api.forget_magic(shell, magic)
     ipython_api.forget_completion(shell, "tilekernel")
     ipython_api.show_errors_in_full()
     displays.unregister(shell.display_formatter)

@@ -31,13 +31,14 @@ def read_launch(
         OptionError: the text is no launch; points at `position`, the magic's line.
         Exception: whatever evaluating a part raises.
     """
+    if not text.strip():
+        _refuse("no launch is given", magic, position)
     try:
         tree = ast.parse(text.strip(), mode="eval").body
     except SyntaxError as error:
         _refuse(f"{text.strip()!r} cannot be read: {error.msg}", magic, position)
     if not (isinstance(tree, ast.Call) and isinstance(tree.func, ast.Subscript)):
-        what = f"{text.strip()!r} is no launch" if text.strip() else "no launch is given"
-        _refuse(what, magic, position)
+        _refuse(f"{text.strip()!r} is no launch", magic, position)
     scope = {**namespace, _COLLECT: lambda *args, **keywords: (args, keywords)}
     collected = ast.Call(ast.Name(_COLLECT, ast.Load()), tree.args, tree.keywords)
     kernel, grid = (_value(node, scope) for node in (tree.func.value, tree.func.slice))

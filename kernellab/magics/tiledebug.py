@@ -2,22 +2,12 @@
 
 from __future__ import annotations
 
-import ast
-
 from IPython.core.magic import Magics, line_magic, magics_class, no_var_expand
 
 from kernellab.magics import ipython_api
 from kernellab.magics.launch_line import read_launch
 from kernellab.magics.options import Option, Options
-
-
-def _program(text: str) -> tuple[int, ...]:
-    value = ast.literal_eval(text)
-    numbers = (value,) if isinstance(value, int) else value
-    if not isinstance(numbers, tuple) or not all(isinstance(number, int) for number in numbers):
-        raise ValueError("a program's id is one to three numbers: 96, or 2,1,0")
-    return numbers
-
+from kernellab.option_values import read_program
 
 OPTIONS = Options(
     "tiledebug",
@@ -26,7 +16,7 @@ OPTIONS = Options(
             "--program",
             "X,Y,Z",
             "The id of a program to stop in: 96, or 2,1,0; 0,0,0 by default. May be repeated.",
-            _program,
+            read_program,
             repeated=True,
         ),
         Option(

@@ -158,20 +158,20 @@ class _OpenFrame:
 
     def new_values(self) -> dict[str, Any]:
         """The variables that have another object for a value now, as a trace keeps them."""
-        seen = self._seen
-        variables = self.frame.f_locals
-        new = [
-            (name, value)
-            for name in self._names
-            if (value := variables.get(name, _NOTHING)) is not seen.get(name, _NOTHING)
-            and value is not _NOTHING
-        ]
-        if not new:
-            return {}
-        seen.update(new)
-        return dict(_as_kept(new))
+        seen, new = self._seen, {}
+        found = self.frame.f_locals.get
+        for name in self._names:
+            value = found(name, _NOTHING)
+            if value is not seen.get(name, _NOTHING):
+                seen[name] = value
+                if isinstance(value, _KEPT_AS_THEY_ARE):
+                    new[name] = value
+                else:
+                    new.update(_as_kept([(name, value)]))
+        return new
 
 
+_KEPT_AS_THEY_ARE = (numpy.ndarray, numpy.generic, int, float, str)
 _NOTHING = object()
 
 

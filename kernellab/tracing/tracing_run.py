@@ -8,16 +8,18 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy
+import torch
 
 from kernellab import triton_api
-from kernellab.argument_copies import copied, tensors_in
+from kernellab.argument_copies import copied, copied_back, tensors_in
 from kernellab.compiler.pipeline import unwrap_kernel
 from kernellab.compiler.targets import parse_target
 from kernellab.errors import KernelFault, OptionError
 from kernellab.interpreter.grid import Programs, check_grid, linear_ids
-from kernellab.interpreter.launcher import Stepping, launch_stepped
+from kernellab.interpreter.launcher import Stepping, argument_names, launch_stepped
 from kernellab.interpreter.memory import Buffer
 from kernellab.interpreter.stepping.code import SteppingCode, stepping_code
+from kernellab.interpreter.written import written_by
 from kernellab.interpreting import emulated_for
 from kernellab.launching import Grid, bind_launch, refuse_gpu
 from kernellab.records import Target
@@ -49,7 +51,7 @@ def trace(
         kernel, grid, args, keywords: as for `kernellab.run`; of an autotuned kernel, the first config counts.
         programs: which ones are traced: one as a tuple `(x, y, z)`, `(x, y)` or a number, several as a list of such, or "all".
         operations: one step for each operation of the IR, not for each line.
-        in_place: let the run change the arguments, as a launch does; else it works on copies.
+        in_place: let the run change the arguments, once it has come to its end or to a fault; else it works on copies.
         exact_bytes: the largest value that is kept exactly. Of a larger one a summary is kept, and when its elements are asked for, the kernel runs again.
         target: the GPU to emulate, "sm_90", ...; None means the one that a launch would emulate.
 
@@ -134,7 +136,7 @@ class TracedLaunch:
     def traced(self, in_place: bool, exact_bytes: int, operations: bool) -> Trace:
         """Run it and keep the steps."""
         kept = replace(self, call=replace(self.call, values=copied(self.call.values)))
-        works_on = self.call if in_place else replace(self.call, values=copied(kept.call.values))
+        works_on = replace(self.call, values=kept.to_work_on())
         values = ValueStore(exact_bytes)
         recorder = Recorder(values, MOST_STEPS)
         memory = _Checkpoints(kept.call, works_on, values)
@@ -144,6 +146,8 @@ class TracedLaunch:
         except KernelFault as error:
             fault = TracedFault(type(error).__name__, str(error), error.position, memory.fault_step)
         memory.end(len(recorder.steps))
+        if in_place:
+            copied_back(works_on.values, self.call.values)
         return Trace(
             self._facts(exact_bytes, operations),
             recorder.steps,
@@ -156,6 +160,28 @@ class TracedLaunch:
             _notices(recorder),
             kept.computed_again,
         )
+
+    def to_work_on(self) -> dict[str, Any]:
+        """The arguments for one run: copies of those tensors whose memory the kernel may write, the others as they are."""
+        values = self.call.values
+        written = self._may_be_written()
+        storages = {one.untyped_storage().data_ptr() for name, one in tensors_in(values) if name in written}  # fmt: skip
+        shared = {
+            name
+            for name, value in values.items()
+            if isinstance(value, torch.Tensor)
+            and value.untyped_storage().data_ptr() not in storages
+        }
+        copies = copied({name: value for name, value in values.items() if name not in shared})
+        return {name: copies.get(name, value) for name, value in values.items()}
+
+    def _may_be_written(self) -> set[str]:
+        """Names of tensors that the kernel may write; all of them where nobody knows."""
+        written = written_by(self.code.batch)
+        if written.stored is None or written.updated is None:
+            return {name for name, _ in tensors_in(self.call.values)}
+        names = argument_names(self.call, self.code.batch)
+        return {names[number] for number in written.stored | written.updated}
 
     def run(self, call: BoundCall, recorder: Recorder, memory: _Checkpoints | None = None) -> None:
         """Run it in place, a recorder listening."""
@@ -196,7 +222,7 @@ class TracedLaunch:
     def computed_again(self, wanted: Mapping[int, set[str]]) -> Mapping[tuple[int, str], Any]:
         """The values that these steps gave to these names, from another run."""
         recorder = SecondRecorder(wanted)
-        again = replace(self.call, values=copied(self.call.values))
+        again = replace(self.call, values=self.to_work_on())
         with suppress(Enough, KernelFault):
             self.run(again, recorder)
         return recorder.caught

@@ -41,7 +41,7 @@ class Stepper:
         self.data = data
 
     def html(self) -> str:
-        """Self-contained HTML without a script: radio buttons go from step to step, both ways. Where styles are stripped, the steps stand one below the other."""
+        """Self-contained HTML without a script: radio buttons go from step to step, both ways. Where styles are stripped, the step that is shown first stays."""
         return _Page(self.data).html()
 
     def text(self) -> str:
@@ -54,9 +54,6 @@ class Stepper:
 
     def _repr_html_(self) -> str:
         return self.html()
-
-    def _repr_png_(self) -> bytes:
-        return self.png()
 
     def __repr__(self) -> str:
         return self.text()
@@ -151,22 +148,22 @@ _STYLE = f"""
 .kl-stepper label {{border:{_LINE};border-radius:4px;padding:0 8px;cursor:pointer;user-select:none}}
 .kl-stepper label.kl-end {{opacity:.3;cursor:default}}
 .kl-stepper .kl-sides {{display:flex;flex-wrap:wrap;gap:8px 24px;align-items:flex-start}}
-.kl-stepper pre {{margin:0;font:12px/1.45 ui-monospace,Menlo,Consolas,monospace;overflow-x:auto;max-width:100%;background:none;color:inherit}}
+.kl-stepper pre.kl-code {{margin:0;padding:0;font:11.5px/1.45 ui-monospace,Menlo,Consolas,monospace !important;overflow-x:auto;max-width:100%;background:none;color:inherit}}
 .kl-stepper .kl-now {{background:rgba(255,196,0,.28);display:inline-block;min-width:100%}}
-.kl-stepper table {{border-collapse:collapse;border:0;margin:0;font:inherit;color:inherit}}
-.kl-stepper td {{text-align:left;padding:1px 12px 1px 0;border:0;vertical-align:middle;background:none}}
-.kl-stepper tr {{background:none}}
-.kl-stepper .kl-new td:first-child {{box-shadow:inset 3px 0 #f5a800;font-weight:600}}
-.kl-stepper td:first-child {{padding-left:8px;font-family:ui-monospace,Menlo,Consolas,monospace}}
-.kl-stepper img {{image-rendering:pixelated;display:block;min-width:12px;min-height:8px}}
+.kl-stepper table.kl-vars {{border-collapse:collapse;border:0;margin:0;font:inherit;color:inherit}}
+.kl-stepper .kl-vars tbody td {{text-align:left;padding:1px 12px 1px 0;border:0;vertical-align:middle;background:none}}
+.kl-stepper .kl-vars tbody tr {{background:none}}
+.kl-stepper .kl-vars .kl-new td:first-child {{box-shadow:inset 3px 0 #f5a800;font-weight:600}}
+.kl-stepper .kl-vars tbody td:first-child {{padding-left:8px;font-family:ui-monospace,Menlo,Consolas,monospace}}
+.kl-stepper img {{image-rendering:pixelated;display:block;margin:0;min-width:12px;min-height:8px}}
 .kl-stepper .kl-faint {{opacity:.7}}
 .kl-stepper .kl-fault {{border-left:3px solid #d00;padding:2px 8px;margin:6px 0;white-space:pre-wrap;font:12px/1.4 ui-monospace,Menlo,Consolas,monospace}}
 .kl-stepper figure {{margin:0}}
 .kl-stepper figcaption {{font-size:.9em}}
 """.strip()
 
-_VARIABLE_WIDTH = 96
-_ARGUMENT_WIDTH = 192
+_VARIABLE_WIDTH = 64
+_ARGUMENT_WIDTH = 160
 """Pixels, at most, of a picture."""
 
 _LARGEST_CELL = 16
@@ -197,11 +194,13 @@ class _Page:
     def _steps(self) -> Iterator[str]:
         steps = self._data["steps"]
         for place, step in enumerate(steps):
-            checked = " checked" if step["number"] == self._data["focus"] else ""
+            is_first = step["number"] == self._data["focus"]
+            checked = " checked" if is_first else ""
+            hidden = "" if is_first else " hidden"  # also where styles are stripped
             tip = escape(f"{step['title']}: {step['place']}", quote=True)
             yield (
                 f'<input type="radio" name="{self._name}" id="{self._name}-{place}" title="{tip}"{checked}>'
-                f'<div class="kl-step">\n{self._bar(place, len(steps))}\n'
+                f'<div class="kl-step"{hidden}>\n{self._bar(place, len(steps))}\n'
                 f'<div class="kl-sides">\n{_code_html(step)}\n{self._variables(step)}\n</div>\n'
                 f"{self._memory(step)}\n</div>"
             )
@@ -224,7 +223,8 @@ class _Page:
         rows = "\n".join(self._variable(one) for one in step["variables"])
         constants = ", ".join(f"{name} = {value}" for name, value in step["constants"])
         below = f'<div class="kl-faint">{escape(constants)}</div>' if constants else ""
-        return f"<div>\n<table><tbody>\n{rows}\n</tbody></table>\n{below}</div>"
+        table = f'<table class="kl-vars"><tbody>\n{rows}\n</tbody></table>'
+        return f"<div>\n{table}\n{below}</div>"
 
     def _variable(self, one: Mapping[str, Any]) -> str:
         picture = ""
@@ -266,7 +266,7 @@ def _code_html(step: Mapping[str, Any]) -> str:
     for line, text, current in step["code"]:
         content = f"{'→' if current else ' '}{line:>4}  {escape(text)}"
         lines.append(f'<b class="kl-now">{content}</b>' if current else content)
-    return f"<pre>{chr(10).join(lines)}</pre>"
+    return f'<pre class="kl-code">{chr(10).join(lines)}</pre>'
 
 
 # ---------------------------------------------------------------------------------------------------------------------

@@ -179,6 +179,8 @@ def _variables(
     rows, constants = [], []
     for name, value in trace.variables_at(step.frame, step.number).items():
         changed = name in step.changed_numbers
+        if name in step.frame.given and (value.kind, value.argument) == ("pointer", name):
+            continue  # a tensor, which is among the arguments
         if not changed and (value.kind == "constant" or _is_plain_parameter(step, name, value)):
             constants.append([name, value.text()])
             continue

@@ -14,10 +14,10 @@ from kernellab.checker.detectors.race import Race
 from kernellab.checker.outcomes import Apart, as_text, differences
 from kernellab.checker.scene import Access, Scene
 from kernellab.checker.storages import Notes, Storage, Storages
-from kernellab.checker.written import written_by
 from kernellab.errors import KernelFault
 from kernellab.interpreter.memory import Buffer
 from kernellab.interpreter.memory_layers import Atomic
+from kernellab.interpreter.written import written_by
 from kernellab.ir.locations import locate
 from kernellab.run_options import RunOptions
 

@@ -14,10 +14,10 @@ from kernellab.checker.outcomes import as_text
 from kernellab.checker.scene import Access, Scene
 from kernellab.checker.storages import Storages
 from kernellab.checker.tracking import Deed, Encounter, Suspects, Tally, Tracker, joined, touch_of
-from kernellab.checker.written import EVERYTHING, Arguments, written_by
 from kernellab.errors import SourcePosition
 from kernellab.interpreter.launcher import argument_names
 from kernellab.interpreter.memory import Buffer
+from kernellab.interpreter.written import EVERYTHING, Arguments, written_by
 from kernellab.ir.locations import locate
 from kernellab.run_options import RunOptions
 
