@@ -9,7 +9,7 @@ import numpy
 from xdsl.ir import SSAValue
 
 from kernellab.interpreter.numerics import widen
-from kernellab.ir.types import dtype, is_pointer
+from kernellab.ir.types import MemDescType, TensorDescType, dtype, is_pointer
 
 Array = numpy.ndarray[Any, Any]
 
@@ -21,8 +21,10 @@ _EXPONENTS = {
 
 
 def is_float(value: SSAValue) -> bool:
-    """True for tiles and scalars of a floating-point type."""
-    return not is_pointer(value.type) and is_float_type(dtype(value.type))
+    """True for tiles and scalars of a floating-point type; not for what leads to memory."""
+    if is_pointer(value.type) or isinstance(value.type, TensorDescType | MemDescType):
+        return False
+    return is_float_type(dtype(value.type))
 
 
 def is_float_type(kind: numpy.dtype) -> bool:

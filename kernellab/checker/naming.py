@@ -33,7 +33,8 @@ def name_of(value: SSAValue, user: Operation) -> str | None:
         if name is not None and name != assigned:
             return name
         if not isinstance(value.owner, _SAME_VALUES):
-            return described(value)
+            of_grid = isinstance(value.owner, tt.GetProgramIdOp | tt.GetNumProgramsOp)
+            return described(value) if of_grid else None
         value = value.owner.operands[0]
     return value.name_hint
 

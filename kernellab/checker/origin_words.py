@@ -147,6 +147,9 @@ def advice(origin: Origin, lane: tuple[int, ...]) -> str:
         return "Keep its argument at 0 or above: tl.maximum(x, 0). A difference that should not be negative can be, by rounding."
     if isinstance(op, arith.SubFOp) and all(numpy.isinf(value) for value in values):
         return "Infinity less infinity is NaN. In a softmax, a row whose lanes are all masked has the maximum -inf: put 0 in its place with tl.where."
+    is_elementwise = not isinstance(op, tt.ReduceOp | tt.ScanOp | tt.DotOp | tt.DotScaledOp)
+    if is_elementwise and not all(numpy.isfinite(value) for value in values):
+        return "One of the numbers is infinite already: an argument holds it, or the source writes it. Leave such lanes out with tl.where."
     if isinstance(op, tt.DotOp) and kind.itemsize < 4:
         return "Add up in fp32: leave out_dtype out, and convert the result once it is scaled."
     if is_float(op.results[0]) and kind.itemsize < 4:

@@ -19,11 +19,13 @@ from kernellab.ir.types import dtype, shape
 _NARROWING = (arith.TruncFOp, tt.FpToFpOp, arith.SIToFPOp, arith.UIToFPOp)
 """Conversions in which a number may turn out too large for its new type."""
 
-_READS = (
-    tt.LoadOp, tt.AtomicLoadOp, tt.DescriptorLoadOp, tt.DescriptorGatherOp, tt.AtomicRMWOp, tt.AtomicCASOp, arith.BitcastOp,
-    tt.BitcastOp,
+_BITS = (arith.BitcastOp, tt.BitcastOp)
+
+_ARITHMETIC = (
+    tt.FpToFpOp, tt.ClampFOp, tt.PreciseDivFOp, tt.PreciseSqrtOp, tt.ApproxDivFOp, tt.DotOp, tt.DotScaledOp, tt.ReduceOp, tt.ScanOp,
+    tt.MapElementwiseOp, tt.ExternElementwiseOp, tt.ElementwiseInlineAsmOp,
 )  # fmt: skip
-"""What makes nothing new: its results are in memory, or are bits."""
+"""What computes, beside the operations of `arith` and `math`; whatever else gives numbers has them from somewhere."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -49,7 +51,7 @@ class Origin:
 class Origins(Shadows):
     """The number of the origin of each value that has one; `events[number - 1]` tells of it.
 
-    What arguments bring, and what the source spells out, has none.
+    What arguments bring, and what the source spells out, has none; nor has what comes out of shared memory.
     """
 
     def __init__(self) -> None:
@@ -71,10 +73,10 @@ class Origins(Shadows):
         op = computed.operation
         if op in self.read:
             return [self.read.pop(op)]
-        if isinstance(op, arith.BitcastOp | tt.BitcastOp) or moves(op):
-            return moved(computed, operands) if moves(op) else list(operands)
-        if isinstance(op, _READS):
-            return [None] * len(op.results)
+        if moves(op):
+            return moved(computed, operands)
+        if isinstance(op, _BITS):
+            return list(operands)
         return [
             self._origins_of(computed, operands, position) if is_float(result) else None
             for position, result in enumerate(op.results)
@@ -87,7 +89,7 @@ class Origins(Shadows):
         numbers = self._inherited(computed, operands, result)
         if numbers is not None:
             numbers = self.told(numbers, result)
-        fresh = _fresh(computed, result, numbers)
+        fresh = _fresh(computed, result, numbers) if _computes(op) else []
         for kind, lanes, stays in fresh:
             number = self._note(kind, computed, result, lanes, stays)
             numbers = numpy.where(lanes, number, 0 if numbers is None else numbers)
@@ -117,6 +119,10 @@ class Origins(Shadows):
         )
         self.events.append(Origin(kind, computed, values, result, lanes, stays))
         return len(self.events)
+
+
+def _computes(op: Operation) -> bool:
+    return op.name.startswith(("arith.", "math.")) or isinstance(op, _ARITHMETIC)
 
 
 def _fresh(

@@ -14,6 +14,7 @@ import triton.language as tl
 
 import kernellab
 from kernellab.checker.finite import not_finite, too_large_for
+from tests.checker.corpus.non_finite import softmax_without_maximum
 
 
 @triton.jit
@@ -145,3 +146,9 @@ def test_eight_bits_hold_what_rounds_to_their_largest(
     values = numpy.array([1.0, fits, -fits, is_cut, -is_cut, numpy.inf], numpy.float32)
     cut = too_large_for(values, kind)
     assert cut.tolist() == [False, False, False, True, True, True]
+
+
+def test_one_program_names_its_element() -> None:
+    x = torch.full((1, 12), 100.0)
+    (finding,) = kernellab.check(softmax_without_maximum, (1,), x, torch.zeros(1, 12), 12, BLOCK=16)
+    assert (finding.index, finding.lane, finding.count) == ((0, 0), (0,), 12)

@@ -132,7 +132,7 @@ class NonFiniteOrigins(Detector):
             written = numpy.zeros(len(access.buffer.elements), numpy.int64)
             self._memory[_key(access)] = written
         written[index[lanes]] = numbers[lanes]
-        self._note(access, stored, numpy.where(lanes, numbers, 0))
+        self._note(access, stored, index, numpy.where(lanes, numbers, 0))
 
     def after(self, access: Access, found: Value | None) -> None:
         """Remember what was read."""
@@ -145,7 +145,7 @@ class NonFiniteOrigins(Detector):
                 numbers = numpy.where(lifted(access.on, access.rank), numbers, 0)
             self._origins.read[access.operation] = numbers if numbers.any() else None
 
-    def _note(self, access: Access, stored: Array, numbers: Array) -> None:
+    def _note(self, access: Access, stored: Array, index: Array, numbers: Array) -> None:
         """Of each origin that shows in what is stored, the operation is at fault."""
         for number in numpy.unique(numbers[numbers > 0]):
             origin = self._origins.events[number - 1]
@@ -153,8 +153,7 @@ class NonFiniteOrigins(Detector):
             lanes = numbers == number
             program, *place = (int(i) for i in numpy.argwhere(lanes)[0])
             if key not in self._harms:
-                faulty = lanes if len(lanes) > 1 else lanes[0]
-                element = access.element(faulty, tuple(place), program)
+                element = access.coordinates(int(index[(program, *place)]))
                 value = numpy.broadcast_to(stored, lanes.shape)[(program, *place)]
                 lane = _lane_of(origin, access, (program, *place))
                 self._harms[key] = _Harm(origin, lane, access, element, value)
