@@ -17,8 +17,11 @@ ACCESSES = (
     tt.AtomicCASOp,
     tt.AtomicLoadOp,
     tt.AtomicStoreOp,
+    tt.DescriptorLoadOp,
+    tt.DescriptorStoreOp,
+    tt.DescriptorReduceOp,
 )
-"""Accesses through pointers."""
+"""Accesses to memory."""
 
 
 def placing(op: Operation) -> list[SSAValue]:
@@ -32,6 +35,11 @@ def placing(op: Operation) -> list[SSAValue]:
             return list(op.indices)
         case _:
             return []
+
+
+def mask_of(op: Operation) -> SSAValue | None:
+    """The mask of an access, where it has one."""
+    return getattr(op, "mask", None)
 
 
 def makes_addresses(op: Operation) -> bool:

@@ -95,3 +95,19 @@ def test_an_inner_loop_begins_anew() -> None:
             two_levels, (1,), torch.zeros(64), torch.zeros(8), step, 64, BLOCK=8
         )
         assert len(found) == findings, str(found)
+
+
+@triton.jit
+def by_descriptor(x_ptr, out_ptr, rows, far, COLUMNS: tl.constexpr):
+    pid = tl.program_id(0)
+    table = tl.make_tensor_descriptor(x_ptr, [rows, COLUMNS], [COLUMNS, 1], [1, COLUMNS])
+    row = pid * far
+    tl.store(out_ptr + pid * COLUMNS + tl.arange(0, COLUMNS), table.load([row % rows, 0]).reshape(COLUMNS))  # fmt: skip
+
+
+def test_indices_of_descriptors_count_too() -> None:
+    x, out = torch.zeros(7, 16), torch.zeros(4, 16)
+    assert not kernellab.check(by_descriptor, (3,), x, out, 7, 10**9, COLUMNS=16)
+    (finding,) = kernellab.check(by_descriptor, (4,), x, out, 7, 10**9, COLUMNS=16)
+    assert "pid * far = 3 * 1,000,000,000 = 3,000,000,000" in finding.message
+    assert "the load on line" in finding.message
