@@ -75,8 +75,11 @@ def _expression(origin: Origin, lane: tuple[int, ...], values: list[Any]) -> str
     op = origin.computed.operation
     if isinstance(op, tt.ReduceOp | tt.ScanOp):
         return _combination(op, origin, lane)
-    if isinstance(op, tt.DotOp | tt.DotScaledOp):
+    if isinstance(op, tt.DotScaledOp):
         return "an element of the product"
+    if isinstance(op, tt.DotOp):
+        row, column = (_range(line) for line in _row_and_column(origin, lane))
+        return f"an element of the product, of a row {row} and a column {column},"
     names = [name_of(operand, op) for operand in op.operands]
     numbers = [_number(value) for value in values]
     if type(op) in _SIGNS:
@@ -112,9 +115,24 @@ def _combination(op: tt.ReduceOp | tt.ScanOp, origin: Origin, lane: tuple[int, .
     count = shape(op.sources[0].type)[axis]
     name = name_of(op.sources[0], op)
     of = "" if name is None else f" of {name}"
-    low, high = _number(numpy.nanmin(row)), _number(numpy.nanmax(row))
     running = "running " if isinstance(op, tt.ScanOp) else ""
-    return f"the {running}{what} of {count:,} elements{of} from {low} to {high}"
+    return f"the {running}{what} of {count:,} elements{of} {_range(row)}"
+
+
+def _row_and_column(origin: Origin, lane: tuple[int, ...]) -> tuple[Any, Any]:
+    """What the element of a product was summed up from."""
+    a, b = origin.operands[:2]
+    *batch, m, n = lane
+    before = tuple(min(i, extent - 1) for i, extent in zip(batch, a.shape))
+    row = a[(*before, min(m, a.shape[-2] - 1))]
+    before = tuple(min(i, extent - 1) for i, extent in zip(batch, b.shape))
+    return row, b[(*before, slice(None), min(n, b.shape[-1] - 1))]
+
+
+def _range(numbers: Any) -> str:
+    """ "from -3 to 12"."""
+    wide = widen(numbers)
+    return f"from {_number(numpy.nanmin(wide))} to {_number(numpy.nanmax(wide))}"
 
 
 def _at(array: Any, lane: tuple[int, ...]) -> Any:
@@ -147,8 +165,9 @@ def advice(origin: Origin, lane: tuple[int, ...]) -> str:
         return "Keep its argument at 0 or above: tl.maximum(x, 0). A difference that should not be negative can be, by rounding."
     if isinstance(op, arith.SubFOp) and all(numpy.isinf(value) for value in values):
         return "Infinity less infinity is NaN. In a softmax, a row whose lanes are all masked has the maximum -inf: put 0 in its place with tl.where."
-    is_elementwise = not isinstance(op, tt.ReduceOp | tt.ScanOp | tt.DotOp | tt.DotScaledOp)
-    if is_elementwise and not all(numpy.isfinite(value) for value in values):
+    if isinstance(op, tt.DotOp):
+        values = [numpy.sum(widen(line)) for line in _row_and_column(origin, lane)]
+    if not isinstance(op, tt.ReduceOp | tt.ScanOp) and not all(map(numpy.isfinite, values)):
         return "One of the numbers is infinite already: an argument holds it, or the source writes it. Leave such lanes out with tl.where."
     if isinstance(op, tt.DotOp) and kind.itemsize < 4:
         return "Add up in fp32: leave out_dtype out, and convert the result once it is scaled."

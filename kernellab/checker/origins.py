@@ -130,6 +130,8 @@ def _fresh(
 ) -> list[tuple[str, Array, bool]]:
     """(kind, lanes, whether they stay finite) of what the operation made itself."""
     op = computed.operation
+    if isinstance(op, tt.DotScaledOp) and _is_scaled_by_no_number(computed):
+        return []
     unknown: Any = True if numbers is None else numbers == 0
     if isinstance(op, _NARROWING) and is_float(op.operands[0]):
         (value,), kind = _float_operands(computed), dtype(op.results[0].type)
@@ -147,6 +149,16 @@ def _fresh(
     infinity = "float-overflow" if isinstance(op, _NARROWING) else "infinity"
     found = [("nan", new_nan, False), (infinity, new_infinity, False)]
     return [one for one in found if one[1].any()]
+
+
+def _is_scaled_by_no_number(computed: Computed) -> bool:
+    """Whether a scale of a product is e8m0's NaN, which is what memory holds."""
+    scales = [
+        numpy.asarray(value)
+        for value, operand in zip(computed.operands[3:], computed.operation.operands[3:])
+        if dtype(operand.type).kind == "i"
+    ]
+    return any((scale.view(numpy.uint8) == 0xFF).any() for scale in scales)
 
 
 def _taking_part(computed: Computed, result: Array) -> Any:

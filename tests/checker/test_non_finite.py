@@ -14,6 +14,7 @@ import triton.language as tl
 
 import kernellab
 from kernellab.checker.finite import not_finite, too_large_for
+from tests.checker.corpus.dot_precision import product
 from tests.checker.corpus.non_finite import softmax_without_maximum
 
 
@@ -152,3 +153,12 @@ def test_one_program_names_its_element() -> None:
     x = torch.full((1, 12), 100.0)
     (finding,) = kernellab.check(softmax_without_maximum, (1,), x, torch.zeros(1, 12), 12, BLOCK=16)
     assert (finding.index, finding.lane, finding.count) == ((0, 0), (0,), 12)
+
+
+def test_a_product_tells_of_its_row_and_column() -> None:
+    a, b = torch.ones(16, 16), torch.full((16, 16), 2.0)
+    a[3, 5], b[5, 8] = float("inf"), 0.0
+    (finding,) = kernellab.check(product, (1,), a, b, torch.zeros(16, 16), M=16, K=16, N=16)
+    assert (finding.kind, finding.index) == ("nan", (3, 8))
+    assert "a row from 1 to inf and a column from 0 to 2, is NaN" in finding.message
+    assert "infinite already" in finding.advice

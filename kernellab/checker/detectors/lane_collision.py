@@ -21,7 +21,9 @@ class LaneCollision(Detector):
     def after(self, access: Access, found: Value | None) -> None:
         del found
         request = access.request
-        if not isinstance(request, Store) or _is_apart(access, request.value):
+        if not isinstance(request, Store) or not len(access.buffer.elements):
+            return
+        if _is_apart(access, request.value):
             return
         index, stored, on = _lanes(access, request.value)
         left = access.buffer.elements.take(index, mode="clip")
