@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import atexit
 import contextlib
+import functools
 import os
 import threading
 from collections.abc import Callable, Sequence
@@ -36,6 +37,9 @@ class Crew(Protocol):
 
     compiles_first: bool
     """Whether `compile` is to be called before `run`; else `run` does both."""
+
+    def get_ready(self, setup: Setup) -> None:
+        """Begin with what takes long: processes, torch, the arguments on each GPU."""
 
     def compile(self, job: bytes, task: bytes, seconds: float) -> Future[Outcome]:
         """What the compiler says of a config."""
@@ -80,6 +84,11 @@ class _Member:
             f"{_HERE}:machine_here", True, seconds=START_SECONDS
         )
         return found
+
+    def get_ready(self, setup: Setup) -> Outcome:
+        with contextlib.suppress(KernelLabError):  # The first config that is run will say it.
+            self._prepare(setup)
+        return Outcome()
 
     def release(self) -> None:
         self._prepared = None
@@ -173,6 +182,12 @@ class LocalCrew:
         self._lock = threading.Lock()
         self.is_stopped = False
 
+    def get_ready(self, setup: Setup) -> None:
+        """See Crew."""
+        for gpu, runner in self._runners.items():
+            here = replace(setup, device=gpu)
+            runner.submit(functools.partial(_Member.get_ready, setup=here))
+
     def compile(self, job: bytes, task: bytes, seconds: float) -> Future[Outcome]:
         """See Crew."""
         return self._compilers.submit(lambda member: member.compile(job, task, seconds))
@@ -255,6 +270,9 @@ class ExecutorCrew:
         found: tuple[Machine, Target | None] = self._submit(machine_there).result()
         self._with_gpu = bool(found[0].gpu)
         return found
+
+    def get_ready(self, setup: Setup) -> None:
+        """See Crew: an executor's processes get ready with their first config."""
 
     def compile(self, job: bytes, task: bytes, seconds: float) -> Future[Outcome]:
         """See Crew."""

@@ -134,6 +134,9 @@ class Sweep:
 
     def _start(self) -> None:
         waiting = [one for one in self._entries if one.number not in self._final]
+        first = next((one.setup for one in waiting if one.setup is not None), None)
+        if first is not None and self._conduct.measure:
+            self._crew.get_ready(first)
         for entry in waiting:
             if self._crew.compiles_first or not self._can_run(entry):
                 self._promise(_Step(entry, "compile"))

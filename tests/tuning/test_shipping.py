@@ -9,10 +9,15 @@ from typing import Any
 
 import pytest
 import torch
+import triton
+from triton.compiler import ASTSource
+from triton.compiler.compiler import make_backend
 from triton.tools.tensor_descriptor import TensorDescriptor
 
+from kernellab import triton_api
 from kernellab.errors import ArgumentError
 from kernellab.records import Target
+from kernellab.specialize import bind
 from kernellab.tile_kernel import tile_kernels_in
 from kernellab.triton_api.shipping import pack, unpack
 from kernellab.tuning.arguments import Arguments, ship
@@ -73,6 +78,22 @@ def test_a_kernel_that_comes_back_compiles_to_the_same() -> None:
     assert again is not double
     assert again.cache_key == double.cache_key
     assert again.fn.__globals__.keys() >= {"tl", "scaled", "SCALE"}
+
+
+def test_what_is_compiled_for_a_launch_lies_where_a_launch_looks(tmp_path, monkeypatch) -> None:
+    monkeypatch.setenv("TRITON_CACHE_DIR", str(tmp_path))
+    target = Target("cuda", "90")
+    types = ("*fp32:16", "*fp32:16", "i32:16")
+    call = bind(double, types, {"BLOCK": 64}, target, options={"num_warps": 2})
+    triton_api.compile_natively(double, call.specialization, target, call.options, for_launch=True)
+    backend, gpu = make_backend(triton_api.gpu_target(target)), triton_api.gpu_target(target)
+    # As JITFunction.run compiles: all options, parsed.
+    given = {"num_warps": 2, "debug": False, "instrumentation_mode": ""}
+    one = call.specialization
+    source = ASTSource(double, dict(one.signature), dict(one.constants), dict(one.attributes))
+    before = sorted(tmp_path.iterdir())
+    triton.compile(source, target=gpu, options=backend.parse_options(given).__dict__)
+    assert sorted(tmp_path.iterdir()) == before
 
 
 def test_what_cannot_be_sent_is_said() -> None:

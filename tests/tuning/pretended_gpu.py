@@ -1,0 +1,58 @@
+"""A sweep's GPU that is not there: configs run on the interpreter, in this process, and times are made up."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from concurrent.futures import Future
+from contextlib import contextmanager
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from kernellab.records import Target
+from kernellab.triton_api.shipping import unpack
+from kernellab.tuning import in_worker, sweeping
+from kernellab.tuning.crews import LocalCrew
+from kernellab.tuning.gpus import this_machine
+from kernellab.tuning.in_worker import Setup, Wishes
+from kernellab.tuning.records import Outcome, Timing
+
+NAME = "a GPU that is not there"
+
+
+class InProcessCrew(LocalCrew):
+    """Does everything at once, here."""
+
+    def __init__(self, milliseconds: Callable[[Any], float]) -> None:
+        super().__init__(1, [])
+        self._milliseconds = milliseconds
+
+    def compile(self, job: bytes, task: bytes, seconds: float) -> Future[Outcome]:
+        return _done(in_worker.compile_config(job, task))
+
+    def run(self, setup: Setup, task: bytes, wishes: Wishes, seconds: float) -> Future[Outcome]:
+        outcome = in_worker.run_config(replace(setup, device=None, gpu=""), task, replace(wishes, measure=False))  # fmt: skip
+        if wishes.measure and outcome.dropped is None:
+            median = self._milliseconds(unpack(task))
+            samples = [median * (1 + part / 1000) for part in range(-5, 6)]
+            outcome = replace(outcome, timing=Timing.of(samples, "events"))
+        return _done(outcome)
+
+
+def _done(outcome: Outcome) -> Future[Outcome]:
+    future: Future[Outcome] = Future()
+    future.set_result(outcome)
+    return future
+
+
+@contextmanager
+def pretended_gpu(milliseconds: Callable[[Any], float], name: str = NAME) -> Iterator[None]:
+    """While active, every sweep of this process is on that GPU; `milliseconds` of a Task is its time."""
+    place = sweeping._Place(
+        Target("cuda", "90"), replace(this_machine(None), gpu=name), (0,), InProcessCrew(milliseconds)
+    )  # fmt: skip
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(sweeping, "_place", lambda *_: place)
+        patch.setattr(sweeping, "time_baseline", lambda _: Timing.of([0.5, 0.6], "events"))
+        yield
