@@ -153,7 +153,7 @@ class Sweep:
         self._give_out()
         # A short wait, so that Ctrl-C is heard.
         done, _ = wait(self._under_way, timeout=0.5, return_when=FIRST_COMPLETED)
-        for future in done:
+        for future in sorted(done, key=lambda one: self._under_way[one].entry.number):
             self._take(future, self._under_way.pop(future))
 
     def _give_out(self) -> None:
@@ -161,7 +161,7 @@ class Sweep:
         if not self._ready or self._first_runs is not None:
             return
         if self._leads_known:
-            for entry in self._ready:
+            for entry in sorted(self._ready, key=lambda one: one.number):
                 self._promise(_Step(entry, "run"))
             self._ready.clear()
             return
