@@ -12,7 +12,7 @@ from importlib.metadata import version
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from kernellab.errors import KernelLabError, nearest
+from kernellab.errors import CompileError, KernelLabError, nearest
 from kernellab.option_values import read_constexpr, read_warps, read_whole_number
 
 if TYPE_CHECKING:
@@ -98,7 +98,7 @@ def _parser() -> argparse.ArgumentParser:
     )  # fmt: skip
     compile_.add_argument("--num-warps", metavar="N", type=_reader(read_warps), help="warps per program")  # fmt: skip
     compile_.add_argument("--num-stages", metavar="N", type=_reader(read_whole_number), help="stages of the software pipeline")  # fmt: skip
-    compile_.add_argument("-o", "--output", metavar="FILE", type=Path, help="write an HTML report with every stage")  # fmt: skip
+    compile_.add_argument("-o", "--output", metavar="FILE", type=Path, help="write an HTML report: every pass and every stage, in the IR explorer")  # fmt: skip
     compile_.set_defaults(command=_compile)
     return parser
 
@@ -147,9 +147,14 @@ def _doctor(options: argparse.Namespace) -> int:  # noqa: ARG001
 def _compile(options: argparse.Namespace) -> int:
     if options.output is not None:
         _check_writable(options.output)
-    compilations = _compilations(options)
+    try:
+        compilations = _compilations(options)
+    except CompileError as error:
+        if options.output is not None:
+            _write(options.output, _report_of_failure(error))
+        raise
     from kernellab.viz.card import kernel_card
-    from kernellab.viz.report import compilation_report, resources_table, text_table
+    from kernellab.viz.report import resources_table, text_table
 
     if len(compilations) == 1:
         known_from = {name: "--constexpr" for name, _ in options.constexpr}
@@ -157,9 +162,20 @@ def _compile(options: argparse.Namespace) -> int:
     else:
         print(text_table(resources_table(compilations)))
     if options.output is not None:
+        from kernellab.viz.page import compilation_report
+
         print()
         _write(options.output, compilation_report(compilations))
     return 0
+
+
+def _report_of_failure(error: CompileError) -> str:
+    """A page that shows how far a compilation came."""
+    from kernellab.showing import show
+    from kernellab.viz.page import Section, page_of_views
+
+    view = show(error)
+    return page_of_views(view.title, [Section("", view, ())])
 
 
 def _compilations(options: argparse.Namespace) -> list[Compilation]:
@@ -176,6 +192,7 @@ def _compilations(options: argparse.Namespace) -> list[Compilation]:
     constants = dict(options.constexpr)
     stated = {"num_warps": options.num_warps, "num_stages": options.num_stages}
     given = {name: value for name, value in stated.items() if value is not None}
+    record = "stages" if options.output is None else "passes"
     kernel = load_kernel(options.kernel)
     args, named = parse_signature(options.sig or "")
     kernel, named = unwrap_kernel(kernel, args, named, constants)
@@ -183,7 +200,10 @@ def _compilations(options: argparse.Namespace) -> list[Compilation]:
         named |= assume(kernel, constants)
     return [
         compile_bound(
-            kernel, bind(kernel, args, named, target, options=given, constants=constants), target
+            kernel,
+            bind(kernel, args, named, target, options=given, constants=constants),
+            target,
+            record=record,
         )
         for target in targets
     ]

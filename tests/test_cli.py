@@ -11,7 +11,7 @@ import pytest
 
 from kernellab.cli import main
 from kernellab.doctor import NVIDIA_TOOLS, Finding, healthy, pairing, report_text
-from tests.test_report import Reader, assert_self_contained
+from tests.views.reading import assert_loads_nothing, texts_of, views_in
 
 KERNELS = '''
 import triton
@@ -84,8 +84,11 @@ def test_compile_prints_the_card_and_writes_the_report(file) -> None:
     assert "*fp32, divisible by 16" in finished.stdout
     assert "Report: scale.html" in finished.stdout
     page = (file.parent / "scale.html").read_text()
-    assert_self_contained(page)
-    texts = Reader(page).preformatted
+    assert_loads_nothing(page)
+    assert '<script>alert("not on my page")' not in page
+    (view,) = views_in(page)
+    assert "ttgir.coalesce" in [one["label"] for one in view["sides"][0]["passes"]]
+    texts = texts_of(view)
     assert any("def scale(" in text and '<script>alert("not on my page")</script>' in text for text in texts)  # fmt: skip
     assert any("tt.func public @scale" in text and '"ttg.num-warps"' not in text for text in texts)
     assert any('"ttg.num-warps" = 2' in text for text in texts)
@@ -109,9 +112,17 @@ def test_compile_for_several_targets_shows_them_side_by_side(file, capsys) -> No
     assert "HGMMA.64x64x16.F32" in printed
     assert "v_mfma_f32" in printed
     page = (file.parent / "product.html").read_text()
-    assert_self_contained(page)
+    assert_loads_nothing(page)
     for heading in ("product for sm_80", "product for sm_90", "product for gfx942"):
         assert f"<h2>{heading}</h2>" in page
+
+
+def test_a_report_of_a_compilation_that_failed_shows_how_far_it_came(file, capsys) -> None:
+    status = main(["compile", "kernels.py::scale", *SCALE[:-1], "BLOCK=100", "-o", "failed.html"])
+    assert status == 2
+    assert "power of 2" in capsys.readouterr().err
+    (view,) = views_in((file.parent / "failed.html").read_text())
+    assert "power of 2" in view["sides"][0]["failure"]
 
 
 def test_compile_without_types_assumes_them_and_says_so(file, capsys) -> None:

@@ -10,7 +10,10 @@ from functools import cache
 from importlib.resources import files
 from typing import TYPE_CHECKING
 
-from kernellab.viz.report import Html, escape, join, page
+from kernellab.records import Compilation
+from kernellab.showing import show
+from kernellab.viz.card import kernel_card
+from kernellab.viz.report import Html, escape, join, page, paragraph, resources_table, table
 
 if TYPE_CHECKING:
     from kernellab.viz.views import View
@@ -30,6 +33,23 @@ class Section:
     view: View
     words: Sequence[Html]
     """What stands between the title and the view."""
+
+
+def compilation_report(compilations: Sequence[Compilation]) -> str:
+    """A page for one kernel's compilations, one a target: what each takes, and its IR explorer."""
+    lead = paragraph(
+        "Each stage is what Triton's own compiler made; the numbers are read from the binary."
+    )
+    sections = [
+        Section(
+            f"{compilation.kernel} for {compilation.target}",
+            show(compilation),
+            (Html(kernel_card(compilation).html()),),
+        )
+        for compilation in compilations
+    ]
+    title = f"{compilations[0].kernel}, compiled"
+    return page_of_views(title, sections, join([lead, table(resources_table(compilations))]))
 
 
 def page_of_views(title: str, sections: Sequence[Section], lead: Html | None = None) -> str:

@@ -195,16 +195,3 @@ def compilation_section(
     """One compilation: what there is to say of it, its card, and every stage."""
     stages = [stage_details(stage) for stage in compilation.stages.values()]
     return section(title, *words, Html(kernel_card(compilation, run=run).html()), *stages)
-
-
-def compilation_report(compilations: Sequence[Compilation]) -> str:
-    """A page for one kernel's compilations, one a target."""
-    lead = paragraph(
-        "Each stage is what Triton's own compiler made; the numbers are read from the binary."
-    )
-    sections = [
-        compilation_section(compilation, f"{compilation.kernel} for {compilation.target}")
-        for compilation in compilations
-    ]
-    title = f"{compilations[0].kernel}, compiled"
-    return page(title, lead, [table(resources_table(compilations)), *sections])

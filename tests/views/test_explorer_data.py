@@ -3,11 +3,8 @@
 from __future__ import annotations
 
 import functools
-import gzip
-import itertools
 import json
 import re
-from typing import Any
 
 import pytest
 
@@ -24,6 +21,7 @@ from tests.compiled import compiled, of_corpus
 from tests.kernels import basic, faulty
 from tests.source_files import ROOT
 from tests.views import source_map_fixture
+from tests.views.reading import unpacked
 from tools import view_types
 
 
@@ -38,20 +36,6 @@ def view_of_matmul() -> IrView:
 
 def side_of(name: str, target: str = "sm_90") -> IrSide:
     return view_of_corpus(name, target).sides[0]
-
-
-def unpacked(data: bytes) -> Any:
-    """The JSON of packed data; texts that travel as parts are under "loaded"."""
-    count = int.from_bytes(data[:4], "little")
-    sizes = [int.from_bytes(data[4 * n : 4 * n + 4], "little") for n in range(1, count + 1)]
-    starts = list(itertools.accumulate(sizes, initial=4 * (count + 1)))
-    assert starts[-1] == len(data)
-    parts = [gzip.decompress(data[start:end]) for start, end in itertools.pairwise(starts)]
-    found = json.loads(parts[0])
-    for side in found["sides"]:
-        for text in side["texts"]:
-            text["loaded"] = parts[text["part"]].decode() if text["part"] else None
-    return found
 
 
 def numbered(text: TextData) -> dict[int, str]:
