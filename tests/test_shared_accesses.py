@@ -5,6 +5,7 @@ tests/test_fidelity_memory.py holds them against a GPU.
 
 from __future__ import annotations
 
+import json
 import re
 from collections import Counter, defaultdict
 from collections.abc import Iterable
@@ -163,6 +164,44 @@ def test_what_threads_have_in_registers() -> None:
     assert last.on.all(), "when it runs is nothing that threads differ in"
 
 
+AHEAD = """
+.visible .entry probe()
+.reqntid 32
+{
+	.reg .b32 	%r<8>;
+	mov.u32 	%r1, %tid.x;
+	bra.uni 	$L__BB0_2;
+$L__BB0_1:
+	add.s32 	%r3, %r2, 4;
+	st.shared.b32 	[%r3], %r1;
+	mov.u32 	%r4, %lanemask_lt;
+	st.shared.b32 	[%r4], %r1;
+	mov.u32 	%r5, %smid;
+	shl.b32 	%r5, %r5, 2;
+	add.s32 	%r6, %r5, %r2;
+	st.shared.b32 	[%r6], %r1;
+	mul.lo.s32 	%r7, %r5, %r2;
+	st.shared.b32 	[%r7], %r1;
+	ret;
+$L__BB0_2:
+	shl.b32 	%r2, %r1, 2;
+	bra.uni 	$L__BB0_1;
+}
+"""
+
+
+def test_blocks_in_another_order_and_registers_of_the_hardware() -> None:
+    (function,) = functions(AHEAD)
+    places = [n for n, one in enumerate(function.statements) if one.text.startswith("st.shared")]
+    later, masks, moved, scaled = Threads(function, 32).accesses(places)
+    assert later.address is not None
+    numpy.testing.assert_array_equal(later.address, 4 * LANES + 4)
+    assert masks.address is None
+    assert moved.address is not None, "moved by the same number in every thread"
+    numpy.testing.assert_array_equal(moved.address - moved.address[0], 4 * LANES)
+    assert scaled.address is None, "by how much lanes are apart is not known"
+
+
 # Layouts that a kernel chooses
 
 ROWS: Any = gl.BlockedLayout([1, 1], [1, 32], [4, 1], [1, 0])
@@ -266,6 +305,9 @@ def test_a_finding_says_how_many_ways() -> None:
     ]
     assert "96 (4-way)" in row
     assert list(found.shared_table()["conflicts"]) == [0, 96]
+    plain = json.loads(json.dumps(found.to_dict()))
+    assert plain["shared"][1]["wavefronts"] == 128
+    assert plain["findings"] == [str(one) for one in found.findings]
 
 
 @pytest.mark.skipif(OLDEST, reason="this Triton's warp_specialize takes other arguments")

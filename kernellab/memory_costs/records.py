@@ -5,6 +5,7 @@ Where a number comes from stands with the class. `table()` gives a pandas DataFr
 
 from __future__ import annotations
 
+import dataclasses
 import itertools
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -227,6 +228,10 @@ class Accesses:
     def __getitem__(self, argument: str) -> tuple[GlobalAccess, ...]:
         """The accesses to the memory behind a parameter; none where there are none."""
         return tuple(access for access in self.accesses if access.argument == argument)
+
+    def to_dict(self) -> dict[str, Any]:
+        """All of it in types that JSON has, and the findings in words."""
+        return {**dataclasses.asdict(self), "findings": [str(one) for one in self.findings]}
 
     def table(self) -> Any:
         """One row per access to global memory, as a pandas DataFrame."""

@@ -21,6 +21,7 @@ def accesses_card(accesses: Accesses) -> Card:
         ("read from cold DRAM", f"{accesses.dram_bytes_read:,} bytes"),
         ("written to DRAM", f"{accesses.dram_bytes_written:,} bytes"),
     ]
+    in_shared = f", {len(accesses.shared)} to shared memory" if accesses.shared else ""
     tables = [Table("", _COLUMNS, [_row(one) for one in accesses])]
     if accesses.shared:
         tables.append(Table("", _SHARED_COLUMNS, [_shared_row(one) for one in accesses.shared]))
@@ -32,7 +33,7 @@ def accesses_card(accesses: Accesses) -> Card:
     waiting = dict.fromkeys(one.position.line for one in accesses if one.waits and one.position)
     assumed = dict.fromkeys(one.assumed for one in accesses.shared if one.assumed)
     return Card(
-        title=f"{accesses.kernel}: {len(accesses)} accesses to global memory",
+        title=f"{accesses.kernel}: {len(accesses)} accesses to global memory{in_shared}",
         subtitle=f"{accesses.target}, grid {grid}",
         tables=(*tables, Table("Together", (), total)),
         notes=(

@@ -83,6 +83,9 @@ _BOX = (
 _NOTE = "margin-top:4px"
 _SIDE_BY_SIDE = "columns:2 28em;column-gap:40px"
 _TOGETHER = "break-inside:avoid"
+_ACROSS = "column-span:all"
+_MOST_BESIDE = 4
+"""Columns of the widest table that stands beside another; one with more has the whole width."""
 # Notebook pages style tables of their own, and pages without a doctype give tables no inherited colour.
 _TABLE = "border-collapse:collapse;border:0;margin:2px 0;font:inherit;color:inherit"
 _CELL = "text-align:left;padding:1px 14px 1px 0;border:0;vertical-align:top;background:none"
@@ -98,7 +101,8 @@ def _table_html(table: Table) -> str:
     if any(table.columns):
         names = "".join(f'<th style="{_HEAD}">{escape(name)}</th>' for name in table.columns)
         head = f"<thead><tr>{names}</tr></thead>\n"
-    first_style = _CODE if head else _CELL
+    across = len(table.columns) > _MOST_BESIDE
+    first_style = f"{_CODE}{';white-space:nowrap' if across else ''}" if head else _CELL
     rows = []
     for row in table.rows:
         first, *rest = (escape(cell) for cell in row)
@@ -107,7 +111,7 @@ def _table_html(table: Table) -> str:
             f'<tr style="background:none"><td style="{first_style}">{first}</td>{cells}</tr>'
         )
     body = "\n".join(rows)
-    return f'<div style="{_TOGETHER}">{title}<table style="{_TABLE}">\n{head}<tbody>\n{body}\n</tbody></table></div>'
+    return f'<div style="{_ACROSS if across else _TOGETHER}">{title}<table style="{_TABLE}">\n{head}<tbody>\n{body}\n</tbody></table></div>'
 
 
 def _table_text(table: Table) -> list[str]:

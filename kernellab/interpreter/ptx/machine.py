@@ -114,6 +114,10 @@ class Machine:
         zero = bits_of(self._widths.get(register.name, 32)).type(0)
         return self._registers.get(register.name, zero)
 
+    def forget(self, name: str) -> None:
+        """From here on, take a register for one that was never written."""
+        self._registers.pop(name, None)
+
     def write(self, target: Operand, values: Array, kind: Kind) -> None:
         """Put numbers into a register, or their bits into several, where the guard allows."""
         bits = pattern(values, kind)

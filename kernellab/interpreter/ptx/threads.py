@@ -79,8 +79,8 @@ class Threads:
             "%WARP_SZ": numpy.uint32(WARP),
         }
         self._machine = Machine(function.widths, special, _NoMemory())
+        self._declared = {*function.widths, *special}
         self._unknown: dict[str, Unknown] = {}
-        self._known = set(special)
 
     def accesses(self, places: Collection[int]) -> Iterator[ThreadAccess]:
         """What the threads do at instructions that have an address, in the order of the text.
@@ -88,11 +88,15 @@ class Threads:
         Args:
             places: of the instructions among the function's statements.
         """
-        wanted = self._needed(places)
-        for place, statement in enumerate(self._function.statements):
+        statements = self._function.statements
+        needed = self._needed(places)
+        if _reads_ahead([statements[place].instruction for place in sorted(needed | set(places))]):
+            for place in sorted(needed):  # The text is not in the order in which it runs.
+                self._step(statements[place].instruction)
+        for place, statement in enumerate(statements):
             if place in places:
                 yield self._access(place, statement.instruction)
-            if place in wanted:
+            if place in needed:
                 self._step(statement.instruction)
 
     def _needed(self, places: Collection[int]) -> set[int]:
@@ -130,72 +134,80 @@ class Threads:
         if instruction.guard is None:
             return numpy.ones(self._count, numpy.bool_)
         register, negated = instruction.guard
-        match self._unknown.get(register.name):
-            case Unknown.ANY:
-                return None
-            case (
-                Unknown.EQUAL
-            ):  # the whole program takes part or none of it: this is about when it does
-                return numpy.ones(self._count, numpy.bool_)
-            case _:
-                on = self._machine.read(register, KINDS["pred"]) ^ negated
-                return numpy.broadcast_to(on, self._count)
+        state = self._state([register.name])
+        if state is Unknown.ANY:
+            return None
+        if state is Unknown.EQUAL:  # All threads or none: this is about when it happens.
+            return numpy.ones(self._count, numpy.bool_)
+        on = self._machine.read(register, KINDS["pred"]) ^ negated
+        return numpy.broadcast_to(on, self._count)
 
     def _step(self, instruction: Instruction) -> None:
         """Carry out an instruction, or note that its results are not known."""
         written = _written(instruction)
         unknown = self._result(instruction)
         for name in written:
-            self._unknown.pop(name, None)
-            if unknown is not None:
+            if unknown is None:
+                self._unknown.pop(name, None)
+            else:
                 self._unknown[name] = unknown
+                self._machine.forget(name)
 
     def _result(self, instruction: Instruction) -> Unknown | None:
-        """Carry out an instruction where its result is known; else why it is not."""
+        """Carry out an instruction where that makes its result known; else why it is not."""
         read = _read(instruction)
         state = self._state(read)
         if state is Unknown.ANY:
             return state
-        special = _BY_WARP.get(instruction.name)
-        if special is not None and state is None:
-            return special(self._machine, instruction, self._count)
-        if instruction.name in _FROM_ELSEWHERE or special is not None:
-            return Unknown.EQUAL if self._all_equal(instruction, read) else Unknown.ANY
-        if state is Unknown.EQUAL:
-            if self._all_equal(instruction, read):
-                self._carry_out(instruction)  # with 0 for what is not known
-                return state
-            if instruction.name not in _MOVE_ALIKE:
-                return Unknown.ANY
+        if state is None and instruction.name in _BY_WARP:
+            return _BY_WARP[instruction.name](self._machine, instruction, self._count)
+        if all(self._is_equal(name) for name in read):
+            known = state is None and instruction.name not in _FROM_ELSEWHERE
+            return None if known and self._carry_out(instruction) else Unknown.EQUAL
+        if instruction.name in _FROM_ELSEWHERE:
+            return Unknown.ANY
+        if state is Unknown.EQUAL and instruction.name not in _MOVE_ALIKE:
+            return Unknown.ANY
         return None if self._carry_out(instruction) else Unknown.ANY
 
     def _carry_out(self, instruction: Instruction) -> bool:
+        """Whether the machine can; what is not known is 0 to it."""
         try:
             self._machine.step(instruction, form_of(instruction))
         except PtxError:
             return False
         return True
 
-    def _state(self, names: Sequence[str]) -> Unknown | None:
-        """What is known of several registers together; one that nothing has written is an equal number."""
-        states = {self._unknown.get(name) for name in names}
-        if Unknown.ANY in states:
-            return Unknown.ANY
-        if Unknown.EQUAL in states or any(name in _OF_THE_PROGRAM for name in names):
-            return Unknown.EQUAL
-        return None
+    # What is known
 
-    def _all_equal(self, instruction: Instruction, names: Sequence[str]) -> bool:
-        """Whether an instruction does the same in every thread."""
-        if instruction.guard is not None and not self._is_equal(instruction.guard[0].name):
-            return False
-        return all(self._is_equal(name) for name in names)
+    def _state(self, names: Sequence[str]) -> Unknown | None:
+        """Why several registers together are not known; None where they are."""
+        states = {self._state_of(name) for name in names}
+        return next((state for state in (Unknown.ANY, Unknown.EQUAL) if state in states), None)
+
+    def _state_of(self, name: str) -> Unknown | None:
+        if name in self._declared or not name.startswith("%"):  # a symbol stands for one address
+            return self._unknown.get(name)
+        return Unknown.ANY if name.startswith("%lanemask") else Unknown.EQUAL
 
     def _is_equal(self, name: str) -> bool:
-        if self._unknown.get(name) is not None or name in _OF_THE_PROGRAM:
-            return self._unknown.get(name) is not Unknown.ANY
+        """Whether a register holds the same number in every thread."""
+        state = self._state_of(name)
+        if state is not None:
+            return state is Unknown.EQUAL
         bits = numpy.asarray(self._machine.bits(Register(name)))
         return bits.ndim == 0 or bool((bits == bits[0]).all())
+
+
+def _reads_ahead(instructions: Sequence[Instruction]) -> bool:
+    """Whether one of the instructions, in the order of the text, reads what only a later one writes."""
+    everything = {name for one in instructions for name in _written(one)}
+    written: set[str] = set()
+    for one in instructions:
+        if not everything.intersection(_read(one)) <= written:
+            return True
+        written.update(_written(one))
+    return False
 
 
 class _NoMemory:
@@ -209,13 +221,6 @@ class _NoMemory:
         del addresses, values, mask
         raise PtxError("a store")
 
-
-_OF_THE_PROGRAM = frozenset(
-    f"%{what}.{axis}"
-    for what in ("ctaid", "nctaid", "clusterid", "nclusterid", "cluster_ctaid", "cluster_nctaid", "tid", "ntid")
-    for axis in "xyz"
-) - {"%tid.x", "%ntid.x"}  # fmt: skip
-"""Special registers with the same number in every thread of a program. Triton's programs have threads along x only."""
 
 _FROM_ELSEWHERE = frozenset(
     (
