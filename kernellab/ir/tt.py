@@ -333,22 +333,24 @@ class DescriptorLoadOp(IRDLOperation):
     evict = opt_prop_def()
 
 
-@irdl_op_definition
-class DescriptorStoreOp(IRDLOperation):
-    name = "tt.descriptor_store"
+class DescriptorWrite(IRDLOperation, ABC):
+    """Changes the block whose first element is at `indices`."""
+
     descriptor = operand_def(TensorDescType)
     source = operand_def()
     indices = var_operand_def()
 
 
 @irdl_op_definition
-class DescriptorReduceOp(IRDLOperation):
+class DescriptorStoreOp(DescriptorWrite):
+    name = "tt.descriptor_store"
+
+
+@irdl_op_definition
+class DescriptorReduceOp(DescriptorWrite):
     """Combines a block in memory with a tile; `kind` is a number: see `REDUCE_KINDS`."""
 
     name = "tt.descriptor_reduce"
-    descriptor = operand_def(TensorDescType)
-    source = operand_def()
-    indices = var_operand_def()
     kind = prop_def(builtin.IntegerAttr)
 
 
