@@ -1,11 +1,13 @@
 """Cards: their two forms hold the same words, everything foreign is escaped, and the facts are those of the records."""
 
+import importlib
 from html.parser import HTMLParser
 
 import pytest
 
 import kernellab
 from kernellab.records import Launch, Resources, Run, Specialization, Target
+from kernellab.viz import displays
 from kernellab.viz.card import (
     Card,
     Table,
@@ -164,3 +166,10 @@ def test_columns_line_up_in_the_terminal() -> None:
         "    long name  1",
         "    x          22",
     ]
+
+
+def test_every_record_is_registered_by_the_module_that_defines_it() -> None:
+    """IPython looks a type up by the module and the name that it says of itself."""
+    for (module, record), (card_module, card) in displays._CARDS.items():
+        assert getattr(importlib.import_module(module), record).__module__ == module
+        assert callable(getattr(importlib.import_module(card_module), card))

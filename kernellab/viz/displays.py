@@ -16,9 +16,9 @@ _CARDS: Mapping[tuple[str, str], tuple[str, str]] = {
     ("kernellab.findings", "Layouts"): ("kernellab.viz.layout_card", "layouts_card"),
     ("kernellab.findings", "TileLayout"): ("kernellab.viz.layout_card", "tile_card"),
     ("kernellab.memory_costs.records", "Accesses"): ("kernellab.viz.access_card", "accesses_card"),
-    ("kernellab.layouts", "RegisterLayout"): ("kernellab.viz.layout_card", "layout_card"),
-    ("kernellab.layouts", "SharedLayout"): ("kernellab.viz.layout_card", "layout_card"),
-    ("kernellab.layouts", "TensorMemoryLayout"): ("kernellab.viz.layout_card", "layout_card"),
+    ("kernellab.layouts.kinds", "RegisterLayout"): ("kernellab.viz.layout_card", "layout_card"),
+    ("kernellab.layouts.kinds", "SharedLayout"): ("kernellab.viz.layout_card", "layout_card"),
+    ("kernellab.layouts.kinds", "TensorMemoryLayout"): ("kernellab.viz.layout_card", "layout_card"),
     ("kernellab.tracing.records", "Trace"): ("kernellab.viz.stepper", "stepper_of"),
     ("kernellab.compiler.comparison", "Comparison"): ("kernellab.viz.comparison_card", "comparison_card"),
 }  # fmt: skip

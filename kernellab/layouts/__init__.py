@@ -1,0 +1,27 @@
+"""Layouts: which register of which thread, or which place in memory, holds which element of a tile."""
+
+from kernellab.layouts.kinds import (
+    Holder,
+    Layout,
+    RegisterLayout,
+    SharedLayout,
+    SharedPlace,
+    TensorMemoryLayout,
+    TensorMemoryPlace,
+)
+from kernellab.layouts.linear import Bases, Numbers, Shape, Vector, sizes
+
+__all__ = [
+    "Bases",
+    "Holder",
+    "Layout",
+    "Numbers",
+    "RegisterLayout",
+    "Shape",
+    "SharedLayout",
+    "SharedPlace",
+    "TensorMemoryLayout",
+    "TensorMemoryPlace",
+    "Vector",
+    "sizes",
+]

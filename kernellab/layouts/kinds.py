@@ -1,0 +1,385 @@
+"""Layouts by what holds the elements: registers of threads, shared memory, tensor memory."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+import numpy
+from numpy.typing import ArrayLike
+
+from kernellab.errors import LayoutError
+from kernellab.layouts.constructors import MadeByHand
+from kernellab.layouts.linear import Bases, LinearTile, Numbers, Vector, sizes
+
+_MOST_PICTURED = 64
+"""Elements of the largest tile whose picture names every element."""
+
+
+class Holder(NamedTuple):
+    """One register of one thread."""
+
+    register: int
+    lane: int
+    warp: int
+    block: int
+    """The block (CTA) of the cluster; 0 where a program is one block."""
+
+
+class SharedPlace(NamedTuple):
+    """A place in shared memory."""
+
+    offset: int
+    """In elements, from the beginning of the buffer, padding included."""
+    block: int
+
+
+class TensorMemoryPlace(NamedTuple):
+    """A place in tensor memory, from the beginning of the allocation."""
+
+    row: int
+    column: int
+
+
+@dataclass(frozen=True)
+class Layout(LinearTile, MadeByHand):
+    """Where the elements of a tile are: made by a compilation, by `Layout.parse`, or by the constructors named after families."""
+
+    def holders(self, index: Sequence[int]) -> tuple[Any, ...]:
+        """Everything that holds the element at `index`, in order.
+
+        Raises:
+            LayoutError: the tile has no such element.
+        """
+        raise NotImplementedError
+
+    def describe(self) -> str:
+        """The layout in words."""
+        raise NotImplementedError
+
+
+@dataclass(frozen=True)
+class RegisterLayout(Layout):
+    """A tile in the registers of a program's threads.
+
+    Registers count the elements of the tile that a thread holds, not 32-bit registers of the hardware: two fp16 elements share one
+    of those. A register that always repeats another one is left out.
+    """
+
+    register: Bases
+    lane: Bases
+    warp: Bases
+    block: Bases
+
+    @property
+    def bases(self) -> Mapping[str, Bases]:
+        """Input -> its basis vectors."""
+        return {
+            "register": self.register,
+            "lane": self.lane,
+            "warp": self.warp,
+            "block": self.block,
+        }
+
+    @property
+    def registers_per_thread(self) -> int:
+        """Elements that one thread holds."""
+        return self._size("register")
+
+    @property
+    def lanes(self) -> int:
+        """Threads of a warp."""
+        return self._size("lane")
+
+    @property
+    def warps(self) -> int:
+        """Warps of a program (of one block of it)."""
+        return self._size("warp")
+
+    @property
+    def blocks(self) -> int:
+        """Blocks (CTAs) of a program: 1 without clusters."""
+        return self._size("block")
+
+    def elements(
+        self,
+        block: ArrayLike = 0,
+        warp: ArrayLike = 0,
+        lane: ArrayLike = 0,
+        register: ArrayLike = 0,
+    ) -> Numbers:
+        """The indices of the elements that registers hold.
+
+        Args:
+            block, warp, lane, register: numbers, or arrays of them, which are broadcast.
+
+        Returns:
+            int64 of shape (*broadcast shape, rank of the tile).
+
+        Raises:
+            LayoutError: there is no such block, warp, lane or register.
+        """
+        return self._elements(block=block, warp=warp, lane=lane, register=register)
+
+    def all_elements(self) -> Numbers:
+        """The index of every register's element: int64 of shape (blocks, warps, lanes, registers, rank)."""
+        return self._indices(self.all_numbers())
+
+    def all_numbers(self) -> Numbers:
+        """As `all_elements`, the elements by their numbers, the last dimension fastest: shape (blocks, warps, lanes, registers)."""
+        shape = (self.blocks, self.warps, self.lanes, self.registers_per_thread)
+        return self._element_numbers.reshape(shape)
+
+    def holders(self, index: Sequence[int]) -> tuple[Holder, ...]:
+        """Every register that holds the element at `index`, by block, warp, lane and register.
+
+        Raises:
+            LayoutError: the tile has no such element.
+        """
+        return tuple(Holder(*row) for row in self._split(self._inputs_of(index)).tolist())
+
+    def all_holders(self) -> Numbers:
+        """The holders of every element: int64 of shape (*shape, replication, 4), the last axis as in `Holder`."""
+        return self._split(self._inputs_by_element).reshape(*self.shape, -1, 4)
+
+    def threads(self, index: Sequence[int]) -> tuple[int, ...]:
+        """The threads that hold the element at `index`, by their numbers in the program, in order."""
+        held = self.holders(index)
+        return tuple(
+            sorted({(one.block * self.warps + one.warp) * self.lanes + one.lane for one in held})
+        )
+
+    @property
+    def contiguous(self) -> tuple[int, ...]:
+        """By dimension: how many neighbours one thread holds in each aligned run."""
+        return tuple(self._run(self.register, dim) for dim in range(len(self.shape)))
+
+    @property
+    def order(self) -> tuple[int, ...]:
+        """The dimensions, the fastest first: in the order in which registers, then lanes, warps and blocks go along them."""
+        vectors = [vector for vectors in self.bases.values() for vector in vectors]
+        along = [dim for vector in vectors for dim, step in enumerate(vector) if step]
+        rest = reversed(range(len(self.shape)))
+        return tuple(dict.fromkeys([*along, *rest]))
+
+    def vector_width(self, element_bits: int, most_bits: int = 128) -> int:
+        """Elements that one access of a thread could take at once, if memory is contiguous along the fastest dimension.
+
+        Args:
+            element_bits: size of an element.
+            most_bits: of the widest access.
+        """
+        if not self.shape:
+            return 1
+        return max(1, min(self.contiguous[self.order[0]], most_bits // element_bits))
+
+    def _run(self, vectors: Bases, dim: int) -> int:
+        """The aligned run of neighbours along a dimension that some vectors span."""
+        run = 1
+        while self._unit(dim, run) in vectors:
+            run *= 2
+        return run
+
+    def _unit(self, dim: int, step: int) -> Vector:
+        return tuple(step if d == dim else 0 for d in range(len(self.shape)))
+
+    def describe(self) -> str:
+        """The layout in words."""
+        blocks = f"{self.blocks} blocks of " if self.blocks > 1 else ""
+        lines = [
+            f"{self._title()}: {_FAMILIES.get(self.family, 'threads hold its elements')}.",
+            f"{blocks}{_count(self.warps, 'warp')} of {_count(self.lanes, 'lane')}; "
+            f"each thread holds {_count(self.registers_per_thread, 'element')}{self._runs()}.",
+        ]
+        lines += [
+            f"{self._extent(vectors, name)}."
+            for name, vectors in self.bases.items()
+            if name in ("lane", "warp") and any(map(any, vectors))
+        ]
+        lines.append(self._copies())
+        return "\n".join(lines)
+
+    def _runs(self) -> str:
+        runs = [
+            f"{run} along dimension {dim}" for dim, run in enumerate(self.contiguous) if run > 1
+        ]
+        return f", in runs of {' and '.join(runs)}" if runs else ""
+
+    def _extent(self, vectors: Bases, name: str) -> str:
+        """How far the numbers of an input lead apart, by dimension."""
+        positions = {(0,) * len(self.shape)}
+        for vector in vectors:
+            moved = {tuple(a ^ b for a, b in zip(one, vector)) for one in positions}
+            positions |= moved
+        different = [len({one[dim] for one in positions}) for dim in range(len(self.shape))]
+        many = {"lane": "The lanes of a warp", "warp": "The warps"}[name]
+        return f"{many} lie at {sizes(different)} positions"
+
+    def _copies(self) -> str:
+        if self.replication == 1:
+            return "Every element is held once."
+        across = {
+            name: 1 << sum(not any(vector) for vector in vectors)
+            for name, vectors in self.bases.items()
+        }
+        where = [f"{number} {name}s" for name, number in across.items() if number > 1]
+        return f"Every element is held {self.replication} times" + (
+            f", by {' times '.join(where)}." if where else "."
+        )
+
+    def picture(self) -> str:
+        """Which threads hold which element: "Layout(0,0)={0,4}, (0,1)={1,5}, ..." for a tile of at most 64 elements.
+
+        Of a larger tile the first rows and columns, one cell an element: "T12:3" is register 3 of thread 12, the first that holds it.
+        """
+        if self.element_count <= _MOST_PICTURED:
+            cells = [
+                f"({','.join(map(str, index))})={{{','.join(map(str, self.threads(index)))}}}"
+                for index in numpy.ndindex(self.shape)
+            ]
+            return f"Layout{', '.join(cells)}"
+        rows = self.cells(8, 8)
+        width = max(len(cell) for row in rows for cell in row)
+        return "\n".join(" ".join(cell.ljust(width) for cell in row).rstrip() for row in rows)
+
+    def cells(self, most_rows: int, most_columns: int) -> list[list[str]]:
+        """The tile's first rows and columns (of more than two dimensions, at index 0 of the leading ones): "T12:3" for thread and register."""
+        plane = self.all_holders()[..., 0, :]
+        while plane.ndim > 3:
+            plane = plane[0]
+        if plane.ndim < 3:
+            plane = plane.reshape(1, -1, 4)
+        plane = plane[:most_rows, :most_columns]
+        register, lane, warp, block = numpy.moveaxis(plane, -1, 0)
+        thread = (block * self.warps + warp) * self.lanes + lane
+        return [
+            [f"T{t}:{r}" for t, r in zip(*row)] for row in zip(thread.tolist(), register.tolist())
+        ]
+
+
+@dataclass(frozen=True)
+class SharedLayout(Layout):
+    """A tile in shared memory (AMD: LDS)."""
+
+    offset: Bases
+    """By bits of the offset in elements, before padding."""
+    block: Bases
+    alignment: int = 16
+    """Of the buffer's first byte, in bytes; 16 where the encoding asks for nothing."""
+    paddings: tuple[tuple[int, int], ...] = ()
+    """(interval, padding): after every `interval` elements, `padding` are left free."""
+
+    @property
+    def bases(self) -> Mapping[str, Bases]:
+        """Input -> its basis vectors."""
+        return {"offset": self.offset, "block": self.block}
+
+    @property
+    def size(self) -> int:
+        """Elements from the first to the last, padding between them included."""
+        return int(self._padded(self._size("offset") - 1)) + 1
+
+    def elements(self, offset: ArrayLike, block: ArrayLike = 0) -> Numbers:
+        """The indices of the elements at offsets (in elements, padding included): int64 of shape (*broadcast shape, rank).
+
+        Raises:
+            LayoutError: an offset past the end, or one that padding leaves free.
+        """
+        asked = numpy.asarray(offset, numpy.int64)
+        taken = self._padded(numpy.arange(self._size("offset")))
+        plain = numpy.searchsorted(taken, asked)
+        free = (plain >= len(taken)) | (taken[numpy.minimum(plain, len(taken) - 1)] != asked)
+        if free.any():
+            first = int(numpy.atleast_1d(asked)[numpy.atleast_1d(free)][0])
+            raise LayoutError(f"A {self} has nothing at offset {first}.")
+        return self._elements(offset=plain, block=block)
+
+    def holders(self, index: Sequence[int]) -> tuple[SharedPlace, ...]:
+        """The places of the element at `index`: one, but for a layout that keeps copies.
+
+        Raises:
+            LayoutError: the tile has no such element.
+        """
+        split = self._split(self._inputs_of(index))
+        split[:, 0] = self._padded(split[:, 0])
+        return tuple(SharedPlace(*row) for row in split.tolist())
+
+    def offsets(self) -> Numbers:
+        """The offset of every element's first place, in elements: int64 of the tile's shape."""
+        first = self._inputs_by_element[:, 0] % self._size("offset")
+        return self._padded(first).reshape(self.shape)
+
+    def _padded(self, offsets: ArrayLike) -> Numbers:
+        plain = numpy.asarray(offsets, numpy.int64)
+        free = sum(plain // interval * padding for interval, padding in self.paddings)
+        return numpy.asarray(plain + free)
+
+    def describe(self) -> str:
+        """The layout in words."""
+        lines = [
+            f"{self._title()} in shared memory: {_FAMILIES.get(self.family, 'a tile')}.",
+            f"{self.size} elements from first to last.",
+        ]
+        for interval, padding in self.paddings:
+            lines.append(f"After every {interval} elements, {padding} are left free.")
+        return "\n".join(lines)
+
+
+@dataclass(frozen=True)
+class TensorMemoryLayout(Layout):
+    """A tile in Blackwell's tensor memory."""
+
+    row: Bases
+    """By bits of the row: tensor memory calls its 128 rows lanes."""
+    column: Bases
+
+    @property
+    def bases(self) -> Mapping[str, Bases]:
+        """Input -> its basis vectors."""
+        return {"row": self.row, "column": self.column}
+
+    def elements(self, row: ArrayLike, column: ArrayLike) -> Numbers:
+        """The indices of the elements at rows and columns: int64 of shape (*broadcast shape, rank)."""
+        return self._elements(row=row, column=column)
+
+    def holders(self, index: Sequence[int]) -> tuple[TensorMemoryPlace, ...]:
+        """The places of the element at `index`: several where it fills several columns, or where rows lie idle beside it.
+
+        Raises:
+            LayoutError: the tile has no such element.
+        """
+        return tuple(
+            TensorMemoryPlace(*row) for row in self._split(self._inputs_of(index)).tolist()
+        )
+
+    def describe(self) -> str:
+        """The layout in words."""
+        return (
+            f"{self._title()}: {_FAMILIES[self.family]}.\n"
+            f"It takes {_count(self._size('row'), 'row')} and {_count(self._size('column'), 'column')}, "
+            f"in units of one element."
+        )
+
+
+_FAMILIES = {
+    "blocked": "each thread holds a box of neighbours, each warp a box of those, the program a box of these",
+    "slice": "another layout without one of its dimensions, as a reduction leaves it",
+    "dot_op": "an operand of a matrix product, in the registers where the instruction takes it from",
+    "nvidia_mma": "the result of mma.sync or wgmma, in the registers where the instruction leaves it",
+    "amd_mfma": "the result of a CDNA matrix instruction, in the registers where it leaves it",
+    "amd_wmma": "the result of an RDNA matrix instruction, in the registers where it leaves it",
+    "linear": "a layout by its basis vectors alone",
+    "swizzled_shared": "rows whose vectors are permuted by XOR, against bank conflicts",
+    "amd_rotating_shared": "rows whose vectors are permuted by XOR, otherwise in each block of rows, against bank conflicts",
+    "nvmma_shared": "as TMA writes it and the matrix units read it",
+    "padded_shared": "rows with room between them, against bank conflicts",
+    "shared_linear": "a layout by its basis vectors alone",
+    "tensor_memory": "rows and columns of Blackwell's tensor memory",
+    "tensor_memory_scales": "the scales of a scaled matrix product in tensor memory",
+}
+"""What each family is, in words."""
+
+
+def _count(number: int, noun: str) -> str:
+    return f"{number} {noun}" if number == 1 else f"{number} {noun}s"
