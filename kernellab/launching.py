@@ -10,6 +10,7 @@ import numpy
 import torch
 
 from kernellab import triton_api
+from kernellab.attached_debugger import attached_debugger
 from kernellab.compiler.targets import local_target
 from kernellab.errors import ArgumentError, OptionError, UnsupportedOperation
 from kernellab.records import Launch, Run, Specialization, Target
@@ -77,7 +78,9 @@ def interpret(
         )
     from kernellab import interpreter  # here, because a launch on a GPU needs none of it
 
-    return interpreter.launch(kernel, grid, call, target, options)
+    is_stepped = not kernel.is_gluon() and options.stage == DEFAULT.stage
+    debugger = attached_debugger() if is_stepped else None
+    return interpreter.launch(kernel, grid, call, target, options, debugger)
 
 
 # On the GPU

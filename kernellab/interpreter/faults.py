@@ -20,7 +20,7 @@ from kernellab.interpreter.grid import Grid, Programs
 from kernellab.interpreter.lane_fault import LaneFault
 from kernellab.interpreter.mbarriers import PhaseNeverCompletes
 from kernellab.interpreter.memory import OutOfBoundsAccess, ReadOnlyStore
-from kernellab.interpreter.program import ProgramCode
+from kernellab.interpreter.program import HIDDEN_FILE, ProgramCode
 from kernellab.interpreter.scheduler import NobodyMoves, Waiting
 from kernellab.interpreter.shared_memory import BufferOutsideAllocation
 from kernellab.interpreter.tiles import IndexOutsideTile
@@ -50,7 +50,7 @@ def explain(
     if isinstance(fault, NobodyMoves):
         assert isinstance(error, Deadlock)
         error.programs = tuple(one.programs.id(0) for one in fault.waiting)
-    return error.with_traceback(_traceback(entries, calls[1:]))
+    return error.with_traceback(_traceback(entries, calls))
 
 
 def _words(fault: Fault, grid: Grid, code: ProgramCode) -> tuple[type[KernelFault], str, str]:
@@ -179,11 +179,12 @@ def _entries(traceback: types.TracebackType | None) -> Iterator[types.TracebackT
 
 
 def _traceback(
-    entries: Sequence[types.TracebackType], helpers: Sequence[SourcePosition]
+    entries: Sequence[types.TracebackType], calls: Sequence[SourcePosition]
 ) -> types.TracebackType | None:
-    """The kernel's own frames, then one for each helper function: no frame of the interpreter."""
+    """The kernel's own frames, then one for each helper function that has none: no frame of the interpreter."""
     result: types.TracebackType | None = None
-    frames = [*entries, *(frame_at(position) for position in helpers)]
+    own = [entry for entry in entries if entry.tb_frame.f_code.co_filename != HIDDEN_FILE]
+    frames = [*own, *(frame_at(position) for position in (calls[1:] if own else calls))]
     for entry in reversed(frames):
         result = types.TracebackType(result, entry.tb_frame, entry.tb_lasti, entry.tb_lineno)
     return result

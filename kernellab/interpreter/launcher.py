@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import functools
 import time
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
@@ -12,6 +13,7 @@ from typing import Any
 import numpy
 import torch
 
+from kernellab.attached_debugger import AttachedDebugger
 from kernellab.errors import ArgumentError
 from kernellab.interpreter.descriptors import Descriptor
 from kernellab.interpreter.faults import FAULTS, explain
@@ -28,7 +30,7 @@ from kernellab.interpreter.memory import Buffer
 from kernellab.interpreter.observing import Listener
 from kernellab.interpreter.program import ProgramCode, program_code, program_of_text
 from kernellab.interpreter.scheduler import Step, take_turns
-from kernellab.interpreter.stepping.code import SteppingCode
+from kernellab.interpreter.stepping.code import SteppingCode, stepping_code
 from kernellab.records import Launch, Run, Target
 from kernellab.run_options import DEFAULT, RunOptions
 from kernellab.specialize import BoundCall
@@ -41,10 +43,13 @@ def launch(
     call: BoundCall,
     target: Target,
     options: RunOptions = DEFAULT,
+    debugger: AttachedDebugger | None = None,
 ) -> Run:
     """Run a kernel on CPU tensors, in place, as the target would.
 
     Programs run in the order that `options` asks for; programs of one batch run in step, and see each other's stores only from the next operation on, as they may on a GPU. Programs that wait for each other take turns (`scheduler.py`).
+
+    A debugger that is attached to the process sees the programs that it asks for as code for stepping, and no others.
 
     Raises:
         GridError: a grid that no GPU would accept.
@@ -57,8 +62,15 @@ def launch(
     __tracebackhide__ = True
     start = time.perf_counter()
     sizes = check_grid(grid, call.values)
-    code = program_code(kernel, call, target, options.stage)
-    _run(kernel, sizes, call, options, code)
+    if debugger is None:
+        _run(kernel, sizes, call, options, program_code(kernel, call, target, options.stage))
+    else:
+        with debugger.stepping_over():
+            code = stepping_code(kernel, call, target)
+            files = {function.marked.file for function in code.functions.values()}
+            programs = debugger.programs(files, sizes)
+            stepping = Stepping(code, programs, stop=debugger.stop, hides_others=True)
+            launch_stepped(kernel, sizes, call, stepping, options)
     launch = Launch(
         kernel=kernel.__name__,
         grid=sizes,
@@ -98,6 +110,8 @@ class Stepping:
         hook: what traced code calls, see `SteppingCode.prepared`.
         listener: hears of every access that they make.
         around: makes a context in which a chosen program runs, or where programs wait for each other each turn of one.
+        stop: what each `breakpoint()` calls.
+        hides_others: whether debuggers shall not see the code that the other programs run as.
     """
 
     code: SteppingCode
@@ -105,6 +119,8 @@ class Stepping:
     hook: Any = None
     listener: Listener | None = None
     around: Callable[[Programs], AbstractContextManager[Any]] = nullcontext
+    stop: Callable[[], None] | None = None
+    hides_others: bool = False
 
 
 def launch_stepped(
@@ -122,8 +138,12 @@ def launch_stepped(
     chosen = linear_ids(stepping.programs, sizes)
     arguments = _runtime_arguments(kernel, call, code.batch, options.bounds)
     with numpy.errstate(all="ignore"):
-        run_batch = code.batch.prepare(*arguments, GridSizes(sizes))
-        step = code.prepared(arguments, GridSizes(sizes), stepping.hook, stepping.listener)
+        batch = code.batch.hidden() if stepping.hides_others else code.batch
+        program = dataclasses.replace(code.program, codes=code.program.codes | batch.codes)
+        run_batch = batch.prepare(*arguments, GridSizes(sizes))
+        step = code.prepared(
+            arguments, GridSizes(sizes), stepping.hook, stepping.listener, stepping.stop
+        )
         all_batches = batches(sizes, code.batch.batch, options.order, options.seed)
         apart = set_apart(all_batches, chosen, sizes)
 
@@ -141,7 +161,7 @@ def launch_stepped(
                 try:
                     run()
                 except FAULTS as fault:
-                    raise explain(fault, programs, sizes, code.program, call) from None
+                    raise explain(fault, programs, sizes, program, call) from None
 
 
 def _run(

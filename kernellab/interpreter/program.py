@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import dataclasses
 import types
 import weakref
 from collections.abc import Hashable, Mapping
@@ -110,6 +111,12 @@ class ProgramCode:
         """As `prepare`, for a run that is listened to."""
         scope = {**self.prepare.__globals__, **listener.modules(self.watched or memory)}
         return types.FunctionType(self.prepare.__code__, scope)
+
+    def hidden(self) -> ProgramCode:
+        """The same, hidden from debuggers."""
+        code = hidden(self.prepare.__code__)
+        prepare = types.FunctionType(code, self.prepare.__globals__)
+        return dataclasses.replace(self, prepare=prepare, codes=frozenset(nested_codes(code)))
 
 
 _kept: weakref.WeakKeyDictionary[Any, dict[Hashable, ProgramCode]] = weakref.WeakKeyDictionary()
@@ -255,6 +262,18 @@ def with_plain_names(code: types.CodeType) -> types.CodeType:
         for constant in code.co_consts
     )
     return code.replace(co_consts=constants, co_qualname=code.co_name)
+
+
+HIDDEN_FILE = "<frozen kernellab>"
+"""The file name of generated code that no debugger shall stop in; debugpy traces none that is frozen."""
+
+
+def hidden(code: types.CodeType) -> types.CodeType:
+    """The code, with all functions inside it, under a file name that no breakpoint is in."""
+    constants = tuple(
+        hidden(one) if isinstance(one, types.CodeType) else one for one in code.co_consts
+    )
+    return code.replace(co_consts=constants, co_filename=HIDDEN_FILE)
 
 
 def nested_codes(code: types.CodeType) -> list[types.CodeType]:

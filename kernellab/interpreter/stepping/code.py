@@ -29,17 +29,19 @@ from kernellab.interpreter.memory import Buffer
 from kernellab.interpreter.observing import Listener
 from kernellab.interpreter.pointers import ADDRESS, roots
 from kernellab.interpreter.program import (
+    HIDDEN_FILE,
     MODULES,
     ProgramCode,
     check_globals,
     entry_of,
+    hidden,
     key_of,
     nested_codes,
     program_code,
     with_plain_names,
 )
 from kernellab.interpreter.stepping import shown
-from kernellab.interpreter.stepping.emitter import HOOK, Callee, Line, SteppingEmitter
+from kernellab.interpreter.stepping.emitter import HOOK, STOP, Callee, Line, SteppingEmitter
 from kernellab.interpreter.stepping.line_table import without_made_up_lines
 from kernellab.ir import scf, tt
 from kernellab.ir.locations import locate
@@ -48,6 +50,10 @@ from kernellab.ir.types import is_pointer
 from kernellab.records import Target
 from kernellab.specialize import BoundCall
 from kernellab.triton_api import MARK, Mark, MarkedFunction, Marks
+
+
+def _go_on() -> None:
+    """What a `breakpoint()` does where nobody watches."""
 
 
 @dataclass(frozen=True)
@@ -111,6 +117,7 @@ class SteppingCode:
         grid: GridSizes,
         hook: Any = None,
         listener: Listener | None = None,
+        stop: Callable[[], None] | None = None,
     ) -> Callable[[Programs], Any]:
         """What runs one program; where programs wait for each other, makes a coroutine of it.
 
@@ -119,21 +126,24 @@ class SteppingCode:
             grid: the launch's.
             hook: of traced code, what it calls: `hook.line(number)` before every line, and where operations are traced, `hook.operation(number, results)` after each.
             listener: hears of every access.
+            stop: what each `breakpoint()` calls in code that is not traced.
         """
         through = self.batch.watched or memory
         instead = {} if listener is None else listener.modules(through)
-        start = self._loaded({**MODULES, "memory": through, **instead}, hook)
+        start = self._loaded({**MODULES, "memory": through, **instead}, hook, stop or _go_on)
         values: list[Any] = []
         for argument in arguments:
             values += [argument, _FIRST] if isinstance(argument, Buffer) else [argument]
         everything = AddressSpace(tuple(a for a in arguments if isinstance(a, Buffer)))
         return lambda programs: start((OneProgram(programs), grid, everything, *values))
 
-    def _loaded(self, modules: Mapping[str, Any], hook: Any) -> Callable[[Any], Any]:
+    def _loaded(
+        self, modules: Mapping[str, Any], hook: Any, stop: Callable[[], None]
+    ) -> Callable[[Any], Any]:
         """Functions with globals of their own: those of their source, and what generated code calls."""
         shared = {f"_{name}": module for name, module in modules.items()}
         shared |= {f"_{name}": getattr(builtins, name) for name in BUILTINS}
-        shared |= {"_shown": shown, HOOK: hook}
+        shared |= {"_shown": shown, HOOK: hook, STOP: stop}
         made: dict[str, types.FunctionType] = {}
         scopes: list[dict[str, Any]] = []
         for function in self.functions.values():
@@ -339,7 +349,7 @@ class _Maker:
         definition = emitter.definition(callee)
         code = _compiled(definition, marked.file, marked.name)
         if callee.function is self._entry:
-            self._start = _compiled(emitter.starter(callee), "<kernellab>", "start")
+            self._start = _compiled(emitter.starter(callee), HIDDEN_FILE, "start")
         self._variables |= emitter.variables()
         function = SteppingFunction(marked, code, names, callee.name, emitter.constants)
         self._made.append(function)
@@ -381,4 +391,6 @@ def _compiled(definition: ast.FunctionDef, file: str, name: str) -> CodeType:
     """The code object of a function, under the name that it has in its source."""
     module = compile(ast.Module([definition], []), file, "exec")
     code = next(constant for constant in module.co_consts if isinstance(constant, CodeType))
-    return with_plain_names(without_made_up_lines(code)).replace(co_name=name, co_qualname=name)
+    code = with_plain_names(without_made_up_lines(code))
+    inside = tuple(hidden(one) if isinstance(one, CodeType) else one for one in code.co_consts)
+    return code.replace(co_name=name, co_qualname=name, co_consts=inside)

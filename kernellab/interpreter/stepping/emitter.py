@@ -39,6 +39,9 @@ from kernellab.triton_api import Operand as MarkedOperand
 HOOK = "_hook"
 """The name under which traced code knows its hook."""
 
+STOP = "_stop"
+"""The name under which code that is not traced knows what a `breakpoint()` calls."""
+
 
 @dataclass(frozen=True)
 class Line:
@@ -125,7 +128,9 @@ class SteppingEmitter(Emitter):
         self.programs, self.grid = variable("_programs"), variable("_grid")
         self._everything = "_everything"
         hidden = {f"_{name}" for name in (*MODULES, *BUILTINS)}
-        self._taken |= names | hidden | {"_programs", "_grid", "_everything", "_values", HOOK}
+        self._taken |= (
+            names | hidden | {"_programs", "_grid", "_everything", "_values", "_given", HOOK, STOP}
+        )
         self._dtype_names: dict[Any, str] = {}
         self._line = mark.line
         self._straight: int | None = None
@@ -169,10 +174,11 @@ class SteppingEmitter(Emitter):
         block = self.function.body.blocks.first
         assert block is not None
         with self._collected() as body:
+            self.assign("_given", variable("_values"))
             self._unpack(block)
             operands = callee.enter.operands
             parameters = [self._shown(held, operands) for held in callee.mark.names.values()]
-            called = variable(callee.name)(*parameters, _values=variable("_values"))
+            called = variable(callee.name)(*parameters, _values=variable("_given"))
             self.statement(ast.Return(called.node))
         function = _function("start", _parameters(["_values"]), body, 1)
         _hide_modules(function)
@@ -187,6 +193,7 @@ class SteppingEmitter(Emitter):
                 names.append(self._buffers[argument])
             names.append(self.bind(argument))
         self.assign(names, variable("_values"))
+        self.statement(ast.Delete([ast.Name("_values", ast.Del())]))
 
     def _passed_pointer(self, pointer: SSAValue) -> list[Expression]:
         """A pointer as an argument of a call: where it has a root, the buffer and the offset."""
@@ -264,6 +271,8 @@ class SteppingEmitter(Emitter):
         with self.at_line(mark.line):
             if self._around.traced:
                 self._tell_of_line(mark)
+            elif mark.is_breakpoint:
+                self.statement(ast.Expr(variable(STOP)().node))
             else:
                 self.statement(ast.Pass())
 
