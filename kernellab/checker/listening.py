@@ -108,13 +108,14 @@ class HeardMemory(MemoryLayer):
         audience = self._audience
         frame = audience.kernel_frame(sys._getframe(2))
         operation = audience.operation_at(frame)
-        if not isinstance(request.buffer, Buffer):
+        placed = _in_a_tensor(request)
+        if placed is None:
             return request.made_by(self._inner)
         access = Access(
-            audience.scene, operation, audience.programs, request.active, frame, frame.f_lasti, request, request.buffer
+            audience.scene, operation, audience.programs, request.active, frame, frame.f_lasti, *placed
         )  # fmt: skip
         inside = audience.bounds.kept_inside(access)
-        if inside is not request:
+        if inside is not access.request:
             access = replace(access, request=inside)
         if audience.change is not None:
             access = replace(access, request=audience.change(access))
@@ -124,6 +125,20 @@ class HeardMemory(MemoryLayer):
         for hear_after in audience.after:
             hear_after(access, found)
         return found
+
+
+def _in_a_tensor(request: MemoryAccess) -> tuple[MemoryAccess, Buffer] | None:
+    """The access, and the tensor that it goes to; None where it goes through addresses to several, or to a storage that is not one tensor's alone."""
+    buffer = request.buffer
+    if isinstance(buffer, Buffer):
+        return request, buffer
+    found = buffer.in_one_storage(request.offsets, anywhere=True)
+    if found is None:
+        return None
+    buffer, offsets = found
+    if buffer.tensor.nbytes != buffer.tensor.untyped_storage().nbytes():
+        return None  # other views of it may be meant: nobody knows whose bounds count
+    return replace(request, buffer=buffer, offsets=offsets), buffer
 
 
 class _Descriptors:

@@ -283,7 +283,7 @@ class Elements:
             WildAddress: an element that takes part is in no storage.
             ReadOnlyStore: one that would be written is in memory that is read-only.
         """
-        whole = self._in_one_storage(addresses)
+        whole = self.in_one_storage(addresses)
         if whole is not None:
             return _Access(*whole, mask, active)
         lanes, size = numpy.asarray(addresses), self._dtype.itemsize
@@ -301,14 +301,22 @@ class Elements:
         buffer, start = regions.window(self._dtype)
         return _Access(buffer, numpy.where(number < 0, 0, (lanes - start) // size), on, None)
 
-    def _in_one_storage(self, addresses: Value) -> tuple[Buffer, Value] | None:
-        """The storage that holds all of the addresses, masked lanes too, and where in it they are; None where there is none."""
+    def in_one_storage(
+        self, addresses: Value, anywhere: bool = False
+    ) -> tuple[Buffer, Value] | None:
+        """The storage that holds all of the addresses, masked lanes too, and where in it they are; None where there is none.
+
+        Args:
+            anywhere: look among all tensors, should the storages that are known not hold them.
+        """
         size = self._dtype.itemsize
         if isinstance(addresses, AffineTile):
             low, high = addresses.exact_bounds()
         else:
             low, high = int(numpy.min(addresses)), int(numpy.max(addresses))
         region = self._space.regions.holding(low, high + size)
+        if region is None and anywhere and self._space.look_further():
+            region = self._space.regions.holding(low, high + size)
         if region is None:
             return None
         offsets = _in_elements(addresses, region.aligned_start(size), size)
