@@ -344,6 +344,14 @@ def test_large_tiles_are_summaries_and_come_back_exactly(tmp_path: Path) -> None
         _ = loaded.history("acc")[1].value
 
 
+def test_what_is_printed_is_printed_once(capsys: pytest.CaptureFixture[str]) -> None:
+    x = torch.arange(32.0)
+    found = kernellab.trace(traced.talkative, (1,), x, BLOCK=32, exact_bytes=8)
+    assert capsys.readouterr().out.count("doubled") == 1
+    assert found.at(-1).doubled.max() == 62
+    assert not capsys.readouterr().out
+
+
 def test_arguments_may_change_after_the_trace() -> None:
     x, y = torch.arange(64.0), torch.zeros(16)
     found = kernellab.trace(traced.accumulate, (1,), x, y, 16, 4, BLOCK=16, exact_bytes=8)
@@ -394,6 +402,26 @@ def test_in_place_changes_the_arguments() -> None:
     found = kernellab.trace(traced.beyond, (4,), x, y, BLOCK=16, in_place=True)
     assert torch.equal(y, 2 * x)
     assert found.memory("y_ptr").tolist() == [2 * n for n in range(16)] + [0] * 48
+
+
+def test_numpy_arrays_and_memory_that_is_read_only() -> None:
+    x, y = numpy.arange(64, dtype=numpy.float32), numpy.zeros(64, numpy.float32)
+    x.flags.writeable = False
+    found = kernellab.trace(traced.beyond, (4,), x, y, BLOCK=16, in_place=True)
+    numpy.testing.assert_array_equal(y, 2 * x)
+    assert found.fault is None
+    y.flags.writeable = False
+    found = kernellab.trace(traced.beyond, (4,), x, y, BLOCK=16, in_place=True)
+    assert found.fault is not None
+    assert "read-only" in found.fault.message
+
+
+def test_arguments_that_share_memory_share_it_in_a_trace() -> None:
+    x = torch.arange(64.0)
+    found = kernellab.trace(traced.beyond, (2,), x[:32], x[16:48], BLOCK=16, programs="all")
+    assert found.memory("y_ptr")[:16].tolist() == [2 * n for n in range(16)]
+    assert found.at(5).x.tolist() == [2 * n for n in range(16)]  # what program 0 stored
+    assert x.tolist() == list(range(64))
 
 
 def test_what_launches_refuse_traces_refuse() -> None:

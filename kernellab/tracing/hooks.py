@@ -29,7 +29,7 @@ from kernellab.tracing.values import TilePointer
 
 
 class TracingHook:
-    """Tells a recorder of each line: which frame it is in, and which variables have been given values since the last one.
+    """Tells a recorder of each line, which frame it is in, and of each value that a variable is given.
 
     Functions of Triton's own library are not looked into: what they do belongs to the line that called them.
     """
@@ -43,8 +43,8 @@ class TracingHook:
             for one in code.functions.values()
             if not triton_api.is_in_library(one.marked.file)
         }
-        self._open: list[_OpenFrame] = []
-        self._of_programs: dict[Program, list[_OpenFrame]] = {}
+        self._open: list[FrameType] = []
+        self._of_programs: dict[Program, list[FrameType]] = {}
         self.accesses_of_operation = 0
         """How many accesses were heard of since the last operation."""
 
@@ -55,8 +55,14 @@ class TracingHook:
         frame = sys._getframe(1)
         if frame.f_code in self._functions:
             self._go_to(frame)
-            self._tell_variables(self._open[-1])
             self._recorder.line(self._lines[number])
+
+    def bound(self, names: Sequence[str], values: Sequence[Any]) -> None:
+        """Names were given values."""
+        frame = sys._getframe(1)
+        if frame.f_code in self._functions:
+            self._go_to(frame)
+            self._recorder.bound(_as_kept(names, values))
 
     def operation(self, number: int, results: Sequence[Value]) -> None:
         """An operation has run."""
@@ -113,80 +119,57 @@ class TracingHook:
     def _go_to(self, frame: FrameType) -> None:
         """Make `frame` the innermost one: leave those that have returned, enter it if it is new."""
         opened = self._open
-        if opened and opened[-1].frame is frame:
+        if opened and opened[-1] is frame:
             return
-        if any(one.frame is frame for one in opened):
-            self.back_to(frame)
+        self.back_to(frame)
+        if opened and opened[-1] is frame:
             return
-        self.back_to(frame.f_back)
-        entered = _OpenFrame(frame, self._functions[frame.f_code].names)
-        marked = self._functions[frame.f_code].marked
-        given = entered.new_values()
-        opened.append(entered)
-        self._recorder.enter(marked.name, marked.file, marked.line, given)
+        function = self._functions[frame.f_code]
+        variables = frame.f_locals
+        given = [name for name in variables if name in function.names]
+        opened.append(frame)
+        marked = function.marked
+        self._recorder.enter(
+            marked.name,
+            marked.file,
+            marked.line,
+            _as_kept(given, [variables[name] for name in given]),
+        )
 
     def back_to(self, frame: FrameType | None) -> None:
         """Code of `frame` goes on, which may be the library's: helpers that it called have returned."""
         opened = self._open
         while frame is not None:
-            if opened and opened[-1].frame is frame:
-                return
-            if any(one.frame is frame for one in opened):
-                while opened[-1].frame is not frame:
+            if frame in opened:
+                while opened[-1] is not frame:
                     self._leave()
                 return
             frame = frame.f_back
 
     def _leave(self) -> None:
-        self._tell_variables(self._open[-1])
         self._open.pop()
         self._recorder.leave()
 
-    def _tell_variables(self, opened: _OpenFrame) -> None:
-        new = opened.new_values()
-        if new:
-            self._recorder.bound(new)
-
-
-class _OpenFrame:
-    """A frame of stepping code, and what its variables were when they were last looked at."""
-
-    def __init__(self, frame: FrameType, names: frozenset[str]) -> None:
-        self.frame = frame
-        self._names = [name for name in frame.f_code.co_varnames if name in names]
-        self._seen: dict[str, Any] = {}
-
-    def new_values(self) -> dict[str, Any]:
-        """The variables that have another object for a value now, as a trace keeps them."""
-        seen, new = self._seen, {}
-        found = self.frame.f_locals.get
-        for name in self._names:
-            value = found(name, _NOTHING)
-            if value is not seen.get(name, _NOTHING):
-                seen[name] = value
-                if isinstance(value, _KEPT_AS_THEY_ARE):
-                    new[name] = value
-                else:
-                    new.update(_as_kept([(name, value)]))
-        return new
-
 
 _KEPT_AS_THEY_ARE = (numpy.ndarray, numpy.generic, int, float, str)
-_NOTHING = object()
 
 
-def _as_kept(values: Any) -> Iterator[tuple[str, Any]]:
-    """(name, value): pointers as TilePointers, tuples and objects with fields taken apart."""
-    for name, value in values:
-        if isinstance(value, Pointer):
-            yield name, TilePointer(value.argument, numpy.asarray(value.offsets))
+def _as_kept(names: Sequence[str], values: Sequence[Any]) -> dict[str, Any]:
+    """Values by name: pointers as TilePointers, tuples and objects with fields taken apart."""
+    kept: dict[str, Any] = {}
+    for name, value in zip(names, values):
+        if isinstance(value, _KEPT_AS_THEY_ARE):
+            kept[name] = value
+        elif isinstance(value, Pointer):
+            kept[name] = TilePointer(value.argument, numpy.asarray(value.offsets))
         elif isinstance(value, tuple):
-            yield from _as_kept((f"{name}[{place}]", part) for place, part in enumerate(value))
+            kept |= _as_kept([f"{name}[{place}]" for place in range(len(value))], value)
         elif isinstance(value, Fields):
             parts = {part: one for part, one in vars(value).items() if not part.startswith("_")}
-            yield from _as_kept((f"{name}.{part}", one) for part, one in parts.items())
+            kept |= _as_kept([f"{name}.{part}" for part in parts], list(parts.values()))
         else:
-            yield name, value
+            kept[name] = value
+    return kept
 
 
 def _result_name(operation: Operation, name: str | None, place: int) -> str:

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import io
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager, redirect_stdout, suppress
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -147,7 +148,7 @@ class TracedLaunch:
             fault = TracedFault(type(error).__name__, str(error), error.position, memory.fault_step)
         memory.end(len(recorder.steps))
         if in_place:
-            copied_back(works_on.values, self.call.values)
+            self._take_over(works_on.values)
         return Trace(
             self._facts(exact_bytes, operations),
             recorder.steps,
@@ -174,6 +175,12 @@ class TracedLaunch:
         }
         copies = copied({name: value for name, value in values.items() if name not in shared})
         return {name: copies.get(name, value) for name, value in values.items()}
+
+    def _take_over(self, values: Mapping[str, Any]) -> None:
+        """Let the launch's own tensors have what a run left in `values`; arrays that are read-only are as they were."""
+        names = values.keys() - self.call.readonly
+        ours = self.call.values
+        copied_back({name: values[name] for name in names}, {name: ours[name] for name in names})
 
     def _may_be_written(self) -> set[str]:
         """Names of tensors that the kernel may write; all of them where nobody knows."""
@@ -223,7 +230,8 @@ class TracedLaunch:
         """The values that these steps gave to these names, from another run."""
         recorder = SecondRecorder(wanted)
         again = replace(self.call, values=self.to_work_on())
-        with suppress(Enough, KernelFault):
+        printed_before = io.StringIO()
+        with suppress(Enough, KernelFault), redirect_stdout(printed_before):
             self.run(again, recorder)
         return recorder.caught
 

@@ -236,6 +236,12 @@ class Hook:
         self.code: SteppingCode
         self.lines: list[tuple[str, int, str]] = []
         self.operations: list[str] = []
+        self.bindings = 0
+
+    def bound(self, names: tuple[str, ...], values: tuple[Any, ...]) -> None:
+        variables = sys._getframe(1).f_locals
+        assert all(variables[name] is value for name, value in zip(names, values, strict=True))
+        self.bindings += 1
 
     def line(self, number: int) -> None:
         frame = sys._getframe(1)
@@ -258,6 +264,7 @@ def test_a_hook_hears_of_the_lines_that_a_debugger_stops_at() -> None:
     launch_stepped(stepped.every_name, 3, call, stepping)
     assert hook.lines == events
     assert not hook.operations
+    assert hook.bindings > len({line for _, line, _ in events}) / 2
 
 
 def test_a_hook_hears_of_operations_where_that_is_asked() -> None:

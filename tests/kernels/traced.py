@@ -100,3 +100,10 @@ def summed(x_ptr, out_ptr, BLOCK: tl.constexpr):
 def asserted(x_ptr, BLOCK: tl.constexpr):
     x = tl.load(x_ptr + tl.arange(0, BLOCK))
     tl.device_assert(smoothed(x, x, 1) < 14, "too large")
+
+
+@triton.jit
+def talkative(x_ptr, BLOCK: tl.constexpr):
+    x = tl.load(x_ptr + tl.arange(0, BLOCK))
+    doubled = x * 2
+    tl.device_print("doubled", doubled)

@@ -124,7 +124,7 @@ class SteppingCode:
         Args:
             arguments: as code for batches takes them.
             grid: the launch's.
-            hook: of traced code, what it calls: `hook.line(number)` before every line, and where operations are traced, `hook.operation(number, results)` after each.
+            hook: of traced code, what it calls: `hook.line(number)` before every line, `hook.bound(names, values)` after names were given values, and where operations are traced, `hook.operation(number, results)` after each.
             listener: hears of every access.
             stop: what each `breakpoint()` calls in code that is not traced.
         """

@@ -266,6 +266,8 @@ class SteppingEmitter(Emitter):
             for name, held in mark.names.items():
                 if mark.kind != "enter":
                     self.assign(name, self._shown(held, op.operands))
+            if self._around.traced and mark.names and mark.kind != "enter":
+                self._tell_of_names(tuple(mark.names))
 
     def _begin_line(self, mark: Mark) -> None:
         with self.at_line(mark.line):
@@ -282,6 +284,12 @@ class SteppingEmitter(Emitter):
         self._around.lines.append(line)
         number = len(self._around.lines) - 1
         self.statement(ast.Expr(variable(HOOK).line(literal(number)).node))
+
+    def _tell_of_names(self, names: tuple[str, ...]) -> None:
+        """Hand what names have been given to the hook."""
+        values = tuple(variable(name) for name in names)
+        told = variable(HOOK).bound(self.constant(names, hint="names"), values)
+        self.statement(ast.Expr(told.node))
 
     def _tell_of(self, op: Operation) -> None:
         """Hand the results of an operation to the hook."""
