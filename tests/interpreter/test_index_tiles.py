@@ -11,7 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from kernellab.interpreter import tiles
-from kernellab.interpreter.affine import AffineTile, BoxMask
+from kernellab.interpreter.affine import AffineTile, BoxMask, as_box
 from kernellab.interpreter.bases import Progression
 
 PROGRAMS, M, N = 3, 4, 8
@@ -188,3 +188,26 @@ def test_negative_strides_count_down() -> None:
 def test_a_dimension_of_one_does_not_move() -> None:
     one = tiles.make_range(5, 6)
     assert np.asarray(one + tiles.make_range(0, 4)).tolist() == [5, 6, 7, 8]
+
+
+@pytest.mark.parametrize(
+    "on", [np.array([True, False, True]).reshape(3, 1, 1), np.array([[False]]), np.True_]
+)
+def test_a_box_and_one_boolean_a_program_are_a_box(on: Any) -> None:
+    columns = BoxMask({1: (np.array([0, 2, 8]), 8)}, (1, 8))
+    rows = BoxMask({0: (1, 3)}, (4, 1))
+    expected = columns.elements() & on & rows.elements()
+    for both in (columns & on & rows, on & columns & rows, rows & (columns & on)):
+        assert isinstance(both, BoxMask)
+        np.testing.assert_array_equal(np.broadcast_to(both.elements(), expected.shape), expected)
+
+
+def test_only_masks_without_lanes_are_boxes() -> None:
+    box = BoxMask({1: (0, 3)}, (1, 8))
+    lanes = np.arange(8) % 2 == 0
+    assert isinstance(box & lanes, np.ndarray)
+    np.testing.assert_array_equal(box & lanes, box.elements() & lanes)
+    assert as_box(lanes, (8,)) is None
+    everything = as_box(np.array([True, False]).reshape(2, 1), (8,))
+    assert everything is not None
+    np.testing.assert_array_equal(everything.elements(), [[True] * 8, [False] * 8])
