@@ -25,8 +25,10 @@ from kernellab.interpreter.ptx.functions import functions
 from kernellab.interpreter.ptx.threads import Threads
 from kernellab.memory_costs.banks import wavefronts
 from kernellab.memory_costs.records import Accesses
+from kernellab.memory_costs.shared_instructions import shared_instructions
 from kernellab.viz.access_card import accesses_card
 from tests import versions
+from tests.compiled import of_corpus
 from tests.corpus.elementwise import guarded_copy
 from tests.corpus.entries import OLDEST
 from tests.interpreter.cases import normal
@@ -420,41 +422,24 @@ def test_a_kernel_without_shared_memory() -> None:
     assert "shared" not in accesses_card(found).text()
 
 
-def opcodes(compilation: kernellab.Compilation) -> Counter[str]:
-    found = re.findall(r"\b(LDS|STS|LDSM|STSM|ATOMS)\b", compilation.stages["sass"].text)
-    return Counter(found)
-
-
-KINDS = {"load": "LDS", "store": "STS", "ldmatrix": "LDSM", "stmatrix": "STSM", "atomic": "ATOMS"}
+OPCODES = {"load": "LDS", "store": "STS", "ldmatrix": "LDSM", "stmatrix": "STSM", "atomic": "ATOMS", "async copy": "LDGSTS"}  # fmt: skip
 
 
 @pytest.mark.parametrize(
-    ("kernel", "constants"),
+    "name",
     [
-        (kernels.transpose, {"M": 32, "N": 32, "ROWS": 256, "COLUMNS": 256}),
-        (kernels.sum_rows, {"M": 4, "N": 256}),
-        (kernels.sum_columns, {"M": 64, "N": 64}),
-        (kernels.running_sums, {"M": 64, "N": 32}),
+        "softmax", "cumsum", "atomics", "histogram", "layer_norm_backward", "guarded_copy", "matmul_descriptors", "matmul_tma",
+        "gluon_transpose",
     ],
-)
-def test_the_machine_code_has_the_same_instructions(kernel: Any, constants: Any) -> None:
-    """Every warp takes part in most of them; of those that some warps sit out there is one instruction all the same."""
-    x, out = normal(256, 256), torch.zeros(256, 256)
-    compilation = kernellab.compile(kernel, x, out, **constants, target="sm_90", record="stages")
-    assert isinstance(compilation, kernellab.Compilation)
-    in_ptx = Counter(
-        KINDS[kind]
-        for statement in functions(compilation.stages["ptx"].text)[0].statements
-        for kind in [_kind(statement.text)]
-        if kind
-    )
-    assert in_ptx == opcodes(compilation)
-    found = kernellab.accesses(kernel, (1,), x, out, **constants, target="sm_90")
-    for kind, opcode in KINDS.items():
-        mine = sum(one.instructions for one in found.shared if one.kind == kind)
-        assert in_ptx[opcode] <= mine <= 4 * in_ptx[opcode]
-
-
-def _kind(statement: str) -> str:
-    found = re.search(r"\b(ldmatrix|stmatrix|ld|st|atom)\.\S*shared", statement)
-    return {"ld": "load", "st": "store", "atom": "atomic"}.get(found[1], found[1]) if found else ""
+)  # fmt: skip
+def test_the_machine_code_has_the_same_instructions(name: str) -> None:
+    """Those of tensor maps too, whose fields ptxas reads and writes; products by wgmma have no address."""
+    if name == "matmul_descriptors" and versions.WRITES_TENSOR_MAPS_TOGETHER:
+        pytest.skip("this ptxas writes several fields of a tensor map at once")
+    compilation = of_corpus(name, "sm_90")
+    (function,) = functions(compilation.stages["ptx"].text)
+    warps = range(function.threads // 32)
+    found = Counter(OPCODES.get(one.kind) for one in shared_instructions(function, lambda _: warps))
+    found.pop(None, None)
+    in_sass = re.findall(rf"\b({'|'.join(OPCODES.values())})\b", compilation.stages["sass"].text)
+    assert found == Counter(in_sass)

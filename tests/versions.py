@@ -19,6 +19,8 @@ NEGATES_ZEROS = Version("3.8") <= TRITON
 """`-x` of a float turns its sign round; before, it was 0 - x, which makes no negative zero."""
 LOCATES_WHOLE_CALLS = Version("3.8") <= TRITON
 """An operation stands where its call begins; before, where the last of its arguments' expressions did."""
+WRITES_TENSOR_MAPS_TOGETHER = Version("3.9") <= TRITON
+"""Its ptxas writes fields of a tensor map that share a word at once."""
 HAS_BLOCK_POINTERS = Version("3.9") > TRITON
 """`tl.make_block_ptr` makes them; Triton 3.9 says NotImplementedError: tensor descriptors have taken their place."""
 STORES_POINTERS = Version("3.9") > TRITON

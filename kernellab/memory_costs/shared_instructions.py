@@ -126,7 +126,7 @@ def _transfers(instruction: Instruction) -> Sequence[_Transfer]:
 
 
 _AS_A_STORE = "an asynchronous copy writes as a store of the same lanes does"
-_FIELD_OF_MAP = "a field of a tensor map is written as ptxas does it for sm_90"
+_FIELD_OF_MAP = "each field of a tensor map is written by itself, and with it the rest of its word"
 _WHOLE_WORDS = {"global_address": [8], "global_dim": [4], "global_stride": [4]}
 """Fields of a tensor map that are words of their own, and their bytes; the others are parts of a word, which is read and written."""
 
