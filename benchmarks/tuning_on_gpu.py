@@ -166,6 +166,13 @@ def one_case(case: TuningCase, folder: Path) -> dict[str, Any]:
     return found
 
 
+def first_of_a_session(case: TuningCase) -> dict[str, Any]:
+    """What starting the processes adds to a session's first sweep: a sweep of few configs, then the same again."""
+    few = replace(case, space={name: list(values)[:1] for name, values in case.space.items()})
+    first, again = sweep(few).seconds, sweep(few).seconds
+    return {"first sweep": round(first, 2), "same again": round(again, 2)}
+
+
 # Compiling in parallel
 
 
@@ -249,6 +256,7 @@ def record(out: Path, small: bool, gpus: int, device: str = "cuda") -> Numbers:
         for name in ("matmul", "layer_norm", "attention"):
             numbers.attempt(f"gpus {name}", lambda name=name: on_two(cases[name]()))  # type: ignore[misc]
     else:
+        numbers.attempt("starting the processes", lambda: first_of_a_session(cases["vector_add"]()))
         for name, make in cases.items():
             numbers.attempt(name, lambda make=make: one_case(make(), out))  # type: ignore[misc]
         close_crews()
