@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Hashable, Iterable, Iterator, Sequence
 from typing import Any
 
 from kernellab import triton_api
@@ -38,7 +38,7 @@ def check(
     The interpreter runs the kernel on copies of the arguments, which stay as they are. A fault does not stop the others from being found, as far as the run can go on.
 
     Args:
-        kernel, grid, args, keywords: as for `kernellab.run`; of an autotuned kernel, the first config counts. Arguments wrapped in `kernellab.uninitialized` are memory that nobody has written. Of the interpreter's options, `stage` may be given.
+        kernel, grid, args, keywords: as for `kernellab.run`; of an autotuned kernel, the first config counts. Arguments wrapped in `kernellab.uninitialized` are memory that nobody has written. Of the interpreter's options, `stage` may be given. A parameter that has the name of one of the following is passed by position.
         outputs: names of arguments that the kernel must write as a whole.
         target: the GPU to emulate, "sm_90", ...; None means the one that a launch would emulate.
         most_turns: a `while` loop that takes more turns is stopped, and told as endless.
@@ -89,13 +89,17 @@ def _found(detectors: Sequence[Detector]) -> Iterator[Finding]:
 
 
 def _in_order(findings: Iterable[Finding]) -> tuple[Finding, ...]:
-    """By file and line; those of one line in the order in which they were found."""
+    """By file and line; those of one line in the order in which they were found. A helper that is called several times has its fault told once."""
 
     def place(one: Finding) -> tuple[str, int]:
         outermost = (*one.calls, one.position)[0]
         return ("", 0) if outermost is None else (outermost.file, outermost.line)
 
-    return tuple(sorted(findings, key=place))
+    told: dict[Hashable, Finding] = {}
+    for number, one in enumerate(findings):
+        key = (one.kind, one.argument, one.position or number)
+        told[key] = one.joined(told[key]) if key in told else one
+    return tuple(sorted(told.values(), key=place))
 
 
 # What was asked

@@ -5,6 +5,7 @@ While a launch runs, accesses are only listed, as boxes. When it is over, and th
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any, Literal
 
 import numpy
@@ -46,7 +47,7 @@ class Ground:
     def conflicts(self) -> tuple[numpy.ndarray, numpy.ndarray] | None:
         """Which elements two programs touch, one of them by a plain store; which one reads and another updates; None where neither is."""
         if self._listed is not None:
-            if self._spans.are_apart():
+            if self._spans.are_apart() or self._is_written_once(self._listed):
                 return None
             self._mark_all()
         wrote, read, updated = (self._marks_of(kind) for kind in ("write", "read", "update"))
@@ -54,6 +55,16 @@ class Ground:
         races = (wrote == SEVERAL) | (stored & _by_another(read, wrote)) | (stored & _by_another(updated, wrote))  # fmt: skip
         shown = (updated != NOBODY) & _by_another(read, updated)
         return (races, shown) if races.any() or shown.any() else None
+
+    def _is_written_once(self, listed: Sequence[tuple[Touch, Part]]) -> bool:
+        """True where nothing but stores touches the storage, no two of them one element: as many elements as lanes."""
+        if any(kind != "write" or part.repeats for kind, part in listed):
+            return False
+        written = self.storage.notes(False, numpy.bool_)
+        for _, part in listed:
+            part.write(written.elements, True)
+        lanes = sum(part.count() for _, part in listed)
+        return int(numpy.count_nonzero(written.elements)) == lanes
 
     def _mark_all(self) -> None:
         listed, self._listed = self._listed or [], None

@@ -72,6 +72,16 @@ class Finding:
         plural = "s" if len(named) > 1 else ""
         return f"program{plural} {listed}{_more(self.program_count - len(named))}"
 
+    def joined(self, first: Finding) -> Finding:
+        """The same fault, seen first elsewhere: in another call of the helper that it stands in."""
+        programs = sorted({*self.programs, *first.programs})[:LISTED_PROGRAMS]
+        return dataclasses.replace(
+            first,
+            programs=tuple(programs),
+            count=self.count + first.count,
+            program_count=max(self.program_count, first.program_count, len(programs)),
+        )
+
     def to_dict(self) -> dict[str, Any]:
         """All of it in types that JSON has."""
         plain = dataclasses.asdict(self)
@@ -100,7 +110,6 @@ class Findings(Sequence[Finding]):
         kernel: its name.
         target: the GPU that was emulated.
         grid: how many programs along x, y, z.
-        runs: how often the kernel was run, and why more than once: "in the launch's order", "with other values in lanes that a mask switches off", ...
         notes: what was not asked, and why.
     """
 
@@ -108,7 +117,6 @@ class Findings(Sequence[Finding]):
     target: str
     grid: tuple[int, int, int]
     findings: tuple[Finding, ...] = ()
-    runs: tuple[str, ...] = ()
     notes: tuple[str, ...] = ()
 
     @overload
@@ -144,7 +152,6 @@ class Findings(Sequence[Finding]):
             "kernel": self.kernel,
             "target": self.target,
             "grid": list(self.grid),
-            "runs": list(self.runs),
             "notes": list(self.notes),
             "findings": [one.to_dict() for one in self.findings],
         }

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
@@ -43,6 +44,10 @@ class Part(ABC):
         """Change the notes about its elements; of lanes that touch one element, one wins."""
 
     @abstractmethod
+    def count(self) -> int:
+        """How many lanes it has."""
+
+    @abstractmethod
     def listed(self) -> ListedPart:
         """The same, its elements one by one."""
 
@@ -64,6 +69,10 @@ class _BoxPart(Part):
 
     def write(self, notes: numpy.ndarray, values: Any) -> None:
         self._among(notes).write(self.bases, self.lanes, values)
+
+    def count(self) -> int:
+        lanes = [int(stop - start) for start, stop in self.lanes]
+        return len(self.bases) * math.prod(lanes)
 
     def listed(self) -> ListedPart:
         starts = as_array(self.bases).reshape((-1,) + (1,) * len(self.lanes))
@@ -101,6 +110,9 @@ class ListedPart(Part):
 
     def write(self, notes: numpy.ndarray, values: Any) -> None:
         notes[self.index] = values
+
+    def count(self) -> int:
+        return int(self.index.size)
 
     def listed(self) -> ListedPart:
         return self

@@ -12,11 +12,19 @@ if TYPE_CHECKING:
 def load(shell: InteractiveShell) -> None:
     """Register the magics, their completion and the displays; loading twice is loading once."""
     from kernellab.debugger import front_end
-    from kernellab.magics import ipython_api, tiledebug, tileir, tilekernel, tilestep
+    from kernellab.magics import (
+        ipython_api,
+        tilecheck,
+        tiledebug,
+        tileir,
+        tilekernel,
+        tilestep,
+    )
     from kernellab.viz import displays
 
     shell.register_magics(
         tilekernel.TileKernelMagics,
+        tilecheck.TileCheckMagics,
         tiledebug.TileDebugMagics,
         tileir.TileIrMagics,
         tilestep.TileStepMagics,
@@ -34,7 +42,7 @@ def unload(shell: InteractiveShell) -> None:
     from kernellab.viz import displays
 
     front_end.current_debugger = front_end.python_debugger
-    for magic in ("tiledebug", "tileir", "tilekernel", "tilestep"):
+    for magic in ("tilecheck", "tiledebug", "tileir", "tilekernel", "tilestep"):
         ipython_api.forget_magic(shell, magic)
     ipython_api.forget_completion(shell, "tilekernel")
     ipython_api.show_errors_in_full()

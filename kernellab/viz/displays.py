@@ -11,6 +11,7 @@ _CARDS: Mapping[tuple[str, str], tuple[str, str]] = {
     ("kernellab.records", "Launch"): ("kernellab.viz.card", "launch_card"),
     ("kernellab.records", "Resources"): ("kernellab.viz.card", "resources_card"),
     ("kernellab.records", "Run"): ("kernellab.viz.card", "run_card"),
+    ("kernellab.checker.records", "Findings"): ("kernellab.viz.findings_card", "findings_card"),
     ("kernellab.findings", "Bisection"): ("kernellab.viz.bisection_card", "bisection_card"),
     ("kernellab.findings", "Conversions"): ("kernellab.viz.layout_card", "conversions_card"),
     ("kernellab.findings", "Layouts"): ("kernellab.viz.layout_card", "layouts_card"),

@@ -94,11 +94,11 @@ class MissingOther(Detector):
             try:
                 scene = examination.repeat(change=_filled(loads, filling))
             except Stopped as stopped:
-                return f"with {words} there, {stopped.finding.message}"
+                return f"with {words} in them, {stopped.finding.message}"
             except KernelFault as fault:
-                return f"with {words} there, the kernel fails: {fault.problem.splitlines()[0]}"
+                return f"with {words} in them, the kernel fails: {fault.problem.splitlines()[0]}"
             for apart in differences(self.scene.tensors, scene.tensors):
-                return f"{apart.element} is {as_text(apart.one)} with zeros there, and {as_text(apart.other)} with {words}"
+                return f"{apart.element} is {as_text(apart.one)} with zeros in them, and {as_text(apart.other)} with {words}"
         return None
 
     def findings(self, explained: Any = frozenset()) -> Iterator[Any]:
@@ -108,8 +108,8 @@ class MissingOther(Detector):
 
 def _message(name: str, effect: str) -> str:
     return (
-        f"this load of {name} has no other=, and what lanes hold that its mask switches off "
-        f"reaches a result: {effect}"
+        f"this load of {name} has no other=, and the lanes that its mask switches off reach a result: "
+        f"{effect}"
     )
 
 

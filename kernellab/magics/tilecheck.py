@@ -1,0 +1,93 @@
+"""`%tilecheck`: a launch with every detector of the checker on."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from IPython.core.magic import Magics, line_magic, magics_class, no_var_expand
+
+from kernellab.magics import ipython_api
+from kernellab.magics.launch_line import read_launch
+from kernellab.magics.options import Option, Options
+from kernellab.option_values import read_whole_number
+
+if TYPE_CHECKING:
+    from kernellab.checker.records import Findings
+
+
+def _names(text: str) -> list[str]:
+    return [name.strip() for name in text.split(",")]
+
+
+OPTIONS = Options(
+    "tilecheck",
+    (
+        Option(
+            "--outputs",
+            "NAMES",
+            "Arguments that the kernel must write as a whole: z_ptr, or z_ptr,sums_ptr. May be repeated.",
+            _names,
+            repeated=True,
+        ),
+        Option(
+            "--target",
+            "GPU",
+            "The GPU to emulate: sm_90, gfx942, ...; by default the kernel's own.",
+        ),
+        Option(
+            "--most-turns",
+            "N",
+            "A while loop that takes more turns is stopped, and told as endless; 100000 by default.",
+            read_whole_number,
+        ),
+    ),
+    sigil="%",
+)
+
+_HELP = """Run a launch on the CPU with every detector on, and tell each fault that is found once.
+
+It runs on copies: tensors stay as they are. Out-of-bounds accesses, races between programs, reads of
+uninitialised memory (kernellab.uninitialized), unwritten outputs, lanes that collide, missing other=,
+index overflow, broken hints, NaN, deadlocks, loops without end, results that depend on the order.
+
+Options, before the launch:
+
+{options}
+
+Examples:
+
+  %tilecheck add[grid](x, y, z, n, BLOCK=1024)
+      Check the launch.
+
+  found = %tilecheck --outputs z_ptr add[grid](x, y, z, n, BLOCK=1024)
+      Check too that every element of z is written, and keep what is found: found[0].line, found.table().
+"""
+
+
+@magics_class
+class TileCheckMagics(Magics):
+    """The magic `%tilecheck`."""
+
+    @no_var_expand
+    @line_magic
+    def tilecheck(self, line: str) -> Findings:
+        assert self.shell is not None  # a magic is called by its shell
+        position = ipython_api.running_line(self.shell, f"%tilecheck {line}".rstrip())
+        given, rest = OPTIONS.parse_leading(line, position)
+        launch = read_launch(rest, self.shell.user_ns, "tilecheck", position(""))
+        # Imported here: torch and Triton take longer than the rest of loading the extension.
+        from kernellab.checker.checking import check
+
+        turns = {} if given["most_turns"] is None else {"most_turns": given["most_turns"]}
+        outputs = [name for names in given["outputs"] for name in names]
+        return check(
+            launch.kernel,
+            launch.grid,
+            *launch.args,
+            outputs=outputs,
+            target=given["target"],
+            **turns,
+            **launch.keywords,
+        )
+
+    tilecheck.__doc__ = _HELP.format(options=OPTIONS.help())

@@ -1,0 +1,211 @@
+"""`kernellab.check` and `%tilecheck`: what they give, what they leave alone, and what they refuse."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import numpy
+import pytest
+import torch
+import triton
+import triton.language as tl
+
+import kernellab
+from benchmarks.eleven_kernels import cleared, eleven_cases
+from kernellab.demo.cases import Case
+from kernellab.errors import ArgumentError, GridError, KernelFault, OptionError
+from kernellab.viz.findings_card import findings_card
+from tests.compiled import source_line
+from tests.kernels.interp import waiting
+from tests.notebook_session import notebook
+
+KINDS = [
+    "out-of-bounds",
+    "uninitialized-read",
+    "race",
+    "lane-collision",
+    "unwritten-output",
+    "index-overflow",
+    "broken-hint",
+    "nan",
+    "infinity",
+    "float-overflow",
+    "missing-other",
+    "order-dependence",
+    "deadlock",
+    "endless-loop",
+    "dot-precision",
+]
+
+
+@triton.jit
+def row_of(x_ptr, row, COLUMNS: tl.constexpr):
+    return tl.load(x_ptr + row * COLUMNS + tl.arange(0, COLUMNS))
+
+
+@triton.jit
+def two_rows(x_ptr, out_ptr, n, COLUMNS: tl.constexpr):
+    first = row_of(x_ptr, n, COLUMNS)
+    second = row_of(x_ptr, n + 1, COLUMNS)
+    tl.store(out_ptr + tl.arange(0, COLUMNS), first + second)
+
+
+@triton.jit
+def asserts(x_ptr):
+    tl.device_assert(tl.load(x_ptr) > 0, "positive")
+
+
+def test_a_finding_tells_where_and_with_which_values() -> None:
+    x, out = torch.arange(12.0), torch.zeros(4)
+    found = kernellab.check(two_rows, (1,), x, out, 3, COLUMNS=4)
+    (one,) = found  # two calls of the helper, one fault
+    assert one.kind == "out-of-bounds"
+    assert (
+        source_line(one.position) == "return tl.load(x_ptr + row * COLUMNS + tl.arange(0, COLUMNS))"
+    )
+    assert [source_line(call) for call in one.calls] == ["first = row_of(x_ptr, n, COLUMNS)"]
+    assert (one.argument, one.index, one.lane) == ("x_ptr", (12,), (0,))
+    assert one.programs == ((0, 0, 0),)
+    assert one.count == 8
+    assert one.values["n"] == 3
+    assert "x_ptr has elements 0 to 11 (float32, shape (12,))" in one.message
+    assert torch.equal(x, torch.arange(12.0))
+    assert not out.any(), "a check leaves the arguments as they are"
+
+
+def test_findings_as_a_sequence_a_table_and_json() -> None:
+    found = kernellab.check(two_rows, (1,), torch.zeros(4), torch.zeros(4), 3, COLUMNS=4)
+    assert len(found) == 1
+    assert found[:1] == found.of_kind("out-of-bounds") == (found[0],)
+    assert found.kinds == ("out-of-bounds",)
+    table = found.table()
+    assert list(table["kind"]) == ["out-of-bounds"]
+    plain = json.loads(json.dumps(found.to_dict()))
+    assert plain["findings"][0]["line"] == found[0].line
+    assert plain["grid"] == [1, 1, 1]
+    assert str(found).startswith("two_rows: 1 finding\n\nout-of-bounds: reads x_ptr[")
+
+
+def test_the_card_says_what_the_finding_says_and_escapes_it() -> None:
+    found = kernellab.check(two_rows, (1,), torch.zeros(4), torch.zeros(4), 3, COLUMNS=4)
+    card = findings_card(found)
+    for text in (card.text(), card.html()):
+        assert found[0].message in text
+        assert found[0].where in text
+    assert "mask=offsets &lt; n" in card.html()
+    nothing = findings_card(kernellab.check(two_rows, (1,), torch.zeros(20), torch.zeros(4), 3, COLUMNS=4))  # fmt: skip
+    assert "nothing found" in nothing.text()
+
+
+@pytest.mark.parametrize("case", eleven_cases(), ids=lambda case: case.name)
+def test_nothing_is_found_in_the_eleven_kernels(case: Case) -> None:
+    arguments = cleared(case, case.make_arguments())
+    found = kernellab.check(
+        case.kernel, case.grid, outputs=tuple(case.tolerance), **arguments, **case.constants, **case.options
+    )  # fmt: skip
+    assert not found, str(found)
+
+
+def counters(n: int) -> torch.Tensor:
+    return torch.zeros(n, dtype=torch.int32)
+
+
+WAITING: list[tuple[Any, tuple[int, ...], tuple[torch.Tensor | int, ...], dict[str, int]]] = [
+    (waiting.grid_barrier, (6,), (counters(2), counters(6) + 1, counters(12)), {"PHASES": 3}),
+    (waiting.flags, (5,), (counters(5), counters(5)), {"PLAIN": False}),
+    (waiting.flags, (5,), (counters(5), counters(5)), {"PLAIN": True}),
+    (waiting.producer_consumer, (2,), (counters(1), counters(1), counters(4)), {"ITEMS": 4}),
+    (waiting.look_back, (5,), (torch.ones(5 * 16), torch.zeros(5 * 16), counters(5), torch.zeros(10)), {"N": 16}),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("launch", WAITING, ids=lambda launch: launch[0].__name__)
+def test_nothing_is_found_where_programs_wait_for_each_other_rightly(launch: Any) -> None:
+    kernel, grid, arguments, constants = launch
+    found = kernellab.check(kernel, grid, *arguments, **constants)
+    assert not found, str(found)
+
+
+def test_uninitialized_is_the_tensor_itself_for_a_launch() -> None:
+    x, out = torch.arange(20.0), torch.zeros(4)
+    kernellab.run(two_rows, (1,), x, kernellab.uninitialized(out), 3, COLUMNS=4)
+    assert torch.equal(out, x[12:16] + x[16:20])
+    array = numpy.zeros(4, numpy.float32)
+    kernellab.run(two_rows, (1,), x, kernellab.uninitialized(array), 3, COLUMNS=4)
+    assert numpy.array_equal(array, out.numpy())
+    with pytest.raises(ArgumentError, match="takes a torch tensor or a NumPy array"):
+        kernellab.uninitialized([1.0])
+
+
+def test_arguments_that_share_memory_share_it_in_the_check() -> None:
+    """In place: what is read is what is written, by the same program."""
+    x = torch.zeros(20)
+    assert not kernellab.check(two_rows, (1,), x, x, 3, COLUMNS=4)
+
+
+def test_what_is_refused() -> None:
+    x, out = torch.zeros(20), torch.zeros(4)
+    with pytest.raises(ArgumentError, match="no argument of 'two_rows'") as refused:
+        kernellab.check(two_rows, (1,), x, out, 3, COLUMNS=4, outputs="out_prt")
+    assert refused.value.advice == "Did you mean 'out_ptr'?"
+    with pytest.raises(ArgumentError, match="outputs names 'n', which is 3 and no tensor"):
+        kernellab.check(two_rows, (1,), x, out, 3, COLUMNS=4, outputs=["n"])
+    with pytest.raises(GridError):
+        kernellab.check(two_rows, (0,), x, out, 3, COLUMNS=4)
+    with pytest.raises(OptionError, match="check takes no order"):
+        kernellab.check(two_rows, (1,), x, out, 3, COLUMNS=4, order="reversed")
+    with pytest.raises(OptionError, match="most_turns=0 is not a whole number"):
+        kernellab.check(two_rows, (1,), x, out, 3, COLUMNS=4, most_turns=0)
+    with pytest.raises(KernelFault, match="device_assert failed"):
+        kernellab.check(asserts, (1,), torch.zeros(1), debug=True)
+    with pytest.raises(ArgumentError):
+        kernellab.check(two_rows, (1,), x.to("meta"), out, 3, COLUMNS=4)
+
+
+def test_an_interrupt_leaves_the_tensors_alone(monkeypatch: pytest.MonkeyPatch) -> None:
+    x, out = torch.arange(20.0), torch.zeros(4)
+
+    def interrupt(*arguments: Any) -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr("kernellab.checker.detectors.lane_collision.LaneCollision.after", interrupt)
+    with pytest.raises(KeyboardInterrupt):
+        kernellab.check(two_rows, (1,), x, out, 3, COLUMNS=4)
+    assert not out.any()
+    assert torch.equal(x, torch.arange(20.0))
+    monkeypatch.undo()
+    assert not kernellab.check(two_rows, (1,), x, out, 3, COLUMNS=4)
+
+
+def test_every_kind_is_in_the_pages_table() -> None:
+    from tests.source_files import ROOT
+
+    page = (ROOT / "docs/checking.md").read_text()
+    for kind in KINDS:
+        assert f"`{kind}`" in page
+
+
+CELL = """%%tilekernel --no-compile
+@triton.jit
+def copy(x_ptr, out_ptr, n, BLOCK: tl.constexpr):
+    offsets = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
+    x = tl.load(x_ptr + offsets)
+    tl.store(out_ptr + offsets, x, mask=offsets < n)
+"""
+
+
+def test_tilecheck_in_a_notebook() -> None:
+    with notebook() as session:
+        session.run("%load_ext kernellab\nimport torch, triton, triton.language as tl")
+        assert not session.run(CELL).error
+        session.run("x, out = torch.ones(1000), torch.zeros(1000)")
+        shown = session.run("%tilecheck --outputs out_ptr copy[(4,)](x, out, 1000, BLOCK=256)")
+        assert shown.result is not None
+        for text in (shown.result["text/plain"], shown.result["text/html"]):
+            assert "out-of-bounds, Cell In[2], line 5" in text
+            assert "x = tl.load(x_ptr + offsets)" in text
+        kept = session.run("found = %tilecheck copy[(4,)](x, out, 1000, BLOCK=256)\nprint(found.kinds, out.sum())")  # fmt: skip
+        assert kept.streams["stdout"] == "('out-of-bounds',) tensor(0.)\n"
+        refused = session.run("%tilecheck --output out_ptr copy[(4,)](x, out, 1000, BLOCK=256)")
+        assert "--outputs" in refused.message
