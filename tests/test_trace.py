@@ -419,7 +419,14 @@ def test_numpy_arrays_and_memory_that_is_read_only() -> None:
 def test_arguments_that_share_memory_share_it_in_a_trace() -> None:
     x = torch.arange(64.0)
     found = kernellab.trace(traced.beyond, (2,), x[:32], x[16:48], BLOCK=16, programs="all")
-    assert found.memory("y_ptr")[:16].tolist() == [2 * n for n in range(16)]
+    stored = [2 * n for n in range(16)]
+    assert found.memory("y_ptr", 3)[:16].tolist() == stored
+    assert found.memory("x_ptr", 3).tolist() == [*range(16), *stored]
+    right = numpy.array([*range(16), *stored], numpy.float32)
+    right[20] = -1
+    parted = found.diff({"x_ptr": right})  # it was written through the other one
+    assert parted.step is not None
+    assert (parted.index, parted.ours, parted.step.number, parted.size) == ((20,), 8, 3, 16)
     assert found.at(5).x.tolist() == [2 * n for n in range(16)]  # what program 0 stored
     assert x.tolist() == list(range(64))
 

@@ -357,7 +357,7 @@ def test_coordinates_of_storage_elements(order: list[int], gap: int) -> None:
     for axis in order:
         strides[axis] = step
         step *= shape[axis] + 1
-    argument = TracedArgument("x", "float32", shape, tuple(strides))
+    argument = TracedArgument("x", "float32", shape, tuple(strides), 0)
     places = numpy.indices(shape).reshape(3, -1)
     inside, found = argument.coordinates(strides @ places)
     assert inside.all()

@@ -98,8 +98,8 @@ class Events:
             largest_exact=self.values.largest,
         )
         arguments: Mapping[str, TracedArgument] = {
-            "x_ptr": TracedArgument("x_ptr", "float32", (24,), (1,)),
-            "z_ptr": TracedArgument("z_ptr", "float32", (8,), (1,)),
+            "x_ptr": TracedArgument("x_ptr", "float32", (24,), (1,), 0),
+            "z_ptr": TracedArgument("z_ptr", "float32", (8,), (1,), 1),
         }
         return Trace(
             facts,

@@ -278,10 +278,8 @@ def last_writers(trace: Trace, argument: str) -> numpy.ndarray:
     known = trace.arguments[argument]
     writers = numpy.full(known.shape, -1, numpy.int64)
     for step in trace.steps:
-        for access in step.accesses:
-            if access.argument == argument and access.kind != "load":
-                _, place = known.coordinates(access.elements)
-                writers[place] = step.number
+        for place, _ in step.writes_to(known, trace.arguments):
+            writers[place] = step.number
     return writers
 
 

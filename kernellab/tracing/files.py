@@ -288,6 +288,8 @@ def _argument(data: SavedData) -> TracedArgument:
         data["dtype"].text(),
         _integers(data["shape"]),
         _integers(data["strides"]),
+        data["storage"].integer(),
+        data["start"].integer(),
     )
 
 

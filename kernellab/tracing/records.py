@@ -183,7 +183,7 @@ class Trace(Sequence[Step]):
         return difference_of_outputs(self, other, rtol, atol)
 
     def memory(self, argument: str, step: int | Step = -1) -> numpy.ndarray:
-        """What an argument holds after a step, as far as traced programs wrote it: an array of the tensor's shape.
+        """What an argument holds after a step: an array of the tensor's shape.
 
         Raises:
             ArgumentError: no tensor of the launch has that name.
@@ -204,7 +204,7 @@ class Trace(Sequence[Step]):
             )
         contents = numpy.array(stored.exact()).reshape(known.shape)
         for one in self.steps[begin : last + 1]:
-            one.write_into(contents, known)
+            one.write_into(contents, known, self.arguments)
         return contents
 
     def final_memory(self, argument: str) -> numpy.ndarray:

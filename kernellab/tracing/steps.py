@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Literal
 
 import numpy
 
 from kernellab.errors import SourcePosition
-from kernellab.tracing.values import StoredValue, ValueStore
+from kernellab.tracing.values import StoredValue, ValueStore, dtype_named
 
 Program = tuple[int, int, int]
 AccessKind = Literal["load", "store", "atomic"]
@@ -203,18 +203,33 @@ class Step:
         """The variables that are new or have another value after this step."""
         return {name: self.values[number] for name, number in self.changed_numbers.items()}
 
-    def write_into(self, contents: numpy.ndarray, argument: TracedArgument) -> bool:
+    def writes_to(
+        self, argument: TracedArgument, arguments: Mapping[str, TracedArgument]
+    ) -> Iterator[tuple[tuple[numpy.ndarray, ...], numpy.ndarray]]:
+        """(index along each dimension, what memory holds there afterwards) of each of its writes to an argument.
+
+        `arguments` are all there are: a write through one that shares memory with this one counts too.
+        """
+        size = dtype_named(argument.dtype).itemsize
+        for access in self.accesses:
+            through = arguments.get(access.argument)
+            if access.kind == "load" or through is None or through.storage != argument.storage:
+                continue
+            if access.itemsize != size or (through.start - argument.start) % size:
+                continue  # elements seen in another size have no place here
+            further = (through.start - argument.start) // size
+            inside, place = argument.coordinates(access.elements + further)
+            yield place, access.written()[inside]
+
+    def write_into(
+        self, contents: numpy.ndarray, argument: TracedArgument, arguments: Mapping[str, TracedArgument]
+    ) -> bool:  # fmt: skip
         """Do in `contents`, an array of the argument's elements, what this step did in its memory; whether it did anything."""
-        size = contents.itemsize  # elements seen in another size have no place in the picture
-        writes = [
-            one
-            for one in self.accesses
-            if (one.argument, one.itemsize) == (argument.name, size) and one.kind != "load"
-        ]
-        for access in writes:
-            inside, place = argument.coordinates(access.elements)
-            contents[place] = access.written()[inside].view(contents.dtype)
-        return bool(writes)
+        did_anything = False
+        for place, written in self.writes_to(argument, arguments):
+            contents[place] = written.view(contents.dtype)
+            did_anything = True
+        return did_anything
 
     def __repr__(self) -> str:
         what = ", ".join(self.changed_numbers) or "nothing changed"
@@ -238,12 +253,16 @@ class TracedArgument:
         name: the parameter's name; of a descriptor too.
         dtype: NumPy's name for it.
         shape, strides: strides in elements.
+        storage: number of the memory that it lies in; arguments that share memory have the same.
+        start: bytes from the storage's first to the tensor's.
     """
 
     name: str
     dtype: str
     shape: tuple[int, ...]
     strides: tuple[int, ...]
+    storage: int
+    start: int = 0
 
     def coordinates(self, indices: numpy.ndarray) -> tuple[numpy.ndarray, tuple[numpy.ndarray, ...]]:  # fmt: skip
         """Where in the tensor elements of its storage are.

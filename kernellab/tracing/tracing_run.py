@@ -269,6 +269,13 @@ def _buffers(call: BoundCall) -> dict[str, Buffer]:
     }
 
 
+def _argument(name: str, tensor: torch.Tensor, dtype: str, storages: dict[int, int]) -> TracedArgument:  # fmt: skip
+    """The facts of a tensor; `storages` numbers the memory that there is, by its address."""
+    number = storages.setdefault(tensor.untyped_storage().data_ptr(), len(storages))
+    start = int(tensor.storage_offset()) * tensor.element_size()
+    return TracedArgument(name, dtype, tuple(tensor.shape), tuple(tensor.stride()), number, start)
+
+
 class _Checkpoints:
     """What the arguments hold, kept whenever programs that are not traced may have changed it.
 
@@ -285,10 +292,9 @@ class _Checkpoints:
         self._latest = {name: array_of(one) for name, one in tensors_in(before.values)}
         self.fault_step: int | None = None
         self.others_ran = False
+        storages: dict[int, int] = {}
         self.arguments = {
-            name: TracedArgument(
-                name, self._latest[name].dtype.name, tuple(one.shape), tuple(one.stride())
-            )
+            name: _argument(name, one, self._latest[name].dtype.name, storages)
             for name, one in self._tensors.items()
         }
         contents = {name: values.add(one, whole=True) for name, one in self._latest.items()}

@@ -210,7 +210,7 @@ class _Page:
         back = self._button(place - 1, "◀ back", place > 0)
         forth = self._button(place + 1, "step ▶", place + 1 < count)
         return (
-            f'<div class="kl-bar">{back}{forth}<span><b>{escape(step["title"])}</b> '
+            f'<div class="kl-bar">{back} {forth} <span><b>{escape(step["title"])}</b> '
             f'<span class="kl-faint">{escape(_where(step))}</span></span></div>'
         )
 

@@ -231,7 +231,9 @@ class _Memory:
             if self._trace.contents_before(self._argument.name, step.number).is_exact:
                 self._contents = self._trace.memory(self._argument.name, step.number)
             self._draw(step.number)
-        elif self._contents is not None and step.write_into(self._contents, self._argument):
+        elif self._contents is not None and step.write_into(
+            self._contents, self._argument, self._trace.arguments
+        ):
             self._draw(step.number)
         self._last = step.number
         mine = [one for one in step.accesses if one.argument == self._argument.name]
