@@ -59,9 +59,16 @@ def message(origin: Origin, lane: tuple[int, ...]) -> str:
         return f"{start}{_number(values[0])} does not fit {type_name(kind)}, which holds at most {_number(largest(kind))}; it becomes {_number(result)}"
     what = "NaN" if origin.kind == "nan" else "infinite" if result > 0 else "minus infinity"
     limit = ""
-    if origin.kind == "infinity" and not isinstance(op, (*_DIVISIONS, *_LOGARITHMS, *_ROOTS)):
+    if origin.kind == "infinity" and not _is_pole(op, values):
         limit = f": {type_name(kind)} holds at most {_number(largest(kind))}"
     return f"{_expression(origin, lane, values)} is {what}{limit}"
+
+
+def _is_pole(op: Operation, values: list[Any]) -> bool:
+    """Whether the result is infinite whatever the type: 1 / 0, the logarithm of 0."""
+    if isinstance(op, _DIVISIONS):
+        return bool(values[1] == 0)
+    return isinstance(op, (*_LOGARITHMS, *_ROOTS))
 
 
 def type_name(kind: numpy.dtype) -> str:
@@ -157,10 +164,12 @@ def advice(origin: Origin, lane: tuple[int, ...]) -> str:
     values = [_at(operand, lane) for operand in origin.operands if operand.ndim]
     if isinstance(op, _EXPONENTIALS):
         return "Subtract the largest element first, as softmax does: tl.exp(x - tl.max(x, axis))."
-    if isinstance(op, _DIVISIONS):
+    if isinstance(op, _DIVISIONS) and values[1] == 0:
         return "The divisor is 0: add a small number to it, or choose with tl.where(divisor == 0, 1, divisor)."
     if isinstance(op, _LOGARITHMS):
         return "Keep its argument above 0: tl.maximum(x, 1e-30)."
+    if isinstance(op, math.RsqrtOp) and values[0] == 0:
+        return "Add a small number to its argument: tl.rsqrt(x + 1e-6)."
     if isinstance(op, _ROOTS):
         return "Keep its argument at 0 or above: tl.maximum(x, 0). A difference that should not be negative can be, by rounding."
     if isinstance(op, arith.SubFOp) and all(numpy.isinf(value) for value in values):

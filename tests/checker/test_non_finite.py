@@ -162,3 +162,40 @@ def test_a_product_tells_of_its_row_and_column() -> None:
     assert (finding.kind, finding.index) == ("nan", (3, 8))
     assert "a row from 1 to inf and a column from 0 to 2, is NaN" in finding.message
     assert "infinite already" in finding.advice
+
+
+@triton.jit
+def one_operation(x_ptr, out_ptr, WHICH: tl.constexpr, BLOCK: tl.constexpr):
+    x = tl.load(x_ptr + tl.arange(0, BLOCK))
+    if WHICH == "reciprocal":
+        y = 1.0 / x
+    elif WHICH == "ratio":
+        y = x / 1e-30
+    elif WHICH == "rsqrt":
+        y = tl.rsqrt(x)
+    elif WHICH == "exp":
+        y = tl.exp(x)
+    elif WHICH == "half":
+        y = x.to(tl.float16) * 2.0
+    else:
+        y = x - float("inf")
+    tl.store(out_ptr + tl.arange(0, BLOCK), y)
+
+
+@pytest.mark.parametrize(
+    ("which", "value", "message", "advice"),
+    [
+        ("reciprocal", 0.0, "1 / x = 1 / 0 is infinite;", "divisor is 0"),
+        ("ratio", 1e20, "is infinite: fp32 holds at most 3.40282e+38;", "Scale the values"),
+        ("rsqrt", 0.0, "tl.rsqrt(x) = tl.rsqrt(0) is infinite;", "tl.rsqrt(x + 1e-6)"),
+        ("rsqrt", -1.0, "tl.rsqrt(x) = tl.rsqrt(-1) is NaN;", "tl.maximum(x, 0)"),
+        ("exp", 90.0, "tl.exp(x) = tl.exp(90) is infinite: fp32", "tl.max(x, axis)"),
+        ("half", 60000.0, "60000 * 2 is infinite: fp16 holds at most 65504;", ".to(tl.float32)"),
+        ("less", float("inf"), "inf - inf is NaN;", "a row"),
+    ],
+)  # fmt: skip
+def test_the_words_fit_the_operation(which: str, value: float, message: str, advice: str) -> None:
+    x = torch.tensor([1.0, value, 1.0, 1.0])
+    (finding,) = kernellab.check(one_operation, (1,), x, torch.zeros(4), WHICH=which, BLOCK=4)
+    assert message in finding.message
+    assert advice in finding.advice

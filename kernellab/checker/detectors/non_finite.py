@@ -217,8 +217,8 @@ def _tile(access: Access) -> Any:
 
 
 def _effect(access: Access, element: tuple[int, ...], stored: Any, count: int) -> str:
-    """ "; it makes 12 elements of out_ptr so, the first out_ptr[3] = nan"."""
+    """ "; out_ptr[3] becomes nan"; where more is stored, how much."""
     target = access.named(element)
     if count == 1:
         return f"; {target} becomes {stored}"
-    return f"; {count:,} elements that are stored to {access.buffer.name or 'memory'} come of it, the first {target} = {stored}"
+    return f"; {count:,} elements that are stored come of it, the first {target} = {stored}"
