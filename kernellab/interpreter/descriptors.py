@@ -44,6 +44,12 @@ class Descriptor(Composite):
     pads_with_nan: bool = False
     rounds_to_tf32: bool = False
 
+    def __repr__(self) -> str:
+        """What a debugger shows."""
+        place = self.buffer.name if isinstance(self.buffer, Buffer) else f"address {self.start}"
+        shape, strides = (tuple(map(str, sizes)) for sizes in (self.shape, self.strides))
+        return f"<descriptor of {place}: {self.dtype}[{', '.join(shape)}], strides ({', '.join(strides)})>"
+
     def merged(self, old: Any, active: Active) -> Descriptor:
         """This descriptor for active programs, `old` for the others; both see the same argument."""
         if self._kind() != old._kind():

@@ -36,7 +36,7 @@ def make_marked_ttir(
 ) -> tuple[Any, Marks]:
     """The kernel's TTIR as Triton's front end leaves it, helper functions called, with a mark for every statement; see `marking`.
 
-    Where the kernel has block pointers they become plain pointers, which takes inlining.
+    Block pointers become plain pointers; where helper functions take or give some, functions are inlined.
 
     Raises:
         CompileError, OptionError: as for `compile_kernel`.
@@ -46,9 +46,8 @@ def make_marked_ttir(
         asked["sanitize_overflow"] = False  # checks that only debug=True asks for
     with marked() as marks:
         module = _front_end(kernel, specialization, target, asked)
-    if _has_block_pointers(module):
-        with translated_errors(kernel, target):
-            _rewrite_block_pointers(module)
+    with translated_errors(kernel, target):
+        _rewrite_block_pointers(module)
     return module, marks
 
 
@@ -71,22 +70,28 @@ def _front_end(
         )
 
 
-def _has_block_pointers(module: Any) -> bool:
-    found = False
+def _rewrite_block_pointers(module: Any) -> None:
+    """Make plain pointers of block pointers; where calls pass some, the functions are inlined, for the pass cannot follow them."""
+    operations = _operations(module)
+    if not any(op.get_name() == "tt.make_tensor_ptr" for op in operations):
+        return
+    manager = libtriton.ir.pass_manager(module.context)
+    if any(op.get_name() == "tt.call" and _passes_block_pointers(op) for op in operations):
+        libtriton.passes.common.add_inliner(manager)
+    libtriton.passes.ttir.add_rewrite_tensor_pointer(manager)
+    manager.run(module, "interpreter")
 
-    def look(op: Any) -> None:
-        nonlocal found
-        found = found or op.get_name() == "tt.make_tensor_ptr"
 
-    module.walk(look)
+def _operations(module: Any) -> list[Any]:
+    found: list[Any] = []
+    module.walk(found.append)
     return found
 
 
-def _rewrite_block_pointers(module: Any) -> None:
-    manager = libtriton.ir.pass_manager(module.context)
-    libtriton.passes.common.add_inliner(manager)
-    libtriton.passes.ttir.add_rewrite_tensor_pointer(manager)
-    manager.run(module, "interpreter")
+def _passes_block_pointers(call: Any) -> bool:
+    operands = [call.get_operand(number) for number in range(call.get_num_operands())]
+    results = [call.get_result(number) for number in range(call.get_num_results())]
+    return any(str(value.get_type()).startswith("!tt.ptr<tensor") for value in operands + results)
 
 
 def _simplify(module: Any) -> None:

@@ -26,7 +26,7 @@ class Group:
     """Several values under one name: a tuple, or an object with fields.
 
     Attributes:
-        type_name: "tuple", or the name of the object's class.
+        type_name: "tuple", "namedtuple", or the name of the object's class.
         parts: by position ("0", "1", ...) or field.
     """
 
@@ -73,14 +73,18 @@ def held(value: Any, handles: Handles) -> Held:
         is_unsigned = kind.is_int_unsigned() and kind.primitive_bitwidth > 1
         return Operand(handles.add(value.handle), is_unsigned)
     if isinstance(value, core.tuple):
-        fields = getattr(value.type, "fields", None) or map(str, range(len(value.values)))
-        return Group("tuple", {f: held(part, handles) for f, part in zip(fields, value.values)})
+        fields = [
+            name for name in getattr(value.type, "fields", None) or () if name
+        ]  # 3.6: "" for none
+        names = fields or [str(number) for number in range(len(value.values))]
+        parts = {name: held(part, handles) for name, part in zip(names, value.values, strict=True)}
+        return Group("namedtuple" if fields else "tuple", parts)
     if isinstance(value, core.tensor_descriptor_base):
         handles.can_be_printed = False
         return Operand(handles.add(value.handle), False)
     if isinstance(value, core.base_value):
-        parts = {n: held(v, handles) for n, v in vars(value).items() if isinstance(v, core.base_value)}  # fmt: skip
-        return Group(type(value).__name__, parts)
+        members = {n: v for n, v in vars(value).items() if isinstance(v, core.base_value)}
+        return Group(type(value).__name__, {n: held(v, handles) for n, v in members.items()})
     return Constant(value)
 
 

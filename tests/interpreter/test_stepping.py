@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -14,14 +15,19 @@ import pytest
 import torch
 
 import kernellab
+from benchmarks.eleven_kernels import eleven_cases
 from kernellab.compiler.targets import DEFAULT_TARGET
+from kernellab.demo.cases import Case as MeasuredCase
 from kernellab.errors import OptionError, OutOfBounds
+from kernellab.interpreter.descriptors import Descriptor
 from kernellab.interpreter.grid import Programs
 from kernellab.interpreter.launcher import Stepping, launch_stepped
 from kernellab.interpreter.stepping.code import SteppingCode, stepping_code
+from kernellab.interpreter.stepping.shown import Pointer
 from kernellab.launching import innermost
 from kernellab.run_options import DEFAULT, split_keywords
 from kernellab.specialize import BoundCall, bind
+from tests import versions
 from tests.interpreter.all_cases import CASES
 from tests.interpreter.cases import Case
 from tests.kernels import stepped
@@ -198,6 +204,72 @@ def test_unsigned_integers_and_narrow_floats() -> None:
     assert watch.locals["narrow"].dtype.name == "bfloat16"
     assert watch.locals["kind"].name == "bf16"
     assert y.tolist() == [253, 254, 255, 0, 1, 2, 3, 4]
+
+
+@pytest.mark.skipif(not versions.HAS_BLOCK_POINTERS, reason="Triton 3.9 has none")
+@pytest.mark.filterwarnings("ignore:tl.make_block_ptr is deprecated")
+@pytest.mark.parametrize("passed", [False, True])
+def test_block_pointers(passed: bool) -> None:
+    x, y = torch.arange(6, dtype=torch.float32), torch.zeros(4)
+    call = launch_of(stepped.by_blocks, x, y, 6, BLOCK=4, PASSED=passed)
+    watch = watched(stepped.by_blocks, 1, call, 0, at=line_of("blocks = tl.advance"))
+    assert y.tolist() == [4, 6, 2, 3]
+    assert watch.locals["x"].tolist() == [4, 5, 0, 0]
+    if not passed:
+        assert ("call", line_of("def scaled"), "scaled") in watch.events
+
+
+class FirstProgramEnded(Exception):
+    """Ends a launch of which nobody wants the rest."""
+
+
+def named_values(case: MeasuredCase) -> tuple[set[str], dict[str, Any]]:
+    """The names that a kernel's source gives to values, and what they are at the end of its first program."""
+    kernel = innermost(case.kernel)
+    keywords = {**case.make_arguments(), **case.constants}
+    call = bind(kernel, (), keywords, DEFAULT_TARGET, options=case.options)
+    code = stepping_code(kernel, call, DEFAULT_TARGET)
+    found: dict[str, Any] = {}
+
+    def trace(frame: FrameType, event: str, _: Any) -> Any:
+        if frame.f_code is code.entry.code and event == "return":
+            found.update(frame.f_locals)
+        return trace
+
+    @contextmanager
+    def around(_: Programs) -> Iterator[None]:
+        sys.settrace(trace)
+        try:
+            yield
+        finally:
+            sys.settrace(None)
+        raise FirstProgramEnded
+
+    with pytest.raises(FirstProgramEnded):
+        launch_stepped(kernel, case.grid, call, Stepping(code, [(0, 0, 0)], around=around))
+    names = [node for node in ast.walk(kernel.parse()) if isinstance(node, ast.Name)]
+    stored = {node.id for node in names if isinstance(node.ctx, ast.Store)}
+    return stored | set(kernel.arg_names), found
+
+
+def test_every_name_of_the_measured_kernels_is_there() -> None:
+    for case in eleven_cases():
+        names, found = named_values(case)
+        own = {name: value for name, value in found.items() if not name.startswith("_")}
+        assert names == set(own), case.name
+        for name, value in own.items():
+            known = np.ndarray | np.generic | int | float | str | Pointer | Descriptor
+            assert isinstance(value, known), (case.name, name, value)
+        assert "object at 0x" not in repr(own)
+
+
+def test_fields_of_named_tuples() -> None:
+    x = torch.arange(4, dtype=torch.float32)
+    call = launch_of(stepped.fields, x, BLOCK=4)
+    watch = watched(stepped.fields, 1, call, 0, at=line_of("pair.right)"))
+    pair = watch.locals["pair"]
+    assert pair.left.tolist() == pair[0].tolist() == [0, 1, 2, 3]
+    assert pair.right.tolist() == [1, 2, 3, 4]
 
 
 # Programs

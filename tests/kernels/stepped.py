@@ -1,5 +1,7 @@
 """Kernels to step through: helpers, loops of every kind, names of every kind."""
 
+from typing import NamedTuple
+
 import triton
 import triton.language as tl
 
@@ -57,6 +59,35 @@ def every_name(x_ptr, y_ptr, n, rounds, BLOCK: tl.constexpr):
     if pid == 5:
         return
     tl.store(y_ptr + offsets, total + product + acc + both[0] + c, mask=mask)
+
+
+class Pair(NamedTuple):
+    left: tl.tensor
+    right: tl.tensor
+
+
+@triton.jit
+def fields(x_ptr, BLOCK: tl.constexpr):
+    x = tl.load(x_ptr + tl.arange(0, BLOCK))
+    pair = Pair(x, x + 1)
+    tl.store(x_ptr + tl.arange(0, BLOCK), pair.right)
+
+
+@triton.jit
+def loaded(blocks):
+    return tl.load(blocks, boundary_check=(0,))
+
+
+@triton.jit
+def by_blocks(x_ptr, y_ptr, n, BLOCK: tl.constexpr, PASSED: tl.constexpr):
+    blocks = tl.make_block_ptr(x_ptr, (n,), (1,), (0,), (BLOCK,), (0,))
+    total = tl.zeros((BLOCK,), tl.float32)
+    for _ in range(2):
+        x = loaded(blocks) if PASSED else tl.load(blocks, boundary_check=(0,))
+        total, product = scaled(total, x, 1.0)
+        total -= product * 0
+        blocks = tl.advance(blocks, (BLOCK,))
+    tl.store(y_ptr + tl.arange(0, BLOCK), total)
 
 
 @triton.jit

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import ast
 import copy
+from collections import namedtuple
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -314,6 +315,8 @@ class SteppingEmitter(Emitter):
                 parts = {n: self._shown(part, operands) for n, part in held.parts.items()}
                 if held.type_name == "tuple":
                     return Expression(as_node(tuple(parts.values())))
+                if held.type_name == "namedtuple":
+                    return self.constant(namedtuple("fields", list(parts)))(*parts.values())
                 keys: list[ast.expr | None] = [ast.Constant(name) for name in parts]
                 fields = ast.Dict(keys, [part.node for part in parts.values()])
                 return variable("_shown").Fields(held.type_name, Expression(fields))
