@@ -1,6 +1,6 @@
 """What the views cost in a browser: size, and time until something is painted. Headless Chromium, medians of five.
 
-The IR explorer of attention forward for sm_90: every pass, LLVM IR of 10,000 lines.
+The IR explorer of attention forward for sm_90: every pass, LLVM dialect of 10,000 lines. The layout view of a tile of 256x256.
 
     python -m benchmarks.front_end
 """
@@ -17,6 +17,7 @@ from typing import Any
 import pandas
 
 from benchmarks.harness import print_report
+from kernellab.layouts import Layout
 from kernellab.showing import show
 from kernellab.viz.page import SCRIPT
 from tests.corpus.loader import compile_entry, entry
@@ -92,7 +93,24 @@ def measured(page: Any) -> dict[str, float]:
     }
 
 
+def painted_layouts(started: Any, folder: str) -> list[dict[str, float]]:
+    """Milliseconds that the layout view of a 256x256 tile takes to be painted, in every round."""
+    large = Layout.blocked(
+        shape=(256, 256),
+        size_per_thread=[1, 8],
+        threads_per_warp=[4, 8],
+        warps_per_cta=[4, 1],
+        order=[1, 0],
+    )
+    file = large.show().to_html(Path(folder, "layout.html"))
+    with opened(started, file.as_uri()) as page:
+        page.wait_for_selector("[data-ready]")
+        page.evaluate(_PREPARE)
+        return [{"layout view of 256x256": page.evaluate(_FIRST_PAINT)} for _ in range(ROUNDS)]
+
+
 GOALS = {
+    "layout view of 256x256": 200.0,
     "first paint": 400.0,
     "pass switch, median": 80.0,
     "click to linked lines, median": 60.0,
@@ -113,6 +131,9 @@ def main() -> None:
             page.wait_for_selector("[data-ready]")
             page.evaluate(_PREPARE)
             rounds = [measured(page) for _ in range(ROUNDS)]
+            rounds = [
+                {**one, **layout} for one, layout in zip(rounds, painted_layouts(started, folder))
+            ]
     sizes = [
         ("bundle, minified", len(SCRIPT.encode()), 450_000),
         ("bundle, gzipped", len(gzip.compress(SCRIPT.encode())), None),
@@ -133,7 +154,7 @@ def main() -> None:
             missed.append(name)
         rows.append({"": name, "ms": f"{median:.0f}", "goal, ms": "" if goal is None else f"{goal:.0f}"})  # fmt: skip
     print_report(
-        f"The IR explorer of attention forward in Chromium, medians of {ROUNDS}",
+        f"The IR explorer of attention forward, and the layout view, in Chromium, medians of {ROUNDS}",
         pd(rows),
         "From the data's arrival, or from the click, to the end of the frame that shows it.",
     )

@@ -11,6 +11,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Literal
 
 from kernellab.errors import LayoutError, SourcePosition
+from kernellab.showing import show
 
 if TYPE_CHECKING:
     from kernellab.layouts import Layout
@@ -440,6 +441,13 @@ class TileLayout:
     """Of the last dimensions, where a piece of memory has several tiles; None where Triton does not say: see `why_unknown`."""
     why_unknown: str = ""
 
+    def show(self, to: TileLayout | Layout | None = None) -> Any:
+        """The tile as a picture (docs/widgets.md); with `to`, beside another layout of the same shape.
+
+        Raises LayoutError where the layout is not known, or the shapes differ.
+        """
+        return show(self, to=to)
+
     def __str__(self) -> str:
         where = f" ({self.position})" if self.position else ""
         shape = "x".join(map(str, self.shape))
@@ -475,6 +483,13 @@ class Layouts:
 
     def __len__(self) -> int:
         return len(self.tiles)
+
+    def show(self, name: str | None = None) -> Any:
+        """The tiles as pictures, one at a time or two side by side (docs/widgets.md); with a name those that have it.
+
+        Raises LayoutError where no tile has that name.
+        """
+        return show(self, name=name)
 
     @property
     def names(self) -> tuple[str, ...]:
@@ -541,6 +556,10 @@ class Conversion:
     in_finished_code: Mapping[str, int] = field(default_factory=dict)
     """Opcode -> how many instructions of the machine code stand on its TTGIR line, of those that move data between threads or
     wait for each other; empty where the record cannot say."""
+
+    def show(self) -> Any:
+        """Both layouts as pictures, and what moves between them (docs/widgets.md)."""
+        return show(self)
 
     def __str__(self) -> str:
         where = f"{self.position}: " if self.position else ""

@@ -11,6 +11,10 @@ from kernellab.errors import ArgumentError
 _VIEWS: Mapping[str, tuple[str, str]] = {
     "kernellab.compiler.comparison.Comparison": ("kernellab.viz.explorer", "comparison_view"),
     "kernellab.errors.CompileError": ("kernellab.viz.explorer", "failure_view"),
+    "kernellab.findings.Conversion": ("kernellab.viz.layout_view", "conversion_view"),
+    "kernellab.findings.Layouts": ("kernellab.viz.layout_view", "layouts_view"),
+    "kernellab.findings.TileLayout": ("kernellab.viz.layout_view", "tile_view"),
+    "kernellab.layouts.kinds.Layout": ("kernellab.viz.layout_view", "layout_view"),
     "kernellab.records.Compilation": ("kernellab.viz.explorer", "compilation_view"),
     "kernellab.tracing.records.Trace": ("kernellab.viz.stepper", "stepper_of"),
 }
@@ -18,10 +22,10 @@ _VIEWS: Mapping[str, tuple[str, str]] = {
 
 
 def show(record: Any, **wishes: Any) -> Any:
-    """The view of a compilation, of two, of one that failed, of a trace: as the last expression of a cell it is displayed.
+    """The view of a record: as the last expression of a cell it is displayed.
 
     Args:
-        record: a `Compilation`, a `Comparison`, a `CompileError`, a `Trace`.
+        record: a `Compilation`, a `Comparison`, a `CompileError`, a `Trace`, a `Layout`, a tile's or all of a compilation's, a `Conversion`.
         wishes: what the view of such a record takes.
 
     Raises:

@@ -102,5 +102,34 @@ export interface IrView {
   readonly pass_notes: Readonly<Record<string, string>>;
 }
 
+/** One input of a linear layout. */
+export interface LayoutInput {
+  readonly name: string;
+  readonly bases: readonly number[];
+}
+
+/** A tile and where its elements are. */
+export interface TileData {
+  readonly name: string;
+  readonly shape: readonly number[];
+  readonly memory: "registers" | "shared memory" | "tensor memory";
+  readonly element_bits: number;
+  readonly encoding: string;
+  readonly inputs: readonly LayoutInput[];
+  readonly paddings: readonly (readonly [number, number])[];
+  readonly fragment: string;
+  readonly words: string;
+}
+
+/** What the layout view draws. */
+export interface LayoutView {
+  readonly kind: "layout";
+  readonly title: string;
+  readonly tiles: readonly TileData[];
+  readonly left: number;
+  readonly right: number | null;
+  readonly conversion: string;
+}
+
 /** What a view can be asked to draw. */
-export type ViewData = IrView;
+export type ViewData = IrView | LayoutView;

@@ -3,6 +3,7 @@ import "./style.css";
 import type { ViewData } from "./data";
 import { element } from "./dom";
 import { Explorer, type Host } from "./explorer";
+import { LayoutExplorer } from "./layout_view";
 import { followTheme } from "./theme";
 import type { Sources } from "./side";
 import { unpack, type Unpacked } from "./unpack";
@@ -11,9 +12,12 @@ interface Drawn {
   destroy(): void;
 }
 
-const VIEWS: { [Kind in ViewData["kind"]]: (dom: HTMLElement, data: Extract<ViewData, { kind: Kind }>, host: Host) => Drawn } = {
-  ir: (dom, data, host) => new Explorer(dom, data, host),
-};
+function drawn(dom: HTMLElement, data: ViewData, host: Host): Drawn {
+  switch (data.kind) {
+    case "ir": return new Explorer(dom, data, host);
+    case "layout": return new LayoutExplorer(dom, data);
+  }
+}
 
 /** Draw a view into an element; it goes when the signal aborts. */
 function mount(el: HTMLElement, { data, part }: Unpacked, fetch: Sources["fetch"], signal: AbortSignal): void {
@@ -22,7 +26,7 @@ function mount(el: HTMLElement, { data, part }: Unpacked, fetch: Sources["fetch"
   el.append(dom);
   const found = el.getRootNode();
   const root = found instanceof ShadowRoot ? found : document;
-  const view = VIEWS[data.kind](dom, data, { sources: { part, fetch }, root });
+  const view = drawn(dom, data, { sources: { part, fetch }, root });
   dom.dataset["ready"] = "true";
   signal.addEventListener("abort", () => {
     view.destroy();

@@ -12,6 +12,7 @@ from numpy.typing import ArrayLike
 from kernellab.errors import LayoutError
 from kernellab.layouts.constructors import MadeByHand
 from kernellab.layouts.linear import Bases, LinearTile, Numbers, Vector, sizes
+from kernellab.showing import show
 
 _MOST_PICTURED = 64
 """Elements of the largest tile whose picture names every element."""
@@ -57,6 +58,17 @@ class Layout(LinearTile, MadeByHand):
     def describe(self) -> str:
         """The layout in words."""
         raise NotImplementedError
+
+    def show(self, to: Layout | None = None) -> Any:
+        """The layout as a picture: elements, and the threads or the memory that hold them (docs/widgets.md).
+
+        Args:
+            to: another layout of the same shape, to see what a conversion to it moves.
+
+        Raises:
+            LayoutError: the shapes differ.
+        """
+        return show(self, to=to)
 
 
 @dataclass(frozen=True)

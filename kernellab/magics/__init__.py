@@ -18,6 +18,7 @@ def load(shell: InteractiveShell) -> None:
         tiledebug,
         tileir,
         tilekernel,
+        tilelayout,
         tilestep,
     )
     from kernellab.viz import displays
@@ -27,6 +28,7 @@ def load(shell: InteractiveShell) -> None:
         tilecheck.TileCheckMagics,
         tiledebug.TileDebugMagics,
         tileir.TileIrMagics,
+        tilelayout.TileLayoutMagics,
         tilestep.TileStepMagics,
     )
     front_end.current_debugger = functools.partial(ipython_api.debugger_class, shell)

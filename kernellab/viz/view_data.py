@@ -14,6 +14,7 @@ from typing import Any, Literal
 
 Effect = Literal["changed", "locations", "unchanged", "failed"]
 """What a pass did to the module: its text, only its locations, nothing; the last is of the pass that ended a compilation."""
+Memory = Literal["registers", "shared memory", "tensor memory"]
 Severity = Literal["error", "warning", "remark", "note"]
 
 
@@ -157,6 +158,51 @@ class IrView:
     """The passes of both sides lined up; empty where there is one side."""
     pass_notes: Mapping[str, str]
     """Name of a pass -> what it does."""
+
+
+@dataclass(frozen=True)
+class LayoutInput:
+    """One input of a linear layout."""
+
+    name: str
+    """ "register", "lane", "warp", "block"; of memory "offset", "block"; "row", "column"."""
+    bases: tuple[int, ...]
+    """By bits of the input: the number of the element that the bit leads to, the last dimension fastest."""
+
+
+@dataclass(frozen=True)
+class TileData:
+    """A tile and where its elements are."""
+
+    name: str
+    shape: tuple[int, ...]
+    memory: Memory
+    element_bits: int
+    """0 where the layout stands for elements of any size."""
+    encoding: str
+    inputs: tuple[LayoutInput, ...]
+    """The first varies fastest where inputs are counted through."""
+    paddings: tuple[tuple[int, int], ...]
+    """(interval, padding) in elements."""
+    fragment: str
+    """What the PTX manual calls the registers: "a", "b" (operands), "c" (the result); "" for other layouts."""
+    words: str
+    """The layout in words."""
+
+
+@dataclass(frozen=True)
+class LayoutView:
+    """What the layout view draws."""
+
+    kind: Literal["layout"]
+    title: str
+    tiles: tuple[TileData, ...]
+    left: int
+    """Number of the tile that is shown first."""
+    right: int | None
+    """Number of the tile that it is compared with."""
+    conversion: str
+    """What the compiler does to get from one to the other, where that is known."""
 
 
 def as_json(data: Any) -> Any:

@@ -1,0 +1,175 @@
+"""The layout view: tiles of a kernel, layouts made by hand, two layouts and what moves between them."""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Iterable, Sequence
+
+from kernellab.errors import LayoutError
+from kernellab.findings import Conversion, Layouts, TileLayout
+from kernellab.layouts import Layout, RegisterLayout, SharedLayout, TensorMemoryLayout, sizes
+from kernellab.viz.card import Card
+from kernellab.viz.layout_card import layout_card, layouts_card, tile_card
+from kernellab.viz.view_data import LayoutInput, LayoutView, Memory, TileData
+from kernellab.viz.views import View
+
+_LARGEST = 1 << 20
+"""Elements of the largest tile that is drawn."""
+
+
+def layout_view(layout: Layout, to: Layout | TileLayout | None = None) -> View:
+    """One layout; with `to`, beside another one of the same shape, and what has to move."""
+    other = to.layout if isinstance(to, TileLayout) else to
+    chosen = [layout] if other is None else [layout, other]
+    _check_comparable(chosen)
+    tiles = tuple(_tile_data(one, str(one), 0) for one in chosen)
+    return _view(f"Layout of {sizes(layout.shape)}", tiles, [layout_card(one) for one in chosen])
+
+
+def tile_view(tile: TileLayout, to: Layout | TileLayout | None = None) -> View:
+    """The layout of one tile of a kernel; with `to`, beside another layout of the same shape."""
+    others = [] if to is None else [to]
+    found = [_layout_of(one) for one in (tile, *others)]
+    _check_comparable(found)
+    tiles = tuple(_named_data(one) for one in (tile, *others))
+    cards = [tile_card(one) if isinstance(one, TileLayout) else layout_card(one) for one in (tile, *others)]  # fmt: skip
+    return _view(tiles[0].name, tiles, cards)
+
+
+def layouts_view(layouts: Layouts, name: str | None = None) -> View:
+    """The tiles of a module, one at a time; with a name the kernel's tiles of that name.
+
+    Raises:
+        LayoutError: no tile has that name, or no tile has a layout.
+    """
+    chosen = layouts.tiles if name is None else layouts[name]
+    tiles = tuple({data.name: data for data in map(_named_data, _with_layout(chosen))}.values())
+    if not tiles:
+        raise LayoutError(f"No tile of {layouts.read_from!r} has a layout that can be drawn.")
+    title = f"{name or 'Tiles'} in {layouts.read_from}"
+    cards = [layouts_card(layouts)] if name is None else [tile_card(one) for one in chosen]
+    # First the largest tile that the kernel gave a name to: an accumulator, a loaded block.
+    named = {one.name for one in chosen if one.name}
+    first = max(
+        range(len(tiles)),
+        key=lambda n: (tiles[n].name.split(",")[0] in named, math.prod(tiles[n].shape), -n),
+    )
+    return View(title, lambda: LayoutView("layout", title, tiles, first, None, ""), lambda: cards)
+
+
+def conversion_view(conversion: Conversion) -> View:
+    """What a conversion takes, what it gives, and what it moves.
+
+    Raises:
+        LayoutError: one side is no layout of registers or memory that can be asked for by itself.
+    """
+    if not conversion.destination:
+        raise LayoutError(f"{conversion.operation} gives a number: there is no layout to show.")
+    sides = [Layout.parse(one, conversion.shape) for one in (conversion.source, conversion.destination)]  # fmt: skip
+    name = conversion.name or conversion.operation
+    bits = element_bits(conversion.element)
+    tiles = tuple(_tile_data(one, f"{name}, {when}", bits) for one, when in zip(sides, ("before", "after")))  # fmt: skip
+    cards = [Card(name, str(conversion)), *(layout_card(one) for one in sides)]
+    return _view(name, tiles, cards, conversion=str(conversion))
+
+
+def _view(
+    title: str,
+    tiles: tuple[TileData, ...],
+    cards: Sequence[Card],
+    conversion: str = "",
+) -> View:
+    right = 1 if len(tiles) > 1 else None
+    return View(
+        title, lambda: LayoutView("layout", title, tiles, 0, right, conversion), lambda: cards
+    )
+
+
+def _with_layout(tiles: Iterable[TileLayout]) -> list[TileLayout]:
+    return [
+        tile
+        for tile in tiles
+        if tile.layout is not None and tile.layout.element_count <= _LARGEST and tile.layout.shape
+    ]
+
+
+def _layout_of(thing: Layout | TileLayout) -> Layout:
+    if isinstance(thing, Layout):
+        return thing
+    if thing.layout is None:
+        raise LayoutError(f"{thing} cannot be drawn: {thing.why_unknown}")
+    return thing.layout
+
+
+def _check_comparable(layouts: Sequence[Layout]) -> None:
+    first, *rest = layouts
+    if first.element_count > _LARGEST:
+        raise LayoutError(
+            f"A tile of {sizes(first.shape)} has more elements than can be drawn: {_LARGEST:,}."
+        )
+    for other in rest:
+        if other.shape != first.shape:
+            raise LayoutError(
+                f"A layout of {sizes(other.shape)} cannot be compared with one of {sizes(first.shape)}.",
+                advice="Both have to lay out the same tile.",
+            )
+
+
+def _named_data(thing: Layout | TileLayout) -> TileData:
+    layout = _layout_of(thing)
+    if isinstance(thing, Layout):
+        return _tile_data(layout, str(layout), 0)
+    line = f", line {thing.position.line}" if thing.position else ""
+    what = f"{thing.name or thing.operation}{line}: {sizes(layout.shape)} {thing.element}, {layout.family.replace('_', ' ')}"
+    return _tile_data(layout, what, element_bits(thing.element))
+
+
+def _tile_data(layout: Layout, name: str, bits: int) -> TileData:
+    shape = layout.shape or (1,)
+    return TileData(
+        name=name,
+        shape=shape,
+        memory=_memory(layout),
+        element_bits=bits,
+        encoding=layout.encoding,
+        inputs=tuple(
+            LayoutInput(one, tuple(_number(vector, shape) for vector in vectors))
+            for one, vectors in layout.bases.items()
+        ),
+        paddings=layout.paddings if isinstance(layout, SharedLayout) else (),
+        fragment=_fragment(layout),
+        words=layout.describe(),
+    )
+
+
+def _memory(layout: Layout) -> Memory:
+    if isinstance(layout, SharedLayout):
+        return "shared memory"
+    return "tensor memory" if isinstance(layout, TensorMemoryLayout) else "registers"
+
+
+def _number(vector: Sequence[int], shape: Sequence[int]) -> int:
+    """The number of the element at an index, the last dimension fastest."""
+    number = 0
+    for position, size in zip(vector, shape):
+        number = number * size + position
+    return number
+
+
+def _fragment(layout: Layout) -> str:
+    """The letter that the PTX manual has for the registers of an NVIDIA matrix instruction."""
+    if not isinstance(layout, RegisterLayout) or "nvidia_mma" not in layout.encoding:
+        return ""
+    if layout.family == "nvidia_mma":
+        return "c"
+    operand = re.match(r"#ttg\.dot_op<\{opIdx = (\d)", layout.encoding)
+    return "ab"[int(operand[1])] if operand else ""
+
+
+def element_bits(element: str) -> int:
+    """The size of an element by its MLIR type, as memory holds it: "f16" 16, "i1" 8, a pointer 64."""
+    if element.startswith("!"):
+        return 64
+    digits = re.search(r"\d+", element)
+    return max(8, int(digits[0])) if digits else 0
