@@ -99,6 +99,8 @@ class Examination:
             launch_observed(scene.kernel, scene.grid, scene.call, scene.code, audience, options)
         except Deadlock as deadlock:
             raise Stopped(_told(deadlock)) from deadlock
+        finally:
+            audience.put_back()
 
 
 def _told(deadlock: Deadlock) -> Finding:

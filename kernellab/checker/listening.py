@@ -9,17 +9,20 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
+import numpy
+import torch
 from xdsl.ir import Operation
 
 from kernellab.checker.detector import Detector, overrides
 from kernellab.checker.detectors.out_of_bounds import OutOfBounds
 from kernellab.checker.scene import Access, Computed, Scene
 from kernellab.interpreter import descriptors
+from kernellab.interpreter.address_space import Elements
 from kernellab.interpreter.emitter import Emitter, located_at
 from kernellab.interpreter.expressions import listening
 from kernellab.interpreter.grid import Programs
-from kernellab.interpreter.memory import Buffer
-from kernellab.interpreter.memory_layers import Memory, MemoryAccess, MemoryLayer
+from kernellab.interpreter.memory import Buffer, differs
+from kernellab.interpreter.memory_layers import Load, Memory, MemoryAccess, MemoryLayer
 from kernellab.interpreter.tiles import Active, Value
 from kernellab.ir import tt
 
@@ -52,12 +55,26 @@ class Audience:
         self.after = [one.after for one in detectors if overrides(one, "after")]
         self._values = [one for one in detectors if overrides(one, "computed")]
         self._hearing: dict[Operation, list[Any]] = {}
+        self._kept: dict[int, tuple[torch.Tensor, torch.Tensor]] = {}
         self._known: dict[tuple[types.CodeType, int], Operation] = {}
 
     def modules(self, memory: Memory) -> Mapping[str, Any]:
         """As `observing.Listener.modules`."""
         heard = HeardMemory(memory, self)
         return {"memory": heard, "descriptors": _Descriptors(heard), "listening": self}
+
+    def keep(self, tensor: torch.Tensor) -> None:
+        """Memory is about to be changed that is no argument's, and so no copy: what it holds is kept for `put_back`."""
+        storage = tensor.untyped_storage()
+        start = storage.data_ptr()
+        if start not in self._kept and isinstance(self.scene.storage_of(tensor), int):
+            everything = torch.empty(0, dtype=torch.uint8).set_(storage)
+            self._kept[start] = everything, everything.clone()
+
+    def put_back(self) -> None:
+        """Give memory that is no argument's the contents that it had before the run."""
+        for everything, before in self._kept.values():
+            everything.copy_(before)
 
     def operation_at(self, frame: types.FrameType) -> Operation:
         """The operation that generated code is at."""
@@ -108,37 +125,62 @@ class HeardMemory(MemoryLayer):
         audience = self._audience
         frame = audience.kernel_frame(sys._getframe(2))
         operation = audience.operation_at(frame)
-        placed = _in_a_tensor(request)
-        if placed is None:
-            return request.made_by(self._inner)
-        access = Access(
-            audience.scene, operation, audience.programs, request.active, frame, frame.f_lasti, *placed
-        )  # fmt: skip
-        inside = audience.bounds.kept_inside(access)
-        if inside is not access.request:
-            access = replace(access, request=inside)
-        if audience.change is not None:
-            access = replace(access, request=audience.change(access))
-        for hear in audience.before:
-            hear(access)
-        found = access.request.made_by(self._inner)
-        for hear_after in audience.after:
-            hear_after(access, found)
+        asked = functools.partial(
+            Access,
+            audience.scene,
+            operation,
+            audience.programs,
+            request.active,
+            frame,
+            frame.f_lasti,
+        )
+        if isinstance(request.buffer, Buffer):
+            access = asked(request, request.buffer)
+            inside = audience.bounds.kept_inside(access)
+            if audience.change is not None:
+                inside = audience.change(replace(access, request=inside))
+            accesses = [access if inside is request else replace(access, request=inside)]
+        else:
+            assert isinstance(request.buffer, Elements)
+            inside, accesses = self._by_address(request, request.buffer, asked)
+        for access in accesses:
+            for hear in audience.before:
+                hear(access)
+        found = inside.made_by(self._inner)
+        for access in accesses:
+            for hear_after in audience.after:
+                hear_after(access, found)
         return found
 
+    def _by_address(
+        self, request: MemoryAccess, elements: Elements, asked: Callable[..., Access]
+    ) -> tuple[MemoryAccess, list[Access]]:
+        """The access without lanes that are in no storage, and its parts in each storage."""
+        other = request.other if isinstance(request, Load) else None
+        operands = request.offsets, request.mask, other
+        uniform = isinstance(request, Load) and not differs(request.rank, *operands)
+        parts, wild = elements.parts(
+            request.offsets, request.rank, request.mask, request.active, uniform
+        )
+        accesses = [
+            asked(
+                replace(request, buffer=one.buffer, offsets=one.offsets, mask=one.mask), one.buffer
+            )
+            for one in parts
+        ]
+        if not isinstance(request, Load):
+            for one in parts:
+                self._audience.keep(one.buffer.tensor)
+        if wild is None or not wild.any():
+            return request, accesses
+        self._audience.bounds.note_wild(asked(request, nowhere(elements)), elements, wild)
+        mask = ~wild if request.mask is None else numpy.asarray(request.mask) & ~wild
+        return replace(request, mask=mask), accesses
 
-def _in_a_tensor(request: MemoryAccess) -> tuple[MemoryAccess, Buffer] | None:
-    """The access, and the tensor that it goes to; None where it goes through addresses to several, or to a storage that is not one tensor's alone."""
-    buffer = request.buffer
-    if isinstance(buffer, Buffer):
-        return request, buffer
-    found = buffer.in_one_storage(request.offsets, anywhere=True)
-    if found is None:
-        return None
-    buffer, offsets = found
-    if buffer.tensor.nbytes != buffer.tensor.untyped_storage().nbytes():
-        return None  # other views of it may be meant: nobody knows whose bounds count
-    return replace(request, buffer=buffer, offsets=offsets), buffer
+
+def nowhere(elements: Elements) -> Buffer:
+    """A buffer without elements, for lanes that are in no storage."""
+    return Buffer("", torch.empty(0, dtype=torch.uint8), numpy.dtype(f"u{elements.itemsize}"))
 
 
 class _Descriptors:

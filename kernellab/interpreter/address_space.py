@@ -9,6 +9,7 @@ import gc
 from bisect import bisect_right
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
+from typing import Any
 
 import numpy
 import torch
@@ -180,8 +181,8 @@ class _RawMemory:
 
 
 @dataclass(frozen=True)
-class _Access:
-    """An access that may be made, in the terms of an access to a Buffer."""
+class Part:
+    """An access to one storage, in the terms of an access to a Buffer."""
 
     buffer: Buffer
     offsets: Value
@@ -273,7 +274,7 @@ class Elements:
         mask: Value | None,
         active: Active,
         uniform: bool = False,
-    ) -> _Access:
+    ) -> Part:
         """The access, once all of it is known to be allowed.
 
         Args:
@@ -283,15 +284,13 @@ class Elements:
             WildAddress: an element that takes part is in no storage.
             ReadOnlyStore: one that would be written is in memory that is read-only.
         """
-        whole = self.in_one_storage(addresses)
+        whole = self._in_one_storage(addresses)
         if whole is not None:
-            return _Access(*whole, mask, active)
+            return Part(*whole, mask, active)
         lanes, size = numpy.asarray(addresses), self._dtype.itemsize
         on = memory.lanes_on(mask, None if uniform else active, rank)
         taking_part = numpy.True_ if on is None else on
-        number = self._space.regions.numbers(lanes, size)
-        if numpy.any((number < 0) & taking_part) and self._space.look_further():
-            number = self._space.regions.numbers(lanes, size)
+        number = self._numbers(lanes, taking_part)
         self._check(action, lanes, (number < 0) & taking_part, rank, active)
         regions = self._space.regions
         if action != "load":
@@ -299,9 +298,44 @@ class Elements:
                 if not region.writable and numpy.any((number == one) & taking_part):
                     raise ReadOnlyStore(region.buffer(self._dtype))
         buffer, start = regions.window(self._dtype)
-        return _Access(buffer, numpy.where(number < 0, 0, (lanes - start) // size), on, None)
+        return Part(buffer, numpy.where(number < 0, 0, (lanes - start) // size), on, None)
 
-    def in_one_storage(
+    def parts(
+        self, addresses: Value, rank: int, mask: Value | None, active: Active, uniform: bool
+    ) -> tuple[list[Part], numpy.ndarray | None]:
+        """An access taken apart, storage by storage, and which of its lanes are in none; None where all are in one.
+
+        Args:
+            uniform: all programs make one access, which has no program axis.
+        """
+        whole = self._in_one_storage(addresses, anywhere=True)
+        if whole is not None:
+            return [Part(*whole, mask, active)], None
+        lanes, size = numpy.asarray(addresses), self._dtype.itemsize
+        on = memory.lanes_on(mask, None if uniform else active, rank)
+        taking_part = numpy.True_ if on is None else on
+        number = self._numbers(lanes, taking_part)
+        found = []
+        for one in numpy.unique(number[number >= 0]).tolist():
+            region = self._space.regions[one]
+            here = (number == one) & taking_part
+            if here.any():
+                offsets = (lanes - region.aligned_start(size)) // size
+                found.append(Part(region.buffer(self._dtype), offsets, here, active))
+        return found, numpy.asarray((number < 0) & taking_part)
+
+    def described(self, address: int) -> str:
+        """ "float32 at address 0x1000, where no tensor is"."""
+        return f"{self._dtype} at address {address:#x}{self._reason(address)}"
+
+    def _numbers(self, lanes: numpy.ndarray, taking_part: Any) -> numpy.ndarray:
+        """In which storage each lane is, see `_Regions.numbers`; other tensors are looked for where one that takes part is in none."""
+        number = self._space.regions.numbers(lanes, self._dtype.itemsize)
+        if numpy.any((number < 0) & taking_part) and self._space.look_further():
+            number = self._space.regions.numbers(lanes, self._dtype.itemsize)
+        return number
+
+    def _in_one_storage(
         self, addresses: Value, anywhere: bool = False
     ) -> tuple[Buffer, Value] | None:
         """The storage that holds all of the addresses, masked lanes too, and where in it they are; None where there is none.
@@ -330,7 +364,7 @@ class Elements:
         place, program = memory.first_place(wild, rank, active)
         first = tuple(numpy.argwhere(wild)[0])
         address = int(numpy.broadcast_to(lanes, wild.shape)[first])
-        problem = f"{action} of {self._dtype} at address {address:#x}{self._reason(address)}"
+        problem = f"{action} of {self.described(address)}"
         raise WildAddress(problem, place=place, program=program, count=int(wild.sum()))
 
     def _reason(self, address: int) -> str:

@@ -139,8 +139,6 @@ class Elsewhere(Protocol):
 
     def addresses(self, offsets: Value) -> Value: ...
 
-    def in_one_storage(self, addresses: Value, anywhere: bool = ...) -> tuple[Buffer, Value] | None: ...  # fmt: skip
-
     def load(
         self, addresses: Value, rank: int, mask: Value | None, other: Value | None, active: Active
     ) -> Value: ...

@@ -16,6 +16,7 @@ from benchmarks.eleven_kernels import cleared, eleven_cases
 from kernellab.demo.cases import Case
 from kernellab.errors import ArgumentError, GridError, KernelFault, OptionError
 from kernellab.viz.findings_card import findings_card
+from tests.checker.corpus import races
 from tests.compiled import source_line
 from tests.kernels.interp import waiting
 from tests.notebook_session import notebook
@@ -142,6 +143,14 @@ def test_arguments_that_share_memory_share_it_in_the_check() -> None:
     """In place: what is read is what is written, by the same program."""
     x = torch.zeros(20)
     assert not kernellab.check(two_rows, (1,), x, x, 3, COLUMNS=4)
+
+
+def test_memory_that_is_known_by_its_address_is_put_back() -> None:
+    """It is no argument, so the check has no copy of it."""
+    (out,) = races.LISTED[:1]
+    found = kernellab.check(races.stores_through_addresses, (2,), races.addresses(0, 0), N=8)
+    assert found.kinds == ("race",)
+    assert not out.any()
 
 
 def test_what_is_refused() -> None:

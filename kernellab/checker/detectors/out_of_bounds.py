@@ -11,6 +11,7 @@ import torch
 from kernellab.checker.detector import Detector
 from kernellab.checker.scene import Access, Scene
 from kernellab.interpreter import boxes
+from kernellab.interpreter.address_space import Elements
 from kernellab.interpreter.affine import AffineTile
 from kernellab.interpreter.memory import Buffer
 from kernellab.interpreter.memory_layers import MemoryAccess
@@ -45,6 +46,27 @@ class OutOfBounds(Detector):
         mask = access.request.mask
         inside = ~beyond if mask is None else numpy.asarray(mask) & ~beyond
         return dataclasses.replace(access.request, mask=inside)
+
+    def note_wild(self, access: Access, elements: Elements, wild: numpy.ndarray) -> None:
+        """Lanes of an access through addresses are in no storage."""
+
+        def tell(place: tuple[int, ...], program: int) -> dict[str, Any]:
+            addresses = numpy.asarray(access.request.offsets)
+            addresses = numpy.broadcast_to(
+                addresses, numpy.broadcast_shapes(addresses.shape, wild.shape)
+            )
+            where = (program, *place) if addresses.ndim > access.rank else place
+            address = int(addresses[where])
+            return {
+                "kind": "out-of-bounds",
+                "message": f"{_WORDS[access.action]} {elements.described(address)}",
+                "advice": (
+                    "An address must lie in an argument, or in another torch tensor on the CPU that is still alive: keep the "
+                    "tensors whose data_ptr() you pass, and mask the lanes beyond them. These lanes were switched off, and the run went on."
+                ),
+            }
+
+        self.sightings.see(access, wild, access.rank, tell, "an address")
 
     def _view(self, buffer: Buffer) -> Buffer:
         """The same elements, of which only the view's may be touched."""

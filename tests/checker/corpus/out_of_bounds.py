@@ -74,6 +74,22 @@ def two_faults(x_ptr, y_ptr, out_ptr, BLOCK: tl.constexpr):
     tl.store(out_ptr + offsets, x + y)
 
 
+@triton.jit
+def sums_of_listed_tensors(addresses_ptr, out_ptr, N: tl.constexpr):
+    """A list of pointers, a tensor for each program."""
+    x_ptr = tl.load(addresses_ptr + tl.program_id(0)).to(tl.pointer_type(tl.float32))
+    x = tl.load(x_ptr + tl.arange(0, N))  # fault: out-of-bounds
+    tl.store(out_ptr + tl.program_id(0), tl.sum(x))
+
+
+LISTED = [normal(8), normal(8, seed=1)]
+"""Tensors whose addresses are passed."""
+
+
+def addresses(*more: int) -> torch.Tensor:
+    return torch.tensor([LISTED[0].data_ptr(), LISTED[1].data_ptr(), *more])
+
+
 def half_of_a_matrix() -> torch.Tensor:
     """The left 12 columns of rows of 24."""
     return normal(8, 24)[:, :12]
@@ -90,6 +106,10 @@ PAIRS = [
     Pair(
         faulty=Launch(row_of_a_view, (7,), lambda: (half_of_a_matrix(), zeros(7, 16), 24), {"COLUMNS": 16}),
         clean=Launch(row_of_a_view, (7,), lambda: (normal(8, 24)[:, :16], zeros(7, 16), 24), {"COLUMNS": 16}),
+    ),
+    Pair(
+        faulty=Launch(sums_of_listed_tensors, (3,), lambda: (addresses(64), zeros(3)), {"N": 8}),
+        clean=Launch(sums_of_listed_tensors, (3,), lambda: (addresses(LISTED[0].data_ptr()), zeros(3)), {"N": 8}),
     ),
     Pair(
         faulty=Launch(two_faults, (2,), lambda: (normal(6), normal(7), zeros(8)), {"BLOCK": 4}),

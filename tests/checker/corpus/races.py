@@ -133,7 +133,26 @@ def counter_that_starts_at_zero(count_ptr, out_ptr):
     tl.atomic_add(count_ptr, 1)
 
 
+@triton.jit
+def stores_through_addresses(addresses_ptr, N: tl.constexpr):
+    """Every program to the tensor whose address it is given."""
+    out_ptr = tl.load(addresses_ptr + tl.program_id(0)).to(tl.pointer_type(tl.float32))
+    tl.store(out_ptr + tl.arange(0, N), tl.program_id(0) + 0.5)  # fault: race
+
+
+LISTED = [zeros(8), zeros(8)]
+"""Tensors whose addresses are passed."""
+
+
+def addresses(first: int, second: int) -> torch.Tensor:
+    return torch.tensor([LISTED[first].data_ptr(), LISTED[second].data_ptr()])
+
+
 PAIRS = [
+    Pair(
+        faulty=Launch(stores_through_addresses, (2,), lambda: (addresses(0, 0),), {"N": 8}),
+        clean=Launch(stores_through_addresses, (2,), lambda: (addresses(0, 1),), {"N": 8}),
+    ),
     pair(all_store_to_one_place, all_add_to_one_place, (4,), lambda: (normal(64), zeros(1)), N=16),
     Pair(
         faulty=Launch(blocks_that_overlap, (4,), lambda: (normal(100), zeros(100), 100), {"STEP": 24, "BLOCK": 32}),
