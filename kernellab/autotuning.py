@@ -2,19 +2,22 @@
 
 from __future__ import annotations
 
+import contextlib
 import sys
 import weakref
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy
 
 from kernellab import triton_api
-from kernellab.errors import ArgumentError
-from kernellab.launching import goes_to_gpu, innermost
-from kernellab.specialize import tensor_of
+from kernellab.compiler.targets import DEFAULT_TARGET, local_target
+from kernellab.errors import ArgumentError, KernelLabError
+from kernellab.launching import facts_of, goes_to_gpu, innermost
+from kernellab.specialize import BoundCall, bind, tensor_of
 from kernellab.triton_api import Autotuner, Config, JITFunction
 
 ConfigName = int | Any
@@ -84,7 +87,11 @@ def launch_autotuned(
             return run_timed(autotuner, *args, **keywords)
     if not _is_ours(autotuner) or goes_to_gpu(innermost(autotuner), args, keywords):
         _forget_untimed(autotuner)
-        return run_timed(autotuner, *args, **keywords)
+        keys = len(autotuner.cache)
+        result = run_timed(autotuner, *args, **keywords)
+        if len(autotuner.cache) > keys:
+            _note_timings(autotuner, args, keywords)
+        return result
     _check_not_given(autotuner, keywords)
     arguments = [_as_tensor(value) for value in args]
     named = {name: _as_tensor(value) for name, value in keywords.items()}
@@ -96,6 +103,55 @@ def launch_autotuned(
         _say_not_tuned(autotuner)
         _untimed.setdefault(autotuner, set()).update(chosen)
     return result
+
+
+@dataclass(frozen=True)
+class AutotunerTimings:
+    """What Triton's autotuner found out in one launch; Triton keeps it until the next only, and has no hook for it."""
+
+    key: Mapping[str, Any]
+    """The arguments that choose the config, and their values."""
+    call: BoundCall
+    """The launch with the first config, its values without their memory."""
+    timings: Sequence[tuple[Config, Sequence[float]]]
+    """Each config's median, 20th and 80th percentile in milliseconds; infinite where it could not run."""
+    seconds: float
+    """What the autotuner took."""
+
+
+_noted: weakref.WeakKeyDictionary[JITFunction, list[AutotunerTimings]] = weakref.WeakKeyDictionary()
+
+
+def autotuner_timings(kernel: JITFunction) -> Sequence[AutotunerTimings]:
+    """What autotuners around a kernel have timed in this process, in order."""
+    return tuple(_noted.get(kernel, ()))
+
+
+def _note_timings(autotuner: Autotuner, args: Sequence[Any], keywords: Mapping[str, Any]) -> None:
+    """Keep what the autotuner has just timed; a launch that cannot be described is not worth an error."""
+    kernel = innermost(autotuner)
+    found = getattr(autotuner, "configs_timings", None)
+    if not found:
+        return
+    given = {**dict(zip(autotuner.arg_names, args)), **keywords}
+    first = next(iter(found))
+    own = {name: value for name, value in given.items() if name in kernel.arg_names}
+    with contextlib.suppress(KernelLabError):
+        target = local_target() or DEFAULT_TARGET
+        call = bind(kernel, (), {**own, **first.kwargs}, target)
+        without_memory = {name: facts_of(value) for name, value in call.values.items()}
+        key = {name: given[name] for name in autotuner.keys if name in given}
+        timings = [(config, _percentiles(times)) for config, times in found.items()]
+        seconds = float(getattr(autotuner, "bench_time", 0.0))
+        noted = AutotunerTimings(key, replace(call, values=without_memory), timings, seconds)
+        _noted.setdefault(kernel, []).append(noted)
+
+
+def _percentiles(times: float | Sequence[float]) -> Sequence[float]:
+    """A user's own benchmarker may give one number."""
+    if isinstance(times, int | float):
+        return (float(times),) * 3
+    return tuple(float(one) for one in times)
 
 
 def _is_ours(autotuner: Autotuner) -> bool:

@@ -149,7 +149,7 @@ def launch_on_gpu(
     if compiled is None:
         return None, None
     values = {**dict(zip(kernel.arg_names, args, strict=False)), **keywords}
-    facts = {name: _facts(value) for name, value in values.items()}
+    facts = {name: facts_of(value) for name, value in values.items()}
     return compiled, GpuLaunch(kernel.__name__, tuple(seen), compiled, facts)
 
 
@@ -165,7 +165,7 @@ def refuse_run_options(kernel: JITFunction, options: RunOptions) -> None:
     )
 
 
-def _facts(value: Any) -> Any:
+def facts_of(value: Any) -> Any:
     """What a launch's description needs of a value; never the tensor itself, which would keep its memory."""
     if isinstance(value, torch.Tensor):
         return torch.empty_like(value, device="meta")

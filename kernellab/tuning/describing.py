@@ -63,7 +63,7 @@ def describe(
         kernel=plain.__name__,
         target=target,
         key={name: values.get(name) for name in key},
-        arguments={name: _described(values[name]) for name in fixed if name in values},
+        arguments={name: describe_value(values[name]) for name in fixed if name in values},
         types=types,
         constants=constants,
         trials=tuple(Trial(n, candidates[n], outcome) for n, outcome in outcomes.items()),
@@ -73,7 +73,7 @@ def describe(
     )
 
 
-def _described(value: Any) -> str:
+def describe_value(value: Any) -> str:
     """ "float16[4096, 4096]", "4096"."""
     tensor = value if isinstance(value, torch.Tensor) else getattr(value, "base", None)
     if not isinstance(tensor, torch.Tensor):

@@ -6,7 +6,9 @@ import weakref
 from dataclasses import replace
 from typing import Any
 
+from kernellab.autotuning import autotuner_timings
 from kernellab.launching import innermost
+from kernellab.tuning.autotuned import tuning_of_autotuner
 from kernellab.tuning.tunings import Tuning, Tunings
 
 _made: weakref.WeakKeyDictionary[Any, list[Tuning]] = weakref.WeakKeyDictionary()
@@ -19,10 +21,11 @@ def remember(kernel: Any, tuning: Tuning) -> None:
 
 
 def tunings(kernel: Any) -> Tunings:
-    """The sweeps of a kernel in this process, in order: those of `kernellab.tune`, and what `@triton.autotune` timed.
+    """The sweeps of a kernel in this process: what `@triton.autotune` timed around it, then those of `kernellab.tune`, each in order.
 
     Raises:
         ArgumentError: `kernel` is no kernel.
     """
     plain = innermost(kernel)
-    return Tunings(one.with_kernel(kernel) for one in _made.get(plain, ()))
+    autotuned = [tuning_of_autotuner(plain, one) for one in autotuner_timings(plain)]
+    return Tunings(one.with_kernel(kernel) for one in (*autotuned, *_made.get(plain, ())))

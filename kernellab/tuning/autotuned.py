@@ -1,0 +1,61 @@
+"""What Triton's own autotuner timed, as a `Tuning`."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from typing import Any
+
+import torch
+
+from kernellab.autotuning import AutotunerTimings
+from kernellab.compiler.targets import DEFAULT_TARGET, local_target
+from kernellab.tuning.describing import describe_value
+from kernellab.tuning.gpus import this_machine
+from kernellab.tuning.records import Candidate, Dropped, Outcome, Timing, Trial
+from kernellab.tuning.tunings import Tuning, Work, type_strings
+
+NOTE = "timed by Triton's autotuner: the quartiles are its 20th and 80th percentiles"
+_FAILED = Dropped(
+    "fault", "Triton's autotuner could not run it, and does not say why: kernellab.tune does"
+)
+_UNKNOWN = "the autotuner does not count"
+
+
+def tuning_of_autotuner(kernel: Any, noted: AutotunerTimings) -> Tuning:
+    """What an autotuner found out in one launch of a kernel."""
+    candidates = [_candidate(kernel, config) for config, _ in noted.timings]
+    tuned = {name for one in candidates for name in one.constants}
+    fixed = [name for name in kernel.arg_names if name not in tuned]
+    types, constants = type_strings(noted.call.specialization, fixed)
+    values = noted.call.values
+    return Tuning(
+        kernel=kernel.__name__,
+        target=local_target() or DEFAULT_TARGET,
+        key=dict(noted.key),
+        arguments={name: describe_value(values[name]) for name in fixed if name in values},
+        types=types,
+        constants=constants,
+        trials=tuple(
+            Trial(number, candidate, _outcome(times))
+            for number, (candidate, (_, times)) in enumerate(zip(candidates, noted.timings))
+        ),
+        machine=this_machine(torch.cuda.current_device() if torch.cuda.is_available() else None),
+        work=Work(None, None, _UNKNOWN, _UNKNOWN),
+        seconds=noted.seconds,
+        notes=(NOTE,),
+    )
+
+
+def _candidate(kernel: Any, config: Any) -> Candidate:
+    values = config.all_kwargs()
+    constants = {name: value for name, value in values.items() if name in kernel.arg_names}
+    options = {name: value for name, value in values.items() if name not in constants}
+    return Candidate(constants, options, config.pre_hook)
+
+
+def _outcome(times: Sequence[float]) -> Outcome:
+    median, lower, upper = (*times, *times, *times)[:3]
+    if math.isinf(median):
+        return Outcome(dropped=_FAILED)
+    return Outcome(timing=Timing(median, lower, upper, lower, 0, "events"))
