@@ -20,6 +20,7 @@ def load(shell: InteractiveShell) -> None:
         tilekernel,
         tilelayout,
         tilestep,
+        tiletune,
     )
     from kernellab.viz import displays
 
@@ -30,9 +31,11 @@ def load(shell: InteractiveShell) -> None:
         tileir.TileIrMagics,
         tilelayout.TileLayoutMagics,
         tilestep.TileStepMagics,
+        tiletune.TileTuneMagics,
     )
     front_end.current_debugger = functools.partial(ipython_api.debugger_class, shell)
     ipython_api.complete_options(shell, "tilekernel", tilekernel.OPTIONS.words)
+    ipython_api.complete_options(shell, "tiletune", tiletune.OPTIONS.words)
     ipython_api.show_errors_briefly(shell)
     displays.register(shell.display_formatter)
 
@@ -44,8 +47,9 @@ def unload(shell: InteractiveShell) -> None:
     from kernellab.viz import displays
 
     front_end.current_debugger = front_end.python_debugger
-    for magic in ("tilecheck", "tiledebug", "tileir", "tilekernel", "tilestep"):
+    for magic in ("tilecheck", "tiledebug", "tileir", "tilekernel", "tilestep", "tiletune"):
         ipython_api.forget_magic(shell, magic)
     ipython_api.forget_completion(shell, "tilekernel")
+    ipython_api.forget_completion(shell, "tiletune")
     ipython_api.show_errors_in_full()
     displays.unregister(shell.display_formatter)

@@ -10,7 +10,7 @@ import threading
 from collections.abc import Callable, Sequence
 from concurrent.futures import Executor, Future, ThreadPoolExecutor
 from dataclasses import replace
-from queue import SimpleQueue
+from queue import LifoQueue
 from typing import Any, Protocol
 
 from kernellab.errors import KernelLabError, WorkerError
@@ -148,7 +148,8 @@ class _Pool:
     def __init__(self, size: int) -> None:
         self._threads = ThreadPoolExecutor(size, thread_name_prefix="kernellab-tuning")
         self._members = [_Member() for _ in range(size)]
-        self._free: SimpleQueue[_Member] = SimpleQueue()
+        # The last that was used goes first, so that few calls start few processes.
+        self._free: LifoQueue[_Member] = LifoQueue()
         for member in self._members:
             self._free.put(member)
 

@@ -109,7 +109,7 @@ def tune(
         seconds=seconds,
     )
     with ExitStack() as stack:
-        crew = place.crew or _local_crew(place, workers, len(kept))
+        crew = place.crew or _local_crew(place, workers)
         sender = _Sender(stack, inline=executor is not None)
         entries = list(_entries(kept, prepared, calls, conduct, sender, expected, place))
         alike = (rtol, atol, kept[0].values if expected is None else expected.digest)
@@ -219,11 +219,11 @@ def _device_of(args: Sequence[Any], keywords: Mapping[str, Any]) -> int:
     return 0
 
 
-def _local_crew(place: _Place, workers: int | None, configs: int) -> LocalCrew:
+def _local_crew(place: _Place, workers: int | None) -> LocalCrew:
     if workers is not None and workers < 1:
         raise ArgumentError(f"workers={workers!r} leaves nobody to compile")
-    free = max(1, usable_cores() - len(place.gpus))
-    return local_crew(workers or min(free, configs), place.gpus)
+    # Of one size for all sweeps: a crew of another size would have to start anew. Only those that are needed start.
+    return local_crew(workers or max(1, usable_cores() - len(place.gpus)), place.gpus)
 
 
 # Configs on their way

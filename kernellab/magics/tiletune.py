@@ -1,0 +1,170 @@
+"""`%%tiletune`: the launch at the end of a cell, with each of many configs."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Mapping
+from dataclasses import replace
+from typing import Any
+
+from IPython.core.magic import Magics, cell_magic, magics_class
+
+from kernellab.errors import OptionError
+from kernellab.magics import ipython_api
+from kernellab.magics.ipython_api import RunningCell
+from kernellab.magics.launch_line import read_launch
+from kernellab.magics.options import Option, Options
+from kernellab.magics.tilekernel import COMPILING
+from kernellab.option_values import read_constexpr, read_whole_number
+
+
+def _values(text: str) -> tuple[str, list[Any]]:
+    """ "BLOCK=128,256" as ("BLOCK", [128, 256])."""
+    name, equals, values = text.partition("=")
+    if not equals or not name.isidentifier() or not values:
+        raise ValueError("write NAME=VALUE,VALUE,..., as in --space BLOCK=128,256")
+    return name, [read_constexpr(f"{name}={value.strip()}")[1] for value in values.split(",")]
+
+
+def _names(text: str) -> list[str]:
+    return [name.strip() for name in text.split(",") if name.strip()]
+
+
+def _variable(text: str) -> str:
+    if not text.isidentifier():
+        raise ValueError("a variable's name is needed")
+    return text
+
+
+def _plot_kinds() -> list[str]:
+    from kernellab.tuning.plot_data import KINDS
+
+    return list(KINDS)
+
+
+OPTIONS = Options(
+    "tiletune",
+    (
+        Option(
+            "--space",
+            "NAME=VALUES",
+            "Values to try of a constant or an option: BLOCK=128,256 or num_warps=2,4,8. May be repeated; all combinations are tried. Without it, what @triton.autotune carries.",
+            _values,
+            repeated=True,
+        ),
+        Option(
+            "--key",
+            "NAMES",
+            "Arguments by whose values a config is to be chosen: n, or M,N,K.",
+            _names,
+        ),
+        replace(
+            COMPILING[0],
+            help="The GPU to compile for, where the arguments are on the CPU: sm_90, gfx942, ...",
+        ),
+        Option("--gpus", "all", "Time on every GPU of this machine.", values=lambda: ["all"]),
+        Option(
+            "--seconds",
+            "N",
+            "How long one config may take to compile, and to run: 30 by default.",
+            read_whole_number,
+        ),
+        Option(
+            "--check", "", "Compare every config's results, however long that takes on the CPU."
+        ),
+        Option(
+            "--plot",
+            "KIND",
+            "The plot below the card: times by default.",
+            values=_plot_kinds,
+        ),
+        Option(
+            "--name", "VARIABLE", "The variable that gets the Tuning: tuning by default.", _variable
+        ),
+        Option("--no-cache", "", "Know nothing from earlier sweeps, and keep nothing."),
+    ),
+)
+
+_HELP = """Compile, check and time the launch at the end of the cell with each of many configs.
+
+The cell is an ordinary cell whose last expression is a launch, without the constants and options that
+are tried: add[grid](x, y, z, n). What stands above is run; the launch is carried out on copies of its
+arguments. With CUDA tensors configs are timed; with tensors on the CPU they are compiled and checked on
+the interpreter, and there are no times. The Tuning is in the variable `tuning` afterwards.
+
+Options:
+
+{options}
+
+Examples:
+
+  %%tiletune --space BLOCK=128,256,512 --space num_warps=2,4,8 --key n
+  add[lambda meta: (triton.cdiv(n, meta["BLOCK"]),)](x, y, z, n)
+
+  %%tiletune --plot heatmap
+  autotuned_matmul[grid](a, b, c, M, N, K)
+"""
+
+
+@magics_class
+class TileTuneMagics(Magics):
+    """The magic `%%tiletune`."""
+
+    @cell_magic
+    def tiletune(self, line: str, cell: str) -> None:
+        assert self.shell is not None  # a magic is called by its shell
+        running = ipython_api.running_cell(self.shell, f"%%tiletune {line}".rstrip(), cell)
+        try:
+            _tune(running, OPTIONS.parse(line, running.position), cell)
+        except BaseException as error:
+            ipython_api.report(running, error)
+
+    tiletune.__doc__ = _HELP.format(options=OPTIONS.help())
+
+
+def _tune(running: RunningCell, given: Mapping[str, Any], body: str) -> None:
+    """Run what stands above the launch, tune the launch, show what was found."""
+    above, launched = _parts(running, body)
+    if above.strip():
+        ipython_api.execute(running, above)
+    namespace = running.shell.user_ns
+    launch = read_launch(launched, namespace, "tiletune", running.position("%%tiletune"))
+    # Imported here: torch and Triton take longer than the rest of loading the extension.
+    from kernellab.tuning.sweeping import tune
+
+    tuning = tune(launch.kernel, launch.grid, *launch.args, **_wishes(given), **launch.keywords)
+    namespace[given["name"] or "tuning"] = tuning
+    ipython_api.show(tuning)
+    if tuning.is_timed:
+        ipython_api.show(tuning.plot(given["plot"] or "times"))
+
+
+def _parts(running: RunningCell, body: str) -> tuple[str, str]:
+    """The cell above its last expression, and that expression."""
+    try:
+        statements = ast.parse(body).body
+    except SyntaxError:
+        ipython_api.execute(
+            running, body
+        )  # raises it as any cell does; IPython's own syntax may be all it is
+        statements = []
+    if not statements or not isinstance(statements[-1], ast.Expr):
+        raise OptionError(
+            "%%tiletune: the cell ends in no launch",
+            advice="Its last line is the launch to tune, as in add[grid](x, y, z, n).",
+            position=running.position("%%tiletune"),
+        )
+    last = statements[-1]
+    lines = body.splitlines(keepends=True)
+    above = "".join(lines[: last.lineno - 1])
+    return above, ast.get_source_segment(body, last) or ""
+
+
+def _wishes(given: Mapping[str, Any]) -> dict[str, Any]:
+    wishes: dict[str, Any] = {"cache": not given["no_cache"]}
+    if given["space"]:
+        wishes["space"] = dict(given["space"])
+    if given["check"]:
+        wishes["check"] = True
+    names = ("key", "target", "gpus", "seconds")
+    return wishes | {name: given[name] for name in names if given[name] is not None}

@@ -1,0 +1,255 @@
+"""What a sweep's plots show, as plain data that fits into JSON: stills and widgets draw the same."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass
+from typing import Any
+
+from kernellab.errors import ArgumentError, nearest
+from kernellab.tuning.ranking import tied_with_best, timed
+from kernellab.tuning.records import Timing, Trial
+from kernellab.tuning.tables import MICROSECONDS, achieved
+from kernellab.tuning.tunings import Tuning, Tunings
+
+AGAINST = {
+    "occupancy": "occupancy",
+    "registers": "registers of a thread",
+    "spills": "spilled bytes of a thread",
+}
+"""Kinds of plots that draw time against a resource, and the axis' words."""
+
+KINDS = ("times", "heatmap", "parallel", *AGAINST)
+
+
+@dataclass(frozen=True)
+class Point:
+    """One config, timed. Times in microseconds."""
+
+    config: int
+    label: str
+    values: Mapping[str, Any]
+    us: float
+    lower: float
+    upper: float
+    tied: bool
+    """Whether it cannot be told from the fastest, or is it."""
+    occupancy: float | None
+    registers: int | None
+    spills: int | None
+
+
+@dataclass(frozen=True)
+class PlotData:
+    """A plot of one sweep."""
+
+    kind: str
+    title: str
+    subtitle: str
+    points: Sequence[Point]
+    """The fastest first."""
+    baselines: Mapping[str, float]
+    """Name -> microseconds."""
+    varying: Sequence[str]
+    """The parameters that have more than one value, in the order of the config."""
+    axes: Sequence[str] = ()
+    """Of a heat map, the two parameters; of parallel coordinates, all that vary."""
+
+    def to_json(self) -> dict[str, Any]:
+        """Plain data."""
+        return asdict(self)
+
+
+@dataclass(frozen=True)
+class Line:
+    """One kernel, or one baseline, over the key."""
+
+    name: str
+    is_baseline: bool
+    x: Sequence[float]
+    y: Sequence[float]
+    lower: Sequence[float]
+    upper: Sequence[float]
+
+
+@dataclass(frozen=True)
+class LinesData:
+    """A plot of several sweeps against their key."""
+
+    kind: str
+    title: str
+    subtitle: str
+    key: str
+    unit: str
+    """ "us", "GB/s" or "TFLOP/s"."""
+    lines: Sequence[Line]
+
+    def to_json(self) -> dict[str, Any]:
+        """Plain data."""
+        return asdict(self)
+
+
+# One sweep
+
+
+def plot_data(tuning: Tuning, kind: str, x: str | None = None, y: str | None = None) -> PlotData:
+    """What a plot of a sweep shows.
+
+    Args:
+        tuning: timed.
+        kind: one of KINDS.
+        x, y: parameters of a heat map; None takes the two that vary most.
+
+    Raises:
+        ArgumentError: no such kind, nothing was timed, or no such parameters.
+    """
+    if kind not in KINDS:
+        raise ArgumentError(
+            f"a sweep has no plot of kind {kind!r}",
+            advice=f"{nearest(str(kind), KINDS)} Kinds: {', '.join(KINDS)}.".strip(),
+        )
+    if not tuning.is_timed:
+        raise ArgumentError(
+            f"nothing of this sweep of {tuning.kernel!r} was timed, so there is nothing to draw",
+            advice="Times need a GPU, or a saved sweep: kernellab.Tuning.load(path).",
+        )
+    tied = {one.number for one in tied_with_best(tuning.trials)}
+    points = [_point(one, one.number in tied) for one in timed(tuning.trials)]
+    axes: Sequence[str] = ()
+    if kind == "heatmap":
+        axes = _two_axes(points, x, y)
+    elif kind == "parallel":
+        axes = _varying(points)
+    return PlotData(
+        kind=kind,
+        title=tuning.kernel,
+        subtitle=f"{tuning.machine.gpu}; {_launch(tuning)}",
+        points=points,
+        baselines={name: one.median * MICROSECONDS for name, one in tuning.baselines.items()},
+        varying=_varying(points),
+        axes=axes,
+    )
+
+
+def _launch(tuning: Tuning) -> str:
+    if tuning.key:
+        return ", ".join(f"{name}={value}" for name, value in tuning.key.items())
+    tensors = [words for words in tuning.arguments.values() if "[" in words]
+    return ", ".join(dict.fromkeys(tensors))
+
+
+def _point(trial: Trial, tied: bool) -> Point:
+    timing, compiled = trial.timing, trial.outcome.compiled
+    assert timing is not None
+    return Point(
+        config=trial.number,
+        label=str(trial.candidate),
+        values=trial.candidate.values,
+        us=timing.median * MICROSECONDS,
+        lower=timing.lower * MICROSECONDS,
+        upper=timing.upper * MICROSECONDS,
+        tied=tied,
+        occupancy=None if compiled is None else compiled.occupancy,
+        registers=None if compiled is None else compiled.resources.registers,
+        spills=None if compiled is None else compiled.resources.spills,
+    )
+
+
+def _varying(points: Sequence[Point]) -> list[str]:
+    """The parameters that have more than one value, in the order of the config."""
+    names = dict.fromkeys(name for one in points for name in one.values)
+    return [name for name in names if len({repr(one.values.get(name)) for one in points}) > 1]
+
+
+def _two_axes(points: Sequence[Point], x: str | None, y: str | None) -> tuple[str, str]:
+    names = _varying(points)
+    for given in (x, y):
+        if given is not None and given not in names:
+            raise ArgumentError(
+                f"{given!r} is no parameter that varies in this sweep",
+                advice=f"{nearest(given, names)} It varies {', '.join(names)}.".strip(),
+            )
+    if len(names) < 2:
+        raise ArgumentError(
+            f"a heat map needs two parameters that vary, and here {' and '.join(names) or 'nothing'} does"
+        )
+    counts = {name: len({repr(one.values[name]) for one in points}) for name in names}
+    free = sorted((name for name in names if name not in (x, y)), key=lambda name: -counts[name])
+    x = x if x is not None else free.pop(0)
+    return x, (y if y is not None else free.pop(0))
+
+
+# Several sweeps
+
+_UNITS = {"time": "us", "us": "us", "GB/s": "GB/s", "TFLOP/s": "TFLOP/s"}
+
+
+def lines_data(tunings: Tunings, y: str = "time", others: Sequence[Tunings] = ()) -> LinesData:
+    """What a plot over sizes shows: each kernel's fastest config, and the baselines, against the only key.
+
+    Raises:
+        ArgumentError: sweeps without exactly one key that is a number, untimed ones, GPUs of several kinds, or work that is not known.
+    """
+    if y not in _UNITS:
+        raise ArgumentError(f"y={y!r} is none of time, GB/s and TFLOP/s")
+    groups = [tunings, *others]
+    every = [one for group in groups for one in group]
+    keys = {tuple(one.key) for one in every}
+    if len(keys) != 1 or len(next(iter(keys))) != 1:
+        raise ArgumentError(
+            "a plot over sizes needs sweeps with one key, the same for all",
+            advice='Sweep with key="n" for each size: kernellab.Tunings([...]).',
+        )
+    gpus = {one.machine.gpu for one in every}
+    if len(gpus) != 1:
+        raise ArgumentError(f"these sweeps are of several GPUs: {', '.join(sorted(gpus))}")
+    ((name,),) = keys
+    lines: list[Line] = []
+    for group in groups:
+        lines += _lines(group, name, _UNITS[y])
+    kernels = ", ".join(dict.fromkeys(group[0].kernel for group in groups if len(group)))
+    return LinesData("sizes", kernels, gpus.pop(), name, _UNITS[y], lines)
+
+
+def _lines(tunings: Tunings, key: str, unit: str) -> list[Line]:
+    ordered = sorted(tunings, key=lambda one: float(one.key[key]))
+    found = [_line(tunings[0].kernel, False, ordered, [one.best.timing for one in ordered], key, unit)]  # fmt: skip
+    for name in dict.fromkeys(name for one in ordered for name in one.baselines):
+        having = [one for one in ordered if name in one.baselines]
+        times = [one.baselines[name] for one in having]
+        label = f"{name} ({tunings[0].kernel})" if len(ordered) else name
+        found.append(_line(label, True, having, times, key, unit))
+    return found
+
+
+def _line(
+    name: str,
+    is_baseline: bool,
+    tunings: Sequence[Tuning],
+    times: Sequence[Timing | None],
+    key: str,
+    unit: str,
+) -> Line:
+    amounts = [[_amount(one, timing, part, unit) for part in ("median", "lower", "upper")] for one, timing in zip(tunings, times)]  # fmt: skip
+    return Line(
+        name=name,
+        is_baseline=is_baseline,
+        x=[float(one.key[key]) for one in tunings],
+        y=[one[0] for one in amounts],
+        lower=[min(one[1:]) for one in amounts],
+        upper=[max(one[1:]) for one in amounts],
+    )
+
+
+def _amount(tuning: Tuning, timing: Timing | None, part: str, unit: str) -> float:
+    assert timing is not None
+    at = Timing(getattr(timing, part), 0, 0, 0, 0, timing.method)
+    if unit == "us":
+        return at.median * MICROSECONDS
+    rate = achieved(tuning, at).get(unit)
+    if rate is None:
+        raise ArgumentError(
+            f"{unit} of {tuning.kernel!r} is not known: {tuning.work.bytes_from if unit == 'GB/s' else tuning.work.flops_from}",
+            advice="Say what a launch moves and computes: bytes=, flops=.",
+        )
+    return rate

@@ -1,0 +1,107 @@
+"""The card of a sweep: the fastest configs, what the compiler says of them, and why others were dropped."""
+
+from __future__ import annotations
+
+from collections import Counter
+
+from kernellab.tuning.ranking import timed
+from kernellab.tuning.records import Trial
+from kernellab.tuning.tables import MICROSECONDS, achieved
+from kernellab.tuning.tunings import Tuning, Tunings
+from kernellab.viz.card import Card, Table
+
+MOST_ROWS = 10
+
+
+def tuning_card(tuning: Tuning) -> Card:
+    """The card of one sweep."""
+    ranked = timed(tuning.trials)
+    shown = ranked or [one for one in tuning.trials if not one.is_dropped]
+    title = (
+        "The fastest" if ranked else "What the compiler says; nothing was timed, which needs a GPU"
+    )
+    return Card(
+        title=f"{tuning.kernel}: {_count(len(tuning.trials), 'config')}",
+        subtitle=f"for {tuning.target}, {tuning.machine.gpu or 'no GPU'}",
+        tables=(_configs(tuning, shown[:MOST_ROWS], title), _baselines(tuning), _dropped(tuning)),
+        notes=(
+            *_words(tuning, ranked),
+            *(f"{note[:1].upper()}{note[1:]}." for note in tuning.notes),
+        ),
+    )
+
+
+def tunings_card(tunings: Tunings) -> Card:
+    """The card of several sweeps: the fastest config for each key."""
+    rows = []
+    for one in tunings:
+        key = ", ".join(f"{name}={value}" for name, value in one.key.items())
+        if one.is_timed and one.best.timing is not None:
+            time = f"{one.best.timing.median * MICROSECONDS:.4g} us"
+            rows.append((key, str(one.best.candidate), time))
+        else:
+            rows.append((key, "not timed", ""))
+    name = tunings[0].kernel if len(tunings) else "no sweeps"
+    columns = ("key", "the fastest config", "time")
+    return Card(f"{name}: {_count(len(tunings), 'sweep')}", tables=(Table("", columns, rows),))
+
+
+def _words(tuning: Tuning, ranked: list[Trial]) -> list[str]:
+    if not ranked:
+        if all(one.is_dropped for one in tuning.trials):
+            return ["No config is valid."]
+        return []
+    best = ranked[0]
+    assert best.timing is not None
+    time = f"{best.timing.median * MICROSECONDS:.4g} us"
+    ties = len(tuning.ties) - 1
+    if not ties:
+        return [f"{best.candidate} is the fastest: {time}."]
+    return [f"{best.candidate} has the lowest median, {time}, in a tie with {_count(ties, 'other config')}: their quartiles overlap."]  # fmt: skip
+
+
+def _count(number: int, noun: str) -> str:
+    return f"{number} {noun}" if number == 1 else f"{number} {noun}s"
+
+
+def _configs(tuning: Tuning, shown: list[Trial], title: str) -> Table:
+    columns = ["config", "registers", "spilled", "shared", "occupancy"]
+    if tuning.is_timed:
+        rates = list(achieved(tuning, tuning.best.timing))
+        columns[1:1] = ["us", "quartiles", *rates]
+    rows = [_row(tuning, one) for one in shown]
+    left = sum(not one.is_dropped for one in tuning.trials) - len(shown)
+    if left > 0:
+        rows.append((f"and {left} more: tuning.table", *[""] * (len(columns) - 1)))
+    return Table(title, columns, rows)
+
+
+def _row(tuning: Tuning, trial: Trial) -> tuple[str, ...]:
+    cells = [f"{trial.number}: {trial.candidate}"]
+    timing, compiled = trial.timing, trial.outcome.compiled
+    if tuning.is_timed and timing is not None:
+        median, lower, upper = (one * MICROSECONDS for one in (timing.median, timing.lower, timing.upper))  # fmt: skip
+        cells += [f"{median:.4g}", f"{lower:.4g} to {upper:.4g}"]
+        cells += [f"{rate:.4g}" for rate in achieved(tuning, timing).values() if rate is not None]
+    if compiled is None:
+        return (*cells, "", "", "", "")
+    resources = compiled.resources
+    spilled = f"{resources.spills:,}" if resources.spills else ""
+    return (*cells, str(resources.registers), spilled, f"{resources.shared_bytes:,}", f"{compiled.occupancy:.0%}")  # fmt: skip
+
+
+def _baselines(tuning: Tuning) -> Table:
+    rows = [(name, f"{one.median * MICROSECONDS:.4g} us") for name, one in tuning.baselines.items()]
+    return Table("Beside it", (), rows)
+
+
+def _dropped(tuning: Tuning) -> Table:
+    """Each reason once, with how many configs it met and what was said of the first."""
+    dropped = [one for one in tuning.trials if one.outcome.dropped is not None]
+    counts = Counter(one.outcome.dropped.reason for one in dropped if one.outcome.dropped)
+    rows = []
+    for reason, count in counts.items():
+        first = next(one for one in dropped if one.outcome.dropped and one.outcome.dropped.reason == reason)  # fmt: skip
+        assert first.outcome.dropped is not None
+        rows.append((f"{count} × {reason}", f"{first.number}: {first.candidate}", first.outcome.dropped.line))  # fmt: skip
+    return Table("Dropped", ("reason", "the first of them", "in the words of who refused it"), rows)

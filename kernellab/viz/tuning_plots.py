@@ -1,0 +1,258 @@
+"""Plots of sweeps, drawn by matplotlib: `tuning.plot(kind)`."""
+
+from __future__ import annotations
+
+import io
+import os
+from collections.abc import Callable, Sequence
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+from matplotlib import rc_context
+from matplotlib.axes import Axes
+from matplotlib.colors import LinearSegmentedColormap, LogNorm, Normalize
+from matplotlib.figure import Figure
+
+from kernellab.errors import ArgumentError
+from kernellab.tuning.plot_data import AGAINST, LinesData, PlotData, Point, lines_data, plot_data
+from kernellab.tuning.tunings import Tuning, Tunings
+
+INK = "#808890"
+"""Of axes and words: readable on white and on black, since the paper is transparent."""
+BEST, OTHER, BASELINE = "#e0562f", "#3b82c4", "#2a9d6a"
+FAST_TO_SLOW = ("#d9a021", "#2a9d8f", "#4f74c8")
+"""Even in lightness: all of it is seen on white and on black."""
+LINES = ("#3b82c4", "#e0562f", "#9467bd", "#c49a1a", "#17a2b8")
+
+MOST_ROWS = 60
+"""Configs that a plot with a row for each shows: the fastest."""
+
+
+class TuningPlot:
+    """A plot: a picture where it is displayed, with the data behind it.
+
+    Attributes:
+        data: what is drawn; `data.to_json()` for other programs.
+    """
+
+    def __init__(self, data: PlotData | LinesData, draw: Callable[[Any], Figure]) -> None:
+        self.data = data
+        self._draw = draw
+
+    @cached_property
+    def figure(self) -> Figure:
+        """The matplotlib figure, to be changed at will."""
+        return self._draw(self.data)
+
+    def png(self, dots_per_inch: int = 110) -> bytes:
+        """The picture on transparent paper."""
+        file = io.BytesIO()
+        self.figure.savefig(file, format="png", dpi=dots_per_inch, transparent=True)
+        return file.getvalue()
+
+    def save(self, path: str | os.PathLike[str]) -> Path:
+        """Write the picture in the format that the path ends in (.png, .svg, .pdf); returns the path."""
+        self.figure.savefig(path, transparent=True)
+        return Path(path)
+
+    def _repr_png_(self) -> bytes:
+        return self.png()
+
+    def __repr__(self) -> str:
+        return f"<plot of {self.data.title}: {self.data.kind}>"
+
+
+def plot(subject: Tuning | Tunings, kind: str, **options: Any) -> TuningPlot:
+    """The plot of a sweep, or of several: see `Tuning.plot` and `Tunings.plot`."""
+    if isinstance(subject, Tunings):
+        if kind != "sizes":
+            raise ArgumentError(
+                f"several sweeps have no plot of kind {kind!r}",
+                advice='There is kind="sizes"; one sweep has others: tunings[0].plot("times").',
+            )
+        return TuningPlot(lines_data(subject, **options), _draw_lines)
+    return TuningPlot(plot_data(subject, kind, **options), _draw)
+
+
+# Drawing
+
+
+def _draw(data: PlotData) -> Figure:
+    drawers: dict[str, Callable[[PlotData], Figure]] = {
+        "times": _draw_times,
+        "heatmap": _draw_heatmap,
+        "parallel": _draw_parallel,
+    }
+    with rc_context({"font.size": 9, "svg.hashsalt": "kernellab"}):
+        return drawers.get(data.kind, _draw_against)(data)
+
+
+def _sheet(title: str, subtitle: str, width: float, height: float) -> tuple[Figure, Axes]:
+    figure = Figure(figsize=(width, height), layout="constrained")
+    axes = figure.subplots()
+    axes.set_title(
+        f"{title}\n" + "\n" * subtitle.count("\n"),
+        color=INK,
+        loc="left",
+        fontsize=11,
+        fontweight="bold",
+    )
+    axes.text(0, 1.01, subtitle, transform=axes.transAxes, color=INK, fontsize=8, va="bottom")
+    axes.tick_params(colors=INK, which="both")
+    axes.spines[["top", "right"]].set_visible(False)
+    axes.spines[["left", "bottom"]].set_color(INK)
+    return figure, axes
+
+
+def _logarithmic_if_wide(axes: Axes, points: Sequence[Point], which: str) -> None:
+    times = [one.us for one in points]
+    if max(times) > 8 * min(times):
+        (axes.set_xscale if which == "x" else axes.set_yscale)("log")
+        axis = axes.xaxis if which == "x" else axes.yaxis
+        axis.set_major_formatter(lambda value, _place: f"{value:g}")
+
+
+def _baselines(data: PlotData, line: Callable[..., Any]) -> None:
+    for name, time in data.baselines.items():
+        line(time, color=BASELINE, linewidth=1.2, linestyle="--", label=f"{name}, {time:.4g} us")
+
+
+def _legend(axes: Axes, **where: Any) -> None:
+    if axes.get_legend_handles_labels()[0]:
+        axes.legend(frameon=False, labelcolor=INK, fontsize=8, **where)
+
+
+def _draw_times(data: PlotData) -> Figure:
+    points = list(data.points)[:MOST_ROWS]
+    more = len(data.points) - len(points)
+    subtitle = data.subtitle + (f"; {more} slower configs not shown" if more else "")
+    figure, axes = _sheet(data.title, subtitle, 7, 1.4 + 0.155 * len(points))
+    for tied, colour, words in ((True, BEST, "the fastest, and those tied with it"), (False, OTHER, None)):  # fmt: skip
+        chosen = [(row, one) for row, one in enumerate(points) if one.tied is tied]
+        if chosen:
+            rows, found = zip(*chosen)
+            errors = [[one.us - one.lower for one in found], [one.upper - one.us for one in found]]
+            axes.errorbar(
+                [one.us for one in found], rows, xerr=errors, fmt="o", color=colour, markersize=3.5,
+                elinewidth=1, capsize=2, label=words,
+            )  # fmt: skip
+    _baselines(data, axes.axvline)
+    labels = [", ".join(str(one.values[name]) for name in data.varying) for one in points]
+    axes.set_yticks(range(len(points)), labels, fontsize=7)
+    axes.set_ylabel(", ".join(data.varying), color=INK)
+    axes.invert_yaxis()
+    axes.margins(y=0.01)
+    axes.grid(axis="y", color=INK, alpha=0.15, linewidth=0.5)
+    axes.set_xlabel("us, median and quartiles", color=INK)
+    _logarithmic_if_wide(axes, points, "x")
+    _legend(axes, loc="upper right")
+    return figure
+
+
+def _draw_heatmap(data: PlotData) -> Figure:
+    across, down = data.axes
+    columns = _ordered([one.values[across] for one in data.points])
+    rows = _ordered([one.values[down] for one in data.points])
+    cells = [[_fastest(data.points, {across: x, down: y}) for x in columns] for y in rows]
+    width, height = max(4.6, 1.6 + 0.75 * len(columns)), 1.6 + 0.42 * len(rows)
+    words = f"{data.subtitle}\nus of the fastest config with these two"
+    figure, axes = _sheet(data.title, words, width, height)
+    times = [one.us for one in data.points]
+    norm = LogNorm(min(times), max(times) if max(times) > min(times) else 2 * min(times))
+    numbers = [[float("nan") if cell is None else cell.us for cell in line] for line in cells]
+    axes.imshow(numbers, norm=norm, cmap="viridis_r", aspect="auto")
+    for row, line in enumerate(cells):
+        for column, cell in enumerate(line):
+            if cell is not None:
+                dark = norm(cell.us) > 0.55
+                weight = "bold" if cell is data.points[0] else "normal"
+                axes.text(column, row, f"{cell.us:.4g}", ha="center", va="center", fontsize=8,
+                          color="#ffffff" if dark else "#10151a", fontweight=weight)  # fmt: skip
+    axes.set_xticks(range(len(columns)), [str(one) for one in columns])
+    axes.set_yticks(range(len(rows)), [str(one) for one in rows])
+    axes.set_xlabel(across, color=INK)
+    axes.set_ylabel(down, color=INK)
+    return figure
+
+
+def _ordered(values: Sequence[Any]) -> list[Any]:
+    kept = list(dict.fromkeys(values))
+    numbers = all(isinstance(one, int | float) for one in kept)
+    return sorted(kept) if numbers else kept
+
+
+def _fastest(points: Sequence[Point], wanted: dict[str, Any]) -> Point | None:
+    for one in points:  # the fastest first
+        if all(one.values[name] == value for name, value in wanted.items()):
+            return one
+    return None
+
+
+def _draw_parallel(data: PlotData) -> Figure:
+    names = [*data.axes, "us"]
+    figure, axes = _sheet(data.title, f"{data.subtitle}; one line a config, the fastest on top", 1.6 * len(names), 4.2)  # fmt: skip
+    times = [one.us for one in data.points]
+    norm = Normalize(min(times), max(times))
+    colours = LinearSegmentedColormap.from_list("fast to slow", FAST_TO_SLOW)
+    levels = {name: _ordered([one.values[name] for one in data.points]) for name in data.axes}
+    for one in reversed(data.points):
+        heights = [_height(levels[name], one.values[name]) for name in data.axes]
+        heights.append(norm(one.us))
+        best = one.tied
+        axes.plot(
+            heights, color=BEST if best else colours(norm(one.us)), linewidth=2.2 if best else 0.9,
+            alpha=1 if best else 0.6,
+        )  # fmt: skip
+    for place, name in enumerate(data.axes):
+        axes.axvline(place, color=INK, linewidth=0.8)
+        for value in levels[name]:
+            axes.text(place + 0.03, _height(levels[name], value) + 0.012, f"{value}", color=INK, fontsize=8)  # fmt: skip
+    axes.axvline(len(names) - 1, color=INK, linewidth=0.8)
+    for part in (0.0, 0.5, 1.0):
+        value = min(times) + part * (max(times) - min(times))
+        axes.text(len(names) - 0.97, part, f"{value:.4g}", color=INK, fontsize=8, va="center")
+    axes.set_xticks(range(len(names)), names)
+    axes.set_yticks([])
+    axes.spines[["left", "bottom"]].set_visible(False)
+    return figure
+
+
+def _height(levels: Sequence[Any], value: Any) -> float:
+    return levels.index(value) / max(len(levels) - 1, 1)
+
+
+def _draw_against(data: PlotData) -> Figure:
+    figure, axes = _sheet(data.title, data.subtitle, 6.4, 4)
+    known = [one for one in data.points if getattr(one, data.kind) is not None]
+    for tied, colour, words in ((False, OTHER, None), (True, BEST, "the fastest, and those tied with it")):  # fmt: skip
+        found = [one for one in known if one.tied is tied]
+        axes.scatter([getattr(one, data.kind) for one in found], [one.us for one in found],
+                     s=22, color=colour, alpha=0.85, linewidths=0, label=words if found else None)  # fmt: skip
+    _baselines(data, axes.axhline)
+    axes.set_xlabel(AGAINST[data.kind], color=INK)
+    axes.set_ylabel("us", color=INK)
+    _logarithmic_if_wide(axes, known, "y")
+    _legend(axes)
+    return figure
+
+
+def _draw_lines(data: LinesData) -> Figure:
+    with rc_context({"font.size": 9, "svg.hashsalt": "kernellab"}):
+        figure, axes = _sheet(data.title, data.subtitle, 6.8, 4.2)
+        for number, line in enumerate(data.lines):
+            colour = LINES[number % len(LINES)]
+            style = "--" if line.is_baseline else "-"
+            axes.plot(line.x, line.y, style, color=colour, marker="o", markersize=3.5, label=line.name)  # fmt: skip
+            axes.fill_between(line.x, line.lower, line.upper, color=colour, alpha=0.2, linewidth=0)
+        axes.set_xscale("log", base=2)
+        if data.unit == "us":
+            axes.set_yscale("log")
+            axes.yaxis.set_major_formatter(lambda value, _place: f"{value:g}")
+        else:
+            axes.set_ylim(bottom=0)
+        axes.set_xlabel(data.key, color=INK)
+        axes.set_ylabel(data.unit, color=INK)
+        axes.grid(color=INK, alpha=0.15, linewidth=0.5)
+        _legend(axes)
+    return figure

@@ -1,0 +1,169 @@
+"""What is drawn of a sweep, and its card."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+
+import pytest
+
+import kernellab
+from kernellab.errors import ArgumentError
+from kernellab.records import Resources, Target
+from kernellab.tuning.plot_data import KINDS
+from kernellab.tuning.records import (
+    Candidate,
+    Compiled,
+    Dropped,
+    Machine,
+    Outcome,
+    Timing,
+    Trial,
+)
+from kernellab.tuning.tunings import Work
+from kernellab.viz.tuning_card import tuning_card, tunings_card
+
+MACHINE = Machine("NVIDIA H200", "580", "3.12", "2.11", "3.6.0", "0.1.0")
+
+
+def timing(us: float, spread: float = 0.01) -> Timing:
+    return Timing.of([us / 1e3 * (1 + spread * part / 10) for part in range(-10, 11)], "events")
+
+
+def trial(number: int, us: float | None, dropped: Dropped | None = None, **values) -> Trial:
+    options = {"num_warps": values.pop("num_warps", 4)}
+    compiled = Compiled(Resources(32 + number, 0, 1024, 0), 0.5, "registers", "", 0.3)
+    time = None if us is None else timing(us)
+    return Trial(number, Candidate(values, options), Outcome(compiled, dropped, "", time))
+
+
+def sweep(**changes) -> kernellab.Tuning:
+    """Four configs timed, two of them in a tie, and one dropped."""
+    trials = (
+        trial(0, 20.0, BLOCK=64),
+        trial(1, 10.0, BLOCK=128),
+        trial(2, 10.05, BLOCK=64, num_warps=8),
+        trial(3, 16.0, BLOCK=128, num_warps=8),
+        trial(4, None, Dropped("compile error", "it <b>will</b> not\nfor ever"), BLOCK=96),
+    )
+    whole = kernellab.Tuning(
+        kernel="add", target=Target("cuda", "90"), key={"n": 1000}, arguments={"x_ptr": "float32[1000]"},
+        types={"x_ptr": "*fp32:16"}, constants={}, trials=trials, machine=MACHINE,
+        work=Work(12000.0, 1000.0, "given", "given"), baselines={"torch": timing(12.0)},
+    )  # fmt: skip
+    return replace(whole, **changes)
+
+
+def test_times_are_ranked_and_ties_told() -> None:
+    tuning = sweep()
+    assert [one.number for one in tuning.ranked] == [1, 2, 3, 0]
+    assert tuning.is_tie
+    assert [one.number for one in tuning.ties] == [1, 2]
+    row = tuning.table.loc[1]
+    assert row["us"] == pytest.approx(10.0)
+    assert row["GB/s"] == pytest.approx(12000 / 10e-6 / 1e9)
+    assert row["TFLOP/s"] == pytest.approx(1000 / 10e-6 / 1e12)
+    assert row["us, lower quartile"] == pytest.approx(9.95)
+    assert tuning.table["why"][4] == "it <b>will</b> not"
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_every_kind_draws_what_its_data_says_and_the_data_is_json(kind) -> None:
+    plot = sweep().plot(kind)
+    assert plot.png().startswith(b"\x89PNG")
+    data = json.loads(json.dumps(plot.data.to_json()))
+    assert [point["config"] for point in data["points"]] == [1, 2, 3, 0]
+    assert data["baselines"] == {"torch": pytest.approx(12.0)}
+    assert data["varying"] == ["BLOCK", "num_warps"]
+    if kind == "heatmap":
+        assert sorted(data["axes"]) == ["BLOCK", "num_warps"]
+
+
+def test_a_heat_map_shows_the_fastest_of_each_pair() -> None:
+    figure = sweep().plot("heatmap", x="num_warps", y="BLOCK").figure
+    assert {text.get_text() for text in figure.axes[0].texts} >= {"20", "10", "10.05", "16"}
+
+
+def test_sizes_are_lines_with_their_baselines() -> None:
+    several = kernellab.Tunings([sweep(key={"n": 2000}), sweep(key={"n": 1000})])
+    data = several.plot(y="GB/s").data
+    assert [line.name for line in data.lines] == ["add", "torch (add)"]
+    assert data.lines[0].x == [1000.0, 2000.0]
+    assert data.lines[0].y[0] == pytest.approx(12000 / 10e-6 / 1e9)
+    assert all(line.lower <= line.y for line in data.lines)
+    assert several.plot().png().startswith(b"\x89PNG")
+    assert list(several.table["BLOCK"]) == [128, 128]
+
+
+def test_what_cannot_be_drawn_is_said() -> None:
+    untimed = sweep(trials=(trial(0, None, BLOCK=64),))
+    for subject, kind, words in (
+        (sweep(), "heat", "Did you mean 'heatmap'"),
+        (untimed, "times", "nothing of this sweep of 'add' was timed"),
+        (sweep(trials=(trial(0, 1.0, BLOCK=64),)), "heatmap", "needs two parameters that vary"),
+        (kernellab.Tunings([sweep(key={})]), "sizes", "needs sweeps with one key"),
+        (kernellab.Tunings([sweep()]), "times", "several sweeps have no plot of kind 'times'"),
+    ):
+        with pytest.raises(ArgumentError, match=words):
+            subject.plot(kind)
+
+
+def test_the_card_says_the_fastest_the_tie_and_why_others_were_dropped() -> None:
+    card = tuning_card(sweep(notes=("interrupted: 3 configs were not tried",)))
+    text = card.text()
+    assert "add: 5 configs  for sm_90, NVIDIA H200" in text
+    assert "has the lowest median, 10 us, in a tie with 1 other config" in text
+    assert "1 × compile error" in text
+    assert "Interrupted: 3 configs were not tried." in text
+    assert "&lt;b&gt;will&lt;/b&gt;" in card.html()
+    untimed = tuning_card(sweep(trials=(trial(0, None, BLOCK=64),))).text()
+    assert "nothing was timed, which needs a GPU" in untimed
+    assert "n=1000" in tunings_card(kernellab.Tunings([sweep()])).text()
+
+
+def test_sweeps_of_one_launch_are_put_together_and_other_gpus_refused() -> None:
+    left = sweep(trials=(trial(0, 20.0, BLOCK=64), trial(1, None, BLOCK=128)))
+    right = sweep(trials=(trial(0, 10.0, BLOCK=128), trial(1, 30.0, BLOCK=256)))
+    both = left.merged(right)
+    assert [one.candidate.values["BLOCK"] for one in both.trials] == [64, 128, 256]
+    assert [one.number for one in both.trials] == [0, 1, 2]
+    assert both.best.candidate.values["BLOCK"] == 128
+    with pytest.raises(ArgumentError, match="one sweep was timed on NVIDIA H200, the other on NVIDIA A100"):  # fmt: skip
+        left.merged(sweep(machine=replace(MACHINE, gpu="NVIDIA A100")))
+    with pytest.raises(ArgumentError, match=r"differ in their key: \{'n': 1000\} and \{'n': 5\}"):
+        left.merged(sweep(key={"n": 5}))
+    newer = left.merged(sweep(machine=replace(MACHINE, triton="3.7.1")))
+    assert "put together from sweeps with" in newer.notes[0]
+
+
+def test_applied_tunings_choose_by_key_and_say_when_they_guess(capsys) -> None:
+    from tests.tuning.kernels import double
+
+    def of(n: int, block: int):
+        return sweep(kernel="double", key={"n": n}, trials=(trial(0, 1.0, BLOCK=block),))
+
+    applied = kernellab.Tunings([of(100, 32), of(10_000, 128)]).apply(double)
+    assert applied.choose({"n": 100}).values == {"BLOCK": 32, "num_warps": 4}
+    assert capsys.readouterr().err == ""
+    assert applied.choose({"n": 5000}).values["BLOCK"] == 128
+    assert capsys.readouterr().err == "double: not tuned for n=5000; takes the config of n=10000\n"
+    applied.choose({"n": 5000})
+    assert capsys.readouterr().err == ""
+    with pytest.raises(ArgumentError, match="the launch does not give"):
+        applied.choose({})
+
+
+def test_an_applied_tuning_launches_the_kernel() -> None:
+    import torch
+
+    from tests.tuning.kernels import double
+
+    x, z = torch.arange(100.0), torch.zeros(100)
+    applied = sweep(kernel="double", key={}, trials=(trial(0, 1.0, BLOCK=32),)).apply(double)
+    run = kernellab.run(applied, (4,), x, z, 100)
+    assert torch.equal(z, 2 * x)
+    assert run.launch.options["num_warps"] == 4
+    with pytest.raises(
+        ArgumentError, match="BLOCK comes from the sweep, and the launch gives it too"
+    ):
+        applied.run(x, z, 100, grid=(4,), BLOCK=64)
