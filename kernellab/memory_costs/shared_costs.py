@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from xdsl.dialects import builtin
-from xdsl.ir import Block, Operation, Region
+from xdsl.ir import Block, Operation, OpResult, Region
 
 from kernellab.compiler.analyses.module import (
     integer,
@@ -47,9 +47,12 @@ class SharedCost:
 
 
 _MAY_SHARE = (
-    "ttg.convert_layout", "ttg.local_", "ttg.async_copy", "ttng.", "tt.reduce", "tt.scan", "tt.gather", "tt.histogram",
-    "tt.atomic", "tt.dot",
+    "ttg.convert_layout", "ttg.local_", "ttg.async_copy", "ttg.warp_specialize", "ttng.", "tt.reduce", "tt.scan", "tt.gather",
+    "tt.histogram", "tt.atomic", "tt.dot",
 )  # fmt: skip
+"""How the names of operations begin that may access shared memory."""
+_AROUND = ("tt.func", "tt.return")
+"""Where groups of warps, and users of tensor memory, find each other."""
 
 
 def may_share(module: builtin.ModuleOp) -> bool:
@@ -70,15 +73,29 @@ def shared_costs(module: builtin.ModuleOp, text: LoweredText) -> tuple[SharedCos
     for function in functions(text.ptx):
         last: Operation | None = None
         for one in shared_instructions(function, lambda line: warps.of(operations.get(line))):
-            # LLVM takes the line from what it moves: that goes on with what the last operation began.
-            last = operations.get(one.line, last)
+            last = _accessing(operations.get(one.line)) or last
             if last is not None and function.is_entry:
                 found.setdefault((last, one.kind), []).append(one)
-    order = {op: place for place, op in enumerate(operations.values())}
+    order = {op: place for place, op in enumerate(module.walk())}
     return tuple(
         _cost(op, kind, found[op, kind])
         for op, kind in sorted(found, key=lambda key: order[key[0]])
     )
+
+
+def _accessing(at: Operation | None) -> Operation | None:
+    """The operation that accesses shared memory, of an instruction that stands at one.
+
+    LLVM moves loads to where their values are used: then it is one that made the values, the nearest. None where LLVM has taken the
+    line from what it moved.
+    """
+    waiting = [] if at is None else [at]
+    for op in waiting:
+        if kind(op).startswith((*_MAY_SHARE, *_AROUND)):
+            return op
+        made = (operand.op for operand in op.operands if isinstance(operand, OpResult))
+        waiting += [one for one in made if one not in waiting]
+    return None
 
 
 def _cost(op: Operation, kind: SharedKind, parts: Sequence[SharedInstruction]) -> SharedCost:

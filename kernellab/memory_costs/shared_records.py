@@ -62,6 +62,11 @@ class SharedAccess:
         return self.wavefronts / self.instructions if self.instructions else 0.0
 
     @property
+    def title(self) -> str:
+        """What is done, and by what: "conversion: ldmatrix", "local load"."""
+        return self.action if self.action.endswith(self.kind) else f"{self.action}: {self.kind}"
+
+    @property
     def is_model(self) -> bool:
         """Whether something is assumed."""
         return bool(self.assumed)
@@ -73,8 +78,9 @@ class SharedAccess:
 
     def __str__(self) -> str:
         where = f"{self.position}: " if self.position else ""
+        of_what = f" of {self.name}" if self.name else ""
         return (
-            f"{where}{self.kind} of a {self.action}: {self.instructions:,} instructions, {self.wavefronts:,} wavefronts, "
+            f"{where}{self.title}{of_what}: {self.instructions:,} instructions, {self.wavefronts:,} wavefronts, "
             f"{self.conflicts:,} of them bank conflicts"
         )
 

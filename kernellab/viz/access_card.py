@@ -63,11 +63,10 @@ def _row(one: GlobalAccess) -> tuple[str, ...]:
 
 
 def _shared_row(one: SharedAccess) -> tuple[str, ...]:
-    what = one.kind if one.kind == one.action else f"{one.action}: {one.kind}"
     about = "~" if one.is_model else ""
     worst = f" ({one.ways}-way)" if one.ways > 1 else ""
     return (
-        f"{what} of {one.name}" if one.name else what,
+        f"{one.title} of {one.name}" if one.name else one.title,
         str(one.position.line) if one.position else "",
         f"{one.instructions:,}",
         f"{about}{one.wavefronts:,}",
