@@ -16,8 +16,11 @@ from triton.tools.tensor_descriptor import TensorDescriptor
 
 import kernellab
 from kernellab.errors import ArgumentError, GridError, OptionError
+from kernellab.run_options import DEFAULT, split_keywords
 from kernellab.tracing.records import NotRecorded, Trace
 from kernellab.tracing.values import TilePointer
+from tests.interpreter.all_cases import CASES
+from tests.interpreter.cases import Case
 from tests.kernels import basic, stepped, traced
 
 SOURCE = Path(traced.__file__).read_text().splitlines()
@@ -140,6 +143,29 @@ def test_the_trace_of_a_matmul() -> None:
     assert (parted.index, parted.count, parted.size) == ((40, 3), 1, 1024)
 
 
+SOME_CASES = [
+    case
+    for case in {id(case.kernel): case for case in CASES}.values()
+    if split_keywords(dict(case.options), ())[2].stage == DEFAULT.stage
+][::10]
+
+
+@pytest.mark.filterwarnings("ignore:tl.make_block_ptr is deprecated")
+@pytest.mark.parametrize("operations", [False, True])
+@pytest.mark.parametrize("case", SOME_CASES, ids=[case.name for case in SOME_CASES])
+def test_traced_kernels_compute_what_they_should(case: Case, operations: bool) -> None:
+    arguments: dict[str, Any] = case.make()
+    x, y, z = (*case.grid, 1, 1)[:3]
+    programs = [(0, 0, 0), (x - 1, y - 1, z - 1)]
+    found = kernellab.trace(
+        case.kernel, case.grid, programs=programs, in_place=True, operations=operations, **arguments, **case.options
+    )  # fmt: skip
+    case.check(arguments)
+    assert found.fault is None
+    assert found.show(len(found) // 2).text()
+    assert not found.diff(found)
+
+
 # Which programs
 
 
@@ -235,6 +261,23 @@ def test_helpers_of_the_library_are_not_looked_into() -> None:
     found = kernellab.trace(traced.summed, (1,), x, out, BLOCK=32)
     assert [step.function for step in found] == ["summed"] * 3
     assert found.at(1).total == 496
+
+
+def test_operations_whose_result_nobody_wants() -> None:
+    total = torch.zeros(1, dtype=torch.int32)
+    found = kernellab.trace(traced.counted, (3,), total, programs=1, operations=True)
+    assert [step.operation for step in found][-1] == "tt.atomic_rmw"
+    assert found[-1].accesses[0].kind == "atomic"
+
+
+def test_parameters_with_names_of_options() -> None:
+    x, y = torch.arange(16.0), torch.zeros(16)
+    tensors: dict[str, Any] = {"target": x, "programs": y}
+    found = kernellab.trace(traced.named_as_options, (1,), **tensors, BLOCK=16)
+    assert found.facts.programs == ((0, 0, 0),)
+    assert found.memory("programs").tolist() == list(range(16))
+    assert sorted(dict(found.at(-1))) == ["BLOCK", "keys", "programs", "target"]
+    assert found.at(-1)["keys"].tolist() == list(range(16))
 
 
 def test_accesses_through_descriptors() -> None:

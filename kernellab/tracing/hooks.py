@@ -21,6 +21,7 @@ from kernellab.interpreter.observing import Observer
 from kernellab.interpreter.stepping.code import SteppingCode
 from kernellab.interpreter.stepping.shown import Fields, Pointer, shown
 from kernellab.interpreter.tiles import Active, Value
+from kernellab.ir import tt
 from kernellab.ir.locations import locate
 from kernellab.ir.types import shape
 from kernellab.tracing.recording import Recorder
@@ -71,12 +72,18 @@ class TracingHook:
             return
         self._go_to(frame)
         operation = self._operations[number]
+        if isinstance(operation, tt.ReturnOp):
+            return
         location = locate(operation.location)
         line = location.frames[0].line if location.frames else frame.f_lineno
         self._recorder.operation(line, kind(operation), self.accesses_of_operation)
         self.accesses_of_operation = 0
-        named = zip(operation.results, results)
-        self._recorder.bound({_result_name(operation, location.name, place): shown(value, shape(result.type)) for place, (result, value) in enumerate(named)})  # fmt: skip
+        named = {
+            _result_name(operation, location.name, place): shown(value, shape(result.type))
+            for place, (result, value) in enumerate(zip(operation.results, results))
+            if value is not None
+        }
+        self._recorder.bound(named)
 
     # Who runs
 

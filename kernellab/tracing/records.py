@@ -395,7 +395,7 @@ class NoSuchVariable(AttributeError, KeyError):
 class State(Mapping[str, Any]):
     """All variables of a function after a step, by name: `state.acc` or `state["acc"]`.
 
-    A tile is a NumPy array, a pointer a TilePointer, a constexpr what it is. A variable hides a method of the same name.
+    A tile is a NumPy array, a pointer a TilePointer, a constexpr what it is. A variable hides a method of the same name; one called `keys` is `state["keys"]`.
     """
 
     def __init__(self, trace: Trace, step: Step, frame: Frame | None = None) -> None:
@@ -404,7 +404,7 @@ class State(Mapping[str, Any]):
         self._frame = frame or step.frame
 
     def __getattribute__(self, name: str) -> Any:
-        if not name.startswith("_"):
+        if name != "keys" and not name.startswith("_"):  # dict(state) asks for keys
             trace: Trace = object.__getattribute__(self, "_trace")
             frame: Frame = object.__getattribute__(self, "_frame")
             if (frame.number, name) in trace._changes:

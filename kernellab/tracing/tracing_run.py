@@ -5,7 +5,7 @@ from __future__ import annotations
 import io
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, redirect_stdout, suppress
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, fields, replace
 from typing import Any
 
 import numpy
@@ -22,7 +22,7 @@ from kernellab.interpreter.memory import Buffer
 from kernellab.interpreter.stepping.code import SteppingCode, stepping_code
 from kernellab.interpreter.written import written_by
 from kernellab.interpreting import emulated_for
-from kernellab.launching import Grid, bind_launch, refuse_gpu
+from kernellab.launching import Grid, bind_launch, innermost, refuse_gpu
 from kernellab.records import Target
 from kernellab.run_options import DEFAULT, RunOptions, split_keywords
 from kernellab.specialize import BoundCall, array_of
@@ -56,6 +56,8 @@ def trace(
         exact_bytes: the largest value that is kept exactly. Of a larger one a summary is kept, and when its elements are asked for, the kernel runs again.
         target: the GPU to emulate, "sm_90", ...; None means the one that a launch would emulate.
 
+        A name that is also a parameter of the kernel is the parameter.
+
     Returns:
         The Trace.
 
@@ -65,17 +67,39 @@ def trace(
         GridError, CompileError, UnsupportedOperation: as `kernellab.run`.
     """
     __tracebackhide__ = True
-    chosen = emulated_for(kernel) if target is None else parse_target(target)
-    plain, keywords = unwrap_kernel(kernel, args, keywords, {})
+    wishes = _Wishes(programs, operations, in_place, exact_bytes, target)
+    wishes, of_parameters = _apart(wishes, innermost(kernel).arg_names)
+    chosen = emulated_for(kernel) if wishes.target is None else parse_target(wishes.target)
+    plain, keywords = unwrap_kernel(kernel, args, {**keywords, **of_parameters}, {})
     keywords, outright, options = split_keywords(keywords, plain.arg_names)
     _refuse_stage(plain, options)
     refuse_gpu(plain, args, keywords, "trace")
     call = bind_launch(plain, args, keywords, outright, chosen)
     sizes = check_grid(grid, call.values)
-    wanted = chosen_programs(programs, sizes)
-    code = stepping_code(plain, call, chosen, traced=True, traces_operations=operations)
+    wanted = chosen_programs(wishes.programs, sizes)
+    code = stepping_code(plain, call, chosen, traced=True, traces_operations=wishes.operations)
     launch = TracedLaunch(plain, sizes, call, code, wanted, options, str(chosen))
-    return launch.traced(in_place, exact_bytes, operations)
+    return launch.traced(wishes.in_place, wishes.exact_bytes, wishes.operations)
+
+
+@dataclass(frozen=True)
+class _Wishes:
+    """What `trace` itself is told; see there."""
+
+    programs: Any = (0, 0, 0)
+    operations: Any = False
+    in_place: Any = False
+    exact_bytes: Any = LARGEST_EXACT
+    target: Any = None
+
+
+def _apart(wishes: _Wishes, parameters: Sequence[str]) -> tuple[_Wishes, dict[str, Any]]:
+    """A name that is a parameter of the kernel is the parameter: the wishes without those, and what is for the kernel."""
+    defaults = _Wishes()
+    both = [one.name for one in fields(_Wishes) if one.name in parameters]
+    given = {name: getattr(wishes, name) for name in both}
+    for_kernel = {name: one for name, one in given.items() if one is not getattr(defaults, name)}
+    return replace(wishes, **{name: getattr(defaults, name) for name in both}), for_kernel
 
 
 def chosen_programs(programs: Any, grid: Program) -> tuple[Program, ...]:

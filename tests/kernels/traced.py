@@ -107,3 +107,14 @@ def talkative(x_ptr, BLOCK: tl.constexpr):
     x = tl.load(x_ptr + tl.arange(0, BLOCK))
     doubled = x * 2
     tl.device_print("doubled", doubled)
+
+
+@triton.jit
+def counted(total_ptr):
+    tl.atomic_add(total_ptr, 1)
+
+
+@triton.jit
+def named_as_options(target, programs, BLOCK: tl.constexpr):
+    keys = tl.arange(0, BLOCK)
+    tl.store(programs + keys, tl.load(target + keys))

@@ -293,8 +293,9 @@ class SteppingEmitter(Emitter):
         self.statement(ast.Expr(told.node))
 
     def _tell_of(self, op: Operation) -> None:
-        """Hand the results of an operation to the hook."""
-        results = tuple(self[value] for value in op.results)
+        """Hand the results of an operation to the hook, None for one that nobody looks at."""
+        nothing = Expression(ast.Constant(None))
+        results = tuple(self[v] if v in self._expressions else nothing for v in op.results)
         number = self._location_column_of(op)
         with self.without_line():
             told = variable(HOOK).operation(literal(number), results)
