@@ -1,0 +1,165 @@
+"""A launch that is run for its trace, and run again for values that were not kept."""
+
+from __future__ import annotations
+
+import functools
+import io
+from collections.abc import Mapping
+from contextlib import redirect_stdout, suppress
+from dataclasses import dataclass, replace
+from typing import Any
+
+import torch
+
+from kernellab.argument_copies import copied, copied_back, tensors_in
+from kernellab.errors import KernelFault
+from kernellab.interpreter.grid import Programs, linear_ids
+from kernellab.interpreter.launcher import Stepping, argument_names, launch_stepped
+from kernellab.interpreter.memory import Buffer
+from kernellab.interpreter.stepping.code import SteppingCode
+from kernellab.interpreter.written import written_by
+from kernellab.run_options import RunOptions
+from kernellab.specialize import BoundCall, array_of
+from kernellab.tracing.checkpoints import Checkpoints
+from kernellab.tracing.hooks import TracingHook, TracingListener
+from kernellab.tracing.recording import MOST_STEPS, Enough, Recorder, SecondRecorder
+from kernellab.tracing.records import Trace
+from kernellab.tracing.steps import Program, TracedFault, TraceFacts
+from kernellab.tracing.values import ValueStore
+
+
+@dataclass(frozen=True)
+class TracedLaunch:
+    """A launch that can be traced, again and again: `call` holds the arguments as they were given."""
+
+    kernel: Any
+    grid: Program
+    call: BoundCall
+    code: SteppingCode
+    programs: tuple[Program, ...]
+    options: RunOptions
+    target: str
+
+    def traced(self, in_place: bool, exact_bytes: int, operations: bool) -> Trace:
+        """Run it and keep the steps."""
+        kept = replace(self, call=replace(self.call, values=copied(self.call.values)))
+        works_on = replace(self.call, values=kept.to_work_on())
+        values = ValueStore(exact_bytes)
+        recorder = Recorder(values, MOST_STEPS)
+        memory = Checkpoints(kept.call, works_on, values)
+        fault = None
+        try:
+            self.run(works_on, recorder, memory)
+        except KernelFault as error:
+            fault = TracedFault(type(error).__name__, str(error), error.position, memory.fault_step)
+        memory.end(len(recorder.steps))
+        if in_place:
+            self._take_over(works_on.values)
+        return Trace(
+            self._facts(exact_bytes, operations),
+            recorder.steps,
+            recorder.frames,
+            values,
+            memory.arguments,
+            memory.checkpoints,
+            recorder.sources,
+            fault,
+            _notices(recorder),
+            kept.computed_again,
+        )
+
+    def to_work_on(self) -> dict[str, Any]:
+        """The arguments for one run: copies of those tensors whose memory the kernel may write, the others as they are."""
+        values = self.call.values
+        written = self._may_be_written()
+        storages = {one.untyped_storage().data_ptr() for name, one in tensors_in(values) if name in written}  # fmt: skip
+        shared = {
+            name
+            for name, value in values.items()
+            if isinstance(value, torch.Tensor)
+            and value.untyped_storage().data_ptr() not in storages
+        }
+        copies = copied({name: value for name, value in values.items() if name not in shared})
+        return {name: copies.get(name, value) for name, value in values.items()}
+
+    def _take_over(self, values: Mapping[str, Any]) -> None:
+        """Let the launch's own tensors have what a run left in `values`; arrays that are read-only are as they were."""
+        names = values.keys() - self.call.readonly
+        ours = self.call.values
+        copied_back({name: values[name] for name in names}, {name: ours[name] for name in names})
+
+    def _may_be_written(self) -> set[str]:
+        """Names of tensors that the kernel may write; all of them where nobody knows."""
+        written = written_by(self.code.batch)
+        if written.stored is None or written.updated is None:
+            return {name for name, _ in tensors_in(self.call.values)}
+        names = argument_names(self.call, self.code.batch)
+        return {names[number] for number in written.stored | written.updated}
+
+    def run(self, call: BoundCall, recorder: Recorder, memory: Checkpoints | None = None) -> None:
+        """Run it in place, a recorder listening."""
+        hook = TracingHook(recorder, self.code)
+        ends = self.code.batch.watched is None  # programs that wait come back for another turn
+        chosen = linear_ids(self.programs, self.grid)
+
+        def heard(programs: Programs) -> None:
+            if memory is not None:
+                memory.next_runs(int(programs.linear[0]) in chosen, len(recorder.steps))
+
+        listener = TracingListener(recorder, hook, _buffers(call), heard)
+        around = functools.partial(hook.program, ends=ends)
+        stepping = Stepping(self.code, self.programs, hook, listener, around)
+        try:
+            launch_stepped(self.kernel, self.grid, call, stepping, self.options)
+            hook.end()
+        except KernelFault as fault:
+            hook.stopped(fault)
+            if memory is not None:
+                memory.stopped(recorder.current_step)
+            hook.end()
+            raise
+        finally:
+            hook.forget()
+            listener.forget()
+
+    def computed_again(self, wanted: Mapping[int, set[str]]) -> Mapping[tuple[int, str], Any]:
+        """The values that these steps gave to these names, from another run."""
+        recorder = SecondRecorder(wanted)
+        again = replace(self.call, values=self.to_work_on())
+        printed_before = io.StringIO()
+        with suppress(Enough, KernelFault), redirect_stdout(printed_before):
+            self.run(again, recorder)
+        return recorder.caught
+
+    def _facts(self, exact_bytes: int, operations: bool) -> TraceFacts:
+        specialization = self.call.specialization
+        return TraceFacts(
+            kernel=self.kernel.__name__,
+            grid=self.grid,
+            target=self.target,
+            programs=self.programs,
+            operations=operations,
+            constants={
+                name: repr(self.call.values[name])
+                for name, type in specialization.signature.items()
+                if type == "constexpr"
+            },
+            options={name: str(value) for name, value in self.options.changed().items()},
+            largest_exact=exact_bytes,
+        )
+
+
+def _notices(recorder: Recorder) -> list[str]:
+    if not recorder.left_out:
+        return []
+    return [
+        f"The trace ends after {len(recorder.steps):,} steps; {recorder.left_out:,} more were made. Trace fewer programs."
+    ]
+
+
+def _buffers(call: BoundCall) -> dict[str, Buffer]:
+    """The memory of each tensor among the arguments."""
+    return {
+        name: Buffer(name, tensor.detach(), array_of(tensor[:0] if tensor.ndim else tensor).dtype)
+        for name, tensor in tensors_in(call.values)
+    }
