@@ -189,7 +189,10 @@ def test_a_fault_is_looked_at_where_it_happened(session: Session) -> None:
     assert "*** OutOfBounds: store out of bounds: y_ptr[6]" in printed
     assert "array([0., 1., 2., 3., 0., 0.], dtype=float32)" in printed, "before the store at fault"
     assert "array([0., 2., 4., 6.], dtype=float32)" in printed
-    session("c; q", debugged.leaves, 1, x, y, 3, BLOCK=4)
+    session("n; n; n; n; p y; q", debugged.leaves, 1, x, y, 3, BLOCK=4)
+    stepped_there = session.printed  # type: ignore[attr-defined]
+    assert stepped_there.count("OutOfBounds") == 1, "stepping there tells the same, once"
+    assert "array([0., 2., 4., 6.], dtype=float32)" in stepped_there
     assert not y.any()
 
 

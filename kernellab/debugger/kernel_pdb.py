@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import pdb  # noqa: T100 - nobody debugs this file
+import sys
 from types import FrameType, TracebackType
 from typing import TYPE_CHECKING, Any
 
 import numpy
 
 from kernellab.debugger.places import Places
+from kernellab.interpreter.faults import FAULTS
 
 if TYPE_CHECKING:
     _Pdb = pdb.Pdb
@@ -47,6 +49,22 @@ class KernelStops(_Pdb):
             self.message(self.heading)
             self.heading = ""
         super().interaction(*where)
+
+    def user_exception(self, frame: FrameType, exc_info: Any) -> None:
+        """A fault is looked at once it has been explained, and not in each frame that it passes."""
+        if issubclass(exc_info[0], FAULTS):
+            self.go_on()
+        else:
+            super().user_exception(frame, exc_info)
+
+    def go_on(self) -> None:
+        """From here on stop at breakpoints alone."""
+        nowhere = sys._getframe()  # no frame of the kernel's
+        self._set_stopinfo(nowhere, None, -1)  # type: ignore[attr-defined]
+
+    def stop_at_once(self) -> None:
+        """Stop at the next line."""
+        self._set_stopinfo(None, None)  # type: ignore[attr-defined]
 
     # Breakpoints
 

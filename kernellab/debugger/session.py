@@ -76,8 +76,10 @@ class Session:
             goes_on = not self._stops_at_once
         self._begun.add(number)
         self._pdb.botframe = None
-        nowhere = sys._getframe()  # no frame of the kernel's: only breakpoints stop
-        self._pdb._set_stopinfo(nowhere if goes_on else None, None, -1 if goes_on else 0)
+        if goes_on:
+            self._pdb.go_on()
+        else:
+            self._pdb.stop_at_once()
 
     def _look_at(self, fault: KernelFault) -> None:
         """Prompt in the frame of the fault, with everything as it was before."""

@@ -165,7 +165,7 @@ class SteppingEmitter(Emitter):
             self.blocks(self.function.body)
         parameters = _parameters(self.mark.names, ["_values"])
         if callee.is_coroutine:
-            body.append(ast.If(ast.Constant(False), [ast.Expr(ast.Yield())], []))
+            body.insert(0, ast.If(ast.Constant(False), [ast.Expr(ast.Yield())], []))
         function = _function(callee.name, parameters, body, self.mark.line)
         _hide_modules(function)
         return function
@@ -219,6 +219,8 @@ class SteppingEmitter(Emitter):
             self.evaluate(None, called)
             return ()
         results = self.evaluate("results", called)
+        if len(op.final) == 1:
+            return (results,)
         return tuple(results.item(number) for number in range(len(op.final)))
 
     def _argument(self, held: Held, callee: Callee, call: tt.CallOp) -> Expression:
@@ -237,7 +239,7 @@ class SteppingEmitter(Emitter):
         with self.without_line():
             if self._straight is None:
                 self._straight = self._line
-            self.statement(ast.Return(as_node(returned)))
+            self.statement(ast.Return(as_node(returned[0] if len(returned) == 1 else returned)))
 
     def _returned(self, value: SSAValue, argument: int | None) -> Expression:
         """A pointer that can point into one of the arguments alone goes back as an offset, any other as its address."""
