@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import contextlib
+import queue
 import re
 import time
 from collections.abc import Iterator
@@ -84,6 +86,23 @@ class NotebookSession:
             if reply["parent_header"].get("msg_id") == request:
                 outcome.status = reply["content"]["status"]
                 return outcome
+
+    def converse(self, cell: str, answers: list[str]) -> str:
+        """Execute a cell that asks for input; gives everything that it prints, prompts left out."""
+        waiting, printed = list(answers), ""
+        request = self.client.execute(cell, allow_stdin=True)
+        while True:
+            with contextlib.suppress(queue.Empty):
+                self.client.get_stdin_msg(timeout=0.05)
+                self.client.input(waiting.pop(0))
+            with contextlib.suppress(queue.Empty):
+                message = self.client.get_iopub_msg(timeout=0.05)
+                if message["parent_header"].get("msg_id") != request:
+                    continue
+                printed += message["content"].get("text", "")
+                if message["content"].get("execution_state") == "idle":
+                    self.client.get_shell_msg(timeout=60)
+                    return _COLOURS.sub("", printed)
 
     def ask(self, expression: str) -> str:
         """The repr of an expression's value: how a test looks into the namespace."""

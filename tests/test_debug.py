@@ -157,6 +157,16 @@ def test_breakpoint_statements(session: Session) -> None:
     assert "print" not in str(compiled.stages["ttir"].text)
 
 
+def test_breakpoint_statements_of_plain_kernels(session: Session) -> None:
+    x, y = torch.arange(4, dtype=torch.float32), torch.zeros(4)
+    printed = session("p x; c", debugged.plain, 1, x, y, BLOCK=4)
+    assert stops(printed) == [(line_of(debugged, "breakpoint()", 3), "plain")]
+    assert "array([0., 1., 2., 3.], dtype=float32)" in printed
+    assert "pid (0, 0, 0) x: [0. 1. 2. 3.]" in printed
+    kernellab.run(debugged.plain, 1, x, y, BLOCK=4)
+    assert y.tolist() == x.tolist()
+
+
 def test_no_breakpoint_outlives_its_session(session: Session) -> None:
     before = list(bdb.Breakpoint.bpbynumber)
     session(f"b {ADDS}; c; q", stepped.every_name, 3, *every_name(), BLOCK=64, breakpoints=[LOOP])

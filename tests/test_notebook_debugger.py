@@ -41,6 +41,19 @@ def debugger(session: NotebookSession) -> NotebookDebugger:
     return NotebookDebugger(session)
 
 
+def test_tiledebug_in_a_notebook(session: NotebookSession) -> None:
+    printed = session.converse(
+        "%tiledebug --break 11 --program 1 scale[(3,)](x, y, 12, B=4)",
+        ["p v", "s", "n", "u", "p pid", "q"],
+    )
+    assert "> scale: program (1, 0, 0) of grid (3, 1, 1)" in printed
+    assert "array([4., 5., 6., 7.], dtype=float32)" in printed
+    assert "--> 11     w = half(v) * 4" in printed
+    assert "----> 4     b = a / 2" in printed
+    assert "np.int32(1)" in printed
+    assert session.ask("y.sum().item()") == "132.0"
+
+
 def test_a_breakpoint_in_the_gutter_stops_in_the_first_program(debugger: NotebookDebugger) -> None:
     assert [one["verified"] for one in debugger.run(CELL, {9: "", 11: ""})] == [True, True]
     frame, *_ = debugger.next_stop() or []

@@ -3,8 +3,13 @@
 from __future__ import annotations
 
 import ast
-from collections.abc import Iterator
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from contextvars import ContextVar
 from typing import Any
+
+from triton.runtime.jit import JITCallable
 
 _IS_BREAKPOINT = "kernellab_breakpoint"
 
@@ -23,6 +28,52 @@ def rewrite_debugging_statements(tree: ast.Module) -> ast.Module:
 def is_breakpoint(node: ast.AST) -> bool:
     """Whether a statement was a `breakpoint()`."""
     return getattr(node, _IS_BREAKPOINT, False) is True
+
+
+@contextmanager
+def debugging_statements_are_read() -> Iterator[None]:
+    """While active, what this thread's front end reads is rewritten, whoever the functions belong to."""
+    token = _is_reading.set(True)
+    _swap.enter()
+    try:
+        yield
+    finally:
+        _swap.leave()
+        _is_reading.reset(token)
+
+
+_is_reading: ContextVar[bool] = ContextVar("kernellab_debugging_statements", default=False)
+
+
+class _Swap:
+    """Puts a reader that rewrites in the place of Triton's while any thread wants that."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._inside = 0
+        self._parse = JITCallable.parse
+
+    def enter(self) -> None:
+        with self._lock:
+            self._inside += 1
+            JITCallable.parse = _reading(self._parse)
+
+    def leave(self) -> None:
+        with self._lock:
+            self._inside -= 1
+            if not self._inside:
+                JITCallable.parse = self._parse
+
+
+def _reading(parse: Callable[[Any], ast.Module]) -> Callable[[Any], ast.Module]:
+    def read(function: Any) -> ast.Module:
+        tree = parse(function)
+        return rewrite_debugging_statements(tree) if _is_reading.get() else tree
+
+    return read
+
+
+_swap = _Swap()
 
 
 class _Rewriter(ast.NodeTransformer):

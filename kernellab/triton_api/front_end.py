@@ -9,6 +9,7 @@ from triton._C import libtriton
 
 from kernellab.records import Specialization, Target
 from kernellab.triton_api.compiling import make_source, options_of_launch
+from kernellab.triton_api.debugging_statements import debugging_statements_are_read
 from kernellab.triton_api.marking import Marks, marked
 from kernellab.triton_api.refusals import translated_errors
 from kernellab.triton_api.targets import backend_for, check_options, gpu_target
@@ -59,7 +60,7 @@ def _front_end(
     context = libtriton.ir.context()
     libtriton.ir.load_dialects(context)
     backend.load_dialects(context)
-    with translated_errors(kernel, target):
+    with translated_errors(kernel, target), debugging_statements_are_read():
         parsed = backend.parse_options(asked)
         return source.make_ir(
             gpu_target(target),

@@ -42,3 +42,11 @@ def leaves(x_ptr, y_ptr, far, BLOCK: tl.constexpr):
     y = x * 2
     tl.store(y_ptr + tl.arange(0, BLOCK), x)
     tl.store(y_ptr + tl.arange(0, BLOCK) + far, y)
+
+
+@triton.jit
+def plain(x_ptr, y_ptr, BLOCK: tl.constexpr):
+    x = tl.load(x_ptr + tl.arange(0, BLOCK))
+    print(x)
+    breakpoint()
+    tl.store(y_ptr + tl.arange(0, BLOCK), x)
