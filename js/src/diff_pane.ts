@@ -2,7 +2,7 @@
 import { Change, goToNextChunk, goToPreviousChunk, MergeView, presentableDiff } from "@codemirror/merge";
 import { openSearchPanel } from "@codemirror/search";
 import type { EditorView } from "@codemirror/view";
-import { lineDiff } from "./line_diff";
+import { type Hunk, lineDiff } from "./line_diff";
 import type { Text } from "./side";
 import { type Margin, textExtensions } from "./text_pane";
 
@@ -12,7 +12,7 @@ export interface DiffSide {
   margin: Margin;
 }
 
-/** Changed blocks larger than this, in characters, are marked by whole lines. */
+/** Two lines longer than this together, in characters, are marked as a whole. */
 const MOST_REFINED = 2000;
 
 export class DiffPane {
@@ -63,22 +63,46 @@ export function changes(a: string, b: string): readonly Change[] {
   const startsA = starts(left);
   const startsB = starts(right);
   const found: Change[] = [];
-  for (const hunk of lineDiff(left, right)) {
-    // The last line ends without a line break: what changes there takes the break before it.
-    const atEnd = hunk.toA === left.length || hunk.toB === right.length;
-    const back = atEnd && hunk.fromA > 0 && hunk.fromB > 0 ? 1 : 0;
-    const fromA = startsA[hunk.fromA]! - back;
-    const fromB = startsB[hunk.fromB]! - back;
-    const toA = Math.min(startsA[hunk.toA]! - back, a.length);
-    const toB = Math.min(startsB[hunk.toB]! - back, b.length);
-    const small = toA - fromA < MOST_REFINED && toB - fromB < MOST_REFINED;
-    if (small && fromA < toA && fromB < toB) {
-      for (const part of presentableDiff(a.slice(fromA, toA), b.slice(fromB, toB), { scanLimit: 200 })) {
-        found.push(new Change(fromA + part.fromA, fromA + part.toA, fromB + part.fromB, fromB + part.toB));
-      }
-    } else found.push(new Change(fromA, toA, fromB, toB));
-  }
+  /** Whole lines. The last line ends without a line break: what changes there takes the break before it. */
+  const whole = ({ fromA, toA, fromB, toB }: Hunk): void => {
+    const atEnd = toA === left.length || toB === right.length;
+    const back = atEnd && fromA > 0 && fromB > 0 ? 1 : 0;
+    const ends = [Math.min(startsA[toA]! - back, a.length), Math.min(startsB[toB]! - back, b.length)] as const;
+    found.push(new Change(startsA[fromA]! - back, ends[0], startsB[fromB]! - back, ends[1]));
+  };
+  /** Words of two lines that stand for each other. */
+  const words = (lineA: number, lineB: number): void => {
+    const [one, other] = [left[lineA]!, right[lineB]!];
+    if (one.trim() === other.trim()) return;
+    if (one.length + other.length > MOST_REFINED) return whole({ fromA: lineA, toA: lineA + 1, fromB: lineB, toB: lineB + 1 });
+    for (const part of presentableDiff(one, other, { scanLimit: 200 })) {
+      found.push(new Change(startsA[lineA]! + part.fromA, startsA[lineA]! + part.toA, startsB[lineB]! + part.fromB, startsB[lineB]! + part.toB));
+    }
+  };
+  for (const hunk of lineDiff(left, right)) refine(left, right, hunk, whole, words);
   return found;
+}
+
+/** Inside a hunk, pair lines that differ in the names of values alone: a value that is new renames all after it. */
+function refine(
+  left: readonly string[], right: readonly string[], hunk: Hunk, whole: (hunk: Hunk) => void, words: (lineA: number, lineB: number) => void,
+): void {
+  const nameless = (lines: readonly string[]): string[] => lines.map((line) => line.replace(/%[\w$.-]+/g, "%"));
+  const inner = lineDiff(nameless(left.slice(hunk.fromA, hunk.toA)), nameless(right.slice(hunk.fromB, hunk.toB)));
+  let [atA, atB] = [hunk.fromA, hunk.fromB];
+  const pairs = (untilA: number): void => {
+    while (atA < untilA) words(atA++, atB++);
+  };
+  for (const { fromA, toA, fromB, toB } of inner) {
+    pairs(hunk.fromA + fromA);
+    if (toA - fromA === toB - fromB) {
+      for (let line = fromA; line < toA; line++) words(atA++, atB++);
+    } else {
+      whole({ fromA: hunk.fromA + fromA, toA: hunk.fromA + toA, fromB: hunk.fromB + fromB, toB: hunk.fromB + toB });
+      [atA, atB] = [hunk.fromA + toA, hunk.fromB + toB];
+    }
+  }
+  pairs(hunk.toA);
 }
 
 /** Where each line starts, and the end. */

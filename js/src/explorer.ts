@@ -98,6 +98,7 @@ export class Explorer {
     );
     this.build();
     this.list?.select(this.firstRow(), false);
+    this.chosen = this.errorLine();
     this.draw();
     dom.addEventListener("keydown", (event) => this.key(event));
   }
@@ -113,6 +114,15 @@ export class Explorer {
     const last = this.rows.findLastIndex((row) => row.stage === "ttgir" && row.mark === "changed");
     const changed = this.rows.findIndex((row) => row.mark === "changed");
     return this.sides.length === 2 ? Math.max(0, changed) : Math.max(0, last);
+  }
+
+  /** The line that a compilation failed on: it is lit from the start. */
+  private errorLine(): Chosen | null {
+    for (const side of this.sides) {
+      const error = side.data.notes.find((note) => note.severity === "error" && note.line > 0);
+      if (error !== undefined) return { side, place: "source", line: error.line };
+    }
+    return null;
   }
 
   private defaultColumns(): Record<Mode, Column[]> {
@@ -235,7 +245,8 @@ export class Explorer {
     }
     const pass = side.pass(number);
     if (pass === null) return null;
-    return { side, text: side.texts[pass.text]!, place: pass.place, label: `after ${pass.label}${name}` };
+    const when = pass.effect === "failed" ? "before" : "after";
+    return { side, text: side.texts[pass.text]!, place: pass.place, label: `${when} ${pass.label}${name}` };
   }
 
   /** The pass of a side that the selected row stands for; where it did not run there, the one before. */
@@ -323,7 +334,7 @@ export class Explorer {
     const note = this.data.pass_notes[pass.name];
     return [
       element("div", {}, element("b", {}, row.label), pass.arguments ? `(${pass.arguments})` : "",
-        element("span", { class: "kl-soft" }, ` ${milliseconds(pass.seconds)} ms${size}`)),
+        element("span", { class: "kl-soft" }, pass.effect === "failed" ? " failed" : ` ${milliseconds(pass.seconds)} ms${size}`)),
       ...(words.length > 0 ? [element("div", { class: "kl-op-changes" }, words.join(" · "))] : []),
       ...(note ? [element("details", {}, element("summary", {}, "What this pass does"), ...prose(note))] : []),
     ];
@@ -375,7 +386,7 @@ export class Explorer {
       const before = this.shown[number];
       const head = this.work.querySelectorAll(".kl-pane-head > .kl-soft")[number];
       if (one == null) return;
-      if (head) head.textContent = `${one.label.startsWith("after") ? `${one.label}, ` : ""}${lineWords(one.text)}`;
+      if (head) head.textContent = `${/^(?:after|before) /.test(one.label) ? `${one.label}, ` : ""}${lineWords(one.text)}`;
       const same = before?.text === one.text && before.place === one.place && pane.view.state.doc.length > 0;
       if (!same || again) pane.show(one.text, one.label, this.margin(one));
     });

@@ -57,7 +57,7 @@ export class LayoutExplorer {
     dom.append(
       element("div", { class: "kl-head" }, element("b", {}, data.title), ...(data.conversion ? [element("span", { class: "kl-soft" }, data.conversion)] : [])),
       this.tools,
-      element("div", { class: "kl-layout" }, this.legend, this.stage, this.words),
+      element("div", { class: "kl-layout-body" }, this.legend, this.stage, this.words),
       this.status,
     );
     this.reset();

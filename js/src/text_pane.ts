@@ -55,7 +55,8 @@ const THEME = EditorView.theme({
   ".cm-button": { backgroundImage: "none", backgroundColor: "var(--kl-paper)", color: "var(--kl-ink)", border: "1px solid var(--kl-line)" },
   ".cm-tooltip": { backgroundColor: "var(--kl-paper)", color: "var(--kl-ink)", border: "1px solid var(--kl-line)" },
   ".cm-searchMatch": { backgroundColor: "var(--kl-match)" },
-  ".cm-selectionMatch": { backgroundColor: "var(--kl-match)" },
+  ".cm-selectionMatch": { backgroundColor: "transparent" },
+  "&.cm-focused .cm-selectionMatch": { backgroundColor: "var(--kl-match)" },
 });
 
 /** What every text of the explorer has, in a pane or on a side of a diff. */

@@ -68,6 +68,35 @@ test("blocks that share nothing are one hunk, however large", () => {
   assert.deepEqual(lineDiff(a, b), [{ fromA: 0, toA: 3000, fromB: 0, toB: 3000 }]);
 });
 
+/** The second text, rebuilt from the first and the changes. */
+function rebuilt(a: string, b: string): string {
+  let out = "";
+  let last = 0;
+  for (const change of changes(a, b)) {
+    assert.ok(change.fromA >= last && change.toA <= a.length && change.toB <= b.length, "in order, inside the texts");
+    out += a.slice(last, change.fromA) + b.slice(change.fromB, change.toB);
+    last = change.toA;
+  }
+  return out + a.slice(last);
+}
+
+test("a renamed value marks the name alone, not its lines", () => {
+  const a = "%a = tt.load %p\n%b_62 = arith.cmpi slt, %a, %n\n%c_63 = tt.splat %b_62\ntt.return";
+  const b = "%a = tt.load %p\n%new = tt.splat %a\n%b_63 = arith.cmpi slt, %a, %n\n%c_64 = tt.splat %b_63\ntt.return";
+  assert.equal(rebuilt(a, b), b);
+  const marked = changes(a, b).map((change) => a.slice(change.fromA, change.toA)).join("");
+  assert.ok(!marked.includes("arith.cmpi"), marked);
+});
+
+test("changes lead from one text to the other", () => {
+  const random = numbers(23);
+  for (let round = 0; round < 300; round++) {
+    const text = (): string => Array.from({ length: Math.floor(random() * 20) }, () => `%v${Math.floor(random() * 4)} = op${Math.floor(random() * 4)}`).join("\n");
+    const [a, b] = [text(), text()];
+    assert.equal(rebuilt(a, b), b);
+  }
+});
+
 test("changes by characters stay inside the texts, in order", () => {
   const a = "module {\n  %0 = tt.load %p\n  tt.return\n}";
   const b = "module {\n  %0 = tt.load %q\n  %1 = tt.splat %0\n  tt.return\n}\nend";

@@ -61,7 +61,8 @@ def explore_comparison(comparison: Comparison) -> IrView:
 def explore_failure(error: CompileError) -> IrView:
     """What the explorer draws of a compilation that failed: everything up to the pass that did, and the error on its line."""
     side = _failed_side(error)
-    return IrView("ir", f"{side.kernel}: did not compile", (side,), (), _pass_notes([side]))
+    title = f"{side.kernel}: did not compile" if side.passes else "A compilation that failed"
+    return IrView("ir", title, (side,), (), _pass_notes([side]))
 
 
 def _pass_notes(sides: Iterable[IrSide]) -> Mapping[str, str]:
@@ -321,8 +322,8 @@ def _failed_side(error: CompileError) -> IrSide:
     where = f"in {error.failed_pass}" if error.failed_pass else "before the first pass"
     note = MarginNote("error", error.problem, where, error.position.line if error.position else 0)
     return IrSide(
-        name=source.kernel or _kernel_name(runs),
-        kernel=source.kernel or _kernel_name(runs),
+        name=_kernel_name(runs) or source.kernel,
+        kernel=_kernel_name(runs) or source.kernel,
         target="",
         facts=(),
         failure=f"The compilation failed {where}: {error.problem}",
@@ -365,4 +366,4 @@ def _finished_stages(error: CompileError) -> dict[str, str]:
 
 def _kernel_name(runs: Sequence[PassRun]) -> str:
     found = re.search(r"tt\.func public @([\w.$]+)", runs[0].text.read()) if runs else None
-    return found[1] if found else "kernel"
+    return found[1] if found else ""

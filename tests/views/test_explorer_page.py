@@ -214,6 +214,8 @@ def test_a_failed_compilation_shows_up_to_the_failing_pass(
         expect(page.locator(".kl-failed")).to_have_text(re.compile("coalesce"))
         expect(page.locator(".kl-facts b")).to_have_text("ttgir.coalesce")
         expect(pane(page, 0).locator(".kl-note-error").first).to_be_visible()
+        expect(pane(page, 0).locator(".kl-lit")).to_contain_text("tl.load(x_ptr")
+        expect(pane(page, 1).locator(".kl-lit", has_text="tt.load").first).to_be_visible()
 
 
 def test_fifty_thousand_lines_and_an_empty_text(chromium: Browser, tmp_path: Path) -> None:
