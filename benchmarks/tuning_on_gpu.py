@@ -167,9 +167,8 @@ def one_case(case: TuningCase, folder: Path) -> dict[str, Any]:
 
 
 def first_of_a_session(case: TuningCase) -> dict[str, Any]:
-    """What starting the processes adds to a session's first sweep: a sweep of few configs, then the same again."""
-    few = replace(case, space={name: list(values)[:1] for name, values in case.space.items()})
-    first, again = sweep(few).seconds, sweep(few).seconds
+    """What starting the processes adds to a session's first sweep: a sweep, then the same again."""
+    first, again = sweep(case).seconds, sweep(case).seconds
     return {"first sweep": round(first, 2), "same again": round(again, 2)}
 
 
@@ -232,17 +231,17 @@ def over_sizes(folder: Path, name: str, cases: list[TuningCase], space: dict[str
     return {"sizes": [one.key[key] for one in found], "us": [one.best.timing.median * 1e3 for one in found if one.best.timing]}  # fmt: skip
 
 
-def on_two(case: TuningCase) -> dict[str, Any]:
-    """The same sweep on one GPU and on two, the processes running already; in turns, the faster of two each."""
-    seconds: dict[int, list[float]] = {1: [], 2: []}
-    for _ in range(2):
-        for count in (1, 2):
-            wishes: dict[str, Any] = {"gpus": list(range(count)), "workers": usable_cores() - 2}
-            few = replace(case, space={name: list(values)[:1] for name, values in case.space.items()})  # fmt: skip
-            sweep(few, **wishes)  # starts the processes
-            seconds[count].append(sweep(case, **wishes).seconds)
-    best = {count: min(found) for count, found in seconds.items()}
-    return {"seconds": seconds, "two over one": round(best[2] / best[1], 3)}
+def on_two(make: dict[str, Callable[[], TuningCase]]) -> dict[str, Any]:
+    """The same sweeps on one GPU and on two, all processes running already; of two times each, the shorter."""
+    seconds: dict[str, dict[int, list[float]]] = {name: {1: [], 2: []} for name in make}
+    for count in (1, 2):
+        wishes: dict[str, Any] = {"gpus": list(range(count)), "workers": usable_cores() - 2}
+        sweep(next(iter(make.values()))(), **wishes)  # starts the processes
+        for _ in range(2):
+            for name, make_one in make.items():
+                seconds[name][count].append(round(sweep(make_one(), **wishes).seconds, 2))
+    ratios = {name: round(min(found[2]) / min(found[1]), 3) for name, found in seconds.items()}
+    return {"seconds": seconds, "two over one": ratios}
 
 
 def record(out: Path, small: bool, gpus: int, device: str = "cuda") -> Numbers:
@@ -253,8 +252,8 @@ def record(out: Path, small: bool, gpus: int, device: str = "cuda") -> Numbers:
     numbers.put("machine", {**asdict(this_machine(0 if torch.cuda.is_available() else None)), "cores": usable_cores()})  # fmt: skip
     cases = all_cases(SMALL if small else FULL, device)
     if gpus > 1:
-        for name in ("matmul", "layer_norm", "attention"):
-            numbers.attempt(f"gpus {name}", lambda name=name: on_two(cases[name]()))  # type: ignore[misc]
+        chosen = {name: cases[name] for name in ("matmul", "layer_norm", "attention")}
+        numbers.attempt("two GPUs", lambda: on_two(chosen))
     else:
         numbers.attempt("starting the processes", lambda: first_of_a_session(cases["vector_add"]()))
         for name, make in cases.items():
