@@ -33,11 +33,11 @@ class Origin:
     """An operation made something of its operands that they were not: NaN, infinity, a number cut to what its type holds.
 
     Attributes:
-        kind: of the finding that it makes.
+        kind: of the finding that it makes; "" for a load outside memory, whose values nobody knows: nothing that comes of them is told.
         computed: the operation, and where it stood.
         operands, result: its values, programs first.
         lanes: of the result, in which it happened.
-        stays: True where what it made is finite: the largest number in place of a larger one.
+        stays: True where what it made may be finite: the largest number in place of a larger one.
     """
 
     kind: str
@@ -59,6 +59,8 @@ class Origins(Shadows):
         self.events: list[Origin] = []
         self.read: dict[Operation, Shadow] = {}
         """Of each operation that reads memory, the shadow of what it read last."""
+        self.on: dict[Operation, Array] = {}
+        """Of each load, the lanes that really read, where that is not all of them."""
 
     def told(self, numbers: Array, values: Array) -> Array:
         """The numbers of those values whose origin still shows: they are not finite, or what was made of them stays."""
@@ -71,6 +73,8 @@ class Origins(Shadows):
     def computed(self, computed: Computed, operands: Sequence[Shadow]) -> Sequence[Shadow]:
         """As `Shadows.computed`."""
         op = computed.operation
+        if isinstance(op, tt.LoadOp) and op in self.on:
+            self._lose(computed, op, self.on.pop(op))
         if op in self.read:
             return [self.read.pop(op)]
         if moves(op):
@@ -81,6 +85,16 @@ class Origins(Shadows):
             self._origins_of(computed, operands, position) if is_float(result) else None
             for position, result in enumerate(op.results)
         ]
+
+    def _lose(self, computed: Computed, op: tt.LoadOp, on: Array) -> None:
+        """Lanes that the kernel had on, and that were switched off because they left their tensor."""
+        rank = len(shape(op.result.type))
+        asked = True if op.mask is None else lifted(computed.operands[1], rank)
+        lost = numpy.logical_and(asked, ~lifted(on, rank)) & _taking_part(computed)
+        if lost.any():
+            number = self._note("", computed, lifted(computed.results[0], rank), lost, stays=True)
+            before = self.read.get(op)
+            self.read[op] = numpy.where(lost, number, 0 if before is None else before)
 
     def _origins_of(self, computed: Computed, operands: Sequence[Shadow], position: int) -> Shadow:
         """The origins of one result."""
@@ -136,12 +150,12 @@ def _fresh(
     if isinstance(op, _NARROWING) and is_float(op.operands[0]):
         (value,), kind = _float_operands(computed), dtype(op.results[0].type)
         if kind.itemsize == 1:
-            cut = too_large_for(value, kind) & unknown & _taking_part(computed, result)
+            cut = too_large_for(value, kind) & unknown & _taking_part(computed)
             return [("float-overflow", cut, True)] if cut.any() else []
     bad = not_finite(result) & unknown
     if not bad.any():
         return []
-    bad = bad & _taking_part(computed, result)
+    bad = bad & _taking_part(computed)
     of_nan, of_any = _not_finite_before(computed, result)
     is_nan = numpy.isnan(widen(result))
     new_nan = bad & is_nan & ~of_nan
@@ -161,11 +175,12 @@ def _is_scaled_by_no_number(computed: Computed) -> bool:
     return any((scale.view(numpy.uint8) == 0xFF).any() for scale in scales)
 
 
-def _taking_part(computed: Computed, result: Array) -> Any:
-    """Which programs take part, for an array with programs first."""
+def _taking_part(computed: Computed) -> Any:
+    """Which programs take part, for arrays with programs first."""
     if computed.active is None:
         return True
-    return computed.active.reshape((-1,) + (1,) * (result.ndim - 1))
+    rank = len(shape(computed.operation.results[0].type))
+    return computed.active.reshape((-1,) + (1,) * rank)
 
 
 def _float_operands(computed: Computed) -> list[Array]:

@@ -199,3 +199,22 @@ def test_the_words_fit_the_operation(which: str, value: float, message: str, adv
     (finding,) = kernellab.check(one_operation, (1,), x, torch.zeros(4), WHICH=which, BLOCK=4)
     assert message in finding.message
     assert advice in finding.advice
+
+
+@triton.jit
+def reciprocals(x_ptr, out_ptr, n, BLOCK: tl.constexpr):
+    lanes = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
+    x = tl.load(x_ptr + lanes)
+    tl.store(out_ptr + lanes, 1.0 / x + tl.sum(x, axis=0), mask=lanes < n)
+
+
+def test_what_comes_of_a_load_outside_memory_is_not_told() -> None:
+    """Lanes beyond the end are switched off and give 0: that 1 / 0 is infinite says nothing of the kernel."""
+    found = kernellab.check(reciprocals, (2,), torch.ones(12), torch.zeros(16), 16, BLOCK=8)
+    assert found.kinds == ("out-of-bounds",)
+    x = torch.ones(12)
+    x[3] = 0.0
+    found = kernellab.check(reciprocals, (2,), x, torch.zeros(16), 16, BLOCK=8)
+    assert found.kinds == ("out-of-bounds", "infinity")
+    assert found[1].index == (3,)
+    assert found[1].count == 1

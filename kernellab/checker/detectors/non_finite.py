@@ -135,8 +135,10 @@ class NonFiniteOrigins(Detector):
         self._note(access, stored, index, numpy.where(lanes, numbers, 0))
 
     def after(self, access: Access, found: Value | None) -> None:
-        """Remember what was read."""
+        """Remember what was read, and in which lanes."""
         del found
+        if isinstance(access.request, Load) and access.on is not None:
+            self._origins.on[access.operation] = access.on
         written = self._memory.get(_key(access))
         if isinstance(access.request, Load) and written is not None:
             index = lifted(access.index, access.rank)
@@ -149,6 +151,8 @@ class NonFiniteOrigins(Detector):
         """Of each origin that shows in what is stored, the operation is at fault."""
         for number in numpy.unique(numbers[numbers > 0]):
             origin = self._origins.events[number - 1]
+            if not origin.kind:
+                continue
             key = origin.computed.operation, origin.kind
             lanes = numbers == number
             program, *place = (int(i) for i in numpy.argwhere(lanes)[0])
