@@ -244,6 +244,9 @@ def test_the_table_and_the_card_say_the_same() -> None:
         assert f"{found.accesses[0].sectors:,}" in text
         assert "tl.load" in text
     assert "requests" in str(found.accesses[0])
+    title, *lines = str(found).splitlines()
+    assert title == "softmax for sm_90, grid 8x1x1"
+    assert lines == [str(one) for one in (*found, *found.shared)]
 
 
 def test_what_cannot_be_counted_is_an_error() -> None:

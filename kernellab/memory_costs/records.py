@@ -219,6 +219,13 @@ class Accesses:
         found: Iterator[tuple[GlobalAccess | SharedAccess, str]] = itertools.chain(of_global, of_shared)  # fmt: skip
         return tuple(AccessFinding(words, one.position, one) for one, words in found if words)
 
+    def __str__(self) -> str:
+        """A line for each access, then one for each finding."""
+        x, y, z = self.grid
+        title = f"{self.kernel} for {self.target}, grid {x}x{y}x{z}"
+        findings = [f"- {one}" for one in self.findings]
+        return "\n".join([title, *map(str, self.accesses), *map(str, self.shared), *findings])
+
     def __iter__(self) -> Iterator[GlobalAccess]:
         return iter(self.accesses)
 
