@@ -179,7 +179,10 @@ def test_diff_finds_the_first_value_that_differs(tmp_path: Path) -> None:
     assert found.step is not None
     assert found.step.line == 4
     assert found.step.turns[0].number == 2
-    assert "they part at x[5]: 21.0 here, 21.5 there (1 of 8 elements differ)" in repr(found)
+    assert (
+        "they part at x[5]: 21.0 here, 21.5 there (1 of 8 elements differ, by up to 0.5)"
+        in repr(found)
+    )
     assert not first.trace().diff(second.trace(), atol=100.0)
 
 

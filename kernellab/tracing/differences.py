@@ -41,6 +41,7 @@ class TraceDifference:
         index: of the first element that differs, () for a scalar.
         ours, theirs: its two values.
         count, size: how many elements differ, of how many.
+        largest: the largest distance of two elements that differ, infinity where one is NaN; 0 for what is no number.
         compared: how many values were compared before, and agree.
         not_compared: variables that only one of the runs has.
     """
@@ -54,6 +55,7 @@ class TraceDifference:
     theirs: Any = None
     count: int = 0
     size: int = 0
+    largest: float = 0.0
     compared: int = 0
     not_compared: tuple[str, ...] = field(default=())
 
@@ -62,7 +64,10 @@ class TraceDifference:
 
     def __repr__(self) -> str:
         lines = [self._what(), *self._where()]
-        lines.append(f"  {self.compared:,} values before it agree" if self else f"  {self.compared:,} values compared")  # fmt: skip
+        if not self:
+            lines.append(f"  {self.compared:,} values compared")
+        elif self.kind != "output":
+            lines.append(f"  {self.compared:,} values before it agree")
         if self.not_compared:
             lines.append(f"  only one of the runs has {', '.join(self.not_compared)}")
         return "\n".join(lines)
@@ -78,16 +83,21 @@ class TraceDifference:
                 return f"{self.name} has shape {self.ours} here, {self.theirs} there"
             case _:
                 parts = "they part" if self.kind == "value" else "the outputs differ"
-                of_all = (
-                    f" ({self.count:,} of {self.size:,} elements differ)" if self.size > 1 else ""
-                )
-                return f"{parts} at {place}: {shown(self.ours)} here, {shown(self.theirs)} there{of_all}"
+                values = f"{shown(self.ours)} here, {shown(self.theirs)} there"
+                return f"{parts} at {place}: {values}{self._how_many()}"
+
+    def _how_many(self) -> str:
+        if self.size <= 1:
+            return ""
+        by = f", by up to {self.largest:.3g}" if self.largest else ""
+        return f" ({self.count:,} of {self.size:,} elements differ{by})"
 
     def _where(self) -> Iterator[str]:
         for word, step in (("here", self.step), ("there", self.other_step)):
             if step is not None:
                 turns = "".join(f", turn {turn.number} of line {turn.line}" for turn in step.turns)
-                yield f"  {word}: step {step.number}, program {step.program}, {step.position}{turns}"
+                called = "".join(f", called from line {call.line}" for call in step.calls)
+                yield f"  {word}: step {step.number}, program {step.program}, {step.position}{called}{turns}"
                 excerpt = step.position.excerpt()
                 if excerpt:
                     yield f"  {excerpt}"
@@ -239,38 +249,40 @@ def difference_of_outputs(
     trace: Trace, expected: Mapping[str, Any], rtol: float | None, atol: float | None
 ) -> TraceDifference:
     """Compare the elements that the traced programs wrote; of those that differ, the one that was written first."""
-    first: TraceDifference | None = None
-    compared = 0
-    for name, value in expected.items():
-        known = trace.arguments.get(name)
-        if known is None:
-            raise ArgumentError(
-                f"no tensor of the launch that was traced is called {name!r}",
-                advice=nearest(name, trace.arguments) or f"There are {', '.join(trace.arguments)}.",
-            )
-        theirs = array_of(value) if isinstance(value, torch.Tensor) else numpy.asarray(value)
-        if theirs.shape != known.shape:
-            raise ArgumentError(
-                f"{name!r} has shape {theirs.shape}, and {known.shape} in the launch that was traced"
-            )
-        written = last_writers(trace, name)
-        on = written >= 0
-        contents = trace.final_memory(name)
-        allowed = tolerance(contents.dtype, theirs.dtype)
-        off = on & _differing(
-            contents,
-            theirs,
-            allowed[0] if rtol is None else rtol,
-            allowed[1] if atol is None else atol,
+    found = [_output(trace, name, value, rtol, atol) for name, value in expected.items()]
+    compared = sum(one.compared for one in found)
+    parted = [(one.step.number, place) for place, one in enumerate(found) if one.step is not None]
+    return found[min(parted)[1]] if parted else TraceDifference(None, compared=compared)
+
+
+def _output(
+    trace: Trace, name: str, value: Any, rtol: float | None, atol: float | None
+) -> TraceDifference:
+    known = trace.arguments.get(name)
+    if known is None:
+        raise ArgumentError(
+            f"no tensor of the launch that was traced is called {name!r}",
+            advice=nearest(name, trace.arguments) or f"There are {', '.join(trace.arguments)}.",
         )
-        compared += int(on.sum())
-        if off.any():
-            found = _first_written(trace, name, theirs, written, off)
-            if first is None or (found.step is not None and first.step is not None and found.step.number < first.step.number):  # fmt: skip
-                first = found
-    if first is None:
-        return TraceDifference(None, compared=compared)
-    return first
+    theirs = array_of(value) if isinstance(value, torch.Tensor) else numpy.asarray(value)
+    if theirs.shape != known.shape:
+        raise ArgumentError(
+            f"{name!r} has shape {theirs.shape}, and {known.shape} in the launch that was traced"
+        )
+    contents, written = trace.final_memory(name), last_writers(trace, name)
+    relative, absolute = tolerance(contents.dtype, theirs.dtype)
+    relative = relative if rtol is None else rtol
+    absolute = absolute if atol is None else atol
+    off = (written >= 0) & _differing(contents, theirs, relative, absolute)
+    size = int((written >= 0).sum())
+    if not off.any():
+        return TraceDifference(None, compared=size)
+    number = int(written[off].min())
+    index = tuple(int(one) for one in numpy.argwhere(off & (written == number))[0])
+    return TraceDifference(
+        "output", trace.steps[number], None, name, index, contents[index], theirs[index],
+        int(off.sum()), size, _largest(contents[off], theirs[off]), size - int(off.sum()),
+    )  # fmt: skip
 
 
 def last_writers(trace: Trace, argument: str) -> numpy.ndarray:
@@ -281,17 +293,6 @@ def last_writers(trace: Trace, argument: str) -> numpy.ndarray:
         for place, _ in step.writes_to(known, trace.arguments):
             writers[place] = step.number
     return writers
-
-
-def _first_written(
-    trace: Trace, name: str, theirs: numpy.ndarray, written: numpy.ndarray, off: numpy.ndarray
-) -> TraceDifference:
-    number = int(written[off].min())
-    index = tuple(int(one) for one in numpy.argwhere(off & (written == number))[0])
-    return TraceDifference(
-        "output", trace.steps[number], None, name, index, trace.final_memory(name)[index], theirs[index],
-        int(off.sum()), int((written >= 0).sum()),
-    )  # fmt: skip
 
 
 # ---------------------------------------------------------------------------------------------------------------------
@@ -307,6 +308,7 @@ class _Parted:
     theirs: Any
     count: int
     size: int
+    largest: float = 0.0
 
 
 def _compared(ours: Any, theirs: Any, rtol: float, atol: float) -> _Parted | None:
@@ -324,7 +326,14 @@ def _compared(ours: Any, theirs: Any, rtol: float, atol: float) -> _Parted | Non
     if not off.any():
         return None
     index = tuple(int(one) for one in numpy.argwhere(off)[0])
-    return _Parted("value", index, mine[index], others[index], int(off.sum()), off.size)
+    largest = _largest(mine[off], others[off])
+    return _Parted("value", index, mine[index], others[index], int(off.sum()), off.size, largest)
+
+
+def _largest(ours: numpy.ndarray, theirs: numpy.ndarray) -> float:
+    with numpy.errstate(all="ignore"):
+        distance = numpy.abs(ours.astype(numpy.float64) - theirs.astype(numpy.float64))
+    return float(numpy.nan_to_num(distance, nan=numpy.inf, posinf=numpy.inf).max())
 
 
 def _differing(
