@@ -2,7 +2,7 @@
 
 An atomic that releases hands on what its program did before; one that acquires at the same element afterwards takes it over. So locks, flags, tickets and barriers across the grid order accesses, as in the memory model of PTX (and as race detectors for threads have it: C. Flanagan and S. Freund, FastTrack, PLDI 2009). A plain load of an element that atomics write acquires too: that is how flags are polled.
 
-Each program has a clock: what it knows of the others' times. Programs whose number is the same modulo `_HANDS` share a hand of it, so that a grid of any size has clocks of a few KiB; two of them may then look ordered that are not.
+Each program has a clock: what it knows of the others' times. In a large grid some programs share a hand of it, so that all clocks together stay small; two of them may then look ordered that are not.
 """
 
 from __future__ import annotations
@@ -15,7 +15,9 @@ from xdsl.ir import Operation
 
 from kernellab.checker.scene import Access
 
-_HANDS = 1024
+_MOST_HANDS = 1024
+_ALL_HANDS = 1 << 24
+"""So many hands all clocks together may have, 128 MiB."""
 
 _RELAXED, _ACQUIRES, _RELEASES, _BOTH = 1, 2, 3, 4
 """`sem` of Triton's atomics by number (TritonAttrDefs.td, MemSemantic)."""
@@ -29,8 +31,9 @@ Place = tuple[int, int]
 class Clocks:
     """What each program knows of the others."""
 
-    def __init__(self) -> None:
+    def __init__(self, programs: int) -> None:
         self.time = 0
+        self._hands_of_each = max(16, min(_MOST_HANDS, _ALL_HANDS // programs))
         self._of_program: dict[int, numpy.ndarray] = {}
         self._of_place: dict[Place, numpy.ndarray] = {}
         self._storages: set[int] = set()
@@ -39,7 +42,7 @@ class Clocks:
         """For each of the others, whether what it did at a time has happened before what `program` does now."""
         known = others == program
         if program in self._of_program:
-            known = known | (self._of_program[program][others % _HANDS] >= times)
+            known = known | (self._of_program[program][others % self._hands_of_each] >= times)
         return numpy.asarray(known)
 
     def pass_on(self, program: int, storage: int, access: Access, index: numpy.ndarray) -> None:
@@ -70,7 +73,7 @@ class Clocks:
 
     def _release(self, program: int, place: Place) -> None:
         hands = self._hands(program)
-        hands[program % _HANDS] = self.time
+        hands[program % self._hands_of_each] = self.time
         if place in self._of_place:
             numpy.maximum(self._of_place[place], hands, out=self._of_place[place])
         else:
@@ -78,8 +81,13 @@ class Clocks:
 
     def _hands(self, program: int) -> numpy.ndarray:
         if program not in self._of_program:
-            self._of_program[program] = numpy.full(_HANDS, -1)
+            self._of_program[program] = numpy.full(self._hands_of_each, -1)
         return self._of_program[program]
+
+
+def orders_programs(op: Operation) -> bool:
+    """Whether an atomic orders what programs do."""
+    return _meaning(op) is not None
 
 
 def _meaning(op: Operation) -> int | None:

@@ -11,12 +11,20 @@ from xdsl.ir import Operation
 
 from kernellab.checker.conflicts import NOBODY, Touch
 from kernellab.checker.detector import Detector
-from kernellab.checker.happens_before import Clocks
+from kernellab.checker.happens_before import Clocks, orders_programs
 from kernellab.checker.scene import Access, Scene
 from kernellab.checker.storages import Storage, Storages
 from kernellab.interpreter.memory import Buffer
 from kernellab.interpreter.memory_layers import CompareAndSwap, Load, Store
 from kernellab.ir import tt
+
+_ENOUGH = 4096
+"""So many programs show what there is to be seen, where no atomic could order them."""
+
+
+class SeenEnough(Exception):
+    """The rest of a run would show nothing new."""
+
 
 Suspects = Mapping[str | int, tuple[Storage, numpy.ndarray]]
 """Storages (see `Scene.storage_of`) with the elements that are looked at, true in an array of notes."""
@@ -77,7 +85,9 @@ class Tracker(Detector):
         super().__init__(scene)
         self.tallies: dict[frozenset[Operation], Tally] = {}
         self._suspects = suspects
-        self._clocks = Clocks()
+        self._clocks = Clocks(scene.programs)
+        self._seen: set[int] = set()
+        self._unordered = not any(map(orders_programs, scene.code.module.walk()))
         self._grounds = Storages(self._begin)
 
     def _begin(self, buffer: Buffer) -> _Ground:
@@ -91,6 +101,9 @@ class Tracker(Detector):
     def before(self, access: Access) -> None:
         assert access.programs is not None
         program = int(access.programs.linear[0])
+        self._seen.add(program)
+        if self._unordered and self.tallies and len(self._seen) > _ENOUGH:
+            raise SeenEnough
         ground: _Ground = self._grounds[access.buffer]
         index = ground.touched(access)
         suspect, kind = ground.numbers_of(index), touch_of(access)

@@ -13,7 +13,16 @@ from kernellab.checker.detector import Detector, Stopped
 from kernellab.checker.outcomes import as_text
 from kernellab.checker.scene import Access, Scene
 from kernellab.checker.storages import Storages
-from kernellab.checker.tracking import Deed, Encounter, Suspects, Tally, Tracker, joined, touch_of
+from kernellab.checker.tracking import (
+    Deed,
+    Encounter,
+    SeenEnough,
+    Suspects,
+    Tally,
+    Tracker,
+    joined,
+    touch_of,
+)
 from kernellab.errors import SourcePosition
 from kernellab.interpreter.launcher import argument_names
 from kernellab.interpreter.memory import Buffer
@@ -76,7 +85,7 @@ class Race(Detector):
                 trackers.append(Tracker(scene, self._suspects))
                 return trackers
 
-            with suppress(Stopped):  # what was seen until then counts
+            with suppress(Stopped, SeenEnough):  # what was seen until then counts
                 examination.repeat(track, RunOptions(order=order), one_by_one=True)
             if trackers[0].tallies:
                 for together in joined(trackers[0].tallies):
