@@ -14,7 +14,7 @@ _ALIGNMENT = 512
 
 
 def copied(values: Mapping[str, Any]) -> dict[str, Any]:
-    """The arguments with tensors of their own; tensors that share memory share it again.
+    """The arguments with tensors of their own, on the CPU; tensors that share memory share it again.
 
     Storages begin at multiples of 512 bytes, as on a GPU.
     """
@@ -74,5 +74,5 @@ def aligned_copy(original: torch.UntypedStorage) -> torch.UntypedStorage:
     start = -room.ctypes.data % _ALIGNMENT
     bytes_ = torch.from_numpy(room[start : start + original.nbytes()])
     if original.nbytes():
-        bytes_.copy_(torch.empty(0, dtype=torch.uint8).set_(original))
+        bytes_.copy_(torch.empty(0, dtype=torch.uint8, device=original.device).set_(original))
     return bytes_.untyped_storage()

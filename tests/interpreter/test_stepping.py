@@ -263,6 +263,13 @@ def test_every_name_of_the_measured_kernels_is_there() -> None:
         assert "object at 0x" not in repr(own)
 
 
+def test_a_helper_with_two_constants_is_two_functions() -> None:
+    x, y = torch.arange(4, dtype=torch.float32), torch.zeros(4)
+    call = launch_of(stepped.scaled_by_both, x, y, BLOCK=4)
+    watched(stepped.scaled_by_both, 1, call, 0)
+    assert y.tolist() == (3 * x * 4 * x).tolist()
+
+
 def test_fields_of_named_tuples() -> None:
     x = torch.arange(4, dtype=torch.float32)
     call = launch_of(stepped.fields, x, BLOCK=4)

@@ -61,6 +61,14 @@ def every_name(x_ptr, y_ptr, n, rounds, BLOCK: tl.constexpr):
     tl.store(y_ptr + offsets, total + product + acc + both[0] + c, mask=mask)
 
 
+@triton.jit
+def scaled_by_both(x_ptr, y_ptr, BLOCK: tl.constexpr):
+    x = tl.load(x_ptr + tl.arange(0, BLOCK))
+    once, _ = scaled(x, x, 2.0)
+    twice, _ = scaled(x, x, 3.0)
+    tl.store(y_ptr + tl.arange(0, BLOCK), once * twice)
+
+
 class Pair(NamedTuple):
     left: tl.tensor
     right: tl.tensor

@@ -150,7 +150,6 @@ class SteppingCode:
             scope = {"np": numpy, **triton_api.scope_of(function.marked.function.fn), **shared}
             scope |= function.constants
             made[function.called] = types.FunctionType(function.code, scope)
-            made[function.called].__kwdefaults__ = None
             scopes.append(scope)
         for scope in scopes:
             scope |= made
@@ -242,6 +241,7 @@ class _Maker:
         self._variables: dict[SSAValue, str] = dict(batch.variables)
         self._callees: dict[tuple[str, tuple[bool, ...]], Callee] = {}
         self._made: list[SteppingFunction] = []
+        self._breakpoints: dict[tuple[str, int], None] = {}
         self._take_out_inlined_marks()
 
     def code(self) -> SteppingCode:
@@ -250,6 +250,7 @@ class _Maker:
         kernel, *others = reversed(self._made)
         start = self._start
         functions = {function.code: function for function in (kernel, *others)}
+        assert len(functions) == len(self._made)
         program = dataclasses.replace(
             self._batch,
             codes=self._batch.codes | {c for code in functions for c in nested_codes(code)},
@@ -258,7 +259,7 @@ class _Maker:
             variables=self._variables,
         )
         return SteppingCode(
-            functions, start, tuple(self.lines), self._breakpoints(), self._batch, program
+            functions, start, tuple(self.lines), tuple(self._breakpoints), self._batch, program
         )
 
     # What the functions share
@@ -348,26 +349,16 @@ class _Maker:
         )
         definition = emitter.definition(callee)
         code = _compiled(definition, marked.file, marked.name)
+        # Codes are equal where only what they name differs, and those of two functions must not be.
+        code = code.replace(co_consts=(*code.co_consts, callee.name))
+        self._breakpoints |= {
+            (marked.file, mark.line): None for mark in marks if mark.is_breakpoint
+        }
         if callee.function is self._entry:
             self._start = _compiled(emitter.starter(callee), HIDDEN_FILE, "start")
         self._variables |= emitter.variables()
         function = SteppingFunction(marked, code, names, callee.name, emitter.constants)
         self._made.append(function)
-
-    # Marks
-
-    def _breakpoints(self) -> tuple[tuple[str, int], ...]:
-        found: dict[tuple[str, int], None] = {}
-        for function in self._made:
-            operation = self._functions_of(function)
-            for op in operation.walk():
-                mark = self.mark_of(op)
-                if mark is not None and mark.is_breakpoint:
-                    found[function.marked.file, mark.line] = None
-        return tuple(found)
-
-    def _functions_of(self, function: SteppingFunction) -> tt.FuncOp:
-        return next(c.function for c in self._callees.values() if c.name == function.called)
 
     def _take_out_inlined_marks(self) -> None:
         """Where block pointers made helpers be inlined, their names are not those of the function around."""

@@ -6,9 +6,8 @@ What differs from batches: nothing is computed ahead of the program, no variable
 from __future__ import annotations
 
 import ast
-import copy
 from collections import namedtuple
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any, Protocol
@@ -29,6 +28,7 @@ from kernellab.interpreter.expressions import (
 )
 from kernellab.interpreter.pointers import ADDRESS, PointsInto, roots
 from kernellab.interpreter.registry import Rule
+from kernellab.interpreter.stepping import syntax
 from kernellab.interpreter.stepping.line_table import NO_LINE
 from kernellab.interpreter.variance import varying_elements
 from kernellab.ir import scf, tt
@@ -163,11 +163,11 @@ class SteppingEmitter(Emitter):
             with self.without_line():
                 self._unpack(block)
             self.blocks(self.function.body)
-        parameters = _parameters(self.mark.names, ["_values"])
+        parameters = syntax.parameters(self.mark.names, ["_values"])
         if callee.is_coroutine:
             body.insert(0, ast.If(ast.Constant(False), [ast.Expr(ast.Yield())], []))
-        function = _function(callee.name, parameters, body, self.mark.line)
-        _hide_modules(function)
+        function = syntax.function(callee.name, parameters, body, self.mark.line)
+        syntax.hide_modules(function)
         return function
 
     def starter(self, callee: Callee) -> ast.FunctionDef:
@@ -181,8 +181,8 @@ class SteppingEmitter(Emitter):
             parameters = [self._shown(held, operands) for held in callee.mark.names.values()]
             called = variable(callee.name)(*parameters, _values=variable("_given"))
             self.statement(ast.Return(called.node))
-        function = _function("start", _parameters(["_values"]), body, 1)
-        _hide_modules(function)
+        function = syntax.function("start", syntax.parameters(["_values"]), body, 1)
+        syntax.hide_modules(function)
         return function
 
     def _unpack(self, block: Block) -> None:
@@ -298,12 +298,12 @@ class SteppingEmitter(Emitter):
         """Hand the results of an operation to the hook, None for one that nobody looks at."""
         nothing = Expression(ast.Constant(None))
         results = tuple(self[v] if v in self._expressions else nothing for v in op.results)
-        number = self._location_column_of(op)
+        number = self._number_of(op)
         with self.without_line():
             told = variable(HOOK).operation(literal(number), results)
             self.statement(ast.Expr(told.node))
 
-    def _location_column_of(self, op: Operation) -> int:
+    def _number_of(self, op: Operation) -> int:
         """The number of an operation among those that have a location."""
         self.locations.append(self._location_of(op))
         self.located.append(op)
@@ -330,7 +330,7 @@ class SteppingEmitter(Emitter):
         shape = self.shape(value)
         if is_pointer(value.type):
             return variable("_shown").Pointer(self.buffer(value), self[value], shape)
-        if _is_no_tile(value):
+        if isinstance(value.type, TensorDescType):
             return self[value]
         show = variable("_shown").unsigned if is_unsigned else variable("_shown").shown
         return show(self[value], shape)
@@ -360,9 +360,9 @@ class SteppingEmitter(Emitter):
 
     def statement(self, statement: ast.stmt) -> None:
         """Append a statement at the source's line for the current operation."""
-        statement = _without_positions(statement)
+        statement = syntax.without_positions(statement)
         super().statement(statement)
-        goes_on = not _parts_ways(statement) and statement.lineno < NO_LINE
+        goes_on = not syntax.parts_ways(statement) and statement.lineno < NO_LINE
         self._straight = statement.lineno if goes_on else None
 
     @contextmanager
@@ -467,64 +467,3 @@ class SteppingEmitter(Emitter):
                     self.statement(statement)
             else:
                 self.statement(ast.If(condition.node, body, []))
-
-
-def _parts_ways(statement: ast.stmt) -> bool:
-    """Whether what runs after the statement may come from more than one line."""
-    if isinstance(statement, ast.If):
-        return not isinstance(statement.body[0], ast.Break)
-    return isinstance(statement, ast.For | ast.While | ast.FunctionDef)
-
-
-def _without_positions(statement: ast.stmt) -> ast.stmt:
-    """A copy of its own: expressions are shared, and each takes the position of its first statement. Statements inside are as they are."""
-    copied = copy.copy(statement)
-    for name, value in ast.iter_fields(statement):
-        if isinstance(value, list) and value and isinstance(value[0], ast.stmt):
-            continue
-        fresh = copy.deepcopy(value)
-        for node in fresh if isinstance(fresh, list) else [fresh]:
-            if isinstance(node, ast.AST):
-                _forget_positions(node)
-        setattr(copied, name, fresh)
-    return copied
-
-
-def _forget_positions(tree: ast.AST) -> None:
-    for node in ast.walk(tree):
-        for attribute in ("lineno", "end_lineno", "col_offset", "end_col_offset"):
-            vars(node).pop(attribute, None)
-
-
-def _parameters(names: Iterable[str], keywords: Sequence[str] = ()) -> ast.arguments:
-    return ast.arguments(
-        posonlyargs=[],
-        args=[ast.arg(name) for name in names],
-        kwonlyargs=[ast.arg(name) for name in keywords],
-        kw_defaults=[None] * len(keywords),
-        defaults=[],
-    )
-
-
-def _function(
-    name: str, parameters: ast.arguments, body: list[ast.stmt], line: int
-) -> ast.FunctionDef:
-    function = ast.FunctionDef(name, parameters, body, decorator_list=[])
-    vars(function)["type_params"] = []  # Python 3.12 and later require it
-    for node in ast.walk(function):
-        if "lineno" in node._attributes and not hasattr(node, "lineno"):
-            vars(node).update(lineno=line, end_lineno=line, col_offset=0, end_col_offset=0)
-    return function
-
-
-def _hide_modules(function: ast.FunctionDef) -> None:
-    """Let the code know its modules by names that no kernel has: a tile may be called `memory`."""
-    for node in ast.walk(function):
-        if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Load):
-            if node.id in MODULES or node.id in BUILTINS:
-                node.id = f"_{node.id}"
-
-
-def _is_no_tile(value: SSAValue) -> bool:
-    """True for descriptors."""
-    return isinstance(value.type, TensorDescType)

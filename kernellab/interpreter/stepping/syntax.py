@@ -1,0 +1,67 @@
+"""Pieces of Python's syntax that code for stepping is made of."""
+
+from __future__ import annotations
+
+import ast
+import copy
+from collections.abc import Iterable, Sequence
+
+from kernellab.interpreter.expressions import BUILTINS, MODULES
+
+
+def parts_ways(statement: ast.stmt) -> bool:
+    """Whether what runs after the statement may come from more than one line."""
+    if isinstance(statement, ast.If):
+        return not isinstance(statement.body[0], ast.Break)
+    return isinstance(statement, ast.For | ast.While | ast.FunctionDef)
+
+
+def without_positions(statement: ast.stmt) -> ast.stmt:
+    """A copy of its own: expressions are shared, and each takes the position of its first statement. Statements inside are as they are."""
+    copied = copy.copy(statement)
+    for name, value in ast.iter_fields(statement):
+        if isinstance(value, list) and value and isinstance(value[0], ast.stmt):
+            continue
+        fresh = copy.deepcopy(value)
+        for node in fresh if isinstance(fresh, list) else [fresh]:
+            if isinstance(node, ast.AST):
+                _forget_positions(node)
+        setattr(copied, name, fresh)
+    return copied
+
+
+def _forget_positions(tree: ast.AST) -> None:
+    for node in ast.walk(tree):
+        for attribute in ("lineno", "end_lineno", "col_offset", "end_col_offset"):
+            vars(node).pop(attribute, None)
+
+
+def parameters(names: Iterable[str], keywords: Sequence[str] = ()) -> ast.arguments:
+    """Of a function: `def f(names, *, keywords)`."""
+    return ast.arguments(
+        posonlyargs=[],
+        args=[ast.arg(name) for name in names],
+        kwonlyargs=[ast.arg(name) for name in keywords],
+        kw_defaults=[None] * len(keywords),
+        defaults=[],
+    )
+
+
+def function(
+    name: str, arguments: ast.arguments, body: list[ast.stmt], line: int
+) -> ast.FunctionDef:
+    """A function whose `def` stands on a line, and so does what of its body has no line yet."""
+    made = ast.FunctionDef(name, arguments, body, decorator_list=[])
+    vars(made)["type_params"] = []  # Python 3.12 and later require it
+    for node in ast.walk(made):
+        if "lineno" in node._attributes and not hasattr(node, "lineno"):
+            vars(node).update(lineno=line, end_lineno=line, col_offset=0, end_col_offset=0)
+    return made
+
+
+def hide_modules(function: ast.FunctionDef) -> None:
+    """Let the code know its modules by names that no kernel has: a tile may be called `memory`."""
+    for node in ast.walk(function):
+        if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Load):
+            if node.id in MODULES or node.id in BUILTINS:
+                node.id = f"_{node.id}"
