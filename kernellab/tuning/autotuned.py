@@ -41,7 +41,7 @@ def tuning_of_autotuner(kernel: Any, noted: AutotunerTimings) -> Tuning:
             for number, (candidate, (_, times)) in enumerate(zip(candidates, noted.timings))
         ),
         machine=this_machine(torch.cuda.current_device() if torch.cuda.is_available() else None),
-        work=Work(None, None, _UNKNOWN, _UNKNOWN),
+        known_work=Work(None, None, _UNKNOWN, _UNKNOWN),
         seconds=noted.seconds,
         notes=(NOTE,),
     )

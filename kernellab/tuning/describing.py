@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import weakref
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
@@ -11,7 +12,7 @@ import torch
 
 from kernellab.compiler.pipeline import compile_bound
 from kernellab.errors import KernelLabError
-from kernellab.launching import innermost
+from kernellab.launching import facts_of, innermost
 from kernellab.records import Target
 from kernellab.specialize import BoundCall
 from kernellab.tuning.calls import PreparedCall
@@ -56,8 +57,10 @@ def describe(
         call = next(iter(launches.values())).call
         values = call.values
         types, constants = type_strings(call.specialization, fixed)
-    counted = _counted(plain, target, launches, outcomes)
-    work = _work(values, bytes, flops, counted)
+    amounts = [one(values) if callable(one) else one for one in (bytes, flops)]
+    said = Work(amounts[0], amounts[1], "given", "given")
+    valid = (n for n, one in outcomes.items() if one.dropped is None and n in launches)
+    count = _counter(plain, target, launches.get(next(valid, -1)), said)
     calls = {n: replace(one.call, values={}) for n, one in launches.items()}
     return Tuning(
         kernel=plain.__name__,
@@ -67,8 +70,8 @@ def describe(
         types=types,
         constants=constants,
         trials=tuple(Trial(n, candidates[n], outcome) for n, outcome in outcomes.items()),
-        work=work,
-        live=Live(kernel, calls),
+        known_work=None if None in amounts else said,
+        live=Live(kernel, calls, count),
         **facts,
     )
 
@@ -84,51 +87,40 @@ def describe_value(value: Any) -> str:
 # Bytes and operations
 
 
-def _work(
-    values: Mapping[str, Any],
-    bytes: Amount | None,
-    flops: Amount | None,
-    counted: Callable[[], Work],
-) -> Work:
-    """What was given, and for the rest what can be counted."""
-    given = [one(values) if callable(one) else one for one in (bytes, flops)]
-    if None not in given:
-        return Work(given[0], given[1], "given", "given")
-    found = counted()
-    if given[0] is not None:
-        found = replace(found, bytes=float(given[0]), bytes_from="given")
-    if given[1] is not None:
-        found = replace(found, flops=float(given[1]), flops_from="given")
-    return found
-
-
-def _counted(
-    kernel: Any,
-    target: Target,
-    launches: Mapping[int, PreparedCall],
-    outcomes: Mapping[int, Outcome],
+def _counter(
+    kernel: Any, target: Target, launch: PreparedCall | None, given: Work
 ) -> Callable[[], Work]:
+    """Counts what was not said, for any config; keeps no tensor's memory."""
+    if launch is None:
+        return lambda: given
+    # A weak reference: sweeps are remembered by their kernel, and must not keep it alive.
+    alive = weakref.ref(kernel)
+    seen = {name: facts_of(value) for name, value in launch.call.values.items()}
+    call, programs = replace(launch.call, values=seen), math.prod(launch.task.grid)
+
     def count() -> Work:
-        for number, outcome in outcomes.items():
-            if outcome.dropped is None and number in launches:
-                return _count(kernel, target, launches[number])
-        return Work(None, None, "no config is valid", "no config is valid")
+        found = _count(alive(), target, call, programs)
+        if given.bytes is not None:
+            found = replace(found, bytes=given.bytes, bytes_from=given.bytes_from)
+        if given.flops is not None:
+            found = replace(found, flops=given.flops, flops_from=given.flops_from)
+        return found
 
     return count
 
 
-def _count(kernel: Any, target: Target, launch: PreparedCall) -> Work:
-    call: BoundCall = launch.call
+def _count(kernel: Any, target: Target, call: BoundCall, programs: int) -> Work:
+    if kernel is None:
+        return Work(None, None, "the kernel is gone", "the kernel is gone")
     try:
         compilation = compile_bound(kernel, call, target, for_launch=True)
     except KernelLabError as error:
         return Work(None, None, error.problem, error.problem)
     sizes = {name: tensor_bytes(value) for name, value in call.values.items() if _has_size(value)}
-    scalars = {n: v for n, v in call.values.items() if isinstance(v, int | float)}
-    moved, how_moved = bytes_moved(compilation, sizes)
     if not sizes:
         return Work(None, None, "types have no sizes", "types have no sizes")
-    programs = math.prod(launch.task.grid)
+    scalars = {name: one for name, one in call.values.items() if isinstance(one, int | float)}
+    moved, how_moved = bytes_moved(compilation, sizes)
     done, how_done = flops_done(compilation, programs, scalars)
     return Work(moved, done, how_moved, how_done)
 

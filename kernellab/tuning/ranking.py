@@ -8,7 +8,7 @@ from kernellab.tuning.records import Trial
 
 FINALIST_MARGIN = 1.05
 """Configs up to this many times the fastest median are measured again: one round of measuring can be off by some percent."""
-MOST_FINALISTS = 6
+MOST_FINALISTS = 4
 
 
 def timed(trials: Sequence[Trial]) -> list[Trial]:

@@ -17,7 +17,8 @@ _made: weakref.WeakKeyDictionary[Any, list[Tuning]] = weakref.WeakKeyDictionary(
 
 def remember(kernel: Any, tuning: Tuning) -> None:
     """Keep a sweep for `tunings`."""
-    _made.setdefault(innermost(kernel), []).append(replace(tuning, live=None))
+    live = None if tuning.live is None else replace(tuning.live, kernel=None)
+    _made.setdefault(innermost(kernel), []).append(replace(tuning, live=live))
 
 
 def tunings(kernel: Any) -> Tunings:
@@ -28,4 +29,8 @@ def tunings(kernel: Any) -> Tunings:
     """
     plain = innermost(kernel)
     autotuned = [tuning_of_autotuner(plain, one) for one in autotuner_timings(plain)]
-    return Tunings(one.with_kernel(kernel) for one in (*autotuned, *_made.get(plain, ())))
+    made = [
+        replace(one, live=one.live and replace(one.live, kernel=kernel))
+        for one in _made.get(plain, ())
+    ]
+    return Tunings([*(one.with_kernel(kernel) for one in autotuned), *made])

@@ -17,8 +17,8 @@ from kernellab.tuning.store import Store
 _TRIES = 3
 """How often a config is given to a crew that loses it."""
 
-PATIENCE = 3.0
-"""Seconds that one check on the interpreter may take where nobody asked for checks; all configs then cost this each."""
+PATIENCE = 20.0
+"""Seconds that all checks on the interpreter together may take where nobody asked for them, going by the first."""
 
 
 @dataclass(frozen=True)
@@ -167,7 +167,9 @@ class Sweep:
             return
         compiling = {step.entry.number for step in self._under_way.values() if step.what == "compile"}  # fmt: skip
         first = min(self._ready, key=lambda one: one.number)
-        if any(number < first.number for number in compiling):
+        assert first.setup is not None
+        compared_with_first = self._checks and first.setup.reference is None
+        if compared_with_first and any(number < first.number for number in compiling):
             return
         self._first_runs = first
         self._ready.remove(first)
@@ -246,9 +248,9 @@ class Sweep:
         too_long = dropped is not None and dropped.reason == "time-out"
         if too_long:
             outcome = replace(outcome, dropped=None)
-        if leads and self._conduct.check is None and (too_long or outcome.check_seconds > PATIENCE):
-            took = "too long" if too_long else f"{outcome.check_seconds:.1f} s a config"
-            self.notes.append(f"results were not compared: the interpreter takes {took}; check=True asks for it all the same")  # fmt: skip
+        needed = outcome.check_seconds * len(self._entries)
+        if leads and self._conduct.check is None and (too_long or needed > PATIENCE):
+            self.notes.append(f"results were not compared: on the interpreter that takes more than {PATIENCE:.0f} s; check=True asks for it")  # fmt: skip
             self._checks = False
             self._finish_compiled()
         return outcome

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import itertools
+import os
+import shutil
 import tempfile
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -30,6 +32,7 @@ from kernellab.tuning.in_worker import Delivery, Job, Setup
 from kernellab.tuning.measuring import time_baseline
 from kernellab.tuning.progress import progress_for
 from kernellab.tuning.records import Candidate, Dropped, Machine
+from kernellab.tuning.replaying import Recorded, with_recorded_times
 from kernellab.tuning.spaces import Prune, Space, candidates, check_key
 from kernellab.tuning.store import Store
 from kernellab.tuning.sweep import Conduct, Entry, Sweep
@@ -57,6 +60,7 @@ def tune(
     seconds: float = 30.0,
     cache: bool = True,
     progress: bool | None = None,
+    recorded: Recorded | None = None,
     **keywords: Any,
 ) -> Tuning:
     """Compile, check and time a kernel with each of many configs.
@@ -75,7 +79,7 @@ def tune(
         executor: where configs are compiled and run, instead of processes of this machine: any `concurrent.futures.Executor`. Where its processes have GPUs, configs are timed there, wherever the arguments are.
         reference: right results by parameter, or a function of the arguments that gives them. None compares each config with the first that runs.
         rtol, atol: how far results may be apart, `atol + rtol * |expected|`; by default this goes by the dtype (docs/tuning.md).
-        check: whether to compare results. None does on a GPU; on the CPU as far as the interpreter takes less than three seconds a config.
+        check: whether to compare results. None does on a GPU; on the CPU where the interpreter takes less than 20 seconds for all.
         bytes, flops: what a launch moves and computes, for GB/s and TFLOP/s; or a function of the arguments by name. None counts them.
         baselines: functions that compute the same in other ways, timed on the GPU of this process: {"torch": lambda: x + y}.
         target: for tensors on the CPU or types, the GPU to compile for; None means the one that a launch would emulate.
@@ -84,12 +88,14 @@ def tune(
         seconds: how long one config may take to compile, and to run.
         cache: whether to take what is known from earlier sweeps, and to keep what this one finds.
         progress: whether to say how far it is; None does in a terminal.
+        recorded: a saved sweep of the same launch, whose times stand in where there is no GPU: the same call then shows a GPU's times on a laptop, and is live on a GPU.
 
     Returns:
         The Tuning.
 
     Raises:
         ArgumentError: nothing to try, a key that is no argument, arguments that do not fit, results in `reference` that fit no argument.
+        ArchiveError: the file of a recorded sweep cannot be read.
         OptionError: a config's name that is neither a parameter nor an option.
         TargetError: no such target.
     """
@@ -140,6 +146,8 @@ def tune(
         notes=tuple(sweep.notes),
         seconds=time.monotonic() - started,
     )
+    if recorded is not None and not place.has_gpu:
+        tuning = with_recorded_times(tuning, recorded)
     registry.remember(kernel, tuning)
     return tuning
 
@@ -243,6 +251,16 @@ def _pruned(
     return kept
 
 
+_SHARED_MEMORY = "/dev/shm"
+
+
+def _roomy(size: int) -> str | None:
+    """A folder in memory for files of that size, where there is one with room to spare; None is the usual place."""
+    if os.access(_SHARED_MEMORY, os.W_OK) and shutil.disk_usage(_SHARED_MEMORY).free > 4 * size:
+        return _SHARED_MEMORY
+    return None
+
+
 class _Sender:
     """Makes arguments available to the processes: in files of this machine, or inside the calls."""
 
@@ -257,7 +275,8 @@ class _Sender:
         if self._inline:
             return Delivery(digest, shipment=shipment)
         if self._folder is None:
-            name = self._stack.enter_context(tempfile.TemporaryDirectory(prefix="kernellab-"))
+            made = tempfile.TemporaryDirectory(prefix="kernellab-", dir=_roomy(shipment.size))
+            name = self._stack.enter_context(made)
             self._folder = Path(name)
         file = self._folder / str(next(self._numbers))
         file.write_bytes(pack(shipment))

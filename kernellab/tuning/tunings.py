@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import importlib
 import os
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import cached_property
 from pathlib import Path
 from typing import Any, overload
 
@@ -38,6 +39,7 @@ class Live:
 
     kernel: Any
     calls: Mapping[int, BoundCall]
+    count_work: Callable[[], Work] | None = None
 
 
 @dataclass(frozen=True)
@@ -56,7 +58,8 @@ class Tuning:
     """Parameter -> the value that every config has compiled in."""
     trials: tuple[Trial, ...]
     machine: Machine
-    work: Work
+    known_work: Work | None = None
+    """What a launch moves and computes, where that was said or counted; see `work`."""
     baselines: Mapping[str, Timing] = field(default_factory=dict)
     """Other ways to compute the same, timed beside the kernel: torch's, for example."""
     seconds: float = 0.0
@@ -68,6 +71,15 @@ class Tuning:
     live: Live | None = field(default=None, compare=False, repr=False)
 
     # Results
+
+    @cached_property
+    def work(self) -> Work:
+        """What a launch moves and computes, whatever its config; counted when first asked for, where nobody said it."""
+        if self.known_work is not None:
+            return self.known_work
+        if self.live is None or self.live.count_work is None:
+            return Work(None, None, "nobody said it", "nobody said it")
+        return self.live.count_work()
 
     @property
     def ranked(self) -> tuple[Trial, ...]:
@@ -189,7 +201,7 @@ class Tuning:
             raise ArgumentError(
                 f"this is a sweep of {self.kernel!r}, and the kernel given is {plain.__name__!r}"
             )
-        return replace(self, live=Live(kernel, {}))
+        return replace(self, known_work=self.work, live=Live(kernel, {}))
 
     # Views
 

@@ -49,7 +49,7 @@ def sweep(**changes) -> kernellab.Tuning:
     whole = kernellab.Tuning(
         kernel="add", target=Target("cuda", "90"), key={"n": 1000}, arguments={"x_ptr": "float32[1000]"},
         types={"x_ptr": "*fp32:16"}, constants={}, trials=trials, machine=MACHINE,
-        work=Work(12000.0, 1000.0, "given", "given"), baselines={"torch": timing(12.0)},
+        known_work=Work(12000.0, 1000.0, "given", "given"), baselines={"torch": timing(12.0)},
     )  # fmt: skip
     return replace(whole, **changes)
 

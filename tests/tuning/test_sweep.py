@@ -178,7 +178,7 @@ def test_slow_checks_on_the_interpreter_are_given_up_unless_asked_for() -> None:
     given_up = sweep(4, crew, measure=False, check=None)
     outcomes = given_up.outcomes()
     assert [one.checked for one in outcomes.values()] == ["the first config", "", "", ""]
-    assert "the interpreter takes 9.0 s a config" in given_up.notes[0]
+    assert "that takes more than 20 s" in given_up.notes[0]
     asked_for = sweep(4, ObedientCrew(fine, slow), measure=False, check=True).outcomes()
     assert all(one.checked for one in asked_for.values())
     crew = ObedientCrew(fine, lambda n: dropped("time-out"))

@@ -1,0 +1,80 @@
+"""Times that were recorded elsewhere, beside what the compiler says here."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterable
+from dataclasses import replace
+
+from kernellab.errors import ArgumentError
+from kernellab.tuning.files import load_all
+from kernellab.tuning.records import Outcome, Trial
+from kernellab.tuning.tunings import Tuning
+
+Recorded = str | os.PathLike[str] | Tuning | Iterable[Tuning]
+"""A file of `Tuning.save` or `Tunings.save`, or the sweeps themselves."""
+
+
+def with_recorded_times(tuning: Tuning, recorded: Recorded) -> Tuning:
+    """A sweep that was compiled here, with the times that another took of the same launch.
+
+    Raises:
+        ArchiveError: the file cannot be read.
+        ArgumentError: none of the recorded sweeps is of this launch.
+    """
+    found = _sweeps(recorded)
+    for one in found:
+        if _about(one) == _about(tuning):
+            return _with_times_of(one, tuning)
+    known = "\n".join(f"  {_words(one)}" for one in found) or "  none"
+    raise ArgumentError(
+        f"no recorded sweep is of this launch, {_words(tuning)}",
+        advice=f"There are:\n{known}\nKernel, target, types and sizes must be the same.",
+    )
+
+
+def _sweeps(recorded: Recorded) -> list[Tuning]:
+    if isinstance(recorded, str | os.PathLike):
+        return load_all(recorded)
+    return [recorded] if isinstance(recorded, Tuning) else list(recorded)
+
+
+def _about(tuning: Tuning) -> tuple[object, ...]:
+    """What a time depends on, but for the machine and the config."""
+    return (
+        tuning.kernel, tuning.target, dict(tuning.types), dict(tuning.arguments), repr(sorted(tuning.constants.items())),
+    )  # fmt: skip
+
+
+def _words(tuning: Tuning) -> str:
+    arguments = ", ".join(f"{name}: {value}" for name, value in tuning.arguments.items())
+    return f"{tuning.kernel} for {tuning.target} ({arguments})"
+
+
+def _with_times_of(recorded: Tuning, tuning: Tuning) -> Tuning:
+    outcomes = {_name(one): one.outcome for one in recorded.trials}
+    trials = tuple(
+        replace(one, outcome=_completed(one.outcome, outcomes.get(_name(one), Outcome())))
+        for one in tuning.trials
+    )
+    note = f"times were recorded with {recorded.machine}"
+    return replace(
+        tuning,
+        trials=trials,
+        machine=recorded.machine,
+        baselines=recorded.baselines,
+        notes=(*tuning.notes, note, *recorded.notes),
+    )
+
+
+def _name(trial: Trial) -> str:
+    return repr(sorted((name, repr(value)) for name, value in trial.candidate.values.items()))
+
+
+def _completed(here: Outcome, there: Outcome) -> Outcome:
+    """What the compiler says here, and what came of it there."""
+    if here.dropped is not None:
+        return here
+    if there.dropped is not None:
+        return replace(here, dropped=there.dropped)
+    return replace(here, timing=there.timing, checked=here.checked or there.checked)

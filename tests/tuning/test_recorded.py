@@ -1,0 +1,76 @@
+"""The sweeps that were recorded on an H200, replayed: what they say, and how they are used with no GPU."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+import torch
+
+import kernellab
+from benchmarks.tuning_cases import vector_add_case
+from kernellab.errors import ArgumentError
+from tests.source_files import ROOT
+
+DATA = ROOT / "benchmarks/data"
+CASES = ("vector_add", "softmax", "matmul", "layer_norm", "attention")
+NUMBERS = json.loads((DATA / "tuning_h200_numbers.json").read_text())
+
+
+def recorded(name: str) -> kernellab.Tuning:
+    return kernellab.Tuning.load(DATA / f"tuning_h200_{name}.json")
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_a_recorded_sweep_is_whole_right_and_as_good_as_tritons(name) -> None:
+    tuning = recorded(name)
+    assert tuning.machine.gpu == "NVIDIA H200"
+    assert tuning.machine.triton
+    assert len(tuning.trials) >= 40
+    assert {one.outcome.checked for one in tuning.trials if not one.is_dropped} == {"the reference"}
+    assert "torch" in tuning.baselines
+    assert tuning.work.bytes
+    numbers = NUMBERS[name]
+    assert numbers["lab"]["best"] == tuning.best.candidate.values
+    assert numbers["winners"]["lab over triton"] <= 1.02
+
+
+def test_the_recorded_sweeps_take_at_most_the_time_of_tritons_own() -> None:
+    slower = {name: NUMBERS[name]["sweep's time over triton's"] for name in CASES}
+    assert {name for name, ratio in slower.items() if ratio > 1} <= {"vector_add"}
+    assert NUMBERS["compiling matmul"]["times faster on 2"] >= 1.7
+    assert NUMBERS["compiling matmul"]["times faster on 8"] >= 6
+
+
+def test_recorded_sizes_draw_lines_beside_torch() -> None:
+    sizes = kernellab.Tunings.load(DATA / "tuning_h200_matmul_sizes.json")
+    data = sizes.plot(y="TFLOP/s").data
+    assert [line.is_baseline for line in data.lines] == [False, True]
+    # An H200 does 989 TFLOP/s in fp16 at most (NVIDIA's data sheet, without sparsity).
+    assert 400 < max(data.lines[0].y) < 989
+
+
+def test_the_same_call_has_the_recorded_times_where_there_is_no_gpu(tmp_path, monkeypatch) -> None:
+    monkeypatch.setenv("KERNELLAB_CACHE_DIR", str(tmp_path))
+    case = vector_add_case(1 << 24, "cpu")
+    space = {"BLOCK": [512, 1024], "num_warps": [1, 4]}
+
+    def swept(**changes):
+        return kernellab.tune(
+            case.kernel, case.grid, space=space, check=False, workers=1,
+            recorded=DATA / "tuning_h200_vector_add.json", **{**case.arguments, **changes},
+        )  # fmt: skip
+
+    tuning, whole = swept(), recorded("vector_add")
+    times = {str(one.candidate): one.timing for one in whole.trials}
+    assert [one.timing for one in tuning.trials] == [
+        times[str(one.candidate)] for one in tuning.trials
+    ]
+    assert tuning.machine == whole.machine
+    assert any("times were recorded with NVIDIA H200" in note for note in tuning.notes)
+    assert tuning.compilation(0).options["num_warps"] == 1
+    other = torch.zeros(1000)
+    with pytest.raises(
+        ArgumentError, match="no recorded sweep is of this launch, vector_add for sm_90"
+    ):
+        swept(x_ptr=other, y_ptr=other, out_ptr=other, n=1000)
