@@ -482,6 +482,9 @@ def test_what_launches_refuse_traces_refuse() -> None:
         kernellab.trace(traced.beyond, (0,), x, x, BLOCK=16)
     with pytest.raises(OptionError, match="stage='ttgir': a trace follows the source's lines"):
         kernellab.trace(traced.beyond, (4,), x, x, BLOCK=16, stage="ttgir")
+    for size in (-1, "64K", True):
+        with pytest.raises(OptionError, match="is no number of bytes"):
+            kernellab.trace(traced.beyond, (4,), x, x, BLOCK=16, exact_bytes=size)  # type: ignore[arg-type]
     with pytest.raises(OptionError, match="opperations"):
         kernellab.trace(traced.beyond, (4,), x, x, BLOCK=16, opperations=True)
 

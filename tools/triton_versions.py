@@ -28,7 +28,7 @@ TESTS = (
         for name in (
             "compile", "compile_errors", "passes", "steering", "worker", "specialize", "targets", "source_map", "sass_decoding",
             "occupancy", "remarks", "analyses", "comparison", "archive", "tile_kernel", "interpreted", "fidelity", "bisect", "layouts",
-            "conversions", "accesses", "shared_accesses", "tallying",
+            "conversions", "accesses", "shared_accesses", "tallying", "trace",
         )
     ),
 )  # fmt: skip

@@ -64,6 +64,7 @@ def trace(
     plain, keywords = unwrap_kernel(kernel, args, {**keywords, **of_parameters}, {})
     keywords, outright, options = split_keywords(keywords, plain.arg_names)
     _refuse_stage(plain, options)
+    _check_size(wishes.exact_bytes)
     refuse_gpu(plain, args, keywords, "trace")
     call = bind_launch(plain, args, keywords, outright, chosen)
     sizes = check_grid(grid, call.values)
@@ -126,6 +127,15 @@ def _no_program(value: Any) -> OptionError:
         f"programs={value!r} names no program",
         advice='Give one as a tuple, programs=(3, 0, 0), several as a list, programs=[0, 1, 2], or "all".',
     )
+
+
+def _check_size(exact_bytes: Any) -> None:
+    whole = isinstance(exact_bytes, int) and not isinstance(exact_bytes, bool)
+    if not whole or exact_bytes < 0:
+        raise OptionError(
+            f"exact_bytes={exact_bytes!r} is no number of bytes",
+            advice=f"Give a whole number; {LARGEST_EXACT} is the default.",
+        )
 
 
 def _refuse_stage(kernel: Any, options: RunOptions) -> None:
