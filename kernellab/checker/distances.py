@@ -9,7 +9,7 @@ import numpy
 from xdsl.ir import Operation
 
 from kernellab.checker.scene import Computed
-from kernellab.checker.shadows import Array, Shadow, Shadows, moved, moves
+from kernellab.checker.shadows import Array, Shadow, Shadows, moved, moves, reach
 from kernellab.checker.wrapping import exact_result, integers, may_wrap
 from kernellab.ir import arith
 from kernellab.ir.types import dtype, shape
@@ -75,9 +75,9 @@ class Distances(Shadows):
     ) -> None:
         """Lanes whose operands are exact and whose result is not: here it begins."""
         fresh = distance != 0
-        for shadow in operands:
+        for position, shadow in enumerate(operands):
             if shadow is not None:
-                fresh = fresh & (shadow == 0)
+                fresh = fresh & ~reach(computed.operation, position, shadow != 0)
         rank = len(shape(computed.operation.results[0].type))
         if computed.active is not None:
             fresh = fresh & computed.active.reshape((-1,) + (1,) * rank)

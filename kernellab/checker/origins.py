@@ -11,8 +11,8 @@ from xdsl.ir import Operation
 
 from kernellab.checker.finite import is_float, not_finite, too_large_for
 from kernellab.checker.scene import Computed
-from kernellab.checker.shadows import Array, Shadow, Shadows, lifted, moved, moves
-from kernellab.interpreter.numerics import accumulate, widen
+from kernellab.checker.shadows import Array, Shadow, Shadows, lifted, moved, moves, reach
+from kernellab.interpreter.numerics import widen
 from kernellab.ir import arith, tt
 from kernellab.ir.types import dtype, shape
 
@@ -201,27 +201,3 @@ def _not_finite_before(computed: Computed, result: Array) -> tuple[Array, Array]
             of_any = of_any | reach(op, position, not_finite(lanes))
             of_nan = of_nan | reach(op, position, numpy.isnan(widen(lanes)))
     return of_nan, of_any
-
-
-def reach(op: Operation, position: int, array: Array) -> Array:
-    """For each lane of the results, the largest entry of `array` among the lanes of an operand that it is computed from."""
-    source = shape(op.operands[position].type)
-    lanes = (-1,) + (1,) * len(shape(op.results[0].type))
-    found: Array
-    match op:
-        case tt.ReduceOp():
-            found = array.max(axis=op.axis.value.data - len(source))
-        case tt.ScanOp():
-            axis = op.axis.value.data - len(source)
-            whole = numpy.broadcast_to(array, (len(array), *source))
-            backwards = bool(op.reverse.value.data)  # type: ignore[attr-defined]
-            found = accumulate(numpy.maximum, whole, axis, backwards)
-        case tt.DotOp() if position < 2:
-            found = array.max(axis=-1 - position, keepdims=True)
-        case _ if not source:
-            found = array.reshape(lanes)
-        case _ if source == shape(op.results[0].type):
-            found = array
-        case _:
-            found = array.reshape(len(array), -1).max(axis=1).reshape(lanes)
-    return found

@@ -16,6 +16,7 @@ from kernellab.checker.scene import Computed
 from kernellab.interpreter import tiles
 from kernellab.interpreter.calls import InlinedCallOp
 from kernellab.interpreter.dataflow import yielded
+from kernellab.interpreter.numerics import accumulate
 from kernellab.interpreter.tiles import Active, Value
 from kernellab.ir import arith, cf, scf, tt
 from kernellab.ir.types import shape
@@ -210,3 +211,30 @@ def _together(op: tt.JoinOp | tt.CatOp, lhs: Shadow, rhs: Shadow) -> Shadow:
     first, second = (zero if one is None else one for one in (lhs, rhs))
     together = tiles.join if isinstance(op, tt.JoinOp) else tiles.cat
     return together(first, second, sizes)
+
+
+# Operations that compute
+
+
+def reach(op: Operation, position: int, array: Array) -> Array:
+    """For each lane of the results, the largest entry of `array` among the lanes of an operand that it is computed from."""
+    source = shape(op.operands[position].type)
+    lanes = (-1,) + (1,) * len(shape(op.results[0].type))
+    found: Array
+    match op:
+        case tt.ReduceOp():
+            found = array.max(axis=op.axis.value.data - len(source))
+        case tt.ScanOp():
+            axis = op.axis.value.data - len(source)
+            whole = numpy.broadcast_to(array, (len(array), *source))
+            backwards = bool(op.reverse.value.data)  # type: ignore[attr-defined]
+            found = accumulate(numpy.maximum, whole, axis, backwards)
+        case tt.DotOp() if position < 2:
+            found = array.max(axis=-1 - position, keepdims=True)
+        case _ if not source:
+            found = array.reshape(lanes)
+        case _ if source == shape(op.results[0].type):
+            found = array
+        case _:
+            found = array.reshape(len(array), -1).max(axis=1).reshape(lanes)
+    return found

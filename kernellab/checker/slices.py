@@ -69,7 +69,7 @@ def _behind(values: Iterable[SSAValue], function: Operation) -> frozenset[SSAVal
         seen.add(value)
         pending += carried.get(value, ())
         if isinstance(value, OpResult) and not isinstance(value.op, ACCESSES):
-            if not value.op.regions:
+            if not value.op.regions or isinstance(value.op, tt.ReduceOp | tt.ScanOp):
                 pending += value.op.operands
     return frozenset(seen)
 

@@ -11,6 +11,7 @@ from xdsl.ir import Operation
 from kernellab.checker.scene import Computed
 from kernellab.checker.shadows import Array, Shadow, lifted
 from kernellab.interpreter.affine import AffineTile
+from kernellab.interpreter.numerics import accumulate
 from kernellab.ir import arith, tt
 from kernellab.ir.types import dtype, is_pointer, shape
 
@@ -61,10 +62,31 @@ _LARGE = 4096
 
 def may_wrap(op: Operation) -> bool:
     """True for integer arithmetic of fewer than 64 bits."""
-    if type(op) in WRAPPING:
+    if type(op) in WRAPPING or adds_up(op):
         kind = dtype(op.results[0].type)
         return kind.kind == "i" and kind.itemsize < 8
     return _cuts(op)
+
+
+def adds_up(op: Operation) -> bool:
+    """True for `tl.sum` and `tl.cumsum` of integers."""
+    if not isinstance(op, tt.ReduceOp | tt.ScanOp) or len(op.operands) != 1:
+        return False
+    combiner, *rest = op.combine.block.ops
+    return isinstance(combiner, arith.AddIOp) and len(rest) == 1
+
+
+def _added_up(op: tt.ReduceOp | tt.ScanOp, numbers: Array) -> Array:
+    """What a sum, or a running sum, gives in int64; programs first."""
+    source = shape(op.operands[0].type)
+    whole = numpy.broadcast_to(numbers, (len(numbers), *source))
+    axis = op.axis.value.data - len(source)
+    if isinstance(op, tt.ReduceOp):
+        total: Array = whole.sum(axis=axis, dtype=numpy.int64)
+        return total
+    backwards = bool(op.reverse.value.data)  # type: ignore[attr-defined]
+    running: Array = accumulate(numpy.add, whole, axis, backwards)
+    return running
 
 
 def _cuts(op: Operation) -> bool:
@@ -84,11 +106,22 @@ def wrapped(computed: Computed) -> bool:
     op = computed.operation
     if isinstance(op, arith.TruncIOp):
         return not numpy.array_equal(result, computed.operands[0])
+    if isinstance(op, tt.ReduceOp | tt.ScanOp):
+        return _sum_wrapped(op, computed.operands[0], result)
     exact, _ = WRAPPING[type(op)]
     if numpy.size(result) >= _LARGE and _fits(op, exact, computed.operands):
         return False
     a, b = (numpy.asarray(operand, numpy.int64) for operand in computed.operands)
     return bool(numpy.any(exact(a, b) != result))
+
+
+def _sum_wrapped(op: tt.ReduceOp | tt.ScanOp, numbers: Any, result: Any) -> bool:
+    source, limits = shape(op.operands[0].type), numpy.iinfo(dtype(op.results[0].type))
+    low, high = (end * source[op.axis.value.data] for end in _extremes(numbers))
+    if limits.min <= low and high <= limits.max:
+        return False
+    exact = _added_up(op, integers(numbers, len(source)))
+    return bool(numpy.any(exact != integers(result, len(shape(op.results[0].type)))))
 
 
 def _fits(op: Operation, exact: Exact, operands: Sequence[Any]) -> bool:
@@ -128,6 +161,8 @@ def exact_result(computed: Computed, distances: Sequence[Shadow]) -> Array | Non
     if isinstance(op, _CASTS) and dtype(op.operands[0].type).kind == "i":
         is_index = dtype(op.results[0].type).itemsize >= 4
         return values[0] if is_index else None
+    if isinstance(op, tt.ReduceOp | tt.ScanOp):
+        return _added_up(op, values[0]) if adds_up(op) else None
     if len(values) != 2:
         return None
     if isinstance(op, tt.AddPtrOp):

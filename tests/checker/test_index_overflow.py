@@ -111,3 +111,20 @@ def test_indices_of_descriptors_count_too() -> None:
     (finding,) = kernellab.check(by_descriptor, (4,), x, out, 7, 10**9, COLUMNS=16)
     assert "pid * far = 3 * 1,000,000,000 = 3,000,000,000" in finding.message
     assert "the load on line" in finding.message
+
+
+@triton.jit
+def last_row(x_ptr, sizes_ptr, out_ptr, n, BLOCK: tl.constexpr):
+    lanes = tl.arange(0, BLOCK)
+    start = tl.sum(tl.load(sizes_ptr + lanes), axis=0)
+    tl.store(out_ptr + lanes, tl.load(x_ptr + (start + lanes) % n))
+
+
+def test_sums_wrap_too() -> None:
+    sizes = torch.tensor([10**9, 5, 10**9, 7], dtype=torch.int32)
+    x, out = torch.zeros(63), torch.zeros(4)
+    assert not kernellab.check(last_row, (1,), x, sizes, out, 63, BLOCK=4)
+    sizes[1] = 10**9
+    (finding,) = kernellab.check(last_row, (1,), x, sizes, out, 63, BLOCK=4)
+    total = sum(sizes.tolist())
+    assert f"the sum of 4 elements = {total:,} does not fit int32" in finding.message

@@ -5,7 +5,6 @@ The checked run only looks whether any of it wraps. Where some does, the launch 
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from xdsl.ir import Operation
@@ -130,10 +129,6 @@ def _facts(wrap: Wrap, effect: str) -> dict[str, Any]:
     computed, lane = wrap.computed, wrap.lane
     op = computed.operation
     rank = len(shape(op.results[0].type))
-    values = [
-        int(_at(integers(value, len(shape(operand.type))), lane, rank))
-        for value, operand in zip(computed.operands, op.operands)
-    ]
     wrapped = int(_at(integers(computed.results[0], rank), lane, rank))
     exact, kind = int(_at(wrap.exact, lane, rank)), dtype(op.results[0].type).name
     places = computed.calls()
@@ -142,7 +137,7 @@ def _facts(wrap: Wrap, effect: str) -> dict[str, Any]:
         "position": places[-1] if places else None,
         "calls": places[:-1],
         "lane": lane[1:],
-        "message": f"{_formula(op, values)}{exact:,} does not fit {kind}; it wraps to {wrapped:,}{effect}",
+        "message": f"{_formula(wrap)}{exact:,} does not fit {kind}; it wraps to {wrapped:,}{effect}",
         "advice": _advice(op),
     }
 
@@ -153,14 +148,23 @@ def _at(array: Array, place: tuple[int, ...], rank: int) -> Any:
     return array[tuple(min(i, extent - 1) for i, extent in zip(place, array.shape))]
 
 
-def _formula(op: Operation, values: Sequence[int]) -> str:
+def _formula(wrap: Wrap) -> str:
     """ "pid * stride = 3 * 1,000,000,000 = "."""
+    op = wrap.computed.operation
+    names = [name_of(operand, op) for operand in op.operands]
     if isinstance(op, arith.TruncIOp):
-        name = name_of(op.operand, op)
-        return "" if name is None else f"{name} = "
+        return f"{names[0]} = " if names[0] else ""
+    if isinstance(op, tt.ReduceOp | tt.ScanOp):
+        up_to = "up to " if isinstance(op, tt.ScanOp) else ""
+        count = shape(op.operands[0].type)[op.axis.value.data]
+        return f"the sum of {up_to}{count:,} elements{f' of {names[0]}' if names[0] else ''} = "
+    rank = len(shape(op.results[0].type))
+    values = [
+        int(_at(integers(value, len(shape(operand.type))), wrap.lane, rank))
+        for value, operand in zip(wrap.computed.operands, op.operands)
+    ]
     sign = f" {WRAPPING[type(op)][1]} "
     numbers = [f"{value:,}" if value >= 0 else f"({value:,})" for value in values]
-    names = [name_of(operand, op) for operand in op.operands]
     with_numbers = f"{sign.join(numbers)} = "
     if all(name is None for name in names):
         return with_numbers

@@ -189,6 +189,23 @@ def small_integers_clean(x_ptr, out_ptr, ids_ptr, BLOCK: tl.constexpr):
     tl.store(out_ptr + lanes, x)
 
 
+@triton.jit
+def packed_rows(x_ptr, sizes_ptr, out_ptr, n, BLOCK: tl.constexpr):
+    """Rows lie one after the other; where each begins is the sum of the sizes before."""
+    lanes = tl.arange(0, BLOCK)
+    sizes = tl.load(sizes_ptr + lanes)
+    ends = tl.cumsum(sizes, axis=0)  # fault: index-overflow
+    tl.store(out_ptr + lanes, tl.load(x_ptr + (ends - sizes) % n))
+
+
+@triton.jit
+def packed_rows_clean(x_ptr, sizes_ptr, out_ptr, n, BLOCK: tl.constexpr):
+    lanes = tl.arange(0, BLOCK)
+    sizes = tl.load(sizes_ptr + lanes).to(tl.int64)
+    ends = tl.cumsum(sizes, axis=0)
+    tl.store(out_ptr + lanes, tl.load(x_ptr + (ends - sizes) % n))
+
+
 # Wrapping that harms nobody
 
 
@@ -242,6 +259,7 @@ PAIRS = [
     pair(cut_short, ring_clean, (4,), lambda: (normal(64), zeros(32), BILLION, 64), BLOCK=8),
     pair(wrongly_off, wrongly_off_clean, (4,), lambda: (normal(8), zeros(32), BILLION), BLOCK=8),
     pair(small_integers, small_integers_clean, (1,), lambda: (normal(512), zeros(4), torch.tensor([1, 5, 31, 33], dtype=torch.int8)), BLOCK=4),
+    pair(packed_rows, packed_rows_clean, (1,), lambda: (normal(63), indices(BILLION, 2, BILLION, BILLION, 5, 6, 7, 8), zeros(8), 63), BLOCK=8),
     Pair(
         faulty=Launch(ring, (4,), lambda: (normal(64), zeros(32), BILLION, 64), {"BLOCK": 8}),
         clean=Launch(hashed, (1,), lambda: (indices(3, 1, 4, 1), normal(256), zeros(4)), {"SLOTS": 256, "BLOCK": 4}),
