@@ -35,6 +35,8 @@ def load(shell: InteractiveShell) -> None:
     )
     front_end.current_debugger = functools.partial(ipython_api.debugger_class, shell)
     ipython_api.complete_options(shell, "tilekernel", tilekernel.OPTIONS.words)
+    ipython_api.complete_options(shell, "tileir", tileir.OPTIONS.words, sigil="%")
+    ipython_api.complete_options(shell, "tilelayout", tilelayout.OPTIONS.words, sigil="%")
     ipython_api.complete_options(shell, "tiletune", tiletune.OPTIONS.words)
     ipython_api.show_errors_briefly(shell)
     displays.register(shell.display_formatter)
@@ -49,7 +51,8 @@ def unload(shell: InteractiveShell) -> None:
     front_end.current_debugger = front_end.python_debugger
     for magic in ("tilecheck", "tiledebug", "tileir", "tilekernel", "tilestep", "tiletune"):
         ipython_api.forget_magic(shell, magic)
-    ipython_api.forget_completion(shell, "tilekernel")
+    for magic in ("tilekernel", "tileir", "tilelayout"):
+        ipython_api.forget_completion(shell, magic)
     ipython_api.forget_completion(shell, "tiletune")
     ipython_api.show_errors_in_full()
     displays.unregister(shell.display_formatter)

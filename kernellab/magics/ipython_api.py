@@ -264,19 +264,29 @@ def show_errors_in_full() -> None:
 # Completion
 
 
-def complete_options(shell: InteractiveShell, magic: str, words: OptionWords) -> None:
-    """Let Tab on the line `%%magic ...` offer what `words` gives for the text up to the cursor, and nothing else."""
+def complete_options(
+    shell: InteractiveShell, magic: str, words: OptionWords, sigil: str = "%%"
+) -> None:
+    """Let Tab on the magic's line offer what `words` gives for the text up to the cursor.
+
+    On the line of a cell magic ("%%") there is nothing else to offer; on that of a line magic ("%") there are the user's names too.
+    """
     identifier = f"kernellab.{magic}"
 
     def matcher(context: CompletionContext) -> dict[str, Any]:
         line = context.text_until_cursor
         above = context.full_text.split("\n")[: context.cursor_line]
-        if not line.startswith(f"%%{magic} ") or any(text.strip() for text in above):
+        in_the_way = sigil == "%%" and any(text.strip() for text in above)
+        if not line.startswith(f"{sigil}{magic} ") or in_the_way:
             return {"completions": [], "suppress": False}
         fragment = "" if line[-1].isspace() else line.split()[-1]
-        found, fragment = words(line), fragment.rpartition(",")[2].rpartition("=")[2]
+        found = words(line)
+        if sigil == "%" and not found:
+            found = [name for name in shell.user_ns if fragment and name.startswith(fragment)]
+        fragment = fragment.rpartition(",")[2].rpartition("=")[2]
         completions = [SimpleCompletion(word, type="option") for word in found]
-        return {"completions": completions, "suppress": True, "matched_fragment": fragment}
+        suppress = sigil == "%%" or bool(found)
+        return {"completions": completions, "suppress": suppress, "matched_fragment": fragment}
 
     forget_completion(shell, magic)
     shell.Completer.custom_matchers.append(context_matcher(identifier=identifier)(matcher))

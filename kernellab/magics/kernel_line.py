@@ -73,7 +73,7 @@ def compilation_of(kernel: Any, given: Mapping[str, Any], position: SourcePositi
             )
         except ArgumentError as error:
             error.position = error.position or position
-            error.advice = error.advice or (
+            error.advice = (
                 "Launch it first, or say what is missing: --constexpr NAME=VALUE, --sig TYPES."
             )
             raise

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import dataclasses
 import functools
 import json
 import re
+import subprocess
+import tomllib
 
 import pytest
 
@@ -277,3 +280,22 @@ def test_a_view_is_plain_data() -> None:
     view = view_of_corpus("softmax", "sm_90")
     assert isinstance(view, IrView)
     json.dumps(as_json(view), allow_nan=False)
+
+
+def test_hostile_names_are_text_in_the_still_and_in_the_widgets_bundle() -> None:
+    nasty = "<img src=x onerror=alert(1)></script>"
+    bad = dataclasses.replace(of_corpus("softmax", "sm_90"), kernel=nasty)
+    bundle, _ = show(bad)._repr_mimebundle_()
+    assert "<img" not in bundle["text/html"]
+    assert "&lt;img src=x onerror=alert(1)&gt;" in bundle["text/html"]
+    assert nasty in bundle["text/plain"]
+
+
+def test_a_wheel_would_hold_the_bundle() -> None:
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text())
+    packages = project["tool"]["hatch"]["build"]["targets"]["wheel"]["packages"]
+    ignored = subprocess.run(
+        ["git", "check-ignore", "kernellab/viz/static/views.js"], cwd=ROOT, capture_output=True
+    )
+    assert packages == ["kernellab"]
+    assert ignored.returncode != 0, "hatch leaves out what git ignores"

@@ -27,6 +27,7 @@ def lab() -> Iterator[NotebookSession]:
         "import kernellab, torch, triton, triton.language as tl\n"
         "x = torch.rand(1000); y = torch.rand(1000); z = torch.zeros(1000)",
         f"%%tilekernel --no-compile --target sm_80\n{ADD}",
+        "add[(8,)](x, y, z, 1000, BLOCK=128, num_warps=2)",
     ) as session:
         yield session
 
@@ -40,7 +41,6 @@ def shown(outcome: Outcome) -> dict[str, str]:
 def test_a_kernel_is_compiled_for_its_cells_target_and_its_latest_launch(
     lab: NotebookSession,
 ) -> None:
-    lab.run("add[(8,)](x, y, z, 1000, BLOCK=128, num_warps=2)")
     bundle = shown(lab.run("%tileir add"))
     assert set(bundle) == {"text/plain", "text/html", WIDGET}
     assert "add  compiled for sm_80" in bundle["text/plain"]
@@ -104,7 +104,7 @@ def test_a_kernel_that_does_not_compile_shows_how_far_it_came(lab: NotebookSessi
         ("%tileir x", ["There is no view of a Tensor", "Views show:"]),
         ("%tileir add --taget sm_90", ["unknown option '--taget'", "Did you mean '--target'?"]),
         ("%tileir add --target sm_80,sm_90,gfx942", ["one target, or two that are compared"]),
-        ("%tileir add --sig '*fp32'", ["add"]),
+        ("%tileir add --sig '*fp32'", ["'add' was not given", "--constexpr NAME=VALUE"]),
     ],
 )
 def test_what_it_refuses(lab: NotebookSession, line: str, words: list[str]) -> None:
@@ -118,3 +118,19 @@ def test_help(lab: NotebookSession) -> None:
     text = lab.help("%tileir")
     assert "--target" in text
     assert "%tileir matmul --target sm_80,sm_90" in text
+
+
+@pytest.mark.parametrize(
+    ("line", "offered"),
+    [
+        ("%tileir add --tar", ["--target"]),
+        ("%tileir add --target gfx94", ["gfx942"]),
+        ("%tilelayout add --af", ["--after"]),
+    ],
+)
+def test_tab_completes_options(lab: NotebookSession, line: str, offered: list[str]) -> None:
+    assert lab.complete(line) == offered
+
+
+def test_tab_completes_names(lab: NotebookSession) -> None:
+    assert "kernellab" in lab.complete("%tileir kernell")
