@@ -98,13 +98,14 @@ def _collisions(
 ) -> numpy.ndarray:
     """Which lanes store to the element of an earlier lane of their program, and something else."""
     faulty = numpy.zeros(index.shape, numpy.bool_)
-    programs = len(index) if index.ndim > rank else 1
-    rows = index.reshape(programs, -1), stored.reshape(programs, -1), faulty.reshape(programs, -1)
-    masks = numpy.ones(rows[0].shape, numpy.bool_) if on is None else on.reshape(programs, -1)
-    for targets, values, marks, mask in zip(*rows, masks):
-        (lanes,) = numpy.nonzero(mask)
-        _, first, which = numpy.unique(targets[lanes], return_index=True, return_inverse=True)
-        marks[lanes] = _bits(values[lanes]) != _bits(values[lanes][first][which])
+    taking_part = numpy.ones(index.shape, numpy.bool_) if on is None else on
+    targets, values = index[taking_part], _bits(stored[taking_part])
+    if index.ndim > rank:  # elements of different programs are different ones
+        programs = numpy.arange(len(index)).reshape((-1,) + (1,) * rank)
+        span = int(targets.max()) - int(targets.min()) + 1
+        targets = targets + numpy.broadcast_to(programs * span, index.shape)[taking_part]
+    _, first, which = numpy.unique(targets, return_index=True, return_inverse=True)
+    faulty[taking_part] = values != values[first][which]
     return faulty
 
 

@@ -136,7 +136,10 @@ def _advice(action: str, view: Buffer, index: int) -> str:
             f"{'it reads' if action == 'load' else 'it changes'} what is stored beside the view."
         )
     other = ", other=0.0" if action == "load" else ""
+    lanes = (
+        "before the start: mask=offsets >= 0" if index < 0 else "beyond the end: mask=offsets < n"
+    )
+    fewer = "" if index < 0 else "; or launch fewer programs"
     return (
-        f"Mask the lanes beyond the end: mask=offsets < n{other}; or launch fewer programs. "
-        "These lanes were switched off, and the run went on."
+        f"Mask the lanes {lanes}{other}{fewer}. These lanes were switched off, and the run went on."
     )
