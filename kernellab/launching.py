@@ -79,8 +79,13 @@ def interpret(
     from kernellab import interpreter  # here, because a launch on a GPU needs none of it
 
     is_stepped = not kernel.is_gluon() and options.stage == DEFAULT.stage
-    debugger = attached_debugger() if is_stepped else None
+    debugger = attached_debugger(lambda: _files_of(kernel)) if is_stepped else None
     return interpreter.launch(kernel, grid, call, target, options, debugger)
+
+
+def _files_of(kernel: JITFunction) -> set[str]:
+    """The files of a kernel and of the functions that it may call."""
+    return {f.fn.__code__.co_filename for f in triton_api.reachable_functions(kernel)}
 
 
 # On the GPU

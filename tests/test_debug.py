@@ -5,6 +5,7 @@ from __future__ import annotations
 import bdb
 import io
 import os
+import pdb  # noqa: T100
 import re
 import signal
 import sys
@@ -232,6 +233,41 @@ def test_ctrl_c_leaves_everything_as_it_was(session: Session) -> None:
 def test_what_cannot_be(keywords: dict[str, Any], message: str) -> None:
     with pytest.raises(OptionError, match=message):
         kernellab.debug(stepped.every_name, 3, *every_name(), BLOCK=64, **keywords)
+
+
+# Launches in a program that pdb runs
+
+
+def pdb_over(launch: Callable[[], Any], commands: str) -> str:
+    """What pdb prints while it runs a launch with these commands."""
+    printed = io.StringIO()
+    debugger = pdb.Pdb(stdin=io.StringIO(commands.replace("; ", "\n")), stdout=printed)
+    debugger.use_rawinput = False
+    debugger.rcLines = []
+    try:
+        debugger.run("launch()", {"launch": launch})
+    finally:
+        debugger.clear_all_breaks()
+    return printed.getvalue()
+
+
+def test_pdb_around_a_launch_stops_in_its_kernel() -> None:
+    x, y, n, rounds = every_name()
+
+    def launch() -> None:
+        kernellab.run(stepped.every_name, 3, x, y, n, rounds, BLOCK=64)
+
+    call = line_of(stepped, "total, product = scaled")
+    printed = pdb_over(launch, f"b {stepped.__file__}:{call}; c; p type(acc), acc.shape; s; s; p SCALE; c; c")  # fmt: skip
+    assert stops(printed) == [(call, "every_name"), (SCALED, "scaled"), (SCALED + 1, "scaled")]
+    assert "(<class 'numpy.ndarray'>, (64,))" in printed
+    chosen = pdb_over(launch, f"b {stepped.__file__}:{call}, pid == 2; c; p pid; c")
+    assert stops(chosen) == [(call, "every_name")]
+    assert "np.int32(2)" in chosen
+    alone = every_name()
+    kernellab.run(stepped.every_name, 3, *alone, BLOCK=64)
+    assert torch.equal(y, alone[1])
+    assert not stops(pdb_over(launch, "c")), "without breakpoints there it is an ordinary launch"
 
 
 # print
