@@ -5,7 +5,6 @@ from __future__ import annotations
 import ast
 from collections.abc import Iterator
 from dataclasses import dataclass
-from functools import lru_cache
 from typing import Any
 
 from kernellab import triton_api
@@ -54,7 +53,6 @@ def call_of_hint(
     return min(later, key=lambda position: position.line, default=None)
 
 
-@lru_cache(maxsize=64)
 def _calls(kernel: Any) -> tuple[HintCall, ...]:
     """Every hint in the source of a kernel and of the functions that it calls."""
     functions = triton_api.reachable_functions(kernel)

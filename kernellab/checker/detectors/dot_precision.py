@@ -23,7 +23,7 @@ from kernellab.ir.types import dtype, shape
 TOLERATED = 0.01
 """The largest difference that is no finding, as a part of the product's norm.
 
-tf32 keeps 11 bits of each number: of numbers that share nothing it makes less than 0.1 %, however long the sum.
+tf32 keeps 11 bits of each number: where nothing cancels, that makes less than 0.1 %.
 """
 
 Facts = Mapping[str, Any]
