@@ -53,6 +53,11 @@ class Scene:
         """The tensors among its arguments, by name."""
         return dict(tensors_in(self.call.values))
 
+    @property
+    def results(self) -> dict[str, torch.Tensor]:
+        """The tensors in which runs are compared: the outputs where they are named, else all."""
+        return {name: self.tensors[name] for name in self.outputs} or self.tensors
+
     @cached_property
     def _names_by_start(self) -> dict[int, str]:
         return {

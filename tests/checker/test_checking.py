@@ -16,7 +16,7 @@ from benchmarks.eleven_kernels import cleared, eleven_cases
 from kernellab.demo.cases import Case
 from kernellab.errors import ArgumentError, GridError, KernelFault, OptionError
 from kernellab.viz.findings_card import findings_card
-from tests.checker.corpus import races
+from tests.checker.corpus import orders, races
 from tests.compiled import source_line
 from tests.kernels.interp import waiting
 from tests.notebook_session import notebook
@@ -151,6 +151,29 @@ def test_memory_that_is_known_by_its_address_is_put_back() -> None:
     found = kernellab.check(races.stores_through_addresses, (2,), races.addresses(0, 0), N=8)
     assert found.kinds == ("race",)
     assert not out.any()
+
+
+def test_named_outputs_are_what_runs_are_compared_in() -> None:
+    """A list in the order of arrival depends on the order; how many have arrived does not."""
+    arguments = torch.arange(6, dtype=torch.int32), counters(1), counters(6)
+    anything = kernellab.check(orders.appends_by_ticket, (6,), *arguments, N=6)
+    assert anything.kinds == ("order-dependence",)
+    assert not kernellab.check(orders.appends_by_ticket, (6,), *arguments, N=6, outputs="count_ptr")
+
+
+@triton.jit
+def normalises_by_a_sum(x_ptr, sum_ptr, N: tl.constexpr):
+    x = tl.load(x_ptr + tl.program_id(0) * N + tl.arange(0, N))
+    tl.atomic_add(sum_ptr, tl.sum(x) + SCALE * tl.program_id(0) * tl.load(sum_ptr))
+
+
+SCALE = tl.constexpr(0.5)
+
+
+def test_float_sums_that_differ_by_more_than_rounding() -> None:
+    """What is added depends on what is there: no rounding makes that much."""
+    found = kernellab.check(normalises_by_a_sum, (8,), torch.rand(64), torch.zeros(1), N=8)
+    assert found.kinds == ("order-dependence",)
 
 
 def test_what_is_refused() -> None:

@@ -97,7 +97,7 @@ class MissingOther(Detector):
                 return f"with {words} in them, {stopped.finding.message}"
             except KernelFault as fault:
                 return f"with {words} in them, the kernel fails: {fault.problem.splitlines()[0]}"
-            for apart in differences(self.scene.tensors, scene.tensors):
+            for apart in differences(self.scene.results, scene.results):
                 return f"{apart.element} is {as_text(apart.one)} with zeros in them, and {as_text(apart.other)} with {words}"
         return None
 

@@ -63,7 +63,7 @@ class OrderDependence(Detector):
             except (Stopped, KernelFault) as failure:
                 self._tell_failure(words, failure)
                 return
-            apart = list(differences(self.scene.tensors, scene.tensors, self._sums.tolerance))
+            apart = list(differences(self.scene.results, scene.results, self._sums.tolerance))
             if apart:
                 self._tell(examination, words, apart)
                 return
