@@ -75,16 +75,40 @@ export class TileLayout {
     return Math.floor(((this.offset(number) * this.elementBytes) % BANK_ROW) / BANK);
   }
 
+  /** Threads side by side in the picture of the hardware: many where each holds little, else one a row. */
+  get fold(): number {
+    const registers = this.size("register");
+    return registers > 2 ? 1 : Math.min(this.elements.length / registers, 32 / registers);
+  }
+
+  /** The input that a cell of the hardware's picture stands for; null for room that padding leaves free. */
+  at({ x, y }: Place): number | null {
+    if (this.data.memory === "registers") {
+      const registers = this.size("register");
+      return (y * this.fold + Math.floor(x / registers)) * registers + (x % registers);
+    }
+    for (let number = 0; number < this.elements.length; number++) {
+      const place = this.place(number);
+      if (place.x === x && place.y === y) return number;
+    }
+    return null;
+  }
+
   /** Columns and rows of the picture of the hardware. */
   get hardwareSize(): Place {
-    if (this.data.memory === "registers") return { x: this.size("register"), y: this.elements.length / this.size("register") };
+    if (this.data.memory === "registers") {
+      return { x: this.size("register") * this.fold, y: this.elements.length / this.size("register") / this.fold };
+    }
     if (this.data.memory === "tensor memory") return { x: this.size("column"), y: this.size("row") };
     return { x: BANK_ROW / this.elementBytes, y: this.rowsOfABlock * this.size("block") };
   }
 
   /** Where the hardware's picture has an input. */
   place(number: number): Place {
-    if (this.data.memory === "registers") return { x: this.part(number, "register"), y: this.thread(number) };
+    if (this.data.memory === "registers") {
+      const thread = this.thread(number);
+      return { x: (thread % this.fold) * this.size("register") + this.part(number, "register"), y: Math.floor(thread / this.fold) };
+    }
     if (this.data.memory === "tensor memory") return { x: this.part(number, "column"), y: this.part(number, "row") };
     const byte = this.offset(number) * this.elementBytes;
     const row = this.part(number, "block") * this.rowsOfABlock + Math.floor(byte / BANK_ROW);

@@ -27,6 +27,8 @@ const MOVE_WORDS: Record<Move, string> = {
   block: "goes to another block",
 };
 
+/** Elements of a row, of a tile of one dimension. */
+const ROW = 32;
 const LARGEST_CELL = 38;
 const LABELLED_CELL = 24;
 
@@ -154,12 +156,14 @@ export class LayoutExplorer {
     return this.layouts[0]?.data.shape ?? [];
   }
 
+  /** Columns of the picture; a tile of one dimension is laid out in rows of 32. */
   private get columns(): number {
-    return this.shape[this.shape.length - 1] ?? 1;
+    const last = this.shape[this.shape.length - 1] ?? 1;
+    return this.shape.length === 1 ? Math.min(last, ROW) : last;
   }
 
   private get rows(): number {
-    return this.shape[this.shape.length - 2] ?? 1;
+    return this.shape.length === 1 ? this.shape[0]! / this.columns : this.shape[this.shape.length - 2] ?? 1;
   }
 
   private get planes(): number {
@@ -256,14 +260,17 @@ export class LayoutExplorer {
   }
 
   private columnName(panel: Panel, x: number): string {
-    if (panel.picture === "hardware" && panel.layout.data.memory === "registers") return `r${x}`;
+    if (panel.picture === "hardware" && panel.layout.data.memory === "registers") {
+      const registers = panel.layout.size("register");
+      return panel.layout.fold > 1 && registers === 1 ? `+${x}` : `r${x % registers}`;
+    }
     if (panel.picture === "hardware" && panel.layout.data.memory === "shared memory") return `b${Math.floor((x * panel.layout.elementBytes) / 4)}`;
     return String(x);
   }
 
   private rowName(panel: Panel, y: number): string {
-    if (panel.picture === "hardware" && panel.layout.data.memory === "registers") return `T${y}`;
-    return String(y);
+    if (panel.picture === "hardware" && panel.layout.data.memory === "registers") return `T${y * panel.layout.fold}`;
+    return String(panel.picture === "logical" && this.shape.length === 1 ? y * this.columns : y);
   }
 
   private paintLabels(panel: Panel, context: CanvasRenderingContext2D, colour: (number: number) => string): void {
@@ -389,7 +396,7 @@ export class LayoutExplorer {
     let from: number | null = null;
     if (panel.picture === "logical") one = this.plane * this.rows * this.columns + y * this.columns + x;
     else {
-      from = this.inputAt(layout, x, y);
+      from = layout.at({ x, y });
       if (from === null) {
         this.clearMarks();
         this.status.textContent = "room that padding leaves free";
@@ -399,15 +406,6 @@ export class LayoutExplorer {
     }
     for (const other of this.panels) this.mark(other, one, other.layout === layout ? from : null);
     this.status.textContent = this.cellWords(layout, one, from);
-  }
-
-  private inputAt(layout: TileLayout, x: number, y: number): number | null {
-    if (layout.data.memory === "registers") return y * layout.size("register") + x;
-    for (let number = 0; number < layout.elements.length; number++) {
-      const place = layout.place(number);
-      if (place.x === x && place.y === y) return number;
-    }
-    return null;
   }
 
   private clearMarks(): void {

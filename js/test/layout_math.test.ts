@@ -43,6 +43,7 @@ test("the hardware's picture has one cell for each holder", () => {
       const { x, y } = layout.place(number);
       assert.ok(x >= 0 && x < size.x && y >= 0 && y < size.y, `${layout.data.name} ${x},${y} of ${size.x},${size.y}`);
       cells.add(`${x},${y}`);
+      assert.equal(layout.at({ x, y }), number);
     });
     assert.equal(cells.size, layout.elements.length, layout.data.name);
   }

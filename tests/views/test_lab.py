@@ -49,6 +49,14 @@ def test_the_explorer_in_jupyterlab(tmp_path_factory: pytest.TempPathFactory) ->
         panes.nth(0).locator(".cm-line", has_text="tl.store").click(position={"x": 60, "y": 6})
         expect(panes.nth(2).locator(".kl-lit", has_text="FADD").first).to_be_visible()
 
+        # The front end's own rules for editors do not reach into the panes.
+        assert panes.nth(0).evaluate("pane => pane.scrollHeight <= pane.clientHeight + 1")
+        assert (
+            panes.nth(2)
+            .locator(".cm-scroller")
+            .evaluate("one => one.scrollHeight > one.clientHeight")
+        )
+
         # A text that was not sent comes from the kernel.
         root.press("1")
         page.locator(".kl-pass", has_text="to_llvmir").first.click()
