@@ -69,6 +69,19 @@ def test_every_step_is_a_radio_button_and_its_neighbours_are_a_click_away(trace:
     assert "<form" in trace.show().html()  # what keeps one stepper's buttons from another's
 
 
+def test_a_picture_is_in_the_page_once(trace: Trace) -> None:
+    page = trace.show(7).html()
+    sheet = page.partition("</style>")[0]
+    rules = re.findall(r"\.(kl-stepper-\d+-\d+) \{background-image:url\(data:image/png;base64,(\S+)\)\}", sheet)  # fmt: skip
+    assert len({content for _, content in rules}) == len(rules)
+    names = {name for name, _ in rules}
+    drawn = [one for one in Page(page).all("div") if one.get("role") == "img"]  # fmt: skip
+    assert len(drawn) > 2 * len(rules)
+    assert all((one["class"] or "").split()[1] in names for one in drawn)
+    images = Page(page).all("img")  # the step that is shown first has images of its own
+    assert [image["alt"] for image in images] == [f"picture of {name}" for name in ("x", "acc", "x_ptr", "z_ptr")]  # fmt: skip
+
+
 def test_two_steppers_of_a_page_share_no_button(trace: Trace) -> None:
     first, second = Page(trace.show().html()), Page(trace.show().html())
     names = [{button["id"] for button in page.all("input")} for page in (first, second)]
@@ -112,7 +125,7 @@ def test_a_long_trace_shows_a_window_and_says_what_is_left_out(tmp_path: Path) -
     page = Page(view.html())
     assert note in page.words
     assert len(page.all("input")) == 40
-    assert len(view.html()) < 400_000
+    assert len(view.html()) < 200_000
     for focus, first in ((0, 0), (1002, 963)):
         assert stepper_of(trace, focus).data["steps"][0]["number"] == first
 

@@ -156,6 +156,7 @@ _STYLE = f"""
 .kl-stepper .kl-vars .kl-new td:first-child {{box-shadow:inset 3px 0 #f5a800;font-weight:600}}
 .kl-stepper .kl-vars tbody td:first-child {{padding-left:8px;font-family:ui-monospace,Menlo,Consolas,monospace}}
 .kl-stepper img {{image-rendering:pixelated;display:block;margin:0;min-width:12px;min-height:8px}}
+.kl-stepper .kl-picture {{background-size:100% 100%;image-rendering:pixelated}}
 .kl-stepper .kl-faint {{opacity:.7}}
 .kl-stepper .kl-fault {{border-left:3px solid #d00;padding:2px 8px;margin:6px 0;white-space:pre-wrap;font:12px/1.4 ui-monospace,Menlo,Consolas,monospace}}
 .kl-stepper figure {{margin:0}}
@@ -177,6 +178,8 @@ class _Page:
         self._data = data
         self._name = f"kl-stepper-{next(_numbers)}"
         self._images: dict[tuple[int, str], str] = {}
+        self._is_first = False
+        """Whether the step that is shown first is being written."""
 
     def html(self) -> str:
         data = self._data
@@ -187,16 +190,23 @@ class _Page:
         steps = "\n".join(self._steps()) or "<div>There are no steps.</div>"
         heading = f'<b style="font-size:1.1em">{escape(data["kernel"])}</b> <span class="kl-faint">{escape(_heading(data))}</span>'  # fmt: skip
         return (
-            f'<div class="kl-stepper">\n<style>\n{_STYLE}\n</style>\n<div>{heading}</div>\n'
+            f'<div class="kl-stepper">\n<style>\n{_STYLE}\n{self._pictures()}\n</style>\n<div>{heading}</div>\n'
             f'{notes}\n{fault}\n<form class="kl-track">\n{steps}\n</form>\n</div>'
+        )
+
+    def _pictures(self) -> str:
+        """The pictures as rules of the style sheet: each is there once, however many steps show it."""
+        return "\n".join(
+            f".kl-stepper .{self._name}-{place} {{background-image:url(data:image/png;base64,{content})}}"
+            for place, content in enumerate(self._images.values())
         )
 
     def _steps(self) -> Iterator[str]:
         steps = self._data["steps"]
         for place, step in enumerate(steps):
-            is_first = step["number"] == self._data["focus"]
-            checked = " checked" if is_first else ""
-            hidden = "" if is_first else " hidden"  # also where styles are stripped
+            self._is_first = step["number"] == self._data["focus"]
+            checked = " checked" if self._is_first else ""
+            hidden = "" if self._is_first else " hidden"  # also where styles are stripped
             tip = escape(f"{step['title']}: {step['place']}", quote=True)
             yield (
                 f'<input type="radio" name="{self._name}" id="{self._name}-{place}" title="{tip}"{checked}>'
@@ -253,12 +263,14 @@ class _Page:
             self._images[key] = base64.b64encode(content).decode()
         picture = self._data["pictures"][number]
         scale = min(width / max(picture["width"], picture["height"]), _LARGEST_CELL)
-        across, down = (max(round(picture[side] * scale), 4) for side in ("width", "height"))
+        across, down = (max(round(picture[side] * scale), 8) for side in ("width", "height"))
         alt = escape(f"picture of {name}", quote=True)
-        return (
-            f'<img width="{across}" height="{down}" alt="{alt}" '
-            f'src="data:image/png;base64,{self._images[key]}">'
-        )
+        if self._is_first:  # as an image of its own, which stays where styles are stripped
+            source = f"data:image/png;base64,{self._images[key]}"
+            return f'<img width="{across}" height="{down}" alt="{alt}" src="{source}">'
+        place = list(self._images).index(key)
+        size = f"width:{across}px;height:{down}px"
+        return f'<div role="img" aria-label="{alt}" class="kl-picture {self._name}-{place}" style="{size}"></div>'
 
 
 def _code_html(step: Mapping[str, Any]) -> str:
