@@ -138,7 +138,7 @@ class Storage:
         """An array of notes with `fill` everywhere."""
         made = Notes(fill, dtype)
         self._notes.append(made)
-        made.elements = numpy.full(self._length(), fill, dtype)
+        made.elements = _filled(self._length(), fill, dtype)
         return made
 
     def parts(self, access: Access) -> Iterator[Part]:
@@ -187,7 +187,7 @@ class Storage:
         for notes in self._notes:
             old, notes.elements = (
                 notes.elements,
-                numpy.full(self._length(), notes.fill, notes.dtype),
+                _filled(self._length(), notes.fill, notes.dtype),
             )
             notes.elements[phase : phase + len(old) * unit] = numpy.repeat(old, unit)
 
@@ -220,6 +220,11 @@ class Storages:
             found = buffer.tensor, self.by_start[start]  # kept, so that its id stays its own
             self._by_tensor[id(buffer.tensor)] = found
         return found[1]
+
+
+def _filled(length: int, fill: Any, dtype: Any) -> numpy.ndarray:
+    """An array of one value; of zeros, the system hands out pages when they are first touched."""
+    return numpy.full(length, fill, dtype) if fill else numpy.zeros(length, dtype)
 
 
 def _address(buffer: Buffer) -> int:
