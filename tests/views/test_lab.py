@@ -60,7 +60,7 @@ def test_the_explorer_in_jupyterlab(tmp_path_factory: pytest.TempPathFactory) ->
         # A text that was not sent comes from the kernel.
         root.press("1")
         page.locator(".kl-pass", has_text="to_llvmir").first.click()
-        expect(page.locator(".kl-pane").nth(1)).to_contain_text("llvm.func @add")
+        expect(page.locator(".kl-pane").nth(1)).to_contain_text("llvm.fadd")
 
         # Keys are the view's: "d d" in a notebook's command mode would delete the cell.
         page.locator(".kl-passes").press("d")
