@@ -99,13 +99,13 @@ def test_html_text_and_data_say_the_same(trace: Trace) -> None:
         assert words in text
     assert "->    4 |         x = load(x_ptr + 8 * k)" in text
     assert re.search(r"\*  x    float32\[8\]  8 .. 15", text)
-    step = view.data["steps"][7]
+    step = view.still_data["steps"][7]
     assert [one["name"] for one in step["variables"] if one["changed"]] == ["x"]
-    assert json.loads(json.dumps(view.data)) == view.data
+    assert json.loads(json.dumps(view.still_data)) == view.still_data
 
 
 def test_arguments_show_the_elements_that_a_step_touches(trace: Trace) -> None:
-    load, store = (trace.show(n).data["steps"][n] for n in (7, 17))
+    load, store = (trace.show(n).still_data["steps"][n] for n in (7, 17))
     x, z = load["arguments"]
     assert x["touched"] == {"load": list(range(8, 16))}
     assert z["touched"] == {}
@@ -119,7 +119,7 @@ def test_a_long_trace_shows_a_window_and_says_what_is_left_out(tmp_path: Path) -
     events.run(turns=200)
     trace = events.trace()
     view = stepper_of(trace, 500)
-    assert [step["number"] for step in view.data["steps"]] == list(range(480, 520))
+    assert [step["number"] for step in view.still_data["steps"]] == list(range(480, 520))
     note = "Shown are steps 480 to 519 of 1,003; trace.show(step=N) shows those around another."
     assert note in view.text()
     page = Page(view.html())
@@ -127,7 +127,7 @@ def test_a_long_trace_shows_a_window_and_says_what_is_left_out(tmp_path: Path) -
     assert len(page.all("input")) == 40
     assert len(view.html()) < 200_000
     for focus, first in ((0, 0), (1002, 963)):
-        assert stepper_of(trace, focus).data["steps"][0]["number"] == first
+        assert stepper_of(trace, focus).still_data["steps"][0]["number"] == first
 
 
 def test_foreign_text_is_escaped(tmp_path: Path) -> None:

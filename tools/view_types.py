@@ -23,7 +23,8 @@ HEADER = """\
 // Made by tools/view_types.py from kernellab/viz/view_data.py, which explains the fields; change that file.
 """
 
-_PLAIN = {str: "string", int: "number", float: "number", bool: "boolean", type(None): "null"}
+_PLAIN = {str: "string", int: "number", float: "number", bool: "boolean", type(None): "null",
+          bytes: "null"}  # fmt: skip
 
 
 def typescript(annotation: Any) -> str:

@@ -131,5 +131,106 @@ export interface LayoutView {
   readonly conversion: string;
 }
 
+/** Elements in the bytes of a `StepperView`. */
+export interface ElementsData {
+  readonly dtype: string;
+  readonly at: number;
+  readonly averaged: boolean;
+  readonly rows: number;
+  readonly columns: number;
+}
+
+/** A value that variables had; equal ones are here once. */
+export interface StepValue {
+  readonly type: string;
+  readonly words: string;
+  readonly shape: readonly number[];
+  readonly elements: ElementsData | null;
+}
+
+/** A function that ran. */
+export interface StepSource {
+  readonly place: string;
+  readonly first_line: number;
+  readonly lines: readonly string[];
+}
+
+/** A call: of the kernel by a program, or of a helper. */
+export interface StepFrame {
+  readonly function: string;
+  readonly place: string;
+  readonly source: number | null;
+  readonly program: readonly [number, number, number];
+  readonly caller: number | null;
+  readonly calls: readonly string[];
+  readonly given: Readonly<Record<string, number>>;
+}
+
+/** Which elements of an argument: numbers of its elements in reading order, ascending. */
+export interface PlacesData {
+  readonly at: number;
+  readonly runs: number;
+  readonly count: number;
+}
+
+/** An access to memory. */
+export interface StepAccess {
+  readonly operation: "load" | "store" | "atomic";
+  readonly argument: number | null;
+  readonly places: number | null;
+  readonly words: string;
+}
+
+/** What elements of an argument are after a step. */
+export interface StepWrite {
+  readonly argument: number;
+  readonly places: number;
+  readonly at: number;
+}
+
+/** One step. */
+export interface StepData {
+  readonly frame: number;
+  readonly line: number;
+  readonly turns: readonly string[];
+  readonly operation: string;
+  readonly changed: Readonly<Record<string, number>>;
+  readonly accesses: readonly StepAccess[];
+  readonly writes: readonly StepWrite[];
+}
+
+/** A tensor of the launch. */
+export interface ArgumentData {
+  readonly name: string;
+  readonly type: string;
+  readonly words: string;
+  readonly shape: readonly number[];
+  readonly elements: ElementsData | null;
+}
+
+/** What the stepper draws. */
+export interface StepperView {
+  readonly kind: "steps";
+  readonly title: string;
+  readonly kernel: string;
+  readonly heading: string;
+  readonly unit: "step" | "operation";
+  readonly grid: readonly [number, number, number];
+  readonly programs: readonly (readonly [number, number, number])[];
+  readonly notes: readonly string[];
+  readonly fault: string;
+  readonly fault_step: number | null;
+  readonly first: number;
+  readonly step_count: number;
+  readonly focus: number;
+  readonly sources: readonly StepSource[];
+  readonly frames: readonly StepFrame[];
+  readonly values: readonly StepValue[];
+  readonly places: readonly PlacesData[];
+  readonly arguments: readonly ArgumentData[];
+  readonly steps: readonly StepData[];
+  readonly numbers: null;
+}
+
 /** What a view can be asked to draw. */
-export type ViewData = IrView | LayoutView;
+export type ViewData = IrView | LayoutView | StepperView;

@@ -4,6 +4,7 @@ import type { ViewData } from "./data";
 import { element } from "./dom";
 import { Explorer, type Host } from "./explorer";
 import { LayoutExplorer } from "./layout_view";
+import { StepperExplorer } from "./stepper";
 import { followTheme } from "./theme";
 import type { Sources } from "./side";
 import { unpack, type Unpacked } from "./unpack";
@@ -12,21 +13,22 @@ interface Drawn {
   destroy(): void;
 }
 
-function drawn(dom: HTMLElement, data: ViewData, host: Host): Drawn {
+function drawn(dom: HTMLElement, data: ViewData, host: Host, numbers: ArrayBuffer): Drawn {
   switch (data.kind) {
     case "ir": return new Explorer(dom, data, host);
     case "layout": return new LayoutExplorer(dom, data);
+    case "steps": return new StepperExplorer(dom, data, numbers);
   }
 }
 
 /** Draw a view into an element; it goes when the signal aborts. */
-function mount(el: HTMLElement, { data, part }: Unpacked, fetch: Sources["fetch"], signal: AbortSignal): void {
+function mount(el: HTMLElement, { data, part, numbers }: Unpacked, fetch: Sources["fetch"], signal: AbortSignal): void {
   const dom = element("div", { class: `kl-root kl-${data.kind}`, role: "region", tabindex: "-1", "aria-label": data.title, "data-lm-suppress-shortcuts": "true" });
   followTheme(dom, signal);
   el.append(dom);
   const found = el.getRootNode();
   const root = found instanceof ShadowRoot ? found : document;
-  const view = drawn(dom, data, { sources: { part, fetch }, root });
+  const view = drawn(dom, data, { sources: { part, fetch }, root }, numbers);
   dom.dataset["ready"] = "true";
   signal.addEventListener("abort", () => {
     view.destroy();

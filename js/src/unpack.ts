@@ -1,10 +1,12 @@
-// The data as it travels: gzipped parts, of which the first is JSON and the others are long texts.
+// The data as it travels: gzipped parts, of which the first is JSON and the others are long texts, or a stepper's elements.
 import type { ViewData } from "./data";
 
 export interface Unpacked {
   data: ViewData;
   /** The long text that is a part of its own. */
   part(number: number): Promise<string>;
+  /** The elements that a stepper shows; none of other views. */
+  numbers: ArrayBuffer;
 }
 
 export async function unpack(bytes: Uint8Array): Promise<Unpacked> {
@@ -13,7 +15,9 @@ export async function unpack(bytes: Uint8Array): Promise<Unpacked> {
   const starts = [4 * (count + 1)];
   for (let part = 0; part < count; part++) starts.push(starts[part]! + header.getUint32(4 * (part + 1), true));
   const read = (part: number): Response => unzipped(bytes.subarray(starts[part], starts[part + 1]));
-  return { data: (await read(0).json()) as ViewData, part: (number) => read(number).text() };
+  const data = (await read(0).json()) as ViewData;
+  const numbers = data.kind === "steps" ? await read(1).arrayBuffer() : new ArrayBuffer(0);
+  return { data, part: (number) => read(number).text(), numbers };
 }
 
 function unzipped(bytes: Uint8Array): Response {

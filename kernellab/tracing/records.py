@@ -274,9 +274,12 @@ class Trace(Sequence[Step]):
             step: the one that is shown first; None for the fault, else the first.
 
         Returns:
-            What notebooks display as HTML or PNG, and terminals as text; `.html()`, `.png()`, `.text()` give each.
+            What notebooks display as a widget, and terminals as text; `.to_html(path)` writes it as one page, `.html()`, `.png()`, `.text()` give stills.
         """
         return show(self, **({} if step is None else {"step": self._step(step).number}))
+
+    def _repr_mimebundle_(self, include: Any = None, exclude: Any = None) -> Any:
+        return self.show()._repr_mimebundle_(include, exclude)
 
     def __repr__(self) -> str:
         facts = self.facts

@@ -22,7 +22,6 @@ _CARDS: Mapping[tuple[str, str], tuple[str, str]] = {
     ("kernellab.layouts.kinds", "RegisterLayout"): ("kernellab.viz.layout_card", "layout_card"),
     ("kernellab.layouts.kinds", "SharedLayout"): ("kernellab.viz.layout_card", "layout_card"),
     ("kernellab.layouts.kinds", "TensorMemoryLayout"): ("kernellab.viz.layout_card", "layout_card"),
-    ("kernellab.tracing.records", "Trace"): ("kernellab.viz.stepper", "stepper_of"),
     ("kernellab.compiler.comparison", "Comparison"): ("kernellab.viz.comparison_card", "comparison_card"),
 }  # fmt: skip
 """Module and name of a record -> module and name of the function that makes its card."""

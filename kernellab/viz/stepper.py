@@ -1,4 +1,4 @@
-"""The static stepper: a trace as HTML without a script, as text, and as a PNG picture."""
+"""The stepper of a trace: its live view, and the still as HTML without a script, as text, and as a PNG picture."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ import base64
 import io
 import itertools
 from collections.abc import Iterator, Mapping, Sequence
+from functools import cached_property
 from html import escape
 from typing import Any
 
@@ -13,7 +14,10 @@ import numpy
 
 from kernellab.tracing.records import Trace
 from kernellab.viz.pictures import TOUCHED, coloured, marked, png
+from kernellab.viz.step_view import step_view
 from kernellab.viz.trace_data import MOST_STEPS, trace_data
+from kernellab.viz.view_data import StepperView
+from kernellab.viz.views import View
 
 _numbers = itertools.count()
 """Every stepper of a page needs names of its own for its buttons."""
@@ -25,32 +29,45 @@ def stepper_of(trace: Trace, step: int | None = None, most_steps: int = MOST_STE
     Args:
         trace: what is shown.
         step: number of the step that is shown first; None for the fault, else the first step.
-        most_steps: how many steps it holds, neighbours of that one.
+        most_steps: how many steps the still holds, neighbours of that one.
     """
-    return Stepper(trace_data(trace, step, most_steps))
+    return Stepper(trace, step, most_steps)
 
 
-class Stepper:
-    """A trace to look at: notebooks show it as HTML, terminals as text.
+class Stepper(View):
+    """A trace to look at: a widget in a notebook, else HTML without a script, or text."""
 
-    Attributes:
-        data: what it shows, as plain data; see `trace_data`.
-    """
+    def __init__(self, trace: Trace, step: int | None, most_steps: int) -> None:
+        super().__init__(f"Steps of {trace.facts.kernel}", self._live_data, tuple)
+        self._trace = trace
+        self._step = step
+        self._most_steps = most_steps
 
-    def __init__(self, data: Mapping[str, Any]) -> None:
-        self.data = data
+    @cached_property
+    def still_data(self) -> Mapping[str, Any]:
+        """What the still shows, as plain data; see `trace_data`."""
+        return trace_data(self._trace, self._step, self._most_steps)
+
+    def _live_data(self) -> StepperView:
+        # The still's data knows which step comes first, and the words above it.
+        still = trace_data(self._trace, self._step, 1)
+        return step_view(self._trace, _heading(still), still["focus"])
 
     def html(self) -> str:
         """Self-contained HTML without a script: radio buttons go from step to step, both ways. Where styles are stripped, the step that is shown first stays."""
-        return _Page(self.data).html()
+        return _Page(self.still_data).html()
+
+    def still_html(self) -> str:
+        """`html`."""
+        return self.html()
 
     def text(self) -> str:
         """The step that is shown first, for a terminal."""
-        return "\n".join(_text_lines(self.data))
+        return "\n".join(_text_lines(self.still_data))
 
     def png(self) -> bytes:
         """The step that is shown first, as a picture."""
-        return _figure(self.data)
+        return _figure(self.still_data)
 
     def _repr_html_(self) -> str:
         return self.html()

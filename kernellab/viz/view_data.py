@@ -205,8 +205,152 @@ class LayoutView:
     """What the compiler does to get from one to the other, where that is known."""
 
 
+@dataclass(frozen=True)
+class ElementsData:
+    """Elements in the bytes of a `StepperView`."""
+
+    dtype: str
+    """ "float32", "float64", "bool", "int8" to "int64", "uint8" to "uint64"; narrower floats are float32 here."""
+    at: int
+    """Where the first is; elements lie one after the other, little-endian."""
+    averaged: bool
+    """Whether this is a small picture in which neighbours are averaged, and not the elements themselves."""
+    rows: int
+    columns: int
+    """Of the picture. Elements themselves fill it in reading order, the last row maybe not to its end."""
+
+
+@dataclass(frozen=True)
+class StepValue:
+    """A value that variables had; equal ones are here once."""
+
+    type: str
+    """ "float32[64, 64]"."""
+    words: str
+    """The value of a scalar, the range of a tile."""
+    shape: tuple[int, ...]
+    elements: ElementsData | None
+    """None for what has none, and where they were left out."""
+
+
+@dataclass(frozen=True)
+class StepSource:
+    """A function that ran."""
+
+    place: str
+    """The name of its file, for readers."""
+    first_line: int
+    lines: tuple[str, ...]
+
+
+@dataclass(frozen=True)
+class StepFrame:
+    """A call: of the kernel by a program, or of a helper."""
+
+    function: str
+    place: str
+    source: int | None
+    """Number in `StepperView.sources`; None where no source is known."""
+    program: tuple[int, int, int]
+    caller: int | None
+    calls: tuple[str, ...]
+    """The lines of the calls that led here, the innermost first."""
+    given: Mapping[str, int]
+    """Name -> number in `StepperView.values`, of what has a value before the first line that is shown."""
+
+
+@dataclass(frozen=True)
+class PlacesData:
+    """Which elements of an argument: numbers of its elements in reading order, ascending."""
+
+    at: int
+    """Where in the bytes of the view pairs of 32-bit integers are: the first of a run, and how many follow each other."""
+    runs: int
+    count: int
+
+
+@dataclass(frozen=True)
+class StepAccess:
+    """An access to memory."""
+
+    operation: Literal["load", "store", "atomic"]
+    argument: int | None
+    places: int | None
+    """Number in `StepperView.places`."""
+    words: str
+
+
+@dataclass(frozen=True)
+class StepWrite:
+    """What elements of an argument are after a step."""
+
+    argument: int
+    places: int
+    at: int
+    """Where in the bytes of the view their elements are, as the argument's."""
+
+
+@dataclass(frozen=True)
+class StepData:
+    """One step."""
+
+    frame: int
+    line: int
+    turns: tuple[str, ...]
+    operation: str
+    changed: Mapping[str, int]
+    """Name -> number in `StepperView.values`."""
+    accesses: tuple[StepAccess, ...]
+    writes: tuple[StepWrite, ...]
+
+
+@dataclass(frozen=True)
+class ArgumentData:
+    """A tensor of the launch."""
+
+    name: str
+    type: str
+    words: str
+    """Its range before the first step."""
+    shape: tuple[int, ...]
+    elements: ElementsData | None
+    """Before the first step; None where they are not known. Where they are averaged, writes are not shown."""
+
+
+@dataclass(frozen=True)
+class StepperView:
+    """What the stepper draws."""
+
+    kind: Literal["steps"]
+    title: str
+    kernel: str
+    heading: str
+    unit: Literal["step", "operation"]
+    grid: tuple[int, int, int]
+    programs: tuple[tuple[int, int, int], ...]
+    notes: tuple[str, ...]
+    fault: str
+    fault_step: int | None
+    first: int
+    """Number of the first step that is here."""
+    step_count: int
+    """Of the whole trace."""
+    focus: int
+    """Number of the step that is shown first."""
+    sources: tuple[StepSource, ...]
+    frames: tuple[StepFrame, ...]
+    values: tuple[StepValue, ...]
+    places: tuple[PlacesData, ...]
+    arguments: tuple[ArgumentData, ...]
+    steps: tuple[StepData, ...]
+    numbers: bytes
+    """All elements; they travel as a part of their own."""
+
+
 def as_json(data: Any) -> Any:
-    """Data classes as plain objects, tuples as lists; what is plain already stays as it is."""
+    """Data classes as plain objects, tuples as lists, bytes left out; what is plain already stays as it is."""
+    if isinstance(data, bytes):
+        return None
     if dataclasses.is_dataclass(data):
         return {
             field.name: as_json(getattr(data, field.name)) for field in dataclasses.fields(data)
@@ -225,17 +369,17 @@ _OWN_PART = 50_000
 def packed(data: Any) -> bytes:
     """The data as the widget sends it and a page embeds it; the same data gives the same bytes.
 
-    Parts, each gzipped: the first is the data as JSON, the others are its long texts. Before them stand the number of parts and
+    Parts, each gzipped: the first is the data as JSON, the others are its long texts, or a stepper's elements. Before them stand the number of parts and
     the length of each, as little-endian 32-bit numbers.
     """
     texts: list[str] = []
     if isinstance(data, IrView):
         data = dataclasses.replace(data, sides=tuple(_split(side, texts) for side in data.sides))
     head = json.dumps(as_json(data), separators=(",", ":"), ensure_ascii=False, allow_nan=False)
-    parts = [
-        gzip.compress(text.encode("utf-8", "surrogatepass"), compresslevel=6, mtime=0)
-        for text in (head, *texts)
-    ]
+    contents = [text.encode("utf-8", "surrogatepass") for text in (head, *texts)]
+    if isinstance(data, StepperView):
+        contents.append(data.numbers)
+    parts = [gzip.compress(content, compresslevel=6, mtime=0) for content in contents]
     sizes = [len(parts), *(len(part) for part in parts)]
     return b"".join([*(size.to_bytes(4, "little") for size in sizes), *parts])
 

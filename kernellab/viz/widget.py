@@ -9,7 +9,11 @@ import anywidget
 import traitlets
 
 from kernellab.viz.page import SCRIPT, STYLE
-from kernellab.viz.view_data import IrSide, IrView, packed
+from kernellab.viz.step_view import lightened_steps
+from kernellab.viz.view_data import IrSide, IrView, StepperView, packed
+
+_LEAST_ROOM = 10_000
+"""Bytes of a stepper's elements; with fewer there is little left to leave out."""
 
 
 class ViewWidget(anywidget.AnyWidget):
@@ -23,7 +27,7 @@ class ViewWidget(anywidget.AnyWidget):
         """
         Args:
             view: a data class of `kernellab.viz.view_data`.
-            most_bytes: how much packed data is sent; of an `IrView` that has more, the largest texts are left out.
+            most_bytes: how much packed data is sent; of a view that has more, the largest texts or tiles are left out.
         """
         self._view = view
         super().__init__(data=lightened(view, most_bytes))
@@ -41,11 +45,17 @@ class ViewWidget(anywidget.AnyWidget):
 
 
 def lightened(view: Any, most_bytes: int) -> bytes:
-    """The packed data, without the largest texts of passes where it would be more than `most_bytes`.
+    """The packed data, without the largest texts of passes, or a stepper's largest tiles, where it would be more than `most_bytes`.
 
     The texts of stages stay: they are what a reader sees first.
     """
     data = packed(view)
+    if isinstance(view, StepperView):
+        room = len(view.numbers)
+        while len(data) > most_bytes and room > _LEAST_ROOM:
+            room = min(room // 2, 4 * most_bytes)
+            data = packed(lightened_steps(view, room))
+        return data
     if not isinstance(view, IrView):
         return data
     while len(data) > most_bytes:

@@ -79,3 +79,27 @@ def test_the_explorer_in_jupyterlab(tmp_path_factory: pytest.TempPathFactory) ->
         root.press("3")
         panes.nth(0).locator(".cm-line", has_text="tl.load").first.click(position={"x": 60, "y": 6})
         expect(panes.nth(2).locator(".kl-lit", has_text="LDG").first).to_be_visible()
+
+
+def test_the_stepper_in_jupyterlab(tmp_path_factory: pytest.TempPathFactory) -> None:
+    folder = tmp_path_factory.mktemp("steps")
+    launch = "%tilestep --program 1 add[(8,)](x, x, torch.zeros(1000), 1000, BLOCK=128)"
+    with (
+        browser() as started,
+        jupyterlab(folder) as lab,
+        lab.run(started, SETUP, KERNEL, "x = torch.arange(1000.0)\n" + launch) as page,
+    ):
+        root = page.locator(".kl-root[data-ready]")
+        expect(root).to_be_visible(timeout=60_000)
+        current = page.locator(".kl-source-line[aria-current]")
+        expect(current).to_contain_text("i = tl.program_id(0)")
+        page.evaluate("jupyterapp.shell.currentWidget.sessionContext.session.kernel.restart()")
+        words = page.locator('.kl-vars tr[data-name="x"] .kl-value-words')
+        root.press("ArrowRight")
+        expect(current).to_contain_text("x = tl.load")
+        expect(words).to_have_text("128 .. 255")
+        root.press("End")
+        expect(page.locator('figure[data-name="z_ptr"]')).to_contain_text("0 .. 510")
+        root.press("Home")
+        expect(words).to_have_count(0)
+        expect(page.locator('figure[data-name="z_ptr"] figcaption')).to_contain_text("0 .. 254")

@@ -1,0 +1,122 @@
+import assert from "node:assert/strict";
+import { test } from "node:test";
+import type { StepData, StepperView } from "../src/data";
+import { Cells, MemoryReplay } from "../src/stepper_memory";
+import { paintNumbers, rangeOf } from "../src/stepper_picture";
+import { indexOf, numberOf, numberText, readWatched, TraceReader } from "../src/stepper_trace";
+
+/** Two programs write [1, 2] to elements 1 and 2 of a tensor [9, 9, 9, 9], then [5] to element 2; a helper is called between. */
+function recorded(): { data: StepperView; buffer: ArrayBuffer } {
+  const buffer = new ArrayBuffer(64);
+  new Float32Array(buffer, 0, 4).fill(9);
+  new Int32Array(buffer, 16, 4).set([1, 2, 2, 1]);
+  new Float32Array(buffer, 32, 2).set([1, 2]);
+  new Float32Array(buffer, 40, 1).set([5]);
+  const scalar = (words: string): StepperView["values"][number] => ({ type: "int32", words, shape: [], elements: null });
+  const step = (more: Partial<StepData>): StepData => ({ frame: 0, line: 1, turns: [], operation: "", changed: {}, accesses: [], writes: [], ...more });
+  const frame = { function: "total", place: "total.py", source: 0, caller: null, calls: [], given: {} };
+  const data: StepperView = {
+    kind: "steps", title: "", kernel: "total", heading: "", unit: "step", grid: [2, 1, 1], programs: [[0, 0, 0], [1, 0, 0]], notes: [], fault: "", fault_step: null,
+    first: 10, step_count: 14, focus: 10,
+    sources: [{ place: "total.py", first_line: 1, lines: ["a", "b", "c"] }],
+    frames: [
+      { ...frame, program: [0, 0, 0], given: { n: 0 } },
+      { ...frame, function: "helper", program: [0, 0, 0], caller: 0, calls: ["total.py, line 1"] },
+      { ...frame, program: [1, 0, 0] },
+    ],
+    values: [scalar("3"), scalar("4"), scalar("5"), { type: "float32[1, 2]", words: "1 .. 2", shape: [1, 2], elements: { dtype: "float32", at: 32, averaged: false, rows: 1, columns: 2 } }],
+    places: [{ at: 16, runs: 1, count: 2 }, { at: 24, runs: 1, count: 1 }],
+    arguments: [{ name: "z", type: "float32[4]", words: "9", shape: [4], elements: { dtype: "float32", at: 0, averaged: false, rows: 1, columns: 4 } }],
+    steps: [
+      step({ changed: { acc: 1 } }),
+      step({ frame: 1, line: 3, changed: { constructor: 2 } }),
+      step({ line: 2, changed: { acc: 3 }, accesses: [{ operation: "store", argument: 0, places: 0, words: "" }], writes: [{ argument: 0, places: 0, at: 32 }] }),
+      step({ frame: 2, line: 2, accesses: [{ operation: "atomic", argument: 0, places: 1, words: "" }], writes: [{ argument: 0, places: 1, at: 40 }] }),
+    ],
+    numbers: null,
+  };
+  return { data, buffer };
+}
+
+test("variables are those of the step's call, and a name is looked for in its callers too", () => {
+  const { data, buffer } = recorded();
+  const reader = new TraceReader(data, buffer);
+  assert.deepEqual([...reader.variables(0, 10)], [["n", 0], ["acc", 1]]);
+  assert.deepEqual([...reader.variables(1, 11)], [["constructor", 2]]);
+  assert.deepEqual([...reader.variables(0, 12)], [["n", 0], ["acc", 3]]);
+  assert.equal(reader.watchedText({ name: "acc", index: null }, 11), "4");
+  assert.equal(reader.watchedText({ name: "acc", index: [0, 1] }, 12), "2");
+  assert.equal(reader.watchedText({ name: "acc", index: [0, -1] }, 12), "2");
+  assert.match(reader.watchedText({ name: "acc", index: [2, 0] }, 12), /no such element: it is float32\[1, 2\]/);
+  assert.equal(reader.watchedText({ name: "acc", index: null }, 13), "not here");
+});
+
+test("searches go both ways and end where the steps do", () => {
+  const { data, buffer } = recorded();
+  const reader = new TraceReader(data, buffer);
+  const changes = (step: StepData): boolean => Object.hasOwn(step.changed, "acc");
+  assert.equal(reader.find(10, true, changes), 12);
+  assert.equal(reader.find(12, false, changes), 10);
+  assert.equal(reader.find(12, true, changes), null);
+  assert.equal(reader.firstOf([1, 0, 0]), 13);
+  assert.equal(reader.firstOf([5, 0, 0]), null);
+  assert.equal(reader.isAt(reader.step(11), 0, 3), true);
+  assert.deepEqual(reader.names(), ["acc", "constructor"]);
+});
+
+test("memory goes forwards and backwards, however far", () => {
+  const { data, buffer } = recorded();
+  const replay = new MemoryReplay(new TraceReader(data, buffer));
+  const after: Record<number, number[]> = { 10: [9, 9, 9, 9], 11: [9, 9, 9, 9], 12: [9, 1, 2, 9], 13: [9, 1, 5, 9] };
+  const [tensor] = replay.tensors;
+  for (const number of [13, 12, 10, 13, 11, 12, 13, 10]) {
+    replay.goTo(number);
+    assert.deepEqual([...tensor!.contents!], after[number]);
+  }
+  replay.goTo(13);
+  assert.deepEqual([[...tensor!.reads], [...tensor!.writes]], [[0, 0, 1, 0], [0, 1, 2, 0]]);
+  replay.goTo(10);
+  assert.deepEqual([[...tensor!.reads], [...tensor!.writes]], [[0, 0, 0, 0], [0, 0, 0, 0]]);
+  assert.deepEqual([...new Float32Array(buffer, 0, 4)], [9, 9, 9, 9]);
+});
+
+test("numbers are said in as few digits as are exact", () => {
+  assert.equal(numberText(Math.fround(0.1), "float32"), "0.1");
+  assert.equal(numberText(0.1, "float64"), "0.1");
+  assert.equal(numberText(Math.fround(1 / 3), "float32"), "0.33333334");
+  assert.equal(numberText(16777217n, "int64"), "16777217");
+  assert.equal(numberText(9007199254740993n, "int64"), "9007199254740993");
+  assert.deepEqual([NaN, Infinity, -Infinity, -0].map((one) => numberText(one, "float32")), ["NaN", "∞", "-∞", "-0"]);
+  assert.deepEqual([1, 0].map((one) => numberText(one, "bool")), ["True", "False"]);
+});
+
+test("indices lead to numbers in reading order and back", () => {
+  assert.deepEqual(indexOf([2, 3, 4], 23), [1, 2, 3]);
+  assert.equal(numberOf([2, 3, 4], [1, 2, 3]), 23);
+  assert.equal(numberOf([2, 3], [-1, 0]), 3);
+  assert.equal(numberOf([2, 3], [2, 0]), null);
+  assert.equal(numberOf([2, 3], [1]), null);
+  assert.deepEqual(indexOf([], 0), []);
+});
+
+test("what is watched is a name, or an element", () => {
+  assert.deepEqual(readWatched(" acc "), { name: "acc", index: null });
+  assert.deepEqual(readWatched("acc[0, -3]"), { name: "acc", index: [0, -3] });
+  for (const bad of ["", "acc[", "acc[x]", "acc[1,]", "a b", "<b>"]) assert.equal(readWatched(bad), null);
+});
+
+test("elements fall into the cells of a small picture whose edges are floor(k * extent / cells)", () => {
+  const cells = new Cells([100, 70], 32, 32);
+  const edges = (extent: number): number[] => Array.from({ length: 32 }, (_, at) => Math.floor((at * extent) / 32));
+  const into = (extent: number, place: number): number => edges(extent).findLastIndex((edge) => edge <= place);
+  for (let row = 0; row < 100; row++) for (let column = 0; column < 70; column++) assert.equal(cells.of(row * 70 + column), into(100, row) * 32 + into(70, column));
+});
+
+test("NaN and infinite stand out, and what was never touched is faint", () => {
+  const pixels = new Uint32Array(4);
+  const numbers = Float32Array.of(NaN, Infinity, 1, 2);
+  assert.deepEqual(rangeOf(numbers), [1, 2]);
+  paintNumbers(pixels, numbers, [Uint32Array.of(1, 1, 1, 0)]);
+  const hex = [...pixels].map((pixel) => pixel.toString(16));
+  assert.deepEqual(hex, ["ff2600e6", "ffff00ff", "ff540144", "5525e7fd"]);
+});
