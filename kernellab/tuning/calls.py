@@ -62,7 +62,10 @@ class Calls:
         args: Sequence[Any],
         keywords: Mapping[str, Any],
         target: Target,
+        ships: bool = True,
     ) -> None:
+        """The launches of a kernel; without `ships` nobody runs them, and no memory is sent anywhere."""
+        self._ships = ships
         self._kernel = without_autotuner(kernel)
         self._grid = grid
         self._args = args
@@ -93,8 +96,8 @@ class Calls:
             return Dropped("fault", str(error))
         with_memory, others = _apart(call.values)
         if shipment is not None:
-            shipment = ship(with_memory)
-        elif self.shared is None and self.runs:
+            shipment = ship(with_memory) if self._ships else None
+        elif self.shared is None and self.runs and self._ships:
             self.shared = self._ship(with_memory)
         task = Task(number, call.specialization, call.options, grid, others)
         return PreparedCall(call, task, shipment)

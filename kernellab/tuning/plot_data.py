@@ -70,6 +70,8 @@ class Line:
     y: Sequence[float]
     lower: Sequence[float]
     upper: Sequence[float]
+    warm: Sequence[bool]
+    """Of each point, whether it was measured in a row, with a warm cache: no such rate lasts for tensors from memory."""
 
 
 @dataclass(frozen=True)
@@ -206,18 +208,18 @@ def lines_data(tunings: Tunings, y: str = "time", others: Sequence[Tunings] = ()
     ((name,),) = keys
     lines: list[Line] = []
     for group in groups:
-        lines += _lines(group, name, _UNITS[y])
+        lines += _lines(group, name, _UNITS[y], alone=len(groups) == 1)
     kernels = ", ".join(dict.fromkeys(group[0].kernel for group in groups if len(group)))
     return LinesData("sizes", kernels, gpus.pop(), name, _UNITS[y], lines)
 
 
-def _lines(tunings: Tunings, key: str, unit: str) -> list[Line]:
+def _lines(tunings: Tunings, key: str, unit: str, alone: bool) -> list[Line]:
     ordered = sorted(tunings, key=lambda one: float(one.key[key]))
     found = [_line(tunings[0].kernel, False, ordered, [one.best.timing for one in ordered], key, unit)]  # fmt: skip
     for name in dict.fromkeys(name for one in ordered for name in one.baselines):
         having = [one for one in ordered if name in one.baselines]
         times = [one.baselines[name] for one in having]
-        label = f"{name} ({tunings[0].kernel})" if len(ordered) else name
+        label = name if alone else f"{name} ({tunings[0].kernel})"
         found.append(_line(label, True, having, times, key, unit))
     return found
 
@@ -238,6 +240,7 @@ def _line(
         y=[one[0] for one in amounts],
         lower=[min(one[1:]) for one in amounts],
         upper=[max(one[1:]) for one in amounts],
+        warm=[timing is not None and timing.method == "graph" for timing in times],
     )
 
 

@@ -105,7 +105,8 @@ def tune(
     place = _place(kernel, args, keywords, target, executor, gpus)
     found = candidates(kernel, space, place.target, args, keywords)
     kept = _pruned(found, prune, {**dict(zip(plain.arg_names, args)), **keywords})
-    calls = Calls(kernel, grid, args, keywords, place.target)
+    runs = place.has_gpu or check is not False
+    calls = Calls(kernel, grid, args, keywords, place.target, ships=runs)
     prepared = [calls.prepare(number, one) for number, one in enumerate(kept)]
     expected = expected_results(reference, plain, args, keywords)
     conduct = Conduct(
@@ -294,7 +295,7 @@ def _entries(
 ) -> Iterator[Entry]:
     """What each config needs on its way, in order."""
     shared = None if calls.shared is None else sender.send(calls.shared)
-    results = None if expected is None else sender.send(expected)
+    results = None if expected is None or shared is None else sender.send(expected)
     for number, (candidate, one) in enumerate(zip(kept, prepared)):
         if isinstance(one, Dropped):
             yield Entry(number, candidate, b"", None, (), one)

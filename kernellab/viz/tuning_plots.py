@@ -25,6 +25,9 @@ FAST_TO_SLOW = ("#d9a021", "#2a9d8f", "#4f74c8")
 """Even in lightness: all of it is seen on white and on black."""
 LINES = ("#3b82c4", "#e0562f", "#9467bd", "#c49a1a", "#17a2b8")
 
+WIDE = 5
+"""Times further apart than this factor are drawn on a logarithmic axis."""
+
 MOST_ROWS = 60
 """Configs that a plot with a row for each shows: the fastest."""
 
@@ -107,7 +110,7 @@ def _sheet(title: str, subtitle: str, width: float, height: float) -> tuple[Figu
 
 def _logarithmic_if_wide(axes: Axes, points: Sequence[Point], which: str) -> None:
     times = [one.us for one in points]
-    if max(times) > 8 * min(times):
+    if max(times) > WIDE * min(times):
         (axes.set_xscale if which == "x" else axes.set_yscale)("log")
         axis = axes.xaxis if which == "x" else axes.yaxis
         axis.set_major_formatter(lambda value, _place: f"{value:g}")
@@ -158,7 +161,7 @@ def _draw_heatmap(data: PlotData) -> Figure:
     width, height = max(4.6, 1.6 + 0.75 * len(columns)), 1.6 + 0.42 * len(rows)
     words = f"{data.subtitle}\nus of the fastest config with these two"
     figure, axes = _sheet(data.title, words, width, height)
-    times = [one.us for one in data.points]
+    times = [cell.us for line in cells for cell in line if cell is not None]
     norm = LogNorm(min(times), max(times) if max(times) > min(times) else 2 * min(times))
     numbers = [[float("nan") if cell is None else cell.us for cell in line] for line in cells]
     axes.imshow(numbers, norm=norm, cmap="viridis_r", aspect="auto")
@@ -193,7 +196,8 @@ def _draw_parallel(data: PlotData) -> Figure:
     names = [*data.axes, "us"]
     figure, axes = _sheet(data.title, f"{data.subtitle}; one line a config, the fastest on top", 1.6 * len(names), 4.2)  # fmt: skip
     times = [one.us for one in data.points]
-    norm = Normalize(min(times), max(times))
+    wide = max(times) > WIDE * min(times)
+    norm = (LogNorm if wide else Normalize)(min(times), max(max(times), 1.001 * min(times)))
     colours = LinearSegmentedColormap.from_list("fast to slow", FAST_TO_SLOW)
     levels = {name: _ordered([one.values[name] for one in data.points]) for name in data.axes}
     for one in reversed(data.points):
@@ -210,7 +214,7 @@ def _draw_parallel(data: PlotData) -> Figure:
             axes.text(place + 0.03, _height(levels[name], value) + 0.012, f"{value}", color=INK, fontsize=8)  # fmt: skip
     axes.axvline(len(names) - 1, color=INK, linewidth=0.8)
     for part in (0.0, 0.5, 1.0):
-        value = min(times) + part * (max(times) - min(times))
+        value = float(norm.inverse(part))
         axes.text(len(names) - 0.97, part, f"{value:.4g}", color=INK, fontsize=8, va="center")
     axes.set_xticks(range(len(names)), names)
     axes.set_yticks([])
@@ -239,11 +243,17 @@ def _draw_against(data: PlotData) -> Figure:
 
 def _draw_lines(data: LinesData) -> Figure:
     with rc_context({"font.size": 9, "svg.hashsalt": "kernellab"}):
-        figure, axes = _sheet(data.title, data.subtitle, 6.8, 4.2)
+        warm = any(one for line in data.lines for one in line.warm)
+        words = "; hollow: run in a row by a CUDA graph, with a warm cache" if warm else ""
+        figure, axes = _sheet(data.title, data.subtitle + words, 6.8, 4.2)
         for number, line in enumerate(data.lines):
             colour = LINES[number % len(LINES)]
             style = "--" if line.is_baseline else "-"
-            axes.plot(line.x, line.y, style, color=colour, marker="o", markersize=3.5, label=line.name)  # fmt: skip
+            axes.plot(line.x, line.y, style, color=colour, label=line.name)
+            for warm in (False, True):
+                chosen = [place for place, one in enumerate(line.warm) if one is warm]
+                axes.plot([line.x[place] for place in chosen], [line.y[place] for place in chosen], "o", markersize=4,
+                          color=colour, markerfacecolor="none" if warm else colour)  # fmt: skip
             axes.fill_between(line.x, line.lower, line.upper, color=colour, alpha=0.2, linewidth=0)
         axes.set_xscale("log", base=2)
         if data.unit == "us":

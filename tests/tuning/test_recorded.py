@@ -11,6 +11,7 @@ import kernellab
 from benchmarks.tuning_cases import vector_add_case
 from kernellab.errors import ArgumentError
 from tests.source_files import ROOT
+from tools import tuning_page
 
 DATA = ROOT / "benchmarks/data"
 CASES = ("vector_add", "softmax", "matmul", "layer_norm", "attention")
@@ -40,6 +41,10 @@ def test_the_recorded_sweeps_take_at_most_the_time_of_tritons_own() -> None:
     assert {name for name, ratio in slower.items() if ratio > 1} <= {"vector_add"}
     assert NUMBERS["compiling matmul"]["times faster on 2"] >= 1.7
     assert NUMBERS["compiling matmul"]["times faster on 8"] >= 6
+
+
+def test_the_page_says_what_was_recorded() -> None:
+    assert (ROOT / "docs/tuning_h200.md").read_text() == tuning_page.page()
 
 
 def test_recorded_sizes_draw_lines_beside_torch() -> None:

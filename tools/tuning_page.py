@@ -1,0 +1,141 @@
+"""Write docs/tuning_h200.md and its pictures from the sweeps recorded on an H200: python tools/tuning_page.py"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import kernellab
+from kernellab.tuning.records import Trial
+from kernellab.tuning.tables import MICROSECONDS, achieved
+
+ROOT = Path(__file__).resolve().parent.parent
+DATA = ROOT / "benchmarks/data"
+PAGE = ROOT / "docs/tuning_h200.md"
+PICTURES = ROOT / "docs/images"
+
+CASES = {
+    "vector_add": "Vector add, 16 Mi fp32",
+    "softmax": "Softmax, 32768 rows of 1024 fp32",
+    "matmul": "Matrix product, 4096 x 4096 x 4096 in fp16",
+    "layer_norm": "Layer norm, 4096 rows of 8192 fp16",
+    "attention": "Attention forward, causal, 32 heads of 64, 4096 tokens, fp16",
+}
+SIZES = {"vector_add": "GB/s", "matmul": "TFLOP/s"}
+BEST = 5
+"""Rows of each table, from the fastest; the slowest follows."""
+
+
+def page() -> str:
+    """The whole page."""
+    numbers = json.loads((DATA / "tuning_h200_numbers.json").read_text())
+    machine = kernellab.Tuning.load(DATA / "tuning_h200_matmul.json").machine
+    lines = [
+        "# Five sweeps on an H200",
+        "",
+        "Written by `python tools/tuning_page.py` from `benchmarks/data/tuning_h200_*.json`, which "
+        "`python -m benchmarks.tuning_on_gpu --out FOLDER` records. "
+        f"{machine}. [How a sweep is made](tuning.md).",
+        "",
+        *_beside_triton(numbers),
+        *_compiling(numbers),
+        *_on_two_gpus(),
+    ]
+    for name, title in CASES.items():
+        lines += _case(name, title)
+    for name, unit in SIZES.items():
+        lines += [f"## {CASES[name].partition(',')[0]} over sizes", "", f"{unit} of the fastest of a few configs for each size, and torch's.", "", f"![{unit} over sizes](images/tuning_{name}_sizes.png)", ""]  # fmt: skip
+    return "\n".join(lines).rstrip() + "\n"
+
+
+def _beside_triton(numbers: dict[str, Any]) -> Iterator[str]:
+    yield "## Beside Triton's own autotuner"
+    yield ""
+    yield "The same configs, everything compiled anew, 16 cores. Winners are timed against each other in turns; a ratio of 1.01 is inside the noise."
+    yield ""
+    yield "| kernel | configs | the lab's sweep, s | Triton's, s | ratio | the lab's winner over Triton's |"
+    yield "|---|---|---|---|---|---|"
+    for name in CASES:
+        found = numbers[name]
+        ratio = found["sweep's time over triton's"]
+        ours, theirs = found["lab"]["seconds"], found["triton"]["seconds"]
+        yield f"| {name} | {found['lab']['configs']} | {ours:.1f} | {theirs:.1f} | {ratio:.2f} | {found['winners']['lab over triton']:.3f} |"
+    yield ""
+    if any(numbers[name]["sweep's time over triton's"] > 1 for name in CASES):
+        yield "The first sweep of a session, here vector add's, also starts the processes that compile and time; later ones find them running."
+        yield ""
+
+
+def _compiling(numbers: dict[str, Any]) -> Iterator[str]:
+    found = numbers["compiling matmul"]
+    yield f"The {found['configs']} configs of the matrix product compile in {found['serial']:.1f} s one after the other, as Triton does it, in {found['2 processes']:.1f} s with 2 processes ({found['times faster on 2']:.1f} times faster) and in {found['8 processes']:.1f} s with 8 ({found['times faster on 8']:.1f} times)."
+    yield ""
+
+
+def _on_two_gpus() -> Iterator[str]:
+    found = json.loads((DATA / "tuning_h200_numbers_2_gpus.json").read_text())
+    if "two GPUs" in found:
+        ratios = found["two GPUs"]["two over one"]
+        words = "the processes running already"
+    else:
+        ratios = {name[5:]: one["two over one"] for name, one in found.items() if name[:5] == "gpus "}  # fmt: skip
+        words = "the start of all processes included"
+    each = ", ".join(f"{name} {ratio:.2f}" for name, ratio in ratios.items())
+    yield f"On two GPUs a sweep takes this part of its time on one, {words}: {each}."
+    yield ""
+
+
+def _case(name: str, title: str) -> list[str]:
+    tuning = kernellab.Tuning.load(DATA / f"tuning_h200_{name}.json")
+    ranked = tuning.ranked
+    rates = list(achieved(tuning, ranked[0].timing))
+    torch_us = tuning.baselines["torch"].median * MICROSECONDS
+    dropped = sum(one.is_dropped for one in tuning.trials)
+    words = f"{len(tuning.trials)} configs, {dropped} dropped; {len(tuning.ties)} in a tie at the top; torch takes {torch_us:.1f} us."
+    head = ["config", "us", "quartiles", *rates, "registers", "spilled bytes", "shared bytes", "occupancy"]  # fmt: skip
+    shown = [*ranked[:BEST], ranked[-1]]
+    rows = [_row(tuning, one) for one in shown]
+    rows[-1] = [f"the slowest: {rows[-1][0]}", *rows[-1][1:]]
+    table = [_line(head), _line(["---"] * len(head)), *map(_line, rows)]
+    return [f"## {title}", "", words, "", *table, "", f"![times of all configs](images/tuning_{name}.png)", ""]  # fmt: skip
+
+
+def _row(tuning: kernellab.Tuning, trial: Trial) -> list[str]:
+    timing, compiled = trial.timing, trial.outcome.compiled
+    assert timing is not None
+    assert compiled is not None
+    times = [one * MICROSECONDS for one in (timing.median, timing.lower, timing.upper)]
+    rates = [
+        f"{rate:.3g}" if rate < 100 else f"{rate:.0f}"
+        for rate in achieved(tuning, timing).values()
+        if rate is not None
+    ]
+    taken = compiled.resources
+    return [
+        str(trial.candidate), f"{times[0]:.1f}", f"{times[1]:.1f} to {times[2]:.1f}", *rates,
+        str(taken.registers), str(taken.spills), f"{taken.shared_bytes:,}", f"{compiled.occupancy:.0%}",
+    ]  # fmt: skip
+
+
+def _line(cells: list[str]) -> str:
+    return f"| {' | '.join(cells)} |"
+
+
+def main() -> None:
+    """Write the page and its pictures."""
+    PAGE.write_text(page())
+    for name in CASES:
+        tuning = kernellab.Tuning.load(DATA / f"tuning_h200_{name}.json")
+        (PICTURES / f"tuning_{name}.png").write_bytes(tuning.plot("times").png(80))
+    for name, unit in SIZES.items():
+        sizes = kernellab.Tunings.load(DATA / f"tuning_h200_{name}_sizes.json")
+        (PICTURES / f"tuning_{name}_sizes.png").write_bytes(sizes.plot(y=unit).png(80))
+    matmul = kernellab.Tuning.load(DATA / "tuning_h200_matmul.json")
+    for kind in ("heatmap", "parallel", "registers"):
+        (PICTURES / f"tuning_matmul_{kind}.png").write_bytes(matmul.plot(kind).png(80))
+
+
+if __name__ == "__main__":
+    main()
