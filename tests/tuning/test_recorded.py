@@ -37,10 +37,12 @@ def test_a_recorded_sweep_is_whole_right_and_as_good_as_tritons(name) -> None:
 
 
 def test_the_recorded_sweeps_take_at_most_the_time_of_tritons_own() -> None:
-    slower = {name: NUMBERS[name]["sweep's time over triton's"] for name in CASES}
-    assert {name for name, ratio in slower.items() if ratio > 1} <= {"vector_add"}
-    assert NUMBERS["compiling matmul"]["times faster on 2"] >= 1.7
-    assert NUMBERS["compiling matmul"]["times faster on 8"] >= 6
+    numbers = tuning_page.recorded_numbers()
+    for name in CASES:
+        assert numbers[name]["sweep's time over triton's"] <= 1, name
+        assert numbers[name]["winners"]["lab over triton"] <= 1.02, name
+    assert numbers["compiling matmul"]["times faster on 2"] >= 1.7
+    assert numbers["compiling matmul"]["times faster on 8"] >= 6
 
 
 def test_the_page_says_what_was_recorded() -> None:
