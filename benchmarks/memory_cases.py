@@ -192,4 +192,64 @@ PRODUCTS = [
     product("matmul bf16, 8 warps", kernels.matmul, torch.bfloat16, (128, 128, 32), 3, 8),
 ]  # fmt: skip
 
-MEMORY_CASES: tuple[MemoryCase, ...] = (*LINES, *PLANES, *PRODUCTS)
+
+def copied(
+    name: str, dtype: torch.dtype, tile: tuple[int, int], vector: int, lanes: int, first: int = 1, part: int = 1, apart: int = 1, swizzle: int = 1
+) -> MemoryCase:  # fmt: skip
+    """Tiles that are copied asynchronously, by 4 warps.
+
+    Args:
+        name: what it is about.
+        dtype, tile: of each of the 64 programs.
+        vector: elements of a lane.
+        lanes: of a warp along a row.
+        first: 1 where rows of the tile are rows of shared memory, 0 where they are columns.
+        part: one in so many of the elements is on, the first ones.
+        apart: a row of global memory is so many rows of the tile long.
+        swizzle: so many rows in turn have their pieces of 16 bytes in another order in shared memory; 1 for none.
+    """
+    rows, columns = tile
+    return MemoryCase(
+        f"async copies, {name}",
+        kernels.copy_asynchronously,
+        lambda: {
+            "x": moderate(dtype, 1, 64, rows, columns * apart),
+            "out": blank(dtype, 64, rows, columns * apart),
+        },
+        (64,),
+        {"n": rows * columns // part},
+        {
+            "ROWS": rows,
+            "COLUMNS": columns,
+            "VECTOR": vector,
+            "LANES": lanes,
+            "FIRST": first,
+            "APART": columns * apart,
+            "SWIZZLE": swizzle,
+        },
+        {"num_warps": 4},
+    )
+
+
+COPIES = [
+    copied("16 bytes, rows of 64", torch.float16, (64, 32), 8, 4),
+    copied("16 bytes, rows of 128", torch.float16, (32, 64), 8, 8),
+    copied("16 bytes, rows of 256", torch.float16, (16, 128), 8, 16),
+    copied("16 bytes, rows of 512", torch.float16, (4, 256), 8, 32),
+    copied("16 bytes, half of them off", torch.float16, (32, 64), 8, 8, part=2),
+    copied("8 bytes", torch.float16, (16, 128), 4, 32),
+    copied("4 bytes", torch.float32, (32, 32), 1, 32),
+    copied("4 bytes, into columns", torch.float32, (32, 32), 1, 32, first=0),
+    copied("16 bytes, rows of 64, apart", torch.float16, (64, 32), 8, 4, apart=4),
+    copied("16 bytes, rows of 64, apart and swizzled by 4", torch.float16, (64, 32), 8, 4, apart=4, swizzle=4),
+    copied("16 bytes, rows of 64, swizzled by 4", torch.float16, (64, 32), 8, 4, swizzle=4),
+    copied("16 bytes, rows of 128, apart", torch.float16, (32, 64), 8, 8, apart=4),
+    copied("16 bytes, rows of 128, apart and swizzled by 8", torch.float16, (32, 64), 8, 8, apart=4, swizzle=8),
+    copied("16 bytes, rows of 128, swizzled by 8", torch.float16, (32, 64), 8, 8, swizzle=8),
+    copied("16 bytes, rows of 256, apart", torch.float16, (16, 128), 8, 16, apart=4),
+    copied("16 bytes, rows of 32, apart", torch.float16, (128, 16), 8, 2, apart=8),
+    copied("4 bytes, rows of 32 apart", torch.float32, (128, 8), 1, 8, apart=8),
+    copied("4 bytes, half of them off", torch.float32, (32, 32), 1, 32, part=2),
+]  # fmt: skip
+
+MEMORY_CASES: tuple[MemoryCase, ...] = (*LINES, *PLANES, *PRODUCTS, *COPIES)

@@ -2,6 +2,9 @@
 
 import triton
 import triton.language as tl
+from triton.experimental import gluon
+from triton.experimental.gluon import language as gl
+from triton.experimental.gluon.language.nvidia.ampere import async_copy
 
 
 @triton.jit
@@ -154,3 +157,27 @@ def take_a_number(x, out, BLOCK: tl.constexpr):
 def histogram(x, out, BLOCK: tl.constexpr, BINS: tl.constexpr):
     values = tl.load(x + tl.program_id(0) * BLOCK + tl.arange(0, BLOCK))
     tl.store(out + tl.program_id(0) * BINS + tl.arange(0, BINS), tl.histogram(values, BINS))
+
+
+@gluon.jit
+def copy_asynchronously(
+    x, out, n,
+    ROWS: gl.constexpr, COLUMNS: gl.constexpr, VECTOR: gl.constexpr, LANES: gl.constexpr, FIRST: gl.constexpr,
+    APART: gl.constexpr, SWIZZLE: gl.constexpr,
+):  # fmt: skip
+    """One asynchronous copy of a tile, `LANES` lanes of a warp along a row, into rows (FIRST = 1) or columns (0) of shared memory."""
+    layout: gl.constexpr = gl.BlockedLayout(
+        [1, VECTOR], [32 // LANES, LANES], [gl.num_warps(), 1], [1, 0]
+    )
+    shared: gl.constexpr = gl.SwizzledSharedLayout(
+        VECTOR if SWIZZLE > 1 else 1, 1, SWIZZLE, [FIRST, 1 - FIRST]
+    )
+    rows = gl.arange(0, ROWS, layout=gl.SliceLayout(1, layout))[:, None]
+    columns = gl.arange(0, COLUMNS, layout=gl.SliceLayout(0, layout))[None, :]
+    inside = rows * COLUMNS + columns
+    at = gl.program_id(0) * ROWS * APART + rows * APART + columns
+    tile = gl.allocate_shared_memory(x.dtype.element_ty, [ROWS, COLUMNS], shared)
+    async_copy.async_copy_global_to_shared(tile, x + at, mask=inside < n)
+    async_copy.commit_group()
+    async_copy.wait_group(0)
+    gl.store(out + at, tile.load(layout))

@@ -6,11 +6,12 @@ import json
 from collections.abc import Mapping
 from typing import Any
 
+import numpy
 import pytest
 
 from benchmarks.fidelity_memory import EXPLAINED, FILE, predict
 from benchmarks.fidelity_outputs import DATA
-from benchmarks.memory_cases import MEMORY_CASES, MemoryCase
+from benchmarks.memory_cases import COPIES, MEMORY_CASES, MemoryCase
 from tests.source_files import ROOT
 
 
@@ -42,6 +43,39 @@ def test_wavefronts_of_nine_kernels_in_ten_are_equal(recorded: Mapping[str, Any]
     wrong = {case for case, name in EXPLAINED if name in counted}
     assert len(using) >= 15
     assert len(wrong) <= len(using) / 10
+
+
+@pytest.mark.parametrize("case", COPIES, ids=lambda case: case.name)
+def test_isolated_copies_take_a_wavefront_for_each_row_and_change_of_place(
+    case: MemoryCase, recorded: Mapping[str, Any]
+) -> None:
+    """What docs/fidelity.md says of them, from the addresses that the kernel's text gives."""
+    settings = case.constants
+    size = next(iter(case.tensors().values())).element_size()
+    down = 32 // settings["LANES"]
+    lane = numpy.arange(32)
+    total = 0
+    for top in range(0, settings["ROWS"], down):  # each instruction of a warp
+        for left in range(0, settings["COLUMNS"], settings["LANES"] * settings["VECTOR"]):
+            row = top + lane // settings["LANES"]
+            column = left + lane % settings["LANES"] * settings["VECTOR"]
+            place = (row * settings["APART"] + column) * size // 16 % 8
+            given = _in_shared_memory(row, column, settings) * size
+            changes = place ^ given // 16 % 8
+            total += len({*zip((given // 128).tolist(), changes.tolist())})
+    counted = recorded[case.name]["counters"]["shared_wavefronts_async"]
+    assert total * case.grid[0] == counted
+
+
+def _in_shared_memory(
+    row: numpy.ndarray, column: numpy.ndarray, settings: Mapping[str, Any]
+) -> numpy.ndarray:
+    """The element of the buffer that an element of the tile becomes."""
+    if not settings["FIRST"]:
+        return numpy.asarray(column * settings["ROWS"] + row)
+    piece, rest = numpy.divmod(column, settings["VECTOR"])
+    piece = piece ^ row % settings["SWIZZLE"]
+    return numpy.asarray(row * settings["COLUMNS"] + piece * settings["VECTOR"] + rest)
 
 
 def test_the_page_holds_the_rows_of_the_table() -> None:
