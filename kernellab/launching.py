@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
-from typing import Any
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, fields, replace
+from typing import Any, TypeVar
 
 import numpy
 import torch
@@ -37,6 +37,28 @@ def innermost(kernel: Any) -> JITFunction:
             )
         inside = inside.fn
     return inside
+
+
+Wishes = TypeVar("Wishes")
+
+
+def apart_from_parameters(
+    wishes: Wishes, parameters: Collection[str]
+) -> tuple[Wishes, dict[str, Any]]:
+    """What a function that launches kernels is told by name: a name that is a parameter of the kernel is the parameter.
+
+    Args:
+        wishes: a data class of its options, each with a default.
+
+    Returns:
+        The wishes without those, and what is for the kernel.
+    """
+    told: Any = wishes
+    defaults = type(wishes)()
+    both = [one.name for one in fields(told) if one.name in parameters]
+    given = {name: getattr(wishes, name) for name in both}
+    for_kernel = {name: one for name, one in given.items() if one is not getattr(defaults, name)}
+    return replace(told, **{name: getattr(defaults, name) for name in both}), for_kernel
 
 
 # On the CPU

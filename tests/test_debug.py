@@ -168,6 +168,13 @@ def test_breakpoint_statements_of_plain_kernels(session: Session) -> None:
     assert y.tolist() == x.tolist()
 
 
+def test_a_parameter_goes_before_an_option_of_its_name(session: Session) -> None:
+    y = torch.zeros(1, dtype=torch.int32)
+    printed = session("n; p doubled; c", debugged.takes_program, 2, y, program=4, in_place=True)
+    assert "program (0, 0, 0) of grid (2, 1, 1)" in printed
+    assert y.item() == 8
+
+
 def test_no_breakpoint_outlives_its_session(session: Session) -> None:
     before = list(bdb.Breakpoint.bpbynumber)
     session(f"b {ADDS}; c; q", stepped.every_name, 3, *every_name(), BLOCK=64, breakpoints=[LOOP])

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import bdb
 from collections.abc import Iterable, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import Any
 
 from kernellab.argument_copies import copied, copied_back
@@ -12,22 +12,21 @@ from kernellab.compiler.pipeline import unwrap_kernel
 from kernellab.debugger.places import Breakpoint, Places
 from kernellab.debugger.session import Session
 from kernellab.errors import OptionError
-from kernellab.interpreter.grid import check_grid, linear_ids
+from kernellab.interpreter.grid import check_grid, chosen_programs
 from kernellab.interpreter.launcher import Stepping, launch_stepped
 from kernellab.interpreter.stepping.code import stepping_code
 from kernellab.interpreting import emulated_for
-from kernellab.launching import Grid
+from kernellab.launching import Grid, apart_from_parameters, bind_launch, innermost, refuse_gpu
 from kernellab.run_options import DEFAULT, split_keywords
-from kernellab.specialize import bind
 
-Program = tuple[int, int, int]
+_FIRST = (0, 0, 0)
 
 
 def debug(
     kernel: Any,
     grid: Grid,
     *args: Any,
-    program: int | Sequence[int] | Sequence[Sequence[int]] = (0, 0, 0),
+    program: int | str | Sequence[Any] = _FIRST,
     breakpoints: Iterable[Any] = (),
     in_place: bool = False,
     **keywords: Any,
@@ -40,33 +39,40 @@ def debug(
 
     Args:
         kernel, grid, args, keywords: as for `kernellab.run`; of an autotuned kernel, the first config counts.
-        program: the id of the program to stop in: `96`, `(2, 1)`, `(0, 0, 0)`; or a list of ids.
+        program: the id of the program to stop in: `96`, `(2, 1)`, `(0, 0, 0)`; a list of ids; or "all".
         breakpoints: lines of the kernel's file; with a condition over its names, `"14, x.max() > 10"`; in another file,
             `"helpers.py:7"`; at a function's beginning, `"helper"`. Each `breakpoint()` in the kernel is one too. One on a line
             without code moves to the next line that has some.
         in_place: let the launch change the arguments' own tensors, once it has come to its end; by default it runs on copies.
 
+        A name that is also a parameter of the kernel is the parameter.
+
     Raises:
         OptionError: the program is not in the grid, a breakpoint is nowhere, or a stage other than TTIR is asked for.
-        ArgumentError, GridError, CompileError, UnsupportedOperation, KernelFault: as `kernellab.run`.
+        ArgumentError: arguments that do not fit, or tensors on a GPU.
+        GridError, CompileError, UnsupportedOperation, KernelFault: as `kernellab.run`.
     """
     __tracebackhide__ = True
+    wishes = _Wishes(program, breakpoints, in_place)
+    wishes, of_parameters = apart_from_parameters(wishes, innermost(kernel).arg_names)
     target = emulated_for(kernel)
-    plain, keywords = unwrap_kernel(kernel, args, keywords, {})
+    plain, keywords = unwrap_kernel(kernel, args, {**keywords, **of_parameters}, {})
     keywords, options, run_options = split_keywords(keywords, plain.arg_names)
     if run_options.stage != DEFAULT.stage:
         raise OptionError(
             f"stage={run_options.stage!r}: a debugger walks the kernel's source, which only its TTIR follows line by line",
             advice="Leave the stage out.",
         )
-    call = bind(plain, args, keywords, target, options=options)
-    programs = named_programs(program)
+    refuse_gpu(plain, args, keywords, "debug")
+    call = bind_launch(plain, args, keywords, options, target)
     sizes = check_grid(grid, call.values)
-    linear_ids(programs, sizes)
+    programs = chosen_programs(wishes.program, sizes, "program")
     code = stepping_code(plain, call, target)
     places = Places(code)
     own = (Breakpoint(file, line) for file, line in code.breakpoints)
-    session = Session(plain.__name__, sizes, places, [*places.breakpoints(breakpoints), *own])
+    session = Session(
+        plain.__name__, sizes, places, [*places.breakpoints(wishes.breakpoints), *own]
+    )
     values = copied(call.values)
     try:
         stepping = Stepping(code, programs, around=session.around)
@@ -75,28 +81,14 @@ def debug(
         return
     finally:
         session.close()
-    if in_place:
+    if wishes.in_place:
         copied_back(values, call.values)
 
 
-def named_programs(program: Any) -> list[Program]:
-    """The ids that a caller names: one as a number or a tuple, or a list of such.
+@dataclass(frozen=True)
+class _Wishes:
+    """What `debug` itself is told; see there."""
 
-    Raises:
-        OptionError: it is none of these.
-    """
-    several = program if isinstance(program, list) else [program]
-    return [_id(one, program) for one in several]
-
-
-def _id(one: Any, program: Any) -> Program:
-    numbers = (
-        (one,) if isinstance(one, int) else tuple(one) if isinstance(one, tuple | list) else ()
-    )
-    if not 1 <= len(numbers) <= 3 or not all(isinstance(number, int) for number in numbers):
-        raise OptionError(
-            f"program={program!r} names no program",
-            advice="Give its id, program=(2, 0, 0), or a list of ids: program=[(0, 0, 0), (2, 0, 0)].",
-        )
-    x, y, z = (*numbers, 0, 0)[:3]
-    return x, y, z
+    program: Any = _FIRST
+    breakpoints: Any = ()
+    in_place: Any = False

@@ -122,6 +122,47 @@ def linear_ids(programs: Iterable[tuple[int, int, int]], grid: Grid) -> frozense
     return frozenset(ids)
 
 
+def chosen_programs(chosen: Any, grid: Grid, option: str) -> tuple[Grid, ...]:
+    """The programs that a caller means, each once, in the order of their linear ids.
+
+    Args:
+        chosen: one as a tuple or a number, several as a list of such, or "all".
+        option: what the caller calls it.
+
+    Raises:
+        OptionError: one is not in the grid, or is no program.
+    """
+    if isinstance(chosen, str) and chosen == "all":
+        x, y, z = grid
+        return tuple((i, j, k) for k in range(z) for j in range(y) for i in range(x))
+    several = [chosen] if _is_tuple(chosen) or not isinstance(chosen, Iterable) else chosen
+    meant = [_program(one, option) for one in (() if isinstance(chosen, str) else several)]
+    if not meant:
+        raise _no_program(chosen, option)
+    linear_ids(meant, grid)
+    return tuple(sorted(set(meant), key=lambda one: one[::-1]))
+
+
+def _program(one: Any, option: str) -> Grid:
+    numbers = one if _is_tuple(one) else (one,)
+    if not 1 <= len(numbers) <= 3 or not all(isinstance(n, int | numpy.integer) for n in numbers):
+        raise _no_program(one, option)
+    x, y, z = (*map(int, numbers), 0, 0)[:3]
+    return x, y, z
+
+
+def _is_tuple(value: Any) -> bool:
+    """Whether it is one program, or would be."""
+    return isinstance(value, tuple) and not any(isinstance(one, tuple) for one in value)
+
+
+def _no_program(value: Any, option: str) -> OptionError:
+    return OptionError(
+        f"{option}={value!r} names no program",
+        advice=f'Give one as a tuple, {option}=(3, 0, 0), several as a list, {option}=[0, 1, 2], or "all".',
+    )
+
+
 def set_apart(
     all_batches: Iterable[Programs], chosen: Collection[int], grid: Grid
 ) -> Iterator[Programs]:

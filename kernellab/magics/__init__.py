@@ -35,6 +35,7 @@ def load(shell: InteractiveShell) -> None:
     )
     front_end.current_debugger = functools.partial(ipython_api.debugger_class, shell)
     ipython_api.complete_options(shell, "tilekernel", tilekernel.OPTIONS.words)
+    ipython_api.complete_options(shell, "tiledebug", tiledebug.OPTIONS.words, sigil="%")
     ipython_api.complete_options(shell, "tileir", tileir.OPTIONS.words, sigil="%")
     ipython_api.complete_options(shell, "tilelayout", tilelayout.OPTIONS.words, sigil="%")
     ipython_api.complete_options(shell, "tiletune", tiletune.OPTIONS.words)
@@ -51,7 +52,7 @@ def unload(shell: InteractiveShell) -> None:
     front_end.current_debugger = front_end.python_debugger
     for magic in ("tilecheck", "tiledebug", "tileir", "tilekernel", "tilestep", "tiletune"):
         ipython_api.forget_magic(shell, magic)
-    for magic in ("tilekernel", "tileir", "tilelayout"):
+    for magic in ("tiledebug", "tilekernel", "tileir", "tilelayout"):
         ipython_api.forget_completion(shell, magic)
     ipython_api.forget_completion(shell, "tiletune")
     ipython_api.show_errors_in_full()

@@ -2,25 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, fields, replace
+from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import Any
-
-import numpy
 
 from kernellab import triton_api
 from kernellab.compiler.pipeline import unwrap_kernel
 from kernellab.compiler.targets import parse_target
 from kernellab.errors import OptionError
-from kernellab.interpreter.grid import check_grid, linear_ids
+from kernellab.interpreter.grid import check_grid, chosen_programs
 from kernellab.interpreter.stepping.code import stepping_code
 from kernellab.interpreting import emulated_for
-from kernellab.launching import Grid, bind_launch, innermost, refuse_gpu
+from kernellab.launching import Grid, apart_from_parameters, bind_launch, innermost, refuse_gpu
 from kernellab.records import Target
 from kernellab.run_options import DEFAULT, RunOptions, split_keywords
 from kernellab.tracing.launches import TracedLaunch
 from kernellab.tracing.records import Trace
-from kernellab.tracing.steps import Program
 from kernellab.tracing.values import LARGEST_EXACT
 
 
@@ -59,7 +56,7 @@ def trace(
     """
     __tracebackhide__ = True
     wishes = _Wishes(programs, operations, in_place, exact_bytes, target)
-    wishes, of_parameters = _apart(wishes, innermost(kernel).arg_names)
+    wishes, of_parameters = apart_from_parameters(wishes, innermost(kernel).arg_names)
     chosen = emulated_for(kernel) if wishes.target is None else parse_target(wishes.target)
     plain, keywords = unwrap_kernel(kernel, args, {**keywords, **of_parameters}, {})
     keywords, outright, options = split_keywords(keywords, plain.arg_names)
@@ -68,7 +65,7 @@ def trace(
     refuse_gpu(plain, args, keywords, "trace")
     call = bind_launch(plain, args, keywords, outright, chosen)
     sizes = check_grid(grid, call.values)
-    wanted = chosen_programs(wishes.programs, sizes)
+    wanted = chosen_programs(wishes.programs, sizes, "programs")
     code = stepping_code(plain, call, chosen, traced=True, traces_operations=wishes.operations)
     launch = TracedLaunch(plain, sizes, call, code, wanted, options, str(chosen))
     return launch.traced(wishes.in_place, wishes.exact_bytes, wishes.operations)
@@ -83,50 +80,6 @@ class _Wishes:
     in_place: Any = False
     exact_bytes: Any = LARGEST_EXACT
     target: Any = None
-
-
-def _apart(wishes: _Wishes, parameters: Sequence[str]) -> tuple[_Wishes, dict[str, Any]]:
-    """A name that is a parameter of the kernel is the parameter: the wishes without those, and what is for the kernel."""
-    defaults = _Wishes()
-    both = [one.name for one in fields(_Wishes) if one.name in parameters]
-    given = {name: getattr(wishes, name) for name in both}
-    for_kernel = {name: one for name, one in given.items() if one is not getattr(defaults, name)}
-    return replace(wishes, **{name: getattr(defaults, name) for name in both}), for_kernel
-
-
-def chosen_programs(programs: Any, grid: Program) -> tuple[Program, ...]:
-    """The programs that are meant, each once, in the order of their linear ids.
-
-    Raises:
-        OptionError: one is not in the grid, or is no program.
-    """
-    if isinstance(programs, str) and programs == "all":
-        x, y, z = grid
-        return tuple((i, j, k) for k in range(z) for j in range(y) for i in range(x))
-    several = [programs] if _is_tuple(programs) or not isinstance(programs, Iterable) else programs
-    meant = []
-    for one in () if isinstance(programs, str) else several:
-        numbers = one if _is_tuple(one) else (one,)
-        if len(numbers) > 3 or not all(isinstance(n, int | numpy.integer) for n in numbers):
-            raise _no_program(one)
-        x, y, z = (*map(int, numbers), 0, 0)[:3]
-        meant.append((x, y, z))
-    if not meant:
-        raise _no_program(programs)
-    linear_ids(meant, grid)
-    return tuple(sorted(set(meant), key=lambda one: one[::-1]))
-
-
-def _is_tuple(value: Any) -> bool:
-    """Whether it is one program, or would be."""
-    return isinstance(value, tuple) and not any(isinstance(one, tuple) for one in value)
-
-
-def _no_program(value: Any) -> OptionError:
-    return OptionError(
-        f"programs={value!r} names no program",
-        advice='Give one as a tuple, programs=(3, 0, 0), several as a list, programs=[0, 1, 2], or "all".',
-    )
 
 
 def _check_size(exact_bytes: Any) -> None:

@@ -45,6 +45,12 @@ def leaves(x_ptr, y_ptr, far, BLOCK: tl.constexpr):
 
 
 @triton.jit
+def takes_program(y_ptr, program):
+    doubled = program * 2
+    tl.store(y_ptr, doubled)
+
+
+@triton.jit
 def plain(x_ptr, y_ptr, BLOCK: tl.constexpr):
     x = tl.load(x_ptr + tl.arange(0, BLOCK))
     print(x)
