@@ -1,6 +1,7 @@
 """What the views cost in a browser: size, and time until something is painted. Headless Chromium, medians of five.
 
-The IR explorer of attention forward for sm_90: every pass, LLVM dialect of 10,000 lines. The layout view of a tile of 256x256.
+The IR explorer of attention forward for sm_90: every pass, LLVM dialect of 10,000 lines. The layout view of a tile of 256x256. The stepper
+of a kernel's 10,000 steps, dragged to and fro.
 
     python -m benchmarks.front_end
 """
@@ -15,15 +16,21 @@ from pathlib import Path
 from typing import Any
 
 import pandas
+import torch
 
+import kernellab
 from benchmarks.harness import print_report
 from kernellab.layouts import Layout
 from kernellab.showing import show
 from kernellab.viz.page import SCRIPT
 from tests.corpus.loader import compile_entry, entry
+from tests.kernels.traced import accumulate
 from tests.views.browser import CHROMIUM, browser, opened
 
 ROUNDS = 5
+
+TURNS = 1500
+"""Turns of the kernel's loop: enough for 10,000 steps."""
 
 _PREPARE = """async () => {
   const bytes = (id) => Uint8Array.from(atob(document.getElementById(id).textContent), (letter) => letter.charCodeAt(0));
@@ -71,6 +78,21 @@ _CLICK = """async () => {
 }"""
 
 
+_SCRUB = """async () => {
+  const scrubber = document.querySelector(".kl-scrubber");
+  const frame = () => new Promise(requestAnimationFrame);
+  const times = [];
+  for (let at = 0, before = await frame(); at < 200; at++) {
+    scrubber.value = String(Math.round((0.5 + 0.5 * Math.sin(at / 7)) * Number(scrubber.max)));
+    scrubber.dispatchEvent(new Event("input"));
+    const now = await frame();
+    times.push(now - before);
+    before = now;
+  }
+  return times;
+}"""
+
+
 def measured(page: Any) -> dict[str, float]:
     """Milliseconds of one round: the worst of all passes, and of all lines."""
     first = page.evaluate(_FIRST_PAINT)
@@ -109,7 +131,27 @@ def painted_layouts(started: Any, folder: str) -> list[dict[str, float]]:
         return [{"layout view of 256x256": page.evaluate(_FIRST_PAINT)} for _ in range(ROUNDS)]
 
 
+def scrubbed_steps(started: Any, folder: str) -> list[dict[str, float]]:
+    """Milliseconds from frame to frame while the stepper's scrubber moves, in every round."""
+    x, y = torch.rand(TURNS, 256), torch.zeros(256)
+    steps = kernellab.trace(accumulate, (1,), x, y, 256, TURNS, BLOCK=256)
+    assert len(steps) >= 10_000
+    file = steps.show().to_html(Path(folder, "steps.html"))
+    with opened(started, file.as_uri()) as page:
+        page.wait_for_selector("[data-ready]")
+        page.evaluate(_PREPARE)
+        rounds = [page.evaluate(_SCRUB) for _ in range(ROUNDS)]
+    return [
+        {
+            "stepper, 10,000 steps: a frame, median": statistics.median(one),
+            "stepper, 10,000 steps: a frame, slowest": max(one),
+        }
+        for one in rounds
+    ]
+
+
 GOALS = {
+    "stepper, 10,000 steps: a frame, median": 1000 / 30,
     "layout view of 256x256": 200.0,
     "first paint": 400.0,
     "pass switch, median": 80.0,
@@ -131,9 +173,8 @@ def main() -> None:
             page.wait_for_selector("[data-ready]")
             page.evaluate(_PREPARE)
             rounds = [measured(page) for _ in range(ROUNDS)]
-            rounds = [
-                {**one, **layout} for one, layout in zip(rounds, painted_layouts(started, folder))
-            ]
+        further = zip(painted_layouts(started, folder), scrubbed_steps(started, folder))
+        rounds = [{**one, **layout, **steps} for one, (layout, steps) in zip(rounds, further)]
     sizes = [
         ("bundle, minified", len(SCRIPT.encode()), 450_000),
         ("bundle, gzipped", len(gzip.compress(SCRIPT.encode())), None),
@@ -154,7 +195,7 @@ def main() -> None:
             missed.append(name)
         rows.append({"": name, "ms": f"{median:.0f}", "goal, ms": "" if goal is None else f"{goal:.0f}"})  # fmt: skip
     print_report(
-        f"The IR explorer of attention forward, and the layout view, in Chromium, medians of {ROUNDS}",
+        f"The IR explorer of attention forward, the layout view and the stepper, in Chromium, medians of {ROUNDS}",
         pd(rows),
         "From the data's arrival, or from the click, to the end of the frame that shows it.",
     )

@@ -10,9 +10,14 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import torch
+
+import kernellab
 from kernellab.layouts import Layout
 from kernellab.showing import show
+from kernellab.viz.views import View
 from tests.compiled import of_corpus
+from tests.kernels.basic import matmul as product
 from tests.views.browser import browser, opened
 
 IMAGES = Path(__file__).resolve().parent.parent / "docs/images"
@@ -39,6 +44,26 @@ def element(page: Any) -> None:
     page.locator(".kl-grid-box canvas:last-child").first.hover(position={"x": 165, "y": 113})
 
 
+def element_of_a_step(page: Any) -> None:
+    """A watched element, a breakpoint, and an element of a tensor pointed at."""
+    page.get_by_label("Watch a variable").fill("acc[0, 3]")
+    page.get_by_label("Watch a variable").press("Enter")
+    page.locator(".kl-source-line .kl-stop").nth(-2).click()
+    page.locator('figure[data-name="b_ptr"] canvas').hover(position={"x": 20, "y": 100})
+
+
+def product_in_steps() -> Any:
+    """The trace of two programs of a product, in its third turn."""
+    wave = torch.arange(64) / 8
+    a, b = torch.outer(wave.sin(), wave.cos()), torch.outer(wave.cos(), wave)
+    c = torch.zeros(64, 64)
+    traced = kernellab.trace(
+        product, (4, 4), a, b, c, 64, 64, 64, 64, 1, 64, 1, 64, 1, BLOCK_M=16, BLOCK_N=16, BLOCK_K=16, programs=[(1, 1), (2, 1)],
+    )  # fmt: skip
+    loads = [step for step in traced if step.accesses and "b" in step.changed_numbers]
+    return traced.show(loads[2])
+
+
 def main() -> None:
     """Write every picture."""
     matmul = of_corpus("matmul", "sm_90")
@@ -49,10 +74,12 @@ def main() -> None:
         ("explorer_dark", matmul, change, True),
         ("layout", mma, element, False),
         ("layout_shared", swizzled, element, False),
+        ("stepper_live", product_in_steps(), element_of_a_step, False),
     ]
     with tempfile.TemporaryDirectory() as folder, browser() as started:
         for name, record, act, dark in pictures:
-            file = show(record).to_html(Path(folder, f"{name}.html"))
+            view = record if isinstance(record, View) else show(record)
+            file = view.to_html(Path(folder, f"{name}.html"))
             height = 760 if name.startswith("explorer") else 900
             with opened(started, file.as_uri(), width=1360, height=height, dark=dark) as page:
                 page.wait_for_selector("[data-ready]")

@@ -50,7 +50,7 @@ export class StepperExplorer {
     const point = (pointed: Pointed | null): void => this.point(pointed);
     this.source = new SourcePane(data.sources, {
       runTo: (source, line, forwards) => this.seek(forwards, (step) => reader.isAt(step, source, line), `runs line ${line}`),
-      toggled: (_, line) => this.say(`${this.source.breakpointCount} breakpoints; line ${line} changed`),
+      toggled: (source, line, isOn) => this.say(isOn ? this.breakpointWords(source, line) : ""),
     });
     this.values = new ValuesPane(reader, point, (name) => this.watch.add(name));
     this.tensors = new TensorsPane(reader, new MemoryReplay(reader), point);
@@ -123,7 +123,8 @@ export class StepperExplorer {
 
   private main(): HTMLElement {
     const left = element("div", { class: "kl-steps-left" }, this.source.dom, this.map.dom);
-    const right = element("div", { class: "kl-steps-right" }, this.where, this.watch.dom, this.values.dom, this.accesses, this.tensors.dom, legend());
+    const scrolled = element("div", { class: "kl-steps-scrolled" }, this.values.dom, this.accesses, this.tensors.dom, legend());
+    const right = element("div", { class: "kl-steps-right" }, this.where, this.watch.dom, scrolled);
     return element("div", { class: "kl-main" }, left, splitter("Width of the source"), right);
   }
 
@@ -155,6 +156,11 @@ export class StepperExplorer {
   private run(forwards: boolean): void {
     const isStop = (step: StepData, number: number): boolean => this.source.hasBreakpoint(this.data.frames[step.frame]!.source, step.line) || this.watch.isStop(number);
     this.seek(forwards, isStop, "is at a breakpoint");
+  }
+
+  private breakpointWords(source: number, line: number): string {
+    const isReached = this.data.steps.some((step) => this.reader.isAt(step, source, line));
+    return isReached ? `Running stops at line ${line}.` : `No ${this.unit} here runs line ${line}: running will not stop there.`;
   }
 
   private over(forwards: boolean): void {

@@ -5,7 +5,7 @@ import { element } from "./dom";
 export interface SourceListener {
   /** A line was clicked: run to it, or backwards. */
   runTo(source: number, line: number, forwards: boolean): void;
-  toggled(source: number, line: number): void;
+  toggled(source: number, line: number, isOn: boolean): void;
 }
 
 const TOKENS = /(?<comment>#.*)|(?<string>"""[^]*?(?:"""|$)|"(?:[^"\\]|\\.)*"|'(?:[^'\\]|\\.)*')|(?<symbol>@[\w.]+)|(?<keyword>\b(?:def|return|for|in|if|elif|else|while|not|and|or|is|pass|import|from|as|assert|lambda|with|True|False|None)\b)|(?<type>\btl(?:\.\w+)+)|(?<number>(?<![\w.])(?:0x[\da-fA-F]+|\d+(?:\.\d+)?(?:[eE][+-]?\d+)?)\b)/g;
@@ -39,10 +39,6 @@ export class SourcePane {
     return this.breakpoints.has(`${source}:${line}`);
   }
 
-  get breakpointCount(): number {
-    return this.breakpoints.size;
-  }
-
   /** Show a line of a source; null where the source is not known. */
   show(source: number | null, line: number, title: string): void {
     if (this.title.textContent !== title) this.title.textContent = title;
@@ -70,7 +66,7 @@ export class SourcePane {
     const isOn = !this.breakpoints.delete(key);
     if (isOn) this.breakpoints.add(key);
     this.linesOf(source).get(line)?.querySelector(".kl-stop")?.setAttribute("aria-pressed", String(isOn));
-    this.listener.toggled(source, line);
+    this.listener.toggled(source, line, isOn);
   }
 
   private linesOf(source: number): Map<number, HTMLElement> {

@@ -142,6 +142,7 @@ class _Maker:
         self._value_numbers: dict[bytes, int] = {}
         self._places: dict[bytes, int] = {}
         self._places_data: list[PlacesData] = []
+        self._accesses: dict[object, StepAccess] = {}
         self._arguments = list(trace.arguments.values())
         self._argument_numbers = {one.name: place for place, one in enumerate(self._arguments)}
         self._drawn: set[str] = set()
@@ -267,13 +268,18 @@ class _Maker:
 
     def _access(self, access: Access) -> StepAccess:
         number = self._argument_numbers.get(access.argument)
-        places = None
-        if number is not None:
-            argument = self._arguments[number]
-            inside, place = argument.coordinates(access.elements)
-            if access.itemsize == dtype_named(argument.dtype).itemsize:
-                places = self._place(_flat(place, argument, int(inside.sum())))
-        return StepAccess(access.kind, number, places, access.text())
+        # Loops access the same elements again and again.
+        key = number, access.kind, access.itemsize, access.lanes, access.mask_number
+        if key not in self._accesses:
+            places = None if number is None else self._accessed(access, self._arguments[number])
+            self._accesses[key] = StepAccess(access.kind, number, places, access.text())
+        return self._accesses[key]
+
+    def _accessed(self, access: Access, argument: TracedArgument) -> int | None:
+        if access.itemsize != dtype_named(argument.dtype).itemsize:
+            return None  # elements seen in another size have no place here
+        inside, place = argument.coordinates(access.elements)
+        return self._place(_flat(place, argument, int(inside.sum())))
 
     def _writes(self, step: Step) -> Iterator[StepWrite]:
         for checkpoint in self._trace.checkpoints:

@@ -180,6 +180,8 @@ def test_searches_breakpoints_and_the_watch_list(
         page.get_by_label("Tensor", exact=True).select_option("z_ptr")
         root.press("]")
         expect(number).to_have_value("17")
+        page.get_by_label("Breakpoint at line 1", exact=True).click()
+        expect(page.locator(".kl-status")).to_contain_text("No step here runs line 1")
         page.get_by_label("Breakpoint at line 4").click()
         root.press("R")
         loads = [one.number for one in trace if one.line == 4]
