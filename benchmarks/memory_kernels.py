@@ -6,6 +6,9 @@ from triton.experimental import gluon
 from triton.experimental.gluon import language as gl
 from triton.experimental.gluon.language.nvidia.ampere import async_copy
 
+# Triton 3.9 has another name for this.
+copy_to_shared = getattr(async_copy, "async_load", None) or async_copy.async_copy_global_to_shared
+
 
 @triton.jit
 def copy(x, out, n, BLOCK: tl.constexpr):
@@ -177,7 +180,7 @@ def copy_asynchronously(
     inside = rows * COLUMNS + columns
     at = gl.program_id(0) * ROWS * APART + rows * APART + columns
     tile = gl.allocate_shared_memory(x.dtype.element_ty, [ROWS, COLUMNS], shared)
-    async_copy.async_copy_global_to_shared(tile, x + at, mask=inside < n)
+    copy_to_shared(tile, x + at, mask=inside < n)
     async_copy.commit_group()
     async_copy.wait_group(0)
     gl.store(out + at, tile.load(layout))
