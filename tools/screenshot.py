@@ -1,7 +1,7 @@
 """Take the pictures of the pages: cells of ours, run, open in a real JupyterLab, photographed by headless Chromium.
 
     python tools/screenshot.py docs/images/first_cell.txt docs/images/notebook.png
-    python tools/screenshot.py docs/images/stepper.txt docs/images/stepper.png --size 1180x1270
+    python tools/screenshot.py docs/images/stepper.txt docs/images/stepper.png --size 1180x1310
 
 The first argument is a notebook, shown as it is saved, or a text of cells, each after a line `# %%`, which is run first. Needs
 Chromium on the path.
