@@ -75,6 +75,8 @@ def test_the_extension_unloads_and_loads_again(lab: NotebookSession) -> None:
     assert lab.run("%unload_ext kernellab").status == "ok"
     missing = lab.run(f"%%tilekernel\n{ADD}")
     assert "not found" in missing.streams["stderr"]
+    left = "[m for kind in get_ipython().magics_manager.magics.values() for m in kind if m.startswith('tile')]"
+    assert lab.ask(left) == "[]"
     assert "--target" not in lab.complete("%%tilekernel --t")
     assert lab.run("%load_ext kernellab\n%reload_ext kernellab").status == "ok"
     assert lab.run(f"%%tilekernel --no-compile\n{ADD}").status == "ok"

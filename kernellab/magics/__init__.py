@@ -3,17 +3,34 @@
 from __future__ import annotations
 
 import functools
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 if TYPE_CHECKING:
     from IPython.core.interactiveshell import InteractiveShell
+    from IPython.core.magic import Magics
+
+    from kernellab.magics.options import Options
 
 
-def load(shell: InteractiveShell) -> None:
-    """Register the magics, their completion and the displays; loading twice is loading once."""
-    from kernellab.debugger import front_end
+class _Magic(NamedTuple):
+    """One magic: what IPython registers, and the options of its line."""
+
+    magics: type[Magics]
+    options: Options
+
+    @property
+    def sigil(self) -> str:
+        """ "%%" for a cell magic, "%" for a line magic."""
+        return self.options.magic[: self.options.magic.rindex("%") + 1]
+
+    @property
+    def name(self) -> str:
+        """What stands behind the sigil."""
+        return self.options.magic.removeprefix(self.sigil)
+
+
+def _all_magics() -> tuple[_Magic, ...]:
     from kernellab.magics import (
-        ipython_api,
         tilecheck,
         tiledebug,
         tileir,
@@ -22,23 +39,28 @@ def load(shell: InteractiveShell) -> None:
         tilestep,
         tiletune,
     )
+
+    return (
+        _Magic(tilekernel.TileKernelMagics, tilekernel.OPTIONS),
+        _Magic(tilecheck.TileCheckMagics, tilecheck.OPTIONS),
+        _Magic(tiledebug.TileDebugMagics, tiledebug.OPTIONS),
+        _Magic(tileir.TileIrMagics, tileir.OPTIONS),
+        _Magic(tilelayout.TileLayoutMagics, tilelayout.OPTIONS),
+        _Magic(tilestep.TileStepMagics, tilestep.OPTIONS),
+        _Magic(tiletune.TileTuneMagics, tiletune.OPTIONS),
+    )
+
+
+def load(shell: InteractiveShell) -> None:
+    """Register the magics, their completion and the displays; loading twice is loading once."""
+    from kernellab.debugger import front_end
+    from kernellab.magics import ipython_api
     from kernellab.viz import displays
 
-    shell.register_magics(
-        tilekernel.TileKernelMagics,
-        tilecheck.TileCheckMagics,
-        tiledebug.TileDebugMagics,
-        tileir.TileIrMagics,
-        tilelayout.TileLayoutMagics,
-        tilestep.TileStepMagics,
-        tiletune.TileTuneMagics,
-    )
+    for one in _all_magics():
+        shell.register_magics(one.magics)
+        ipython_api.complete_options(shell, one.name, one.options.words, one.sigil)
     front_end.current_debugger = functools.partial(ipython_api.debugger_class, shell)
-    ipython_api.complete_options(shell, "tilekernel", tilekernel.OPTIONS.words)
-    ipython_api.complete_options(shell, "tiledebug", tiledebug.OPTIONS.words, sigil="%")
-    ipython_api.complete_options(shell, "tileir", tileir.OPTIONS.words, sigil="%")
-    ipython_api.complete_options(shell, "tilelayout", tilelayout.OPTIONS.words, sigil="%")
-    ipython_api.complete_options(shell, "tiletune", tiletune.OPTIONS.words)
     ipython_api.show_errors_briefly(shell)
     displays.register(shell.display_formatter)
 
@@ -50,10 +72,8 @@ def unload(shell: InteractiveShell) -> None:
     from kernellab.viz import displays
 
     front_end.current_debugger = front_end.python_debugger
-    for magic in ("tilecheck", "tiledebug", "tileir", "tilekernel", "tilestep", "tiletune"):
-        ipython_api.forget_magic(shell, magic)
-    for magic in ("tiledebug", "tilekernel", "tileir", "tilelayout"):
-        ipython_api.forget_completion(shell, magic)
-    ipython_api.forget_completion(shell, "tiletune")
+    for one in _all_magics():
+        ipython_api.forget_magic(shell, one.name)
+        ipython_api.forget_completion(shell, one.name)
     ipython_api.show_errors_in_full()
     displays.unregister(shell.display_formatter)
