@@ -16,6 +16,10 @@ from pathlib import Path
 _CONTROL = re.compile(rb"\x1b\[[0-9;?]*[A-Za-z]|\x1b[()][A-Z0-9]|\x1b[=>]|\r")
 
 
+_PRESSES = 3
+"""So often Ctrl-C is pressed."""
+
+
 class Terminal:
     """A process whose standard streams are a pseudo-terminal."""
 
@@ -53,9 +57,19 @@ class Terminal:
         """Type a line, and Enter."""
         os.write(self._end, f"{line}\n".encode())
 
-    def interrupt(self) -> None:
-        """What Ctrl-C does."""
+    def interrupt_until(self, text: str) -> str:
+        """What Ctrl-C makes it print, up to and with `text`.
+
+        Python does not notice a signal in the moment between a prompt and the wait for keys, so a person may have to press twice.
+        """
+        for _ in range(_PRESSES - 1):
+            self.process.send_signal(signal.SIGINT)
+            try:
+                return self.read_until(text, seconds=10)
+            except AssertionError:
+                continue
         self.process.send_signal(signal.SIGINT)
+        return self.read_until(text)
 
     def close(self) -> None:
         """End the process, if it has not ended."""

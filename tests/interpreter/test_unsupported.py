@@ -20,8 +20,6 @@ NOT_LOWERED = {
     # Triton 3.7's front end writes none of these.
     "arith.addui_extended", "arith.ceildivui", "arith.index_castui", "arith.mulsi_extended", "arith.mului_extended",
     "math.ctlz", "math.ctpop", "math.cttz", "math.round",
-    # Replaced by what it calls.
-    "tt.call",
     # The function around everything.
     "tt.func",
 }  # fmt: skip
