@@ -24,8 +24,8 @@ LINE = 128
 _LINE_BITS = 7
 _NOWHERE = -2 * SECTOR
 """In the place of an address, for a lane that is off: its sector lies below all others and beside none."""
-_NARROW = 1 << 31
-"""Numbers below are sorted as 32 bits, in half the time."""
+_NARROW = (numpy.int16, numpy.int32)
+"""What addresses near each other are kept as: the fewer bits, the sooner they are sorted and compared."""
 
 
 @dataclass(frozen=True)
@@ -69,8 +69,9 @@ def costs_of_rows(
         on = None
     origin = int(addresses.min()) // LINE * LINE
     near = addresses - origin
-    if int(near.max()) < _NARROW:
-        near = near.astype(numpy.int32)
+    highest = int(near.max())
+    kind = next((kind for kind in _NARROW if highest <= numpy.iinfo(kind).max), numpy.int64)
+    near = near.astype(kind, copy=False)
     elements = _elements_on(addresses, on)
     if isinstance(access, WarpAccess):
         places, bytes_each = access.first, access.width * access.size
