@@ -125,16 +125,51 @@ def test_display_shows_tiles_when_they_change(session: Session) -> None:
 def test_a_breakpoint_without_code_moves_and_says_so(session: Session) -> None:
     other = line_of(stepped, "else:")
     printed = session(
-        f"b {other}; b {SCALED}; b scaled; b 1; c; q",
+        f"b {other}; b {SCALED}; b scaled; b 1000; c; q",
         stepped.every_name, 3, *every_name(), BLOCK=64,
     )  # fmt: skip
     assert f"Line {other} has no code: the breakpoint moves to line {other + 1}" in printed
     assert re.search(rf"Breakpoint \d+ at \S+stepped\.py:{other + 1}\n", printed)
     assert re.search(rf"Breakpoint \d+ at \S+stepped\.py:{SCALED + 1}\n", printed)
-    assert "*** Line 1 has no code, nor has any later line of its function" in printed
+    assert "*** Line 1000 has no code, nor has any later line of its function" in printed
     printed = session("q", stepped.every_name, 3, *every_name(), BLOCK=64, breakpoints=[other])
     assert f"Line {other} has no code: the breakpoint moves to line {other + 1}" in printed
     assert stops(printed) == [(other + 1, "every_name")]
+
+
+def test_a_breakpoint_before_a_function_moves_into_it(session: Session) -> None:
+    definition = line_of(stepped, "def every_name")
+    first = line_of(stepped, "pid = tl.program_id(0)", 0)
+    for line in (definition - 1, definition - 2):  # the decorator, and the blank line before it
+        moves = f"Line {line} has no code: the breakpoint moves to line {first}"
+        printed = session("q", stepped.every_name, 3, *every_name(), BLOCK=64, breakpoints=[line])
+        assert moves in printed
+        assert stops(printed) == [(first, "every_name")]
+        assert moves in session(f"b {line}; q", stepped.every_name, 3, *every_name(), BLOCK=64)
+
+
+@pytest.mark.parametrize("one", [ADDS, str(ADDS), f"{ADDS}, i == 0"])
+def test_a_single_breakpoint(session: Session, one: int | str) -> None:
+    printed = session("q", stepped.every_name, 3, *every_name(), BLOCK=64, breakpoints=one)
+    assert stops(printed) == [(ADDS, "every_name")]
+
+
+def test_each_of_several_programs(session: Session) -> None:
+    first = line_of(stepped, "pid = tl.program_id(0)", 0)
+    keywords: dict[str, Any] = {"BLOCK": 64, "program": [0, 2]}
+    printed = session("c; n; p pid; c", stepped.every_name, 3, *every_name(), **keywords)
+    assert stops(printed) == [(first, "every_name"), (first, "every_name"), (first + 1, "every_name")]  # fmt: skip
+    assert "program (2, 0, 0) of grid" in printed
+    last = line_of(stepped, "tl.store(y_ptr + offsets, total")
+    printed = session(f"b {last}; c; c; c", stepped.every_name, 3, *every_name(), **keywords)
+    assert [line for line, _ in stops(printed)] == [first, last, last], "at breakpoints alone"
+
+
+def test_a_launch_is_not_restarted(session: Session) -> None:
+    for command in ("run", "restart"):
+        printed = session(f"{command}; n; q", stepped.every_name, 3, *every_name(), BLOCK=64)
+        assert "*** A launch cannot be restarted from within: q, then call debug again" in printed
+        assert len(stops(printed)) == 2, "and the session goes on"
 
 
 def test_breakpoints_by_file_and_by_function(session: Session) -> None:
@@ -232,7 +267,7 @@ def test_ctrl_c_leaves_everything_as_it_was(session: Session) -> None:
         ({"program": "first"}, r"program='first' names no program"),
         ({"breakpoints": [1.5]}, r"breakpoints holds 1.5"),
         ({"breakpoints": ["scale"]}, r"Did you mean 'scaled'\?"),
-        ({"breakpoints": [1000]}, r"no line of stepped.py from 1000 on has code"),
+        ({"breakpoints": [1000]}, r"line 1000 of stepped.py has no code"),
         ({"breakpoints": [f"{ADDS}, acc >"]}, r"is no expression"),
         ({"stage": "ttgir"}, r"only its TTIR follows line by line"),
     ],

@@ -27,7 +27,7 @@ def debug(
     grid: Grid,
     *args: Any,
     program: int | str | Sequence[Any] = _FIRST,
-    breakpoints: Iterable[Any] = (),
+    breakpoints: int | str | Iterable[Any] = (),
     in_place: bool = False,
     **keywords: Any,
 ) -> None:
@@ -40,7 +40,7 @@ def debug(
     Args:
         kernel, grid, args, keywords: as for `kernellab.run`; of an autotuned kernel, the first config counts.
         program: the id of the program to stop in: `96`, `(2, 1)`, `(0, 0, 0)`; a list of ids; or "all".
-        breakpoints: lines of the kernel's file; with a condition over its names, `"14, x.max() > 10"`; in another file,
+        breakpoints: lines of the kernel's file, one or several; with a condition over its names, `"14, x.max() > 10"`; in another file,
             `"helpers.py:7"`; at a function's beginning, `"helper"`. Each `breakpoint()` in the kernel is one too. One on a line
             without code moves to the next line that has some.
         in_place: let the launch change the arguments' own tensors, once it has come to its end; by default it runs on copies.

@@ -110,6 +110,14 @@ class KernelStops(_Pdb):
 
     do_a = do_args
 
+    def do_restart(self, arg: str) -> None:  # noqa: ARG002 - pdb's own signature
+        """run, restart
+        Not for a launch: q ends it, and kernellab.debug begins another.
+        """
+        self.error("A launch cannot be restarted from within: q, then call debug again")
+
+    do_run = do_restart
+
 
 def debugger_class(base: type[pdb.Pdb]) -> type[Any]:
     """A debugger such as `base` that knows kernels."""

@@ -47,23 +47,23 @@ class Places:
         return next((one for one in self._functions if one.marked.name == last), None)
 
     def line_with_code(self, file: str, line: int) -> int | None:
-        """The line itself if it has code, else the next one of the same function that has, else None."""
-        for first, last in self._extents(file):
-            if first <= line <= last:
-                return next((n for n in self._lines[file] if line <= n <= last), None)
-        return None
+        """The line itself if it has code, else the next one that has: of the same function, or outside of functions of the file. None where there is none."""
+        ends = [last for first, last in self._extents(file) if first <= line <= last]
+        later = [n for n in self._lines[file] if n >= line and (not ends or n <= ends[0])]
+        return later[0] if later else None
 
     def is_definition(self, file: str, line: int) -> bool:
         """Whether a function's `def` stands on the line."""
         return any((f.marked.file, f.marked.line) == (file, line) for f in self._functions)
 
-    def breakpoints(self, asked: Iterable[Any]) -> Iterator[Breakpoint]:
-        """What a caller asks for, with lines that have code.
+    def breakpoints(self, asked: Any) -> Iterator[Breakpoint]:
+        """What a caller asks for, one place or several, with lines that have code.
 
         Raises:
             OptionError: it cannot be read, or no line of the kernel's has code there.
         """
-        for one in asked:
+        several = isinstance(asked, Iterable) and not isinstance(asked, str)
+        for one in asked if several else [asked]:
             yield self._breakpoint(one)
 
     def _breakpoint(self, asked: Any) -> Breakpoint:
@@ -73,7 +73,7 @@ class Places:
         found = self.line_with_code(file, line)
         if found is None:
             raise OptionError(
-                f"no line of {os.path.basename(file)} from {line} on has code of this kernel's",
+                f"line {line} of {os.path.basename(file)} has no code of this kernel's, nor has any later line of its function",
                 advice=f"Lines that have: {_as_ranges(self._lines[file])}.",
             )
         moved = found != line and not self.is_definition(file, line)

@@ -65,12 +65,12 @@ class Session:
             sys.settrace(before)
 
     def _arm(self, programs: Programs) -> None:
-        """Stop at the program's first line, unless the user, or the session's breakpoints, said to go on."""
+        """Stop at the program's first line, unless there are breakpoints and the user, or their being there, said to go on."""
         number = int(programs.linear[0])
         if number in self._begun:
             return
         self._pdb.heading = f"> {self._name}: program {programs.id(0)} of grid {self._grid}"
-        goes_on = self._begun and self._pdb.stoplineno == -1
+        goes_on = self._begun and self._pdb.stoplineno == -1 and self._has_breakpoints()
         if not self._begun:
             self._pdb.reset()
             goes_on = not self._stops_at_once
@@ -80,6 +80,9 @@ class Session:
             self._pdb.go_on()
         else:
             self._pdb.stop_at_once()
+
+    def _has_breakpoints(self) -> bool:
+        return any(self._pdb.places.knows(file) for file in self._pdb.get_all_breaks())
 
     def _look_at(self, fault: KernelFault) -> None:
         """Prompt in the frame of the fault, with everything as it was before."""
