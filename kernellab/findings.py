@@ -6,6 +6,7 @@ Where a number comes from stands with the class. `table()` gives a pandas DataFr
 from __future__ import annotations
 
 import dataclasses
+import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Literal
@@ -453,6 +454,17 @@ class TileLayout:
         shape = "x".join(map(str, self.shape))
         return f"{self.name or self.operation}{where}: {shape}x{self.element}, {self.encoding}"
 
+    def line(self) -> str:
+        """The tile in a few words, the encoding by its families alone: "acc, line 38: tt.dot, 128x64xf32, nvidia mma"."""
+        where = f", line {self.position.line}" if self.position else ""
+        name = f"{self.name}{where}: {self.operation}" if self.name else f"{self.operation}{where}"
+        shape = "x".join(map(str, self.shape))
+        families = re.findall(r"#\w+\.(\w+)", self.encoding)
+        layout = " of ".join(
+            family.removesuffix("_encoding").replace("_", " ") for family in families
+        )
+        return f"{name}, {shape}x{self.element}, {layout}"
+
 
 @dataclass(frozen=True)
 class Layouts:
@@ -483,6 +495,10 @@ class Layouts:
 
     def __len__(self) -> int:
         return len(self.tiles)
+
+    def __str__(self) -> str:
+        """A line for each tile."""
+        return "\n".join(tile.line() for tile in self.tiles)
 
     def show(self, name: str | None = None) -> Any:
         """The tiles as pictures, one at a time or two side by side (docs/widgets.md); with a name those that have it.
@@ -597,6 +613,11 @@ class Conversions:
 
     def __len__(self) -> int:
         return len(self.conversions)
+
+    def __str__(self) -> str:
+        """A line for each conversion."""
+        lines = [str(one) for one in self.conversions]
+        return "\n".join(lines) or f"No tile of {self.read_from!r} changes its layout."
 
     def table(self) -> Any:
         """One row per conversion, as a pandas DataFrame."""

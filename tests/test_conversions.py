@@ -224,6 +224,7 @@ def test_table_and_cards() -> None:
     found = compilation.conversions()
     table = found.table()
     assert list(table["operation"]) == [one.operation for one in found]
+    assert str(found).splitlines() == [str(one) for one in found]
     card = conversions_card(found)
     assert "shared memory" in card.text()
     assert "32,640" in card.html()

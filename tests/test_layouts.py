@@ -14,7 +14,7 @@ import pytest
 from triton._C.libtriton import linear_layout
 
 import kernellab
-from kernellab.errors import LayoutError, TargetError
+from kernellab.errors import ArgumentError, LayoutError, TargetError
 from kernellab.layouts import (
     Holder,
     Layout,
@@ -393,6 +393,29 @@ def test_slice_and_linear() -> None:
     assert (again.all_elements() == parent.all_elements()).all()
 
 
+def test_numbers_alone_do_for_one_dimension() -> None:
+    plain = Layout.blocked(
+        shape=64, size_per_thread=1, threads_per_warp=32, warps_per_cta=2, order=0
+    )
+    assert plain.shape == (64,)
+    assert plain.elements(warp=1, lane=[0, 31]).tolist() == [[32], [63]]
+    assert plain == Layout.blocked(
+        shape=(64,), size_per_thread=(1,), threads_per_warp=(32,), warps_per_cta=(2,), order=(0,)
+    )
+    listed = Layout.linear(shape=8, register=[1], lane=[2, 4])
+    assert listed.elements(lane=3, register=[0, 1]).tolist() == [[6], [7]]
+    with pytest.raises(LayoutError, match=r"\[1\.5\] is no list of whole numbers"):
+        Layout.blocked(
+            shape=64,
+            size_per_thread=cast(Any, [1.5]),
+            threads_per_warp=32,
+            warps_per_cta=2,
+            order=0,
+        )
+    with pytest.raises(LayoutError, match="1 is no list of vectors"):
+        Layout.linear(shape=8, register=cast(Any, 1), lane=[2, 4])
+
+
 def test_arrays_agree_with_single_answers() -> None:
     layout = Layout.blocked(
         shape=(8, 32),
@@ -473,7 +496,8 @@ MMA = "#ttg.nvidia_mma<{versionMajor = 3, versionMinor = 0, warpsPerCTA = [4, 1]
         (BLOCKED, (1 << 20, 2), "has 2,097,152 elements, and Triton's tiles have at most 1,048,576"),
         (BLOCKED, ("a", 4), r"\('a', 4\) is no shape of a tile"),
         (BLOCKED, (4.0, 4), "is no shape of a tile"),
-        (BLOCKED, 16, "16 is no shape of a tile"),
+        (BLOCKED, 16, "2 dimensions, and 16 has 1"),
+        (BLOCKED, None, "None is no shape of a tile"),
         (None, (16, 16), "None is no encoding"),
         ("#other.layout<1>", (16, 16), "there is no dialect 'other'"),
         (LINEAR.format("[0, 3]"), (8, 8), "lead to 4 elements of the 8 in 2x4"),
@@ -560,6 +584,23 @@ def test_layouts_of_a_matmul() -> None:
         assert buffers[0].layout.shape == (128, 64)
     assert all(tile.position is not None for tile in layouts if tile.name)
     assert set(layouts.table().columns) >= {"name", "shape", "encoding"}
+
+
+def test_printed_a_line_a_tile() -> None:
+    layouts = of_corpus("matmul", "sm_80").layouts()
+    lines = str(layouts).splitlines()
+    assert len(lines) == len(layouts)
+    assert max(map(len, lines)) < 100
+    tile = next(one for one in layouts["accumulator"] if "#ttg.nvidia_mma" in one.encoding)
+    assert tile.position is not None
+    expected = f"accumulator, line {tile.position.line}: {tile.operation}, 128x128xf32, nvidia mma"
+    assert lines[layouts.tiles.index(tile)] == expected
+    assert any(line.endswith("dot op of nvidia mma") for line in lines)
+
+
+def test_a_snapshot_that_is_no_name() -> None:
+    with pytest.raises(ArgumentError, match=r"no pass 3 (.|\n)*Stages that open: ttir, ttgir"):
+        of_corpus("matmul", "sm_80").layouts(cast(Any, 3))
 
 
 def test_layouts_after_a_pass() -> None:

@@ -58,7 +58,7 @@ def open_module(compilation: Compilation, name: str, ask: Ask = ask_here) -> Mod
         advice = ""
     else:
         problem = f"This compilation has no stage and no pass {name!r} that made MLIR."
-        advice = nearest(name, [*texts, *modules])
+        advice = nearest(str(name), [*texts, *modules])
     raise ArgumentError(problem, advice=f"{advice} {_what_opens(texts, modules)}".strip())
 
 

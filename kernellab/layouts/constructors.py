@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import operator
 import re
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from functools import cache
 from typing import TYPE_CHECKING, Any, cast
 
@@ -20,6 +20,9 @@ if TYPE_CHECKING:
         TensorMemoryLayout,
     )
 
+Sizes = Sequence[int] | int
+"""Whole numbers by dimension; of a tile with one dimension its number alone will do."""
+
 _MAKER = "kernellab.compiler.hand_made_layouts:make"
 """What the worker process is asked for a layout made by hand: Triton aborts on some. It answers with the kind of the encoding."""
 
@@ -28,7 +31,7 @@ class MadeByHand:
     """What `Layout` has of constructors."""
 
     @staticmethod
-    def parse(encoding: str, shape: Sequence[int], target: object = None) -> Layout:
+    def parse(encoding: str, shape: Sizes, target: object = None) -> Layout:
         """The layout that an encoding gives a tile.
 
         Triton is asked in the worker process, since it aborts on some; the answer is kept.
@@ -49,16 +52,16 @@ class MadeByHand:
     @staticmethod
     def blocked(
         *,
-        shape: Sequence[int],
-        size_per_thread: Sequence[int],
-        threads_per_warp: Sequence[int],
-        warps_per_cta: Sequence[int],
-        order: Sequence[int],
+        shape: Sizes,
+        size_per_thread: Sizes,
+        threads_per_warp: Sizes,
+        warps_per_cta: Sizes,
+        order: Sizes,
     ) -> RegisterLayout:
         """Each thread holds a box of neighbours, each warp a box of those, the program a box of these; then it repeats.
 
         Args:
-            shape: of the tile.
+            shape: of the tile. Here as in all that follow, a whole number will do for one dimension.
             size_per_thread, threads_per_warp, warps_per_cta: the boxes, by dimension.
             order: the dimensions, the fastest first.
 
@@ -72,13 +75,13 @@ class MadeByHand:
         )
 
     @staticmethod
-    def slice(*, shape: Sequence[int], dim: int, parent: Layout) -> RegisterLayout:
+    def slice(*, shape: Sizes, dim: int, parent: Layout) -> RegisterLayout:
         """The parent's layout without its dimension `dim`: what a reduction along it leaves."""
         return _registers(f"ttg.slice<{{dim = {dim}, parent = {_encoding(parent)}}}>", shape)
 
     @staticmethod
     def dot_operand(
-        *, shape: Sequence[int], operand: int, parent: Layout, k_width: int = 0
+        *, shape: Sizes, operand: int, parent: Layout, k_width: int = 0
     ) -> RegisterLayout:
         """A matrix product's operand in registers.
 
@@ -96,10 +99,10 @@ class MadeByHand:
     @staticmethod
     def nvidia_mma(
         *,
-        shape: Sequence[int],
+        shape: Sizes,
         version: int,
-        warps_per_cta: Sequence[int],
-        instruction_shape: Sequence[int],
+        warps_per_cta: Sizes,
+        instruction_shape: Sizes,
     ) -> RegisterLayout:
         """The result of mma.sync (version 2, instruction shape [16, 8]) or wgmma (version 3, [16, N, K]: one warp's part).
 
@@ -114,10 +117,10 @@ class MadeByHand:
     @staticmethod
     def amd_mfma(
         *,
-        shape: Sequence[int],
+        shape: Sizes,
         version: int,
-        warps_per_cta: Sequence[int],
-        instruction_shape: Sequence[int],
+        warps_per_cta: Sizes,
+        instruction_shape: Sizes,
         is_transposed: bool = False,
     ) -> RegisterLayout:
         """The result of a CDNA matrix instruction: version 2 is gfx90a, 3 gfx942, 4 gfx950; instruction shape [M, N, K]."""
@@ -130,9 +133,9 @@ class MadeByHand:
     @staticmethod
     def amd_wmma(
         *,
-        shape: Sequence[int],
+        shape: Sizes,
         version: int,
-        warp_bases: Sequence[Sequence[int]] = (),
+        warp_bases: Sequence[Sizes] = (),
         is_transposed: bool = False,
     ) -> RegisterLayout:
         """The 16x16 result of an RDNA matrix instruction: version 1 is gfx11, 2 gfx12.
@@ -149,11 +152,11 @@ class MadeByHand:
     @staticmethod
     def linear(
         *,
-        shape: Sequence[int],
-        register: Sequence[Sequence[int]],
-        lane: Sequence[Sequence[int]],
-        warp: Sequence[Sequence[int]] = (),
-        block: Sequence[Sequence[int]] = (),
+        shape: Sizes,
+        register: Sequence[Sizes],
+        lane: Sequence[Sizes],
+        warp: Sequence[Sizes] = (),
+        block: Sequence[Sizes] = (),
     ) -> RegisterLayout:
         """Any linear layout of registers, by its basis vectors."""
         return _registers(
@@ -164,7 +167,7 @@ class MadeByHand:
 
     @staticmethod
     def swizzled_shared(
-        *, shape: Sequence[int], vector: int, per_phase: int, max_phase: int, order: Sequence[int]
+        *, shape: Sizes, vector: int, per_phase: int, max_phase: int, order: Sizes
     ) -> SharedLayout:
         """Shared memory whose rows are cut into vectors of `vector` elements, permuted by XOR with the row.
 
@@ -183,7 +186,7 @@ class MadeByHand:
 
     @staticmethod
     def amd_rotating_shared(
-        *, shape: Sequence[int], vector: int, per_phase: int, max_phase: int, order: Sequence[int]
+        *, shape: Sizes, vector: int, per_phase: int, max_phase: int, order: Sizes
     ) -> SharedLayout:
         """As `swizzled_shared`, and after each `max_phase` rows (times `per_phase`) the permutations are others."""
         return _shared(
@@ -195,7 +198,7 @@ class MadeByHand:
     @staticmethod
     def nvmma_shared(
         *,
-        shape: Sequence[int],
+        shape: Sizes,
         swizzling_byte_width: int,
         element_bit_width: int,
         transposed: bool = False,
@@ -209,7 +212,7 @@ class MadeByHand:
 
     @staticmethod
     def padded_shared(
-        *, shape: Sequence[int], paddings: Sequence[tuple[int, int]], order: Sequence[int]
+        *, shape: Sizes, paddings: Sequence[tuple[int, int]], order: Sizes
     ) -> SharedLayout:
         """Shared memory with room left free: after every `interval` elements `padding` of them, for each pair given."""
         pairs = ", ".join(f"{interval}:+{padding}" for interval, padding in paddings)
@@ -221,9 +224,9 @@ class MadeByHand:
     @staticmethod
     def shared_linear(
         *,
-        shape: Sequence[int],
-        offset: Sequence[Sequence[int]],
-        block: Sequence[Sequence[int]] = (),
+        shape: Sizes,
+        offset: Sequence[Sizes],
+        block: Sequence[Sizes] = (),
         alignment: int = 16,
     ) -> SharedLayout:
         """Any linear layout of shared memory, by its basis vectors; the alignment is in bytes."""
@@ -235,7 +238,7 @@ class MadeByHand:
 
     @staticmethod
     def tensor_memory(
-        *, shape: Sequence[int], block_m: int, block_n: int, column_stride: int = 1
+        *, shape: Sizes, block_m: int, block_n: int, column_stride: int = 1
     ) -> TensorMemoryLayout:
         """Blackwell's tensor memory, in blocks of `block_m` rows (64 or 128) and `block_n` columns.
 
@@ -277,12 +280,18 @@ def _assertion(words: str) -> str:
 def _shape(given: object) -> Shape:
     """A shape that somebody gave, as whole numbers."""
     try:
-        return tuple(operator.index(size) for size in cast(Any, given))
+        return _whole_numbers(given)
     except TypeError:
         raise LayoutError(
             f"{given!r} is no shape of a tile.",
             advice="Give its sizes as whole numbers: (128, 64).",
         ) from None
+
+
+def _whole_numbers(given: object) -> Shape:
+    """Numbers by dimension; raises TypeError for anything else."""
+    numbers = (given,) if isinstance(given, int) else cast(Any, given)
+    return tuple(operator.index(number) for number in numbers)
 
 
 def _encoding(parent: object) -> str:
@@ -294,19 +303,30 @@ def _encoding(parent: object) -> str:
     return parent.encoding
 
 
-def _registers(encoding: str, shape: Sequence[int]) -> RegisterLayout:
+def _registers(encoding: str, shape: Sizes) -> RegisterLayout:
     return cast("RegisterLayout", MadeByHand.parse(f"#{encoding}", shape))
 
 
-def _shared(encoding: str, shape: Sequence[int]) -> SharedLayout:
+def _shared(encoding: str, shape: Sizes) -> SharedLayout:
     return cast("SharedLayout", MadeByHand.parse(f"#{encoding}", shape))
 
 
-def _list(numbers: Sequence[int]) -> str:
-    return f"[{', '.join(str(number) for number in numbers)}]"
+def _list(given: Sizes) -> str:
+    try:
+        return f"[{', '.join(map(str, _whole_numbers(given)))}]"
+    except TypeError:
+        raise LayoutError(
+            f"{given!r} is no list of whole numbers.",
+            advice="Give one whole number for each dimension: (1, 4).",
+        ) from None
 
 
-def _lists(vectors: Sequence[Sequence[int]]) -> str:
+def _lists(vectors: Sequence[Sizes]) -> str:
+    if not isinstance(vectors, Iterable):
+        raise LayoutError(
+            f"{vectors!r} is no list of vectors.",
+            advice="Give one vector for each bit, each with a number for each dimension: [(0, 1), (0, 2)].",
+        )
     return f"[{', '.join(_list(vector) for vector in vectors)}]"
 
 
