@@ -207,6 +207,7 @@ def load(path: str | os.PathLike[str]) -> Compilation:
 def _text_of(file: Path) -> str:
     try:
         content = file.read_bytes()
+        _refuse_stub(content, file)
         if content.startswith(b"\x1f\x8b"):
             content = gzip.decompress(content)
         return content.decode()
@@ -216,8 +217,27 @@ def _text_of(file: Path) -> str:
         raise ArchiveError(f"Cannot read {str(file)!r}: {error.strerror or error}.") from error
     except UnicodeDecodeError as error:
         raise ArchiveError(
-            f"{str(file)!r} is no saved compilation: it holds neither gzip nor text."
+            f"{str(file)!r} is no saved compilation: it holds neither gzip nor text.",
+            advice=_WHAT_LOAD_READS,
         ) from error
+
+
+_BEGINNINGS = (b"\x1f\x8b", b"PK\x03\x04")
+"""Of a saved compilation (gzip) and of a saved trace (zip)."""
+
+_WHAT_LOAD_READS = (
+    "kernellab.load reads what compilation.save or trace.save wrote, a folder of Triton's cache, "
+    "or a dump of MLIR_ENABLE_DUMP=1."
+)
+
+
+def _refuse_stub(content: bytes, file: Path) -> None:
+    """A file that ends before it says what it is has lost the rest."""
+    if not content:
+        raise ArchiveError(f"{str(file)!r} is empty.", advice=_WHAT_LOAD_READS)
+    if any(len(content) < len(begin) and begin.startswith(content) for begin in _BEGINNINGS):
+        count = f"{len(content)} byte{'s' if len(content) > 1 else ''}"
+        raise ArchiveError(f"{str(file)!r} is cut off after {count}.", advice=_WHAT_LOAD_READS)
 
 
 def _parsed(text: str, file: Path) -> Any:
@@ -228,7 +248,7 @@ def _parsed(text: str, file: Path) -> Any:
         problem = "is cut off or damaged" if looks_like_json else "is no saved compilation"
         raise ArchiveError(
             f"{str(file)!r} {problem}: {error}.",
-            advice="kernellab.load reads what compilation.save wrote, a folder of Triton's cache, or a dump of MLIR_ENABLE_DUMP=1.",
+            advice=_WHAT_LOAD_READS,
         ) from error
 
 
