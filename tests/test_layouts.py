@@ -436,6 +436,43 @@ def test_arrays_agree_with_single_answers() -> None:
     assert layout.vector_width(64, most_bits=64) == 1
 
 
+def test_holders_of_many_elements() -> None:
+    layout = Layout.blocked(
+        shape=(8, 32),
+        size_per_thread=(1, 4),
+        threads_per_warp=(8, 4),
+        warps_per_cta=(2, 1),
+        order=(1, 0),
+    )
+    indices = numpy.random.default_rng(0).integers(0, (8, 32), (5, 7, 2))
+    found = layout.holders(indices)
+    assert found.shape == (5, 7, 2, 4)
+    register, lane, warp, block = numpy.moveaxis(found, -1, 0)
+    held = layout.elements(block, warp, lane, register)
+    assert (held == indices[:, :, None]).all()
+    assert layout.holders([[0, 0], [1, 1]])[1].tolist() == [
+        list(one) for one in layout.holders((1, 1))
+    ]
+    assert layout.holders(numpy.array([1, 1])) == layout.holders((1, 1))
+    with pytest.raises(LayoutError, match=r"8x32 has no element \(8, 1\)"):
+        layout.holders([[0, 0], [8, 1]])
+    with pytest.raises(LayoutError, match=r"shape \(\.\.\., 2\), and not int64 of shape \(1, 3\)"):
+        layout.holders([[0, 0, 0]])
+    with pytest.raises(LayoutError, match="not float64 of shape"):
+        layout.holders([[0.5, 0]])
+    with pytest.raises(LayoutError, match="has no element"):
+        layout.holders(cast(Any, [[0, 0], [1]]))
+
+
+def test_places_of_many_elements() -> None:
+    layout = Layout.padded_shared(shape=(16, 32), paddings=[(32, 4)], order=(1, 0))
+    indices = numpy.moveaxis(numpy.indices((16, 32)), 0, -1)
+    places = layout.holders(indices)
+    assert places.shape == (16, 32, 1, 2)
+    assert (places[..., 0, 0] == indices[..., 0] * 36 + indices[..., 1]).all()
+    assert (layout.elements(places[..., 0], places[..., 1])[:, :, 0] == indices).all()
+
+
 def test_picture_is_what_triton_draws() -> None:
     layout = Layout.blocked(
         shape=(8, 16),

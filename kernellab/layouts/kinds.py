@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, cast, overload
 
 import numpy
 from numpy.typing import ArrayLike
@@ -47,13 +47,36 @@ class TensorMemoryPlace(NamedTuple):
 class Layout(LinearTile, MadeByHand):
     """Where the elements of a tile are: made by a compilation, by `Layout.parse`, or by the constructors named after families."""
 
-    def holders(self, index: Sequence[int]) -> tuple[Any, ...]:
+    @overload
+    def holders(self, index: Sequence[int]) -> tuple[Any, ...]: ...
+
+    @overload
+    def holders(self, index: ArrayLike) -> Any: ...
+
+    def holders(self, index: ArrayLike) -> Any:
         """Everything that holds the element at `index`, in order.
+
+        Args:
+            index: of one element, or an array of indices of shape (..., rank of the tile).
+
+        Returns:
+            A tuple for one index. For an array int64 of shape (..., replication, fields), the last axis as in the tuple's entries.
 
         Raises:
             LayoutError: the tile has no such element.
         """
         raise NotImplementedError
+
+    def _places(self, inputs: Numbers) -> Numbers:
+        """Counted-through inputs as places, one column for each of their fields."""
+        return self._split(inputs)
+
+    def _held(self, index: ArrayLike, place: Callable[..., Any]) -> Any:
+        """What `holders` gives: for one index a tuple of places, for an array of indices an array."""
+        if _is_array_of_indices(index):
+            return self._places(self._inputs_of_all(index))
+        one = self._inputs_of(cast("Sequence[int]", index))
+        return tuple(place(*row) for row in self._places(one).tolist())
 
     def describe(self) -> str:
         """The layout in words."""
@@ -143,13 +166,25 @@ class RegisterLayout(Layout):
         shape = (self.blocks, self.warps, self.lanes, self.registers_per_thread)
         return self._element_numbers.reshape(shape)
 
-    def holders(self, index: Sequence[int]) -> tuple[Holder, ...]:
+    @overload
+    def holders(self, index: Sequence[int]) -> tuple[Holder, ...]: ...
+
+    @overload
+    def holders(self, index: ArrayLike) -> Any: ...
+
+    def holders(self, index: ArrayLike) -> Any:
         """Every register that holds the element at `index`, by block, warp, lane and register.
+
+        Args:
+            index: of one element, or an array of indices of shape (..., rank of the tile).
+
+        Returns:
+            A tuple of `Holder` for one index. For an array int64 of shape (..., replication, 4): register, lane, warp, block.
 
         Raises:
             LayoutError: the tile has no such element.
         """
-        return tuple(Holder(*row) for row in self._split(self._inputs_of(index)).tolist())
+        return self._held(index, Holder)
 
     def all_holders(self) -> Numbers:
         """The holders of every element: int64 of shape (*shape, replication, 4), the last axis as in `Holder`."""
@@ -307,15 +342,30 @@ class SharedLayout(Layout):
             raise LayoutError(f"A {self} has nothing at offset {first}.")
         return self._elements(offset=plain, block=block)
 
-    def holders(self, index: Sequence[int]) -> tuple[SharedPlace, ...]:
+    @overload
+    def holders(self, index: Sequence[int]) -> tuple[SharedPlace, ...]: ...
+
+    @overload
+    def holders(self, index: ArrayLike) -> Any: ...
+
+    def holders(self, index: ArrayLike) -> Any:
         """The places of the element at `index`: one, but for a layout that keeps copies.
+
+        Args:
+            index: of one element, or an array of indices of shape (..., rank of the tile).
+
+        Returns:
+            A tuple of `SharedPlace` for one index. For an array int64 of shape (..., replication, 2): offset, block.
 
         Raises:
             LayoutError: the tile has no such element.
         """
-        split = self._split(self._inputs_of(index))
-        split[:, 0] = self._padded(split[:, 0])
-        return tuple(SharedPlace(*row) for row in split.tolist())
+        return self._held(index, SharedPlace)
+
+    def _places(self, inputs: Numbers) -> Numbers:
+        split = self._split(inputs)
+        split[..., 0] = self._padded(split[..., 0])
+        return split
 
     def offsets(self) -> Numbers:
         """The offset of every element's first place, in elements: int64 of the tile's shape."""
@@ -355,15 +405,25 @@ class TensorMemoryLayout(Layout):
         """The indices of the elements at rows and columns: int64 of shape (*broadcast shape, rank)."""
         return self._elements(row=row, column=column)
 
-    def holders(self, index: Sequence[int]) -> tuple[TensorMemoryPlace, ...]:
+    @overload
+    def holders(self, index: Sequence[int]) -> tuple[TensorMemoryPlace, ...]: ...
+
+    @overload
+    def holders(self, index: ArrayLike) -> Any: ...
+
+    def holders(self, index: ArrayLike) -> Any:
         """The places of the element at `index`: several where it fills several columns, or where rows lie idle beside it.
+
+        Args:
+            index: of one element, or an array of indices of shape (..., rank of the tile).
+
+        Returns:
+            A tuple of `TensorMemoryPlace` for one index. For an array int64 of shape (..., replication, 2): row, column.
 
         Raises:
             LayoutError: the tile has no such element.
         """
-        return tuple(
-            TensorMemoryPlace(*row) for row in self._split(self._inputs_of(index)).tolist()
-        )
+        return self._held(index, TensorMemoryPlace)
 
     def describe(self) -> str:
         """The layout in words."""
@@ -391,6 +451,13 @@ _FAMILIES = {
     "tensor_memory_scales": "the scales of a scaled matrix product in tensor memory",
 }
 """What each family is, in words."""
+
+
+def _is_array_of_indices(index: object) -> bool:
+    try:
+        return numpy.ndim(cast(Any, index)) > 1
+    except ValueError:  # rows of different lengths
+        return False
 
 
 def _count(number: int, noun: str) -> str:

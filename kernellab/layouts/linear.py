@@ -138,6 +138,25 @@ class LinearTile:
             )
         return cast(Numbers, self._inputs_by_element[self._number(given)])
 
+    def _inputs_of_all(self, indices: ArrayLike) -> Numbers:
+        """The inputs that lead to each of several elements: indices of shape (..., rank) become inputs of shape (..., replication)."""
+        asked = numpy.asarray(indices)
+        rank = len(self.shape)
+        if asked.shape[-1] != rank or (asked.size and asked.dtype.kind not in "iu"):
+            raise LayoutError(
+                f"Indices into a tile of {sizes(self.shape)} are whole numbers of shape (..., {rank}), and not {asked.dtype} of shape {asked.shape}.",
+                advice=f"The last axis has the {rank} numbers of one index.",
+            )
+        outside = ((asked < 0) | (asked >= numpy.array(self.shape))).any(axis=-1)
+        if outside.any():
+            first = tuple(asked[outside][0].tolist())
+            raise LayoutError(f"A tile of {sizes(self.shape)} has no element {first}.")
+        along = numpy.moveaxis(asked.astype(numpy.int64), -1, 0)
+        numbers = numpy.zeros(asked.shape[:-1], numpy.int64) + self._number(
+            cast(Sequence[int], along)
+        )
+        return self._inputs_by_element[numbers]
+
     def _split(self, inputs: Numbers) -> Numbers:
         """Counted-through inputs as one column for each input: an array of shape (*inputs.shape, number of inputs)."""
         columns = []
