@@ -137,9 +137,12 @@ class HeardMemory(MemoryLayer):
         if isinstance(request.buffer, Buffer):
             access = asked(request, request.buffer)
             inside = audience.bounds.kept_inside(access)
+            if inside is not request:
+                access = replace(access, request=inside, asked=request)
             if audience.change is not None:
-                inside = audience.change(replace(access, request=inside))
-            accesses = [access if inside is request else replace(access, request=inside)]
+                inside = audience.change(access)
+                access = replace(access, request=inside)
+            accesses = [access]
         else:
             assert isinstance(request.buffer, Elements)
             inside, accesses = self._by_address(request, request.buffer, asked)

@@ -126,10 +126,12 @@ class Access(Heard):
     Attributes:
         request: what is asked of memory.
         buffer: the storage that it goes to.
+        asked: what the kernel asked for, where lanes of that were switched off; None where `request` is that.
     """
 
     request: MemoryAccess
     buffer: Buffer
+    asked: MemoryAccess | None = None
 
     @property
     def action(self) -> str:

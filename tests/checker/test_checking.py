@@ -57,6 +57,24 @@ def asserts(x_ptr):
     tl.device_assert(tl.load(x_ptr) > 0, "positive")
 
 
+@triton.jit
+def rows_at_a_stride(x_ptr, out_ptr, stride, n, ROWS: tl.constexpr, COLUMNS: tl.constexpr):
+    rows, columns = tl.arange(0, ROWS)[:, None], tl.arange(0, COLUMNS)[None, :]
+    x = tl.load(x_ptr + rows * stride + columns, mask=(rows >= 0) & (columns < n))
+    tl.store(out_ptr + tl.arange(0, ROWS), tl.sum(x, axis=1))
+
+
+def test_lanes_switched_off_for_leaving_their_tensor_are_not_those_of_a_mask() -> None:
+    x, out = torch.ones(4, 16), torch.zeros(4)
+    found = kernellab.check(rows_at_a_stride, (1,), x, out, 17, 16, ROWS=4, COLUMNS=16)
+    assert found.kinds == ("out-of-bounds",)
+    assert (found[0].lane, found[0].count) == ((3, 13), 3)
+    both = kernellab.check(rows_at_a_stride, (1,), x, out, 17, 15, ROWS=4, COLUMNS=16)
+    assert set(both.kinds) == {"out-of-bounds", "missing-other"}
+    (missing,) = both.of_kind("missing-other")
+    assert (missing.lane, missing.count) == ((0, 15), 4)
+
+
 def test_a_finding_tells_where_and_with_which_values() -> None:
     x, out = torch.arange(12.0), torch.zeros(4)
     found = kernellab.check(two_rows, (1,), x, out, 3, COLUMNS=4)

@@ -17,6 +17,7 @@ from kernellab.checker.listening import Change
 from kernellab.checker.outcomes import as_text, differences
 from kernellab.checker.scene import Access, Scene
 from kernellab.errors import KernelFault
+from kernellab.interpreter import memory
 from kernellab.interpreter.memory_layers import Load, MemoryAccess
 from kernellab.interpreter.tiles import full
 from kernellab.ir.types import dtype, shape
@@ -43,9 +44,14 @@ class MissingOther(Detector):
         return bool(open_loads(scene.code))
 
     def before(self, access: Access) -> None:
-        if access.operation not in self._open or access.on is None:
+        if access.operation not in self._open:
             return
-        off = ~access.on
+        # lanes that the mask switches off; not those that were switched off for leaving their tensor
+        mask = (access.request if access.asked is None else access.asked).mask
+        on = memory.lanes_on(mask, None if access.is_shared else access.active, access.rank)
+        if on is None:
+            return
+        off = ~on
         if access.active is not None:
             off = off & access.active.reshape((-1,) + (1,) * access.rank)
         if not off.any():
@@ -160,6 +166,11 @@ def _filled(loads: frozenset[Operation], filling: _Filling) -> Change:
             return request
         if request.mask is None or request.other is not None:
             return request
-        return dataclasses.replace(request, other=filling.of(access.buffer.elements.dtype))
+        other = filling.of(access.buffer.elements.dtype)
+        if access.asked is not None:  # lanes beyond the tensor are 0 in every run
+            if access.asked.mask is None:
+                return request
+            other = numpy.where(numpy.asarray(access.asked.mask), other.dtype.type(0), other)
+        return dataclasses.replace(request, other=other)
 
     return change
