@@ -3,16 +3,18 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import ml_dtypes
 import numpy
 import pytest
+import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as arrays
 
 from kernellab.errors import ArgumentError
-from kernellab.tracing.records import NoSuchVariable, NotRecorded, Trace
+from kernellab.tracing.records import NoSuchVariable, NotRecorded, State, Trace
 from kernellab.tracing.steps import AffineLanes, TracedArgument
 from kernellab.tracing.values import (
     TilePointer,
@@ -221,6 +223,42 @@ def test_diff_with_what_another_launch_left(trace: Trace) -> None:
         trace.diff({"z_ptr": right[:4]})
     with pytest.raises(ArgumentError, match="Did you mean 'z_ptr'"):
         trace.diff({"zz_ptr": right})
+
+
+@pytest.mark.parametrize("other", [5, torch.zeros(4)], ids=["a number", "a tensor"])
+def test_diff_says_what_it_takes(trace: Trace, other: Any) -> None:
+    with pytest.raises(
+        ArgumentError, match=r"another Trace, or \{argument name: tensor\}"
+    ) as caught:
+        trace.diff(other)
+    assert type(other).__name__ in caught.value.problem
+
+
+@pytest.mark.parametrize("step", ["a", None, 1.5])
+def test_what_is_no_step_is_refused(trace: Trace, step: Any) -> None:
+    with pytest.raises(ArgumentError, match="must be a Step or its number"):
+        trace.at(step)
+    with pytest.raises(ArgumentError, match="must be a Step or its number"):
+        trace.find(lambda _: True, after=step)
+
+
+def test_a_condition_gives_one_truth_value(trace: Trace) -> None:
+    with pytest.raises(ArgumentError, match="takes a function of the variables; 'x' is none"):
+        trace.find("x")  # type: ignore[arg-type]
+    conditions = [lambda v: v.x > 7, lambda v: bool(v.x > 7) and v.k > 0]
+    for condition in conditions:
+        with pytest.raises(
+            ArgumentError, match="after step 2, the condition gives a tile"
+        ) as caught:
+            trace.find(condition)
+        assert ".any() or (...).all()" in caught.value.advice
+        assert caught.value.position == trace[2].position
+    with pytest.raises(ValueError, match="mine"):
+        trace.find(_fails)
+
+
+def _fails(_: State) -> bool:
+    raise ValueError("mine")
 
 
 def test_diff_needs_a_program_in_common(tmp_path: Path) -> None:

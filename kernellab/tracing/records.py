@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import operator
 import os
 from bisect import bisect_right
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -104,6 +105,7 @@ class Trace(Sequence[Step]):
 
         Raises:
             IndexError: there is no such step.
+            ArgumentError: it is no step and no whole number.
         """
         return State(self, self._step(step))
 
@@ -118,9 +120,14 @@ class Trace(Sequence[Step]):
             backwards: search towards the beginning; `after` is then the end unless it is given.
 
         Raises:
-            ArgumentError: no step of the trace has a variable that the condition asks for.
+            ArgumentError: no step of the trace has a variable that the condition asks for; it cannot be called; or it gives a tile in place of one truth value.
         """
-        begin = after.number if isinstance(after, Step) else after
+        if not callable(condition):
+            raise ArgumentError(
+                f"find takes a function of the variables; {condition!r} is none",
+                advice="trace.find(lambda v: (v.x > 40).any()), say; trace.history(name) has every value of a variable.",
+            )
+        begin = _number_of(after)
         if backwards:
             stop = len(self) if begin == -1 else begin
             candidates = reversed(self.steps[:stop])
@@ -130,7 +137,7 @@ class Trace(Sequence[Step]):
         seen = False
         for step in candidates:
             try:
-                seen_here = bool(condition(self.at(step)))
+                seen_here = self._holds(condition, step)
             except NoSuchVariable as absent:
                 missing.add(absent.name)
                 continue
@@ -140,6 +147,19 @@ class Trace(Sequence[Step]):
         if missing and not seen:
             self._refuse_unknown(missing)
         return None
+
+    def _holds(self, condition: Callable[[State], Any], step: Step) -> bool:
+        """Whether a condition holds after a step."""
+        try:
+            return bool(condition(self.at(step)))
+        except ValueError as error:
+            if "truth value of an" not in str(error):
+                raise
+            raise ArgumentError(
+                f"after step {step.number}, the condition gives a tile of truth values, and not one",
+                advice="Say whether it shall hold for some element or for each: (...).any() or (...).all().",
+                position=step.position,
+            ) from error
 
     def history(self, name: str, program: Program | None = None) -> History:
         """Every value that a variable had, in order.
@@ -174,12 +194,17 @@ class Trace(Sequence[Step]):
             The difference: which step, which variable, which element, both values. It is false where the runs agree.
 
         Raises:
-            ArgumentError: the traces have no program in common, or no argument has that name.
+            ArgumentError: the traces have no program in common, no argument has that name, or `other` is neither.
         """
         from kernellab.tracing.differences import difference_of_outputs, difference_of_traces
 
         if isinstance(other, Trace):
             return difference_of_traces(self, other, rtol, atol)
+        if not isinstance(other, Mapping):
+            raise ArgumentError(
+                f"diff takes another Trace, or {{argument name: tensor}}; this is of type {type(other).__name__}",
+                advice=f"Name the argument: trace.diff({{{next(iter(self.arguments), 'name')!r}: tensor}}).",
+            )
         return difference_of_outputs(self, other, rtol, atol)
 
     def memory(self, argument: str, step: int | Step = -1) -> numpy.ndarray:
@@ -316,10 +341,11 @@ class Trace(Sequence[Step]):
     def _step(self, step: int | Step) -> Step:
         if isinstance(step, Step):
             return step
-        if not -len(self) <= step < len(self):
+        number = _number_of(step)
+        if not -len(self) <= number < len(self):
             there = f"steps 0 to {len(self) - 1}" if self.steps else "no steps"
-            raise IndexError(f"there is no step {step}: this trace has {there}")
-        return self.steps[step]
+            raise IndexError(f"there is no step {number}: this trace has {there}")
+        return self.steps[number]
 
     def _refuse_unknown(self, names: set[str]) -> None:
         known = self.names()
@@ -369,6 +395,19 @@ class Trace(Sequence[Step]):
             f"kernellab.trace({facts.kernel}, {facts.grid}, ..., programs={programs}, "
             f"exact_bytes={nbytes})"
         )
+
+
+def _number_of(step: Any) -> int:
+    """Of a step, or of what stands for one."""
+    if isinstance(step, Step):
+        return step.number
+    try:
+        return operator.index(step)
+    except TypeError as error:
+        raise ArgumentError(
+            f"{step!r} is no step: it must be a Step or its number, a whole one",
+            advice="trace.at(5), or trace.at(trace[5]); negative numbers count from the end.",
+        ) from error
 
 
 _COMPUTED_BYTES = 64 * 1024 * 1024
