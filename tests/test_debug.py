@@ -165,6 +165,24 @@ def test_each_of_several_programs(session: Session) -> None:
     assert [line for line, _ in stops(printed)] == [first, last, last], "at breakpoints alone"
 
 
+@pytest.mark.parametrize(
+    ("grid", "program", "own"), [(3, 2, "np.int32(2)"), ((2, 3), (1, 2), "(1, 2, 0)")]
+)
+def test_a_kernel_without_a_pid_has_one(
+    session: Session, grid: Any, program: Any, own: str
+) -> None:
+    x, y = torch.arange(4, dtype=torch.float32), torch.zeros(4)
+    line = line_of(debugged, "y = raised(x)")
+    printed = session(
+        "p 'here', repr(pid); s; s; p 'there', pid; q",
+        debugged.without_pid, grid, x, y, BLOCK=4, program="all",
+        breakpoints=f"{line}, pid == {program if grid == 3 else own}",
+    )  # fmt: skip
+    assert f"program {(2, 0, 0) if grid == 3 else own} of grid" in printed
+    assert f"('here', '{own}')" in printed
+    assert "*** NameError: name 'pid' is not defined" in printed, "helpers have none"
+
+
 def test_a_launch_is_not_restarted(session: Session) -> None:
     for command in ("run", "restart"):
         printed = session(f"{command}; n; q", stepped.every_name, 3, *every_name(), BLOCK=64)

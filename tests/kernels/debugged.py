@@ -56,3 +56,16 @@ def plain(x_ptr, y_ptr, BLOCK: tl.constexpr):
     print(x)
     breakpoint()
     tl.store(y_ptr + tl.arange(0, BLOCK), x)
+
+
+@triton.jit
+def raised(a):
+    more = a + 1
+    return more  # noqa: RET504 - a line to stop at
+
+
+@triton.jit
+def without_pid(x_ptr, y_ptr, BLOCK: tl.constexpr):
+    x = tl.load(x_ptr + tl.arange(0, BLOCK))
+    y = raised(x)
+    tl.store(y_ptr + tl.arange(0, BLOCK), y)

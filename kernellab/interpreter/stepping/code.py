@@ -41,7 +41,14 @@ from kernellab.interpreter.program import (
     with_plain_names,
 )
 from kernellab.interpreter.stepping import shown
-from kernellab.interpreter.stepping.emitter import HOOK, STOP, Callee, Line, SteppingEmitter
+from kernellab.interpreter.stepping.emitter import (
+    HOOK,
+    PROGRAM_ID,
+    STOP,
+    Callee,
+    Line,
+    SteppingEmitter,
+)
 from kernellab.interpreter.stepping.line_table import without_made_up_lines
 from kernellab.ir import scf, tt
 from kernellab.ir.locations import locate
@@ -174,6 +181,12 @@ class OneProgram:
     def __init__(self, programs: Programs) -> None:
         self.x, self.y, self.z = (numpy.int32(number) for number in programs.id(0))
         self.name = programs.name
+
+    def id_in(self, grid: GridSizes) -> numpy.int32 | tuple[int, int, int]:
+        """The number along x in a grid of one dimension, else the whole id."""
+        if grid.y == grid.z == 1:
+            return self.x
+        return int(self.x), int(self.y), int(self.z)
 
 
 # Making the code
@@ -347,7 +360,7 @@ class _Maker:
         emitter = SteppingEmitter(
             callee.function, callee.mark, names, addresses, returns_into, self
         )
-        definition = emitter.definition(callee)
+        definition = emitter.definition(callee, names_id=self._names_id(callee, names))
         code = _compiled(definition, marked.file, marked.name)
         # Codes are equal where only what they name differs, and those of two functions must not be.
         code = code.replace(co_consts=(*code.co_consts, callee.name))
@@ -359,6 +372,10 @@ class _Maker:
         self._variables |= emitter.variables()
         function = SteppingFunction(marked, code, names, callee.name, emitter.constants)
         self._made.append(function)
+
+    def _names_id(self, callee: Callee, names: frozenset[str]) -> bool:
+        """Whether the program's id is added to the function's locals: to the kernel's, where a debugger looks at them."""
+        return callee.function is self._entry and PROGRAM_ID not in names and not self.traced
 
     def _take_out_inlined_marks(self) -> None:
         """Where block pointers made helpers be inlined, their names are not those of the function around."""

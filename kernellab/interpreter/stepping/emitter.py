@@ -43,6 +43,9 @@ HOOK = "_hook"
 STOP = "_stop"
 """The name under which code that is not traced knows what a `breakpoint()` calls."""
 
+PROGRAM_ID = "pid"
+"""The local of a kernel's frame that holds the program's id, unless the kernel has a variable of that name."""
+
 
 @dataclass(frozen=True)
 class Line:
@@ -154,14 +157,16 @@ class SteppingEmitter(Emitter):
 
     # The function
 
-    def definition(self, callee: Callee) -> ast.FunctionDef:
-        """The function; it takes what its parameters show as, and the values themselves by the keyword `_values`."""
+    def definition(self, callee: Callee, *, names_id: bool) -> ast.FunctionDef:
+        """The function; it takes what its parameters show as, and the values themselves by the keyword `_values`. Where `names_id`, it begins with `PROGRAM_ID` among its locals."""
         block = self.function.body.blocks.first
         assert block is not None
         with self._collected() as body:
             self._straight = None
             with self.without_line():
                 self._unpack(block)
+                if names_id:
+                    self.assign(PROGRAM_ID, self.programs.id_in(self.grid))
             self.blocks(self.function.body)
         parameters = syntax.parameters(self.mark.names, ["_values"])
         if callee.is_coroutine:
