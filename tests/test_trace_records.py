@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 from pathlib import Path
 from typing import Any
 
@@ -191,7 +192,23 @@ def test_diff_finds_the_first_value_that_differs(tmp_path: Path) -> None:
 def test_diff_of_equal_runs_is_false_and_says_what_was_compared(trace: Trace) -> None:
     found = trace.diff(trace)
     assert not found
-    assert repr(found) == "the runs agree\n  13 values compared"
+    assert repr(found) == "the runs agree in program (0, 0, 0)\n  13 values compared"
+    whole = Trace(
+        dataclasses.replace(trace.facts, grid=(1, 1, 1)), trace.steps, trace.frames, trace.values,
+        trace.arguments, trace.checkpoints, trace.sources,
+    )  # fmt: skip
+    assert repr(whole.diff(whole)).startswith("the runs agree\n")
+
+
+def test_diff_says_where_nothing_could_be_compared(trace: Trace) -> None:
+    found = trace.diff({"x_ptr": numpy.zeros(trace.arguments["x_ptr"].shape)})
+    assert repr(found).startswith(
+        "nothing could be compared: the traced programs wrote no element of x_ptr"
+    )
+    empty = Trace(trace.facts, (), (), trace.values, trace.arguments, trace.checkpoints, ())
+    found = trace.diff(empty)
+    assert repr(found).startswith("nothing could be compared: no variable got a value in both runs")
+    assert "only one of the runs has acc" in repr(found)
 
 
 def test_diff_tells_where_the_ways_part(tmp_path: Path) -> None:

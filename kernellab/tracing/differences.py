@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+import math
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
@@ -44,6 +45,8 @@ class TraceDifference:
         largest: the largest distance of two elements that differ, infinity where one is NaN; 0 for what is no number.
         compared: how many values were compared before, and agree.
         not_compared: variables that only one of the runs has.
+        programs: that were compared, where they are not the whole grid; else ().
+        obstacle: why there was nothing to compare; "" where something was.
     """
 
     kind: Parting | None
@@ -58,15 +61,17 @@ class TraceDifference:
     largest: float = 0.0
     compared: int = 0
     not_compared: tuple[str, ...] = field(default=())
+    programs: tuple[Program, ...] = field(default=())
+    obstacle: str = ""
 
     def __bool__(self) -> bool:
         return self.kind is not None
 
     def __repr__(self) -> str:
         lines = [self._what(), *self._where()]
-        if not self:
-            lines.append(f"  {self.compared:,} values compared")
-        elif self.kind != "output":
+        if not self and not self.obstacle:
+            lines.append(f"  {self.compared:,} value{'' if self.compared == 1 else 's'} compared")
+        elif self and self.kind != "output":
             lines.append(f"  {self.compared:,} values before it agree")
         if self.not_compared:
             lines.append(f"  only one of the runs has {', '.join(self.not_compared)}")
@@ -76,7 +81,7 @@ class TraceDifference:
         place = f"{self.name}{list(self.index)}" if self.index else self.name
         match self.kind:
             case None:
-                return "the runs agree"
+                return self._agreement()
             case "path":
                 return f"the runs part in their way: {self.ours} here, {self.theirs} there"
             case "shape":
@@ -85,6 +90,18 @@ class TraceDifference:
                 parts = "they part" if self.kind == "value" else "the outputs differ"
                 values = f"{shown(self.ours)} here, {shown(self.theirs)} there"
                 return f"{parts} at {place}: {values}{self._how_many()}"
+
+    def _agreement(self) -> str:
+        """What can be said where no difference was found."""
+        if self.obstacle:
+            return f"nothing could be compared: {self.obstacle}"
+        match self.programs:
+            case ():
+                return "the runs agree"
+            case (program,):
+                return f"the runs agree in program {program}"
+            case programs:
+                return f"the runs agree in the {len(programs):,} programs that were traced"
 
     def _how_many(self) -> str:
         if self.size <= 1:
@@ -131,7 +148,8 @@ def difference_of_traces(
         parted = comparison.of_program(program)
         if parted is not None:
             return parted
-    return comparison.result(None)
+    whole = _is_whole_grid(first, programs) and _is_whole_grid(second, programs)
+    return comparison.result(None, programs=() if whole else tuple(programs))
 
 
 class _Comparison:
@@ -150,8 +168,16 @@ class _Comparison:
 
     def result(self, kind: Parting | None, step: Step | None = None, other: Step | None = None, name: str = "", **found: Any) -> TraceDifference:  # fmt: skip
         """What was found, with what was compared before."""
+        obstacle = "" if kind or self._compared else "no variable got a value in both runs"
         return TraceDifference(
-            kind, step, other, name, compared=self._compared, not_compared=self._only_one, **found
+            kind,
+            step,
+            other,
+            name,
+            compared=self._compared,
+            not_compared=self._only_one,
+            obstacle=obstacle,
+            **found,
         )
 
     def _allow(self, ours: str, theirs: str) -> None:
@@ -235,6 +261,10 @@ def _only_one(first: Trace, second: Trace) -> tuple[str, ...]:
     return tuple(sorted(names[0] ^ names[1]))
 
 
+def _is_whole_grid(trace: Trace, programs: Sequence[Program]) -> bool:
+    return len(programs) == math.prod(trace.facts.grid)
+
+
 def _listed(trace: Trace) -> str:
     programs = trace.facts.programs
     return f"{programs[0]}" if len(programs) == 1 else f"{programs[0]} to {programs[-1]}"
@@ -252,7 +282,15 @@ def difference_of_outputs(
     found = [_output(trace, name, value, rtol, atol) for name, value in expected.items()]
     compared = sum(one.compared for one in found)
     parted = [(one.step.number, place) for place, one in enumerate(found) if one.step is not None]
-    return found[min(parted)[1]] if parted else TraceDifference(None, compared=compared)
+    if parted:
+        return found[min(parted)[1]]
+    programs = () if _is_whole_grid(trace, trace.facts.programs) else tuple(trace.facts.programs)
+    obstacle = ""
+    if not expected:
+        obstacle = "no argument was named"
+    elif not compared:
+        obstacle = f"the traced programs wrote no element of {' or '.join(expected)}"
+    return TraceDifference(None, compared=compared, programs=programs, obstacle=obstacle)
 
 
 def _output(

@@ -191,7 +191,7 @@ class Trace(Sequence[Step]):
             rtol, atol: how far off a float may be: `atol + rtol * |theirs|`. None asks for equal bits where dtypes agree, and else allows what torch.testing does for the coarser one.
 
         Returns:
-            The difference: which step, which variable, which element, both values. It is false where the runs agree.
+            The difference: which step, which variable, which element, both values. It is false where the runs agree, and where nothing could be compared, which its text says.
 
         Raises:
             ArgumentError: the traces have no program in common, no argument has that name, or `other` is neither.
