@@ -454,6 +454,11 @@ class TileLayout:
         shape = "x".join(map(str, self.shape))
         return f"{self.name or self.operation}{where}: {shape}x{self.element}, {self.encoding}"
 
+    def has_type(self, shape: Sequence[int], element: str) -> bool:
+        """Whether it is a tile of that shape and element type, or a piece of memory with several of them."""
+        own = self.shape[-len(shape) :] if shape else self.shape
+        return own == tuple(shape) and self.element == element
+
     def line(self) -> str:
         """The tile in a few words, the encoding by its families alone: "acc, line 38: tt.dot, 128x64xf32, nvidia mma"."""
         where = f", line {self.position.line}" if self.position else ""
@@ -475,20 +480,29 @@ class Layouts:
     """The stage, or the pass after which the module was read."""
     explain_absence: Callable[[str], str] = field(repr=False, compare=False, default=lambda _: "")
     """Says where a name has gone that no tile has."""
+    type_in_kernel: Callable[[str], tuple[tuple[int, ...], str] | None] = field(
+        repr=False, compare=False, default=lambda _: None
+    )
+    """Shape and element type of what the kernel itself calls by a name, last in its TTIR; None where that is not known."""
 
     def __getitem__(self, name: str) -> tuple[TileLayout, ...]:
-        """Every tile that has that name in the kernel.
+        """Every tile that has that name in the kernel, in the order of the text.
+
+        First come those of the type that the named value has in TTIR: a pass gives what it makes for a line (the predicates of a
+        pipelined loop) the line's name too.
 
         Raises:
             LayoutError: none has; the message says which pass removed it, where one did.
         """
-        found = tuple(tile for tile in self.tiles if tile.name == name)
+        found = [tile for tile in self.tiles if tile.name == name]
         if not found:
             raise LayoutError(
                 f"No tile of {self.read_from!r} is called {name!r}.",
                 advice=self.explain_absence(name),
             )
-        return found
+        if (own := self.type_in_kernel(name)) is not None:
+            found.sort(key=lambda tile: not tile.has_type(*own))
+        return tuple(found)
 
     def __iter__(self) -> Iterator[TileLayout]:
         return iter(self.tiles)

@@ -24,6 +24,8 @@ from kernellab.layouts import (
     TensorMemoryPlace,
 )
 from kernellab.records import Compilation
+from kernellab.viz.layout_view import layouts_view
+from kernellab.viz.view_data import LayoutView
 from tests.compiled import compiled, of_corpus
 from tests.corpus.entries import OLDEST
 from tests.kernels.relayout import unused_tile
@@ -621,6 +623,23 @@ def test_layouts_of_a_matmul() -> None:
         assert buffers[0].layout.shape == (128, 64)
     assert all(tile.position is not None for tile in layouts if tile.name)
     assert set(layouts.table().columns) >= {"name", "shape", "encoding"}
+
+
+def test_a_name_gives_the_kernels_own_value_first() -> None:
+    """The predicates of the pipelined loop stand before it in the text, with the loop's names."""
+    layouts = of_corpus("matmul", "sm_80").layouts()
+    for name, shape, element in (("accumulator", (128, 128), "f32"), ("a", (128, 64), "f16")):
+        found = layouts[name]
+        in_text = [tile for tile in layouts if tile.name == name]
+        assert sorted(found, key=in_text.index) == in_text
+        own = [(tile.shape[-2:], tile.element) == (shape, element) for tile in found]
+        assert any(own)
+        assert not all(own)
+        assert own == sorted(own, reverse=True)
+    assert next(tile.element for tile in layouts if tile.name == "accumulator") == "i1"
+    view = layouts_view(layouts, "a").data
+    assert isinstance(view, LayoutView)
+    assert "f16" in view.tiles[view.left].name
 
 
 def test_printed_a_line_a_tile() -> None:

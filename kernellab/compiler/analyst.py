@@ -161,8 +161,17 @@ class CompilerAnalyst:
                 f"The tiles of {snapshot!r} have no layouts.",
                 advice="They get them on the way to TTGIR: ask for 'ttgir', or for a pass after 'ttgir.convert_to_ttgpuir'.",
             )
+        types = functools.cache(
+            lambda: (
+                layouts.types_by_name(compilation.module("ttir"))
+                if "ttir" in compilation.stages
+                else {}
+            )
+        )
         return replace(
-            found, explain_absence=lambda name: absence.explain(compilation, snapshot, name, found)
+            found,
+            explain_absence=lambda name: absence.explain(compilation, snapshot, name, found),
+            type_in_kernel=lambda name: types().get(name),
         )
 
     def conversions(self, compilation: Compilation, snapshot: str) -> Conversions:

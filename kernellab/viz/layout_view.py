@@ -49,13 +49,17 @@ def layouts_view(layouts: Layouts, name: str | None = None) -> View:
         raise LayoutError(f"No tile of {layouts.read_from!r} has a layout that can be drawn.")
     title = f"{name or 'Tiles'} in {layouts.read_from}"
     cards = [layouts_card(layouts)] if name is None else [tile_card(one) for one in chosen]
-    # First the largest tile that the kernel gave a name to: an accumulator, a loaded block.
+    first = 0 if name and layouts.type_in_kernel(name) else _largest_named(tiles, chosen)
+    return View(title, lambda: LayoutView("layout", title, tiles, first, None, ""), lambda: cards)
+
+
+def _largest_named(tiles: Sequence[TileData], chosen: Sequence[TileLayout]) -> int:
+    """Which is the largest tile that the kernel gave a name to: an accumulator, a loaded block."""
     named = {one.name for one in chosen if one.name}
-    first = max(
+    return max(
         range(len(tiles)),
         key=lambda n: (tiles[n].name.split(",")[0] in named, math.prod(tiles[n].shape), -n),
     )
-    return View(title, lambda: LayoutView("layout", title, tiles, first, None, ""), lambda: cards)
 
 
 def conversion_view(conversion: Conversion) -> View:

@@ -34,6 +34,18 @@ def layouts(module: builtin.ModuleOp, ask: AskLayouts, read_from: str) -> Layout
     )
 
 
+def types_by_name(module: builtin.ModuleOp) -> dict[str, tuple[tuple[int, ...], str]]:
+    """Shape and element type of the last tile that has each of the kernel's names, in a module of TTIR.
+
+    What an expression computes on its way has the name too; the value that the name gets comes last.
+    """
+    return {
+        value_name(value): (value.type.get_shape(), str(value.type.element_type))
+        for value, _, _ in _values(module)
+        if isinstance(value.type, builtin.TensorType)
+    }
+
+
 def layouts_by_type(
     types: Iterable[Attribute], ask: AskLayouts
 ) -> Mapping[Attribute, Layout | LayoutError]:
