@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib.metadata
 import math
 from collections.abc import Mapping
 from typing import Any
@@ -111,6 +112,11 @@ class SavedValue:
 
     def __hash__(self) -> int:
         return hash(self.shown)
+
+
+def kernellab_version() -> str:
+    """The version that writes and reads: files name it."""
+    return importlib.metadata.version("kernellab")
 
 
 def pairs_to_json(mapping: Mapping[Any, Any]) -> list[list[Any]]:

@@ -9,7 +9,6 @@ import base64
 import binascii
 import dataclasses
 import gzip
-import importlib.metadata
 import json
 import os
 import zlib
@@ -36,6 +35,7 @@ from kernellab.records import (
 from kernellab.saved_data import (
     Misfit,
     SavedData,
+    kernellab_version,
     pairs_of,
     pairs_to_json,
     value_of,
@@ -48,10 +48,6 @@ SCHEMA = Path(__file__).with_name("schema") / "record.schema.json"
 """The format, for other programs to read."""
 
 _COMPRESSION = 6
-
-
-def _version() -> str:
-    return importlib.metadata.version("kernellab")
 
 
 # ---------------------------------------------------------------------------------------------------------------------
@@ -106,7 +102,7 @@ def to_json(compilation: Compilation) -> dict[str, Any]:
     return {
         "format": FORMAT,
         "version": VERSION,
-        "kernellab": _version(),
+        "kernellab": kernellab_version(),
         "triton": triton.__version__,
         "kernel": compilation.kernel,
         "target": {"backend": compilation.target.backend, "arch": compilation.target.arch},
@@ -263,7 +259,7 @@ def from_json(data: Any, name: str = "the record") -> Compilation:
     if data.get("version") != VERSION:
         raise ArchiveError(
             f"{name!r} is of version {data.get('version')!r} of the format; this KernelLab "
-            f"({_version()}) reads version {VERSION}.",
+            f"({kernellab_version()}) reads version {VERSION}.",
             advice="It was written by KernelLab " + str(data.get("kernellab")) + ": load it with that one.",
         )  # fmt: skip
     try:

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import base64
 import dataclasses
-import importlib.metadata
 import io
 import json
 import os
@@ -17,7 +16,7 @@ from pathlib import Path
 from typing import Any, cast
 
 from kernellab.errors import ArchiveError, SourcePosition
-from kernellab.saved_data import Misfit, SavedData, value_of, value_to_json
+from kernellab.saved_data import Misfit, SavedData, kernellab_version, value_of, value_to_json
 from kernellab.tracing.records import Trace
 from kernellab.tracing.sources import changed_sources
 from kernellab.tracing.steps import (
@@ -95,7 +94,7 @@ def _to_json(trace: Trace, heap: _Heap) -> dict[str, Any]:
     return {
         "format": FORMAT,
         "version": VERSION,
-        "kernellab": _version(),
+        "kernellab": kernellab_version(),
         "facts": dataclasses.asdict(trace.facts),
         "sources": [dataclasses.asdict(one) for one in trace.sources],
         "arguments": [dataclasses.asdict(one) for one in trace.arguments.values()],
@@ -107,10 +106,6 @@ def _to_json(trace: Trace, heap: _Heap) -> dict[str, Any]:
         "places": trace.values.places(),
         "values": [_value_to_json(one, heap) for one in trace.values.distinct()],
     }
-
-
-def _version() -> str:
-    return importlib.metadata.version("kernellab")
 
 
 def _frame_to_json(frame: Frame) -> list[Any]:
@@ -195,7 +190,7 @@ def _from_document(document: bytes, heap: bytes, name: str) -> Trace:
         raise ArchiveError(f"{name!r} is no trace that KernelLab saved.")
     if data.get("version") != VERSION:
         raise ArchiveError(
-            f"{name!r} is of version {data.get('version')!r} of the format; this KernelLab ({_version()}) reads version {VERSION}.",
+            f"{name!r} is of version {data.get('version')!r} of the format; this KernelLab ({kernellab_version()}) reads version {VERSION}.",
             advice=f"It was written by KernelLab {data.get('kernellab')}: load it with that one.",
         )
     try:

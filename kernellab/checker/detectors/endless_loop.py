@@ -10,6 +10,7 @@ import numpy
 from xdsl.ir import BlockArgument, Operation, OpResult, SSAValue
 
 from kernellab.checker.detector import Detector, Stopped
+from kernellab.checker.naming import name_of_result
 from kernellab.checker.records import LISTED_PROGRAMS, Finding
 from kernellab.checker.scene import Computed, Scene
 from kernellab.interpreter.dataflow import yielded
@@ -142,7 +143,7 @@ def _carried(
     """The scalars with names, for one program."""
     asked = _made_of(yielded(loop.before.block)[0], loop)
     for argument, ended, before, after in zip(loop.before.block.args, yielded(loop.after.block), first, now):  # fmt: skip
-        name = _name(ended) or _name(argument)
+        name = name_of_result(ended) or name_of_result(argument)
         if name is not None and not shape(argument.type) and not is_pointer(argument.type):
             then, at_last = _of_program(before, program), _of_program(after, program)
             yield _Carried(name, then, at_last, argument in asked)
@@ -195,13 +196,6 @@ def _message(turns: int, circle: int | None, carried: Sequence[_Carried]) -> str
     changes = [f"; {one.name} went from {one.first} to {one.now}" for one in moving]
     changes += [f"; {one.name} = {one.now} did not change" for one in still]
     return f"this loop was stopped after {turns:,} turns{''.join(changes)}"
-
-
-def _name(value: SSAValue) -> str | None:
-    if isinstance(value, BlockArgument):
-        return value.name_hint
-    assert isinstance(value, OpResult)
-    return locate(value.op.location).name
 
 
 def _of_program(value: Value, program: int) -> Any:
