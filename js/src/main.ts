@@ -3,6 +3,7 @@ import "./style.css";
 import type { ViewData } from "./data";
 import { element } from "./dom";
 import { Explorer, type Host } from "./explorer";
+import { type Ask, asking, type Model } from "./kernel";
 import { LayoutExplorer } from "./layout_view";
 import { StepperExplorer } from "./stepper";
 import { followTheme } from "./theme";
@@ -46,47 +47,9 @@ async function mountPacked(el: HTMLElement, bytes: Uint8Array): Promise<void> {
 
 // A widget
 
-interface Model {
-  get(key: "data"): DataView;
-  on(event: "msg:custom", listener: (message: Answer) => void): void;
-  off(event: "msg:custom", listener: (message: Answer) => void): void;
-  send(content: unknown): void;
-}
-
-interface Answer {
-  kind: string;
-  request: number;
-  text?: string;
-  problem?: string;
-}
-
-/** How long a kernel may take to answer, in milliseconds; a busy one answers after its cell. */
-const PATIENCE = 20_000;
-
-let requests = 0;
-
-/** Ask the kernel for a text that the data left out. */
-function asking(model: Model): Sources["fetch"] {
-  return (side, text) =>
-    new Promise((resolve, reject) => {
-      const request = ++requests;
-      const finish = (): void => {
-        clearTimeout(timer);
-        model.off("msg:custom", answered);
-      };
-      const answered = (answer: Answer): void => {
-        if (answer.kind !== "text" || answer.request !== request) return;
-        finish();
-        if (answer.text === undefined) reject(new Error(answer.problem ?? "it knows no such text"));
-        else resolve(answer.text);
-      };
-      const timer = setTimeout(() => {
-        finish();
-        reject(new Error(`nothing came within ${PATIENCE / 1000} seconds`));
-      }, PATIENCE);
-      model.on("msg:custom", answered);
-      model.send({ kind: "text", request, side, text });
-    });
+/** The source of the texts that the data left out: the kernel. */
+function textsOf(ask: Ask): Sources["fetch"] {
+  return async (side, text) => String((await ask("text", { side, text })).content["text"]);
 }
 
 async function render({ model, el, signal }: { model: Model; el: HTMLElement; signal?: AbortSignal }): Promise<(() => void) | undefined> {
@@ -94,7 +57,7 @@ async function render({ model, el, signal }: { model: Model; el: HTMLElement; si
   signal?.addEventListener("abort", () => own.abort());
   const packed = model.get("data");
   const unpacked = await unpack(new Uint8Array(packed.buffer, packed.byteOffset, packed.byteLength));
-  mount(el, unpacked, asking(model), own.signal);
+  mount(el, unpacked, textsOf(asking(model)), own.signal);
   return signal === undefined ? () => own.abort() : undefined;
 }
 

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import dataclasses
+from collections.abc import Mapping
 from typing import Any
 
 import anywidget
 import traitlets
 
 from kernellab.viz.page import SCRIPT, STYLE
+from kernellab.viz.requests import Answer, Handler, answer
 from kernellab.viz.step_view import lightened_steps
 from kernellab.viz.view_data import IrSide, IrView, StepperView, packed
 
@@ -17,31 +19,45 @@ _LEAST_ROOM = 10_000
 
 
 class ViewWidget(anywidget.AnyWidget):
-    """A view in a notebook. Its data goes over once; a text that was left out is sent when the view asks for it."""
+    """A view in a notebook. Its data goes over once; what was left out is sent when the view asks for it.
+
+    A request has a kind and a number. It is first answered with `{"kind": "heard"}`, since a busy kernel hears late, and then with the
+    same kind and number and what the handler of that kind gives.
+    """
 
     _esm = SCRIPT
     _css = STYLE
     data = traitlets.Bytes().tag(sync=True)
 
-    def __init__(self, view: Any, most_bytes: int) -> None:
+    def __init__(
+        self, view: Any, most_bytes: int, handlers: Mapping[str, Handler] | None = None
+    ) -> None:
         """
         Args:
             view: a data class of `kernellab.viz.view_data`.
             most_bytes: how much packed data is sent; of a view that has more, the largest texts or tiles are left out.
+            handlers: what answers the requests that this kind of view has, besides those for texts.
         """
         self._view = view
+        self._handlers = {"text": self._text, **(handlers or {})}
         super().__init__(data=lightened(view, most_bytes))
         self.on_msg(self._answer)
 
     def _answer(self, _: Any, asked: Any, __: Any) -> None:
-        if not isinstance(asked, dict) or asked.get("kind") != "text":
+        if not isinstance(asked, dict) or asked.get("kind") not in self._handlers:
             return
-        answer = {"kind": "text", "request": asked.get("request")}
+        self.send({"kind": "heard", "request": asked.get("request")})
+        found = answer(self._handlers, asked)
+        if found is not None:
+            content = {**found.content, "kind": asked["kind"], "request": asked.get("request")}
+            self.send(content, list(found.buffers))
+
+    def _text(self, asked: Mapping[str, Any]) -> Answer:
+        """A text that was left out."""
         try:
-            text = self._view.sides[asked["side"]].texts[asked["text"]]
-            self.send({**answer, "text": text.content})
-        except (LookupError, TypeError):
-            self.send({**answer, "problem": "the view has no such text"})
+            return Answer({"text": self._view.sides[asked["side"]].texts[asked["text"]].content})
+        except (AttributeError, LookupError, TypeError):
+            return Answer({"problem": "the view has no such text"})
 
 
 def lightened(view: Any, most_bytes: int) -> bytes:

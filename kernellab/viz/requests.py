@@ -1,0 +1,34 @@
+"""What a live view asks the notebook's kernel, and what it is answered."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from kernellab.errors import KernelLabError
+
+
+@dataclass(frozen=True)
+class Answer:
+    """What goes back: plain data, and bytes beside it."""
+
+    content: Mapping[str, Any]
+    buffers: Sequence[bytes] = ()
+
+
+Handler = Callable[[Mapping[str, Any]], Answer]
+"""Answers one kind of request, whose wishes it is given by name."""
+
+
+def answer(handlers: Mapping[str, Handler], asked: Any) -> Answer | None:
+    """The answer to a message: under "problem" it says why there is none; None for a message that is no known request."""
+    handler = handlers.get(str(asked.get("kind"))) if isinstance(asked, dict) else None
+    if handler is None:
+        return None
+    try:
+        return handler(asked)
+    except KernelLabError as error:
+        return Answer({"problem": str(error)})
+    except Exception as error:  # the reader of a view sees no traceback of the kernel's
+        return Answer({"problem": f"{type(error).__name__}: {error}"})
