@@ -7,6 +7,7 @@ import os
 import pandas
 import pytest
 
+from benchmarks import profile_on_gpu
 from benchmarks.eleven_kernels import cleared, eleven_cases
 from benchmarks.harness import (
     Comparison,
@@ -111,3 +112,42 @@ def test_the_interpreter_is_right_on_the_kernels_it_is_measured_on(case: Case) -
         cleared(case, arguments)
         run(case.kernel, case.grid, **arguments, **case.constants, **case.options)
     assert [check for check in check_outputs(case, arguments) if not check.passed] == []
+
+
+# Profiles on a GPU
+
+
+def test_a_recorded_profile_leaves_out_columns_in_which_nothing_is() -> None:
+    page = (
+        "==PROF== a line of the profiler's own\n"
+        '"Kernel Name","add"\n'
+        '"Address","Source","# Samples","Instructions Executed","stall_wait","stall_tex","Access Size"\n'
+        '"0x10","      LDG.E R4, desc[UR4][R2.64] ","0","8","0","0","32"\n'
+        '"0x20","      EXIT ","3","8","3","0","-"\n'
+    )
+    assert profile_on_gpu.compact(page) == (
+        '"Kernel Name","add"\n'
+        '"Address","Source","# Samples","Instructions Executed","stall_wait","Access Size"\n'
+        '"0x10","      LDG.E R4, desc[UR4][R2.64] ","0","8","0","32"\n'
+        '"0x20","      EXIT ","3","8","3","-"\n'
+    )
+
+
+def test_a_recorded_profile_that_is_too_long_loses_the_stalls_that_hid_nothing() -> None:
+    rows = "\n".join(f'"0x{at}0","{"NOP " * 9}","1","1","1","1"' for at in range(4000))
+    page = f'"Address","Source","# Samples","Instructions Executed","stall_wait","stall_wait (Not Issued)"\n{rows}\n'
+    kept = profile_on_gpu.compact(page)
+    assert "(Not Issued)" not in kept
+    assert kept.count("\n") == 2 + 4000
+
+
+def test_the_counters_of_a_launch_have_units() -> None:
+    page = (
+        '"ID","Process ID","Host Name","Kernel Name","gpu__time_duration.sum","sm__none.sum"\n'
+        '"","","","","ns","inst"\n'
+        '"0","77","a machine","add","1,536","0"\n'
+    )
+    assert profile_on_gpu.counters(page) == {
+        "Kernel Name": "add",
+        "gpu__time_duration.sum": "1,536 ns",
+    }
