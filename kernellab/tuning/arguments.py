@@ -7,33 +7,59 @@ import io
 import pickle
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
 from typing import Any
 
+import numpy as np
 import torch
+from numpy.typing import NDArray
 
 from kernellab.argument_copies import aligned_copy
 from kernellab.triton_api.shipping import KernelPickler
 
+_SKELETON = "skeleton"
 
-@dataclass(frozen=True)
+
+@dataclass(frozen=True, eq=False)
 class Shipment:
-    """Arguments as bytes: a skeleton without memory, and each storage once."""
+    """Arguments as bytes: a skeleton without memory, and each storage once. Those of equal contents are equal."""
 
     skeleton: bytes
-    storages: Sequence[bytes]
+    storages: Sequence[NDArray[np.uint8]]
 
-    @property
+    @cached_property
     def digest(self) -> str:
         """SHA-256 over all of it: equal contents, equal digests."""
         sha = hashlib.sha256(self.skeleton)
         for storage in self.storages:
-            sha.update(storage)
+            sha.update(storage.data)
         return sha.hexdigest()
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Shipment) and self.digest == other.digest
+
+    def __hash__(self) -> int:
+        return hash(self.digest)
 
     @property
     def size(self) -> int:
         """In bytes."""
         return len(self.skeleton) + sum(map(len, self.storages))
+
+    def write(self, folder: Path) -> None:
+        """Put it into an empty folder, for processes of this machine."""
+        (folder / _SKELETON).write_bytes(self.skeleton)
+        for number, storage in enumerate(self.storages):
+            np.save(folder / f"{number}.npy", storage)
+
+    @classmethod
+    def read(cls, folder: Path) -> Shipment:
+        """What was written into a folder; storages stay there until they are looked at."""
+        files = sorted(folder.glob("*.npy"), key=lambda file: int(file.stem))
+        # "c": torch wants memory that may be written, and nothing of that is to reach the file.
+        storages = [np.load(file, mmap_mode="c") for file in files]
+        return cls((folder / _SKELETON).read_bytes(), storages)
 
 
 class _ArgumentPickler(KernelPickler):
@@ -69,9 +95,10 @@ def ship(values: Mapping[str, Any]) -> Shipment:
     return Shipment(file.getvalue(), storages)
 
 
-def _bytes(storage: torch.UntypedStorage) -> bytes:
+def _bytes(storage: torch.UntypedStorage) -> NDArray[np.uint8]:
     raw = torch.empty(0, dtype=torch.uint8, device=storage.device).set_(storage)
-    return raw.cpu().numpy().tobytes()
+    copied: NDArray[np.uint8] = raw.to("cpu", copy=True).numpy()
+    return copied
 
 
 class _Unpickler(pickle.Unpickler):
@@ -115,10 +142,8 @@ class Arguments:
         return all(torch.equal(one, other) for one, other in zip(self._working, contents))
 
 
-def _on_device(content: bytes, device: torch.device) -> torch.Tensor:
-    if not content:
-        return torch.empty(0, dtype=torch.uint8, device=device)
-    return torch.frombuffer(bytearray(content), dtype=torch.uint8).to(device)
+def _on_device(content: NDArray[np.uint8], device: torch.device) -> torch.Tensor:
+    return torch.from_numpy(content).to(device)
 
 
 def _like(pristine: torch.Tensor) -> torch.Tensor:

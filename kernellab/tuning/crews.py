@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import atexit
 import contextlib
-import functools
 import os
 import threading
 from collections.abc import Callable, Sequence
@@ -37,6 +36,8 @@ class Crew(Protocol):
 
     compiles_first: bool
     """Whether `compile` is to be called before `run`; else `run` does both."""
+    runs_at_once: int
+    """How many configs it runs at the same time, as far as it knows."""
 
     def get_ready(self, setup: Setup) -> None:
         """Begin with what takes long: processes, torch, the arguments on each GPU."""
@@ -59,7 +60,9 @@ class Crew(Protocol):
 class _Member:
     """A process that does one thing at a time, started again where a config has ended it."""
 
-    def __init__(self) -> None:
+    def __init__(self, gpu: int | None = None) -> None:
+        """A process that works on that GPU, or on none."""
+        self.gpu = gpu
         self._worker = Worker("The process")
         self._prepared: tuple[int | None, Setup] | None = None
 
@@ -68,6 +71,7 @@ class _Member:
         return self._guarded("compile_config", seconds, job, task)
 
     def run(self, setup: Setup, task: bytes, wishes: Wishes, seconds: float) -> Outcome:
+        setup = self._here(setup)
         try:
             self._prepare(setup)
         except WorkerError as error:
@@ -87,8 +91,11 @@ class _Member:
 
     def get_ready(self, setup: Setup) -> Outcome:
         with contextlib.suppress(KernelLabError):  # The first config that is run will say it.
-            self._prepare(setup)
+            self._prepare(self._here(setup))
         return Outcome()
+
+    def _here(self, setup: Setup) -> Setup:
+        return setup if self.gpu is None else replace(setup, device=self.gpu)
 
     def release(self) -> None:
         self._prepared = None
@@ -145,9 +152,9 @@ def _of_death(error: WorkerError, when: str = "") -> Outcome:
 class _Pool:
     """Processes that take calls in turn, each driven by a thread."""
 
-    def __init__(self, size: int) -> None:
-        self._threads = ThreadPoolExecutor(size, thread_name_prefix="kernellab-tuning")
-        self._members = [_Member() for _ in range(size)]
+    def __init__(self, members: Sequence[_Member]) -> None:
+        self._threads = ThreadPoolExecutor(len(members), thread_name_prefix="kernellab-tuning")
+        self._members = members
         # The last that was used goes first, so that few calls start few processes.
         self._free: LifoQueue[_Member] = LifoQueue()
         for member in self._members:
@@ -163,6 +170,11 @@ class _Pool:
 
         return self._threads.submit(with_a_member)
 
+    @property
+    def size(self) -> int:
+        """How many processes there are."""
+        return len(self._members)
+
     def for_each(self, call: Callable[[_Member], None]) -> None:
         for member in self._members:
             call(member)
@@ -177,17 +189,16 @@ class LocalCrew:
     compiles_first = True
 
     def __init__(self, compilers: int, gpus: Sequence[int]) -> None:
-        self._compilers = _Pool(compilers)
-        self._runners = {gpu: _Pool(1) for gpu in gpus}
-        self._waiting: dict[int, int] = dict.fromkeys(gpus, 0)
-        self._lock = threading.Lock()
+        self._compilers = _Pool([_Member() for _ in range(compilers)])
+        # Whichever is free takes the next config: one that hangs holds up none but itself.
+        self._runners = _Pool([_Member(gpu) for gpu in gpus]) if gpus else self._compilers
+        self.runs_at_once = self._runners.size
         self.is_stopped = False
 
     def get_ready(self, setup: Setup) -> None:
         """See Crew."""
-        for gpu, runner in self._runners.items():
-            here = replace(setup, device=gpu)
-            runner.submit(functools.partial(_Member.get_ready, setup=here))
+        for _ in range(self.runs_at_once):
+            self._runners.submit(lambda member: member.get_ready(setup))
 
     def compile(self, job: bytes, task: bytes, seconds: float) -> Future[Outcome]:
         """See Crew."""
@@ -195,31 +206,24 @@ class LocalCrew:
 
     def run(self, setup: Setup, task: bytes, wishes: Wishes, seconds: float) -> Future[Outcome]:
         """See Crew."""
-        if not self._runners:
-            return self._compilers.submit(lambda member: member.run(setup, task, wishes, seconds))
-        with self._lock:
-            gpu = min(self._waiting, key=lambda one: self._waiting[one])
-            self._waiting[gpu] += 1
-        here = replace(setup, device=gpu)
-        future = self._runners[gpu].submit(lambda member: member.run(here, task, wishes, seconds))
-        future.add_done_callback(lambda _: self._done(gpu))
-        return future
-
-    def _done(self, gpu: int) -> None:
-        with self._lock:
-            self._waiting[gpu] -= 1
+        return self._runners.submit(lambda member: member.run(setup, task, wishes, seconds))
 
     def release(self) -> None:
         """Let go of a sweep's arguments; the processes stay for the next."""
-        for pool in (self._compilers, *self._runners.values()):
+        for pool in self._pools:
             pool.for_each(_Member.release)
 
     def stop(self) -> None:
         """End every process, whatever it is doing."""
         self.is_stopped = True
-        for pool in (self._compilers, *self._runners.values()):
+        for pool in self._pools:
             pool.shut_down()
             pool.for_each(_Member.kill)
+
+    @property
+    def _pools(self) -> list[_Pool]:
+        runners = [] if self._runners is self._compilers else [self._runners]
+        return [self._compilers, *runners]
 
 
 _kept: dict[tuple[int, tuple[int, ...]], LocalCrew] = {}
@@ -258,6 +262,7 @@ class ExecutorCrew:
     """Any `concurrent.futures.Executor`: each config is one call, which compiles, checks and times it in a process of its own there."""
 
     compiles_first = False
+    runs_at_once = 1
     _SMALL = 1 << 20
     """Bytes of arguments that every call takes along; larger ones are sent to those who ask."""
 

@@ -62,18 +62,17 @@ class Task:
 
 @dataclass(frozen=True)
 class Delivery:
-    """Where arguments, or expected results, can be had: a file on this machine, or the bytes themselves."""
+    """Where arguments, or expected results, can be had: a folder on this machine, or the bytes themselves."""
 
     digest: str
-    file: str = ""
+    folder: str = ""
     shipment: Shipment | None = None
 
     def open(self) -> Shipment:
         """The contents."""
         if self.shipment is not None:
             return self.shipment
-        found: Shipment = unpack(Path(self.file).read_bytes())
-        return found
+        return Shipment.read(Path(self.folder))
 
 
 @dataclass(frozen=True)

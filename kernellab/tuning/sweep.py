@@ -83,7 +83,8 @@ class Sweep:
         self._compiled: dict[int, Outcome] = {}
         self._ready: list[Entry] = []
         self._standard: Entry | None = None
-        self._first_runs: Entry | None = None
+        self._leading: set[int] = set()
+        """Numbers of the configs that run before the others."""
         self._method: Method | None = None
         self._checks = conduct.check is not False
         self._under_way: dict[Future[Outcome], _Step] = {}
@@ -157,23 +158,20 @@ class Sweep:
             self._take(future, self._under_way.pop(future))
 
     def _give_out(self) -> None:
-        """The first config runs alone: it is what the others are compared with, and says how short the kernel is."""
-        if not self._ready or self._first_runs is not None:
-            return
-        if self._leads_known:
-            for entry in sorted(self._ready, key=lambda one: one.number):
-                self._promise(_Step(entry, "run"))
-            self._ready.clear()
-            return
-        compiling = {step.entry.number for step in self._under_way.values() if step.what == "compile"}  # fmt: skip
-        first = min(self._ready, key=lambda one: one.number)
-        assert first.setup is not None
-        compared_with_first = self._checks and first.setup.reference is None
-        if compared_with_first and any(number < first.number for number in compiling):
-            return
-        self._first_runs = first
-        self._ready.remove(first)
-        self._promise(_Step(first, "run"))
+        """Some lead: the first config where the others are compared with it, else one for each place where one can run. They also say how short the kernel is."""
+        self._ready.sort(key=lambda one: one.number)
+        while self._ready and (self._leads_known or self._may_lead(self._ready[0])):
+            entry = self._ready.pop(0)
+            if not self._leads_known:
+                self._leading.add(entry.number)
+            self._promise(_Step(entry, "run"))
+
+    def _may_lead(self, entry: Entry) -> bool:
+        assert entry.setup is not None
+        if not self._checks or entry.setup.reference is not None:
+            return len(self._leading) < self._crew.runs_at_once
+        compiling = [step.entry.number for step in self._under_way.values() if step.what == "compile"]  # fmt: skip
+        return not self._leading and all(entry.number < number for number in compiling)
 
     @property
     def _leads_known(self) -> bool:
@@ -231,16 +229,24 @@ class Sweep:
     def _take_run(self, entry: Entry, outcome: Outcome) -> None:
         before = self._compiled.pop(entry.number, Outcome())
         outcome = with_compiled(outcome, before.compiled)
-        leads = entry is self._first_runs
-        if leads:
-            self._first_runs = None
+        leads = entry.number in self._leading
+        self._leading.discard(entry.number)
         if not self._conduct.measure:
             outcome = self._on_interpreter(outcome, leads)
         if leads and outcome.dropped is None:
-            self._standard = entry
-            if outcome.timing is not None:
-                self._method = outcome.timing.method
+            if self._standard is None:
+                self._standard = entry
+            if outcome.timing is not None and not self._times_as(outcome.timing.method):
+                self._compiled[entry.number] = before
+                self._ready.append(entry)
+                return
         self._finish(entry, outcome)
+
+    def _times_as(self, method: Method) -> bool:
+        """Whether configs are timed in this way; the first to be timed decides for all, and one that led beside it may have chosen otherwise."""
+        if self._method is None:
+            self._method = method
+        return method == self._method
 
     def _on_interpreter(self, outcome: Outcome, leads: bool) -> Outcome:
         """A check that takes too long there says nothing against the config."""

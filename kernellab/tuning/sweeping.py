@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import itertools
 import os
 import shutil
 import tempfile
@@ -263,25 +262,20 @@ def _roomy(size: int) -> str | None:
 
 
 class _Sender:
-    """Makes arguments available to the processes: in files of this machine, or inside the calls."""
+    """Makes arguments available to the processes: in folders of this machine, or inside the calls."""
 
     def __init__(self, stack: ExitStack, inline: bool) -> None:
         self._stack = stack
         self._inline = inline
-        self._folder: Path | None = None
-        self._numbers = itertools.count()
 
     def send(self, shipment: Shipment) -> Delivery:
         digest = shipment.digest
         if self._inline:
             return Delivery(digest, shipment=shipment)
-        if self._folder is None:
-            made = tempfile.TemporaryDirectory(prefix="kernellab-", dir=_roomy(shipment.size))
-            name = self._stack.enter_context(made)
-            self._folder = Path(name)
-        file = self._folder / str(next(self._numbers))
-        file.write_bytes(pack(shipment))
-        return Delivery(digest, file=str(file))
+        made = tempfile.TemporaryDirectory(prefix="kernellab-", dir=_roomy(shipment.size))
+        folder = self._stack.enter_context(made)
+        shipment.write(Path(folder))
+        return Delivery(digest, folder=folder)
 
 
 def _entries(

@@ -48,6 +48,19 @@ def test_a_process_whose_gpu_met_an_error_is_replaced(crew) -> None:
     assert after != first
 
 
+def test_a_config_that_hangs_on_one_gpu_holds_up_none_of_the_others(monkeypatch) -> None:
+    monkeypatch.setattr(crews, "_HERE", "tests.tuning.misbehaving")
+    both = LocalCrew(1, [0, 1])
+    try:
+        assert both.runs_at_once == 2
+        hanging = both.run(SETUP, b"hang", WISHES, 60)
+        others = [both.run(SETUP, b"fine", WISHES, 30) for _ in range(4)]
+        assert all(one.result(timeout=60).dropped is None for one in others)
+        assert not hanging.done()
+    finally:
+        both.stop()
+
+
 def test_stopping_ends_a_call_that_is_under_way(crew) -> None:
     crew.compile(b"", b"fine", 30).result()
     hanging = crew.compile(b"", b"hang", 60)

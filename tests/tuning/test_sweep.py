@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from concurrent.futures import Future
+from dataclasses import replace
 
 from kernellab.tuning.in_worker import Delivery, Setup
 from kernellab.tuning.progress import NoProgress
@@ -29,8 +30,10 @@ class ObedientCrew:
         compiles: Callable[[int], Outcome],
         runs: Callable[[int], Outcome],
         compiles_first=True,
+        runs_at_once=1,
     ) -> None:
         self.compiles_first = compiles_first
+        self.runs_at_once = runs_at_once
         self.asked: list[tuple[str, int]] = []
         self.standards: dict[int, bytes | None] = {}
         self.methods: dict[int, str | None] = {}
@@ -62,9 +65,9 @@ class ObedientCrew:
         self.stopped = True
 
 
-def timed(milliseconds: float) -> Outcome:
+def timed(milliseconds: float, method="events") -> Outcome:
     samples = [milliseconds * (1 + part / 1000) for part in range(-5, 6)]
-    return Outcome(checked="the first config", timing=Timing.of(samples, "events"))
+    return Outcome(checked="the first config", timing=Timing.of(samples, method))
 
 
 def sweep(count: int, crew: ObedientCrew, *, store=None, measure=True, check=True) -> Sweep:
@@ -102,6 +105,24 @@ def test_the_first_config_that_runs_is_what_the_others_are_compared_with() -> No
     assert list(outcomes) == [0, 1, 2, 3, 4]
     assert why(outcomes[0]).startswith("compile error")
     assert why(outcomes[1]).startswith("crash")
+
+
+def test_with_a_reference_each_gpu_has_a_config_that_leads_and_all_are_timed_in_one_way() -> None:
+    answers = {0: ["events"], 1: ["graph", "events"]}
+
+    def run(number: int) -> Outcome:
+        chosen = answers.get(number, [])
+        return timed(1 + number, chosen.pop(0) if chosen else "events")
+
+    crew = ObedientCrew(fine, run, runs_at_once=2)
+    referred = [
+        replace(one, setup=replace(SETUP, reference=Delivery("results"))) for one in entries(4)
+    ]
+    conduct = Conduct(b"job", check=True, measure=True, seconds=30)
+    outcomes = Sweep(referred, crew, conduct, Store(None), NoProgress()).outcomes()
+    assert [one for what, one in crew.asked if what == "run"] == [0, 1, 1, 2, 3]
+    assert crew.methods == {0: None, 1: None, 2: "events", 3: "events"}
+    assert {timing(outcome).method for outcome in outcomes.values()} == {"events"}
 
 
 def test_configs_near_the_top_are_timed_twice_and_pooled() -> None:
