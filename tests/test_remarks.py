@@ -7,6 +7,7 @@ import subprocess
 import sys
 
 import pytest
+from triton._C import libtriton
 
 from kernellab.compiler.remarks import assembler_remarks, compiler_remarks
 from kernellab.errors import SourcePosition
@@ -129,3 +130,14 @@ def test_an_assembler_warning_with_a_line_of_ptx_names_the_kernels_line() -> Non
     deprecated, spills = assembler_remarks(log, lambda line: SourcePosition("k.py", line + 1))
     assert str(deprecated) == "k.py:13: warning: Instruction is deprecated [ptxas]"
     assert spills.severity == "warning"
+
+
+def test_remarks_take_no_work_of_llvms(monkeypatch: pytest.MonkeyPatch) -> None:
+    compilation = compiled(analysed.small_dot, *HALVES, N=32)
+
+    def unwanted(*_: object) -> None:
+        raise AssertionError("LLVM was asked")
+
+    for step in ("to_module", "optimize_module", "translate_to_asm"):
+        monkeypatch.setattr(libtriton.llvm, step, unwanted)
+    assert any("MMA" in one.what for one in compilation.remarks)

@@ -66,11 +66,12 @@ class CompilerAnalyst:
         self._diagnose = diagnose
         self._remarks = remarks
         self._ask = ask
+        self._opened: dict[str, builtin.ModuleOp] = {}
 
     def remarks(self, compilation: Compilation) -> tuple[Remark, ...]:
         """What MLIR, Triton and the PTX assembler say.
 
-        The passes run once more for this, up to LLVM IR, and the assembler once more on the PTX.
+        The passes of MLIR run once more for this, and the assembler once more on the PTX.
 
         Raises:
             ArgumentError: the record was made from files, which hold no remarks.
@@ -127,13 +128,13 @@ class CompilerAnalyst:
 
     def axis_info(self, compilation: Compilation) -> AxisInfo:
         """The accesses to global memory: see `findings.PointerFacts`."""
-        module = compilation.module("ttgir")
+        module = self._snapshot(compilation, "ttgir")
         return axis.axis_info(module, _widths_by_line(compilation), "ttgir")
 
     def call_graph(self, compilation: Compilation) -> CallGraph:
         """The functions left after inlining, and who calls whom."""
         stage = _first_stage(compilation)
-        return calls.call_graph(compilation.module(stage), stage)
+        return calls.call_graph(self._snapshot(compilation, stage), stage)
 
     def pipeline_stages(self, compilation: Compilation) -> PipelineStages:
         """The schedule of each software-pipelined loop."""
@@ -150,7 +151,7 @@ class CompilerAnalyst:
     def work(self, compilation: Compilation) -> Work:
         """Arithmetic and bytes of one program, counted from the first IR that the record has."""
         stage = _first_stage(compilation)
-        return work.work(compilation.module(stage), stage)
+        return work.work(self._snapshot(compilation, stage), stage)
 
     def layouts(self, compilation: Compilation, snapshot: str) -> Layouts:
         """The layouts of a module's tiles: see `findings.TileLayout`."""
@@ -163,7 +164,7 @@ class CompilerAnalyst:
             )
         types = functools.cache(
             lambda: (
-                layouts.types_by_name(compilation.module("ttir"))
+                layouts.types_by_name(self._snapshot(compilation, "ttir"))
                 if "ttir" in compilation.stages
                 else {}
             )
@@ -196,9 +197,13 @@ class CompilerAnalyst:
         return found
 
     def _snapshot(self, compilation: Compilation, name: str) -> builtin.ModuleOp:
-        """The module of a stage or after a pass, with the kernel's own places."""
+        """The module of a stage or after a pass, with the kernel's own places; that of a stage is read once, for several questions."""
         run = next((run for run in compilation.passes if run.label == name and run.op_counts_after), None)  # fmt: skip
-        return compilation.module(name) if run is None else self._module(run, compilation)
+        if run is not None:
+            return self._module(run, compilation)
+        if name not in self._opened:
+            self._opened[name] = compilation.module(name)
+        return self._opened[name]
 
     def _module(self, run: PassRun, compilation: Compilation) -> builtin.ModuleOp:
         """The module after a pass, with the kernel's own places, also where its locations name lines of the TTGIR text."""

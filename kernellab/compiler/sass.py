@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import re
 import subprocess
 import tempfile
@@ -12,6 +13,9 @@ from kernellab import triton_api
 from kernellab.errors import CompileError
 
 
+@functools.lru_cache(
+    maxsize=4
+)  # The stage and the record of the assembler's step ask one after the other.
 def disassemble(cubin: bytes) -> str:
     """The SASS of a cubin, with the source file and line of each instruction, by the `nvdisasm` bundled with Triton.
 

@@ -14,7 +14,7 @@ from __future__ import annotations
 
 import bisect
 import re
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any
 
 from kernellab import triton_api
@@ -53,7 +53,7 @@ def read_source_map(
         if name in stages:
             frames = _frames_after_ttgir(name, stages)
             if _name_ttgir(frames):
-                links["ttgir", name] = tuple(_ttgir_lines(chains) for chains in frames)
+                links["ttgir", name] = _of_each_line(frames, _ttgir_lines)
             else:
                 located[name] = frames
     if "ptx" in stages and "sass" in stages:
@@ -76,13 +76,32 @@ def with_passes(source_map: SourceMap, modules: Mapping[str, str]) -> SourceMap:
     for module, text in modules.items():
         frames = module_frames(text)
         if _name_ttgir(frames):
-            links["ttgir", module] = tuple(_ttgir_lines(chains) for chains in frames)
+            links["ttgir", module] = _of_each_line(frames, _ttgir_lines)
             continue
-        origins[module] = tuple(
-            tuple(numbers.setdefault(_numbered(chain, files), len(numbers)) for chain in chains)
-            for chains in frames
+        origins[module] = _of_each_line(
+            frames,
+            lambda chains: tuple(
+                numbers.setdefault(_numbered(chain, files), len(numbers)) for chain in chains
+            ),
         )
     return SourceMap(source_map.file, tuple(files), tuple(numbers), origins, links)
+
+
+def _of_each_line(
+    frames: Iterable[tuple[Frames, ...]], answer: Callable[[tuple[Frames, ...]], Lines]
+) -> tuple[Lines, ...]:
+    """The answer for each line; lines with one location share their chains, and are asked about once."""
+    known: dict[int, tuple[tuple[Frames, ...], Lines]] = {}
+    found: list[Lines] = []
+    for chains in frames:
+        entry = known.get(id(chains))
+        if entry is None:
+            entry = known[id(chains)] = (
+                chains,
+                answer(chains),
+            )  # Kept alive: its id stays its own.
+        found.append(entry[1])
+    return tuple(found)
 
 
 def _numbered(chain: Frames, files: dict[str, int]) -> tuple[tuple[int, int, int], ...]:
@@ -251,7 +270,8 @@ def _frames_after_ttgir(name: str, stages: Stages) -> list[tuple[Frames, ...]]:
 
 def _name_ttgir(frames: Iterable[tuple[Frames, ...]]) -> bool:
     """Whether these locations name lines of the TTGIR text."""
-    files = {frame[0] for chains in frames for chain in chains for frame in chain}
+    different = {id(chains): chains for chains in frames}.values()
+    files = {frame[0] for chains in different for chain in chains for frame in chain}
     return any(file.endswith(triton_api.TTGIR_FILE_SUFFIX) for file in files)
 
 

@@ -23,7 +23,7 @@ from triton.runtime.errors import PTXASError
 
 from kernellab import triton_api
 from kernellab.records import Specialization, Target
-from kernellab.triton_api.pipeline import list_passes
+from kernellab.triton_api.pipeline import list_passes, run_up_to_llvm
 
 __all__ = [
     "Diagnosis",
@@ -65,7 +65,7 @@ _DIAGNOSTICS_VARIABLE = "MLIR_ENABLE_DIAGNOSTICS"
 def diagnose(
     kernel: Any, specialization: Specialization, target: Target, options: Mapping[str, Any]
 ) -> Diagnosis:
-    """Run the front end and every stage up to LLVM IR once more, with MLIR's remarks switched on.
+    """Run the front end and every pass of MLIR once more, with MLIR's remarks switched on.
 
     Nothing is written to Triton's cache, the environment is as before afterwards, and nothing is shown.
 
@@ -90,19 +90,9 @@ def diagnose(
                 backend.get_module_map(),
                 context,
             )
-            _run_stages(backend, parsed, source.language, module)
+            run_up_to_llvm(backend, parsed, source.language == Language.GLUON, module)
         printed = output.take()
     return Diagnosis(printed, tuple(_python_warning(warning) for warning in caught))
-
-
-def _run_stages(backend: Any, parsed: Any, language: Any, module: Any) -> None:
-    stages: dict[str, Callable[[Any, dict[str, Any]], Any]] = {}
-    backend.add_stages(stages, parsed, language)
-    metadata = dict(parsed.__dict__)
-    for name, make in stages.items():
-        module = make(module, metadata)
-        if name == "llir":
-            return
 
 
 def _python_warning(warning: warnings.WarningMessage) -> PythonWarning:

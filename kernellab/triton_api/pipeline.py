@@ -102,6 +102,8 @@ class _Session:
     """The pass or step that runs now, or that failed."""
     listing: bool = False
     """Only say which passes a stage would run."""
+    mlir_only: bool = False
+    """End where LLVM's own work begins."""
     listed: list[PassCall] = field(default_factory=list)
     replaced: set[str] = field(default_factory=set)
     counts: Counter[tuple[str, str]] = field(default_factory=Counter)
@@ -257,18 +259,18 @@ _LLVM_STEPS = frozenset({"to_module", "link_extern_libs", "optimize_module"})
 """What the backends do to a module of LLVM's, in the order in which they do it."""
 
 
-class _Listed(Exception):
-    """Ends a stage whose passes were only to be listed."""
+class _LlvmReached(Exception):
+    """Ends a stage of which only MLIR's part is wanted."""
 
 
 class _Llvm:
-    """Stands in for `libtriton.llvm`: its steps are watched, and none is taken when passes are only listed."""
+    """Stands in for `libtriton.llvm`: its steps are watched, and none is taken where only MLIR's passes are wanted."""
 
     def __getattr__(self, name: str) -> Any:
         real = getattr(libtriton.llvm, name)
         session = _current.session
-        if session is not None and session.listing:
-            raise _Listed
+        if session is not None and (session.listing or session.mlir_only):
+            raise _LlvmReached
         if session is None or name not in _LLVM_STEPS:
             return real
         return functools.partial(_watched_step, session, name, real)
@@ -363,16 +365,42 @@ def list_passes(target: Target, options: Mapping[str, Any], gluon: bool = False)
     parsed = backend.parse_options(dict(options))
     stages = _stages_of(backend, parsed, gluon)
     session = _Session(watcher=IdleWatcher(), listing=True)
+    _run_mlir_stages(backend, stages, parsed, session, lambda _: _smallest_module(backend), None)
+    return session.listed
+
+
+def run_up_to_llvm(backend: Any, parsed: Any, gluon: bool, module: Any) -> None:
+    """Run every stage's passes of MLIR on a module of the front end's, and nothing of LLVM's, whose result nobody wants.
+
+    Args:
+        backend, parsed: Triton's backend, and the options that it parsed.
+        gluon: whether the kernel is one of Gluon's.
+        module: it is changed.
+    """
+    session = _Session(watcher=IdleWatcher(), mlir_only=True)
+    stages = _stages_of(backend, parsed, gluon)
+    _run_mlir_stages(backend, stages, parsed, session, lambda before: before, module)
+
+
+def _run_mlir_stages(
+    backend: Any,
+    stages: Mapping[str, Callable[[Any, Any], Any]],
+    parsed: Any,
+    session: _Session,
+    module_for: Callable[[Any], Any],
+    module: Any,
+) -> None:
+    """Run the stages as far as they are MLIR's, each on `module_for` what the one before made."""
+    metadata = {**parsed.__dict__}
     with _standing_in(backend, session):
         for name, make in stages.items():
             session.stage = name
             if name not in _MLIR_STAGES:
-                break
+                return
             try:
-                make(_smallest_module(backend), {**parsed.__dict__})
-            except _Listed:
-                break
-    return session.listed
+                module = make(module_for(module), metadata)
+            except _LlvmReached:
+                return
 
 
 def stage_names(target: Target, gluon: bool = False) -> list[str]:

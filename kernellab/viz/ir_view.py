@@ -5,12 +5,14 @@ from __future__ import annotations
 import dataclasses
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 
 from kernellab.compiler.comparison import Comparison
 from kernellab.compiler.pass_notes import note_of
 from kernellab.compiler.source_map import with_passes
 from kernellab.errors import CompileError, KernelLabError, SourcePosition
+from kernellab.findings import Remark
 from kernellab.records import Compilation, ControlCodes, Instruction, PassRun, SourceMap
 from kernellab.viz.readable import readable
 from kernellab.viz.source_lines import failed_source, kernel_source
@@ -157,6 +159,10 @@ def _pass(run: PassRun, effect: Effect, text: int, place: str) -> PassData:
 
 
 def _side(compilation: Compilation, name: str) -> IrSide:
+    # The disassembler is another process: it works while the compiler is asked for its remarks.
+    with ThreadPoolExecutor(1) as ahead:
+        ahead.submit(compilation.stages.get, "sass")
+        remarks = _remarks(compilation)
     source_map = _source_map(compilation)
     source = kernel_source(compilation, source_map)
     texts = _Texts()
@@ -180,7 +186,7 @@ def _side(compilation: Compilation, name: str) -> IrSide:
         stages=tuple(stages),
         passes=rows,
         map=_map_data(with_passes(source_map, passes.modules)),
-        notes=tuple(_notes(compilation, source_map.file)),
+        notes=tuple(_notes(compilation, remarks, source_map.file)),
         controls=_controls(instructions),
         metrics=_metrics(instructions, "sass" if "sass" in compilation.stages else "amdgcn"),
         layouts=_layouts(compilation),
@@ -220,14 +226,18 @@ def _facts(compilation: Compilation) -> tuple[tuple[str, str], ...]:
     )
 
 
-def _notes(compilation: Compilation, file: str) -> Iterator[MarginNote]:
-    """What the compiler says, and which conversions of layouts cost something, on their lines."""
+def _remarks(compilation: Compilation) -> tuple[Remark, ...]:
     try:
-        for remark in compilation.remarks:
-            place = _line_in(file, (remark.span, *remark.called_from))
-            yield MarginNote(remark.severity, remark.what, remark.origin, place)
+        return compilation.remarks
     except (KernelLabError, ValueError):
-        pass  # a record from files has nobody who could say
+        return ()  # a record from files has nobody who could say
+
+
+def _notes(compilation: Compilation, remarks: Iterable[Remark], file: str) -> Iterator[MarginNote]:
+    """What the compiler says, and which conversions of layouts cost something, on their lines."""
+    for remark in remarks:
+        place = _line_in(file, (remark.span, *remark.called_from))
+        yield MarginNote(remark.severity, remark.what, remark.origin, place)
     try:
         for one in compilation.conversions():
             if one.means in ("warp shuffles", "shared memory"):

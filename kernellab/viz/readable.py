@@ -32,10 +32,18 @@ def readable(language: str, text: str) -> ReadableText:
     return ReadableText("\n".join(line for line in shown if line is not None), skipped)
 
 
+_OWN_ALIAS = re.compile(r" loc\(#loc\d*\)$")
+"""The one location that most lines have."""
+
+
 def _mlir(lines: list[str]) -> Lines:
     for line in lines:
         if line.startswith(("#loc", "#di_")):
             yield None
+        elif (at := line.rfind(" loc(#")) >= 0 and _OWN_ALIAS.match(line, at):
+            # Ten times as fast as the general pattern, which only lines with several locations need.
+            own = line[:at]
+            yield MLIR_LOCATION.sub("", own) if "loc(" in own else own
         else:
             yield MLIR_LOCATION.sub("", line) if "loc(" in line else line
 

@@ -8,10 +8,13 @@ import json
 import re
 import subprocess
 import tomllib
+from collections import Counter
+from collections.abc import Callable
 
 import pytest
 
 import kernellab
+from kernellab.compiler import modules, sass
 from kernellab.errors import ArgumentError, CompileError
 from kernellab.records import ControlCodes, SourceMap
 from kernellab.showing import show
@@ -186,6 +189,23 @@ def test_amd_has_no_control_codes_and_its_own_stages() -> None:
     side = side_of("matmul", "gfx942")
     assert side.controls == ()
     assert [stage.name for stage in side.stages] == ["source", "ttir", "ttgir", "llir", "amdgcn"]
+
+
+def test_nothing_is_asked_twice(monkeypatch: pytest.MonkeyPatch) -> None:
+    asked: Counter[str] = Counter()
+
+    def counted(name: str, real: Callable[..., object]) -> Callable[..., object]:
+        def call(*arguments: object) -> object:
+            asked[name] += 1
+            return real(*arguments)
+
+        return call
+
+    monkeypatch.setattr(sass, "run_on_cubin", counted("nvdisasm", sass.run_on_cubin))
+    monkeypatch.setattr(modules, "read_module", counted("xDSL", modules.read_module))
+    compilation = compiled(basic.add, *("*fp32:16",) * 3, "i32:16", BLOCK=2048)
+    ir_view.explore_compilation(compilation)
+    assert asked == {"nvdisasm": 1, "xDSL": 1}
 
 
 # Size
