@@ -14,8 +14,9 @@ from collections.abc import Callable
 import pytest
 
 import kernellab
-from kernellab.compiler import modules, sass
+from kernellab.compiler import sass
 from kernellab.errors import ArgumentError, CompileError
+from kernellab.ir.reader import read_module
 from kernellab.records import ControlCodes, SourceMap
 from kernellab.showing import show
 from kernellab.viz import ir_view
@@ -202,7 +203,7 @@ def test_nothing_is_asked_twice(monkeypatch: pytest.MonkeyPatch) -> None:
         return call
 
     monkeypatch.setattr(sass, "run_on_cubin", counted("nvdisasm", sass.run_on_cubin))
-    monkeypatch.setattr(modules, "read_module", counted("xDSL", modules.read_module))
+    monkeypatch.setattr("kernellab.compiler.modules.read_module", counted("xDSL", read_module))
     compilation = compiled(basic.add, *("*fp32:16",) * 3, "i32:16", BLOCK=2048)
     ir_view.explore_compilation(compilation)
     assert asked == {"nvdisasm": 1, "xDSL": 1}
