@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Literal
 
 from kernellab.errors import LayoutError, SourcePosition
-from kernellab.showing import show
+from kernellab.showing import plot, show
 
 if TYPE_CHECKING:
     from kernellab.layouts import Layout
@@ -103,10 +103,42 @@ class SharedMemory:
     """What a launch asks for. Source: the module's attribute `ttg.shared`, which is the metadata's `shared`."""
     read_from: str
     """The pass after which the module was read: "llir.allocate_shared_memory_nv"."""
+    kernel: str = ""
+    positions: tuple[tuple[int, SourcePosition], ...] = ()
+    """(number of an operation, the kernel's line), wherever the module's text comes to another line. Source: the locations that the
+    compiler keeps."""
+    loops: tuple[tuple[int, int], ...] = ()
+    """(first, last operation) of each loop: where the module's branches lead back."""
+    warp_groups: tuple[tuple[int, int], ...] = ()
+    """(first, last operation) of each part of a warp-specialised kernel: they stand one after the other, and run at once."""
 
     def table(self) -> Any:
         """One row per buffer, as a pandas DataFrame."""
         return data_frame(self.buffers, _names(SharedBuffer))
+
+    def bytes_in_use(self, operation: int) -> int:
+        """How many bytes belong to a buffer that lives at an operation. Ours, from the life spans."""
+        alive = [
+            one for one in self.buffers if one.first_operation <= operation <= one.last_operation
+        ]
+        used, reached = 0, 0
+        for one in sorted(alive, key=lambda one: one.offset):
+            used += max(0, one.end - max(one.offset, reached))
+            reached = max(reached, one.end)
+        return used
+
+    @property
+    def busiest_operation(self) -> int | None:
+        """The first operation with the most bytes in use; None without buffers.
+
+        `total_bytes` is at least what is in use there, and more where buffers are aligned or a place is free only for a while.
+        """
+        starts = {one.first_operation for one in self.buffers}
+        return min(starts, key=lambda at: (-self.bytes_in_use(at), at), default=None)
+
+    def plot(self) -> Any:
+        """The buffers over the program's operations: a picture that a cell displays (docs/analyses.md)."""
+        return plot(self)
 
 
 # Barriers

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import importlib
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any
 
 from kernellab.errors import ArgumentError
@@ -20,6 +20,13 @@ _VIEWS: Mapping[str, tuple[str, str]] = {
 }
 """A record's class -> module and name of the function that makes its view."""
 
+_PLOTS: Mapping[str, tuple[str, str]] = {
+    "kernellab.findings.SharedMemory": ("kernellab.viz.allocation_plot", "allocation_plot"),
+    "kernellab.findings.TileLayout": ("kernellab.viz.layout_plot", "tile_plot"),
+    "kernellab.layouts.kinds.Layout": ("kernellab.viz.layout_plot", "layout_plot"),
+}
+"""A record's class -> module and name of the function that makes its figure."""
+
 
 def show(record: Any, **wishes: Any) -> Any:
     """The view of a record: as the last expression of a cell it is displayed.
@@ -31,12 +38,33 @@ def show(record: Any, **wishes: Any) -> Any:
     Raises:
         ArgumentError: nothing shows it.
     """
+    maker = _maker(_VIEWS, record)
+    if maker is None:
+        shown = ", ".join(name.rpartition(".")[2] for name in _VIEWS)
+        raise ArgumentError(
+            f"There is no view of a {type(record).__name__}.", advice=f"Views show: {shown}."
+        )
+    return maker(record, **wishes)
+
+
+def plot(record: Any, **wishes: Any) -> Any:
+    """The matplotlib figure of a record that has one: as the last expression of a cell it is displayed.
+
+    Args:
+        record: a `SharedMemory`, a `Layout` or a tile's.
+        wishes: what the figure of such a record takes.
+    """
+    maker = _maker(_PLOTS, record)
+    assert maker is not None, f"a {type(record).__name__} has no figure"
+    return maker(record, **wishes)
+
+
+def _maker(table: Mapping[str, tuple[str, str]], record: Any) -> Callable[..., Any] | None:
+    """The function that a table names for a record's class, or for one that it derives from."""
     for kind in type(record).__mro__:
-        maker = _VIEWS.get(f"{kind.__module__}.{kind.__qualname__}")
-        if maker is not None:
-            module, name = maker
-            return getattr(importlib.import_module(module), name)(record, **wishes)
-    shown = ", ".join(name.rpartition(".")[2] for name in _VIEWS)
-    raise ArgumentError(
-        f"There is no view of a {type(record).__name__}.", advice=f"Views show: {shown}."
-    )
+        found = table.get(f"{kind.__module__}.{kind.__qualname__}")
+        if found is not None:
+            module, name = found
+            function: Callable[..., Any] = getattr(importlib.import_module(module), name)
+            return function
+    return None

@@ -5,16 +5,15 @@ from __future__ import annotations
 import io
 from collections.abc import Sequence
 
-from matplotlib import rc_context
 from matplotlib.figure import Figure
 
 from kernellab.demo.runner import Result, results_table
 from kernellab.viz import report
+from kernellab.viz.figures import theme
+from kernellab.viz.palette import BLUE, INK, ORANGE
 from kernellab.viz.report import Html
 
-INK = "#010203"
-"""Stands for the page's own ink while matplotlib draws; light or dark is the reader's."""
-COLOURS = {"interpreter": "#3b82c4", "torch, one thread": "#e08a3c"}
+COLOURS = {"interpreter": BLUE, "torch, one thread": ORANGE}
 
 
 def demo_report(results: Sequence[Result]) -> str:
@@ -66,27 +65,25 @@ def times_figure(results: Sequence[Result]) -> Html:
         "interpreter": [result.seconds * 1e3 for result in results],
         "torch, one thread": [result.torch_seconds * 1e3 for result in results],
     }
-    with rc_context({"svg.fonttype": "none", "svg.hashsalt": "kernellab", "font.size": 10}):
+    with theme():
         figure = Figure(figsize=(8, 0.9 + 0.5 * len(results)), layout="constrained")
         axes = figure.subplots()
         height = 0.38
         for index, (label, values) in enumerate(times.items()):
             places = [row + (index - 0.5) * height for row in range(len(results))]
             bars = axes.barh(places, values, height, label=label, color=COLOURS[label])
-            axes.bar_label(bars, fmt=report.number_words, padding=3, color=INK, fontsize=8)
-        axes.set_yticks(range(len(results)), [result.case.name for result in results], color=INK)
+            axes.bar_label(bars, fmt=report.number_words, padding=3, fontsize=8)
+        axes.set_yticks(range(len(results)), [result.case.name for result in results])
         axes.invert_yaxis()
         axes.set_xscale("log")
-        axes.set_xlabel("milliseconds", color=INK)
-        axes.tick_params(colors=INK, which="both")
-        axes.spines[["top", "right"]].set_visible(False)
-        axes.spines[["left", "bottom"]].set_color(INK)
+        axes.set_xlabel("milliseconds")
         axes.margins(x=0.08)
         axes.xaxis.set_major_formatter(lambda value, _position: f"{value:g}")
-        figure.legend(loc="outside upper center", ncols=2, frameon=False, labelcolor=INK)
+        figure.legend(loc="outside upper center", ncols=2)
         file = io.StringIO()
         figure.savefig(file, format="svg", transparent=True, metadata={"Date": None})
     drawing = file.getvalue()
+    # On a page of ours the ink is the page's own.
     drawing = drawing[drawing.index("<svg") :].replace(INK, "currentColor")
     caption = "Wall time on this machine, one thread, median of repeated runs."
     return Html(f"<figure>{drawing}<figcaption>{report.escape(caption)}</figcaption></figure>")

@@ -7,6 +7,8 @@ import zlib
 
 import numpy
 
+from kernellab.viz.palette import VIRIDIS
+
 NAN, INFINITE = 255, 254
 """The codes of elements that are no finite number; the others go from 0, the smallest, to `LARGEST`."""
 
@@ -15,15 +17,9 @@ LARGEST = 249
 TOUCHED = {"load": (255, 127, 14), "store": (214, 39, 200), "atomic": (214, 39, 200)}
 """The colours that mark the elements of an access: orange is read, magenta is written."""
 
-_ANCHORS = (
-    (68, 1, 84), (72, 40, 120), (62, 74, 137), (49, 104, 142), (38, 130, 142),
-    (31, 158, 137), (53, 183, 121), (109, 205, 89), (180, 222, 44), (253, 231, 37),
-)  # fmt: skip
-"""Viridis, from the smallest to the largest: even in lightness, and readable by the colour-blind."""
-
 
 def _palette() -> numpy.ndarray:
-    anchors = numpy.array(_ANCHORS, numpy.float64)
+    anchors = numpy.array(VIRIDIS, numpy.float64)
     places = numpy.linspace(0, len(anchors) - 1, LARGEST + 1)
     steps = numpy.arange(len(anchors))
     colours = numpy.zeros((256, 3), numpy.uint8)

@@ -2,28 +2,20 @@
 
 from __future__ import annotations
 
-import io
-import os
 from collections.abc import Callable, Sequence
-from functools import cached_property
-from pathlib import Path
 from typing import Any
 
-from matplotlib import rc_context
 from matplotlib.axes import Axes
-from matplotlib.colors import LinearSegmentedColormap, LogNorm, Normalize
+from matplotlib.axis import Axis
+from matplotlib.colors import LogNorm, Normalize, to_hex
 from matplotlib.figure import Figure
+from matplotlib.ticker import LogFormatter
 
 from kernellab.errors import ArgumentError
 from kernellab.tuning.plot_data import AGAINST, LinesData, PlotData, Point, lines_data, plot_data
 from kernellab.tuning.tunings import Tuning, Tunings
-
-INK = "#808890"
-"""Of axes and words: readable on white and on black, since the paper is transparent."""
-BEST, OTHER, BASELINE = "#e0562f", "#3b82c4", "#2a9d6a"
-FAST_TO_SLOW = ("#d9a021", "#2a9d8f", "#4f74c8")
-"""Even in lightness: all of it is seen on white and on black."""
-LINES = ("#3b82c4", "#e0562f", "#9467bd", "#c49a1a", "#17a2b8")
+from kernellab.viz.figures import ORDERED_LINES, SEQUENTIAL, FigurePicture, sheet
+from kernellab.viz.palette import BASELINE, BEST, INK, LINES, OTHER, ink_on
 
 WIDE = 5
 """Times further apart than this factor are drawn on a logarithmic axis."""
@@ -32,7 +24,7 @@ MOST_ROWS = 60
 """Configs that a plot with a row for each shows: the fastest."""
 
 
-class TuningPlot:
+class TuningPlot(FigurePicture):
     """A plot: a picture where it is displayed, with the data behind it.
 
     Attributes:
@@ -41,26 +33,10 @@ class TuningPlot:
 
     def __init__(self, data: PlotData | LinesData, draw: Callable[[Any], Figure]) -> None:
         self.data = data
-        self._draw = draw
+        self._drawn_by = draw
 
-    @cached_property
-    def figure(self) -> Figure:
-        """The matplotlib figure, to be changed at will."""
-        return self._draw(self.data)
-
-    def png(self, dots_per_inch: int = 110) -> bytes:
-        """The picture on transparent paper."""
-        file = io.BytesIO()
-        self.figure.savefig(file, format="png", dpi=dots_per_inch, transparent=True)
-        return file.getvalue()
-
-    def save(self, path: str | os.PathLike[str]) -> Path:
-        """Write the picture in the format that the path ends in (.png, .svg, .pdf); returns the path."""
-        self.figure.savefig(path, transparent=True)
-        return Path(path)
-
-    def _repr_png_(self) -> bytes:
-        return self.png()
+    def _draw(self) -> Figure:
+        return self._drawn_by(self.data)
 
     def __repr__(self) -> str:
         return f"<plot of {self.data.title}: {self.data.kind}>"
@@ -87,33 +63,20 @@ def _draw(data: PlotData) -> Figure:
         "heatmap": _draw_heatmap,
         "parallel": _draw_parallel,
     }
-    with rc_context({"font.size": 9, "svg.hashsalt": "kernellab"}):
-        return drawers.get(data.kind, _draw_against)(data)
-
-
-def _sheet(title: str, subtitle: str, width: float, height: float) -> tuple[Figure, Axes]:
-    figure = Figure(figsize=(width, height), layout="constrained")
-    axes = figure.subplots()
-    axes.set_title(
-        f"{title}\n" + "\n" * subtitle.count("\n"),
-        color=INK,
-        loc="left",
-        fontsize=11,
-        fontweight="bold",
-    )
-    axes.text(0, 1.01, subtitle, transform=axes.transAxes, color=INK, fontsize=8, va="bottom")
-    axes.tick_params(colors=INK, which="both")
-    axes.spines[["top", "right"]].set_visible(False)
-    axes.spines[["left", "bottom"]].set_color(INK)
-    return figure, axes
+    return drawers.get(data.kind, _draw_against)(data)
 
 
 def _logarithmic_if_wide(axes: Axes, points: Sequence[Point], which: str) -> None:
     times = [one.us for one in points]
     if max(times) > WIDE * min(times):
         (axes.set_xscale if which == "x" else axes.set_yscale)("log")
-        axis = axes.xaxis if which == "x" else axes.yaxis
-        axis.set_major_formatter(lambda value, _place: f"{value:g}")
+        _plain_numbers(axes.xaxis if which == "x" else axes.yaxis)
+
+
+def _plain_numbers(axis: Axis) -> None:
+    """200, not two times ten to the second."""
+    axis.set_major_formatter(LogFormatter())
+    axis.set_minor_formatter(LogFormatter())
 
 
 def _baselines(data: PlotData, line: Callable[..., Any]) -> None:
@@ -123,14 +86,14 @@ def _baselines(data: PlotData, line: Callable[..., Any]) -> None:
 
 def _legend(axes: Axes, **where: Any) -> None:
     if axes.get_legend_handles_labels()[0]:
-        axes.legend(frameon=False, labelcolor=INK, fontsize=8, **where)
+        axes.legend(**where)
 
 
 def _draw_times(data: PlotData) -> Figure:
     points = list(data.points)[:MOST_ROWS]
     more = len(data.points) - len(points)
     subtitle = data.subtitle + (f"; {more} slower configs not shown" if more else "")
-    figure, axes = _sheet(data.title, subtitle, 7, 1.4 + 0.155 * len(points))
+    figure, axes = sheet(data.title, subtitle, 7, 1.4 + 0.155 * len(points))
     for tied, colour, words in ((True, BEST, "the fastest, and those tied with it"), (False, OTHER, None)):  # fmt: skip
         chosen = [(row, one) for row, one in enumerate(points) if one.tied is tied]
         if chosen:
@@ -143,11 +106,11 @@ def _draw_times(data: PlotData) -> Figure:
     _baselines(data, axes.axvline)
     labels = [", ".join(str(one.values[name]) for name in data.varying) for one in points]
     axes.set_yticks(range(len(points)), labels, fontsize=7)
-    axes.set_ylabel(", ".join(data.varying), color=INK)
+    axes.set_ylabel(", ".join(data.varying))
     axes.invert_yaxis()
     axes.margins(y=0.01)
-    axes.grid(axis="y", color=INK, alpha=0.15, linewidth=0.5)
-    axes.set_xlabel("us, median and quartiles", color=INK)
+    axes.grid(axis="y")
+    axes.set_xlabel("us, median and quartiles")
     _logarithmic_if_wide(axes, points, "x")
     _legend(axes, loc="upper right")
     return figure
@@ -160,22 +123,23 @@ def _draw_heatmap(data: PlotData) -> Figure:
     cells = [[_fastest(data.points, {across: x, down: y}) for x in columns] for y in rows]
     width, height = max(4.6, 1.6 + 0.75 * len(columns)), 1.6 + 0.42 * len(rows)
     words = f"{data.subtitle}\nus of the fastest config with these two"
-    figure, axes = _sheet(data.title, words, width, height)
+    figure, axes = sheet(data.title, words, width, height)
     times = [cell.us for line in cells for cell in line if cell is not None]
     norm = LogNorm(min(times), max(times) if max(times) > min(times) else 2 * min(times))
     numbers = [[float("nan") if cell is None else cell.us for cell in line] for line in cells]
-    axes.imshow(numbers, norm=norm, cmap="viridis_r", aspect="auto")
+    colours = SEQUENTIAL.reversed()
+    axes.imshow(numbers, norm=norm, cmap=colours, aspect="auto")
     for row, line in enumerate(cells):
         for column, cell in enumerate(line):
             if cell is not None:
-                dark = norm(cell.us) > 0.55
+                paper = to_hex(colours(norm(cell.us)))
                 weight = "bold" if cell is data.points[0] else "normal"
                 axes.text(column, row, f"{cell.us:.4g}", ha="center", va="center", fontsize=8,
-                          color="#ffffff" if dark else "#10151a", fontweight=weight)  # fmt: skip
+                          color=ink_on(paper), fontweight=weight)  # fmt: skip
     axes.set_xticks(range(len(columns)), [str(one) for one in columns])
     axes.set_yticks(range(len(rows)), [str(one) for one in rows])
-    axes.set_xlabel(across, color=INK)
-    axes.set_ylabel(down, color=INK)
+    axes.set_xlabel(across)
+    axes.set_ylabel(down)
     return figure
 
 
@@ -194,28 +158,27 @@ def _fastest(points: Sequence[Point], wanted: dict[str, Any]) -> Point | None:
 
 def _draw_parallel(data: PlotData) -> Figure:
     names = [*data.axes, "us"]
-    figure, axes = _sheet(data.title, f"{data.subtitle}; one line a config, the fastest on top", 1.6 * len(names), 4.2)  # fmt: skip
+    figure, axes = sheet(data.title, f"{data.subtitle}; one line a config, the fastest on top", 1.6 * len(names), 4.2)  # fmt: skip
     times = [one.us for one in data.points]
     wide = max(times) > WIDE * min(times)
     norm = (LogNorm if wide else Normalize)(min(times), max(max(times), 1.001 * min(times)))
-    colours = LinearSegmentedColormap.from_list("fast to slow", FAST_TO_SLOW)
     levels = {name: _ordered([one.values[name] for one in data.points]) for name in data.axes}
     for one in reversed(data.points):
         heights = [_height(levels[name], one.values[name]) for name in data.axes]
         heights.append(norm(one.us))
         best = one.tied
         axes.plot(
-            heights, color=BEST if best else colours(norm(one.us)), linewidth=2.2 if best else 0.9,
+            heights, color=BEST if best else ORDERED_LINES(norm(one.us)), linewidth=2.2 if best else 0.9,
             alpha=1 if best else 0.6,
         )  # fmt: skip
     for place, name in enumerate(data.axes):
         axes.axvline(place, color=INK, linewidth=0.8)
         for value in levels[name]:
-            axes.text(place + 0.03, _height(levels[name], value) + 0.012, f"{value}", color=INK, fontsize=8)  # fmt: skip
+            axes.text(place + 0.03, _height(levels[name], value) + 0.012, f"{value}", fontsize=8)  # fmt: skip
     axes.axvline(len(names) - 1, color=INK, linewidth=0.8)
     for part in (0.0, 0.5, 1.0):
         value = float(norm.inverse(part))
-        axes.text(len(names) - 0.97, part, f"{value:.4g}", color=INK, fontsize=8, va="center")
+        axes.text(len(names) - 0.97, part, f"{value:.4g}", fontsize=8, va="center")
     axes.set_xticks(range(len(names)), names)
     axes.set_yticks([])
     axes.spines[["left", "bottom"]].set_visible(False)
@@ -227,42 +190,41 @@ def _height(levels: Sequence[Any], value: Any) -> float:
 
 
 def _draw_against(data: PlotData) -> Figure:
-    figure, axes = _sheet(data.title, data.subtitle, 6.4, 4)
+    figure, axes = sheet(data.title, data.subtitle, 6.4, 4)
     known = [one for one in data.points if getattr(one, data.kind) is not None]
     for tied, colour, words in ((False, OTHER, None), (True, BEST, "the fastest, and those tied with it")):  # fmt: skip
         found = [one for one in known if one.tied is tied]
         axes.scatter([getattr(one, data.kind) for one in found], [one.us for one in found],
                      s=22, color=colour, alpha=0.85, linewidths=0, label=words if found else None)  # fmt: skip
     _baselines(data, axes.axhline)
-    axes.set_xlabel(AGAINST[data.kind], color=INK)
-    axes.set_ylabel("us", color=INK)
+    axes.set_xlabel(AGAINST[data.kind])
+    axes.set_ylabel("us")
     _logarithmic_if_wide(axes, known, "y")
     _legend(axes)
     return figure
 
 
 def _draw_lines(data: LinesData) -> Figure:
-    with rc_context({"font.size": 9, "svg.hashsalt": "kernellab"}):
-        warm = any(one for line in data.lines for one in line.warm)
-        words = "; hollow: run in a row by a CUDA graph, with a warm cache" if warm else ""
-        figure, axes = _sheet(data.title, data.subtitle + words, 6.8, 4.2)
-        for number, line in enumerate(data.lines):
-            colour = LINES[number % len(LINES)]
-            style = "--" if line.is_baseline else "-"
-            axes.plot(line.x, line.y, style, color=colour, label=line.name)
-            for warm in (False, True):
-                chosen = [place for place, one in enumerate(line.warm) if one is warm]
-                axes.plot([line.x[place] for place in chosen], [line.y[place] for place in chosen], "o", markersize=4,
-                          color=colour, markerfacecolor="none" if warm else colour)  # fmt: skip
-            axes.fill_between(line.x, line.lower, line.upper, color=colour, alpha=0.2, linewidth=0)
-        axes.set_xscale("log", base=2)
-        if data.unit == "us":
-            axes.set_yscale("log")
-            axes.yaxis.set_major_formatter(lambda value, _place: f"{value:g}")
-        else:
-            axes.set_ylim(bottom=0)
-        axes.set_xlabel(data.key, color=INK)
-        axes.set_ylabel(data.unit, color=INK)
-        axes.grid(color=INK, alpha=0.15, linewidth=0.5)
-        _legend(axes)
+    warm = any(one for line in data.lines for one in line.warm)
+    words = "; hollow: run in a row by a CUDA graph, with a warm cache" if warm else ""
+    figure, axes = sheet(data.title, data.subtitle + words, 6.8, 4.2)
+    for number, line in enumerate(data.lines):
+        colour = LINES[number % len(LINES)]
+        style = "--" if line.is_baseline else "-"
+        axes.plot(line.x, line.y, style, color=colour, label=line.name)
+        for warm in (False, True):
+            chosen = [place for place, one in enumerate(line.warm) if one is warm]
+            axes.plot([line.x[place] for place in chosen], [line.y[place] for place in chosen], "o", markersize=4,
+                      color=colour, markerfacecolor="none" if warm else colour)  # fmt: skip
+        axes.fill_between(line.x, line.lower, line.upper, color=colour, alpha=0.2, linewidth=0)
+    axes.set_xscale("log", base=2)
+    if data.unit == "us":
+        axes.set_yscale("log")
+        _plain_numbers(axes.yaxis)
+    else:
+        axes.set_ylim(bottom=0)
+    axes.set_xlabel(data.key)
+    axes.set_ylabel(data.unit)
+    axes.grid()
+    _legend(axes)
     return figure

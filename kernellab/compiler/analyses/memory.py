@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import replace
 from io import StringIO
 
@@ -24,6 +24,7 @@ from kernellab.compiler.analyses.module import (
     successors,
     symbol,
 )
+from kernellab.errors import SourcePosition
 from kernellab.findings import SharedBuffer, SharedMemory
 from kernellab.ir.types import MemDescType
 
@@ -62,8 +63,51 @@ def shared_memory(module: builtin.ModuleOp, measure: Measure, read_from: str) ->
         for op in allocating
         if kind(op) != "tt.func" or _offset(op) < (integer(module, "ttg.shared") or 0)
     ]
-    total = integer(module, "ttg.shared") or 0
-    return SharedMemory(tuple(_with_sharers(buffers)), total, read_from)
+    return SharedMemory(
+        buffers=tuple(_with_sharers(buffers)),
+        total_bytes=integer(module, "ttg.shared") or 0,
+        read_from=read_from,
+        kernel=next((symbol(one, "sym_name") for one in functions(module)), ""),
+        positions=tuple(_changes_of_line(number)),
+        loops=tuple(_loops(module, number)),
+        warp_groups=tuple(_warp_groups(number)),
+    )
+
+
+def _changes_of_line(number: Mapping[Operation, int]) -> Iterator[tuple[int, SourcePosition]]:
+    """Where the module's text comes to another line of the kernel."""
+    line = None
+    for op, at in number.items():
+        position = None if kind(op) in ("builtin.module", "tt.func") else position_of(op)
+        if position is not None and (position.file, position.line) != line:
+            line = position.file, position.line
+            yield at, position
+
+
+def _loops(module: Operation, number: Mapping[Operation, int]) -> Iterator[tuple[int, int]]:
+    """First and last operation of what a branch leads back to, the outer loops first."""
+    found = [
+        (number[first], number[end])
+        for block in blocks_of(module)
+        if (end := block.last_op) is not None
+        for successor in successors(block)
+        if (first := successor.first_op) is not None and number[first] <= number[end]
+    ]
+    yield from sorted(found, key=lambda span: (span[0], -span[1]))
+
+
+def _warp_groups(number: Mapping[Operation, int]) -> Iterator[tuple[int, int]]:
+    """First and last operation of each region of a warp-specialised operation."""
+    for op in number:
+        if kind(op) in ("ttg.warp_specialize", "ttg.warp_specialize.partitions"):
+            for region in op.regions:
+                inside = [number[inner] for inner in region.walk() if inner is not op]
+                if inside and not _holds_partitions(region):
+                    yield min(inside), max(inside)
+
+
+def _holds_partitions(region: Region) -> bool:
+    return any(kind(op) == "ttg.warp_specialize.partitions" for op in region.walk())
 
 
 def _with_sharers(buffers: list[SharedBuffer]) -> list[SharedBuffer]:

@@ -1,0 +1,66 @@
+"""The colours of every picture, those of the front end among them (`js/src/palette.ts`; a test compares the two).
+
+Readers with any colour vision tell them apart. Figures stand on paper that is transparent, so that a page's own paper, light or dark, shows through: what they draw
+has to be seen on both.
+"""
+
+from __future__ import annotations
+
+from itertools import pairwise
+
+BLIND_SAFE = (
+    "#56b4e9", "#e69f00", "#009e73", "#f0e442", "#0072b2", "#d55e00", "#cc79a7", "#999999",
+)  # fmt: skip
+"""Okabe and Ito (2008), for the cells of up to eight kinds; black, their eighth, is a grey that is seen on dark paper too."""
+
+SKY, ORANGE, GREEN, YELLOW, BLUE, VERMILION, PURPLE, GREY = BLIND_SAFE
+
+LINES = (BLUE, VERMILION, GREEN, PURPLE, ORANGE, SKY)
+"""For lines and points, the clearest first. Yellow and grey are left out: thin, they are lost on white and among the axes."""
+
+BEST, OTHER, BASELINE = VERMILION, BLUE, GREEN
+"""Of configs: the fastest, all others, and what they are compared with."""
+
+ORDERED = (ORANGE, GREEN, BLUE)
+"""From low to high for thin lines: even in lightness, so that all of it is seen on white and on black."""
+
+VIRIDIS = (
+    (68, 1, 84), (72, 40, 120), (62, 74, 137), (49, 104, 142), (38, 130, 142),
+    (31, 158, 137), (53, 183, 121), (109, 205, 89), (180, 222, 44), (253, 231, 37),
+)  # fmt: skip
+"""Red, green, blue at equal steps from the smallest number to the largest: its lightness only grows."""
+
+INK = "#767d84"
+"""Of axes and words: as far from white as from the paper of a dark page."""
+
+LIGHT_PAPER, DARK_PAPER = "#ffffff", "#14181d"
+"""What the front end's pages are on (`--kl-paper` in `js/src/style.css`)."""
+
+
+def luminance(colour: str) -> float:
+    """Relative luminance of "#rrggbb", from 0 to 1 (WCAG 2.2)."""
+    channels = [int(colour[at : at + 2], 16) / 255 for at in (1, 3, 5)]
+    red, green, blue = (one / 12.92 if one <= 0.04045 else ((one + 0.055) / 1.055) ** 2.4 for one in channels)  # fmt: skip
+    return 0.2126 * red + 0.7152 * green + 0.0722 * blue
+
+
+def contrast(one: str, other: str) -> float:
+    """Contrast of two colours, from 1 to 21 (WCAG 2.2)."""
+    darker, lighter = sorted((luminance(one), luminance(other)))
+    return (lighter + 0.05) / (darker + 0.05)
+
+
+def ink_on(colour: str) -> str:
+    """Black or white, whichever is read better on a colour."""
+    return max(("#000000", "#ffffff"), key=lambda ink: contrast(ink, colour))
+
+
+def sequential(share: float) -> str:
+    """Viridis at a number from 0 to 1, as "#rrggbb"."""
+    place = min(max(share, 0.0), 1.0) * (len(VIRIDIS) - 1)
+    for number, (low, high) in enumerate(pairwise(VIRIDIS)):
+        if place <= number + 1:
+            part = place - number
+            mixed = (round(a + (b - a) * part) for a, b in zip(low, high))
+            return "#" + "".join(f"{channel:02x}" for channel in mixed)
+    return sequential(0.0)  # a share that is no number

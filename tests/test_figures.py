@@ -1,0 +1,156 @@
+"""The figures that matplotlib draws: their colours are the front end's, and what they show is what was asked for."""
+
+from __future__ import annotations
+
+import json
+import re
+import time
+from io import BytesIO
+
+import matplotlib.image
+import numpy
+import pytest
+from matplotlib import rcParams
+from matplotlib.patches import Rectangle
+
+from kernellab.errors import SourcePosition
+from kernellab.findings import SharedBuffer, SharedMemory
+from kernellab.viz import palette
+from kernellab.viz.figures import theme
+from tests.compiled import of_corpus
+from tests.source_files import ROOT
+
+# Colours
+
+
+def test_the_palette_is_the_front_ends() -> None:
+    script = (ROOT / "js/src/palette.ts").read_text()
+    blind_safe = re.search(r"BLIND_SAFE[^=]*= (\[[^\]]*\])", script)
+    anchors = re.search(r"ANCHORS[^=]*= \[(.*?)\n\];", script, re.DOTALL)
+    assert blind_safe
+    assert anchors
+    assert tuple(json.loads(blind_safe[1])) == palette.BLIND_SAFE
+    found = re.findall(r"\[(\d+), (\d+), (\d+)\]", anchors[1])
+    assert tuple(tuple(map(int, one)) for one in found) == palette.VIRIDIS
+
+
+def test_figures_are_read_on_the_front_ends_light_and_dark_paper() -> None:
+    papers = re.findall(r"--kl-paper: (#\w+)", (ROOT / "js/src/style.css").read_text())
+    assert papers == [palette.LIGHT_PAPER, palette.DARK_PAPER]
+    for paper in papers:
+        # WCAG asks for 4.5 of small words; 4.5 on both papers at once no ink has.
+        assert palette.contrast(palette.INK, paper) > 4.1
+        for colour in (palette.BEST, palette.OTHER, palette.BASELINE):
+            assert palette.contrast(colour, paper) >= 3
+        assert all(palette.contrast(colour, paper) > 2.2 for colour in palette.LINES)
+
+
+def test_contrast_is_that_of_wcag() -> None:
+    assert palette.contrast("#000000", "#ffffff") == pytest.approx(21)
+    assert palette.contrast("#777777", "#ffffff") == pytest.approx(
+        4.48, abs=0.01
+    )  # WCAG's own example
+    assert palette.sequential(0) == "#440154"
+    assert palette.sequential(1) == "#fde725"
+    assert palette.sequential(float("nan")) == "#440154"
+
+
+def test_a_users_own_style_stays_and_changes_nothing_here() -> None:
+    memory = of_corpus("matmul", "sm_90").shared_memory()
+    expected = memory.plot().png()
+    before = rcParams["font.size"], rcParams["axes.facecolor"]
+    rcParams["font.size"], rcParams["axes.facecolor"] = 30, "#ff0000"
+    try:
+        with theme():
+            assert rcParams["font.size"] == 9
+        assert memory.plot().png() == expected
+        assert (rcParams["font.size"], rcParams["axes.facecolor"]) == (30, "#ff0000")
+    finally:
+        rcParams["font.size"], rcParams["axes.facecolor"] = before
+
+
+# Shared memory over time
+
+
+def rectangles(memory: SharedMemory) -> list[tuple[float, float, float, float]]:
+    """First operation, offset, operations, bytes of each rectangle of the picture."""
+    patches = memory.plot().figure.axes[0].patches
+    return [(*one.get_xy(), one.get_width(), one.get_height()) for one in patches if type(one) is Rectangle and one.get_height() > 1]  # fmt: skip
+
+
+def words(memory: SharedMemory) -> str:
+    return re.sub(r"<[^>]*>", "\n", memory.plot().svg())
+
+
+def buffer(name: str, offset: int, size: int, first: int, last: int) -> SharedBuffer:
+    return SharedBuffer(name, "ttg.local_alloc", offset, size, first, last, SourcePosition("k.py", 7, 3))  # fmt: skip
+
+
+def memory_of(*buffers: SharedBuffer) -> SharedMemory:
+    total = max(one.end for one in buffers)
+    return SharedMemory(buffers, total, "llir.allocate_shared_memory_nv", "k", ((0, SourcePosition("k.py", 7, 3)),))  # fmt: skip
+
+
+def test_the_picture_has_the_compilers_offsets_and_sizes() -> None:
+    compilation = of_corpus("matmul", "sm_90")
+    memory = compilation.shared_memory()
+    # What Triton's own text says of the same module, read without the analysis.
+    allocated = next(one for one in compilation.passes if "allocate_shared_memory" in one.label)
+    offsets = [int(one) for one in re.findall(r"allocation\.offset = (\d+)", allocated.text.read())]
+    drawn = rectangles(memory)
+    assert sorted(offset for _, offset, _, _ in drawn) == sorted(offsets)
+    assert [size for *_, size in drawn] == [3 * 128 * 64 * 2, 3 * 64 * 128 * 2, 128 * 128 * 2]
+    assert max(offset + size for _, offset, _, size in drawn) == compilation.resources.shared_bytes
+    text = words(memory)
+    for said in ("a, line 36, 48 KiB", "b, line 37, 48 KiB", "convert_layout", "98,304 bytes that a launch asks for", "estimated", "loop"):  # fmt: skip
+        assert said in text
+
+
+def test_bytes_in_use_are_counted_once_and_at_the_busiest_operation() -> None:
+    memory = memory_of(buffer("a", 0, 100, 1, 9), buffer("b", 50, 100, 5, 6), buffer("c", 200, 10, 8, 12))  # fmt: skip
+    taken = {at: len({byte for one in memory.buffers if one.first_operation <= at <= one.last_operation for byte in range(one.offset, one.end)}) for at in range(14)}  # fmt: skip
+    assert {at: memory.bytes_in_use(at) for at in range(14)} == taken
+    assert memory.busiest_operation == 5
+    assert memory.bytes_in_use(5) == 150
+    assert SharedMemory((), 0, "").busiest_operation is None
+
+
+def test_loops_and_groups_of_warps_are_where_the_module_has_them() -> None:
+    memory = of_corpus("matmul_tma_specialized", "sm_100").shared_memory()
+    assert len(memory.warp_groups) >= 3
+    assert memory.loops
+    inside = [group for group in memory.warp_groups for loop in memory.loops if group[0] <= loop[0] and loop[1] <= group[1]]  # fmt: skip
+    assert len(set(inside)) >= 2
+    assert "which run at once" in words(memory)
+    assert of_corpus("softmax", "sm_90").shared_memory().loops == ()
+
+
+def test_a_program_without_shared_memory_says_so() -> None:
+    memory = of_corpus("vector_add", "sm_90").shared_memory()
+    assert "no buffer there; a launch asks for 0 bytes" in words(memory)
+    assert repr(memory.plot()) == "<plot of shared memory of vector_add: no buffers, 0 bytes>"
+
+
+def test_hundreds_of_buffers_are_drawn_soon_and_counted() -> None:
+    many = [buffer(f"tile#{n}", 1024 * (n % 90), 1024, 10 * n, 10 * n + 400) for n in range(400)]
+    started = time.monotonic()
+    memory = memory_of(*many)
+    assert len(rectangles(memory)) == 400
+    assert "and 388 more" in words(memory)
+    assert time.monotonic() - started < 10
+
+
+def test_names_are_words_whatever_is_in_them() -> None:
+    svg = memory_of(buffer("$x_{2}$ <b>&", 0, 64, 1, 1)).plot().svg()
+    assert "<b>" not in svg
+    assert "$x_{2}$ &lt;b&gt;&amp;" in svg
+
+
+def test_pictures_have_transparent_paper_and_are_the_same_each_time() -> None:
+    memory = of_corpus("matmul", "sm_90").shared_memory()
+    first, second = memory.plot(), memory.plot()
+    assert first.png() == second.png()
+    assert first.svg() == second.svg()
+    pixels = matplotlib.image.imread(BytesIO(first._repr_png_()))
+    assert pixels[0, -1, 3] == 0
+    assert numpy.unique(pixels[..., 3]).size > 1
