@@ -22,7 +22,7 @@ import kernellab
 from benchmarks.harness import print_report
 from kernellab.layouts import Layout
 from kernellab.showing import show
-from kernellab.viz.page import SCRIPT
+from kernellab.viz.bundle import SCRIPT
 from tests.corpus.loader import compile_entry, entry
 from tests.kernels.traced import accumulate
 from tests.views.browser import CHROMIUM, browser, opened

@@ -1,7 +1,7 @@
 // Builds the bundle that the Python package carries; with --tests, what node's test runner runs.
 //
-//   node build.mjs            kernellab/viz/static/views.js and views.css
-//   node build.mjs --out DIR  the same two files, elsewhere
+//   node build.mjs            kernellab/viz/static: views.js, views.css and loader.js
+//   node build.mjs --out DIR  the same files, elsewhere
 //   node build.mjs --tests    build/tests/*.test.js
 import * as esbuild from "esbuild";
 import { readdirSync } from "node:fs";
@@ -25,7 +25,7 @@ if (process.argv.includes("--tests")) {
     ...common,
     minify: true,
     legalComments: "none",
-    entryPoints: { views: here("src/main.ts") },
+    entryPoints: { views: here("src/main.ts"), loader: here("src/loader.ts") },
     outdir: outAt < 0 ? here("../kernellab/viz/static") : process.argv[outAt + 1],
   });
 }

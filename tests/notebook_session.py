@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import json
 import queue
 import re
 import time
@@ -12,6 +13,8 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from jupyter_client.manager import start_new_kernel
+
+WIDGET = "application/vnd.jupyter.widget-view+json"
 
 _COLOURS = re.compile(r"\x1b\[[0-9;]*m")
 
@@ -25,6 +28,8 @@ class Outcome:
     """MIME bundles of `display`, in order."""
     result: dict[str, str] | None = None
     """MIME bundle of the last expression."""
+    opened: list[dict[str, Any]] = field(default_factory=list)
+    """What was sent when widgets were made: the state of each, and the bytes of all that went over the wire for it."""
     error: str = ""
     """The error's class name; "" for a cell that succeeded."""
     message: str = ""
@@ -38,6 +43,16 @@ class Outcome:
     def cards(self) -> list[str]:
         """The displays as plain text."""
         return [bundle["text/plain"] for bundle in self.displays]
+
+    @property
+    def still(self) -> dict[str, str]:
+        """The MIME bundle of the view that the cell shows last: what a notebook saves before the widget."""
+        assert not self.error, self.traceback
+        assert self.result is None, "a view is displayed, and no result beside it"
+        still, widget = self.displays[-2:]
+        assert set(still) == {"text/plain", "text/html"}
+        assert set(widget) == {"text/plain", WIDGET}
+        return still
 
     @property
     def arrows(self) -> list[str]:
@@ -75,6 +90,8 @@ class NotebookSession:
                     break
                 continue
             _note(outcome, message["msg_type"], message["content"])
+            if message["msg_type"] == "comm_open":
+                outcome.opened.append(_opened(message))
             if interrupt_after and interrupt_after in outcome.streams.get("stdout", ""):
                 interrupt_after = None
                 time.sleep(0.3)  # the kernel is well inside its loop by then
@@ -133,6 +150,12 @@ def _note(outcome: Outcome, kind: str, content: dict[str, Any]) -> None:
         outcome.error = content["ename"]
         outcome.message = content["evalue"]
         outcome.traceback = _COLOURS.sub("", "\n".join(content["traceback"]))
+
+
+def _opened(message: dict[str, Any]) -> dict[str, Any]:
+    sizes = [len(buffer) for buffer in message["buffers"]]
+    state = message["content"]["data"]["state"]
+    return {"state": state, "bytes": len(json.dumps(message["content"])) + sum(sizes)}
 
 
 @contextmanager

@@ -352,8 +352,9 @@ export class Explorer {
       () => asked === this.waits && this.draw(),
       (error: unknown) => {
         const lines = missing.map((one) => `${one.label}: ${one.text.data.line_count.toLocaleString("en")} lines`).join(", ");
+        const why = error instanceof Error ? error.message : String(error);
         box.replaceChildren(
-          `${lines}. This text was too large to send along, and the notebook's kernel does not answer (${String(error instanceof Error ? error.message : error)}). ` +
+          `${lines}. This text was too large to send along, and ${why}. ` +
           "Run the cell again, or write a page that has every text: compilation.explore().to_html(\"page.html\"). ",
           button("Ask again", "Ask the kernel once more", () => this.draw()),
         );

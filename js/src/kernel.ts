@@ -1,11 +1,21 @@
-// What a live view asks the notebook's kernel.
+// The kernel behind a live view: what it is asked, and whether it is still there.
 
 /** A widget's model, as anywidget gives it. */
 export interface Model {
-  get(key: "data"): DataView;
+  get(name: string): unknown;
   on(event: "msg:custom", listener: (message: Message, buffers: readonly DataView[]) => void): void;
   off(event: "msg:custom", listener: (message: Message, buffers: readonly DataView[]) => void): void;
   send(content: unknown): void;
+  widget_manager?: { get_model?(id: string): Promise<Holder> };
+}
+
+/** The model that holds the bundle, one a kernel, as the front end's widget manager has it. */
+export interface Holder {
+  get(name: string): unknown;
+  /** False as soon as the front end knows that the kernel is another one. */
+  comm_live?: boolean;
+  on(event: "comm_live_update", listener: () => void): void;
+  off(event: "comm_live_update", listener: () => void): void;
 }
 
 interface Message {
@@ -20,36 +30,62 @@ export interface Answer {
   buffers: readonly DataView[];
 }
 
-/** Send a request; `heard` is called when the kernel begins with it. Rejects where it cannot be answered, and where nobody answers. */
+/** Send a request; `heard` is called when the kernel begins with it. Rejects, with the reason in words, where it cannot be answered, and where nobody answers. */
 export type Ask = (kind: string, wishes: Readonly<Record<string, unknown>>, heard?: () => void) => Promise<Answer>;
 
 /** How long a kernel may take to hear, in milliseconds: a busy one hears after its cell; and how long it may then work. */
 const PATIENCE = { hear: 20_000, work: 300_000 };
 
+const GONE = "the kernel that made this view is gone";
+
 let requests = 0;
 
-export function asking(model: Model): Ask {
-  return (kind, wishes, heard) =>
-    new Promise((resolve, reject) => {
-      const request = ++requests;
-      const giveUp = (patience: number): void => {
-        model.off("msg:custom", listen);
-        reject(new Error(`nothing came within ${patience / 1000} seconds`));
-      };
+/** The model of the bundle; null where the front end does not show a view other models. */
+export async function holderOf(model: Model): Promise<Holder | null> {
+  try {
+    const id = String(model.get("bundle")).replace(/^IPY_MODEL_/, "");
+    return (await model.widget_manager?.get_model?.(id)) ?? null;
+  } catch {
+    return null;
+  }
+}
+
+/** Whether the kernel is known to be gone: restarted, shut down, or never there. */
+export function isGone(holder: Holder | null): boolean {
+  return holder?.comm_live === false;
+}
+
+/** Call back whenever the kernel goes or comes back, until the signal aborts. */
+export function followKernel(holder: Holder | null, listener: () => void, signal: AbortSignal): void {
+  holder?.on("comm_live_update", listener);
+  signal.addEventListener("abort", () => holder?.off("comm_live_update", listener));
+}
+
+export function asking(model: Model, holder: Holder | null): Ask {
+  return async (kind, wishes, heard) => {
+    if (isGone(holder)) throw new Error(GONE);
+    const request = ++requests;
+    const finished = new AbortController();
+    const answer = new Promise<Answer>((resolve, reject) => {
+      const giveUp = (patience: number): void => reject(new Error(`the kernel did not answer within ${patience / 1000} seconds: it is busy, or another one by now`));
       let timer = setTimeout(giveUp, PATIENCE.hear, PATIENCE.hear);
       const listen = (message: Message, buffers: readonly DataView[]): void => {
         if (message.request !== request) return;
-        clearTimeout(timer);
         if (message.kind === "heard") {
+          clearTimeout(timer);
           timer = setTimeout(giveUp, PATIENCE.work, PATIENCE.work);
           heard?.();
-          return;
-        }
-        model.off("msg:custom", listen);
-        if (message.problem === undefined) resolve({ content: message, buffers });
+        } else if (message.problem === undefined) resolve({ content: message, buffers });
         else reject(new Error(message.problem));
       };
+      finished.signal.addEventListener("abort", () => {
+        clearTimeout(timer);
+        model.off("msg:custom", listen);
+      });
+      followKernel(holder, () => isGone(holder) && reject(new Error(GONE)), finished.signal);
       model.on("msg:custom", listen);
       model.send({ ...wishes, kind, request });
     });
+    return answer.finally(() => finished.abort());
+  };
 }

@@ -3,7 +3,7 @@ import "./style.css";
 import type { ViewData } from "./data";
 import { element } from "./dom";
 import { Explorer, type Host } from "./explorer";
-import { type Ask, asking, type Model } from "./kernel";
+import { type Ask, asking, followKernel, type Holder, isGone, type Model } from "./kernel";
 import { LayoutExplorer } from "./layout_view";
 import { StepperExplorer } from "./stepper";
 import { followTheme } from "./theme";
@@ -23,7 +23,7 @@ function drawn(dom: HTMLElement, data: ViewData, host: Host, numbers: ArrayBuffe
 }
 
 /** Draw a view into an element; it goes when the signal aborts. */
-function mount(el: HTMLElement, { data, part, numbers }: Unpacked, fetch: Sources["fetch"], signal: AbortSignal): void {
+function mount(el: HTMLElement, { data, part, numbers }: Unpacked, fetch: Sources["fetch"], signal: AbortSignal): HTMLElement {
   const dom = element("div", { class: `kl-root kl-${data.kind}`, role: "region", tabindex: "-1", "aria-label": data.title, "data-lm-suppress-shortcuts": "true" });
   followTheme(dom, signal);
   el.append(dom);
@@ -35,6 +35,7 @@ function mount(el: HTMLElement, { data, part, numbers }: Unpacked, fetch: Source
     view.destroy();
     dom.remove();
   });
+  return dom;
 }
 
 // A self-contained page
@@ -52,12 +53,28 @@ function textsOf(ask: Ask): Sources["fetch"] {
   return async (side, text) => String((await ask("text", { side, text })).content["text"]);
 }
 
-async function render({ model, el, signal }: { model: Model; el: HTMLElement; signal?: AbortSignal }): Promise<(() => void) | undefined> {
+/** A quiet line under the view while its kernel is another one. */
+function sayWhenGone(dom: HTMLElement, holder: Holder | null, signal: AbortSignal): void {
+  const line = element("div", { class: "kl-orphan kl-soft", role: "status" });
+  const say = (): void => {
+    line.textContent = isGone(holder) ? "The kernel that made this view is gone. All that was sent still works." : "";
+    line.hidden = !isGone(holder);
+  };
+  dom.append(line);
+  followKernel(holder, say, signal);
+  say();
+}
+
+/** Draw a widget; the loader (loader.ts) calls this, with the model that holds the bundle. */
+async function render(
+  { model, el, signal }: { model: Model; el: HTMLElement; signal?: AbortSignal }, holder: Holder | null,
+): Promise<(() => void) | undefined> {
   const own = new AbortController();
   signal?.addEventListener("abort", () => own.abort());
-  const packed = model.get("data");
+  const packed = model.get("data") as DataView;
   const unpacked = await unpack(new Uint8Array(packed.buffer, packed.byteOffset, packed.byteLength));
-  mount(el, unpacked, textsOf(asking(model)), own.signal);
+  const dom = mount(el, unpacked, textsOf(asking(model, holder)), own.signal);
+  sayWhenGone(dom, holder, own.signal);
   return signal === undefined ? () => own.abort() : undefined;
 }
 

@@ -303,6 +303,9 @@ class Trace(Sequence[Step]):
         """
         return show(self, **({} if step is None else {"step": self._step(step).number}))
 
+    def _ipython_display_(self) -> None:
+        self.show()._ipython_display_()
+
     def _repr_mimebundle_(self, include: Any = None, exclude: Any = None) -> Any:
         return self.show()._repr_mimebundle_(include, exclude)
 

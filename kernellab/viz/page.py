@@ -7,21 +7,16 @@ import gzip
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cache
-from importlib.resources import files
 from typing import TYPE_CHECKING
 
 from kernellab.records import Compilation
 from kernellab.showing import show
+from kernellab.viz.bundle import SCRIPT, STYLE
 from kernellab.viz.card import kernel_card
 from kernellab.viz.report import Html, escape, join, page, paragraph, resources_table, table
 
 if TYPE_CHECKING:
     from kernellab.viz.views import View
-
-_STATIC = files("kernellab.viz") / "static"
-SCRIPT = (_STATIC / "views.js").read_text(encoding="utf-8")
-"""The bundle: an ES module, as anywidget takes it."""
-STYLE = (_STATIC / "views.css").read_text(encoding="utf-8")
 
 
 @dataclass(frozen=True)

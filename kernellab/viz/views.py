@@ -11,6 +11,9 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any
 
+from IPython import get_ipython
+from IPython.display import publish_display_data
+
 from kernellab.errors import KernelLabError
 from kernellab.viz import page
 from kernellab.viz.card import Card
@@ -35,6 +38,7 @@ class View:
         self.title = title
         self._make_data = make_data
         self._make_still = still
+        self._widget: Any = None
 
     @cached_property
     def data(self) -> Any:
@@ -46,12 +50,14 @@ class View:
         """The view as cards: tables and text."""
         return tuple(self._make_still())
 
-    @cached_property
+    @property
     def widget(self) -> Any:
-        """The live view, an anywidget; it works on when this notebook's kernel is gone."""
-        from kernellab.viz.widget import ViewWidget
+        """The live view, an anywidget: the same one each time, until it is closed. It works on when this notebook's kernel is gone."""
+        from kernellab.viz.widget import ViewWidget, is_closed
 
-        return ViewWidget(self.data, _SENT_AT_ONCE)
+        if self._widget is None or is_closed(self._widget):
+            self._widget = ViewWidget(self.data, _SENT_AT_ONCE)
+        return self._widget
 
     def to_html(self, path: str | os.PathLike[str]) -> Path:
         """Write the view as one HTML file: no network, every interaction alive, every text in it.
@@ -77,23 +83,37 @@ class View:
         """All data as a page embeds it."""
         return packed(self.data)
 
-    def _repr_mimebundle_(
-        self, include: Any = None, exclude: Any = None
-    ) -> tuple[dict[str, Any], dict[str, Any]]:
-        del include, exclude  # IPython picks from what is given
-        bundle = {"text/plain": repr(self), "text/html": self.still_html()}
+    def _ipython_display_(self) -> None:
+        """Send a notebook two outputs: the still, and the widget, whose style sheet hides the still before it.
+
+        One output with both types would be saved with the widget's type on top, and a front end without its model shows an error instead of the still.
+        """
         if not _in_notebook():
-            return bundle, {}
+            raise NotImplementedError  # IPython asks `_repr_mimebundle_` then
         live = self.widget._repr_mimebundle_()
         data, metadata = live if isinstance(live, tuple) else (live, {})
-        return {**data, **bundle}, metadata
+        hint = f"{self.title}: run the cell for the live view."
+        publish_display_data({"text/plain": repr(self), "text/html": _STILL % self.still_html()})
+        publish_display_data({**data, "text/plain": hint}, metadata)
+
+    def _repr_mimebundle_(self, include: Any = None, exclude: Any = None) -> dict[str, str]:
+        del include, exclude  # IPython picks from what is given
+        return {"text/plain": repr(self), "text/html": self.still_html()}
 
     def __repr__(self) -> str:
         return "\n\n".join(card.text() for card in self.still)
 
 
+_STILL = """<div class="kl-still"><style>
+.jp-OutputArea-child:has(.kl-still) + .jp-OutputArea-child:not(:has(.kl-root, [data-mime-type])) { display: none; }
+.jp-NotebookPanel .kl-still { animation: kl-still-waits 0.4s; }
+@keyframes kl-still-waits { from, to { visibility: hidden; } }
+</style>
+%s
+</div>"""
+"""The still as a notebook saves it. Of the widget after it, which Jupyter has no model for, "model not found" need not be read; and before a widget that does come, the still need not flash up. Where styles are stripped nothing else changes."""
+
+
 def _in_notebook() -> bool:
     """Whether a Jupyter kernel runs this, which can hold a widget's other end."""
-    from IPython import get_ipython
-
     return getattr(get_ipython(), "kernel", None) is not None

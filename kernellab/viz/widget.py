@@ -1,4 +1,4 @@
-"""The live view: an anywidget over the bundle that `make js` builds."""
+"""The live view: an anywidget that finds the bundle, which goes over once for all views of a kernel."""
 
 from __future__ import annotations
 
@@ -7,15 +7,37 @@ from collections.abc import Mapping
 from typing import Any
 
 import anywidget
+import ipywidgets
 import traitlets
 
-from kernellab.viz.page import SCRIPT, STYLE
+from kernellab.viz.bundle import DIGEST, LOADER, SCRIPT, STYLE
 from kernellab.viz.requests import Answer, Handler, answer
 from kernellab.viz.step_view import lightened_steps
 from kernellab.viz.view_data import IrSide, IrView, StepperView, packed
 
 _LEAST_ROOM = 10_000
 """Bytes of a stepper's elements; with fewer there is little left to leave out."""
+
+
+class SharedBundle(ipywidgets.Widget):
+    """A model without a view: it holds the bundle that all views of this kernel are drawn by."""
+
+    source = traitlets.Unicode(SCRIPT).tag(sync=True)
+    style = traitlets.Unicode(STYLE).tag(sync=True)
+
+    _current: SharedBundle | None = None
+
+    @classmethod
+    def current(cls) -> SharedBundle:
+        """This kernel's bundle: made for its first view, and again when somebody has closed all widgets."""
+        if cls._current is None or is_closed(cls._current):
+            cls._current = cls()
+        return cls._current
+
+
+def is_closed(widget: ipywidgets.Widget) -> bool:
+    """Whether a widget has no other end any more: `close` or `Widget.close_all` was called."""
+    return widget.comm is None
 
 
 class ViewWidget(anywidget.AnyWidget):
@@ -25,8 +47,9 @@ class ViewWidget(anywidget.AnyWidget):
     same kind and number and what the handler of that kind gives.
     """
 
-    _esm = SCRIPT
-    _css = STYLE
+    _esm = LOADER
+    bundle = traitlets.Instance(SharedBundle).tag(sync=True, **ipywidgets.widget_serialization)
+    digest = traitlets.Unicode(DIGEST).tag(sync=True)
     data = traitlets.Bytes().tag(sync=True)
 
     def __init__(
@@ -39,8 +62,8 @@ class ViewWidget(anywidget.AnyWidget):
             handlers: what answers the requests that this kind of view has, besides those for texts.
         """
         self._view = view
-        self._handlers = {"text": self._text, **(handlers or {})}
-        super().__init__(data=lightened(view, most_bytes))
+        self._handlers = {"bundle": _bundle, "text": self._text, **(handlers or {})}
+        super().__init__(data=lightened(view, most_bytes), bundle=SharedBundle.current())
         self.on_msg(self._answer)
 
     def _answer(self, _: Any, asked: Any, __: Any) -> None:
@@ -58,6 +81,11 @@ class ViewWidget(anywidget.AnyWidget):
             return Answer({"text": self._view.sides[asked["side"]].texts[asked["text"]].content})
         except (AttributeError, LookupError, TypeError):
             return Answer({"problem": "the view has no such text"})
+
+
+def _bundle(_: Mapping[str, Any]) -> Answer:
+    """The bundle, for a front end that does not show a view the model that holds it."""
+    return Answer({"source": SCRIPT, "style": STYLE})
 
 
 def lightened(view: Any, most_bytes: int) -> bytes:

@@ -306,7 +306,7 @@ def test_a_view_is_plain_data() -> None:
 def test_hostile_names_are_text_in_the_still_and_in_the_widgets_bundle() -> None:
     nasty = "<img src=x onerror=alert(1)></script>"
     bad = dataclasses.replace(of_corpus("softmax", "sm_90"), kernel=nasty)
-    bundle, _ = show(bad)._repr_mimebundle_()
+    bundle = show(bad)._repr_mimebundle_()
     assert "<img" not in bundle["text/html"]
     assert "&lt;img src=x onerror=alert(1)&gt;" in bundle["text/html"]
     assert nasty in bundle["text/plain"]

@@ -89,9 +89,7 @@ def test_tilelayout_in_a_notebook() -> None:
     with notebook("%load_ext kernellab", "import triton, triton.language as tl", cell) as lab:
         line = "%tilelayout total x --sig '*fp32:16, *fp32:16' --constexpr N=1024"
         outcome = lab.run(line)
-        assert outcome.result is not None, outcome.traceback
-        assert "x: 1024 of f32" in outcome.result["text/plain"]
-        assert "application/vnd.jupyter.widget-view+json" in outcome.result
+        assert "x: 1024 of f32" in outcome.still["text/plain"]
         refused = lab.run("%tilelayout total nobody --sig '*fp32:16, *fp32:16' --constexpr N=1024")
         assert refused.error == "LayoutError"
         assert "nobody" in refused.message
