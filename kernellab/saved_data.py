@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-import importlib.metadata
 import math
 from collections.abc import Mapping
+from importlib.metadata import PackageNotFoundError, version
 from typing import Any
 
 
@@ -115,8 +115,11 @@ class SavedValue:
 
 
 def kernellab_version() -> str:
-    """The version that writes and reads: files name it."""
-    return importlib.metadata.version("kernellab")
+    """The version that writes and reads: files name it. "not installed" in a checkout that is only on the path."""
+    try:
+        return version("kernellab")
+    except PackageNotFoundError:
+        return "not installed"
 
 
 def pairs_to_json(mapping: Mapping[Any, Any]) -> list[list[Any]]:

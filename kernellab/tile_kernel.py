@@ -6,12 +6,13 @@ import ast
 import functools
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from types import FunctionType
 from typing import Any
 
 from kernellab import triton_api
 from kernellab.autotuning import ConfigName, launched_with
 from kernellab.compiler.targets import DEFAULT_TARGET
-from kernellab.errors import KernelLabError
+from kernellab.errors import ArgumentError, KernelLabError
 from kernellab.interpreting import Interception
 from kernellab.launching import (
     GpuLaunch,
@@ -41,6 +42,22 @@ class TileKernel(JITFunction):
     target: Target = DEFAULT_TARGET
     runs_on_cpu = True
     _last: Run | GpuLaunch | None = None
+
+    def __init__(self, function: Callable[..., Any] | JITFunction, **settings: Any) -> None:
+        """A kernel of a Python function, or of a kernel that `@triton.jit` made; `settings` are those of `@triton.jit`.
+
+        Raises:
+            ArgumentError: something else, such as a kernel with an autotuner around it.
+        """
+        if isinstance(function, JITFunction):
+            settings = {**triton_api.jit_settings(function), **settings}
+            function = function.fn
+        if not isinstance(function, FunctionType):
+            raise ArgumentError(
+                f"a TileKernel is made of a function, and this is of type {type(function).__name__}",
+                advice="An autotuner goes around the TileKernel: triton.autotune(...)(kernellab.TileKernel(kernel)).",
+            )
+        super().__init__(function, **settings)
 
     def parse(self) -> ast.Module:
         """The function's source as Triton's front end reads it: `breakpoint()` taken out, `print(x)` a `tl.device_print`."""

@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 import torch
 import triton
+import triton.language as tl
 from triton.runtime.jit import JITFunction, KernelInterface
 
 import kernellab
@@ -378,3 +379,22 @@ def test_code_from_elsewhere_is_refused(add, vectors) -> None:
 def test_an_unknown_option_is_refused(add, vectors) -> None:
     with pytest.raises(OptionError, match="num_warp"):
         add[(8,)](*vectors, N, BLOCK=128, num_warp=8)
+
+
+def test_a_tile_kernel_of_a_kernel_has_its_function_and_settings() -> None:
+    @triton.jit(do_not_specialize=["n"])
+    def kernel(x_ptr, n):
+        tl.store(x_ptr, n)
+
+    made = TileKernel(kernel)
+    x = torch.zeros(1, dtype=torch.int32)
+    made[(1,)](x, 7)
+    assert x.item() == 7
+    assert made.do_not_specialize == ["n"]
+
+
+def test_what_is_no_function_makes_no_tile_kernel() -> None:
+    autotuned = triton.autotune([triton.Config({})], key=[])(launched.add)
+    with pytest.raises(ArgumentError, match="of type Autotuner") as refused:
+        TileKernel(autotuned)
+    assert "goes around the TileKernel" in str(refused.value)

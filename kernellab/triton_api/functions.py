@@ -17,6 +17,14 @@ from kernellab.errors import SourcePosition
 _LIBRARY = os.path.dirname(os.path.abspath(triton.__file__)) + os.sep
 
 
+_SETTINGS = ("version", "do_not_specialize", "do_not_specialize_on_alignment", "debug", "noinline")
+
+
+def jit_settings(function: Any) -> dict[str, Any]:
+    """What `@triton.jit` was given, as it is kept on the kernel."""
+    return {name: getattr(function, name, None) for name in _SETTINGS}
+
+
 def definition_of(function: Any) -> SourcePosition:
     """The `def` line of a JIT function, in the file or cell where it stands."""
     return SourcePosition(str(function.fn.__code__.co_filename), _first_line(function))

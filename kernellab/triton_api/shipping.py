@@ -21,10 +21,7 @@ from triton.experimental.gluon._runtime import GluonJITFunction
 from triton.runtime.jit import JITCallable, JITFunction
 
 from kernellab.errors import ArgumentError
-from kernellab.triton_api.functions import definition_of, scope_of
-
-_SETTINGS = ("version", "do_not_specialize", "do_not_specialize_on_alignment", "debug", "noinline")
-"""What `@triton.jit` was given, as it is kept on the kernel."""
+from kernellab.triton_api.functions import definition_of, jit_settings, scope_of
 
 
 class KernelPickler(pickle.Pickler):
@@ -102,7 +99,7 @@ def _taken_apart(function: Any) -> tuple[Any, ...]:
         "file": file,
         "text": "".join(linecache.getlines(file)),
         "kind": _kind(function),
-        "settings": {name: getattr(function, name, None) for name in _SETTINGS},
+        "settings": jit_settings(function),
     }
     scope = {name: value for name, value in _used(function) if _travels(value)}
     return _put_together, (made_of,), scope, None, None, _give_scope

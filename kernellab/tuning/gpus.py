@@ -8,13 +8,13 @@ import platform
 import tempfile
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 
 import torch
 import triton
 
 from kernellab.errors import ArgumentError
+from kernellab.saved_data import kernellab_version
 from kernellab.tuning.records import Machine
 
 
@@ -54,7 +54,7 @@ def this_machine(gpu: int | None) -> Machine:
         python=platform.python_version(),
         torch=torch.__version__,
         triton=triton.__version__,
-        kernellab=_installed("kernellab"),
+        kernellab=kernellab_version(),
     )
 
 
@@ -65,13 +65,6 @@ def _driver() -> str:
     except (OSError, IndexError):
         return ""
     return next((word for word in words if word[:1].isdigit() and "." in word), "")
-
-
-def _installed(name: str) -> str:
-    try:
-        return version(name)
-    except PackageNotFoundError:
-        return "not installed"
 
 
 @contextmanager
