@@ -87,9 +87,10 @@ def launch_autotuned(
             return run_timed(autotuner, *args, **keywords)
     if not _is_ours(autotuner) or goes_to_gpu(innermost(autotuner), args, keywords):
         _forget_untimed(autotuner)
-        keys = len(autotuner.cache)
+        before = _last_timings(autotuner)
         result = run_timed(autotuner, *args, **keywords)
-        if len(autotuner.cache) > keys:
+        # A new key need not mean new timings: from Triton 3.8 on, a single config that pruning leaves is not timed.
+        if _last_timings(autotuner) is not before:
             _note_timings(autotuner, args, keywords)
         return result
     _check_not_given(autotuner, keywords)
@@ -127,10 +128,15 @@ def autotuner_timings(kernel: JITFunction) -> Sequence[AutotunerTimings]:
     return tuple(_noted.get(kernel, ()))
 
 
+def _last_timings(autotuner: Autotuner) -> Any:
+    """What the autotuner timed last: a new dict each time."""
+    return getattr(autotuner, "configs_timings", None)
+
+
 def _note_timings(autotuner: Autotuner, args: Sequence[Any], keywords: Mapping[str, Any]) -> None:
     """Keep what the autotuner has just timed; a launch that cannot be described is not worth an error."""
     kernel = innermost(autotuner)
-    found = getattr(autotuner, "configs_timings", None)
+    found = _last_timings(autotuner)
     if not found:
         return
     given = {**dict(zip(autotuner.arg_names, args)), **keywords}
@@ -140,7 +146,8 @@ def _note_timings(autotuner: Autotuner, args: Sequence[Any], keywords: Mapping[s
         target = local_target() or DEFAULT_TARGET
         call = bind(kernel, (), {**own, **first.kwargs}, target)
         without_memory = {name: facts_of(value) for name, value in call.values.items()}
-        key = {name: given[name] for name in autotuner.keys if name in given}
+        # A tensor in the key stands for its dtype alone, which Triton adds by itself.
+        key = {name: given[name] for name in autotuner.keys if name in own and not hasattr(given[name], "data_ptr")}  # fmt: skip
         timings = [(config, _percentiles(times)) for config, times in found.items()]
         seconds = float(getattr(autotuner, "bench_time", 0.0))
         noted = AutotunerTimings(key, replace(call, values=without_memory), timings, seconds)

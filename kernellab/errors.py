@@ -129,6 +129,7 @@ class WorkerError(KernelLabError):
         died: whether the process ended of itself in the call.
         timed_out: whether it took too long, and was ended.
         last_words: what it printed, the end of it; "" where it took too long.
+        ending: how the process ended, "signal SIGSEGV" or "exit status 3"; "" where it took too long.
     """
 
     def __init__(
@@ -140,9 +141,11 @@ class WorkerError(KernelLabError):
         last_words: str = "",
         died: bool = False,
         timed_out: bool = False,
+        ending: str = "",
     ) -> None:
         super().__init__(problem, advice=advice, position=position)
         self.last_words = last_words
+        self.ending = ending
         self.died = died
         self.timed_out = timed_out
 

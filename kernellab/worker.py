@@ -159,6 +159,7 @@ class Worker:
             f"{self._who} ended its process ({how}). Its last words:\n{shown}",
             last_words=words,
             died=True,
+            ending=how,
         )
 
     def _end(self) -> None:

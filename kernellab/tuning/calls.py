@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import copy
-from collections.abc import Mapping, Sequence
+import traceback
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
 
@@ -71,9 +73,13 @@ class Calls:
         self._args = args
         self._keywords = keywords
         self._target = target
-        self._zeroed: Sequence[str] = getattr(autotuner_in(kernel), "reset_to_zero", None) or ()
+        autotuner = autotuner_in(kernel)
+        self._zeroed: Sequence[str] = getattr(autotuner, "reset_to_zero", None) or ()
+        # A hook of the user's own for all configs, in place of `reset_to_zero`.
+        users = autotuner is not None and autotuner.user_defined_pre_hook
+        self._hook = autotuner.pre_hook if autotuner is not None and users else None
         self.plain = innermost(kernel)
-        self.runs = grid is not None and any(map(_has_memory, (*args, *keywords.values())))
+        self.runs = grid is not None and any(map(has_memory, (*args, *keywords.values())))
         self.shared: Shipment | None = None
 
     def prepare(self, number: int, candidate: Candidate) -> PreparedCall | Dropped:
@@ -84,15 +90,17 @@ class Calls:
         """
         shipment = None
         args, keywords = self._args, {**self._keywords, **candidate.constants}
+        hooks = [hook for hook in (candidate.pre_hook, self._hook) if hook is not None]
         try:
-            if candidate.pre_hook is not None and self.runs:
-                args, keywords, shipment = self._after_hook(candidate)
-            plain, keywords = unwrap_kernel(self._kernel, args, keywords, {})
-            call = bind(plain, args, keywords, self._target, options=candidate.options)
-            grid = check_grid(self._grid, call.values) if self.runs else (1, 1, 1)
+            if hooks and self.runs:
+                args, keywords, shipment = self._after_hooks(hooks, candidate)
+            # Heuristics see the options too, as in Triton's own launch.
+            plain, keywords = unwrap_kernel(self._kernel, args, {**keywords, **candidate.options}, {})  # fmt: skip
+            call = bind(plain, args, keywords, self._target)
+            grid = self._grid_of(call) if self.runs else (1, 1, 1)
         except OptionError as error:
             return Dropped("compile error", str(error))
-        except GridError as error:
+        except (GridError, _UsersError) as error:
             return Dropped("fault", str(error))
         with_memory, others = _apart(call.values)
         if shipment is not None:
@@ -108,26 +116,51 @@ class Calls:
             return shipment
         copies = Arguments(shipment, torch.device("cpu")).values
         for name in self._zeroed:
-            copies[name].zero_()
+            if name in copies:  # an optional tensor may be None
+                copies[name].zero_()
         return ship(copies)
 
-    def _after_hook(self, candidate: Candidate) -> tuple[tuple[()], dict[str, Any], Shipment]:
-        """All arguments by name, as a config's hook leaves them; the caller's own stay as they are."""
+    def _grid_of(self, call: BoundCall) -> tuple[int, int, int]:
+        with _naming("the grid function"):
+            sizes = self._grid(call.values) if callable(self._grid) else self._grid
+        return check_grid(sizes, call.values)
+
+    def _after_hooks(
+        self, hooks: Sequence[Callable[[dict[str, Any]], Any]], candidate: Candidate
+    ) -> tuple[tuple[()], dict[str, Any], Shipment]:
+        """All arguments by name, as the hooks before a launch leave them; the caller's own stay as they are."""
         given = {**dict(zip(self.plain.arg_names, self._args)), **self._keywords}
         given = {name: _as_tensor(value) for name, value in given.items()}
         with_memory, others = _apart(given)
         first = self._ship(with_memory)
         copies = Arguments(first, torch.device("cpu")).values
         everything = {**others, **copies, **candidate.values}
-        assert candidate.pre_hook is not None
-        candidate.pre_hook(everything)
+        for hook in hooks:
+            with _naming("the pre_hook"):
+                hook(everything)
         options = {*candidate.options}
         return (), {n: v for n, v in everything.items() if n not in options}, first
 
 
+class _UsersError(Exception):
+    """A function that a launch calls, of the user's own, raised something."""
+
+
+@contextmanager
+def _naming(what: str) -> Iterator[None]:
+    """What fails in a function of the user's own is told with the function, and the line that raised it."""
+    try:
+        yield
+    except Exception as error:
+        last = traceback.extract_tb(error.__traceback__)[-1]
+        raise _UsersError(
+            f"{what} raised {type(error).__name__}: {error}\n  at {last.filename}:{last.lineno}: {last.line}"
+        ) from error
+
+
 def _apart(values: Mapping[str, Any]) -> tuple[dict[str, Any], dict[str, Any]]:
     """Arguments with memory, and all others."""
-    with_memory = {name: value for name, value in values.items() if _has_memory(value)}
+    with_memory = {name: value for name, value in values.items() if has_memory(value)}
     return with_memory, {name: value for name, value in values.items() if name not in with_memory}
 
 
@@ -135,9 +168,10 @@ def _as_tensor(value: Any) -> Any:
     return tensor_of(value) if isinstance(value, numpy.ndarray) else value
 
 
-def _has_memory(value: Any) -> bool:
+def has_memory(value: Any) -> bool:
+    """Whether an argument is a tensor, an array, a descriptor, or a tuple with one of them."""
     if isinstance(value, tuple):
-        return any(_has_memory(item) for item in value)
+        return any(has_memory(item) for item in value)
     if isinstance(value, torch.Tensor | numpy.ndarray):
         return True
     return isinstance(getattr(value, "base", None), torch.Tensor)

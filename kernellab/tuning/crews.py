@@ -5,6 +5,7 @@ from __future__ import annotations
 import atexit
 import contextlib
 import os
+import re
 import threading
 from collections.abc import Callable, Sequence
 from concurrent.futures import Executor, Future, ThreadPoolExecutor
@@ -63,22 +64,22 @@ class _Member:
     def __init__(self, gpu: int | None = None) -> None:
         """A process that works on that GPU, or on none."""
         self.gpu = gpu
-        self._worker = Worker("The process")
+        self._worker = Worker("The config")
         self._prepared: tuple[int | None, Setup] | None = None
 
     def compile(self, job: bytes, task: bytes, seconds: float) -> Outcome:
         self._start()
-        return self._guarded("compile_config", seconds, job, task)
+        return self._guarded("compile_config", "compiling", seconds, job, task)
 
     def run(self, setup: Setup, task: bytes, wishes: Wishes, seconds: float) -> Outcome:
         setup = self._here(setup)
         try:
             self._prepare(setup)
         except WorkerError as error:
-            return _of_death(error, "Before it could run: ")
+            return _of_death(error, "getting ready to run", START_SECONDS)
         except KernelLabError as error:
             return Outcome(dropped=Dropped("lost", error.problem))
-        outcome = self._guarded("run_config", seconds, setup_without_bytes(setup), task, wishes)
+        outcome = self._guarded("run_config", "running", seconds, setup_without_bytes(setup), task, wishes)  # fmt: skip
         if process_is_spoilt(outcome):
             self._worker.close()
         return outcome
@@ -121,11 +122,13 @@ class _Member:
             self._worker.call(f"{_HERE}:prepare", setup, seconds=START_SECONDS)
             self._prepared = (self._worker.process_id, setup)
 
-    def _guarded(self, function: str, seconds: float, *arguments: Any) -> Outcome:
+    def _guarded(self, function: str, doing: str, seconds: float, *arguments: Any) -> Outcome:
         try:
             outcome: Outcome = self._worker.call(f"{_HERE}:{function}", *arguments, seconds=seconds)
         except WorkerError as error:
-            return _of_death(error)
+            return _of_death(error, doing, seconds)
+        except KernelLabError as error:
+            return Outcome(dropped=Dropped("fault", f"{doing} it: {error}"))
         return outcome
 
 
@@ -139,9 +142,27 @@ def setup_without_bytes(setup: Setup) -> Setup:
     return replace(setup, arguments=arguments, reference=named(setup.reference))
 
 
-def _of_death(error: WorkerError, when: str = "") -> Outcome:
+_TELLING = re.compile(r"error|assert|fatal|abort", re.IGNORECASE)
+
+
+def _of_death(error: WorkerError, doing: str, seconds: float) -> Outcome:
+    """Why a config got no answer: `doing` says what was done with it."""
     reason: Reason = "time-out" if error.timed_out else "crash" if error.died else "fault"
-    return Outcome(dropped=Dropped(reason, f"{when}{error.problem}"))
+    return Outcome(dropped=Dropped(reason, _words_of(error, doing, seconds)))
+
+
+def _words_of(error: WorkerError, doing: str, seconds: float) -> str:
+    if error.timed_out:
+        return f"{doing} it took longer than {seconds:g} seconds, and was stopped"
+    if not error.died:
+        lines = error.problem.strip().splitlines()  # a traceback, whose last line says what it was
+        return f"{doing} it failed: {lines[-1]}\n{error.problem}"
+    ended = f"{doing} it ended the process ({error.ending})"
+    if not error.last_words:
+        return f"{ended}, which printed nothing"
+    lines = error.last_words.splitlines()
+    telling = next((line.strip() for line in lines if _TELLING.search(line)), lines[-1].strip())
+    return f"{ended}: {telling}\nAll that it printed:\n{error.last_words}"
 
 
 # ---------------------------------------------------------------------------------------------------------------------

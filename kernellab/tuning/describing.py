@@ -8,10 +8,11 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
+import numpy
 import torch
 
 from kernellab.compiler.pipeline import compile_bound
-from kernellab.errors import KernelLabError
+from kernellab.errors import ArgumentError, KernelLabError
 from kernellab.launching import facts_of, innermost
 from kernellab.records import Target
 from kernellab.specialize import BoundCall
@@ -32,8 +33,7 @@ def describe(
     outcomes: Mapping[int, Outcome],
     *,
     key: Sequence[str],
-    bytes: Amount | None,
-    flops: Amount | None,
+    said: Work,
     **facts: Any,
 ) -> Tuning:
     """The Tuning of a sweep.
@@ -43,7 +43,7 @@ def describe(
         candidates, prepared: every config with its launch, by number.
         outcomes: of those that were tried.
         key: names of the arguments that choose.
-        bytes, flops: as for `tune`.
+        said: the bytes and operations that the user gave.
         facts: the Tuning's other fields.
     """
     plain = innermost(kernel)
@@ -57,8 +57,6 @@ def describe(
         call = next(iter(launches.values())).call
         values = call.values
         types, constants = type_strings(call.specialization, fixed)
-    amounts = [one(values) if callable(one) else one for one in (bytes, flops)]
-    said = Work(amounts[0], amounts[1], "given", "given")
     valid = (n for n, one in outcomes.items() if one.dropped is None and n in launches)
     count = _counter(plain, target, launches.get(next(valid, -1)), said)
     calls = {n: replace(one.call, values={}) for n, one in launches.items()}
@@ -70,7 +68,7 @@ def describe(
         types=types,
         constants=constants,
         trials=tuple(Trial(n, candidates[n], outcome) for n, outcome in outcomes.items()),
-        known_work=None if None in amounts else said,
+        known_work=None if None in (said.bytes, said.flops) else said,
         live=Live(kernel, calls, count),
         **facts,
     )
@@ -85,6 +83,38 @@ def describe_value(value: Any) -> str:
 
 
 # Bytes and operations
+
+
+def given_work(
+    bytes: Amount | None, flops: Amount | None, prepared: Sequence[PreparedCall | Dropped]
+) -> Work:
+    """What the user says that a launch moves and computes; None of what nobody said.
+
+    Raises:
+        ArgumentError: it is no number.
+    """
+    values = next((one.call.values for one in prepared if isinstance(one, PreparedCall)), {})
+    amounts = [_amount(name, one, values) for name, one in (("bytes", bytes), ("flops", flops))]
+    return Work(amounts[0], amounts[1], "given", "given")
+
+
+def _amount(name: str, given: Amount | None, values: Mapping[str, Any]) -> float | None:
+    if given is None or (callable(given) and not values):
+        return None
+    advice = f"Give a number, or a function of the arguments by name: {name}=lambda a: 4 * a['n']."
+    try:
+        found: Any = given(values) if callable(given) else given
+    except Exception as error:
+        raise ArgumentError(
+            f"the function {name}= raised {type(error).__name__}: {error}", advice=advice
+        ) from error
+    if (
+        isinstance(found, bool)
+        or not isinstance(found, int | float | numpy.number)
+        or not found >= 0
+    ):
+        raise ArgumentError(f"{name}= gives {found!r}, which is no number of them", advice=advice)
+    return float(found)
 
 
 def _counter(

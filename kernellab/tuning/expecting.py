@@ -27,16 +27,31 @@ def expected_results(
     """
     if reference is None:
         return None
-    found: Any = reference(*args, **keywords) if callable(reference) else dict(reference)
+    found: Any = _called(reference, args, keywords) if callable(reference) else reference
     given = {**dict(zip(kernel.arg_names, args)), **keywords}
-    if not isinstance(found, dict) or not found:
+    if not isinstance(found, Mapping) or not found:
+        kind = "nothing" if isinstance(found, Mapping) else f"a {type(found).__name__}"
         raise ArgumentError(
-            f"the reference gives {type(found).__name__}, and tensors by the names of parameters are needed",
-            advice='As in reference={"z_ptr": x + y}, or a function that returns that.',
+            f"the reference gives {kind}; right results are needed by the names of the parameters that they belong to",
+            advice=_FORMS,
             position=triton_api.definition_of(kernel),
         )
     results = {name: _fitting(kernel, name, value, given) for name, value in found.items()}
     return ship(results)
+
+
+_FORMS = (
+    'As in reference={"z_ptr": x + y}, or a function of the launch\'s arguments that returns that.'
+)
+
+
+def _called(function: Callable[..., Any], args: Sequence[Any], keywords: Mapping[str, Any]) -> Any:
+    try:
+        return function(*args, **keywords)
+    except Exception as error:
+        raise ArgumentError(
+            f"the reference raised {type(error).__name__}: {error}", advice=_FORMS
+        ) from error
 
 
 def _fitting(kernel: Any, name: str, value: Any, given: Mapping[str, Any]) -> torch.Tensor:

@@ -274,8 +274,9 @@ def run_config(setup: Setup, packed_task: bytes, wishes: Wishes) -> Outcome:
         return _dropped("out of resources", str(error))
     except torch.OutOfMemoryError as error:
         return _dropped("out of memory", str(error))
-    except UnsupportedOperation:
-        return Outcome()  # The interpreter's own limit: nobody has looked at this config's results.
+    except UnsupportedOperation as error:
+        # The interpreter's own limit says nothing against the config.
+        return Outcome(unchecked=f"the interpreter cannot run it: {error.problem}")
     except KernelLabError as error:
         return _dropped("fault", str(error))
     except Exception as error:

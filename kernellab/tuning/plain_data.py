@@ -35,6 +35,8 @@ def outcome_to_json(outcome: Outcome) -> dict[str, Any]:
     if outcome.checked:
         data["checked"] = outcome.checked
         data["check_seconds"] = round(outcome.check_seconds, 4)
+    if outcome.unchecked:
+        data["unchecked"] = outcome.unchecked
     if outcome.timing is not None:
         timing = dataclasses.asdict(outcome.timing)
         data["timing"] = {
@@ -60,6 +62,7 @@ def outcome_from_json(data: Mapping[str, Any]) -> Outcome:
         compiled=compiled,
         dropped=Dropped(**data["dropped"]) if "dropped" in data else None,
         checked=data.get("checked", ""),
+        unchecked=data.get("unchecked", ""),
         check_seconds=data.get("check_seconds", 0.0),
         timing=Timing(**data["timing"]) if "timing" in data else None,
     )

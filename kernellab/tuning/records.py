@@ -13,7 +13,7 @@ from kernellab.records import Resources
 Reason = Literal[
     "out of resources", "compile error", "wrong result", "fault", "time-out", "crash", "out of memory", "lost",
 ]  # fmt: skip
-"""Why a config was dropped. "fault": the kernel left its tensors, or raised an error when it was launched; "lost": the process
+"""Why a config was dropped. "fault": the kernel left its tensors, or an error was raised when it was prepared or launched; "lost": the process
 that had it was lost again and again, with no fault of the config's known."""
 
 Method = Literal["events", "graph"]
@@ -127,6 +127,8 @@ class Outcome:
     timing: Timing | None = None
     check_seconds: float = 0.0
     """Wall time of the run that was looked at."""
+    unchecked: str = ""
+    """Why its results could not be looked at, though that was wanted: the interpreter's limits, of operations or of time."""
 
 
 @dataclass(frozen=True)

@@ -6,6 +6,9 @@ import itertools
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
+import numpy
+import torch
+
 from kernellab import triton_api
 from kernellab.errors import ArgumentError, OptionError, nearest
 from kernellab.launching import innermost
@@ -13,7 +16,7 @@ from kernellab.records import Target
 from kernellab.triton_api import Autotuner, Config
 from kernellab.tuning.records import Candidate
 
-Space = Mapping[str, Iterable[Any]] | Sequence[Config | Mapping[str, Any]]
+Space = Mapping[str, Iterable[Any]] | Iterable[Config | Mapping[str, Any]]
 """Values to try by name, all combinations of them; or the configs themselves."""
 
 Prune = Callable[[dict[str, Any]], Any]
@@ -52,19 +55,40 @@ def candidates(
         OptionError: a name that is neither a parameter of the kernel nor an option of the target; a value that the launch gives too.
     """
     plain = innermost(kernel)
+    given: Any = space
     if space is None:
         found = _of_autotuner(kernel, args, keywords)
     elif isinstance(space, Mapping):
         found = [_candidate(plain, dict(zip(space, values))) for values in _combinations(space)]
+    elif isinstance(given, Iterable) and not isinstance(given, str):
+        found = [_of_config(plain, one) for one in given]
     else:
-        found = [_of_config(plain, one) for one in space]
+        raise ArgumentError(f"space={space!r} holds no configs", advice=_SPACES)
     if not found:
         raise ArgumentError(
-            f"the list of configs for {plain.__name__!r} is empty",
-            advice='Give a space={"BLOCK": [128, 256], "num_warps": [4, 8]}, or a list of triton.Config.',
-        )
+            f"the list of configs for {plain.__name__!r} is empty", advice=_what_was_pruned(kernel, space)
+        )  # fmt: skip
     _check_names(plain, found, target, args, keywords)
     return _each_once(found)
+
+
+_SPACES = 'Give a space={"BLOCK": [128, 256], "num_warps": [4, 8]}, or a list of triton.Config.'
+
+
+def _what_was_pruned(kernel: Any, space: Space | None) -> str:
+    autotuner = autotuner_in(kernel)
+    if space is not None or autotuner is None or not autotuner.configs:
+        return _SPACES
+    return f"Its autotuner has {len(autotuner.configs)}, and prunes all of them for these arguments (prune_configs_by)."
+
+
+def count_before_pruning(kernel: Any, space: Space | None, found: Sequence[Candidate]) -> int:
+    """How many configs there were before the autotuner's own pruning left those `found`."""
+    autotuner = autotuner_in(kernel)
+    if space is not None or autotuner is None:
+        return len(found)
+    plain = innermost(kernel)
+    return len(_each_once([_of_config(plain, config) for config in autotuner.configs]))
 
 
 def _of_autotuner(kernel: Any, args: Sequence[Any], keywords: Mapping[str, Any]) -> list[Candidate]:
@@ -73,7 +97,7 @@ def _of_autotuner(kernel: Any, args: Sequence[Any], keywords: Mapping[str, Any])
     if autotuner is None:
         raise ArgumentError(
             f"there are no configs to try: {plain.__name__!r} is not under @triton.autotune, and no space was given",
-            advice='Give a space={"BLOCK": [128, 256], "num_warps": [4, 8]}, or a list of triton.Config.',
+            advice=_SPACES,
             position=triton_api.definition_of(plain),
         )
     configs = triton_api.pruned_configs(autotuner, args, keywords)
@@ -92,6 +116,8 @@ def _combinations(space: Mapping[str, Iterable[Any]]) -> Iterable[tuple[Any, ...
 
 
 def _values(name: str, given: Any) -> list[Any]:
+    if not isinstance(name, str):
+        raise ArgumentError(f"the space has {name!r} for a name of what is tried", advice=_SPACES)
     if isinstance(given, str) or not isinstance(given, Iterable):
         raise ArgumentError(
             f"the space has {given!r} for {name!r}, which is no list of values",
@@ -113,9 +139,16 @@ def _of_config(kernel: Any, config: Config | Mapping[str, Any]) -> Candidate:
 
 
 def _candidate(kernel: Any, values: Mapping[str, Any]) -> Candidate:
-    constants = {name: value for name, value in values.items() if name in kernel.arg_names}
-    options = {name: value for name, value in values.items() if name not in constants}
+    plain = {name: _plain(value) for name, value in values.items()}
+    constants = {name: value for name, value in plain.items() if name in kernel.arg_names}
+    options = {name: value for name, value in plain.items() if name not in constants}
     return Candidate(constants, options)
+
+
+def _plain(value: Any) -> Any:
+    """One of NumPy's or torch's numbers as Python's: `2 ** numpy.arange(6, 10)` are sizes like any others."""
+    is_number = isinstance(value, numpy.generic | numpy.ndarray | torch.Tensor) and value.ndim == 0
+    return value.item() if is_number else value
 
 
 def _check_names(
@@ -152,21 +185,3 @@ def _each_once(found: Sequence[Candidate]) -> list[Candidate]:
             seen.add(key)
             kept.append(one)
     return kept
-
-
-def check_key(kernel: Any, key: str | Sequence[str]) -> tuple[str, ...]:
-    """The names by whose values configs are chosen; each must be a parameter of the kernel.
-
-    Raises:
-        ArgumentError: one is not.
-    """
-    names = (key,) if isinstance(key, str) else tuple(key)
-    for name in names:
-        if name not in kernel.arg_names:
-            close = nearest(str(name), kernel.arg_names)
-            raise ArgumentError(
-                f"the key names {name!r}, which is no argument of {kernel.__name__!r}",
-                advice=close or f"Its arguments are {', '.join(kernel.arg_names)}.",
-                position=triton_api.definition_of(kernel),
-            )
-    return names

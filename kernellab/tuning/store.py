@@ -13,6 +13,8 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
+from kernellab import triton_api
+from kernellab.triton_api.shipping import content_key
 from kernellab.tuning.plain_data import outcome_from_json, outcome_to_json
 from kernellab.tuning.records import Outcome
 
@@ -30,6 +32,25 @@ def folder() -> Path:
         return Path(given, "tuning")
     caches = os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache"
     return Path(caches, "kernellab", "tuning")
+
+
+def known_content(kernel: Any) -> str | None:
+    """What a kernel is made of, as text; None where Triton cannot say: it refers to something that compiling refuses too."""
+    try:
+        return content_key(kernel)
+    except Exception:
+        return None
+
+
+def contents_within(values: Iterable[Any]) -> list[str]:
+    """What the kernels and helpers among constants are made of: their names say nothing of their code."""
+    found: list[str] = []
+    for value in values:
+        if isinstance(value, tuple):
+            found += contents_within(value)
+        elif isinstance(value, triton_api.JITFunction):
+            found.append(known_content(value) or "")
+    return found
 
 
 class Store:

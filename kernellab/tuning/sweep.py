@@ -101,8 +101,9 @@ class Sweep:
                 self._measure_finalists()
         except KeyboardInterrupt:
             self._crew.stop()
-            left = len(self._entries) - len(self._final)
-            self.notes.append(f"interrupted: {left} of {len(self._entries)} configs were not tried")
+            left, total = len(self._entries) - len(self._final), len(self._entries)
+            missing = f"{left} of {total} configs were not tried" if left else "the fastest were not timed a second time"  # fmt: skip
+            self.notes.append(f"interrupted: {missing}")
         finally:
             self._progress.end()
         return dict(sorted(self._final.items()))
@@ -234,7 +235,8 @@ class Sweep:
         if not self._conduct.measure:
             outcome = self._on_interpreter(outcome, leads)
         if leads and outcome.dropped is None:
-            if self._standard is None:
+            # One that nobody could look at is no standard: the next takes the lead.
+            if self._standard is None and outcome.checked:
                 self._standard = entry
             if outcome.timing is not None and not self._times_as(outcome.timing.method):
                 self._compiled[entry.number] = before
@@ -253,7 +255,9 @@ class Sweep:
         dropped = outcome.dropped
         too_long = dropped is not None and dropped.reason == "time-out"
         if too_long:
-            outcome = replace(outcome, dropped=None)
+            limit = f"{self._conduct.seconds:g} seconds"
+            why = f"the interpreter did not finish it within {limit}: it hangs, or is slow there"
+            outcome = replace(outcome, dropped=None, unchecked=why)
         needed = outcome.check_seconds * len(self._entries)
         if leads and self._conduct.check is None and (too_long or needed > PATIENCE):
             self.notes.append(f"results were not compared: on the interpreter that takes more than {PATIENCE:.0f} s; check=True asks for it")  # fmt: skip

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 import os
 import shutil
 import tempfile
@@ -14,26 +15,28 @@ from typing import Any
 
 import torch
 
+from kernellab import triton_api
 from kernellab.compiler.targets import local_target, parse_target
-from kernellab.errors import ArgumentError
+from kernellab.errors import ArgumentError, OptionError, nearest
 from kernellab.interpreting import emulated_for
 from kernellab.launching import Grid, goes_to_gpu, innermost
 from kernellab.records import Target
-from kernellab.triton_api.shipping import content_key, pack
+from kernellab.triton_api.shipping import pack
 from kernellab.tuning import registry
 from kernellab.tuning.arguments import Shipment
 from kernellab.tuning.calls import Calls, PreparedCall
 from kernellab.tuning.crews import Crew, ExecutorCrew, LocalCrew, local_crew, usable_cores
-from kernellab.tuning.describing import Amount, describe
+from kernellab.tuning.describing import Amount, describe, given_work
 from kernellab.tuning.expecting import Reference, expected_results
 from kernellab.tuning.gpus import chosen_gpus, this_machine
 from kernellab.tuning.in_worker import Delivery, Job, Setup
+from kernellab.tuning.keys import Key, check_key_is_not_tried, checked_key
 from kernellab.tuning.measuring import time_baseline
 from kernellab.tuning.progress import progress_for
-from kernellab.tuning.records import Candidate, Dropped, Machine
+from kernellab.tuning.records import Candidate, Dropped, Machine, Timing
 from kernellab.tuning.replaying import Recorded, with_recorded_times
-from kernellab.tuning.spaces import Prune, Space, candidates, check_key
-from kernellab.tuning.store import Store
+from kernellab.tuning.spaces import Prune, Space, candidates, count_before_pruning
+from kernellab.tuning.store import Store, contents_within, known_content
 from kernellab.tuning.sweep import Conduct, Entry, Sweep
 from kernellab.tuning.tunings import Tuning
 
@@ -43,7 +46,7 @@ def tune(
     grid: Grid,
     *args: Any,
     space: Space | None = None,
-    key: str | Sequence[str] = (),
+    key: Key = None,
     prune: Prune | None = None,
     executor: Executor | None = None,
     reference: Reference | None = None,
@@ -73,7 +76,7 @@ def tune(
         grid: one to three sizes, or a function from the parameters (by name) to them. None compiles only.
         args, keywords: the launch's arguments, without those of the configs.
         space: {"BLOCK": [128, 256], "num_warps": [4, 8]}, all combinations of them; or a list of triton.Config, or of dicts.
-        key: names of the arguments by whose values `Tunings.apply` chooses among several sweeps.
+        key: names of the arguments by whose values `Tunings.apply` chooses among several sweeps; None takes that of an autotuner around the kernel.
         prune: given all arguments by name, a config's among them, whether to leave that config out.
         executor: where configs are compiled and run, instead of processes of this machine: any `concurrent.futures.Executor`. Where its processes have GPUs, configs are timed there, wherever the arguments are.
         reference: right results by parameter, or a function of the arguments that gives them. None compares each config with the first that runs.
@@ -93,20 +96,24 @@ def tune(
         The Tuning.
 
     Raises:
-        ArgumentError: nothing to try, a key that is no argument, arguments that do not fit, results in `reference` that fit no argument.
+        ArgumentError: nothing to try, a key that is no argument, arguments that do not fit, results in `reference` that fit no argument, a function of the user's that fails.
         ArchiveError: the file of a recorded sweep cannot be read.
-        OptionError: a config's name that is neither a parameter nor an option.
+        OptionError: a name, of a config's or of the launch's, that is neither a parameter nor an option.
         TargetError: no such target.
     """
     started = time.monotonic()
     plain = innermost(kernel)
-    names = check_key(plain, key)
+    _check_wishes(executor, seconds, workers, baselines)
+    names = checked_key(kernel, key, args, keywords)
     place = _place(kernel, args, keywords, target, executor, gpus)
+    _check_keywords(plain, place.target, keywords)
     found = candidates(kernel, space, place.target, args, keywords)
+    check_key_is_not_tried(names, found)
     kept = _pruned(found, prune, {**dict(zip(plain.arg_names, args)), **keywords})
     runs = place.has_gpu or check is not False
     calls = Calls(kernel, grid, args, keywords, place.target, ships=runs)
     prepared = [calls.prepare(number, one) for number, one in enumerate(kept)]
+    said = given_work(bytes, flops, prepared)
     expected = expected_results(reference, plain, args, keywords)
     conduct = Conduct(
         job=pack(Job(plain, place.target, rtol, atol)),
@@ -119,18 +126,13 @@ def tune(
         sender = _Sender(stack, inline=executor is not None)
         entries = list(_entries(kept, prepared, calls, conduct, sender, expected, place))
         alike = (rtol, atol, kept[0].values if expected is None else expected.digest)
-        store = Store(
-            (content_key(plain), place.target, place.machine, conduct.measure, *alike)
-            if cache
-            else None
-        )
+        content = known_content(plain) if cache else None
+        store = Store(content and (content, place.target, place.machine, conduct.measure, *alike))
         sweep = Sweep(entries, crew, conduct, store, progress_for(plain.__name__, progress))
         outcomes = sweep.outcomes()
         if isinstance(crew, LocalCrew) and not crew.is_stopped:
             crew.release()
-    timed = (
-        {name: time_baseline(run) for name, run in (baselines or {}).items()} if place.gpus else {}
-    )
+    timed, untimed = _timed_baselines(baselines or {}) if place.gpus else ({}, [])
     tuning = describe(
         kernel,
         place.target,
@@ -138,18 +140,61 @@ def tune(
         prepared,
         outcomes,
         key=names,
-        bytes=bytes,
-        flops=flops,
+        said=said,
         machine=place.machine,
         baselines=timed,
-        pruned=len(found) - len(kept),
-        notes=tuple(sweep.notes),
+        pruned=count_before_pruning(kernel, space, found) - len(kept),
+        notes=(*sweep.notes, *untimed),
         seconds=time.monotonic() - started,
     )
     if recorded is not None and not place.has_gpu:
         tuning = with_recorded_times(tuning, recorded)
     registry.remember(kernel, tuning)
     return tuning
+
+
+def _check_wishes(
+    executor: Any, seconds: Any, workers: Any, baselines: Mapping[str, Callable[[], Any]] | None
+) -> None:
+    """What is found out now does not end a sweep that has been running for minutes."""
+    if executor is not None and not isinstance(executor, Executor):
+        raise ArgumentError(
+            f"executor={executor!r} is no concurrent.futures.Executor",
+            advice="A Dask Client gives one: client.get_executor().",
+        )
+    if isinstance(seconds, bool) or not isinstance(seconds, int | float) or not seconds > 0:
+        raise ArgumentError(
+            f"seconds={seconds!r} is no time that a config may take", advice="30 is the default."
+        )
+    if workers is not None and (not isinstance(workers, int) or workers < 1):
+        raise ArgumentError(
+            f"workers={workers!r} leaves nobody to compile", advice="Give a number from 1."
+        )
+    form = 'As in baselines={"torch": lambda: x + y}.'
+    if baselines is not None and not isinstance(baselines, Mapping):
+        raise ArgumentError("baselines are functions by name", advice=form)
+    for name, run in (baselines or {}).items():
+        if not callable(run):
+            raise ArgumentError(
+                f"the baseline {name!r} is a {type(run).__name__}, and a function is timed",
+                advice=form,
+            )
+
+
+def _timed_baselines(baselines: Mapping[str, Callable[[], Any]]) -> tuple[dict[str, Timing], list[str]]:  # fmt: skip
+    """The baselines' times, and what is to be said of those that have none: the sweep is worth keeping all the same."""
+    times: dict[str, Timing] = {}
+    notes = []
+    try:
+        for name, run in baselines.items():
+            try:
+                times[name] = time_baseline(run)
+            except Exception as error:
+                notes.append(f"the baseline {name!r} has no time: {type(error).__name__}: {error}")
+    except KeyboardInterrupt:
+        left = ", ".join(name for name in baselines if name not in times)
+        notes.append(f"interrupted: no time was taken of the baselines {left}")
+    return times, notes
 
 
 # Where
@@ -212,6 +257,20 @@ def _check_target(wanted: Target | None, found: Target | None) -> None:
         )
 
 
+def _check_keywords(kernel: Any, target: Target, keywords: Mapping[str, Any]) -> None:
+    """A wrong name in the launch itself is no config's fault."""
+    known = [*kernel.arg_names, *triton_api.option_names(target)]
+    for name in keywords:
+        if name not in known:
+            wishes = [one.name for one in inspect.signature(tune).parameters.values() if one.kind is one.KEYWORD_ONLY]  # fmt: skip
+            close = nearest(name, [*known, *wishes])
+            raise OptionError(
+                f"{name!r} is neither a parameter of {kernel.__name__!r}, nor an option of {target}, nor of kernellab.tune",
+                advice=close or f"Its parameters are {', '.join(kernel.arg_names)}.",
+                position=triton_api.definition_of(kernel),
+            )
+
+
 def _on_gpu(kernel: Any, args: Sequence[Any], keywords: Mapping[str, Any]) -> bool:
     values = (*args, *keywords.values())
     if any(isinstance(value, str) and value.startswith("*") for value in values):
@@ -228,8 +287,6 @@ def _device_of(args: Sequence[Any], keywords: Mapping[str, Any]) -> int:
 
 
 def _local_crew(place: _Place, workers: int | None) -> LocalCrew:
-    if workers is not None and workers < 1:
-        raise ArgumentError(f"workers={workers!r} leaves nobody to compile")
     # Of one size for all sweeps: a crew of another size would have to start anew. Only those that are needed start.
     return local_crew(workers or max(1, usable_cores() - len(place.gpus)), place.gpus)
 
@@ -242,13 +299,24 @@ def _pruned(
 ) -> list[Candidate]:
     if prune is None:
         return list(found)
-    kept = [one for one in found if not prune({**given, **one.values})]
+    kept = [one for one in found if not _is_pruned(prune, one, given)]
     if not kept:
         raise ArgumentError(
             f"prune leaves out all {len(found)} configs",
             advice="It is given all arguments by name, and says whether to leave a config out.",
         )
     return kept
+
+
+def _is_pruned(prune: Prune, one: Candidate, given: Mapping[str, Any]) -> bool:
+    names = {**given, **one.values}
+    try:
+        return bool(prune(names))
+    except Exception as error:
+        raise ArgumentError(
+            f"prune raised {type(error).__name__} for the config {one}: {error}",
+            advice=f"It is called with one dict of all arguments, {', '.join(names)}, and says whether to leave the config out.",
+        ) from error
 
 
 _SHARED_MEMORY = "/dev/shm"
@@ -300,5 +368,6 @@ def _entries(
             setup = Setup(conduct.job, arguments, results, None, None, place.machine.gpu)
         digest = "" if arguments is None else arguments.digest
         task = one.task
-        about = (task.specialization, sorted(task.options.items()), task.grid, digest)
+        functions = contents_within(task.specialization.constants.values())
+        about = (task.specialization, sorted(task.options.items()), task.grid, digest, *functions)
         yield Entry(number, candidate, pack(task), setup, about)

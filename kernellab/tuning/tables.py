@@ -36,7 +36,9 @@ def _row(tuning: Tuning, trial: Trial, names: list[str]) -> dict[str, Any]:
     dropped = trial.outcome.dropped
     row["same result as"] = trial.outcome.checked
     row["dropped"] = "" if dropped is None else dropped.reason
-    row["why"] = "" if dropped is None else dropped.line
+    row["why"] = f"not checked: {unchecked}" if (unchecked := trial.outcome.unchecked) else ""
+    if dropped is not None:
+        row["why"] = dropped.line
     return row
 
 

@@ -7,7 +7,7 @@ import triton
 
 from kernellab.errors import ArgumentError, OptionError
 from kernellab.records import Target
-from kernellab.tuning.spaces import candidates, check_key
+from kernellab.tuning.spaces import candidates
 from tests.tuning.kernels import autotuned_double, double
 
 SM_90 = Target("cuda", "90")
@@ -78,9 +78,3 @@ def test_an_autotuners_own_pruning_counts() -> None:
 def test_what_cannot_be_tried_is_said(space, error, words) -> None:
     with pytest.raises(error, match=words):
         candidates(double, space, SM_90, ("x", "z", 1000), {})
-
-
-def test_a_key_must_be_an_argument() -> None:
-    assert check_key(double, "n") == ("n",)
-    with pytest.raises(ArgumentError, match="the key names 'm', which is no argument of 'double'"):
-        check_key(double, ["n", "m"])
