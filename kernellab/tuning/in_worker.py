@@ -276,7 +276,7 @@ def run_config(setup: Setup, packed_task: bytes, wishes: Wishes) -> Outcome:
         return _dropped("out of memory", str(error))
     except UnsupportedOperation as error:
         # The interpreter's own limit says nothing against the config.
-        return Outcome(unchecked=f"the interpreter cannot run it: {error.problem}")
+        return Outcome(unchecked=error.problem)
     except KernelLabError as error:
         return _dropped("fault", str(error))
     except Exception as error:

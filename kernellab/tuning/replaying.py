@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import replace
 
 from kernellab.errors import ArgumentError
@@ -15,14 +15,12 @@ Recorded = str | os.PathLike[str] | Tuning | Iterable[Tuning]
 """A file of `Tuning.save` or `Tunings.save`, or the sweeps themselves."""
 
 
-def with_recorded_times(tuning: Tuning, recorded: Recorded) -> Tuning:
+def with_recorded_times(tuning: Tuning, found: Sequence[Tuning]) -> Tuning:
     """A sweep that was compiled here, with the times that another took of the same launch.
 
     Raises:
-        ArchiveError: the file cannot be read.
         ArgumentError: none of the recorded sweeps is of this launch.
     """
-    found = _sweeps(recorded)
     for one in found:
         if _about(one) == _about(tuning):
             return _with_times_of(one, tuning)
@@ -33,7 +31,12 @@ def with_recorded_times(tuning: Tuning, recorded: Recorded) -> Tuning:
     )
 
 
-def _sweeps(recorded: Recorded) -> list[Tuning]:
+def recorded_sweeps(recorded: Recorded) -> list[Tuning]:
+    """The sweeps of a file, or those that were given.
+
+    Raises:
+        ArchiveError: the file cannot be read.
+    """
     if isinstance(recorded, str | os.PathLike):
         return load_all(recorded)
     return [recorded] if isinstance(recorded, Tuning) else list(recorded)

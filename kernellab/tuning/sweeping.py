@@ -34,7 +34,7 @@ from kernellab.tuning.keys import Key, check_key_is_not_tried, checked_key
 from kernellab.tuning.measuring import time_baseline
 from kernellab.tuning.progress import progress_for
 from kernellab.tuning.records import Candidate, Dropped, Machine, Timing
-from kernellab.tuning.replaying import Recorded, with_recorded_times
+from kernellab.tuning.replaying import Recorded, recorded_sweeps, with_recorded_times
 from kernellab.tuning.spaces import Prune, Space, candidates, count_before_pruning
 from kernellab.tuning.store import Store, contents_within, known_content
 from kernellab.tuning.sweep import Conduct, Entry, Sweep
@@ -106,6 +106,7 @@ def tune(
     _check_wishes(executor, seconds, workers, baselines)
     names = checked_key(kernel, key, args, keywords)
     place = _place(kernel, args, keywords, target, executor, gpus)
+    replayed = None if recorded is None or place.has_gpu else recorded_sweeps(recorded)
     _check_keywords(plain, place.target, keywords)
     found = candidates(kernel, space, place.target, args, keywords)
     check_key_is_not_tried(names, found)
@@ -147,8 +148,8 @@ def tune(
         notes=(*sweep.notes, *untimed),
         seconds=time.monotonic() - started,
     )
-    if recorded is not None and not place.has_gpu:
-        tuning = with_recorded_times(tuning, recorded)
+    if replayed is not None:
+        tuning = with_recorded_times(tuning, replayed)
     registry.remember(kernel, tuning)
     return tuning
 

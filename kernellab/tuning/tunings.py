@@ -151,12 +151,22 @@ class Tuning:
             kernel: for a sweep that was loaded from a file.
 
         Raises:
-            ArgumentError: no such config, or no kernel is known.
+            ArgumentError: no such config, no kernel is known, or compiling it has ended a process, or had no end.
             CompileError: it does not compile.
         """
         trial = number if isinstance(number, Trial) else self.trial(number)
+        self._check_compiles(trial)
         plain = innermost(self._kernel(kernel))
         return compile_bound(plain, self._call(plain, trial), self.target, record="passes")
+
+    def _check_compiles(self, trial: Trial) -> None:
+        """What ended the process that compiled it would end this one."""
+        dropped = trial.outcome.dropped
+        if trial.outcome.compiled is None and dropped is not None and dropped.reason in ("crash", "time-out"):  # fmt: skip
+            raise ArgumentError(
+                f"config {trial.number} ({trial.candidate}) was not compiled again here: {dropped.line}",
+                advice="kernellab.compile compiles in this process, whatever becomes of it.",
+            )
 
     def _call(self, plain: Any, trial: Trial) -> BoundCall:
         if self.live is not None and trial.number in self.live.calls:
@@ -257,12 +267,16 @@ class Tuning:
 
     def __repr__(self) -> str:
         dropped = sum(one.is_dropped for one in self.trials)
-        words = f"Tuning({self.kernel!r} for {self.target}: {len(self.trials)} configs, {dropped} dropped"
+        words = f"Tuning({self.kernel!r} for {self.target}: {_count(len(self.trials), 'config')}, {dropped} dropped"
         if not self.ranked:
             return f"{words}, not timed)"
         best = self.best
         assert best.timing is not None
         return f"{words}; {best.candidate}: {best.timing.median * 1e3:.4g} us)"
+
+
+def _count(number: int, noun: str) -> str:
+    return f"{number} {noun}" if number == 1 else f"{number} {noun}s"
 
 
 class Tunings(Sequence[Tuning]):

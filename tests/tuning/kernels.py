@@ -59,3 +59,57 @@ def autotuned_double(x_ptr, z_ptr, n, BLOCK: tl.constexpr):
     inside = offsets < n
     z = tl.load(z_ptr + offsets, mask=inside)
     tl.store(z_ptr + offsets, z + 2 * tl.load(x_ptr + offsets, mask=inside), mask=inside)
+
+
+@triton.constexpr_function
+def compiles_badly(how):
+    """1, unless the process that compiles is to suffer. Triton refuses functions of other modules by their global names."""
+    import ctypes as c
+    import time as t
+
+    if how == "segfaults":
+        c.string_at(0)
+    if how == "hangs":
+        t.sleep(1000)
+    return 1
+
+
+@triton.jit
+def hard_to_compile(x_ptr, z_ptr, n, BLOCK: tl.constexpr, HOW: tl.constexpr):
+    """z = x, where it compiles."""
+    ONE: tl.constexpr = compiles_badly(HOW)
+    offsets = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
+    inside = offsets < n
+    tl.store(z_ptr + offsets, tl.load(x_ptr + offsets, mask=inside) * ONE, mask=inside)
+
+
+@triton.jit
+def counts_up(x_ptr, z_ptr, n, BLOCK: tl.constexpr, STOP: tl.constexpr):
+    """z = x, after a loop that ends for even STOP only."""
+    offsets = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
+    inside = offsets < n
+    count = 0
+    while count != STOP:
+        count += 2
+    x = tl.load(x_ptr + offsets, mask=inside)
+    tl.store(z_ptr + offsets, x + (count - STOP), mask=inside)
+
+
+@triton.jit
+def unknown_to_the_interpreter(x_ptr, z_ptr, n, BLOCK: tl.constexpr):
+    """z says which lanes of a warp hold the same x."""
+    offsets = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
+    inside = offsets < n
+    x = tl.load(x_ptr + offsets, mask=inside)
+    z = tl.inline_asm_elementwise(
+        "match.any.sync.b32 $0, $1, 0xffffffff;", "=r,r", [x], tl.int32, is_pure=True, pack=1
+    )
+    tl.store(z_ptr + offsets, z, mask=inside)
+
+
+@triton.jit
+def applies(x_ptr, z_ptr, n, BLOCK: tl.constexpr, FUNCTION: tl.constexpr):
+    """z = FUNCTION(x)."""
+    offsets = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
+    inside = offsets < n
+    tl.store(z_ptr + offsets, FUNCTION(tl.load(x_ptr + offsets, mask=inside)), mask=inside)

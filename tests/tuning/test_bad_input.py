@@ -1,0 +1,133 @@
+"""Bad input of a sweep, through its door: what is said, and that the sweep goes on."""
+
+from __future__ import annotations
+
+import numpy
+import pytest
+import torch
+import triton
+
+import kernellab
+from kernellab.errors import ArgumentError, OptionError
+from tests.tuning.kernels import (
+    add_one,
+    counts_up,
+    double,
+    hard_to_compile,
+    unknown_to_the_interpreter,
+)
+
+N = 100
+X = torch.arange(N, dtype=torch.float32)
+
+
+@pytest.fixture(autouse=True)
+def own_cache(tmp_path, monkeypatch):
+    """Outcomes of other runs must not count."""
+    monkeypatch.setenv("KERNELLAB_CACHE_DIR", str(tmp_path))
+
+
+def grid(values):
+    return (triton.cdiv(values["n"], values["BLOCK"]),)
+
+
+def swept(kernel=double, x=X, the_grid=grid, **wishes):
+    wishes.setdefault("space", {"BLOCK": [64]})
+    wishes.setdefault("workers", 1)
+    return kernellab.tune(kernel, the_grid, x, torch.zeros_like(x), N, **wishes)
+
+
+@pytest.mark.parametrize(
+    ("wishes", "error", "words"),
+    [
+        ({"space": {}}, ArgumentError, "the list of configs for 'double' is empty"),
+        ({"space": {"BLOCK": 64}}, ArgumentError, r'no list of values\nWrite "BLOCK": \[64\]'),
+        ({"space": 64}, ArgumentError, "space=64 holds no configs"),
+        ({"space": "BLOCK"}, ArgumentError, "space='BLOCK' holds no configs"),
+        ({"space": {5: [1]}}, ArgumentError, "the space has 5 for a name"),
+        ({"space": {"BLOK": [64]}}, OptionError, "neither a parameter of 'double' nor an option of sm_90"),
+        ({"space": [{"num_warps": 4}]}, ArgumentError, "'double' was not given 'BLOCK'"),
+        ({"BLOCK": 64}, OptionError, "'BLOCK' of 'double' is part of the configs, and the launch gives it too"),
+        ({"refrence": X}, OptionError, "nor of kernellab.tune(.|\n)*Did you mean 'reference'"),
+        ({"key": "m"}, ArgumentError, "the key names 'm', which is no argument(.|\n)*Possible are n"),
+        ({"key": "x_ptr"}, ArgumentError, "the key names 'x_ptr', which is a tensor"),
+        ({"key": "BLOCK"}, ArgumentError, "the key names 'BLOCK', which is part of the configs"),
+        ({"key": 5}, ArgumentError, 'Write key="n"'),
+        ({"reference": 2 * X}, ArgumentError, "the reference gives a Tensor(.|\n)*As in reference="),
+        ({"reference": {}}, ArgumentError, "the reference gives nothing"),
+        ({"reference": {"n": X}}, ArgumentError, "the reference names 'n', which is no tensor"),
+        ({"reference": {"z_ptr": X[:5]}}, ArgumentError, r"'z_ptr' is of shape \[5\], and the argument is of shape \[100\]"),
+        ({"reference": lambda x: {"z_ptr": x}}, ArgumentError, "the reference raised TypeError"),
+        ({"prune": lambda one: one["K"] > 8}, ArgumentError, "prune raised KeyError for the config BLOCK=64(.|\n)*x_ptr, z_ptr, n, BLOCK"),
+        ({"prune": lambda one: True}, ArgumentError, "prune leaves out all 1 configs"),
+        ({"bytes": "8"}, ArgumentError, "bytes= gives '8', which is no number"),
+        ({"flops": lambda one: one["K"]}, ArgumentError, "the function flops= raised KeyError"),
+        ({"baselines": {"torch": X}}, ArgumentError, "the baseline 'torch' is a Tensor, and a function is timed"),
+        ({"baselines": [lambda: X]}, ArgumentError, "baselines are functions by name"),
+        ({"executor": 3}, ArgumentError, r"no concurrent.futures.Executor(.|\n)*client.get_executor\(\)"),
+        ({"workers": 0}, ArgumentError, "leaves nobody to compile"),
+        ({"seconds": 0}, ArgumentError, "seconds=0 is no time"),
+        ({"gpus": "all"}, ArgumentError, "gpus='all' is for tensors on a GPU"),
+        ({"recorded": "nowhere.json"}, kernellab.KernelLabError, "Cannot read 'nowhere.json'"),
+    ],
+)  # fmt: skip
+def test_what_cannot_be_swept_is_said_before_anything_is_compiled(wishes, error, words) -> None:
+    with pytest.raises(error, match=words):
+        swept(**wishes)
+
+
+def test_values_of_wrong_types_drop_their_configs_and_no_others() -> None:
+    values = [64, "64", None, 63, 0, 64.5, numpy.int64(32), torch.tensor(16)]
+    table = swept(space={"BLOCK": values}).table
+    assert list(table["BLOCK"]) == [64, "64", None, 63, 0, 64.5, 32, 16]
+    assert list(table["dropped"]) == ["", "fault", "fault", "compile error", "fault", "fault", "", ""]  # fmt: skip
+    assert table["why"][1].startswith("the grid function raised TypeError")
+    assert "power of 2" in table["why"][3]
+    table = swept(space=[{"BLOCK": 64, "num_warps": number} for number in (4, 3, "4")]).table
+    assert list(table["dropped"]) == ["", "compile error", "compile error"]
+    assert "num_warps must be an integer, and '4' was given" in table["why"][2]
+
+
+def test_a_config_that_hangs_or_ends_the_compiler_is_dropped_and_the_next_compiles() -> None:
+    values = ["compiles", "segfaults", "hangs", "compiles too"]
+    sweep = swept(hard_to_compile, BLOCK=64, space={"HOW": values}, seconds=5)
+    assert list(sweep.table["dropped"]) == ["", "crash", "time-out", ""]
+    why = list(sweep.table["why"])
+    assert why[1] == "compiling it ended the process (signal SIGSEGV), which printed nothing"
+    assert why[2] == "compiling it took longer than 5 seconds, and was stopped"
+    assert sweep.trial(3).outcome.checked == "the first config"
+    for number in (1, 2):  # it would end, or hold up, this process too
+        with pytest.raises(ArgumentError, match="was not compiled again"):
+            sweep.compilation(number)
+
+
+def test_a_config_that_hangs_on_the_interpreter_is_told_and_leads_no_sweep() -> None:
+    space = {"STOP": [7, 4, 8]}
+    sweep = swept(counts_up, BLOCK=64, space=space, check=True, seconds=4)
+    assert list(sweep.table["same result as"]) == ["", "the first config", "the first config"]
+    assert sweep.table["why"][0] == (
+        "not checked: the interpreter did not finish it within 4 seconds: it hangs, or is slow there"
+    )
+    assert not sweep.trial(0).is_dropped
+
+
+def test_what_the_interpreter_does_not_know_is_compiled_and_said_to_be_unchecked() -> None:
+    sweep = swept(unknown_to_the_interpreter, X.int(), space={"BLOCK": [32, 64]})
+    assert all(one.outcome.compiled and not one.is_dropped for one in sweep.trials)
+    assert "does not know the PTX instruction 'match.any.sync.b32'" in sweep.table["why"][1]
+
+
+def test_a_grid_that_fails_for_one_config_drops_that_one() -> None:
+    sweep = swept(space={"BLOCK": [64, 0]})
+    why = sweep.trial(1).outcome.dropped.why
+    assert why.startswith("the grid function raised ZeroDivisionError")
+    assert "test_bad_input.py" not in why.partition("\n")[0]
+    assert swept(the_grid=lambda one: 0).table["why"][0].startswith("the grid is (0,)")
+
+
+def test_a_kernel_that_works_in_place_starts_from_the_same_each_time() -> None:
+    x = torch.zeros(N)
+    ones = {"x_ptr": torch.ones(N)}
+    sweep = kernellab.tune(add_one, grid, x, N, space={"BLOCK": [32, 64]}, reference=ones, workers=1)  # fmt: skip
+    assert not any(one.is_dropped for one in sweep.trials)
+    assert not x.any()
