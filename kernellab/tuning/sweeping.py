@@ -8,7 +8,7 @@ import shutil
 import tempfile
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from concurrent.futures import Executor
+from concurrent.futures import Executor, ThreadPoolExecutor
 from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
@@ -338,12 +338,14 @@ class _Sender:
         self._inline = inline
 
     def send(self, shipment: Shipment) -> Delivery:
-        digest = shipment.digest
         if self._inline:
-            return Delivery(digest, shipment=shipment)
+            return Delivery(shipment.digest, shipment=shipment)
         made = tempfile.TemporaryDirectory(prefix="kernellab-", dir=_roomy(shipment.size))
         folder = self._stack.enter_context(made)
-        shipment.write(Path(folder))
+        with ThreadPoolExecutor(1) as beside:  # Writing takes as long as making the digest.
+            written = beside.submit(shipment.write, Path(folder))
+            digest = shipment.digest
+            written.result()
         return Delivery(digest, folder=folder)
 
 
