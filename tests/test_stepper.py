@@ -92,7 +92,7 @@ def test_html_text_and_data_say_the_same(trace: Trace) -> None:
     view = trace.show(7)
     page, text = Page(view.html()), view.text()
     for words in (
-        "step 7 of 18", "total.py, line 4", "turn 1 of for k in range(n)", "x = load(x_ptr + 8 * k)",
+        "step 7 of 0 to 17", "total.py, line 4", "turn 1 of for k in range(n)", "x = load(x_ptr + 8 * k)",
         "float32[8]", "8 .. 15", "n = 3", "load of x_ptr: elements 8 to 15 (8 of 8 lanes)",
     ):  # fmt: skip
         assert words in page.words
@@ -120,7 +120,7 @@ def test_a_long_trace_shows_a_window_and_says_what_is_left_out(tmp_path: Path) -
     trace = events.trace()
     view = stepper_of(trace, 500)
     assert [step["number"] for step in view.still_data["steps"]] == list(range(480, 520))
-    note = "Shown are steps 480 to 519 of 1,003; trace.show(step=N) shows those around another."
+    note = "Shown are steps 480 to 519; the last is 1,002. trace.show(step=N) shows those around another."
     assert note in view.text()
     page = Page(view.html())
     assert note in page.words
@@ -152,7 +152,7 @@ def test_the_fault_is_what_is_shown_first(tmp_path: Path) -> None:
     events.run()
     trace = events.trace(TracedFault("OutOfBounds", "load out of bounds: x_ptr[24]", None, 12))
     view = trace.show()
-    assert "step 12 of 18 (the fault)" in view.text()
+    assert "step 12 of 0 to 17 (the fault)" in view.text()
     assert "stopped by a fault: OutOfBounds: load out of bounds: x_ptr[24]" in Page(view.html()).words  # fmt: skip
 
 

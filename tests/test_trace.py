@@ -419,7 +419,7 @@ def test_a_fault_ends_the_trace_and_is_in_it() -> None:
     assert found[-1].changed == {}
     text = found.show().text()
     assert "stopped by a fault" in text
-    assert "step 7 of 8 (the fault)" in text
+    assert "step 7 of 0 to 7 (the fault)" in text
 
 
 def test_a_fault_behind_a_helper_is_on_the_line_that_called_it() -> None:

@@ -146,6 +146,8 @@ export interface StepValue {
   readonly words: string;
   readonly shape: readonly number[];
   readonly elements: ElementsData | null;
+  readonly left_out: string;
+  readonly in_kernel: boolean;
 }
 
 /** A function that ran. */
@@ -166,7 +168,7 @@ export interface StepFrame {
   readonly given: Readonly<Record<string, number>>;
 }
 
-/** Which elements of an argument: numbers of its elements in reading order, ascending. */
+/** Which elements of an argument, or cells of its picture: their numbers in reading order, ascending. */
 export interface PlacesData {
   readonly at: number;
   readonly runs: number;
@@ -181,7 +183,7 @@ export interface StepAccess {
   readonly words: string;
 }
 
-/** What elements of an argument are after a step. */
+/** What elements of an argument, or cells of its picture, are after a step. */
 export interface StepWrite {
   readonly argument: number;
   readonly places: number;
@@ -206,6 +208,21 @@ export interface ArgumentData {
   readonly words: string;
   readonly shape: readonly number[];
   readonly elements: ElementsData | null;
+  readonly left_out: string;
+  readonly in_kernel: boolean;
+}
+
+/** What one step does to one tensor. */
+export interface ArgumentStep {
+  readonly places: readonly (number | null)[];
+  readonly writes: readonly StepWrite[];
+}
+
+/** A tensor of a stepper's view with every element: what was left out to keep the view small. Its numbers are in bytes of their own. */
+export interface TensorPart {
+  readonly elements: ElementsData;
+  readonly places: readonly PlacesData[];
+  readonly steps: Readonly<Record<number, ArgumentStep>>;
 }
 
 /** What the stepper draws. */

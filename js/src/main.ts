@@ -14,22 +14,22 @@ interface Drawn {
   destroy(): void;
 }
 
-function drawn(dom: HTMLElement, data: ViewData, host: Host, numbers: ArrayBuffer): Drawn {
+function drawn(dom: HTMLElement, data: ViewData, host: Host, numbers: ArrayBuffer, ask: Ask | null): Drawn {
   switch (data.kind) {
     case "ir": return new Explorer(dom, data, host);
     case "layout": return new LayoutExplorer(dom, data);
-    case "steps": return new StepperExplorer(dom, data, numbers);
+    case "steps": return new StepperExplorer(dom, data, numbers, ask);
   }
 }
 
 /** Draw a view into an element; it goes when the signal aborts. */
-function mount(el: HTMLElement, { data, part, numbers }: Unpacked, fetch: Sources["fetch"], signal: AbortSignal): HTMLElement {
+function mount(el: HTMLElement, { data, part, numbers }: Unpacked, ask: Ask | null, signal: AbortSignal): HTMLElement {
   const dom = element("div", { class: `kl-root kl-${data.kind}`, role: "region", tabindex: "-1", "aria-label": data.title, "data-lm-suppress-shortcuts": "true" });
   followTheme(dom, signal);
   el.append(dom);
   const found = el.getRootNode();
   const root = found instanceof ShadowRoot ? found : document;
-  const view = drawn(dom, data, { sources: { part, fetch }, root }, numbers);
+  const view = drawn(dom, data, { sources: { part, fetch: textsOf(ask) }, root }, numbers, ask);
   dom.dataset["ready"] = "true";
   signal.addEventListener("abort", () => {
     view.destroy();
@@ -42,15 +42,17 @@ function mount(el: HTMLElement, { data, part, numbers }: Unpacked, fetch: Source
 
 /** Draw a view from the packed data of a page, which has every text. */
 async function mountPacked(el: HTMLElement, bytes: Uint8Array): Promise<void> {
-  const nobody = (): Promise<string> => Promise.reject(new Error("a page has no kernel"));
-  mount(el, await unpack(bytes), nobody, new AbortController().signal);
+  mount(el, await unpack(bytes), null, new AbortController().signal);
 }
 
 // A widget
 
-/** The source of the texts that the data left out: the kernel. */
-function textsOf(ask: Ask): Sources["fetch"] {
-  return async (side, text) => String((await ask("text", { side, text })).content["text"]);
+/** The source of the texts that the data left out: the kernel; a page has none, and every text. */
+function textsOf(ask: Ask | null): Sources["fetch"] {
+  return async (side, text) => {
+    if (ask === null) throw new Error("a page has no kernel");
+    return String((await ask("text", { side, text })).content["text"]);
+  };
 }
 
 /** A quiet line under the view while its kernel is another one. */
@@ -73,7 +75,7 @@ async function render(
   signal?.addEventListener("abort", () => own.abort());
   const packed = model.get("data") as DataView;
   const unpacked = await unpack(new Uint8Array(packed.buffer, packed.byteOffset, packed.byteLength));
-  const dom = mount(el, unpacked, textsOf(asking(model, holder)), own.signal);
+  const dom = mount(el, unpacked, asking(model, holder), own.signal);
   sayWhenGone(dom, holder, own.signal);
   return signal === undefined ? () => own.abort() : undefined;
 }

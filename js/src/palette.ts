@@ -1,10 +1,14 @@
 // Colours that readers with any colour vision can tell apart.
 
-/** Okabe and Ito (2008), for up to eight kinds. */
-export const BLIND_SAFE: readonly string[] = ["#56b4e9", "#e69f00", "#009e73", "#f0e442", "#0072b2", "#d55e00", "#cc79a7", "#999999"];
+// tests/views/test_colours.py measures that they can be told apart with any colour vision.
+
+/** Okabe and Ito (2008), for up to eight kinds; in place of their black, which a dark page has too, a dark grey. */
+export const BLIND_SAFE: readonly string[] = ["#56b4e9", "#e69f00", "#009e73", "#f0e442", "#0072b2", "#d55e00", "#cc79a7", "#555555"];
+
+export type Colour = readonly [number, number, number];
 
 /** Viridis at tenths: even in lightness. */
-const ANCHORS: readonly (readonly [number, number, number])[] = [
+export const ANCHORS: readonly Colour[] = [
   [68, 1, 84], [72, 40, 120], [62, 74, 137], [49, 104, 142], [38, 130, 142],
   [31, 158, 137], [53, 183, 121], [109, 205, 89], [180, 222, 44], [253, 231, 37],
 ];
@@ -17,11 +21,18 @@ export function sequential(share: number): string {
   return `rgb(${mixed.join(", ")})`;
 }
 
-/** Black or white, whichever is read better on a colour. */
+/** What is no finite number, and elements that a step touches; as kernellab/viz/pictures.py has them. */
+export const NAN: Colour = [150, 0, 20];
+export const INFINITE: Colour = [255, 160, 255];
+export const READ: Colour = [220, 91, 0];
+export const WRITTEN: Colour = [27, 60, 255];
+
+/** Black or white, whichever is read better on a colour: of the larger contrast, as WCAG 2.2 defines it. */
 export function inkOn(colour: string): string {
-  const [red, green, blue] = colour.startsWith("#")
+  const channels = colour.startsWith("#")
     ? [1, 3, 5].map((at) => parseInt(colour.slice(at, at + 2), 16))
     : (colour.match(/\d+/g) ?? []).map(Number);
-  const light = 0.299 * (red ?? 0) + 0.587 * (green ?? 0) + 0.114 * (blue ?? 0);
-  return light > 140 ? "#000000" : "#ffffff";
+  const [red, green, blue] = channels.map((channel) => (channel <= 10 ? channel / 255 / 12.92 : ((channel / 255 + 0.055) / 1.055) ** 2.4));
+  const luminance = 0.2126 * (red ?? 0) + 0.7152 * (green ?? 0) + 0.0722 * (blue ?? 0);
+  return (luminance + 0.05) ** 2 > 1.05 * 0.05 ? "#000000" : "#ffffff";
 }

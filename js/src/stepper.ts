@@ -2,8 +2,9 @@
 import "./stepper.css";
 import type { StepData, StepperView } from "./data";
 import { button, choice, element } from "./dom";
+import type { Ask } from "./kernel";
 import { GridMap } from "./stepper_grid";
-import { MemoryReplay } from "./stepper_memory";
+import { LeftOut } from "./stepper_left_out";
 import { SourcePane } from "./stepper_source";
 import { TensorsPane } from "./stepper_tensors";
 import { TraceReader } from "./stepper_trace";
@@ -26,6 +27,7 @@ export class StepperExplorer {
   private readonly reader: TraceReader;
   private readonly unit: string;
   private at = 0;
+  private drawn = -1;
   private frame = 0;
   private readonly variable: HTMLSelectElement;
   private readonly tensor: HTMLSelectElement;
@@ -34,6 +36,7 @@ export class StepperExplorer {
   private readonly tensors: TensorsPane;
   private readonly watch: WatchList;
   private readonly map: GridMap;
+  private readonly leftOut: LeftOut;
   private readonly scrubber: HTMLInputElement;
   private readonly number: HTMLInputElement;
   private readonly where = element("div", { class: "kl-where" });
@@ -43,7 +46,7 @@ export class StepperExplorer {
   private readonly theme: MutationObserver;
   private pointed: Pointed | null = null;
 
-  constructor(dom: HTMLElement, private readonly data: StepperView, numbers: ArrayBuffer) {
+  constructor(dom: HTMLElement, private readonly data: StepperView, numbers: ArrayBuffer, ask: Ask | null) {
     this.reader = new TraceReader(data, numbers);
     const { reader } = this;
     this.unit = data.unit;
@@ -52,8 +55,13 @@ export class StepperExplorer {
       runTo: (source, line, forwards) => this.seek(forwards, (step) => reader.isAt(step, source, line), `runs line ${line}`),
       toggled: (source, line, isOn) => this.say(isOn ? this.breakpointWords(source, line) : ""),
     });
-    this.values = new ValuesPane(reader, point, (name) => this.watch.add(name));
-    this.tensors = new TensorsPane(reader, new MemoryReplay(reader), point);
+    const leftOut = (): LeftOut => this.leftOut;
+    this.values = new ValuesPane(reader, leftOut, point, (name) => this.watch.add(name));
+    this.tensors = new TensorsPane(reader, leftOut, point);
+    this.leftOut = new LeftOut(reader, ask, () => this.draw(), (number, whole) => {
+      this.tensors.fill(number, whole);
+      this.draw();
+    });
     this.watch = new WatchList(reader, () => this.draw(), (words) => this.say(words));
     this.map = new GridMap(data, (program) => this.goToProgram(program));
     const range = { min: reader.first, max: Math.max(reader.first, reader.last), value: data.focus };
@@ -79,6 +87,7 @@ export class StepperExplorer {
 
   destroy(): void {
     this.theme.disconnect();
+    this.leftOut.destroy();
     cancelAnimationFrame(this.frame);
   }
 
@@ -102,9 +111,14 @@ export class StepperExplorer {
       button("step ▶", "One on (→)", () => this.goTo(this.at + 1)),
       button("▶|", "Last (End)", () => this.goTo(reader.last)),
       this.scrubber,
-      element("span", { class: "kl-group" }, this.unit, this.number, ` of ${this.data.step_count.toLocaleString("en")}`),
+      element("span", { class: "kl-group" }, this.unit, this.number, ` of ${this.range()}`),
       ...(this.data.fault_step === null ? [] : [button("✖ fault", "Go to the fault", () => this.goTo(this.data.fault_step!))]),
     );
+  }
+
+  /** The numbers that steps have: "0 to 47". */
+  private range(): string {
+    return `0 to ${Math.max(0, this.data.step_count - 1).toLocaleString("en")}`;
   }
 
   private searches(): HTMLElement {
@@ -123,7 +137,8 @@ export class StepperExplorer {
 
   private main(): HTMLElement {
     const left = element("div", { class: "kl-steps-left" }, this.source.dom, this.map.dom);
-    const scrolled = element("div", { class: "kl-steps-scrolled" }, this.values.dom, this.accesses, this.tensors.dom, legend());
+    const memory = element("div", { class: "kl-memory" }, this.accesses, this.tensors.dom);
+    const scrolled = element("div", { class: "kl-steps-scrolled" }, this.values.dom, memory, legend());
     const right = element("div", { class: "kl-steps-right" }, this.where, this.watch.dom, scrolled);
     return element("div", { class: "kl-main" }, left, splitter("Width of the source"), right);
   }
@@ -213,7 +228,10 @@ export class StepperExplorer {
     const [step, frame] = [this.reader.step(this.at), this.reader.frame(this.at)];
     const text = String(this.at);
     if (this.scrubber.value !== text) this.scrubber.value = text;
-    if (this.number.value !== text) this.number.value = text;
+    this.scrubber.setAttribute("aria-valuetext", `${this.unit} ${this.at} of ${this.range()}, line ${step.line}`);
+    // What came late is drawn at the same step: then a number that is being written stays.
+    if (this.drawn !== this.at) this.number.value = text;
+    this.drawn = this.at;
     this.source.show(frame.source, step.line, `${frame.function} · ${frame.place}`);
     const isFault = this.data.fault_step === this.at;
     const words = [`line ${step.line}`, ...(isFault ? ["the fault"] : []), ...(step.operation ? [step.operation] : []), ...frame.calls.map((place) => `called from ${place}`), ...step.turns];
@@ -224,6 +242,7 @@ export class StepperExplorer {
     this.accesses.textContent = step.accesses.map((one) => one.words).join("\n");
     this.tensors.show(this.at);
     this.map.show(frame.program);
+    this.leftOut.look([...this.values.inSight, ...this.watch.inSight(this.at)]);
     this.status.textContent = this.pointed === null ? "" : this.pointed();
   }
 

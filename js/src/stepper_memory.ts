@@ -1,64 +1,52 @@
 // What the tensors hold after a step, and how often each element was touched by then; goes forwards and backwards.
-import type { ArgumentData, StepWrite } from "./data";
-import { countOf, eachRun, type Numbers, numbersOf, sizeOf, type TraceReader } from "./stepper_trace";
+import type { ArgumentData, PlacesData, StepAccess, TensorPart } from "./data";
+import { countOf, eachRun, type Numbers, numbersOf, type TraceReader } from "./stepper_trace";
+
+interface Accessed {
+  operation: StepAccess["operation"];
+  places: PlacesData | null;
+}
+
+interface Written {
+  places: PlacesData;
+  at: number;
+}
+
+/** A tensor that the view has a small picture of, with every element, as a kernel sent it. */
+export interface Whole {
+  part: TensorPart;
+  buffer: ArrayBuffer;
+}
 
 export class TensorMemory {
-  /** null where the elements are not known one by one. */
-  readonly contents: Numbers | null;
-  /** What the picture shows: the contents, or a small picture of what they were at first; null where there is none. */
+  /** What the picture shows: elements, or the means of neighbours; null where there is none. */
   readonly shown: Numbers | null;
+  /** Whether `shown` has every element. */
+  readonly isExact: boolean;
   /** How often each element, or each cell of the small picture, was touched. */
   readonly reads: Uint32Array;
   readonly writes: Uint32Array;
+  /** The data, with the elements that are shown. */
+  readonly data: ArgumentData;
   /** Grows when contents change. */
   version = 0;
-  private readonly cells: Cells | null;
-
-  constructor(readonly data: ArgumentData, buffer: ArrayBuffer) {
-    const { elements, shape } = data;
-    this.shown = elements === null ? null : numbersOf(buffer, elements.dtype, elements.at, countOf(elements, shape)).slice();
-    this.contents = elements === null || elements.averaged ? null : this.shown;
-    this.cells = elements?.averaged ? new Cells(shape, elements.rows, elements.columns) : null;
-    this.reads = new Uint32Array(this.shown?.length ?? 0);
-    this.writes = new Uint32Array(this.shown?.length ?? 0);
-  }
-
-  /** The place in the picture of an element. */
-  cellOf(number: number): number {
-    return this.cells === null ? number : this.cells.of(number);
-  }
-}
-
-/** Where elements are in a picture in which neighbours are averaged; as `thumbnail_of` of kernellab/tracing/values.py draws it. */
-export class Cells {
-  private readonly width: number;
-  private readonly height: number;
-
-  constructor(shape: readonly number[], private readonly rows: number, private readonly columns: number) {
-    const size = sizeOf(shape);
-    this.width = shape.length >= 2 ? shape[shape.length - 1]! : size <= columns ? size : 2 ** Math.ceil(Math.log2(Math.sqrt(size)));
-    this.height = Math.ceil(size / this.width);
-  }
-
-  of(number: number): number {
-    return cell(Math.floor(number / this.width), this.height, this.rows) * this.columns + cell(number % this.width, this.width, this.columns);
-  }
-}
-
-/** Of `cells` cells, whose k-th begins at floor(k * extent / cells), the one that a place falls into. */
-function cell(place: number, extent: number, cells: number): number {
-  return extent <= cells ? place : Math.ceil(((place + 1) * cells) / extent) - 1;
-}
-
-export class MemoryReplay {
-  readonly tensors: readonly TensorMemory[];
+  private readonly buffer: ArrayBuffer;
+  private readonly part: TensorPart | null;
   /** The last step whose writes are done. */
   private done: number;
-  /** What was in memory before a write, from its first time on. */
-  private readonly before = new Map<StepWrite, Numbers>();
+  /** What was in memory before a write, from its first time on; by where its new contents are and the step. */
+  private readonly before = new Map<string, Numbers>();
 
-  constructor(private readonly reader: TraceReader) {
-    this.tensors = reader.data.arguments.map((one) => new TensorMemory(one, reader.buffer));
+  constructor(private readonly reader: TraceReader, private readonly number: number, whole: Whole | null = null) {
+    const known = reader.data.arguments[number]!;
+    this.buffer = whole?.buffer ?? reader.buffer;
+    this.part = whole?.part ?? null;
+    this.data = whole === null ? known : { ...known, elements: whole.part.elements };
+    const { elements, shape } = this.data;
+    this.shown = elements === null ? null : numbersOf(this.buffer, elements.dtype, elements.at, countOf(elements, shape)).slice();
+    this.isExact = elements !== null && !elements.averaged;
+    this.reads = new Uint32Array(this.shown?.length ?? 0);
+    this.writes = new Uint32Array(this.shown?.length ?? 0);
     this.done = reader.first - 1;
   }
 
@@ -68,53 +56,89 @@ export class MemoryReplay {
     while (this.done > number) this.backwards(this.done--);
   }
 
+  /** What a step reads and writes of it. */
+  accesses(number: number): Accessed[] {
+    const mine = this.reader.step(number).accesses.filter(({ argument }) => argument === this.number);
+    const sent = this.part?.steps[number - this.reader.first]?.places;
+    return mine.map(({ operation, places }, at) => ({ operation, places: this.placesOf(sent === undefined ? places : sent[at] ?? null) }));
+  }
+
+  /** Calls `each` with every run of elements, or cells, among places. */
+  eachRun(places: PlacesData, each: (first: number, count: number) => void): void {
+    eachRun(this.buffer, places, each);
+  }
+
+  private placesOf(number: number | null): PlacesData | null {
+    return number === null ? null : (this.part ?? this.reader.data).places[number]!;
+  }
+
+  private written(number: number): Written[] {
+    const writes = this.part === null ? this.reader.step(number).writes : (this.part.steps[number - this.reader.first]?.writes ?? []);
+    return writes.filter(({ argument }) => argument === this.number).map(({ places, at }) => ({ places: this.placesOf(places)!, at }));
+  }
+
   private forwards(number: number): void {
-    const step = this.reader.step(number);
-    for (const write of step.writes) {
-      const tensor = this.tensors[write.argument]!;
-      const { contents } = tensor;
-      if (contents === null) continue;
-      const places = this.reader.data.places[write.places]!;
-      const written = numbersOf(this.reader.buffer, tensor.data.elements!.dtype, write.at, places.count);
-      const isNew = !this.before.has(write);
+    const { shown } = this;
+    if (shown === null) return;
+    for (const { places, at } of this.written(number)) {
+      const written = numbersOf(this.buffer, this.data.elements!.dtype, at, places.count);
+      const key = `${number} ${places.at} ${at}`;
+      const isNew = !this.before.has(key);
       const old = isNew ? written.slice() : written;
-      let at = 0;
-      eachRun(this.reader.buffer, places, (first, count) => {
-        if (isNew) old.set(contents.subarray(first, first + count) as never, at);
-        contents.set(written.subarray(at, at + count) as never, first);
-        at += count;
+      let done = 0;
+      this.eachRun(places, (first, count) => {
+        if (isNew) old.set(shown.subarray(first, first + count) as never, done);
+        shown.set(written.subarray(done, done + count) as never, first);
+        done += count;
       });
-      if (isNew) this.before.set(write, old);
-      tensor.version++;
+      if (isNew) this.before.set(key, old);
+      this.version++;
     }
     this.count(number, 1);
   }
 
   private backwards(number: number): void {
+    const { shown } = this;
+    if (shown === null) return;
     this.count(number, -1);
-    for (const write of [...this.reader.step(number).writes].reverse()) {
-      const tensor = this.tensors[write.argument]!;
-      const old = this.before.get(write);
-      if (tensor.contents === null || old === undefined) continue;
-      let at = 0;
-      eachRun(this.reader.buffer, this.reader.data.places[write.places]!, (first, count) => {
-        tensor.contents!.set(old.subarray(at, at + count) as never, first);
-        at += count;
+    for (const { places, at } of this.written(number).reverse()) {
+      const old = this.before.get(`${number} ${places.at} ${at}`)!;
+      let done = 0;
+      this.eachRun(places, (first, count) => {
+        shown.set(old.subarray(done, done + count) as never, first);
+        done += count;
       });
-      tensor.version++;
+      this.version++;
     }
   }
 
   private count(number: number, by: 1 | -1): void {
-    for (const { argument, places, operation } of this.reader.step(number).accesses) {
-      if (argument === null || places === null) continue;
-      const tensor = this.tensors[argument]!;
-      for (const counts of [operation === "store" ? null : tensor.reads, operation === "load" ? null : tensor.writes]) {
-        if (counts === null || tensor.shown === null) continue;
-        eachRun(this.reader.buffer, this.reader.data.places[places]!, (first, length) => {
-          for (let at = first; at < first + length; at++) counts[tensor.cellOf(at)]! += by;
+    for (const { places, operation } of this.accesses(number)) {
+      if (places === null) continue;
+      for (const counts of [operation === "store" ? null : this.reads, operation === "load" ? null : this.writes]) {
+        if (counts === null) continue;
+        this.eachRun(places, (first, length) => {
+          for (let at = first; at < first + length; at++) counts[at]! += by;
         });
       }
     }
   }
+}
+
+/** In words, which elements a cell of a small picture stands for; drawn as by `thumbnail_of` of kernellab/tracing/values.py. */
+export function cellWords(shape: readonly number[], rows: number, columns: number, cell: number): string {
+  const size = shape.reduce((product, extent) => product * extent, 1);
+  const width = shape.length >= 2 ? shape[shape.length - 1]! : size <= columns ? size : 2 ** Math.ceil(Math.log2(Math.sqrt(size)));
+  const height = Math.ceil(size / width);
+  const within = (place: number, extent: number, cells: number): [number, number] => [Math.floor((place * extent) / cells), Math.floor(((place + 1) * extent) / cells)];
+  const [down, across] = [within(Math.floor(cell / columns), height, rows), within(cell % columns, width, columns)];
+  const slice = ([first, end]: [number, number]): string => (end - first === 1 ? String(first) : `${first}:${end}`);
+  if (shape.length === 2) return `[${slice(down)}, ${slice(across)}]`;
+  const index: number[] = [];
+  let rest = Math.min(down[0] * width + across[0], size - 1);
+  for (const extent of [...shape].reverse()) {
+    index.unshift(rest % extent);
+    rest = Math.floor(rest / extent);
+  }
+  return `[${index.join(", ")}] and its neighbours`;
 }

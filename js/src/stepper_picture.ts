@@ -1,24 +1,21 @@
-// Numbers as a small picture: one pixel an element, enlarged. NaN is red, infinite magenta, as in the still.
+// Numbers as a small picture: one pixel an element, enlarged.
 import { element } from "./dom";
+import { ANCHORS, type Colour, INFINITE, NAN, READ, WRITTEN } from "./palette";
 import type { Numbers } from "./stepper_trace";
 
-const ANCHORS: readonly (readonly [number, number, number])[] = [
-  [68, 1, 84], [72, 40, 120], [62, 74, 137], [49, 104, 142], [38, 130, 142],
-  [31, 158, 137], [53, 183, 121], [109, 205, 89], [180, 222, 44], [253, 231, 37],
-];
 const LEVELS = 250;
 
-const packed = (red: number, green: number, blue: number): number => (0xff000000 | (blue << 16) | (green << 8) | red) >>> 0;
+const packed = ([red, green, blue]: Colour): number => (0xff000000 | (blue << 16) | (green << 8) | red) >>> 0;
 
 /** Viridis, as pixels of little-endian machines, which browsers run on. */
 const COLOURS = Uint32Array.from({ length: LEVELS }, (_, level) => {
   const at = (level / (LEVELS - 1)) * (ANCHORS.length - 1);
   const low = Math.min(ANCHORS.length - 2, Math.floor(at));
-  const [red, green, blue] = [0, 1, 2].map((channel) => Math.round(ANCHORS[low]![channel]! + (ANCHORS[low + 1]![channel]! - ANCHORS[low]![channel]!) * (at - low)));
-  return packed(red!, green!, blue!);
+  const channel = (number: 0 | 1 | 2): number => Math.round(ANCHORS[low]![number] + (ANCHORS[low + 1]![number] - ANCHORS[low]![number]) * (at - low));
+  return packed([channel(0), channel(1), channel(2)]);
 });
-const NAN = packed(230, 0, 38);
-const INFINITE = packed(255, 0, 255);
+const NAN_PIXEL = packed(NAN);
+const INFINITE_PIXEL = packed(INFINITE);
 
 /** Smallest and largest of the finite numbers; equal where there are none. */
 export function rangeOf(numbers: Numbers): [number, number] {
@@ -32,14 +29,17 @@ export function rangeOf(numbers: Numbers): [number, number] {
   return low > high ? [0, 0] : [low, high];
 }
 
+/** The scale of pictures of a type: a mask's is off to on whatever is in it, of others it goes from their smallest to their largest number. */
+export const scaleOf = (type: string): [number, number] | null => (type.startsWith("bool") ? [0, 1] : null);
+
 /** The pixels of numbers; where `touched` is given, an element that is 0 in all of its lists is faint. */
-export function paintNumbers(pixels: Uint32Array, numbers: Numbers, touched: readonly Uint32Array[] = []): void {
-  const [low, high] = rangeOf(numbers);
+export function paintNumbers(pixels: Uint32Array, numbers: Numbers, fixed: [number, number] | null = null, touched: readonly Uint32Array[] = []): void {
+  const [low, high] = fixed ?? rangeOf(numbers);
   const scale = high > low ? (LEVELS - 1) / (high - low) : 0;
   for (let at = 0; at < numbers.length; at++) {
     const number = Number(numbers[at]!);
     const level = scale === 0 ? LEVELS >> 1 : Math.round((number - low) * scale);
-    const colour = Number.isFinite(number) ? COLOURS[level]! : Number.isNaN(number) ? NAN : INFINITE;
+    const colour = Number.isFinite(number) ? COLOURS[level]! : Number.isNaN(number) ? NAN_PIXEL : INFINITE_PIXEL;
     const faint = touched.length > 0 && touched.every((counts) => counts[at] === 0);
     pixels[at] = faint ? ((colour & 0x00ffffff) | 0x55000000) >>> 0 : colour;
   }
@@ -89,20 +89,18 @@ export class Picture {
   }
 
   /** Draw numbers; `marks` then colours pixels above them. */
-  draw(numbers: Numbers | null, touched: readonly Uint32Array[] = [], marks: ((pixels: Uint32Array) => void) | null = null): void {
+  draw(numbers: Numbers | null, scale: [number, number] | null, touched: readonly Uint32Array[] = [], marks: ((pixels: Uint32Array) => void) | null = null): void {
     if (numbers === null) this.pixels.fill(0);
-    else paintNumbers(this.pixels, numbers, touched);
+    else paintNumbers(this.pixels, numbers, scale, touched);
     marks?.(this.pixels);
     this.context.putImageData(this.image, 0, 0);
   }
 }
 
-const READ = packed(255, 127, 14);
-const WRITTEN = packed(214, 39, 200);
+const READ_PIXEL = packed(READ);
+const WRITTEN_PIXEL = packed(WRITTEN);
 
-/** The colour of an element that a step touches: what is below shines through. */
+/** The colour of an element that a step touches. */
 export function markPixel(pixels: Uint32Array, at: number, operation: "load" | "store" | "atomic"): void {
-  const [above, below] = [operation === "load" ? READ : WRITTEN, pixels[at]!];
-  const channel = (shift: number): number => (0.75 * ((above >>> shift) & 255) + 0.25 * ((below >>> shift) & 255)) << shift;
-  pixels[at] = (0xff000000 | channel(0) | channel(8) | channel(16)) >>> 0;
+  pixels[at] = operation === "load" ? READ_PIXEL : WRITTEN_PIXEL;
 }

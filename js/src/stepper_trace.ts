@@ -93,6 +93,8 @@ export function readWatched(text: string): Watched | null {
 export class TraceReader {
   readonly first: number;
   readonly last: number;
+  /** Elements that the data left out and a kernel sent, by numbers of values. */
+  private readonly filled = new Map<StepValue, { elements: ElementsData; buffer: ArrayBuffer }>();
   /** Of each frame the variables, in the order in which they first had a value. */
   private readonly histories: Map<string, History>[];
 
@@ -133,14 +135,19 @@ export class TraceReader {
     return found;
   }
 
-  /** The value that a name has after a step, in the function of the step or in one that called it. */
-  value(name: string, number: number): StepValue | null {
+  /** The number of the value that a name has after a step, in the function of the step or in one that called it. */
+  valueNumber(name: string, number: number): number | null {
     for (let frame: number | null = this.step(number).frame; frame !== null; frame = this.data.frames[frame]!.caller) {
       const history = this.histories[frame]!.get(name);
       const at = history === undefined ? -1 : upTo(history.steps, number);
-      if (at >= 0) return this.data.values[history!.values[at]!]!;
+      if (at >= 0) return history!.values[at]!;
     }
     return null;
+  }
+
+  value(name: string, number: number): StepValue | null {
+    const found = this.valueNumber(name, number);
+    return found === null ? null : this.data.values[found]!;
   }
 
   /** Names of variables that get a value at some step. */
@@ -148,9 +155,23 @@ export class TraceReader {
     return [...new Set(this.data.steps.flatMap((step) => Object.keys(step.changed)))];
   }
 
+  /** The elements of a value as far as they are here: its own, or those of a small picture. */
+  elements(value: StepValue): ElementsData | null {
+    return this.filled.get(value)?.elements ?? value.elements;
+  }
+
   numbers(value: StepValue): Numbers | null {
-    const { elements } = value;
-    return elements === null ? null : numbersOf(this.buffer, elements.dtype, elements.at, countOf(elements, value.shape));
+    const elements = this.elements(value);
+    return elements === null ? null : numbersOf(this.filled.get(value)?.buffer ?? this.buffer, elements.dtype, elements.at, countOf(elements, value.shape));
+  }
+
+  isFilled(number: number): boolean {
+    return this.filled.has(this.data.values[number]!);
+  }
+
+  /** A kernel sent the elements of a value. */
+  fill(number: number, elements: ElementsData, buffer: ArrayBuffer): void {
+    this.filled.set(this.data.values[number]!, { elements, buffer });
   }
 
   /** What a watched name is after a step, in words. */
@@ -161,8 +182,9 @@ export class TraceReader {
     const place = numberOf(value.shape, watched.index);
     if (place === null) return `no such element: it is ${value.type}`;
     const numbers = this.numbers(value);
-    if (numbers === null || value.elements!.averaged) return "the element is not in this view";
-    return numberText(numbers[place]!, value.elements!.dtype);
+    const elements = this.elements(value);
+    if (numbers === null || elements === null || elements.averaged) return `not in this view: trace.at(${number})["${watched.name}"] has it`;
+    return numberText(numbers[place]!, elements.dtype);
   }
 
   /** The next step, or backwards the last one before, of which something holds; null where there is none. */

@@ -1,7 +1,9 @@
 // The variables after a step: words, and pictures of tiles. Only rows whose value changed are drawn again.
-import type { StepValue } from "./data";
+import type { ElementsData, StepValue } from "./data";
 import { element } from "./dom";
-import { Picture } from "./stepper_picture";
+import type { LeftOut } from "./stepper_left_out";
+import { cellWords } from "./stepper_memory";
+import { Picture, scaleOf } from "./stepper_picture";
 import { countOf, indexOf, numberText, type TraceReader } from "./stepper_trace";
 
 /** Something to be pointed at: says what an element is now. */
@@ -14,18 +16,20 @@ interface Row {
   holder: HTMLElement;
   picture: Picture | null;
   value: StepValue | null;
+  /** What the picture shows. */
+  elements: ElementsData | null;
 }
 
 const ROOM = 80;
 
 /** What an element of a value is, in words. */
-export function elementWords(reader: TraceReader, name: string, value: StepValue | null, number: number, step: number): string {
-  const elements = value?.elements ?? null;
+function elementWords(reader: TraceReader, leftOut: LeftOut, name: string, value: StepValue | null, number: number, step: number): string {
+  const elements = value === null ? null : reader.elements(value);
   if (value === null || elements === null) return "";
-  const numbers = reader.numbers(value)!;
-  const text = numberText(numbers[number]!, elements.dtype);
-  if (elements.averaged) return `${text} on average hereabouts; this view has a small picture of ${name}, trace.at(${step})["${name}"] every element`;
-  return `${name}[${indexOf(value.shape, number).join(", ")}] = ${text}`;
+  const text = numberText(reader.numbers(value)![number]!, elements.dtype);
+  if (!elements.averaged) return `${name}[${indexOf(value.shape, number).join(", ")}] = ${text}`;
+  const place = cellWords(value.shape, elements.rows, elements.columns, number);
+  return `${name}${place}: ${text} on average · ${leftOut.words(value.left_out, value.in_kernel)}; trace.at(${step})["${name}"] has every element`;
 }
 
 export class ValuesPane {
@@ -36,7 +40,10 @@ export class ValuesPane {
   private order = "";
   private step = 0;
 
-  constructor(private readonly reader: TraceReader, private readonly onpoint: (pointed: Pointed | null) => void, private readonly onwatch: (name: string) => void) {
+  /** The numbers of the values in sight. */
+  readonly inSight = new Set<number>();
+
+  constructor(private readonly reader: TraceReader, private readonly leftOut: () => LeftOut, private readonly onpoint: (pointed: Pointed | null) => void, private readonly onwatch: (name: string) => void) {
     this.dom.append(element("table", { class: "kl-vars", "aria-label": "Variables" }, this.body), this.below);
   }
 
@@ -46,11 +53,13 @@ export class ValuesPane {
     const { given } = this.reader.data.frames[step.frame]!;
     const shown: string[] = [];
     const constants: string[] = [];
+    this.inSight.clear();
     for (const [name, at] of this.reader.variables(step.frame, number)) {
       const value = this.reader.data.values[at]!;
       if (Object.hasOwn(given, name) && given[name] === at && value.shape.length === 0) constants.push(`${name} = ${value.words}`);
       else {
         shown.push(name);
+        this.inSight.add(at);
         this.update(name, value, Object.hasOwn(step.changed, name));
       }
     }
@@ -67,33 +76,37 @@ export class ValuesPane {
     let row = this.rows.get(name);
     if (row === undefined) this.rows.set(name, (row = this.row(name)));
     if (row.dom.classList.contains("kl-new") !== isNew) row.dom.classList.toggle("kl-new", isNew);
-    if (row.value === value) return;
+    if (row.value === value && row.elements === this.reader.elements(value)) return;
     row.value = value;
+    row.elements = this.reader.elements(value);
     if (row.type.textContent !== value.type) row.type.textContent = value.type;
     row.words.textContent = value.words;
     this.picture(name, row, value);
   }
 
   private picture(name: string, row: Row, value: StepValue): void {
-    const { elements } = value;
+    const { elements } = row;
     if (elements === null) {
       row.picture = null;
-      row.holder.replaceChildren();
+      // Scalars have none either.
+      row.holder.replaceChildren(...(value.left_out === "" ? [] : [element("span", { class: "kl-soft", title: `${value.left_out}; trace.at(${this.step})["${name}"] has every element` }, "not here")]));
       return;
     }
     if (row.picture === null || row.picture.rows !== elements.rows || row.picture.columns !== elements.columns) {
+      const hadFocus = row.picture?.canvas.matches(":focus") ?? false;
       row.picture = new Picture(`Elements of ${name}`, elements.rows, elements.columns, countOf(elements, value.shape), ROOM, (number) => {
-        this.onpoint(number === null ? null : () => elementWords(this.reader, name, row.value, number, this.step));
+        this.onpoint(number === null ? null : () => elementWords(this.reader, this.leftOut(), name, row.value, number, this.step));
       });
       row.holder.replaceChildren(row.picture.dom);
+      if (hadFocus) row.picture.canvas.focus();
     }
-    row.picture.draw(this.reader.numbers(value));
+    row.picture.draw(this.reader.numbers(value), scaleOf(value.type));
   }
 
   private row(name: string): Row {
     const [type, words, holder] = [element("td", { class: "kl-soft" }), element("td", { class: "kl-value-words" }), element("td")];
     const watch = element("button", { type: "button", class: "kl-link", title: `Watch ${name}`, "aria-label": `Watch ${name}`, onclick: () => this.onwatch(name) }, "◉");
     const dom = element("tr", { "data-name": name }, element("th", { scope: "row" }, name), type, words, holder, element("td", {}, watch));
-    return { dom, type, words, holder, picture: null, value: null };
+    return { dom, type, words, holder, picture: null, value: null, elements: null };
   }
 }

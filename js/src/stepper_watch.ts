@@ -51,6 +51,11 @@ export class WatchList {
     }
   }
 
+  /** The numbers of the values that watched names have. */
+  inSight(number: number): number[] {
+    return [...this.entries.values()].map(({ watched }) => this.reader.valueNumber(watched.name, number)).filter((found) => found !== null);
+  }
+
   /** Whether running has to stop at a step because a watched value is another one after it. */
   isStop(number: number): boolean {
     return this.stops.checked && [...this.entries.values()].some(({ watched }) => this.changes(watched, number));

@@ -1,8 +1,8 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import type { StepData, StepperView } from "../src/data";
-import { Cells, MemoryReplay } from "../src/stepper_memory";
-import { paintNumbers, rangeOf } from "../src/stepper_picture";
+import { cellWords, TensorMemory } from "../src/stepper_memory";
+import { paintNumbers, rangeOf, scaleOf } from "../src/stepper_picture";
 import { indexOf, numberOf, numberText, readWatched, TraceReader } from "../src/stepper_trace";
 
 /** Two programs write [1, 2] to elements 1 and 2 of a tensor [9, 9, 9, 9], then [5] to element 2; a helper is called between. */
@@ -12,7 +12,8 @@ function recorded(): { data: StepperView; buffer: ArrayBuffer } {
   new Int32Array(buffer, 16, 4).set([1, 2, 2, 1]);
   new Float32Array(buffer, 32, 2).set([1, 2]);
   new Float32Array(buffer, 40, 1).set([5]);
-  const scalar = (words: string): StepperView["values"][number] => ({ type: "int32", words, shape: [], elements: null });
+  const whole = { left_out: "", in_kernel: false };
+  const scalar = (words: string): StepperView["values"][number] => ({ type: "int32", words, shape: [], elements: null, ...whole });
   const step = (more: Partial<StepData>): StepData => ({ frame: 0, line: 1, turns: [], operation: "", changed: {}, accesses: [], writes: [], ...more });
   const frame = { function: "total", place: "total.py", source: 0, caller: null, calls: [], given: {} };
   const data: StepperView = {
@@ -24,9 +25,9 @@ function recorded(): { data: StepperView; buffer: ArrayBuffer } {
       { ...frame, function: "helper", program: [0, 0, 0], caller: 0, calls: ["total.py, line 1"] },
       { ...frame, program: [1, 0, 0] },
     ],
-    values: [scalar("3"), scalar("4"), scalar("5"), { type: "float32[1, 2]", words: "1 .. 2", shape: [1, 2], elements: { dtype: "float32", at: 32, averaged: false, rows: 1, columns: 2 } }],
+    values: [scalar("3"), scalar("4"), scalar("5"), { type: "float32[1, 2]", words: "1 .. 2", shape: [1, 2], elements: { dtype: "float32", at: 32, averaged: false, rows: 1, columns: 2 }, ...whole }],
     places: [{ at: 16, runs: 1, count: 2 }, { at: 24, runs: 1, count: 1 }],
-    arguments: [{ name: "z", type: "float32[4]", words: "9", shape: [4], elements: { dtype: "float32", at: 0, averaged: false, rows: 1, columns: 4 } }],
+    arguments: [{ name: "z", type: "float32[4]", words: "9", shape: [4], elements: { dtype: "float32", at: 0, averaged: false, rows: 1, columns: 4 }, ...whole }],
     steps: [
       step({ changed: { acc: 1 } }),
       step({ frame: 1, line: 3, changed: { constructor: 2 } }),
@@ -66,17 +67,16 @@ test("searches go both ways and end where the steps do", () => {
 
 test("memory goes forwards and backwards, however far", () => {
   const { data, buffer } = recorded();
-  const replay = new MemoryReplay(new TraceReader(data, buffer));
+  const tensor = new TensorMemory(new TraceReader(data, buffer), 0);
   const after: Record<number, number[]> = { 10: [9, 9, 9, 9], 11: [9, 9, 9, 9], 12: [9, 1, 2, 9], 13: [9, 1, 5, 9] };
-  const [tensor] = replay.tensors;
   for (const number of [13, 12, 10, 13, 11, 12, 13, 10]) {
-    replay.goTo(number);
-    assert.deepEqual([...tensor!.contents!], after[number]);
+    tensor.goTo(number);
+    assert.deepEqual([...tensor.shown!], after[number]);
   }
-  replay.goTo(13);
-  assert.deepEqual([[...tensor!.reads], [...tensor!.writes]], [[0, 0, 1, 0], [0, 1, 2, 0]]);
-  replay.goTo(10);
-  assert.deepEqual([[...tensor!.reads], [...tensor!.writes]], [[0, 0, 0, 0], [0, 0, 0, 0]]);
+  tensor.goTo(13);
+  assert.deepEqual([[...tensor.reads], [...tensor.writes]], [[0, 0, 1, 0], [0, 1, 2, 0]]);
+  tensor.goTo(10);
+  assert.deepEqual([[...tensor.reads], [...tensor.writes]], [[0, 0, 0, 0], [0, 0, 0, 0]]);
   assert.deepEqual([...new Float32Array(buffer, 0, 4)], [9, 9, 9, 9]);
 });
 
@@ -105,18 +105,42 @@ test("what is watched is a name, or an element", () => {
   for (const bad of ["", "acc[", "acc[x]", "acc[1,]", "a b", "<b>"]) assert.equal(readWatched(bad), null);
 });
 
-test("elements fall into the cells of a small picture whose edges are floor(k * extent / cells)", () => {
-  const cells = new Cells([100, 70], 32, 32);
-  const edges = (extent: number): number[] => Array.from({ length: 32 }, (_, at) => Math.floor((at * extent) / 32));
-  const into = (extent: number, place: number): number => edges(extent).findLastIndex((edge) => edge <= place);
-  for (let row = 0; row < 100; row++) for (let column = 0; column < 70; column++) assert.equal(cells.of(row * 70 + column), into(100, row) * 32 + into(70, column));
+test("a tensor that a kernel sent is read from its own bytes", () => {
+  const { data, buffer } = recorded();
+  const sent = new ArrayBuffer(64);
+  new Float32Array(sent, 0, 4).set([9, 9, 9, 8]);
+  new Int32Array(sent, 16, 2).set([1, 2]);
+  new Float32Array(sent, 24, 2).set([6, 7]);
+  const part = {
+    elements: data.arguments[0]!.elements!, places: [{ at: 16, runs: 1, count: 2 }],
+    steps: { 2: { places: [0], writes: [{ argument: 0, places: 0, at: 24 }] } },
+  };
+  const tensor = new TensorMemory(new TraceReader(data, buffer), 0, { part, buffer: sent });
+  tensor.goTo(12);
+  assert.deepEqual([[...tensor.shown!], [...tensor.writes]], [[9, 6, 7, 8], [0, 1, 1, 0]]);
+  tensor.goTo(11);
+  assert.deepEqual([...tensor.shown!], [9, 9, 9, 8]);
+});
+
+test("a cell of a small picture says which elements it stands for", () => {
+  assert.equal(cellWords([100, 70], 64, 64, 0), "[0, 0]");
+  assert.equal(cellWords([128, 256], 64, 64, 65), "[2:4, 4:8]");
+  assert.equal(cellWords([1 << 20], 64, 64, 64), "[16384] and its neighbours");
+  assert.equal(cellWords([4, 64, 128], 64, 64, 64 * 16 + 1), "[1, 0, 2] and its neighbours");
 });
 
 test("NaN and infinite stand out, and what was never touched is faint", () => {
   const pixels = new Uint32Array(4);
   const numbers = Float32Array.of(NaN, Infinity, 1, 2);
   assert.deepEqual(rangeOf(numbers), [1, 2]);
-  paintNumbers(pixels, numbers, [Uint32Array.of(1, 1, 1, 0)]);
+  paintNumbers(pixels, numbers, null, [Uint32Array.of(1, 1, 1, 0)]);
   const hex = [...pixels].map((pixel) => pixel.toString(16));
-  assert.deepEqual(hex, ["ff2600e6", "ffff00ff", "ff540144", "5525e7fd"]);
+  assert.deepEqual(hex, ["ff140096", "ffffa0ff", "ff540144", "5525e7fd"]);
+});
+
+test("a mask that is on everywhere looks on", () => {
+  const pixels = new Uint32Array(2);
+  paintNumbers(pixels, Uint8Array.of(1, 1), scaleOf("bool[2]"));
+  assert.deepEqual([...pixels].map((pixel) => pixel.toString(16)), ["ff25e7fd", "ff25e7fd"]);
+  assert.equal(scaleOf("float32[2]"), null);
 });

@@ -98,6 +98,10 @@ class Trace(Sequence[Step]):
     def __len__(self) -> int:
         return len(self.steps)
 
+    def numbers_text(self) -> str:
+        """The numbers that steps have, as in `trace[0]`: "0 to 47"."""
+        return f"0 to {max(len(self) - 1, 0):,}"
+
     # Time travel
 
     def at(self, step: int | Step) -> State:
@@ -276,11 +280,11 @@ class Trace(Sequence[Step]):
 
     def variables_at(self, frame: Frame, step: int) -> dict[str, StoredValue]:
         """The variables that a frame has after step number `step`, in the order in which they first had a value."""
-        found = {}
-        for (owner, name), changes in self._changes.items():
-            if owner == frame.number and changes[0][0] <= step:
-                found[name] = self.values[self._latest(frame, name, step)[1]]
-        return found
+        return {
+            name: self.values[self._latest(frame, name, step)[1]]
+            for name in self._names.get(frame.number, ())
+            if self._changes[frame.number, name][0][0] <= step
+        }
 
     def save(self, path: str | os.PathLike[str]) -> Path:
         """Write the trace to a file, which `kernellab.load` reads; returns its path.
@@ -333,6 +337,14 @@ class Trace(Sequence[Step]):
                 changes.setdefault((step.frame.number, name), []).append((step.number, number))
         return changes
 
+    @cached_property
+    def _names(self) -> dict[int, list[str]]:
+        """Frame -> its variables, in the order in which they first had a value."""
+        names: dict[int, list[str]] = {}
+        for frame, name in self._changes:
+            names.setdefault(frame, []).append(name)
+        return names
+
     def _latest(self, frame: Frame, name: str, step: int) -> tuple[int, int]:
         """The change that made a variable what it is after a step."""
         changes = self._changes.get((frame.number, name), [])
@@ -346,7 +358,7 @@ class Trace(Sequence[Step]):
             return step
         number = _number_of(step)
         if not -len(self) <= number < len(self):
-            there = f"steps 0 to {len(self) - 1}" if self.steps else "no steps"
+            there = f"steps {self.numbers_text()}" if self.steps else "no steps"
             raise IndexError(f"there is no step {number}: this trace has {there}")
         return self.steps[number]
 

@@ -227,7 +227,13 @@ class Step:
         """Do in `contents`, an array of the argument's elements, what this step did in its memory; whether it did anything."""
         did_anything = False
         for place, written in self.writes_to(argument, arguments):
-            contents[place] = written.view(contents.dtype)
+            elements = written.view(contents.dtype)
+            if argument.shape:
+                contents[place] = elements
+            elif (
+                elements.size
+            ):  # a tensor without dimensions: of lanes that write to it the last one counts
+                contents[()] = elements[-1]
             did_anything = True
         return did_anything
 

@@ -14,8 +14,8 @@ NAN, INFINITE = 255, 254
 
 LARGEST = 249
 
-TOUCHED = {"load": (255, 127, 14), "store": (214, 39, 200), "atomic": (214, 39, 200)}
-"""The colours that mark the elements of an access: orange is read, magenta is written."""
+TOUCHED = {"load": (220, 91, 0), "store": (27, 60, 255), "atomic": (27, 60, 255)}
+"""The colours that mark the elements of an access: orange is read, blue is written. With any colour vision they differ from each other, from the scale, and from NaN and infinity."""
 
 
 def _palette() -> numpy.ndarray:
@@ -26,7 +26,7 @@ def _palette() -> numpy.ndarray:
     for channel in range(3):
         scale = numpy.interp(places, steps, anchors[:, channel])
         colours[: LARGEST + 1, channel] = numpy.rint(scale)
-    colours[INFINITE], colours[NAN] = (255, 0, 255), (230, 0, 38)
+    colours[INFINITE], colours[NAN] = (255, 160, 255), (150, 0, 20)
     return colours
 
 
@@ -34,12 +34,12 @@ PALETTE = _palette()
 """Code -> red, green, blue."""
 
 
-def codes_of(numbers: numpy.ndarray) -> numpy.ndarray:
-    """The colour codes of numbers, uint8: the smallest finite one is 0, the largest 249; equal ones are in the middle."""
+def codes_of(numbers: numpy.ndarray, scale: tuple[float, float] | None = None) -> numpy.ndarray:
+    """The colour codes of numbers, uint8: the smallest finite one is 0, the largest 249; equal ones are in the middle. `scale` says outright what 0 and 249 are."""
     codes = numpy.full(numbers.shape, LARGEST // 2, numpy.uint8)
     finite = numpy.isfinite(numbers)
     if finite.any():
-        low, high = float(numbers[finite].min()), float(numbers[finite].max())
+        low, high = scale or (float(numbers[finite].min()), float(numbers[finite].max()))
         if high > low:
             scaled = (numbers[finite].astype(numpy.float64) - low) / (high - low)
             codes[finite] = numpy.rint(scaled * LARGEST).astype(numpy.uint8)
@@ -55,10 +55,9 @@ def coloured(codes: numpy.ndarray) -> numpy.ndarray:
 
 
 def marked(colours: numpy.ndarray, cells: numpy.ndarray, colour: tuple[int, int, int]) -> numpy.ndarray:  # fmt: skip
-    """A picture with these cells mostly in another colour; what is below shines through."""
+    """A picture with these cells in another colour."""
     result = colours.copy()
-    below = result[cells].astype(numpy.float64)
-    result[cells] = numpy.rint(0.25 * below + 0.75 * numpy.array(colour)).astype(numpy.uint8)
+    result[cells] = colour
     return result
 
 

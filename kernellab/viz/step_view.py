@@ -2,26 +2,28 @@
 
 from __future__ import annotations
 
-import dataclasses
-import math
 from collections.abc import Iterator, Mapping, Sequence
-from typing import TypeVar
 
 import numpy
 
 from kernellab.errors import SourcePosition, label_file
 from kernellab.tracing.records import Trace
 from kernellab.tracing.steps import Access, Frame, Step, TracedArgument
-from kernellab.tracing.values import (
-    StoredValue,
-    dtype_named,
-    picture_extents,
-    summarize,
-    thumbnail_of,
+from kernellab.tracing.values import StoredValue, dtype_named, summarize, thumbnail_of
+from kernellab.viz.step_bytes import (
+    SMALL,
+    Bytes,
+    Cells,
+    SmallTensor,
+    elements_of,
+    narrowed,
+    plain,
+    runs_of,
+    small_picture,
 )
+from kernellab.viz.step_lightening import lightened_steps
 from kernellab.viz.view_data import (
     ArgumentData,
-    ElementsData,
     PlacesData,
     StepAccess,
     StepData,
@@ -41,11 +43,7 @@ MOST_BYTES = 24 * 1024 * 1024
 _LARGEST_PICTURE = 1 << 18
 """Elements of the largest tensor whose elements are drawn one by one."""
 
-_SMALL = 32
-"""Rows and columns of a picture that stands for elements that were left out."""
-
-_FOLD = 64
-"""A tile of one dimension and of more elements than this is folded into rows."""
+_TOO_MANY = f"more than the {_LARGEST_PICTURE:,} elements that are drawn one by one"
 
 
 def step_view(trace: Trace, heading: str, focus: int, most_steps: int = MOST_LIVE_STEPS) -> StepperView:  # fmt: skip
@@ -64,68 +62,6 @@ def step_view(trace: Trace, heading: str, focus: int, most_steps: int = MOST_LIV
 
 
 # ---------------------------------------------------------------------------------------------------------------------
-# Elements as bytes
-# ---------------------------------------------------------------------------------------------------------------------
-
-
-class _Bytes:
-    """Arrays one after the other; each begins where an element of any size may. Equal ones are kept once."""
-
-    def __init__(self) -> None:
-        self._parts: list[bytes] = []
-        self._size = 0
-        self._known: dict[bytes, int] = {}
-
-    def add(self, array: numpy.ndarray) -> int:
-        """Where it begins."""
-        content = numpy.ascontiguousarray(array, array.dtype.newbyteorder("<")).tobytes()
-        if content not in self._known:
-            self._known[content] = self._size
-            padded = content + bytes(-len(content) % 8)
-            self._parts.append(padded)
-            self._size += len(padded)
-        return self._known[content]
-
-    def joined(self) -> bytes:
-        return b"".join(self._parts)
-
-
-def _plain(array: numpy.ndarray) -> numpy.ndarray:
-    """The same numbers in a dtype that a browser has; bool as bytes."""
-    kind = array.dtype.kind
-    if kind == "b":
-        return array.astype(numpy.uint8)
-    if kind in "iu" or array.dtype == numpy.float64:
-        return array
-    return array.astype(numpy.float32)
-
-
-def _narrowed(array: numpy.ndarray) -> numpy.ndarray:
-    """The same integers in 32 bits where they fit: offsets always have 64."""
-    if array.dtype == numpy.int64 and array.size and abs(array).max() < 1 << 31:
-        return array.astype(numpy.int32)
-    return array
-
-
-def _elements(array: numpy.ndarray, bytes_: _Bytes) -> ElementsData | None:
-    """Elements as they are; None where there is nothing to see."""
-    if not array.size:
-        return None
-    rows, columns = picture_extents(array.shape, _FOLD)
-    plain = _plain(array)
-    dtype = "bool" if array.dtype.kind == "b" else plain.dtype.name
-    return ElementsData(dtype, bytes_.add(plain), False, rows, columns)
-
-
-def _picture(thumbnail: numpy.ndarray, bytes_: _Bytes) -> ElementsData | None:
-    """A small picture in place of elements."""
-    if thumbnail.size <= 1:
-        return None
-    rows, columns = thumbnail.shape
-    return ElementsData("float32", bytes_.add(thumbnail.astype(numpy.float32)), True, rows, columns)
-
-
-# ---------------------------------------------------------------------------------------------------------------------
 # A trace as data
 # ---------------------------------------------------------------------------------------------------------------------
 
@@ -137,7 +73,7 @@ class _Maker:
         self._trace = trace
         self._steps = steps
         self._first = steps[0].number if steps else 0
-        self._bytes = _Bytes()
+        self._bytes = Bytes()
         self._values: list[StepValue] = []
         self._value_numbers: dict[bytes, int] = {}
         self._places: dict[bytes, int] = {}
@@ -147,6 +83,10 @@ class _Maker:
         self._argument_numbers = {one.name: place for place, one in enumerate(self._arguments)}
         self._drawn: set[str] = set()
         """Arguments whose elements are drawn one by one."""
+        self._small: dict[str, SmallTensor] = {}
+        """Arguments that have a small picture, which follows the steps."""
+        self._cells: dict[str, Cells] = {}
+        """Where the elements are in the small pictures."""
 
     def view(self, heading: str, focus: int) -> StepperView:
         trace, facts = self._trace, self._trace.facts
@@ -179,7 +119,7 @@ class _Maker:
         if len(self._steps) < len(self._trace):
             unit = "operations" if self._trace.facts.operations else "steps"
             yield (
-                f"Shown are {unit} {self._first:,} to {self._steps[-1].number:,} of {len(self._trace):,}; "
+                f"Shown are {unit} {self._first:,} to {self._steps[-1].number:,}; the last is {len(self._trace) - 1:,}. "
                 f"trace.show(step=N) shows those around another."
             )
 
@@ -234,31 +174,39 @@ class _Maker:
         return known
 
     def _value_data(self, stored: StoredValue) -> StepValue:
-        kind = _type(stored)
+        kind, words = _type(stored), stored.text()
         if stored.kind == "constant" or not stored.shape:
-            return StepValue(kind, stored.text(), (), None)
+            return StepValue(kind, words, (), None, "", False)
         if not stored.is_exact or stored.summary.size > _LARGEST_PICTURE:
-            picture = _picture(thumbnail_of(stored.thumbnail, _SMALL), self._bytes)
-            return StepValue(kind, stored.text(), stored.shape, picture)
+            picture = small_picture(thumbnail_of(stored.thumbnail, SMALL), self._bytes)
+            why = _TOO_MANY if stored.is_exact else _only_a_summary(stored)
+            return StepValue(kind, words, stored.shape, picture, why, False)
         value = stored.exact()
         array = numpy.asarray(value.offsets if stored.kind == "pointer" else value)
-        return StepValue(kind, stored.text(), stored.shape, _elements(_narrowed(array), self._bytes))  # fmt: skip
+        elements = elements_of(narrowed(array), self._bytes)
+        return StepValue(kind, words, stored.shape, elements, "", False)
 
     # Memory
 
     def _argument(self, argument: TracedArgument) -> ArgumentData:
-        kind = f"{argument.dtype}{_sizes(argument.shape)}"
-        stored = self._trace.contents_before(argument.name, self._first)
+        name, kind = argument.name, f"{argument.dtype}{_sizes(argument.shape)}"
+        stored = self._trace.contents_before(name, self._first)
         if not stored.is_exact:
-            picture = _picture(thumbnail_of(stored.thumbnail, _SMALL), self._bytes)
-            return ArgumentData(argument.name, kind, stored.summary.range_text, argument.shape, picture)  # fmt: skip
+            self._cells[name] = Cells(argument.shape)
+            picture = small_picture(stored.thumbnail, self._bytes)
+            why = "only a picture of what it was at first was recorded: this memory is too large"
+            return ArgumentData(
+                name, kind, stored.summary.range_text, argument.shape, picture, why, False
+            )
         contents = self._contents(argument, stored)
         words = summarize(contents).range_text
         if contents.size > _LARGEST_PICTURE:
-            picture = _picture(thumbnail_of(contents, _SMALL), self._bytes)
-            return ArgumentData(argument.name, kind, words, argument.shape, picture)
-        self._drawn.add(argument.name)
-        return ArgumentData(argument.name, kind, words, argument.shape, _elements(contents, self._bytes))  # fmt: skip
+            small = self._small[name] = SmallTensor(contents)
+            self._cells[name] = small.cells
+            picture = small_picture(small.picture, self._bytes)
+            return ArgumentData(name, kind, words, argument.shape, picture, _TOO_MANY, False)
+        self._drawn.add(name)
+        return ArgumentData(name, kind, words, argument.shape, elements_of(contents, self._bytes), "", False)  # fmt: skip
 
     def _contents(self, argument: TracedArgument, stored: StoredValue) -> numpy.ndarray:
         """Before the first step that is shown."""
@@ -279,7 +227,9 @@ class _Maker:
         if access.itemsize != dtype_named(argument.dtype).itemsize:
             return None  # elements seen in another size have no place here
         inside, place = argument.coordinates(access.elements)
-        return self._place(_flat(place, argument, int(inside.sum())))
+        flat = _flat(place, argument, int(inside.sum()))
+        cells = self._cells.get(argument.name)
+        return self._place(flat if cells is None else cells.of(flat))
 
     def _writes(self, step: Step) -> Iterator[StepWrite]:
         for checkpoint in self._trace.checkpoints:
@@ -288,7 +238,7 @@ class _Maker:
         if not any(access.kind != "load" for access in step.accesses):
             return
         for argument in self._arguments:
-            if argument.name not in self._drawn:
+            if argument.name not in self._drawn and argument.name not in self._small:
                 continue
             for place, written in step.writes_to(argument, self._trace.arguments):
                 flat = _flat(place, argument, written.size)
@@ -301,24 +251,24 @@ class _Maker:
         """Whole arguments, after programs that were not traced."""
         for name, number in contents.items():
             stored = self._trace.values[number]
-            if name in self._drawn and stored.is_exact:
+            if stored.is_exact and (name in self._drawn or name in self._small):
                 array = numpy.asarray(stored.exact()).reshape(-1)
                 yield self._write(self._trace.arguments[name], numpy.arange(array.size), array)
 
     def _write(self, argument: TracedArgument, places: numpy.ndarray, contents: numpy.ndarray) -> StepWrite:  # fmt: skip
+        small = self._small.get(argument.name)
+        if small is not None:
+            places, contents = small.write(places, contents)
         number = self._argument_numbers[argument.name]
-        return StepWrite(number, self._place(places), self._bytes.add(_plain(contents)))
+        return StepWrite(number, self._place(places), self._bytes.add(plain(contents)))
 
-    def _place(self, flat: numpy.ndarray) -> int:
-        """The number of these elements among the view's places."""
-        sorted_ = numpy.unique(flat)
-        starts = numpy.flatnonzero(numpy.diff(sorted_, prepend=sorted_[:1] - 2) != 1)
-        lengths = numpy.diff(starts, append=sorted_.size)
-        runs = numpy.stack([sorted_[starts], lengths], axis=1).astype(numpy.int32)
+    def _place(self, numbers: numpy.ndarray) -> int:
+        """The number of these elements, or cells, among the view's places."""
+        runs, count = runs_of(numbers)
         key = runs.tobytes()
         if key not in self._places:
             self._places[key] = len(self._places_data)
-            self._places_data.append(PlacesData(self._bytes.add(runs), len(runs), sorted_.size))
+            self._places_data.append(PlacesData(self._bytes.add(runs), len(runs), count))
         return self._places[key]
 
 
@@ -349,93 +299,5 @@ def _place(position: SourcePosition) -> str:
     return f"{_label(position.file)}, line {position.line}"
 
 
-# ---------------------------------------------------------------------------------------------------------------------
-# Less of it
-# ---------------------------------------------------------------------------------------------------------------------
-
-
-def lightened_steps(view: StepperView, most_bytes: int) -> StepperView:
-    """The view with at most so many bytes of elements as they are: the smallest tiles and tensors keep theirs, of others a small picture is kept, then nothing."""
-    if len(view.numbers) <= most_bytes:
-        return view
-    return _Lightener(view, most_bytes).view()
-
-
-_Shown = TypeVar("_Shown", StepValue, ArgumentData)
-
-
-class _Lightener:
-    """Makes a view smaller."""
-
-    def __init__(self, view: StepperView, most_bytes: int) -> None:
-        self._view = view
-        self._bytes = _Bytes()
-        self._pictures_left = most_bytes
-        written = [0] * len(view.arguments)
-        for step in view.steps:
-            for write in step.writes:
-                written[write.argument] += view.places[write.places].count * 8
-        items = [(_bytes_of(one), ("value", n)) for n, one in enumerate(view.values)]
-        items += [(_bytes_of(one) + written[n], ("argument", n)) for n, one in enumerate(view.arguments)]  # fmt: skip
-        self._kept: set[tuple[str, int]] = set()
-        for size, item in sorted(items):
-            most_bytes -= size
-            if most_bytes < 0:
-                break
-            self._kept.add(item)
-
-    def view(self) -> StepperView:
-        view = self._view
-        places = tuple(
-            dataclasses.replace(one, at=self._bytes.add(self._array("int32", one.at, 2 * one.runs)))
-            for one in view.places
-        )
-        values = tuple(self._one(one, ("value", n)) for n, one in enumerate(view.values))
-        arguments = tuple(self._one(one, ("argument", n)) for n, one in enumerate(view.arguments))
-        steps = tuple(
-            dataclasses.replace(step, writes=tuple(self._writes(step))) if step.writes else step
-            for step in view.steps
-        )
-        note = "Of large tiles and tensors this view has small pictures; trace.at(N) and trace.memory(name, N) have every element."  # fmt: skip
-        return dataclasses.replace(
-            view, places=places, values=values, arguments=arguments, steps=steps,
-            notes=tuple(dict.fromkeys([*view.notes, note])), numbers=self._bytes.joined(),
-        )  # fmt: skip
-
-    def _one(self, one: _Shown, item: tuple[str, int]) -> _Shown:
-        elements = one.elements
-        if elements is None:
-            return one
-        rows, columns = elements.rows, elements.columns
-        count = rows * columns if elements.averaged else math.prod(one.shape)
-        array = self._array(elements.dtype, elements.at, count)
-        if item in self._kept:
-            return dataclasses.replace(
-                one, elements=dataclasses.replace(elements, at=self._bytes.add(array))
-            )
-        shaped = array.reshape(rows, columns) if elements.averaged else array.reshape(one.shape)
-        small = thumbnail_of(shaped, _SMALL)
-        self._pictures_left -= small.nbytes
-        picture = _picture(small, self._bytes) if self._pictures_left > 0 else None
-        return dataclasses.replace(one, elements=picture)
-
-    def _writes(self, step: StepData) -> Iterator[StepWrite]:
-        for write in step.writes:
-            elements = self._view.arguments[write.argument].elements
-            if ("argument", write.argument) not in self._kept or elements is None:
-                continue
-            count = self._view.places[write.places].count
-            yield dataclasses.replace(
-                write, at=self._bytes.add(self._array(elements.dtype, write.at, count))
-            )
-
-    def _array(self, dtype: str, at: int, count: int) -> numpy.ndarray:
-        kind = numpy.dtype("uint8" if dtype == "bool" else dtype)
-        return numpy.frombuffer(self._view.numbers, kind, count, at)
-
-
-def _bytes_of(one: StepValue | ArgumentData) -> int:
-    if one.elements is None:
-        return 0
-    count = one.elements.rows * one.elements.columns
-    return count * numpy.dtype(one.elements.dtype).itemsize
+def _only_a_summary(stored: StoredValue) -> str:
+    return f"only a summary was recorded; kernellab.trace(..., exact_bytes={stored.nbytes}) keeps every element"

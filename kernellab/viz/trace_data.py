@@ -87,7 +87,7 @@ def _left_out(trace: Trace, steps: Sequence[Step]) -> Iterator[str]:
     if len(steps) < len(trace):
         unit = "operations" if trace.facts.operations else "steps"
         yield (
-            f"Shown are {unit} {steps[0].number} to {steps[-1].number} of {len(trace):,}; "
+            f"Shown are {unit} {steps[0].number:,} to {steps[-1].number:,}; the last is {len(trace) - 1:,}. "
             f"trace.show(step=N) shows those around another."
         )
 
@@ -100,11 +100,11 @@ class _Pictures:
         self._known: dict[bytes, int] = {}
         self._of_values: dict[bytes, int | None] = {}
 
-    def of_numbers(self, numbers: numpy.ndarray) -> int | None:
-        """The picture of a thumbnail; None where there is nothing to see."""
+    def of_numbers(self, numbers: numpy.ndarray, dtype: str) -> int | None:
+        """The picture of a thumbnail of elements of that dtype; None where there is nothing to see. A mask's goes from off to on, whatever is in it."""
         if numbers.size <= 1:
             return None
-        codes = codes_of(numbers)
+        codes = codes_of(numbers, (0, 1) if dtype == "bool" else None)
         key = hashlib.blake2b(repr(codes.shape).encode() + codes.tobytes()).digest()
         if key not in self._known:
             self._known[key] = len(self.items)
@@ -118,7 +118,7 @@ class _Pictures:
         if value.digest not in self._of_values:
             has_none = value.kind == "constant" or value.summary.size <= 1
             thumbnail = numpy.zeros((0, 0)) if has_none else thumbnail_of(value.thumbnail, SIDE)
-            self._of_values[value.digest] = self.of_numbers(thumbnail)
+            self._of_values[value.digest] = self.of_numbers(thumbnail, value.dtype)
         return self._of_values[value.digest]
 
 
@@ -151,7 +151,7 @@ def _steps(trace: Trace, steps: Sequence[Step], pictures: _Pictures) -> Iterator
 def _title(trace: Trace, step: Step) -> str:
     what = "operation" if trace.facts.operations else "step"
     of_fault = " (the fault)" if trace.fault is not None and trace.fault.step == step.number else ""
-    return f"{what} {step.number} of {len(trace):,}{of_fault}"
+    return f"{what} {step.number} of {trace.numbers_text()}{of_fault}"
 
 
 def _place(position: SourcePosition) -> str:
@@ -252,7 +252,9 @@ class _Memory:
         }
         if self._contents is not None:
             shown["value"] = summarize(self._contents).range_text
-            shown["picture"] = self._pictures.of_numbers(thumbnail_of(self._contents, SIDE))
+            shown["picture"] = self._pictures.of_numbers(
+                thumbnail_of(self._contents, SIDE), self._argument.dtype
+            )
         else:
             stored = self._trace.contents_before(self._argument.name, number)
             shown["value"] = stored.summary.range_text

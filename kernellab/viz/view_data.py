@@ -10,6 +10,7 @@ import gzip
 import json
 from collections.abc import Mapping
 from dataclasses import dataclass
+from functools import cache
 from typing import Any, Literal
 
 Effect = Literal["changed", "locations", "unchanged", "failed"]
@@ -231,6 +232,10 @@ class StepValue:
     shape: tuple[int, ...]
     elements: ElementsData | None
     """None for what has none, and where they were left out."""
+    left_out: str
+    """Why there is not every element, in words; "" where there is."""
+    in_kernel: bool
+    """Whether a live kernel sends every element when it is asked."""
 
 
 @dataclass(frozen=True)
@@ -261,7 +266,7 @@ class StepFrame:
 
 @dataclass(frozen=True)
 class PlacesData:
-    """Which elements of an argument: numbers of its elements in reading order, ascending."""
+    """Which elements of an argument, or cells of its picture: their numbers in reading order, ascending."""
 
     at: int
     """Where in the bytes of the view pairs of 32-bit integers are: the first of a run, and how many follow each other."""
@@ -282,7 +287,7 @@ class StepAccess:
 
 @dataclass(frozen=True)
 class StepWrite:
-    """What elements of an argument are after a step."""
+    """What elements of an argument, or cells of its picture, are after a step."""
 
     argument: int
     places: int
@@ -314,7 +319,30 @@ class ArgumentData:
     """Its range before the first step."""
     shape: tuple[int, ...]
     elements: ElementsData | None
-    """Before the first step; None where they are not known. Where they are averaged, writes are not shown."""
+    """Before the first step; None where there is nothing to see. Where they are averaged, places of accesses and writes are cells of the picture."""
+    left_out: str
+    """Why there is not every element, in words; "" where there is."""
+    in_kernel: bool
+    """Whether a live kernel sends every element when it is asked."""
+
+
+@dataclass(frozen=True)
+class ArgumentStep:
+    """What one step does to one tensor."""
+
+    places: tuple[int | None, ...]
+    """Of each of its accesses to the tensor, in order, the number in `TensorPart.places`."""
+    writes: tuple[StepWrite, ...]
+
+
+@dataclass(frozen=True)
+class TensorPart:
+    """A tensor of a stepper's view with every element: what was left out to keep the view small. Its numbers are in bytes of their own."""
+
+    elements: ElementsData
+    places: tuple[PlacesData, ...]
+    steps: Mapping[int, ArgumentStep]
+    """By places in `StepperView.steps`; only steps that access the tensor or find it changed."""
 
 
 @dataclass(frozen=True)
@@ -349,17 +377,23 @@ class StepperView:
 
 def as_json(data: Any) -> Any:
     """Data classes as plain objects, tuples as lists, bytes left out; what is plain already stays as it is."""
-    if isinstance(data, bytes):
+    kind = type(data)
+    if kind in (int, str, float, bool, type(None)):  # most of it, and quick to tell
+        return data
+    if kind is bytes:
         return None
     if dataclasses.is_dataclass(data):
-        return {
-            field.name: as_json(getattr(data, field.name)) for field in dataclasses.fields(data)
-        }
+        return {name: as_json(getattr(data, name)) for name in _fields(kind)}
     if isinstance(data, Mapping):
         return {str(key): as_json(value) for key, value in data.items()}
     if isinstance(data, tuple | list):
-        return [as_json(value) if not isinstance(value, int) else value for value in data]
+        return [as_json(value) for value in data]
     return data
+
+
+@cache
+def _fields(kind: type) -> tuple[str, ...]:
+    return tuple(field.name for field in dataclasses.fields(kind))
 
 
 _OWN_PART = 50_000

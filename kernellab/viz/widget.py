@@ -12,7 +12,8 @@ import traitlets
 
 from kernellab.viz.bundle import DIGEST, LOADER, SCRIPT, STYLE
 from kernellab.viz.requests import Answer, Handler, answer
-from kernellab.viz.step_view import lightened_steps
+from kernellab.viz.step_lightening import lightened_steps
+from kernellab.viz.step_requests import step_handlers
 from kernellab.viz.view_data import IrSide, IrView, StepperView, packed
 
 _LEAST_ROOM = 10_000
@@ -62,7 +63,8 @@ class ViewWidget(anywidget.AnyWidget):
             handlers: what answers the requests that this kind of view has, besides those for texts.
         """
         self._view = view
-        self._handlers = {"bundle": _bundle, "text": self._text, **(handlers or {})}
+        own = step_handlers(view) if isinstance(view, StepperView) else {}
+        self._handlers = {"bundle": _bundle, "text": self._text, **own, **(handlers or {})}
         super().__init__(data=lightened(view, most_bytes), bundle=SharedBundle.current())
         self.on_msg(self._answer)
 

@@ -118,3 +118,12 @@ def counted(total_ptr):
 def named_as_options(target, programs, BLOCK: tl.constexpr):
     keys = tl.arange(0, BLOCK)
     tl.store(programs + keys, tl.load(target + keys))
+
+
+@triton.jit
+def filled(x_ptr, z_ptr, n, BLOCK: tl.constexpr):
+    for k in range(3):
+        offsets = (tl.program_id(0) * 3 + k) * BLOCK + tl.arange(0, BLOCK)
+        x = tl.load(x_ptr + offsets, mask=offsets < n)
+        z = x * 2 + k
+        tl.store(z_ptr + offsets, z, mask=offsets < n)

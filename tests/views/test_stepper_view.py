@@ -2,19 +2,30 @@
 
 from __future__ import annotations
 
+import base64
 import json
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import numpy
 import pytest
+import torch
 from playwright.sync_api import Browser, Page, expect
 
+import kernellab
+from kernellab.tracing.differences import last_writers
 from kernellab.tracing.records import Trace
 from kernellab.tracing.steps import TracedFault
-from kernellab.viz.step_view import lightened_steps, step_view
+from kernellab.tracing.values import thumbnail_of
+from kernellab.viz.requests import answer
+from kernellab.viz.step_bytes import SmallTensor
+from kernellab.viz.step_lightening import lightened_steps
+from kernellab.viz.step_requests import step_handlers
+from kernellab.viz.step_view import step_view
 from kernellab.viz.view_data import ElementsData, StepperView, as_json, packed
 from kernellab.viz.widget import lightened
+from tests.kernels.traced import counted, filled
 from tests.trace_events import Events
 from tests.views.browser import browser, needs_browser, opened
 
@@ -80,7 +91,7 @@ def test_a_window_begins_with_what_was_there_before(tmp_path: Path) -> None:
     assert {name: view.values[number].words for name, number in frame.given.items()} == {
         name: words for name, words in before.items() if name not in ("x_ptr", "z_ptr")
     }
-    assert "Shown are steps 980 to 999 of 1,003" in view.notes[0]
+    assert "Shown are steps 980 to 999; the last is 1,002." in view.notes[0]
 
 
 def test_a_widget_gets_small_pictures_of_what_is_large(tmp_path: Path) -> None:
@@ -113,6 +124,117 @@ def test_a_widget_gets_small_pictures_of_what_is_large(tmp_path: Path) -> None:
     assert picture is not None
     assert picture.averaged
     numpy.testing.assert_allclose(elements(light, picture, (32, 32)), blocks, rtol=1e-6)
+
+
+def test_a_tensor_without_dimensions_is_followed_too() -> None:
+    total = torch.zeros((), dtype=torch.int32)
+    trace = kernellab.trace(counted, (3,), total, programs="all")
+    assert int(trace.memory("total_ptr")) == 3
+    assert [int(trace.memory("total_ptr", step)) for step in (0, 1)] == [1, 2]
+    assert "total_ptr" in trace.show().html()
+    assert (last_writers(trace, "total_ptr") == len(trace) - 1).all()
+
+
+@pytest.mark.parametrize("shape", [(100, 70), (70_001,), (3, 50, 90), (64, 64), (1, 5000)])
+def test_a_small_picture_follows_what_is_written(shape: tuple[int, ...]) -> None:
+    random = numpy.random.default_rng(0)
+    contents = random.random(shape, numpy.float32)
+    small = SmallTensor(contents)
+    picture = small.picture.copy().reshape(-1)
+    flat = contents.reshape(-1)
+    for count in (1, 7, 500, 3):
+        numbers = numpy.unique(numpy.append(random.integers(0, flat.size, count), flat.size - 1))
+        written = random.random(numbers.size, numpy.float32)
+        written[0] = numpy.nan if count == 7 else written[0]
+        cells, means = small.write(numbers, written)
+        flat[numbers], picture[cells] = written, means
+        expected = thumbnail_of(contents, 64)
+        numpy.testing.assert_allclose(picture.reshape(expected.shape), expected, rtol=1e-6)
+        assert set(small.cells.of(numbers).tolist()) <= set(cells.tolist())
+    # The cell of an element is the one whose mean it changes.
+    contents[numpy.isnan(contents)] = 0
+    before = thumbnail_of(contents, 64).reshape(-1)
+    flat[flat.size // 3] += 100
+    (changed,) = numpy.flatnonzero(thumbnail_of(contents, 64).reshape(-1) != before)
+    assert small.cells.of(numpy.array([flat.size // 3])).tolist() == [changed]
+
+
+def pictures_by_step(view: StepperView, name: str) -> Iterator[numpy.ndarray]:
+    """What the browser makes of the picture of a tensor, step by step."""
+    (number,) = (n for n, one in enumerate(view.arguments) if one.name == name)
+    found = view.arguments[number].elements
+    assert found is not None
+    shape = (found.rows, found.columns) if found.averaged else view.arguments[number].shape
+    shown = elements(view, found, shape).copy()
+    for step in view.steps:
+        for write in step.writes:
+            if write.argument == number:
+                where = places(view, write.places)
+                shown.reshape(-1)[where] = numpy.frombuffer(view.numbers, shown.dtype, len(where), write.at)  # fmt: skip
+        yield shown
+
+
+@pytest.fixture(scope="module")
+def large() -> Trace:
+    """Two of four programs that fill a tensor with more elements than are drawn."""
+    x, z = torch.rand(600, 500), torch.zeros(600, 500)
+    return kernellab.trace(filled, (4,), x, z, x.numel(), BLOCK=4096, programs=[1, 3])
+
+
+def test_the_picture_of_a_large_tensor_follows_the_steps(large: Trace) -> None:
+    view = large.show().data
+    assert all("262,144" in one.left_out for one in view.arguments)
+    for number, picture in enumerate(pictures_by_step(view, "z_ptr")):
+        expected = thumbnail_of(large.memory("z_ptr", number), 64)
+        numpy.testing.assert_allclose(picture, expected, rtol=1e-6)
+    assert picture.any()
+    last = max(n for n, step in enumerate(view.steps) if step.writes)
+    (store,) = (one for one in view.steps[last].accesses if one.operation == "store")
+    assert store.places is not None
+    known = large.memory("z_ptr") * 0
+    for place, _ in large[last].writes_to(large.arguments["z_ptr"], large.arguments):
+        known[place] = 1
+    touched = numpy.flatnonzero(thumbnail_of(known, 64)).tolist()
+    assert places(view, store.places) == touched
+
+
+def asked_for(view: StepperView, kind: str, number: int) -> tuple[bytes, Any]:
+    """What a live stepper is sent: bytes, and what says where in them."""
+    found = answer(step_handlers(view), {"kind": kind, kind: number})
+    assert found is not None
+    (sent,) = found.buffers
+    return sent, found.content["elements" if kind == "value" else kind]
+
+
+def test_what_a_widget_leaves_out_follows_the_steps_and_is_sent_when_asked() -> None:
+    x, z = torch.rand(300, 200), torch.zeros(300, 200)
+    trace = kernellab.trace(filled, (4,), x, z, x.numel(), BLOCK=4096, programs=[1, 3])
+    view = trace.show().data
+    light = lightened_steps(view, 100_000)
+    assert [one.in_kernel for one in light.arguments] == [True, True]
+    for number, picture in enumerate(pictures_by_step(light, "z_ptr")):
+        expected = thumbnail_of(trace.memory("z_ptr", number), 64)
+        numpy.testing.assert_allclose(picture, expected, rtol=1e-6)
+    sent, part = asked_for(view, "tensor", 1)
+    memory = numpy.frombuffer(sent, numpy.float32, z.numel(), part["elements"]["at"]).copy()
+    for number in range(len(trace)):
+        for write in part["steps"].get(str(number), {"writes": ()})["writes"]:
+            found = part["places"][write["places"]]
+            runs = numpy.frombuffer(sent, numpy.int32, 2 * found["runs"], found["at"]).reshape(-1, 2)  # fmt: skip
+            where = numpy.concatenate([numpy.arange(first, first + count) for first, count in runs])
+            memory[where] = numpy.frombuffer(sent, numpy.float32, where.size, write["at"])
+        numpy.testing.assert_array_equal(memory.reshape(300, 200), trace.memory("z_ptr", number))
+
+
+def test_requests_that_cannot_be_answered_say_why(large: Trace) -> None:
+    view = large.show().data
+    refused = answer(step_handlers(view), {"kind": "tensor", "tensor": 0})
+    assert refused is not None
+    assert "262,144" in refused.content["problem"]
+    for asked in ({"value": 10**6}, {"value": None}, {}):
+        refused = answer(step_handlers(view), {"kind": "value", **asked})
+        assert refused is not None
+        assert refused.content["problem"] == "This view has no such part."
 
 
 # Pages
@@ -197,6 +319,85 @@ def test_searches_breakpoints_and_the_watch_list(
             scope = state if "acc" in state else state.caller
             assert scope is not None
             expect(watched.locator("span")).to_have_text(f"{scope['acc'][3]:g}")
+
+
+_LIVE = """async (data) => {
+  const bytes = (text) => Uint8Array.from(atob(text), (letter) => letter.charCodeAt(0));
+  const packed = bytes(document.getElementById("kernellab-bundle").textContent);
+  const script = await new Response(new Blob([packed]).stream().pipeThrough(new DecompressionStream("gzip"))).text();
+  const views = (await import(URL.createObjectURL(new Blob([script], { type: "text/javascript" })))).default;
+  document.querySelectorAll(".kernellab-view").forEach((one) => one.remove());
+  const listeners = new Set();
+  const model = {
+    get: () => new DataView(bytes(data).buffer), on: (_, one) => listeners.add(one), off: (_, one) => listeners.delete(one),
+    send: async (asked) => {
+      const { answer, buffers } = await askKernel(asked);
+      for (const one of [...listeners]) one(answer, buffers.map((text) => new DataView(bytes(text).buffer)));
+    },
+  };
+  const el = document.body.appendChild(document.createElement("div"));
+  await views.render({ model, el }, null);
+}"""
+"""Draws a widget whose other end is the function `askKernel`."""
+
+
+@needs_browser
+@pytest.mark.parametrize("has_kernel", [True, False], ids=["live", "the kernel is gone"])
+def test_a_widget_asks_its_kernel_for_what_was_left_out(
+    chromium: Browser, tmp_path: Path, has_kernel: bool
+) -> None:
+    x, z = torch.rand(300, 200), torch.zeros(300, 200)
+    trace = kernellab.trace(filled, (4,), x, z, x.numel(), BLOCK=4096, programs=[1])
+    view = trace.show().data
+    sent = packed(lightened_steps(view, 12_000))
+    kinds: list[str] = []
+
+    def ask(asked: dict[str, int]) -> dict[str, object]:
+        kinds.append(str(asked["kind"]))
+        found = answer(step_handlers(view), asked)
+        if found is None or not has_kernel:
+            return {"answer": {**asked, "problem": "it is gone"}, "buffers": []}
+        return {
+            "answer": {**asked, **found.content},
+            "buffers": [base64.b64encode(one).decode() for one in found.buffers],
+        }
+
+    with opened(chromium, trace.show().to_html(tmp_path / "steps.html").as_uri()) as page:
+        page.wait_for_selector("[data-ready]")
+        page.expose_function("askKernel", ask)
+        page.evaluate(_LIVE, base64.b64encode(sent).decode())
+        status = page.locator(".kl-status")
+        step_to(page, 5)
+        tile = page.locator('.kl-vars tr[data-name="z"] canvas')
+        figure = page.locator('figure[data-name="z_ptr"]')
+        if has_kernel:
+            page.wait_for_function("document.querySelector('tr[data-name=z] canvas')?.width === 64")
+            tile.press("ArrowRight")
+            exact = trace.at(5)["z"]
+            assert float(status.inner_text().removeprefix("z[0] = ")) == pytest.approx(exact[0])
+            figure.locator("canvas").focus()
+            expect(figure.locator("canvas")).to_have_attribute("height", "300")
+            for step in (5, 9, 13, 5):
+                step_to(page, step)
+                flat = int(numpy.flatnonzero(trace.memory("z_ptr", 13))[-1])
+                known = trace.memory("z_ptr", step).reshape(-1)
+                row, column = divmod(flat, 200)
+                box = figure.locator("canvas").bounding_box()
+                assert box is not None
+                page.mouse.move(
+                    box["x"] + (column + 0.5) * box["width"] / 200,
+                    box["y"] + (row + 0.5) * box["height"] / 300,
+                )
+                expect(status).to_contain_text(f"z_ptr[{row}, {column}] = {known[flat]:.4g}"[:-1])
+            assert kinds.count("tensor") == 1
+        else:
+            expect(page.locator('.kl-vars tr[data-name="z"]')).to_contain_text("not here")
+            figure.locator("canvas").press("ArrowRight")
+            mean = thumbnail_of(trace.memory("z_ptr", 5), 64)[0, 0]
+            expect(status).to_contain_text(f"z_ptr[0:4, 0:3]: {mean:.4g}"[:-1])
+            figure.locator("canvas").press("ArrowRight")
+            expect(status).to_contain_text("did not send it (it is gone): run the cell again")
+            expect(status).to_contain_text('trace.memory("z_ptr", 5) has every element')
 
 
 @needs_browser
