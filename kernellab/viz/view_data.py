@@ -10,7 +10,6 @@ import gzip
 import json
 from collections.abc import Mapping
 from dataclasses import dataclass
-from functools import cache
 from typing import Any, Literal
 
 Effect = Literal["changed", "locations", "unchanged", "failed"]
@@ -391,9 +390,14 @@ def as_json(data: Any) -> Any:
     return data
 
 
-@cache
+_FIELDS: dict[type, tuple[str, ...]] = {}
+
+
 def _fields(kind: type) -> tuple[str, ...]:
-    return tuple(field.name for field in dataclasses.fields(kind))
+    """The names of a data class's fields, which take long to ask for."""
+    if kind not in _FIELDS:
+        _FIELDS[kind] = tuple(field.name for field in dataclasses.fields(kind))
+    return _FIELDS[kind]
 
 
 _OWN_PART = 50_000
