@@ -43,6 +43,7 @@ if TYPE_CHECKING:
         LayoutError,
         OptionError,
         OutOfBounds,
+        ProfileError,
         TargetError,
         UnsupportedOperation,
     )
@@ -51,6 +52,8 @@ if TYPE_CHECKING:
     from kernellab.layouts import Layout
     from kernellab.loading import load
     from kernellab.memory_costs.counting import accesses
+    from kernellab.profiling.ncu_files import read_ncu
+    from kernellab.profiling.records import Profile
     from kernellab.records import (
         Compilation,
         Launch,
@@ -85,6 +88,8 @@ _HOMES = {
     "LayoutError": "kernellab.errors",
     "OptionError": "kernellab.errors",
     "OutOfBounds": "kernellab.errors",
+    "Profile": "kernellab.profiling.records",
+    "ProfileError": "kernellab.errors",
     "Resources": "kernellab.records",
     "Run": "kernellab.records",
     "Specialization": "kernellab.records",
@@ -107,6 +112,7 @@ _HOMES = {
     "inline_assembly": "kernellab.interpreter.foreign_code",
     "interpreted": "kernellab.interpreting",
     "load": "kernellab.loading",
+    "read_ncu": "kernellab.profiling.ncu_files",
     "run": "kernellab.tile_kernel",
     "show": "kernellab.showing",
     "trace": "kernellab.tracing.tracing_run",
@@ -130,6 +136,8 @@ __all__ = [
     "LayoutError",
     "OptionError",
     "OutOfBounds",
+    "Profile",
+    "ProfileError",
     "Resources",
     "Run",
     "Specialization",
@@ -154,6 +162,7 @@ __all__ = [
     "interpreted",
     "load",
     "load_ipython_extension",
+    "read_ncu",
     "run",
     "show",
     "trace",

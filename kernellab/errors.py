@@ -122,6 +122,10 @@ class ArchiveError(KernelLabError, ValueError):
     """A saved compilation that is not there, is none, is damaged, or is of another version."""
 
 
+class ProfileError(KernelLabError, ValueError):
+    """A profile cannot be read, or is of other code than what it is laid beside."""
+
+
 class WorkerError(KernelLabError):
     """The worker process died in a call, or took too long.
 

@@ -1,0 +1,1 @@
+"""What a GPU's profiler measured of a kernel, instruction by instruction."""
