@@ -85,6 +85,21 @@ class Launch:
 
 
 @dataclass(frozen=True)
+class Subject:
+    """What a run on the interpreter says something about: a kernel as it was defined then, and what it was specialised on."""
+
+    kernel: str
+    definition: SourcePosition
+    """Its `def`."""
+    source: str
+    """Its text, decorators included."""
+    target: Target
+    specialization: Specialization
+    options: Mapping[str, Any]
+    """num_warps, num_stages, num_ctas, and what else the launch asked for."""
+
+
+@dataclass(frozen=True)
 class Stage:
     """What one stage of the compiler made: text, or the bytes of a binary."""
 
@@ -791,12 +806,20 @@ class Compilation:
             raise ValueError(f"the limits of {self.target} are not known here")
         return self.read_occupancy(self, registers, shared_bytes, warps)
 
-    def explore(self) -> Any:
+    def explore(self, *evidence: Any) -> Any:
         """The IR explorer: every pass, what it changed, and all stages with linked lines (docs/widgets.md).
 
         The last expression of a cell shows it; `.to_html(path)` writes it as one self-contained page.
+
+        Args:
+            evidence: what `kernellab.check`, `kernellab.accesses` and `kernellab.read_ncu` found of the same kernel: findings stand in the
+                margin, numbers beside the lines.
+
+        Raises:
+            ArgumentError: evidence of another kernel, of another definition of it, or counted for another compilation.
+            ProfileError: a profile of other machine code.
         """
-        return show(self)
+        return show(self, *evidence)
 
     def __repr__(self) -> str:
         return f"Compilation({self.kernel!r} for {self.target}: {', '.join(self.stages)})"

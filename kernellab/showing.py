@@ -28,15 +28,22 @@ _PLOTS: Mapping[str, tuple[str, str]] = {
 """A record's class -> module and name of the function that makes its figure."""
 
 
-def show(record: Any, **wishes: Any) -> Any:
+_WITH_EVIDENCE = ("Compilation", "Comparison")
+"""Records whose views take evidence."""
+
+
+def show(record: Any, *evidence: Any, **wishes: Any) -> Any:
     """The view of a record: as the last expression of a cell it is displayed.
 
     Args:
         record: a `Compilation`, a `Comparison`, a `CompileError`, a `Trace`, a `Layout`, a tile's or all of a compilation's, a `Conversion`.
+        evidence: of a compilation, or two: what `kernellab.check`, `kernellab.accesses` and `kernellab.read_ncu` give. The explorer shows findings
+            in its margin and numbers as bars.
         wishes: what the view of such a record takes.
 
     Raises:
-        ArgumentError: nothing shows it.
+        ArgumentError: nothing shows it, or evidence is of something else.
+        ProfileError: a profile is of other machine code.
     """
     maker = _maker(_VIEWS, record)
     if maker is None:
@@ -44,7 +51,16 @@ def show(record: Any, **wishes: Any) -> Any:
         raise ArgumentError(
             f"There is no view of a {type(record).__name__}.", advice=f"Views show: {shown}."
         )
-    return maker(record, **wishes)
+    if evidence and not _takes_evidence(record):
+        raise ArgumentError(
+            f"The view of a {type(record).__name__} takes no evidence.",
+            advice=f"Views that do: {', '.join(_WITH_EVIDENCE)}.",
+        )
+    return maker(record, *evidence, **wishes)
+
+
+def _takes_evidence(record: Any) -> bool:
+    return any(kind.__qualname__ in _WITH_EVIDENCE for kind in type(record).__mro__)
 
 
 def plot(record: Any, **wishes: Any) -> Any:

@@ -45,6 +45,7 @@ export interface MarginNote {
   readonly words: string;
   readonly origin: string;
   readonly line: number;
+  readonly advice: string;
 }
 
 /** The control codes of one instruction. */
@@ -59,6 +60,7 @@ export interface MetricData {
   readonly unit: string;
   readonly stage: string;
   readonly values: Readonly<Record<number, number>>;
+  readonly origin: string;
 }
 
 /** A layout in words. */
@@ -100,6 +102,7 @@ export interface IrView {
   readonly sides: readonly IrSide[];
   readonly pairs: readonly PassPairData[];
   readonly pass_notes: Readonly<Record<string, string>>;
+  readonly metric: string;
 }
 
 /** One input of a linear layout. */

@@ -1,7 +1,9 @@
 // The IR explorer: passes, texts side by side whose lines are linked, and what differs between two of them.
-import type { IrView, MetricData } from "./data";
+import type { IrView } from "./data";
 import { DiffPane } from "./diff_pane";
 import { button, choice, element } from "./dom";
+import { type Bars, barsOf, barWords, metricChoice, NO_BARS } from "./metrics";
+import { allWords, neighbour, notedLines, noteList } from "./notes";
 import { changeWords, milliseconds, PassList, type Row, rowsOf } from "./pass_list";
 import { Side, type Sources, type Text } from "./side";
 import { splitter } from "./splitter";
@@ -49,6 +51,7 @@ const KEYS = [
   ["[  ]", "previous, next pass"],
   ["{  }", "previous, next pass that changed something"],
   ["p  n", "previous, next change (Before | after)"],
+  ["m  M", "next, previous remark or finding"],
   ["/", "find in the pane with the focus; Enter for the next place"],
   ["1 2 3", "After a pass, Before | after, Stages"],
   ["?", "these keys"],
@@ -81,7 +84,7 @@ export class Explorer {
   constructor(private readonly dom: HTMLElement, private readonly data: IrView, private readonly host: Host) {
     this.sides = data.sides.map((side, number) => new Side(number, side, host.sources));
     this.rows = rowsOf(data);
-    this.metric = data.sides[0]?.metrics[0]?.name ?? "";
+    this.metric = data.metric;
     this.columns = this.defaultColumns();
     this.mode = this.rows.length > 0 ? "pass" : "stages";
     const names = data.sides.length === 2 ? data.sides.map((side) => side.name) : [];
@@ -159,25 +162,19 @@ export class Explorer {
       this.help,
       element("div", { class: "kl-main" }, ...(this.list ? [this.list.dom, this.between] : []),
         element("div", { class: "kl-work" }, this.facts, this.work)),
-      this.notes(),
+      noteList(this.data, (side, line) => this.goToLine(side, line)),
       this.status,
     );
   }
 
   private tools(): HTMLElement[] {
-    const metrics = this.data.sides[0]?.metrics ?? [];
-    const bars = choice(
-      "Bars beside the lines",
-      [{ value: "", words: "no bars" }, ...metrics.map((one) => ({ value: one.name, words: one.name }))],
-      this.metric,
-      (value) => {
-        this.metric = value;
-        this.draw(true);
-      },
-    );
+    const bars = metricChoice(this.data, this.metric, (name) => {
+      this.metric = name;
+      this.draw(true);
+    });
     return [
       this.modes, this.previous, this.paneCount,
-      ...(metrics.length > 0 ? [bars] : []),
+      ...(bars === null ? [] : [bars]),
       element("span", { class: "kl-space" }),
       button("Find", "Find in a text (/)", () => this.find()),
       button("?", "Keys (?)", () => this.toggleHelp()),
@@ -204,20 +201,6 @@ export class Explorer {
 
   private toggleHelp(): void {
     this.help.hidden = !this.help.hidden;
-  }
-
-  /** What is said of the whole kernel, and how many lines have a note. */
-  private notes(): HTMLElement {
-    const box = element("div", { class: "kl-general" });
-    for (const side of this.data.sides) {
-      const general = side.notes.filter((note) => note.line === 0);
-      for (const note of general) {
-        const name = this.data.sides.length === 2 ? `${side.name}: ` : "";
-        box.append(element("div", { class: `kl-note-${note.severity}` }, `${name}${note.words} [${note.origin}]`));
-      }
-    }
-    box.hidden = box.childElementCount === 0;
-    return box;
   }
 
   // What the panes show
@@ -261,20 +244,12 @@ export class Explorer {
 
   private margin(shown: Shown): Margin {
     const { data } = shown.side;
-    const metric = data.metrics.find((one) => one.name === this.metric);
     return {
       notes: data.notes,
-      bars: metric === undefined ? new Map() : this.bars(shown, metric),
-      barUnit: metric?.unit ?? "",
+      bars: barsOf(shown.side, this.metric, shown.place),
       controls: shown.place === "sass" ? new Map(data.controls.map((one) => [one.line, one.codes])) : new Map(),
       layoutWords: (shape, encoding) => shown.side.layoutWords(shape, encoding),
     };
-  }
-
-  /** The bars beside a text; none where every line that has one has the same. */
-  private bars(shown: Shown, metric: MetricData): ReadonlyMap<number, number> {
-    const bars = shown.side.metric(metric.name, shown.place);
-    return shown.place === metric.stage && new Set(bars.values()).size < 2 ? new Map() : bars;
   }
 
   // Drawing
@@ -403,7 +378,7 @@ export class Explorer {
     const place = element("div", { class: "kl-diff" });
     this.work.append(element("div", { class: "kl-diff-box" }, head, place));
     if (left == null || right == null) return;
-    const side = (one: Shown) => ({ text: one.text, label: one.label, margin: { ...this.margin(one), bars: new Map<number, number>() } });
+    const side = (one: Shown) => ({ text: one.text, label: one.label, margin: { ...this.margin(one), bars: NO_BARS } });
     this.diff = new DiffPane(place, this.host.root, side(left), side(right), (number, line) => this.choose(number, line));
     const { count } = this.diff;
     head.append(element("span", { class: "kl-changes" }, count === 0 ? "no change" : count === 1 ? "1 change" : `${count.toLocaleString("en")} changes`));
@@ -434,7 +409,29 @@ export class Explorer {
     if (one == null) return;
     this.chosen = { side: one.side, place: one.place, line: one.text.number(shownLine) };
     this.relight(pane);
-    this.status.textContent = this.lineWords(this.chosen);
+    this.say(this.chosen);
+  }
+
+  /** A line of the kernel: light it, and what is related to it. */
+  private goToLine(side: number, line: number): void {
+    this.chosen = { side: this.sides[side]!, place: "source", line };
+    this.relight(-1);
+    this.say(this.chosen);
+  }
+
+  private goToNote(forward: boolean): void {
+    const { chosen } = this;
+    const from = chosen?.place === "source" ? chosen : null;
+    const found = neighbour(notedLines(this.data), from?.side.number ?? 0, from?.line ?? 0, forward);
+    if (found !== null) this.goToLine(found.side, found.line);
+  }
+
+  /** Say of a line where it comes from, how long its bar is, and what is noted there. */
+  private say(chosen: Chosen): void {
+    const bars: Bars = barsOf(chosen.side, this.metric, chosen.place);
+    const notes = chosen.place === "source" ? chosen.side.data.notes.filter((note) => note.line === chosen.line) : [];
+    const parts = [this.lineWords(chosen), barWords(bars, chosen.line), allWords(notes)];
+    this.status.textContent = parts.filter((part) => part !== "").join(notes.length > 0 ? "\n" : " · ");
   }
 
   private relight(from: number): void {
@@ -529,6 +526,7 @@ export class Explorer {
     else if ("[]{}".includes(event.key)) this.step(event.key);
     else if (event.key === "n") this.goToChange(true);
     else if (event.key === "p") this.goToChange(false);
+    else if (event.key === "m" || event.key === "M") this.goToNote(event.key === "m");
     else if (event.key === "/") this.find();
     else if (event.key === "?") this.toggleHelp();
     else return;

@@ -2,19 +2,20 @@
 import { highlightSelectionMatches, openSearchPanel, search, searchKeymap } from "@codemirror/search";
 import { EditorState, type Extension, RangeSet, StateEffect, StateField } from "@codemirror/state";
 import {
-  Decoration, type DecorationSet, EditorView, gutter, GutterMarker, hoverTooltip, keymap, lineNumbers, type Tooltip,
+  type BlockInfo, Decoration, type DecorationSet, EditorView, gutter, GutterMarker, hoverTooltip, keymap, lineNumbers, type Tooltip,
 } from "@codemirror/view";
 import type { MarginNote } from "./data";
 import { element } from "./dom";
 import { colours } from "./highlight";
+import { type Bars, shortNumber } from "./metrics";
+import { allWords, markOf } from "./notes";
 import { factsOf, layoutOf, nameAt } from "./names";
 import type { Text } from "./side";
 
 /** What a pane shows beside the text; lines are those of the full text. */
 export interface Margin {
   notes: readonly MarginNote[];
-  bars: ReadonlyMap<number, number>;
-  barUnit: string;
+  bars: Bars;
   controls: ReadonlyMap<number, string>;
   layoutWords: (shape: string, encoding: string) => string;
 }
@@ -66,7 +67,7 @@ export function textExtensions(
   return [
     EditorState.readOnly.of(true),
     EditorView.contentAttributes.of({ "aria-label": label, "aria-readonly": "true", spellcheck: "false", tabindex: "0" }),
-    notesGutter(text, margin),
+    notesGutter(text, margin, onLine),
     lineNumbers({ formatNumber: (line) => String(text.number(line)) }),
     barGutter(text, margin),
     controlGutter(text, margin),
@@ -140,7 +141,7 @@ class BarMarker extends GutterMarker {
     super();
   }
   override eq(other: BarMarker): boolean {
-    return this.value === other.value && this.share === other.share;
+    return this.value === other.value && this.share === other.share && this.unit === other.unit;
   }
   override toDOM(): HTMLElement {
     const width = Math.max(4, Math.round(100 * this.share));
@@ -153,13 +154,14 @@ class BarMarker extends GutterMarker {
 }
 
 function barGutter(text: Text, margin: Margin): Extension {
-  if (margin.bars.size === 0) return [];
-  const most = Math.max(...margin.bars.values());
+  const { values, unit } = margin.bars;
+  if (values.size === 0) return [];
+  const most = Math.max(...values.values());
   return gutter({
     class: "kl-bars",
     lineMarker(view, block) {
-      const value = margin.bars.get(text.number(view.state.doc.lineAt(block.from).number));
-      return value === undefined ? null : new BarMarker(value, value / most, margin.barUnit);
+      const value = values.get(text.number(view.state.doc.lineAt(block.from).number));
+      return value === undefined ? null : new BarMarker(value, value / most, unit);
     },
   });
 }
@@ -187,21 +189,27 @@ function controlGutter(text: Text, margin: Margin): Extension {
   });
 }
 
-const SIGNS: Record<MarginNote["severity"], string> = { error: "✖", warning: "▲", remark: "●", note: "○" };
-const ORDER: readonly MarginNote["severity"][] = ["error", "warning", "remark", "note"];
-
-function notesGutter(text: Text, margin: Margin): Extension {
+function notesGutter(text: Text, margin: Margin, onLine: (shown: number) => void): Extension {
   const notes = text.data.language === "python" ? margin.notes.filter((note) => note.line > 0) : [];
   if (notes.length === 0) return [];
+  const at = (view: EditorView, block: BlockInfo) => {
+    const shown = view.state.doc.lineAt(block.from).number;
+    return { shown, here: notes.filter((note) => note.line === text.number(shown)) };
+  };
   return gutter({
     class: "kl-notes",
     lineMarker(view, block) {
-      const number = text.number(view.state.doc.lineAt(block.from).number);
-      const here = notes.filter((note) => note.line === number);
+      const { here } = at(view, block);
       if (here.length === 0) return null;
-      const worst = ORDER.find((severity) => here.some((note) => note.severity === severity))!;
-      const title = [...new Set(here.map((note) => `${note.severity}: ${note.words} [${note.origin}]`))].join("\n");
-      return new WordMarker(SIGNS[worst], title, `kl-note kl-note-${worst}`);
+      const { sign, severity } = markOf(here);
+      return new WordMarker(sign, allWords(here), `kl-note kl-note-${severity}`);
+    },
+    domEventHandlers: {
+      mousedown(view, block) {
+        const { shown, here } = at(view, block);
+        if (here.length > 0) onLine(shown);
+        return here.length > 0;
+      },
     },
   });
 }
@@ -218,10 +226,6 @@ export function controlWords(codes: string): string {
   if (yields === "Y") words.push("lets another warp go first");
   words.push(`the warp's next instruction follows after ${cycles} ${cycles === 1 ? "cycle" : "cycles"}`);
   return words.join("; ");
-}
-
-export function shortNumber(value: number): string {
-  return Number.isInteger(value) ? value.toLocaleString("en") : value.toPrecision(3);
 }
 
 // Names

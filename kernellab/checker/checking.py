@@ -13,6 +13,7 @@ from kernellab.checker.examination import Examination
 from kernellab.checker.records import Finding, Findings
 from kernellab.checker.uninitialized import is_uninitialized
 from kernellab.compiler.pipeline import unwrap_kernel
+from kernellab.compiler.subjects import subject_of
 from kernellab.compiler.targets import parse_target
 from kernellab.errors import ArgumentError, OptionError, nearest
 from kernellab.interpreter.grid import check_grid
@@ -72,7 +73,8 @@ def check(
             one.ask(examination)
     found = _in_order([*_found(detectors), *([] if stopped is None else [stopped])])
     notes = () if stopped is None else (_UNASKED,)
-    return Findings(plain.__name__, str(chosen), sizes, found, notes=notes)
+    subject = subject_of(plain, call, chosen)
+    return Findings(plain.__name__, str(chosen), sizes, found, notes, subject)
 
 
 _UNASKED = (

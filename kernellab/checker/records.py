@@ -12,6 +12,7 @@ from typing import Any, overload
 
 from kernellab.errors import SourcePosition
 from kernellab.findings import data_frame
+from kernellab.records import Subject
 
 ProgramId = tuple[int, int, int]
 
@@ -111,6 +112,7 @@ class Findings(Sequence[Finding]):
         target: the GPU that was emulated.
         grid: how many programs along x, y, z.
         notes: what was not asked, and why.
+        subject: what was checked; None where nobody said.
     """
 
     kernel: str
@@ -118,6 +120,7 @@ class Findings(Sequence[Finding]):
     grid: tuple[int, int, int]
     findings: tuple[Finding, ...] = ()
     notes: tuple[str, ...] = ()
+    subject: Subject | None = field(default=None, repr=False, compare=False)
 
     @overload
     def __getitem__(self, index: int) -> Finding: ...

@@ -11,7 +11,7 @@ from IPython.core.magic import Magics, line_magic, magics_class, no_var_expand
 from kernellab.errors import SourcePosition
 from kernellab.magics import ipython_api
 from kernellab.magics.kernel_line import compilation_of, evaluated, read_line
-from kernellab.magics.options import Options
+from kernellab.magics.options import Option, Options
 from kernellab.magics.tilekernel import COMPILING
 from kernellab.showing import show
 
@@ -28,6 +28,13 @@ def _targets(text: str) -> list[Target]:
     return found
 
 
+def _names(text: str) -> list[str]:
+    names = [name.strip() for name in text.split(",")]
+    if not all(name.isidentifier() for name in names):
+        raise ValueError("names of variables are wanted, with commas between them")
+    return names
+
+
 OPTIONS = Options(
     "tileir",
     (
@@ -38,6 +45,14 @@ OPTIONS = Options(
             read=_targets,
         ),
         *COMPILING[1:],
+        Option(
+            "--with",
+            "NAME[,NAME]",
+            "Variables that hold evidence: what kernellab.check, kernellab.accesses and "
+            "kernellab.read_ncu gave. Findings stand in the margin, numbers beside the lines.",
+            read=_names,
+            repeated=True,
+        ),
     ),
     sigil="%",
 )
@@ -60,6 +75,9 @@ Examples:
   %tileir matmul --target sm_80,sm_90
       Two targets side by side.
 
+  %tileir add --with report,costs
+      What `report = kernellab.check(...)` found and `costs = kernellab.accesses(...)` counted, too.
+
   %tileir add --sig "*fp16:16, *fp16:16, n=i32" --constexpr BLOCK=1024
       A kernel that was not launched.
 """
@@ -75,15 +93,18 @@ class TileIrMagics(Magics):
         assert self.shell is not None  # a magic is called by its shell
         position = ipython_api.running_line(self.shell, f"%tileir {line}".rstrip())
         given, expression = read_line(OPTIONS, line, position)
-        thing = evaluated(expression, self.shell.user_ns, OPTIONS.magic, position(""))
+        known, magic = self.shell.user_ns, OPTIONS.magic
+        thing = evaluated(expression, known, magic, position(""))
+        names = [name for some in given["with"] for name in some]
+        evidence = [evaluated(name, known, magic, position(name)) for name in names]
         # Imported here: torch and Triton take longer than the rest of loading the extension.
         from kernellab.errors import CompileError
         from kernellab.magics.compile_wishes import is_kernel
 
         if not is_kernel(thing):
-            return show(thing)
+            return show(thing, *evidence)
         try:
-            return show(_compiled(thing, given, position("")))
+            return show(_compiled(thing, given, position("")), *evidence)
         except CompileError as error:
             ipython_api.show(show(error))
             raise

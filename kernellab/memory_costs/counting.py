@@ -19,6 +19,7 @@ from kernellab.compiler.analyses.warp_accesses import WarpAccess, WarpAccesses
 from kernellab.compiler.analyses.work import bit_width
 from kernellab.compiler.pipeline import unwrap_kernel
 from kernellab.compiler.snapshots import LoweredText, lowered, lowered_text
+from kernellab.compiler.subjects import subject_of
 from kernellab.compiler.targets import parse_target
 from kernellab.errors import TargetError
 from kernellab.interpreter.entries import tell_entries
@@ -32,6 +33,7 @@ from kernellab.ir import scf, tt, ttg, ttng
 from kernellab.ir.types import TensorDescType, shape
 from kernellab.launching import Grid
 from kernellab.memory_costs.copy_engine import Messages, messages_of
+from kernellab.memory_costs.occurrences import occurrences
 from kernellab.memory_costs.records import Accesses, Action, GlobalAccess
 from kernellab.memory_costs.sectors import SECTOR, SectorSet
 from kernellab.memory_costs.shared_costs import SharedCost, may_share, shared_costs
@@ -90,7 +92,8 @@ def accesses(
     call = bind(plain, args, keywords, chosen)
     _check_target(chosen)
     code = program_code(plain, call, chosen, "ttgir", after=tell_entries)
-    return _counted(plain, grid, call, chosen, code, lambda: lowered(plain, call, chosen))
+    found = _counted(plain, grid, call, chosen, code, lambda: lowered(plain, call, chosen))
+    return replace(found, subject=subject_of(plain, call, chosen))
 
 
 def accesses_of_text(kernel: Any, grid: Grid, call: BoundCall, target: Target, text: str) -> Accesses:  # fmt: skip
@@ -116,7 +119,8 @@ def _counted(
     code: ProgramCode,
     lower: Callable[[], LoweredText],
 ) -> Accesses:
-    counted = _Counted(_accesses_of(code, target), in_turns=code.watched is not None)
+    numbers = occurrences(code.module)
+    counted = _Counted(_accesses_of(code, target), numbers, in_turns=code.watched is not None)
     costs = _shared_costs_of(code, lower)
     observer = Observer(counted.see)
     launch_observed(kernel, grid, replace(call, values=copied(call.values)), code, observer)
@@ -159,7 +163,9 @@ def _shared_costs_of(code: ProgramCode, lower: Callable[[], LoweredText]) -> tup
 class _Counted:
     """The tally of every operation that accesses global memory, in the order of the module."""
 
-    def __init__(self, found: _Found, in_turns: bool) -> None:
+    def __init__(self, found: _Found, numbers: Mapping[Operation, int], in_turns: bool) -> None:
+        self._numbers = numbers
+        """Operation -> its occurrence; see `GlobalAccess`."""
         self._tallies = {
             op: Tally(access, takes_turns=_BY_LANES.get(op.__class__) == "atomic")
             for op, access in found.items()
@@ -190,7 +196,9 @@ class _Counted:
         shared: tuple[SharedAccess, ...],
     ) -> Accesses:
         """Everything that was counted."""
-        found = tuple(_access(op, tally) for op, tally in self._tallies.items())
+        found = tuple(
+            _access(op, tally, self._numbers.get(op, 0)) for op, tally in self._tallies.items()
+        )
         sectors = [tally.different for tally in self._tallies.values()]
         read = [one for one, access in zip(sectors, found) if access.reads]
         written = [one for one, access in zip(sectors, found) if access.writes]
@@ -199,7 +207,7 @@ class _Counted:
         )  # fmt: skip
 
 
-def _access(op: Operation, tally: Tally) -> GlobalAccess:
+def _access(op: Operation, tally: Tally, occurrence: int) -> GlobalAccess:
     part = _by_lanes(op) if op.__class__ in _BY_LANES else _by_engine(op)
     by_lanes = tally.access if isinstance(tally.access, WarpAccess) else None
     different = len(tally.different)
@@ -226,6 +234,7 @@ def _access(op: Operation, tally: Tally) -> GlobalAccess:
         different_sectors=different,
         reuse_between_programs=tally.touched / different if different else 0.0,
         waits=_waits(op),
+        occurrence=occurrence,
     )
 
 

@@ -14,6 +14,7 @@ from typing import Any, Literal
 from kernellab.errors import SourcePosition
 from kernellab.findings import data_frame
 from kernellab.memory_costs.shared_records import SharedAccess, what_is_wrong
+from kernellab.records import Subject
 
 Action = Literal["load", "store", "atomic", "async copy", "TMA load", "TMA store", "TMA reduction", "tensor map"]  # fmt: skip
 """What an access does: an asynchronous copy loads into shared memory, past the registers; the copy engine (TMA) moves a block at
@@ -70,6 +71,8 @@ class GlobalAccess:
     waits: bool = False
     """Whether it is in a loop that waits for other programs: its executions depend on whose turn it is. The interpreter's programs ask
     once a turn, a GPU's as often as they can until they find what they wait for."""
+    occurrence: int = 0
+    """The how manieth operation of its name in the text of the TTGIR, from 1; 0 for one of a function that is called there."""
 
     @property
     def moved_bytes(self) -> int:
@@ -195,6 +198,8 @@ class Accesses:
     """What goes to DRAM in the end: different sectors that are written."""
     shared: tuple[SharedAccess, ...] = ()
     """The accesses to shared memory."""
+    subject: Subject | None = dataclasses.field(default=None, repr=False, compare=False)
+    """What was counted; None for a TTGIR that came as text."""
 
     @property
     def shared_wavefronts(self) -> int:
@@ -238,7 +243,9 @@ class Accesses:
 
     def to_dict(self) -> dict[str, Any]:
         """All of it in types that JSON has, and the findings in words."""
-        return {**dataclasses.asdict(self), "findings": [str(one) for one in self.findings]}
+        plain = dataclasses.asdict(dataclasses.replace(self, subject=None))
+        del plain["subject"]
+        return {**plain, "findings": [str(one) for one in self.findings]}
 
     def table(self) -> Any:
         """One row per access to global memory, as a pandas DataFrame."""

@@ -16,10 +16,10 @@ from kernellab.compiler.analyses.module import (
     parents,
 )
 from kernellab.compiler.snapshots import LoweredText
-from kernellab.interpreter.calls import InlinedCallOp
 from kernellab.interpreter.ptx.functions import functions
 from kernellab.ir import tt, ttg
 from kernellab.memory_costs.banks import Wavefronts, together
+from kernellab.memory_costs.occurrences import occurrences
 from kernellab.memory_costs.shared_instructions import SharedInstruction, shared_instructions
 from kernellab.memory_costs.shared_records import SharedKind
 
@@ -35,7 +35,7 @@ class SharedCost:
         block: that the operation runs with.
         per: these instructions run once for each time that a program enters this block: the same, or where the compiler unrolled the
             loop around the operation, the one that the loop stands in.
-        assumed: as in `SharedAccess`.
+        assumed, occurrence: as in `SharedAccess`.
     """
 
     operation: Operation
@@ -44,6 +44,7 @@ class SharedCost:
     block: Block
     per: Block
     assumed: str
+    occurrence: int
 
 
 _MAY_SHARE = (
@@ -67,7 +68,8 @@ def shared_costs(module: builtin.ModuleOp, text: LoweredText) -> tuple[SharedCos
         module: TTGIR, in which calls may be inlined; what functions that the text still calls do is left out.
         text: the same TTGIR, and its PTX.
     """
-    operations = _operations_by_line(module, text.ttgir)
+    numbers = occurrences(module)
+    operations = _operations_by_line(numbers, text.ttgir)
     warps = _Warps(integer(module, "ttg.num-warps") or 1)
     found: dict[tuple[Operation, SharedKind], list[SharedInstruction]] = {}
     for function in functions(text.ptx):
@@ -78,7 +80,7 @@ def shared_costs(module: builtin.ModuleOp, text: LoweredText) -> tuple[SharedCos
                 found.setdefault((last, one.kind), []).append(one)
     order = {op: place for place, op in enumerate(module.walk())}
     return tuple(
-        _cost(op, kind, found[op, kind])
+        _cost(op, kind, found[op, kind], numbers.get(op, 0))
         for op, kind in sorted(found, key=lambda key: order[key[0]])
     )
 
@@ -98,7 +100,9 @@ def _accessing(at: Operation | None) -> Operation | None:
     return None
 
 
-def _cost(op: Operation, kind: SharedKind, parts: Sequence[SharedInstruction]) -> SharedCost:
+def _cost(
+    op: Operation, kind: SharedKind, parts: Sequence[SharedInstruction], occurrence: int
+) -> SharedCost:
     """Copies of an operation beside a loop are its first or last rounds; where no loop is left, all its rounds."""
     around = loops_around(op)
     left = min(max(one.loops for one in parts), len(around))
@@ -106,7 +110,7 @@ def _cost(op: Operation, kind: SharedKind, parts: Sequence[SharedInstruction]) -
     parts = [one for one in parts if one.loops >= left]
     assumed = next((one.assumed for one in parts if one.assumed), "")
     cost = together([one.cost for one in parts])
-    return SharedCost(op, kind, cost, _block_of(op), _block_of(inside), assumed)
+    return SharedCost(op, kind, cost, _block_of(op), _block_of(inside), assumed, occurrence)
 
 
 def _block_of(op: Operation) -> Block:
@@ -116,16 +120,14 @@ def _block_of(op: Operation) -> Block:
     return block
 
 
-def _operations_by_line(module: builtin.ModuleOp, text: str) -> Mapping[int, Operation]:
-    """The operation on each line of the module's text: the n-th of a name there is the n-th here."""
-    lines = {name: iter(numbers) for name, numbers in lines_of_operations(text).items()}
+def _operations_by_line(numbers: Mapping[Operation, int], text: str) -> Mapping[int, Operation]:
+    """The operation on each line of a module's text: the n-th of a name there is the n-th of the module."""
+    lines = lines_of_operations(text)
     found = {}
-    for op in module.walk():
-        if any(isinstance(parent, InlinedCallOp) for parent in parents(op)):
-            continue  # A copy of what stands in a function of its own.
-        line = next(lines.get(kind(op), iter(())), None)
-        if line is not None:
-            found[line] = op
+    for op, number in numbers.items():
+        of_its_name = lines.get(kind(op), ())
+        if number <= len(of_its_name):
+            found[of_its_name[number - 1]] = op
     return found
 
 

@@ -79,6 +79,7 @@ def _access(one: SharedCost, executions: int, times: int) -> SharedAccess:
         ways=cost.ways,
         bytes=cost.bytes * times,
         assumed=one.assumed,
+        occurrence=one.occurrence,
     )
 
 

@@ -50,6 +50,8 @@ class SharedAccess:
     """That lanes read or write, those that share a word each for itself."""
     assumed: str
     """What is assumed, in words, where the count does not follow from addresses alone; else ""."""
+    occurrence: int = 0
+    """The how manieth operation of its name in the text of the TTGIR, from 1; 0 for one of a function that is called there."""
 
     @property
     def conflicts(self) -> int:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Any
 
 from kernellab.compiler.comparison import Comparison
 from kernellab.errors import CompileError
@@ -10,27 +11,51 @@ from kernellab.records import Compilation, PassRun
 from kernellab.viz import ir_view
 from kernellab.viz.card import Card, Table, kernel_card
 from kernellab.viz.comparison_card import comparison_card
+from kernellab.viz.evidence import Shown, evidence_card, laid_over, shown_on_sides, shown_with
 from kernellab.viz.views import View
 
 
-def compilation_view(compilation: Compilation) -> View:
-    """The explorer of one compilation."""
+def compilation_view(compilation: Compilation, *evidence: Any) -> View:
+    """The explorer of one compilation, with what is known besides: findings, accesses, profiles (`kernellab.viz.evidence`).
+
+    Raises:
+        ArgumentError: something is no evidence, or is of another kernel, definition or compilation.
+        ProfileError: a profile is of other machine code.
+    """
+    shown = shown_with(compilation, evidence)
     return View(
         f"{compilation.kernel} for {compilation.target}",
-        lambda: ir_view.explore_compilation(compilation),
-        lambda: [kernel_card(compilation), *_pass_cards(compilation.passes)],
+        lambda: laid_over(ir_view.explore_compilation(compilation), [shown]),
+        lambda: [
+            kernel_card(compilation),
+            *_evidence_cards(compilation, shown),
+            *_pass_cards(compilation.passes),
+        ],
     )
 
 
-def comparison_view(comparison: Comparison) -> View:
-    """The explorer of two compilations."""
+def comparison_view(comparison: Comparison, *evidence: Any) -> View:
+    """The explorer of two compilations; evidence stands on each side that it is of.
+
+    Raises:
+        ArgumentError, ProfileError: as `compilation_view`, where evidence is of neither.
+    """
     left, right = comparison.left, comparison.right
     kernels = " and ".join(dict.fromkeys([left.kernel, right.kernel]))
+    sides = shown_on_sides(comparison, evidence)
     return View(
         f"{kernels}: {comparison.names[0]} and {comparison.names[1]}",
-        lambda: ir_view.explore_comparison(comparison),
-        lambda: [comparison_card(comparison)],
+        lambda: laid_over(ir_view.explore_comparison(comparison), sides),
+        lambda: [
+            comparison_card(comparison),
+            *_evidence_cards(left, sides[0], comparison.names[0]),
+            *_evidence_cards(right, sides[1], comparison.names[1]),
+        ],
     )
+
+
+def _evidence_cards(compilation: Compilation, shown: Shown, side: str = "") -> list[Card]:
+    return [evidence_card(compilation, shown, side)] if shown.notes or shown.metrics else []
 
 
 def failure_view(error: CompileError) -> View:

@@ -8,6 +8,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 
+from kernellab.compiler.analyses.module import lines_of_operations
 from kernellab.compiler.comparison import Comparison
 from kernellab.compiler.pass_notes import note_of
 from kernellab.compiler.source_map import with_passes
@@ -39,7 +40,7 @@ def explore_compilation(compilation: Compilation) -> IrView:
     """What the explorer draws of one compilation."""
     side = _side(compilation, compilation.kernel)
     title = f"{compilation.kernel} for {compilation.target}"
-    return IrView("ir", title, (side,), (), _pass_notes([side]))
+    return IrView("ir", title, (side,), (), _pass_notes([side]), _first_metric(side))
 
 
 def explore_comparison(comparison: Comparison) -> IrView:
@@ -57,14 +58,20 @@ def explore_comparison(comparison: Comparison) -> IrView:
     title = " and ".join(dict.fromkeys(f"{side.kernel} for {side.target}" for side in sides))
     if sides[0].kernel == sides[1].kernel and sides[0].target == sides[1].target:
         title += f": {names[0]} and {names[1]}"
-    return IrView("ir", title, sides, pairs, _pass_notes(sides))
+    return IrView("ir", title, sides, pairs, _pass_notes(sides), _first_metric(sides[0]))
 
 
 def explore_failure(error: CompileError) -> IrView:
     """What the explorer draws of a compilation that failed: everything up to the pass that did, and the error on its line."""
     side = _failed_side(error)
     title = f"{side.kernel}: did not compile" if side.passes else "A compilation that failed"
-    return IrView("ir", title, (side,), (), _pass_notes([side]))
+    return IrView("ir", title, (side,), (), _pass_notes([side]), "")
+
+
+def _first_metric(side: IrSide) -> str:
+    """How many machine instructions were made from each line, where that is known."""
+    names = [metric.name for metric in side.metrics]
+    return "instructions" if "instructions" in names else next(iter(names), "")
 
 
 def _pass_notes(sides: Iterable[IrSide]) -> Mapping[str, str]:
@@ -188,7 +195,7 @@ def _side(compilation: Compilation, name: str) -> IrSide:
         map=_map_data(with_passes(source_map, passes.modules)),
         notes=tuple(_notes(compilation, remarks, source_map.file)),
         controls=_controls(instructions),
-        metrics=_metrics(instructions, "sass" if "sass" in compilation.stages else "amdgcn"),
+        metrics=tuple(_metrics(compilation, instructions)),
         layouts=_layouts(compilation),
     )
 
@@ -236,18 +243,19 @@ def _remarks(compilation: Compilation) -> tuple[Remark, ...]:
 def _notes(compilation: Compilation, remarks: Iterable[Remark], file: str) -> Iterator[MarginNote]:
     """What the compiler says, and which conversions of layouts cost something, on their lines."""
     for remark in remarks:
-        place = _line_in(file, (remark.span, *remark.called_from))
+        place = line_in(file, (remark.span, *remark.called_from))
         yield MarginNote(remark.severity, remark.what, remark.origin, place)
     try:
         for one in compilation.conversions():
             if one.means in ("warp shuffles", "shared memory"):
                 words = str(one).removeprefix(f"{one.position}: ")
-                yield MarginNote("note", words, "layouts", _line_in(file, (one.position,)))
+                yield MarginNote("note", words, "layouts", line_in(file, (one.position,)))
     except (KernelLabError, ValueError):
         pass
 
 
-def _line_in(file: str, places: Sequence[SourcePosition | None]) -> int:
+def line_in(file: str, places: Sequence[SourcePosition | None]) -> int:
+    """The line of the first place that stands in a file; 0 where none does."""
     return next((place.line for place in places if place is not None and place.file == file), 0)
 
 
@@ -296,21 +304,34 @@ def control_codes(control: ControlCodes) -> str:
     return f"B{waits}:R{read}:W{write}:{'Y' if control.yields else '-'}:S{control.stall_cycles:02}"
 
 
-def _metrics(instructions: Sequence[Instruction], stage: str) -> tuple[MetricData, ...]:
-    """Numbers that the machine code has for each of its lines."""
+def _metrics(compilation: Compilation, instructions: Sequence[Instruction]) -> Iterator[MetricData]:
+    """Numbers that the machine code, and the IR, have for each of their lines."""
+    if "ttgir" in compilation.stages:
+        operations = lines_of_operations(compilation.stages["ttgir"].text)
+        lines = {line: 1 for name, found in operations.items() if _is_work(name) for line in found}
+        yield MetricData("TTGIR operations", "operations of the TTGIR", "ttgir", lines, "compiler")
+    stage = "sass" if "sass" in compilation.stages else "amdgcn"
     code = [one for one in instructions if one.chains]
-    metrics = [
-        MetricData("instructions", "machine instructions", stage, {one.line: 1 for one in code}),
-        MetricData(
-            "memory instructions", "machine instructions that access memory", stage,
+    for name, unit, values in (
+        ("instructions", "machine instructions", {one.line: 1 for one in code}),
+        (
+            "memory instructions",
+            "machine instructions that access memory",
             {one.line: 1 for one in code if one.width is not None},
         ),
-        MetricData(
-            "stall cycles", "cycles that the assembler lets a warp wait, each instruction once", stage,
+        (
+            "stall cycles",
+            "cycles that the assembler lets a warp wait, each instruction once",
             {one.line: one.control.stall_cycles for one in code if one.control is not None},
         ),
-    ]  # fmt: skip
-    return tuple(metric for metric in metrics if metric.values)
+    ):
+        if values:
+            yield MetricData(name, unit, stage, values, "machine code")
+
+
+def _is_work(operation: str) -> bool:
+    """Whether the name is that of an operation, and not of a module or a function."""
+    return "." in operation and operation != "tt.func"
 
 
 # A compilation that failed

@@ -81,6 +81,8 @@ class MarginNote:
     origin: str
     line: int
     """In the kernel's file, whose numbers the source text has; 0 where it speaks of the whole kernel."""
+    advice: str = ""
+    """What to try; "" where there is nothing to say."""
 
 
 @dataclass(frozen=True)
@@ -102,6 +104,8 @@ class MetricData:
     stage: str
     values: Mapping[int, float]
     """Line of that stage -> the number."""
+    origin: str
+    """Where the numbers come from: "machine code", "run of the interpreter, grid 8x1x1", "measured on NVIDIA H200 by ..."."""
 
 
 @dataclass(frozen=True)
@@ -158,6 +162,8 @@ class IrView:
     """The passes of both sides lined up; empty where there is one side."""
     pass_notes: Mapping[str, str]
     """Name of a pass -> what it does."""
+    metric: str
+    """The metric whose bars are shown first; "" for none."""
 
 
 @dataclass(frozen=True)

@@ -63,6 +63,37 @@ def test_what_is_compiled_already(lab: NotebookSession) -> None:
     assert "add  compiled for sm_90" in lab.run("made.explore()").still["text/plain"]
 
 
+EVIDENCE = """\
+costs = kernellab.accesses(add, (8,), x, y, z, 1000, BLOCK=128, num_warps=2)
+report = kernellab.check(add, (9,), x[:900], y, z, 1000, BLOCK=128)"""
+
+
+def test_evidence_is_named_on_the_line(lab: NotebookSession) -> None:
+    assert not lab.run(EVIDENCE).error
+    text = lab.run("%tileir add --with costs,report").still["text/plain"]
+    assert "Findings and measurements" in text
+    assert re.search(r"out-of-bounds: reads x_ptr\[900\]", text)
+    assert re.search(r"sectors +5 +250 +run of the interpreter for sm_80, grid 8x1x1", text)
+    again = lab.run("%tileir --with report add --with costs").still["text/plain"]
+    for words in ("out-of-bounds: reads x_ptr[900]", "a thread of this load takes 4 bytes"):
+        assert words in again
+    assert "out-of-bounds" in lab.run("%tileir made --with report").still["text/plain"]
+
+
+def test_evidence_of_an_earlier_definition_is_refused(lab: NotebookSession) -> None:
+    kernel = ADD.replace("add", "again")
+    lab.run(f"%%tilekernel --no-compile --target sm_80\n{kernel}")
+    lab.run("again[(8,)](x, y, z, 1000, BLOCK=128)")
+    lab.run("before = kernellab.check(again, (8,), x, y, z, 1000, BLOCK=128)")
+    assert "nothing found" in lab.run("%tileir again --with before").still["text/plain"]
+    lab.run(f"%%tilekernel --no-compile --target sm_80\n\n{kernel.replace('x + y', 'x * y')}")
+    lab.run("again[(8,)](x, y, z, 1000, BLOCK=128)")
+    outcome = lab.run("%tileir again --with before")
+    assert outcome.error == "ArgumentError"
+    assert "another definition of 'again'" in outcome.message
+    assert "Run it again" in outcome.traceback
+
+
 def test_a_kernel_that_is_redefined_is_another_one(lab: NotebookSession) -> None:
     lab.run(f"%%tilekernel --no-compile\n{ADD.replace('add', 'late').replace('x + y', 'x - y')}")
     lab.run("late[(8,)](x, y, z, 1000, BLOCK=128)")
@@ -96,6 +127,12 @@ def test_a_kernel_that_does_not_compile_shows_how_far_it_came(lab: NotebookSessi
         ("%tileir x", ["There is no view of a Tensor", "Views show:"]),
         ("%tileir add --taget sm_90", ["unknown option '--taget'", "Did you mean '--target'?"]),
         ("%tileir add --target sm_80,sm_90,gfx942", ["one target, or two that are compared"]),
+        ("%tileir add --with nothing", ["name 'nothing' is not defined"]),
+        (
+            "%tileir add --with x",
+            ["A Tensor is no evidence", "kernellab.check, kernellab.accesses"],
+        ),
+        ("%tileir add --with report(", ["names of variables are wanted"]),
         ("%tileir add --sig '*fp32'", ["'add' was not given", "--constexpr NAME=VALUE"]),
     ],
 )

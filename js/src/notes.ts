@@ -1,0 +1,82 @@
+// What is said of a kernel's lines: remarks of the compiler, findings, measurements; in words, and as a list below the panes.
+import type { IrView, MarginNote } from "./data";
+import { element } from "./dom";
+
+type Severity = MarginNote["severity"];
+
+const SIGNS: Record<Severity, string> = { error: "✖", warning: "▲", remark: "●", note: "○" };
+const ORDER: readonly Severity[] = ["error", "warning", "remark", "note"];
+
+/** The mark of some notes of one line: that of the worst. */
+export function markOf(notes: readonly MarginNote[]): { sign: string; severity: Severity } {
+  const severity = ORDER.find((one) => notes.some((note) => note.severity === one)) ?? "note";
+  return { sign: SIGNS[severity], severity };
+}
+
+/** A note in words: what, what to try, and who says it. */
+export function noteWords(note: MarginNote): string {
+  const advice = note.advice ? `\nTry: ${note.advice}` : "";
+  return `${note.severity}: ${note.words}${advice}\n[${note.origin}]`;
+}
+
+/** Several notes in words, each said once. */
+export function allWords(notes: readonly MarginNote[]): string {
+  return [...new Set(notes.map(noteWords))].join("\n\n");
+}
+
+/** Called with the side and the line of a note that was chosen. */
+export type Go = (side: number, line: number) => void;
+
+/** A place with notes, in the order of sides and lines. */
+export interface NotedLine {
+  side: number;
+  line: number;
+  notes: readonly MarginNote[];
+}
+
+/** The lines that have notes. */
+export function notedLines(view: IrView): NotedLine[] {
+  return view.sides.flatMap((side, number) => {
+    const lines = [...new Set(side.notes.filter((note) => note.line > 0).map((note) => note.line))].sort((a, b) => a - b);
+    return lines.map((line) => ({ side: number, line, notes: side.notes.filter((note) => note.line === line) }));
+  });
+}
+
+/** The noted line after, or before, a place; round the end. */
+export function neighbour(lines: readonly NotedLine[], side: number, line: number, forward: boolean): NotedLine | null {
+  const beyond = (one: NotedLine) => Math.sign(one.side - side || one.line - line) === (forward ? 1 : -1);
+  return (forward ? lines.find(beyond) ?? lines[0] : lines.findLast(beyond) ?? lines.at(-1)) ?? null;
+}
+
+/** What is said of the whole kernel, and a list of what is said of its lines; choosing an entry goes to its line. */
+export function noteList(view: IrView, go: Go): HTMLElement {
+  const box = element("div", { class: "kl-general", role: "region", "aria-label": "Remarks, findings and measurements" });
+  const lines = notedLines(view);
+  const name = (side: number) => (view.sides.length === 2 ? `${view.sides[side]!.name}: ` : "");
+  if (lines.length > 0) box.append(linesList(lines, name, go));
+  view.sides.forEach((side, number) => {
+    for (const note of side.notes.filter((one) => one.line === 0)) {
+      const advice = note.advice ? ` Try: ${note.advice}` : "";
+      box.append(element("div", { class: `kl-note-${note.severity}` }, `${name(number)}${note.words}${advice} [${note.origin}]`));
+    }
+  });
+  box.hidden = box.childElementCount === 0;
+  return box;
+}
+
+function linesList(lines: readonly NotedLine[], name: (side: number) => string, go: Go): HTMLElement {
+  const notes = lines.flatMap(({ side, line, notes: here }) => here.map((note) => ({ side, line, note })));
+  const count = notes.length === 1 ? "1 remark or finding" : `${notes.length} remarks and findings`;
+  const where = lines.length === 1 ? "on one line" : `on ${lines.length} lines`;
+  const entries = notes.map(({ side, line, note }) => {
+    const { sign } = markOf([note]);
+    const button = element("button", { type: "button", class: "kl-note-entry", onclick: () => go(side, line) },
+      element("span", { class: `kl-note-${note.severity}`, "aria-label": note.severity }, sign),
+      element("span", { class: "kl-note-line" }, `${name(side)}line ${line}`),
+      element("span", { class: "kl-note-words" }, `${note.words}${note.advice ? `\nTry: ${note.advice}` : ""}`),
+      element("span", { class: "kl-soft" }, note.origin));
+    return element("li", {}, button);
+  });
+  return element("details", { class: "kl-note-list" },
+    element("summary", {}, `${count} ${where} (m, M)`), element("ul", { "aria-label": "Remarks and findings" }, ...entries));
+}
