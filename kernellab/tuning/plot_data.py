@@ -125,12 +125,25 @@ def plot_data(tuning: Tuning, kind: str, x: str | None = None, y: str | None = N
     return PlotData(
         kind=kind,
         title=tuning.kernel,
-        subtitle=f"{tuning.machine.gpu}; {_launch(tuning)}",
+        subtitle=f"{tuning.machine.gpu}; {_launch(tuning)}; {_how(timed(tuning.trials))}",
         points=points,
-        baselines={name: one.median * MICROSECONDS for name, one in tuning.baselines.items()},
+        baselines={
+            _baseline_words(name, one, tuning): one.median * MICROSECONDS
+            for name, one in tuning.baselines.items()
+        },
         varying=_varying(points),
         axes=axes,
     )
+
+
+def _how(trials: Sequence[Trial]) -> str:
+    return " or ".join(dict.fromkeys(one.timing.how for one in trials if one.timing is not None))
+
+
+def _baseline_words(name: str, timing: Timing, tuning: Tuning) -> str:
+    """Its name, and how it was timed where that is another way than the fastest config's."""
+    best = tuning.best.timing
+    return name if best is None or best.method == timing.method else f"{name} ({timing.how})"
 
 
 def _launch(tuning: Tuning) -> str:
@@ -171,11 +184,11 @@ def _two_axes(points: Sequence[Point], x: str | None, y: str | None) -> tuple[st
                 f"{given!r} is no parameter that varies in this sweep",
                 advice=f"{nearest(given, names)} It varies {', '.join(names)}.".strip(),
             )
-    if len(names) < 2:
+    if len(names) < 2 or (x is not None and x == y):
         raise ArgumentError(
             f"a heat map needs two parameters that vary, and here {' and '.join(names) or 'nothing'} does"
         )
-    counts = {name: len({repr(one.values[name]) for one in points}) for name in names}
+    counts = {name: len({repr(one.values.get(name)) for one in points}) for name in names}
     free = sorted((name for name in names if name not in (x, y)), key=lambda name: -counts[name])
     x = x if x is not None else free.pop(0)
     return x, (y if y is not None else free.pop(0))

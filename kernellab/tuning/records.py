@@ -21,6 +21,13 @@ Method = Literal["events", "graph"]
 `do_bench_cudagraph`, runs in a row with a warm cache, for kernels so short that a launch takes longer."""
 
 
+HOW_TIMED: Mapping[Method, str] = {
+    "events": "do_bench, cold L2",
+    "graph": "CUDA graph, warm L2",
+}
+"""A method in a few words, for tables and plots."""
+
+
 @dataclass(frozen=True)
 class Candidate:
     """One config of a sweep."""
@@ -86,6 +93,11 @@ class Timing:
     method: Method
     rounds: int = 1
     """How many times it was measured, with others in between; quartiles are then the widest of all rounds."""
+
+    @property
+    def how(self) -> str:
+        """The method in a few words."""
+        return HOW_TIMED[self.method]
 
     @classmethod
     def of(cls, samples: Sequence[float], method: Method) -> Timing:

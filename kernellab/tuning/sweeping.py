@@ -33,7 +33,7 @@ from kernellab.tuning.in_worker import Delivery, Job, Setup
 from kernellab.tuning.keys import Key, check_key_is_not_tried, checked_key
 from kernellab.tuning.measuring import time_baseline
 from kernellab.tuning.progress import progress_for
-from kernellab.tuning.records import Candidate, Dropped, Machine, Timing
+from kernellab.tuning.records import Candidate, Dropped, Machine, Outcome, Timing
 from kernellab.tuning.replaying import Recorded, recorded_sweeps, with_recorded_times
 from kernellab.tuning.spaces import Prune, Space, candidates, count_before_pruning
 from kernellab.tuning.store import Store, contents_within, known_content
@@ -133,7 +133,7 @@ def tune(
         outcomes = sweep.outcomes()
         if isinstance(crew, LocalCrew) and not crew.is_stopped:
             crew.release()
-    timed, untimed = _timed_baselines(baselines or {}) if place.gpus else ({}, [])
+    timed, untimed = _timed_baselines(baselines or {}, outcomes) if place.gpus else ({}, [])
     tuning = describe(
         kernel,
         place.target,
@@ -182,14 +182,15 @@ def _check_wishes(
             )
 
 
-def _timed_baselines(baselines: Mapping[str, Callable[[], Any]]) -> tuple[dict[str, Timing], list[str]]:  # fmt: skip
-    """The baselines' times, and what is to be said of those that have none: the sweep is worth keeping all the same."""
+def _timed_baselines(baselines: Mapping[str, Callable[[], Any]], outcomes: Mapping[int, Outcome]) -> tuple[dict[str, Timing], list[str]]:  # fmt: skip
+    """The baselines' times, taken as the configs' were, and what is to be said of those that have none: the sweep is worth keeping all the same."""
+    method = next((one.timing.method for one in outcomes.values() if one.timing), None)
     times: dict[str, Timing] = {}
     notes = []
     try:
         for name, run in baselines.items():
             try:
-                times[name] = time_baseline(run)
+                times[name] = time_baseline(run, method)
             except Exception as error:
                 notes.append(f"the baseline {name!r} has no time: {type(error).__name__}: {error}")
     except KeyboardInterrupt:

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from typing import TYPE_CHECKING, Any
 
-from kernellab.tuning.records import Timing, Trial
+from kernellab.tuning.records import HOW_TIMED, Timing, Trial
 
 if TYPE_CHECKING:
     from kernellab.tuning.tunings import Tuning, Tunings
@@ -42,6 +43,17 @@ def _row(tuning: Tuning, trial: Trial, names: list[str]) -> dict[str, Any]:
     return row
 
 
+def how_timed(tuning: Tuning) -> list[str]:
+    """How the times were taken, in sentences: those of a warm cache are no times of tensors that come from memory."""
+    methods = Counter(one.timing.method for one in tuning.trials if one.timing is not None)
+    if len(methods) > 1:
+        words = " and ".join(f"{count} by {HOW_TIMED[method]}" for method, count in methods.items())
+        return [f"Configs were timed in two ways, {words}: times of one are not to be compared with those of the other."]  # fmt: skip
+    if "graph" in methods:
+        return [f"Timed by {HOW_TIMED['graph']}: the kernel is so short that runs are made in a row, and find their tensors in the cache where they fit."]  # fmt: skip
+    return [f"Timed by {HOW_TIMED['events']}."] if methods else []
+
+
 def _times(timing: Timing | None) -> dict[str, Any]:
     names = {"us": "median", "us, lower quartile": "lower", "us, upper quartile": "upper"}
     row: dict[str, Any] = {
@@ -49,6 +61,7 @@ def _times(timing: Timing | None) -> dict[str, Any]:
         for name, field in names.items()
     }
     row["runs"] = None if timing is None else timing.runs
+    row["timed by"] = "" if timing is None else timing.how
     return row
 
 

@@ -6,7 +6,7 @@ from collections import Counter
 
 from kernellab.tuning.ranking import timed
 from kernellab.tuning.records import Trial
-from kernellab.tuning.tables import MICROSECONDS, achieved
+from kernellab.tuning.tables import MICROSECONDS, achieved, how_timed
 from kernellab.tuning.tunings import Tuning, Tunings
 from kernellab.viz.card import Card, Table
 
@@ -47,17 +47,26 @@ def tunings_card(tunings: Tunings) -> Card:
 
 
 def _words(tuning: Tuning, ranked: list[Trial]) -> list[str]:
+    unchecked = _unchecked(tuning)
     if not ranked:
-        if all(one.is_dropped for one in tuning.trials):
+        if tuning.trials and all(one.is_dropped for one in tuning.trials):
             return ["No config is valid."]
-        return []
+        return unchecked
     best = ranked[0]
     assert best.timing is not None
     time = f"{best.timing.median * MICROSECONDS:.4g} us"
     ties = len(tuning.ties) - 1
+    how = [*how_timed(tuning), *unchecked]
     if not ties:
-        return [f"{best.candidate} is the fastest: {time}."]
-    return [f"{best.candidate} has the lowest median, {time}, in a tie with {_count(ties, 'other config')}: their quartiles overlap."]  # fmt: skip
+        return [f"{best.candidate} is the fastest: {time}.", *how]
+    return [f"{best.candidate} has the lowest median, {time}, in a tie with {_count(ties, 'other config')}: their quartiles overlap.", *how]  # fmt: skip
+
+
+def _unchecked(tuning: Tuning) -> list[str]:
+    found = [one for one in tuning.trials if one.outcome.unchecked]
+    if not found:
+        return []
+    return [f"The results of {_count(len(found), 'config')} were not checked. {found[0].number}: {found[0].outcome.unchecked}"]  # fmt: skip
 
 
 def _count(number: int, noun: str) -> str:
@@ -91,7 +100,7 @@ def _row(tuning: Tuning, trial: Trial) -> tuple[str, ...]:
 
 
 def _baselines(tuning: Tuning) -> Table:
-    rows = [(name, f"{one.median * MICROSECONDS:.4g} us") for name, one in tuning.baselines.items()]
+    rows = [(name, f"{one.median * MICROSECONDS:.4g} us", one.how) for name, one in tuning.baselines.items()]  # fmt: skip
     return Table("Beside it", (), rows)
 
 

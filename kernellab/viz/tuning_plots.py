@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import textwrap
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -9,6 +10,7 @@ from matplotlib.axes import Axes
 from matplotlib.axis import Axis
 from matplotlib.colors import LogNorm, Normalize, to_hex
 from matplotlib.figure import Figure
+from matplotlib.patches import Rectangle
 from matplotlib.ticker import LogFormatter
 
 from kernellab.errors import ArgumentError
@@ -66,6 +68,17 @@ def _draw(data: PlotData) -> Figure:
     return drawers.get(data.kind, _draw_against)(data)
 
 
+_LETTERS = 15
+"""Of a subtitle, in an inch."""
+
+
+def _paper(title: str, subtitle: str, width: float, height: float) -> tuple[Figure, Axes]:
+    """A sheet whose subtitle has as many lines as it needs; axis labels take some of the width."""
+    room = int((width - 0.6) * _LETTERS)
+    lines = [short for line in subtitle.split("\n") for short in textwrap.wrap(line, room)]
+    return sheet(title, "\n".join(lines), width, height + 0.13 * (len(lines) - 1))
+
+
 def _logarithmic_if_wide(axes: Axes, points: Sequence[Point], which: str) -> None:
     times = [one.us for one in points]
     if max(times) > WIDE * min(times):
@@ -93,7 +106,7 @@ def _draw_times(data: PlotData) -> Figure:
     points = list(data.points)[:MOST_ROWS]
     more = len(data.points) - len(points)
     subtitle = data.subtitle + (f"; {more} slower configs not shown" if more else "")
-    figure, axes = sheet(data.title, subtitle, 7, 1.4 + 0.155 * len(points))
+    figure, axes = _paper(data.title, subtitle, 7, 1.4 + 0.155 * len(points))
     for tied, colour, words in ((True, BEST, "the fastest, and those tied with it"), (False, OTHER, None)):  # fmt: skip
         chosen = [(row, one) for row, one in enumerate(points) if one.tied is tied]
         if chosen:
@@ -104,7 +117,7 @@ def _draw_times(data: PlotData) -> Figure:
                 elinewidth=1, capsize=2, label=words,
             )  # fmt: skip
     _baselines(data, axes.axvline)
-    labels = [", ".join(str(one.values[name]) for name in data.varying) for one in points]
+    labels = [", ".join(str(one.values.get(name, "")) for name in data.varying) for one in points]
     axes.set_yticks(range(len(points)), labels, fontsize=7)
     axes.set_ylabel(", ".join(data.varying))
     axes.invert_yaxis()
@@ -118,12 +131,12 @@ def _draw_times(data: PlotData) -> Figure:
 
 def _draw_heatmap(data: PlotData) -> Figure:
     across, down = data.axes
-    columns = _ordered([one.values[across] for one in data.points])
-    rows = _ordered([one.values[down] for one in data.points])
+    columns = _ordered([one.values.get(across) for one in data.points])
+    rows = _ordered([one.values.get(down) for one in data.points])
     cells = [[_fastest(data.points, {across: x, down: y}) for x in columns] for y in rows]
     width, height = max(4.6, 1.6 + 0.75 * len(columns)), 1.6 + 0.42 * len(rows)
-    words = f"{data.subtitle}\nus of the fastest config with these two"
-    figure, axes = sheet(data.title, words, width, height)
+    words = f"{data.subtitle}\nus of the fastest config with these two\nframed: the fastest of all, and those tied with it"
+    figure, axes = _paper(data.title, words, width, height)
     times = [cell.us for line in cells for cell in line if cell is not None]
     norm = LogNorm(min(times), max(times) if max(times) > min(times) else 2 * min(times))
     numbers = [[float("nan") if cell is None else cell.us for cell in line] for line in cells]
@@ -133,9 +146,13 @@ def _draw_heatmap(data: PlotData) -> Figure:
         for column, cell in enumerate(line):
             if cell is not None:
                 paper = to_hex(colours(norm(cell.us)))
+                ink = ink_on(paper)
                 weight = "bold" if cell is data.points[0] else "normal"
                 axes.text(column, row, f"{cell.us:.4g}", ha="center", va="center", fontsize=8,
-                          color=ink_on(paper), fontweight=weight)  # fmt: skip
+                          color=ink, fontweight=weight)  # fmt: skip
+                if cell.tied:
+                    corner = (column - 0.44, row - 0.4)
+                    axes.add_patch(Rectangle(corner, 0.88, 0.8, fill=False, edgecolor=ink, linewidth=1.1))  # fmt: skip
     axes.set_xticks(range(len(columns)), [str(one) for one in columns])
     axes.set_yticks(range(len(rows)), [str(one) for one in rows])
     axes.set_xlabel(across)
@@ -144,27 +161,27 @@ def _draw_heatmap(data: PlotData) -> Figure:
 
 
 def _ordered(values: Sequence[Any]) -> list[Any]:
-    kept = list(dict.fromkeys(values))
+    kept = list({repr(one): one for one in values}.values())
     numbers = all(isinstance(one, int | float) for one in kept)
     return sorted(kept) if numbers else kept
 
 
 def _fastest(points: Sequence[Point], wanted: dict[str, Any]) -> Point | None:
     for one in points:  # the fastest first
-        if all(one.values[name] == value for name, value in wanted.items()):
+        if all(one.values.get(name) == value for name, value in wanted.items()):
             return one
     return None
 
 
 def _draw_parallel(data: PlotData) -> Figure:
     names = [*data.axes, "us"]
-    figure, axes = sheet(data.title, f"{data.subtitle}; one line a config, the fastest on top", 1.6 * len(names), 4.2)  # fmt: skip
+    figure, axes = _paper(data.title, f"{data.subtitle}; one line a config, the fastest on top", 1.6 * len(names), 4.2)  # fmt: skip
     times = [one.us for one in data.points]
     wide = max(times) > WIDE * min(times)
     norm = (LogNorm if wide else Normalize)(min(times), max(max(times), 1.001 * min(times)))
-    levels = {name: _ordered([one.values[name] for one in data.points]) for name in data.axes}
+    levels = {name: _ordered([one.values.get(name) for one in data.points]) for name in data.axes}
     for one in reversed(data.points):
-        heights = [_height(levels[name], one.values[name]) for name in data.axes]
+        heights = [_height(levels[name], one.values.get(name)) for name in data.axes]
         heights.append(norm(one.us))
         best = one.tied
         axes.plot(
@@ -174,7 +191,9 @@ def _draw_parallel(data: PlotData) -> Figure:
     for place, name in enumerate(data.axes):
         axes.axvline(place, color=INK, linewidth=0.8)
         for value in levels[name]:
-            axes.text(place + 0.03, _height(levels[name], value) + 0.012, f"{value}", fontsize=8)  # fmt: skip
+            # On paper of its own: lines run through it, and what is behind the picture may be white or black.
+            axes.text(place, _height(levels[name], value), f"{value}", fontsize=8, ha="center", va="center", color=ink_on(INK),
+                      bbox={"boxstyle": "round,pad=0.25", "facecolor": INK, "edgecolor": "none"}, zorder=3)  # fmt: skip
     axes.axvline(len(names) - 1, color=INK, linewidth=0.8)
     for part in (0.0, 0.5, 1.0):
         value = float(norm.inverse(part))
@@ -190,7 +209,7 @@ def _height(levels: Sequence[Any], value: Any) -> float:
 
 
 def _draw_against(data: PlotData) -> Figure:
-    figure, axes = sheet(data.title, data.subtitle, 6.4, 4)
+    figure, axes = _paper(data.title, data.subtitle, 6.4, 4)
     known = [one for one in data.points if getattr(one, data.kind) is not None]
     for tied, colour, words in ((False, OTHER, None), (True, BEST, "the fastest, and those tied with it")):  # fmt: skip
         found = [one for one in known if one.tied is tied]
@@ -207,7 +226,7 @@ def _draw_against(data: PlotData) -> Figure:
 def _draw_lines(data: LinesData) -> Figure:
     warm = any(one for line in data.lines for one in line.warm)
     words = "; hollow: run in a row by a CUDA graph, with a warm cache" if warm else ""
-    figure, axes = sheet(data.title, data.subtitle + words, 6.8, 4.2)
+    figure, axes = _paper(data.title, data.subtitle + words, 6.8, 4.2)
     for number, line in enumerate(data.lines):
         colour = LINES[number % len(LINES)]
         style = "--" if line.is_baseline else "-"
@@ -218,6 +237,9 @@ def _draw_lines(data: LinesData) -> Figure:
                       color=colour, markerfacecolor="none" if warm else colour)  # fmt: skip
         axes.fill_between(line.x, line.lower, line.upper, color=colour, alpha=0.2, linewidth=0)
     axes.set_xscale("log", base=2)
+    sizes = sorted({x for line in data.lines for x in line.x})
+    axes.set_xticks(sizes, _size_words(sizes))
+    axes.minorticks_off()
     if data.unit == "us":
         axes.set_yscale("log")
         _plain_numbers(axes.yaxis)
@@ -228,3 +250,22 @@ def _draw_lines(data: LinesData) -> Figure:
     axes.grid()
     _legend(axes)
     return figure
+
+
+_LONGEST = 6
+"""Digits of a number below a tick."""
+
+_UNITS = ((1 << 30, "Gi"), (1 << 20, "Mi"), (1 << 10, "Ki"))
+
+
+def _size_words(sizes: Sequence[float]) -> list[str]:
+    """Sizes as they are; long ones in units of 1024, where all of them are whole numbers of those."""
+    plain = [f"{size:.15g}" for size in sizes]
+    if max(map(len, plain)) <= _LONGEST or any(size % 1024 for size in sizes if size > 1024):
+        return plain
+    return [_in_units(size) for size in sizes]
+
+
+def _in_units(size: float) -> str:
+    factor, unit = next(((factor, unit) for factor, unit in _UNITS if size >= factor), (1, ""))
+    return f"{size / factor:.4g} {unit}".rstrip()

@@ -54,5 +54,5 @@ def pretended_gpu(milliseconds: Callable[[Any], float], name: str = NAME) -> Ite
     )  # fmt: skip
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(sweeping, "_place", lambda *_: place)
-        patch.setattr(sweeping, "time_baseline", lambda _: Timing.of([0.5, 0.6], "events"))
+        patch.setattr(sweeping, "time_baseline", lambda *_: Timing.of([0.5, 0.6], "events"))
         yield

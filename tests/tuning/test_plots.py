@@ -79,9 +79,45 @@ def test_every_kind_draws_what_its_data_says_and_the_data_is_json(kind) -> None:
         assert sorted(data["axes"]) == ["BLOCK", "num_warps"]
 
 
-def test_a_heat_map_shows_the_fastest_of_each_pair() -> None:
-    figure = sweep().plot("heatmap", x="num_warps", y="BLOCK").figure
-    assert {text.get_text() for text in figure.axes[0].texts} >= {"20", "10", "10.05", "16"}
+def test_a_heat_map_shows_the_fastest_of_each_pair_and_frames_the_ties() -> None:
+    (axes,) = sweep().plot("heatmap", x="num_warps", y="BLOCK").figure.axes
+    assert {text.get_text() for text in axes.texts} >= {"20", "10", "10.05", "16"}
+    places = {(round(one.get_x() + 0.44), round(one.get_y() + 0.4)) for one in axes.patches}
+    assert places == {(0, 1), (1, 0)}  # num_warps 4 with BLOCK 128, num_warps 8 with BLOCK 64
+
+
+def in_a_row(us: float) -> Timing:
+    return replace(timing(us), method="graph")
+
+
+def test_how_times_were_taken_is_said_in_table_card_plot_and_file(tmp_path) -> None:
+    warm = sweep(trials=tuple(with_timing(one, in_a_row(5.0)) for one in sweep().trials[:4]))
+    assert set(sweep().table["timed by"]) == {
+        "do_bench, cold L2",
+        "",
+    }  # "": the config that was dropped
+    assert set(warm.table["timed by"]) == {"CUDA graph, warm L2"}
+    assert "Timed by do_bench, cold L2." in tuning_card(sweep()).text()
+    assert "Timed by CUDA graph, warm L2: the kernel is so short" in tuning_card(warm).text()
+    assert sweep().plot().data.subtitle.endswith("; do_bench, cold L2")
+    assert warm.plot().data.subtitle.endswith("; CUDA graph, warm L2")
+    # torch's time beside it was taken in the other way.
+    assert list(warm.plot().data.baselines) == ["torch (do_bench, cold L2)"]
+    assert list(sweep().plot().data.baselines) == ["torch"]
+    again = kernellab.Tuning.load(warm.save(tmp_path / "warm.json"))
+    assert again.table.equals(warm.table)
+    mixed = sweep(trials=(with_timing(sweep().trials[0], in_a_row(5.0)), *sweep().trials[1:]))
+    assert "1 by CUDA graph, warm L2 and 3 by do_bench, cold L2" in tuning_card(mixed).text()
+
+
+def with_timing(one: Trial, found: Timing) -> Trial:
+    return replace(one, outcome=replace(one.outcome, timing=found))
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_configs_that_do_not_all_have_the_same_parameters_are_drawn(kind) -> None:
+    sparse = replace(trial(5, 12.0, BLOCK=64), candidate=Candidate({"BLOCK": 64}, {}))
+    assert sweep(trials=(*sweep().trials, sparse)).plot(kind).png().startswith(b"\x89PNG")
 
 
 def test_sizes_are_lines_with_their_baselines() -> None:
@@ -91,8 +127,18 @@ def test_sizes_are_lines_with_their_baselines() -> None:
     assert data.lines[0].x == [1000.0, 2000.0]
     assert data.lines[0].y[0] == pytest.approx(12000 / 10e-6 / 1e9)
     assert all(line.lower <= line.y for line in data.lines)
+    assert tick_words(several) == ["1000", "2000"]
+    long = [sweep(key={"n": n}) for n in (512, 16 << 10, 3 << 20)]
+    assert tick_words(kernellab.Tunings(long)) == ["512", "16 Ki", "3 Mi"]
+    odd = kernellab.Tunings([sweep(key={"n": n}) for n in (1000, 1_000_000)])
+    assert tick_words(odd) == ["1000", "1000000"]
     assert several.plot().png().startswith(b"\x89PNG")
     assert list(several.table["BLOCK"]) == [128, 128]
+
+
+def tick_words(several: kernellab.Tunings) -> list[str]:
+    (axes,) = several.plot().figure.axes
+    return [one.get_text() for one in axes.get_xticklabels()]
 
 
 def test_what_cannot_be_drawn_is_said() -> None:
