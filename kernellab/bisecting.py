@@ -23,6 +23,7 @@ from kernellab.ir import ttg
 from kernellab.ir.locations import locate
 from kernellab.ir.reader import read_module
 from kernellab.launching import Grid
+from kernellab.long_work import UNTOUCHED, LongWork
 from kernellab.records import PassRun, Target
 from kernellab.specialize import BoundCall, bind
 
@@ -64,25 +65,30 @@ def bisect(
     runs = _Snapshots(plain, grid, call, chosen)
     expected: Contents | None = None
     first, before = "", ""
-    passes = record_passes(plain, call, chosen, skip=skip, pipeline=pipeline)
-    for one in _changing(_from_inliner_on(passes)):
-        text = triton_api.generic_form(one.text.read(), chosen)
-        failure: KernelFault | None = None
-        try:
-            found = runs.contents_after(one.label, text)
-        except KernelFault as fault:
+    with LongWork(f"bisect {plain.__name__}", None, "modules", UNTOUCHED) as work:
+        passes = record_passes(plain, call, chosen, skip=skip, pipeline=pipeline)
+        modules = list(_changing(_from_inliner_on(passes)))
+        work.total = len(modules)
+        for one in modules:
+            text = triton_api.generic_form(one.text.read(), chosen)
+            failure: KernelFault | None = None
+            try:
+                found = runs.contents_after(one.label, text)
+            except KernelFault as fault:
+                if expected is None:
+                    raise
+                failure, found = fault, {}
+            work.advance()
+            if found is None:
+                continue
             if expected is None:
-                raise
-            failure, found = fault, {}
-        if found is None:
-            continue
-        if expected is None:
-            first, expected = one.label, found
-        differences = () if failure else tuple(differences_between(expected, found, rtol, atol))
-        if failure is not None or differences:
-            lines = _rewritten_lines(before, text, plain)
-            return runs.result(first, one.label, lines, differences, failure)
-        before = text
+                first, expected = one.label, found
+            differences = () if failure else tuple(differences_between(expected, found, rtol, atol))
+            if failure is not None or differences:
+                lines = _rewritten_lines(before, text, plain)
+                return runs.result(first, one.label, lines, differences, failure)
+            before = text
+            work.kept = f"Up to {one.label} no pass changes a result. {UNTOUCHED}"
     if expected is None:
         raise UnsupportedOperation(
             f"the interpreter can run no module of {plain.__name__!r}: {runs.not_run}",

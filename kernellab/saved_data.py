@@ -1,10 +1,12 @@
-"""Python values as JSON and back, and reading JSON that somebody saved: every part knows its place, so that an error can name it."""
+"""Python values as JSON and back; writing a file whole or not at all; reading JSON that somebody saved: every part knows its place, so that an error can name it."""
 
 from __future__ import annotations
 
 import math
+import os
 from collections.abc import Mapping
 from importlib.metadata import PackageNotFoundError, version
+from pathlib import Path
 from typing import Any
 
 
@@ -170,3 +172,20 @@ def value_of(data: SavedData) -> Any:
     if data.has("float"):
         return float(data["float"].one_of("nan", "inf", "-inf"))
     return SavedValue(data["shown"].text())
+
+
+def write_whole(path: str | os.PathLike[str], content: bytes) -> Path:
+    """Write a file; one that is there is replaced once the new one is complete, and an interrupt leaves no half of it.
+
+    Raises:
+        OSError: it cannot be written.
+    """
+    file = Path(path)
+    unfinished = file.with_name(f"{file.name}.{os.getpid()}.part")
+    try:
+        unfinished.write_bytes(content)
+        unfinished.replace(file)
+    except BaseException:
+        unfinished.unlink(missing_ok=True)
+        raise
+    return file

@@ -26,6 +26,8 @@ class Outcome:
     streams: dict[str, str] = field(default_factory=dict)
     displays: list[dict[str, str]] = field(default_factory=list)
     """MIME bundles of `display`, in order."""
+    updates: list[dict[str, str]] = field(default_factory=list)
+    """MIME bundles that took the place of displayed ones, in order."""
     result: dict[str, str] | None = None
     """MIME bundle of the last expression."""
     opened: list[dict[str, Any]] = field(default_factory=list)
@@ -71,12 +73,13 @@ class NotebookSession:
         self.client.stop_channels()
         self.manager.shutdown_kernel(now=True)
 
-    def run(self, cell: str, *, interrupt_after: str | None = None) -> Outcome:
+    def run(self, cell: str, *, interrupt_after: str | None = None, pause: float = 0.3) -> Outcome:
         """Execute a cell and wait for the kernel to be idle again.
 
         Args:
             cell: its text.
             interrupt_after: send the interrupt of the stop button once this text has been printed; `Outcome.seconds` then counts from there.
+            pause: seconds between the two, so that the kernel is well inside its loop by then.
         """
         outcome = Outcome()
         started = time.monotonic()
@@ -94,7 +97,7 @@ class NotebookSession:
                 outcome.opened.append(_opened(message))
             if interrupt_after and interrupt_after in outcome.streams.get("stdout", ""):
                 interrupt_after = None
-                time.sleep(0.3)  # the kernel is well inside its loop by then
+                time.sleep(pause)
                 started = time.monotonic()
                 self.manager.interrupt_kernel()
         outcome.seconds = time.monotonic() - started
@@ -144,6 +147,8 @@ def _note(outcome: Outcome, kind: str, content: dict[str, Any]) -> None:
         outcome.streams[name] = outcome.streams.get(name, "") + content["text"]
     elif kind == "display_data":
         outcome.displays.append(content["data"])
+    elif kind == "update_display_data":
+        outcome.updates.append(content["data"])
     elif kind == "execute_result":
         outcome.result = content["data"]
     elif kind == "error":

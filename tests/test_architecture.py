@@ -196,7 +196,8 @@ def distribution_of(found: Import) -> str | None:
         return None
     if top == "pynvml":  # not installed without the extra "gpu"
         return "nvidia-ml-py"
-    return canonicalize_name(DISTRIBUTIONS[top][0])
+    # One that is not installed here is named as its import is.
+    return canonicalize_name(DISTRIBUTIONS.get(top, [top])[0])
 
 
 def used(*folders: str) -> dict[str, str]:

@@ -6,6 +6,7 @@ import json
 import re
 import time
 from io import BytesIO
+from pathlib import Path
 
 import matplotlib.image
 import numpy
@@ -13,7 +14,7 @@ import pytest
 from matplotlib import rcParams
 from matplotlib.patches import Rectangle
 
-from kernellab.errors import SourcePosition
+from kernellab.errors import ArgumentError, KernelLabError, SourcePosition
 from kernellab.findings import SharedBuffer, SharedMemory
 from kernellab.viz import palette
 from kernellab.viz.figures import theme
@@ -146,11 +147,20 @@ def test_names_are_words_whatever_is_in_them() -> None:
     assert "$x_{2}$ &lt;b&gt;&amp;" in svg
 
 
-def test_pictures_have_transparent_paper_and_are_the_same_each_time() -> None:
+def test_pictures_have_transparent_paper_and_are_the_same_each_time(tmp_path: Path) -> None:
     memory = of_corpus("matmul", "sm_90").shared_memory()
     first, second = memory.plot(), memory.plot()
     assert first.png() == second.png()
     assert first.svg() == second.svg()
+    for kind in ("svg", "pdf", "png"):
+        files = [
+            one.save(tmp_path / f"{number}.{kind}") for number, one in enumerate((first, second))
+        ]
+        assert files[0].read_bytes() == files[1].read_bytes()
+    with pytest.raises(ArgumentError, match="names no format of pictures"):
+        first.save(tmp_path / "picture.docx")
+    with pytest.raises(KernelLabError, match="cannot be written"):
+        first.save(tmp_path / "nowhere/picture.svg")
     pixels = matplotlib.image.imread(BytesIO(first._repr_png_()))
     assert pixels[0, -1, 3] == 0
     assert numpy.unique(pixels[..., 3]).size > 1

@@ -20,6 +20,7 @@ from kernellab.interpreter.grid import check_grid
 from kernellab.interpreter.program import program_code
 from kernellab.interpreting import emulated_for
 from kernellab.launching import Grid, bind_launch, refuse_gpu
+from kernellab.long_work import UNTOUCHED, LongWork
 from kernellab.records import Target
 from kernellab.run_options import DEFAULT, RunOptions, split_keywords
 from kernellab.specialize import BoundCall
@@ -67,9 +68,11 @@ def check(
     marked = tuple(name for name, one in tensors_in(call.values) if is_uninitialized(one))
 
     examination = Examination(plain, call, code, sizes, named, marked, most_turns)
-    detectors, stopped = examination.listen(DETECTORS)
-    if stopped is None:
-        for one in detectors:
+    with LongWork(f"check {plain.__name__}", len(DETECTORS) + 1, "steps", UNTOUCHED) as work:
+        detectors, stopped = examination.listen(DETECTORS)
+        work.total = len(detectors) + 1
+        for one in detectors if stopped is None else ():
+            work.advance()
             one.ask(examination)
     found = _in_order([*_found(detectors), *([] if stopped is None else [stopped])])
     notes = () if stopped is None else (_UNASKED,)

@@ -40,6 +40,7 @@ from kernellab.saved_data import (
     pairs_to_json,
     value_of,
     value_to_json,
+    write_whole,
 )
 
 FORMAT = "kernellab.record"
@@ -84,13 +85,10 @@ def save(compilation: Compilation, path: str | os.PathLike[str]) -> Path:
     """
     target = Path(path)
     data = json.dumps(to_json(compilation), separators=(",", ":"), ensure_ascii=False)
-    partial_file = target.with_name(target.name + ".part")
     try:
-        partial_file.write_bytes(gzip.compress(data.encode(), _COMPRESSION, mtime=0))
-        partial_file.replace(target)
+        return write_whole(target, gzip.compress(data.encode(), _COMPRESSION, mtime=0))
     except OSError as error:
         raise ArchiveError(f"Cannot write {str(target)!r}: {error.strerror or error}.") from error
-    return target
 
 
 def to_json(compilation: Compilation) -> dict[str, Any]:

@@ -21,6 +21,7 @@ from kernellab.compiler.sass_decoding import decode, spill_sites
 from kernellab.compiler.source_map import module_frames, read_source_map
 from kernellab.compiler.targets import DEFAULT_TARGET, local_target, parse_targets, shared_limit
 from kernellab.errors import ArgumentError, CompileError, OptionError, SourcePosition, nearest
+from kernellab.long_work import LongWork
 from kernellab.records import (
     Compilation,
     PassRun,
@@ -119,13 +120,15 @@ def compile(
     else:
         compilations = {}
         plain, keywords = unwrap_kernel(kernel, args, keywords, constants or {})
-        for one in targets:
-            call = bind(plain, args, keywords, one, options=options, constants=constants)
-            compilations[one.name] = (
-                _compile_edited(plain, call, one, edits)
-                if edits.any
-                else compile_bound(plain, call, one, record=record)
-            )
+        with LongWork(f"compile {plain.__name__}", len(targets), "targets") as work:
+            for one in targets:
+                call = bind(plain, args, keywords, one, options=options, constants=constants)
+                compilations[one.name] = (
+                    _compile_edited(plain, call, one, edits)
+                    if edits.any
+                    else compile_bound(plain, call, one, record=record)
+                )
+                work.advance()
     several = (
         target is not None
         and not isinstance(target, Target)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import functools
+import math
 import time
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
@@ -31,6 +32,7 @@ from kernellab.interpreter.observing import Listener
 from kernellab.interpreter.program import ProgramCode, program_code, program_of_text
 from kernellab.interpreter.scheduler import Step, take_turns
 from kernellab.interpreter.stepping.code import SteppingCode, stepping_code
+from kernellab.long_work import LongWork
 from kernellab.records import Launch, Run, Target
 from kernellab.run_options import DEFAULT, RunOptions
 from kernellab.specialize import BoundCall
@@ -152,16 +154,18 @@ def launch_stepped(
 
         if stepping.listener is not None:
             stepping.listener.operations = code.program.operations
-        for programs, run in _steps(code.batch, start, apart):
-            is_chosen = int(programs.linear[0]) in chosen
-            around = stepping.around if is_chosen else nullcontext
-            if stepping.listener is not None:
-                stepping.listener.programs = programs
-            with around(programs):
-                try:
-                    run()
-                except FAULTS as fault:
-                    raise explain(fault, programs, sizes, program, call) from None
+        with _work(kernel, sizes, code.batch) as work:
+            for programs, run in _steps(code.batch, start, apart):
+                is_chosen = int(programs.linear[0]) in chosen
+                around = stepping.around if is_chosen else nullcontext
+                if stepping.listener is not None:
+                    stepping.listener.programs = programs
+                with around(programs):
+                    try:
+                        run()
+                    except FAULTS as fault:
+                        raise explain(fault, programs, sizes, program, call) from None
+                work.advance(programs.count)
 
 
 def _run(
@@ -181,13 +185,26 @@ def _run(
     with numpy.errstate(all="ignore"):
         run_batch = prepare(*arguments, GridSizes(sizes))
         all_batches = batches(sizes, code.batch, options.order, options.seed)
-        for programs, run in _steps(code, run_batch, all_batches):
-            if listener is not None:
-                listener.programs = programs
-            try:
-                run()
-            except FAULTS as fault:
-                raise explain(fault, programs, sizes, code, call) from None
+        with _work(kernel, sizes, code) as work:
+            for programs, run in _steps(code, run_batch, all_batches):
+                if listener is not None:
+                    listener.programs = programs
+                try:
+                    run()
+                except FAULTS as fault:
+                    raise explain(fault, programs, sizes, code, call) from None
+                work.advance(programs.count)
+
+
+def _work(kernel: Any, sizes: Grid, code: ProgramCode) -> LongWork:
+    """The run, for whoever watches it. Programs that wait for each other have turns, of which nobody knows how many."""
+    waiting = code.watched is not None
+    return LongWork(
+        kernel.__name__,
+        None if waiting else math.prod(sizes),
+        "turns" if waiting else "programs",
+        "What its programs stored until then is in the arguments.",
+    )
 
 
 def _steps(

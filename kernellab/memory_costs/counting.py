@@ -32,6 +32,7 @@ from kernellab.interpreting import emulated_for
 from kernellab.ir import scf, tt, ttg, ttng
 from kernellab.ir.types import TensorDescType, shape
 from kernellab.launching import Grid
+from kernellab.long_work import UNTOUCHED, LongWork
 from kernellab.memory_costs.copy_engine import Messages, messages_of
 from kernellab.memory_costs.occurrences import occurrences
 from kernellab.memory_costs.records import Accesses, Action, GlobalAccess
@@ -123,7 +124,8 @@ def _counted(
     counted = _Counted(_accesses_of(code, target), numbers, in_turns=code.watched is not None)
     costs = _shared_costs_of(code, lower)
     observer = Observer(counted.see)
-    launch_observed(kernel, grid, replace(call, values=copied(call.values)), code, observer)
+    with LongWork(f"accesses of {kernel.__name__}", None, "programs", UNTOUCHED):
+        launch_observed(kernel, grid, replace(call, values=copied(call.values)), code, observer)
     counted.end_batch()
     sizes = check_grid(grid, call.values)
     shared = shared_accesses(costs, observer.entries, math.prod(sizes))

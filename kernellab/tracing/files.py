@@ -16,7 +16,14 @@ from pathlib import Path
 from typing import Any, cast
 
 from kernellab.errors import ArchiveError, SourcePosition
-from kernellab.saved_data import Misfit, SavedData, kernellab_version, value_of, value_to_json
+from kernellab.saved_data import (
+    Misfit,
+    SavedData,
+    kernellab_version,
+    value_of,
+    value_to_json,
+    write_whole,
+)
 from kernellab.tracing.records import Trace
 from kernellab.tracing.sources import changed_sources
 from kernellab.tracing.steps import (
@@ -63,13 +70,10 @@ def save_trace(trace: Trace, path: str | os.PathLike[str]) -> Path:
     with zipfile.ZipFile(content, "w") as archive:
         archive.writestr(_entry(_DOCUMENT), document, zipfile.ZIP_DEFLATED)
         archive.writestr(_entry(_VALUES), bytes(heap.content), zipfile.ZIP_STORED)
-    partial_file = target.with_name(target.name + ".part")
     try:
-        partial_file.write_bytes(content.getvalue())
-        partial_file.replace(target)
+        return write_whole(target, content.getvalue())
     except OSError as error:
         raise ArchiveError(f"Cannot write {str(target)!r}: {error.strerror or error}.") from error
-    return target
 
 
 def _entry(name: str) -> zipfile.ZipInfo:

@@ -18,6 +18,7 @@ from kernellab.interpreter.launcher import Stepping, argument_names, launch_step
 from kernellab.interpreter.memory import Buffer
 from kernellab.interpreter.stepping.code import SteppingCode
 from kernellab.interpreter.written import written_by
+from kernellab.long_work import UNTOUCHED, LongWork
 from kernellab.run_options import RunOptions
 from kernellab.specialize import BoundCall, array_of
 from kernellab.tracing.checkpoints import Checkpoints
@@ -49,7 +50,8 @@ class TracedLaunch:
         memory = Checkpoints(kept.call, works_on, values)
         fault = None
         try:
-            self.run(works_on, recorder, memory)
+            with LongWork(f"trace {self.kernel.__name__}", None, "programs", UNTOUCHED):
+                self.run(works_on, recorder, memory)
         except KernelFault as error:
             fault = TracedFault(type(error).__name__, str(error), error.position, memory.fault_step)
         memory.end(len(recorder.steps))

@@ -11,6 +11,7 @@ from typing import Any
 
 from kernellab.errors import ArchiveError, ArgumentError
 from kernellab.records import Target
+from kernellab.saved_data import write_whole
 from kernellab.tuning.plain_data import (
     machine_from_json,
     machine_to_json,
@@ -34,13 +35,10 @@ def save(tunings: Iterable[Tuning], path: str | os.PathLike[str]) -> Path:
     """
     file = Path(path)
     data = {"format": FORMAT, "version": VERSION, "tunings": [to_json(one) for one in tunings]}
-    unfinished = file.with_name(file.name + ".part")
     try:
-        unfinished.write_text(json.dumps(data, indent=1) + "\n")
-        unfinished.replace(file)
+        return write_whole(file, (json.dumps(data, indent=1) + "\n").encode())
     except OSError as error:
         raise ArchiveError(f"Cannot write {str(file)!r}: {error.strerror or error}.") from error
-    return file
 
 
 def to_json(tuning: Tuning) -> dict[str, Any]:

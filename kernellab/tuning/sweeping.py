@@ -89,7 +89,7 @@ def tune(
         workers: processes that compile; None means a core each, with one left for every GPU.
         seconds: how long one config may take to compile, and to run.
         cache: whether to take what is known from earlier sweeps, and to keep what this one finds.
-        progress: whether to say how far it is; None does in a terminal.
+        progress: whether to say how far it is; None does in a notebook and in a terminal, unless KERNELLAB_PROGRESS is 0.
         recorded: a saved sweep of the same launch, whose times stand in where there is no GPU: the same call then shows a GPU's times on a laptop, and is live on a GPU.
 
     Returns:

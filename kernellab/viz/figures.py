@@ -12,9 +12,12 @@ from typing import Any
 
 from matplotlib import style
 from matplotlib.axes import Axes
+from matplotlib.backend_bases import FigureCanvasBase
 from matplotlib.colors import LinearSegmentedColormap
 from matplotlib.figure import Figure
 
+from kernellab.errors import ArgumentError, KernelLabError
+from kernellab.saved_data import write_whole
 from kernellab.viz.palette import INK, ORDERED, VIRIDIS
 
 SEQUENTIAL = LinearSegmentedColormap.from_list(
@@ -99,10 +102,26 @@ class FigurePicture:
         return file.getvalue()
 
     def save(self, path: str | os.PathLike[str]) -> Path:
-        """Write the picture in the format that the path ends in (.png, .svg, .pdf); returns the path."""
-        with theme():
-            self.figure.savefig(path, transparent=True)
-        return Path(path)
+        """Write the picture in the format that the path ends in; returns the path.
+
+        Raises:
+            ArgumentError: matplotlib does not know the format.
+            KernelLabError: the file cannot be written.
+        """
+        kind = Path(path).suffix.removeprefix(".").lower()
+        known = FigureCanvasBase.get_supported_filetypes()
+        if kind not in known:
+            raise ArgumentError(
+                f"{str(path)!r} names no format of pictures.",
+                advice=f"Let it end in .svg, .pdf or .png; matplotlib also knows {', '.join(known)}.",
+            )
+        # Without a date the same picture is the same file.
+        undated = {"svg": "Date", "pdf": "CreationDate"}
+        wishes = {"metadata": {undated[kind]: None}} if kind in undated else {}
+        try:
+            return write_whole(path, self._file(kind, **wishes))
+        except OSError as error:
+            raise KernelLabError(f"{str(path)!r} cannot be written: {error.strerror}.") from error
 
     def _repr_png_(self) -> bytes:
         return self.png()

@@ -11,12 +11,13 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any
 
-from IPython import get_ipython
 from IPython.display import publish_display_data
 
 from kernellab.errors import KernelLabError
+from kernellab.saved_data import write_whole
 from kernellab.viz import page
 from kernellab.viz.card import Card
+from kernellab.viz.place import in_notebook
 from kernellab.viz.view_data import packed
 
 _SENT_AT_ONCE = 1_000_000
@@ -70,10 +71,9 @@ class View:
         file = Path(path)
         text = page.page_of_views(self.title, [page.Section("", self, ())])
         try:
-            file.write_text(text, encoding="utf-8")
+            return write_whole(file, text.encode())
         except OSError as error:
             raise KernelLabError(f"{file} cannot be written: {error.strerror}.") from error
-        return file
 
     def still_html(self) -> str:
         """The still as HTML: tables and `pre`, no script."""
@@ -88,7 +88,7 @@ class View:
 
         One output with both types would be saved with the widget's type on top, and a front end without its model shows an error instead of the still.
         """
-        if not _in_notebook():
+        if not in_notebook():
             raise NotImplementedError  # IPython asks `_repr_mimebundle_` then
         live = self.widget._repr_mimebundle_()
         data, metadata = live if isinstance(live, tuple) else (live, {})
@@ -112,8 +112,3 @@ _STILL = """<div class="kl-still"><style>
 %s
 </div>"""
 """The still as a notebook saves it. Of the widget after it, which Jupyter has no model for, "model not found" need not be read; and before a widget that does come, the still need not flash up. Where styles are stripped nothing else changes."""
-
-
-def _in_notebook() -> bool:
-    """Whether a Jupyter kernel runs this, which can hold a widget's other end."""
-    return getattr(get_ipython(), "kernel", None) is not None
