@@ -1,8 +1,9 @@
 // Two texts side by side with what differs: CodeMirror's merge view over our diff by lines.
 import { Change, goToNextChunk, goToPreviousChunk, MergeView, presentableDiff } from "@codemirror/merge";
 import { openSearchPanel } from "@codemirror/search";
-import type { EditorView } from "@codemirror/view";
+import { EditorView } from "@codemirror/view";
 import { type Hunk, lineDiff } from "./line_diff";
+import { nameless, Renaming } from "./renaming";
 import type { Text } from "./side";
 import { type Margin, textExtensions } from "./text_pane";
 
@@ -19,17 +20,17 @@ export class DiffPane {
   readonly merge: MergeView;
 
   constructor(
-    parent: HTMLElement, root: Document | ShadowRoot, left: DiffSide, right: DiffSide,
+    parent: HTMLElement, root: Document | ShadowRoot, left: DiffSide, right: DiffSide, wrap: boolean,
     onLine: (side: 0 | 1, shown: number) => void,
   ) {
     this.merge = new MergeView({
       parent,
       root,
-      a: { doc: left.text.text, extensions: textExtensions(left.text, left.label, left.margin, (line) => onLine(0, line)) },
-      b: { doc: right.text.text, extensions: textExtensions(right.text, right.label, right.margin, (line) => onLine(1, line)) },
+      a: { doc: left.text.text, extensions: textExtensions(left.text, left.label, left.margin, wrap, (line) => onLine(0, line)) },
+      b: { doc: right.text.text, extensions: textExtensions(right.text, right.label, right.margin, wrap, (line) => onLine(1, line)) },
       gutter: true,
       collapseUnchanged: { margin: 3, minSize: 8 },
-      diffConfig: { override: (a, b) => changes(a, b) },
+      diffConfig: { override: () => differences(left.text, right.text) },
     });
   }
 
@@ -51,12 +52,29 @@ export class DiffPane {
     return (forward ? goToNextChunk : goToPreviousChunk)(this.merge.b);
   }
 
+  /** Bring the first change into view. */
+  showFirst(): void {
+    const [first] = this.merge.chunks;
+    if (first !== undefined) this.merge.b.dispatch({ effects: EditorView.scrollIntoView(first.fromB, { y: "nearest", yMargin: 60 }) });
+  }
+
   destroy(): void {
     this.merge.destroy();
   }
 }
 
-/** The differences as CodeMirror wants them: by characters. */
+const known = new WeakMap<Text, WeakMap<Text, readonly Change[]>>();
+
+/** What differs between two texts, found out once. */
+function differences(left: Text, right: Text): readonly Change[] {
+  let found = known.get(left);
+  if (found === undefined) known.set(left, (found = new WeakMap()));
+  let these = found.get(right);
+  if (these === undefined) found.set(right, (these = changes(left.text, right.text)));
+  return these;
+}
+
+/** The differences as CodeMirror wants them: by characters. Values that were only given other names are none. */
 export function changes(a: string, b: string): readonly Change[] {
   const left = a.split("\n");
   const right = b.split("\n");
@@ -70,39 +88,50 @@ export function changes(a: string, b: string): readonly Change[] {
     const ends = [Math.min(startsA[toA]! - back, a.length), Math.min(startsB[toB]! - back, b.length)] as const;
     found.push(new Change(startsA[fromA]! - back, ends[0], startsB[fromB]! - back, ends[1]));
   };
+  const renaming = new Renaming();
   /** Words of two lines that stand for each other. */
   const words = (lineA: number, lineB: number): void => {
     const [one, other] = [left[lineA]!, right[lineB]!];
-    if (one.trim() === other.trim()) return;
+    if (one.trim() === other.trim() || renaming.explains(one, other)) return;
     if (one.length + other.length > MOST_REFINED) return whole({ fromA: lineA, toA: lineA + 1, fromB: lineB, toB: lineB + 1 });
     for (const part of presentableDiff(one, other, { scanLimit: 200 })) {
       found.push(new Change(startsA[lineA]! + part.fromA, startsA[lineA]! + part.toA, startsB[lineB]! + part.fromB, startsB[lineB]! + part.toB));
     }
   };
-  for (const hunk of lineDiff(left, right)) refine(left, right, hunk, whole, words);
+  const hunks = lineDiff(left, right).flatMap((hunk) => refined(left, right, hunk));
+  const eachPair = (read: (lineA: number, lineB: number) => void, { from }: Refined): void => {
+    for (let at = 0; at < from.toA - from.fromA; at++) read(from.fromA + at, from.fromB + at);
+  };
+  for (const hunk of hunks) if (hunk.paired) eachPair((lineA, lineB) => renaming.define(left[lineA]!, right[lineB]!), hunk);
+  renaming.restart();
+  for (const hunk of hunks) {
+    if (hunk.paired) eachPair(words, hunk);
+    else whole(hunk.from);
+  }
   return found;
 }
 
+/** A part of a hunk: lines that stand for each other one by one, or lines that came, went, or took others' place. */
+interface Refined {
+  from: Hunk;
+  paired: boolean;
+}
+
 /** Inside a hunk, pair lines that differ in the names of values alone: a value that is new renames all after it. */
-function refine(
-  left: readonly string[], right: readonly string[], hunk: Hunk, whole: (hunk: Hunk) => void, words: (lineA: number, lineB: number) => void,
-): void {
-  const nameless = (lines: readonly string[]): string[] => lines.map((line) => line.replace(/%[\w$.-]+/g, "%"));
-  const inner = lineDiff(nameless(left.slice(hunk.fromA, hunk.toA)), nameless(right.slice(hunk.fromB, hunk.toB)));
+function refined(left: readonly string[], right: readonly string[], hunk: Hunk): Refined[] {
+  const inner = lineDiff(left.slice(hunk.fromA, hunk.toA).map(nameless), right.slice(hunk.fromB, hunk.toB).map(nameless));
+  const found: Refined[] = [];
   let [atA, atB] = [hunk.fromA, hunk.fromB];
-  const pairs = (untilA: number): void => {
-    while (atA < untilA) words(atA++, atB++);
+  const add = (toA: number, toB: number, paired: boolean): void => {
+    if (toA > atA || toB > atB) found.push({ from: { fromA: atA, toA, fromB: atB, toB }, paired });
+    [atA, atB] = [toA, toB];
   };
   for (const { fromA, toA, fromB, toB } of inner) {
-    pairs(hunk.fromA + fromA);
-    if (toA - fromA === toB - fromB) {
-      for (let line = fromA; line < toA; line++) words(atA++, atB++);
-    } else {
-      whole({ fromA: hunk.fromA + fromA, toA: hunk.fromA + toA, fromB: hunk.fromB + fromB, toB: hunk.fromB + toB });
-      [atA, atB] = [hunk.fromA + toA, hunk.fromB + toB];
-    }
+    add(hunk.fromA + fromA, hunk.fromB + fromB, true);
+    add(hunk.fromA + toA, hunk.fromB + toB, toA - fromA === toB - fromB);
   }
-  pairs(hunk.toA);
+  add(hunk.toA, hunk.toB, true);
+  return found;
 }
 
 /** Where each line starts, and the end. */

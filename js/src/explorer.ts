@@ -1,5 +1,5 @@
 // The IR explorer: passes, texts side by side whose lines are linked, and what differs between two of them.
-import type { IrView } from "./data";
+import type { IrView, PassData } from "./data";
 import { DiffPane } from "./diff_pane";
 import { button, choice, element } from "./dom";
 import { type Bars, barsOf, barWords, metricChoice, NO_BARS } from "./metrics";
@@ -7,7 +7,7 @@ import { allWords, neighbour, notedLines, noteList } from "./notes";
 import { changeWords, milliseconds, PassList, type Row, rowsOf } from "./pass_list";
 import { Side, type Sources, type Text } from "./side";
 import { splitter } from "./splitter";
-import { anyVisible, lightLines, type Margin, TextPane } from "./text_pane";
+import { anyVisible, controlWords, lightLines, type Margin, TextPane } from "./text_pane";
 
 /** What a view needs from the place where it is shown. */
 export interface Host {
@@ -52,12 +52,18 @@ const KEYS = [
   ["{  }", "previous, next pass that changed something"],
   ["p  n", "previous, next change (Before | after)"],
   ["m  M", "next, previous remark or finding"],
+  [",  .", "previous, next lit line, in every other pane"],
+  ["i  d", "in a pane: what the name at the cursor is; where it is defined"],
+  ["w", "wrap long lines"],
   ["/", "find in the pane with the focus; Enter for the next place"],
   ["1 2 3", "After a pass, Before | after, Stages"],
   ["?", "these keys"],
 ];
 
 const MOST_PANES = 4;
+
+/** Pixels; in a narrower place the panes stand below each other. */
+const NARROW = 760;
 
 export class Explorer {
   private readonly sides: Side[];
@@ -67,6 +73,10 @@ export class Explorer {
   private mode: Mode;
   private metric: string;
   private chosen: Chosen | null = null;
+  /** The pane in which it was chosen; -1 for none of those that are shown. */
+  private origin = -1;
+  /** A difference at the end of a long line is to be seen; texts side by side are easier to read unwrapped. */
+  private readonly wraps: Record<Mode, boolean> = { pass: false, diff: true, stages: false };
   private panes: TextPane[] = [];
   private shown: (Shown | null)[] = [];
   private diff: DiffPane | null = null;
@@ -77,6 +87,9 @@ export class Explorer {
   private readonly help: HTMLElement;
   private readonly paneCount: HTMLElement;
   private readonly previous: HTMLElement;
+  private readonly wrap: HTMLButtonElement;
+  private readonly helpButton: HTMLButtonElement;
+  private readonly width: ResizeObserver;
   private readonly between = splitter("Width of the list of passes");
   private drawn = "";
   private waits = 0;
@@ -99,6 +112,12 @@ export class Explorer {
       "span", { class: "kl-group" },
       button("▲", "Previous change (p)", () => this.goToChange(false)), button("▼", "Next change (n)", () => this.goToChange(true)), "change",
     );
+    this.wrap = button("Wrap", "Wrap long lines (w)", () => this.toggleWrap());
+    this.helpButton = button("?", "Keys (?)", () => this.toggleHelp());
+    this.helpButton.setAttribute("aria-label", "Keys");
+    this.helpButton.setAttribute("aria-expanded", "false");
+    this.width = new ResizeObserver(() => this.dom.classList.toggle("kl-narrow", this.dom.clientWidth < NARROW));
+    this.width.observe(dom);
     this.build();
     this.list?.select(this.firstRow(), false);
     this.chosen = this.errorLine();
@@ -107,6 +126,7 @@ export class Explorer {
   }
 
   destroy(): void {
+    this.width.disconnect();
     this.clear();
   }
 
@@ -158,7 +178,7 @@ export class Explorer {
     this.dom.append(
       element("div", { class: "kl-head" }, element("b", {}, title), ...facts),
       ...failures,
-      element("div", { class: "kl-tools", role: "toolbar", "aria-label": "View" }, ...this.tools()),
+      element("div", { class: "kl-tools", role: "group", "aria-label": "View" }, ...this.tools()),
       this.help,
       element("div", { class: "kl-main" }, ...(this.list ? [this.list.dom, this.between] : []),
         element("div", { class: "kl-work" }, this.facts, this.work)),
@@ -176,8 +196,9 @@ export class Explorer {
       this.modes, this.previous, this.paneCount,
       ...(bars === null ? [] : [bars]),
       element("span", { class: "kl-space" }),
+      this.wrap,
       button("Find", "Find in a text (/)", () => this.find()),
-      button("?", "Keys (?)", () => this.toggleHelp()),
+      this.helpButton,
     ];
   }
 
@@ -188,6 +209,7 @@ export class Explorer {
       const compared = this.sides.length === 2 && mode === "diff";
       const made = button(compared ? "Differences" : words, compared ? "What differs between the two" : title, () => this.setMode(mode));
       made.setAttribute("role", "radio");
+      made.addEventListener("keydown", (event) => arrowToRadio(event, group));
       made.dataset["mode"] = mode;
       group.append(made);
     }
@@ -201,6 +223,7 @@ export class Explorer {
 
   private toggleHelp(): void {
     this.help.hidden = !this.help.hidden;
+    this.helpButton.setAttribute("aria-expanded", String(!this.help.hidden));
   }
 
   // What the panes show
@@ -271,7 +294,8 @@ export class Explorer {
       this.wait(missing);
       return;
     }
-    const key = `${this.mode} ${columns.map((one) => `${one.side}${one.what}`).join(" ")}`;
+    this.origin = -1;
+    const key = `${this.mode} ${this.wraps[this.mode]} ${columns.map((one) => `${one.side}${one.what}`).join(" ")}`;
     if (key !== this.drawn || this.mode === "diff" || this.panes.length !== columns.length) {
       this.drawn = key;
       this.clear();
@@ -287,9 +311,11 @@ export class Explorer {
     for (const one of this.modes.children) {
       const is = (one as HTMLElement).dataset["mode"] === this.mode;
       one.setAttribute("aria-checked", String(is));
+      (one as HTMLElement).tabIndex = is ? 0 : -1;
     }
     this.paneCount.hidden = this.mode === "diff";
     this.previous.hidden = this.mode !== "diff";
+    this.wrap.setAttribute("aria-pressed", String(this.wraps[this.mode]));
     this.facts.replaceChildren(...this.passFacts());
     // Where no pane shows what a pass made, the list of passes only takes room.
     const passes = this.columns[this.mode].some((column) => !column.what.startsWith("stage:"));
@@ -298,18 +324,26 @@ export class Explorer {
     this.between.hidden = !passes;
   }
 
+  /** The pass of one side, or of both sides with their names. */
+  private passesOf(row: Row): { name: string; pass: PassData }[] {
+    if (this.sides.length < 2) return [{ name: "", pass: row.pass }];
+    const found = [this.sides[0]!.pass(row.left ?? -1), this.sides[1]!.pass(row.right ?? -1)];
+    return found.flatMap((pass, side) => (pass === null ? [] : [{ name: this.sides[side]!.data.name, pass }]));
+  }
+
   private passFacts(): HTMLElement[] {
     const row = this.row();
     if (row === null) return [];
+    const passes = this.passesOf(row);
     const { pass } = row;
     const ops = Object.entries(pass.op_changes).sort((a, b) => Math.abs(b[1]) - Math.abs(a[1]));
     const words = ops.slice(0, 12).map(([name, change]) => `${name} ${change > 0 ? "+" : "−"}${Math.abs(change)}`);
     if (ops.length > 12) words.push(`and ${ops.length - 12} other operations`);
-    const size = pass.ops_after > 0 ? ` · ${pass.ops_after.toLocaleString("en")} operations ${changeWords(pass)}` : "";
     const note = this.data.pass_notes[pass.name];
     return [
-      element("div", {}, element("b", {}, row.label), pass.arguments ? `(${pass.arguments})` : "",
-        element("span", { class: "kl-soft" }, pass.effect === "failed" ? " failed" : ` ${milliseconds(pass.seconds)} ms${size}`)),
+      element("div", {}, element("b", {}, row.label),
+        ...passes.map(({ name, pass }) => element("span", { class: "kl-soft kl-cost" },
+          `${name ? `${name}: ` : ""}${pass.arguments ? `(${pass.arguments}) ` : ""}${costWords(pass)}`))),
       ...(words.length > 0 ? [element("div", { class: "kl-op-changes" }, words.join(" · "))] : []),
       ...(note ? [element("details", {}, element("summary", {}, "What this pass does"), ...prose(note))] : []),
     ];
@@ -347,12 +381,12 @@ export class Explorer {
   }
 
   private makePanes(columns: readonly Column[]): void {
-    this.drawn = `${this.mode} ${columns.map((one) => `${one.side}${one.what}`).join(" ")}`;
+    this.drawn = `${this.mode} ${this.wraps[this.mode]} ${columns.map((one) => `${one.side}${one.what}`).join(" ")}`;
     columns.forEach((column, number) => {
       if (number > 0) this.work.append(splitter("Width of the panes"));
       const place = element("div", { class: "kl-text" });
       this.work.append(
-        element("div", { class: "kl-pane" }, element("div", { class: "kl-pane-head" }, this.chooser(column, number), element("span", { class: "kl-soft" })), place),
+        element("div", { class: "kl-pane", role: "group", "aria-label": `Pane ${number + 1}` }, element("div", { class: "kl-pane-head" }, this.chooser(column, number), element("span", { class: "kl-soft" })), place),
       );
       this.panes.push(new TextPane(place, this.host.root, (line) => this.choose(number, line)));
     });
@@ -366,7 +400,7 @@ export class Explorer {
       if (one == null) return;
       if (head) head.textContent = `${/^(?:after|before) /.test(one.label) ? `${one.label}, ` : ""}${lineWords(one.text)}`;
       const same = before?.text === one.text && before.place === one.place && pane.view.state.doc.length > 0;
-      if (!same || again) pane.show(one.text, one.label, this.margin(one));
+      if (!same || again) pane.show(one.text, one.label, this.margin(one), this.wraps[this.mode]);
     });
   }
 
@@ -379,9 +413,12 @@ export class Explorer {
     this.work.append(element("div", { class: "kl-diff-box" }, head, place));
     if (left == null || right == null) return;
     const side = (one: Shown) => ({ text: one.text, label: one.label, margin: { ...this.margin(one), bars: NO_BARS } });
-    this.diff = new DiffPane(place, this.host.root, side(left), side(right), (number, line) => this.choose(number, line));
+    this.diff = new DiffPane(place, this.host.root, side(left), side(right), this.wraps.diff, (number, line) => this.choose(number, line));
+    this.diff.showFirst();
     const { count } = this.diff;
-    head.append(element("span", { class: "kl-changes" }, count === 0 ? "no change" : count === 1 ? "1 change" : `${count.toLocaleString("en")} changes`));
+    const renamed = left.text.text === right.text.text ? "" : "Values that only got another number are not marked.";
+    const words = count === 0 ? (renamed ? "values renumbered only" : "no change") : count === 1 ? "1 change" : `${count.toLocaleString("en")} changes`;
+    head.append(element("span", { class: "kl-changes", title: renamed }, words));
   }
 
   private chooser(column: Column, number: number): HTMLSelectElement {
@@ -408,15 +445,15 @@ export class Explorer {
     const one = this.shown[pane];
     if (one == null) return;
     this.chosen = { side: one.side, place: one.place, line: one.text.number(shownLine) };
-    this.relight(pane);
-    this.say(this.chosen);
+    this.origin = pane;
+    this.say(this.chosen, this.relight(pane));
   }
 
   /** A line of the kernel: light it, and what is related to it. */
   private goToLine(side: number, line: number): void {
     this.chosen = { side: this.sides[side]!, place: "source", line };
-    this.relight(-1);
-    this.say(this.chosen);
+    this.origin = -1;
+    this.say(this.chosen, this.relight(-1));
   }
 
   private goToNote(forward: boolean): void {
@@ -426,26 +463,42 @@ export class Explorer {
     if (found !== null) this.goToLine(found.side, found.line);
   }
 
-  /** Say of a line where it comes from, how long its bar is, and what is noted there. */
-  private say(chosen: Chosen): void {
+  /** Say of a line where it comes from, what was lit with it, how long its bar is, and what stands in its margin. */
+  private say(chosen: Chosen, lit: string): void {
     const bars: Bars = barsOf(chosen.side, this.metric, chosen.place);
     const notes = chosen.place === "source" ? chosen.side.data.notes.filter((note) => note.line === chosen.line) : [];
-    const parts = [this.lineWords(chosen), barWords(bars, chosen.line), allWords(notes)];
+    const codes = chosen.place === "sass" ? chosen.side.data.controls.find((one) => one.line === chosen.line)?.codes : undefined;
+    const parts = [this.lineWords(chosen), lit, barWords(bars, chosen.line), codes === undefined ? "" : controlWords(codes), allWords(notes)];
     this.status.textContent = parts.filter((part) => part !== "").join(notes.length > 0 ? "\n" : " · ");
   }
 
-  private relight(from: number): void {
+  /** Light what is related to the chosen line; in words how many lines of other panes that are. */
+  private relight(from: number): string {
     const { chosen } = this;
-    if (chosen === null) return;
+    if (chosen === null) return "";
     const lights = this.shown.map((one, pane) => {
       if (one === null) return null;
       const lines = this.related(chosen, one).map((line) => one.text.shown(line)).filter((line) => line > 0);
       const own = one.side === chosen.side && one.place === chosen.place ? one.text.shown(chosen.line) : 0;
       const view = this.diff?.view(pane as 0 | 1) ?? this.panes[pane]?.view;
       // Looking forces a layout: look at all panes before changing any.
-      return view && { view, lines, own, scroll: pane !== from && !anyVisible(view, lines) };
+      const overflows = view !== undefined && view.scrollDOM.scrollHeight > view.scrollDOM.clientHeight;
+      return view && { pane, one, view, lines, own, overflows, scroll: pane !== from && !anyVisible(view, lines) };
     });
-    for (const one of lights) if (one) lightLines(one.view, one.lines, one.own, one.scroll);
+    const words: string[] = [];
+    for (const light of lights) {
+      if (!light) continue;
+      const { pane, one, view, lines, own, overflows, scroll } = light;
+      lightLines(view, lines, own, scroll);
+      this.panes[pane]?.mark(lines, overflows);
+      if (pane !== from) words.push(`${lines.length.toLocaleString("en")} ${lines.length === 1 ? "line" : "lines"} of ${placeWords(one)}`);
+    }
+    return words.join(", ");
+  }
+
+  /** Scroll to the next lit lines, or those before, in every pane but the one that was clicked. */
+  private goToLit(forward: boolean): void {
+    this.panes.forEach((pane, number) => number !== this.origin && pane.goToLit(forward));
   }
 
   private related(chosen: Chosen, to: Shown): readonly number[] {
@@ -469,6 +522,12 @@ export class Explorer {
   }
 
   // What the reader does
+
+  private toggleWrap(): void {
+    this.wraps[this.mode] = !this.wraps[this.mode];
+    this.shown = [];
+    this.draw();
+  }
 
   private setMode(mode: Mode): void {
     this.mode = mode;
@@ -527,11 +586,36 @@ export class Explorer {
     else if (event.key === "n") this.goToChange(true);
     else if (event.key === "p") this.goToChange(false);
     else if (event.key === "m" || event.key === "M") this.goToNote(event.key === "m");
+    else if (event.key === "," || event.key === ".") this.goToLit(event.key === ".");
+    else if (event.key === "w") this.toggleWrap();
     else if (event.key === "/") this.find();
     else if (event.key === "?") this.toggleHelp();
     else return;
     event.preventDefault();
   }
+}
+
+/** Arrow keys go from one choice of a group to the next, as they do among radio buttons. */
+function arrowToRadio(event: KeyboardEvent, group: HTMLElement): void {
+  const by = { ArrowRight: 1, ArrowDown: 1, ArrowLeft: -1, ArrowUp: -1 }[event.key];
+  if (by === undefined) return;
+  const radios = [...group.children] as HTMLElement[];
+  const at = radios.indexOf(event.currentTarget as HTMLElement);
+  const next = radios[(at + by + radios.length) % radios.length]!;
+  next.click();
+  next.focus();
+  event.preventDefault();
+}
+
+function costWords(pass: PassData): string {
+  if (pass.effect === "failed") return "failed";
+  const size = pass.ops_after > 0 ? ` · ${pass.ops_after.toLocaleString("en")} operations ${changeWords(pass)}` : "";
+  return `${milliseconds(pass.seconds)} ms${size}`;
+}
+
+/** "TTGIR", or "the module after ttgir.pipeline". */
+function placeWords(shown: Shown): string {
+  return /^(?:after|before) /.test(shown.label) ? `the module ${shown.label}` : shown.label;
 }
 
 function columnWords(what: string): string {

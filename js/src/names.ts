@@ -29,6 +29,12 @@ export function nameAt(language: string, line: string, column: number): { name: 
   return null;
 }
 
+/** The first name of a line: as a rule the value that it defines. */
+export function firstName(language: string, line: string): { name: string; from: number } | null {
+  const at = NAME[language] === undefined ? -1 : line.search(NAME[language]);
+  return at < 0 ? null : nameAt(language, line, at);
+}
+
 /** What a text says of a name, seen from a line (from 1) that holds it. Names repeat from function to function. */
 export function factsOf(language: string, lines: readonly string[], name: string, at: number): NameFacts {
   const [first, last] = scopeAround(language, lines, at);

@@ -54,12 +54,15 @@ export function noteList(view: IrView, go: Go): HTMLElement {
   const lines = notedLines(view);
   const name = (side: number) => (view.sides.length === 2 ? `${view.sides[side]!.name}: ` : "");
   if (lines.length > 0) box.append(linesList(lines, name, go));
-  view.sides.forEach((side, number) => {
-    for (const note of side.notes.filter((one) => one.line === 0)) {
-      const advice = note.advice ? ` Try: ${note.advice}` : "";
-      box.append(element("div", { class: `kl-note-${note.severity}` }, `${name(number)}${note.words}${advice} [${note.origin}]`));
-    }
-  });
+  const general = view.sides.flatMap((side, number) => side.notes.filter((note) => note.line === 0).map((note) => {
+    const advice = note.advice ? ` Try: ${note.advice}` : "";
+    return { note, line: element("div", { class: `kl-note-${note.severity}` }, `${name(number)}${note.words}${advice} [${note.origin}]`) };
+  }));
+  // The assembler's report: its numbers stand at the top of the view too.
+  const isReport = (note: MarginNote) => note.origin === "ptxas" && note.severity === "note";
+  const report = general.filter(({ note }) => isReport(note)).map(({ line }) => line);
+  box.append(...general.filter(({ note }) => !isReport(note)).map(({ line }) => line));
+  if (report.length > 0) box.append(element("details", {}, element("summary", {}, "The assembler's report"), ...report));
   box.hidden = box.childElementCount === 0;
   return box;
 }

@@ -8,6 +8,7 @@ const LEAST = 80;
 export function splitter(label: string): HTMLElement {
   const bar = element("div", {
     class: "kl-splitter", role: "separator", tabindex: "0", "aria-orientation": "vertical", "aria-label": label,
+    "aria-valuemin": 0, "aria-valuemax": 100, "aria-valuenow": 50,
   });
   const move = (by: number): void => {
     const before = bar.previousElementSibling as HTMLElement | null;
@@ -16,6 +17,7 @@ export function splitter(label: string): HTMLElement {
     const [first, second] = [before.offsetWidth, after.offsetWidth];
     const width = Math.max(LEAST, Math.min(first + second - LEAST, first + by));
     before.style.flex = `${width} ${width} 0`;
+    bar.setAttribute("aria-valuenow", String(Math.round((100 * width) / (first + second))));
     after.style.flex = `${first + second - width} ${first + second - width} 0`;
   };
   bar.addEventListener("pointerdown", (down) => {

@@ -2,14 +2,15 @@
 import { highlightSelectionMatches, openSearchPanel, search, searchKeymap } from "@codemirror/search";
 import { EditorState, type Extension, RangeSet, StateEffect, StateField } from "@codemirror/state";
 import {
-  type BlockInfo, Decoration, type DecorationSet, EditorView, gutter, GutterMarker, hoverTooltip, keymap, lineNumbers, type Tooltip,
+  type BlockInfo, Decoration, type DecorationSet, EditorView, gutter, GutterMarker, hoverTooltip, keymap, lineNumbers, showTooltip, type Tooltip,
 } from "@codemirror/view";
 import type { MarginNote } from "./data";
 import { element } from "./dom";
 import { colours } from "./highlight";
 import { type Bars, shortNumber } from "./metrics";
 import { allWords, markOf } from "./notes";
-import { factsOf, layoutOf, nameAt } from "./names";
+import { factsOf, firstName, layoutOf, nameAt } from "./names";
+import { Ruler } from "./ruler";
 import type { Text } from "./side";
 
 /** What a pane shows beside the text; lines are those of the full text. */
@@ -62,9 +63,13 @@ const THEME = EditorView.theme({
 
 /** What every text of the explorer has, in a pane or on a side of a diff. */
 export function textExtensions(
-  text: Text, label: string, margin: Margin, onLine: (shown: number) => void,
+  text: Text, label: string, margin: Margin, wrap: boolean, onLine: (shown: number) => void,
 ): Extension[] {
   return [
+    ...(wrap ? [EditorView.lineWrapping] : []),
+    gaps(text),
+    nameAtCursor,
+    keymap.of([{ key: "i", run: (view) => showName(view, text, margin) }, { key: "d", run: (view) => goToDefinition(view, text) }]),
     EditorState.readOnly.of(true),
     EditorView.contentAttributes.of({ "aria-label": label, "aria-readonly": "true", spellcheck: "false", tabindex: "0" }),
     notesGutter(text, margin, onLine),
@@ -107,21 +112,46 @@ export function anyVisible(view: EditorView, lines: readonly number[]): boolean 
   return lines.some((line) => line > first && line < last);
 }
 
+/** Bring a line (as shown, from 1) to the middle of its pane. */
+export function scrollTo(view: EditorView, line: number): void {
+  const at = view.state.doc.line(Math.max(1, Math.min(view.state.doc.lines, line))).from;
+  view.dispatch({ effects: EditorView.scrollIntoView(at, { y: "center" }) });
+}
+
 export class TextPane {
   readonly view: EditorView;
   private text: Text | null = null;
+  private readonly ruler = new Ruler((line) => scrollTo(this.view, line));
+  /** The first line of each run of lit lines, and at which of them the pane stands. */
+  private runs: readonly number[] = [];
+  private run = 0;
 
   constructor(parent: HTMLElement, root: Document | ShadowRoot, private readonly onLine: (shown: number) => void) {
     this.view = new EditorView({ parent, root });
+    parent.append(this.ruler.dom);
+  }
+
+  /** Show where the lit lines are; `overflows` says whether there is more of the text than its pane shows. */
+  mark(lit: readonly number[], overflows: boolean): void {
+    this.runs = lit.filter((line, at) => at === 0 || lit[at - 1] !== line - 1);
+    this.run = 0;
+    this.ruler.show(lit, this.view.state.doc.lines, overflows);
+  }
+
+  /** Scroll to the next run of lit lines, or the one before; after the last comes the first. */
+  goToLit(forward: boolean): void {
+    if (this.runs.length === 0) return;
+    this.run = (this.run + (forward ? 1 : -1) + this.runs.length) % this.runs.length;
+    scrollTo(this.view, this.runs[this.run]!);
   }
 
   /** Show a text; the same text stays where it is scrolled to. */
-  show(text: Text, label: string, margin: Margin): void {
+  show(text: Text, label: string, margin: Margin, wrap: boolean): void {
     // Before the text changes, since scrolling a changed one would force a layout.
     if (this.text !== null && this.text !== text) this.view.scrollDOM.scrollTop = 0;
     this.text = text;
     this.view.setState(
-      EditorState.create({ doc: text.text, extensions: textExtensions(text, label, margin, this.onLine) }),
+      EditorState.create({ doc: text.text, extensions: textExtensions(text, label, margin, wrap, this.onLine) }),
     );
   }
 
@@ -228,14 +258,69 @@ export function controlWords(codes: string): string {
   return words.join("; ");
 }
 
+// Gaps
+
+const GAP = Decoration.line({ class: "kl-gap" });
+
+/** A rule between functions of the source that do not follow each other in its file. */
+function gaps(text: Text): Extension {
+  if (text.data.language !== "python") return [];
+  return EditorView.decorations.of((view) => {
+    const ranges = [];
+    for (let line = 2; line <= view.state.doc.lines; line++) {
+      if (text.number(line) !== text.number(line - 1) + 1) ranges.push(GAP.range(view.state.doc.line(line).from));
+    }
+    return RangeSet.of(ranges);
+  });
+}
+
 // Names
+
+const showsName = StateEffect.define<Tooltip | null>();
+
+/** What the reader asked by a key about the name at the cursor; it goes when the cursor does. */
+const nameAtCursor = StateField.define<Tooltip | null>({
+  create: () => null,
+  update(shown, transaction) {
+    for (const effect of transaction.effects) if (effect.is(showsName)) return effect.value;
+    return transaction.selection ? null : shown;
+  },
+  provide: (field) => [
+    showTooltip.from(field),
+    keymap.of([{ key: "Escape", run: (view) => view.state.field(field) !== null && (view.dispatch({ effects: showsName.of(null) }), true) }]),
+  ],
+});
+
+function showName(view: EditorView, text: Text, margin: Margin): boolean {
+  const tooltip = nameTooltip(view, view.state.selection.main.head, text, margin, true);
+  view.dispatch({ effects: showsName.of(tooltip) });
+  return true;
+}
+
+/** Put the cursor where the name under it is defined. */
+function goToDefinition(view: EditorView, text: Text): boolean {
+  const { head } = view.state.selection.main;
+  const line = view.state.doc.lineAt(head);
+  const found = nameAt(text.data.language, line.text, head - line.from) ?? firstName(text.data.language, line.text);
+  if (found === null) return true;
+  const { definition } = factsOf(text.data.language, text.lines, found.name, line.number);
+  if (definition === 0) return true;
+  const there = view.state.doc.line(definition);
+  view.dispatch({
+    selection: { anchor: there.from + Math.max(0, there.text.indexOf(found.name)) }, userEvent: "select",
+    effects: EditorView.scrollIntoView(there.from, { y: "center" }),
+  });
+  return true;
+}
 
 /** The most lines of uses that a tooltip lists. */
 const MOST_USES = 12;
 
-function nameTooltip(view: EditorView, position: number, text: Text, margin: Margin): Tooltip | null {
+/** What is known of the name at a position; `anywhere` takes the first of its line where none stands there. */
+function nameTooltip(view: EditorView, position: number, text: Text, margin: Margin, anywhere = false): Tooltip | null {
   const line = view.state.doc.lineAt(position);
-  const found = nameAt(text.data.language, line.text, position - line.from);
+  const { language } = text.data;
+  const found = nameAt(language, line.text, position - line.from) ?? (anywhere ? firstName(language, line.text) : null);
   if (found === null) return null;
   const facts = factsOf(text.data.language, text.lines, found.name, line.number);
   const layout = layoutOf(facts.type, text.lines);
@@ -243,7 +328,7 @@ function nameTooltip(view: EditorView, position: number, text: Text, margin: Mar
     pos: line.from + found.from,
     above: true,
     create: () => {
-      const box = element("div", { class: "kl-name", role: "tooltip" }, element("b", {}, facts.name));
+      const box = element("div", { class: "kl-name", role: anywhere ? "status" : "tooltip" }, element("b", {}, facts.name));
       if (facts.type) box.append(element("code", { class: "kl-name-type" }, facts.type));
       const defined = facts.definition;
       if (defined > 0 && defined !== line.number) {
@@ -264,5 +349,5 @@ function usesInWords(lines: readonly number[]): string {
   if (lines.length === 0) return "no other line has it";
   const shown = lines.slice(0, MOST_USES).join(", ");
   const more = lines.length > MOST_USES ? ` and ${lines.length - MOST_USES} more` : "";
-  return `${lines.length === 1 ? "used on line" : "on lines"} ${shown}${more}`;
+  return `used on ${lines.length === 1 ? "line" : "lines"} ${shown}${more}`;
 }

@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from playwright.sync_api import Browser, Locator, Page, expect
+from playwright.sync_api import Browser, expect
 
 import kernellab
 from kernellab.errors import CompileError
@@ -18,6 +18,7 @@ from kernellab.viz.views import View
 from tests.compiled import compiled, of_corpus
 from tests.kernels import basic
 from tests.views.browser import browser, needs_browser, opened
+from tests.views.explorer_page import line_with, lit_numbers, pane, shown_numbers
 
 pytestmark = needs_browser
 
@@ -33,34 +34,6 @@ def matmul_page(tmp_path_factory: pytest.TempPathFactory) -> Path:
     view = show(of_corpus("matmul", "sm_90"))
     file: Path = view.to_html(tmp_path_factory.mktemp("page") / "matmul.html")
     return file
-
-
-def pane(page: Page, number: int) -> Locator:
-    return page.locator(".kl-pane").nth(number)
-
-
-def line_with(where: Locator, text: str) -> Locator:
-    return where.locator(".cm-line", has_text=text).first
-
-
-def lit_numbers(where: Locator) -> set[int]:
-    """The numbers beside the lit lines that are on the screen: gutter and text have the same elements, in order."""
-    found: list[int] = where.evaluate(
-        """pane => {
-          const top = (one) => Math.round(one.getBoundingClientRect().top);
-          const lit = new Set([...pane.querySelectorAll(".cm-line.kl-lit")].map(top));
-          return [...pane.querySelectorAll(".cm-lineNumbers .cm-gutterElement")].filter((one) => lit.has(top(one))).map((one) => Number(one.textContent));
-        }"""
-    )
-    return set(found)
-
-
-def shown_numbers(where: Locator) -> set[int]:
-    return {
-        int(text)
-        for text in where.locator(".cm-lineNumbers .cm-gutterElement").all_inner_texts()
-        if text.strip()
-    }
 
 
 def test_a_click_lights_the_related_lines_everywhere(chromium: Browser, matmul_page: Path) -> None:

@@ -1,0 +1,82 @@
+"""What tests of the explorer's page ask it: panes, lines, and whether readers of the screen and of the keyboard get everything."""
+
+from __future__ import annotations
+
+from playwright.sync_api import Locator, Page
+
+NAMELESS = """root => {
+  const problems = [];
+  const shown = (one) => one.checkVisibility() && one.closest("[hidden]") === null;
+  const name = (one) => [one.getAttribute("aria-label"), one.labels?.[0]?.textContent, one.textContent, one.title].find((words) => words?.trim());
+  for (const one of root.querySelectorAll("button, select, input, summary, [tabindex], [role]")) {
+    if (!shown(one)) continue;
+    const what = `<${one.tagName.toLowerCase()} class="${one.className}" role="${one.getAttribute("role")}">`;
+    const role = one.getAttribute("role");
+    if (!["presentation", "status", "note", "none", "tooltip"].includes(role) && !name(one)) problems.push(`${what} has no name`);
+    if (one.tabIndex > 0) problems.push(`${what} comes before others by its tabindex`);
+    const needs = { radio: "aria-checked", option: "aria-selected", separator: "aria-valuenow" }[role];
+    if (needs && !one.hasAttribute(needs)) problems.push(`${what} lacks ${needs}`);
+    if (role === "radio" && !one.closest("[role=radiogroup]")) problems.push(`${what} is in no group`);
+    if (role === "option" && !one.closest("[role=listbox]")) problems.push(`${what} is in no list`);
+    if (one.closest("[aria-hidden=true]") && one.tabIndex >= 0) problems.push(`${what} is hidden and has the focus`);
+  }
+  const active = root.querySelector("[aria-activedescendant]");
+  if (active && !document.getElementById(active.getAttribute("aria-activedescendant"))) problems.push("the active row is nowhere");
+  const ids = [...root.querySelectorAll("[id]")].map((one) => one.id);
+  if (new Set(ids).size !== ids.length) problems.push("two elements have one id");
+  return problems;
+}"""
+"""What rules of ARIA and WCAG 4.1.2 find wrong: names, values and places of what has a role or takes the focus."""
+
+_FOCUSED = """root => {
+  const one = document.activeElement;
+  if (!root.contains(one)) return null;
+  const outlined = one.closest(".cm-editor") ?? one;
+  const style = getComputedStyle(outlined);
+  return [`${one.tagName.toLowerCase()}.${one.className} ${one.getAttribute("aria-label") ?? one.textContent.slice(0, 20)}`, style.outlineStyle !== "none" && parseFloat(style.outlineWidth) > 0];
+}"""
+
+
+def pane(page: Page, number: int) -> Locator:
+    """A pane, from 0."""
+    return page.locator(".kl-pane").nth(number)
+
+
+def line_with(where: Locator, text: str) -> Locator:
+    """The first line on the screen that has a text."""
+    return where.locator(".cm-line", has_text=text).first
+
+
+def lit_numbers(where: Locator) -> set[int]:
+    """The numbers beside the lit lines that are on the screen: gutter and text have the same elements, in order."""
+    found: list[int] = where.evaluate(
+        """pane => {
+          const top = (one) => Math.round(one.getBoundingClientRect().top);
+          const lit = new Set([...pane.querySelectorAll(".cm-line.kl-lit")].map(top));
+          return [...pane.querySelectorAll(".cm-lineNumbers .cm-gutterElement")].filter((one) => lit.has(top(one))).map((one) => Number(one.textContent));
+        }"""
+    )
+    return set(found)
+
+
+def shown_numbers(where: Locator) -> set[int]:
+    """The numbers of the lines on the screen."""
+    return {
+        int(text)
+        for text in where.locator(".cm-lineNumbers .cm-gutterElement").all_inner_texts()
+        if text.strip()
+    }
+
+
+def stops_of_tab(page: Page, most: int = 60) -> list[tuple[str, bool]]:
+    """What Tab goes to inside the view, one after the other, and whether it shows that it has the focus."""
+    root = page.locator(".kl-root")
+    root.focus()
+    found = []
+    for _ in range(most):
+        page.keyboard.press("Tab")
+        stop = root.evaluate(_FOCUSED)
+        if stop is None:
+            break
+        found.append((stop[0], stop[1]))
+    return found
