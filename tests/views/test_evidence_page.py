@@ -123,7 +123,7 @@ def test_findings_are_reached_by_keys_and_read_out(chromium: Browser, page_file:
         expect(panes.nth(0).locator(".kl-chosen")).to_contain_text("# strided")
         below = page.get_by_role("region", name="Remarks, findings and measurements")
         expect(below).to_contain_text("[measured on NVIDIA H200 by Nsight Compute]")
-        summary = below.locator("summary")
+        summary = below.locator("summary").first
         expect(summary).to_contain_text("2 remarks and findings on one line")
         summary.focus()
         page.keyboard.press("Enter")
