@@ -18,6 +18,7 @@ from kernellab.showing import show
 from kernellab.viz.views import View
 from tests.compiled import of_corpus
 from tests.kernels.basic import matmul as product
+from tests.views import evidence_cases as thinned
 from tests.views.browser import browser, opened
 
 IMAGES = Path(__file__).resolve().parent.parent / "docs/images"
@@ -37,6 +38,14 @@ def change(page: Any) -> None:
     page.get_by_role("radio", name="Before | after").click()
     page.locator(".cm-merge-b .cm-changedLine").first.wait_for()
     page.locator(".kl-root").press("n")
+
+
+def finding(page: Any) -> None:
+    """The stages, with the first finding's line chosen and all findings listed."""
+    page.locator(".kl-root").press("3")
+    page.locator(".kl-note-list summary").click()
+    page.locator(".kl-root").press("m")
+    page.locator(".kl-pane").nth(1).locator(".kl-lit").first.wait_for()
 
 
 def element(page: Any) -> None:
@@ -72,6 +81,12 @@ def main() -> None:
     pictures: list[tuple[str, Any, Callable[[Any], None], bool]] = [
         ("explorer", matmul, stages, False),
         ("explorer_dark", matmul, change, True),
+        (
+            "explorer_evidence",
+            show(thinned.compilation(), thinned.checked(), thinned.counted()),
+            finding,
+            False,
+        ),
         ("layout", mma, element, False),
         ("layout_shared", swizzled, element, False),
         ("stepper_live", product_in_steps(), element_of_a_step, False),

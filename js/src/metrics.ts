@@ -14,6 +14,9 @@ export const NO_BARS: Bars = { values: new Map(), unit: "" };
 /** What the compiler makes, in its order. */
 const ORDER = ["source", "ttir", "ttgir", "llir", "ptx", "amdgcn", "sass"];
 
+/** Origins of numbers that are a property of the code, and of no run. */
+const OF_THE_CODE = ["compiler", "machine code"];
+
 /** The metrics of all sides; one of each name. */
 export function metricsOf(view: IrView): readonly MetricData[] {
   const found = new Map<string, MetricData>();
@@ -46,7 +49,9 @@ export function barsOf(side: Side, name: string, place: string): Bars {
   if (metric === undefined) return NO_BARS;
   const values = side.metric(name, place);
   if (place === metric.stage && metric.origin === "machine code" && new Set(values.values()).size < 2) return NO_BARS;
-  return { values, unit: `${metric.unit}${isMadeFrom(place, metric.stage) ? ", of all that its operation became" : ""} (${metric.origin})` };
+  const scope = isMadeFrom(place, metric.stage) ? ", of all that its operation became" : "";
+  const origin = OF_THE_CODE.includes(metric.origin) ? "" : ` (${metric.origin})`;
+  return { values, unit: `${metric.unit}${scope}${origin}` };
 }
 
 /** Whether a text is a later one than a stage: then several of its lines may have the number of one line there. */

@@ -6,6 +6,7 @@ import dataclasses
 import re
 from collections import Counter
 from collections.abc import Mapping
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -169,6 +170,14 @@ def test_the_gpu_and_what_warps_waited_for_are_said() -> None:
     assert note.line == 0
     assert note.origin == "measured on NVIDIA H200 by Nsight Compute"
     assert re.search(r"\d+% waiting for data from global or local memory", note.words)
+
+
+def test_a_compilation_from_a_file_takes_evidence_too(tmp_path: Path) -> None:
+    saved = kernellab.load(case.compilation().save(tmp_path / "thinned.kernellab"))
+    evidence = (case.checked(), case.counted(), case.profiled())
+    there, here = side_of(saved, *evidence), side_of(case.compilation(), *evidence)
+    assert there.metrics == here.metrics
+    assert there.notes[:5] == here.notes[:5]
 
 
 # What is refused
