@@ -11,10 +11,10 @@ from __future__ import annotations
 
 import argparse
 import csv
+import gzip
 import io
 import json
 import os
-import shutil
 import subprocess
 import sys
 import tempfile
@@ -25,6 +25,7 @@ from pathlib import Path
 from typing import Any
 
 import torch
+import triton
 
 import kernellab
 from benchmarks.fidelity_outputs import machine
@@ -118,6 +119,14 @@ def run(command: Sequence[str], environment: Mapping[str, str] | None = None) ->
     return done.stdout
 
 
+def copy_without_places(saved: Path, copy: Path, places: Mapping[str, str]) -> None:
+    """Copy a saved compilation, with other names for the folders of this machine."""
+    text = gzip.decompress(saved.read_bytes()).decode()
+    for place, name in places.items():
+        text = text.replace(place + "/", name + "/").replace(f'{place}"', f'{name}"')
+    copy.write_bytes(gzip.compress(text.encode(), mtime=0))
+
+
 def profile_case(name: str, folder: Path, out: Path, small: bool, home: Path) -> dict[str, Any]:
     """Compile a kernel, launch it under the profiler, and write what was sampled."""
     child = [sys.executable, "-P", "-m", "benchmarks.profile_on_gpu", "--out", str(folder), *(["--small"] if small else [])]  # fmt: skip
@@ -125,7 +134,8 @@ def profile_case(name: str, folder: Path, out: Path, small: bool, home: Path) ->
     environment = {**os.environ, "PYTHONPATH": os.pathsep.join(paths)}
     run([*child, "--compile", name], environment)
     saved = folder / file_name(name, "kernellab")
-    shutil.copy(saved, out)
+    places = {str(home): "/lab", str(Path(triton.__file__).parents[1]): "/site-packages"}
+    copy_without_places(saved, out / saved.name, places)
     report = folder / f"{name}.ncu-rep"
     kernel = kernellab.load(saved).kernel
     wanted = [part for section in SECTIONS for part in ("--section", section)]
@@ -189,14 +199,14 @@ def written(rows: Sequence[Sequence[str]]) -> str:
 
 
 def counters(page: str) -> dict[str, str]:
-    """The raw page of one launch: each metric that is not 0, with its unit."""
+    """The raw page of one launch: each metric that is not 0, with its unit; what the GPU is like as such is left out."""
     lines = [line for line in page.splitlines() if line.startswith('"')]
     head, units, values = list(csv.reader(lines))[:3]
-    personal = ("Process ID", "Process Name", "Host Name")
+    others = ("Process ID", "Process Name", "Host Name", "device__attribute", "derived_")
     return {
         name: f"{value} {unit}".strip()
         for name, unit, value in zip(head, units, values, strict=True)
-        if value not in ("", "0") and name not in personal
+        if value not in ("", "0") and not name.startswith(others)
     }
 
 

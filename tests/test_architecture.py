@@ -274,7 +274,11 @@ def text_files() -> list[Path]:
     if listed.returncode != 0:
         pytest.skip("not a git checkout")
     files = [ROOT / name for name in listed.stdout.split("\0") if name]
-    return [file for file in files if file.suffix not in (".png", ".npz") and file.is_file()]
+    return [
+        file
+        for file in files
+        if file.suffix not in (".png", ".npz", ".kernellab") and file.is_file()
+    ]
 
 
 MACHINE_PATH = re.compile(r"(?<![\w.:/])/(?:root|work|opt|Users|mnt)/\w+")
