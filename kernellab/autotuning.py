@@ -12,8 +12,10 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy
+import torch
 
 from kernellab import triton_api
+from kernellab.compiler.pipeline import unwrap_kernel
 from kernellab.compiler.targets import DEFAULT_TARGET, local_target
 from kernellab.errors import ArgumentError, KernelLabError
 from kernellab.launching import facts_of, goes_to_gpu, innermost
@@ -112,10 +114,10 @@ class AutotunerTimings:
 
     key: Mapping[str, Any]
     """The arguments that choose the config, and their values."""
-    call: BoundCall
-    """The launch with the first config, its values without their memory."""
     timings: Sequence[tuple[Config, Sequence[float]]]
     """Each config's median, 20th and 80th percentile in milliseconds; infinite where it could not run."""
+    calls: Sequence[BoundCall]
+    """The launch with each config, values without their memory."""
     seconds: float
     """What the autotuner took."""
 
@@ -140,18 +142,29 @@ def _note_timings(autotuner: Autotuner, args: Sequence[Any], keywords: Mapping[s
     if not found:
         return
     given = {**dict(zip(autotuner.arg_names, args)), **keywords}
-    first = next(iter(found))
-    own = {name: value for name, value in given.items() if name in kernel.arg_names}
+    known = {*kernel.arg_names, *triton_api.option_names(local_target() or DEFAULT_TARGET)}
+    own = {name: value for name, value in given.items() if name in known}
     with contextlib.suppress(KernelLabError):
-        target = local_target() or DEFAULT_TARGET
-        call = bind(kernel, (), {**own, **first.kwargs}, target)
-        without_memory = {name: facts_of(value) for name, value in call.values.items()}
+        calls = [_call_with(config, autotuner, own) for config in found]
         # A tensor in the key stands for its dtype alone, which Triton adds by itself.
         key = {name: given[name] for name in autotuner.keys if name in own and not hasattr(given[name], "data_ptr")}  # fmt: skip
         timings = [(config, _percentiles(times)) for config, times in found.items()]
         seconds = float(getattr(autotuner, "bench_time", 0.0))
-        noted = AutotunerTimings(key, replace(call, values=without_memory), timings, seconds)
+        noted = AutotunerTimings(key, timings, calls, seconds)
         _noted.setdefault(kernel, []).append(noted)
+
+
+def _call_with(config: Config, autotuner: Autotuner, given: Mapping[str, Any]) -> BoundCall:
+    """The launch with a config, as its hook makes the arguments and heuristics complete them; nothing is done to the tensors."""
+    facts = {name: facts_of(value) for name, value in given.items()}
+    if config.pre_hook is not None:
+        with contextlib.suppress(Exception):  # a hook that wants memory
+            config.pre_hook({**facts, **config.all_kwargs()})
+    # Tensors as they are, for their alignment; descriptors with the block that the hook gave them.
+    values = {name: value if isinstance(value, torch.Tensor) else facts[name] for name, value in given.items()}  # fmt: skip
+    kernel, keywords = unwrap_kernel(autotuner.fn, (), {**values, **config.all_kwargs()}, {})
+    call = bind(kernel, (), keywords, local_target() or DEFAULT_TARGET)
+    return replace(call, values={name: facts_of(value) for name, value in call.values.items()})
 
 
 def _percentiles(times: float | Sequence[float]) -> Sequence[float]:

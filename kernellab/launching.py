@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, fields, replace
 from typing import Any, TypeVar
@@ -196,6 +197,13 @@ def facts_of(value: Any) -> Any:
     """What a launch's description needs of a value; never the tensor itself, which would keep its memory."""
     if isinstance(value, torch.Tensor):
         return torch.empty_like(value, device="meta")
+    if isinstance(value, tuple):
+        items = [facts_of(item) for item in value]
+        return type(value)(*items) if hasattr(value, "_fields") else tuple(items)
+    if isinstance(getattr(value, "base", None), torch.Tensor):  # a tensor descriptor
+        twin = copy.copy(value)
+        twin.base = facts_of(value.base)
+        return twin
     return value
 
 

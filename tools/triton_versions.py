@@ -23,6 +23,7 @@ TESTS = (
     "tests/corpus",
     "tests/ir",
     "tests/interpreter",
+    *(f"tests/tuning/test_{name}.py" for name in ("autotuned", "spaces", "files")),
     *(
         f"tests/test_{name}.py"
         for name in (
@@ -32,7 +33,7 @@ TESTS = (
         )
     ),
 )  # fmt: skip
-"""What depends on Triton's compiler: recording, steering, maps, resources, analyses, the corpus through all of them, and the interpreter."""
+"""What depends on Triton: recording, steering, maps, resources, analyses, the corpus through all of them, the interpreter, its autotuner's wrapper."""
 
 
 def folder_of(version: str) -> Path:

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import functools
+import inspect
 import math
 import sys
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from kernellab.errors import ArgumentError
-from kernellab.launching import Grid
+from kernellab.launching import Grid, innermost
 from kernellab.tuning.calls import without_autotuner
 from kernellab.tuning.records import Candidate
 
@@ -27,6 +28,8 @@ class AppliedTuning:
         self.fn = without_autotuner(kernel)
         self.arg_names: Sequence[str] = self.fn.arg_names
         self.configs = tuple(choices)
+        parameters = inspect.signature(innermost(kernel).fn).parameters.values()
+        self._defaults = {one.name: one.default for one in parameters if one.default is not one.empty}  # fmt: skip
         self._told: set[tuple[Any, ...]] = set()
 
     def __getitem__(self, grid: Grid) -> Callable[..., Any]:
@@ -40,9 +43,10 @@ class AppliedTuning:
             ArgumentError: an argument of the key is missing, or one of the config's is given.
         """
         __tracebackhide__ = True
-        given = {**dict(zip(self.arg_names, args)), **keywords}
+        given = {**self._defaults, **dict(zip(self.arg_names, args)), **keywords}
         candidate = self.choose(given)
-        twice = sorted(given.keys() & candidate.values.keys())
+        own = {*self.arg_names[: len(args)], *keywords}
+        twice = sorted(own & candidate.values.keys())
         if twice:
             raise ArgumentError(
                 f"{', '.join(twice)} comes from the sweep, and the launch gives it too",

@@ -13,7 +13,7 @@ from kernellab.compiler.targets import DEFAULT_TARGET, local_target
 from kernellab.tuning.describing import describe_value
 from kernellab.tuning.gpus import this_machine
 from kernellab.tuning.records import Candidate, Dropped, Outcome, Timing, Trial
-from kernellab.tuning.tunings import Tuning, Work, type_strings
+from kernellab.tuning.tunings import Tuning, Work, types_of_calls
 
 NOTE = "timed by Triton's autotuner: the quartiles are its 20th and 80th percentiles"
 _FAILED = Dropped(
@@ -27,17 +27,17 @@ def tuning_of_autotuner(kernel: Any, noted: AutotunerTimings) -> Tuning:
     candidates = [_candidate(kernel, config) for config, _ in noted.timings]
     tuned = {name for one in candidates for name in one.constants}
     fixed = [name for name in kernel.arg_names if name not in tuned]
-    types, constants = type_strings(noted.call.specialization, fixed)
-    values = noted.call.values
+    found = types_of_calls(dict(enumerate(noted.calls)), fixed)
+    values = noted.calls[0].values
     return Tuning(
         kernel=kernel.__name__,
         target=local_target() or DEFAULT_TARGET,
         key=dict(noted.key),
         arguments={name: describe_value(values[name]) for name in fixed if name in values},
-        types=types,
-        constants=constants,
+        types=found.types,
+        constants=found.constants,
         trials=tuple(
-            Trial(number, candidate, _outcome(times))
+            Trial(number, candidate, _outcome(times), *found.own[number])
             for number, (candidate, (_, times)) in enumerate(zip(candidates, noted.timings))
         ),
         machine=this_machine(torch.cuda.current_device() if torch.cuda.is_available() else None),

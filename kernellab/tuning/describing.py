@@ -18,7 +18,7 @@ from kernellab.records import Target
 from kernellab.specialize import BoundCall
 from kernellab.tuning.calls import PreparedCall
 from kernellab.tuning.records import Candidate, Dropped, Outcome, Trial
-from kernellab.tuning.tunings import Live, Tuning, Work, type_strings
+from kernellab.tuning.tunings import Live, Tuning, Work, types_of_calls
 from kernellab.tuning.work import bytes_moved, flops_done, tensor_bytes
 
 Amount = float | Callable[[Mapping[str, Any]], float]
@@ -51,12 +51,9 @@ def describe(
     tuned = {name for one in candidates for name in one.constants}
     fixed = [name for name in plain.arg_names if name not in tuned]
     values: Mapping[str, Any] = {}
-    types: dict[str, Any] = {}
-    constants: dict[str, Any] = {}
     if launches:
-        call = next(iter(launches.values())).call
-        values = call.values
-        types, constants = type_strings(call.specialization, fixed)
+        values = next(iter(launches.values())).call.values
+    found = types_of_calls({n: one.call for n, one in launches.items()}, fixed)
     valid = (n for n, one in outcomes.items() if one.dropped is None and n in launches)
     count = _counter(plain, target, launches.get(next(valid, -1)), said)
     calls = {n: replace(one.call, values={}) for n, one in launches.items()}
@@ -65,9 +62,12 @@ def describe(
         target=target,
         key={name: values.get(name) for name in key},
         arguments={name: describe_value(values[name]) for name in fixed if name in values},
-        types=types,
-        constants=constants,
-        trials=tuple(Trial(n, candidates[n], outcome) for n, outcome in outcomes.items()),
+        types=found.types,
+        constants=found.constants,
+        trials=tuple(
+            Trial(n, candidates[n], outcome, *found.own.get(n, ({}, {})))
+            for n, outcome in outcomes.items()
+        ),
         known_work=None if None in (said.bytes, said.flops) else said,
         live=Live(kernel, calls, count),
         **facts,

@@ -131,14 +131,14 @@ def load_one(path: str | os.PathLike[str]) -> Tuning:
 
 def merge(left: Tuning, right: Tuning) -> Tuning:
     """`Tuning.merged`."""
-    for what, one, other in _sides(left, right):
+    for what, one, other in sides(left, right):
         if one != other:
             raise ArgumentError(
                 f"these sweeps differ in their {what}: {one} and {other}",
                 advice="Several sizes or types of one kernel: kernellab.Tunings([left, right]).",
             )
     machine, notes = _one_machine(left.machine, right.machine)
-    trials = _all_trials(left.trials, right.trials)
+    trials = _all_trials(left.trials, [_as_part_of(left, right, one) for one in right.trials])
     return replace(
         left,
         trials=trials,
@@ -151,15 +151,41 @@ def merge(left: Tuning, right: Tuning) -> Tuning:
     )
 
 
-def _sides(left: Tuning, right: Tuning) -> list[tuple[str, Any, Any]]:
+def sides(left: Tuning, right: Tuning) -> list[tuple[str, Any, Any]]:
+    """What makes two sweeps those of one launch: its name, and how it is in each."""
+    depend = _depending_on_config(left) | _depending_on_config(right)
+
+    def shared(values: Mapping[str, Any]) -> dict[str, Any]:
+        return {name: value for name, value in values.items() if name not in depend}
+
     return [
         ("kernel", left.kernel, right.kernel),
         ("target", left.target, right.target),
         ("key", dict(left.key), dict(right.key)),
         ("arguments", dict(left.arguments), dict(right.arguments)),
-        ("types", dict(left.types), dict(right.types)),
-        ("constants", repr(left.constants), repr(right.constants)),
+        ("types", shared(left.types), shared(right.types)),
+        ("constants", _text(shared(left.constants)), _text(shared(right.constants))),
     ]
+
+
+def _depending_on_config(tuning: Tuning) -> set[str]:
+    return {name for one in tuning.trials for name in (*one.types, *one.constants)}
+
+
+def _text(values: Mapping[str, Any]) -> str:
+    """A function's repr is all that a file has of it."""
+    return ", ".join(f"{name}={value!r}" for name, value in sorted(values.items()))
+
+
+def _as_part_of(left: Tuning, right: Tuning, trial: Trial) -> Trial:
+    """A config of `right` with the types and constants in which its launch differs from those of `left`."""
+    types = {**right.types, **trial.types}
+    constants = {**right.constants, **trial.constants}
+    return replace(
+        trial,
+        types={name: one for name, one in types.items() if left.types.get(name) != one},
+        constants={name: one for name, one in constants.items() if repr(left.constants.get(name)) != repr(one)},
+    )  # fmt: skip
 
 
 def _one_machine(left: Machine, right: Machine) -> tuple[Machine, list[str]]:

@@ -10,6 +10,8 @@ from typing import Any
 import triton.language as tl
 
 from kernellab.records import Resources
+from kernellab.triton_api import JITFunction
+from kernellab.tuning.named import Named
 from kernellab.tuning.records import (
     Candidate,
     Compiled,
@@ -74,14 +76,23 @@ def trial_to_json(trial: Trial) -> dict[str, Any]:
         "number": trial.number,
         "constants": values_to_json(trial.candidate.constants),
         "options": values_to_json(trial.candidate.options),
+        **_where_any("pre_hook", trial.candidate.hook_name),
+        **_where_any("own_types", values_to_json(trial.types)),
+        **_where_any("own_constants", values_to_json(trial.constants)),
         **outcome_to_json(trial.outcome),
     }
+
+
+def _where_any(name: str, value: Any) -> dict[str, Any]:
+    return {name: value} if value else {}
 
 
 def trial_from_json(data: Mapping[str, Any]) -> Trial:
     """What `trial_to_json` wrote; raises as `outcome_from_json`."""
     constants, options = (values_from_json(data[name]) for name in ("constants", "options"))
-    return Trial(int(data["number"]), Candidate(constants, options), outcome_from_json(data))
+    types, own = (values_from_json(data.get(name, {})) for name in ("own_types", "own_constants"))
+    candidate = Candidate(constants, options, named_hook=str(data.get("pre_hook", "")))
+    return Trial(int(data["number"]), candidate, outcome_from_json(data), types, own)
 
 
 def machine_to_json(machine: Machine) -> dict[str, str]:
@@ -95,12 +106,16 @@ def machine_from_json(data: Mapping[str, Any]) -> Machine:
 
 
 def values_to_json(values: Mapping[str, Any]) -> dict[str, Any]:
-    """Constants and options by name: JSON's own kinds as they are, types of Triton's by name, anything else as text."""
+    """Constants and options by name: JSON's own kinds as they are, types of Triton's and functions by name, anything else as text."""
     return {name: _value_to_json(value) for name, value in values.items()}
 
 
 def values_from_json(data: Mapping[str, Any]) -> dict[str, Any]:
-    """What `values_to_json` wrote; what was kept as text only stays text."""
+    """What `values_to_json` wrote; of what was kept as text only, a `Named`.
+
+    Raises:
+        ValueError: it did not.
+    """
     return {name: _value_from_json(value) for name, value in data.items()}
 
 
@@ -115,12 +130,22 @@ def _value_to_json(value: Any) -> Any:
         return {"dtype": value.name}
     if isinstance(value, tuple):
         return {"tuple": [_value_to_json(item) for item in value]}
+    if isinstance(value, Named):
+        return _without_empty({"shown": value.text, "function": value.function})
+    if isinstance(value, JITFunction):
+        return {"shown": repr(value), "function": value.fn.__name__}
     return {"shown": repr(value)}
+
+
+def _without_empty(data: dict[str, str]) -> dict[str, str]:
+    return {name: value for name, value in data.items() if value}
 
 
 def _value_from_json(value: Any) -> Any:
     if not isinstance(value, dict):
         return value
+    if "shown" in value:
+        return Named(str(value["shown"]), str(value.get("function", "")))
     ((kind, inside),) = value.items()
     if kind == "float":
         return float(inside)
@@ -128,4 +153,4 @@ def _value_from_json(value: Any) -> Any:
         return tl.dtype(inside)
     if kind == "tuple":
         return tuple(_value_from_json(item) for item in inside)
-    return inside
+    raise ValueError(f"values of the kind {kind!r} are not known")

@@ -40,6 +40,13 @@ class Candidate:
         default=None, compare=False, repr=False
     )
     """Called with all arguments by name before a launch, as that of a `triton.Config`."""
+    named_hook: str = field(default="", compare=False, repr=False)
+    """The name that a file has of it; the hook itself is found again beside the kernel."""
+
+    @property
+    def hook_name(self) -> str:
+        """The hook's name; "" where there is none."""
+        return self.named_hook or getattr(self.pre_hook, "__name__", "" if self.pre_hook is None else "pre_hook")  # fmt: skip
 
     @property
     def values(self) -> dict[str, Any]:
@@ -151,6 +158,10 @@ class Trial:
     """Its place in the sweep, from 0."""
     candidate: Candidate
     outcome: Outcome
+    types: Mapping[str, Any] = field(default_factory=dict)
+    """Parameter -> its type string, where that depends on the config: a tensor descriptor's has the block in it."""
+    constants: Mapping[str, Any] = field(default_factory=dict)
+    """Parameter -> the value compiled in, where that depends on the config and is no part of it: what a heuristic computes."""
 
     @property
     def timing(self) -> Timing | None:

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import replace
 
 from kernellab.errors import ArgumentError
-from kernellab.tuning.files import load_all
+from kernellab.tuning.files import load_all, sides
 from kernellab.tuning.records import Outcome, Trial
 from kernellab.tuning.tunings import Tuning
 
@@ -22,7 +22,7 @@ def with_recorded_times(tuning: Tuning, found: Sequence[Tuning]) -> Tuning:
         ArgumentError: none of the recorded sweeps is of this launch.
     """
     for one in found:
-        if _about(one) == _about(tuning):
+        if _same_launch(one, tuning):
             return _with_times_of(one, tuning)
     known = "\n".join(f"  {_words(one)}" for one in found) or "  none"
     raise ArgumentError(
@@ -42,11 +42,9 @@ def recorded_sweeps(recorded: Recorded) -> list[Tuning]:
     return [recorded] if isinstance(recorded, Tuning) else list(recorded)
 
 
-def _about(tuning: Tuning) -> tuple[object, ...]:
-    """What a time depends on, but for the machine and the config."""
-    return (
-        tuning.kernel, tuning.target, dict(tuning.types), dict(tuning.arguments), repr(sorted(tuning.constants.items())),
-    )  # fmt: skip
+def _same_launch(left: Tuning, right: Tuning) -> bool:
+    """Whether a time depends on the same, but for the machine and the config; names of a key say nothing."""
+    return all(one == other for what, one, other in sides(left, right) if what != "key")
 
 
 def _words(tuning: Tuning) -> str:

@@ -61,7 +61,7 @@ def candidates(
     elif isinstance(space, Mapping):
         found = [_candidate(plain, dict(zip(space, values))) for values in _combinations(space)]
     elif isinstance(given, Iterable) and not isinstance(given, str):
-        found = [_of_config(plain, one) for one in given]
+        found = [of_config(plain, one) for one in given]
     else:
         raise ArgumentError(f"space={space!r} holds no configs", advice=_SPACES)
     if not found:
@@ -88,7 +88,7 @@ def count_before_pruning(kernel: Any, space: Space | None, found: Sequence[Candi
     if space is not None or autotuner is None:
         return len(found)
     plain = innermost(kernel)
-    return len(_each_once([_of_config(plain, config) for config in autotuner.configs]))
+    return len(_each_once([of_config(plain, config) for config in autotuner.configs]))
 
 
 def _of_autotuner(kernel: Any, args: Sequence[Any], keywords: Mapping[str, Any]) -> list[Candidate]:
@@ -101,7 +101,7 @@ def _of_autotuner(kernel: Any, args: Sequence[Any], keywords: Mapping[str, Any])
             position=triton_api.definition_of(plain),
         )
     configs = triton_api.pruned_configs(autotuner, args, keywords)
-    return [_of_config(plain, config) for config in configs]
+    return [of_config(plain, config) for config in configs]
 
 
 def _combinations(space: Mapping[str, Iterable[Any]]) -> Iterable[tuple[Any, ...]]:
@@ -126,7 +126,12 @@ def _values(name: str, given: Any) -> list[Any]:
     return list(given)
 
 
-def _of_config(kernel: Any, config: Config | Mapping[str, Any]) -> Candidate:
+def of_config(kernel: Any, config: Config | Mapping[str, Any]) -> Candidate:
+    """A config of Triton's, or a dict of values, as a candidate.
+
+    Raises:
+        ArgumentError: it is neither.
+    """
     if isinstance(config, Config):
         made = _candidate(kernel, config.all_kwargs())
         return Candidate(made.constants, made.options, config.pre_hook)

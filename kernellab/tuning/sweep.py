@@ -116,19 +116,19 @@ class Sweep:
                 self._finish(entry, Outcome(dropped=entry.refused), keep=False)
                 continue
             known = self._store.get(entry.identity)
-            if known is not None and self._is_enough(known):
+            if known is not None and self._is_enough(entry, known):
                 self._finish(entry, known, keep=False)
                 if known.timing is not None:
                     self._method = known.timing.method
                 if known.checked == "the first config" and self._standard is None:
                     self._standard = entry
 
-    def _is_enough(self, known: Outcome) -> bool:
-        if known.dropped is not None:
+    def _is_enough(self, entry: Entry, known: Outcome) -> bool:
+        if known.dropped is not None or not self._can_run(entry):
             return True
         if self._conduct.measure:
             return known.timing is not None and (bool(known.checked) or not self._checks)
-        return bool(known.checked) or not self._runs_wanted
+        return bool(known.checked)
 
     @property
     def _runs_wanted(self) -> bool:

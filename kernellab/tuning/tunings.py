@@ -10,6 +10,7 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any, overload
 
+from kernellab import triton_api
 from kernellab.compiler.comparison import Comparison, compare
 from kernellab.compiler.pipeline import compile_bound
 from kernellab.errors import ArgumentError
@@ -17,8 +18,9 @@ from kernellab.launching import innermost
 from kernellab.records import Compilation, Specialization, Target
 from kernellab.specialize import BoundCall, bind
 from kernellab.tuning.applied import AppliedTuning
+from kernellab.tuning.named import complete, found_again
 from kernellab.tuning.ranking import tied_with_best, timed
-from kernellab.tuning.records import Machine, Timing, Trial
+from kernellab.tuning.records import Candidate, Machine, Timing, Trial
 
 
 @dataclass(frozen=True)
@@ -101,6 +103,11 @@ class Tuning:
         ranked = self.ranked
         if ranked:
             return ranked[0]
+        if not self.trials:
+            raise ArgumentError(
+                f"no config of {self.kernel!r} was tried: the sweep was interrupted",
+                advice="The same call goes on from there.",
+            )
         if all(one.is_dropped for one in self.trials):
             raise ArgumentError(f"no config of {self.kernel!r} is valid:\n{self._reasons()}")
         raise ArgumentError(
@@ -141,7 +148,13 @@ class Tuning:
         Raises:
             ArgumentError: nothing was timed, or no kernel is known.
         """
-        return AppliedTuning(self._kernel(kernel), [(dict(self.key), self.best.candidate)])
+        known = self if kernel is None else self.with_kernel(kernel)
+        return AppliedTuning(known._kernel(None), [(dict(self.key), known._best_candidate())])
+
+    def _best_candidate(self) -> Candidate:
+        """The fastest config, complete: what a file only names is found again."""
+        kernel = self._kernel(None)
+        return complete(self.best.candidate, kernel, innermost(kernel))
 
     def compilation(self, number: int | Trial, kernel: Any = None) -> Compilation:
         """A config, compiled with everything recorded: passes, modules, source map.
@@ -171,9 +184,12 @@ class Tuning:
     def _call(self, plain: Any, trial: Trial) -> BoundCall:
         if self.live is not None and trial.number in self.live.calls:
             return self.live.calls[trial.number]
-        constants = {**self.constants, **trial.candidate.constants}
+        constants = {**self.constants, **trial.constants, **trial.candidate.constants}
+        constants = {name: found_again(value, name, plain) for name, value in constants.items()}
+        types = {**self.types, **trial.types}
+        own = {name: kind for name, kind in types.items() if name not in trial.constants}
         return bind(
-            plain, (), self.types, self.target, options=trial.candidate.options, constants=constants
+            plain, (), own, self.target, options=trial.candidate.options, constants=constants
         )
 
     def compare(self, left: int | Trial, right: int | Trial, kernel: Any = None) -> Comparison:
@@ -210,6 +226,13 @@ class Tuning:
         if plain.__name__ != self.kernel:
             raise ArgumentError(
                 f"this is a sweep of {self.kernel!r}, and the kernel given is {plain.__name__!r}"
+            )
+        tried = {name for one in self.trials for name in (*one.candidate.constants, *one.constants)}
+        unknown = sorted({*self.types, *self.constants, *tried} - set(plain.arg_names))
+        if unknown:
+            raise ArgumentError(
+                f"this sweep is of a {self.kernel!r} with the parameter {unknown[0]!r}, which the kernel given does not have",
+                position=triton_api.definition_of(plain),
             )
         return replace(self, known_work=self.work, live=Live(kernel, {}))
 
@@ -311,15 +334,28 @@ class Tunings(Sequence[Tuning]):
     def apply(self, kernel: Any = None) -> AppliedTuning:
         """The kernel with the fastest config for each key; a launch with another key takes that of the nearest.
 
+        Sweeps in which nothing was timed are left out; of several with the same key the last counts.
+
         Raises:
-            ArgumentError: there is no sweep, nothing was timed, or the sweeps do not have the same key names.
+            ArgumentError: there is no sweep, nothing was timed, the sweeps do not have the same key names, or they were timed on different GPUs.
         """
         if not self._tunings:
             raise ArgumentError("there is no sweep whose configs could be applied")
-        if len({tuple(one.key) for one in self._tunings}) > 1:
-            raise ArgumentError("these sweeps have keys of different names, so none can choose")
-        choices = [(dict(one.key), one.best.candidate) for one in self._tunings]
-        return AppliedTuning(self._tunings[-1]._kernel(kernel), choices)
+        timed_ones = [one for one in self._tunings if one.is_timed] or [self._tunings[-1]]
+        if len({tuple(one.key) for one in timed_ones}) > 1:
+            raise ArgumentError(
+                "these sweeps have keys of different names, so none can choose",
+                advice='Apply those that have the same: kernellab.Tunings([one for one in tunings if "n" in one.key]).',
+            )
+        gpus = sorted({one.machine.gpu for one in timed_ones})
+        if len(gpus) > 1:
+            raise ArgumentError(
+                f"these sweeps were timed on different GPUs: {', '.join(gpus)}",
+                advice="What is the fastest on one says nothing of another: apply those of one GPU.",
+            )
+        known = timed_ones if kernel is None else [one.with_kernel(kernel) for one in timed_ones]
+        choices = [(dict(one.key), one._best_candidate()) for one in reversed(known)]
+        return AppliedTuning(known[-1]._kernel(None), choices)
 
     @property
     def table(self) -> Any:
@@ -371,3 +407,26 @@ def type_strings(specialization: Specialization, names: Sequence[str]) -> tuple[
         divisor = promises.get("tt.divisibility")
         types[name] = f"{kind}:{divisor}" if divisor and isinstance(kind, str) else kind
     return types, constants
+
+
+@dataclass(frozen=True)
+class CallTypes:
+    """Types and compiled-in values of a sweep's launches."""
+
+    types: Mapping[str, Any]
+    """Those of the first launch."""
+    constants: Mapping[str, Any]
+    own: Mapping[int, tuple[Mapping[str, Any], Mapping[str, Any]]]
+    """Number of a config -> those of its types and constants that are others."""
+
+
+def types_of_calls(calls: Mapping[int, BoundCall], names: Sequence[str]) -> CallTypes:
+    """Of the parameters `names`, in each launch of a sweep: see `type_strings`."""
+    found = {n: type_strings(one.specialization, names) for n, one in calls.items()}
+    types, constants = next(iter(found.values()), ({}, {}))
+    own = {n: (_others(kinds, types), _others(values, constants)) for n, (kinds, values) in found.items()}  # fmt: skip
+    return CallTypes(types, constants, own)
+
+
+def _others(these: Mapping[str, Any], first: Mapping[str, Any]) -> dict[str, Any]:
+    return {name: one for name, one in these.items() if name not in first or first[name] != one}

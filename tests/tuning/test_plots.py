@@ -199,6 +199,26 @@ def test_applied_tunings_choose_by_key_and_say_when_they_guess(capsys) -> None:
         applied.choose({})
 
 
+def test_the_last_sweep_of_a_key_counts_and_gpus_are_never_mixed() -> None:
+    from tests.tuning.kernels import double
+
+    def of(n: int, block: int, **changes):
+        return sweep(kernel="double", key={"n": n}, trials=(trial(0, 1.0, BLOCK=block),), **changes)
+
+    untimed = replace(of(300, 64), trials=(trial(0, None, BLOCK=64),))
+    applied = kernellab.Tunings([of(100, 32), untimed, of(100, 64)]).apply(double)
+    assert applied.choose({"n": 100}).values["BLOCK"] == 64
+    assert [key for key, _ in applied.configs] == [{"n": 100}, {"n": 100}]
+    other = of(200, 32, machine=replace(MACHINE, gpu="NVIDIA A100"))
+    with pytest.raises(ArgumentError, match="timed on different GPUs: NVIDIA A100, NVIDIA H200"):
+        kernellab.Tunings([of(100, 32), other]).apply(double)
+    with pytest.raises(ArgumentError, match="no config of 'double' was timed"):
+        kernellab.Tunings([untimed]).apply(double)
+    with pytest.raises(ArgumentError, match="no config of 'double' was tried: the sweep was interrupted"):  # fmt: skip
+        replace(untimed, trials=()).apply(double)
+    assert "No config is valid" not in tuning_card(replace(untimed, trials=())).text()
+
+
 def test_an_applied_tuning_launches_the_kernel() -> None:
     import torch
 

@@ -1,0 +1,169 @@
+"""Sweeps in files: what they hold, what they can only name, and what is refused."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+
+import pytest
+import torch
+import triton
+import triton.language as tl
+from triton.tools.tensor_descriptor import TensorDescriptor
+
+import kernellab
+from kernellab.errors import ArchiveError, ArgumentError
+from tests.tuning.kernels import applies, double
+from tests.tuning.pretended_gpu import pretended_gpu
+
+N = 96
+
+
+@pytest.fixture(autouse=True)
+def own_cache(tmp_path, monkeypatch):
+    """Outcomes of other runs must not count."""
+    monkeypatch.setenv("KERNELLAB_CACHE_DIR", str(tmp_path))
+
+
+def set_block(arguments):
+    """The hook of the configs below."""
+    arguments["rows"].block_shape = [arguments["ROWS"], 64]
+
+
+@triton.autotune(
+    [triton.Config({"ROWS": rows}, num_warps=4, pre_hook=set_block) for rows in (16, 32)],
+    key=["n"],
+)
+@triton.heuristics({"EVEN": lambda arguments: arguments["n"] % arguments["ROWS"] == 0})
+@triton.jit
+def doubled_rows(rows, z_ptr, n, ROWS: tl.constexpr, EVEN: tl.constexpr):
+    first = tl.program_id(0) * ROWS
+    x = rows.load([first, 0])
+    places = (first + tl.arange(0, ROWS))[:, None] * 64 + tl.arange(0, 64)[None, :]
+    if EVEN:
+        tl.store(z_ptr + places, 2 * x)
+    else:
+        tl.store(z_ptr + places, 2 * x, mask=places < n * 64)
+
+
+def test_a_config_with_a_hook_a_descriptor_and_a_heuristic_is_the_same_from_a_file(
+    tmp_path,
+) -> None:
+    x, z = torch.randn(80, 64), torch.zeros(80, 64)
+    rows = TensorDescriptor.from_tensor(x, [1, 64])
+    with pretended_gpu(lambda task: 1 / dict(task.values)["ROWS"]):
+        sweep = kernellab.tune(
+            doubled_rows, lambda meta: (triton.cdiv(80, meta["ROWS"]),), rows, z, 80,
+            reference={"z_ptr": 2 * x},
+        )  # fmt: skip
+    assert not any(one.is_dropped for one in sweep.trials)
+    assert sweep.key == {"n": 80}  # the autotuner's
+    assert rows.block_shape == [1, 64]
+    again = kernellab.Tuning.load(sweep.save(tmp_path / "rows.json"), kernel=doubled_rows)
+    assert [one.types for one in again.trials] == [{}, {"rows": "tensordesc<fp32[32, 64]>"}]
+    assert [one.constants for one in again.trials] == [{}, {"EVEN": False}]
+    for number in (0, 1):
+        ours, theirs = again.compilation(number), sweep.compilation(number)
+        assert kinds_of(ours) == kinds_of(theirs)
+        assert ours.specialization.constants == theirs.specialization.constants
+    applied = again.apply()
+    with kernellab.interpreted():
+        applied[(3,)](rows, z, 80)
+    assert torch.equal(z, 2 * x)
+    assert rows.block_shape == [32, 64]
+    plain = doubled_rows.fn.fn
+    with pytest.raises(ArgumentError, match="the hook 'set_block', which a file can only name"):
+        kernellab.Tuning.load(tmp_path / "rows.json").apply(plain)
+    both = again.merged(sweep)
+    assert kinds_of(both.compilation(1))["rows"] == "tensordesc<fp32[32,64]>"
+
+
+def kinds_of(compilation):
+    """Each parameter's type; a space in a block's shape says nothing."""
+    return {name: kind.replace(" ", "") for name, kind in compilation.specialization.signature.items()}  # fmt: skip
+
+
+@triton.jit
+def half(x):
+    return x / 2
+
+
+def test_functions_among_constants_are_found_again_beside_the_kernel(tmp_path) -> None:
+    kinds = ("*fp32:16", "*fp32:16", "i32")
+    sweep = kernellab.tune(applies, None, *kinds, FUNCTION=half, space={"BLOCK": [64]}, workers=1)
+    file = sweep.save(tmp_path / "half.json")
+    again = kernellab.Tuning.load(file)
+    assert repr(again.constants["FUNCTION"]) == repr(half)
+    assert again.save(tmp_path / "again.json").read_text() == file.read_text()
+    with pytest.raises(ArgumentError, match="'FUNCTION' of this sweep of 'applies' was the function 'half'"):  # fmt: skip
+        again.compilation(0, kernel=applies)  # half is defined in another file than the kernel
+    applies.fn.__globals__["half"] = half
+    try:
+        compiled = again.compilation(0, kernel=applies)
+    finally:
+        del applies.fn.__globals__["half"]
+    assert compiled.resources == sweep.compilation(0).resources
+
+
+def test_another_function_among_the_constants_is_another_config_for_the_cache() -> None:
+    def compiled_with(factor: int):
+        @triton.jit
+        def scale(x):
+            return x * FACTOR
+
+        FACTOR = tl.constexpr(factor)
+        kinds = ("*fp32:16", "*fp32:16", "i32")
+        sweep = kernellab.tune(applies, None, *kinds, FUNCTION=scale, space={"BLOCK": [64]}, workers=1)  # fmt: skip
+        return sweep.trials[0].outcome.compiled
+
+    first, other, again = compiled_with(2), compiled_with(3), compiled_with(2)
+    assert round(first.seconds, 4) == again.seconds  # looked up
+    assert round(first.seconds, 4) != other.seconds  # compiled
+
+
+def saved(tmp_path, **changes):
+    tuning = kernellab.tune(
+        double, None, "*fp32:16", "*fp32:16", "i32", space={"BLOCK": [64]}, workers=1
+    )
+    file = tuning.save(tmp_path / "sweep.json")
+    data = json.loads(file.read_text())
+    file.write_text(json.dumps({**data, **changes}))
+    return file
+
+
+@pytest.mark.parametrize(
+    ("text", "words"),
+    [
+        (b"", "is damaged, or no saved sweep"),
+        (b"\xff\xfe\x00", "is damaged, or no saved sweep"),
+        (b"[1, 2]", "holds JSON, but no sweep that KernelLab saved"),
+        (b'{"format": "kernellab.tuning", "version": 0}', "of version 0 of the format; this KernelLab reads version 1"),
+        (b'{"format": "kernellab.tuning", "version": 2}', "of version 2 of the format"),
+        (b'{"format": "kernellab.tuning", "version": 1}', "is damaged: KeyError: 'tunings'"),
+        (b'{"format": "kernellab.tuning", "version": 1, "tunings": [{"kernel": "x"}]}', "is damaged"),
+        (b'{"format": "kernellab.tuning", "version": 1, "tunings": 5}', "is damaged"),
+        (b'{"format": "kernellab.tuning", "version": 1, "tunings": []}', "holds 0 sweeps, not one"),
+    ],
+)  # fmt: skip
+def test_a_file_that_is_no_sweep_is_refused(tmp_path, text, words) -> None:
+    file = tmp_path / "bad.json"
+    file.write_bytes(text)
+    with pytest.raises(ArchiveError, match=words):
+        kernellab.Tuning.load(file)
+
+
+def test_places_that_cannot_be_read_or_written_are_named(tmp_path) -> None:
+    tuning = kernellab.Tuning.load(saved(tmp_path))
+    with pytest.raises(ArchiveError, match=r"Cannot read .*: Is a directory"):
+        kernellab.Tuning.load(tmp_path)
+    with pytest.raises(ArchiveError, match=r"Cannot write .*: No such file or directory"):
+        tuning.save(tmp_path / "nowhere" / "sweep.json")
+
+
+def test_a_kernel_that_the_file_is_not_of_is_refused(tmp_path) -> None:
+    tuning = kernellab.Tuning.load(saved(tmp_path))
+    with pytest.raises(ArgumentError, match="this is a sweep of 'double', and the kernel given is 'applies'"):  # fmt: skip
+        tuning.with_kernel(applies)
+    older = replace(tuning, constants={"SCALE": 2})
+    with pytest.raises(ArgumentError, match="with the parameter 'SCALE', which the kernel given does not have"):  # fmt: skip
+        older.with_kernel(double)
