@@ -17,6 +17,8 @@ _VIEWS: Mapping[str, tuple[str, str]] = {
     "kernellab.layouts.kinds.Layout": ("kernellab.viz.layout_view", "layout_view"),
     "kernellab.records.Compilation": ("kernellab.viz.explorer", "compilation_view"),
     "kernellab.tracing.records.Trace": ("kernellab.viz.stepper", "stepper_of"),
+    "kernellab.tuning.tunings.Tuning": ("kernellab.viz.tuning_view", "tuning_view"),
+    "kernellab.tuning.tunings.Tunings": ("kernellab.viz.tuning_view", "tunings_view"),
 }
 """A record's class -> module and name of the function that makes its view."""
 
@@ -36,7 +38,7 @@ def show(record: Any, *evidence: Any, **wishes: Any) -> Any:
     """The view of a record: as the last expression of a cell it is displayed.
 
     Args:
-        record: a `Compilation`, a `Comparison`, a `CompileError`, a `Trace`, a `Layout`, a tile's or all of a compilation's, a `Conversion`.
+        record: a `Compilation`, a `Comparison`, a `CompileError`, a `Trace`, a `Layout`, a tile's or all of a compilation's, a `Conversion`, a `Tuning`, `Tunings`.
         evidence: of a compilation, or two: what `kernellab.check`, `kernellab.accesses` and `kernellab.read_ncu` give. The explorer shows findings
             in its margin and numbers as bars.
         wishes: what the view of such a record takes.

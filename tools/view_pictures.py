@@ -13,6 +13,7 @@ from typing import Any
 import torch
 
 import kernellab
+from kernellab.demo.kernels import matmul as swept
 from kernellab.layouts import Layout
 from kernellab.showing import show
 from kernellab.viz.views import View
@@ -21,7 +22,9 @@ from tests.kernels.basic import matmul as product
 from tests.views import evidence_cases as thinned
 from tests.views.browser import browser, opened
 
-IMAGES = Path(__file__).resolve().parent.parent / "docs/images"
+ROOT = Path(__file__).resolve().parent.parent
+SWEEP = ROOT / "benchmarks/data/tuning_h200_matmul.json"
+IMAGES = ROOT / "docs/images"
 
 
 def stages(page: Any) -> None:
@@ -61,6 +64,27 @@ def element_of_a_step(page: Any) -> None:
     page.locator('figure[data-name="b_ptr"] canvas').hover(position={"x": 20, "y": 100})
 
 
+def config(page: Any) -> None:
+    """A config of a sweep pointed at, in the plot and so in the table."""
+    page.locator(".kl-plot .kl-point").nth(1).hover()
+    page.locator(".kl-tip").wait_for()
+
+
+def two_configs(page: Any) -> None:
+    """The fastest and the slowest config beside each other, in the dark."""
+    page.locator("tbody tr").first.click()
+    page.get_by_label("Compare with").select_option(index=2)
+    page.get_by_role("radio", name="Stages").click()
+    page.locator(".kl-pane").nth(1).locator(".cm-line").first.wait_for()
+
+
+def sweep_of_a_product() -> Any:
+    """The sweep recorded on an H200, with the IR of the fastest config, of one in a tie with it, and of the slowest."""
+    tuning = kernellab.Tuning.load(SWEEP, kernel=swept)
+    chosen = (*tuning.ranked[:2], tuning.ranked[-1])
+    return tuning.show(compilations=[one.number for one in chosen])
+
+
 def product_in_steps() -> Any:
     """The trace of two programs of a product, in its third turn."""
     wave = torch.arange(64) / 8
@@ -89,6 +113,8 @@ def main() -> None:
         ),
         ("layout", mma, element, False),
         ("layout_shared", swizzled, element, False),
+        ("tuning_view", sweep_of_a_product(), config, False),
+        ("tuning_view_compared", sweep_of_a_product(), two_configs, True),
         ("stepper_live", product_in_steps(), element_of_a_step, False),
     ]
     with tempfile.TemporaryDirectory() as folder, browser() as started:

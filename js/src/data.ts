@@ -252,5 +252,92 @@ export interface StepperView {
   readonly numbers: null;
 }
 
+/** One config of a sweep, and all that was found out about it. Times in microseconds; None is not known, or not measured. */
+export interface ConfigData {
+  readonly sweep: number;
+  readonly number: number;
+  readonly values: readonly (number | string | null)[];
+  readonly standing: "best" | "tied" | "behind" | "untimed" | "dropped";
+  readonly us: number | null;
+  readonly lower: number | null;
+  readonly upper: number | null;
+  readonly runs: number;
+  readonly gb_per_s: number | null;
+  readonly tflop_per_s: number | null;
+  readonly registers: number | null;
+  readonly spills: number | null;
+  readonly shared: number | null;
+  readonly occupancy: number | null;
+  readonly limited_by: string;
+  readonly matrix: string;
+  readonly checked: string;
+  readonly dropped: string;
+  readonly why: string;
+}
+
+/** What the configs of one sweep share. */
+export interface SweepData {
+  readonly kernel: string;
+  readonly name: string;
+  readonly machine: string;
+  readonly launch: string;
+  readonly words: readonly string[];
+  readonly parameters: readonly string[];
+  readonly varying: readonly string[];
+  readonly baselines: Readonly<Record<string, number>>;
+  readonly knows_kernel: boolean;
+}
+
+/** The fastest config of a sweep, or a baseline, at one value of the key. */
+export interface SizePoint {
+  readonly x: number;
+  readonly y: number;
+  readonly lower: number;
+  readonly upper: number;
+  readonly warm: boolean;
+  readonly config: number | null;
+}
+
+/** A kernel, or a baseline, over the key. */
+export interface SizeLine {
+  readonly name: string;
+  readonly is_baseline: boolean;
+  readonly points: readonly SizePoint[];
+}
+
+/** Several sweeps against their key, in one unit. */
+export interface SizesData {
+  readonly key: string;
+  readonly unit: string;
+  readonly lines: readonly SizeLine[];
+}
+
+/** A config whose IR explorer is here. */
+export interface OpenedConfig {
+  readonly config: number;
+  readonly part: number;
+  readonly explorer: null;
+}
+
+/** What a comparison of two opened configs needs besides their explorers. */
+export interface ConfigPair {
+  readonly left: number;
+  readonly right: number;
+  readonly pairs: readonly PassPairData[];
+}
+
+/** What the view of sweeps draws. */
+export interface TuningView {
+  readonly kind: "tuning";
+  readonly title: string;
+  readonly plot: string;
+  readonly sweeps: readonly SweepData[];
+  readonly configs: readonly ConfigData[];
+  readonly sizes: readonly SizesData[];
+  readonly notes: readonly string[];
+  readonly opened: readonly OpenedConfig[];
+  readonly pairs: readonly ConfigPair[];
+}
+
 /** What a view can be asked to draw. */
-export type ViewData = IrView | LayoutView | StepperView;
+export type ViewData = IrView | LayoutView | StepperView | TuningView;

@@ -36,6 +36,9 @@ export type Ask = (kind: string, wishes: Readonly<Record<string, unknown>>, hear
 /** How long a kernel may take to hear, in milliseconds: a busy one hears after its cell; and how long it may then work. */
 const PATIENCE = { hear: 20_000, work: 300_000 };
 
+/** Nobody answers; the message says why. */
+export class Silence extends Error {}
+
 const GONE = "the kernel that made this view is gone";
 
 let requests = 0;
@@ -63,11 +66,11 @@ export function followKernel(holder: Holder | null, listener: () => void, signal
 
 export function asking(model: Model, holder: Holder | null): Ask {
   return async (kind, wishes, heard) => {
-    if (isGone(holder)) throw new Error(GONE);
+    if (isGone(holder)) throw new Silence(GONE);
     const request = ++requests;
     const finished = new AbortController();
     const answer = new Promise<Answer>((resolve, reject) => {
-      const giveUp = (patience: number): void => reject(new Error(`the kernel did not answer within ${patience / 1000} seconds: it is busy, or another one by now`));
+      const giveUp = (patience: number): void => reject(new Silence(`the kernel did not answer within ${patience / 1000} seconds: it is busy, or another one by now`));
       let timer = setTimeout(giveUp, PATIENCE.hear, PATIENCE.hear);
       const listen = (message: Message, buffers: readonly DataView[]): void => {
         if (message.request !== request) return;
@@ -82,7 +85,7 @@ export function asking(model: Model, holder: Holder | null): Ask {
         clearTimeout(timer);
         model.off("msg:custom", listen);
       });
-      followKernel(holder, () => isGone(holder) && reject(new Error(GONE)), finished.signal);
+      followKernel(holder, () => isGone(holder) && reject(new Silence(GONE)), finished.signal);
       model.on("msg:custom", listen);
       model.send({ ...wishes, kind, request });
     });

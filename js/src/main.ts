@@ -1,41 +1,49 @@
 // The bundle's door: what a widget (anywidget's conventions) and a self-contained page call.
 import "./style.css";
-import type { ViewData } from "./data";
 import { element } from "./dom";
-import { Explorer, type Host } from "./explorer";
+import { Explorer } from "./explorer";
 import { type Ask, asking, followKernel, type Holder, isGone, type Model } from "./kernel";
 import { LayoutExplorer } from "./layout_view";
 import { StepperExplorer } from "./stepper";
 import { followTheme } from "./theme";
 import type { Sources } from "./side";
+import { TuningExplorer } from "./tuning_view";
 import { unpack, type Unpacked } from "./unpack";
 
 interface Drawn {
   destroy(): void;
 }
 
-function drawn(dom: HTMLElement, data: ViewData, host: Host, numbers: ArrayBuffer, ask: Ask | null): Drawn {
+/** `ask` asks the notebook's kernel; null where there is none. */
+function drawn(dom: HTMLElement, { data, part, bytes, numbers }: Unpacked, ask: Ask | null, root: Document | ShadowRoot): Drawn {
   switch (data.kind) {
-    case "ir": return new Explorer(dom, data, host);
+    case "ir": return new Explorer(dom, data, { sources: { part, fetch: textsOf(ask) }, root });
     case "layout": return new LayoutExplorer(dom, data);
     case "steps": return new StepperExplorer(dom, data, numbers, ask);
+    case "tuning": return new TuningExplorer(dom, data, { root, bytes, ask });
   }
 }
 
 /** Draw a view into an element; it goes when the signal aborts. */
-function mount(el: HTMLElement, { data, part, numbers }: Unpacked, ask: Ask | null, signal: AbortSignal): HTMLElement {
-  const dom = element("div", { class: `kl-root kl-${data.kind}`, role: "region", tabindex: "-1", "aria-label": data.title, "data-lm-suppress-shortcuts": "true" });
+function mount(el: HTMLElement, unpacked: Unpacked, ask: Ask | null, signal: AbortSignal): HTMLElement {
+  const { kind, title } = unpacked.data;
+  const dom = element("div", { class: `kl-root kl-${kind}`, role: "region", tabindex: "-1", "aria-label": title, "data-lm-suppress-shortcuts": "true" });
   followTheme(dom, signal);
   el.append(dom);
   const found = el.getRootNode();
-  const root = found instanceof ShadowRoot ? found : document;
-  const view = drawn(dom, data, { sources: { part, fetch: textsOf(ask) }, root }, numbers, ask);
+  const view = drawn(dom, unpacked, ask, found instanceof ShadowRoot ? found : document);
   dom.dataset["ready"] = "true";
   signal.addEventListener("abort", () => {
     view.destroy();
     dom.remove();
   });
   return dom;
+}
+
+/** The source of the texts that the data left out: the kernel. */
+function textsOf(ask: Ask | null): Sources["fetch"] {
+  if (ask === null) return () => Promise.reject(new Error("a page has no kernel"));
+  return async (side, text) => String((await ask("text", { side, text })).content["text"]);
 }
 
 // A self-contained page
@@ -46,14 +54,6 @@ async function mountPacked(el: HTMLElement, bytes: Uint8Array): Promise<void> {
 }
 
 // A widget
-
-/** The source of the texts that the data left out: the kernel; a page has none, and every text. */
-function textsOf(ask: Ask | null): Sources["fetch"] {
-  return async (side, text) => {
-    if (ask === null) throw new Error("a page has no kernel");
-    return String((await ask("text", { side, text })).content["text"]);
-  };
-}
 
 /** A quiet line under the view while its kernel is another one. */
 function sayWhenGone(dom: HTMLElement, holder: Holder | null, signal: AbortSignal): void {

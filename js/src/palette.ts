@@ -13,13 +13,28 @@ export const ANCHORS: readonly Colour[] = [
   [31, 158, 137], [53, 183, 121], [109, 205, 89], [180, 222, 44], [253, 231, 37],
 ];
 
+/** Even in lightness, so that all of it is seen on white and on black: from fast to slow. */
+const FAST_TO_SLOW: readonly (readonly [number, number, number])[] = [[217, 160, 33], [42, 157, 143], [79, 116, 200]];
+
 /** A colour for a number from 0 to 1. */
 export function sequential(share: number): string {
-  const at = Math.max(0, Math.min(1, Number.isFinite(share) ? share : 0)) * (ANCHORS.length - 1);
-  const low = Math.min(ANCHORS.length - 2, Math.floor(at));
-  const mixed = ANCHORS[low]!.map((channel, number) => Math.round(channel + (ANCHORS[low + 1]![number]! - channel) * (at - low)));
+  return blend(ANCHORS, share);
+}
+
+/** A line's colour: 0 is the fastest, 1 the slowest. */
+export function fastToSlow(share: number): string {
+  return blend(FAST_TO_SLOW, share);
+}
+
+function blend(anchors: readonly (readonly [number, number, number])[], share: number): string {
+  const at = Math.max(0, Math.min(1, Number.isFinite(share) ? share : 0)) * (anchors.length - 1);
+  const low = Math.min(anchors.length - 2, Math.floor(at));
+  const mixed = anchors[low]!.map((channel, number) => Math.round(channel + (anchors[low + 1]![number]! - channel) * (at - low)));
   return `rgb(${mixed.join(", ")})`;
 }
+
+/** Of lines that stand for kernels: told apart on white and on black. */
+export const LINES: readonly string[] = ["#3b82c4", "#e0562f", "#9467bd", "#c49a1a", "#17a2b8"];
 
 /** What is no finite number, and elements that a step touches; as kernellab/viz/pictures.py has them. */
 export const NAN: Colour = [150, 0, 20];

@@ -1,10 +1,12 @@
-// The data as it travels: gzipped parts, of which the first is JSON and the others are long texts, or a stepper's elements.
+// The data as it travels: gzipped parts, of which the first is JSON and the others are long texts, a stepper's elements, or explorers.
 import type { ViewData } from "./data";
 
 export interface Unpacked {
   data: ViewData;
   /** The long text that is a part of its own. */
   part(number: number): Promise<string>;
+  /** A part as it is. */
+  bytes(number: number): Promise<ArrayBuffer>;
   /** The elements that a stepper shows; none of other views. */
   numbers: ArrayBuffer;
 }
@@ -17,7 +19,7 @@ export async function unpack(bytes: Uint8Array): Promise<Unpacked> {
   const read = (part: number): Response => unzipped(bytes.subarray(starts[part], starts[part + 1]));
   const data = (await read(0).json()) as ViewData;
   const numbers = data.kind === "steps" ? await read(1).arrayBuffer() : new ArrayBuffer(0);
-  return { data, part: (number) => read(number).text(), numbers };
+  return { data, part: (number) => read(number).text(), bytes: (number) => read(number).arrayBuffer(), numbers };
 }
 
 function unzipped(bytes: Uint8Array): Response {

@@ -220,7 +220,7 @@ _BEGINNINGS = (b"\x1f\x8b", b"PK\x03\x04")
 """Of a saved compilation (gzip) and of a saved trace (zip)."""
 
 _WHAT_LOAD_READS = (
-    "kernellab.load reads what compilation.save or trace.save wrote, a folder of Triton's cache, "
+    "kernellab.load reads what compilation.save, trace.save or tuning.save wrote, a folder of Triton's cache, "
     "or a dump of MLIR_ENABLE_DUMP=1."
 )
 

@@ -75,7 +75,7 @@ OPTIONS = Options(
         Option(
             "--plot",
             "KIND",
-            "The plot below the card: times by default.",
+            "The plot that is shown first: times by default.",
             values=_plot_kinds,
         ),
         Option(
@@ -134,9 +134,7 @@ def _tune(running: RunningCell, given: Mapping[str, Any], body: str) -> None:
 
     tuning = tune(launch.kernel, launch.grid, *launch.args, **_wishes(given), **launch.keywords)
     namespace[given["name"] or "tuning"] = tuning
-    ipython_api.show(tuning)
-    if tuning.is_timed:
-        ipython_api.show(tuning.plot(given["plot"] or "times"))
+    ipython_api.show(tuning.show(plot=given["plot"] or "times"))
 
 
 def _parts(running: RunningCell, body: str) -> tuple[str, str]:

@@ -147,7 +147,7 @@ def merge(left: Tuning, right: Tuning) -> Tuning:
         baselines={**right.baselines, **left.baselines},
         seconds=left.seconds + right.seconds,
         notes=tuple(dict.fromkeys([*left.notes, *right.notes, *notes])),
-        live=left.live and replace(left.live, calls={}),
+        live=left.live and replace(left.live, calls={}, compiled={}),
     )
 
 

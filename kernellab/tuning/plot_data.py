@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any
@@ -16,6 +17,7 @@ AGAINST = {
     "occupancy": "occupancy",
     "registers": "registers of a thread",
     "spills": "spilled bytes of a thread",
+    "shared": "shared memory of a program, bytes",
 }
 """Kinds of plots that draw time against a resource, and the axis' words."""
 
@@ -37,6 +39,7 @@ class Point:
     occupancy: float | None
     registers: int | None
     spills: int | None
+    shared: int | None
 
 
 @dataclass(frozen=True)
@@ -117,21 +120,19 @@ def plot_data(tuning: Tuning, kind: str, x: str | None = None, y: str | None = N
         )
     tied = {one.number for one in tied_with_best(tuning.trials)}
     points = [_point(one, one.number in tied) for one in timed(tuning.trials)]
+    varying = varying_parameters([one.values for one in points])
     axes: Sequence[str] = ()
     if kind == "heatmap":
         axes = _two_axes(points, x, y)
     elif kind == "parallel":
-        axes = _varying(points)
+        axes = varying
     return PlotData(
         kind=kind,
         title=tuning.kernel,
-        subtitle=f"{tuning.machine.gpu}; {_launch(tuning)}; {_how(timed(tuning.trials))}",
+        subtitle=f"{tuning.machine.gpu}; {launch_words(tuning)}; {_how(timed(tuning.trials))}",
         points=points,
-        baselines={
-            _baseline_words(name, one, tuning): one.median * MICROSECONDS
-            for name, one in tuning.baselines.items()
-        },
-        varying=_varying(points),
+        baselines=baseline_times(tuning),
+        varying=varying,
         axes=axes,
     )
 
@@ -140,13 +141,21 @@ def _how(trials: Sequence[Trial]) -> str:
     return " or ".join(dict.fromkeys(one.timing.how for one in trials if one.timing is not None))
 
 
+def baseline_times(tuning: Tuning) -> dict[str, float]:
+    """Name -> microseconds; the name says how it was timed where that is another way than the fastest config's."""
+    return {
+        _baseline_words(name, one, tuning): one.median * MICROSECONDS
+        for name, one in tuning.baselines.items()
+    }
+
+
 def _baseline_words(name: str, timing: Timing, tuning: Tuning) -> str:
-    """Its name, and how it was timed where that is another way than the fastest config's."""
-    best = tuning.best.timing
+    best = tuning.ranked[0].timing if tuning.is_timed else None
     return name if best is None or best.method == timing.method else f"{name} ({timing.how})"
 
 
-def _launch(tuning: Tuning) -> str:
+def launch_words(tuning: Tuning) -> str:
+    """What was launched, in a few words: the key's values, else the tensors' types."""
     if tuning.key:
         return ", ".join(f"{name}={value}" for name, value in tuning.key.items())
     tensors = [words for words in tuning.arguments.values() if "[" in words]
@@ -164,20 +173,23 @@ def _point(trial: Trial, tied: bool) -> Point:
         lower=timing.lower * MICROSECONDS,
         upper=timing.upper * MICROSECONDS,
         tied=tied,
-        occupancy=None if compiled is None else compiled.occupancy,
+        occupancy=None
+        if compiled is None or math.isnan(compiled.occupancy)
+        else compiled.occupancy,
         registers=None if compiled is None else compiled.resources.registers,
         spills=None if compiled is None else compiled.resources.spills,
+        shared=None if compiled is None else compiled.resources.shared_bytes,
     )
 
 
-def _varying(points: Sequence[Point]) -> list[str]:
+def varying_parameters(configs: Sequence[Mapping[str, Any]]) -> list[str]:
     """The parameters that have more than one value, in the order of the config."""
-    names = dict.fromkeys(name for one in points for name in one.values)
-    return [name for name in names if len({repr(one.values.get(name)) for one in points}) > 1]
+    names = dict.fromkeys(name for values in configs for name in values)
+    return [name for name in names if len({repr(values.get(name)) for values in configs}) > 1]
 
 
 def _two_axes(points: Sequence[Point], x: str | None, y: str | None) -> tuple[str, str]:
-    names = _varying(points)
+    names = varying_parameters([one.values for one in points])
     for given in (x, y):
         if given is not None and given not in names:
             raise ArgumentError(

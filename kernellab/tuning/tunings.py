@@ -16,6 +16,7 @@ from kernellab.compiler.pipeline import compile_bound
 from kernellab.errors import ArgumentError
 from kernellab.launching import innermost
 from kernellab.records import Compilation, Specialization, Target
+from kernellab.showing import show
 from kernellab.specialize import BoundCall, bind
 from kernellab.tuning.applied import AppliedTuning
 from kernellab.tuning.named import complete, found_again
@@ -35,6 +36,10 @@ class Work:
     flops_from: str
 
 
+_COMPILATIONS_KEPT = 8
+"""Of a sweep: one with every pass recorded is up to a megabyte."""
+
+
 @dataclass(frozen=True)
 class Live:
     """What a sweep made in this process can still do: the kernel, and the specialisation of each config."""
@@ -42,6 +47,8 @@ class Live:
     kernel: Any
     calls: Mapping[int, BoundCall]
     count_work: Callable[[], Work] | None = None
+    compiled: dict[int, Compilation] = field(default_factory=dict)
+    """Number of a config -> its compilation: the last few that were asked for."""
 
 
 @dataclass(frozen=True)
@@ -168,9 +175,25 @@ class Tuning:
             CompileError: it does not compile.
         """
         trial = number if isinstance(number, Trial) else self.trial(number)
+        if kernel is None and trial.number in self.compiled:
+            return self.compiled[trial.number]
         self._check_compiles(trial)
         plain = innermost(self._kernel(kernel))
-        return compile_bound(plain, self._call(plain, trial), self.target, record="passes")
+        found = compile_bound(plain, self._call(plain, trial), self.target, record="passes")
+        if kernel is None and self.live is not None:
+            self._keep(self.live.compiled, trial.number, found)
+        return found
+
+    @property
+    def compiled(self) -> Mapping[int, Compilation]:
+        """Number of a config -> its compilation, of the last few that `compilation` made."""
+        return {} if self.live is None else self.live.compiled
+
+    @staticmethod
+    def _keep(kept: dict[int, Compilation], number: int, compilation: Compilation) -> None:
+        kept[number] = compilation
+        while len(kept) > _COMPILATIONS_KEPT:
+            del kept[next(iter(kept))]
 
     def _check_compiles(self, trial: Trial) -> None:
         """What ended the process that compiled it would end this one."""
@@ -238,12 +261,31 @@ class Tuning:
 
     # Views
 
+    @property
+    def knows_kernel(self) -> bool:
+        """Whether configs can be compiled and applied: a file does not hold the kernel."""
+        return self.live is not None
+
+    def show(self, **wishes: Any) -> Any:
+        """The sweep to explore: its plots and its table, linked; a click on a config opens its IR (docs/widgets.md).
+
+        The last expression of a cell shows it; `.to_html(path)` writes it as one self-contained page.
+
+        Args:
+            wishes: plot=, the kind that is shown first; compilations=, numbers of configs whose IR a page holds, which has no kernel
+                to ask. By default those are the fastest, where the kernel is known, and what `compilation` was asked for.
+
+        Raises:
+            ArgumentError: no such plot or config, or compilations of a sweep whose kernel is not known.
+        """
+        return show(self, **wishes)
+
     def plot(self, kind: str = "times", **options: Any) -> Any:
         """A figure of the sweep; `docs/tuning.md` shows the kinds.
 
         Args:
             kind: "times" (sorted, with quartiles), "heatmap" (over two parameters), "parallel" (coordinates), "occupancy", "registers",
-                "spills" (time against each).
+                "spills", "shared" (time against each).
             options: "heatmap" takes x= and y=, names of two parameters.
 
         Raises:
@@ -363,6 +405,18 @@ class Tunings(Sequence[Tuning]):
         from kernellab.tuning.tables import best_table
 
         return best_table(self)
+
+    def show(self, **wishes: Any) -> Any:
+        """The sweeps to explore: time, GB/s and TFLOP/s against the key, and each sweep's plots and table (docs/widgets.md).
+
+        Args:
+            wishes: plot=, the kind that is shown first; others=, Tunings of other kernels beside this one; compilations=, pairs of a
+                sweep's place and a config's number, whose IR a page holds.
+
+        Raises:
+            ArgumentError: as `Tuning.show`.
+        """
+        return show(self, **wishes)
 
     def plot(self, kind: str = "sizes", **options: Any) -> Any:
         """Time, GB/s or TFLOP/s against the key, with baselines as lines beside it.

@@ -47,18 +47,24 @@ def explore_comparison(comparison: Comparison) -> IrView:
     """What the explorer draws of two compilations."""
     names = comparison.names
     sides = (_side(comparison.left, names[0]), _side(comparison.right, names[1]))
+    title = " and ".join(dict.fromkeys(f"{side.kernel} for {side.target}" for side in sides))
+    if sides[0].kernel == sides[1].kernel and sides[0].target == sides[1].target:
+        title += f": {names[0]} and {names[1]}"
+    return IrView(
+        "ir", title, sides, pass_pairs(comparison), _pass_notes(sides), _first_metric(sides[0])
+    )
+
+
+def pass_pairs(comparison: Comparison) -> tuple[PassPairData, ...]:
+    """The passes of both sides lined up, by their numbers."""
     numbers = [
         {run.label: number for number, run in enumerate(one.passes)}
         for one in (comparison.left, comparison.right)
     ]
-    pairs = tuple(
+    return tuple(
         PassPairData(pair.label, numbers[0].get(pair.label), numbers[1].get(pair.label), pair.equal)
         for pair in comparison.passes
     )
-    title = " and ".join(dict.fromkeys(f"{side.kernel} for {side.target}" for side in sides))
-    if sides[0].kernel == sides[1].kernel and sides[0].target == sides[1].target:
-        title += f": {names[0]} and {names[1]}"
-    return IrView("ir", title, sides, pairs, _pass_notes(sides), _first_metric(sides[0]))
 
 
 def explore_failure(error: CompileError) -> IrView:

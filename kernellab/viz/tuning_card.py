@@ -25,7 +25,7 @@ def tuning_card(tuning: Tuning) -> Card:
         subtitle=f"for {tuning.target}, {tuning.machine.gpu or 'no GPU'}",
         tables=(_configs(tuning, shown[:MOST_ROWS], title), _baselines(tuning), _dropped(tuning)),
         notes=(
-            *_words(tuning, ranked),
+            *best_words(tuning),
             *(f"{note[:1].upper()}{note[1:]}." for note in tuning.notes),
         ),
     )
@@ -46,7 +46,9 @@ def tunings_card(tunings: Tunings) -> Card:
     return Card(f"{name}: {_count(len(tunings), 'sweep')}", tables=(Table("", columns, rows),))
 
 
-def _words(tuning: Tuning, ranked: list[Trial]) -> list[str]:
+def best_words(tuning: Tuning) -> list[str]:
+    """Which config is the fastest, and with how many it is in a tie, in words."""
+    ranked = tuning.ranked
     unchecked = _unchecked(tuning)
     if not ranked:
         if tuning.trials and all(one.is_dropped for one in tuning.trials):

@@ -16,6 +16,8 @@ Effect = Literal["changed", "locations", "unchanged", "failed"]
 """What a pass did to the module: its text, only its locations, nothing; the last is of the pass that ended a compilation."""
 Memory = Literal["registers", "shared memory", "tensor memory"]
 Severity = Literal["error", "warning", "remark", "note"]
+Standing = Literal["best", "tied", "behind", "untimed", "dropped"]
+"""Of a config: the fastest, not to be told from it, slower, never timed, out of the race."""
 
 
 @dataclass(frozen=True)
@@ -380,6 +382,128 @@ class StepperView:
     """All elements; they travel as a part of their own."""
 
 
+@dataclass(frozen=True)
+class ConfigData:
+    """One config of a sweep, and all that was found out about it. Times in microseconds; None is not known, or not measured."""
+
+    sweep: int
+    """Number in `TuningView.sweeps`."""
+    number: int
+    """Its number in the sweep, as the table has it."""
+    values: tuple[float | str | None, ...]
+    """By `SweepData.parameters`; None where the config has no such parameter."""
+    standing: Standing
+    us: float | None
+    lower: float | None
+    """The lower quartile."""
+    upper: float | None
+    """The upper quartile."""
+    runs: int
+    gb_per_s: float | None
+    tflop_per_s: float | None
+    registers: int | None
+    spills: int | None
+    shared: int | None
+    occupancy: float | None
+    limited_by: str
+    matrix: str
+    checked: str
+    """What its results were found equal to; "" where nobody looked."""
+    dropped: str
+    """The reason; "" for one that is in the race."""
+    why: str
+    """In full, in the words of who refused it."""
+
+
+@dataclass(frozen=True)
+class SweepData:
+    """What the configs of one sweep share."""
+
+    kernel: str
+    name: str
+    """What tells it from the other sweeps: the key's values."""
+    machine: str
+    launch: str
+    words: tuple[str, ...]
+    parameters: tuple[str, ...]
+    varying: tuple[str, ...]
+    """The parameters that have more than one value."""
+    baselines: Mapping[str, float]
+    """Name -> microseconds."""
+    knows_kernel: bool
+    """Whether its configs can be compiled."""
+
+
+@dataclass(frozen=True)
+class SizePoint:
+    """The fastest config of a sweep, or a baseline, at one value of the key."""
+
+    x: float
+    y: float
+    lower: float
+    upper: float
+    warm: bool
+    """Whether it was measured in a row, with a warm cache."""
+    config: int | None
+    """Number in `TuningView.configs`; None of a baseline."""
+
+
+@dataclass(frozen=True)
+class SizeLine:
+    """A kernel, or a baseline, over the key."""
+
+    name: str
+    is_baseline: bool
+    points: tuple[SizePoint, ...]
+
+
+@dataclass(frozen=True)
+class SizesData:
+    """Several sweeps against their key, in one unit."""
+
+    key: str
+    unit: str
+    """ "us", "GB/s" or "TFLOP/s"."""
+    lines: tuple[SizeLine, ...]
+
+
+@dataclass(frozen=True)
+class OpenedConfig:
+    """A config whose IR explorer is here."""
+
+    config: int
+    part: int
+    """Number of the part that holds it, see `packed`."""
+    explorer: bytes
+    """A packed `IrView`."""
+
+
+@dataclass(frozen=True)
+class ConfigPair:
+    """What a comparison of two opened configs needs besides their explorers."""
+
+    left: int
+    right: int
+    pairs: tuple[PassPairData, ...]
+
+
+@dataclass(frozen=True)
+class TuningView:
+    """What the view of sweeps draws."""
+
+    kind: Literal["tuning"]
+    title: str
+    plot: str
+    """The kind of plot that is shown first."""
+    sweeps: tuple[SweepData, ...]
+    configs: tuple[ConfigData, ...]
+    """Of all sweeps."""
+    sizes: tuple[SizesData, ...]
+    notes: tuple[str, ...]
+    opened: tuple[OpenedConfig, ...]
+    pairs: tuple[ConfigPair, ...]
+
+
 def as_json(data: Any) -> Any:
     """Data classes as plain objects, tuples as lists, bytes left out; what is plain already stays as it is."""
     kind = type(data)
@@ -413,7 +537,7 @@ _OWN_PART = 50_000
 def packed(data: Any) -> bytes:
     """The data as the widget sends it and a page embeds it; the same data gives the same bytes.
 
-    Parts, each gzipped: the first is the data as JSON, the others are its long texts, or a stepper's elements. Before them stand the number of parts and
+    Parts, each gzipped: the first is the data as JSON, the others are its long texts, a stepper's elements, or the explorers that a sweep's view holds. Before them stand the number of parts and
     the length of each, as little-endian 32-bit numbers.
     """
     texts: list[str] = []
@@ -423,6 +547,8 @@ def packed(data: Any) -> bytes:
     contents = [text.encode("utf-8", "surrogatepass") for text in (head, *texts)]
     if isinstance(data, StepperView):
         contents.append(data.numbers)
+    if isinstance(data, TuningView):
+        contents += [one.explorer for one in data.opened]
     parts = [gzip.compress(content, compresslevel=6, mtime=0) for content in contents]
     sizes = [len(parts), *(len(part) for part in parts)]
     return b"".join([*(size.to_bytes(4, "little") for size in sizes), *parts])

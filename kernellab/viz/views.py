@@ -6,9 +6,10 @@ A live notebook gets the widget, a saved one the still, a terminal the text; `to
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from functools import cached_property
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any
 
 from IPython.display import publish_display_data
@@ -18,6 +19,7 @@ from kernellab.saved_data import write_whole
 from kernellab.viz import page
 from kernellab.viz.card import Card
 from kernellab.viz.place import in_notebook
+from kernellab.viz.requests import Handler
 from kernellab.viz.view_data import packed
 
 _SENT_AT_ONCE = 1_000_000
@@ -26,6 +28,9 @@ _SENT_AT_ONCE = 1_000_000
 
 class View:
     """Something to look at, made of data that the widget, the page and the still share."""
+
+    handlers: Mapping[str, Handler] = MappingProxyType({})
+    """What answers the requests of the live view, by their kinds."""
 
     def __init__(
         self, title: str, make_data: Callable[[], Any], still: Callable[[], Sequence[Card]]
@@ -57,7 +62,7 @@ class View:
         from kernellab.viz.widget import ViewWidget, is_closed
 
         if self._widget is None or is_closed(self._widget):
-            self._widget = ViewWidget(self.data, _SENT_AT_ONCE)
+            self._widget = ViewWidget(self.data, _SENT_AT_ONCE, self.handlers)
         return self._widget
 
     def to_html(self, path: str | os.PathLike[str]) -> Path:

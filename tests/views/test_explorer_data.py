@@ -20,10 +20,10 @@ from kernellab.ir.reader import read_module
 from kernellab.records import ControlCodes, SourceMap
 from kernellab.showing import show
 from kernellab.viz import ir_view
+from kernellab.viz.lightening import lightened
 from kernellab.viz.readable import readable
 from kernellab.viz.view_data import IrSide, IrView, TextData, as_json, packed
 from kernellab.viz.views import View
-from kernellab.viz.widget import lightened
 from tests.compiled import compiled, of_corpus
 from tests.kernels import basic, faulty
 from tests.source_files import ROOT

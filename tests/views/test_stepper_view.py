@@ -18,13 +18,13 @@ from kernellab.tracing.differences import last_writers
 from kernellab.tracing.records import Trace
 from kernellab.tracing.steps import TracedFault
 from kernellab.tracing.values import thumbnail_of
+from kernellab.viz.lightening import lightened
 from kernellab.viz.requests import answer
 from kernellab.viz.step_bytes import SmallTensor
 from kernellab.viz.step_lightening import lightened_steps
 from kernellab.viz.step_requests import step_handlers
 from kernellab.viz.step_view import step_view
 from kernellab.viz.view_data import ElementsData, StepperView, as_json, packed
-from kernellab.viz.widget import lightened
 from tests.kernels.traced import counted, filled
 from tests.trace_events import Events
 from tests.views.browser import browser, needs_browser, opened

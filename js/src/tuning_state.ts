@@ -1,0 +1,236 @@
+// What a reader has chosen in a view of sweeps: one state that the plots and the table share.
+import type { ConfigData, SweepData, TuningView } from "./data";
+import { numberWords } from "./scales";
+
+export type Value = string | number | null;
+
+/** Something to know of every config: a parameter, a time, a resource. */
+export interface Column {
+  name: string;
+  /** What it is, for those who hover. */
+  title: string;
+  value(config: ConfigData): Value;
+  words(config: ConfigData): string;
+}
+
+export interface Sorting {
+  column: string;
+  descending: boolean;
+}
+
+/** A config and its place in `TuningView.configs`. */
+export interface Entry {
+  readonly place: number;
+  readonly config: ConfigData;
+}
+
+/** What became another: what is pointed at, the selection, the order of the table, or which configs are shown. */
+export type Change = "pointed" | "selected" | "sorted" | "shown";
+
+export class TuningState {
+  readonly entries: readonly Entry[];
+  sweep = 0;
+  /** Parameter -> the only value that is shown. */
+  readonly filters = new Map<string, Value>();
+  sorting: Sorting = { column: "us", descending: false };
+  /** Places of the selected configs, in the order of selection. */
+  selected: readonly number[] = [];
+  pointed: number | null = null;
+  private readonly listeners: ((what: Change) => void)[] = [];
+
+  constructor(readonly data: TuningView) {
+    this.entries = data.configs.map((config, place) => ({ place, config }));
+  }
+
+  onchange(listener: (what: Change) => void): void {
+    this.listeners.push(listener);
+  }
+
+  tell(what: Change): void {
+    for (const listener of this.listeners) listener(what);
+  }
+
+  get current(): SweepData {
+    return this.data.sweeps[this.sweep]!;
+  }
+
+  sweepOf(place: number): SweepData {
+    return this.data.sweeps[this.data.configs[place]!.sweep]!;
+  }
+
+  /** All configs of the sweep. */
+  get all(): readonly Entry[] {
+    return this.entries.filter(({ config }) => config.sweep === this.sweep);
+  }
+
+  /** Those that the filters leave, in the order of the table. */
+  get shown(): readonly Entry[] {
+    return sorted(this.all.filter(({ config }) => this.passes(config)), this.columns(), this.sorting);
+  }
+
+  /** The timed ones, dropped ones left out, the fastest first. */
+  get ranked(): readonly Entry[] {
+    return ranked(this.all);
+  }
+
+  passes(config: ConfigData): boolean {
+    const { parameters } = this.current;
+    for (const [name, wanted] of this.filters) if ((config.values[parameters.indexOf(name)] ?? null) !== wanted) return false;
+    return true;
+  }
+
+  columns(): readonly Column[] {
+    return columnsOf(this.current, this.all.map((one) => one.config));
+  }
+
+  // Changes
+
+  choose(sweep: number): void {
+    if (sweep === this.sweep) return;
+    this.sweep = sweep;
+    this.filters.clear();
+    this.tell("shown");
+  }
+
+  filter(name: string, value: Value | undefined): void {
+    if (value === undefined) this.filters.delete(name);
+    else this.filters.set(name, value);
+    this.tell("shown");
+  }
+
+  sortBy(column: string): void {
+    const again = this.sorting.column === column;
+    this.sorting = { column, descending: again ? !this.sorting.descending : false };
+    this.tell("sorted");
+  }
+
+  point(place: number | null): void {
+    if (place === this.pointed) return;
+    this.pointed = place;
+    this.tell("pointed");
+  }
+
+  select(places: readonly number[]): void {
+    this.selected = places;
+    this.tell("selected");
+  }
+
+  /** Add a config to the selection, or take it out. */
+  toggle(place: number): void {
+    this.select(this.selected.includes(place) ? this.selected.filter((one) => one !== place) : [...this.selected, place]);
+  }
+}
+
+/** The timed configs that are in the race, the fastest median first. */
+export function ranked(entries: readonly Entry[]): Entry[] {
+  return entries
+    .filter(({ config }) => config.us !== null && config.standing !== "dropped")
+    .sort((a, b) => a.config.us! - b.config.us! || a.config.number - b.config.number);
+}
+
+/** Sorted by a column; what has no value comes last in either direction, and equal ones keep the order of the sweep. */
+export function sorted(entries: readonly Entry[], columns: readonly Column[], { column, descending }: Sorting): Entry[] {
+  const found = columns.find((one) => one.name === column) ?? columns[0]!;
+  const sign = descending ? -1 : 1;
+  return [...entries].sort((a, b) => {
+    const [left, right] = [found.value(a.config), found.value(b.config)];
+    if (left === null || right === null) return left === right ? a.place - b.place : left === null ? 1 : -1;
+    return sign * compared(left, right) || a.place - b.place;
+  });
+}
+
+/** Numbers before texts; texts as readers order them, so that "block 2" comes before "block 10". */
+export function compared(left: string | number, right: string | number): number {
+  if (typeof left === "number" && typeof right === "number") return left - right;
+  if (typeof left !== typeof right) return typeof left === "number" ? -1 : 1;
+  return String(left).localeCompare(String(right), "en", { numeric: true });
+}
+
+/** The different values of a parameter, in order. */
+export function levels(entries: readonly Entry[], parameter: number): Value[] {
+  const found = [...new Set(entries.map(({ config }) => config.values[parameter] ?? null))];
+  return found.sort((a, b) => (a === null || b === null ? (a === b ? 0 : a === null ? 1 : -1) : compared(a, b)));
+}
+
+export const valueWords = (value: Value): string => (value === null ? "–" : String(value));
+
+// Columns
+
+export interface Measure {
+  name: string;
+  axis: string;
+  of: (config: ConfigData) => number | null;
+}
+
+/** What time is drawn against; the names are those of the stills' kinds. */
+export const RESOURCES: readonly Measure[] = [
+  { name: "occupancy", axis: "occupancy", of: (config) => config.occupancy },
+  { name: "registers", axis: "registers of a thread", of: (config) => config.registers },
+  { name: "spills", axis: "spilled bytes of a thread", of: (config) => config.spills },
+  { name: "shared", axis: "shared memory of a program, bytes", of: (config) => config.shared },
+];
+
+export const percent = (share: number): string => `${Number((100 * share).toPrecision(3))} %`;
+
+function numeric(name: string, title: string, value: (config: ConfigData) => number | null, words: (value: number) => string = numberWords): Column {
+  return { name, title, value, words: (config) => { const found = value(config); return found === null ? "" : words(found); } };
+}
+
+const KNOWN: readonly Column[] = [
+  numeric("us", "median time in microseconds", (config) => config.us),
+  {
+    name: "quartiles", title: "a quarter of the runs took less, a quarter took more", value: (config) => config.lower,
+    words: ({ lower, upper }) => (lower === null || upper === null ? "" : `${numberWords(lower)} to ${numberWords(upper)}`),
+  },
+  numeric("GB/s", "bytes of a launch over the median time", (config) => config.gb_per_s),
+  numeric("TFLOP/s", "operations of a launch over the median time", (config) => config.tflop_per_s),
+  numeric("registers", "of a thread", (config) => config.registers),
+  numeric("spilled", "bytes of a thread that did not fit into registers", (config) => config.spills),
+  numeric("shared", "bytes of shared memory of a program", (config) => config.shared, (value) => value.toLocaleString("en")),
+  numeric("occupancy", "warps on a multiprocessor over the most possible, by the model", (config) => config.occupancy, percent),
+  { name: "dropped", title: "why it is out of the race", value: (config) => config.dropped || null, words: (config) => config.dropped },
+];
+
+/** The columns of a sweep's table: the parameters that vary, and what is known of any config. */
+export function columnsOf(sweep: SweepData, configs: readonly ConfigData[]): Column[] {
+  const shown = sweep.varying.length > 0 ? sweep.varying : sweep.parameters;
+  const parameters = shown.map((name): Column => {
+    const at = sweep.parameters.indexOf(name);
+    const value = (config: ConfigData): Value => config.values[at] ?? null;
+    return { name, title: `the parameter ${name}`, value, words: (config) => valueWords(value(config)) };
+  });
+  const number = numeric("config", "its number in the sweep", (config) => config.number, String);
+  return [number, ...parameters, ...KNOWN.filter((column) => configs.some((config) => column.value(config) !== null))];
+}
+
+/** "BLOCK=128, num_warps=4". */
+export function configWords(sweep: SweepData, config: ConfigData): string {
+  const given = sweep.parameters.flatMap((name, at) => (config.values[at] == null ? [] : [`${name}=${config.values[at]}`]));
+  return given.join(", ") || "no parameters";
+}
+
+export const STANDING: Readonly<Record<ConfigData["standing"], { mark: string; words: string }>> = {
+  best: { mark: "★", words: "the fastest" },
+  tied: { mark: "≈", words: "in a tie with the fastest" },
+  behind: { mark: "", words: "" },
+  untimed: { mark: "", words: "not timed" },
+  dropped: { mark: "✖", words: "dropped" },
+};
+
+/** Everything that is known of a config, as names and words. */
+export function factsOf(config: ConfigData): [string, string][] {
+  const facts: [string, string][] = [];
+  const add = (name: string, words: string): void => void (words && facts.push([name, words]));
+  if (config.us !== null) {
+    const quartiles = config.lower !== null && config.upper !== null ? ` (${numberWords(config.lower)} to ${numberWords(config.upper)})` : "";
+    add("time", `${numberWords(config.us)} us${quartiles}, ${config.runs} runs`);
+  }
+  add("rate", [config.gb_per_s === null ? "" : `${numberWords(config.gb_per_s)} GB/s`, config.tflop_per_s === null ? "" : `${numberWords(config.tflop_per_s)} TFLOP/s`].filter(Boolean).join(", "));
+  if (config.registers !== null) add("registers", `${config.registers}${config.spills ? `, ${numberWords(config.spills)} bytes spilled` : ""}`);
+  if (config.shared !== null) add("shared memory", `${config.shared.toLocaleString("en")} bytes`);
+  if (config.occupancy !== null) add("occupancy", `${percent(config.occupancy)}${config.limited_by ? `, limited by ${config.limited_by}` : ""}`);
+  add("matrix", config.matrix);
+  add("same result as", config.checked);
+  add("dropped", config.dropped && `${config.dropped}: ${config.why.split("\n")[0]}`);
+  return facts;
+}

@@ -1,0 +1,118 @@
+// The table of a sweep's configs: sorted by any column, filtered, with the same selection as the plots.
+import { element } from "./dom";
+import { type Column, configWords, type Entry, STANDING, type TuningState } from "./tuning_state";
+
+export interface TableEvents {
+  click(place: number, adding: boolean): void;
+  /** Whether a config's IR is here already. */
+  isHere(place: number): boolean;
+}
+
+export class ConfigTable {
+  readonly dom = element("div", { class: "kl-configs", tabindex: "-1" });
+  private readonly count = element("div", { class: "kl-configs-head kl-soft", role: "status" });
+  private readonly body = element("tbody");
+  private readonly head = element("thead");
+  private readonly rows = new Map<number, HTMLTableRowElement>();
+  private order: number[] = [];
+
+  constructor(private readonly state: TuningState, private readonly events: TableEvents) {
+    const table = element("table", { class: "kl-table", role: "grid", "aria-label": "Configs", "aria-multiselectable": "true" }, this.head, this.body);
+    this.dom.append(this.count, element("div", { class: "kl-configs-rows" }, table));
+    this.body.addEventListener("click", (event) => this.click(event));
+    this.body.addEventListener("pointerover", (event) => this.state.point(placeOf(event)));
+    this.body.addEventListener("pointerleave", () => this.state.point(null));
+    this.body.addEventListener("keydown", (event) => this.key(event));
+    this.body.addEventListener("focusin", (event) => this.state.point(placeOf(event)));
+    state.onchange((what) => {
+      if (what === "shown" || what === "sorted") this.draw();
+      else this.relight();
+    });
+    this.draw();
+  }
+
+  draw(): void {
+    const { state } = this;
+    const columns = state.columns();
+    const entries = state.shown;
+    const all = state.all.length;
+    this.count.textContent = entries.length === all ? `${all} config${all === 1 ? "" : "s"}` : `${entries.length} of ${all} configs`;
+    this.head.replaceChildren(element("tr", {}, element("th", { class: "kl-mark-cell", "aria-label": "standing" }), ...columns.map((column) => this.heading(column))));
+    this.rows.clear();
+    this.order = entries.map((one) => one.place);
+    this.body.replaceChildren(...entries.map((entry) => this.row(entry, columns)));
+    const first = this.body.querySelector("tr");
+    if (first) first.tabIndex = 0;
+    this.relight();
+  }
+
+  private heading(column: Column): HTMLElement {
+    const { sorting } = this.state;
+    const is = sorting.column === column.name;
+    const arrow = is ? (sorting.descending ? " ▼" : " ▲") : "";
+    const order = is ? (sorting.descending ? "descending" : "ascending") : "none";
+    const made = element("button", { type: "button", class: "kl-sort", title: `Sort by ${column.name}: ${column.title}`, onclick: () => this.sort(column.name) }, column.name + arrow);
+    return element("th", { scope: "col", "aria-sort": order }, made);
+  }
+
+  private sort(column: string): void {
+    this.state.sortBy(column);
+    [...this.head.querySelectorAll("button")].find((one) => one.textContent!.replace(/ [▲▼]$/, "") === column)?.focus();
+  }
+
+  private row({ place, config }: Entry, columns: readonly Column[]): HTMLTableRowElement {
+    const { mark, words } = STANDING[config.standing];
+    const here = this.events.isHere(place) ? element("span", { class: "kl-here", title: "Its IR is here" }, "◆") : "";
+    const cells = columns.map((column) => {
+      const cell = element("td", {}, column.words(config));
+      if (column.name === "dropped" && config.why) cell.title = config.why;
+      return cell;
+    });
+    const made = element(
+      "tr", { "data-place": place, class: `kl-${config.standing}`, tabindex: "-1", "aria-label": `config ${config.number}: ${configWords(this.state.current, config)}` },
+      element("td", { class: "kl-mark-cell", title: words }, mark, here), ...cells,
+    );
+    this.rows.set(place, made);
+    return made;
+  }
+
+  private relight(): void {
+    const { pointed, selected } = this.state;
+    for (const [place, row] of this.rows) {
+      row.classList.toggle("kl-pointed", place === pointed);
+      row.setAttribute("aria-selected", String(selected.includes(place)));
+    }
+  }
+
+  /** Bring a config's row into view. */
+  reveal(place: number): void {
+    this.rows.get(place)?.scrollIntoView({ block: "nearest" });
+  }
+
+  private click(event: MouseEvent): void {
+    const place = placeOf(event);
+    if (place !== null) this.events.click(place, event.shiftKey || event.ctrlKey || event.metaKey);
+  }
+
+  private key(event: KeyboardEvent): void {
+    const place = placeOf(event);
+    if (place === null) return;
+    const at = this.order.indexOf(place);
+    const next = { ArrowUp: at - 1, ArrowDown: at + 1, Home: 0, End: this.order.length - 1 }[event.key];
+    if (next !== undefined) {
+      const row = this.rows.get(this.order[Math.max(0, Math.min(this.order.length - 1, next))]!)!;
+      for (const other of this.rows.values()) other.tabIndex = -1;
+      row.tabIndex = 0;
+      row.focus();
+    } else if (event.key === "Enter") this.events.click(place, event.shiftKey);
+    else if (event.key === " ") this.events.click(place, true);
+    else return;
+    event.preventDefault();
+    event.stopPropagation();
+  }
+}
+
+function placeOf(event: Event): number | null {
+  const row = event.target instanceof Element ? event.target.closest<HTMLElement>("tr[data-place]") : null;
+  return row === null ? null : Number(row.dataset["place"]);
+}

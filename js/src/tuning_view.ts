@@ -1,0 +1,400 @@
+// The view of sweeps: plots and table, linked; a click on a config opens its IR, a second one the comparison of both.
+import "./tuning.css";
+import type { Chart } from "./chart";
+import { ChartFrame } from "./chart_frame";
+import type { SizesData, TuningView } from "./data";
+import { button, choice, element } from "./dom";
+import { Explorer } from "./explorer";
+import { type Ask, Silence } from "./kernel";
+import { Openings } from "./openings";
+import { isWide, numberWords } from "./scales";
+import { splitter } from "./splitter";
+import { againstChart, heatChart, parallelChart, timesChart, type Wishes } from "./tuning_charts";
+import { sizesChart } from "./tuning_sizes";
+import { type Change, configWords, levels, RESOURCES, ranked, TuningState, valueWords } from "./tuning_state";
+import { ConfigTable } from "./tuning_table";
+
+/** What the view needs from the place where it is shown. */
+export interface TuningHost {
+  root: Document | ShadowRoot;
+  bytes(part: number): Promise<ArrayBuffer>;
+  /** Null where there is no kernel. */
+  ask: Ask | null;
+}
+
+type Plot = "sizes" | "times" | "heatmap" | "parallel" | "resource";
+
+const PLOTS: readonly { plot: Plot; words: string; title: string }[] = [
+  { plot: "sizes", words: "Sizes", title: "Each kernel's fastest config against the size" },
+  { plot: "times", words: "Times", title: "Every config, the fastest first" },
+  { plot: "heatmap", words: "Heat map", title: "The fastest config for each two values of two parameters" },
+  { plot: "parallel", words: "Parallel", title: "A line for each config through its values to its time" },
+  { plot: "resource", words: "Resources", title: "Time against occupancy, registers, spills, shared memory" },
+];
+
+const HELP: readonly (readonly [string, string])[] = [
+  ["click Enter", "a config's IR"],
+  ["Shift+click Space", "select it as well; two are compared"],
+  ["← → ↑ ↓", "from config to config, in the plot or the table"],
+  ["drag", "select what is in a rectangle"],
+  ["1 2 3 4 5", "the plots"],
+  ["Esc", "back from the IR; select nothing"],
+  ["?", "these keys"],
+];
+
+export class TuningExplorer {
+  private readonly state: TuningState;
+  private readonly openings: Openings;
+  private readonly frame: ChartFrame;
+  private readonly table: ConfigTable;
+  private readonly plots: readonly Plot[];
+  private plot: Plot;
+  private resource: string;
+  private unit = 0;
+  private across = "";
+  private down = "";
+  /** Whether times are on a logarithmic axis; null until the reader says. */
+  private log: boolean | null = null;
+  private readonly tabs = element("span", { class: "kl-modes", role: "radiogroup", "aria-label": "Plot" });
+  private readonly options = element("span", { class: "kl-group" });
+  private readonly filters = element("div", { class: "kl-tools kl-filters", role: "toolbar", "aria-label": "Filters" });
+  private readonly head = element("div", { class: "kl-head" });
+  private readonly words = element("div", { class: "kl-general kl-words" });
+  private readonly help = element("div", { class: "kl-help", hidden: true });
+  private readonly chosen = element("div", { class: "kl-chosen-configs", role: "status", hidden: true });
+  private readonly main: HTMLElement;
+  private readonly overview: HTMLElement;
+  private readonly opened = element("div", { class: "kl-opened", hidden: true });
+  private explorer: Explorer | null = null;
+  /** Counts what was asked for: the answer to an earlier question comes too late. */
+  private asked = 0;
+  private ticking: ReturnType<typeof setInterval> | undefined;
+  private readonly resized: ResizeObserver;
+  private frameRequest = 0;
+
+  constructor(private readonly dom: HTMLElement, private readonly data: TuningView, private readonly host: TuningHost) {
+    this.state = new TuningState(data);
+    this.openings = new Openings(data, host.bytes, host.ask);
+    const click = (place: number, adding: boolean): void => this.click(place, adding);
+    this.frame = new ChartFrame(this.state, { click });
+    this.table = new ConfigTable(this.state, { click, isHere: (place) => this.openings.isHere(place) });
+    this.plots = this.offered();
+    const isResource = RESOURCES.some(({ name }) => name === data.plot);
+    this.resource = isResource ? data.plot : this.resources()[0] ?? "registers";
+    const wanted = isResource ? "resource" : (data.plot as Plot);
+    this.plot = this.plots.includes(wanted) ? wanted : this.plots[0] ?? "times";
+    this.help.append(...HELP.map(([keys, words]) => element("div", {}, ...keys.split(" ").map((key) => element("kbd", {}, key)), words)));
+    this.main = element("div", { class: "kl-main kl-tuning-main" }, this.frame.dom, splitter("Width of the plot"), this.table.dom);
+    this.overview = element("div", { class: "kl-overview" }, this.words, this.toolbar(), this.help, this.filters, this.main, this.chosen);
+    dom.append(this.head, this.overview, this.opened);
+    this.frame.dom.hidden = this.plots.length === 0;
+    this.main.querySelector<HTMLElement>(".kl-splitter")!.hidden = this.plots.length === 0;
+    this.state.onchange((what) => this.changed(what));
+    dom.addEventListener("keydown", (event) => this.key(event));
+    // The explorer keeps its keys to itself, so the way back is looked for on their way down.
+    dom.addEventListener("keydown", (event) => this.escape(event), { capture: true });
+    this.resized = new ResizeObserver(() => this.redrawSoon());
+    this.resized.observe(this.frame.dom);
+    this.drawAll();
+  }
+
+  destroy(): void {
+    this.resized.disconnect();
+    cancelAnimationFrame(this.frameRequest);
+    clearInterval(this.ticking);
+    this.explorer?.destroy();
+  }
+
+  // What there is to choose from
+
+  private get sizes(): readonly SizesData[] {
+    return this.data.sizes;
+  }
+
+  private offered(): Plot[] {
+    if (this.state.entries.every(({ config }) => config.us === null)) return [];
+    return PLOTS.map(({ plot }) => plot).filter((plot) => plot !== "sizes" || this.sizes.length > 0);
+  }
+
+  private resources(): string[] {
+    return RESOURCES.filter(({ of }) => this.state.ranked.some(({ config }) => of(config) !== null)).map(({ name }) => name);
+  }
+
+  private toolbar(): HTMLElement {
+    for (const { plot, words, title } of PLOTS.filter((one) => this.plots.includes(one.plot))) {
+      const made = button(words, title, () => this.setPlot(plot));
+      made.setAttribute("role", "radio");
+      made.dataset["plot"] = plot;
+      this.tabs.append(made);
+    }
+    return element(
+      "div", { class: "kl-tools", role: "toolbar", "aria-label": "Plots" }, ...(this.plots.length > 0 ? [this.tabs] : []), this.options,
+      element("span", { class: "kl-space" }), button("?", "Keys (?)", () => this.toggleHelp()),
+    );
+  }
+
+  private toggleHelp(): void {
+    this.help.hidden = !this.help.hidden;
+  }
+
+  private setPlot(plot: Plot): void {
+    this.plot = plot;
+    this.log = null;
+    this.drawPlot();
+  }
+
+  // Drawing
+
+  private changed(what: Change): void {
+    if (what === "shown") this.drawAll();
+    if (what === "selected") this.drawChosen();
+    if (what === "pointed" && this.state.pointed !== null && this.frame.dom.matches(":focus, :hover")) this.table.reveal(this.state.pointed);
+  }
+
+  private drawAll(): void {
+    this.drawHead();
+    this.drawFilters();
+    this.drawPlot();
+    this.drawChosen();
+  }
+
+  private drawHead(): void {
+    const { current, data } = { current: this.state.current, data: this.data };
+    const several = data.sweeps.length > 1;
+    const sweeps = choice("Sweep", data.sweeps.map(({ name }, at) => ({ value: String(at), words: name })), String(this.state.sweep), (value) => this.state.choose(Number(value)));
+    this.head.replaceChildren(
+      element("b", {}, data.title), element("span", { class: "kl-soft" }, `${current.machine}${several ? "" : `; ${current.launch}`}`), ...(several ? [sweeps] : []),
+    );
+    this.words.replaceChildren(...[...data.notes, ...current.words].map((line) => element("div", {}, line)));
+    this.words.hidden = this.words.childElementCount === 0;
+  }
+
+  private drawFilters(): void {
+    const { state } = this;
+    const { varying, parameters } = state.current;
+    this.filters.replaceChildren(...varying.map((name) => {
+      const values = levels(state.all, parameters.indexOf(name));
+      const chosen = state.filters.has(name) ? String(values.indexOf(state.filters.get(name)!)) : "";
+      const options = [{ value: "", words: "all" }, ...values.map((value, at) => ({ value: String(at), words: valueWords(value) }))];
+      const made = choice(`Show only configs with one value of ${name}`, options, chosen, (value) => {
+        state.filter(name, value === "" ? undefined : values[Number(value)]!);
+        this.filters.querySelector<HTMLElement>(`[data-parameter="${CSS.escape(name)}"]`)?.focus();
+      });
+      made.dataset["parameter"] = name;
+      return element("label", { class: `kl-group${chosen ? " kl-filtered" : ""}` }, name, made);
+    }));
+    if (state.filters.size > 0) this.filters.append(button("show all", "Take all filters away", () => { state.filters.clear(); state.tell("shown"); }));
+    this.filters.hidden = varying.length === 0;
+  }
+
+  private redrawSoon(): void {
+    cancelAnimationFrame(this.frameRequest);
+    this.frameRequest = requestAnimationFrame(() => this.drawPlot());
+  }
+
+  private drawPlot(): void {
+    for (const tab of this.tabs.children) tab.setAttribute("aria-checked", String((tab as HTMLElement).dataset["plot"] === this.plot));
+    if (this.plots.length === 0) return;
+    this.drawOptions();
+    const [width, height] = [this.frame.dom.clientWidth, this.frame.dom.clientHeight];
+    if (width < 40 || height < 40) return;
+    const found = this.chart({ width, height, log: this.isLog() });
+    if (typeof found === "string") this.frame.say(found);
+    else this.frame.show(found);
+  }
+
+  private chart(wishes: Wishes): Chart | string {
+    const { state } = this;
+    if (this.plot === "sizes") return sizesChart(this.sizes[this.unit]!, wishes);
+    if (state.ranked.length === 0) return "Nothing of this sweep was timed: there is nothing to draw.";
+    if (this.plot === "times") return timesChart(state, wishes);
+    if (this.plot === "parallel") return parallelChart(state, wishes);
+    if (this.plot === "resource") return againstChart(state, RESOURCES.find(({ name }) => name === this.resource)!, wishes);
+    const [across, down] = this.axes();
+    if (down === undefined) return `A heat map needs two parameters that vary, and here ${across ?? "nothing"} does.`;
+    const { parameters } = state.current;
+    return heatChart(state, parameters.indexOf(across!), parameters.indexOf(down), wishes);
+  }
+
+  /** The parameters of the heat map; at first those two with the most values. */
+  private axes(): string[] {
+    const { varying, parameters } = this.state.current;
+    const count = (name: string): number => levels(this.state.ranked, parameters.indexOf(name)).length;
+    const free = [...varying].filter((name) => count(name) > 1).sort((a, b) => count(b) - count(a));
+    if (!free.includes(this.across)) this.across = free.find((name) => name !== this.down) ?? "";
+    if (!free.includes(this.down) || this.down === this.across) this.down = free.find((name) => name !== this.across) ?? "";
+    return [this.across, this.down].filter(Boolean);
+  }
+
+  private isLog(): boolean {
+    if (this.log !== null) return this.log;
+    if (this.plot === "sizes") return this.sizes[this.unit]!.unit === "us";
+    return isWide(ranked(this.state.all).map(({ config }) => config.us!));
+  }
+
+  private drawOptions(): void {
+    const focused = this.host.root.activeElement instanceof HTMLElement ? this.host.root.activeElement.getAttribute("aria-label") : null;
+    const pick = (label: string, names: readonly string[], chosen: string, then: (value: string) => void): HTMLElement =>
+      choice(label, names.map((name) => ({ value: name, words: name })), chosen, (value) => { then(value); this.drawPlot(); });
+    const made: (HTMLElement | string)[] = [];
+    if (this.plot === "heatmap" && this.axes().length === 2) {
+      const { varying } = this.state.current;
+      made.push(pick("Across", varying, this.across, (name) => { if (name === this.down) this.down = this.across; this.across = name; }), "×",
+        pick("Down", varying, this.down, (name) => { if (name === this.across) this.across = this.down; this.down = name; }));
+    }
+    if (this.plot === "resource") made.push("time against", pick("Resource", this.resources(), this.resource, (name) => (this.resource = name)));
+    if (this.plot === "sizes") made.push(pick("Unit", this.sizes.map(({ unit }) => unit), this.sizes[this.unit]!.unit, (unit) => (this.unit = this.sizes.findIndex((one) => one.unit === unit))));
+    if (this.plot !== "heatmap") {
+      const box = element("input", { type: "checkbox", "aria-label": "Logarithmic axis", onchange: () => { this.log = box.checked; this.drawPlot(); } });
+      box.checked = this.isLog();
+      made.push(element("label", { class: "kl-group" }, box, "logarithmic"));
+    }
+    this.options.replaceChildren(...made);
+    if (focused !== null) [...this.options.querySelectorAll<HTMLElement>("[aria-label]")].find((one) => one.getAttribute("aria-label") === focused)?.focus();
+  }
+
+  // What is selected, and its IR
+
+  private click(place: number, adding: boolean): void {
+    this.state.choose(this.data.configs[place]!.sweep);
+    if (adding) this.state.toggle(place);
+    else this.state.select([place]);
+    this.table.reveal(place);
+    const { selected } = this.state;
+    if ((selected.length === 1 && !adding) || (adding && selected.length === 2)) this.open(selected);
+  }
+
+  private name(place: number): string {
+    const config = this.data.configs[place]!;
+    return `${config.number}: ${configWords(this.state.sweepOf(place), config)}`;
+  }
+
+  private drawChosen(): void {
+    this.asked++;
+    clearInterval(this.ticking);
+    const { selected } = this.state;
+    this.chosen.hidden = selected.length === 0;
+    if (selected.length === 0) return;
+    const words = selected.length === 1 ? this.name(selected[0]!) : `${selected.length} configs selected`;
+    const open = selected.length > 2 ? [] : [button(selected.length === 1 ? "Open its IR" : "Compare their IR", "Open the IR explorer", () => this.open(selected))];
+    this.chosen.replaceChildren(element("span", {}, words), ...open, button("Clear", "Select nothing (Esc)", () => this.state.select([])));
+  }
+
+  private open(places: readonly number[]): void {
+    const asked = ++this.asked;
+    const problem = this.openings.whyNot(places);
+    if (problem !== null) return this.say(problem, "kl-problem");
+    this.wait(places);
+    this.openings.open(places, () => asked === this.asked && this.wait(places, true)).then(
+      (found) => {
+        if (asked !== this.asked) return;
+        clearInterval(this.ticking);
+        this.drawChosen();
+        this.showExplorer(places, (dom) => new Explorer(dom, found.data, { sources: found.sources, root: this.host.root }));
+      },
+      (error: unknown) => {
+        if (asked === this.asked) this.say(error instanceof Silence ? silent(error.message) : String(error instanceof Error ? error.message : error), "kl-problem");
+      },
+    );
+  }
+
+  /** What is going on, with the seconds that it takes. */
+  private wait(places: readonly number[], heard = false): void {
+    clearInterval(this.ticking);
+    const numbers = places.map((place) => this.data.configs[place]!.number).join(" and ");
+    const begin = performance.now();
+    const show = (): void => {
+      const seconds = ((performance.now() - begin) / 1000).toFixed(1);
+      const words = heard ? `The notebook's kernel compiles config ${numbers} …` : `Asking the notebook's kernel for config ${numbers} …`;
+      this.say(`${words} ${seconds} s`, "kl-progress", button("Cancel", "Do not open it", () => this.drawChosen()));
+    };
+    show();
+    this.ticking = setInterval(show, 200);
+  }
+
+  private say(words: string, style: string, ...more: HTMLElement[]): void {
+    if (style === "kl-problem") clearInterval(this.ticking);
+    this.chosen.hidden = false;
+    const close = button("Close", "Select nothing (Esc)", () => this.state.select([]));
+    this.chosen.replaceChildren(element("span", { class: style }, words), ...(more.length > 0 ? more : [close]));
+    if (!this.opened.hidden) this.back();
+  }
+
+  private showExplorer(places: readonly number[], make: (dom: HTMLElement) => Explorer): void {
+    this.explorer?.destroy();
+    const nested = element("div", { class: "kl-nested", tabindex: "-1" });
+    const back = button("◀ Back to the sweep", "Back (Esc)", () => this.back());
+    const names = places.map((place) => element("span", { class: "kl-opened-name", title: this.name(place) }, `${this.nameBeside(place, places)}${this.timeWords(place)}`));
+    this.opened.replaceChildren(element("div", { class: "kl-tools" }, back, ...names, element("span", { class: "kl-space" }), this.beside(places)), nested);
+    this.overview.hidden = this.head.hidden = true;
+    this.opened.hidden = false;
+    this.explorer = make(nested);
+    nested.focus({ preventScroll: true });
+  }
+
+  /** A config by the values that tell it from those beside it. */
+  private nameBeside(place: number, places: readonly number[]): string {
+    const config = this.data.configs[place]!;
+    const { parameters } = this.state.sweepOf(place);
+    const others = places.map((other) => this.data.configs[other]!).filter((other) => other !== config && other.sweep === config.sweep);
+    const differs = parameters.flatMap((name, at) => (others.some((other) => other.values[at] !== config.values[at]) ? [`${name}=${valueWords(config.values[at] ?? null)}`] : []));
+    return differs.length > 0 ? `${config.number}: ${differs.join(", ")}` : this.name(place);
+  }
+
+  private timeWords(place: number): string {
+    const { us } = this.data.configs[place]!;
+    return us === null ? "" : `, ${numberWords(us)} us`;
+  }
+
+  /** The choice of a config to compare with. */
+  private beside(places: readonly number[]): HTMLElement {
+    const { state } = this;
+    const first = places[0]!;
+    const order = [...state.ranked, ...state.all.filter(({ config }) => config.us === null)];
+    const others = order.filter(({ place }) => place !== first && this.openings.whyNot([place]) === null);
+    const options = [{ value: "", words: "nothing" }, ...others.map(({ place }) => ({ value: String(place), words: `${this.name(place)}${this.timeWords(place)}` }))];
+    const made = choice("Compare with", options, places.length === 2 ? String(places[1]) : "", (value) => {
+      const chosen = value === "" ? [first] : [first, Number(value)];
+      this.state.select(chosen);
+      this.open(chosen);
+    });
+    return element("label", { class: "kl-group kl-beside" }, "compare with", made);
+  }
+
+  private back(): void {
+    this.explorer?.destroy();
+    this.explorer = null;
+    this.opened.replaceChildren();
+    this.opened.hidden = true;
+    this.overview.hidden = this.head.hidden = false;
+    this.table.draw(); // what was opened is here now
+    this.drawPlot();
+    (this.plots.length > 0 ? this.frame.dom : this.dom).focus({ preventScroll: true });
+  }
+
+  // Keys
+
+  private escape(event: KeyboardEvent): void {
+    if (event.key !== "Escape" || (event.target instanceof HTMLElement && event.target.closest(".cm-panel, input, select"))) return;
+    if (!this.opened.hidden) this.back();
+    else if (this.state.selected.length > 0) this.state.select([]);
+    else return;
+    event.preventDefault();
+    event.stopPropagation();
+  }
+
+  private key(event: KeyboardEvent): void {
+    if (event.ctrlKey || event.metaKey || event.altKey) return;
+    event.stopPropagation(); // a notebook's command mode has keys of its own
+    if (event.target instanceof HTMLElement && event.target.closest("input, select")) return;
+    const plot = this.plots[Number(event.key) - 1];
+    if (event.key === "?") this.toggleHelp();
+    else if (plot !== undefined) this.setPlot(plot);
+    else return;
+    event.preventDefault();
+  }
+}
+
+function silent(words: string): string {
+  return `This config cannot be opened: ${words}. Run the cell again, or write a page that holds the IR: tuning.show(compilations=[...]).to_html("sweep.html").`;
+}
