@@ -18,6 +18,8 @@ export class TileLayout {
   /** The element's number (the last dimension fastest) of every input, counted through. */
   readonly elements: Int32Array;
   private readonly byElement: Int32Array;
+  /** Of memory: the input in each cell of the picture of the hardware, -1 for none. */
+  private byPlace: Int32Array | null = null;
 
   constructor(readonly data: TileData, readonly elementBytes: number) {
     this.sizes = new Map(data.inputs.map((input) => [input.name, 2 ** input.bases.length]));
@@ -87,11 +89,16 @@ export class TileLayout {
       const registers = this.size("register");
       return (y * this.fold + Math.floor(x / registers)) * registers + (x % registers);
     }
-    for (let number = 0; number < this.elements.length; number++) {
-      const place = this.place(number);
-      if (place.x === x && place.y === y) return number;
+    const { x: columns, y: rows } = this.hardwareSize;
+    if (this.byPlace === null) {
+      this.byPlace = new Int32Array(columns * rows).fill(-1);
+      for (let number = 0; number < this.elements.length; number++) {
+        const place = this.place(number);
+        this.byPlace[place.y * columns + place.x] = number;
+      }
     }
-    return null;
+    const number = this.byPlace[y * columns + x] ?? -1;
+    return number < 0 ? null : number;
   }
 
   /** Columns and rows of the picture of the hardware. */

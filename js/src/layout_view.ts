@@ -1,23 +1,9 @@
 // The layout view: a tile's elements, and the threads or the memory that hold them; hover leads from either to the other.
 import type { LayoutView, TileData } from "./data";
 import { choice, element } from "./dom";
-import { TileLayout, MOVES, type Move, moves, type Place, type Run, runs } from "./layout_math";
-import { BLIND_SAFE, inkOn, sequential } from "./palette";
-
-type Picture = "logical" | "hardware";
-
-interface Panel {
-  layout: TileLayout;
-  picture: Picture;
-  side: number;
-  columns: number;
-  rows: number;
-  cell: number;
-  left: number;
-  top: number;
-  below: HTMLCanvasElement;
-  above: HTMLCanvasElement;
-}
+import { TileLayout, MOVES, type Move, moves } from "./layout_math";
+import { LayoutPanel, type Picture } from "./layout_panel";
+import { BLIND_SAFE, sequential } from "./palette";
 
 const MOVE_WORDS: Record<Move, string> = {
   stays: "stays where it is",
@@ -29,8 +15,8 @@ const MOVE_WORDS: Record<Move, string> = {
 
 /** Elements of a row, of a tile of one dimension. */
 const ROW = 32;
-const LARGEST_CELL = 38;
-const LABELLED_CELL = 24;
+/** Pixels of width from which on two pictures stand side by side. */
+const SIDE_BY_SIDE = 700;
 
 export class LayoutExplorer {
   private readonly tiles: readonly TileData[];
@@ -40,7 +26,7 @@ export class LayoutExplorer {
   private picture: Picture = "logical";
   private plane = 0;
   private bytes: number;
-  private panels: Panel[] = [];
+  private panels: LayoutPanel[] = [];
   private layouts: TileLayout[] = [];
   private moved: Move[] | null = null;
   private readonly tools = element("div", { class: "kl-tools", role: "toolbar", "aria-label": "View" });
@@ -181,156 +167,29 @@ export class LayoutExplorer {
     this.width = this.stage.clientWidth;
     const pictures: [number, Picture][] =
       this.layouts.length === 1 ? [[0, "logical"], [0, "hardware"]] : this.layouts.map((_, side) => [side, this.picture]);
-    this.stage.replaceChildren();
     this.panels = pictures.map(([side, picture]) => this.panel(side, picture));
-    for (const panel of this.panels) this.paint(panel);
+    this.stage.replaceChildren(...this.panels.map(({ dom }) => dom));
+    for (const panel of this.panels) panel.draw();
     this.drawLegend();
     this.words.replaceChildren(...this.layouts.map(({ data }) =>
       element("div", {}, element("b", {}, data.name), element("code", {}, data.encoding), element("span", { class: "kl-name-words" }, data.words))));
   }
 
-  private panel(side: number, picture: Picture): Panel {
+  private panel(side: number, picture: Picture): LayoutPanel {
     const layout = this.layouts[side]!;
-    const size = picture === "logical" ? { x: this.columns, y: this.rows } : layout.hardwareSize;
-    const width = Math.max(200, this.width / 2 - 24);
-    const left = 34;
-    const top = 18;
-    const cell = Math.max(2, Math.min(LARGEST_CELL, Math.floor((width - left) / size.x)));
+    const room = Math.max(200, this.width < SIDE_BY_SIDE ? this.width - 38 : this.width / 2 - 40);
     const heading = this.layouts.length > 1 ? `${layout.data.name}: ` : "";
-    const what = picture === "logical" ? "elements of the tile" : HARDWARE_WORDS[layout.data.memory];
-    const box = element("div", { class: "kl-grid-box" });
-    const canvases = [0, 1].map(() => element("canvas", {}));
-    const [below, above] = canvases as [HTMLCanvasElement, HTMLCanvasElement];
-    const scale = window.devicePixelRatio || 1;
-    for (const canvas of canvases) {
-      canvas.width = (left + size.x * cell + 1) * scale;
-      canvas.height = (top + size.y * cell + 1) * scale;
-      canvas.style.width = `${left + size.x * cell + 1}px`;
-      canvas.style.height = `${top + size.y * cell + 1}px`;
-      canvas.getContext("2d")!.scale(scale, scale);
-    }
-    const panel: Panel = { layout, picture, side, columns: size.x, rows: size.y, cell, left, top, below, above };
-    above.tabIndex = 0;
-    above.setAttribute("role", "application");
-    above.setAttribute("aria-label", `${heading}${what}, ${size.y} by ${size.x}. Arrow keys go from cell to cell.`);
-    this.listen(panel);
-    box.append(below, above);
-    this.stage.append(element("div", { class: "kl-panel" }, element("div", { class: "kl-panel-title" }, `${heading}${what}`), box));
-    return panel;
+    const title = `${heading}${picture === "logical" ? "elements of the tile" : HARDWARE_WORDS[layout.data.memory]}`;
+    const slice = { first: this.plane * this.rows * this.columns, rows: this.rows, columns: this.columns };
+    return new LayoutPanel(layout, picture, side, slice, title, room, this.colourer(layout, side), { pointed: (panel, x, y) => this.point(panel, x, y) });
   }
 
-  private paint(panel: Panel): void {
-    const context = panel.below.getContext("2d")!;
-    const style = getComputedStyle(this.stage);
-    const colour = this.colourer(panel);
-    context.font = `10px ${style.fontFamily}`;
-    context.textAlign = "center";
-    context.textBaseline = "middle";
-    this.paintRulers(panel, context, style.getPropertyValue("--kl-soft"));
-    const gap = panel.cell >= 6 ? 1 : 0;
-    const { first, count } = this.cells(panel);
-    for (let at = 0; at < count; at++) {
-      const number = panel.picture === "logical" ? panel.layout.holders(first + at)[0]! : at;
-      const { x, y } = panel.picture === "logical" ? { x: at % panel.columns, y: Math.floor(at / panel.columns) } : panel.layout.place(at);
-      context.fillStyle = colour(number);
-      context.fillRect(panel.left + x * panel.cell, panel.top + y * panel.cell, panel.cell - gap, panel.cell - gap);
-    }
-    if (panel.cell >= LABELLED_CELL) this.paintLabels(panel, context, colour);
-  }
-
-  /** The cells of a picture: elements of the slice from the first on, or all inputs. */
-  private cells(panel: Panel): { first: number; count: number } {
-    if (panel.picture === "hardware") return { first: 0, count: panel.layout.elements.length };
-    return { first: this.plane * this.rows * this.columns, count: this.rows * this.columns };
-  }
-
-  private paintRulers(panel: Panel, context: CanvasRenderingContext2D, ink: string): void {
-    context.fillStyle = ink;
-    const every = (cells: number, room: number): number => {
-      let step = 1;
-      while (step * panel.cell < room && step < cells) step *= 2;
-      return step;
-    };
-    for (let x = 0; x < panel.columns; x += every(panel.columns, 26)) {
-      context.fillText(this.columnName(panel, x), panel.left + (x + 0.5) * panel.cell, panel.top / 2);
-    }
-    for (let y = 0; y < panel.rows; y += every(panel.rows, 12)) {
-      context.fillText(this.rowName(panel, y), panel.left / 2, panel.top + (y + 0.5) * panel.cell);
-    }
-  }
-
-  private columnName(panel: Panel, x: number): string {
-    if (panel.picture === "hardware" && panel.layout.data.memory === "registers") {
-      const registers = panel.layout.size("register");
-      return panel.layout.fold > 1 && registers === 1 ? `+${x}` : `r${x % registers}`;
-    }
-    if (panel.picture === "hardware" && panel.layout.data.memory === "shared memory") return `b${Math.floor((x * panel.layout.elementBytes) / 4)}`;
-    return String(x);
-  }
-
-  private rowName(panel: Panel, y: number): string {
-    if (panel.picture === "hardware" && panel.layout.data.memory === "registers") return `T${y * panel.layout.fold}`;
-    return String(panel.picture === "logical" && this.shape.length === 1 ? y * this.columns : y);
-  }
-
-  private paintLabels(panel: Panel, context: CanvasRenderingContext2D, colour: (number: number) => string): void {
-    const centre = (x: number, y: number, wide = 1): [number, number] => [panel.left + (x + wide / 2) * panel.cell - 0.5, panel.top + (y + 0.5) * panel.cell - 0.5];
-    if (panel.picture === "hardware") {
-      panel.layout.elements.forEach((one, number) => {
-        const { x, y } = panel.layout.place(number);
-        context.fillStyle = inkOn(colour(number));
-        context.fillText(panel.layout.index(one).join(","), ...centre(x, y));
-      });
-      return;
-    }
-    const { first } = this.cells(panel);
-    if (panel.layout.data.memory !== "registers") {
-      for (let at = 0; at < panel.rows * panel.columns; at++) {
-        const number = panel.layout.holders(first + at)[0]!;
-        context.fillStyle = inkOn(colour(number));
-        const label = panel.layout.data.memory === "shared memory" ? panel.layout.offset(number) : `${panel.layout.part(number, "row")}:${panel.layout.part(number, "column")}`;
-        context.fillText(String(label), ...centre(at % panel.columns, Math.floor(at / panel.columns)));
-      }
-      return;
-    }
-    for (const run of runs(panel.layout, first, panel.rows, panel.columns)) {
-      const number = panel.layout.holders(first + run.row * panel.columns + run.column)[0]!;
-      this.joinRun(panel, context, run, colour);
-      context.fillStyle = inkOn(colour(number));
-      this.paintRun(panel, context, run.thread, run.register, run.length, centre(run.column, run.row, run.length));
-    }
-  }
-
-  /** Cells of a run that have one colour become one box. */
-  private joinRun(panel: Panel, context: CanvasRenderingContext2D, run: Run, colour: (number: number) => string): void {
-    const { first } = this.cells(panel);
-    const holder = (at: number): number => panel.layout.holders(first + run.row * panel.columns + run.column + at)[0]!;
-    const fill = colour(holder(0));
-    for (let at = 1; at < run.length; at++) if (colour(holder(at)) !== fill) return;
-    context.fillStyle = fill;
-    context.fillRect(panel.left + run.column * panel.cell, panel.top + run.row * panel.cell, run.length * panel.cell - 1, panel.cell - 1);
-  }
-
-  /** One thread's neighbours, as the PTX manual writes them: T0:{c0,c1}; where that is too wide, thread and registers below each other. */
-  private paintRun(panel: Panel, context: CanvasRenderingContext2D, thread: number, register: number, length: number, at: [number, number]): void {
-    const letter = panel.layout.data.fragment || "r";
-    const names = length === 1 ? `${letter}${register}` : length === 2 ? `{${letter}${register},${letter}${register + 1}}` : `{${letter}${register}..${letter}${register + length - 1}}`;
-    const whole = `T${thread}:${names}`;
-    const room = length * panel.cell - 3;
-    if (context.measureText(whole).width <= room) context.fillText(whole, ...at);
-    else {
-      context.fillText(`T${thread}`, at[0], at[1] - 6, room);
-      context.fillText(names, at[0], at[1] + 6, room);
-    }
-  }
-
-  private colourer(panel: Panel): (number: number) => string {
-    const { layout } = panel;
+  private colourer(layout: TileLayout, side: number): (number: number) => string {
     const by = this.colourBy;
     if (by === "what moves") {
       const moved = this.moved!;
       const [, second] = this.layouts as [TileLayout, TileLayout];
-      if (panel.side === 1) return (number) => MOVE_COLOURS[moved[number]!];
+      if (side === 1) return (number) => MOVE_COLOURS[moved[number]!];
       // Where an element starts out, by the farthest way that one of its copies goes.
       const farthest = new Map<number, Move>();
       second.elements.forEach((one, number) => {
@@ -360,6 +219,9 @@ export class LayoutExplorer {
       for (const move of MOVES) if (counts.has(move)) entry(MOVE_COLOURS[move], `${counts.get(move)!.toLocaleString("en")} × ${MOVE_WORDS[move]}`);
       return;
     }
+    if (first.replication > 1 && ["warp", "lane", "register", "block"].includes(this.colourBy)) {
+      this.legend.append(element("span", {}, `each element is held ${first.replication} times: its cell has the colours of all its ${this.colourBy}s`));
+    }
     const size = this.colourBy === "bank" ? 32 : first.size(this.colourBy);
     if (size <= BLIND_SAFE.length) for (let at = 0; at < size; at++) entry(BLIND_SAFE[at]!, `${this.colourBy} ${at}`);
     else {
@@ -370,27 +232,8 @@ export class LayoutExplorer {
 
   // Pointing at a cell
 
-  private listen(panel: Panel): void {
-    const at: Place = { x: -1, y: -1 };
-    const go = (x: number, y: number): void => {
-      if ((x === at.x && y === at.y) || x < 0 || y < 0 || x >= panel.columns || y >= panel.rows) return;
-      [at.x, at.y] = [x, y];
-      this.point(panel, x, y);
-    };
-    panel.above.addEventListener("pointermove", (event) => {
-      go(Math.floor((event.offsetX - panel.left) / panel.cell), Math.floor((event.offsetY - panel.top) / panel.cell));
-    });
-    panel.above.addEventListener("keydown", (event) => {
-      const steps: Record<string, [number, number]> = { ArrowLeft: [-1, 0], ArrowRight: [1, 0], ArrowUp: [0, -1], ArrowDown: [0, 1] };
-      const step = steps[event.key];
-      if (step === undefined) return;
-      event.preventDefault();
-      go(Math.max(0, at.x) + (at.x < 0 ? 0 : step[0]), Math.max(0, at.y) + (at.y < 0 ? 0 : step[1]));
-    });
-  }
-
   /** A cell was pointed at: outline what it stands for in every picture, and say it. */
-  private point(panel: Panel, x: number, y: number): void {
+  private point(panel: LayoutPanel, x: number, y: number): void {
     const { layout } = panel;
     let one: number;
     let from: number | null = null;
@@ -398,57 +241,23 @@ export class LayoutExplorer {
     else {
       from = layout.at({ x, y });
       if (from === null) {
-        this.clearMarks();
-        this.status.textContent = "room that padding leaves free";
+        for (const other of this.panels) other.clearMarks();
+        this.status.textContent = "room that is left free";
         return;
       }
       one = layout.elements[from]!;
     }
-    for (const other of this.panels) this.mark(other, one, other.layout === layout ? from : null);
+    for (const other of this.panels) {
+      other.mark(one, other.layout === layout ? from : null);
+      if (other !== panel) other.reveal();
+    }
     this.status.textContent = this.cellWords(layout, one, from);
   }
 
-  private clearMarks(): void {
-    for (const { above } of this.panels) above.getContext("2d")!.clearRect(0, 0, above.width, above.height);
-  }
-
-  /** Outline an element, and thinly all that its thread holds. */
-  private mark(panel: Panel, one: number, from: number | null): void {
-    const context = panel.above.getContext("2d")!;
-    context.clearRect(0, 0, panel.above.width, panel.above.height);
-    const { layout } = panel;
-    const holders = from === null ? [...layout.holders(one)] : [from];
-    const style = getComputedStyle(this.stage);
-    const box = (x: number, y: number, width: number, ink: string): void => {
-      context.lineWidth = width;
-      context.strokeStyle = ink;
-      context.strokeRect(panel.left + x * panel.cell - 0.5, panel.top + y * panel.cell - 0.5, panel.cell, panel.cell);
-    };
-    if (layout.data.memory === "registers") {
-      for (const thread of new Set(holders.map((holder) => layout.thread(holder)))) {
-        for (let register = 0; register < layout.size("register"); register++) this.boxOf(panel, thread * layout.size("register") + register, (x, y) => box(x, y, 1.5, style.getPropertyValue("--kl-mark")));
-      }
-    }
-    for (const holder of panel.picture === "logical" ? holders.slice(0, 1) : holders) {
-      this.boxOf(panel, holder, (x, y) => {
-        box(x, y, 4, style.getPropertyValue("--kl-paper"));
-        box(x, y, 2.5, style.getPropertyValue("--kl-ink"));
-      });
-    }
-  }
-
-  private boxOf(panel: Panel, number: number, draw: (x: number, y: number) => void): void {
-    if (panel.picture === "hardware") {
-      const { x, y } = panel.layout.place(number);
-      draw(x, y);
-      return;
-    }
-    const at = panel.layout.elements[number]! - this.plane * this.rows * this.columns;
-    if (at >= 0 && at < this.rows * this.columns) draw(at % this.columns, Math.floor(at / this.columns));
-  }
-
   private cellWords(layout: TileLayout, one: number, from: number | null): string {
-    const index = `element (${layout.index(one).join(", ")})`;
+    const plane = Math.floor(one / (this.rows * this.columns));
+    const elsewhere = plane === this.plane ? "" : `, in slice ${this.planeIndex(plane)}`;
+    const index = `element (${layout.index(one).join(", ")})${elsewhere}`;
     const places = from === null ? [...layout.holders(one)] : [from];
     const words = places.slice(0, 8).map((number) => this.placeWords(layout, number));
     const more = places.length > 8 ? `; and ${places.length - 8} more` : "";

@@ -23,7 +23,10 @@ def layout_view(layout: Layout, to: Layout | TileLayout | None = None) -> View:
     other = to.layout if isinstance(to, TileLayout) else to
     chosen = [layout] if other is None else [layout, other]
     _check_comparable(chosen)
-    tiles = tuple(_tile_data(one, str(one), 0) for one in chosen)
+    names = [str(one) for one in chosen]
+    if len(set(names)) < len(names):
+        names = [f"{name}, {side}" for name, side in zip(names, ("first", "second"))]
+    tiles = tuple(_tile_data(one, name, 0) for one, name in zip(chosen, names))
     return _view(f"Layout of {sizes(layout.shape)}", tiles, [layout_card(one) for one in chosen])
 
 

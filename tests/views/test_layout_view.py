@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import json
 import re
 from collections.abc import Iterator
@@ -13,7 +14,10 @@ from playwright.sync_api import Browser, Locator, Page, expect
 import kernellab
 from kernellab.errors import LayoutError
 from kernellab.layouts import Layout, RegisterLayout
+from kernellab.viz.card import Card
 from kernellab.viz.layout_view import element_bits
+from kernellab.viz.view_data import LayoutView
+from kernellab.viz.views import View
 from tests.compiled import of_corpus
 from tests.notebook_session import notebook
 from tests.views import layout_fixture
@@ -110,7 +114,7 @@ def canvas(page: Page, number: int) -> Locator:
 
 def point(page: Page, number: int, x: int, y: int) -> str:
     """What is said of a cell (column x, row y) of a picture, whose cells are as large as they get: 38 pixels."""
-    canvas(page, number).hover(position={"x": 34 + 38 * x + 19, "y": 18 + 38 * y + 19})
+    canvas(page, number).hover(position={"x": 38 + 38 * x + 19, "y": 18 + 38 * y + 19})
     return page.locator(".kl-status").inner_text()
 
 
@@ -174,6 +178,90 @@ def test_shared_memory_three_dimensions_and_one_element(chromium: Browser, tmp_p
     with opened(chromium, single.as_uri()) as page:
         canvas(page, 0).press("ArrowDown")
         expect(page.locator(".kl-status")).to_contain_text("and 24 more")
+
+
+BLOCKED = {"threads_per_warp": [4, 8], "warps_per_cta": [4, 1], "order": [1, 0]}
+
+COLOURS = """(canvas) => {
+  const { data } = canvas.getContext("2d").getImageData(0, 0, canvas.width, canvas.height);
+  const found = {};
+  for (let at = 0; at < data.length; at += 4) if (data[at + 3] === 255) {
+    const colour = [data[at], data[at + 1], data[at + 2]].join(",");
+    found[colour] = (found[colour] ?? 0) + 1;
+  }
+  return found;
+}"""
+"""Opaque colours of a canvas -> pixels."""
+
+WARPS = ["86,180,233", "230,159,0", "0,158,115", "240,228,66"]
+
+
+def painted(page: Page, number: int) -> dict[str, int]:
+    found = page.locator(".kl-grid-box canvas:first-child").nth(number).evaluate(COLOURS)
+    assert isinstance(found, dict)
+    return found
+
+
+@needs_browser
+@pytest.mark.parametrize(
+    ("shape", "last"), [((1024, 1024), "(1023, 1023)"), ((4096, 2), "(4095, 1)"), ((2, 4096), "(1, 4095)")]
+)  # fmt: skip
+def test_what_is_larger_than_fits_is_scrolled(
+    chromium: Browser, tmp_path: Path, shape: tuple[int, int], last: str
+) -> None:
+    layout = Layout.blocked(shape=shape, size_per_thread=[1, 1], **BLOCKED)  # type: ignore[arg-type]
+    page_file = layout.show().to_html(tmp_path / "large.html")
+    with opened(chromium, page_file.as_uri(), height=800) as page:
+        page.wait_for_selector("[data-ready]")
+        assert painted(page, 0)[WARPS[0]] > 100
+        assert page.evaluate("document.documentElement.scrollWidth <= innerWidth")
+        for key in ("ArrowDown", "End"):
+            canvas(page, 0).press(key)
+        page.keyboard.press("PageDown")
+        while last not in (words := page.locator(".kl-status").inner_text()):
+            page.keyboard.press("PageDown")
+            assert page.locator(".kl-status").inner_text() != words
+        (holder, *_) = layout.holders(tuple(size - 1 for size in shape))
+        assert f"warp {holder.warp}, lane {holder.lane}, register {holder.register}" in words
+        box = page.locator(".kl-grid-box").first
+        assert box.evaluate("(one) => one.scrollTop + one.scrollLeft") > 0
+        # The thread that holds the element is brought into sight in the other picture.
+        other = page.locator(".kl-grid-box canvas:last-child").nth(1)
+        assert sum(other.evaluate(COLOURS).values()) > 0
+
+
+@needs_browser
+def test_a_replicated_element_has_the_colours_of_all_its_warps(
+    chromium: Browser, tmp_path: Path
+) -> None:
+    tile = Layout.blocked(shape=(1, 1), size_per_thread=[1, 1], **BLOCKED)  # type: ignore[arg-type]
+    with opened(chromium, tile.show().to_html(tmp_path / "one.html").as_uri()) as page:
+        page.wait_for_selector("[data-ready]")
+        assert set(WARPS) <= set(painted(page, 0))
+        expect(page.locator(".kl-legend")).to_contain_text("each element is held 128 times")
+        canvas(page, 0).press("ArrowDown")
+        expect(page.locator(".kl-status")).to_contain_text("element (0, 0): warp 0, lane 0")
+        expect(page.locator(".kl-status")).to_contain_text("and 120 more")
+
+
+@needs_browser
+def test_a_narrow_cell_another_slice_and_foreign_text(chromium: Browser, tmp_path: Path) -> None:
+    evil = "<img src=x onerror=alert(1)></script>"
+    (tile,) = layout_fixture.layouts()[3].show().data.tiles
+    strange = dataclasses.replace(tile, name=evil, encoding=evil, words=evil)
+    data = LayoutView("layout", evil, (strange,), 0, None, evil)
+    view = View(evil, lambda: data, lambda: [Card(evil, evil)])
+    with opened(chromium, view.to_html(tmp_path / "narrow.html").as_uri(), width=400) as page:
+        page.wait_for_selector("[data-ready]")
+        assert page.locator("img").count() == 0
+        for place in (".kl-head", ".kl-layout-words"):
+            expect(page.locator(place)).to_contain_text(evil)
+        assert page.evaluate("document.documentElement.scrollWidth") <= 400
+        widths = page.locator(".kl-panel").evaluate_all("(all) => all.map((one) => one.clientWidth)")  # fmt: skip
+        assert max(widths) > 300
+        for _ in range(40):
+            canvas(page, 1).press("ArrowDown")
+        expect(page.locator(".kl-status")).to_contain_text("in slice [1, :, :]")
 
 
 @needs_browser
