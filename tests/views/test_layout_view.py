@@ -209,7 +209,7 @@ def painted(page: Page, number: int) -> dict[str, int]:
 def test_what_is_larger_than_fits_is_scrolled(
     chromium: Browser, tmp_path: Path, shape: tuple[int, int], last: str
 ) -> None:
-    layout = Layout.blocked(shape=shape, size_per_thread=[1, 1], **BLOCKED)  # type: ignore[arg-type]
+    layout = Layout.blocked(shape=shape, size_per_thread=[1, 1], **BLOCKED)
     page_file = layout.show().to_html(tmp_path / "large.html")
     with opened(chromium, page_file.as_uri(), height=800) as page:
         page.wait_for_selector("[data-ready]")
@@ -234,7 +234,7 @@ def test_what_is_larger_than_fits_is_scrolled(
 def test_a_replicated_element_has_the_colours_of_all_its_warps(
     chromium: Browser, tmp_path: Path
 ) -> None:
-    tile = Layout.blocked(shape=(1, 1), size_per_thread=[1, 1], **BLOCKED)  # type: ignore[arg-type]
+    tile = Layout.blocked(shape=(1, 1), size_per_thread=[1, 1], **BLOCKED)
     with opened(chromium, tile.show().to_html(tmp_path / "one.html").as_uri()) as page:
         page.wait_for_selector("[data-ready]")
         assert set(WARPS) <= set(painted(page, 0))
