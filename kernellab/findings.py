@@ -481,6 +481,13 @@ class TileLayout:
         """
         return show(self, to=to)
 
+    def plot(self, by: str | None = None, at: Sequence[int] = (), hardware: bool = False) -> Any:
+        """The tile as a figure: see `Layout.plot`.
+
+        Raises LayoutError where the layout is not known, or as there.
+        """
+        return plot(self, by=by, at=at, hardware=hardware)
+
     def __str__(self) -> str:
         where = f" ({self.position})" if self.position else ""
         shape = "x".join(map(str, self.shape))

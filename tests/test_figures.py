@@ -2,20 +2,24 @@
 
 from __future__ import annotations
 
+import html
 import json
 import re
 import time
 from io import BytesIO
 from pathlib import Path
+from typing import Any
 
 import matplotlib.image
 import numpy
 import pytest
 from matplotlib import rcParams
+from matplotlib.colors import to_hex
 from matplotlib.patches import Rectangle
 
-from kernellab.errors import ArgumentError, KernelLabError, SourcePosition
+from kernellab.errors import ArgumentError, KernelLabError, LayoutError, SourcePosition
 from kernellab.findings import SharedBuffer, SharedMemory
+from kernellab.layouts import Layout
 from kernellab.viz import palette
 from kernellab.viz.figures import theme
 from tests.compiled import of_corpus
@@ -164,3 +168,84 @@ def test_pictures_have_transparent_paper_and_are_the_same_each_time(tmp_path: Pa
     pixels = matplotlib.image.imread(BytesIO(first._repr_png_()))
     assert pixels[0, -1, 3] == 0
     assert numpy.unique(pixels[..., 3]).size > 1
+
+
+# Layouts
+
+
+def said(picture: Any) -> list[str]:
+    """The words of a picture."""
+    return [html.unescape(one) for one in re.findall(r"<text[^>]*>([^<]*)</text>", picture.svg())]
+
+
+def boxes(picture: Any) -> list[str]:
+    """The colour of each box of a picture, row by row."""
+    return [to_hex(one) for one in picture.figure.axes[0].collections[0].get_facecolor()]
+
+
+def test_a_fragment_is_labelled_as_in_the_ptx_manual() -> None:
+    # PTX ISA, accumulators of mma.m16n8k8: row = lane / 4 (and 8 more for c2, c3), column = lane % 4 * 2 + i % 2.
+    layout = Layout.nvidia_mma(shape=(16, 8), version=2, warps_per_cta=[1, 1], instruction_shape=[16, 8])  # fmt: skip
+    expected = [
+        f"T{lane}:{{c{half * 2},c{half * 2 + 1}}}" for half in range(2) for lane in range(32)
+    ]
+    assert [one for one in said(layout.plot()) if one.startswith("T")] == expected
+    assert "coloured by lane" in said(layout.plot())
+
+
+def test_boxes_have_the_colours_of_their_warps_and_banks() -> None:
+    blocked = Layout.blocked(shape=(8, 8), size_per_thread=(1, 1), threads_per_warp=(4, 8), warps_per_cta=(2, 1), order=(1, 0))  # fmt: skip
+    assert boxes(blocked.plot()) == [
+        palette.BLIND_SAFE[row // 4] for row in range(8) for _ in range(8)
+    ]
+    assert boxes(blocked.plot(hardware=True)) == [palette.BLIND_SAFE[t // 32] for t in range(64)]
+    swizzled = Layout.swizzled_shared(shape=(8, 8), vector=2, per_phase=1, max_phase=4, order=[1, 0])  # fmt: skip
+    for bits in (16, 32):
+        # The formula of the swizzle: vectors of two, their number XOR the row's phase.
+        banks = [(row * 8 + (column // 2 ^ row % 4) * 2 + column % 2) * bits // 8 % 128 // 4 for row in range(8) for column in range(8)]  # fmt: skip
+        assert boxes(swizzled.plot(element_bits=bits)) == [
+            palette.sequential(one / 31) for one in banks
+        ]
+
+
+def test_the_hardwares_picture_has_every_element_where_it_is() -> None:
+    swizzled = Layout.swizzled_shared(shape=(4, 8), vector=2, per_phase=1, max_phase=4, order=[1, 0])  # fmt: skip
+    words = [one for one in said(swizzled.plot(hardware=True, element_bits=32)) if "," in one]
+    assert words[:32] == [f"{row},{(place // 2 ^ row) * 2 + place % 2}" for row in range(4) for place in range(8)]  # fmt: skip
+    replicated = Layout.blocked(shape=(4, 4), size_per_thread=(1, 1), threads_per_warp=(4, 8), warps_per_cta=(1, 1), order=(1, 0))  # fmt: skip
+    assert "every element is held 2 times" in " ".join(said(replicated.plot(hardware=True)))
+
+
+@pytest.mark.parametrize("shape", [(1, 1), (64,), (2, 16, 32), (256, 256), (1024, 1024)])
+def test_tiles_of_any_shape_are_drawn(shape: tuple[int, ...]) -> None:
+    rank = len(shape)
+    layout = Layout.blocked(
+        shape=shape, size_per_thread=(1,) * rank, threads_per_warp=(1,) * (rank - 1) + (32,),
+        warps_per_cta=(4,) + (1,) * (rank - 1), order=tuple(reversed(range(rank))),
+    )  # fmt: skip
+    for hardware in (False, True):
+        started = time.monotonic()
+        assert layout.plot(hardware=hardware).png().startswith(b"\x89PNG")
+        assert time.monotonic() - started < 20
+    if rank == 3:
+        assert "slice (1, :, :)" in " ".join(said(layout.plot(at=(1,))))
+
+
+def test_a_wrong_wish_is_refused_in_words() -> None:
+    layout = Layout.blocked(shape=(8, 8), size_per_thread=(1, 1), threads_per_warp=(4, 8), warps_per_cta=(2, 1), order=(1, 0))  # fmt: skip
+    with pytest.raises(LayoutError, match=r"It can be coloured by warp, lane, register, block"):
+        layout.plot(by="wrap")
+    with pytest.raises(LayoutError, match=r"at=\(3,\) is no slice of 8x8: it has no slices"):
+        layout.plot(at=(3,))
+
+
+def test_the_tiles_of_a_kernel_are_drawn() -> None:
+    layouts = of_corpus("matmul", "sm_90").layouts()
+    for name in ("a", "accumulator"):
+        tile = layouts[name][0]
+        picture = tile.plot()
+        assert f"{name}, line {tile.position.line if tile.position else 0}: " in " ".join(
+            said(picture)
+        )
+    tensor_memory = [one for one in of_corpus("matmul", "sm_100").layouts() if "tensor_memory" in one.encoding and one.layout]  # fmt: skip
+    assert "coloured by row" in said(tensor_memory[0].plot())

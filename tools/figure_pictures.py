@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
+from kernellab.layouts import Layout
 from kernellab.viz.figures import FigurePicture
 from tests.compiled import of_corpus
 
@@ -12,7 +13,11 @@ IMAGES = Path(__file__).resolve().parent.parent / "docs/images"
 
 def figures() -> dict[str, FigurePicture]:
     """File name -> figure."""
+    mma = Layout.nvidia_mma(shape=(16, 8), version=2, warps_per_cta=[1, 1], instruction_shape=[16, 8])  # fmt: skip
+    swizzled = Layout.swizzled_shared(shape=(16, 32), vector=8, per_phase=2, max_phase=4, order=[1, 0])  # fmt: skip
     return {
+        "layout_figure": mma.plot(),
+        "layout_figure_shared": swizzled.plot(),
         "shared_memory_matmul": of_corpus("matmul", "sm_90").shared_memory().plot(),
         "shared_memory_attention": of_corpus("attention_forward", "sm_90").shared_memory().plot(),
     }

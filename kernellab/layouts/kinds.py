@@ -12,7 +12,7 @@ from numpy.typing import ArrayLike
 from kernellab.errors import LayoutError
 from kernellab.layouts.constructors import MadeByHand
 from kernellab.layouts.linear import Bases, LinearTile, Numbers, Vector, sizes
-from kernellab.showing import show
+from kernellab.showing import plot, show
 
 _MOST_PICTURED = 64
 """Elements of the largest tile whose picture names every element."""
@@ -92,6 +92,29 @@ class Layout(LinearTile, MadeByHand):
             LayoutError: the shapes differ.
         """
         return show(self, to=to)
+
+    def plot(
+        self,
+        by: str | None = None,
+        at: Sequence[int] = (),
+        hardware: bool = False,
+        element_bits: int = 16,
+    ) -> Any:
+        """The layout as a figure, for a page or a slide: coloured cells, labelled where they are large enough.
+
+        Args:
+            by: what the colours are: "warp", "lane", "register" or "block"; of shared memory "bank" or "offset"; of tensor memory "row" or "column". None means the first of them that differs.
+            at: of a tile with more than two dimensions, the index of the slice; nothing means the first.
+            hardware: draw the places rather than the tile: registers by thread, or memory in rows of 128 bytes; by="row of the tile" is known there.
+            element_bits: of an element in shared memory; banks depend on it.
+
+        Returns:
+            A picture that a cell displays: `.save(path)`, `.png()`, `.svg()`, `.figure`.
+
+        Raises:
+            LayoutError: nothing has the name `by`, there is no such slice, or the tile is too large to be drawn.
+        """
+        return plot(self, by=by, at=at, hardware=hardware, bits=element_bits)
 
 
 @dataclass(frozen=True)

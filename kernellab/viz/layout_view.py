@@ -14,7 +14,7 @@ from kernellab.viz.layout_card import layout_card, layouts_card, tile_card
 from kernellab.viz.view_data import LayoutInput, LayoutView, Memory, TileData
 from kernellab.viz.views import View
 
-_LARGEST = 1 << 20
+LARGEST = 1 << 20
 """Elements of the largest tile that is drawn."""
 
 
@@ -97,7 +97,7 @@ def _with_layout(tiles: Iterable[TileLayout]) -> list[TileLayout]:
     return [
         tile
         for tile in tiles
-        if tile.layout is not None and tile.layout.element_count <= _LARGEST and tile.layout.shape
+        if tile.layout is not None and tile.layout.element_count <= LARGEST and tile.layout.shape
     ]
 
 
@@ -111,9 +111,9 @@ def _layout_of(thing: Layout | TileLayout) -> Layout:
 
 def _check_comparable(layouts: Sequence[Layout]) -> None:
     first, *rest = layouts
-    if first.element_count > _LARGEST:
+    if first.element_count > LARGEST:
         raise LayoutError(
-            f"A tile of {sizes(first.shape)} has more elements than can be drawn: {_LARGEST:,}."
+            f"A tile of {sizes(first.shape)} has more elements than can be drawn: {LARGEST:,}."
         )
     for other in rest:
         if other.shape != first.shape:
@@ -145,7 +145,7 @@ def _tile_data(layout: Layout, name: str, bits: int) -> TileData:
             for one, vectors in layout.bases.items()
         ),
         paddings=layout.paddings if isinstance(layout, SharedLayout) else (),
-        fragment=_fragment(layout),
+        fragment=fragment(layout),
         words=layout.describe(),
     )
 
@@ -164,7 +164,7 @@ def _number(vector: Sequence[int], shape: Sequence[int]) -> int:
     return number
 
 
-def _fragment(layout: Layout) -> str:
+def fragment(layout: Layout) -> str:
     """The letter that the PTX manual has for the registers of an NVIDIA matrix instruction."""
     if not isinstance(layout, RegisterLayout) or "nvidia_mma" not in layout.encoding:
         return ""
