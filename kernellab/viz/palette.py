@@ -9,14 +9,14 @@ from __future__ import annotations
 from itertools import pairwise
 
 BLIND_SAFE = (
-    "#56b4e9", "#e69f00", "#009e73", "#f0e442", "#0072b2", "#d55e00", "#cc79a7", "#999999",
+    "#56b4e9", "#e69f00", "#009e73", "#f0e442", "#0072b2", "#d55e00", "#cc79a7", "#555555",
 )  # fmt: skip
-"""Okabe and Ito (2008), for the cells of up to eight kinds; black, their eighth, is a grey that is seen on dark paper too."""
+"""Okabe and Ito (2008), for the cells of up to eight kinds; in place of their black, which a dark page has too, a dark grey."""
 
 SKY, ORANGE, GREEN, YELLOW, BLUE, VERMILION, PURPLE, GREY = BLIND_SAFE
 
 LINES = (BLUE, VERMILION, GREEN, PURPLE, ORANGE, SKY)
-"""For lines and points, the clearest first. Yellow and grey are left out: thin, they are lost on white and among the axes."""
+"""For lines and points, the clearest first. Yellow and grey are left out: thin, they are lost on white and on black."""
 
 BEST, OTHER, BASELINE = VERMILION, BLUE, GREEN
 """Of configs: the fastest, all others, and what they are compared with."""
