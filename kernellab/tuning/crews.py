@@ -6,6 +6,7 @@ import atexit
 import contextlib
 import os
 import re
+import sys
 import threading
 from collections.abc import Callable, Sequence
 from concurrent.futures import Executor, Future, ThreadPoolExecutor
@@ -13,7 +14,7 @@ from dataclasses import replace
 from queue import LifoQueue
 from typing import Any, Protocol
 
-from kernellab.errors import KernelLabError, WorkerError
+from kernellab.errors import ArgumentError, KernelLabError, WorkerError
 from kernellab.records import Target
 from kernellab.tuning.gpus import one_gpu_for_me
 from kernellab.tuning.in_worker import (
@@ -27,6 +28,9 @@ from kernellab.tuning.records import Compiled, Dropped, Machine, Outcome, Reason
 from kernellab.worker import Worker
 
 _HERE = "kernellab.tuning.in_worker"
+
+SILENCE = 20.0
+"""Seconds without an answer of an executor's processes after which that is said: importing torch and Triton takes some."""
 
 START_SECONDS = 300.0
 """How long a process may take to start, to have torch, a GPU and the arguments: no config's fault."""
@@ -127,8 +131,8 @@ class _Member:
             outcome: Outcome = self._worker.call(f"{_HERE}:{function}", *arguments, seconds=seconds)
         except WorkerError as error:
             return _of_death(error, doing, seconds)
-        except KernelLabError as error:
-            return Outcome(dropped=Dropped("fault", f"{doing} it: {error}"))
+        except KernelLabError as error:  # of this process, not of the config
+            return Outcome(dropped=Dropped("lost", f"{doing} it: {error}"))
         return outcome
 
 
@@ -290,13 +294,33 @@ class ExecutorCrew:
     def __init__(self, executor: Executor) -> None:
         self._executor = executor
         self._with_gpu = False
-        self._futures: list[Future[Any]] = []
+        self._futures: set[Future[Any]] = set()
+        """What is not done. A cluster computes again what was lost with a worker as long as somebody holds its future."""
 
     def machine(self) -> tuple[Machine, Target | None]:
         """What its processes run on, as one of them says; with the GPU that they time on, where they have one."""
-        found: tuple[Machine, Target | None] = self._submit(machine_there).result()
+        try:
+            found = self._first_answer(self._submit(machine_there))
+        except Exception as error:
+            raise ArgumentError(
+                f"the executor's processes cannot sweep: {type(error).__name__}: {error}",
+                advice="Each needs KernelLab, with the Python and the Triton of this process.",
+            ) from error
         self._with_gpu = bool(found[0].gpu)
         return found
+
+    def _first_answer(self, asked: Future[Any]) -> tuple[Machine, Target | None]:
+        """What the first process says; that none is there may be nobody's fault, but it must not look like a sweep."""
+        try:
+            answer: tuple[Machine, Target | None] = asked.result(timeout=SILENCE)
+        except TimeoutError:
+            print(
+                f"kernellab.tune waits for the executor: none of its processes has answered for {SILENCE:g} seconds. Are there any, "
+                "with the resources that were asked for?",
+                file=sys.stderr,
+            )  # fmt: skip
+            answer = asked.result()
+        return answer
 
     def get_ready(self, setup: Setup) -> None:
         """See Crew: an executor's processes get ready with their first config."""
@@ -318,11 +342,15 @@ class ExecutorCrew:
             except BaseException as error:
                 _settle(promised, error=error)
                 return
-            if outcome == ARGUMENTS_WANTED:
-                again = self._submit(run_there, setup, task, wishes, seconds, self._with_gpu)
-                again.add_done_callback(take)
-            else:
+            if outcome != ARGUMENTS_WANTED:
                 _settle(promised, outcome)
+                return
+            try:
+                again = self._submit(run_there, setup, task, wishes, seconds, self._with_gpu)
+            except RuntimeError as error:  # It was shut down meanwhile.
+                _settle(promised, error=error)
+            else:
+                again.add_done_callback(take)
 
         first = self._submit(run_there, sent, task, wishes, seconds, self._with_gpu)
         first.add_done_callback(take)
@@ -330,12 +358,13 @@ class ExecutorCrew:
 
     def _submit(self, function: Callable[..., Any], *arguments: Any) -> Future[Any]:
         future = self._executor.submit(function, *arguments)
-        self._futures.append(future)
+        self._futures.add(future)
+        future.add_done_callback(self._futures.discard)
         return future
 
     def stop(self) -> None:
         """Cancel what has not begun; the executor stays its owner's."""
-        for future in self._futures:
+        for future in tuple(self._futures):
             future.cancel()
 
 

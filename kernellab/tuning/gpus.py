@@ -53,9 +53,14 @@ def this_machine(gpu: int | None) -> Machine:
         driver="" if gpu is None else _driver(),
         python=platform.python_version(),
         torch=torch.__version__,
-        triton=triton.__version__,
+        triton=installed_triton(),
         kernellab=kernellab_version(),
     )
+
+
+def installed_triton() -> str:
+    """The version of Triton in this process."""
+    return str(triton.__version__)
 
 
 def _driver() -> str:

@@ -31,7 +31,7 @@ from kernellab.run_options import RunOptions
 from kernellab.specialize import BoundCall
 from kernellab.triton_api.shipping import unpack
 from kernellab.tuning.arguments import Arguments, Shipment
-from kernellab.tuning.gpus import this_machine
+from kernellab.tuning.gpus import installed_triton, this_machine
 from kernellab.tuning.measuring import measure
 from kernellab.tuning.records import Compiled, Dropped, Machine, Method, Outcome, Reason
 
@@ -46,6 +46,8 @@ class Job:
     rtol: float | None
     """How far results may be apart; None goes by their dtype."""
     atol: float | None
+    triton: str = ""
+    """The version of Triton that every process must have: another compiles other code."""
 
 
 @dataclass(frozen=True)
@@ -110,6 +112,12 @@ class Wishes:
 @functools.lru_cache(maxsize=4)
 def _job(packed: bytes) -> Job:
     job: Job = unpack(packed)
+    here = installed_triton()
+    if job.triton not in ("", here):
+        raise KernelLabError(
+            f"this process has Triton {here}, and the sweep is of Triton {job.triton}",
+            advice="All of a sweep's processes need the same.",
+        )
     return job
 
 

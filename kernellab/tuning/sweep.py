@@ -180,17 +180,25 @@ class Sweep:
         return checked and (not self._conduct.measure or self._method is not None)
 
     def _promise(self, step: _Step) -> None:
+        try:
+            future = self._asked(step)
+        except (
+            RuntimeError
+        ) as error:  # An executor that is broken or shut down takes nothing any more.
+            future = Future()
+            future.set_exception(error)
+        self._under_way[future] = step
+
+    def _asked(self, step: _Step) -> Future[Outcome]:
         entry, conduct = step.entry, self._conduct
         if step.what == "compile":
-            future = self._crew.compile(conduct.job, entry.task, conduct.seconds)
-        else:
-            assert entry.setup is not None
-            setup = entry.setup
-            if self._checks and self._standard is not None and setup.reference is None:
-                setup = replace(setup, standard=self._standard.task)
-            wishes = Wishes(self._checks and step.what == "run", conduct.measure, self._method)
-            future = self._crew.run(setup, entry.task, wishes, conduct.seconds)
-        self._under_way[future] = step
+            return self._crew.compile(conduct.job, entry.task, conduct.seconds)
+        assert entry.setup is not None
+        setup = entry.setup
+        if self._checks and self._standard is not None and setup.reference is None:
+            setup = replace(setup, standard=self._standard.task)
+        wishes = Wishes(self._checks and step.what == "run", conduct.measure, self._method)
+        return self._crew.run(setup, entry.task, wishes, conduct.seconds)
 
     def _take(self, future: Future[Outcome], step: _Step) -> None:
         try:
@@ -214,10 +222,7 @@ class Sweep:
         self._tries[name] = self._tries.get(name, 1) + 1
         if self._tries[name] > _TRIES:
             return False
-        try:
-            self._promise(step)
-        except RuntimeError:  # An executor that is broken or shut down takes nothing any more.
-            return False
+        self._promise(step)
         return True
 
     def _take_compiled(self, entry: Entry, outcome: Outcome) -> None:

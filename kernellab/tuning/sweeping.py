@@ -117,7 +117,7 @@ def tune(
     said = given_work(bytes, flops, prepared)
     expected = expected_results(reference, plain, args, keywords)
     conduct = Conduct(
-        job=pack(Job(plain, place.target, rtol, atol)),
+        job=pack(Job(plain, place.target, rtol, atol, place.machine.triton)),
         check=(check if check is not None or not place.has_gpu else True),
         measure=place.has_gpu,
         seconds=seconds,

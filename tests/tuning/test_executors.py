@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import os
 import signal
+import sys
 import threading
-import time
-from concurrent.futures import ProcessPoolExecutor, ThreadPoolExecutor
+from concurrent.futures import BrokenExecutor, ProcessPoolExecutor, ThreadPoolExecutor
+from dataclasses import replace
 from multiprocessing import get_context
 
 import pytest
@@ -14,11 +15,13 @@ import torch
 import triton
 
 import kernellab
-from kernellab.tuning import crews
+from kernellab.errors import ArgumentError
+from kernellab.tuning import crews, store, sweeping
 from kernellab.tuning.gpus import this_machine
+from kernellab.tuning.progress import NoProgress
 from tests.tuning.kernels import double
 
-SPACE = {"BLOCK": [32, 64, 128, 256], "num_warps": [1, 2, 4]}
+SPACE = {"BLOCK": [32, 64, 128, 256], "num_warps": [1, 4]}
 
 
 @pytest.fixture(autouse=True)
@@ -27,38 +30,66 @@ def own_cache(tmp_path, monkeypatch):
     monkeypatch.setenv("KERNELLAB_CACHE_DIR", str(tmp_path))
 
 
-def swept(executor, n=1000, **wishes):
+def swept(executor, n=1000, space=SPACE, **wishes):
     x, z = torch.arange(n, dtype=torch.float32), torch.zeros(n)
     return kernellab.tune(
         double, lambda meta: (triton.cdiv(n, meta["BLOCK"]),), x, z, n,
-        space=SPACE, reference={"z_ptr": 2 * x}, check=True, executor=executor, **wishes,
+        space=space, reference={"z_ptr": 2 * x}, check=True, executor=executor, **wishes,
     )  # fmt: skip
 
 
 def test_any_executor_sweeps_and_large_arguments_go_once_to_each_process() -> None:
     with ProcessPoolExecutor(1, mp_context=get_context("spawn")) as pool:
-        sweep = swept(pool, n=300_000)  # more than a call takes along unasked
-    assert [one.outcome.checked for one in sweep.trials] == ["the reference"] * 12
+        # more than a call takes along unasked
+        sweep = swept(pool, n=300_000, space={"BLOCK": [64, 128, 256]})
+    assert [one.outcome.checked for one in sweep.trials] == ["the reference"] * 3
     assert all(one.outcome.compiled for one in sweep.trials)
 
 
-def test_a_cluster_that_loses_a_worker_in_the_middle_finishes_the_sweep() -> None:
+def test_threads_sweep_too() -> None:
+    with ThreadPoolExecutor(2) as pool:
+        sweep = swept(pool, space={"BLOCK": [64, 128]})
+    assert [one.outcome.checked for one in sweep.trials] == ["the reference"] * 2
+
+
+def test_a_cluster_that_loses_a_worker_in_the_middle_finishes_the_sweep(monkeypatch) -> None:
     distributed = pytest.importorskip("distributed")
+
+    async def give_slot(dask_worker) -> None:  # here, since workers do not import this file
+        await dask_worker.set_resources(slot=1)
+
     cluster = distributed.LocalCluster(
-        n_workers=2, threads_per_worker=1, processes=True, dashboard_address=None, resources={"slot": 1}
-    )  # fmt: skip
+        n_workers=3, threads_per_worker=1, processes=True, dashboard_address=None
+    )
     with cluster, distributed.Client(cluster) as client:
-        pids = list(client.run(os.getpid).values())
-        half_done: list[bool] = []
-        killer = threading.Thread(target=kill_half_way, args=(client, pids[0], half_done))
-        killer.start()
-        sweep = swept(client.get_executor(resources={"slot": 1}))
-        killer.join()
-        assert pids[0] not in client.run(os.getpid).values()  # it did die
-    assert half_done
-    assert [one.outcome.checked for one in sweep.trials] == ["the reference"] * 12
+        pids = client.run(os.getpid)
+        *chosen, left_out = pids
+        client.run(give_slot, workers=chosen)
+        killing = KillsWhenThreeAreDone(pids[chosen[0]])
+        with monkeypatch.context() as patch:
+            patch.setattr(sweeping, "progress_for", lambda *_: killing)
+            sweep = swept(client.get_executor(resources={"slot": 1}))
+        assert pids[chosen[0]] not in client.run(os.getpid).values()  # it did die
+        assert not [
+            key for key in client.has_what()[left_out] if "_there" in key
+        ]  # pinned by resources
+    assert killing.heard == list(range(1, 9))  # results stream back
+    assert [one.outcome.checked for one in sweep.trials] == ["the reference"] * 8
     again = swept(IdleExecutor())
     assert again.table.equals(sweep.table)
+
+
+class KillsWhenThreeAreDone(NoProgress):
+    """Ends a worker's process while most configs are still to be done."""
+
+    def __init__(self, pid: int) -> None:
+        self.heard: list[int] = []
+        self._pid = pid
+
+    def done(self, trial, finished, total) -> None:
+        self.heard.append(finished)
+        if finished == 3:
+            os.kill(self._pid, signal.SIGKILL)
 
 
 class IdleExecutor(ThreadPoolExecutor):
@@ -69,14 +100,69 @@ class IdleExecutor(ThreadPoolExecutor):
         return super().submit(lambda: (this_machine(None), None))
 
 
-def kill_half_way(client, pid: int, half_done: list[bool]) -> None:
-    """End a worker once some configs are done and others are not."""
-    deadline = time.monotonic() + 60
-    while time.monotonic() < deadline:
-        done = sum("compile_there" in key or "run_there" in key for keys in client.has_what().values() for key in keys)  # fmt: skip
-        busy = sum(map(len, client.processing().values()))
-        if done >= 2 and busy >= 2:
-            half_done.append(True)
-            break
-        time.sleep(0.02)
-    os.kill(pid, signal.SIGKILL)
+class BreakingExecutor(IdleExecutor):
+    """Breaks with the first config, as a pool of processes does when one of them is killed."""
+
+    def submit(self, function, /, *args, **keywords):
+        if function is not crews.machine_there:
+            raise BrokenExecutor("a process of the pool was terminated abruptly")
+        return super().submit(function)
+
+
+def test_an_executor_that_breaks_gives_the_table_with_what_was_lost() -> None:
+    sweep = swept(BreakingExecutor(), space={"BLOCK": [64, 128]})
+    assert set(sweep.table["dropped"]) == {"lost"}
+    assert "BrokenExecutor: a process of the pool was terminated abruptly" in sweep.table["why"][1]
+    assert len(list(store.folder().rglob("*.json"))) == 0  # to be tried again the next time
+
+
+class OtherMachine(IdleExecutor):
+    """Its processes have another Triton than the one that answered for all."""
+
+    def submit(self, function, /, *args, **keywords):
+        if function is crews.machine_there:
+            there = replace(this_machine(None), triton="3.0.0")
+            return ThreadPoolExecutor.submit(self, lambda: (there, None))
+        return ThreadPoolExecutor.submit(self, function, *args)
+
+
+def test_processes_with_another_triton_are_not_mixed_in() -> None:
+    with OtherMachine(1) as pool:
+        sweep = swept(pool, space={"BLOCK": [64]})
+    assert list(sweep.table["dropped"]) == ["lost"]
+    assert f"this process has Triton {triton.__version__}, and the sweep is of Triton 3.0.0" in sweep.table["why"][0]  # fmt: skip
+
+
+def test_executors_that_cannot_answer_are_told(monkeypatch) -> None:
+    closed = ThreadPoolExecutor(1)
+    closed.shutdown()
+    with pytest.raises(ArgumentError, match="the executor's processes cannot sweep: RuntimeError: cannot schedule"):  # fmt: skip
+        swept(closed)
+    monkeypatch.setattr(crews, "SILENCE", 0.05)
+    occupied = IdleExecutor(1)
+    release = threading.Event()
+    ThreadPoolExecutor.submit(occupied, release.wait)
+    told = Releasing(release)
+    monkeypatch.setattr(sys, "stderr", told)
+    with pytest.raises(ArgumentError, match="the space is empty"):
+        swept(occupied, space={"BLOCK": []})
+    assert "none of its processes has answered for 0.05 seconds" in told.text
+
+
+class Releasing:
+    """Takes what is written, and lets the executor answer then."""
+
+    def __init__(self, event: threading.Event) -> None:
+        self.text = ""
+        self._event = event
+
+    def write(self, text: str) -> None:
+        self.text += text
+        self._event.set()
+
+    def flush(self) -> None:
+        """Nothing is held back."""
+
+    def isatty(self) -> bool:
+        """It is no terminal."""
+        return False
