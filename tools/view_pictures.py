@@ -13,6 +13,8 @@ from typing import Any
 import torch
 
 import kernellab
+from benchmarks.fidelity_outputs import DATA
+from benchmarks.profile_on_gpu import file_name
 from kernellab.demo.kernels import matmul as swept
 from kernellab.layouts import Layout
 from kernellab.showing import show
@@ -49,6 +51,21 @@ def finding(page: Any) -> None:
     page.locator(".kl-note-list summary").click()
     page.locator(".kl-root").press("m")
     page.locator(".kl-pane").nth(1).locator(".kl-lit").first.wait_for()
+
+
+def measured(page: Any) -> None:
+    """The stages, with the line of the maximum chosen."""
+    page.locator(".kl-root").press("3")
+    line = page.locator(".kl-pane").first.locator(".cm-line", has_text="tl.max(")
+    line.click(position={"x": 60, "y": 6})
+    page.locator(".kl-pane").nth(2).locator(".kl-lit").first.wait_for()
+
+
+def profiled(name: str) -> View:
+    """A recorded compilation with its profile."""
+    compilation = kernellab.load(DATA / file_name(name, "kernellab"))
+    profile = kernellab.read_ncu(DATA / file_name(name, "csv"), gpu="NVIDIA H200")
+    return show(compilation, profile)  # type: ignore[no-any-return]
 
 
 def element(page: Any) -> None:
@@ -111,6 +128,7 @@ def main() -> None:
             finding,
             False,
         ),
+        ("explorer_profile", profiled("softmax"), measured, False),
         ("layout", mma, element, False),
         ("layout_shared", swizzled, element, False),
         ("tuning_view", sweep_of_a_product(), config, False),

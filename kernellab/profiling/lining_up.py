@@ -30,17 +30,14 @@ class _Code:
     operands: tuple[str, ...]
 
     def agrees(self, other: _Code) -> bool:
-        """Whether both are the same instruction; an operand that is a place in the code may be any."""
+        """Whether both are the same instruction: the order of operands is the disassembler's affair (LDGSTS), and so is how it names places in the code."""
         if (self.predicate, self.opcode) != (other.predicate, other.opcode):
             return False
         if self.opcode.partition(".")[0] in _JUMPS:
             return True
-        if len(self.operands) != len(other.operands):
-            return False
-        return all(
-            here == there or "`(" in here or "`(" in there
-            for here, there in zip(self.operands, other.operands)
-        )
+        if any("`(" in operand for operand in (*self.operands, *other.operands)):
+            return len(self.operands) == len(other.operands)
+        return sorted(self.operands) == sorted(other.operands)
 
 
 def lines_of(profile: Profile, compilation: Compilation) -> Mapping[int, SampledInstruction]:

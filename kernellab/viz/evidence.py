@@ -285,6 +285,14 @@ def _metric(
 _LEAST_SHARE = 0.03
 """Of all stalls, so much must have a reason to have bars of its own."""
 _MOST_REASONS = 6
+_MEASURED = {
+    "measured sectors": (
+        "sectors of 32 bytes that requests to global memory asked for",
+        "L2 Theoretical Sectors Global",
+    ),
+    "measured wavefronts": ("wavefronts of shared memory", "L1 Wavefronts Shared"),
+}
+"""Our name -> in words, and what Nsight Compute calls it."""
 
 
 def _of_profile(compilation: Compilation, profile: Profile) -> Shown:
@@ -308,6 +316,9 @@ def _of_profile(compilation: Compilation, profile: Profile) -> Shown:
         "times executed", "executions by warps", "sass",
         ((at, one.executed or 0) for at, one in lines.items()), profile.origin,
     )  # fmt: skip
+    for name, (unit, counted) in _MEASURED.items():
+        numbers = ((at, one.counts.get(counted, 0)) for at, one in lines.items())
+        metrics += _metric(name, unit, "sass", numbers, profile.origin)
     note = MarginNote("note", "; ".join(profile.summary), profile.origin, 0)
     return Shown((note,), tuple(metrics))
 

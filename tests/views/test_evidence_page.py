@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -11,7 +12,9 @@ from playwright.sync_api import Browser, Locator, Page, expect
 import kernellab
 from kernellab.checker.records import Finding, Findings
 from kernellab.errors import SourcePosition
+from kernellab.profiling.lining_up import lines_of
 from kernellab.showing import show
+from tests import test_recorded_profiles as recorded
 from tests.compiled import compiled
 from tests.kernels import evidenced
 from tests.views import evidence_cases as case
@@ -163,6 +166,29 @@ def test_of_two_sides_one_has_bars(chromium: Browser, tmp_path: Path) -> None:
         expect(page.get_by_label("Bars beside the lines")).to_have_value("sectors")
         expect(panes.nth(1).locator(".kl-bar").first).to_be_visible()
         expect(panes.nth(0).locator(".kl-bar")).to_have_count(0)
+
+
+def test_a_profile_of_a_real_gpu_has_bars(chromium: Browser, tmp_path: Path) -> None:
+    compilation, profile = recorded.compilation("matmul"), recorded.profile("matmul")
+    view = compilation.explore(profile)
+    with opened(chromium, view.to_html(tmp_path / "matmul.html").as_uri()) as page:
+        panes = stages(page)
+        expect(page.get_by_label("Bars beside the lines")).to_have_value("stall samples")
+        expect(page.locator(".kl-general")).to_contain_text("18,431 samples of 656 instructions")
+        by_line = Counter[int]()
+        for line, one in lines_of(profile, compilation).items():
+            for there in compilation.source_map.lines("sass", "source", line):
+                by_line[there] += one.stalls
+        shown = bars(panes.nth(0))
+        assert {line: f"{by_line[line]:,}" for line in shown} == shown
+        assert len(shown) > 10
+        (heaviest, samples), *_ = by_line.most_common()
+        load = panes.nth(0).locator(".cm-line", has_text="a = tl.load(")
+        load.click(position={"x": 60, "y": 6})
+        status = page.get_by_role("status")
+        expect(status).to_contain_text(f"source line {heaviest}")
+        expect(status).to_contain_text(f"{samples:,} samples that found a warp waiting")
+        expect(panes.nth(2).locator(".kl-lit").first).to_be_visible()
 
 
 KERNEL = """\
