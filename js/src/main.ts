@@ -27,7 +27,9 @@ function drawn(dom: HTMLElement, { data, part, bytes, numbers }: Unpacked, ask: 
 /** Draw a view into an element; it goes when the signal aborts. */
 function mount(el: HTMLElement, unpacked: Unpacked, ask: Ask | null, signal: AbortSignal): HTMLElement {
   const { kind, title } = unpacked.data;
-  const dom = element("div", { class: `kl-root kl-${kind}`, role: "region", tabindex: "-1", "aria-label": title, "data-lm-suppress-shortcuts": "true" });
+  const dom = element("div", { class: `kl-root kl-${kind}`, role: "region", tabindex: "-1", "aria-label": title });
+  // A notebook's shortcuts ("d d" deletes the cell) are those of the element with the focus, whatever it is in: that element has to refuse them.
+  dom.addEventListener("focusin", ({ target }) => (target as Element).setAttribute("data-lm-suppress-shortcuts", "true"));
   followTheme(dom, signal);
   el.append(dom);
   const found = el.getRootNode();

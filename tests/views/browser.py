@@ -5,9 +5,10 @@ from __future__ import annotations
 import shutil
 from collections.abc import Iterator
 from contextlib import contextmanager
+from dataclasses import dataclass, field
 
 import pytest
-from playwright.sync_api import Browser, Page, sync_playwright
+from playwright.sync_api import Browser, BrowserContext, Page, sync_playwright
 
 CHROMIUM = shutil.which("chromium")
 OPTIONS = ["--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run", "--disable-sync",
@@ -30,6 +31,65 @@ def browser() -> Iterator[Browser]:
             started.close()
 
 
+@dataclass(frozen=True)
+class Watched:
+    """A page, and what went wrong in it."""
+
+    page: Page
+    problems: list[str] = field(default_factory=list)
+    """Errors on the console, exceptions that nobody caught, and addresses of other places that were asked for."""
+
+    def check(self) -> None:
+        """Fail if anything went wrong; it is told once."""
+        found = list(self.problems)
+        self.problems.clear()
+        assert not found, "\n".join(found)
+
+
+@contextmanager
+def watched(
+    started: Browser,
+    address: str,
+    *,
+    width: int = 1400,
+    height: int = 900,
+    dark: bool = False,
+    warnings: bool = True,
+) -> Iterator[Watched]:
+    """A page of its own, whose problems are noted; when it is closed there must be none that was not told.
+
+    `warnings` says whether warnings are problems: JupyterLab has some of its own.
+    """
+    context = started.new_context(
+        viewport={"width": width, "height": height}, color_scheme="dark" if dark else "light"
+    )
+    shown = Watched(context.new_page())
+    _watch(context, shown, address, ("error", "warning") if warnings else ("error",))
+    shown.page.goto(address)
+    try:
+        yield shown
+    finally:
+        context.close()
+    shown.check()
+
+
+def _watch(context: BrowserContext, shown: Watched, address: str, kinds: tuple[str, ...]) -> None:
+    home = "/".join([*address.split("/")[:3], ""])
+    known = (home, home.replace("http", "ws", 1), "data:", "blob:")
+
+    def asked(url: str) -> None:
+        if not url.startswith(known):
+            shown.problems.append(f"asked for {url}")
+
+    context.on("weberror", lambda error: shown.problems.append(str(error.error)))
+    context.on(
+        "console",
+        lambda said: shown.problems.append(said.text) if said.type in kinds else None,
+    )
+    context.on("request", lambda request: asked(request.url))
+    shown.page.on("websocket", lambda socket: asked(socket.url))
+
+
 @contextmanager
 def opened(
     started: Browser,
@@ -40,33 +100,8 @@ def opened(
     dark: bool = False,
     warnings: bool = True,
 ) -> Iterator[Page]:
-    """A page of its own; at the end there must have been no error on its console and no request to another place.
-
-    `warnings` says whether warnings are errors: JupyterLab has some of its own.
-    """
-    context = started.new_context(
-        viewport={"width": width, "height": height}, color_scheme="dark" if dark else "light"
-    )
-    page = context.new_page()
-    bad: list[str] = []
-    kinds = ("error", "warning") if warnings else ("error",)
-    home = "/".join(address.split("/")[:3])
-    page.on("pageerror", lambda error: bad.append(str(error)))
-    page.on(
-        "console",
-        lambda message: bad.append(message.text) if message.type in kinds else None,
-    )
-    page.on(
-        "request",
-        lambda request: (
-            None
-            if request.url.startswith((home, "data:", "blob:"))
-            else bad.append(f"asked for {request.url}")
-        ),
-    )
-    page.goto(address)
-    try:
-        yield page
-    finally:
-        context.close()
-    assert not bad, "\n".join(bad)
+    """The page of `watched`, for a test that expects no problem."""
+    with watched(
+        started, address, width=width, height=height, dark=dark, warnings=warnings
+    ) as shown:
+        yield shown.page
