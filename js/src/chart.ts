@@ -101,7 +101,7 @@ export class Sheet implements Chart {
       let label = y - 5;
       while (taken.some((one) => Math.abs(one - label) < 12)) label -= 12;
       taken.push(label);
-      this.text(`${name}, ${numberWords(time)} us`, this.left + 6, label, "start", "kl-baseline-name");
+      this.text(`${name}, ${numberWords(time)} us`, this.right - 4, label, "end", "kl-baseline-name");
     }
   }
 

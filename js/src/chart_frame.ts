@@ -10,8 +10,6 @@ export interface ChartEvents {
 
 /** Pixels that a pointer moves before it draws a rectangle. */
 const DRAG = 6;
-/** The widest that the words beside a spot may be, in pixels. */
-const TIP = 330;
 
 export class ChartFrame {
   readonly dom = element("div", { class: "kl-plot", tabindex: "0", role: "application", "aria-roledescription": "plot" });
@@ -66,7 +64,7 @@ export class ChartFrame {
 
   private at(event: MouseEvent): [number, number] {
     const box = this.dom.getBoundingClientRect();
-    return [event.clientX - box.left + this.dom.scrollLeft, event.clientY - box.top + this.dom.scrollTop];
+    return [event.clientX - box.left, event.clientY - box.top];
   }
 
   private hover(event: PointerEvent): void {
@@ -145,9 +143,12 @@ export class ChartFrame {
   private showTip(spot: Spot): void {
     this.tip.replaceChildren(...(spot.place === null ? [element("div", {}, spot.words ?? "")] : this.words(spot.place, spot)));
     this.tip.hidden = false;
-    const right = spot.x + TIP + 24 > this.dom.clientWidth;
-    const x = right ? Math.max(0, spot.x - Math.min(TIP, this.tip.offsetWidth) - 14) : spot.x + 14;
-    const y = Math.max(2, Math.min(spot.y - 20, this.dom.scrollTop + this.dom.clientHeight - this.tip.offsetHeight - 4));
+    // Above what is pointed at where there is room, so that its neighbours stay in view; else beside it.
+    const { offsetWidth: width, offsetHeight: height } = this.tip;
+    const above = spot.y - height - 14;
+    const beside = spot.x + width + 18 > this.dom.clientWidth ? spot.x - width - 14 : spot.x + 14;
+    const x = above >= 2 ? Math.min(Math.max(2, spot.x - 40), this.dom.clientWidth - width - 4) : Math.max(2, beside);
+    const y = above >= 2 ? above : Math.max(2, Math.min(spot.y - 20, this.dom.clientHeight - height - 4));
     Object.assign(this.tip.style, { left: `${x}px`, top: `${y}px` });
   }
 

@@ -271,6 +271,7 @@ export interface ConfigData {
   readonly limited_by: string;
   readonly matrix: string;
   readonly checked: string;
+  readonly unchecked: string;
   readonly dropped: string;
   readonly why: string;
 }

@@ -176,6 +176,9 @@ function numeric(name: string, title: string, value: (config: ConfigData) => num
   return { name, title, value, words: (config) => { const found = value(config); return found === null ? "" : words(found); } };
 }
 
+/** The reason, and the first line of who refused it. */
+const droppedWords = ({ dropped, why }: ConfigData): string => (dropped ? `${dropped}: ${why.split("\n")[0]}` : "");
+
 const KNOWN: readonly Column[] = [
   numeric("us", "median time in microseconds", (config) => config.us),
   {
@@ -188,7 +191,7 @@ const KNOWN: readonly Column[] = [
   numeric("spilled", "bytes of a thread that did not fit into registers", (config) => config.spills),
   numeric("shared", "bytes of shared memory of a program", (config) => config.shared, (value) => value.toLocaleString("en")),
   numeric("occupancy", "warps on a multiprocessor over the most possible, by the model", (config) => config.occupancy, percent),
-  { name: "dropped", title: "why it is out of the race", value: (config) => config.dropped || null, words: (config) => config.dropped },
+  { name: "dropped", title: "why it is out of the race", value: (config) => config.dropped || null, words: droppedWords },
 ];
 
 /** The columns of a sweep's table: the parameters that vary, and what is known of any config. */
@@ -231,6 +234,7 @@ export function factsOf(config: ConfigData): [string, string][] {
   if (config.occupancy !== null) add("occupancy", `${percent(config.occupancy)}${config.limited_by ? `, limited by ${config.limited_by}` : ""}`);
   add("matrix", config.matrix);
   add("same result as", config.checked);
-  add("dropped", config.dropped && `${config.dropped}: ${config.why.split("\n")[0]}`);
+  add("not checked", config.unchecked);
+  add("dropped", droppedWords(config));
   return facts;
 }

@@ -52,7 +52,7 @@ export class ConfigTable {
     const arrow = is ? (sorting.descending ? " ▼" : " ▲") : "";
     const order = is ? (sorting.descending ? "descending" : "ascending") : "none";
     const made = element("button", { type: "button", class: "kl-sort", title: `Sort by ${column.name}: ${column.title}`, onclick: () => this.sort(column.name) }, column.name + arrow);
-    return element("th", { scope: "col", "aria-sort": order }, made);
+    return element("th", { scope: "col", "aria-sort": order, class: column.name === "dropped" ? "kl-words-cell" : undefined }, made);
   }
 
   private sort(column: string): void {
@@ -64,7 +64,7 @@ export class ConfigTable {
     const { mark, words } = STANDING[config.standing];
     const here = this.events.isHere(place) ? element("span", { class: "kl-here", title: "Its IR is here" }, "◆") : "";
     const cells = columns.map((column) => {
-      const cell = element("td", {}, column.words(config));
+      const cell = element("td", column.name === "dropped" ? { class: "kl-words-cell" } : {}, column.words(config));
       if (column.name === "dropped" && config.why) cell.title = config.why;
       return cell;
     });

@@ -61,7 +61,8 @@ export class TuningExplorer {
   private readonly head = element("div", { class: "kl-head" });
   private readonly words = element("div", { class: "kl-general kl-words" });
   private readonly help = element("div", { class: "kl-help", hidden: true });
-  private readonly chosen = element("div", { class: "kl-chosen-configs", role: "status", hidden: true });
+  /** What is selected. It is always there: a plot that changed its height with the selection would run away from a rectangle. */
+  private readonly chosen = element("div", { class: "kl-chosen-configs", role: "status" });
   private readonly main: HTMLElement;
   private readonly overview: HTMLElement;
   private readonly opened = element("div", { class: "kl-opened", hidden: true });
@@ -87,6 +88,7 @@ export class TuningExplorer {
     this.main = element("div", { class: "kl-main kl-tuning-main" }, this.frame.dom, splitter("Width of the plot"), this.table.dom);
     this.overview = element("div", { class: "kl-overview" }, this.words, this.toolbar(), this.help, this.filters, this.main, this.chosen);
     dom.append(this.head, this.overview, this.opened);
+    dom.classList.toggle("kl-no-plots", this.plots.length === 0);
     this.frame.dom.hidden = this.plots.length === 0;
     this.main.querySelector<HTMLElement>(".kl-splitter")!.hidden = this.plots.length === 0;
     this.state.onchange((what) => this.changed(what));
@@ -273,8 +275,10 @@ export class TuningExplorer {
     this.asked++;
     clearInterval(this.ticking);
     const { selected } = this.state;
-    this.chosen.hidden = selected.length === 0;
-    if (selected.length === 0) return;
+    if (selected.length === 0) {
+      this.chosen.replaceChildren(element("span", { class: "kl-soft" }, "Click a config for its IR, Shift+click a second one to compare them."));
+      return;
+    }
     const words = selected.length === 1 ? this.name(selected[0]!) : `${selected.length} configs selected`;
     const open = selected.length > 2 ? [] : [button(selected.length === 1 ? "Open its IR" : "Compare their IR", "Open the IR explorer", () => this.open(selected))];
     this.chosen.replaceChildren(element("span", {}, words), ...open, button("Clear", "Select nothing (Esc)", () => this.state.select([])));
@@ -314,7 +318,6 @@ export class TuningExplorer {
 
   private say(words: string, style: string, ...more: HTMLElement[]): void {
     if (style === "kl-problem") clearInterval(this.ticking);
-    this.chosen.hidden = false;
     const close = button("Close", "Select nothing (Esc)", () => this.state.select([]));
     this.chosen.replaceChildren(element("span", { class: style }, words), ...(more.length > 0 ? more : [close]));
     if (!this.opened.hidden) this.back();

@@ -62,13 +62,14 @@ def sweep_name(tuning: Tuning, beside: Sequence[Tuning]) -> str:
 
 def _sweep(tuning: Tuning, name: str) -> SweepData:
     configs = [one.candidate.values for one in tuning.trials]
+    untimed = [] if tuning.is_timed else ["Nothing was timed, which needs a GPU: this is what the compiler says."]  # fmt: skip
     notes = (f"{note[:1].upper()}{note[1:]}." for note in tuning.notes)
     return SweepData(
         kernel=tuning.kernel,
         name=name,
         machine=tuning.machine.gpu or f"compiled for {tuning.target}, no GPU",
         launch=launch_words(tuning),
-        words=(*best_words(tuning), *notes),
+        words=(*untimed, *best_words(tuning), *notes),
         parameters=tuple(_parameters(tuning)),
         varying=tuple(varying_parameters(configs)),
         baselines=baseline_times(tuning),
@@ -126,6 +127,7 @@ def _config(
         limited_by=compiled.limited_by if compiled else "",
         matrix=compiled.matrix if compiled else "",
         checked=trial.outcome.checked,
+        unchecked=trial.outcome.unchecked,
         dropped=dropped.reason if dropped else "",
         why=dropped.why.strip() if dropped else "",
     )

@@ -409,6 +409,8 @@ class ConfigData:
     matrix: str
     checked: str
     """What its results were found equal to; "" where nobody looked."""
+    unchecked: str
+    """Why nobody could; "" for others."""
     dropped: str
     """The reason; "" for one that is in the race."""
     why: str

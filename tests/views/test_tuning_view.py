@@ -429,7 +429,7 @@ def test_few_configs_no_times_and_foreign_text(chromium: Browser, tmp_path: Path
             assert root.evaluate("one => one.scrollWidth <= one.clientWidth + 1")
             expect(plot(page)).to_be_visible(visible=tuning.is_timed)
             if name == "dropped":
-                expect(page.locator("tbody tr").first).to_contain_text("crash")
+                expect(page.locator("tbody tr").first).to_contain_text("crash: gone")
                 expect(page.locator(".kl-words")).to_contain_text("No config is valid.")
             if name == "single":
                 page.get_by_role("radio", name="Heat map").click()
