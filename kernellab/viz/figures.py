@@ -46,6 +46,7 @@ _THEME = {
     "legend.fontsize": 8,
     "legend.labelcolor": INK,
     "hatch.linewidth": 0.7,
+    "savefig.bbox": "tight",  # nothing is cut off, and there is no empty edge
     "svg.hashsalt": "kernellab",  # the same figure is the same file
     "svg.fonttype": "none",  # words stay words: searched, copied, read aloud
 }
