@@ -642,6 +642,10 @@ class Compilation:
         default=None, repr=False, compare=False
     )
     """Saves the compilation."""
+    read_source_now: Callable[[], str | None] | None = field(
+        default=None, repr=False, compare=False
+    )
+    """Reads the source of the kernel that has the name now."""
     read_source_map: Callable[[], SourceMap] | None = field(default=None, repr=False, compare=False)
     """Makes the source map from the stages; called once, when first asked for."""
     read_instructions: Callable[[Compilation], tuple[Instruction, ...]] | None = field(
@@ -655,6 +659,12 @@ class Compilation:
         Callable[[Compilation, int | None, int | None, int | None], Occupancy] | None
     ) = field(default=None, repr=False, compare=False)
     """Given registers, shared memory and warps, each None for the kernel's own."""
+
+    @property
+    def is_redefined(self) -> bool:
+        """Whether the kernel's name stands for another source by now, of a cell that ran again; False where nobody can tell."""
+        now = self.read_source_now() if self.read_source_now is not None else None
+        return now is not None and "source" in self.stages and now != self.stages["source"].text
 
     @cached_property
     def resources(self) -> Resources:

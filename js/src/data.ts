@@ -77,6 +77,7 @@ export interface IrSide {
   readonly target: string;
   readonly facts: readonly (readonly [string, string])[];
   readonly failure: string;
+  readonly notice: string;
   readonly texts: readonly TextData[];
   readonly stages: readonly StageData[];
   readonly passes: readonly PassData[];

@@ -16,11 +16,18 @@ export interface DiffSide {
 /** Two lines longer than this together, in characters, are marked as a whole. */
 const MOST_REFINED = 2000;
 
+/** After this many changes lines are marked as a whole, and changes with few lines between them are one: drawing more takes seconds. */
+const MOST_CHANGES = 4000;
+const FEW_LINES = 12;
+
+/** Lines of two texts together that are compared after the frame that was asked for, so that it does not wait. */
+const MOST_AT_ONCE = 30_000;
+
 export class DiffPane {
   readonly merge: MergeView;
 
   constructor(
-    parent: HTMLElement, root: Document | ShadowRoot, left: DiffSide, right: DiffSide, wrap: boolean,
+    parent: HTMLElement, root: Document | ShadowRoot, private readonly left: DiffSide, private readonly right: DiffSide, wrap: boolean,
     onLine: (side: 0 | 1, shown: number) => void,
   ) {
     this.merge = new MergeView({
@@ -34,9 +41,12 @@ export class DiffPane {
     });
   }
 
-  /** The changes, as many as there are. */
-  get count(): number {
-    return this.merge.chunks.length;
+  /** The changes in words. */
+  get words(): string {
+    const count = this.merge.chunks.length;
+    if (coarse.has(differences(this.left.text, this.right.text))) return `more than ${MOST_CHANGES.toLocaleString("en")} changes: those near each other are marked as one`;
+    if (count === 0) return this.left.text.text === this.right.text.text ? "no change" : "values renumbered only";
+    return count === 1 ? "1 change" : `${count.toLocaleString("en")} changes`;
   }
 
   view(side: 0 | 1): EditorView {
@@ -63,7 +73,13 @@ export class DiffPane {
   }
 }
 
+const coarse = new WeakSet<readonly Change[]>();
 const known = new WeakMap<Text, WeakMap<Text, readonly Change[]>>();
+
+/** Whether two texts are compared within a frame: they are not too long, or were compared before. */
+export function isQuick(left: Text, right: Text): boolean {
+  return left.lines.length + right.lines.length <= MOST_AT_ONCE || known.get(left)?.has(right) === true;
+}
 
 /** What differs between two texts, found out once. */
 function differences(left: Text, right: Text): readonly Change[] {
@@ -93,7 +109,7 @@ export function changes(a: string, b: string): readonly Change[] {
   const words = (lineA: number, lineB: number): void => {
     const [one, other] = [left[lineA]!, right[lineB]!];
     if (one.trim() === other.trim() || renaming.explains(one, other)) return;
-    if (one.length + other.length > MOST_REFINED) return whole({ fromA: lineA, toA: lineA + 1, fromB: lineB, toB: lineB + 1 });
+    if (one.length + other.length > MOST_REFINED || found.length > MOST_CHANGES) return whole({ fromA: lineA, toA: lineA + 1, fromB: lineB, toB: lineB + 1 });
     for (const part of presentableDiff(one, other, { scanLimit: 200 })) {
       found.push(new Change(startsA[lineA]! + part.fromA, startsA[lineA]! + part.toA, startsB[lineB]! + part.fromB, startsB[lineB]! + part.toB));
     }
@@ -108,7 +124,30 @@ export function changes(a: string, b: string): readonly Change[] {
     if (hunk.paired) eachPair(words, hunk);
     else whole(hunk.from);
   }
-  return found;
+  if (found.length <= MOST_CHANGES) return found;
+  const few = joined(found, startsA);
+  coarse.add(few);
+  return few;
+}
+
+/** Changes with few lines between them as one. */
+function joined(changes: readonly Change[], starts: Int32Array): readonly Change[] {
+  const lineOf = (position: number): number => {
+    let [low, high] = [0, starts.length - 1];
+    while (low < high) {
+      const middle = (low + high + 1) >> 1;
+      if (starts[middle]! <= position) low = middle;
+      else high = middle - 1;
+    }
+    return low;
+  };
+  const out: Change[] = [];
+  for (const change of changes) {
+    const last = out[out.length - 1];
+    if (last !== undefined && lineOf(change.fromA) - lineOf(last.toA) <= FEW_LINES) out[out.length - 1] = new Change(last.fromA, change.toA, last.fromB, change.toB);
+    else out.push(change);
+  }
+  return out;
 }
 
 /** A part of a hunk: lines that stand for each other one by one, or lines that came, went, or took others' place. */

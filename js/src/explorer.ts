@@ -1,6 +1,6 @@
 // The IR explorer: passes, texts side by side whose lines are linked, and what differs between two of them.
 import type { IrView, PassData } from "./data";
-import { DiffPane } from "./diff_pane";
+import { DiffPane, isQuick } from "./diff_pane";
 import { button, choice, element } from "./dom";
 import { type Bars, barsOf, barWords, metricChoice, NO_BARS } from "./metrics";
 import { allWords, neighbour, notedLines, noteList } from "./notes";
@@ -175,9 +175,11 @@ export class Explorer {
       return words ? [element("span", { class: "kl-soft" }, sides.length === 2 ? `${side.name}: ${words}` : words)] : [];
     });
     const failures = sides.filter((side) => side.failure).map((side) => element("div", { class: "kl-failure", role: "alert" }, side.failure));
+    const notices = sides.filter((side) => side.notice).map((side) => element("div", { class: "kl-notice", role: "note" }, `${sides.length === 2 ? `${side.name}: ` : ""}${side.notice}`));
     this.dom.append(
       element("div", { class: "kl-head" }, element("b", {}, title), ...facts),
       ...failures,
+      ...notices,
       element("div", { class: "kl-tools", role: "group", "aria-label": "View" }, ...this.tools()),
       this.help,
       element("div", { class: "kl-main" }, ...(this.list ? [this.list.dom, this.between] : []),
@@ -412,13 +414,23 @@ export class Explorer {
     const place = element("div", { class: "kl-diff" });
     this.work.append(element("div", { class: "kl-diff-box" }, head, place));
     if (left == null || right == null) return;
+    const words = element("span", { class: "kl-changes", role: "status" }, "comparing …");
+    head.append(words);
+    if (isQuick(left.text, right.text)) return this.compare(place, words, left, right);
+    const asked = this.waits;
+    requestAnimationFrame(() => setTimeout(() => {
+      if (asked !== this.waits) return;
+      this.compare(place, words, left, right);
+      this.relight(-1);
+    }));
+  }
+
+  private compare(place: HTMLElement, words: HTMLElement, left: Shown, right: Shown): void {
     const side = (one: Shown) => ({ text: one.text, label: one.label, margin: { ...this.margin(one), bars: NO_BARS } });
     this.diff = new DiffPane(place, this.host.root, side(left), side(right), this.wraps.diff, (number, line) => this.choose(number, line));
     this.diff.showFirst();
-    const { count } = this.diff;
-    const renamed = left.text.text === right.text.text ? "" : "Values that only got another number are not marked.";
-    const words = count === 0 ? (renamed ? "values renumbered only" : "no change") : count === 1 ? "1 change" : `${count.toLocaleString("en")} changes`;
-    head.append(element("span", { class: "kl-changes", title: renamed }, words));
+    words.title = left.text.text === right.text.text ? "" : "Values that only got another number are not marked.";
+    words.textContent = this.diff.words;
   }
 
   private chooser(column: Column, number: number): HTMLSelectElement {
@@ -562,8 +574,7 @@ export class Explorer {
   }
 
   private goToChange(forward: boolean): void {
-    if (this.diff === null || this.diff.count === 0) return;
-    this.diff.go(forward);
+    this.diff?.go(forward);
   }
 
   private find(): void {

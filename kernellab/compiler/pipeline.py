@@ -194,6 +194,7 @@ def _compilation(
         read_source_map=functools.partial(
             read_source_map, stages, triton_api.definition_of(kernel), target, compiled.metadata
         ),
+        read_source_now=functools.partial(triton_api.source_now, kernel),
         read_instructions=decode,
         read_spill_sites=spill_sites,
         read_occupancy=occupancy_of,

@@ -65,6 +65,7 @@ from kernellab.triton_api.functions import (  # noqa: E402
     position_in,
     reachable_functions,
     scope_of,
+    source_now,
 )
 from kernellab.triton_api.marking import (  # noqa: E402
     MARK,
@@ -174,6 +175,7 @@ __all__ = [
     "refusal",
     "rewrite_debugging_statements",
     "scope_of",
+    "source_now",
     "stage_names",
     "text_refusal",
     "translated_errors",

@@ -30,6 +30,20 @@ def definition_of(function: Any) -> SourcePosition:
     return SourcePosition(str(function.fn.__code__.co_filename), _first_line(function))
 
 
+def source_now(function: Any) -> str | None:
+    """The source, decorators included, of the JIT function that has this one's name by now where it was defined; None where nothing has.
+
+    A cell that ran again, or a module that was loaded again, puts another function in its place.
+    """
+    python = function.fn
+    if python.__qualname__ != python.__name__:
+        return None
+    found = python.__globals__.get(python.__name__)
+    while found is not None and not hasattr(found, "raw_src"):
+        found = getattr(found, "fn", None)  # An autotuner, or heuristics, around it.
+    return None if found is None else "".join(found.raw_src)
+
+
 def _first_line(function: Any) -> int:
     # Triton keeps the source from `def` on; what `raw_src` has before that are decorator lines.
     whole = "".join(function.raw_src)

@@ -271,6 +271,8 @@ def _size(stage: Stage) -> str:
 
 
 def _resource_table(compilation: Compilation) -> Table:
+    if not {"cubin", "amdgcn"} & set(compilation.stages):
+        return Table("One program takes", ("", ""), [("stopped before", "machine code")])
     rows = _resource_rows(compilation.resources)
     for option, words in (("num_warps", "warps per program"), ("num_stages", "pipeline stages")):
         if option in compilation.options:

@@ -27,6 +27,7 @@ def compilation_view(compilation: Compilation, *evidence: Any) -> View:
         f"{compilation.kernel} for {compilation.target}",
         lambda: laid_over(ir_view.explore_compilation(compilation), [shown]),
         lambda: [
+            *_redefined_card(compilation),
             kernel_card(compilation),
             *_evidence_cards(compilation, shown),
             *_pass_cards(compilation.passes),
@@ -52,6 +53,10 @@ def comparison_view(comparison: Comparison, *evidence: Any) -> View:
             *_evidence_cards(right, sides[1], comparison.names[1]),
         ],
     )
+
+
+def _redefined_card(compilation: Compilation) -> list[Card]:
+    return [Card("Redefined", "", (), [ir_view.REDEFINED])] if compilation.is_redefined else []
 
 
 def _evidence_cards(compilation: Compilation, shown: Shown, side: str = "") -> list[Card]:

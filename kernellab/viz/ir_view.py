@@ -171,6 +171,10 @@ def _pass(run: PassRun, effect: Effect, text: int, place: str) -> PassData:
 # One compilation
 
 
+REDEFINED = "The kernel has been redefined since it was compiled. This is the compilation of the source that is shown here."
+"""What the explorer says of a kernel whose cell ran again with other text."""
+
+
 def _side(compilation: Compilation, name: str) -> IrSide:
     # The disassembler is another process: it works while the compiler is asked for its remarks.
     with ThreadPoolExecutor(1) as ahead:
@@ -195,6 +199,7 @@ def _side(compilation: Compilation, name: str) -> IrSide:
         target=str(compilation.target),
         facts=_facts(compilation),
         failure="",
+        notice=REDEFINED if compilation.is_redefined else "",
         texts=tuple(texts.texts),
         stages=tuple(stages),
         passes=rows,
@@ -364,6 +369,7 @@ def _failed_side(error: CompileError) -> IrSide:
         target="",
         facts=(),
         failure=f"The compilation failed {where}: {error.problem}",
+        notice="",
         texts=tuple(texts.texts),
         stages=tuple(stages),
         passes=tuple(rows),

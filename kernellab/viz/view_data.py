@@ -132,6 +132,8 @@ class IrSide:
     """What stands at the top: ("registers", "122"), ..."""
     failure: str
     """Why there are no stages after the last one shown; "" for a compilation that succeeded."""
+    notice: str
+    """What a reader has to know beforehand: that the kernel says something else by now; "" for nothing."""
     texts: tuple[TextData, ...]
     stages: tuple[StageData, ...]
     passes: tuple[PassData, ...]

@@ -107,6 +107,28 @@ def test_a_kernel_that_is_redefined_is_another_one(lab: NotebookSession) -> None
     assert "x * y" in after
 
 
+def test_what_was_compiled_before_a_kernel_was_redefined_is_said_to_be_old(
+    lab: NotebookSession,
+) -> None:
+    cell = f"%%tilekernel --no-compile\n{ADD.replace('add', 'fresh')}"
+    lab.run(cell)
+    lab.run(
+        "old = kernellab.compile(fresh, '*fp32', '*fp32', '*fp32', 'i32', BLOCK=64, target='sm_90')"
+    )
+    assert lab.ask("old.explore().data.sides[0].notice") == "''"
+    lab.run(cell)
+    assert lab.ask("old.explore().data.sides[0].notice") == "''", "the same text, run again"
+    lab.run(cell.replace("x + y", "x * y"))
+    shown_then = lab.run("old.explore()").still
+    assert "has been redefined since it was compiled" in shown_then["text/plain"]
+    assert "has been redefined since it was compiled" in shown_then["text/html"]
+    assert "redefined" in lab.ask("old.explore().data.sides[0].notice")
+    assert "x + y" in lab.ask("old.explore().data.sides[0].texts[0].content")
+    line = "get_ipython().run_line_magic('tileir', \"fresh --sig '*fp32,*fp32,*fp32,i32' --constexpr BLOCK=64\").data.sides[0]"
+    assert "x * y" in lab.ask(f"{line}.texts[0].content")
+    assert lab.ask(f"{line}.notice") == "''"
+
+
 def test_a_kernel_that_does_not_compile_shows_how_far_it_came(lab: NotebookSession) -> None:
     lab.run(
         "%%tilekernel --no-compile\n"
