@@ -503,3 +503,24 @@ def test_a_trace_that_is_let_go_takes_its_values_with_it() -> None:
         assert values() is None
     finally:
         gc.enable()
+
+
+def test_a_kernel_that_was_defined_anew_is_told(tmp_path: Path) -> None:
+    file = tmp_path / "kernels_of_today.py"
+    source = "import triton, triton.language as tl\n\n@triton.jit\ndef one(x_ptr):\n    tl.store(x_ptr, {})\n"
+    file.write_text(source.format(1))
+    space: dict[str, Any] = {}
+    exec(compile(source.format(1), file, "exec"), space)
+    trace = kernellab.trace(space["one"], (1,), torch.zeros(1))
+    assert trace.notices_now() == ()
+    exec(compile(source.format(1), file, "exec"), space)  # the same again
+    assert trace.notices_now() == ()
+    file.write_text(source.format(2))
+    exec(compile(source.format(2), file, "exec"), space)
+    (notice,) = trace.notices_now()
+    assert notice.startswith("one has been defined anew since this trace was recorded")
+    text = trace.show().text()
+    assert notice in text
+    assert "tl.store(x_ptr, 1)" in text
+    space["one"] = None
+    assert "has changed in" in trace.notices_now()[0]

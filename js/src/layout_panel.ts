@@ -41,6 +41,8 @@ export class LayoutPanel {
   private readonly cell: number;
   private readonly view: Place;
   private readonly at: Place = { x: -1, y: -1 };
+  /** How far the picture was scrolled when it was painted. */
+  private scrolled: Place = { x: 0, y: 0 };
   private marked: { one: number; from: number | null } | null = null;
   private frame = 0;
 
@@ -83,10 +85,11 @@ export class LayoutPanel {
     context.font = `10px ${style.fontFamily}`;
     context.textAlign = "center";
     context.textBaseline = "middle";
+    this.scrolled = { x: this.box.scrollLeft, y: this.box.scrollTop };
     const seen = this.seen();
     this.paintRulers(context, style.getPropertyValue("--kl-soft"), seen);
     this.within(context, () => {
-      for (let y = seen.top; y < seen.bottom; y++) for (let x = seen.left; x < seen.right; x++) this.paintCell(context, x, y);
+      for (let y = seen.top; y < seen.bottom; y++) this.paintRow(context, y, seen.left, seen.right);
       if (this.cell >= CELL.labelled) this.paintLabels(context, seen);
     });
     this.drawMarks();
@@ -94,19 +97,19 @@ export class LayoutPanel {
 
   /** Cells that are in sight, in part at least. */
   private seen(): { left: number; right: number; top: number; bottom: number } {
-    const { scrollLeft, scrollTop } = this.box;
+    const { x, y } = this.scrolled;
     return {
-      left: Math.floor(scrollLeft / this.cell), right: Math.min(this.columns, Math.ceil((scrollLeft + this.view.x - LEFT) / this.cell)),
-      top: Math.floor(scrollTop / this.cell), bottom: Math.min(this.rows, Math.ceil((scrollTop + this.view.y - TOP) / this.cell)),
+      left: Math.floor(x / this.cell), right: Math.min(this.columns, Math.ceil((x + this.view.x - LEFT) / this.cell)),
+      top: Math.floor(y / this.cell), bottom: Math.min(this.rows, Math.ceil((y + this.view.y - TOP) / this.cell)),
     };
   }
 
   private x(column: number): number {
-    return LEFT + column * this.cell - this.box.scrollLeft;
+    return LEFT + column * this.cell - this.scrolled.x;
   }
 
   private y(row: number): number {
-    return TOP + row * this.cell - this.box.scrollTop;
+    return TOP + row * this.cell - this.scrolled.y;
   }
 
   /** Paint beside the rulers alone. */
@@ -134,9 +137,28 @@ export class LayoutPanel {
     return [...new Set([...this.layout.holders(this.elementAt(x, y))].map(this.colour))].slice(0, 8);
   }
 
-  private paintCell(context: CanvasRenderingContext2D, x: number, y: number): void {
-    const number = this.numberAt(x, y);
-    if (number === null) return;
+  private paintRow(context: CanvasRenderingContext2D, y: number, left: number, right: number): void {
+    const isFramed = this.cell >= CELL.framed;
+    const isPlain = this.picture === "hardware" || this.layout.replication === 1;
+    let [from, colour] = [left, ""];
+    // Cells without a gap between them are painted together as long as their colour is the same.
+    const flush = (to: number): void => {
+      if (colour === "" || to === from) return;
+      context.fillStyle = colour;
+      context.fillRect(this.x(from), this.y(y), (to - from) * this.cell - (isFramed ? 1 : 0), this.cell - (isFramed ? 1 : 0));
+    };
+    for (let x = left; x < right; x++) {
+      const number = this.numberAt(x, y);
+      const next = number === null ? "" : isPlain ? this.colour(number) : null;
+      if (next === null) this.paintBands(context, x, y, number!);
+      if (!isFramed && next === colour) continue;
+      flush(x);
+      [from, colour] = [x, next ?? ""];
+    }
+    flush(right);
+  }
+
+  private paintBands(context: CanvasRenderingContext2D, x: number, y: number, number: number): void {
     const side = this.cell - (this.cell >= CELL.framed ? 1 : 0);
     const colours = this.coloursAt(x, y, number);
     const part = side / colours.length;

@@ -20,6 +20,7 @@ const HELP: readonly (readonly [string, string])[] = [
   ["[ ]", "previous, next access to the chosen tensor"],
   ["r R", "run to a breakpoint, back to one"],
   ["b", "breakpoint at this line, or none"],
+  ["↑ ↓ Enter", "in the source: choose a line, run to it (with shift: back to it)"],
   ["?", "these keys"],
 ];
 

@@ -22,17 +22,25 @@ function coloured(text: string): (Node | string)[] {
   return [...parts, text.slice(at)];
 }
 
+/** Panes of a page, each with lines of its own. */
+let panes = 0;
+
 export class SourcePane {
+  private readonly name = ++panes;
   readonly dom = element("div", { class: "kl-source", role: "group", "aria-label": "Source" });
   private readonly title = element("div", { class: "kl-pane-head" });
-  private readonly lines = element("div", { class: "kl-source-lines", tabindex: "0", role: "list", "aria-label": "Lines" });
+  private readonly lines = element("div", { class: "kl-source-lines", tabindex: "0", role: "listbox", "aria-label": "Lines: arrows choose one, Enter runs to it" });
   private readonly drawn = new Map<number, Map<number, HTMLElement>>();
   private readonly breakpoints = new Set<string>();
   private shown: number | null = -1;
   private current: HTMLElement | null = null;
+  /** The line that keys have chosen; null until they are used. */
+  private cursor: HTMLElement | null = null;
 
   constructor(private readonly sources: readonly StepSource[], private readonly listener: SourceListener) {
     this.dom.append(this.title, this.lines);
+    this.lines.addEventListener("keydown", (event) => this.key(event));
+    this.lines.addEventListener("blur", () => this.moveCursor(null));
   }
 
   hasBreakpoint(source: number | null, line: number): boolean {
@@ -59,6 +67,38 @@ export class SourcePane {
     const { offsetTop: top, offsetHeight: height } = line;
     const { scrollTop, clientHeight } = this.lines;
     if (top < scrollTop + height || top + 2 * height > scrollTop + clientHeight) this.lines.scrollTop = top - clientHeight / 2;
+  }
+
+  /** In the source, arrows choose a line, which can be run to. */
+  private key(event: KeyboardEvent): void {
+    const lines = [...this.lines.children] as HTMLElement[];
+    const at = lines.indexOf(this.cursor ?? this.current ?? lines[0]!);
+    const line = Number(lines[at]?.dataset["line"]);
+    const source = this.shown;
+    if (event.ctrlKey || event.metaKey || event.altKey || source === null || Number.isNaN(line)) return;
+    const actions: Record<string, () => void> = {
+      ArrowUp: () => this.moveCursor(lines[Math.max(0, at - 1)]!),
+      ArrowDown: () => this.moveCursor(lines[Math.min(lines.length - 1, at + 1)]!),
+      Enter: () => this.listener.runTo(source, line, !event.shiftKey),
+      b: () => this.toggle(source, line),
+    };
+    const action = actions[event.key];
+    if (action === undefined) return;
+    event.preventDefault();
+    event.stopPropagation(); // elsewhere arrows go from step to step
+    action();
+  }
+
+  private moveCursor(line: HTMLElement | null): void {
+    this.cursor?.classList.remove("kl-cursor");
+    this.cursor = line;
+    if (line === null) {
+      this.lines.removeAttribute("aria-activedescendant");
+      return;
+    }
+    line.classList.add("kl-cursor");
+    this.lines.setAttribute("aria-activedescendant", line.id);
+    this.reveal(line);
   }
 
   toggle(source: number, line: number): void {
@@ -90,6 +130,6 @@ export class SourcePane {
         if (getSelection()?.isCollapsed ?? true) this.listener.runTo(source, line, !(event as MouseEvent).shiftKey);
       },
     }, ...coloured(text));
-    return element("div", { class: "kl-source-line", role: "listitem" }, stop, code);
+    return element("div", { class: "kl-source-line", role: "option", id: `kl-line-${this.name}-${source}-${line}`, "data-line": line, "aria-label": `line ${line}: ${text.trim()}` }, stop, code);
   }
 }

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import functools
 import io
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from contextlib import redirect_stdout, suppress
 from dataclasses import dataclass, replace
 from typing import Any
@@ -19,13 +19,15 @@ from kernellab.interpreter.memory import Buffer
 from kernellab.interpreter.stepping.code import SteppingCode
 from kernellab.interpreter.written import written_by
 from kernellab.long_work import UNTOUCHED, LongWork
+from kernellab.launching import innermost
 from kernellab.run_options import RunOptions
 from kernellab.specialize import BoundCall, array_of
 from kernellab.tracing.checkpoints import Checkpoints
 from kernellab.tracing.hooks import TracingHook, TracingListener
 from kernellab.tracing.recording import MOST_STEPS, Enough, Recorder, SecondRecorder
 from kernellab.tracing.records import Trace
-from kernellab.tracing.steps import Program, TracedFault, TraceFacts
+from kernellab.tracing.sources import changed_sources
+from kernellab.tracing.steps import Program, SourceText, TracedFault, TraceFacts
 from kernellab.tracing.values import ValueStore
 
 
@@ -68,6 +70,7 @@ class TracedLaunch:
             fault,
             _notices(recorder),
             kept.computed_again,
+            functools.partial(_stale, self.kernel, recorder.sources),
         )
 
     def to_work_on(self) -> dict[str, Any]:
@@ -157,6 +160,15 @@ def _notices(recorder: Recorder) -> list[str]:
     return [
         f"The trace ends after {len(recorder.steps):,} steps; {recorder.left_out:,} more were made. Trace fewer programs."
     ]
+
+
+def _stale(kernel: Any, sources: Sequence[SourceText]) -> list[str]:
+    """A sentence for each way in which the kernel is another one than it was when it ran."""
+    name = kernel.__name__
+    now = kernel.fn.__globals__.get(name)
+    if hasattr(now, "fn") and hasattr(now, "run") and innermost(now).src != kernel.src:
+        return [f"{name} has been defined anew since this trace was recorded; the lines shown are those that ran."]  # fmt: skip
+    return changed_sources(sources)
 
 
 def _buffers(call: BoundCall) -> dict[str, Buffer]:

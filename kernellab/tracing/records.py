@@ -73,6 +73,7 @@ class Trace(Sequence[Step]):
         fault: TracedFault | None = None,
         notices: Sequence[str] = (),
         compute_again: ComputeAgain | None = None,
+        stale: Callable[[], Sequence[str]] = tuple,
     ) -> None:
         self.facts = facts
         self.steps = tuple(steps)
@@ -84,6 +85,7 @@ class Trace(Sequence[Step]):
         self.fault = fault
         self.notices = tuple(notices)
         self._compute_again = compute_again
+        self._stale = stale
         self._computed: dict[tuple[int, str], Any] = {}
 
     # As a sequence
@@ -101,6 +103,10 @@ class Trace(Sequence[Step]):
     def numbers_text(self) -> str:
         """The numbers that steps have, as in `trace[0]`: "0 to 47"."""
         return f"0 to {max(len(self) - 1, 0):,}"
+
+    def notices_now(self) -> tuple[str, ...]:
+        """The notices, and what has become of the kernel since the run: that it was defined anew, that its file has changed."""
+        return tuple(dict.fromkeys([*self.notices, *self._stale()]))
 
     # Time travel
 

@@ -100,7 +100,7 @@ class _Maker:
             "operation" if facts.operations else "step",
             facts.grid,
             facts.programs,
-            (*trace.notices, *self._left_out()),
+            (*trace.notices_now(), *self._left_out()),
             "" if trace.fault is None else str(trace.fault),
             None if trace.fault is None else trace.fault.step,
             self._first,

@@ -67,7 +67,7 @@ def trace_data(trace: Trace, focus: int | None = None, most_steps: int = MOST_ST
         "step_count": len(trace),
         "unit": "operation" if facts.operations else "step",
         "focus": chosen,
-        "notes": [*trace.notices, *_left_out(trace, steps)],
+        "notes": [*trace.notices_now(), *_left_out(trace, steps)],
         "fault": None if trace.fault is None else str(trace.fault),
         "fault_step": None if trace.fault is None else trace.fault.step,
         "steps": list(_steps(trace, steps, pictures)),

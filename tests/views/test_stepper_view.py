@@ -25,7 +25,7 @@ from kernellab.viz.step_lightening import lightened_steps
 from kernellab.viz.step_requests import step_handlers
 from kernellab.viz.step_view import step_view
 from kernellab.viz.view_data import ElementsData, StepperView, as_json, packed
-from tests.kernels.traced import counted, filled
+from tests.kernels.traced import counted, filled, nothing
 from tests.trace_events import Events
 from tests.views.browser import browser, needs_browser, opened
 
@@ -310,6 +310,17 @@ def test_searches_breakpoints_and_the_watch_list(
         expect(number).to_have_value(str(loads[-1]))
         page.locator(".kl-source-line code", has_text="acc = double").click()
         expect(number).to_have_value(str(changes[-1]))
+        lines = page.get_by_role("listbox", name="Lines")
+        lines.focus()
+        for key in ("ArrowUp", "ArrowUp", "ArrowUp"):  # from line 5 to line 2
+            lines.press(key)
+        expect(page.locator(".kl-cursor")).to_contain_text("acc = 0")
+        expect(number).to_have_value(str(changes[-1]))
+        lines.press("Shift+Enter")
+        expect(number).to_have_value("0")
+        for key in ("ArrowDown", "ArrowDown", "Enter"):
+            lines.press(key)
+        expect(number).to_have_value(str(loads[0]))
         page.get_by_label("Watch a variable").fill("acc[3]")
         page.get_by_label("Watch a variable").press("Enter")
         watched = page.locator('[data-watch="acc[3]"]')
@@ -445,6 +456,67 @@ def test_a_fault_no_steps_one_element_odd_numbers_and_foreign_text(
     empty = Events(tmp_path / "empty").trace().show().to_html(tmp_path / "empty.html")
     with opened(chromium, empty.as_uri()) as page:
         expect(page.locator(".kl-root[data-ready]")).to_contain_text("There are no steps.")
+
+
+@needs_browser
+def test_kernels_without_a_line_and_tensors_without_elements(
+    chromium: Browser, tmp_path: Path
+) -> None:
+    for tensor, words in ((torch.zeros(0, 4), "no elements"), (torch.tensor(2.5), ""), (torch.ones(1, 1), "")):  # fmt: skip
+        trace = kernellab.trace(nothing, (1,), tensor)
+        page_file = trace.show().to_html(tmp_path / "nothing.html")
+        assert "there are no steps" in trace.show().text() or len(trace) == 1
+        with opened(chromium, page_file.as_uri()) as page:
+            page.wait_for_selector("[data-ready]")
+            figure = page.locator('figure[data-name="x_ptr"]')
+            expect(figure).to_contain_text(words)
+            if not words:
+                figure.locator("canvas").press("ArrowRight")
+                index = ", ".join("0" * tensor.ndim)
+                expect(page.locator(".kl-status")).to_have_text(
+                    f"x_ptr[{index}] = {tensor.item():g} · read never, written never so far"
+                )
+
+
+@needs_browser
+def test_a_narrow_cell_shows_everything_by_scrolling(
+    chromium: Browser, large: Trace, tmp_path: Path
+) -> None:
+    with opened(chromium, large.show(5).to_html(tmp_path / "s.html").as_uri(), width=400) as page:
+        page.wait_for_selector("[data-ready]")
+        assert page.evaluate("document.documentElement.scrollWidth") <= 400
+        for place in ('tr[data-name="z"]', 'figure[data-name="z_ptr"]', ".kl-legend"):
+            page.locator(place).scroll_into_view_if_needed()
+            box = page.locator(place).bounding_box()
+            assert box is not None
+            assert (box["x"] >= 0, box["x"] + box["width"] <= 400) == (True, True), place
+
+
+@needs_browser
+def test_every_control_has_a_name_and_shows_its_focus(
+    chromium: Browser, large: Trace, tmp_path: Path
+) -> None:
+    with opened(chromium, large.show(5).to_html(tmp_path / "s.html").as_uri()) as page:
+        page.wait_for_selector("[data-ready]")
+        page.get_by_label("Theme").focus()
+        reached = []
+        for _ in range(60):
+            page.keyboard.press("Tab")
+            found = page.evaluate(
+                """() => {
+                    const one = document.activeElement;
+                    const { outlineStyle, outlineWidth } = getComputedStyle(one);
+                    const name = one.getAttribute("aria-label") ?? one.labels?.[0]?.textContent ?? one.textContent;
+                    return one === document.body ? null : { name, kind: one.tagName, isSeen: outlineStyle !== "none" && outlineWidth !== "0px" };
+                }"""
+            )
+            if found is None:
+                break
+            assert found["name"], found
+            assert found["isSeen"], found
+            reached.append(found["name"])
+    assert {"Go to step", "Number of the step", "Variable", "Tensor", "Program", "Lines: arrows choose one, Enter runs to it",
+            "Watch a variable or an element", "Elements of z", "Elements of z_ptr", "Watch z"} <= set(reached)  # fmt: skip
 
 
 @needs_browser
