@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib
 import sys
 import types
 from pathlib import Path
@@ -505,22 +506,25 @@ def test_a_trace_that_is_let_go_takes_its_values_with_it() -> None:
         gc.enable()
 
 
-def test_a_kernel_that_was_defined_anew_is_told(tmp_path: Path) -> None:
+def test_a_kernel_that_was_defined_anew_is_told(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(sys, "dont_write_bytecode", True)
+    monkeypatch.syspath_prepend(tmp_path)
     file = tmp_path / "kernels_of_today.py"
     source = "import triton, triton.language as tl\n\n@triton.jit\ndef one(x_ptr):\n    tl.store(x_ptr, {})\n"
     file.write_text(source.format(1))
-    space: dict[str, Any] = {}
-    exec(compile(source.format(1), file, "exec"), space)
-    trace = kernellab.trace(space["one"], (1,), torch.zeros(1))
+    module = importlib.import_module("kernels_of_today")
+    trace = kernellab.trace(module.one, (1,), torch.zeros(1))
     assert trace.notices_now() == ()
-    exec(compile(source.format(1), file, "exec"), space)  # the same again
+    importlib.reload(module)  # the same again
     assert trace.notices_now() == ()
-    file.write_text(source.format(2))
-    exec(compile(source.format(2), file, "exec"), space)
+    file.write_text(source.format(22))
+    importlib.reload(module)
     (notice,) = trace.notices_now()
     assert notice.startswith("one has been defined anew since this trace was recorded")
     text = trace.show().text()
     assert notice in text
     assert "tl.store(x_ptr, 1)" in text
-    space["one"] = None
+    monkeypatch.setattr(module, "one", None)
     assert "has changed in" in trace.notices_now()[0]

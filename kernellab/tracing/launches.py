@@ -18,8 +18,8 @@ from kernellab.interpreter.launcher import Stepping, argument_names, launch_step
 from kernellab.interpreter.memory import Buffer
 from kernellab.interpreter.stepping.code import SteppingCode
 from kernellab.interpreter.written import written_by
-from kernellab.long_work import UNTOUCHED, LongWork
 from kernellab.launching import innermost
+from kernellab.long_work import UNTOUCHED, LongWork
 from kernellab.run_options import RunOptions
 from kernellab.specialize import BoundCall, array_of
 from kernellab.tracing.checkpoints import Checkpoints
