@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from typing import Any
 
 from kernellab import triton_api
-from kernellab.records import Compilation, Subject, Target
+from kernellab.records import Compilation, SourceMap, Subject, Target
 from kernellab.specialize import BoundCall
 
 _ALWAYS = ("num_warps", "num_stages", "num_ctas")
@@ -36,7 +36,24 @@ def is_defined_alike(subject: Subject, compilation: Compilation) -> bool:
         source_map = compilation.source_map
     except ValueError:  # a record from files that kept no lines
         return True
-    return source_map.file in ("", subject.definition.file)
+    line = definition_line(compilation, source_map)
+    return source_map.file in ("", subject.definition.file) and line in (
+        None,
+        subject.definition.line,
+    )
+
+
+def definition_line(compilation: Compilation, source_map: SourceMap) -> int | None:
+    """The line of the kernel's `def`, which the IR's function knows; None where no IR says it."""
+    for name in ("ttir", "ttgir"):
+        if name not in compilation.stages or name not in source_map.origins:
+            continue
+        for number, line in enumerate(compilation.stages[name].text.splitlines(), 1):
+            if "tt.func public @" in line:
+                chains = source_map.chain(name, number)
+                if chains:
+                    return chains[0][-1].line
+    return None
 
 
 def differences(subject: Subject, compilation: Compilation) -> Iterator[str]:

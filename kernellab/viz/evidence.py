@@ -109,9 +109,12 @@ _LISTED_LINES = 3
 def _largest(compilation: Compilation, metric: MetricData) -> list[tuple[int, float]]:
     """The kernel's lines that have most of a metric, what was inlined there counted in."""
     total: Counter[int] = Counter()
-    for line, number in metric.values.items():
-        for there in compilation.source_map.lines(metric.stage, "source", line):
-            total[there] += number  # type: ignore[assignment]
+    try:
+        for line, number in metric.values.items():
+            for there in compilation.source_map.lines(metric.stage, "source", line):
+                total[there] += number  # type: ignore[assignment]
+    except ValueError:  # a record from files that kept no lines, or none of this stage
+        return []
     return list(total.most_common(_LISTED_LINES))
 
 

@@ -8,6 +8,7 @@ import re
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
+from kernellab.compiler.subjects import definition_line
 from kernellab.errors import SourcePosition
 from kernellab.records import Compilation, SourceMap
 
@@ -58,17 +59,10 @@ def failed_source(position: SourcePosition | None) -> KernelSource:
 
 
 def _first_line(compilation: Compilation, text: str, source_map: SourceMap) -> int:
-    """The number of the source text's first line: the IR's function knows the line of its `def`."""
+    """The number of the source text's first line."""
     in_text = next((n for n, line in enumerate(text.split("\n")) if line.lstrip().startswith("def ")), 0)  # fmt: skip
-    for name in ("ttir", "ttgir"):
-        if name not in compilation.stages or name not in source_map.origins:
-            continue
-        for number, line in enumerate(compilation.stages[name].text.splitlines(), 1):
-            if "tt.func public @" in line:
-                chains = source_map.chain(name, number)
-                if chains:
-                    return max(1, chains[0][-1].line - in_text)
-    return 1
+    definition = definition_line(compilation, source_map)
+    return 1 if definition is None else max(1, definition - in_text)
 
 
 def _functions(lines: Sequence[str]) -> list[Span]:

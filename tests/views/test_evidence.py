@@ -180,6 +180,14 @@ def test_a_compilation_from_a_file_takes_evidence_too(tmp_path: Path) -> None:
     assert there.notes[:5] == here.notes[:5]
 
 
+def test_a_record_that_kept_no_lines_has_evidence_of_the_whole_kernel() -> None:
+    bare = dataclasses.replace(case.compilation(), read_source_map=None)
+    view = show(bare, case.checked(), case.counted())
+    (side,) = view.data.sides
+    assert {note.line for note in side.notes if note.words.startswith("out-of-bounds")} == {0}
+    assert "out-of-bounds" in repr(view)
+
+
 # What is refused
 
 
@@ -197,7 +205,9 @@ def test_evidence_of_an_earlier_definition_is_refused() -> None:
     assert subject is not None
     edited = dataclasses.replace(subject, source=subject.source.replace("i < n", "i <= n"))
     moved = SourcePosition("/another/file.py", subject.definition.line)
-    for earlier in (edited, dataclasses.replace(subject, definition=moved)):
+    lower = SourcePosition(subject.definition.file, subject.definition.line + 1)
+    others = [dataclasses.replace(subject, definition=place) for place in (moved, lower)]
+    for earlier in (edited, *others):
         for evidence in (case.checked(), case.counted()):
             with pytest.raises(ArgumentError, match="another definition of 'thinned'") as caught:
                 show(case.compilation(), dataclasses.replace(evidence, subject=earlier))
