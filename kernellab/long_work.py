@@ -74,7 +74,8 @@ class LongWork:
         self.done = 0
         self.words = ""
         self._shown = shown
-        self._told_next = time.monotonic() + SECONDS_UNTIL_TOLD
+        self._began = time.monotonic()
+        self._told_next = self._began + SECONDS_UNTIL_TOLD
         self._around: LongWork | None = None
         self._bar: Bar | None = None
         self._is_open = False
@@ -125,7 +126,10 @@ class LongWork:
             return None
         # The room of the screens is above this one: it is found by its name.
         screens: Any = importlib.import_module("kernellab.viz.progress_bar")
-        bar: Bar | None = screens.open_bar(self.title, news.total, news.unit, bool(wanted))
+        seconds = time.monotonic() - self._began
+        bar: Bar | None = screens.open_bar(
+            self.title, news.total, news.unit, seconds, wanted=bool(wanted)
+        )
         return bar
 
     def _how_far(self) -> str:

@@ -63,7 +63,10 @@ def lab() -> Iterator[NotebookSession]:
 
 def test_steps_are_counted_and_short_work_opens_no_bar(monkeypatch: pytest.MonkeyPatch) -> None:
     opened = []
-    monkeypatch.setattr("kernellab.viz.progress_bar.open_bar", lambda *given: opened.append(given))
+    monkeypatch.setattr(
+        "kernellab.viz.progress_bar.open_bar",
+        lambda *given, wanted: opened.append((*given, wanted)),
+    )
     monkeypatch.setenv("KERNELLAB_PROGRESS", "1")
     with LongWork("quick", 3, "steps") as work:
         for _ in range(3):
@@ -73,7 +76,9 @@ def test_steps_are_counted_and_short_work_opens_no_bar(monkeypatch: pytest.Monke
     with LongWork("slow", 2, "steps") as work:
         time.sleep(0.6)
         work.advance()
-    assert opened == [("slow", 2, "steps", True)]
+    [(title, total, unit, seconds, wanted)] = opened
+    assert (title, total, unit, wanted) == ("slow", 2, "steps", True)
+    assert 0.6 <= seconds < 5
 
 
 class Noted:
@@ -95,7 +100,7 @@ def test_work_inside_other_work_is_told_in_its_bar(known: bool, monkeypatch: pyt
     bar = Noted()
     titles: list[str] = []
 
-    def opened(title: str, *rest: object) -> Noted:
+    def opened(title: str, *rest: object, wanted: bool) -> Noted:
         titles.append(title)
         return bar
 

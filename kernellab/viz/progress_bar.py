@@ -9,13 +9,16 @@ from kernellab.long_work import Bar
 from kernellab.viz.place import in_notebook
 
 
-def open_bar(title: str, total: int | None, unit: str, wanted: bool) -> Bar | None:
+def open_bar(
+    title: str, total: int | None, unit: str, seconds: float, *, wanted: bool
+) -> Bar | None:
     """A bar for work that has begun.
 
     Args:
         title: of the work.
         total: of its steps, None where nobody knows.
         unit: what the steps are.
+        seconds: how long the work has been going on.
         wanted: whether a line is written even where stderr is no terminal.
 
     Returns:
@@ -29,16 +32,17 @@ def open_bar(title: str, total: int | None, unit: str, wanted: bool) -> Bar | No
         return None
     del tqdm
     wishes = {"desc": title, "total": total, "unit": f" {unit}", "leave": False}
-    return _NotebookBar(wishes) if in_notebook() else _Line(wishes)
+    return _NotebookBar(wishes, seconds) if in_notebook() else _Line(wishes, seconds)
 
 
 class _Line:
     """A line, written over again and again, and wiped at the end."""
 
-    def __init__(self, wishes: dict[str, Any]) -> None:
+    def __init__(self, wishes: dict[str, Any], seconds: float) -> None:
         from tqdm import tqdm
 
         self._bar = tqdm(**wishes, file=sys.stderr, dynamic_ncols=True, mininterval=0)
+        self._bar.start_t -= seconds
 
     def draw(self, done: int, total: int | None, words: str) -> None:
         """See Bar."""
@@ -52,11 +56,12 @@ class _Line:
 class _NotebookBar:
     """tqdm's widget below the cell. At the end the output that showed it is empty, also in a saved notebook: a bar that has gone would be said to be missing there."""
 
-    def __init__(self, wishes: dict[str, Any]) -> None:
+    def __init__(self, wishes: dict[str, Any], seconds: float) -> None:
         from IPython.display import display
         from tqdm.notebook import tqdm
 
         self._bar = tqdm(**wishes, display=False, mininterval=0)
+        self._bar.start_t -= seconds
         self._place = display(self._bar.container, display_id=True)
 
     def draw(self, done: int, total: int | None, words: str) -> None:
