@@ -95,13 +95,24 @@ def test_a_fault_is_shown_and_does_not_fail_the_cell(lab: NotebookSession) -> No
         ("scale(x, y)", "OptionError", "is no launch"),
         ("", "OptionError", "no launch is given"),
         ("--programs 1 scale[(4,)](x)", "OptionError", "Did you mean '--program'"),
-        ("nobody[(1,)](x)", "NameError", "nobody"),
+        ("nobody[(1,)](x)", "OptionError", "nothing here is called 'nobody'"),
     ],
 )  # fmt: skip
 def test_a_line_that_is_wrong(lab: NotebookSession, line: str, error: str, told: str) -> None:
     outcome = lab.run(f"%tilestep {line}")
     assert outcome.error == error
     assert told in outcome.message
+
+
+@pytest.mark.parametrize("magic", ["tilestep", "tilecheck", "tiledebug"])
+def test_names_that_nothing_has(lab: NotebookSession, magic: str) -> None:
+    outcome = lab.run(f"%{magic} scal[(4,)](x, y, 60, BLOCK=16)")
+    assert outcome.error == "OptionError"
+    assert f"%{magic}: nothing here is called 'scal'" in outcome.message
+    assert "Did you mean 'scale'?" in outcome.message
+    assert "launch_line.py" not in "".join(outcome.traceback)
+    outcome = lab.run(f"%{magic} scale[lambda meta: (meta['BLOCK'],)](x, nowhere, 60, BLOCK=16)")
+    assert "nothing here is called 'nowhere'" in outcome.message
 
 
 def test_ctrl_c_leaves_tensors_and_the_notebook_as_they_were(lab: NotebookSession) -> None:

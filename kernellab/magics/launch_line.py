@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import ast
+import builtins
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, NoReturn
 
-from kernellab.errors import OptionError, SourcePosition
+from kernellab.errors import OptionError, SourcePosition, nearest
 
 _COLLECT = "__kernellab_collect__"
 
@@ -28,7 +29,7 @@ def read_launch(
     """Evaluate the parts of the launch in the user's namespace.
 
     Raises:
-        OptionError: the text is no launch; points at `position`, the magic's line.
+        OptionError: the text is no launch, or names something that the notebook does not have; points at `position`, the magic's line.
         Exception: whatever evaluating a part raises.
     """
     if not text.strip():
@@ -40,10 +41,30 @@ def read_launch(
     if not (isinstance(tree, ast.Call) and isinstance(tree.func, ast.Subscript)):
         _refuse(f"{text.strip()!r} is no launch", magic, position)
     scope = {**namespace, _COLLECT: lambda *args, **keywords: (args, keywords)}
+    _refuse_unknown_names(tree, namespace, magic, position)
     collected = ast.Call(ast.Name(_COLLECT, ast.Load()), tree.args, tree.keywords)
     kernel, grid = (_value(node, scope) for node in (tree.func.value, tree.func.slice))
     args, keywords = _value(collected, scope)
     return LaunchLine(kernel, grid, args, keywords)
+
+
+def _refuse_unknown_names(
+    tree: ast.expr, namespace: Mapping[str, Any], magic: str, position: SourcePosition
+) -> None:
+    """Refuse a launch with a name that nothing has; names that the launch itself gives a meaning (of a lambda, a comprehension) are left alone."""
+    named = [node for node in ast.walk(tree) if isinstance(node, ast.Name)]
+    own = {node.id for node in named if not isinstance(node.ctx, ast.Load)}
+    own |= {node.arg for node in ast.walk(tree) if isinstance(node, ast.arg)}
+    for node in named:
+        name = node.id
+        if name in own or name in namespace or hasattr(builtins, name):
+            continue
+        raise OptionError(
+            f"%{magic}: nothing here is called {name!r}",
+            advice=nearest(name, (one for one in namespace if not one.startswith("_")))
+            or f"Run the cell that defines {name} first.",
+            position=position,
+        )
 
 
 def _value(node: ast.expr, scope: dict[str, Any]) -> Any:
