@@ -9,6 +9,7 @@ of a kernel's 10,000 steps, dragged to and fro.
 from __future__ import annotations
 
 import gzip
+import json
 import statistics
 import sys
 import tempfile
@@ -150,6 +151,12 @@ def scrubbed_steps(started: Any, folder: str) -> list[dict[str, float]]:
     ]
 
 
+def bytes_of_state(widget: Any) -> int:
+    """Bytes that a widget's state takes on the wire, a view's data left out."""
+    state = {name: value for name, value in widget.get_state().items() if name != "data"}
+    return len(json.dumps(state))
+
+
 GOALS = {
     "stepper, 10,000 steps: a frame, median": 1000 / 30,
     "layout view of 256x256": 200.0,
@@ -180,6 +187,12 @@ def main() -> None:
         ("bundle, gzipped", len(gzip.compress(SCRIPT.encode())), None),
         ("data of attention forward, gzipped", len(data), 1_000_000),
         ("its page", page_bytes, None),
+        ("sent to a notebook for its first view", bytes_of_state(view.widget.bundle), None),
+        (
+            "sent for every view, besides its data",
+            bytes_of_state(view.widget) + bytes_of_state(view.widget.layout),
+            None,
+        ),
     ]
     missed = [name for name, size, goal in sizes if goal is not None and size > goal]
     size_rows = [

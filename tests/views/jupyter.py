@@ -26,6 +26,12 @@ _READY = """async () => {
   await panel.sessionContext.ready;
 }"""
 
+_OPEN_WITHOUT_KERNEL = """async (path) => {
+  await jupyterapp.restored;
+  const kernelPreference = { shouldStart: false, canStart: true, autoStartDefault: false };
+  await jupyterapp.commands.execute("docmanager:open", { path, factory: "Notebook", kernelPreference });
+}"""
+
 _SHOW_CELL = "number => jupyterapp.shell.currentWidget.content.scrollToItem(number, 'center')"
 
 
@@ -59,11 +65,15 @@ class Jupyter:
 
     @contextmanager
     def opened(
-        self, started: Browser, name: str, front_end: str = "JupyterLab"
+        self, started: Browser, name: str, front_end: str = "JupyterLab", *, kernel: bool = True
     ) -> Iterator[Watched]:
-        """A saved notebook, open with a fresh kernel; nothing of it is run."""
-        address = f"{self.address}/{FRONT_ENDS[front_end]}/{name}?token={self.token}&reset"
+        """A saved notebook, open with a fresh kernel, or in JupyterLab with none; nothing of it is run."""
+        path = f"{FRONT_ENDS[front_end]}/{name}" if kernel else "lab"
+        address = f"{self.address}/{path}?token={self.token}&reset"
         with watched(started, address, warnings=False) as shown:
+            if not kernel:
+                shown.page.wait_for_function("window.jupyterapp")
+                shown.page.evaluate(_OPEN_WITHOUT_KERNEL, name)
             shown.page.wait_for_function(
                 "window.jupyterapp?.shell?.currentWidget?.sessionContext", timeout=60_000
             )
