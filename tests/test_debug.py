@@ -18,7 +18,7 @@ import pytest
 import torch
 
 import kernellab
-from kernellab.errors import OptionError, OutOfBounds
+from kernellab.errors import CompileError, OptionError, OutOfBounds
 from tests.kernels import debugged, stepped
 from tests.terminal_session import Terminal, terminal
 
@@ -396,3 +396,10 @@ def test_tiledebug_in_ipython() -> None:
         assert "OptionError: there is no program (5, 0, 0)" in refused
         refused = said(keys, "%tiledebug stepped.every_name(x)", "In [7]:")
         assert "is no launch" in refused
+
+
+def test_an_option_of_pythons_print_is_refused_in_words() -> None:
+    with pytest.raises(CompileError, match=r"print in a kernel takes texts and values, and no end=") as refused:  # fmt: skip
+        kernellab.run(kernellab.TileKernel(debugged.prints_without_end), (1,), torch.zeros(4))
+    assert refused.value.position is not None
+    assert refused.value.position.file.endswith("debugged.py")

@@ -74,11 +74,17 @@ def _front_end_error(error: Any, kernel: Any, target: Target) -> CompileError:
         if function is not None and not definition_of(function).file.startswith(library):
             position = position_in(function, nested.node)
     words = next((e.error_message for e in reversed(chain) if e.error_message), "")
+    told = _without_quotes(words) or _cause_of(chain[-1])
     return CompileError(
-        f"Triton cannot compile {kernel.__name__!r} for {target}: "
-        f"{_without_quotes(words) or _cause_of(chain[-1])}",
+        f"Triton cannot compile {kernel.__name__!r} for {target}: {_print_option(told) or told}",
         position=position,
     )
+
+
+def _print_option(words: str) -> str:
+    """What is wrong with a `print` that was given one of Python's options, which Triton tells of its own function; "" for other errors."""
+    found = re.search(r"device_print\(\) got an unexpected keyword argument '(\w+)'", words)
+    return f"print in a kernel takes texts and values, and no {found[1]}=; it writes a line for each program." if found else ""  # fmt: skip
 
 
 def _compilation_errors(error: Any) -> Iterator[Any]:

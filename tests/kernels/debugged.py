@@ -69,3 +69,8 @@ def without_pid(x_ptr, y_ptr, BLOCK: tl.constexpr):
     x = tl.load(x_ptr + tl.arange(0, BLOCK))
     y = raised(x)
     tl.store(y_ptr + tl.arange(0, BLOCK), y)
+
+
+@triton.jit
+def prints_without_end(x_ptr):
+    print(tl.load(x_ptr), end="")
