@@ -102,6 +102,12 @@ def test_options_and_opcodes() -> None:
     comparison = kernellab.compare(few, many)
     assert [(one.name, one.left, one.right) for one in comparison.options] == [("num_warps", 4, 8)]
     assert comparison.names == ("num_warps=4", "num_warps=8")
+    larger = compiled(basic.add, *types_given, BLOCK=2048, num_warps=8)
+    both = kernellab.compare(few, larger)
+    assert both.names == ("BLOCK=1024, num_warps=4", "BLOCK=2048, num_warps=8")
+    table = both.table()
+    assert list(table.columns) == ["kind", "name", *both.names]
+    assert list(table.iloc[0]) == ["parameter", "BLOCK", 1024, 2048]
     for one in comparison.opcodes:
         for count, side in ((one.left, few), (one.right, many)):
             assert count == sum(1 for i in side.instructions if i.opcode == one.name)

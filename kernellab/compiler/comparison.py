@@ -72,6 +72,14 @@ class PassPair:
         return left.digest == right.digest or _bare(left) == _bare(right)
 
 
+_MOST_NAMED = 4
+"""Constants and options that name a side; more make no heading."""
+
+
+def _is_short(value: Any) -> bool:
+    return isinstance(value, bool | int | float) or (isinstance(value, str) and len(value) <= 16)
+
+
 @dataclass(frozen=True)
 class Comparison:
     """Two compilations, and where they differ. Whatever needs work is worked out when first asked for."""
@@ -81,15 +89,19 @@ class Comparison:
 
     @cached_property
     def names(self) -> tuple[str, str]:
-        """What tells the sides apart: kernels, else targets, else options; "left" and "right" where nothing does."""
+        """What tells the sides apart: kernels, else targets, else constants and the best known options; "left" and "right" where nothing does."""
         if self.left.kernel != self.right.kernel:
             return self.left.kernel, self.right.kernel
         if self.left.target != self.right.target:
             return str(self.left.target), str(self.right.target)
-        chosen = [
+        constants = [
+            one for one in self.specialization if _is_short(one.left) and _is_short(one.right)
+        ]
+        options = [
             one for one in self.options if one.name in ("num_warps", "num_stages", "num_ctas")
         ]
-        if chosen:
+        chosen = [*constants, *options]
+        if 0 < len(chosen) <= _MOST_NAMED:
             left = ", ".join(f"{one.name}={one.left}" for one in chosen)
             return left, ", ".join(f"{one.name}={one.right}" for one in chosen)
         return "left", "right"
@@ -184,12 +196,13 @@ class Comparison:
         return show(self, *evidence)
 
     def table(self) -> Any:
-        """Options, resources and opcode counts that differ, as a pandas DataFrame with a column for each side."""
+        """Parameters, options, resources and opcode counts that differ, as a pandas DataFrame with a column for each side."""
         import pandas
 
         rows = [
             (kind, one.name, one.left, one.right)
             for kind, facts in (
+                ("parameter", self.specialization),
                 ("option", self.options),
                 ("resource", self.resources),
                 ("opcode", self.opcodes),

@@ -92,7 +92,7 @@ def _row(tuning: Tuning, trial: Trial) -> tuple[str, ...]:
     timing, compiled = trial.timing, trial.outcome.compiled
     if tuning.is_timed and timing is not None:
         median, lower, upper = (one * MICROSECONDS for one in (timing.median, timing.lower, timing.upper))  # fmt: skip
-        cells += [f"{median:.4g}", f"{lower:.4g} to {upper:.4g}"]
+        cells += [f"{median:.4g}", f"{lower:.4g}\u00a0to\u00a0{upper:.4g}"]
         cells += [f"{rate:.4g}" for rate in achieved(tuning, timing).values() if rate is not None]
     if compiled is None:
         return (*cells, "", "", "", "")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from dataclasses import replace
 
 import pytest
@@ -22,6 +23,8 @@ from kernellab.tuning.records import (
 )
 from kernellab.tuning.tunings import Work
 from kernellab.viz.tuning_card import tuning_card, tunings_card
+from tests.source_files import ROOT
+from tests.tuning.pretended_gpu import pretended_gpu
 
 MACHINE = Machine("NVIDIA H200", "580", "3.12", "2.11", "3.6.0", "0.1.0")
 
@@ -139,6 +142,40 @@ def test_sizes_are_lines_with_their_baselines() -> None:
 def tick_words(several: kernellab.Tunings) -> list[str]:
     (axes,) = several.plot().figure.axes
     return [one.get_text() for one in axes.get_xticklabels()]
+
+
+def test_the_documented_plot_of_several_kernels_and_torch_over_sizes_runs(
+    tmp_path, monkeypatch
+) -> None:
+    import torch
+    import triton
+
+    from kernellab.demo.kernels import vector_add
+
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("KERNELLAB_CACHE_DIR", str(tmp_path))
+    page = (ROOT / "docs/tuning.md").read_text()
+    (code,) = [
+        block
+        for block in re.findall(r"```python\n(.*?)```", page, re.DOTALL)
+        if "def swept" in block
+    ]
+    code = code.replace('"cuda"', '"cpu"').replace("range(12, 27, 2)", "range(8, 12, 2)")
+    scope = {
+        "torch": torch,
+        "triton": triton,
+        "kernellab": kernellab,
+        "add": vector_add,
+        "add_by_pairs": vector_add,
+    }
+    with pretended_gpu(lambda task: 0.1 + task.options["num_warps"] / 100):
+        exec(code, scope)  # noqa: S102
+    data = scope["one"].plot(y="GB/s", others=[scope["two"]]).data
+    assert [(line.is_baseline, line.x) for line in data.lines] == [
+        (False, [256, 1024]),
+        (True, [256, 1024]),
+    ] * 2
+    assert (tmp_path / "add.png").read_bytes().startswith(b"\x89PNG")
 
 
 def test_what_cannot_be_drawn_is_said() -> None:
