@@ -290,7 +290,9 @@ def test_no_file_names_a_machine_or_is_left_unfinished() -> None:
         f"{file.relative_to(ROOT)}:{number}: {line.strip()[:120]}"
         for file in text_files()
         for number, line in enumerate(file.read_text(encoding="utf-8").splitlines(), 1)
-        if MACHINE_PATH.search(line) or UNFINISHED.search(line)
+        # The letters of a notebook's pictures spell anything sooner or later.
+        if not line.lstrip().startswith('"image/png":')
+        and (MACHINE_PATH.search(line) or UNFINISHED.search(line))
     ]
     assert not found, "\n".join(found)
 
