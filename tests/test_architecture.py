@@ -196,8 +196,7 @@ def distribution_of(found: Import) -> str | None:
         return None
     if top == "pynvml":  # not installed without the extra "gpu"
         return "nvidia-ml-py"
-    # One that is not installed here is named as its import is.
-    return canonicalize_name(DISTRIBUTIONS.get(top, [top])[0])
+    return canonicalize_name(DISTRIBUTIONS[top][0])
 
 
 def used(*folders: str) -> dict[str, str]:

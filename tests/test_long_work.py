@@ -166,7 +166,6 @@ def printed_in_a_terminal() -> str:
 
 
 def test_a_terminal_has_a_line_that_is_wiped_at_the_end() -> None:
-    pytest.importorskip("tqdm")
     lines = printed_in_a_terminal().replace("\r", "\n").splitlines()
     assert any("tune matmul" in line and "7/10" in line and "2 dropped" in line for line in lines)
     assert not any("1/10" in line for line in lines)  # less than half a second
@@ -177,7 +176,6 @@ def test_a_terminal_has_a_line_that_is_wiped_at_the_end() -> None:
 
 @pytest.mark.parametrize(("wish", "lines"), [(None, False), ("0", False), ("1", True)])
 def test_a_pipe_has_a_line_only_where_it_is_asked_for(wish: str | None, lines: bool) -> None:
-    pytest.importorskip("tqdm")
     environment = {
         name: value for name, value in os.environ.items() if name != "KERNELLAB_PROGRESS"
     }
@@ -189,19 +187,24 @@ def test_a_pipe_has_a_line_only_where_it_is_asked_for(wish: str | None, lines: b
 
 
 def test_a_notebook_has_a_widget_that_leaves_an_empty_output(lab: NotebookSession) -> None:
-    pytest.importorskip("tqdm")
+    def told_after(seconds: float) -> None:
+        lab.run(f"import kernellab.long_work as told; told.SECONDS_UNTIL_TOLD = {seconds}")
+
     try:
         lab.run("%env KERNELLAB_PROGRESS=1")
+        told_after(0)
         done = lab.run("slow[grid](x, y, TURNS=300, BLOCK=128)")
         assert not done.error, done.traceback
         assert [WIDGET in bundle for bundle in done.displays] == [True]
         assert done.updates == [{"text/plain": ""}]
         assert not done.streams
-        short = lab.run("slow[(4,)](x, y, TURNS=3, BLOCK=128)")
-        assert not short.displays
+        told_after(600)
+        assert not lab.run("slow[grid](x, y, TURNS=300, BLOCK=128)").displays
+        told_after(0)
         lab.run("%env KERNELLAB_PROGRESS=0")
         assert not lab.run("slow[grid](x, y, TURNS=300, BLOCK=128)").displays
     finally:
+        told_after(0.5)
         lab.run("%env KERNELLAB_PROGRESS=0")
 
 

@@ -26,11 +26,6 @@ def open_bar(
     """
     if not (wanted or in_notebook() or sys.stderr.isatty()):
         return None
-    try:
-        import tqdm
-    except ImportError:  # Work goes on without a bar; `kernellab doctor` says what is missing.
-        return None
-    del tqdm
     wishes = {"desc": title, "total": total, "unit": f" {unit}", "leave": False}
     return _NotebookBar(wishes, seconds) if in_notebook() else _Line(wishes, seconds)
 
