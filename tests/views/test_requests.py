@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 
 from kernellab.errors import ArgumentError
+from kernellab.viz.bundle import SCRIPT, STYLE
 from kernellab.viz.explorer import compilation_view
 from kernellab.viz.requests import Answer
 from kernellab.viz.widget import ViewWidget
@@ -48,6 +49,11 @@ def test_a_text_that_was_left_out_is_sent(told) -> None:
     assert content["text"] == view.sides[0].texts[1].content
     _, (content, _) = told({"kind": "text", "request": 2, "side": 3, "text": 1})
     assert content["problem"] == "the view has no such text"
+
+
+def test_the_bundle_is_sent_where_a_front_end_has_no_model_of_it(told) -> None:
+    _, (content, _) = told({"kind": "bundle", "request": 3})
+    assert content == {"kind": "bundle", "request": 3, "source": SCRIPT, "style": STYLE}
 
 
 def test_a_problem_goes_back_in_words_and_other_messages_are_let_alone(told) -> None:
