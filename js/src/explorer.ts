@@ -494,7 +494,7 @@ export class Explorer {
       const own = one.side === chosen.side && one.place === chosen.place ? one.text.shown(chosen.line) : 0;
       const view = this.diff?.view(pane as 0 | 1) ?? this.panes[pane]?.view;
       // Looking forces a layout: look at all panes before changing any.
-      const overflows = view !== undefined && view.scrollDOM.scrollHeight > view.scrollDOM.clientHeight;
+      const overflows = view !== undefined && lines.length > 0 && view.contentHeight > view.scrollDOM.clientHeight;
       return view && { pane, one, view, lines, own, overflows, scroll: pane !== from && !anyVisible(view, lines) };
     });
     const words: string[] = [];

@@ -265,13 +265,11 @@ const GAP = Decoration.line({ class: "kl-gap" });
 /** A rule between functions of the source that do not follow each other in its file. */
 function gaps(text: Text): Extension {
   if (text.data.language !== "python") return [];
-  return EditorView.decorations.of((view) => {
-    const ranges = [];
-    for (let line = 2; line <= view.state.doc.lines; line++) {
-      if (text.number(line) !== text.number(line - 1) + 1) ranges.push(GAP.range(view.state.doc.line(line).from));
-    }
-    return RangeSet.of(ranges);
-  });
+  const ranges = [];
+  for (let line = 1, from = 0; line <= text.lines.length; from += text.lines[line - 1]!.length + 1, line++) {
+    if (line > 1 && text.number(line) !== text.number(line - 1) + 1) ranges.push(GAP.range(from));
+  }
+  return EditorView.decorations.of(RangeSet.of(ranges));
 }
 
 // Names
