@@ -102,7 +102,7 @@ def test_a_name_is_explained_and_followed_by_keys(
         product.locator(".kl-value").nth(1).click()  # its first operand
         name = product.locator(".kl-value").nth(1).inner_text()
         page.keyboard.press("i")
-        told = pane(page, 1).locator(".kl-name")
+        told = pane(page, 1).locator(".kl-name[role=status]")  # not the tip of the mouse
         expect(told.locator("b")).to_have_text(name)
         expect(told).to_contain_text("used on line")
         page.keyboard.press("Escape")
