@@ -86,10 +86,12 @@ class Comparison:
 
     left: Compilation
     right: Compilation
+    told_apart: tuple[str, str] = ("left", "right")
+    """Names of the sides where they differ in nothing, or in too much to name."""
 
     @cached_property
     def names(self) -> tuple[str, str]:
-        """What tells the sides apart: kernels, else targets, else constants and the best known options; "left" and "right" where nothing does."""
+        """What tells the sides apart: kernels, else targets, else constants and the best known options; `told_apart` where nothing does, or more than a heading holds."""
         if self.left.kernel != self.right.kernel:
             return self.left.kernel, self.right.kernel
         if self.left.target != self.right.target:
@@ -104,7 +106,7 @@ class Comparison:
         if 0 < len(chosen) <= _MOST_NAMED:
             left = ", ".join(f"{one.name}={one.left}" for one in chosen)
             return left, ", ".join(f"{one.name}={one.right}" for one in chosen)
-        return "left", "right"
+        return self.told_apart
 
     @cached_property
     def options(self) -> tuple[Sides, ...]:

@@ -90,17 +90,9 @@ def load_all(path: str | os.PathLike[str]) -> list[Tuning]:
         ArchiveError: there is no such file, it holds no sweeps, is damaged, or of another version.
     """
     name = str(path)
-    try:
-        data = json.loads(Path(path).read_text())
-    except OSError as error:
-        raise ArchiveError(f"Cannot read {name!r}: {error.strerror or error}.") from error
-    except ValueError as error:
-        raise ArchiveError(f"{name!r} is damaged, or no saved sweep: {error}.") from error
+    data = _read(Path(path))
     if not isinstance(data, dict) or data.get("format") != FORMAT:
-        raise ArchiveError(
-            f"{name!r} holds JSON, but no sweep that KernelLab saved.",
-            advice="tuning.save writes one; kernellab.load reads saved compilations.",
-        )
+        raise ArchiveError(f"{name!r} holds JSON, but no sweep that KernelLab saved.", advice=_WHO_WRITES)  # fmt: skip
     if data.get("version") != VERSION:
         raise ArchiveError(
             f"{name!r} is of version {data.get('version')!r} of the format; this KernelLab reads version {VERSION}."
@@ -108,7 +100,39 @@ def load_all(path: str | os.PathLike[str]) -> list[Tuning]:
     try:
         return [from_json(one) for one in data["tunings"]]
     except (KeyError, TypeError, ValueError, AttributeError) as error:
-        raise ArchiveError(f"{name!r} is damaged: {type(error).__name__}: {error}.") from error
+        words = f"{error} is missing" if isinstance(error, KeyError) else str(error)
+        raise ArchiveError(f"{name!r} is damaged: {words}.") from error
+
+
+_WHO_WRITES = "tuning.save writes one; kernellab.load reads saved compilations and traces too."
+
+
+def _read(file: Path) -> Any:
+    """The JSON of a file.
+
+    Raises:
+        ArchiveError: there is no such file, or it holds something else.
+    """
+    name = str(file)
+    try:
+        text = file.read_text()
+    except FileNotFoundError as error:
+        raise ArchiveError(f"There is no file {name!r}.") from error
+    except IsADirectoryError as error:
+        raise ArchiveError(f"{name!r} is a folder, and a saved sweep is one file.") from error
+    except OSError as error:
+        raise ArchiveError(f"Cannot read {name!r}: {error.strerror or error}.") from error
+    except UnicodeDecodeError as error:
+        raise ArchiveError(f"{name!r} holds no text, so no saved sweep.", advice=_WHO_WRITES) from error  # fmt: skip
+    try:
+        return json.loads(text)
+    except json.JSONDecodeError as error:
+        if not text.lstrip().startswith(("{", "[")):
+            holds = "it holds no JSON" if text.strip() else "it is empty"
+            raise ArchiveError(f"{name!r} is no saved sweep: {holds}.", advice=_WHO_WRITES) from error  # fmt: skip
+        raise ArchiveError(
+            f"{name!r} is damaged: its JSON breaks off or goes wrong at line {error.lineno}, column {error.colno}."
+        ) from error
 
 
 def load_one(path: str | os.PathLike[str]) -> Tuning:

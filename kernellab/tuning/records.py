@@ -150,7 +150,7 @@ class Outcome:
     """Why its results could not be looked at, though that was wanted: the interpreter's limits, of operations or of time."""
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class Trial:
     """One config, and what became of it."""
 
@@ -172,6 +172,19 @@ class Trial:
     def is_dropped(self) -> bool:
         """Whether it is out of the race."""
         return self.outcome.dropped is not None
+
+    def __str__(self) -> str:
+        return f"{self.number}: {self.candidate}: {self._standing}"
+
+    def __repr__(self) -> str:
+        return f"Trial({self})"
+
+    @property
+    def _standing(self) -> str:
+        dropped = self.outcome.dropped
+        if dropped is not None:
+            return f"{dropped.reason}: {dropped.line}"
+        return "not timed" if self.timing is None else f"{self.timing.median * 1e3:.4g} us"
 
 
 @dataclass(frozen=True)

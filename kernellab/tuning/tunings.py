@@ -217,7 +217,10 @@ class Tuning:
 
     def compare(self, left: int | Trial, right: int | Trial, kernel: Any = None) -> Comparison:
         """What differs between two configs: options, IR after each pass, SASS, resources. Raises as `compilation`."""
-        return compare(self.compilation(left, kernel), self.compilation(right, kernel))
+        found = compare(self.compilation(left, kernel), self.compilation(right, kernel))
+        numbers = (one.number if isinstance(one, Trial) else one for one in (left, right))
+        first, second = (f"config {number}" for number in numbers)
+        return replace(found, told_apart=(first, second))
 
     def trial(self, number: int) -> Trial:
         """The config of that number.
@@ -239,7 +242,7 @@ class Tuning:
         if self.live is None:
             raise ArgumentError(
                 f"this sweep of {self.kernel!r} was read from a file, which does not hold the kernel",
-                advice="Give it: tuning.with_kernel(add), or as the last argument of this method.",
+                advice=f"Give it: tuning.with_kernel({self.kernel}), or as the last argument of this method.",
             )
         return self.live.kernel
 
@@ -265,6 +268,15 @@ class Tuning:
     def knows_kernel(self) -> bool:
         """Whether configs can be compiled and applied: a file does not hold the kernel."""
         return self.live is not None
+
+    @property
+    def is_redefined(self) -> bool:
+        """Whether the kernel's name stands for another source by now, of a cell that ran again; False where nobody can tell."""
+        if self.live is None or self.live.kernel is None:
+            return False
+        plain = innermost(self.live.kernel)
+        now = triton_api.source_now(plain)
+        return now is not None and now != "".join(plain.raw_src)
 
     def show(self, **wishes: Any) -> Any:
         """The sweep to explore: its plots and its table, linked; a click on a config opens its IR (docs/widgets.md).

@@ -12,6 +12,8 @@ from kernellab.viz.card import Card, Table
 
 MOST_ROWS = 10
 
+REDEFINED = "The kernel has been redefined since this sweep: what stands here, and the IR of its configs, is of the source that it had then."
+
 
 def tuning_card(tuning: Tuning) -> Card:
     """The card of one sweep."""
@@ -24,10 +26,7 @@ def tuning_card(tuning: Tuning) -> Card:
         title=f"{tuning.kernel}: {_count(len(tuning.trials), 'config')}",
         subtitle=f"for {tuning.target}, {tuning.machine.gpu or 'no GPU'}",
         tables=(_configs(tuning, shown[:MOST_ROWS], title), _baselines(tuning), _dropped(tuning)),
-        notes=(
-            *best_words(tuning),
-            *(f"{note[:1].upper()}{note[1:]}." for note in tuning.notes),
-        ),
+        notes=sweep_words(tuning),
     )
 
 
@@ -43,7 +42,15 @@ def tunings_card(tunings: Tunings) -> Card:
             rows.append((key, "not timed", ""))
     name = tunings[0].kernel if len(tunings) else "no sweeps"
     columns = ("key", "the fastest config", "time")
-    return Card(f"{name}: {_count(len(tunings), 'sweep')}", tables=(Table("", columns, rows),))
+    notes = [REDEFINED] if any(one.is_redefined for one in tunings) else []
+    return Card(f"{name}: {_count(len(tunings), 'sweep')}", "", (Table("", columns, rows),), notes)
+
+
+def sweep_words(tuning: Tuning) -> tuple[str, ...]:
+    """What is to be said of a sweep as a whole, in sentences."""
+    redefined = [REDEFINED] if tuning.is_redefined else []
+    notes = (f"{note[:1].upper()}{note[1:]}." for note in tuning.notes)
+    return (*redefined, *best_words(tuning), *notes)
 
 
 def best_words(tuning: Tuning) -> list[str]:

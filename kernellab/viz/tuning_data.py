@@ -18,7 +18,7 @@ from kernellab.tuning.ranking import tied_with_best, timed
 from kernellab.tuning.records import Trial
 from kernellab.tuning.tables import MICROSECONDS, achieved
 from kernellab.tuning.tunings import Tuning, Tunings
-from kernellab.viz.tuning_card import best_words
+from kernellab.viz.tuning_card import sweep_words
 from kernellab.viz.view_data import (
     ConfigData,
     SizeLine,
@@ -63,13 +63,12 @@ def sweep_name(tuning: Tuning, beside: Sequence[Tuning]) -> str:
 def _sweep(tuning: Tuning, name: str) -> SweepData:
     configs = [one.candidate.values for one in tuning.trials]
     untimed = [] if tuning.is_timed else ["Nothing was timed, which needs a GPU: this is what the compiler says."]  # fmt: skip
-    notes = (f"{note[:1].upper()}{note[1:]}." for note in tuning.notes)
     return SweepData(
         kernel=tuning.kernel,
         name=name,
         machine=tuning.machine.gpu or f"compiled for {tuning.target}, no GPU",
         launch=launch_words(tuning),
-        words=(*untimed, *best_words(tuning), *notes),
+        words=(*untimed, *sweep_words(tuning)),
         parameters=tuple(_parameters(tuning)),
         varying=tuple(varying_parameters(configs)),
         baselines=baseline_times(tuning),

@@ -68,7 +68,7 @@ def swept(kernel=double, x=X, the_grid=grid, **wishes):
         ({"workers": 0}, ArgumentError, "leaves nobody to compile"),
         ({"seconds": 0}, ArgumentError, "seconds=0 is no time"),
         ({"gpus": "all"}, ArgumentError, "gpus='all' is for tensors on a GPU"),
-        ({"recorded": "nowhere.json"}, kernellab.KernelLabError, "Cannot read 'nowhere.json'"),
+        ({"recorded": "nowhere.json"}, kernellab.KernelLabError, "There is no file 'nowhere.json'"),
     ],
 )  # fmt: skip
 def test_what_cannot_be_swept_is_said_before_anything_is_compiled(wishes, error, words) -> None:

@@ -70,6 +70,14 @@ def test_times_are_ranked_and_ties_told() -> None:
     assert tuning.table["why"][4] == "it <b>will</b> not"
 
 
+def test_a_config_prints_as_one_line() -> None:
+    tuning = sweep()
+    assert str(tuning.best) == "1: BLOCK=128, num_warps=4: 10 us"
+    assert repr(tuning.ties[1]) == "Trial(2: BLOCK=64, num_warps=8: 10.05 us)"
+    assert str(tuning.trial(4)) == "4: BLOCK=96, num_warps=4: compile error: it <b>will</b> not"
+    assert str(trial(7, None, BLOCK=8)) == "7: BLOCK=8, num_warps=4: not timed"
+
+
 @pytest.mark.parametrize("kind", KINDS)
 def test_every_kind_draws_what_its_data_says_and_the_data_is_json(kind) -> None:
     plot = sweep().plot(kind)

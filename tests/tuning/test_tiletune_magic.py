@@ -73,3 +73,15 @@ def test_the_stop_button_keeps_the_table(session) -> None:
     assert not outcome.error, outcome.traceback
     assert "Interrupted: " in outcome.cards[0]
     assert session.run("print(len(found.trials) < 16)").streams["stdout"] == "True\n"
+
+
+def test_a_sweep_says_that_its_kernel_was_redefined(session) -> None:
+    redefined = "redefined since this sweep"
+    both = "import kernellab; kernellab.Tunings([found, found]).show()"
+    for cell in (DEFINES.replace("double", "triple"), TUNES.replace("double", "triple")):
+        assert not session.run(cell).error
+    assert redefined not in session.run("found.show()").still["text/plain"]
+    session.run(DEFINES.replace("double", "triple").replace("2 * tl", "3 * tl"))
+    assert redefined in session.run("found.show()").still["text/plain"]
+    assert redefined in session.run(both).still["text/plain"]
+    assert redefined in session.ask("found.show()._live_data().sweeps[0].words[1]")

@@ -124,6 +124,8 @@ def test_a_saved_sweep_is_the_same_elsewhere(tmp_path) -> None:
     assert again.table.equals(sweep.table)
     assert again.machine == sweep.machine
     assert again.compilation(1).specialization.constants == sweep.compilation(1).specialization.constants  # fmt: skip
+    assert sweep.compare(0, 1).names == ("BLOCK=64", "BLOCK=128")
+    assert sweep.compare(1, 1).names == ("config 1", "config 1")
     with pytest.raises(ArgumentError, match="read from a file, which does not hold the kernel"):
         kernellab.Tuning.load(tmp_path / "sweep.json").compilation(0)
     (tmp_path / "cut.json").write_text((tmp_path / "sweep.json").read_text()[:200])
