@@ -9,7 +9,7 @@ import dataclasses
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any, Literal, overload
 
 from kernellab.errors import LayoutError, SourcePosition
 from kernellab.showing import plot, show
@@ -611,10 +611,13 @@ class Conversion:
     destination: str
     """The encoding of what it gives; "" where it gives a number."""
     means: Means
-    bytes_moved: int
-    """In one execution by one program. Of a conversion: what threads hold afterwards and did not hold before. Of what writes or
-    reads shared memory: the tile. Of a reduction or scan: the partial results handed from lane to lane and written to shared
-    memory, by a model (docs/layouts.md)."""
+    shared_bytes: int
+    """What goes through shared memory in one execution by one program, each byte once however many threads write or read it. Of a
+    conversion, and of what writes or reads a buffer: the tile. Of anything else: `scratch_bytes`, which holds its partial results."""
+    shuffled_bytes: int
+    """What threads hand from lane to lane, likewise: 4 bytes for each thread and instruction (docs/layouts.md)."""
+    shuffles_counted: bool
+    """Whether `shuffled_bytes` is counted in the machine code; else it is an estimate."""
     scratch_bytes: int
     """Shared memory that it needs while it runs. Source: Triton's allocation pass."""
     in_loop: bool
@@ -630,11 +633,29 @@ class Conversion:
         """Both layouts as pictures, and what moves between them (docs/widgets.md)."""
         return show(self)
 
+    def cost(self) -> str:
+        """How much goes which way: "16 bytes through shared memory, 2,560 by warp shuffles"."""
+        parts = []
+        if self.shared_bytes:
+            parts.append(f"{self.shared_bytes:,} bytes through shared memory")
+        if self.shuffled_bytes:
+            about = "" if self.shuffles_counted else "an estimated "
+            unit = "" if parts else " bytes"
+            parts.append(f"{about}{self.shuffled_bytes:,}{unit} by {self._between_lanes()}")
+        return ", ".join(parts) or _WITHOUT_BYTES[self.means]
+
+    def _between_lanes(self) -> str:
+        """What the machine code has that hands values from lane to lane: shuffles, or REDUX, which combines those of a whole warp."""
+        combined = any("REDUX" in opcode for opcode in self.in_finished_code)
+        shuffled = any(opcode.startswith("SHFL") for opcode in self.in_finished_code)
+        if combined:
+            return "warp shuffles and reductions" if shuffled else "warp reductions"
+        return "warp shuffles"
+
     def __str__(self) -> str:
         where = f"{self.position}: " if self.position else ""
         loop = " in a loop" if self.in_loop else ""
-        cost = "" if self.means in ("no-op", "registers") else f", {self.bytes_moved:,} bytes"
-        words = [f"{where}{self.operation}{loop}: {_MEANS_IN_WORDS[self.means]}{cost}"]
+        words = [f"{where}{self.operation}{loop}: {self.cost()}"]
         if self.forced_by:
             words.append(f"from the layout of {_listed(self.forced_by)}")
         if self.wanted_by:
@@ -642,7 +663,7 @@ class Conversion:
         return "; ".join(words)
 
 
-_MEANS_IN_WORDS: Mapping[Means, str] = {
+_WITHOUT_BYTES: Mapping[Means, str] = {
     "no-op": "nothing to do",
     "registers": "within each thread's registers",
     "warp shuffles": "by warp shuffles",
@@ -660,6 +681,13 @@ class Conversions:
 
     conversions: tuple[Conversion, ...]
     read_from: str
+
+    @overload
+    def __getitem__(self, place: int) -> Conversion: ...
+    @overload
+    def __getitem__(self, place: slice) -> tuple[Conversion, ...]: ...
+    def __getitem__(self, place: int | slice) -> Conversion | tuple[Conversion, ...]:
+        return self.conversions[place]
 
     def __iter__(self) -> Iterator[Conversion]:
         return iter(self.conversions)

@@ -2,17 +2,29 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
+from typing import Any
 
+import numpy
 import pytest
+import triton
+import triton.language as tl
 from triton.experimental.gluon import language as gl
 
+from kernellab.compiler.analyses.conversions import elements_moved
+from kernellab.compiler.analyses.module import lines_of_operations
+from kernellab.compiler.snapshots import lowered_text
 from kernellab.findings import Conversion
-from kernellab.layouts import Layout
+from kernellab.interpreter.ptx.functions import functions
+from kernellab.interpreter.ptx.threads import Threads
+from kernellab.layouts import Layout, RegisterLayout
+from kernellab.records import Compilation
 from kernellab.viz.layout_card import conversions_card, layout_card, layouts_card, tile_card
 from tests.compiled import compiled, of_corpus, source_line
 from tests.corpus.entries import OLDEST
 from tests.kernels.relayout import change_layout
+from tests.versions import REDUCES_IN_ONE_ROUND
 
 LANES = 32
 
@@ -93,6 +105,19 @@ def held(layout: gl.BlockedLayout) -> set[tuple[int, int, int, int]]:
     return found
 
 
+def laid_out(layout: gl.BlockedLayout) -> RegisterLayout:
+    """The same as a layout of a 32x32 tile."""
+    found = Layout.blocked(
+        shape=(32, 32),
+        size_per_thread=layout.size_per_thread,
+        threads_per_warp=layout.threads_per_warp,
+        warps_per_cta=layout.warps_per_cta,
+        order=layout.order,
+    )
+    assert isinstance(found, RegisterLayout)
+    return found
+
+
 ROWS = blocked([1, 4], [4, 8], [4, 1], [1, 0])
 BOXES = blocked([2, 2], [8, 4], [2, 2], [1, 0])
 PAIRS = blocked([2, 4], [4, 8], [4, 1], [1, 0])
@@ -117,9 +142,11 @@ def test_bytes_and_means_by_hand(
     owner = {index: holder for *holder, row, column in held(before) for index in [(row, column)]}
     other_warp = any(owner[row, column][0] != warp for warp, _, row, column in come)
     assert one.means == means == ("shared memory" if other_warp else "warp shuffles")
-    assert one.bytes_moved == 4 * len(come)
+    assert elements_moved(laid_out(before), laid_out(after)) == len(come)
+    assert one.shared_bytes == (4 * 32 * 32 if other_warp else 0)
+    assert one.shuffled_bytes == shuffles(one) * 4 * 4 * LANES
     assert_done_as_said(one)
-    assert one.means != "warp shuffles" or one.bytes_moved <= shuffles(one) * 4 * 4 * LANES
+    assert one.means != "warp shuffles" or one.shuffled_bytes >= 4 * len(come)
 
 
 def test_registers_in_another_order_and_none() -> None:
@@ -130,10 +157,10 @@ def test_registers_in_another_order_and_none() -> None:
         return gl.DistributedLinearLayout(registers, lanes, warps, [], [32, 32])
 
     turned = conversion(PAIRS, linear([[1, 0], [0, 1], [0, 2]]))
-    assert (turned.means, turned.bytes_moved) == ("registers", 0)
+    assert (turned.means, turned.shared_bytes, turned.shuffled_bytes) == ("registers", 0, 0)
     assert_done_as_said(turned)
     same = conversion(PAIRS, linear([[0, 1], [0, 2], [1, 0]]))
-    assert (same.means, same.bytes_moved) == ("no-op", 0)
+    assert (same.means, same.shared_bytes, same.shuffled_bytes) == ("no-op", 0, 0)
     assert_done_as_said(same)
 
 
@@ -168,7 +195,7 @@ def test_the_conversion_of_a_matmul() -> None:
         b for b in compilation.shared_memory().buffers if b.operation == "ttg.convert_layout"
     ]
     assert one.scratch_bytes == scratch.size_bytes
-    assert "through shared memory, 32,640 bytes; from the layout of ttng.warp_group_dot" in str(one)
+    assert "32,768 bytes through shared memory; from the layout of ttng.warp_group_dot" in str(one)
 
 
 def test_operands_are_loaded_in_the_loop() -> None:
@@ -176,21 +203,149 @@ def test_operands_are_loaded_in_the_loop() -> None:
     operands = [one for one in found if one.operation == "ttg.local_load" and one.in_loop]
     assert {one.name for one in operands} == {"a", "b"}
     # Triton 3.9 loads them piece by piece.
-    assert sum(one.bytes_moved for one in operands) == 2 * 128 * 64 * 2
+    assert sum(one.shared_bytes for one in operands) == 2 * 128 * 64 * 2
     for one in operands:
         assert one.means == "shared memory"
         assert [neighbour.operation for neighbour in one.wanted_by] == ["tt.dot"]
         assert count(one.in_finished_code, "LDSM") > 0
 
 
-def test_reductions_hand_on_what_the_model_says() -> None:
+# How much
+
+
+def stored_bytes(compilation: Compilation, one: Conversion) -> tuple[int, int]:
+    """Bytes that the PTX of an operation stores in shared memory: those of each instruction, added up, and the different ones.
+
+    What lanes with the same address store is one byte. Addresses come from running the PTX's arithmetic for every thread.
+    """
+    lines = lines_of_operations(compilation.stages["ttgir"].text)[one.operation]
+    before = [other for other in compilation.conversions() if other.operation == one.operation]
+    text = lowered_text(compilation.stages["ttgir"].text, compilation.target)
+    (function,) = functions(text.ptx)
+    line = lines[before.index(one)]
+    stores = {
+        place: statement.text
+        for place, statement in enumerate(function.statements)
+        if statement.line == line and " st.shared" in f" {statement.text}".replace("\t", " ")
+    }
+    each, together = 0, set[int]()
+    for access in Threads(function, function.threads).accesses(stores):
+        found = re.search(r"(?:\.v(\d))?\.[bfus](\d+)", stores[access.place])
+        assert found is not None
+        assert access.address is not None
+        on = numpy.ones(access.threads, bool) if access.on is None else access.on
+        size = int(found[1] or 1) * int(found[2]) // 8
+        stored = {int(first) + byte for first in access.address[on] for byte in range(size)}
+        each += len(stored)
+        together |= stored
+    return each, len(together)
+
+
+@pytest.mark.parametrize(
+    ("name", "target", "operation"),
+    [
+        ("matmul", "sm_80", "ttg.convert_layout"),
+        ("attention_forward", "sm_80", "ttg.convert_layout"),  # through half as much space, twice
+        ("attention_forward", "sm_80", "ttg.local_alloc"),
+        ("layer_norm_backward", "sm_80", "ttg.convert_layout"),
+        ("softmax", "sm_90", "tt.reduce"),
+        ("linear_recurrence", "sm_80", "tt.scan"),
+    ],
+)
+def test_bytes_through_shared_memory_are_those_that_the_code_stores(
+    name: str, target: str, operation: str
+) -> None:
+    compilation = of_corpus(name, target)
+    looked_at = [
+        one
+        for one in compilation.conversions()
+        if one.operation == operation and one.means == "shared memory" and not one.in_loop
+    ]
+    assert looked_at
+    for one in looked_at:
+        each, together = stored_bytes(compilation, one)
+        assert one.shared_bytes == (together if operation in ("tt.reduce", "tt.scan") else each)
+        assert f"{one.shared_bytes:,} bytes through shared memory" in str(one)
+
+
+@triton.jit
+def running_sum(x, out, BLOCK: tl.constexpr, REVERSE: tl.constexpr):
+    offsets = tl.arange(0, BLOCK)
+    tl.store(out + offsets, tl.cumsum(tl.load(x + offsets), 0, reverse=REVERSE))
+
+
+@triton.jit
+def largest_of_rows(x, out, ROWS: tl.constexpr, COLUMNS: tl.constexpr):
+    rows, columns = tl.arange(0, ROWS), tl.arange(0, COLUMNS)
+    tile = tl.load(x + rows[:, None] * COLUMNS + columns[None, :])
+    tl.store(out + rows, tl.max(tile, 1))
+
+
+def test_a_scan_says_what_goes_through_shared_memory_and_what_by_shuffles() -> None:
+    """Four warps leave one number each in shared memory; five shuffles of 128 threads hand on 4 bytes each."""
+    compilation = compiled(running_sum, "*fp32:16", "*fp32:16", BLOCK=128, REVERSE=False)
+    scan = compilation.conversions()[0]
+    assert compilation.resources.shared_bytes == 16
+    assert (shuffles(scan), through_shared(scan)) == (5, (1, 1))
+    assert "tt.scan: 16 bytes through shared memory, 2,560 by warp shuffles; from" in str(scan)
+    assert scan.cost() in conversions_card(compilation.conversions()).text()
+    (early,) = (
+        one for one in compilation.conversions("ttgir.coalesce") if one.operation == "tt.scan"
+    )
+    assert early.cost() == "16 bytes through shared memory, an estimated 2,560 by warp shuffles"
+    assert compilation.conversions()[:1] == (scan,)
+
+
+@pytest.mark.parametrize(
+    ("kernel", "types", "constants"),
+    [
+        (running_sum, ("*fp32:16", "*fp32:16"), {"BLOCK": 128, "REVERSE": False}),
+        (running_sum, ("*fp32:16", "*fp32:16"), {"BLOCK": 4096, "REVERSE": False}),
+        (running_sum, ("*fp64:16", "*fp64:16"), {"BLOCK": 512, "REVERSE": False}),
+        (running_sum, ("*fp32:16", "*fp32:16"), {"BLOCK": 1024, "REVERSE": True}),
+        (largest_of_rows, ("*fp32:16", "*fp32:16"), {"ROWS": 16, "COLUMNS": 64}),
+        (largest_of_rows, ("*fp16:16", "*fp16:16"), {"ROWS": 128, "COLUMNS": 128}),
+        (largest_of_rows, ("*fp32:16", "*fp32:16"), {"ROWS": 4, "COLUMNS": 512}),
+    ],
+)
+def test_what_shuffles_hand_on_is_estimated_well(
+    kernel: Any, types: tuple[str, ...], constants: dict[str, Any]
+) -> None:
+    """The estimate, with no machine code to look at, is what the machine code's shuffles hand on: 4 bytes of each thread."""
+    compilation = compiled(kernel, *types, **constants)
+    (one,) = (one for one in compilation.conversions() if one.operation in ("tt.reduce", "tt.scan"))
+    passes = [run.label for run in compilation.passes if run.stage == "ttgir"]
+    (estimated,) = (
+        early
+        for early in compilation.conversions(passes[-1])
+        if early.operation in ("tt.reduce", "tt.scan")
+    )
+    assert one.shuffles_counted
+    assert one.shuffled_bytes == shuffles(one) * 4 * LANES * 4
+    assert not estimated.shuffles_counted
+    if one.means == "warp shuffles" or one.operation == "tt.scan" or not REDUCES_IN_ONE_ROUND:
+        assert estimated.shuffled_bytes == one.shuffled_bytes
+
+
+def test_a_reduction_of_whole_warps_by_one_instruction() -> None:
+    """REDUX hands 4 bytes of each thread to the others; what the warps found is then shuffled."""
+    one = compiled(largest_of_rows, "*i32:16", "*i32:16", ROWS=1, COLUMNS=128).conversions()[0]
+    combining = count(one.in_finished_code, "REDUX")
+    assert combining == 1
+    assert one.shuffled_bytes == (combining + shuffles(one)) * 4 * LANES * 4
+    assert "by warp shuffles and reductions" in str(one) or REDUCES_IN_ONE_ROUND
+
+
+def test_reductions_in_loops_hand_on_what_is_said() -> None:
     """Each shuffle of the machine code hands on 4 bytes of every thread."""
     compilation = of_corpus("attention_forward", "sm_80")
     reductions = [one for one in compilation.conversions() if one.operation == "tt.reduce"]
     assert len(reductions) == 4
     for one in reductions:
         assert one.means == "warp shuffles"
-        assert one.bytes_moved == shuffles(one) * 4 * LANES * compilation.options["num_warps"]
+        assert one.in_loop
+        assert one.shuffles_counted
+        assert one.shuffled_bytes == shuffles(one) * 4 * LANES * compilation.options["num_warps"]
     largest = reductions[0]
     assert "tt.dot" in [neighbour.operation for neighbour in largest.forced_by]
 
@@ -227,7 +382,7 @@ def test_table_and_cards() -> None:
     assert str(found).splitlines() == [str(one) for one in found]
     card = conversions_card(found)
     assert "shared memory" in card.text()
-    assert "32,640" in card.html()
+    assert "32,768 bytes through shared memory" in card.html()
     layouts = compilation.layouts()
     assert "accumulator" in layouts_card(layouts).text()
     tile = next(tile for tile in layouts["accumulator"] if "nvidia_mma" in tile.encoding)

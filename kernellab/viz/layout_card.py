@@ -63,7 +63,7 @@ def conversions_card(conversions: Conversions) -> Card:
     return Card(
         title=f"{len(rows)} conversions",
         subtitle=f"of {conversions.read_from}",
-        tables=(Table("", ("operation", "line", "how", "bytes", "from", "for"), rows),),
+        tables=(Table("", ("operation", "line", "how", "from", "for"), rows),),
     )
 
 
@@ -71,8 +71,7 @@ def _conversion(one: Conversion) -> tuple[str, ...]:
     return (
         f"{one.operation}{' in a loop' if one.in_loop else ''}",
         str(one.position.line) if one.position else "",
-        one.means,
-        f"{one.bytes_moved:,}" if one.bytes_moved else "",
+        one.cost(),
         ", ".join(dict.fromkeys(neighbour.operation for neighbour in one.forced_by)),
         ", ".join(dict.fromkeys(neighbour.operation for neighbour in one.wanted_by)),
     )

@@ -12,6 +12,12 @@ from xdsl.dialects import builtin
 from xdsl.ir import Attribute, Operation, SSAValue
 
 from kernellab.compiler.analyses.flow import Flow, tile_type, value_name
+from kernellab.compiler.analyses.lane_traffic import (
+    AlongAxis,
+    counted_bytes,
+    in_words,
+    settled,
+)
 from kernellab.compiler.analyses.layouts import AskLayouts, layouts_by_type
 from kernellab.compiler.analyses.memory import Measure, alone
 from kernellab.compiler.analyses.module import integer, kind, loops_around, numbered, position_of
@@ -111,6 +117,7 @@ class _Explanation:
         assert asked is not None
         assert isinstance(taken, builtin.TensorType | MemDescType)
         means = self._means()
+        shuffled, counted = self._shuffled_bytes(means, opcodes)
         return Conversion(
             operation=kind(op),
             name=value_name(op.results[0]) if op.results else "",
@@ -121,7 +128,9 @@ class _Explanation:
             source=asked.encoding,
             destination=given.encoding if given is not None else "",
             means=means,
-            bytes_moved=self._bytes_moved(means),
+            shared_bytes=self._shared_bytes(means),
+            shuffled_bytes=shuffled,
+            shuffles_counted=counted,
             scratch_bytes=self._scratch,
             in_loop=bool(loops_around(op)),
             forced_by=_neighbours(self._flow.makers(self._source), but=op),
@@ -136,7 +145,8 @@ class _Explanation:
         if name == _CONVERSION:
             return self._means_of_conversion()
         if name in _ALONG_AN_AXIS:
-            return "warp shuffles" if self._along_axis("lane") else "registers"
+            along = self._along_axis()
+            return "warp shuffles" if along and along.bits("lane") else "registers"
         return "warp shuffles"
 
     def _means_of_conversion(self) -> Means:
@@ -157,35 +167,43 @@ class _Explanation:
         layout = self._layouts.get(value.type)
         return layout if isinstance(layout, RegisterLayout) else None
 
-    def _along_axis(self, level: str) -> int:
-        """How many bits of an input lead along the axis of a reduction or scan."""
+    def _along_axis(self) -> AlongAxis | None:
+        """The operation as a reduction or scan; None where it is none, or its layout is not known."""
         layout, axis = self._registers(self._source), integer(self._op, "axis")
-        if layout is None or axis is None:
-            return 0
-        return sum(1 for vector in layout.bases[level] if vector[axis])
+        if kind(self._op) not in _ALONG_AN_AXIS or layout is None or axis is None:
+            return None
+        sizes = [_element_bytes(operand.type) for operand in self._op.operands]
+        scans = kind(self._op) == "tt.scan"
+        return AlongAxis(layout, axis, sizes, scans, scans and bool(integer(self._op, "reverse")))
 
-    def _bytes_moved(self, means: Means) -> int:
+    def _shared_bytes(self, means: Means) -> int:
+        """The tile, where all of it goes through shared memory; the scratch space of whatever keeps partial results there."""
         name = kind(self._op)
-        width = _element_bytes(self._source.type)
-        if means in ("no-op", "registers"):
+        if means != "shared memory":
             return 0
-        if name == _CONVERSION:
-            source, destination = self._registers(self._source), self._registers(self._destination)
-            return width * elements_moved(source, destination) if source and destination else 0
-        if name in _ALONG_AN_AXIS:
-            handed = sum(_element_bytes(operand.type) for operand in self._op.operands)
-            return handed * self._partial_results() + self._scratch
-        moved = self._source if name in _INTO_SHARED else self._op.results[0]
-        return _element_bytes(moved.type) * math.prod(_shape(moved.type))
+        if name in (_CONVERSION, *_INTO_SHARED):
+            return _tile_bytes(self._source.type)
+        return _tile_bytes(self._op.results[0].type) if name in _FROM_SHARED else self._scratch
 
-    def _partial_results(self) -> int:
-        """How many numbers a reduction or scan hands from lane to lane: each thread one for each of its runs, at each step."""
+    def _shuffled_bytes(self, means: Means, opcodes: Mapping[str, int]) -> tuple[int, bool]:
+        """What lanes hand on, and whether that is counted."""
         layout = self._registers(self._source)
-        if layout is None:
+        if layout is None or kind(self._op) in (*_INTO_SHARED, *_FROM_SHARED):
+            return 0, True
+        counted = counted_bytes(opcodes, layout)
+        return settled(counted, self._estimated_shuffles(means), bool(loops_around(self._op)))
+
+    def _estimated_shuffles(self, means: Means) -> int:
+        """By how Triton lowers a reduction or scan; of a conversion what has to change threads; of a gather its result."""
+        if (along := self._along_axis()) is not None:
+            return along.estimated_bytes()
+        if means != "warp shuffles":
             return 0
-        runs = layout.registers_per_thread >> self._along_axis("register")
-        threads = layout.lanes * layout.warps * layout.blocks
-        return runs * threads * self._along_axis("lane")
+        width = in_words(_element_bytes(self._source.type))
+        source, destination = self._registers(self._source), self._registers(self._destination)
+        if kind(self._op) == _CONVERSION and source and destination:
+            return width * elements_moved(source, destination)
+        return width * math.prod(_shape(self._op.results[0].type))
 
 
 def _stays(found: Mapping[str, Bases], level: str, place: int) -> bool:
@@ -217,6 +235,10 @@ def _shape(type: Attribute) -> tuple[int, ...]:
         return type.shape
     assert isinstance(type, builtin.TensorType)
     return type.get_shape()
+
+
+def _tile_bytes(type: Attribute) -> int:
+    return _element_bytes(type) * math.prod(_shape(type))
 
 
 def _element_bytes(type: Attribute) -> int:
