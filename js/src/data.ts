@@ -288,6 +288,7 @@ export interface SweepData {
   readonly varying: readonly string[];
   readonly baselines: Readonly<Record<string, number>>;
   readonly knows_kernel: boolean;
+  readonly how_to_open: string;
 }
 
 /** The fastest config of a sweep, or a baseline, at one value of the key. */

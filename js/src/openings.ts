@@ -30,7 +30,7 @@ export class Openings {
     const config = this.data.configs[missing[0]!]!;
     const sweep = this.data.sweeps[config.sweep]!;
     if (!sweep.knows_kernel) {
-      return `The IR of config ${config.number} is not here: this sweep was read from a file, which does not hold the kernel. tuning.with_kernel(${sweep.kernel}).show() opens every config.`;
+      return `The IR of config ${config.number} is not here: this sweep was read from a file. ${sweep.how_to_open}`;
     }
     if (this.ask !== null) return null;
     const numbers = this.data.opened.map((one) => this.data.configs[one.config]!.number).join(", ");

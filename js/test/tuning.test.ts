@@ -12,7 +12,7 @@ const config = (number: number, us: number | null, values: ConfigData["values"],
 
 const view = (...configs: ConfigData[]): TuningView => ({
   kind: "tuning", title: "add", plot: "times", sizes: [], notes: [], opened: [], pairs: [], configs,
-  sweeps: [{ kernel: "add", name: "n=1", machine: "GPU", launch: "", words: [], parameters: ["BLOCK", "mode"], varying: ["BLOCK", "mode"], baselines: {}, knows_kernel: true }],
+  sweeps: [{ kernel: "add", name: "n=1", machine: "GPU", launch: "", words: [], parameters: ["BLOCK", "mode"], varying: ["BLOCK", "mode"], baselines: {}, knows_kernel: true, how_to_open: "" }],
 });
 
 const numbers = (state: TuningState): number[] => state.shown.map(({ config: { number } }) => number);

@@ -90,6 +90,11 @@ from kernellab.triton_api.refusals import (  # noqa: E402
     translated_errors,
     translated_text_errors,
 )
+from kernellab.triton_api.standalone import (  # noqa: E402
+    StandaloneText,
+    kernel_of_text,
+    standalone_text,
+)
 from kernellab.triton_api.targets import (  # noqa: E402
     ast_source_class,
     backend_for,
@@ -132,6 +137,7 @@ __all__ = [
     "Operand",
     "OutOfResources",
     "PipelineStopped",
+    "StandaloneText",
     "after_location_snapshot",
     "ast_source_class",
     "backend_for",
@@ -153,6 +159,7 @@ __all__ = [
     "indentation",
     "is_in_library",
     "jit_settings",
+    "kernel_of_text",
     "kernels_become",
     "load",
     "locations_name_ttgir",
@@ -177,6 +184,7 @@ __all__ = [
     "scope_of",
     "source_now",
     "stage_names",
+    "standalone_text",
     "text_refusal",
     "translated_errors",
     "translated_text_errors",

@@ -12,6 +12,7 @@ from kernellab.autotuning import AutotunerTimings
 from kernellab.compiler.targets import DEFAULT_TARGET, local_target
 from kernellab.tuning.describing import describe_value
 from kernellab.tuning.gpus import this_machine
+from kernellab.tuning.kernel_source import source_of
 from kernellab.tuning.records import Candidate, Dropped, Outcome, Timing, Trial
 from kernellab.tuning.tunings import Tuning, Work, types_of_calls
 
@@ -43,6 +44,7 @@ def tuning_of_autotuner(kernel: Any, noted: AutotunerTimings) -> Tuning:
         machine=this_machine(torch.cuda.current_device() if torch.cuda.is_available() else None),
         known_work=Work(None, None, _UNKNOWN, _UNKNOWN),
         seconds=noted.seconds,
+        source=source_of(kernel, (value for one in candidates for value in one.values.values())),
         notes=(NOTE,),
     )
 

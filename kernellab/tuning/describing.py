@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import weakref
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -17,6 +17,7 @@ from kernellab.launching import facts_of, innermost
 from kernellab.records import Target
 from kernellab.specialize import BoundCall
 from kernellab.tuning.calls import PreparedCall
+from kernellab.tuning.kernel_source import source_of
 from kernellab.tuning.records import Candidate, Dropped, Outcome, Trial
 from kernellab.tuning.tunings import Live, Tuning, Work, types_of_calls
 from kernellab.tuning.work import bytes_moved, flops_done, tensor_bytes
@@ -68,10 +69,20 @@ def describe(
             Trial(n, candidates[n], outcome, *found.own.get(n, ({}, {})))
             for n, outcome in outcomes.items()
         ),
+        source=source_of(plain, _constants(found.constants, launches.values(), candidates)),
         known_work=None if None in (said.bytes, said.flops) else said,
         live=Live(kernel, calls, count),
         **facts,
     )
+
+
+def _constants(
+    shared: Mapping[str, Any], launches: Iterable[PreparedCall], candidates: Iterable[Candidate]
+) -> list[Any]:
+    """The values that configs have compiled in."""
+    own = [one.call.specialization.constants.values() for one in launches]
+    tried = [one.constants.values() for one in candidates]
+    return [value for values in (shared.values(), *own, *tried) for value in values]
 
 
 def describe_value(value: Any) -> str:

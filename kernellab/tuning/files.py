@@ -12,6 +12,7 @@ from typing import Any
 from kernellab.errors import ArchiveError, ArgumentError
 from kernellab.records import Target
 from kernellab.saved_data import write_whole
+from kernellab.tuning.kernel_source import KernelSource, is_another
 from kernellab.tuning.plain_data import (
     machine_from_json,
     machine_to_json,
@@ -45,6 +46,7 @@ def to_json(tuning: Tuning) -> dict[str, Any]:
     """A sweep as plain data."""
     return {
         "kernel": tuning.kernel,
+        **({} if tuning.source is None else {"source": tuning.source.to_json()}),
         "target": {"backend": tuning.target.backend, "arch": tuning.target.arch},
         "key": values_to_json(tuning.key),
         "arguments": dict(tuning.arguments),
@@ -80,6 +82,7 @@ def from_json(data: Mapping[str, Any]) -> Tuning:
         seconds=float(data["seconds"]),
         pruned=int(data["pruned"]),
         notes=tuple(data["notes"]),
+        source=KernelSource.from_json(data["source"]) if "source" in data else None,
     )
 
 
@@ -162,6 +165,9 @@ def merge(left: Tuning, right: Tuning) -> Tuning:
                 advice="Several sizes or types of one kernel: kernellab.Tunings([left, right]).",
             )
     machine, notes = _one_machine(left.machine, right.machine)
+    versions = []
+    if is_another(left.source, right.source):
+        versions.append(f"put together from sweeps of two versions of {left.kernel!r}")
     trials = _all_trials(left.trials, [_as_part_of(left, right, one) for one in right.trials])
     return replace(
         left,
@@ -170,7 +176,8 @@ def merge(left: Tuning, right: Tuning) -> Tuning:
         known_work=left.work,
         baselines={**right.baselines, **left.baselines},
         seconds=left.seconds + right.seconds,
-        notes=tuple(dict.fromkeys([*left.notes, *right.notes, *notes])),
+        notes=tuple(dict.fromkeys([*left.notes, *right.notes, *notes, *versions])),
+        source=left.source or right.source,
         live=left.live and replace(left.live, calls={}, compiled={}),
     )
 

@@ -8,6 +8,7 @@ from dataclasses import replace
 
 from kernellab.errors import ArgumentError
 from kernellab.tuning.files import load_all, sides
+from kernellab.tuning.kernel_source import is_another
 from kernellab.tuning.records import Outcome, Trial
 from kernellab.tuning.tunings import Tuning
 
@@ -58,13 +59,15 @@ def _with_times_of(recorded: Tuning, tuning: Tuning) -> Tuning:
         replace(one, outcome=_completed(one.outcome, outcomes.get(_name(one), Outcome())))
         for one in tuning.trials
     )
-    note = f"times were recorded with {recorded.machine}"
+    notes = [f"times were recorded with {recorded.machine}"]
+    if is_another(tuning.source, recorded.source):
+        notes.append(f"the source of {tuning.kernel!r} is another than when they were recorded")
     return replace(
         tuning,
         trials=trials,
         machine=recorded.machine,
         baselines=recorded.baselines,
-        notes=(*tuning.notes, note, *recorded.notes),
+        notes=(*tuning.notes, *notes, *recorded.notes),
     )
 
 

@@ -19,6 +19,7 @@ from kernellab.records import Compilation, Specialization, Target
 from kernellab.showing import show
 from kernellab.specialize import BoundCall, bind
 from kernellab.tuning.applied import AppliedTuning
+from kernellab.tuning.kernel_source import KernelSource, how_to_open, is_another, source_of
 from kernellab.tuning.named import complete, found_again
 from kernellab.tuning.ranking import tied_with_best, timed
 from kernellab.tuning.records import Candidate, Machine, Timing, Trial
@@ -35,6 +36,8 @@ class Work:
     """Where the number comes from: "given", or how the lab counted it."""
     flops_from: str
 
+
+OTHER_SOURCE = "the kernel given has another source than the one that was swept: what is compiled is of the one given"
 
 _COMPILATIONS_KEPT = 8
 """Of a sweep: one with every pass recorded is up to a megabyte."""
@@ -77,6 +80,8 @@ class Tuning:
     """Configs that were left out beforehand."""
     notes: tuple[str, ...] = ()
     """What else is to be said of the sweep as a whole."""
+    source: KernelSource | None = None
+    """Where the kernel stood, and its text; None of a sweep that an earlier version saved."""
     live: Live | None = field(default=None, compare=False, repr=False)
 
     # Results
@@ -242,12 +247,22 @@ class Tuning:
         if self.live is None:
             raise ArgumentError(
                 f"this sweep of {self.kernel!r} was read from a file, which does not hold the kernel",
-                advice=f"Give it: tuning.with_kernel({self.kernel}), or as the last argument of this method.",
+                advice=how_to_open(self.kernel, self.source),
             )
         return self.live.kernel
 
-    def with_kernel(self, kernel: Any) -> Tuning:
-        """This sweep with the kernel that it is of, so that configs can be compiled and applied."""
+    def with_kernel(self, kernel: Any = None) -> Tuning:
+        """This sweep with the kernel that it is of, so that configs can be compiled and applied.
+
+        Args:
+            kernel: None makes it from the source that the sweep was saved with, which is run for that: trust the file.
+
+        Raises:
+            ArgumentError: it is another kernel, or none is given and the file has no source.
+            ArchiveError: the source of the file makes no kernel.
+        """
+        if kernel is None:
+            kernel = self._saved_kernel()
         plain = innermost(kernel)
         if plain.__name__ != self.kernel:
             raise ArgumentError(
@@ -260,7 +275,22 @@ class Tuning:
                 f"this sweep is of a {self.kernel!r} with the parameter {unknown[0]!r}, which the kernel given does not have",
                 position=triton_api.definition_of(plain),
             )
-        return replace(self, known_work=self.work, live=Live(kernel, {}))
+        given = source_of(plain) if self.source is not None else None
+        notes = [OTHER_SOURCE] if is_another(self.source, given) else []
+        return replace(
+            self,
+            known_work=self.work,
+            live=Live(kernel, {}),
+            notes=tuple(dict.fromkeys((*self.notes, *notes))),
+        )
+
+    def _saved_kernel(self) -> Any:
+        if self.source is None:
+            raise ArgumentError(
+                f"this sweep of {self.kernel!r} has no source to make the kernel from",
+                advice=how_to_open(self.kernel, None),
+            )
+        return self.source.kernel_again()
 
     # Views
 

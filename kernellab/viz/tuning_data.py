@@ -7,6 +7,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from kernellab.errors import ArgumentError
+from kernellab.tuning.kernel_source import how_to_open
 from kernellab.tuning.plot_data import (
     Line,
     baseline_times,
@@ -73,6 +74,9 @@ def _sweep(tuning: Tuning, name: str) -> SweepData:
         varying=tuple(varying_parameters(configs)),
         baselines=baseline_times(tuning),
         knows_kernel=tuning.knows_kernel,
+        how_to_open=""
+        if tuning.knows_kernel
+        else how_to_open(tuning.kernel, tuning.source, ".show()"),
     )
 
 

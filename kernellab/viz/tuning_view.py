@@ -11,6 +11,7 @@ from typing import Any
 from kernellab.compiler.comparison import compare
 from kernellab.errors import ArgumentError, CompileError, nearest
 from kernellab.records import Compilation
+from kernellab.tuning.kernel_source import how_to_open
 from kernellab.tuning.plot_data import KINDS
 from kernellab.tuning.tunings import Tuning, Tunings
 from kernellab.viz import ir_view, tuning_plots
@@ -154,7 +155,7 @@ class Configs:
         if not tuning.knows_kernel:
             raise ArgumentError(
                 f"this sweep of {tuning.kernel!r} was read from a file, which does not hold the kernel, so config {number} cannot be compiled",
-                advice=f"Give it: tuning.with_kernel({tuning.kernel}).",
+                advice=how_to_open(tuning.kernel, tuning.source),
             )
         before = sum(len(one.trials) for one in self._sweeps[:sweep])
         return before + tuning.trials.index(trial)

@@ -436,6 +436,8 @@ class SweepData:
     """Name -> microseconds."""
     knows_kernel: bool
     """Whether its configs can be compiled."""
+    how_to_open: str
+    """Where they cannot, what to do about it, in sentences; "" else."""
 
 
 @dataclass(frozen=True)

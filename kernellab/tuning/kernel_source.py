@@ -1,0 +1,145 @@
+"""The kernel of a sweep as its file keeps it: where it stands, and its source."""
+
+from __future__ import annotations
+
+import ast
+import os
+from collections.abc import Iterable, Mapping
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+from kernellab import errors, triton_api
+from kernellab.errors import ArchiveError
+
+
+@dataclass(frozen=True)
+class KernelSource:
+    """Where a kernel stood when it was swept, and its text."""
+
+    kernel: str
+    module: str
+    """That it can be imported from; "" of a notebook's cell, a script, or a function inside another."""
+    file: str
+    """Relative to where its module is imported from; "a notebook's cell"; "" where it stands in no file."""
+    line: int
+    """Of its `def`."""
+    text: str
+    """A module's text with the kernel, its helpers and constants."""
+    missing: tuple[str, ...] = ()
+    """Names that the text uses and does not hold, as they come from modules other than Triton's."""
+
+    @property
+    def is_whole(self) -> bool:
+        """Whether the text alone makes the kernel."""
+        return not self.missing
+
+    @property
+    def place(self) -> str:
+        """ "benchmarks/kernels.py, line 21"."""
+        return f"{self.file or 'no file'}, line {self.line}"
+
+    def kernel_again(self) -> Any:
+        """The kernel, made from the text, which is run for that.
+
+        Raises:
+            ArchiveError: the text is not whole, or gives no such kernel here.
+        """
+        if self.missing:
+            raise ArchiveError(
+                f"The source of {self.kernel!r} that the sweep was saved with lacks {', '.join(self.missing)}, so it makes no kernel.",
+                advice=how_to_open(self.kernel, self),
+            )
+        try:
+            return triton_api.kernel_of_text(self.text, self.kernel)
+        except Exception as error:
+            raise ArchiveError(
+                f"The source of {self.kernel!r} that the sweep was saved with makes no kernel here: {type(error).__name__}: {error}.",
+                advice=f"It was written for the Triton of {self.place}: give the kernel itself.",
+            ) from error
+
+    def to_json(self) -> dict[str, Any]:
+        """Plain data."""
+        return asdict(self)
+
+    @classmethod
+    def from_json(cls, data: Mapping[str, Any]) -> KernelSource:
+        """What `to_json` made; raises KeyError, TypeError or ValueError where it is none."""
+        texts = {name: str(data[name]) for name in ("kernel", "module", "file", "text")}
+        missing = tuple(str(name) for name in data["missing"])
+        return cls(line=int(data["line"]), missing=missing, **texts)
+
+
+_CELL = "a notebook's cell"
+
+
+def source_of(kernel: Any, values: Iterable[Any] = ()) -> KernelSource | None:
+    """The source of a JIT function; None where that cannot be read.
+
+    Args:
+        kernel: a JIT function.
+        values: of its constants: functions among them belong to the source.
+    """
+    functions = {id(one): one for one in values if isinstance(one, triton_api.JITFunction)}
+    try:
+        standalone = triton_api.standalone_text(kernel, list(functions.values()))
+        position = triton_api.definition_of(kernel)
+    except (OSError, SyntaxError, TypeError):  # A function that came with no text.
+        return None
+    module, name = str(kernel.fn.__module__), str(kernel.fn.__name__)
+    importable = kernel.fn.__qualname__ == name and module != "__main__"
+    file = _relative(position.file, module)
+    return KernelSource(
+        name,
+        module if importable and file not in ("", _CELL) else "",
+        file,
+        position.line,
+        standalone.text,
+        standalone.missing,
+    )
+
+
+def _relative(file: str, module: str) -> str:
+    """A file from where its module is imported: no path of the machine is of use elsewhere."""
+    if errors.label_file(file) is not None:
+        return _CELL
+    if not os.path.exists(file):
+        return ""
+    path = Path(file)
+    depth = 1 if module == "__main__" else len(module.split("."))
+    return "/".join(path.parts[-depth - (path.stem == "__init__") :])
+
+
+def how_to_open(kernel: str, source: KernelSource | None, then: str = "") -> str:
+    """What to do so that a sweep from a file opens its configs, in sentences; `then` is what is done with it: ".show()"."""
+    give = f"tuning.with_kernel({kernel}){then}"
+    if source is None:
+        return f"The file says nothing of the kernel's source, as those of earlier versions; {give} opens every config."
+    found = f"from {source.module} import {kernel}; " if source.module else ""
+    itself = f"the kernel of {source.place}: {found}{give}."
+    if source.is_whole:
+        return f"tuning.with_kernel(){then} opens every config, by the source that the file holds; or give {itself}"
+    return f"Give {itself} The file holds its source, but not what that takes from elsewhere: {', '.join(source.missing)}."
+
+
+def is_another(one: KernelSource | None, other: KernelSource | None) -> bool:
+    """Whether two sources are known, and something that both define is not the same; comments and places do not count."""
+    if one is None or other is None or one.text == other.text:
+        return False
+    try:
+        left, right = _definitions(one.text), _definitions(other.text)
+    except SyntaxError:  # A damaged file.
+        return True
+    return any(left[name] != right[name] for name in left.keys() & right.keys())
+
+
+def _definitions(text: str) -> dict[str, str]:
+    """What a module's text defines: name -> its statement, without comments."""
+    found: dict[str, str] = {}
+    for node in ast.parse(text).body:
+        match node:
+            case ast.FunctionDef(name=name):
+                found[name] = ast.unparse(node)
+            case ast.Assign(targets=[ast.Name(id=name)]) | ast.AnnAssign(target=ast.Name(id=name)):
+                found[name] = ast.unparse(node)
+    return found

@@ -1,0 +1,133 @@
+"""What a saved sweep keeps of its kernel: where it stood, and a text that makes it again."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+from typing import Any
+
+import pytest
+import torch
+import triton
+import triton.language as tl
+
+import kernellab
+from benchmarks.kernels import attention
+from kernellab.compiler.comparison import without_locations
+from kernellab.demo.kernels import matmul, vector_add
+from kernellab.errors import ArchiveError, ArgumentError
+from kernellab.tuning.files import from_json
+from kernellab.tuning.kernel_source import KernelSource, is_another, source_of
+from kernellab.viz.tuning_data import sweeps_data
+from tests.source_files import ROOT
+from tests.tuning import kernels
+from tests.tuning.kernels import applies, double
+from tests.tuning.kernels import scaled as kernels_scaled
+
+RECORDED = ROOT / "benchmarks/data/tuning_h200_matmul.json"
+TYPES = ("*fp32:16", "*fp32:16", "i32")
+
+
+@triton.jit
+def through_a_module(x_ptr, z_ptr, n, BLOCK: tl.constexpr):
+    offsets = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
+    x = tl.load(x_ptr + offsets, mask=offsets < n)
+    tl.store(z_ptr + offsets, kernels.scaled(x, 2), mask=offsets < n)
+
+
+@triton.jit
+def tripled(x):
+    return kernels_scaled(x, 3)
+
+
+def swept(kernel: Any, *args: str, **space: list[Any]) -> kernellab.Tuning:
+    space = space or {"BLOCK": [64, 128]}
+    return kernellab.tune(kernel, None, *args, space=space, cache=False, target="sm_90")
+
+
+def kept(subject: Any) -> KernelSource:
+    """The source of a sweep, or of a kernel, which is known."""
+    found = subject.source if isinstance(subject, kernellab.Tuning) else source_of(subject)
+    assert found is not None
+    return found
+
+
+def ttgir(tuning: kernellab.Tuning, number: int) -> str:
+    return without_locations(tuning.compilation(number).stages["ttgir"].text)
+
+
+def test_a_saved_sweep_opens_its_configs_by_itself(tmp_path) -> None:
+    sweep = swept(double, *TYPES)
+    again = kernellab.Tuning.load(sweep.save(tmp_path / "sweep.json"))
+    assert kept(again) == kept(sweep)
+    assert (kept(again).module, kept(again).file) == ("tests.tuning.kernels", "tests/tuning/kernels.py")  # fmt: skip
+    line = (ROOT / kept(again).file).read_text().splitlines()[kept(again).line - 1]
+    assert line.startswith("def double(")
+    with pytest.raises(ArgumentError, match="which does not hold the kernel") as refused:
+        again.compilation(1)
+    assert "from tests.tuning.kernels import double; tuning.with_kernel(double)" in str(refused.value)  # fmt: skip
+    opened = again.with_kernel()
+    assert ttgir(opened, 1) == ttgir(sweep, 1)
+    assert opened.compilation(1).resources == sweep.compilation(1).resources
+    assert "scaled" in opened.compilation(1).stages["source"].text
+
+
+def test_a_kernel_made_of_its_text_computes_the_same(tmp_path) -> None:
+    x, z = torch.arange(100.0), torch.zeros(100)
+    kernellab.run(kept(double).kernel_again(), (2,), x, z, 100, BLOCK=64)
+    assert torch.equal(z, 2 * x)
+
+
+@pytest.mark.parametrize("kernel", [matmul, attention, vector_add, double, applies])
+def test_the_text_of_a_text_is_the_same(kernel) -> None:
+    source = kept(kernel)
+    assert source.is_whole
+    assert kept(source.kernel_again()).text == source.text
+
+
+def test_a_function_among_the_constants_is_kept(tmp_path) -> None:
+    sweep = swept(applies, *TYPES, FUNCTION=[tripled], BLOCK=[64])
+    again = kernellab.Tuning.load(sweep.save(tmp_path / "sweep.json")).with_kernel()
+    assert ttgir(again, 0) == ttgir(sweep, 0)
+
+
+def test_what_stands_in_other_modules_is_named(tmp_path) -> None:
+    sweep = swept(through_a_module, *TYPES)
+    again = kernellab.Tuning.load(sweep.save(tmp_path / "sweep.json"))
+    assert kept(again).missing == ("kernels",)
+    with pytest.raises(ArchiveError, match="lacks kernels, so it makes no kernel"):
+        again.with_kernel()
+    assert ttgir(again.with_kernel(through_a_module), 0) == ttgir(sweep, 0)
+
+
+def test_a_file_without_a_source_says_so_and_what_to_do() -> None:
+    old = json.loads(RECORDED.read_text())
+    old["tunings"][0].pop("source", None)
+    loaded = from_json(old["tunings"][0])
+    assert loaded.source is None
+    with pytest.raises(ArgumentError, match="has no source to make the kernel from"):
+        loaded.with_kernel()
+    (sweep,) = sweeps_data("matmul", "times", [loaded], [], []).sweeps
+    assert "says nothing of the kernel's source" in sweep.how_to_open
+    assert "tuning.with_kernel(matmul).show()" in sweep.how_to_open
+    (sweep,) = sweeps_data("", "times", [loaded.with_kernel(matmul)], [], []).sweeps
+    assert sweep.how_to_open == ""
+
+
+def test_another_source_than_the_swept_one_is_said(tmp_path) -> None:
+    sweep = swept(double, *TYPES)
+    text = kept(sweep).text.replace("z = 2 x", "z = x + x")
+    changed = replace(sweep, source=replace(kept(sweep), text=text), live=None)
+    assert is_another(kept(sweep), kept(changed))
+    assert "another source than the one that was swept" in changed.with_kernel(double).notes[0]
+    assert not replace(sweep, live=None).with_kernel(double).notes
+    assert "of two versions of 'double'" in sweep.merged(changed).notes[0]
+    comment = replace(kept(sweep), text=f"# so\n{kept(sweep).text}", line=7)
+    assert not is_another(kept(sweep), comment)
+
+
+def test_a_damaged_source_is_refused() -> None:
+    source = kept(double)
+    for text in ("def double(:", "double = 3", "import triton_nothing"):
+        with pytest.raises(ArchiveError, match="makes no kernel here"):
+            replace(source, text=text).kernel_again()
