@@ -9,11 +9,19 @@ import argparse
 import sys
 from collections.abc import Callable, Sequence
 from importlib.metadata import version
+from itertools import chain
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from kernellab.errors import CompileError, KernelLabError, nearest
-from kernellab.option_values import read_constexpr, read_warps, read_whole_number
+from kernellab.errors import CompileError, KernelLabError, MissingArguments, suggestion
+from kernellab.option_values import (
+    read_constexprs,
+    read_warps,
+    read_whole_number,
+    spread_constexprs,
+    stated_by_options,
+)
+from kernellab.saved_data import check_place, save_whole
 
 if TYPE_CHECKING:
     from kernellab.records import Compilation
@@ -29,7 +37,8 @@ BAD_INPUT = 2
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run one command and return its exit status; `arguments` are sys.argv's without the program."""
     parser = _parser()
-    options = parser.parse_args(arguments)
+    words = sys.argv[1:] if arguments is None else arguments
+    options = parser.parse_args(spread_constexprs(words))
     try:
         return int(options.command(options))
     except KernelLabError as error:
@@ -49,7 +58,8 @@ class _Parser(argparse.ArgumentParser):
     def error(self, message: str) -> Any:
         if "invalid choice: " in message:
             word = message.split("invalid choice: ")[1].split("'")[1]
-            message = f"there is no command {word!r}. {nearest(word, COMMANDS)}".strip()
+            advice = suggestion(word, COMMANDS, "There are")
+            message = f"there is no command {word!r}. {advice}"
         super().error(message)
 
 
@@ -89,8 +99,8 @@ def _parser() -> argparse.ArgumentParser:
         help='the argument types: "*fp32:16, *fp32, i32"; ":16" promises divisibility by 16; an entry may be named: "n=i32"',
     )  # fmt: skip
     compile_.add_argument(
-        "--constexpr", metavar="NAME=VALUE", action="append", default=[], type=_reader(read_constexpr),
-        help="the value of a tl.constexpr parameter; may be repeated",
+        "--constexpr", metavar="NAME=VALUE", action="append", default=[], type=_reader(read_constexprs),
+        help="the value of a tl.constexpr parameter; several with commas or blanks between them: BM=64,BN=32",
     )  # fmt: skip
     compile_.add_argument(
         "--target", metavar="GPU[,GPU...]",
@@ -121,7 +131,7 @@ def _demo(options: argparse.Namespace) -> int:
     from kernellab.demo.runner import results_table, run_case
     from kernellab.viz.report import text_table
 
-    _check_writable(options.output)
+    check_place(options.output)
     results = []
     for case in all_cases():
         print(f"{case.name}, {case.size} ...", end=" ", flush=True)
@@ -146,7 +156,7 @@ def _doctor(options: argparse.Namespace) -> int:  # noqa: ARG001
 
 def _compile(options: argparse.Namespace) -> int:
     if options.output is not None:
-        _check_writable(options.output)
+        check_place(options.output)
     try:
         compilations = _compilations(options)
     except CompileError as error:
@@ -157,7 +167,7 @@ def _compile(options: argparse.Namespace) -> int:
     from kernellab.viz.report import resources_table, text_table
 
     if len(compilations) == 1:
-        known_from = {name: "--constexpr" for name, _ in options.constexpr}
+        known_from = dict.fromkeys(_constants(options), "--constexpr")
         print(kernel_card(compilations[0], known_from=known_from).text())
     else:
         print(text_table(resources_table(compilations)))
@@ -189,7 +199,7 @@ def _compilations(options: argparse.Namespace) -> list[Compilation]:
         targets = [local_target() or DEFAULT_TARGET]
     else:
         targets = parse_targets(options.target)
-    constants = dict(options.constexpr)
+    constants = _constants(options)
     stated = {"num_warps": options.num_warps, "num_stages": options.num_stages}
     given = {name: value for name, value in stated.items() if value is not None}
     record = "stages" if options.output is None else "passes"
@@ -198,31 +208,25 @@ def _compilations(options: argparse.Namespace) -> list[Compilation]:
     kernel, named = unwrap_kernel(kernel, args, named, constants)
     if options.sig is None:
         named |= assume(kernel, constants)
+    try:
+        calls = [
+            bind(kernel, args, named, target, options=given, constants=constants)
+            for target in targets
+        ]
+    except MissingArguments as error:
+        error.advice = stated_by_options(error)
+        raise
     return [
-        compile_bound(
-            kernel,
-            bind(kernel, args, named, target, options=given, constants=constants),
-            target,
-            record=record,
-        )
-        for target in targets
+        compile_bound(kernel, call, target, record=record)
+        for call, target in zip(calls, targets, strict=True)
     ]
 
 
-def _check_writable(file: Path) -> None:
-    """Find out before the work, not after it, that the report has nowhere to go."""
-    if file.is_dir():
-        raise KernelLabError(f"{file} is a folder.", advice="Name a file, as in -o report.html.")
-    if not file.absolute().parent.is_dir():
-        raise KernelLabError(
-            f"There is no folder {file.absolute().parent} to write {file.name} in."
-        )
+def _constants(options: argparse.Namespace) -> dict[str, Any]:
+    return dict(chain.from_iterable(options.constexpr))
 
 
 def _write(file: Path, text: str) -> None:
-    try:
-        file.write_text(text, encoding="utf-8")
-    except OSError as error:
-        raise KernelLabError(f"{file} cannot be written: {error.strerror}.") from error
+    save_whole(file, text.encode())
     kilobytes = file.stat().st_size / 1000
     print(f"Report: {file} ({kilobytes:,.0f} kB, opens in any browser)")

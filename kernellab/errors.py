@@ -89,6 +89,28 @@ class ArgumentError(KernelLabError, TypeError):
     """Kernel arguments that do not fit the kernel: too few, too many, or of a wrong type."""
 
 
+class MissingArguments(ArgumentError):
+    """A kernel was not given all of its arguments.
+
+    Attributes:
+        constexprs: the names of those that are tl.constexpr.
+        others: the names of the others.
+    """
+
+    def __init__(
+        self,
+        problem: str,
+        *,
+        advice: str = "",
+        position: SourcePosition | None = None,
+        constexprs: Iterable[str] = (),
+        others: Iterable[str] = (),
+    ) -> None:
+        super().__init__(problem, advice=advice, position=position)
+        self.constexprs = tuple(constexprs)
+        self.others = tuple(others)
+
+
 class LayoutError(KernelLabError, ValueError):
     """A layout that cannot be: an encoding that does not parse, a shape that does not fit it, another target's, or no value has it."""
 
@@ -177,9 +199,37 @@ class OutOfBounds(KernelFault, IndexError):
 
 
 def nearest(word: str, known: Iterable[str]) -> str:
-    """The words "Did you mean X?" for the known word closest to `word`, or "" where none is close."""
-    matches = difflib.get_close_matches(word, list(known), n=1, cutoff=0.5)
-    return f"Did you mean {matches[0]!r}?" if matches else ""
+    """The words "Did you mean X?" for the known word that `word` is probably a slip of, or "" where none is: no guess is better than a wrong one."""
+    bare = word.lstrip("-*").casefold()
+    close = []
+    for candidate in known:
+        other = candidate.lstrip("-*").casefold()
+        alike = difflib.SequenceMatcher(None, bare, other).ratio()
+        # Few slips are in the first letter: words that begin differently have to be very alike.
+        if alike >= (_ALIKE if bare[:1] == other[:1] else _VERY_ALIKE):
+            close.append((alike, candidate))
+    return f"Did you mean {max(close)[1]!r}?" if close else ""
+
+
+_ALIKE = 0.6
+"""The part of two words' letters that agrees in order, as difflib counts, from which one may be a slip of the other."""
+_VERY_ALIKE = 0.8
+
+
+def suggestion(word: str, known: Iterable[str], lead: str) -> str:
+    """Advice on a name that nobody knows: the one that was probably meant, and what there is; of very many, the one alone.
+
+    Args:
+        lead: what the list begins with, such as "Its tensors are".
+    """
+    names = list(dict.fromkeys(known))
+    guess = nearest(word, names)
+    if guess and len(names) > _MANY:
+        return guess
+    return f"{guess} {lead} {', '.join(names) or 'none'}.".lstrip()
+
+
+_MANY = 24
 
 
 def raise_at(error: BaseException, position: SourcePosition) -> NoReturn:

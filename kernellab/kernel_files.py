@@ -9,7 +9,7 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any
 
-from kernellab.errors import KernelLabError, SourcePosition, nearest
+from kernellab.errors import KernelLabError, SourcePosition, nearest, suggestion
 from kernellab.triton_api import Autotuner, Heuristics, JITFunction
 
 
@@ -40,9 +40,10 @@ def load_kernel(place: str) -> Any:
         problem = (
             f"{path} has no kernel {name!r}." if name else f"{path} has {len(kernels)} kernels."
         )
-        names = f"It defines {', '.join(kernels)}."
-        hint = nearest(name, kernels) if name else f"Name one: {path}::{next(iter(kernels))}."
-        raise KernelLabError(problem, advice=f"{hint} {names}".strip())
+        advice = suggestion(name, kernels, "It defines")
+        if not name:
+            advice = f"Name one: {path}::{next(iter(kernels))}. {advice}"
+        raise KernelLabError(problem, advice=advice)
     return kernels[name]
 
 

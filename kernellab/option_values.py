@@ -7,7 +7,11 @@ from __future__ import annotations
 
 import ast
 import re
-from typing import Any
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from kernellab.errors import MissingArguments
 
 
 def read_constexpr(text: str) -> tuple[str, Any]:
@@ -15,7 +19,7 @@ def read_constexpr(text: str) -> tuple[str, Any]:
 
     The value is a Python literal, a type of Triton's ("tl.float16"), or else the text itself.
     """
-    name, equals, value = text.partition("=")
+    name, equals, value = text.strip().partition("=")
     if not equals or not name.isidentifier():
         raise ValueError("write NAME=VALUE, as in --constexpr BLOCK=1024")
     if re.fullmatch(r"tl\.\w+", value):
@@ -24,6 +28,44 @@ def read_constexpr(text: str) -> tuple[str, Any]:
         return name, ast.literal_eval(value)
     except (ValueError, SyntaxError):
         return name, value
+
+
+def read_constexprs(text: str) -> list[tuple[str, Any]]:
+    """ "BM=64,BN=32" as [("BM", 64), ("BN", 32)]; a comma inside a value that Python can read is the value's own."""
+    _, _, value = text.partition("=")
+    try:
+        ast.literal_eval(value)
+    except (ValueError, SyntaxError):
+        return [read_constexpr(one) for one in _NEXT_CONSTEXPR.split(text)]
+    return [read_constexpr(text)]
+
+
+_NEXT_CONSTEXPR = re.compile(r",\s*(?=[^\W\d]\w*=)")
+_CONSTEXPR = re.compile(r"[^\W\d]\w*=")
+
+
+def spread_constexprs(words: Sequence[str]) -> list[str]:
+    """Command-line words with the option repeated where "--constexpr BM=64 BN=32" gives it several values."""
+    spread: list[str] = []
+    follows = False
+    for number, word in enumerate(words):
+        if follows and _CONSTEXPR.match(word):
+            spread.append("--constexpr")
+        spread.append(word)
+        is_value = number > 0 and words[number - 1] == "--constexpr"
+        follows = is_value or (follows and _CONSTEXPR.match(word) is not None)
+    return spread
+
+
+def stated_by_options(missing: MissingArguments) -> str:
+    """Advice for a line that compiles: the options that say what a kernel was not given."""
+    options = []
+    if missing.constexprs:
+        options.append(f"--constexpr {','.join(f'{name}=VALUE' for name in missing.constexprs)}")
+    if missing.others:
+        options.append(f'--sig "..., {", ".join(f"{name}=TYPE" for name in missing.others)}"')
+    words = f"Say {' and '.join(options)}"
+    return f'{words}; a TYPE is "*fp32:16", "i32" or the like.' if missing.others else f"{words}."
 
 
 def _triton_type(text: str) -> Any:

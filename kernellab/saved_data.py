@@ -9,6 +9,8 @@ from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Any
 
+from kernellab.errors import KernelLabError
+
 
 class Misfit(Exception):
     """Some part of the data is not what the format says."""
@@ -189,3 +191,39 @@ def write_whole(path: str | os.PathLike[str], content: bytes) -> Path:
         unfinished.unlink(missing_ok=True)
         raise
     return file
+
+
+def save_whole(
+    path: str | os.PathLike[str], content: bytes, refused: type[KernelLabError] = KernelLabError
+) -> Path:
+    """`write_whole`, for a file that the user named.
+
+    Raises:
+        KernelLabError: of the class `refused`: it cannot be written.
+    """
+    check_place(path, refused)
+    try:
+        return write_whole(path, content)
+    except OSError as error:
+        raise refused(f"{str(path)!r} cannot be written: {error.strerror or error}.") from error
+
+
+def check_place(
+    path: str | os.PathLike[str], refused: type[KernelLabError] = KernelLabError
+) -> None:
+    """Raise `refused` where no file can be at a path: before the work, for a user who named it."""
+    file = Path(path)
+    if file.is_dir():
+        raise refused(f"{file} is a folder.", advice=f"Name a file in it: {file / 'report.html'}.")
+    folder = file.absolute().parent
+    if not folder.is_dir():
+        raise refused(f"There is no folder {folder} to write {file.name} in.")
+
+
+def why_unreadable(path: str | os.PathLike[str], error: OSError) -> str:
+    """A sentence: why a file that the user named cannot be read."""
+    if isinstance(error, FileNotFoundError):
+        return f"There is no file {str(path)!r}."
+    if isinstance(error, IsADirectoryError):
+        return f"{str(path)!r} is a folder, not a file."
+    return f"{str(path)!r} cannot be read: {error.strerror or error}."

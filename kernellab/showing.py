@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import importlib
+import inspect
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from kernellab.errors import ArgumentError
+from kernellab.errors import ArgumentError, OptionError, suggestion
 
 _VIEWS: Mapping[str, tuple[str, str]] = {
     "kernellab.compiler.comparison.Comparison": ("kernellab.viz.explorer", "comparison_view"),
@@ -43,22 +44,71 @@ def show(record: Any, *evidence: Any, **wishes: Any) -> Any:
             in its margin and numbers as bars.
         wishes: what the view of such a record takes.
 
+    A record that has no view of its own, such as what a check found, is shown as its card.
+
     Raises:
         ArgumentError: nothing shows it, or evidence is of something else.
+        OptionError: its view takes no such wish.
         ProfileError: a profile is of other machine code.
     """
-    maker = _maker(_VIEWS, record)
-    if maker is None:
-        shown = ", ".join(name.rpartition(".")[2] for name in _VIEWS)
-        raise ArgumentError(
-            f"There is no view of a {type(record).__name__}.", advice=f"Views show: {shown}."
-        )
+    maker = _maker(_VIEWS, record) or _card_of
     if evidence and not _takes_evidence(record):
         raise ArgumentError(
-            f"The view of a {type(record).__name__} takes no evidence.",
+            f"The view of {type(record).__name__} takes no evidence.",
             advice=f"Views that do: {', '.join(_WITH_EVIDENCE)}.",
         )
+    _check_wishes(record, maker, wishes)
     return maker(record, *evidence, **wishes)
+
+
+def can_show(record: Any) -> bool:
+    """Whether `show` has a view, or a card, of such a record."""
+    return _maker(_VIEWS, record) is not None or _card(record) is not None
+
+
+def described(thing: Any) -> str:
+    """What something is, by its class: "a Tensor", "an int"."""
+    name = type(thing).__name__
+    return f"{'an' if name[:1].lower() in 'aeiou' else 'a'} {name}"
+
+
+def _card_of(record: Any) -> Any:
+    card = _card(record)
+    if card is not None:
+        return card
+    if hasattr(record, "fn") and hasattr(record, "arg_names"):
+        name = getattr(record, "__name__", "kernel")
+        raise ArgumentError(
+            f"{name} is a kernel, which has no view before it is compiled or launched.",
+            advice=f"kernellab.compile({name}, ...).explore() shows its compilation, as does %tileir {name} in a notebook; "
+            f"kernellab.trace({name}, grid, ...) its steps.",
+        )
+    raise ArgumentError(f"There is no view of {described(record)}.", advice=_SHOWN)
+
+
+_SHOWN = """Views show what kernellab.compile, compare, trace, check, accesses, bisect, tune and load give, layouts, \
+and the error of a compilation that failed."""
+
+
+def _card(record: Any) -> Any:
+    """The card of a record, as a notebook displays it; None where it has none."""
+    # By name, as views are: records and what is below them import no view.
+    return importlib.import_module("kernellab.viz.displays").card_of(record)
+
+
+def _check_wishes(record: Any, maker: Callable[..., Any], wishes: Mapping[str, Any]) -> None:
+    """Refuse, in the words of the call, what the view of a record does not take."""
+    taken = [
+        one.name
+        for one in list(inspect.signature(maker).parameters.values())[1:]
+        if one.kind in (one.POSITIONAL_OR_KEYWORD, one.KEYWORD_ONLY)
+    ]
+    for name in wishes:
+        if name not in taken:
+            raise OptionError(
+                f"The view of {type(record).__name__} takes no {name!r}.",
+                advice=suggestion(name, taken, "It takes") if taken else "It takes no options.",
+            )
 
 
 def _takes_evidence(record: Any) -> bool:

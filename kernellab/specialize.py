@@ -17,7 +17,14 @@ import numpy
 import torch
 
 from kernellab import triton_api
-from kernellab.errors import ArgumentError, OptionError, SourcePosition, nearest
+from kernellab.errors import (
+    ArgumentError,
+    MissingArguments,
+    OptionError,
+    SourcePosition,
+    nearest,
+    suggestion,
+)
 from kernellab.parameter_roles import Role, parameter_roles
 from kernellab.records import Origin, Specialization, Target
 from kernellab.type_strings import StatedType, annotated_type, parse_signature, parse_type
@@ -419,7 +426,7 @@ class _CarefulBinding:
             if name not in self.known.by_name:
                 raise self._error(
                     f"{self.known.name!r} has no parameter {name!r} to make a constant.",
-                    advice=f"{nearest(name, self.known.by_name)} Parameters: {', '.join(self.known.by_name)}.".strip(),
+                    advice=suggestion(name, self.known.by_name, "Parameters:"),
                 )
             if name in self.given:
                 raise self._error(
@@ -459,10 +466,12 @@ class _CarefulBinding:
             advice.append(
                 'Give a tensor, an array or a number; to compile without values, a type such as "*fp32:16" or "i32".'
             )
-        raise self._error(
+        raise MissingArguments(
             f"{self.known.name!r} was not given {names}.",
             advice=" ".join(advice),
-            name=missing[0].name,
+            position=triton_api.parameter_position(self.kernel, missing[0].name),
+            constexprs=constexprs,
+            others=[one.name for one in missing if not one.is_constexpr],
         )
 
     # -- values and types ----------------------------------------------------------------------------------------------

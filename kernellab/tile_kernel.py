@@ -26,6 +26,7 @@ from kernellab.launching import (
 )
 from kernellab.records import Launch, Run, Target
 from kernellab.run_options import split_keywords
+from kernellab.specialize import BoundCall
 from kernellab.triton_api import GluonJITFunction, JITFunction
 
 
@@ -42,6 +43,8 @@ class TileKernel(JITFunction):
     target: Target = DEFAULT_TARGET
     runs_on_cpu = True
     _last: Run | GpuLaunch | None = None
+    _stopped: BoundCall | None = None
+    """What the latest launch was bound to, where a fault stopped it."""
 
     def __init__(self, function: Callable[..., Any] | JITFunction, **settings: Any) -> None:
         """A kernel of a Python function, or of a kernel that `@triton.jit` made; `settings` are those of `@triton.jit`.
@@ -90,6 +93,7 @@ class TileKernel(JITFunction):
             natively = super().run
             if warmup:
                 return natively(*args, grid=grid, warmup=True, **keywords, **options)
+            self._stopped = None
             compiled, self._last = launch_on_gpu(
                 natively, self, args, grid, {**keywords, **options}
             )
@@ -97,7 +101,9 @@ class TileKernel(JITFunction):
         call = bind_launch(self, args, keywords, options, self.target)
         if warmup:
             return triton_api.compile_kernel(self, call.specialization, self.target, call.options)
+        self._stopped = BoundCall(call.specialization, {}, call.options)
         self._last = interpret(self, grid, call, self.target, run_options)
+        self._stopped = None
         return self._last
 
     @property
@@ -112,6 +118,11 @@ class TileKernel(JITFunction):
         """The latest launch that was carried out; None before the first."""
         run = self.last_run
         return None if run is None else run.launch
+
+    @property
+    def last_call(self) -> Launch | BoundCall | None:
+        """What the latest launch was compiled for, also one that a fault stopped; None before the first."""
+        return self._stopped or self.last_launch
 
     def __repr__(self) -> str:
         return f"TileKernel({self.module}:{self.fn.__qualname__})"

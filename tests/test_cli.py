@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import subprocess
 import sys
 import textwrap
@@ -151,6 +152,8 @@ def test_a_file_finds_its_neighbours(file, capsys) -> None:
     [
         (["kernel.py::scale"], ["There is no file 'kernel.py'", "Did you mean 'kernels.py'?"]),
         (["kernels.py::scael"], ["no kernel 'scael'", "Did you mean 'scale'?", "scale, product, broken"]),
+        (["kernels.py::nope"], ["no kernel 'nope'.\nIt defines scale, product, broken."]),
+        (["kernels.py::scale", "--sig", "*fp32, *fp32"], ['Say --constexpr BLOCK=VALUE and --sig "..., n=TYPE, factor=TYPE"']),
         (["kernels.py"], ["3 kernels", "Name one: kernels.py::scale"]),
         (["kernels.py::scale", "--target", "sm_91", *SCALE], ["'sm_91'", "Did you mean 'sm_90'?", "gfx942"]),
         (["kernels.py::scale", "--sig", "*fp23, *fp32, i32, fp32"], ["'*fp23' is not a Triton type", "Did you mean '*fp32'?"]),
@@ -161,7 +164,7 @@ def test_a_file_finds_its_neighbours(file, capsys) -> None:
         (["kernels.py::scale", *SCALE, "--num-warps", "3"], ["--num-warps", "'3'", "power of two"]),
         (["kernels.py::scale", "--constexpr", "BLOCK"], ["--constexpr", "'BLOCK'", "NAME=VALUE"]),
         (["kernels.py::scale", *SCALE, "-o", "nowhere/report.html"], ["no folder", "nowhere"]),
-        (["kernels.py::scale", *SCALE, "-o", "."], ["is a folder", "-o report.html"]),
+        (["kernels.py::scale", *SCALE, "-o", "."], ["is a folder", "Name a file in it: report.html"]),
     ],
 )  # fmt: skip
 def test_bad_input_gets_one_clear_answer(file, capsys, arguments, words) -> None:
@@ -276,3 +279,20 @@ def test_the_doctors_page() -> None:
 
         Needs attention: xdsl.""").splitlines()
     )
+
+
+@pytest.mark.parametrize(
+    "constants", [["BM=64,BN=32"], ["BM=64", "BN=32"], ["BM=64", "--constexpr", "BN=32"]]
+)
+def test_several_constants(tmp_path, capsys, constants: list[str]) -> None:
+    file = tmp_path / "two.py"
+    file.write_text(
+        "import triton\nimport triton.language as tl\n"
+        "@triton.jit\n"
+        "def fill(x_ptr, BM: tl.constexpr, BN: tl.constexpr):\n"
+        "    tl.store(x_ptr + tl.arange(0, BM * BN), BM)\n"
+    )
+    assert main(["compile", "--constexpr", *constants, f"{file}::fill", "--sig", "*fp32"]) == 0
+    said = capsys.readouterr().out
+    assert re.search(r"BM +constexpr +64 +--constexpr", said)
+    assert re.search(r"BN +constexpr +32 +--constexpr", said)

@@ -117,7 +117,7 @@ def test_files_that_are_something_else_are_refused(
 
 def test_a_file_that_is_not_there(tmp_path: Path) -> None:
     for name in ("gone.csv", "gone.ncu-rep"):
-        with pytest.raises(ProfileError, match="Cannot read"):
+        with pytest.raises(ProfileError, match="There is no file"):
             kernellab.read_ncu(tmp_path / name)
 
 

@@ -15,7 +15,7 @@ from kernellab.checker.uninitialized import is_uninitialized
 from kernellab.compiler.pipeline import unwrap_kernel
 from kernellab.compiler.subjects import subject_of
 from kernellab.compiler.targets import parse_target
-from kernellab.errors import ArgumentError, OptionError, nearest
+from kernellab.errors import ArgumentError, OptionError, suggestion
 from kernellab.interpreter.grid import check_grid
 from kernellab.interpreter.program import program_code
 from kernellab.interpreting import emulated_for
@@ -134,6 +134,6 @@ def _outputs(kernel: Any, call: BoundCall, outputs: str | Sequence[str]) -> tupl
         problem = f"outputs names {name!r}, which is no argument of {kernel.__name__!r}"
         if name in call.values:
             problem = f"outputs names {name!r}, which is {call.values[name]!r} and no tensor"
-        advice = nearest(str(name), known) or f"Its tensors are {', '.join(known) or 'none'}."
+        advice = suggestion(str(name), known, "Its tensors are")
         raise ArgumentError(problem, advice=advice, position=triton_api.definition_of(kernel))
     return names

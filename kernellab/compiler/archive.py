@@ -38,9 +38,10 @@ from kernellab.saved_data import (
     kernellab_version,
     pairs_of,
     pairs_to_json,
+    save_whole,
     value_of,
     value_to_json,
-    write_whole,
+    why_unreadable,
 )
 
 FORMAT = "kernellab.record"
@@ -85,10 +86,7 @@ def save(compilation: Compilation, path: str | os.PathLike[str]) -> Path:
     """
     target = Path(path)
     data = json.dumps(to_json(compilation), separators=(",", ":"), ensure_ascii=False)
-    try:
-        return write_whole(target, gzip.compress(data.encode(), _COMPRESSION, mtime=0))
-    except OSError as error:
-        raise ArchiveError(f"Cannot write {str(target)!r}: {error.strerror or error}.") from error
+    return save_whole(target, gzip.compress(data.encode(), _COMPRESSION, mtime=0), ArchiveError)
 
 
 def to_json(compilation: Compilation) -> dict[str, Any]:
@@ -208,7 +206,7 @@ def _text_of(file: Path) -> str:
     except (EOFError, zlib.error, gzip.BadGzipFile) as error:
         raise ArchiveError(f"{str(file)!r} is cut off or damaged: {error}.") from error
     except OSError as error:
-        raise ArchiveError(f"Cannot read {str(file)!r}: {error.strerror or error}.") from error
+        raise ArchiveError(why_unreadable(file, error)) from error
     except UnicodeDecodeError as error:
         raise ArchiveError(
             f"{str(file)!r} is no saved compilation: it holds neither gzip nor text.",
@@ -241,7 +239,9 @@ def _parsed(text: str, file: Path) -> Any:
         looks_like_json = text.lstrip()[:1] == "{"
         problem = "is cut off or damaged" if looks_like_json else "is no saved compilation"
         raise ArchiveError(
-            f"{str(file)!r} {problem}: {error}.",
+            f"{str(file)!r} {problem}: {error}."
+            if looks_like_json
+            else f"{str(file)!r} {problem}.",
             advice=_WHAT_LOAD_READS,
         ) from error
 

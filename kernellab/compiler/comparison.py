@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
 
-from kernellab.errors import ArgumentError, KernelLabError, nearest
+from kernellab.errors import ArgumentError, KernelLabError, suggestion
 from kernellab.findings import Remark
 from kernellab.records import Compilation, PassRun, Resources, Stage, StoredText
 from kernellab.showing import show
@@ -178,7 +178,7 @@ class Comparison:
             known = [*(pair.name for pair in self.stages), *(pair.label for pair in self.passes)]
             raise ArgumentError(
                 f"Neither compilation has a text of a stage or a pass {name!r}.",
-                advice=nearest(name, known),
+                advice=suggestion(name, known, "There are"),
             )
         lines = difflib.unified_diff(
             (left or "").splitlines(), (right or "").splitlines(),

@@ -20,7 +20,14 @@ from kernellab.compiler.sass import disassemble
 from kernellab.compiler.sass_decoding import decode, spill_sites
 from kernellab.compiler.source_map import module_frames, read_source_map
 from kernellab.compiler.targets import DEFAULT_TARGET, local_target, parse_targets, shared_limit
-from kernellab.errors import ArgumentError, CompileError, OptionError, SourcePosition, nearest
+from kernellab.errors import (
+    ArgumentError,
+    CompileError,
+    OptionError,
+    SourcePosition,
+    nearest,
+    suggestion,
+)
 from kernellab.long_work import LongWork
 from kernellab.records import (
     Compilation,
@@ -31,6 +38,7 @@ from kernellab.records import (
     Stages,
     Target,
 )
+from kernellab.saved_data import why_unreadable
 from kernellab.specialize import BoundCall, bind
 from kernellab.triton_api import IrText
 from kernellab.triton_api import pipeline as triton_pipeline
@@ -107,7 +115,7 @@ def compile(
     if record not in _RECORDINGS:
         raise OptionError(
             f"record={record!r} is not a way to record.",
-            advice=f'{nearest(record, _RECORDINGS)} "passes" keeps what every pass did, "stages" what every stage made.'.strip(),
+            advice=f'{nearest(str(record), _RECORDINGS)} "passes" keeps what every pass did, "stages" what every stage made.'.strip(),
         )
     targets = [local_target() or DEFAULT_TARGET] if target is None else parse_targets(target)
     edits = _Edits(skip, stop_after, pipeline, seconds)
@@ -407,18 +415,21 @@ def _given_text(given: str | os.PathLike[str], language: str | None) -> IrText:
         path = Path(given)
         try:
             text = path.read_text()
-        except (OSError, UnicodeDecodeError) as error:
+        except OSError as error:
+            why = why_unreadable(path, error)
             raise ArgumentError(
-                f"{str(given)!r} is neither an IR text nor a file that holds one: {error}"
+                f"{str(given)!r} is neither a kernel, nor an IR text, nor a file that holds one. {why}",
+                advice="Give the kernel itself, a TTIR, TTGIR, LLVM IR, PTX or AMDGCN text, or the path of one.",
             ) from error
+        except UnicodeDecodeError as error:
+            raise ArgumentError(f"{str(given)!r} holds no text: it is a binary file.") from error
         file, suffix = str(path), path.suffix
     if language is None:
         language = steering.guess_language(text, suffix)
     elif language not in steering.LANGUAGES:
-        advice = nearest(language, steering.LANGUAGES)
         raise OptionError(
             f"language={language!r} is none that can be compiled on.",
-            advice=f"{advice} There are {', '.join(steering.LANGUAGES)}.".strip(),
+            advice=suggestion(str(language), steering.LANGUAGES, "There are"),
         )
     return IrText(text, language, file=file or f"<{language} text>")
 
@@ -430,7 +441,9 @@ def _compile_given(
     known = triton_api.option_names(target)
     for name in options:
         if name not in known:
-            raise OptionError(f"{target} has no option {name!r}.", advice=nearest(name, known))
+            raise OptionError(
+                f"{target} has no option {name!r}.", advice=suggestion(name, known, "There are")
+            )
     plan = edits.plan(target, options, given.gluon)
     try:
         outcome = steering.compile_in_worker(given, target, options, plan, edits.seconds)

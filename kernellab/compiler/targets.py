@@ -7,7 +7,7 @@ from collections.abc import Iterable
 from functools import cache
 
 from kernellab import triton_api
-from kernellab.errors import TargetError, nearest
+from kernellab.errors import TargetError, suggestion
 from kernellab.records import Target
 
 _NVIDIA = ("75", "80", "86", "89", "90", "100", "103", "120")
@@ -85,10 +85,9 @@ def parse_target(name: str | Target) -> Target:
     plain = _vendor_name(str(name))
     if plain in known:
         return known[plain]
-    names = ", ".join(known)
     raise TargetError(
         f"{name!r} is not a target that KernelLab knows.",
-        advice=f"{nearest(plain, known)} Targets: {names}.".strip(),
+        advice=suggestion(plain, known, "Targets:"),
     )
 
 

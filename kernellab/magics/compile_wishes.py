@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from itertools import chain
 from typing import Any
 
 from kernellab import triton_api
@@ -28,12 +29,12 @@ def wishes_of(given: Mapping[str, Any], default: Target = DEFAULT_TARGET) -> Wis
     return Wishes(
         target=given["target"] or default,
         signature=given["sig"],
-        constants=dict(given["constexpr"]),
+        constants=dict(chain.from_iterable(given["constexpr"])),
         options=options,
     )
 
 
-def launched_call(launch: Launch, wishes: Wishes) -> BoundCall:
+def launched_call(launch: Launch | BoundCall, wishes: Wishes) -> BoundCall:
     """The call that a launch made, with the options that it gave itself before those of the line."""
     return BoundCall(launch.specialization, {}, {**wishes.options, **launch.options})
 

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import replace
+from itertools import chain
 from typing import TYPE_CHECKING, Any
 
 from kernellab.errors import OptionError, SourcePosition, nearest
 from kernellab.magics.options import Options, Position
+from kernellab.option_values import stated_by_options
+from kernellab.showing import can_show, described
 
 if TYPE_CHECKING:
     from kernellab.records import Compilation
@@ -22,25 +25,61 @@ def read_line(options: Options, line: str, position: Position) -> tuple[dict[str
 
 
 def evaluated(
-    expression: str, namespace: Mapping[str, Any], magic: str, position: SourcePosition
+    expression: str,
+    namespace: Mapping[str, Any],
+    magic: str,
+    position: SourcePosition,
+    fits: Callable[[Any], bool] | None = None,
 ) -> Any:
     """The value of what a line names, in the user's namespace.
 
+    Args:
+        fits: what the line may name, for the advice; kernels where left out.
+
     Raises OptionError where nothing is named, or no such name is known.
     """
+    there = _names_of(namespace, fits)
     if not expression:
-        raise OptionError(
-            f"{magic}: no kernel is given", advice=f"As in {magic} add.", position=position
-        )
+        raise OptionError(f"{magic}: no kernel is given", advice=there, position=position)
     try:
         return eval(expression, dict(namespace))
     except NameError as error:
-        close = nearest(str(error.name), [name for name in namespace if name[:1] != "_"])
-        raise OptionError(f"{magic}: {error}", advice=close, position=position) from None
+        guess = nearest(str(error.name), [name for name in namespace if name[:1] != "_"])
+        advice = f"{guess} {there}".strip()
+        raise OptionError(f"{magic}: {error}", advice=advice, position=position) from None
     except SyntaxError as error:
         raise OptionError(
             f"{magic}: {expression!r} cannot be read: {error.msg}", position=position
         ) from None
+
+
+def refuse_no_kernel(
+    thing: Any,
+    expression: str,
+    namespace: Mapping[str, Any],
+    magic: str,
+    position: SourcePosition,
+) -> None:
+    """Raise OptionError where a line names what is neither a kernel nor anything that has a view."""
+    if not can_show(thing):
+        raise OptionError(
+            f"{magic}: {expression} is {described(thing)}, no kernel",
+            advice=_names_of(namespace, None),
+            position=position,
+        )
+
+
+def _names_of(namespace: Mapping[str, Any], fits: Callable[[Any], bool] | None) -> str:
+    """What a line may name in this notebook, in a sentence."""
+    from kernellab.magics.compile_wishes import is_kernel
+
+    what = "Kernels" if fits is None else "Evidence"
+    names = [
+        name for name, value in namespace.items() if name[:1] != "_" and (fits or is_kernel)(value)
+    ]
+    if names:
+        return f"{what} of this notebook: {', '.join(names)}."
+    return f"This notebook has no {what.lower().removesuffix('s')} yet."
 
 
 def compilation_of(kernel: Any, given: Mapping[str, Any], position: SourcePosition) -> Compilation:
@@ -52,12 +91,12 @@ def compilation_of(kernel: Any, given: Mapping[str, Any], position: SourcePositi
     """
     from kernellab.compiler.pipeline import compile_bound, unwrap_kernel
     from kernellab.compiler.targets import DEFAULT_TARGET
-    from kernellab.errors import ArgumentError
+    from kernellab.errors import ArgumentError, MissingArguments
     from kernellab.magics.compile_wishes import launched_call, stated_call, wishes_of
 
-    plain, added = unwrap_kernel(kernel, (), {}, dict(given["constexpr"]))
+    plain, added = unwrap_kernel(kernel, (), {}, dict(chain.from_iterable(given["constexpr"])))
     wishes = wishes_of(given, getattr(plain, "target", DEFAULT_TARGET))
-    launch = getattr(plain, "last_launch", None)
+    launch = getattr(plain, "last_call", None)
     if launch is not None and wishes.signature is None and not wishes.constants:
         call = launched_call(launch, wishes)
     else:
@@ -73,8 +112,9 @@ def compilation_of(kernel: Any, given: Mapping[str, Any], position: SourcePositi
             )
         except ArgumentError as error:
             error.position = error.position or position
-            error.advice = (
-                "Launch it first, or say what is missing: --constexpr NAME=VALUE, --sig TYPES."
-            )
+            if isinstance(error, MissingArguments):
+                error.advice = (
+                    f"Launch it first, or state what is missing. {stated_by_options(error)}"
+                )
             raise
     return compile_bound(plain, call, wishes.target, record="passes")

@@ -100,7 +100,7 @@ class Options:
         flag, equals, text = word.partition("=")
         option = self.by_flag.get(flag)
         if option is None:
-            self._refuse(flag, position)
+            self._refuse(flag if word.startswith("-") else word, position)
         if not option.metavar:
             if equals:
                 raise OptionError(f"{flag} takes no value", position=position(word))
@@ -121,6 +121,8 @@ class Options:
     def _refuse(self, word: str, position: Position) -> NoReturn:
         what = "option" if word.startswith("-") else "word"
         close = nearest(word if what == "option" else f"--{word}", self.by_flag)
+        if "--constexpr" in self.by_flag and re.match(r"[^\W\d]\w*=", word):
+            close = "Several constants go with commas between them: --constexpr BM=64,BN=32."
         known = f"{self.magic} knows {', '.join(self.by_flag)}; {self.magic}? explains them."
         raise OptionError(
             f"unknown {what} {word!r} on the line of {self.magic}",

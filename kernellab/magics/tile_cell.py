@@ -7,7 +7,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from kernellab.compiler.pipeline import compile_bound
-from kernellab.errors import ArgumentError, CompileError, KernelLabError, OptionError, nearest
+from kernellab.errors import ArgumentError, CompileError, KernelLabError, OptionError, suggestion
 from kernellab.magics import ipython_api
 from kernellab.magics.compile_wishes import Wishes, launched_call, stated_call, wishes_of
 from kernellab.magics.ipython_api import RunningCell
@@ -57,7 +57,7 @@ def _check_constants(wishes: Wishes, kernels: Sequence[TileKernel], running: Run
         if name not in names:
             raise OptionError(
                 f"no kernel of this cell has a parameter {name!r}",
-                advice=nearest(name, names),
+                advice=suggestion(name, sorted(names), "Parameters:"),
                 position=running.position(f"{name}="),
             )
 

@@ -10,7 +10,7 @@ from IPython.core.magic import Magics, line_magic, magics_class, no_var_expand
 
 from kernellab.errors import SourcePosition
 from kernellab.magics import ipython_api
-from kernellab.magics.kernel_line import compilation_of, evaluated, read_line
+from kernellab.magics.kernel_line import compilation_of, evaluated, read_line, refuse_no_kernel
 from kernellab.magics.options import Option, Options
 from kernellab.magics.tilekernel import COMPILING
 from kernellab.showing import show
@@ -96,12 +96,14 @@ class TileIrMagics(Magics):
         known, magic = self.shell.user_ns, OPTIONS.magic
         thing = evaluated(expression, known, magic, position(""))
         names = [name for some in given["with"] for name in some]
-        evidence = [evaluated(name, known, magic, position(name)) for name in names]
         # Imported here: torch and Triton take longer than the rest of loading the extension.
         from kernellab.errors import CompileError
         from kernellab.magics.compile_wishes import is_kernel
+        from kernellab.viz.evidence import is_evidence
 
+        evidence = [evaluated(name, known, magic, position(name), is_evidence) for name in names]
         if not is_kernel(thing):
+            refuse_no_kernel(thing, expression, known, magic, position(""))
             return show(thing, *evidence)
         try:
             return show(_compiled(thing, given, position("")), *evidence)

@@ -8,7 +8,7 @@ from IPython.core.magic import Magics, cell_magic, magics_class
 
 from kernellab.magics import ipython_api
 from kernellab.magics.options import Option, Options
-from kernellab.option_values import read_constexpr, read_warps, read_whole_number
+from kernellab.option_values import read_constexprs, read_warps, read_whole_number
 from kernellab.records import Target
 
 
@@ -47,8 +47,8 @@ COMPILING = (
     Option(
         "--constexpr",
         "NAME=VALUE",
-        "The value of a tl.constexpr parameter, for kernels that the cell does not launch: an int, a float, True or False, a string, or a type such as tl.float16. May be repeated.",
-        read_constexpr,
+        "The value of a tl.constexpr parameter, for kernels that the cell does not launch: an int, a float, True or False, a string, or a type such as tl.float16. Several with commas between them: BM=64,BN=32.",
+        read_constexprs,
         repeated=True,
     ),
     Option(

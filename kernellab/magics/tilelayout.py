@@ -8,7 +8,7 @@ from IPython.core.magic import Magics, line_magic, magics_class, no_var_expand
 
 from kernellab.errors import OptionError, SourcePosition
 from kernellab.magics import ipython_api
-from kernellab.magics.kernel_line import compilation_of, evaluated, read_line
+from kernellab.magics.kernel_line import compilation_of, evaluated, read_line, refuse_no_kernel
 from kernellab.magics.options import Option, Options
 from kernellab.magics.tilekernel import COMPILING
 from kernellab.showing import show
@@ -67,6 +67,7 @@ class TileLayoutMagics(Magics):
             thing = compilation_of(thing, given, position(""))
         if isinstance(thing, Compilation):
             return show(thing.layouts(given["after"] or "ttgir"), name=name)
+        refuse_no_kernel(thing, expression, self.shell.user_ns, OPTIONS.magic, position(""))
         _refuse_rest(name, given, position(""))
         return show(thing)
 

@@ -8,9 +8,10 @@ import shutil
 import subprocess
 from pathlib import Path
 
-from kernellab.errors import ProfileError, nearest
+from kernellab.errors import ProfileError, suggestion
 from kernellab.profiling.ncu_pages import LaunchPage, launch_pages
 from kernellab.profiling.records import Profile
+from kernellab.saved_data import why_unreadable
 
 _EXPORT = "ncu --import {file} --page source --print-source sass --csv > profile.csv"
 _RECORD = "ncu --section SourceCounters --section WarpStateStats -o profile python your_script.py"
@@ -44,7 +45,7 @@ def _text(file: Path) -> str:
     try:
         return file.read_text(encoding="utf-8-sig", errors="replace")
     except OSError as error:
-        raise ProfileError(f"Cannot read {str(file)!r}: {error.strerror or error}.") from error
+        raise ProfileError(why_unreadable(file, error)) from error
 
 
 def _printed(file: Path, page: str, *options: str) -> str:
@@ -82,7 +83,7 @@ def _chosen(pages: list[LaunchPage], file: Path, kernel: str, launch: int) -> La
     if not launches:
         raise ProfileError(
             f"{file.name} has no kernel {wanted!r}.",
-            advice=nearest(wanted, kernels) or f"It has {', '.join(kernels)}.",
+            advice=suggestion(wanted, kernels, "It has"),
         )
     if not 1 <= launch <= len(launches):
         raise ProfileError(f"launch={launch}: {file.name} has {len(launches)} of {wanted}.")

@@ -10,7 +10,7 @@ from typing import Any, Literal
 import numpy
 import torch
 
-from kernellab.errors import ArgumentError, nearest
+from kernellab.errors import ArgumentError, suggestion
 from kernellab.specialize import array_of
 from kernellab.tracing.records import Trace
 from kernellab.tracing.steps import Frame, Program, Step
@@ -300,7 +300,7 @@ def _output(
     if known is None:
         raise ArgumentError(
             f"no tensor of the launch that was traced is called {name!r}",
-            advice=nearest(name, trace.arguments) or f"There are {', '.join(trace.arguments)}.",
+            advice=suggestion(name, trace.arguments, "There are"),
         )
     theirs = array_of(value) if isinstance(value, torch.Tensor) else numpy.asarray(value)
     if theirs.shape != known.shape:

@@ -20,9 +20,10 @@ from kernellab.saved_data import (
     Misfit,
     SavedData,
     kernellab_version,
+    save_whole,
     value_of,
     value_to_json,
-    write_whole,
+    why_unreadable,
 )
 from kernellab.tracing.records import Trace
 from kernellab.tracing.sources import changed_sources
@@ -70,10 +71,7 @@ def save_trace(trace: Trace, path: str | os.PathLike[str]) -> Path:
     with zipfile.ZipFile(content, "w") as archive:
         archive.writestr(_entry(_DOCUMENT), document, zipfile.ZIP_DEFLATED)
         archive.writestr(_entry(_VALUES), bytes(heap.content), zipfile.ZIP_STORED)
-    try:
-        return write_whole(target, content.getvalue())
-    except OSError as error:
-        raise ArchiveError(f"Cannot write {str(target)!r}: {error.strerror or error}.") from error
+    return save_whole(target, content.getvalue(), ArchiveError)
 
 
 def _entry(name: str) -> zipfile.ZipInfo:
@@ -181,7 +179,7 @@ def load_trace(path: str | os.PathLike[str]) -> Trace:
     except KeyError as error:
         raise ArchiveError(f"{str(file)!r} is a zip file, but no trace that KernelLab saved.") from error  # fmt: skip
     except OSError as error:
-        raise ArchiveError(f"Cannot read {str(file)!r}: {error.strerror or error}.") from error
+        raise ArchiveError(why_unreadable(file, error)) from error
     return _from_document(document, heap, str(file))
 
 

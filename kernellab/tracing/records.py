@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, overload
 
 import numpy
 
-from kernellab.errors import ArgumentError, KernelLabError, nearest
+from kernellab.errors import ArgumentError, KernelLabError, suggestion
 from kernellab.showing import show
 from kernellab.tracing.steps import (
     Checkpoint,
@@ -228,8 +228,7 @@ class Trace(Sequence[Step]):
         if known is None:
             raise ArgumentError(
                 f"no tensor of this launch of {self.facts.kernel!r} is called {argument!r}",
-                advice=nearest(argument, self.arguments)
-                or f"There are {', '.join(self.arguments)}.",
+                advice=suggestion(argument, self.arguments, "There are"),
             )
         last = self._step(step).number if self.steps else 0
         begin, stored = self._checkpoint(argument, last)
@@ -373,7 +372,7 @@ class Trace(Sequence[Step]):
         for name in sorted(names.difference(known)):
             raise ArgumentError(
                 f"no function that this trace of {self.facts.kernel!r} saw has a variable {name!r}",
-                advice=nearest(name, known) or f"There are {', '.join(known)}.",
+                advice=suggestion(name, known, "There are"),
             )
 
     def _computed_again(self, key: tuple[int, str], stored: StoredValue) -> dict[tuple[int, str], Any]:  # fmt: skip

@@ -9,7 +9,7 @@ import numpy
 import torch
 
 from kernellab import triton_api
-from kernellab.errors import ArgumentError, nearest
+from kernellab.errors import ArgumentError, suggestion
 from kernellab.specialize import tensor_of
 from kernellab.tuning.arguments import Shipment, ship
 
@@ -60,7 +60,7 @@ def _fitting(kernel: Any, name: str, value: Any, given: Mapping[str, Any]) -> to
         tensors = [one for one, other in given.items() if _tensor(other) is not None]
         raise ArgumentError(
             f"the reference names {name!r}, which is no tensor among the arguments of {kernel.__name__!r}",
-            advice=nearest(name, tensors) or f"Its tensors are {', '.join(tensors)}.",
+            advice=suggestion(name, tensors, "Its tensors are"),
         )
     if result is None or result.shape != argument.shape:
         shape = "no tensor" if result is None else f"of shape {list(result.shape)}"

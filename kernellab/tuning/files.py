@@ -11,7 +11,7 @@ from typing import Any
 
 from kernellab.errors import ArchiveError, ArgumentError
 from kernellab.records import Target
-from kernellab.saved_data import write_whole
+from kernellab.saved_data import save_whole, why_unreadable
 from kernellab.tuning.kernel_source import KernelSource, is_another
 from kernellab.tuning.plain_data import (
     machine_from_json,
@@ -36,10 +36,7 @@ def save(tunings: Iterable[Tuning], path: str | os.PathLike[str]) -> Path:
     """
     file = Path(path)
     data = {"format": FORMAT, "version": VERSION, "tunings": [to_json(one) for one in tunings]}
-    try:
-        return write_whole(file, (json.dumps(data, indent=1) + "\n").encode())
-    except OSError as error:
-        raise ArchiveError(f"Cannot write {str(file)!r}: {error.strerror or error}.") from error
+    return save_whole(file, (json.dumps(data, indent=1) + "\n").encode(), ArchiveError)
 
 
 def to_json(tuning: Tuning) -> dict[str, Any]:
@@ -119,12 +116,8 @@ def _read(file: Path) -> Any:
     name = str(file)
     try:
         text = file.read_text()
-    except FileNotFoundError as error:
-        raise ArchiveError(f"There is no file {name!r}.") from error
-    except IsADirectoryError as error:
-        raise ArchiveError(f"{name!r} is a folder, and a saved sweep is one file.") from error
     except OSError as error:
-        raise ArchiveError(f"Cannot read {name!r}: {error.strerror or error}.") from error
+        raise ArchiveError(why_unreadable(file, error)) from error
     except UnicodeDecodeError as error:
         raise ArchiveError(f"{name!r} holds no text, so no saved sweep.", advice=_WHO_WRITES) from error  # fmt: skip
     try:

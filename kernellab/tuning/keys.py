@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from kernellab import triton_api
-from kernellab.errors import ArgumentError, nearest
+from kernellab.errors import ArgumentError, suggestion
 from kernellab.launching import innermost
 from kernellab.tuning.calls import has_memory
 from kernellab.tuning.records import Candidate
@@ -50,7 +50,7 @@ def _check_name(kernel: Any, name: Any, given: Mapping[str, Any]) -> None:
     if name not in kernel.arg_names:
         raise ArgumentError(
             f"the key names {name!r}, which is no argument of {kernel.__name__!r}",
-            advice=nearest(str(name), possible) or advice,
+            advice=suggestion(str(name), possible, "Possible are") if possible else "",
             position=triton_api.definition_of(kernel),
         )
     if has_memory(given.get(name)):

@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any
 
-from kernellab.errors import ArgumentError, nearest
+from kernellab.errors import ArgumentError, suggestion
 from kernellab.tuning.ranking import tied_with_best, timed
 from kernellab.tuning.records import Timing, Trial
 from kernellab.tuning.tables import MICROSECONDS, achieved
@@ -111,7 +111,7 @@ def plot_data(tuning: Tuning, kind: str, x: str | None = None, y: str | None = N
     if kind not in KINDS:
         raise ArgumentError(
             f"a sweep has no plot of kind {kind!r}",
-            advice=f"{nearest(str(kind), KINDS)} Kinds: {', '.join(KINDS)}.".strip(),
+            advice=suggestion(str(kind), KINDS, "Kinds:"),
         )
     if not tuning.is_timed:
         raise ArgumentError(
@@ -194,7 +194,7 @@ def _two_axes(points: Sequence[Point], x: str | None, y: str | None) -> tuple[st
         if given is not None and given not in names:
             raise ArgumentError(
                 f"{given!r} is no parameter that varies in this sweep",
-                advice=f"{nearest(given, names)} It varies {', '.join(names)}.".strip(),
+                advice=suggestion(given, names, "It varies"),
             )
     if len(names) < 2 or (x is not None and x == y):
         raise ArgumentError(

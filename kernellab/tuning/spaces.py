@@ -176,7 +176,7 @@ def _check_names(
             close = nearest(name, [*kernel.arg_names, *known])
             raise OptionError(
                 f"{name!r} is neither a parameter of {kernel.__name__!r} nor an option of {target}",
-                advice=close or f"Its parameters are {', '.join(kernel.arg_names)}.",
+                advice=f"{close} Its parameters are {', '.join(kernel.arg_names)}.".lstrip(),
                 position=triton_api.definition_of(kernel),
             )
 

@@ -268,7 +268,7 @@ def _check_keywords(kernel: Any, target: Target, keywords: Mapping[str, Any]) ->
             close = nearest(name, [*known, *wishes])
             raise OptionError(
                 f"{name!r} is neither a parameter of {kernel.__name__!r}, nor an option of {target}, nor of kernellab.tune",
-                advice=close or f"Its parameters are {', '.join(kernel.arg_names)}.",
+                advice=f"{close} Its parameters are {', '.join(kernel.arg_names)}.".lstrip(),
                 position=triton_api.definition_of(kernel),
             )
 

@@ -41,6 +41,15 @@ def unregister(formatters: Any) -> None:
             formatters.formatters[kind].pop(f"{module}.{record}", None)
 
 
+def card_of(record: Any) -> Any:
+    """The card of a record; None where it has none."""
+    for kind in type(record).__mro__:
+        function = _CARDS.get((kind.__module__, kind.__qualname__))
+        if function is not None:
+            return _card(function, record)
+    return None
+
+
 def _card(function: tuple[str, str], record: Any) -> Any:
     module, name = function
     return getattr(importlib.import_module(module), name)(record)

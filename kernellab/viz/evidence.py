@@ -118,6 +118,11 @@ def _largest(compilation: Compilation, metric: MetricData) -> list[tuple[int, fl
     return list(total.most_common(_LISTED_LINES))
 
 
+def is_evidence(thing: Any) -> bool:
+    """Whether the explorer can show it beside a compilation."""
+    return isinstance(thing, tuple(_READERS))
+
+
 def _shown(compilation: Compilation, evidence: Any) -> Shown:
     for kind, reader in _READERS.items():
         if isinstance(evidence, kind):

@@ -16,8 +16,8 @@ from matplotlib.backend_bases import FigureCanvasBase
 from matplotlib.colors import LinearSegmentedColormap
 from matplotlib.figure import Figure
 
-from kernellab.errors import ArgumentError, KernelLabError
-from kernellab.saved_data import write_whole
+from kernellab.errors import ArgumentError
+from kernellab.saved_data import save_whole
 from kernellab.viz.palette import INK, ORDERED, VIRIDIS
 
 SEQUENTIAL = LinearSegmentedColormap.from_list(
@@ -119,10 +119,7 @@ class FigurePicture:
         # Without a date the same picture is the same file.
         undated = {"svg": "Date", "pdf": "CreationDate"}
         wishes = {"metadata": {undated[kind]: None}} if kind in undated else {}
-        try:
-            return write_whole(path, self._file(kind, **wishes))
-        except OSError as error:
-            raise KernelLabError(f"{str(path)!r} cannot be written: {error.strerror}.") from error
+        return save_whole(path, self._file(kind, **wishes))
 
     def _repr_png_(self) -> bytes:
         return self.png()

@@ -15,7 +15,7 @@ from matplotlib.colors import Normalize
 from matplotlib.figure import Figure
 from matplotlib.patches import Patch, Rectangle
 
-from kernellab.errors import LayoutError, nearest
+from kernellab.errors import LayoutError, suggestion
 from kernellab.findings import TileLayout
 from kernellab.layouts import Layout, RegisterLayout, SharedLayout, sizes
 from kernellab.viz.figures import SEQUENTIAL, FigurePicture, sheet
@@ -113,8 +113,7 @@ def _plot(
     picture = _of_hardware(layout, bits) if hardware else _of_tile(layout, plane, bits)
     chosen = picture.first if by is None else by
     if chosen not in picture.parts:
-        known = ", ".join(picture.parts)
-        advice = f"{nearest(chosen, picture.parts)} It can be coloured by {known}.".strip()
+        advice = suggestion(chosen, picture.parts, "It can be coloured by")
         raise LayoutError(f"by={by!r} is nothing that this picture has.", advice=advice)
     words = [f"coloured by {chosen}"]
     if plane:

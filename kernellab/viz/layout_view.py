@@ -6,7 +6,7 @@ import math
 import re
 from collections.abc import Iterable, Sequence
 
-from kernellab.errors import LayoutError
+from kernellab.errors import ArgumentError, LayoutError
 from kernellab.findings import Conversion, Layouts, TileLayout
 from kernellab.layouts import Layout, RegisterLayout, SharedLayout, TensorMemoryLayout, sizes
 from kernellab.viz.card import Card
@@ -20,7 +20,7 @@ LARGEST = 1 << 20
 
 def layout_view(layout: Layout, to: Layout | TileLayout | None = None) -> View:
     """One layout; with `to`, beside another one of the same shape, and what has to move."""
-    other = to.layout if isinstance(to, TileLayout) else to
+    other = None if to is None else _layout_of(to)
     chosen = [layout] if other is None else [layout, other]
     _check_comparable(chosen)
     names = [str(one) for one in chosen]
@@ -104,6 +104,11 @@ def _with_layout(tiles: Iterable[TileLayout]) -> list[TileLayout]:
 def _layout_of(thing: Layout | TileLayout) -> Layout:
     if isinstance(thing, Layout):
         return thing
+    if not isinstance(thing, TileLayout):
+        raise ArgumentError(
+            f"to={thing!r} is no layout.",
+            advice='Give a Layout, or a tile of a compilation: compilation.layouts()["acc"][0].',
+        )
     if thing.layout is None:
         raise LayoutError(f"{thing} cannot be drawn: {thing.why_unknown}")
     return thing.layout

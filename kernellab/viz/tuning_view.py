@@ -9,7 +9,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from kernellab.compiler.comparison import compare
-from kernellab.errors import ArgumentError, CompileError, nearest
+from kernellab.errors import ArgumentError, CompileError, suggestion
 from kernellab.records import Compilation
 from kernellab.tuning.kernel_source import how_to_open
 from kernellab.tuning.plot_data import KINDS
@@ -61,7 +61,7 @@ def _check_kind(plot: str, kinds: Sequence[str]) -> None:
     if plot not in kinds:
         raise ArgumentError(
             f"a sweep has no plot of kind {plot!r}",
-            advice=f"{nearest(str(plot), kinds)} Kinds: {', '.join(kinds)}.".strip(),
+            advice=suggestion(str(plot), kinds, "Kinds:"),
         )
 
 

@@ -14,8 +14,7 @@ from typing import Any
 
 from IPython.display import publish_display_data
 
-from kernellab.errors import KernelLabError
-from kernellab.saved_data import write_whole
+from kernellab.saved_data import check_place, save_whole
 from kernellab.viz import page
 from kernellab.viz.card import Card
 from kernellab.viz.place import in_notebook
@@ -73,12 +72,10 @@ class View:
         Raises:
             KernelLabError: the file cannot be written.
         """
-        file = Path(path)
-        text = page.page_of_views(self.title, [page.Section("", self, ())])
-        try:
-            return write_whole(file, text.encode())
-        except OSError as error:
-            raise KernelLabError(f"{file} cannot be written: {error.strerror}.") from error
+        check_place(path)  # before the work of making it
+        return save_whole(
+            path, page.page_of_views(self.title, [page.Section("", self, ())]).encode()
+        )
 
     def still_html(self) -> str:
         """The still as HTML: tables and `pre`, no script."""

@@ -198,7 +198,7 @@ def test_what_is_refused() -> None:
     x, out = torch.zeros(20), torch.zeros(4)
     with pytest.raises(ArgumentError, match="no argument of 'two_rows'") as refused:
         kernellab.check(two_rows, (1,), x, out, 3, COLUMNS=4, outputs="out_prt")
-    assert refused.value.advice == "Did you mean 'out_ptr'?"
+    assert refused.value.advice == "Did you mean 'out_ptr'? Its tensors are x_ptr, out_ptr."
     with pytest.raises(ArgumentError, match="outputs names 'n', which is 3 and no tensor"):
         kernellab.check(two_rows, (1,), x, out, 3, COLUMNS=4, outputs=["n"])
     with pytest.raises(GridError):

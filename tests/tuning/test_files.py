@@ -156,9 +156,9 @@ def test_a_file_that_is_no_sweep_is_refused(tmp_path, text, words) -> None:
 
 def test_places_that_cannot_be_read_or_written_are_named(tmp_path) -> None:
     tuning = kernellab.Tuning.load(saved(tmp_path))
-    with pytest.raises(ArchiveError, match="is a folder, and a saved sweep is one file"):
+    with pytest.raises(ArchiveError, match="is a folder, not a file"):
         kernellab.Tuning.load(tmp_path)
-    with pytest.raises(ArchiveError, match=r"Cannot write .*: No such file or directory"):
+    with pytest.raises(ArchiveError, match="There is no folder"):
         tuning.save(tmp_path / "nowhere" / "sweep.json")
 
 

@@ -15,7 +15,7 @@ import pytest
 
 import kernellab
 from kernellab.compiler import sass
-from kernellab.errors import ArgumentError, CompileError
+from kernellab.errors import ArgumentError, CompileError, OptionError
 from kernellab.ir.reader import read_module
 from kernellab.records import ControlCodes, SourceMap
 from kernellab.showing import show
@@ -277,9 +277,22 @@ def test_an_error_of_the_front_end_shows_the_source() -> None:
 
 
 def test_what_no_view_shows_is_an_error_with_what_is() -> None:
-    with pytest.raises(ArgumentError, match="There is no view of a int") as caught:
+    with pytest.raises(ArgumentError, match="There is no view of an int") as caught:
         kernellab.show(3)
-    assert "Compilation" in caught.value.advice
+    assert "kernellab.compile" in caught.value.advice
+    with pytest.raises(ArgumentError, match="add is a kernel") as caught:
+        kernellab.show(basic.add)
+    assert "%tileir add" in caught.value.advice
+    with pytest.raises(OptionError, match="The view of Compilation takes no 'to'"):
+        kernellab.show(of_corpus("matmul", "sm_90"), to=3)
+
+
+def test_a_record_without_a_view_is_shown_as_its_card() -> None:
+    conversions = of_corpus("matmul", "sm_90").conversions()
+    assert "conversions  of ttgir" in repr(show(conversions))
+    assert conversions[-1] == list(conversions)[-1]
+    with pytest.raises(IndexError, match="there is no conversion 99"):
+        conversions[99]
 
 
 def test_the_still_of_a_view_says_what_the_view_says() -> None:

@@ -141,21 +141,43 @@ def test_a_kernel_that_does_not_compile_shows_how_far_it_came(lab: NotebookSessi
     assert "arange's range must be a power of 2" in outcome.displays[0]["text/plain"]
 
 
+def test_a_launch_that_a_fault_stopped_says_the_types(lab: NotebookSession) -> None:
+    lab.run(
+        "%%tilekernel --no-compile\n"
+        "@triton.jit\n"
+        "def beyond(x_ptr, n, BLOCK: tl.constexpr):\n"
+        "    tl.store(x_ptr + tl.program_id(0) * BLOCK + tl.arange(0, BLOCK), n)\n"
+    )
+    assert lab.run("beyond[(9,)](x, 3, BLOCK=128)").error == "OutOfBounds"
+    text = lab.run("%tileir beyond").still["text/plain"]
+    assert re.search(r"BLOCK +constexpr +128", text)
+    assert re.search(r"x_ptr +\*fp32", text)
+    assert lab.ask("beyond.last_launch") == "None"
+
+
 @pytest.mark.parametrize(
     ("line", "words"),
     [
-        ("%tileir", ["no kernel is given", "%tileir add"]),
+        ("%tileir", ["no kernel is given", "Kernels of this notebook: add"]),
         ("%tileir ad", ["name 'ad' is not defined", "Did you mean 'add'?"]),
-        ("%tileir x", ["There is no view of a Tensor", "Views show:"]),
+        ("%tileir x", ["%tileir: x is a Tensor, no kernel", "Kernels of this notebook: add"]),
         ("%tileir add --taget sm_90", ["unknown option '--taget'", "Did you mean '--target'?"]),
         ("%tileir add --target sm_80,sm_90,gfx942", ["one target, or two that are compared"]),
-        ("%tileir add --with nothing", ["name 'nothing' is not defined"]),
+        (
+            "%tileir add --with nothing",
+            ["name 'nothing' is not defined", "Evidence of this notebook: costs, report"],
+        ),
+        ("%tileir nope", ["name 'nope' is not defined\nKernels of this notebook: add"]),
+        ("%tileir add --constexpr BLOCK=64 N=3", ["unknown word 'N=3'", "--constexpr BM=64,BN=32"]),
         (
             "%tileir add --with x",
             ["A Tensor is no evidence", "kernellab.check, kernellab.accesses"],
         ),
         ("%tileir add --with report(", ["names of variables are wanted"]),
-        ("%tileir add --sig '*fp32'", ["'add' was not given", "--constexpr NAME=VALUE"]),
+        (
+            "%tileir add --sig '*fp32'",
+            ["'add' was not given", "Launch it first", "--constexpr BLOCK=VALUE and --sig"],
+        ),
     ],
 )
 def test_what_it_refuses(lab: NotebookSession, line: str, words: list[str]) -> None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from kernellab.errors import nearest
+from kernellab.errors import nearest, suggestion
 from kernellab.findings import Layouts
 from kernellab.records import Compilation, PassRun
 
@@ -22,7 +22,7 @@ def explain(compilation: Compilation, snapshot: str, name: str, found: Layouts) 
         return f"{guess} {advice}".strip()
     holding = [number for number, run in enumerate(runs) if f'"{name}"(' in run.text.read()]
     if not holding:
-        return f"{guess} The tiles are called {', '.join(found.names)}.".strip()
+        return suggestion(name, found.names, "The tiles are called")
     last = holding[-1]
     if last == len(runs) - 1:
         return f"{name!r} is there, and is no tile: a number, or an operation that gives nothing."
