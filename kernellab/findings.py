@@ -695,19 +695,6 @@ class Conversions:
     def __len__(self) -> int:
         return len(self.conversions)
 
-    def __getitem__(self, number: int) -> Conversion:
-        """One of them, by its place from 0.
-
-        Raises:
-            IndexError: there are fewer.
-        """
-        try:
-            return self.conversions[number]
-        except IndexError:
-            raise IndexError(
-                f"there is no conversion {number}: {self.read_from!r} has {len(self.conversions)}"
-            ) from None
-
     def __str__(self) -> str:
         """A line for each conversion."""
         lines = [str(one) for one in self.conversions]
