@@ -179,14 +179,20 @@ def value_of(data: SavedData) -> Any:
 def write_whole(path: str | os.PathLike[str], content: bytes) -> Path:
     """Write a file; one that is there is replaced once the new one is complete, and an interrupt leaves no half of it.
 
+    What a link leads to is replaced, not the link; a pipe or a device, which nothing can replace, is written to. Returns the path.
+
     Raises:
         OSError: it cannot be written.
     """
     file = Path(path)
-    unfinished = file.with_name(f"{file.name}.{os.getpid()}.part")
+    if file.exists() and not file.is_file():
+        file.write_bytes(content)
+        return file
+    target = file.resolve()
+    unfinished = target.with_name(f"{target.name}.{os.getpid()}.part")
     try:
         unfinished.write_bytes(content)
-        unfinished.replace(file)
+        unfinished.replace(target)
     except BaseException:
         unfinished.unlink(missing_ok=True)
         raise
@@ -196,7 +202,7 @@ def write_whole(path: str | os.PathLike[str], content: bytes) -> Path:
 def save_whole(
     path: str | os.PathLike[str], content: bytes, refused: type[KernelLabError] = KernelLabError
 ) -> Path:
-    """`write_whole`, for a file that the user named.
+    """`write_whole`, for a file that the user named; returns the path.
 
     Raises:
         KernelLabError: of the class `refused`: it cannot be written.
@@ -214,7 +220,7 @@ def check_place(
     """Raise `refused` where no file can be at a path: before the work, for a user who named it."""
     file = Path(path)
     if file.is_dir():
-        raise refused(f"{file} is a folder.", advice=f"Name a file in it: {file / 'report.html'}.")
+        raise refused(f"{file} is a folder.", advice="Name a file in it.")
     folder = file.absolute().parent
     if not folder.is_dir():
         raise refused(f"There is no folder {folder} to write {file.name} in.")

@@ -9,7 +9,6 @@ import struct
 import subprocess
 import sys
 import termios
-import time
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -61,8 +60,20 @@ def lab() -> Iterator[NotebookSession]:
 # What is told
 
 
+class Clock:
+    """Stands in for the module `time`: its seconds pass when a test says so."""
+
+    def __init__(self) -> None:
+        self.now = 100.0
+
+    def monotonic(self) -> float:
+        return self.now
+
+
 def test_steps_are_counted_and_short_work_opens_no_bar(monkeypatch: pytest.MonkeyPatch) -> None:
     opened = []
+    clock = Clock()
+    monkeypatch.setattr("kernellab.long_work.time", clock)
     monkeypatch.setattr(
         "kernellab.viz.progress_bar.open_bar",
         lambda *given, wanted: opened.append((*given, wanted)),
@@ -70,15 +81,14 @@ def test_steps_are_counted_and_short_work_opens_no_bar(monkeypatch: pytest.Monke
     monkeypatch.setenv("KERNELLAB_PROGRESS", "1")
     with LongWork("quick", 3, "steps") as work:
         for _ in range(3):
+            clock.now += 0.16
             work.advance()
     assert work.done == 3
     assert not opened
     with LongWork("slow", 2, "steps") as work:
-        time.sleep(0.6)
+        clock.now += 0.625
         work.advance()
-    [(title, total, unit, seconds, wanted)] = opened
-    assert (title, total, unit, wanted) == ("slow", 2, "steps", True)
-    assert 0.6 <= seconds < 5
+    assert opened == [("slow", 2, "steps", 0.625, True)]
 
 
 class Noted:
@@ -112,7 +122,7 @@ def test_work_inside_other_work_is_told_in_its_bar(known: bool, monkeypatch: pyt
     with outer, LongWork("matmul", 2048, "programs") as inner:
         inner.advance(1024)
     assert titles == ["bisect"]
-    assert bar.drawn == [(0, 4, "1,024/2,048 programs")] if known else [(1024, 2048, "")]
+    assert bar.drawn == [(0, 4, "1,024/2,048 programs") if known else (1024, 2048, "")]
     assert bar.closed == 1
 
 
@@ -134,12 +144,17 @@ def test_an_interrupt_is_noted_once_by_the_outermost_work() -> None:
 # Bars
 
 PROGRAM = """
-import time
-from kernellab.long_work import LongWork
-from kernellab.saved_data import write_whole
-with LongWork("tune matmul", 10, "configs") as work:
+from kernellab import long_work
+
+class Clock:
+    now = 0.0
+    def monotonic(self):
+        return self.now
+
+long_work.time = clock = Clock()
+with long_work.LongWork("tune matmul", 10, "configs") as work:
     for number in range(10):
-        time.sleep(0.15)
+        clock.now += 0.15
         work.words = "2 dropped"
         work.advance()
 print("end")
@@ -224,6 +239,22 @@ def test_an_interrupted_file_is_as_it_was(tmp_path: Path, monkeypatch: pytest.Mo
         write_whole(file, b"another one")
     assert file.read_bytes() == b"whole"
     assert list(tmp_path.iterdir()) == [file]
+
+
+def test_a_link_stays_one_and_a_pipe_is_written_to(tmp_path: Path) -> None:
+    (tmp_path / "kept").mkdir()
+    link = tmp_path / "report.html"
+    link.symlink_to(tmp_path / "kept" / "report.html")
+    write_whole(link, b"whole")
+    assert link.is_symlink()
+    assert (tmp_path / "kept" / "report.html").read_bytes() == b"whole"
+    pipe = tmp_path / "pipe"
+    os.mkfifo(pipe)
+    reader = os.open(pipe, os.O_RDONLY | os.O_NONBLOCK)
+    write_whole(pipe, b"whole")
+    assert os.read(reader, 100) == b"whole"
+    os.close(reader)
+    assert pipe.is_fifo()
 
 
 @pytest.mark.parametrize(

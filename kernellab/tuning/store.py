@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from kernellab import triton_api
+from kernellab.saved_data import write_whole
 from kernellab.triton_api.shipping import content_key
 from kernellab.tuning.plain_data import outcome_from_json, outcome_to_json
 from kernellab.tuning.records import Outcome
@@ -78,9 +79,7 @@ class Store:
         # A cache that cannot be written is no reason to fail.
         with contextlib.suppress(OSError):
             file.parent.mkdir(parents=True, exist_ok=True)
-            unfinished = file.with_suffix(f".{os.getpid()}.part")
-            unfinished.write_text(json.dumps(outcome_to_json(outcome)))
-            unfinished.replace(file)
+            write_whole(file, json.dumps(outcome_to_json(outcome)).encode())
 
     def _file(self, parts: Iterable[Any]) -> Path:
         text = json.dumps([self._key, *map(str, parts)])
