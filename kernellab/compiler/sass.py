@@ -13,9 +13,8 @@ from kernellab import triton_api
 from kernellab.errors import CompileError
 
 
-@functools.lru_cache(
-    maxsize=4
-)  # The stage and the record of the assembler's step ask one after the other.
+# The stage and the record of the assembler's step ask one after the other.
+@functools.lru_cache(maxsize=4)
 def disassemble(cubin: bytes) -> str:
     """The SASS of a cubin, with the source file and line of each instruction, by the `nvdisasm` bundled with Triton.
 

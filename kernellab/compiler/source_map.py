@@ -96,10 +96,8 @@ def _of_each_line(
     for chains in frames:
         entry = known.get(id(chains))
         if entry is None:
-            entry = known[id(chains)] = (
-                chains,
-                answer(chains),
-            )  # Kept alive: its id stays its own.
+            # Chains are kept alive with their answer, so that an id stays their own.
+            entry = known[id(chains)] = chains, answer(chains)
         found.append(entry[1])
     return tuple(found)
 

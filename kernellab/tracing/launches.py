@@ -11,6 +11,7 @@ from typing import Any
 
 import torch
 
+from kernellab import triton_api
 from kernellab.argument_copies import copied, copied_back, tensors_in
 from kernellab.errors import KernelFault
 from kernellab.interpreter.grid import Programs, linear_ids
@@ -18,7 +19,6 @@ from kernellab.interpreter.launcher import Stepping, argument_names, launch_step
 from kernellab.interpreter.memory import Buffer
 from kernellab.interpreter.stepping.code import SteppingCode
 from kernellab.interpreter.written import written_by
-from kernellab.launching import innermost
 from kernellab.long_work import UNTOUCHED, LongWork
 from kernellab.run_options import RunOptions
 from kernellab.specialize import BoundCall, array_of
@@ -165,8 +165,8 @@ def _notices(recorder: Recorder) -> list[str]:
 def _stale(kernel: Any, sources: Sequence[SourceText]) -> list[str]:
     """A sentence for each way in which the kernel is another one than it was when it ran."""
     name = kernel.__name__
-    now = kernel.fn.__globals__.get(name)
-    if hasattr(now, "fn") and hasattr(now, "run") and innermost(now).src != kernel.src:
+    now = triton_api.source_now(kernel)
+    if now is not None and now != "".join(kernel.raw_src):
         return [f"{name} has been defined anew since this trace was recorded; the lines shown are those that ran."]  # fmt: skip
     return changed_sources(sources)
 

@@ -230,9 +230,8 @@ class Step:
             elements = written.view(contents.dtype)
             if argument.shape:
                 contents[place] = elements
-            elif (
-                elements.size
-            ):  # a tensor without dimensions: of lanes that write to it the last one counts
+            elif elements.size:
+                # A tensor without dimensions: of lanes that write to it the last one counts.
                 contents[()] = elements[-1]
             did_anything = True
         return did_anything

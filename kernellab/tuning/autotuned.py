@@ -13,7 +13,8 @@ from kernellab.compiler.targets import DEFAULT_TARGET, local_target
 from kernellab.tuning.describing import describe_value
 from kernellab.tuning.gpus import this_machine
 from kernellab.tuning.kernel_source import source_of
-from kernellab.tuning.records import Candidate, Dropped, Outcome, Timing, Trial
+from kernellab.tuning.records import Dropped, Outcome, Timing, Trial
+from kernellab.tuning.spaces import of_config
 from kernellab.tuning.tunings import Tuning, Work, types_of_calls
 
 NOTE = "timed by Triton's autotuner: the quartiles are its 20th and 80th percentiles"
@@ -25,7 +26,7 @@ _UNKNOWN = "the autotuner does not count"
 
 def tuning_of_autotuner(kernel: Any, noted: AutotunerTimings) -> Tuning:
     """What an autotuner found out in one launch of a kernel."""
-    candidates = [_candidate(kernel, config) for config, _ in noted.timings]
+    candidates = [of_config(kernel, config) for config, _ in noted.timings]
     tuned = {name for one in candidates for name in one.constants}
     fixed = [name for name in kernel.arg_names if name not in tuned]
     found = types_of_calls(dict(enumerate(noted.calls)), fixed)
@@ -47,13 +48,6 @@ def tuning_of_autotuner(kernel: Any, noted: AutotunerTimings) -> Tuning:
         source=source_of(kernel, (value for one in candidates for value in one.values.values())),
         notes=(NOTE,),
     )
-
-
-def _candidate(kernel: Any, config: Any) -> Candidate:
-    values = config.all_kwargs()
-    constants = {name: value for name, value in values.items() if name in kernel.arg_names}
-    options = {name: value for name, value in values.items() if name not in constants}
-    return Candidate(constants, options, config.pre_hook)
 
 
 def _outcome(times: Sequence[float]) -> Outcome:

@@ -182,9 +182,8 @@ class Sweep:
     def _promise(self, step: _Step) -> None:
         try:
             future = self._asked(step)
-        except (
-            RuntimeError
-        ) as error:  # An executor that is broken or shut down takes nothing any more.
+        except RuntimeError as error:
+            # An executor that is broken or shut down takes nothing any more.
             future = Future()
             future.set_exception(error)
         self._under_way[future] = step
