@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any, Literal, overload
 
 from kernellab.errors import LayoutError, SourcePosition
 from kernellab.showing import plot, show
+from kernellab.wording import joined_sizes
 
 if TYPE_CHECKING:
     from kernellab.layouts import Layout
@@ -490,7 +491,7 @@ class TileLayout:
 
     def __str__(self) -> str:
         where = f" ({self.position})" if self.position else ""
-        shape = "x".join(map(str, self.shape))
+        shape = joined_sizes(self.shape)
         return f"{self.name or self.operation}{where}: {shape}x{self.element}, {self.encoding}"
 
     def has_type(self, shape: Sequence[int], element: str) -> bool:
@@ -502,7 +503,7 @@ class TileLayout:
         """The tile in a few words, the encoding by its families alone: "acc, line 38: tt.dot, 128x64xf32, nvidia mma"."""
         where = f", line {self.position.line}" if self.position else ""
         name = f"{self.name}{where}: {self.operation}" if self.name else f"{self.operation}{where}"
-        shape = "x".join(map(str, self.shape))
+        shape = joined_sizes(self.shape)
         families = re.findall(r"#\w+\.(\w+)", self.encoding)
         layout = " of ".join(
             family.removesuffix("_encoding").replace("_", " ") for family in families

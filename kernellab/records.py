@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any, Literal, Protocol, TypeVar
 
 from kernellab.errors import SourcePosition
 from kernellab.showing import show
+from kernellab.wording import joined_sizes
 
 if TYPE_CHECKING:
     from xdsl.dialects.builtin import ModuleOp
@@ -847,7 +848,7 @@ class Run:
     """Wall time of the interpreter's run, launch overhead included; None on a GPU, where a launch returns before the kernel ends."""
 
     def __repr__(self) -> str:
-        grid = "x".join(str(size) for size in self.launch.grid)
+        grid = joined_sizes(self.launch.grid)
         where = f"interpreter, emulating {self.target}" if self.device == "interpreter" else "GPU"
         took = "" if self.seconds is None else f", {self.seconds * 1e3:.1f} ms"
         return f"Run({self.launch.kernel!r}, grid {grid}, {where}{took})"

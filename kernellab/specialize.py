@@ -28,6 +28,7 @@ from kernellab.errors import (
 from kernellab.parameter_roles import Role, parameter_roles
 from kernellab.records import Origin, Specialization, Target
 from kernellab.type_strings import StatedType, annotated_type, parse_signature, parse_type
+from kernellab.wording import counted
 
 __all__ = [
     "BoundCall",
@@ -404,7 +405,7 @@ class _CarefulBinding:
         if len(args) > len(parameters):
             names = ", ".join(self.known.by_name)
             raise self._error(
-                f"{self.known.name!r} takes {_count(len(parameters), 'argument')} ({names}), and {len(args)} were given.",
+                f"{self.known.name!r} takes {counted(len(parameters), 'argument')} ({names}), and {len(args)} were given.",
                 advice="Launch options such as num_warps go by name.",
             )
         for parameter, value in zip(parameters, args, strict=False):
@@ -560,7 +561,7 @@ def _explain_value(value: Any, refused: Exception) -> tuple[str, str]:
     """What an argument is, as it goes on from "is", and what to give instead."""
     if isinstance(value, list):
         return (
-            f"a list of {_count(len(value), 'item')}; a kernel takes a tensor there, or a tuple.",
+            f"a list of {counted(len(value), 'item')}; a kernel takes a tensor there, or a tuple.",
             "torch.tensor(...) or numpy.array(...) makes a tensor of numbers, tuple(...) a tuple of arguments.",
         )
     if isinstance(value, torch.Tensor):
@@ -577,10 +578,6 @@ def _explain_value(value: Any, refused: Exception) -> tuple[str, str]:
         f"of type {kind}, which cannot be passed to a kernel ({refused}).",
         "Tensors, NumPy arrays, numbers, None and tuples of them can; anything else must be a tl.constexpr parameter.",
     )
-
-
-def _count(number: int, noun: str) -> str:
-    return f"{number} {noun}" if number == 1 else f"{number} {noun}s"
 
 
 def _listed(words: Sequence[str]) -> str:

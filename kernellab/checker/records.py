@@ -13,6 +13,7 @@ from typing import Any, overload
 from kernellab.errors import SourcePosition
 from kernellab.findings import data_frame
 from kernellab.records import Subject
+from kernellab.wording import counted
 
 ProgramId = tuple[int, int, int]
 
@@ -162,14 +163,14 @@ class Findings(Sequence[Finding]):
     def __str__(self) -> str:
         if not self.findings:
             return f"{self.kernel}: nothing found"
-        number = f"{len(self)} finding{'s' if len(self) > 1 else ''}"
+        number = counted(len(self), "finding")
         return "\n\n".join([f"{self.kernel}: {number}", *map(str, self.findings)])
 
 
 def _more(programs: int) -> str:
     if programs <= 0:
         return ""
-    return f", and {programs:,} more program{'s' if programs > 1 else ''}"
+    return f", and {counted(programs, 'more program')}"
 
 
 def _plain(value: Any) -> Any:

@@ -8,6 +8,7 @@ from typing import Any
 
 from kernellab import triton_api
 from kernellab.compiler.source_map import module_frames
+from kernellab.wording import joined_sizes
 
 _ALLOCATION = re.compile(
     r"^\s*(?P<name>%[\w$.-]+) = ttg\.local_alloc\b.*!ttg\.memdesc<(?P<shape>(?:\d+x)+)(?P<element>[a-z]\w*)"
@@ -29,7 +30,7 @@ def buffer_report(kernel: Any, compiled: triton_api.CompiledKernel) -> str:
         if match := _ALLOCATION.match(line):
             sizes = [int(size) for size in match["shape"].rstrip("x").split("x")]
             count, bits = math.prod(sizes), _element_bits(match["element"])
-            shape = "x".join(map(str, sizes))
+            shape = joined_sizes(sizes)
             place = _kernel_place(kernel, frames[at])
             found.append((count * bits // 8, f"{shape} {match['element']}{place}"))
     if not found:

@@ -13,6 +13,7 @@ from kernellab.errors import LayoutError
 from kernellab.layouts.constructors import MadeByHand
 from kernellab.layouts.linear import Bases, LinearTile, Numbers, Vector, sizes
 from kernellab.showing import plot, show
+from kernellab.wording import counted
 
 _MOST_PICTURED = 64
 """Elements of the largest tile whose picture names every element."""
@@ -259,8 +260,8 @@ class RegisterLayout(Layout):
         blocks = f"{self.blocks} blocks of " if self.blocks > 1 else ""
         lines = [
             f"{self._title()}: {_FAMILIES.get(self.family, 'threads hold its elements')}.",
-            f"{blocks}{_count(self.warps, 'warp')} of {_count(self.lanes, 'lane')}; "
-            f"each thread holds {_count(self.registers_per_thread, 'element')}{self._runs()}.",
+            f"{blocks}{counted(self.warps, 'warp')} of {counted(self.lanes, 'lane')}; "
+            f"each thread holds {counted(self.registers_per_thread, 'element')}{self._runs()}.",
         ]
         lines += [
             f"{self._extent(vectors, name)}."
@@ -452,7 +453,7 @@ class TensorMemoryLayout(Layout):
         """The layout in words."""
         return (
             f"{self._title()}: {_FAMILIES[self.family]}.\n"
-            f"It takes {_count(self._size('row'), 'row')} and {_count(self._size('column'), 'column')}, "
+            f"It takes {counted(self._size('row'), 'row')} and {counted(self._size('column'), 'column')}, "
             f"in units of one element."
         )
 
@@ -481,7 +482,3 @@ def _is_array_of_indices(index: object) -> bool:
         return numpy.ndim(cast(Any, index)) > 1
     except ValueError:  # rows of different lengths
         return False
-
-
-def _count(number: int, noun: str) -> str:
-    return f"{number} {noun}" if number == 1 else f"{number} {noun}s"

@@ -19,6 +19,7 @@ import numpy
 from numpy.typing import ArrayLike, NDArray
 
 from kernellab.errors import LayoutError
+from kernellab.wording import joined_sizes
 
 Shape = tuple[int, ...]
 Vector = tuple[int, ...]
@@ -29,7 +30,7 @@ Numbers = NDArray[numpy.int64]
 
 def sizes(shape: Sequence[int]) -> str:
     """A shape in words: "128x64"; of a tile without dimensions "one element"."""
-    return "x".join(str(size) for size in shape) or "one element"
+    return joined_sizes(shape) or "one element"
 
 
 @dataclass(frozen=True)

@@ -15,6 +15,7 @@ from kernellab.specialize import array_of
 from kernellab.tracing.records import Trace
 from kernellab.tracing.steps import Frame, Program, Step
 from kernellab.tracing.values import TilePointer, dtype_named, number_text
+from kernellab.wording import counted
 
 Parting = Literal["value", "shape", "path", "output"]
 
@@ -70,7 +71,7 @@ class TraceDifference:
     def __repr__(self) -> str:
         lines = [self._what(), *self._where()]
         if not self and not self.obstacle:
-            lines.append(f"  {self.compared:,} value{'' if self.compared == 1 else 's'} compared")
+            lines.append(f"  {counted(self.compared, 'value')} compared")
         elif self and self.kind != "output":
             lines.append(f"  {self.compared:,} values before it agree")
         if self.not_compared:

@@ -27,6 +27,7 @@ from kernellab.tracing.steps import (
     TraceFacts,
 )
 from kernellab.tracing.values import StoredValue, Summary, ValueStore
+from kernellab.wording import joined_sizes
 
 if TYPE_CHECKING:
     import pandas
@@ -323,7 +324,7 @@ class Trace(Sequence[Step]):
         who = f"program {facts.programs[0]}" if len(facts.programs) == 1 else f"{len(facts.programs):,} programs"  # fmt: skip
         what = "operations" if facts.operations else "steps"
         fault = f", stopped by {self.fault.kind}" if self.fault else ""
-        grid = "x".join(str(size) for size in facts.grid)
+        grid = joined_sizes(facts.grid)
         return f"Trace({facts.kernel!r}, grid {grid}: {len(self):,} {what} of {who}{fault})"
 
     @cached_property

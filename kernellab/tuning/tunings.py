@@ -23,6 +23,7 @@ from kernellab.tuning.kernel_source import KernelSource, how_to_open, is_another
 from kernellab.tuning.named import complete, found_again
 from kernellab.tuning.ranking import tied_with_best, timed
 from kernellab.tuning.records import Candidate, Machine, Timing, Trial
+from kernellab.wording import counted
 
 
 @dataclass(frozen=True)
@@ -374,16 +375,12 @@ class Tuning:
 
     def __repr__(self) -> str:
         dropped = sum(one.is_dropped for one in self.trials)
-        words = f"Tuning({self.kernel!r} for {self.target}: {_count(len(self.trials), 'config')}, {dropped} dropped"
+        words = f"Tuning({self.kernel!r} for {self.target}: {counted(len(self.trials), 'config')}, {dropped} dropped"
         if not self.ranked:
             return f"{words}, not timed)"
         best = self.best
         assert best.timing is not None
         return f"{words}; {best.candidate}: {best.timing.median * 1e3:.4g} us)"
-
-
-def _count(number: int, noun: str) -> str:
-    return f"{number} {noun}" if number == 1 else f"{number} {noun}s"
 
 
 class Tunings(Sequence[Tuning]):

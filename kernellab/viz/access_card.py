@@ -8,6 +8,7 @@ from kernellab.errors import SourcePosition
 from kernellab.memory_costs.records import Accesses, GlobalAccess
 from kernellab.memory_costs.shared_records import SharedAccess
 from kernellab.viz.card import Card, Table
+from kernellab.wording import joined_sizes
 
 _COLUMNS = ("access", "line", "elements at once", "requests", "sectors", "a request", "useful", "programs a sector", "")  # fmt: skip
 _SHARED_COLUMNS = ("in shared memory", "line", "instructions", "wavefronts", "each", "bank conflicts", "bytes", "")  # fmt: skip
@@ -15,7 +16,7 @@ _SHARED_COLUMNS = ("in shared memory", "line", "instructions", "wavefronts", "ea
 
 def accesses_card(accesses: Accesses) -> Card:
     """One row for each access, and the bytes of all together."""
-    grid = "x".join(str(size) for size in accesses.grid)
+    grid = joined_sizes(accesses.grid)
     total = [
         ("different sectors (L2)", f"{accesses.footprint_bytes:,} bytes"),
         ("read from cold DRAM", f"{accesses.dram_bytes_read:,} bytes"),

@@ -12,6 +12,7 @@ from matplotlib.patches import Patch, Rectangle
 from kernellab.findings import SharedBuffer, SharedMemory
 from kernellab.viz.figures import FigurePicture, sheet
 from kernellab.viz.palette import BLIND_SAFE, INK, VERMILION, ink_on
+from kernellab.wording import counted
 
 _WIDTH, _HEIGHT = 8.4, 4.4
 """Inches."""
@@ -51,8 +52,7 @@ class AllocationPlot(FigurePicture):
         self.memory = memory
 
     def __repr__(self) -> str:
-        many = len(self.memory.buffers)
-        count = "no buffers" if not many else f"{many} buffer{'s' if many > 1 else ''}"
+        count = counted(len(self.memory.buffers), "buffer")
         return (
             f"<plot of shared memory{_of(self.memory)}: {count}, {self.memory.total_bytes:,} bytes>"
         )
@@ -96,17 +96,13 @@ def _draw_nothing(memory: SharedMemory) -> Figure:
 
 
 def _subtitle(memory: SharedMemory) -> str:
-    words = f"{_count(len(memory.buffers), 'buffer')}; dashed: the {memory.total_bytes:,} bytes that a launch asks for"
+    words = f"{counted(len(memory.buffers), 'buffer')}; dashed: the {memory.total_bytes:,} bytes that a launch asks for"
     busiest = memory.busiest_operation
     if busiest is not None and len(memory.buffers) > 1:
         words += f"; triangle: most in use at once, {memory.bytes_in_use(busiest):,} (estimated from life spans)"
     shown = ["hatched: scratch space of one operation"] if any(one.is_scratch for one in memory.buffers) else []  # fmt: skip
     shown += ["shaded: groups of warps, which run at once"] if memory.warp_groups else []
     return f"{words}\n{'; '.join(shown)}" if shown else words
-
-
-def _count(many: int, what: str) -> str:
-    return f"{many} {what}{'' if many == 1 else 's'}"
 
 
 def _span(memory: SharedMemory) -> tuple[float, float]:

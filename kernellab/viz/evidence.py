@@ -25,6 +25,7 @@ from kernellab.records import Compilation, Subject
 from kernellab.viz.card import Card, Table
 from kernellab.viz.ir_view import line_in
 from kernellab.viz.view_data import IrSide, IrView, MarginNote, MetricData, Severity
+from kernellab.wording import joined_sizes
 
 
 @dataclass(frozen=True)
@@ -170,10 +171,6 @@ def _check_subject(
         )
 
 
-def _grid(sizes: tuple[int, int, int]) -> str:
-    return "x".join(map(str, sizes))
-
-
 # A check
 
 
@@ -184,7 +181,7 @@ _WARNINGS = ("missing-other", "order-dependence", "nan", "infinity", "float-over
 def _of_findings(compilation: Compilation, findings: Findings) -> Shown:
     """Each finding on its line."""
     _check_subject("The findings", findings.kernel, findings.subject, compilation)
-    origin = f"check on {findings.target}, grid {_grid(findings.grid)}"
+    origin = f"check on {findings.target}, grid {joined_sizes(findings.grid)}"
     file = _file_of(compilation)
     notes = [_finding_note(one, file, origin) for one in findings]
     if not notes:
@@ -217,7 +214,7 @@ def _of_accesses(compilation: Compilation, accesses: Accesses) -> Shown:
                 f"The accesses were counted for another compilation of {accesses.kernel!r}: {'; '.join(unequal)}.",
                 advice="Compile with the arguments, options and target of the launch that was counted.",
             )
-    origin = f"run of the interpreter for {accesses.target}, grid {_grid(accesses.grid)}"
+    origin = f"run of the interpreter for {accesses.target}, grid {joined_sizes(accesses.grid)}"
     file = _file_of(compilation)
     found = accesses.findings
     notes = [

@@ -7,12 +7,13 @@ from collections.abc import Iterator
 
 from kernellab.checker.records import Finding, Findings
 from kernellab.viz.card import Card, Table
+from kernellab.wording import joined_sizes
 
 
 def findings_card(findings: Findings) -> Card:
     """One table a finding, in the order of the kernel's lines."""
     number = {0: "nothing found", 1: "1 finding"}.get(len(findings), f"{len(findings)} findings")
-    grid = "x".join(str(size) for size in findings.grid)
+    grid = joined_sizes(findings.grid)
     return Card(
         title=f"{findings.kernel}: {number}",
         subtitle=f"{findings.target}, grid {grid}",

@@ -31,6 +31,7 @@ from kernellab.viz.view_data import (
     StageData,
     TextData,
 )
+from kernellab.wording import joined_sizes
 
 _LANGUAGE_OF_STEP = {"optimize_module": "llvm", "ptxas": "sass"}
 """Steps after MLIR, whose texts are of other languages; "translate_to_asm" has the target's assembly."""
@@ -278,7 +279,7 @@ def _layouts(compilation: Compilation) -> tuple[LayoutWords, ...]:
     found = {}
     for tile in tiles:
         if tile.layout is not None:
-            shape = "x".join(str(size) for size in tile.shape)
+            shape = joined_sizes(tile.shape)
             found[shape, tile.encoding] = tile.layout
     return tuple(
         LayoutWords(shape, encoding, layout.describe())

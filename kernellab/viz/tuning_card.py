@@ -9,6 +9,7 @@ from kernellab.tuning.records import Trial
 from kernellab.tuning.tables import MICROSECONDS, achieved, how_timed
 from kernellab.tuning.tunings import Tuning, Tunings
 from kernellab.viz.card import Card, Table
+from kernellab.wording import counted
 
 MOST_ROWS = 10
 
@@ -23,7 +24,7 @@ def tuning_card(tuning: Tuning) -> Card:
         "The fastest" if ranked else "What the compiler says; nothing was timed, which needs a GPU"
     )
     return Card(
-        title=f"{tuning.kernel}: {_count(len(tuning.trials), 'config')}",
+        title=f"{tuning.kernel}: {counted(len(tuning.trials), 'config')}",
         subtitle=f"for {tuning.target}, {tuning.machine.gpu or 'no GPU'}",
         tables=(_configs(tuning, shown[:MOST_ROWS], title), _baselines(tuning), _dropped(tuning)),
         notes=sweep_words(tuning),
@@ -43,7 +44,7 @@ def tunings_card(tunings: Tunings) -> Card:
     name = tunings[0].kernel if len(tunings) else "no sweeps"
     columns = ("key", "the fastest config", "time")
     notes = [REDEFINED] if any(one.is_redefined for one in tunings) else []
-    return Card(f"{name}: {_count(len(tunings), 'sweep')}", "", (Table("", columns, rows),), notes)
+    return Card(f"{name}: {counted(len(tunings), 'sweep')}", "", (Table("", columns, rows),), notes)
 
 
 def sweep_words(tuning: Tuning) -> tuple[str, ...]:
@@ -68,18 +69,14 @@ def best_words(tuning: Tuning) -> list[str]:
     how = [*how_timed(tuning), *unchecked]
     if not ties:
         return [f"{best.candidate} is the fastest: {time}.", *how]
-    return [f"{best.candidate} has the lowest median, {time}, in a tie with {_count(ties, 'other config')}: their quartiles overlap.", *how]  # fmt: skip
+    return [f"{best.candidate} has the lowest median, {time}, in a tie with {counted(ties, 'other config')}: their quartiles overlap.", *how]  # fmt: skip
 
 
 def _unchecked(tuning: Tuning) -> list[str]:
     found = [one for one in tuning.trials if one.outcome.unchecked]
     if not found:
         return []
-    return [f"The results of {_count(len(found), 'config')} were not checked. {found[0].number}: {found[0].outcome.unchecked}"]  # fmt: skip
-
-
-def _count(number: int, noun: str) -> str:
-    return f"{number} {noun}" if number == 1 else f"{number} {noun}s"
+    return [f"The results of {counted(len(found), 'config')} were not checked. {found[0].number}: {found[0].outcome.unchecked}"]  # fmt: skip
 
 
 def _configs(tuning: Tuning, shown: list[Trial], title: str) -> Table:
