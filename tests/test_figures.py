@@ -133,7 +133,7 @@ def test_loops_and_groups_of_warps_are_where_the_module_has_them() -> None:
 def test_a_program_without_shared_memory_says_so() -> None:
     memory = of_corpus("vector_add", "sm_90").shared_memory()
     assert "no buffer there; a launch asks for 0 bytes" in words(memory)
-    assert repr(memory.plot()) == "<plot of shared memory of vector_add: no buffers, 0 bytes>"
+    assert repr(memory.plot()) == "<plot of shared memory of vector_add: 0 buffers, 0 bytes>"
 
 
 def test_hundreds_of_buffers_are_drawn_soon_and_counted() -> None:
