@@ -14,6 +14,7 @@ import pytest
 from triton._C.libtriton import linear_layout
 
 import kernellab
+from kernellab.compiler.analyses.conversions import elements_moved
 from kernellab.errors import ArgumentError, LayoutError, TargetError
 from kernellab.layouts import (
     Holder,
@@ -24,6 +25,7 @@ from kernellab.layouts import (
     TensorMemoryPlace,
 )
 from kernellab.records import Compilation
+from kernellab.viz.layout_card import layout_card
 from kernellab.viz.layout_view import layouts_view
 from kernellab.viz.view_data import LayoutView
 from tests.compiled import compiled, of_corpus
@@ -488,6 +490,62 @@ def test_picture_is_what_triton_draws() -> None:
     text = drawn.get_distributed_view(False)
     cells = [[cell.strip() for cell in row.strip(" []").split(",")] for row in text.splitlines()]
     assert layout.cells(8, 16) == [row for row in cells if row != [""]]
+
+
+def line_of(size_per_thread: int, shape: int = 4096) -> RegisterLayout:
+    """A layout of a tile of one dimension, on four warps."""
+    layout = Layout.blocked(
+        shape=shape, size_per_thread=size_per_thread, threads_per_warp=32, warps_per_cta=4, order=0
+    )
+    assert isinstance(layout, RegisterLayout)
+    return layout
+
+
+def test_a_picture_of_one_dimension_is_folded_and_says_what_it_leaves_out() -> None:
+    layout = line_of(4)
+    assert layout.cells(2, 16)[1][0] == "T4:0"
+    assert layout.picture().splitlines()[-1] == "elements 0 to 63 of 4,096"
+    words = layout_card(layout).text()
+    assert "Thread and register: elements 0 to 255 of 4,096" in words
+    last = next(line for line in words.splitlines() if line.strip().startswith("240 "))
+    assert last.split() == ["240", *(f"T{60 + n // 4}:{n % 4}" for n in range(16))]
+    whole = layout_card(line_of(1, shape=128)).text()
+    assert "Thread and register\n" in whole
+    assert "T127:0" in whole
+
+
+def test_what_a_picture_leaves_out_of_more_dimensions() -> None:
+    shared = Layout.padded_shared(shape=(64, 64), paddings=[(64, 8)], order=(1, 0))
+    assert "Offset in elements: 16 of 64 rows, 16 of 64 columns" in layout_card(shared).text()
+    assert "It takes the room of 4,600 elements, 504 of them left free." in shared.describe()
+    deep = Layout.blocked(
+        shape=(2, 8, 32),
+        size_per_thread=(1, 1, 4),
+        threads_per_warp=(1, 4, 8),
+        warps_per_cta=(1, 2, 1),
+        order=(2, 1, 0),
+    )
+    assert "Thread and register: 16 of 32 columns, at index 0 of 2" in layout_card(deep).text()
+
+
+@pytest.mark.parametrize(("before", "after"), [(4, 1), (1, 4), (2, 2), (8, 4)])
+def test_what_moves_is_what_the_nearest_holders_say(before: int, after: int) -> None:
+    source, destination = line_of(before, 512), line_of(after, 512)
+    expected: dict[str, int] = {}
+    for index in range(512):
+        for wanted in destination.holders((index,)):
+            ways = []
+            for held in source.holders((index,)):
+                names = ("block", "warp", "lane", "register")
+                other = [name for name in names if getattr(held, name) != getattr(wanted, name)]
+                ways.append(("stays", *reversed(names)).index(other[0] if other else "stays"))
+            way = ("stays", "register", "lane", "warp", "block")[min(ways)]
+            expected[way] = expected.get(way, 0) + 1
+    assert dict(source.moves_to(destination)) == expected
+    moving = sum(count for way, count in expected.items() if way in ("lane", "warp", "block"))
+    assert moving == elements_moved(source, destination)
+    with pytest.raises(LayoutError, match="the shapes differ"):
+        source.moves_to(line_of(4))
 
 
 def test_described_in_words() -> None:

@@ -269,7 +269,8 @@ export class LayoutExplorer {
   private placeWords(layout: TileLayout, number: number): string {
     if (layout.data.memory === "shared memory") {
       const block = layout.size("block") > 1 ? `, block ${layout.part(number, "block")}` : "";
-      return `offset ${layout.offset(number)}, bank ${layout.bank(number)}${block}`;
+      const offset = layout.offset(number);
+      return `offset ${offset} in elements (byte ${offset * this.bytes}), bank ${layout.bank(number)}${block}`;
     }
     if (layout.data.memory === "tensor memory") return `row ${layout.part(number, "row")}, column ${layout.part(number, "column")}`;
     const block = layout.size("block") > 1 ? `block ${layout.part(number, "block")}, ` : "";

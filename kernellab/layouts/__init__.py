@@ -3,6 +3,7 @@
 from kernellab.layouts.kinds import (
     Holder,
     Layout,
+    Move,
     RegisterLayout,
     SharedLayout,
     SharedPlace,
@@ -15,6 +16,7 @@ __all__ = [
     "Bases",
     "Holder",
     "Layout",
+    "Move",
     "Numbers",
     "RegisterLayout",
     "Shape",

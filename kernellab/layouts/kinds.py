@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, NamedTuple, cast, overload
+from typing import Any, Literal, NamedTuple, cast, overload
 
 import numpy
 from numpy.typing import ArrayLike
@@ -17,6 +18,12 @@ from kernellab.wording import counted
 
 _MOST_PICTURED = 64
 """Elements of the largest tile whose picture names every element."""
+
+
+Move = Literal["stays", "register", "lane", "warp", "block"]
+MOVES: tuple[Move, ...] = ("stays", "register", "lane", "warp", "block")
+"""Where an element is, as seen from a register that is to have it: there, in another register of the thread, another lane of the
+warp, another warp of the block, another block."""
 
 
 class Holder(NamedTuple):
@@ -82,6 +89,32 @@ class Layout(LinearTile, MadeByHand):
     def describe(self) -> str:
         """The layout in words."""
         raise NotImplementedError
+
+    def _plane(self, by_element: Numbers, most_rows: int, most_columns: int) -> Numbers:
+        """The first rows and columns of what there is for every element: shape (rows, columns, ...) from (*shape, ...)."""
+        rank = len(self.shape)
+        if rank < 2:
+            columns = min(self.element_count, most_columns)
+            plane = by_element.reshape(-1, columns, *by_element.shape[rank:])
+        else:
+            plane = by_element[(0,) * (rank - 2)]
+        return plane[:most_rows, :most_columns]
+
+    def part_shown(self, most_rows: int, most_columns: int) -> str:
+        """Which part of the tile so many rows and columns are, in words: "" where they are all of it."""
+        if self.element_count <= most_rows * most_columns and len(self.shape) < 2:
+            return ""
+        if len(self.shape) < 2:
+            return f"elements 0 to {most_rows * most_columns - 1} of {self.element_count:,}"
+        *leading, rows, columns = self.shape
+        parts = [
+            f"{most} of {size:,} {what}"
+            for most, size, what in ((most_rows, rows, "rows"), (most_columns, columns, "columns"))
+            if size > most
+        ]
+        if math.prod(leading) > 1:
+            parts.append(f"at index {', '.join('0' for _ in leading)} of {sizes(leading)}")
+        return ", ".join(parts)
 
     def show(self, to: Layout | None = None) -> Any:
         """The layout as a picture: elements, and the threads or the memory that hold them (docs/widgets.md).
@@ -255,6 +288,28 @@ class RegisterLayout(Layout):
     def _unit(self, dim: int, step: int) -> Vector:
         return tuple(step if d == dim else 0 for d in range(len(self.shape)))
 
+    def moves_to(self, other: RegisterLayout) -> Mapping[Move, int]:
+        """How the registers of another layout of the tile, those of all threads together, get their elements from this one.
+
+        Returns:
+            How far away the element is -> how many registers; the nearest first. Where it is held several times, the nearest counts.
+
+        Raises:
+            LayoutError: the shapes differ.
+        """
+        if other.shape != self.shape:
+            raise LayoutError(f"Nothing moves from a {self} to a {other}: the shapes differ.")
+        wanted = other._element_numbers
+        place = other._split(numpy.arange(wanted.size))
+        nearest = numpy.full(wanted.size, len(MOVES) - 1)
+        for held in self._inputs_by_element[wanted].T:
+            # From behind: block, warp, lane, register. The first that is another one says how far it is.
+            differs = (self._split(held) != place)[:, ::-1]
+            far = numpy.where(differs.any(axis=1), len(MOVES) - 1 - differs.argmax(axis=1), 0)
+            nearest = numpy.minimum(nearest, far)
+        counts = numpy.bincount(nearest, minlength=len(MOVES)).tolist()
+        return {move: count for move, count in zip(MOVES, counts) if count}
+
     def describe(self) -> str:
         """The layout in words."""
         blocks = f"{self.blocks} blocks of " if self.blocks > 1 else ""
@@ -303,6 +358,7 @@ class RegisterLayout(Layout):
         """Which threads hold which element: "Layout(0,0)={0,4}, (0,1)={1,5}, ..." for a tile of at most 64 elements.
 
         Of a larger tile the first rows and columns, one cell an element: "T12:3" is register 3 of thread 12, the first that holds it.
+        A last line then says how much of the tile that is.
         """
         if self.element_count <= _MOST_PICTURED:
             cells = [
@@ -312,16 +368,15 @@ class RegisterLayout(Layout):
             return f"Layout{', '.join(cells)}"
         rows = self.cells(8, 8)
         width = max(len(cell) for row in rows for cell in row)
-        return "\n".join(" ".join(cell.ljust(width) for cell in row).rstrip() for row in rows)
+        lines = [" ".join(cell.ljust(width) for cell in row).rstrip() for row in rows]
+        return "\n".join([*lines, self.part_shown(8, 8)])
 
     def cells(self, most_rows: int, most_columns: int) -> list[list[str]]:
-        """The tile's first rows and columns (of more than two dimensions, at index 0 of the leading ones): "T12:3" for thread and register."""
-        plane = self.all_holders()[..., 0, :]
-        while plane.ndim > 3:
-            plane = plane[0]
-        if plane.ndim < 3:
-            plane = plane.reshape(1, -1, 4)
-        plane = plane[:most_rows, :most_columns]
+        """The tile's first rows and columns: "T12:3" for thread and register.
+
+        A tile of one dimension is folded into rows of `most_columns`; of more than two, it is the plane at index 0 of the leading ones.
+        """
+        plane = self._plane(self.all_holders()[..., 0, :], most_rows, most_columns)
         register, lane, warp, block = numpy.moveaxis(plane, -1, 0)
         thread = (block * self.warps + warp) * self.lanes + lane
         return [
@@ -396,6 +451,11 @@ class SharedLayout(Layout):
         first = self._inputs_by_element[:, 0] % self._size("offset")
         return self._padded(first).reshape(self.shape)
 
+    def cells(self, most_rows: int, most_columns: int) -> list[list[str]]:
+        """The offsets, in elements, of the tile's first rows and columns; folded and cut as of a `RegisterLayout`."""
+        plane = self._plane(self.offsets(), most_rows, most_columns)
+        return [[str(offset) for offset in row] for row in plane.tolist()]
+
     def _padded(self, offsets: ArrayLike) -> Numbers:
         plain = numpy.asarray(offsets, numpy.int64)
         free = sum(plain // interval * padding for interval, padding in self.paddings)
@@ -403,9 +463,11 @@ class SharedLayout(Layout):
 
     def describe(self) -> str:
         """The layout in words."""
+        unused = self.size - self._size("offset")
+        left_free = f", {unused:,} of them left free" if unused else ""
         lines = [
             f"{self._title()} in shared memory: {_FAMILIES.get(self.family, 'a tile')}.",
-            f"{self.size} elements from first to last.",
+            f"It takes the room of {self.size:,} elements{left_free}.",
         ]
         for interval, padding in self.paddings:
             lines.append(f"After every {interval} elements, {padding} are left free.")

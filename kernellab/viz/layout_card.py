@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Mapping, Sequence
+
 from kernellab.findings import Conversion, Conversions, Layouts, TileLayout
-from kernellab.layouts import Layout, RegisterLayout, SharedLayout, sizes
+from kernellab.layouts import Layout, Move, RegisterLayout, SharedLayout, sizes
 from kernellab.viz.card import Card, Table
 
 _MOST_ROWS = 16
@@ -28,11 +30,27 @@ def layout_card(layout: Layout) -> Card:
 
 def tile_card(tile: TileLayout) -> Card:
     """The layout of one tile of a kernel."""
-    where = f"{tile.operation}, {tile.position}" if tile.position else tile.operation
-    title = f"{tile.name or tile.operation}: {sizes(tile.shape)} of {tile.element}"
-    if tile.layout is None:
-        return Card(title=title, subtitle=where, notes=(tile.why_unknown,))
-    card = layout_card(tile.layout)
+    return _card_of_alike([tile])
+
+
+def tile_cards(tiles: Iterable[TileLayout]) -> list[Card]:
+    """The layouts of tiles, those of one shape and layout together on one card."""
+    alike: dict[tuple[str, tuple[int, ...], str], list[TileLayout]] = {}
+    for tile in tiles:
+        alike.setdefault((tile.name, tile.shape, tile.encoding), []).append(tile)
+    return [_card_of_alike(group) for group in alike.values()]
+
+
+def _card_of_alike(tiles: Sequence[TileLayout]) -> Card:
+    """One layout, and the operations whose results have it."""
+    first = tiles[0]
+    made = [f"{one.operation}, {one.position}" if one.position else one.operation for one in tiles]
+    where = "; ".join(dict.fromkeys(made))
+    elements = ", ".join(dict.fromkeys(tile.element for tile in tiles))
+    title = f"{first.name or first.operation}: {sizes(first.shape)} of {elements}"
+    if first.layout is None:
+        return Card(title=title, subtitle=where, notes=(first.why_unknown,))
+    card = layout_card(first.layout)
     return Card(title=title, subtitle=where, tables=card.tables, notes=card.notes)
 
 
@@ -92,15 +110,33 @@ def _named(layout: Layout) -> tuple[str, ...]:
 
 
 def _picture(layout: Layout) -> Table:
-    """The first rows and columns: thread and register of each element, or its offset."""
+    """The first rows and columns: thread and register of each element, or its offset; the title says what is left out."""
     if isinstance(layout, RegisterLayout):
         title, cells = "Thread and register", layout.cells(_MOST_ROWS, _MOST_COLUMNS)
     elif isinstance(layout, SharedLayout):
-        plane = layout.offsets()
-        plane = plane.reshape(-1, plane.shape[-1] if plane.ndim else 1)
-        shown = plane[:_MOST_ROWS, :_MOST_COLUMNS].tolist()
-        title, cells = "Offset in elements", [[str(offset) for offset in row] for row in shown]
+        title, cells = "Offset in elements", layout.cells(_MOST_ROWS, _MOST_COLUMNS)
     else:
         return Table("", (), ())
+    part = layout.part_shown(_MOST_ROWS, _MOST_COLUMNS)
     columns = ("", *(str(number) for number in range(len(cells[0]))))
-    return Table(title, columns, [(str(number), *row) for number, row in enumerate(cells)])
+    # A tile of one dimension is folded: its rows are named by their first element.
+    step = len(cells[0]) if len(layout.shape) < 2 else 1
+    rows = [(str(number * step), *row) for number, row in enumerate(cells)]
+    return Table(f"{title}: {part}" if part else title, columns, rows)
+
+
+def moves_card(source: RegisterLayout, destination: RegisterLayout) -> Card:
+    """What has to move from one layout of a tile to another, counted by the registers that hold it afterwards."""
+    found = source.moves_to(destination)
+    rows = [(f"{count:,}", _MOVES[move]) for move, count in found.items()]
+    return Card("What moves", tables=(Table("", ("elements", "each"), rows),))
+
+
+_MOVES: Mapping[Move, str] = {
+    "stays": "stays where it is",
+    "register": "goes to another register of its thread",
+    "lane": "goes to another lane of its warp (a shuffle)",
+    "warp": "goes to another warp (through shared memory)",
+    "block": "goes to another block",
+}
+"""In the words that the view has."""

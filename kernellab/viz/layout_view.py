@@ -10,7 +10,13 @@ from kernellab.errors import ArgumentError, LayoutError
 from kernellab.findings import Conversion, Layouts, TileLayout
 from kernellab.layouts import Layout, RegisterLayout, SharedLayout, TensorMemoryLayout, sizes
 from kernellab.viz.card import Card
-from kernellab.viz.layout_card import layout_card, layouts_card, tile_card
+from kernellab.viz.layout_card import (
+    layout_card,
+    layouts_card,
+    moves_card,
+    tile_card,
+    tile_cards,
+)
 from kernellab.viz.view_data import LayoutInput, LayoutView, Memory, TileData
 from kernellab.viz.views import View
 
@@ -20,24 +26,33 @@ LARGEST = 1 << 20
 
 def layout_view(layout: Layout, to: Layout | TileLayout | None = None) -> View:
     """One layout; with `to`, beside another one of the same shape, and what has to move."""
-    other = None if to is None else _layout_of(to)
-    chosen = [layout] if other is None else [layout, other]
+    chosen = [layout] if to is None else [layout, _layout_of(to)]
     _check_comparable(chosen)
     names = [str(one) for one in chosen]
     if len(set(names)) < len(names):
         names = [f"{name}, {side}" for name, side in zip(names, ("first", "second"))]
     tiles = tuple(_tile_data(one, name, 0) for one, name in zip(chosen, names))
-    return _view(f"Layout of {sizes(layout.shape)}", tiles, [layout_card(one) for one in chosen])
+    cards = [*_what_moves(chosen), *(layout_card(one) for one in chosen)]
+    return _view(f"Layout of {sizes(layout.shape)}", tiles, cards)
 
 
 def tile_view(tile: TileLayout, to: Layout | TileLayout | None = None) -> View:
     """The layout of one tile of a kernel; with `to`, beside another layout of the same shape."""
-    others = [] if to is None else [to]
-    found = [_layout_of(one) for one in (tile, *others)]
+    shown = [tile] if to is None else [tile, to]
+    found = [_layout_of(one) for one in shown]
     _check_comparable(found)
-    tiles = tuple(_named_data(one) for one in (tile, *others))
-    cards = [tile_card(one) if isinstance(one, TileLayout) else layout_card(one) for one in (tile, *others)]  # fmt: skip
-    return _view(tiles[0].name, tiles, cards)
+    tiles = tuple(_named_data(one) for one in shown)
+    cards = [tile_card(one) if isinstance(one, TileLayout) else layout_card(one) for one in shown]
+    return _view(tiles[0].name, tiles, [*_what_moves(found), *cards])
+
+
+def _what_moves(layouts: Sequence[Layout]) -> list[Card]:
+    """What has to move, where two layouts of registers stand side by side."""
+    match layouts:
+        case [RegisterLayout() as source, RegisterLayout() as destination]:
+            return [moves_card(source, destination)]
+        case _:
+            return []
 
 
 def layouts_view(layouts: Layouts, name: str | None = None) -> View:
@@ -51,7 +66,7 @@ def layouts_view(layouts: Layouts, name: str | None = None) -> View:
     if not tiles:
         raise LayoutError(f"No tile of {layouts.read_from!r} has a layout that can be drawn.")
     title = f"{name or 'Tiles'} in {layouts.read_from}"
-    cards = [layouts_card(layouts)] if name is None else [tile_card(one) for one in chosen]
+    cards = [layouts_card(layouts)] if name is None else tile_cards(chosen)
     first = 0 if name and layouts.type_in_kernel(name) else _largest_named(tiles, chosen)
     return View(title, lambda: LayoutView("layout", title, tiles, first, None, ""), lambda: cards)
 
@@ -77,7 +92,7 @@ def conversion_view(conversion: Conversion) -> View:
     name = conversion.name or conversion.operation
     bits = element_bits(conversion.element)
     tiles = tuple(_tile_data(one, f"{name}, {when}", bits) for one, when in zip(sides, ("before", "after")))  # fmt: skip
-    cards = [Card(name, str(conversion)), *(layout_card(one) for one in sides)]
+    cards = [Card(name, str(conversion)), *_what_moves(sides), *map(layout_card, sides)]
     return _view(name, tiles, cards, conversion=str(conversion))
 
 

@@ -79,6 +79,32 @@ def test_other_shapes_are_not_compared() -> None:
         mma().show(to=other)
 
 
+def test_the_still_of_two_layouts_says_what_moves() -> None:
+    """512 elements on 128 threads: neighbours of a thread become neighbours of lanes."""
+
+    def of(size: int) -> Layout:
+        return Layout.blocked(
+            shape=512, size_per_thread=size, threads_per_warp=32, warps_per_cta=4, order=0
+        )
+
+    view = of(4).show(to=of(1))
+    for words in (view.still_html(), repr(view)):
+        assert "What moves" in words
+        assert "goes to another warp (through shared memory)" in words
+    assert "384       goes to another warp" in repr(view)
+    assert "What moves" not in repr(of(4).show())
+
+
+def test_tiles_of_one_layout_share_a_card() -> None:
+    layouts = of_corpus("attention_forward", "sm_80").layouts()
+    tiles = layouts["q"]
+    words = repr(layouts.show("q"))
+    pairs = {(tile.shape, tile.encoding) for tile in tiles}
+    assert len(pairs) < len(tiles)
+    assert words.count("Basis vectors") == len(pairs)
+    assert all(tile.operation in words for tile in tiles)
+
+
 def test_the_still_says_what_the_card_says() -> None:
     view = mma().show()
     assert "Thread and register" in view.still_html()
@@ -167,7 +193,9 @@ def test_shared_memory_three_dimensions_and_one_element(chromium: Browser, tmp_p
     with opened(chromium, padded.as_uri()) as page:
         canvas(page, 0).press("ArrowDown")
         canvas(page, 0).press("ArrowDown")
-        expect(page.locator(".kl-status")).to_contain_text("offset 20, bank 10")
+        expect(page.locator(".kl-status")).to_contain_text(
+            "offset 20 in elements (byte 40), bank 10"
+        )
     deep = layouts[3].show().to_html(tmp_path / "deep.html")
     with opened(chromium, deep.as_uri()) as page:
         page.get_by_label("Slice").select_option(label="slice [1, :, :]")
