@@ -181,17 +181,17 @@ class UnsupportedOperation(KernelLabError, NotImplementedError):
 
 
 class KernelFault(KernelLabError):
-    """The kernel did something that its launch does not allow; nothing was written outside its tensors."""
-
-
-class Deadlock(KernelFault):
-    """Programs that wait for each other, or for what no program does, and so never end.
+    """The kernel did something that its launch does not allow; nothing was written outside its tensors.
 
     Attributes:
-        programs: the ids of those that wait, along x, y, z.
+        programs: the ids of those that it is told of, along x, y, z; none where nobody knows.
     """
 
     programs: tuple[tuple[int, int, int], ...] = ()
+
+
+class Deadlock(KernelFault):
+    """Programs that wait for each other, or for what no program does, and so never end: `programs` are those that wait."""
 
 
 class OutOfBounds(KernelFault, IndexError):

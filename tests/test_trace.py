@@ -136,7 +136,9 @@ def test_the_trace_of_a_matmul() -> None:
         expected = a[32:, : 32 * k].float() @ b[: 32 * k, :32].float()
         torch.testing.assert_close(torch.tensor(change.value), expected)
     last = found[-1].accesses[0]
-    assert last.text() == "store of c_ptr: elements 2048 to 4063 (1,024 of 1,024 lanes)"
+    assert (
+        last.text() == "store of c_ptr: 1,024 elements between 2048 and 4063 (1,024 of 1,024 lanes)"
+    )
     whole = a.float() @ b.float()
     assert not found.diff({"c_ptr": whole}, rtol=1e-3, atol=1e-3)
     whole[40, 3] += 1
@@ -432,13 +434,29 @@ def test_a_fault_behind_a_helper_is_on_the_line_that_called_it() -> None:
     assert [step.function for step in found] == ["asserted", *["smoothed"] * 3, "asserted"]  # fmt: skip
 
 
-def test_a_fault_of_a_program_that_is_not_traced() -> None:
-    x, y = torch.zeros(64), torch.zeros(40)
-    found = kernellab.trace(traced.beyond, (4,), x, y, BLOCK=16, programs=3)
-    assert len(found) == 0
+def test_a_fault_of_a_program_that_nobody_chose_is_traced_too() -> None:
+    x, y = torch.arange(64.0), torch.zeros(40)
+    found = kernellab.trace(traced.beyond, (4,), x, y, BLOCK=16, programs=[0, 3], in_place=True)
+    assert found.facts.programs == ((0, 0, 0), (3, 0, 0), (2, 0, 0))
     assert found.fault is not None
-    assert found.fault.step is None
-    assert "in program (2, 0, 0)" in found.show().text()
+    assert found.fault.step == len(found) - 1
+    assert found[-1].program == (2, 0, 0)
+    assert found[-1].line == line_of("tl.store(y_ptr + offsets, doubled)")
+    assert {step.program for step in found} == {(0, 0, 0), (2, 0, 0)}
+    # The launch's own tensors have what one run leaves: programs 0 and 1 stored, 2 stopped.
+    numpy.testing.assert_array_equal(y.numpy()[:32], 2 * x.numpy()[:32])
+    assert not y[32:].any()
+    text = found.show().text()
+    assert "Program (2, 0, 0) is traced too: the fault is in it" in text
+    assert f"step {len(found) - 1} of 0 to {len(found) - 1} (the fault) · program (2, 0, 0)" in text
+
+
+def test_what_a_kernel_prints_before_a_fault_is_printed_once(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    found = kernellab.trace(traced.printing_beyond, (4,), torch.zeros(40), BLOCK=16, programs=0)
+    assert found[-1].program == (2, 0, 0)
+    assert capsys.readouterr().out.count("begins") == 4
 
 
 def test_in_place_changes_the_arguments() -> None:

@@ -24,6 +24,9 @@ const HELP: readonly (readonly [string, string])[] = [
   ["?", "these keys"],
 ];
 
+/** Pixels of width below which the panes stand below each other, as in the style sheet. */
+const NARROW = 760;
+
 export class StepperExplorer {
   private readonly reader: TraceReader;
   private readonly unit: string;
@@ -45,6 +48,7 @@ export class StepperExplorer {
   private readonly help: HTMLElement;
   private readonly status = element("div", { class: "kl-status", role: "status", "aria-live": "polite" });
   private readonly theme: MutationObserver;
+  private readonly width: ResizeObserver;
   private pointed: Pointed | null = null;
 
   constructor(dom: HTMLElement, private readonly data: StepperView, numbers: ArrayBuffer, ask: Ask | null) {
@@ -75,12 +79,14 @@ export class StepperExplorer {
     this.help = element("div", { class: "kl-help", hidden: true }, ...HELP.map(([keys, words]) => element("div", {}, ...keys.split(" ").map((key) => element("kbd", {}, key)), words)));
     dom.append(this.head(), ...this.notes());
     this.theme = new MutationObserver(() => this.map.draw());
+    this.width = new ResizeObserver(() => dom.classList.toggle("kl-narrow", dom.clientWidth < NARROW));
     if (reader.isEmpty) {
       dom.append(element("div", { class: "kl-wait" }, "There are no steps."));
       return;
     }
     dom.append(this.moves(), this.searches(), this.help, this.main(), this.status);
     dom.addEventListener("keydown", (event) => this.key(event));
+    this.width.observe(dom);
     this.theme.observe(dom, { attributes: true, attributeFilter: ["data-theme"] });
     this.at = Math.min(Math.max(data.focus, reader.first), reader.last);
     this.draw();
@@ -88,6 +94,7 @@ export class StepperExplorer {
 
   destroy(): void {
     this.theme.disconnect();
+    this.width.disconnect();
     this.leftOut.destroy();
     cancelAnimationFrame(this.frame);
   }
@@ -100,7 +107,7 @@ export class StepperExplorer {
 
   private notes(): HTMLElement[] {
     const notes = this.data.notes.map((note) => element("div", { class: "kl-general" }, note));
-    return this.data.fault === "" ? notes : [...notes, element("div", { class: "kl-failure" }, `stopped by a fault: ${this.data.fault}`)];
+    return this.data.fault === "" ? notes : [...notes, element("div", { class: "kl-failure kl-fault", role: "alert" }, `stopped by a fault: ${this.data.fault}`)];
   }
 
   private moves(): HTMLElement {

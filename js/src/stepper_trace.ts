@@ -155,6 +155,11 @@ export class TraceReader {
     return [...new Set(this.data.steps.flatMap((step) => Object.keys(step.changed)))];
   }
 
+  /** Names of all variables, those too that a call begins with. */
+  allNames(): string[] {
+    return [...new Set(this.histories.flatMap((names) => [...names.keys()]))];
+  }
+
   /** The elements of a value as far as they are here: its own, or those of a small picture. */
   elements(value: StepValue): ElementsData | null {
     return this.filled.get(value)?.elements ?? value.elements;

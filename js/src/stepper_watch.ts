@@ -8,6 +8,9 @@ interface Entry {
   words: HTMLElement;
 }
 
+/** Names that are listed where one is unknown. */
+const MOST_NAMED = 20;
+
 export class WatchList {
   readonly dom = element("div", { class: "kl-watch", role: "group", "aria-label": "Watch list" });
   private readonly list = element("div", { class: "kl-watched" });
@@ -28,6 +31,11 @@ export class WatchList {
     const watched = readWatched(text);
     if (watched === null) {
       this.say(`“${text}” is neither a variable nor one of its elements, such as acc[0, 3].`);
+      return;
+    }
+    const names = this.reader.allNames();
+    if (!names.includes(watched.name)) {
+      this.say(`No variable is called ${watched.name}. There are: ${names.slice(0, MOST_NAMED).join(", ")}${names.length > MOST_NAMED ? ", ..." : ""}.`);
       return;
     }
     const key = watched.index === null ? watched.name : `${watched.name}[${watched.index.join(", ")}]`;

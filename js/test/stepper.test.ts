@@ -52,6 +52,11 @@ test("variables are those of the step's call, and a name is looked for in its ca
   assert.equal(reader.watchedText({ name: "acc", index: null }, 13), "not here");
 });
 
+test("all names are those of every call, what it begins with included", () => {
+  const { data, buffer } = recorded();
+  assert.deepEqual(new Set(new TraceReader(data, buffer).allNames()), new Set(["n", "acc", "constructor"]));
+});
+
 test("searches go both ways and end where the steps do", () => {
   const { data, buffer } = recorded();
   const reader = new TraceReader(data, buffer);

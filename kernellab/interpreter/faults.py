@@ -47,10 +47,16 @@ def explain(
     elif isinstance(fault, BufferOutsideAllocation | PhaseNeverCompletes):
         problem += _where(fault.program, (), programs, grid)
     error = kind(problem, position=calls[-1] if calls else None, advice=advice)
-    if isinstance(fault, NobodyMoves):
-        assert isinstance(error, Deadlock)
-        error.programs = tuple(one.programs.id(0) for one in fault.waiting)
+    error.programs = _programs_of(fault, programs)
     return error.with_traceback(_traceback(entries, calls))
+
+
+def _programs_of(fault: Fault, programs: Programs) -> tuple[tuple[int, int, int], ...]:
+    """The ids of the programs that the error tells of."""
+    if isinstance(fault, NobodyMoves):
+        return tuple(one.programs.id(0) for one in fault.waiting)
+    place = getattr(fault, "program", None)
+    return () if place is None else (programs.id(place),)
 
 
 def _words(fault: Fault, grid: Grid, code: ProgramCode) -> tuple[type[KernelFault], str, str]:

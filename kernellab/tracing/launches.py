@@ -44,32 +44,45 @@ class TracedLaunch:
     target: str
 
     def traced(self, in_place: bool, exact_bytes: int, operations: bool) -> Trace:
-        """Run it and keep the steps."""
+        """Run it and keep the steps; where a program that is not traced ends it by a fault, run it once more with that one traced."""
         kept = replace(self, call=replace(self.call, values=copied(self.call.values)))
-        works_on = replace(self.call, values=kept.to_work_on())
-        values = ValueStore(exact_bytes)
-        recorder = Recorder(values, MOST_STEPS)
-        memory = Checkpoints(kept.call, works_on, values)
+        run = _Run(replace(self.call, values=kept.to_work_on()), exact_bytes)
+        trace = kept.traced_once(run, operations)
+        if (unseen := run.unseen) is not None:
+            closer = replace(kept, programs=(*self.programs, unseen))
+            second = _Run(replace(self.call, values=kept.to_work_on()), exact_bytes)
+            with redirect_stdout(io.StringIO()):  # what it prints was printed by the first
+                seen = closer.traced_once(second, operations, unseen)
+            if seen.fault is not None and seen.fault.step is not None:
+                run, trace = second, seen
+        if in_place:
+            self._take_over(run.call.values)
+        return trace
+
+    def traced_once(self, run: _Run, operations: bool, added: Program | None = None) -> Trace:
+        """One run, and its trace; `added` is a program that is traced though nobody chose it."""
+        recorder = Recorder(run.values, MOST_STEPS)
+        memory = Checkpoints(self.call, run.call, run.values)
         fault = None
         try:
             with LongWork(f"trace {self.kernel.__name__}", None, "programs", UNTOUCHED):
-                self.run(works_on, recorder, memory)
+                self.run(run.call, recorder, memory)
         except KernelFault as error:
             fault = TracedFault(type(error).__name__, str(error), error.position, memory.fault_step)
+            if fault.step is None:
+                run.unseen = next(iter(error.programs), None)
         memory.end(len(recorder.steps))
-        if in_place:
-            self._take_over(works_on.values)
         return Trace(
-            self._facts(exact_bytes, operations),
+            self._facts(run.exact_bytes, operations),
             recorder.steps,
             recorder.frames,
-            values,
+            run.values,
             memory.arguments,
             memory.checkpoints,
             recorder.sources,
             fault,
-            _notices(recorder),
-            kept.computed_again,
+            [*_notices(recorder), *_why_traced(added)],
+            self.computed_again,
             functools.partial(_stale, self.kernel, recorder.sources),
         )
 
@@ -152,6 +165,31 @@ class TracedLaunch:
             options={name: str(value) for name, value in self.options.changed().items()},
             largest_exact=exact_bytes,
         )
+
+
+class _Run:
+    """What one run works on, and what it leaves.
+
+    Args:
+        call: with the tensors that it may write.
+        exact_bytes: the largest value that is kept exactly.
+
+    Attributes:
+        values: what the trace keeps.
+        unseen: the program that was not traced and ended the run by a fault, where one did.
+    """
+
+    def __init__(self, call: BoundCall, exact_bytes: int) -> None:
+        self.call = call
+        self.values = ValueStore(exact_bytes)
+        self.exact_bytes = exact_bytes
+        self.unseen: Program | None = None
+
+
+def _why_traced(program: Program | None) -> list[str]:
+    if program is None:
+        return []
+    return [f"Program {program} is traced too: the fault is in it, and it was not among those that were chosen."]  # fmt: skip
 
 
 def _notices(recorder: Recorder) -> list[str]:

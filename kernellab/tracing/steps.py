@@ -140,13 +140,16 @@ class Access:
         return on
 
     def text(self) -> str:
-        """ "load of x_ptr: elements 1024 to 2047 (1,024 of 1,024 lanes)"."""
+        """ "load of x_ptr: elements 1024 to 2047 (1,024 of 1,024 lanes)"; with gaps "32 elements between 0 and 2047"."""
         target = f"{self.kind} of {self.argument}" if self.argument else f"{self.kind} elsewhere"
         lanes, on = self.indices.size, self.elements.size
         if not on:
             return f"{target}: no lane of {lanes:,} is on"
         first, last = int(self.elements.min()), int(self.elements.max())
+        different = int(numpy.unique(self.elements).size)
         places = f"element {first}" if first == last else f"elements {first} to {last}"
+        if different < last - first + 1:
+            places = f"{different:,} elements between {first} and {last}"
         return f"{target}: {places}" + ("" if lanes == 1 else f" ({on:,} of {lanes:,} lanes)")
 
 

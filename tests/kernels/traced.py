@@ -64,6 +64,12 @@ def beyond(x_ptr, y_ptr, BLOCK: tl.constexpr):
 
 
 @triton.jit
+def printing_beyond(x_ptr, BLOCK: tl.constexpr):
+    tl.device_print("begins")
+    tl.store(x_ptr + tl.program_id(0) * BLOCK + tl.arange(0, BLOCK), 1.0)
+
+
+@triton.jit
 def spin(x_ptr):
     j = 0
     while j < 1 << 30:

@@ -25,7 +25,7 @@ from kernellab.viz.step_lightening import lightened_steps
 from kernellab.viz.step_requests import step_handlers
 from kernellab.viz.step_view import step_view
 from kernellab.viz.view_data import ElementsData, StepperView, as_json, packed
-from tests.kernels.traced import counted, filled, nothing
+from tests.kernels.traced import beyond, counted, filled, nothing
 from tests.trace_events import Events
 from tests.views.browser import browser, needs_browser, opened
 
@@ -330,6 +330,33 @@ def test_searches_breakpoints_and_the_watch_list(
             scope = state if "acc" in state else state.caller
             assert scope is not None
             expect(watched.locator("span")).to_have_text(f"{scope['acc'][3]:g}")
+
+
+@needs_browser
+@pytest.mark.parametrize("width", [1400, 400])
+def test_a_fault_is_all_in_sight_and_its_program_is_shown(
+    chromium: Browser, tmp_path: Path, width: int
+) -> None:
+    """Nobody chose program 2, which stores outside: the view begins at its line, and its message is cut nowhere."""
+    trace = kernellab.trace(beyond, (4,), torch.zeros(64), torch.zeros(40), BLOCK=16, programs=0)
+    page_file = trace.show().to_html(tmp_path / "fault.html")
+    with opened(chromium, page_file.as_uri(), width=width, height=1300) as page:
+        fault = page.locator(".kl-fault")
+        expect(fault).to_contain_text("tl.store(y_ptr + offsets, doubled)")
+        expect(fault).to_contain_text("Mask the lanes")
+        heights = fault.evaluate("one => [one.scrollHeight, one.clientHeight]")
+        assert heights[0] == heights[1]
+        expect(page.locator(".kl-where")).to_contain_text("the fault")
+        line = page.locator('.kl-source-line[aria-current="step"]')
+        expect(line).to_contain_text("tl.store(y_ptr + offsets, doubled)")
+        expect(line).to_be_in_viewport()
+        expect(page.locator(".kl-programs")).to_contain_text("(2, 0, 0) of 4")
+        page.get_by_label("Watch a variable").fill("nope")
+        page.get_by_label("Watch a variable").press("Enter")
+        expect(page.locator(".kl-status")).to_have_text(
+            "No variable is called nope. There are: BLOCK, offsets, x, doubled."
+        )
+        expect(page.locator("[data-watch]")).to_have_count(0)
 
 
 _LIVE = """async (data) => {
