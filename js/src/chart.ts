@@ -34,7 +34,21 @@ export interface Margins {
 /** How near a pointer must be to a spot, in pixels. */
 const REACH = 28;
 
+/** Width of a letter of a name, in pixels, about. */
+const LETTER = 6;
+
+interface Box {
+  left: number;
+  top: number;
+  width: number;
+  height: number;
+}
+
+/** Whether a mark, of a few pixels, lies in a box. */
+const isIn = ({ left, top, width, height }: Box, { x, y }: Spot): boolean => x > left - 5 && x < left + width + 5 && y > top - 5 && y < top + height + 5;
+
 export class Sheet implements Chart {
+  private readonly unnamed: { y: number; words: string }[] = [];
   readonly dom: SVGSVGElement;
   readonly spots: Spot[] = [];
   readonly marks = new Map<number, SVGElement[]>();
@@ -81,27 +95,42 @@ export class Sheet implements Chart {
     this.text(words, (this.left + this.right) / 2, this.height - 6, "middle", "kl-axis-name");
   }
 
-  up(scale: Scale, words: string): void {
+  up(scale: Scale, words: string, tickWords: (value: number) => string = numberWords): void {
     for (const tick of scale.ticks) {
       const y = scale.at(tick);
       this.line(this.left, y, this.right, y, "kl-gridline");
-      this.text(numberWords(tick), this.left - 6, y + 4, "end");
+      this.text(tickWords(tick), this.left - 6, y + 4, "end");
     }
     this.line(this.left, this.top, this.left, this.bottom, "kl-axis");
     const middle = (this.top + this.bottom) / 2;
-    this.add(svg("text", { x: 12, y: middle, "text-anchor": "middle", class: "kl-axis-name", transform: `rotate(-90 12 ${middle})` }, words));
+    const name = LETTER * words.length > this.height ? words.split(",")[0]! : words; // the unit stands first
+    this.add(svg("text", { x: 12, y: middle, "text-anchor": "middle", class: "kl-axis-name", transform: `rotate(-90 12 ${middle})` }, name));
   }
 
-  /** Other ways to compute the same, as dashed lines with their names; names that would stand on each other step aside. */
+  /** Other ways to compute the same, as dashed lines; `nameBaselines` names them. */
   baselines(baselines: Readonly<Record<string, number>>, scale: Scale): void {
-    const taken: number[] = [];
     for (const [name, time] of Object.entries(baselines)) {
       const y = scale.at(time);
       this.line(this.left, y, this.right, y, "kl-baseline");
-      let label = y - 5;
-      while (taken.some((one) => Math.abs(one - label) < 12)) label -= 12;
-      taken.push(label);
-      this.text(`${name}, ${numberWords(time)} us`, this.right - 4, label, "end", "kl-baseline-name");
+      this.unnamed.push({ y, words: `${name}, ${numberWords(time)} us` });
+    }
+  }
+
+  /** The baselines' names, beside their lines where the fewest marks and no other names are. Drawn after the marks, which would cover them. */
+  nameBaselines(): void {
+    const taken: Box[] = [];
+    for (const { y, words } of this.unnamed) {
+      const width = LETTER * words.length;
+      const lefts = [this.right - 4 - width, this.left + 6, (this.left + this.right - width) / 2];
+      const boxes = [y - 16, y + 4, y - 28, y + 16].flatMap((top) => lefts.map((left): Box => ({ left, top, width, height: 12 })));
+      const cost = (box: Box): number => {
+        const outside = box.top < 0 || box.top + box.height > this.bottom ? 1000 : 0;
+        const names = taken.filter((other) => Math.abs(other.top - box.top) < 12 && Math.abs(other.left - box.left) < Math.max(other.width, width)).length;
+        return outside + 100 * names + this.spots.filter((spot) => isIn(box, spot)).length;
+      };
+      const best = boxes.reduce((one, other) => (cost(other) < cost(one) ? other : one));
+      taken.push(best);
+      this.text(words, best.left, best.top + 11, "start", "kl-baseline-name");
     }
   }
 

@@ -3,7 +3,7 @@ import { Sheet, type Spot } from "./chart";
 import { fastToSlow, inkOn, sequential } from "./palette";
 import { numberWords, roundNumbers, type Scale, scaleOf } from "./scales";
 import { svg } from "./svg";
-import { type Entry, levels, type Measure, type TuningState, type Value, valueWords } from "./tuning_state";
+import { byResource, type Entry, levels, type Measure, type TuningState, type Value, valueWords } from "./tuning_state";
 
 /** How large a plot is, and how times are drawn. */
 export interface Wishes {
@@ -44,8 +44,11 @@ export function timesChart(state: TuningState, { width, height, log }: Wishes): 
   const ranks = roundNumbers(1, entries.length, 8).filter((rank) => Number.isInteger(rank) && rank >= 1);
   for (const rank of new Set([1, ...ranks])) if (rank <= entries.length) sheet.text(String(rank), sheet.left + (rank - 0.5) * gap, sheet.bottom + 16);
   sheet.text("configs, the fastest first", (sheet.left + sheet.right) / 2, sheet.height - 6, "middle", "kl-axis-name");
+  sheet.nameBaselines();
   return sheet;
 }
+
+const measureWords = (measure: Measure, value: number): string => (measure.name === "occupancy" ? `${Math.round(100 * value)} %` : numberWords(value));
 
 export function againstChart(state: TuningState, measure: Measure, { width, height, log }: Wishes): Sheet {
   const entries = state.ranked.filter(({ config }) => measure.of(config) !== null);
@@ -54,7 +57,7 @@ export function againstChart(state: TuningState, measure: Measure, { width, heig
   const up = scaleOf([...entries.map(({ config }) => config.us!), ...Object.values(baselines)], sheet.bottom, sheet.top, { log });
   const across = scaleOf(entries.map(({ config }) => measure.of(config)!), sheet.left, sheet.right);
   sheet.up(up, "us");
-  sheet.across(across, measure.axis, (value) => (measure.name === "occupancy" ? `${Math.round(100 * value)} %` : numberWords(value)));
+  sheet.across(across, measure.axis, (value) => measureWords(measure, value));
   sheet.baselines(baselines, up);
   for (const entry of [...entries].reverse()) {
     const [x, y] = [across.at(measure.of(entry.config)!), up.at(entry.config.us!)];
@@ -63,6 +66,26 @@ export function againstChart(state: TuningState, measure: Measure, { width, heig
   for (const entry of entries) {
     if (state.passes(entry.config)) sheet.spots.push({ place: entry.place, x: across.at(measure.of(entry.config)!), y: up.at(entry.config.us!) });
   }
+  sheet.nameBaselines();
+  return sheet;
+}
+
+/** A resource of each config, the least first: what is known where nothing was timed. */
+export function resourceChart(state: TuningState, measure: Measure, { width, height }: Wishes): Sheet {
+  const entries = byResource(state.all, measure);
+  const sheet = new Sheet(width, height, MARGINS, `${measure.axis}, of ${entries.length} configs`);
+  const up = scaleOf(entries.map(({ config }) => measure.of(config)!), sheet.bottom, sheet.top, { zero: true });
+  const gap = (sheet.right - sheet.left) / Math.max(1, entries.length);
+  sheet.up(up, measure.axis, (value) => measureWords(measure, value));
+  const thick = Math.max(1, Math.min(18, gap - 3));
+  entries.forEach((entry, rank) => {
+    const [x, y] = [sheet.left + (rank + 0.5) * gap, up.at(measure.of(entry.config)!)];
+    const bar = svg("rect", { x: x - thick / 2, y, width: thick, height: Math.max(0, sheet.bottom - y) });
+    sheet.add(svg("g", { class: `kl-point kl-bar kl-other${out(state, entry)}` }, bar, svg("circle", { cx: x, cy: y, r: 3 })), entry.place);
+    if (state.passes(entry.config)) sheet.spots.push({ place: entry.place, x, y });
+  });
+  sheet.line(sheet.left, sheet.bottom, sheet.right, sheet.bottom, "kl-axis");
+  sheet.text("configs, the least first", (sheet.left + sheet.right) / 2, sheet.height - 6, "middle", "kl-axis-name");
   return sheet;
 }
 
@@ -109,17 +132,17 @@ export function heatChart(state: TuningState, across: number, down: number, { wi
   const entries = state.ranked.filter(({ config }) => state.passes(config));
   const [columns, rows] = [levels(state.ranked, across), levels(state.ranked, down)];
   const widest = Math.max(3, ...rows.map((value) => valueWords(value).length));
-  const map = new HeatMap(width, height, { ...MARGINS, left: 34 + 7 * Math.min(widest, 16) }, "Times over two parameters");
+  const map = new HeatMap(width, height, { ...MARGINS, left: 34 + 7 * Math.min(widest, 16), top: 34 }, "Times over two parameters");
   map.columns = columns.length;
   map.rows = rows.length;
   const { parameters } = state.current;
-  const share = shareOf(state.ranked);
+  const held = (other: Value, value: Value): Entry[] => entries.filter(({ config }) => config.values[across] === other && config.values[down] === value);
+  const cells = rows.flatMap((value, row) => columns.map((other, column): Cell => ({ row, column, entries: held(other, value) }))).filter((cell) => cell.entries.length > 0);
+  const share = shareOf(cells.map((cell) => cell.entries[0]!));
+  for (const cell of cells) addCell(map, cell, sequential(1 - share(cell.entries[0]!.config.us!)));
+  addLegend(map, cells.map((cell) => cell.entries[0]!.config.us!));
   rows.forEach((value, row) => {
     map.text(clipped(value), map.left - 6, map.top + (row + 0.5) * map.cellHeight + 4, "end");
-    columns.forEach((other, column) => {
-      const held = entries.filter(({ config }) => config.values[across] === other && config.values[down] === value);
-      if (held.length > 0) addCell(map, { row, column, entries: held }, sequential(1 - share(held[0]!.config.us!)));
-    });
   });
   columns.forEach((value, column) => map.text(clipped(value), map.left + (column + 0.5) * map.cellWidth, map.bottom + 16));
   map.text(parameters[across]!, (map.left + map.right) / 2, map.height - 6, "middle", "kl-axis-name");
@@ -133,11 +156,31 @@ const clipped = (value: Value): string => {
   return words.length > 16 ? `${words.slice(0, 15)}…` : words;
 };
 
+const STEPS = 24;
+
+/** What the numbers are, and which colour stands for which; the scale is logarithmic. */
+function addLegend(map: HeatMap, times: readonly number[]): void {
+  if (times.length === 0) return;
+  const wide = map.width > 560;
+  map.text(wide ? "us, the fastest config of each cell; framed: the fastest of all, and ties" : "us; framed: the fastest", map.left, 20, "start");
+  const [low, high] = [Math.min(...times), Math.max(...times)];
+  const [from, to] = [map.right - 40 - (wide ? 110 : 60), map.right - 40];
+  for (let step = 0; step < STEPS; step++) {
+    const width = (to - from) / STEPS;
+    map.add(svg("rect", { x: from + step * width, y: 10, width: width + 0.5, height: 12, fill: sequential(1 - step / (STEPS - 1)), class: "kl-scale" }));
+  }
+  map.text(numberWords(low), from - 4, 20, "end");
+  map.text(numberWords(high), to + 4, 20, "start");
+}
+
 function addCell(map: HeatMap, cell: Cell, colour: string): void {
   const [x, y] = [map.left + cell.column * map.cellWidth, map.top + cell.row * map.cellHeight];
   const fastest = cell.entries[0]!;
   const made = svg("g", { class: `kl-cell ${style(fastest)}` },
     svg("rect", { x: x + 1, y: y + 1, width: Math.max(1, map.cellWidth - 2), height: Math.max(1, map.cellHeight - 2), fill: colour, rx: 2 }));
+  if (style(fastest) === "kl-best" && map.cellWidth > 12 && map.cellHeight > 12) {
+    made.append(svg("rect", { x: x + 4, y: y + 4, width: map.cellWidth - 8, height: map.cellHeight - 8, fill: "none", stroke: inkOn(colour), class: "kl-frame" }));
+  }
   if (map.cellWidth > 34 && map.cellHeight > 13) {
     made.append(svg("text", { x: x + map.cellWidth / 2, y: y + map.cellHeight / 2 + 4, "text-anchor": "middle", fill: inkOn(colour) }, numberWords(fastest.config.us!)));
   }

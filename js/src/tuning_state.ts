@@ -9,6 +9,8 @@ export interface Column {
   name: string;
   /** What it is, for those who hover. */
   title: string;
+  /** Words stand to the left, numbers to the right. */
+  isWords?: boolean;
   value(config: ConfigData): Value;
   words(config: ConfigData): string;
 }
@@ -162,6 +164,12 @@ export interface Measure {
   of: (config: ConfigData) => number | null;
 }
 
+/** Those configs of which a resource is known, the ones that take least first. */
+export function byResource(entries: readonly Entry[], { of }: Measure): Entry[] {
+  const known = entries.filter(({ config }) => of(config) !== null && config.standing !== "dropped");
+  return known.sort((a, b) => of(a.config)! - of(b.config)! || a.place - b.place);
+}
+
 /** What time is drawn against; the names are those of the stills' kinds. */
 export const RESOURCES: readonly Measure[] = [
   { name: "occupancy", axis: "occupancy", of: (config) => config.occupancy },
@@ -179,8 +187,12 @@ function numeric(name: string, title: string, value: (config: ConfigData) => num
 /** The reason, and the first line of who refused it. */
 const droppedWords = ({ dropped, why }: ConfigData): string => (dropped ? `${dropped}: ${why.split("\n")[0]}` : "");
 
+const inWords = (name: string, title: string, words: (config: ConfigData) => string): Column =>
+  ({ name, title, isWords: true, value: (config) => words(config) || null, words });
+
+const TIME = numeric("us", "median time in microseconds", (config) => config.us);
+
 const KNOWN: readonly Column[] = [
-  numeric("us", "median time in microseconds", (config) => config.us),
   {
     name: "quartiles", title: "a quarter of the runs took less, a quarter took more", value: (config) => config.lower,
     words: ({ lower, upper }) => (lower === null || upper === null ? "" : `${numberWords(lower)} to ${numberWords(upper)}`),
@@ -191,7 +203,9 @@ const KNOWN: readonly Column[] = [
   numeric("spilled", "bytes of a thread that did not fit into registers", (config) => config.spills),
   numeric("shared", "bytes of shared memory of a program", (config) => config.shared, (value) => value.toLocaleString("en")),
   numeric("occupancy", "warps on a multiprocessor over the most possible, by the model", (config) => config.occupancy, percent),
-  { name: "dropped", title: "why it is out of the race", value: (config) => config.dropped || null, words: droppedWords },
+  inWords("matrix instruction", "the one with the most work in the PTX, or AMD's assembly", (config) => config.matrix),
+  inWords("same result as", "what its results were compared with", (config) => config.checked || (config.unchecked && "not checked")),
+  inWords("dropped", "why it is out of the race", droppedWords),
 ];
 
 /** The columns of a sweep's table: the parameters that vary, and what is known of any config. */
@@ -203,7 +217,9 @@ export function columnsOf(sweep: SweepData, configs: readonly ConfigData[]): Col
     return { name, title: `the parameter ${name}`, value, words: (config) => valueWords(value(config)) };
   });
   const number = numeric("config", "its number in the sweep", (config) => config.number, String);
-  return [number, ...parameters, ...KNOWN.filter((column) => configs.some((config) => column.value(config) !== null))];
+  const known = (column: Column): boolean => configs.some((config) => column.value(config) !== null);
+  // The time stands first: in a narrow cell the table's right part is out of sight.
+  return [number, ...[TIME].filter(known), ...parameters, ...KNOWN.filter(known)];
 }
 
 /** "BLOCK=128, num_warps=4". */

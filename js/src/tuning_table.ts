@@ -52,7 +52,7 @@ export class ConfigTable {
     const arrow = is ? (sorting.descending ? " ▼" : " ▲") : "";
     const order = is ? (sorting.descending ? "descending" : "ascending") : "none";
     const made = element("button", { type: "button", class: "kl-sort", title: `Sort by ${column.name}: ${column.title}`, onclick: () => this.sort(column.name) }, column.name + arrow);
-    return element("th", { scope: "col", "aria-sort": order, class: column.name === "dropped" ? "kl-words-cell" : undefined }, made);
+    return element("th", { scope: "col", "aria-sort": order, class: column.isWords ? "kl-words-cell" : undefined }, made);
   }
 
   private sort(column: string): void {
@@ -64,8 +64,9 @@ export class ConfigTable {
     const { mark, words } = STANDING[config.standing];
     const here = this.events.isHere(place) ? element("span", { class: "kl-here", title: "Its IR is here" }, "◆") : "";
     const cells = columns.map((column) => {
-      const cell = element("td", column.name === "dropped" ? { class: "kl-words-cell" } : {}, column.words(config));
-      if (column.name === "dropped" && config.why) cell.title = config.why;
+      const cell = element("td", column.isWords ? { class: "kl-words-cell" } : {}, column.words(config));
+      const more = { dropped: config.why, "same result as": config.unchecked }[column.name];
+      if (more) cell.title = more;
       return cell;
     });
     const made = element(
@@ -91,7 +92,9 @@ export class ConfigTable {
 
   private click(event: MouseEvent): void {
     const place = placeOf(event);
-    if (place !== null) this.events.click(place, event.shiftKey || event.ctrlKey || event.metaKey);
+    if (place === null) return;
+    this.events.click(place, event.shiftKey || event.ctrlKey || event.metaKey);
+    this.state.point(null); // its words would stay over the plot
   }
 
   private key(event: KeyboardEvent): void {

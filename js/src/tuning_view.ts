@@ -9,9 +9,9 @@ import { type Ask, Silence } from "./kernel";
 import { Openings } from "./openings";
 import { isWide, numberWords } from "./scales";
 import { splitter } from "./splitter";
-import { againstChart, heatChart, parallelChart, timesChart, type Wishes } from "./tuning_charts";
+import { againstChart, heatChart, parallelChart, resourceChart, timesChart, type Wishes } from "./tuning_charts";
 import { sizesChart } from "./tuning_sizes";
-import { type Change, configWords, levels, RESOURCES, ranked, TuningState, valueWords } from "./tuning_state";
+import { byResource, type Change, configWords, levels, type Measure, RESOURCES, ranked, TuningState, valueWords } from "./tuning_state";
 import { ConfigTable } from "./tuning_table";
 
 /** What the view needs from the place where it is shown. */
@@ -37,7 +37,6 @@ const HELP: readonly (readonly [string, string])[] = [
   ["Shift+click Space", "select it as well; two are compared"],
   ["← → ↑ ↓", "from config to config, in the plot or the table"],
   ["drag", "select what is in a rectangle"],
-  ["1 2 3 4 5", "the plots"],
   ["Esc", "back from the IR; select nothing"],
   ["?", "these keys"],
 ];
@@ -84,7 +83,9 @@ export class TuningExplorer {
     this.resource = isResource ? data.plot : this.resources()[0] ?? "registers";
     const wanted = isResource ? "resource" : (data.plot as Plot);
     this.plot = this.plots.includes(wanted) ? wanted : this.plots[0] ?? "times";
-    this.help.append(...HELP.map(([keys, words]) => element("div", {}, ...keys.split(" ").map((key) => element("kbd", {}, key)), words)));
+    const plots = this.plots.map((_, at) => String(at + 1)).join(" ");
+    const help = this.plots.length > 1 ? [...HELP.slice(0, -2), [plots, "the plots"] as const, ...HELP.slice(-2)] : HELP;
+    this.help.append(...help.map(([keys, words]) => element("div", {}, ...keys.split(" ").map((key) => element("kbd", {}, key)), words)));
     this.main = element("div", { class: "kl-main kl-tuning-main" }, this.frame.dom, splitter("Width of the plot"), this.table.dom);
     this.overview = element("div", { class: "kl-overview" }, this.words, this.toolbar(), this.help, this.filters, this.main, this.chosen);
     dom.append(this.head, this.overview, this.opened);
@@ -114,12 +115,13 @@ export class TuningExplorer {
   }
 
   private offered(): Plot[] {
-    if (this.state.entries.every(({ config }) => config.us === null)) return [];
+    const untimed = this.state.entries.every(({ config }) => config.us === null);
+    if (untimed) return this.resources().length > 0 && this.data.configs.length > 1 ? ["resource"] : [];
     return PLOTS.map(({ plot }) => plot).filter((plot) => plot !== "sizes" || this.sizes.length > 0);
   }
 
   private resources(): string[] {
-    return RESOURCES.filter(({ of }) => this.state.ranked.some(({ config }) => of(config) !== null)).map(({ name }) => name);
+    return RESOURCES.filter((resource) => byResource(this.state.all, resource).length > 0).map(({ name }) => name);
   }
 
   private toolbar(): HTMLElement {
@@ -208,14 +210,19 @@ export class TuningExplorer {
   private chart(wishes: Wishes): Chart | string {
     const { state } = this;
     if (this.plot === "sizes") return sizesChart(this.sizes[this.unit]!, wishes);
+    if (this.plot === "resource" && state.ranked.length === 0) return resourceChart(state, this.measure, wishes);
     if (state.ranked.length === 0) return "Nothing of this sweep was timed: there is nothing to draw.";
     if (this.plot === "times") return timesChart(state, wishes);
     if (this.plot === "parallel") return parallelChart(state, wishes);
-    if (this.plot === "resource") return againstChart(state, RESOURCES.find(({ name }) => name === this.resource)!, wishes);
+    if (this.plot === "resource") return againstChart(state, this.measure, wishes);
     const [across, down] = this.axes();
     if (down === undefined) return `A heat map needs two parameters that vary, and here ${across ?? "nothing"} does.`;
     const { parameters } = state.current;
     return heatChart(state, parameters.indexOf(across!), parameters.indexOf(down), wishes);
+  }
+
+  private get measure(): Measure {
+    return RESOURCES.find(({ name }) => name === this.resource)!;
   }
 
   /** The parameters of the heat map; at first those two with the most values. */
@@ -244,9 +251,9 @@ export class TuningExplorer {
       made.push(pick("Across", varying, this.across, (name) => { if (name === this.down) this.down = this.across; this.across = name; }), "×",
         pick("Down", varying, this.down, (name) => { if (name === this.across) this.across = this.down; this.down = name; }));
     }
-    if (this.plot === "resource") made.push("time against", pick("Resource", this.resources(), this.resource, (name) => (this.resource = name)));
+    if (this.plot === "resource") made.push(this.state.ranked.length > 0 ? "time against" : "of each config:", pick("Resource", this.resources(), this.resource, (name) => (this.resource = name)));
     if (this.plot === "sizes") made.push(pick("Unit", this.sizes.map(({ unit }) => unit), this.sizes[this.unit]!.unit, (unit) => (this.unit = this.sizes.findIndex((one) => one.unit === unit))));
-    if (this.plot !== "heatmap") {
+    if (this.plot !== "heatmap" && (this.plot === "sizes" || this.state.ranked.length > 0)) {
       const box = element("input", { type: "checkbox", "aria-label": "Logarithmic axis", onchange: () => { this.log = box.checked; this.drawPlot(); } });
       box.checked = this.isLog();
       made.push(element("label", { class: "kl-group" }, box, "logarithmic"));
@@ -309,7 +316,7 @@ export class TuningExplorer {
     const begin = performance.now();
     const show = (): void => {
       const seconds = ((performance.now() - begin) / 1000).toFixed(1);
-      const words = heard ? `The notebook's kernel compiles config ${numbers} …` : `Asking the notebook's kernel for config ${numbers} …`;
+      const words = heard ? `The notebook's kernel compiles config ${numbers}, recording every pass …` : `Asking the notebook's kernel to compile config ${numbers} …`;
       this.say(`${words} ${seconds} s`, "kl-progress", button("Cancel", "Do not open it", () => this.drawChosen()));
     };
     show();

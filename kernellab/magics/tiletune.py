@@ -75,7 +75,7 @@ OPTIONS = Options(
         Option(
             "--plot",
             "KIND",
-            "The plot that is shown first: times by default.",
+            "The plot that is shown first: times by default, registers where nothing is timed.",
             values=_plot_kinds,
         ),
         Option(
@@ -134,7 +134,7 @@ def _tune(running: RunningCell, given: Mapping[str, Any], body: str) -> None:
 
     tuning = tune(launch.kernel, launch.grid, *launch.args, **_wishes(given), **launch.keywords)
     namespace[given["name"] or "tuning"] = tuning
-    ipython_api.show(tuning.show(plot=given["plot"] or "times"))
+    ipython_api.show(tuning.show(plot=given["plot"]))
 
 
 def _parts(running: RunningCell, body: str) -> tuple[str, str]:

@@ -25,21 +25,27 @@ KINDS = ("times", "heatmap", "parallel", *AGAINST)
 
 
 @dataclass(frozen=True)
-class Point:
-    """One config, timed. Times in microseconds."""
+class CompiledPoint:
+    """One config, and what the compiler says of it."""
 
     config: int
     label: str
     values: Mapping[str, Any]
+    occupancy: float | None
+    registers: int | None
+    spills: int | None
+    shared: int | None
+
+
+@dataclass(frozen=True)
+class Point(CompiledPoint):
+    """One config, timed. Times in microseconds."""
+
     us: float
     lower: float
     upper: float
     tied: bool
     """Whether it cannot be told from the fastest, or is it."""
-    occupancy: float | None
-    registers: int | None
-    spills: int | None
-    shared: int | None
 
 
 @dataclass(frozen=True)
@@ -57,6 +63,23 @@ class PlotData:
     """The parameters that have more than one value, in the order of the config."""
     axes: Sequence[str] = ()
     """Of a heat map, the two parameters; of parallel coordinates, all that vary."""
+
+    def to_json(self) -> dict[str, Any]:
+        """Plain data."""
+        return asdict(self)
+
+
+@dataclass(frozen=True)
+class UntimedData:
+    """A plot of a sweep in which nothing was timed: a resource of each config."""
+
+    kind: str
+    """One of AGAINST."""
+    title: str
+    subtitle: str
+    points: Sequence[CompiledPoint]
+    """In the order of the sweep."""
+    varying: Sequence[str]
 
     def to_json(self) -> dict[str, Any]:
         """Plain data."""
@@ -108,15 +131,11 @@ def plot_data(tuning: Tuning, kind: str, x: str | None = None, y: str | None = N
     Raises:
         ArgumentError: no such kind, nothing was timed, or no such parameters.
     """
-    if kind not in KINDS:
-        raise ArgumentError(
-            f"a sweep has no plot of kind {kind!r}",
-            advice=suggestion(str(kind), KINDS, "Kinds:"),
-        )
+    check_kind(kind)
     if not tuning.is_timed:
         raise ArgumentError(
-            f"nothing of this sweep of {tuning.kernel!r} was timed, so there is nothing to draw",
-            advice="Times need a GPU, or a saved sweep: kernellab.Tuning.load(path).",
+            f"nothing of this sweep of {tuning.kernel!r} was timed, so there is no plot of kind {kind!r}",
+            advice=f"Without times there are {', '.join(AGAINST)}. Times need a GPU, or a saved sweep: kernellab.Tuning.load(path).",
         )
     tied = {one.number for one in tied_with_best(tuning.trials)}
     points = [_point(one, one.number in tied) for one in timed(tuning.trials)]
@@ -134,6 +153,46 @@ def plot_data(tuning: Tuning, kind: str, x: str | None = None, y: str | None = N
         baselines=baseline_times(tuning),
         varying=varying,
         axes=axes,
+    )
+
+
+def check_kind(kind: str) -> None:
+    """Raises ArgumentError where no sweep has a plot of that kind."""
+    if kind not in KINDS:
+        raise ArgumentError(
+            f"a sweep has no plot of kind {kind!r}",
+            advice=suggestion(str(kind), KINDS, "Kinds:"),
+        )
+
+
+def default_kind(tuning: Tuning) -> str:
+    """The kind of plot that a sweep shows first: without times resources are all that is known."""
+    return "times" if tuning.is_timed else "registers"
+
+
+def untimed_data(tuning: Tuning, kind: str) -> UntimedData:
+    """What a plot shows of a sweep in which nothing was timed.
+
+    Args:
+        tuning: whose configs were compiled.
+        kind: one of AGAINST.
+
+    Raises:
+        ArgumentError: no config compiles.
+    """
+    compiled = [one for one in tuning.trials if one.outcome.compiled and not one.is_dropped]
+    if not compiled:
+        raise ArgumentError(
+            f"no config of this sweep of {tuning.kernel!r} was timed or compiled, so there is nothing to draw",
+            advice="tuning.table says what became of each.",
+        )
+    launch = launch_words(tuning)
+    return UntimedData(
+        kind=kind,
+        title=tuning.kernel,
+        subtitle="; ".join(filter(None, (str(tuning.target), launch, "nothing was timed"))),
+        points=[CompiledPoint(**_compiled(one)) for one in compiled],
+        varying=varying_parameters([one.candidate.values for one in compiled]),
     )
 
 
@@ -163,23 +222,32 @@ def launch_words(tuning: Tuning) -> str:
 
 
 def _point(trial: Trial, tied: bool) -> Point:
-    timing, compiled = trial.timing, trial.outcome.compiled
+    timing = trial.timing
     assert timing is not None
     return Point(
-        config=trial.number,
-        label=str(trial.candidate),
-        values=trial.candidate.values,
         us=timing.median * MICROSECONDS,
         lower=timing.lower * MICROSECONDS,
         upper=timing.upper * MICROSECONDS,
         tied=tied,
-        occupancy=None
+        **_compiled(trial),
+    )
+
+
+def _compiled(trial: Trial) -> dict[str, Any]:
+    """The fields of a `CompiledPoint`."""
+    compiled = trial.outcome.compiled
+    known = None if compiled is None else compiled.resources
+    return {
+        "config": trial.number,
+        "label": str(trial.candidate),
+        "values": trial.candidate.values,
+        "occupancy": None
         if compiled is None or math.isnan(compiled.occupancy)
         else compiled.occupancy,
-        registers=None if compiled is None else compiled.resources.registers,
-        spills=None if compiled is None else compiled.resources.spills,
-        shared=None if compiled is None else compiled.resources.shared_bytes,
-    )
+        "registers": None if known is None else known.registers,
+        "spills": None if known is None else known.spills,
+        "shared": None if known is None else known.shared_bytes,
+    }
 
 
 def varying_parameters(configs: Sequence[Mapping[str, Any]]) -> list[str]:

@@ -315,7 +315,7 @@ class Tuning:
         The last expression of a cell shows it; `.to_html(path)` writes it as one self-contained page.
 
         Args:
-            wishes: plot=, the kind that is shown first; compilations=, numbers of configs whose IR a page holds, which has no kernel
+            wishes: plot=, the kind that is shown first (as in `plot`); compilations=, numbers of configs whose IR a page holds, which has no kernel
                 to ask. By default those are the fastest, where the kernel is known, and what `compilation` was asked for.
 
         Raises:
@@ -323,12 +323,12 @@ class Tuning:
         """
         return show(self, **wishes)
 
-    def plot(self, kind: str = "times", **options: Any) -> Any:
+    def plot(self, kind: str | None = None, **options: Any) -> Any:
         """A figure of the sweep; `docs/tuning.md` shows the kinds.
 
         Args:
             kind: "times" (sorted, with quartiles), "heatmap" (over two parameters), "parallel" (coordinates), "occupancy", "registers",
-                "spills", "shared" (time against each).
+                "spills", "shared" (time against each, or each alone where nothing was timed). None is "times", or "registers" without times.
             options: "heatmap" takes x= and y=, names of two parameters.
 
         Raises:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from html import escape
 from typing import Any
@@ -39,6 +39,8 @@ class Table:
     title: str
     columns: Sequence[str]
     rows: Sequence[Sequence[str]]
+    numbers: Collection[int] = ()
+    """Columns of numbers, counted from 0: they stand to the right, each on one line."""
 
 
 @dataclass(frozen=True)
@@ -86,10 +88,14 @@ _TOGETHER = "break-inside:avoid"
 _ACROSS = "column-span:all"
 _MOST_BESIDE = 4
 """Columns of the widest table that stands beside another; one with more has the whole width."""
+_MOST_ROOMY = 9
+"""Columns of the widest table of ordinary size; one with more is set tighter, so that a page of a notebook holds it."""
+_ROOM, _LITTLE_ROOM = "padding:1px 14px 1px 0", "padding:1px 8px 1px 0"
 # Notebook pages style tables of their own, and pages without a doctype give tables no inherited colour.
 _TABLE = "border-collapse:collapse;border:0;margin:2px 0;font:inherit;color:inherit"
-_CELL = "text-align:left;padding:1px 14px 1px 0;border:0;vertical-align:top;background:none"
+_CELL = f"text-align:left;{_ROOM};border:0;vertical-align:top;background:none"
 _HEAD = f"{_CELL};font-weight:normal;opacity:.65"
+_NUMBER = f"{_CELL};text-align:right;white-space:nowrap;font-variant-numeric:tabular-nums"
 _CODE = f"{_CELL};font-family:ui-monospace,Menlo,Consolas,monospace"
 
 
@@ -99,19 +105,25 @@ def _table_html(table: Table) -> str:
         title = f'<div style="padding-top:8px;font-weight:600">{escape(table.title)}</div>\n'
     head = ""
     if any(table.columns):
-        names = "".join(f'<th style="{_HEAD}">{escape(name)}</th>' for name in table.columns)
+        heads = [f"{_HEAD};text-align:right" if n in table.numbers else _HEAD for n in range(len(table.columns))]  # fmt: skip
+        names = "".join(f'<th style="{style}">{escape(name)}</th>' for style, name in zip(heads, table.columns))  # fmt: skip
         head = f"<thead><tr>{names}</tr></thead>\n"
     across = len(table.columns) > _MOST_BESIDE
+    dense = len(table.columns) > _MOST_ROOMY
+    table_style = f"{_TABLE};font-size:.88em" if dense else _TABLE
     first_style = f"{_CODE}{';white-space:nowrap' if across else ''}" if head else _CELL
     rows = []
     for row in table.rows:
         first, *rest = (escape(cell) for cell in row)
-        cells = "".join(f'<td style="{_CELL}">{cell}</td>' for cell in rest)
+        styles = [_NUMBER if n in table.numbers else _CELL for n in range(1, len(row))]
+        cells = "".join(f'<td style="{style}">{cell}</td>' for style, cell in zip(styles, rest))
         rows.append(
             f'<tr style="background:none"><td style="{first_style}">{first}</td>{cells}</tr>'
         )
     body = "\n".join(rows)
-    return f'<div style="{_ACROSS if across else _TOGETHER}">{title}<table style="{_TABLE}">\n{head}<tbody>\n{body}\n</tbody></table></div>'
+    if dense:
+        head, body = (part.replace(_ROOM, _LITTLE_ROOM) for part in (head, body))
+    return f'<div style="{_ACROSS if across else _TOGETHER}">{title}<table style="{table_style}">\n{head}<tbody>\n{body}\n</tbody></table></div>'
 
 
 def _table_text(table: Table) -> list[str]:
@@ -119,7 +131,10 @@ def _table_text(table: Table) -> list[str]:
     widths = [max(len(row[i]) for row in shown) for i in range(len(shown[0]))]
     lines = [f"  {table.title}"] if table.title else []
     for row in shown:
-        cells = (cell.ljust(width) for cell, width in zip(row, widths, strict=True))
+        cells = (
+            cell.rjust(width) if n in table.numbers else cell.ljust(width)
+            for n, (cell, width) in enumerate(zip(row, widths, strict=True))
+        )  # fmt: skip
         lines.append(f"    {'  '.join(cells)}".rstrip())
     return lines
 

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import math
 from collections import Counter
+from collections.abc import Sequence
 
+from kernellab.tuning.plot_data import varying_parameters
 from kernellab.tuning.ranking import timed
 from kernellab.tuning.records import Trial
 from kernellab.tuning.tables import MICROSECONDS, achieved, how_timed
@@ -23,6 +26,9 @@ def tuning_card(tuning: Tuning) -> Card:
     title = (
         "The fastest" if ranked else "What the compiler says; nothing was timed, which needs a GPU"
     )
+    left = sum(not one.is_dropped for one in tuning.trials) - len(shown[:MOST_ROWS])
+    if left > 0:
+        title += f"; {_count(left, 'other')} in tuning.table"
     return Card(
         title=f"{tuning.kernel}: {counted(len(tuning.trials), 'config')}",
         subtitle=f"for {tuning.target}, {tuning.machine.gpu or 'no GPU'}",
@@ -80,29 +86,29 @@ def _unchecked(tuning: Tuning) -> list[str]:
 
 
 def _configs(tuning: Tuning, shown: list[Trial], title: str) -> Table:
-    columns = ["config", "registers", "spilled", "shared", "occupancy"]
-    if tuning.is_timed:
-        rates = list(achieved(tuning, tuning.best.timing))
-        columns[1:1] = ["us", "quartiles", *rates]
-    rows = [_row(tuning, one) for one in shown]
-    left = sum(not one.is_dropped for one in tuning.trials) - len(shown)
-    if left > 0:
-        rows.append((f"and {left} more: tuning.table", *[""] * (len(columns) - 1)))
-    return Table(title, columns, rows)
+    """A row a config, with a column for each parameter: of names in every row the table would be wider than a page."""
+    varying = varying_parameters([one.candidate.values for one in tuning.trials])
+    parameters = varying or list(shown[0].candidate.values if shown else ())
+    rates = achieved(tuning, tuning.best.timing) if tuning.is_timed else {}
+    times = ["us", "quartiles", *rates] if tuning.is_timed else []
+    columns = ["config", *parameters, *times, "registers", "spilled", "shared", "occupancy"]
+    rows = [_row(tuning, one, parameters) for one in shown]
+    return Table(title, columns, rows, numbers=range(1, len(columns)))
 
 
-def _row(tuning: Tuning, trial: Trial) -> tuple[str, ...]:
-    cells = [f"{trial.number}: {trial.candidate}"]
+def _row(tuning: Tuning, trial: Trial, parameters: Sequence[str]) -> tuple[str, ...]:
+    values = trial.candidate.values
+    cells = [str(trial.number), *(str(values.get(name, "")) for name in parameters)]
     timing, compiled = trial.timing, trial.outcome.compiled
     if tuning.is_timed and timing is not None:
         median, lower, upper = (one * MICROSECONDS for one in (timing.median, timing.lower, timing.upper))  # fmt: skip
-        cells += [f"{median:.4g}", f"{lower:.4g}\u00a0to\u00a0{upper:.4g}"]
+        cells += [f"{median:.4g}", f"{lower:.4g} to {upper:.4g}"]
         cells += [f"{rate:.4g}" for rate in achieved(tuning, timing).values() if rate is not None]
     if compiled is None:
         return (*cells, "", "", "", "")
     resources = compiled.resources
-    spilled = f"{resources.spills:,}" if resources.spills else ""
-    return (*cells, str(resources.registers), spilled, f"{resources.shared_bytes:,}", f"{compiled.occupancy:.0%}")  # fmt: skip
+    occupancy = "" if math.isnan(compiled.occupancy) else f"{100 * compiled.occupancy:.3g} %"
+    return (*cells, str(resources.registers), f"{resources.spills:,}", f"{resources.shared_bytes:,}", occupancy)  # fmt: skip
 
 
 def _baselines(tuning: Tuning) -> Table:

@@ -14,7 +14,18 @@ from matplotlib.patches import Rectangle
 from matplotlib.ticker import LogFormatter
 
 from kernellab.errors import ArgumentError
-from kernellab.tuning.plot_data import AGAINST, LinesData, PlotData, Point, lines_data, plot_data
+from kernellab.tuning.plot_data import (
+    AGAINST,
+    CompiledPoint,
+    LinesData,
+    PlotData,
+    Point,
+    UntimedData,
+    default_kind,
+    lines_data,
+    plot_data,
+    untimed_data,
+)
 from kernellab.tuning.tunings import Tuning, Tunings
 from kernellab.viz.figures import ORDERED_LINES, SEQUENTIAL, FigurePicture, sheet
 from kernellab.viz.palette import BASELINE, BEST, INK, LINES, OTHER, ink_on
@@ -42,7 +53,9 @@ class TuningPlot(FigurePicture):
         data: what is drawn; `data.to_json()` for other programs.
     """
 
-    def __init__(self, data: PlotData | LinesData, draw: Callable[[Any], Figure]) -> None:
+    def __init__(
+        self, data: PlotData | UntimedData | LinesData, draw: Callable[[Any], Figure]
+    ) -> None:
         self.data = data
         self._drawn_by = draw
 
@@ -53,7 +66,7 @@ class TuningPlot(FigurePicture):
         return f"<plot of {self.data.title}: {self.data.kind}>"
 
 
-def plot(subject: Tuning | Tunings, kind: str, **options: Any) -> TuningPlot:
+def plot(subject: Tuning | Tunings, kind: str | None, **options: Any) -> TuningPlot:
     """The plot of a sweep, or of several: see `Tuning.plot` and `Tunings.plot`."""
     if isinstance(subject, Tunings):
         if kind != "sizes":
@@ -62,6 +75,9 @@ def plot(subject: Tuning | Tunings, kind: str, **options: Any) -> TuningPlot:
                 advice='There is kind="sizes"; one sweep has others: tunings[0].plot("times").',
             )
         return TuningPlot(lines_data(subject, **options), _draw_lines)
+    kind = default_kind(subject) if kind is None else kind
+    if kind in AGAINST and not subject.is_timed:
+        return TuningPlot(untimed_data(subject, kind), _draw_untimed)
     return TuningPlot(plot_data(subject, kind, **options), _draw)
 
 
@@ -126,15 +142,36 @@ def _draw_times(data: PlotData) -> Figure:
                 elinewidth=1, capsize=2, label=words,
             )  # fmt: skip
     _baselines(data, axes.axvline)
-    labels = [", ".join(str(one.values.get(name, "")) for name in data.varying) for one in points]
-    axes.set_yticks(range(len(points)), labels, fontsize=7)
-    axes.set_ylabel(", ".join(data.varying))
-    axes.invert_yaxis()
-    axes.margins(y=0.01)
-    axes.grid(axis="y")
+    _a_row_each(axes, points, data.varying)
     axes.set_xlabel("us, median and quartiles")
     _logarithmic_if_wide(axes, points, "x")
     _legend(axes, loc="upper right")
+    return figure
+
+
+def _a_row_each(axes: Axes, points: Sequence[CompiledPoint], varying: Sequence[str]) -> None:
+    """A row for each config, named by the values that tell it from the others."""
+    labels = [", ".join(str(one.values.get(name, "")) for name in varying) for one in points]
+    axes.set_yticks(range(len(points)), labels, fontsize=7)
+    axes.set_ylabel(", ".join(varying))
+    axes.set_ylim(len(points) - 0.4, -0.6)
+    axes.grid(axis="y")
+
+
+def _draw_untimed(data: UntimedData) -> Figure:
+    """A resource of each config, which is all that is known without a GPU."""
+    known = [one for one in data.points if getattr(one, data.kind) is not None]
+    known.sort(key=lambda one: float(getattr(one, data.kind)))
+    points = known[:MOST_ROWS]
+    more = len(known) - len(points)
+    subtitle = data.subtitle + (f"; {more} configs with more not shown" if more else "")
+    figure, axes = _paper(data.title, subtitle, 7, 1.4 + 0.155 * len(points))
+    amounts = [getattr(one, data.kind) for one in points]
+    axes.hlines(range(len(points)), 0, amounts, color=OTHER, linewidth=1.2, alpha=0.6)
+    axes.plot(amounts, range(len(points)), "o", color=OTHER, markersize=3.5)
+    _a_row_each(axes, points, data.varying)
+    axes.set_xlim(left=0)
+    axes.set_xlabel(AGAINST[data.kind])
     return figure
 
 

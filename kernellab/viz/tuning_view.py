@@ -12,7 +12,7 @@ from kernellab.compiler.comparison import compare
 from kernellab.errors import ArgumentError, CompileError, suggestion
 from kernellab.records import Compilation
 from kernellab.tuning.kernel_source import how_to_open
-from kernellab.tuning.plot_data import KINDS
+from kernellab.tuning.plot_data import AGAINST, KINDS, default_kind
 from kernellab.tuning.tunings import Tuning, Tunings
 from kernellab.viz import ir_view, tuning_plots
 from kernellab.viz.lightening import lightened
@@ -35,8 +35,9 @@ SIZES = "sizes"
 """The kind of plot that several sweeps have besides those of one."""
 
 
-def tuning_view(tuning: Tuning, plot: str = "times", compilations: Sequence[int] | None = None) -> SweepView:  # fmt: skip
+def tuning_view(tuning: Tuning, plot: str | None = None, compilations: Sequence[int] | None = None) -> SweepView:  # fmt: skip
     """The view of one sweep; `Tuning.show` explains the arguments."""
+    plot = default_kind(tuning) if plot is None else plot
     _check_kind(plot, KINDS)
     chosen = None if compilations is None else [(0, number) for number in compilations]
     return SweepView(tuning.kernel, plot, [Tunings([tuning])], chosen)
@@ -130,8 +131,11 @@ class SweepView(View):
             drawn = tuning_plots.plot(subject, self._plot, **options)
         except ArgumentError:  # nothing was timed, or nothing varies: the card says so
             return ""
+        alternative = tuning_plots.ALTERNATIVES[self._plot]
+        if self._plot in AGAINST and not self._sweeps[0].is_timed:
+            alternative = f"{AGAINST[self._plot]}, of each config"
         source = base64.b64encode(drawn.png()).decode("ascii")
-        return f'\n<img alt="{tuning_plots.ALTERNATIVES[self._plot]}" style="max-width:100%" src="data:image/png;base64,{source}">'
+        return f'\n<img alt="{alternative}" style="max-width:100%" src="data:image/png;base64,{source}">'
 
 
 class Configs:

@@ -90,6 +90,21 @@ def test_every_kind_draws_what_its_data_says_and_the_data_is_json(kind) -> None:
         assert sorted(data["axes"]) == ["BLOCK", "num_warps"]
 
 
+def test_without_times_resources_are_drawn() -> None:
+    trials = tuple(trial(number, None, BLOCK=2**number) for number in (3, 1, 2))
+    untimed = sweep(trials=(*trials, trial(4, None, Dropped("crash", "gone"), BLOCK=5)))
+    drawn = untimed.plot()
+    assert drawn.data.kind == "registers"
+    points = json.loads(json.dumps(drawn.data.to_json()))["points"]
+    assert [(one["config"], one["registers"]) for one in points] == [(3, 35), (1, 33), (2, 34)]
+    (axes,) = drawn.figure.axes
+    assert [label.get_text() for label in axes.get_yticklabels()] == ["2", "4", "8"]
+    assert list(axes.lines[0].get_xdata()) == [33, 34, 35]
+    assert untimed.plot("occupancy").png().startswith(b"\x89PNG")
+    assert sweep().plot().data.kind == "times"
+    assert untimed.show().data.plot == "registers"
+
+
 def test_a_heat_map_shows_the_fastest_of_each_pair_and_frames_the_ties() -> None:
     (axes,) = sweep().plot("heatmap", x="num_warps", y="BLOCK").figure.axes
     assert {text.get_text() for text in axes.texts} >= {"20", "10", "10.05", "16"}
@@ -191,6 +206,7 @@ def test_what_cannot_be_drawn_is_said() -> None:
     for subject, kind, words in (
         (sweep(), "heat", "Did you mean 'heatmap'"),
         (untimed, "times", "nothing of this sweep of 'add' was timed"),
+        (sweep(trials=(trial(0, None, Dropped("crash", "gone")),)), "spills", "timed or compiled"),
         (sweep(trials=(trial(0, 1.0, BLOCK=64),)), "heatmap", "needs two parameters that vary"),
         (kernellab.Tunings([sweep(key={})]), "sizes", "needs sweeps with one key"),
         (kernellab.Tunings([sweep()]), "times", "several sweeps have no plot of kind 'times'"),
