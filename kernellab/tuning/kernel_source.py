@@ -123,7 +123,7 @@ def how_to_open(kernel: str, source: KernelSource | None, then: str = "") -> str
 
 
 def is_another(one: KernelSource | None, other: KernelSource | None) -> bool:
-    """Whether two sources are known, and something that both define is not the same; comments and places do not count."""
+    """Whether two sources are known, and something that both define is not the same; comments, docstrings and places do not count."""
     if one is None or other is None or one.text == other.text:
         return False
     try:
@@ -134,11 +134,13 @@ def is_another(one: KernelSource | None, other: KernelSource | None) -> bool:
 
 
 def _definitions(text: str) -> dict[str, str]:
-    """What a module's text defines: name -> its statement, without comments."""
+    """What a module's text defines: name -> its statement, without comments and docstring."""
     found: dict[str, str] = {}
     for node in ast.parse(text).body:
         match node:
-            case ast.FunctionDef(name=name):
+            case ast.FunctionDef(name=name, body=[first, *rest]):
+                if rest and ast.get_docstring(node) is not None:
+                    node.body.remove(first)
                 found[name] = ast.unparse(node)
             case ast.Assign(targets=[ast.Name(id=name)]) | ast.AnnAssign(target=ast.Name(id=name)):
                 found[name] = ast.unparse(node)
