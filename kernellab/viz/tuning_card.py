@@ -28,7 +28,7 @@ def tuning_card(tuning: Tuning) -> Card:
     )
     left = sum(not one.is_dropped for one in tuning.trials) - len(shown[:MOST_ROWS])
     if left > 0:
-        title += f"; {_count(left, 'other')} in tuning.table"
+        title += f"; {counted(left, 'other')} in tuning.table"
     return Card(
         title=f"{tuning.kernel}: {counted(len(tuning.trials), 'config')}",
         subtitle=f"for {tuning.target}, {tuning.machine.gpu or 'no GPU'}",
