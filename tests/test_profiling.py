@@ -31,6 +31,7 @@ PAGE = """\
 "Kernel Name","add"
 "Address","Source","# Samples","stall_lg"
 "0x7f2a3cfa0a00","      LDC R1, c[0x0][0x28] ","7","7"
+"0x7f2a3cfa0a10","      NOP ","inf","nan"
 """
 
 
@@ -64,7 +65,8 @@ def test_other_launches_and_kernels_of_a_file(tmp_path: Path) -> None:
     file = page_file(tmp_path)
     assert kernellab.read_ncu(file, "scale").reasons == {"barrier": 5}
     second = kernellab.read_ncu(file, "add", launch=2)
-    (only,) = second
+    only, infinite = second
+    assert (infinite.samples, infinite.reasons) == (0, {})
     assert (only.samples, only.reasons, only.executed) == (7, {"lg_throttle": 7}, None)
     assert second.origin == "measured on a GPU that the file does not name by Nsight Compute"
 
@@ -105,6 +107,7 @@ def test_what_it_says_of_itself(tmp_path: Path) -> None:
         ("", {}, "has no table of instructions"),
         ('"ID","Kernel Name","gpu__time_duration.sum"\n"0","add","12"\n', {}, "--page source"),
         ("\x00\xff" * 99, {}, "has no table of instructions"),
+        ('"' + "x" * 200_000, {}, "is no CSV that Nsight Compute prints"),
     ],
 )  # fmt: skip
 def test_files_that_are_something_else_are_refused(

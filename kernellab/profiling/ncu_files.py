@@ -36,7 +36,7 @@ def read_ncu(
     file = Path(path)
     is_report = file.suffix in (".ncu-rep", ".ncu-repz")
     text = _printed(file, "source", "--print-source", "sass") if is_report else _text(file)
-    page = _chosen(list(launch_pages(text)), file, kernel, launch)
+    page = _chosen(_pages(text, file), file, kernel, launch)
     name = gpu or (_gpu(_printed(file, "raw")) if is_report else "")
     return Profile(page.kernel, name, _TOOL, page.instructions)
 
@@ -48,10 +48,20 @@ def _text(file: Path) -> str:
         raise ProfileError(why_unreadable(file, error)) from error
 
 
+def _pages(text: str, file: Path) -> list[LaunchPage]:
+    try:
+        return list(launch_pages(text))
+    except csv.Error as error:
+        raise ProfileError(
+            f"{file.name} is no CSV that Nsight Compute prints: {error}.",
+            advice=f"It comes from: {_EXPORT.format(file='profile.ncu-rep')}",
+        ) from error
+
+
 def _printed(file: Path, page: str, *options: str) -> str:
     """A page of a report, as CSV."""
     if not file.exists():
-        raise ProfileError(f"Cannot read {str(file)!r}: there is no such file.")
+        raise ProfileError(why_unreadable(file, FileNotFoundError()))
     if shutil.which("ncu") is None:
         raise ProfileError(
             f"{file.name} is a report of Nsight Compute's, which only its own program reads, and there is no ncu here.",

@@ -52,7 +52,11 @@ class LaunchPage:
 
 
 def launch_pages(text: str) -> Iterator[LaunchPage]:
-    """The launches of a source page, in order; none where the text has no table of instructions."""
+    """The launches of a source page, in order; none where the text has no table of instructions.
+
+    Raises:
+        csv.Error: the text is no CSV.
+    """
     kernel = ""
     columns: _Columns | None = None
     found: list[SampledInstruction] = []
@@ -144,8 +148,8 @@ def _address(cell: str) -> int | None:
 
 
 def _number(cell: str) -> int:
-    """A count: "1,234", "12.00"; 0 for "-" and for nothing."""
+    """A count: "1,234", "12.00"; 0 for "-", for nothing, and for what is no finite number."""
     try:
         return round(float(cell.replace(",", "")))
-    except ValueError:
+    except (ValueError, OverflowError):
         return 0
