@@ -8,7 +8,7 @@ export interface Place {
 }
 
 /** Bytes that one row of shared memory's picture has: 32 banks of 4. */
-export const BANK_ROW = 128;
+const BANK_ROW = 128;
 const BANK = 4;
 
 export class TileLayout {

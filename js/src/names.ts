@@ -122,7 +122,7 @@ function topLevelColon(line: string): number {
 }
 
 /** "a<b, c>, d" -> ["a<b, c>", "d"]. */
-export function listed(types: string): string[] {
+function listed(types: string): string[] {
   const found: string[] = [];
   let rest = types;
   while (rest.trim() !== "") {

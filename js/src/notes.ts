@@ -14,7 +14,7 @@ export function markOf(notes: readonly MarginNote[]): { sign: string; severity: 
 }
 
 /** A note in words: what, what to try, and who says it. */
-export function noteWords(note: MarginNote): string {
+function noteWords(note: MarginNote): string {
   const advice = note.advice ? `\nTry: ${note.advice}` : "";
   return `${note.severity}: ${note.words}${advice}\n[${note.origin}]`;
 }

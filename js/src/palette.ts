@@ -1,6 +1,4 @@
-// Colours that readers with any colour vision can tell apart.
-
-// tests/views/test_colours.py measures that they can be told apart with any colour vision.
+// Colours that readers with any colour vision can tell apart: tests/views/test_colours.py measures it.
 
 /** Okabe and Ito (2008), for up to eight kinds; in place of their black, which a dark page has too, a dark grey. */
 export const BLIND_SAFE: readonly string[] = ["#56b4e9", "#e69f00", "#009e73", "#f0e442", "#0072b2", "#d55e00", "#cc79a7", "#555555"];
@@ -14,7 +12,7 @@ export const ANCHORS: readonly Colour[] = [
 ];
 
 /** Even in lightness, so that all of it is seen on white and on black: from fast to slow. */
-const FAST_TO_SLOW: readonly (readonly [number, number, number])[] = [[217, 160, 33], [42, 157, 143], [79, 116, 200]];
+const FAST_TO_SLOW: readonly Colour[] = [[217, 160, 33], [42, 157, 143], [79, 116, 200]];
 
 /** A colour for a number from 0 to 1. */
 export function sequential(share: number): string {
@@ -26,7 +24,7 @@ export function fastToSlow(share: number): string {
   return blend(FAST_TO_SLOW, share);
 }
 
-function blend(anchors: readonly (readonly [number, number, number])[], share: number): string {
+function blend(anchors: readonly Colour[], share: number): string {
   const at = Math.max(0, Math.min(1, Number.isFinite(share) ? share : 0)) * (anchors.length - 1);
   const low = Math.min(anchors.length - 2, Math.floor(at));
   const mixed = anchors[low]!.map((channel, number) => Math.round(channel + (anchors[low + 1]![number]! - channel) * (at - low)));

@@ -17,7 +17,7 @@ export function numbersOf(buffer: ArrayBuffer, dtype: string, at: number, count:
   return new maker(buffer, at, count);
 }
 
-export const sizeOf = (shape: readonly number[]): number => shape.reduce((product, extent) => product * extent, 1);
+const sizeOf = (shape: readonly number[]): number => shape.reduce((product, extent) => product * extent, 1);
 
 /** How many elements are kept: those of the value, or of the small picture that stands for them. */
 export function countOf(elements: ElementsData, shape: readonly number[]): number {

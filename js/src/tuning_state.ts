@@ -178,7 +178,7 @@ export const RESOURCES: readonly Measure[] = [
   { name: "shared", axis: "shared memory of a program, bytes", of: (config) => config.shared },
 ];
 
-export const percent = (share: number): string => `${Number((100 * share).toPrecision(3))} %`;
+const percent = (share: number): string => `${Number((100 * share).toPrecision(3))} %`;
 
 function numeric(name: string, title: string, value: (config: ConfigData) => number | null, words: (value: number) => string = numberWords): Column {
   return { name, title, value, words: (config) => { const found = value(config); return found === null ? "" : words(found); } };
