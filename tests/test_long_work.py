@@ -16,10 +16,8 @@ import pytest
 
 from kernellab.long_work import LongWork
 from kernellab.saved_data import write_whole
-from tests.notebook_session import NotebookSession, notebook
+from tests.notebook_session import WIDGET, NotebookSession, notebook
 from tests.source_files import ROOT
-
-WIDGET = "application/vnd.jupyter.widget-view+json"
 
 KERNELS = """
 import os, time, torch, triton, triton.language as tl, kernellab

@@ -55,7 +55,7 @@ class KernelSource:
         except Exception as error:
             raise ArchiveError(
                 f"The source of {self.kernel!r} that the sweep was saved with makes no kernel here: {type(error).__name__}: {error}.",
-                advice=f"It was written for the Triton of {self.place}: give the kernel itself.",
+                advice=f"Give the kernel itself, that of {self.place}.",
             ) from error
 
     def to_json(self) -> dict[str, Any]:

@@ -64,8 +64,7 @@ class _Picture:
 class LayoutPlot(FigurePicture):
     """Where the elements of a tile are, as a figure."""
 
-    def __init__(self, layout: Layout, title: str, words: str, picture: _Picture, by: str) -> None:
-        self._layout = layout
+    def __init__(self, title: str, words: str, picture: _Picture, by: str) -> None:
         self._title = title
         self._words = words
         self._picture = picture
@@ -121,7 +120,7 @@ def _plot(
     copies = layout.replication
     if copies > 1:
         words.append(f"every element is held {copies} times" + ("" if hardware else ", the first is shown"))  # fmt: skip
-    return LayoutPlot(layout, title, "; ".join(words), picture, chosen)
+    return LayoutPlot(title, "; ".join(words), picture, chosen)
 
 
 def _checked_plane(layout: Layout, at: Sequence[int]) -> tuple[int, ...]:
