@@ -6,6 +6,7 @@ Each reader raises ValueError with words for the person who typed the text.
 from __future__ import annotations
 
 import ast
+import math
 import re
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
@@ -90,6 +91,17 @@ def read_whole_number(text: str) -> int:
     if not text.isdecimal() or int(text) == 0:
         raise ValueError("a whole number from 1 is needed")
     return int(text)
+
+
+def read_tolerance(text: str) -> float:
+    """ "2e-3" as 0.002: how far numbers may be apart, from 0."""
+    try:
+        number = float(text)
+    except ValueError:
+        number = math.nan
+    if not 0 <= number < math.inf:
+        raise ValueError("a number from 0 is needed, such as 1e-3")
+    return number
 
 
 def read_program(text: str) -> tuple[int, ...]:

@@ -8,6 +8,7 @@ import importlib.util
 import linecache
 import os
 import pdb  # noqa: T100 - nobody debugs this file
+import re
 import sys
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
@@ -42,8 +43,7 @@ class RunningCell:
     def position(self, word: str = "") -> SourcePosition:
         """The magic's own line; with a column where `word` stands on it."""
         header = self.text.splitlines()[self.header_line - 1]
-        column = header.find(word) + 1 if word else 0
-        return SourcePosition(self.file, self.header_line, column)
+        return SourcePosition(self.file, self.header_line, _column(header, word))
 
 
 def running_cell(shell: InteractiveShell, header: str, body: str) -> RunningCell:
@@ -87,10 +87,17 @@ def running_line(shell: InteractiveShell, text: str) -> Callable[[str], SourcePo
         file, number = frame.f_code.co_filename, frame.f_lineno
 
     def position(word: str) -> SourcePosition:
-        column = linecache.getline(file, number).find(word) + 1 if word else 0
-        return SourcePosition(file, number, column)
+        return SourcePosition(file, number, _column(linecache.getline(file, number), word))
 
     return position
+
+
+def _column(line: str, word: str) -> int:
+    """Where `word` stands on a line, counted from 1: by itself if it does, else as a part of another; 0 for nowhere."""
+    if not word:
+        return 0
+    alone = re.search(rf"(?<!\w){re.escape(word)}(?!\w)", line)
+    return (alone.start() if alone else line.find(word)) + 1
 
 
 def debugger_class(shell: InteractiveShell) -> type[pdb.Pdb]:

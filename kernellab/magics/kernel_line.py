@@ -7,7 +7,8 @@ from dataclasses import replace
 from itertools import chain
 from typing import TYPE_CHECKING, Any
 
-from kernellab.errors import OptionError, SourcePosition, nearest
+from kernellab.errors import OptionError, SourcePosition
+from kernellab.magics.notebook_names import unknown_name
 from kernellab.magics.options import Options, Position
 from kernellab.option_values import stated_by_options
 from kernellab.showing import can_show, described
@@ -44,9 +45,7 @@ def evaluated(
     try:
         return eval(expression, dict(namespace))
     except NameError as error:
-        guess = nearest(str(error.name), [name for name in namespace if name[:1] != "_"])
-        advice = f"{guess} {there}".strip()
-        raise OptionError(f"{magic}: {error}", advice=advice, position=position) from None
+        raise unknown_name(str(error.name), namespace, magic, position, there=there) from None
     except SyntaxError as error:
         raise OptionError(
             f"{magic}: {expression!r} cannot be read: {error.msg}", position=position

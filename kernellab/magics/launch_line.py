@@ -8,7 +8,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, NoReturn
 
-from kernellab.errors import OptionError, SourcePosition, nearest
+from kernellab.errors import OptionError, SourcePosition
+from kernellab.magics.notebook_names import unknown_name
 
 _COLLECT = "__kernellab_collect__"
 
@@ -27,6 +28,8 @@ def read_launch(
     text: str, namespace: Mapping[str, Any], magic: str, position: SourcePosition
 ) -> LaunchLine:
     """Evaluate the parts of the launch in the user's namespace.
+
+    `magic` is written as the user does, "%tilestep" or "%%tiletune".
 
     Raises:
         OptionError: the text is no launch, or names something that the notebook does not have; points at `position`, the magic's line.
@@ -59,12 +62,7 @@ def _refuse_unknown_names(
         name = node.id
         if name in own or name in namespace or hasattr(builtins, name):
             continue
-        raise OptionError(
-            f"%{magic}: nothing here is called {name!r}",
-            advice=nearest(name, (one for one in namespace if not one.startswith("_")))
-            or f"Run the cell that defines {name} first.",
-            position=position,
-        )
+        raise unknown_name(name, namespace, magic, position)
 
 
 def _value(node: ast.expr, scope: dict[str, Any]) -> Any:
@@ -74,7 +72,14 @@ def _value(node: ast.expr, scope: dict[str, Any]) -> Any:
 
 def _refuse(problem: str, magic: str, position: SourcePosition) -> NoReturn:
     raise OptionError(
-        f"%{magic}: {problem}",
-        advice=f"Write the launch as you would run it: %{magic} add[grid](x, y, n, BLOCK=1024).",
+        f"{magic}: {problem}",
+        advice=f"Write the launch as you would run it: {_example(magic)}.",
         position=position,
     )
+
+
+def _example(magic: str) -> str:
+    """A launch on the line of a magic, or at the end of its cell."""
+    if magic.startswith("%%"):
+        return "add[grid](x, y, n)"
+    return f"{magic} add[grid](x, y, n, BLOCK=1024)"

@@ -74,7 +74,7 @@ class TileCheckMagics(Magics):
         assert self.shell is not None  # a magic is called by its shell
         position = ipython_api.running_line(self.shell, f"%tilecheck {line}".rstrip())
         given, rest = OPTIONS.parse_leading(line, position)
-        launch = read_launch(rest, self.shell.user_ns, "tilecheck", position(""))
+        launch = read_launch(rest, self.shell.user_ns, OPTIONS.magic, position(""))
         # Imported here: torch and Triton take longer than the rest of loading the extension.
         from kernellab.checker.checking import check
 

@@ -65,7 +65,7 @@ class TileDebugMagics(Magics):
         assert self.shell is not None  # a magic is called by its shell
         position = ipython_api.running_line(self.shell, f"%tiledebug {line}".rstrip())
         given, rest = OPTIONS.parse_leading(line, position)
-        launch = read_launch(rest, self.shell.user_ns, "tiledebug", position(""))
+        launch = read_launch(rest, self.shell.user_ns, OPTIONS.magic, position(""))
         # Imported here: torch and Triton take longer than the rest of loading the extension.
         from kernellab.debugger.debugging import debug
 

@@ -11,6 +11,7 @@ from IPython.core.magic import Magics, line_magic, magics_class, no_var_expand
 from kernellab.errors import SourcePosition
 from kernellab.magics import ipython_api
 from kernellab.magics.kernel_line import compilation_of, evaluated, read_line, refuse_no_kernel
+from kernellab.magics.notebook_names import read_variables
 from kernellab.magics.options import Option, Options
 from kernellab.magics.tilekernel import COMPILING
 from kernellab.showing import show
@@ -28,13 +29,6 @@ def _targets(text: str) -> list[Target]:
     return found
 
 
-def _names(text: str) -> list[str]:
-    names = [name.strip() for name in text.split(",")]
-    if not all(name.isidentifier() for name in names):
-        raise ValueError("names of variables are wanted, with commas between them")
-    return names
-
-
 OPTIONS = Options(
     "tileir",
     (
@@ -50,7 +44,7 @@ OPTIONS = Options(
             "NAME[,NAME]",
             "Variables that hold evidence: what kernellab.check, kernellab.accesses and "
             "kernellab.read_ncu gave. Findings stand in the margin, numbers beside the lines.",
-            read=_names,
+            read=read_variables,
             repeated=True,
         ),
     ),

@@ -71,7 +71,7 @@ class TileStepMagics(Magics):
         assert self.shell is not None  # a magic is called by its shell
         position = ipython_api.running_line(self.shell, f"%tilestep {line}".rstrip())
         given, rest = OPTIONS.parse_leading(line, position)
-        launch = read_launch(rest, self.shell.user_ns, "tilestep", position(""))
+        launch = read_launch(rest, self.shell.user_ns, OPTIONS.magic, position(""))
         # Imported here: torch and Triton take longer than the rest of loading the extension.
         from kernellab.tracing.tracing_run import trace
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import os
 from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
@@ -13,9 +14,10 @@ from kernellab.errors import OptionError
 from kernellab.magics import ipython_api
 from kernellab.magics.ipython_api import RunningCell
 from kernellab.magics.launch_line import read_launch
-from kernellab.magics.options import Option, Options
+from kernellab.magics.notebook_names import read_variable, read_variables, value_of
+from kernellab.magics.options import Option, Options, Position
 from kernellab.magics.tilekernel import COMPILING
-from kernellab.option_values import read_constexpr, read_whole_number
+from kernellab.option_values import read_constexpr, read_tolerance, read_whole_number
 
 
 def _values(text: str) -> tuple[str, list[Any]]:
@@ -28,12 +30,6 @@ def _values(text: str) -> tuple[str, list[Any]]:
 
 def _names(text: str) -> list[str]:
     return [name.strip() for name in text.split(",") if name.strip()]
-
-
-def _variable(text: str) -> str:
-    if not text.isidentifier():
-        raise ValueError("a variable's name is needed")
-    return text
 
 
 def _plot_kinds() -> list[str]:
@@ -70,7 +66,50 @@ OPTIONS = Options(
             read_whole_number,
         ),
         Option(
+            "--prune",
+            "NAME",
+            "A function that is given all arguments by name and says whether to leave the config out.",
+            read_variable,
+        ),
+        Option(
+            "--reference",
+            "NAME",
+            "Right results by parameter, or a function of the launch's arguments that gives them; without it the first config's count.",
+            read_variable,
+        ),
+        Option(
+            "--rtol",
+            "NUMBER",
+            "How far results may be apart, as a part of the right ones; by default this goes by the dtype.",
+            read_tolerance,
+        ),
+        Option(
+            "--atol",
+            "NUMBER",
+            "How far they may be apart on top of that; by default this goes by the dtype.",
+            read_tolerance,
+        ),
+        Option(
             "--check", "", "Compare every config's results, however long that takes on the CPU."
+        ),
+        Option(
+            "--baseline",
+            "NAME[,NAME]",
+            "Functions without arguments that compute the same in other ways, or dicts of such functions by name; they are timed where there is a GPU. May be repeated.",
+            read_variables,
+            repeated=True,
+        ),
+        Option(
+            "--recorded",
+            "FILE",
+            "A saved sweep of the same launch, whose times stand in where there is no GPU.",
+            os.path.expanduser,
+        ),
+        Option(
+            "--executor",
+            "NAME",
+            "Where configs are compiled and run, instead of processes of this machine: a concurrent.futures.Executor.",
+            read_variable,
         ),
         Option(
             "--plot",
@@ -79,7 +118,10 @@ OPTIONS = Options(
             values=_plot_kinds,
         ),
         Option(
-            "--name", "VARIABLE", "The variable that gets the Tuning: tuning by default.", _variable
+            "--name",
+            "VARIABLE",
+            "The variable that gets the Tuning: tuning by default.",
+            read_variable,
         ),
         Option("--no-cache", "", "Know nothing from earlier sweeps, and keep nothing."),
     ),
@@ -92,6 +134,8 @@ are tried: add[grid](x, y, z, n). What stands above is run; the launch is carrie
 arguments. With CUDA tensors configs are timed; with tensors on the CPU they are compiled and checked on
 the interpreter, and there are no times. The Tuning is in the variable `tuning` afterwards.
 
+Where an option takes the NAME of a variable, the cell itself may define it, above the launch.
+
 Options:
 
 {options}
@@ -100,6 +144,11 @@ Examples:
 
   %%tiletune --space BLOCK=128,256,512 --space num_warps=2,4,8 --key n
   add[lambda meta: (triton.cdiv(n, meta["BLOCK"]),)](x, y, z, n)
+
+  %%tiletune --reference right --baseline in_torch --rtol 2e-3 --space BLOCK=128,256
+  right = {{"z_ptr": x + y}}
+  in_torch = lambda: x + y
+  add[grid](x, y, z, n)
 
   %%tiletune --plot heatmap
   autotuned_matmul[grid](a, b, c, M, N, K)
@@ -128,11 +177,12 @@ def _tune(running: RunningCell, given: Mapping[str, Any], body: str) -> None:
     if above.strip():
         ipython_api.execute(running, above)
     namespace = running.shell.user_ns
-    launch = read_launch(launched, namespace, "tiletune", running.position("%%tiletune"))
+    launch = read_launch(launched, namespace, OPTIONS.magic, running.position(OPTIONS.magic))
+    wishes = _wishes(given) | _named_wishes(given, namespace, running.position)
     # Imported here: torch and Triton take longer than the rest of loading the extension.
     from kernellab.tuning.sweeping import tune
 
-    tuning = tune(launch.kernel, launch.grid, *launch.args, **_wishes(given), **launch.keywords)
+    tuning = tune(launch.kernel, launch.grid, *launch.args, **wishes, **launch.keywords)
     namespace[given["name"] or "tuning"] = tuning
     ipython_api.show(tuning.show(plot=given["plot"]))
 
@@ -164,5 +214,32 @@ def _wishes(given: Mapping[str, Any]) -> dict[str, Any]:
         wishes["space"] = dict(given["space"])
     if given["check"]:
         wishes["check"] = True
-    names = ("key", "target", "gpus", "seconds")
+    names = ("key", "target", "gpus", "seconds", "rtol", "atol", "recorded")
     return wishes | {name: given[name] for name in names if given[name] is not None}
+
+
+def _named_wishes(
+    given: Mapping[str, Any], namespace: Mapping[str, Any], position: Position
+) -> dict[str, Any]:
+    """What variables of the notebook hold, by the parameters of `tune`."""
+
+    def found(option: str, name: str) -> Any:
+        return value_of(name, namespace, OPTIONS.magic, position(name), option)
+
+    wishes = {
+        wish: found(f"--{wish}", given[wish])
+        for wish in ("prune", "reference", "executor")
+        if given[wish] is not None
+    }
+    names = [name for some in given["baseline"] for name in some]
+    if names:
+        wishes["baselines"] = _baselines({name: found("--baseline", name) for name in names})
+    return wishes
+
+
+def _baselines(held: Mapping[str, Any]) -> dict[str, Any]:
+    """Functions by name: a variable's own where it holds one, those that it gives them where it holds a dict."""
+    baselines: dict[str, Any] = {}
+    for name, value in held.items():
+        baselines |= value if isinstance(value, Mapping) else {name: value}
+    return baselines

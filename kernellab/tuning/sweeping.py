@@ -103,7 +103,7 @@ def tune(
     """
     started = time.monotonic()
     plain = innermost(kernel)
-    _check_wishes(executor, seconds, workers, baselines)
+    _check_wishes(executor, seconds, workers, prune, baselines)
     names = checked_key(kernel, key, args, keywords)
     place = _place(kernel, args, keywords, target, executor, gpus)
     replayed = None if recorded is None or place.has_gpu else recorded_sweeps(recorded)
@@ -155,7 +155,11 @@ def tune(
 
 
 def _check_wishes(
-    executor: Any, seconds: Any, workers: Any, baselines: Mapping[str, Callable[[], Any]] | None
+    executor: Any,
+    seconds: Any,
+    workers: Any,
+    prune: Any,
+    baselines: Mapping[str, Callable[[], Any]] | None,
 ) -> None:
     """What is found out now does not end a sweep that has been running for minutes."""
     if executor is not None and not isinstance(executor, Executor):
@@ -170,6 +174,11 @@ def _check_wishes(
     if workers is not None and (not isinstance(workers, int) or workers < 1):
         raise ArgumentError(
             f"workers={workers!r} leaves nobody to compile", advice="Give a number from 1."
+        )
+    if prune is not None and not callable(prune):
+        raise ArgumentError(
+            f"prune is a {type(prune).__name__}, and a function decides about each config",
+            advice='As in prune=lambda names: names["BLOCK"] > names["n"].',
         )
     form = 'As in baselines={"torch": lambda: x + y}.'
     if baselines is not None and not isinstance(baselines, Mapping):

@@ -53,6 +53,7 @@ def swept(kernel=double, x=X, the_grid=grid, **wishes):
         ({"key": "x_ptr"}, ArgumentError, "the key names 'x_ptr', which is a tensor"),
         ({"key": "BLOCK"}, ArgumentError, "the key names 'BLOCK', which is part of the configs"),
         ({"key": 5}, ArgumentError, 'Write key="n"'),
+        ({"prune": 5}, ArgumentError, "prune is a int, and a function decides"),
         ({"reference": 2 * X}, ArgumentError, "the reference gives a Tensor(.|\n)*As in reference="),
         ({"reference": {}}, ArgumentError, "the reference gives nothing"),
         ({"reference": {"n": X}}, ArgumentError, "the reference names 'n', which is no tensor"),

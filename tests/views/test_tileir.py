@@ -159,15 +159,18 @@ def test_a_launch_that_a_fault_stopped_says_the_types(lab: NotebookSession) -> N
     ("line", "words"),
     [
         ("%tileir", ["no kernel is given", "Kernels of this notebook: add"]),
-        ("%tileir ad", ["name 'ad' is not defined", "Did you mean 'add'?"]),
+        ("%tileir ad", ["%tileir: nothing here is called 'ad'", "Did you mean 'add'?"]),
         ("%tileir x", ["%tileir: x is a Tensor, no kernel", "Kernels of this notebook: add"]),
         ("%tileir add --taget sm_90", ["unknown option '--taget'", "Did you mean '--target'?"]),
         ("%tileir add --target sm_80,sm_90,gfx942", ["one target, or two that are compared"]),
         (
             "%tileir add --with nothing",
-            ["name 'nothing' is not defined", "Evidence of this notebook: costs, report"],
+            [
+                "%tileir: nothing here is called 'nothing'",
+                "Evidence of this notebook: costs, report",
+            ],
         ),
-        ("%tileir nope", ["name 'nope' is not defined\nKernels of this notebook: add"]),
+        ("%tileir nope", ["nothing here is called 'nope'\nKernels of this notebook: add"]),
         ("%tileir add --constexpr BLOCK=64 N=3", ["unknown word 'N=3'", "--constexpr BM=64,BN=32"]),
         (
             "%tileir add --with x",

@@ -1,0 +1,54 @@
+"""What the line of a magic names in the notebook: variables, and the error for a name that nothing has."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from kernellab.errors import OptionError, SourcePosition, nearest
+
+
+def read_variable(text: str) -> str:
+    """ "found" as it is: a variable's name. Raises ValueError for anything else."""
+    if not text.isidentifier():
+        raise ValueError("a variable's name is needed")
+    return text
+
+
+def read_variables(text: str) -> list[str]:
+    """ "report,costs" as ["report", "costs"]. Raises ValueError where a part is no variable's name."""
+    names = [name.strip() for name in text.split(",")]
+    if not all(name.isidentifier() for name in names):
+        raise ValueError("names of variables are wanted, with commas between them")
+    return names
+
+
+def value_of(
+    name: str, namespace: Mapping[str, Any], magic: str, position: SourcePosition, option: str = ""
+) -> Any:
+    """The value of a variable of the notebook's.
+
+    Raises:
+        OptionError: nothing has the name; points at `position`, and says for which option it was wanted.
+    """
+    if name not in namespace:
+        raise unknown_name(name, namespace, magic, position, option)
+    return namespace[name]
+
+
+def unknown_name(
+    name: str,
+    namespace: Mapping[str, Any],
+    magic: str,
+    position: SourcePosition,
+    option: str = "",
+    there: str = "",
+) -> OptionError:
+    """The error for a name on a magic's line ("%tileir", "%%tiletune") that nothing in the notebook has; `there` says in a sentence what it has."""
+    close = nearest(name, (one for one in namespace if not one.startswith("_")))
+    advice = f"{close} {there}".strip() or f"Run the cell that defines {name} first."
+    return OptionError(
+        f"{' '.join(filter(None, (magic, option)))}: nothing here is called {name!r}",
+        advice=advice,
+        position=position,
+    )
