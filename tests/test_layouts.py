@@ -657,6 +657,47 @@ def test_only_misspelt_encodings_are_told_how_to_spell() -> None:
     assert "spelt" not in str(unfit.value)
 
 
+@pytest.mark.parametrize(
+    ("change", "words"),
+    [
+        (("sizePerThread", "sizePerTread"), "#ttg.blocked has no key 'sizePerTread'; 'sizePerThread' is one, and holds a list of whole numbers"),
+        (("order =", "foo = 3, order ="), r"#ttg.blocked has no key 'foo'. Its keys are sizePerThread,"),
+        (("order = ", "order "), r"'order \[.*\]' in #ttg.blocked is no key with its value; write NAME = VALUE"),
+        (("blocked", "blokced"), "#ttg.blokced is no layout. Did you mean '#ttg.blocked'"),
+    ],
+)  # fmt: skip
+@pytest.mark.parametrize("around", ["{}", "#ttg.slice<{{dim = 1, parent = {}}}>"])
+def test_a_misspelt_encoding_names_the_key(change: Any, words: str, around: str) -> None:
+    encoding = around.format(BLOCKED.replace(*change))
+    with pytest.raises(LayoutError, match=words) as raised:
+        Layout.parse(encoding, (64, 64) if around == "{}" else (64,))
+    assert f"In {encoding}\nTriton says: " in str(raised.value)
+
+
+@pytest.mark.parametrize(
+    ("encoding", "words"),
+    [
+        (BLOCKED.replace(", order = [1, 0]", ""), "#ttg.blocked lacks the key 'order': a list(.|\n)*must all have the same rank"),
+        (BLOCKED.replace("order = [1, 0]", "order = 4"), r"'order' of #ttg.blocked is 4, and has to be a list of whole numbers, as in \[1, 0\]"),
+        ("#ttg.slice<{dim = 1}>", "#ttg.slice lacks the key 'parent': an encoding(.|\n)*Triton ends its process on it"),
+        (f"#ttg.slice<{{dim = 1, paren = {BLOCKED}}}>", "#ttg.slice has no key 'paren'; 'parent' is one(.|\n)*Triton ends its process"),
+        ("#ttg.slice<{dim = 1, parent = 3}>", "'parent' of #ttg.slice is 3, and has to be an encoding"),
+        (f"#ttg.dot_op<{{opIdx = x, parent = {BLOCKED}}}>", r"'opIdx' of #ttg.dot_op is x, and has to be a whole number(.|\n)*expected integer value; failed to parse"),
+        ("#ttg.nvidia_mma<{version = 2, warpsPerCTA = [2, 2], instrShape = [16, 8]}>", "no key 'version'; 'versionMajor' is one"),
+        ("#ttg.linear<{register = [1, 0], lane = [[0, 1]], warp = [], block = []}>", r"'register' of #ttg.linear is \[1, 0\], and has to be a list of basis vectors"),
+        ("#ttg.swizzled_shared<{vec = 8, perPhase = 1, order = [1, 0]}>", "#ttg.swizzled_shared lacks the key 'maxPhase'(.|\n)*maxPhase is 0"),
+        ("#ttg.nvmma_shared<{swizzlingByteWidth = 128, transposed = 0, elementBitWidth = 16}>", "'transposed' of #ttg.nvmma_shared is 0, and has to be true or false"),
+        ("#ttg.padded_shared<[32:4] {order = [1, 0], shape = [64, 64]}>", r"#ttg.padded_shared begins with its paddings, .* \[32:\+4\]"),
+        ("#ttg.shared_linear<{offset = [[0, 1], [1, 0]]}>", "#ttg.shared_linear lacks the key 'alignment': a whole number"),
+        ("#ttg.nvidia_mma<{versionMajor = 5, versionMinor = 0, warpsPerCTA = [4, 1], CGALayout = [[1, 0]], instrShape = [16, 8]}>", "No thread holds|has no key 'CGALayout'(.|\n)*unexpected key"),
+        ("#ttng.tensor_memory_encoding<block_m = 128, blockN = 64, colStride = 1>", "no key 'block_m'; 'blockM' is one"),
+    ],
+)  # fmt: skip
+def test_a_key_that_is_wrong_or_missing_is_named(encoding: str, words: str) -> None:
+    with pytest.raises(LayoutError, match=words):
+        Layout.parse(encoding, (64, 64))
+
+
 # Of a compilation
 
 

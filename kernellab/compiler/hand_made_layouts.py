@@ -10,6 +10,7 @@ from kernellab import triton_api
 from kernellab.compiler.targets import parse_target
 from kernellab.errors import KernelLabError, LayoutError
 from kernellab.layouts import Layout, RegisterLayout, Shape, sizes
+from kernellab.layouts.spelling import misspelling, misspelt_error
 from kernellab.records import Target
 from kernellab.triton_api.layouts import TileType, layouts_of
 
@@ -34,7 +35,8 @@ def make(encoding: str, shape: Shape, target: str | None) -> Layout:
     except KernelLabError as error:
         raise _refused(encoding, shape, error.problem) from error
     if isinstance(layout, LayoutError):
-        raise layout
+        misspelt = misspelling(encoding, layout.problem)
+        raise misspelt_error(encoding, misspelt, layout.problem) if misspelt else layout
     if target is not None:
         _check_target(layout, parse_target(target))
     return layout
@@ -43,9 +45,13 @@ def make(encoding: str, shape: Shape, target: str | None) -> Layout:
 def _refused(encoding: str, shape: Shape, problem: str) -> LayoutError:
     """What MLIR says of an encoding that it does not take, without where in a text that nobody wrote."""
     words = re.sub(r"^.*?line \d+, column \d+: ", "", problem, flags=re.DOTALL).rstrip(".")
+    words = re.sub(r"\nline \d+, column \d+: ", "; ", words)
     unknown = re.search(r"#\"?(\w+).*unregistered dialect", words)
     if unknown:
         words = f"there is no dialect {unknown[1]!r}"
+    found = "" if unknown else misspelling(encoding, words)
+    if found:
+        return misspelt_error(encoding, found, f"Triton says: {words}.")
     misspelt = unknown or re.search(r"alias|expected ['a-z]|unbalanced|unknown", words)
     return LayoutError(
         f"Triton refuses {encoding} for a tile of {sizes(shape)}: {words}.",

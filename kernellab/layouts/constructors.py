@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, cast
 from kernellab import worker
 from kernellab.errors import LayoutError, WorkerError
 from kernellab.layouts.linear import LinearTile, Shape, sizes
+from kernellab.layouts.spelling import misspelling, misspelt_error
 
 if TYPE_CHECKING:
     from kernellab.layouts.kinds import (
@@ -263,6 +264,10 @@ def _ask(encoding: str, shape: Shape, target: str | None) -> Layout:
         if not death.died:
             raise
         said = _assertion(death.last_words)
+        misspelt = misspelling(encoding, said)
+        if misspelt:
+            ended = f"Triton ends its process on it{f', and says: {said}' if said else ''}."
+            raise misspelt_error(encoding, misspelt, ended) from death
         raise LayoutError(
             f"Triton has no layout of a tile of {sizes(shape)} for {encoding}: asked for one, it ended its process"
             + (f", and said: {said}." if said else "."),
