@@ -113,6 +113,61 @@ def test_the_end_of_the_kernel_ends_the_session(session: Session) -> None:
         assert "beyond" not in printed
 
 
+def printed_after(printed: str, place: int) -> str:
+    """What the command at that place among those typed printed."""
+    return printed.split("(Pdb) ")[place + 1].strip()
+
+
+def test_functions_of_kernels_take_tiles(session: Session) -> None:
+    """When round 2 begins `acc` is 0, 2, ... 126, and it was 0 before; `x` is 0, 1, ... 63."""
+    typed = [
+        "p tl.sum(acc, 0) == acc.sum()",
+        "p tl.max(acc, 0, return_indices=True)",
+        "p np.array_equal(tl.where(acc > 9, acc, -1), np.where(acc > 9, acc, np.float32(-1)))",
+        "p tl.reshape(acc, [8, 8]).sum(1)[0] == acc[:8].sum(), tl.sum(mask, 0)",
+        "p tl.cast(acc, tl.bfloat16).dtype, tl.math.exp(acc[0]), tl.cdiv(n, 64)",
+        "p [part[1] for part in scaled(acc, x, 3.0)]",
+        "p tl.reduce(acc, 0, tl.standard._elementwise_max)",
+        "scaled_here = tl.exp(acc * 0); p scaled_here.sum()",
+        "q",
+    ]
+    printed = session(
+        "; ".join(typed), stepped.every_name, 3, *every_name(),
+        BLOCK=64, breakpoints=[f"{ADDS}, tl.max(acc, 0) > 62"],
+    )  # fmt: skip
+    assert "*** " not in printed
+    said = [printed_after(printed, place) for place in range(9)]
+    assert "True" in said[0]
+    assert re.search(r"126\.0\)?, .*63", said[1])
+    assert said[2] == "True"
+    assert "True" in said[3]
+    assert "64" in said[3]
+    assert "bfloat16" in said[4]
+    assert re.search(r"1\.0\)?, .*3\)?\)", said[4])
+    assert re.search(r"7\.0\)?, .*6\.0", said[5])  # 2 * 3 + 1, and 2 * 3
+    assert "126.0" in said[6]
+    assert "64.0" in said[8]
+
+
+def test_what_functions_of_kernels_do_not_take(session: Session) -> None:
+    printed = session(
+        "p tl.load(x_ptr + offsets); p tl.program_id(0); p tl.sum(acc[:3]); p tl.sum(acc, 5); p acc.to(tl.int32); p acc.nothing; p tl.nothing; q",
+        stepped.every_name, 3, *every_name(), BLOCK=64, breakpoints=[ADDS],
+    )  # fmt: skip
+    said = [printed_after(printed, place) for place in range(7)]
+    assert "tl.load: pointers are not followed at the prompt\nx_ptr[:8] reads elements" in said[0]
+    assert "tl.program_id: the program's id and the grid cannot be asked" in said[1]
+    assert (
+        "tl.sum: the sizes of tiles are powers of two, and this array is of shape (3,)" in said[2]
+    )
+    assert "tl.sum: invalid axis 5. Expected -1 <= axis < 1" in said[3]
+    assert "no attribute 'to'\nTiles are NumPy arrays here" in said[4]
+    assert "tl.cast(x, ...)" in said[4]
+    assert said[5].endswith("no attribute 'nothing'")
+    assert said[6].endswith("module 'triton.language' has no attribute 'nothing'")
+    assert "_semantic" not in printed
+
+
 def test_display_shows_tiles_when_they_change(session: Session) -> None:
     printed = session(
         "display acc[:2]; n; n; n; q",

@@ -5,12 +5,14 @@ from __future__ import annotations
 import bdb
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import Any
 
 from kernellab.argument_copies import copied, copied_back
 from kernellab.compiler.pipeline import unwrap_kernel
 from kernellab.debugger.places import Breakpoint, Places
 from kernellab.debugger.session import Session
+from kernellab.debugger.tile_functions import for_prompts
 from kernellab.errors import OptionError
 from kernellab.interpreter.grid import check_grid, chosen_programs
 from kernellab.interpreter.launcher import Stepping, launch_stepped
@@ -75,7 +77,9 @@ def debug(
     )
     values = copied(call.values)
     try:
-        stepping = Stepping(code, programs, around=session.around)
+        stepping = Stepping(
+            code, programs, around=session.around, seen_as=partial(for_prompts, target=target)
+        )
         launch_stepped(plain, sizes, replace(call, values=values), stepping, run_options)
     except bdb.BdbQuit:
         return

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import pdb  # noqa: T100 - nobody debugs this file
+import re
 import sys
 from types import FrameType, TracebackType
 from typing import TYPE_CHECKING, Any
 
 import numpy
 
+from kernellab import triton_api
 from kernellab.debugger.places import Places
 from kernellab.interpreter.faults import FAULTS
 
@@ -16,6 +18,9 @@ if TYPE_CHECKING:
     _Pdb = pdb.Pdb
 else:
     _Pdb = object
+
+
+_NO_METHOD = re.compile(r"'numpy\.\w+' object has no attribute '(\w+)'")
 
 
 class KernelStops(_Pdb):
@@ -65,6 +70,14 @@ class KernelStops(_Pdb):
     def stop_at_once(self) -> None:
         """Stop at the next line."""
         self._set_stopinfo(None, None)  # type: ignore[attr-defined]
+
+    def error(self, msg: str) -> None:
+        """Say what went wrong; of a tile's method in kernels, what to write here."""
+        missing = _NO_METHOD.search(msg)
+        if missing and triton_api.is_tile_method(missing[1]):
+            function = {"to": "cast"}.get(missing[1], missing[1])
+            msg += f"\nTiles are NumPy arrays here, and functions of kernels take them: tl.{function}(x, ...)"
+        super().error(msg)
 
     # Breakpoints
 

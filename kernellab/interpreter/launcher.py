@@ -113,6 +113,7 @@ class Stepping:
         listener: hears of every access that they make.
         around: makes a context in which a chosen program runs, or where programs wait for each other each turn of one.
         stop: what each `breakpoint()` calls.
+        seen_as: what the globals of the source become for those who look at frames, see `SteppingCode.prepared`.
         hides_others: whether debuggers shall not see the code that the other programs run as.
     """
 
@@ -122,6 +123,7 @@ class Stepping:
     listener: Listener | None = None
     around: Callable[[Programs], AbstractContextManager[Any]] = nullcontext
     stop: Callable[[], None] | None = None
+    seen_as: Callable[[dict[str, Any]], dict[str, Any]] | None = None
     hides_others: bool = False
 
 
@@ -144,7 +146,12 @@ def launch_stepped(
         program = dataclasses.replace(code.program, codes=code.program.codes | batch.codes)
         run_batch = batch.prepare(*arguments, GridSizes(sizes))
         step = code.prepared(
-            arguments, GridSizes(sizes), stepping.hook, stepping.listener, stepping.stop
+            arguments,
+            GridSizes(sizes),
+            stepping.hook,
+            stepping.listener,
+            stepping.stop,
+            stepping.seen_as,
         )
         all_batches = batches(sizes, code.batch.batch, options.order, options.seed)
         apart = set_apart(all_batches, chosen, sizes)

@@ -8,8 +8,11 @@ from types import ModuleType
 from typing import Any
 
 import triton
+import triton.language
+from triton.language.core import is_builtin
 from triton.runtime.jit import (
     JITCallable,
+    JITFunction,
 )
 
 from kernellab.errors import SourcePosition
@@ -93,6 +96,16 @@ def reachable_functions(kernel: Any) -> list[Any]:
         found[id(function)] = function
         waiting += [value for value in _named_values(function.fn) if isinstance(value, JITCallable)]
     return list(found.values())
+
+
+def only_kernels_call(value: Any) -> bool:
+    """Whether an object is a function that refuses calls outside a kernel: of Triton's language, or under `@triton.jit`."""
+    return isinstance(value, JITFunction) or bool(is_builtin(value))
+
+
+def is_tile_method(name: str) -> bool:
+    """Whether tiles have a method of the name in kernels."""
+    return callable(getattr(triton.language.tensor, name, None))
 
 
 def scope_of(function: Any) -> dict[str, Any]:

@@ -125,6 +125,7 @@ class SteppingCode:
         hook: Any = None,
         listener: Listener | None = None,
         stop: Callable[[], None] | None = None,
+        seen_as: Callable[[dict[str, Any]], dict[str, Any]] | None = None,
     ) -> Callable[[Programs], Any]:
         """What runs one program; where programs wait for each other, makes a coroutine of it.
 
@@ -134,10 +135,12 @@ class SteppingCode:
             hook: of traced code, what it calls: `hook.line(number)` before every line, `hook.bound(names, values)` after names were given values, and where operations are traced, `hook.operation(number, results)` after each.
             listener: hears of every access.
             stop: what each `breakpoint()` calls in code that is not traced.
+            seen_as: what the globals of a function's source become for those who look at its frames; they stay as they are where left out.
         """
         through = self.batch.watched or memory
         instead = {} if listener is None else listener.modules(through)
-        start = self._loaded({**MODULES, "memory": through, **instead}, hook, stop or _go_on)
+        modules = {**MODULES, "memory": through, **instead}
+        start = self._loaded(modules, hook, stop or _go_on, seen_as or dict)
         values: list[Any] = []
         for argument in arguments:
             values += [argument, _FIRST] if isinstance(argument, Buffer) else [argument]
@@ -145,7 +148,11 @@ class SteppingCode:
         return lambda programs: start((OneProgram(programs), grid, everything, *values))
 
     def _loaded(
-        self, modules: Mapping[str, Any], hook: Any, stop: Callable[[], None]
+        self,
+        modules: Mapping[str, Any],
+        hook: Any,
+        stop: Callable[[], None],
+        seen_as: Callable[[dict[str, Any]], dict[str, Any]],
     ) -> Callable[[Any], Any]:
         """Functions with globals of their own: those of their source, and what generated code calls."""
         shared = {f"_{name}": module for name, module in modules.items()}
@@ -154,8 +161,8 @@ class SteppingCode:
         made: dict[str, types.FunctionType] = {}
         scopes: list[dict[str, Any]] = []
         for function in self.functions.values():
-            scope = {"np": numpy, **triton_api.scope_of(function.marked.function.fn), **shared}
-            scope |= function.constants
+            own = seen_as(triton_api.scope_of(function.marked.function.fn))
+            scope = {"np": numpy, **own, **shared, **function.constants}
             made[function.called] = types.FunctionType(function.code, scope)
             scopes.append(scope)
         for scope in scopes:
