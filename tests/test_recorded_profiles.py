@@ -13,6 +13,7 @@ import pytest
 import kernellab
 from benchmarks.fidelity_outputs import DATA
 from benchmarks.profile_on_gpu import CASES, FACTS, MOST_BYTES, file_name
+from kernellab.compiler.sass_decoding import padding_of
 from kernellab.errors import ProfileError
 from kernellab.profiling.lining_up import lines_of
 from kernellab.profiling.records import Profile, SampledInstruction
@@ -66,6 +67,15 @@ def test_every_instruction_that_ran_is_one_of_the_compilation(name: str) -> None
     for line, one in lines.items():
         opcode = next(word for word in one.text.split() if word[0] != "@")
         assert opcode in sass[line - 1]
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_the_gpu_executed_no_padding(name: str) -> None:
+    padding = padding_of(compilation(name))
+    lines = lines_of(profile(name), compilation(name))
+    branches = [one for line, one in lines.items() if line in padding]
+    assert branches
+    assert all(one.executed == 0 for one in branches)
 
 
 @pytest.mark.parametrize("name", NAMES)

@@ -7,7 +7,8 @@ from pathlib import Path
 import pytest
 
 from kernellab.compiler.opcode_classes import CATEGORIES, access_width, category_of
-from kernellab.compiler.sass_decoding import control_codes, split_operands
+from kernellab.compiler.sass import instruction_count, padding_lines
+from kernellab.compiler.sass_decoding import control_codes, padding_of, split_operands
 from kernellab.compiler.sass_registers import registers_of
 from kernellab.compiler.targets import SUPPORTED_TARGETS
 from kernellab.records import Compilation, Instruction
@@ -285,6 +286,27 @@ def test_instructions_are_the_lines_of_the_text(target):
             .strip(" ;")
             .startswith(str(one))
         )
+
+
+@pytest.mark.parametrize("target", ["sm_75", "sm_80", "sm_90", "sm_100", "sm_120"])
+@pytest.mark.parametrize("name", ["softmax", "ragged_scale"])
+def test_padding_is_what_no_warp_can_reach(name, target):
+    compilation = compiled(name, target)
+    padding = padding_of(compilation)
+    code = [one for one in compilation.instructions if one.line not in padding]
+    assert {one.opcode for one in compilation.instructions if one.line in padding} == {"BRA", "NOP"}
+    assert max(one.line for one in code) < min(padding)
+    # What stands before the padding lets no warp run on into it.
+    assert code[-1].opcode.partition(".")[0] in ("EXIT", "RET", "BRA", "WARPSYNC")
+    assert code[-1].predicate == ""
+    assert instruction_count(compilation.stages["sass"].text) == len(code)
+
+
+def test_instructions_without_padding_are_all_counted():
+    body = "\t.section .text.k\n.text.k:\n  /*0000*/  NOP ;\n.L_x_0:\n  /*0010*/  BRA `(.L_x_0) ;\n"
+    assert padding_lines(body + "  /*0020*/  EXIT ;\n") == frozenset()
+    assert padding_lines(body) == {5}, "the NOP before the loop is the kernel's"
+    assert padding_lines(body + "  /*0020*/  NOP ;\n.text.f:\n  /*0000*/  RET ;\n") == {5, 6}
 
 
 def test_a_function_that_stays_a_call_has_its_own_name():

@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
 
+from kernellab.compiler.sass_decoding import padding_of
 from kernellab.errors import ArgumentError, KernelLabError, suggestion
 from kernellab.findings import Remark
 from kernellab.records import Compilation, PassRun, Resources, Stage, StoredText
@@ -37,7 +38,7 @@ class StagePair:
 
     name: str
     left_size: int | None
-    """Lines of text, or bytes of a binary; None where this side has no such stage."""
+    """Lines of text, those of debug information included, or bytes of a binary; None where this side has no such stage."""
     right_size: int | None
     equal: bool
     """Whether both texts are the same apart from locations, or both binaries byte by byte."""
@@ -296,7 +297,8 @@ def _resources(compilation: Compilation) -> Resources | None:
 
 def _opcodes(compilation: Compilation) -> Counter[str]:
     try:
-        return Counter(one.opcode for one in compilation.instructions)
+        padding = padding_of(compilation)
+        return Counter(one.opcode for one in compilation.instructions if one.line not in padding)
     except (KernelLabError, ValueError):
         return Counter()
 

@@ -7,6 +7,7 @@ import re
 import subprocess
 import tempfile
 from collections import Counter
+from collections.abc import Sequence
 from pathlib import Path
 
 from kernellab import triton_api
@@ -63,6 +64,37 @@ SASS_LOCATION = re.compile(r'^\s*//## File "(?P<file>[^"]*)", line (?P<line>\d+)
 """A line of nvdisasm's that names where the instructions after it come from."""
 
 
+_NO_OPERATION = re.compile(r"^\s*/\*[0-9a-f]+\*/\s+NOP\s*;")
+_BRANCH = re.compile(r"^\s*/\*[0-9a-f]+\*/\s+BRA `\((?P<label>[^)]+)\)\s*;")
+_TEXT_SECTION = re.compile(r"^\.text\.\S+:\s*$")
+
+
 def instruction_count(sass: str) -> int:
-    """The instructions in SASS text, the padding after the last branch included."""
-    return len(INSTRUCTION_LINE.findall(sass))
+    """The instructions in SASS text, without padding."""
+    return len(INSTRUCTION_LINE.findall(sass)) - len(padding_lines(sass))
+
+
+def padding_lines(sass: str) -> frozenset[int]:
+    """The lines of SASS text, from 1, with instructions that no warp executes: behind the end of a section's code ptxas puts a branch to itself, then NOPs up to a round address."""
+    lines = sass.splitlines()
+    padding = []
+    at_end = True
+    for number in range(len(lines), 0, -1):
+        line = lines[number - 1]
+        if _TEXT_SECTION.match(line):
+            at_end = True
+        elif at_end and INSTRUCTION_LINE.match(line):
+            branch = _BRANCH.match(line)
+            to_itself = branch is not None and _label_before(lines, number) == branch["label"]
+            if to_itself or _NO_OPERATION.match(line):
+                padding.append(number)
+            at_end = branch is None and number in padding[-1:]
+    return frozenset(padding)
+
+
+def _label_before(lines: Sequence[str], number: int) -> str:
+    """The label of the instruction on a line, "" where it has none."""
+    at = number - 2
+    while at >= 0 and lines[at].lstrip().startswith("//"):
+        at -= 1
+    return lines[at].strip().removesuffix(":") if at >= 0 else ""

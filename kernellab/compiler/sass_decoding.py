@@ -28,6 +28,7 @@ from typing import Literal
 
 from kernellab.compiler.cubin import sections
 from kernellab.compiler.opcode_classes import access_width, category_of
+from kernellab.compiler.sass import padding_lines
 from kernellab.compiler.sass_registers import registers_of
 from kernellab.records import Compilation, ControlCodes, Instruction, SourceMap, SpillSite
 
@@ -54,6 +55,12 @@ def decode(compilation: Compilation) -> tuple[Instruction, ...]:
     if "amdgcn" in stages:
         return tuple(_amd_instructions(stages["amdgcn"].text, compilation.source_map))
     raise ValueError(f"{compilation!r} has no machine code")
+
+
+def padding_of(compilation: Compilation) -> frozenset[int]:
+    """The lines of the machine code with instructions that no warp executes; AMD's assembly has none."""
+    stages = compilation.stages
+    return padding_lines(stages["sass"].text) if "sass" in stages else frozenset()
 
 
 def spill_sites(compilation: Compilation) -> tuple[SpillSite, ...]:

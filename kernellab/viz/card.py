@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from html import escape
 from typing import Any
 
-from kernellab.compiler.sass import instruction_count, matrix_instructions
+from kernellab.compiler.sass import matrix_instructions
 from kernellab.records import (
     Compilation,
     Launch,
@@ -16,9 +16,9 @@ from kernellab.records import (
     Resources,
     Run,
     Specialization,
-    Stage,
     Target,
 )
+from kernellab.viz.stage_size import size_of
 
 _ORIGINS: Mapping[Origin, str] = {
     "launch": "launch",
@@ -262,27 +262,19 @@ _STAGE_WORDS = {
     "ttgir": "Triton GPU IR: tiles with layouts",
     "llir": "LLVM IR: one thread",
     "ptx": "NVIDIA's virtual assembly",
-    "cubin": "NVIDIA's binary",
+    "cubin": "NVIDIA's binary, debug lines included",
     "sass": "NVIDIA's machine code",
     "amdgcn": "AMD's assembly",
-    "hsaco": "AMD's binary",
+    "hsaco": "AMD's binary, debug lines included",
 }
 
 
 def _stage_table(compilation: Compilation) -> Table:
     rows = [
-        (name, _size(stage), _STAGE_WORDS.get(name, ""))
+        (name, size_of(stage), _STAGE_WORDS.get(name, ""))
         for name, stage in compilation.stages.items()
     ]
     return Table("Stages", ("stage", "size", "what it is"), rows)
-
-
-def _size(stage: Stage) -> str:
-    if isinstance(stage.content, bytes):
-        return f"{stage.size:,} bytes"
-    if stage.name == "sass":
-        return f"{instruction_count(stage.text):,} instructions"
-    return f"{len(stage.text.splitlines()):,} lines"
 
 
 def _resource_table(compilation: Compilation) -> Table:

@@ -6,8 +6,9 @@ from collections.abc import Iterable
 from typing import Any
 
 from kernellab.compiler.comparison import Comparison, Sides
-from kernellab.records import PassRun
+from kernellab.records import Compilation, PassRun
 from kernellab.viz.card import Card, Table
+from kernellab.viz.stage_size import size_of
 
 _MOST_ROWS = 12
 """Opcodes and passes shown; the comparison itself has them all."""
@@ -57,12 +58,12 @@ def _shown(value: Any) -> str:
 
 
 def _stage_rows(comparison: Comparison) -> list[tuple[str, str, str, str]]:
-    def size(number: int | None, name: str) -> str:
-        unit = "bytes" if name in ("cubin", "hsaco") else "lines"
-        return "" if number is None else f"{number:,} {unit}"
+    def size(compilation: Compilation, name: str) -> str:
+        stage = compilation.stages.get(name)
+        return "" if stage is None else size_of(stage)
 
     return [
-        (one.name, size(one.left_size, one.name), size(one.right_size, one.name), "the same" if one.equal else "")
+        (one.name, size(comparison.left, one.name), size(comparison.right, one.name), "the same" if one.equal else "")
         for one in comparison.stages
     ]  # fmt: skip
 

@@ -11,6 +11,7 @@ from dataclasses import dataclass, field
 from kernellab.compiler.analyses.module import lines_of_operations
 from kernellab.compiler.comparison import Comparison
 from kernellab.compiler.pass_notes import note_of
+from kernellab.compiler.sass_decoding import padding_of
 from kernellab.compiler.source_map import with_passes
 from kernellab.errors import CompileError, KernelLabError, SourcePosition
 from kernellab.findings import Remark
@@ -323,6 +324,8 @@ def _metrics(compilation: Compilation, instructions: Sequence[Instruction]) -> I
         lines = {line: 1 for name, found in operations.items() if _is_work(name) for line in found}
         yield MetricData("TTGIR operations", "operations of the TTGIR", "ttgir", lines, "compiler")
     stage = "sass" if "sass" in compilation.stages else "amdgcn"
+    padding = padding_of(compilation)
+    instructions = [one for one in instructions if one.line not in padding]
     code = [one for one in instructions if one.chains]
     for name, unit, values in (
         ("instructions", "machine instructions", {one.line: 1 for one in code}),
