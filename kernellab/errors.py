@@ -124,6 +124,8 @@ class CompileError(KernelLabError):
 
     Attributes:
         failed_pass: label of the pass that failed, "ttgir.coalesce", or None where it was no pass, or nobody watched.
+        kernel: the name of the kernel, "" where it is an IR text.
+        target: the target's name, "" where none had a part in it.
         passes: the record of the passes that ran before, a tuple of `records.PassRun`.
     """
 
@@ -134,9 +136,13 @@ class CompileError(KernelLabError):
         advice: str = "",
         position: SourcePosition | None = None,
         failed_pass: str | None = None,
+        kernel: str = "",
+        target: str = "",
     ) -> None:
         super().__init__(problem, advice=advice, position=position)
         self.failed_pass = failed_pass
+        self.kernel = kernel
+        self.target = target
         self.passes: tuple[Any, ...] = ()
 
 

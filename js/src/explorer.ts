@@ -134,9 +134,11 @@ export class Explorer {
 
   private firstRow(): number {
     if (this.sides[0]?.data.failure) return this.rows.length - 1;
-    const last = this.rows.findLastIndex((row) => row.stage === "ttgir" && row.mark === "changed");
     const changed = this.rows.findIndex((row) => row.mark === "changed");
-    return this.sides.length === 2 ? Math.max(0, changed) : Math.max(0, last);
+    if (this.sides.length === 2) return Math.max(0, changed);
+    // The first pass over layouts that adds or removes operations: there is something to see, and the list begins at its beginning.
+    const telling = this.rows.findIndex(({ stage, mark, pass }) => stage === "ttgir" && mark === "changed" && Object.keys(pass.op_changes).length > 0);
+    return Math.max(0, telling >= 0 ? telling : changed);
   }
 
   /** The line that a compilation failed on: it is lit from the start. */
@@ -174,7 +176,7 @@ export class Explorer {
       const words = side.facts.map(([name, value]) => `${name} ${value}`).join(" · ");
       return words ? [element("span", { class: "kl-soft" }, sides.length === 2 ? `${side.name}: ${words}` : words)] : [];
     });
-    const failures = sides.filter((side) => side.failure).map((side) => element("div", { class: "kl-failure", role: "alert" }, side.failure));
+    const failures = sides.filter((side) => side.failure).map((side) => failureBox(side.failure));
     const notices = sides.filter((side) => side.notice).map((side) => element("div", { class: "kl-notice", role: "note" }, `${sides.length === 2 ? `${side.name}: ` : ""}${side.notice}`));
     this.dom.append(
       element("div", { class: "kl-head" }, element("b", {}, title), ...facts),
@@ -345,7 +347,7 @@ export class Explorer {
     return [
       element("div", {}, element("b", {}, row.label),
         ...passes.map(({ name, pass }) => element("span", { class: "kl-soft kl-cost" },
-          `${name ? `${name}: ` : ""}${pass.arguments ? `(${pass.arguments}) ` : ""}${costWords(pass)}`))),
+          `${name ? `${name}: ` : ""}${costWords(pass)}${pass.arguments ? `, called with ${pass.arguments}` : ""}`))),
       ...(words.length > 0 ? [element("div", { class: "kl-op-changes" }, words.join(" · "))] : []),
       ...(note ? [element("details", {}, element("summary", {}, "What this pass does"), ...prose(note))] : []),
     ];
@@ -645,4 +647,11 @@ function lineWords(text: Text): string {
 /** A note's text, in which `words` between backquotes are code. */
 function prose(note: string): Node[] {
   return note.split("`").map((part, at) => (at % 2 === 1 ? element("code", {}, part) : document.createTextNode(part)));
+}
+
+/** What failed, and below it the line of the kernel with a caret under the place. */
+function failureBox(failure: string): HTMLElement {
+  const [words, ...place] = failure.split("\n");
+  const excerpt = place.length > 0 ? [element("pre", { class: "kl-excerpt" }, place.join("\n"))] : [];
+  return element("div", { class: "kl-failure", role: "alert" }, words!, ...excerpt);
 }

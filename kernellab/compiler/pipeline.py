@@ -335,6 +335,8 @@ def _check_launchable(
                 f"At a launch Triton says: {words}",
                 advice=buffer_report(kernel, compiled) if resource == "shared memory" else "",
                 position=triton_api.definition_of(kernel),
+                kernel=kernel.__name__,
+                target=str(target),
             )
             error.passes = passes
             raise error from words

@@ -78,6 +78,8 @@ def _front_end_error(error: Any, kernel: Any, target: Target) -> CompileError:
     return CompileError(
         f"Triton cannot compile {kernel.__name__!r} for {target}: {_print_option(told) or told}",
         position=position,
+        kernel=kernel.__name__,
+        target=str(target),
     )
 
 
@@ -125,6 +127,8 @@ def _python_function_error(name: str, kernel: Any, target: Target) -> CompileErr
         f"Triton cannot compile {kernel.__name__!r} for {target}: {name!r} is a plain Python function.",
         advice=f"Put @triton.jit above {name!r}, or @triton.constexpr_function if it computes constants.",
         position=position,
+        kernel=kernel.__name__,
+        target=str(target),
     )
 
 
@@ -168,6 +172,8 @@ def _pass_error(
         f"Triton cannot compile {kernel.__name__!r} for {target}: {words}",
         position=position,
         failed_pass=running,
+        kernel=kernel.__name__,
+        target=str(target),
     )
 
 
@@ -191,6 +197,8 @@ def _assembler_error(error: Any, kernel: Any, target: Target, printed: str) -> C
         advice=advice,
         position=position,
         failed_pass="sass.ptxas",
+        kernel=kernel.__name__,
+        target=str(target),
     )
 
 
@@ -303,6 +311,7 @@ def ptxas_refusal(printed: str, given: IrText, target: Target) -> CompileError:
         f"ptxas cannot assemble {given.file} for {target}: {words}",
         position=position,
         failed_pass="sass.ptxas",
+        target=str(target),
     )
 
 
@@ -334,6 +343,7 @@ def text_refusal(
         f"{given.file} cannot be compiled for {target}: {words}",
         position=position,
         failed_pass=running,
+        target=str(target),
     )
 
 

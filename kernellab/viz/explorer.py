@@ -70,9 +70,12 @@ def failure_view(error: CompileError) -> View:
     place = f"at {error.position}" if error.position else ""
     notes = [line for line in (error.problem, place, *excerpt.splitlines(), error.advice) if line]
     return View(
-        "A compilation that failed",
+        ir_view.failure_title(error),
         lambda: ir_view.explore_failure(error),
-        lambda: [Card(f"Failed {where}", "", (), notes), *_pass_cards(error.passes)],
+        lambda: [
+            Card(ir_view.failure_title(error), f"failed {where}", (), notes),
+            *_pass_cards(error.passes),
+        ],
     )
 
 

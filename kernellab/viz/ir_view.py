@@ -72,8 +72,15 @@ def pass_pairs(comparison: Comparison) -> tuple[PassPairData, ...]:
 def explore_failure(error: CompileError) -> IrView:
     """What the explorer draws of a compilation that failed: everything up to the pass that did, and the error on its line."""
     side = _failed_side(error)
-    title = f"{side.kernel}: did not compile" if side.passes else "A compilation that failed"
-    return IrView("ir", title, (side,), (), _pass_notes([side]), "")
+    return IrView("ir", failure_title(error), (side,), (), _pass_notes([side]), "")
+
+
+def failure_title(error: CompileError) -> str:
+    """What did not compile, and for which target, as far as the error knows."""
+    kernel = error.kernel or _kernel_name(error.passes) or failed_source(error.position).kernel
+    return (
+        f"{kernel or 'A kernel'}{f' for {error.target}' if error.target else ''}: did not compile"
+    )
 
 
 def _first_metric(side: IrSide) -> str:
@@ -366,13 +373,14 @@ def _failed_side(error: CompileError) -> IrSide:
     file = error.position.file if error.position else ""
     empty = SourceMap(file, (), (), {}, {})
     where = f"in {error.failed_pass}" if error.failed_pass else "before the first pass"
+    kernel = error.kernel or _kernel_name(runs) or source.kernel
     note = MarginNote("error", error.problem, where, error.position.line if error.position else 0)
     return IrSide(
-        name=_kernel_name(runs) or source.kernel,
-        kernel=_kernel_name(runs) or source.kernel,
-        target="",
+        name=kernel,
+        kernel=kernel,
+        target=error.target,
         facts=(),
-        failure=f"The compilation failed {where}: {error.problem}",
+        failure="\n".join([f"The compilation failed {where}: {error.problem}", *_excerpt(error)]),
         notice="",
         texts=tuple(texts.texts),
         stages=tuple(stages),
@@ -383,6 +391,12 @@ def _failed_side(error: CompileError) -> IrSide:
         metrics=(),
         layouts=(),
     )
+
+
+def _excerpt(error: CompileError) -> list[str]:
+    """The line at fault, with a caret under its column."""
+    excerpt = error.position.excerpt() if error.position else ""
+    return [f"at {error.position}", excerpt] if excerpt else []
 
 
 def _failed_pass(label: str, before: PassData) -> PassData:
