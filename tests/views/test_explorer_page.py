@@ -60,6 +60,21 @@ def test_a_click_lights_the_related_lines_everywhere(chromium: Browser, matmul_p
         assert lit_numbers(pane(page, 0)) == set(source_map.lines("sass", "source", instruction))
 
 
+def test_the_first_pass_shown_is_one_that_changed_operations(
+    chromium: Browser, matmul_page: Path
+) -> None:
+    passes = of_corpus("matmul", "sm_90").passes
+    first = next(
+        run
+        for run in passes
+        if run.stage == "ttgir" and run.changed and run.op_counts_before != run.op_counts_after
+    )
+    with opened(chromium, matmul_page.as_uri()) as page:
+        expect(page.locator(".kl-facts b")).to_have_text(first.label)
+        expect(page.locator(".kl-op-changes")).to_be_visible()
+        expect(page.locator(".kl-pass").first).to_be_in_viewport()
+
+
 def test_passes_are_chosen_filtered_and_searched(chromium: Browser, matmul_page: Path) -> None:
     compilation = of_corpus("matmul", "sm_90")
     with opened(chromium, matmul_page.as_uri()) as page:
@@ -182,7 +197,10 @@ def test_a_failed_compilation_shows_up_to_the_failing_pass(
         compiled(basic.add, *("*fp32:16",) * 3, "i32:16", BLOCK=1024, skip="convert_to_ttgpuir")  # fmt: skip
     file = kernellab.show(caught.value).to_html(tmp_path / "failed.html")
     with opened(chromium, file.as_uri()) as page:
+        expect(page.locator(".kl-head b")).to_have_text("add for sm_90: did not compile")
         expect(page.get_by_role("alert")).to_contain_text("failed")
+        excerpt = page.locator(".kl-failure .kl-excerpt").inner_text().rstrip().splitlines()
+        assert excerpt[-1].index("^") == excerpt[-2].index("x_ptr + offsets")
         expect(page.locator(".kl-pass")).to_have_count(len(caught.value.passes) + 1)
         expect(page.locator(".kl-failed")).to_have_text(re.compile("coalesce"))
         expect(page.locator(".kl-facts b")).to_have_text("ttgir.coalesce")
