@@ -72,8 +72,9 @@ def _run_file(file: Path) -> ModuleType:
         raise KernelLabError(f"{file} is not a Python file.", advice="Its name has to end in .py.")
     module = importlib.util.module_from_spec(spec)
     sys.modules[name] = module
-    # As `python FILE` does, so that the file finds its neighbours.
-    sys.path.insert(0, str(file.resolve().parent))
+    # As `python FILE` does, so that the file finds its neighbours; not for longer, so that nobody else does.
+    folder = str(file.resolve().parent)
+    sys.path.insert(0, folder)
     try:
         spec.loader.exec_module(module)
     except SyntaxError as error:
@@ -86,6 +87,8 @@ def _run_file(file: Path) -> ModuleType:
             f"{file} cannot be run: {type(error).__name__}: {error}",
             position=_place_in(file, error),
         ) from error
+    finally:
+        sys.path.remove(folder)
     return module
 
 

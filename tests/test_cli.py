@@ -139,6 +139,7 @@ def test_one_kernel_in_a_file_needs_no_name(tmp_path, capsys) -> None:
     import json
 
     assert json.loads("[1]") == [1]
+    assert str(tmp_path) not in sys.path  # other processes get this path along
 
 
 def test_a_file_finds_its_neighbours(file, capsys) -> None:

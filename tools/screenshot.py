@@ -10,8 +10,10 @@ Chromium on the path.
 from __future__ import annotations
 
 import argparse
+import contextlib
 import json
 import os
+import random
 import shutil
 import socket
 import subprocess
@@ -30,10 +32,12 @@ CHROMIUM_OPTIONS = [
 
 
 def free_port() -> int:
-    """A port that nothing listens on."""
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return int(probe.getsockname()[1])
+    """A port that nothing listens on, outside the range from which systems hand them out: no notebook kernel takes it before its server does."""
+    while True:
+        port = random.randrange(20_000, 32_000)
+        with socket.socket() as probe, contextlib.suppress(OSError):
+            probe.bind(("127.0.0.1", port))
+            return port
 
 
 def wait_for(address: str, seconds: float = 60) -> None:

@@ -81,7 +81,9 @@ def _watch(context: BrowserContext, shown: Watched, address: str, kinds: tuple[s
         if not url.startswith(known):
             shown.problems.append(f"asked for {url}")
 
-    context.on("weberror", lambda error: shown.problems.append(str(error.error)))
+    context.on(
+        "weberror", lambda error: shown.problems.append(error.error.stack or str(error.error))
+    )
     context.on(
         "console",
         lambda said: shown.problems.append(said.text) if said.type in kinds else None,
