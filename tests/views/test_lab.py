@@ -140,6 +140,8 @@ def test_the_theme_is_the_front_ends(page: Page) -> None:
         page.evaluate(f"jupyterapp.commands.execute('apputils:change-theme', {{theme: '{theme}'}})")
         for kind in KINDS:
             expect(root(page, kind)).to_have_attribute("data-theme", name)
+        # JupyterLab's curtain, which it takes away twice, with an error, where the next theme comes before it is gone.
+        expect(page.locator("#jupyterlab-splash")).to_have_count(0)
 
 
 def test_a_kernel_that_does_not_answer_can_be_asked_again(page: Page, server: Jupyter) -> None:
