@@ -4,7 +4,7 @@
 the two winners against each other, compiles one case's configs serially and in 2 and 8 processes, and sweeps vector add and matmul
 over sizes. `--gpus 2` sweeps on one GPU and on two instead. FOLDER gets tuning_h200_CASE.json (`kernellab.Tuning.load` reads them), the
 Tunings over sizes, and numbers.json, all written as they come: a part that fails is recorded with its error, and the next goes on.
-`--small` takes small sizes and few configs, to see that everything works.
+`--winners numbers.json` only times recorded winners against each other again. `--small` takes small sizes and few configs, to see that everything works.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ from kernellab.tuning.gpus import this_machine
 from kernellab.tuning.measuring import time_baseline
 from kernellab.tuning.tunings import type_strings
 
-ROUNDS = 5
+ROUNDS = 7
 
 
 class Numbers:
@@ -139,22 +139,44 @@ def by_triton(case: TuningCase) -> tuple[dict[str, Any], Any]:
     return {"configs": len(case.configs), "best": found.all_kwargs(), "seconds": round(seconds, 2)}, found  # fmt: skip
 
 
-def against_each_other(case: TuningCase, ours: Any, theirs: Any) -> dict[str, Any]:
-    """Both winners timed in turns, by do_bench; the ratio of medians, ours over theirs."""
-    times: dict[str, list[float]] = {"lab": [], "triton": []}
-    for _ in range(ROUNDS):
-        for name, values in (("lab", ours), ("triton", theirs)):
+def against_each_other(make: Callable[[], TuningCase], ours: Any, theirs: Any) -> dict[str, Any]:
+    """Both winners timed in turns, by do_bench; the ratio of medians, ours over theirs.
 
-            def launch(values: Any = values) -> None:
+    Where tensors lie changes times by some percent, and one config's more than another's: each round has tensors of its own, with
+    something of another size between them and the last.
+    """
+    between: list[Any] = []
+    ratios, times = [], {"lab": list[float](), "triton": list[float]()}
+    for number in range(ROUNDS):
+        case = make()
+        device = next(one.device for one in case.arguments.values() if isinstance(one, torch.Tensor))  # fmt: skip
+        between += [case, torch.empty((number + 1) * 12_345_678, dtype=torch.uint8, device=device)]
+        taken = {"lab": list[float](), "triton": list[float]()}
+        for name in ("lab", "triton", "triton", "lab"):
+            values = ours if name == "lab" else theirs
+
+            def launch(case: TuningCase = case, values: Any = values) -> None:
                 case.kernel[case.grid](**case.arguments, **case.fixed, **values)
 
-            times[name].append(triton.testing.do_bench(launch, return_mode="median"))
+            taken[name].append(triton.testing.do_bench(launch, return_mode="median"))
+        means = {name: statistics.mean(two) for name, two in taken.items()}
+        ratios.append(round(means["lab"] / means["triton"], 4))
+        for name, mean in means.items():
+            times[name].append(mean)
     medians = {name: statistics.median(found) for name, found in times.items()}
-    return {"ms": medians, "lab over triton": round(medians["lab"] / medians["triton"], 4)}
+    return {"ms": medians, "lab over triton": round(statistics.median(ratios), 4), "in each round": ratios}  # fmt: skip
 
 
-def one_case(case: TuningCase, folder: Path) -> dict[str, Any]:
+def winners_again(numbers: dict[str, Any], make: Callable[[], TuningCase], name: str) -> dict[str, Any]:  # fmt: skip
+    """A case's winners, as they were recorded, timed against each other."""
+    found = numbers[name]
+    theirs = {name: value for name, value in found["triton"]["best"].items() if value is not None}
+    return {**found, "winners": against_each_other(make, found["lab"]["best"], theirs)}
+
+
+def one_case(make: Callable[[], TuningCase], folder: Path) -> dict[str, Any]:
     """A case's sweep, Triton's sweep, and their winners."""
+    case = make()
     tuning = sweep(case)
     baselines = {"torch": time_baseline(case.torch_way)}
     replace(tuning, baselines=baselines).save(folder / f"tuning_h200_{case.name}.json")
@@ -162,7 +184,7 @@ def one_case(case: TuningCase, folder: Path) -> dict[str, Any]:
     found["triton"], config = by_triton(case)
     found["sweep's time over triton's"] = round(tuning.seconds / found["triton"]["seconds"], 3)
     theirs = {name: value for name, value in config.all_kwargs().items() if value is not None}
-    found["winners"] = against_each_other(case, tuning.best.candidate.values, theirs)
+    found["winners"] = against_each_other(make, tuning.best.candidate.values, theirs)
     return found
 
 
@@ -257,7 +279,7 @@ def record(out: Path, small: bool, gpus: int, device: str = "cuda") -> Numbers:
     else:
         numbers.attempt("starting the processes", lambda: first_of_a_session(cases["vector_add"]()))
         for name, make in cases.items():
-            numbers.attempt(name, lambda make=make: one_case(make(), out))  # type: ignore[misc]
+            numbers.attempt(name, lambda make=make: one_case(make, out))  # type: ignore[misc]
         close_crews()
         numbers.attempt("compiling matmul", lambda: compile_speed(cases["matmul"]()))
         close_crews()
@@ -265,6 +287,16 @@ def record(out: Path, small: bool, gpus: int, device: str = "cuda") -> Numbers:
         numbers.attempt("matmul over sizes", lambda: matmul_sizes(out, small, device))
     numbers.put("all of it", {"seconds": round(time.monotonic() - started, 1)})
     return numbers
+
+
+def time_winners(recorded: Path, out: Path, small: bool) -> None:
+    """Write the numbers again, with the winners timed anew."""
+    out.mkdir(parents=True, exist_ok=True)
+    numbers = Numbers(out / "numbers.json")
+    numbers.data = json.loads(recorded.read_text())
+    for name, make in all_cases(SMALL if small else FULL, "cuda").items():
+        known = dict(numbers.data)
+        numbers.put(name, winners_again(known, make, name))
 
 
 def vector_sizes(out: Path, small: bool, device: str) -> dict[str, Any]:
@@ -288,10 +320,14 @@ def main() -> None:
     parser.add_argument("--out", type=Path, required=True, help="the folder to write to")
     parser.add_argument("--gpus", type=int, default=1, choices=(1, 2))
     parser.add_argument("--small", action="store_true", help="small sizes, to try everything")
+    parser.add_argument("--winners", type=Path, help="only time the winners of a numbers.json against each other")  # fmt: skip
     options = parser.parse_args()
     if not torch.cuda.is_available():
         raise SystemExit("This times kernels on a GPU, and torch sees none.")
-    record(options.out, options.small, options.gpus)
+    if options.winners is None:
+        record(options.out, options.small, options.gpus)
+    else:
+        time_winners(options.winners, options.out, options.small)
 
 
 if __name__ == "__main__":

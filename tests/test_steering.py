@@ -276,7 +276,7 @@ def test_a_text_that_aborts_the_compiler_is_an_error_and_the_next_call_works(who
 def test_texts_and_files_that_there_are_not(whole):
     with pytest.raises(OptionError, match="does not say which IR it is"):
         given("hello\nworld")
-    with pytest.raises(ArgumentError, match="neither an IR text nor a file"):
+    with pytest.raises(ArgumentError, match="neither a kernel, nor an IR text, nor a file"):
         given("nowhere.ttgir")
     with pytest.raises(
         OptionError, match=r"(?s)is none that can be compiled on.*Did you mean 'ttgir'"

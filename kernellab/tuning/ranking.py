@@ -28,10 +28,10 @@ def tied_with_best(trials: Sequence[Trial]) -> list[Trial]:
 
 
 def finalists(trials: Sequence[Trial]) -> list[Trial]:
-    """The configs worth a second round; none where one is ahead of all others."""
+    """The configs worth a second round: the fastest and the next, since a lead may be a moment in which the GPU's clock was high, and those as close to the fastest as that."""
     ranked = timed(trials)
     if not ranked or ranked[0].timing is None:
         return []
     limit = ranked[0].timing.median * FINALIST_MARGIN
     close = [one for one in ranked if one.timing is not None and one.timing.median <= limit]
-    return close[:MOST_FINALISTS] if len(close) > 1 else []
+    return ranked[: min(max(len(close), 2), MOST_FINALISTS)] if len(ranked) > 1 else []

@@ -134,6 +134,13 @@ def test_configs_near_the_top_are_timed_twice_and_pooled() -> None:
     assert timing(outcomes[0]).runs == 22
 
 
+def test_one_that_is_far_ahead_is_timed_again_beside_the_next() -> None:
+    crew = ObedientCrew(fine, lambda n: timed([2.0, 1.0, 1.5][n]))
+    outcomes = sweep(3, crew).outcomes()
+    assert [one for what, one in crew.asked if what == "again"] == [1, 2]
+    assert [timing(outcomes[n]).rounds for n in range(3)] == [1, 2, 2]
+
+
 def test_a_config_that_gets_lost_is_given_out_again() -> None:
     losses = {2: 2, 3: 9}
 

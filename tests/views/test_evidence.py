@@ -240,7 +240,7 @@ def test_what_is_no_evidence_is_refused() -> None:
     with pytest.raises(ArgumentError, match="A int is no evidence") as caught:
         show(case.compilation(), 3)
     assert "Findings, Accesses, Profile" in caught.value.advice
-    with pytest.raises(ArgumentError, match="The view of a RegisterLayout takes no evidence"):
+    with pytest.raises(ArgumentError, match="The view of RegisterLayout takes no evidence"):
         show(kernellab.Layout.blocked(shape=(32,), size_per_thread=[1], threads_per_warp=[32], warps_per_cta=[1], order=[0]), case.checked())  # fmt: skip
 
 
