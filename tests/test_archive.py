@@ -20,7 +20,7 @@ import pytest
 
 import kernellab
 from kernellab.compiler.archive import SCHEMA, VERSION, from_json, to_json
-from kernellab.errors import ArchiveError, ArgumentError, WorkerError
+from kernellab.errors import ArchiveError, ArgumentError, KernelLabError
 from kernellab.records import Compilation
 from kernellab.saved_data import SavedValue
 from tests.compiled import compiled, of_corpus
@@ -313,7 +313,7 @@ def test_a_dump_that_ends_early(left_behind: tuple[str, Path, Path], tmp_path: P
 
 
 def test_a_layout_that_mlir_dies_of(left_behind: tuple[str, Path, Path], tmp_path: Path) -> None:
-    """An edited file may end the worker process, never this one."""
+    """An edited file may end the worker process, never this one; Triton 3.9 refuses it in words."""
     _, folder, _ = left_behind
     edited = shutil.copytree(folder, tmp_path / "edited") / "matmul.ttgir"
     unknown = (
@@ -323,10 +323,9 @@ def test_a_layout_that_mlir_dies_of(left_behind: tuple[str, Path, Path], tmp_pat
     assert unknown in text
     edited.write_text(text)
     loaded = kernellab.load(edited.parent)
-    with pytest.raises(WorkerError, match=r"Aborted|SIGABRT"):
-        loaded.module("ttgir")
-    with pytest.raises(WorkerError):
-        loaded.axis_info()
+    for ask in (lambda: loaded.module("ttgir"), loaded.axis_info):
+        with pytest.raises(KernelLabError, match=r"Aborted|SIGABRT|versionMajor must be"):
+            ask()
     assert "tt.func" in str(loaded.module("ttir"))
 
 
