@@ -16,7 +16,7 @@ from kernellab.compiler.targets import local_target
 from kernellab.errors import ArgumentError, OptionError, UnsupportedOperation
 from kernellab.records import Launch, Run, Specialization, Target
 from kernellab.run_options import DEFAULT, RunOptions
-from kernellab.specialize import BoundCall, bind
+from kernellab.specialize import BoundCall, bind, described
 from kernellab.triton_api import JITFunction
 
 Grid = Any
@@ -138,7 +138,7 @@ class GpuLaunch:
             grid=(x, y, z),
             specialization=specialization,
             arguments={
-                name: _described(value)
+                name: described(value)
                 for name, value in self.arguments.items()
                 if name in source.signature
             },
@@ -205,13 +205,6 @@ def facts_of(value: Any) -> Any:
         twin.base = facts_of(value.base)
         return twin
     return value
-
-
-def _described(value: Any) -> str:
-    """ "float32[98432]", "1024"."""
-    if isinstance(value, torch.Tensor):
-        return f"{str(value.dtype).removeprefix('torch.')}{list(value.shape)}"
-    return repr(value)
 
 
 # Where the arguments are

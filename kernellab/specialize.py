@@ -306,6 +306,13 @@ def _plain(value: Any) -> Any:
     return value
 
 
+def described(value: Any) -> str:
+    """An argument in words: "float32[98432]", "1024"."""
+    if isinstance(value, torch.Tensor):
+        return f"{str(value.dtype).removeprefix('torch.')}{list(value.shape)}"
+    return repr(value)
+
+
 def tensor_of(array: numpy.ndarray[Any, Any]) -> torch.Tensor:
     """A torch tensor over the memory of a NumPy array, ml_dtypes' bfloat16 and fp8 included.
 

@@ -162,7 +162,7 @@ class Comparison:
     @cached_property
     def remarks(self) -> tuple[tuple[Remark, ...], tuple[Remark, ...]]:
         """The remarks that only the left side has, and those that only the right side has."""
-        left, right = _remarks(self.left), _remarks(self.right)
+        left, right = remarks_of(self.left), remarks_of(self.right)
         return (
             tuple(one for one in left if one not in right),
             tuple(one for one in right if one not in left),
@@ -303,7 +303,8 @@ def _opcodes(compilation: Compilation) -> Counter[str]:
         return Counter()
 
 
-def _remarks(compilation: Compilation) -> tuple[Remark, ...]:
+def remarks_of(compilation: Compilation) -> tuple[Remark, ...]:
+    """What the compiler said; nothing for a record from files, which has nobody who could say."""
     try:
         return compilation.remarks
     except (KernelLabError, ValueError):

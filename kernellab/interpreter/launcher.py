@@ -35,7 +35,7 @@ from kernellab.interpreter.stepping.code import SteppingCode, stepping_code
 from kernellab.long_work import LongWork
 from kernellab.records import Launch, Run, Target
 from kernellab.run_options import DEFAULT, RunOptions
-from kernellab.specialize import BoundCall
+from kernellab.specialize import BoundCall, described
 from kernellab.triton_api import definition_of
 
 
@@ -77,7 +77,7 @@ def launch(
         kernel=kernel.__name__,
         grid=sizes,
         specialization=call.specialization,
-        arguments={name: _described(value) for name, value in call.values.items()},
+        arguments={name: described(value) for name, value in call.values.items()},
         options={**call.options, **options.changed()},
     )
     return Run(launch, "interpreter", target, time.perf_counter() - start)
@@ -305,10 +305,3 @@ def _scalar(value: Any, kind: numpy.dtype) -> Any:
         bits = int(value) & ((1 << (8 * kind.itemsize)) - 1)
         return numpy.array(bits, f"u{kind.itemsize}").view(kind)[()]
     return numpy.asarray(value, kind)[()]
-
-
-def _described(value: Any) -> str:
-    """ "float32[98432]", "1024"."""
-    if isinstance(value, torch.Tensor):
-        return f"{str(value.dtype).removeprefix('torch.')}{list(value.shape)}"
-    return repr(value)

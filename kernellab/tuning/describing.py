@@ -15,7 +15,7 @@ from kernellab.compiler.pipeline import compile_bound
 from kernellab.errors import ArgumentError, KernelLabError
 from kernellab.launching import facts_of, innermost
 from kernellab.records import Target
-from kernellab.specialize import BoundCall
+from kernellab.specialize import BoundCall, described
 from kernellab.tuning.calls import PreparedCall
 from kernellab.tuning.kernel_source import source_of
 from kernellab.tuning.records import Candidate, Dropped, Outcome, Trial
@@ -87,10 +87,8 @@ def _constants(
 
 def describe_value(value: Any) -> str:
     """ "float16[4096, 4096]", "4096"."""
-    tensor = value if isinstance(value, torch.Tensor) else getattr(value, "base", None)
-    if not isinstance(tensor, torch.Tensor):
-        return repr(value)
-    return f"{str(tensor.dtype).removeprefix('torch.')}{list(tensor.shape)}"
+    base = getattr(value, "base", None)  # of a tensor descriptor
+    return described(base if isinstance(base, torch.Tensor) else value)
 
 
 # Bytes and operations

@@ -9,7 +9,7 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 
 from kernellab.compiler.analyses.module import lines_of_operations
-from kernellab.compiler.comparison import Comparison
+from kernellab.compiler.comparison import Comparison, remarks_of
 from kernellab.compiler.pass_notes import note_of
 from kernellab.compiler.sass_decoding import padding_of
 from kernellab.compiler.source_map import with_passes
@@ -188,7 +188,7 @@ def _side(compilation: Compilation, name: str) -> IrSide:
     # The disassembler is another process: it works while the compiler is asked for its remarks.
     with ThreadPoolExecutor(1) as ahead:
         ahead.submit(compilation.stages.get, "sass")
-        remarks = _remarks(compilation)
+        remarks = remarks_of(compilation)
     source_map = _source_map(compilation)
     source = kernel_source(compilation, source_map)
     texts = _Texts()
@@ -251,13 +251,6 @@ def _facts(compilation: Compilation) -> tuple[tuple[str, str], ...]:
         ("spilled", spilled),
         ("shared memory", f"{resources.shared_bytes:,} bytes"),
     )
-
-
-def _remarks(compilation: Compilation) -> tuple[Remark, ...]:
-    try:
-        return compilation.remarks
-    except (KernelLabError, ValueError):
-        return ()  # a record from files has nobody who could say
 
 
 def _notes(compilation: Compilation, remarks: Iterable[Remark], file: str) -> Iterator[MarginNote]:

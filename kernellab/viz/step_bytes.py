@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy
 
 from kernellab.tracing.values import picture_extents, thumbnail_of
-from kernellab.viz.view_data import ElementsData
+from kernellab.viz.view_data import ElementsData, PlacesData
 
 SMALL = 32
 """Rows and columns of a picture that stands for the elements of a tile."""
@@ -81,6 +81,30 @@ def runs_of(numbers: numpy.ndarray) -> tuple[numpy.ndarray, int]:
     starts = numpy.flatnonzero(numpy.diff(ascending, prepend=ascending[:1] - 2) != 1)
     lengths = numpy.diff(starts, append=ascending.size)
     return numpy.stack([ascending[starts], lengths], axis=1).astype(numpy.int32), ascending.size
+
+
+class Places:
+    """The sets of elements, or cells, that a view's steps touch, numbered; equal ones are kept once."""
+
+    def __init__(self, bytes_: Bytes) -> None:
+        """Places whose runs go into these bytes."""
+        self._bytes = bytes_
+        self._numbers: dict[bytes, int] = {}
+        self._data: list[PlacesData] = []
+
+    @property
+    def data(self) -> tuple[PlacesData, ...]:
+        """All of them, by number."""
+        return tuple(self._data)
+
+    def add(self, numbers: numpy.ndarray) -> int:
+        """The number of these elements."""
+        runs, count = runs_of(numbers)
+        key = runs.tobytes()
+        if key not in self._numbers:
+            self._numbers[key] = len(self._data)
+            self._data.append(PlacesData(self._bytes.add(runs), len(runs), count))
+        return self._numbers[key]
 
 
 class Cells:

@@ -10,7 +10,7 @@ import numpy
 
 from kernellab.errors import KernelLabError
 from kernellab.tracing.values import thumbnail_of
-from kernellab.viz.step_bytes import SMALL, Bytes, SmallTensor, runs_of, small_picture
+from kernellab.viz.step_bytes import SMALL, Bytes, Places, SmallTensor, small_picture
 from kernellab.viz.view_data import (
     ArgumentData,
     ArgumentStep,
@@ -41,8 +41,7 @@ class _Lightener:
         self._view = view
         self._bytes = Bytes()
         self._pictures_left = most_bytes
-        self._places: dict[bytes, int] = {}
-        self._places_data: list[PlacesData] = []
+        self._places = Places(self._bytes)
         self._moved: dict[tuple[int, int | None], int] = {}
         self._small: dict[int, SmallTensor] = {}
         self._kept = _smallest(view, most_bytes)
@@ -57,7 +56,7 @@ class _Lightener:
             "A live kernel sends their elements when you look at them; trace.at(N) and trace.memory(name, N) have them too."
         )
         return dataclasses.replace(
-            view, places=tuple(self._places_data), values=values, arguments=arguments, steps=steps,
+            view, places=self._places.data, values=values, arguments=arguments, steps=steps,
             notes=tuple(dict.fromkeys([*view.notes, note])), numbers=self._bytes.joined(),
         )  # fmt: skip
 
@@ -110,7 +109,7 @@ class _Lightener:
                 places = self._place(write.places, write.argument)
             else:
                 cells, contents = small.write(_numbers(self._view, write.places), contents)
-                places = self._new_place(cells)
+                places = self._places.add(cells)
             yield dataclasses.replace(write, places=places, at=self._bytes.add(contents))
 
     def _place(self, places: int, argument: int) -> int:
@@ -119,16 +118,8 @@ class _Lightener:
         key = places, None if small is None else argument
         if key not in self._moved:
             numbers = _numbers(self._view, places)
-            self._moved[key] = self._new_place(numbers if small is None else small.cells.of(numbers))  # fmt: skip
+            self._moved[key] = self._places.add(numbers if small is None else small.cells.of(numbers))  # fmt: skip
         return self._moved[key]
-
-    def _new_place(self, numbers: numpy.ndarray) -> int:
-        runs, count = runs_of(numbers)
-        key = runs.tobytes()
-        if key not in self._places:
-            self._places[key] = len(self._places_data)
-            self._places_data.append(PlacesData(self._bytes.add(runs), len(runs), count))
-        return self._places[key]
 
 
 def _smallest(view: StepperView, most_bytes: int) -> set[tuple[str, int]]:
@@ -167,12 +158,16 @@ def value_part(view: StepperView, number: int) -> tuple[ElementsData, bytes]:
         IndexError: the view has no such value.
         KernelLabError: it has not its elements.
     """
-    one = view.values[number]
+    bytes_ = Bytes()
+    return _whole(view, view.values[number], bytes_), bytes_.joined()
+
+
+def _whole(view: StepperView, one: StepValue | ArgumentData, bytes_: Bytes) -> ElementsData:
+    """All elements of a value or a tensor, added to some bytes."""
     if one.elements is None or one.elements.averaged:
         raise KernelLabError(one.left_out)
-    bytes_ = Bytes()
     at = bytes_.add(_elements(view, one.elements, one.shape))
-    return dataclasses.replace(one.elements, at=at), bytes_.joined()
+    return dataclasses.replace(one.elements, at=at)
 
 
 def tensor_part(view: StepperView, number: int) -> tuple[TensorPart, bytes]:
@@ -182,11 +177,8 @@ def tensor_part(view: StepperView, number: int) -> tuple[TensorPart, bytes]:
         IndexError: the view has no such tensor.
         KernelLabError: it has not its elements.
     """
-    one = view.arguments[number]
-    if one.elements is None or one.elements.averaged:
-        raise KernelLabError(one.left_out)
     bytes_ = Bytes()
-    elements = dataclasses.replace(one.elements, at=bytes_.add(_elements(view, one.elements, one.shape)))  # fmt: skip
+    elements = _whole(view, view.arguments[number], bytes_)
     numbers: dict[int, int] = {}
     places: list[PlacesData] = []
 

@@ -14,17 +14,16 @@ from kernellab.viz.step_bytes import (
     SMALL,
     Bytes,
     Cells,
+    Places,
     SmallTensor,
     elements_of,
     narrowed,
     plain,
-    runs_of,
     small_picture,
 )
 from kernellab.viz.step_lightening import lightened_steps
 from kernellab.viz.view_data import (
     ArgumentData,
-    PlacesData,
     StepAccess,
     StepData,
     StepFrame,
@@ -76,8 +75,7 @@ class _Maker:
         self._bytes = Bytes()
         self._values: list[StepValue] = []
         self._value_numbers: dict[bytes, int] = {}
-        self._places: dict[bytes, int] = {}
-        self._places_data: list[PlacesData] = []
+        self._places = Places(self._bytes)
         self._accesses: dict[object, StepAccess] = {}
         self._arguments = list(trace.arguments.values())
         self._argument_numbers = {one.name: place for place, one in enumerate(self._arguments)}
@@ -111,7 +109,7 @@ class _Maker:
             steps=tuple(self._step(one) for one in self._steps),
             arguments=arguments,
             values=tuple(self._values),
-            places=tuple(self._places_data),
+            places=self._places.data,
             numbers=self._bytes.joined(),
         )
 
@@ -229,7 +227,7 @@ class _Maker:
         inside, place = argument.coordinates(access.elements)
         flat = _flat(place, argument, int(inside.sum()))
         cells = self._cells.get(argument.name)
-        return self._place(flat if cells is None else cells.of(flat))
+        return self._places.add(flat if cells is None else cells.of(flat))
 
     def _writes(self, step: Step) -> Iterator[StepWrite]:
         for checkpoint in self._trace.checkpoints:
@@ -260,16 +258,7 @@ class _Maker:
         if small is not None:
             places, contents = small.write(places, contents)
         number = self._argument_numbers[argument.name]
-        return StepWrite(number, self._place(places), self._bytes.add(plain(contents)))
-
-    def _place(self, numbers: numpy.ndarray) -> int:
-        """The number of these elements, or cells, among the view's places."""
-        runs, count = runs_of(numbers)
-        key = runs.tobytes()
-        if key not in self._places:
-            self._places[key] = len(self._places_data)
-            self._places_data.append(PlacesData(self._bytes.add(runs), len(runs), count))
-        return self._places[key]
+        return StepWrite(number, self._places.add(places), self._bytes.add(plain(contents)))
 
 
 def _flat(place: tuple[numpy.ndarray, ...], argument: TracedArgument, count: int) -> numpy.ndarray:
