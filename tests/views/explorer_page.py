@@ -28,13 +28,16 @@ NAMELESS = """root => {
 }"""
 """What rules of ARIA and WCAG 4.1.2 find wrong: names, values and places of what has a role or takes the focus."""
 
-_FOCUSED = """root => {
+_FOCUSED = """async root => {
   const one = document.activeElement;
   if (!root.contains(one)) return null;
   const outlined = one.closest(".cm-editor") ?? one;
-  const style = getComputedStyle(outlined);
-  return [`${one.tagName.toLowerCase()}.${one.className} ${one.getAttribute("aria-label") ?? one.textContent.slice(0, 20)}`, style.outlineStyle !== "none" && parseFloat(style.outlineWidth) > 0];
+  const isOutlined = () => { const style = getComputedStyle(outlined); return style.outlineStyle !== "none" && parseFloat(style.outlineWidth) > 0; };
+  const end = performance.now() + 2000;
+  while (!isOutlined() && performance.now() < end) await new Promise((go) => setTimeout(go, 20));
+  return [`${one.tagName.toLowerCase()}.${one.className} ${one.getAttribute("aria-label") ?? one.textContent.slice(0, 20)}`, isOutlined()];
 }"""
+"""What has the focus, and whether it shows it: CodeMirror marks its editor a moment after the event."""
 
 
 def pane(page: Page, number: int) -> Locator:
