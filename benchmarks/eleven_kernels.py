@@ -63,7 +63,7 @@ def on_device(arguments: Arguments, device: str) -> Arguments:
     """
     if device != "cpu":
         triton.set_allocator(
-            lambda size, alignment, stream: torch.empty(size, dtype=torch.int8, device=device)  # noqa: ARG005
+            lambda size, _alignment, _stream: torch.empty(size, dtype=torch.int8, device=device)
         )
     return {
         name: value.to(device) if isinstance(value, torch.Tensor) else value

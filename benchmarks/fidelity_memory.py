@@ -87,7 +87,7 @@ def launch(case: MemoryCase) -> Any:
 def launch_all(facts: Path) -> None:
     """Every case in order, for a profiler to watch; writes what was compiled."""
     triton.set_allocator(
-        lambda size, alignment, stream: torch.empty(size, dtype=torch.int8, device="cuda")  # noqa: ARG005
+        lambda size, _alignment, _stream: torch.empty(size, dtype=torch.int8, device="cuda")
     )
     compiled = {}
     for case in MEMORY_CASES:

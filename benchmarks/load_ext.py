@@ -6,6 +6,7 @@ The extension loads most of itself at the first `%%tilekernel` cell, so a second
 from __future__ import annotations
 
 import argparse
+import functools
 import json
 import subprocess
 import sys
@@ -53,7 +54,7 @@ def main() -> None:
     added = {}
     for name, statements in (("%load_ext kernellab", LOAD), ("and a first cell", FIRST_CELL)):
         comparison = take_turns(
-            lambda statements=statements: in_fresh_process(statements),  # type: ignore[misc]
+            functools.partial(in_fresh_process, statements),
             lambda: in_fresh_process(IMPORTS),
             rounds=rounds,
         )

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import argparse
 import contextlib
+import functools
 import json
 import os
 import statistics
@@ -279,7 +280,7 @@ def record(out: Path, small: bool, gpus: int, device: str = "cuda") -> Numbers:
     else:
         numbers.attempt("starting the processes", lambda: first_of_a_session(cases["vector_add"]()))
         for name, make in cases.items():
-            numbers.attempt(name, lambda make=make: one_case(make, out))  # type: ignore[misc]
+            numbers.attempt(name, functools.partial(one_case, make, out))
         close_crews()
         numbers.attempt("compiling matmul", lambda: compile_speed(cases["matmul"]()))
         close_crews()

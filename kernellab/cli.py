@@ -146,7 +146,7 @@ def _demo(options: argparse.Namespace) -> int:
     return 0 if all(result.passed for result in results) else FOUND_SOMETHING
 
 
-def _doctor(options: argparse.Namespace) -> int:  # noqa: ARG001
+def _doctor(_options: argparse.Namespace) -> int:
     from kernellab.doctor import examine, healthy, report_text
 
     findings = examine()

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import os
-import zipfile
 from typing import Any
+
+_ZIP_BEGINNING = b"PK\x03\x04"
+"""The signature of a zip file's first entry."""
 
 
 def load(path: str | os.PathLike[str]) -> Any:
@@ -53,6 +55,6 @@ def _begins_as_zip(path: str | os.PathLike[str]) -> bool:
     """Whether a file begins as a zip file does, complete or not."""
     try:
         with open(path, "rb") as file:
-            return file.read(4) == zipfile.stringFileHeader  # type: ignore[attr-defined, no-any-return]
+            return file.read(len(_ZIP_BEGINNING)) == _ZIP_BEGINNING
     except OSError:
         return False

@@ -75,7 +75,7 @@ def test_a_picture_is_in_the_page_once(trace: Trace) -> None:
     rules = re.findall(r"\.(kl-stepper-\d+-\d+) \{background-image:url\(data:image/png;base64,(\S+)\)\}", sheet)  # fmt: skip
     assert len({content for _, content in rules}) == len(rules)
     names = {name for name, _ in rules}
-    drawn = [one for one in Page(page).all("div") if one.get("role") == "img"]  # fmt: skip
+    drawn = [one for one in Page(page).all("div") if one.get("role") == "img"]
     assert len(drawn) > 2 * len(rules)
     assert all((one["class"] or "").split()[1] in names for one in drawn)
     images = Page(page).all("img")  # the step that is shown first has images of its own

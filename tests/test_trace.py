@@ -431,7 +431,7 @@ def test_a_fault_behind_a_helper_is_on_the_line_that_called_it() -> None:
     assert found.fault.kind == "KernelFault"
     assert found.fault.step is not None
     assert found[found.fault.step].line == line_of("tl.device_assert(smoothed(x, x, 1) < 14")
-    assert [step.function for step in found] == ["asserted", *["smoothed"] * 3, "asserted"]  # fmt: skip
+    assert [step.function for step in found] == ["asserted", *["smoothed"] * 3, "asserted"]
 
 
 def test_a_fault_of_a_program_that_nobody_chose_is_traced_too() -> None:

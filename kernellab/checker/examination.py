@@ -54,7 +54,7 @@ class Examination:
 
     def repeat(
         self,
-        detectors: Callable[[Scene], Sequence[Detector]] = lambda scene: (),  # noqa: ARG005
+        detectors: Callable[[Scene], Sequence[Detector]] = lambda _scene: (),
         options: RunOptions = DEFAULT,
         *,
         one_by_one: bool = False,

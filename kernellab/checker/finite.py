@@ -8,7 +8,7 @@ import ml_dtypes
 import numpy
 from xdsl.ir import SSAValue
 
-from kernellab.interpreter.numerics import widen
+from kernellab.interpreter.numerics import largest_finite, widen
 from kernellab.ir.types import MemDescType, TensorDescType, dtype, is_pointer
 
 Array = numpy.ndarray[Any, Any]
@@ -42,15 +42,10 @@ def not_finite(array: Array) -> Array:
     return found
 
 
-def largest(kind: numpy.dtype) -> float:
-    """The largest finite number of a floating-point type."""
-    return float(ml_dtypes.finfo(kind).max)  # type: ignore[no-untyped-call]
-
-
 def too_large_for(values: Array, kind: numpy.dtype) -> Array:
     """Which values, infinities among them, round to nothing that `kind` has: a conversion that saturates cuts them."""
     wide = widen(values)
-    large: Array = numpy.abs(wide) > largest(kind)
+    large: Array = numpy.abs(wide) > largest_finite(kind)
     if large.any():
         large[large] = not_finite(wide[large].astype(kind))
     return large

@@ -7,10 +7,10 @@ from typing import Any
 import numpy
 from xdsl.ir import Operation
 
-from kernellab.checker.finite import is_float, largest
+from kernellab.checker.finite import is_float
 from kernellab.checker.naming import name_of
 from kernellab.checker.origins import Origin
-from kernellab.interpreter.numerics import widen
+from kernellab.interpreter.numerics import largest_finite, widen
 from kernellab.ir import arith, math, tt
 from kernellab.ir.types import dtype, shape
 
@@ -56,11 +56,11 @@ def message(origin: Origin, lane: tuple[int, ...]) -> str:
     if origin.kind == "float-overflow":
         name = name_of(op.operands[0], op)
         start = "" if name is None else f"{name} = "
-        return f"{start}{_number(values[0])} does not fit {type_name(kind)}, which holds at most {_number(largest(kind))}; it becomes {_number(result)}"
+        return f"{start}{_number(values[0])} does not fit {type_name(kind)}, which holds at most {_number(largest_finite(kind))}; it becomes {_number(result)}"
     what = "NaN" if origin.kind == "nan" else "infinite" if result > 0 else "minus infinity"
     limit = ""
     if origin.kind == "infinity" and not _is_pole(op, values):
-        limit = f": {type_name(kind)} holds at most {_number(largest(kind))}"
+        limit = f": {type_name(kind)} holds at most {_number(largest_finite(kind))}"
     return f"{_expression(origin, lane, values)} is {what}{limit}"
 
 

@@ -227,7 +227,7 @@ def reach(op: Operation, position: int, array: Array) -> Array:
         case tt.ScanOp():
             axis = op.axis.value.data - len(source)
             whole = numpy.broadcast_to(array, (len(array), *source))
-            backwards = bool(op.reverse.value.data)  # type: ignore[attr-defined]
+            backwards = bool(op.reverse.value.data)
             found = accumulate(numpy.maximum, whole, axis, backwards)
         case tt.DotOp() if position < 2:
             found = array.max(axis=-1 - position, keepdims=True)

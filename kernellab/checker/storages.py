@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy
@@ -198,7 +198,7 @@ class Notes:
 
     fill: Any
     dtype: Any
-    elements: numpy.ndarray = None  # type: ignore[assignment]
+    elements: numpy.ndarray = field(init=False)
 
 
 class Storages:

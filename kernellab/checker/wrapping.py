@@ -84,7 +84,7 @@ def _added_up(op: tt.ReduceOp | tt.ScanOp, numbers: Array) -> Array:
     if isinstance(op, tt.ReduceOp):
         total: Array = whole.sum(axis=axis, dtype=numpy.int64)
         return total
-    backwards = bool(op.reverse.value.data)  # type: ignore[attr-defined]
+    backwards = bool(op.reverse.value.data)
     running: Array = accumulate(numpy.add, whole, axis, backwards)
     return running
 
@@ -168,7 +168,7 @@ def exact_result(computed: Computed, distances: Sequence[Shadow]) -> Array | Non
     if isinstance(op, tt.AddPtrOp):
         return _of_pointer(computed, distances)
     if isinstance(op, arith.CmpIOp):
-        predicate = arith.INTEGER_PREDICATES[op.predicate.value.data]  # type: ignore[attr-defined]
+        predicate = arith.INTEGER_PREDICATES[op.predicate.value.data]
         holds: Array = _COMPARISONS[predicate[-2:]](*values)
         return holds.astype(numpy.int64)
     if type(op) in _LOGIC and dtype(op.results[0].type).kind == "b":

@@ -124,8 +124,6 @@ getMaxWorkGroupsPerCU, getEUsPerCU; `AMDGPU.td` and `GCNProcessors.td` for the f
 """
 
 _SCALAR_GRANULARITY = 16
-_SCALAR_EXTRA = 6
-"""VCC, FLAT_SCRATCH and XNACK_MASK, which a wave of gfx9 keeps beside its own scalar registers; LLVM's count includes them."""
 
 
 def occupancy_of(

@@ -56,7 +56,7 @@ class Case:
     why_tolerance: str
     options: Mapping[str, Any] = field(default_factory=dict)
     """Launch options: num_warps, num_stages."""
-    remark: Callable[[Arguments], str] = lambda arguments: ""  # noqa: ARG005
+    remark: Callable[[Arguments], str] = lambda _arguments: ""
     """What else can be said of a finished launch's arguments."""
     triton_interprets: bool = True
     """Whether Triton's own interpreter gives the right result."""

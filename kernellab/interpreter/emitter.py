@@ -40,6 +40,7 @@ from kernellab.interpreter.variance import varying_values
 from kernellab.interpreter.waiting import waits
 from kernellab.ir import scf, tt
 from kernellab.ir.locations import Location, locate
+from kernellab.ir.operation import operation_name
 from kernellab.ir.types import dtype, is_pointer, shape
 
 Located = TypeVar("Located")
@@ -404,7 +405,7 @@ class Emitter:
         self._operation = op
         rule = RULES.get(type(op))
         if rule is None:
-            raise self.unsupported(f"the operation {_name(op)}")
+            raise self.unsupported(f"the operation {operation_name(op)}")
         self._widens = rule.rounds
         lowered = self.lowered(rule, op)
         self._widens = False
@@ -478,9 +479,8 @@ class Emitter:
         """A coroutine without parameters, of a group of warps that returns the values `returned`; see `pause`."""
         for op in region.walk():
             for operand in op.operands:
-                if (
-                    operand in self._expressions
-                ):  # from outside: the coroutine reads it when it runs
+                if operand in self._expressions:
+                    # From outside: the coroutine reads it when it runs, however late that is.
                     self._tile_names.discard(self._expressions[operand].name or "")
         name = self.fresh("group")
         outer, self.in_warp_group = self.in_warp_group, True
@@ -678,11 +678,6 @@ def _function(name: str, parameters: Iterable[str], body: list[ast.stmt]) -> ast
     function = ast.FunctionDef(name, arguments, body, decorator_list=[])
     vars(function)["type_params"] = []  # Python 3.12 and later require it
     return function
-
-
-def _name(op: Operation) -> str:
-    attribute = op.attributes.get("op_name__")
-    return attribute.data if attribute is not None else op.name  # type: ignore[attr-defined]
 
 
 def in_order_of_jumps(region: Region) -> list[Block]:

@@ -13,7 +13,7 @@ from xdsl.ir import BlockArgument, Operation, SSAValue
 from kernellab.interpreter.calls import InlinedCallOp
 from kernellab.interpreter.dataflow import handed_on
 from kernellab.ir import arith, scf, tt, ttg, ub
-from kernellab.ir.types import dtype, element_type, is_pointer
+from kernellab.ir.types import PointerType, dtype, element_type, is_pointer
 
 _KEEPING_ROOTS = (
     tt.AddPtrOp,
@@ -112,4 +112,6 @@ def _made_from(op: Operation) -> tuple[SSAValue | None, ...]:
 
 def pointee_dtype(pointer: SSAValue) -> numpy.dtype:
     """The dtype of the elements that `pointer` points to; pointers in memory are int64."""
-    return dtype(element_type(pointer.type).pointee)  # type: ignore[attr-defined]
+    kind = element_type(pointer.type)
+    assert isinstance(kind, PointerType)
+    return dtype(kind.pointee)

@@ -11,7 +11,6 @@ from xdsl.ir import Operation
 if TYPE_CHECKING:
     from kernellab.interpreter.emitter import Emitter
 
-Lowered = "Expression | tuple[Expression, ...] | None"
 Function = TypeVar("Function", bound=Callable[..., Any])
 
 

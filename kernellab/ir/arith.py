@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import sys
 
+from xdsl.dialects import builtin
 from xdsl.irdl import (
     IRDLOperation,
     irdl_op_definition,
@@ -255,7 +256,7 @@ class CmpIOp(BinaryOperation):
     """`predicate` is a number: see `INTEGER_PREDICATES`."""
 
     name = "arith.cmpi"
-    predicate = prop_def()
+    predicate = prop_def(builtin.IntegerAttr)
 
 
 @irdl_op_definition
@@ -263,7 +264,7 @@ class CmpFOp(BinaryOperation):
     """`predicate` is a number: see `FLOAT_PREDICATES`."""
 
     name = "arith.cmpf"
-    predicate = prop_def()
+    predicate = prop_def(builtin.IntegerAttr)
     fastmath = opt_prop_def()
 
 

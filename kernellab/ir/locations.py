@@ -21,10 +21,6 @@ class Location:
     frames: tuple[SourcePosition, ...]
     """The operation's own position first, then its caller's, where helper functions were inlined."""
 
-    def in_file(self, file: str) -> SourcePosition | None:
-        """The innermost position that stands in `file`, or None."""
-        return next((frame for frame in self.frames if frame.file == file), None)
-
 
 def locate(location: Attribute) -> Location:
     """Read an MLIR location: file, name, call site, or fused (whose first part counts)."""

@@ -1,4 +1,4 @@
-"""The shapes that many operations share: one operand, two operands, and how a dialect is collected.
+"""The shapes that many operations share: one operand, two operands, and what an operation is called, and how a dialect is collected.
 
 xDSL puts the operands of a base class after those of the class itself: a class with operands of its own inherits none.
 """
@@ -9,6 +9,7 @@ from abc import ABC
 from collections.abc import Iterator
 from types import ModuleType
 
+from xdsl.dialects.builtin import UnregisteredOp
 from xdsl.ir import Dialect, Operation
 from xdsl.irdl import IRDLOperation, operand_def, opt_prop_def, result_def
 
@@ -50,6 +51,11 @@ class FloatBinaryOperation(BinaryOperation, ABC):
     """A function of two floating-point numbers; `fastmath` says what a compiler may assume."""
 
     fastmath = opt_prop_def()
+
+
+def operation_name(op: Operation) -> str:
+    """An operation's name, "tt.load"; also of one that no class here stands for."""
+    return op.op_name.data if isinstance(op, UnregisteredOp) else op.name
 
 
 def dialect(name: str, module: ModuleType) -> Dialect:

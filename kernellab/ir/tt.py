@@ -503,7 +503,7 @@ class ScanOp(IRDLOperation):
     name = "tt.scan"
     sources = var_operand_def()
     axis = prop_def(builtin.IntegerAttr)
-    reverse = prop_def()
+    reverse = prop_def(builtin.IntegerAttr)
     combine = region_def()
     final = var_result_def()
 

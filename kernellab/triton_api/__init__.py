@@ -9,30 +9,30 @@ from kernellab.triton_api.requirements import refuse_interpreter_mode, require_t
 
 require_triton()
 
-from triton.experimental.gluon._runtime import GluonJITFunction  # noqa: E402
-from triton.runtime.autotuner import Autotuner, Config, Heuristics  # noqa: E402
-from triton.runtime.errors import OutOfResources  # noqa: E402
-from triton.runtime.jit import JITCallable, JITFunction  # noqa: E402
+from triton.experimental.gluon._runtime import GluonJITFunction
+from triton.runtime.autotuner import Autotuner, Config, Heuristics
+from triton.runtime.errors import OutOfResources
+from triton.runtime.jit import JITCallable, JITFunction
 
 refuse_interpreter_mode()
 
-from kernellab.triton_api.adoption import (  # noqa: E402
+from kernellab.triton_api.adoption import (
     AutotunedLaunch,
     kernels_become,
     offer_autotuned_launches,
     pruned_configs,
 )
-from kernellab.triton_api.binding import (  # noqa: E402
+from kernellab.triton_api.binding import (
     Binder,
     create_binder,
     make_specialization,
     refusal,
 )
-from kernellab.triton_api.columns import (  # noqa: E402
+from kernellab.triton_api.columns import (
     column_from_one,
     column_in_location,
 )
-from kernellab.triton_api.compiling import (  # noqa: E402
+from kernellab.triton_api.compiling import (
     CompiledKernel,
     after_location_snapshot,
     compile_kernel,
@@ -43,20 +43,20 @@ from kernellab.triton_api.compiling import (  # noqa: E402
     options_of_launch,
     ttgir_naming_ttir_lines,
 )
-from kernellab.triton_api.debugging_statements import (  # noqa: E402
+from kernellab.triton_api.debugging_statements import (
     rewrite_debugging_statements,
 )
-from kernellab.triton_api.emulation import (  # noqa: E402
+from kernellab.triton_api.emulation import (
     EmulatedDriver,
     current_emulation,
     current_gpu,
     emulated,
 )
-from kernellab.triton_api.front_end import (  # noqa: E402
+from kernellab.triton_api.front_end import (
     make_marked_ttir,
     make_ttir,
 )
-from kernellab.triton_api.functions import (  # noqa: E402
+from kernellab.triton_api.functions import (
     definition_of,
     indentation,
     is_in_library,
@@ -69,18 +69,18 @@ from kernellab.triton_api.functions import (  # noqa: E402
     scope_of,
     source_now,
 )
-from kernellab.triton_api.marking import (  # noqa: E402
+from kernellab.triton_api.marking import (
     MARK,
     Mark,
     MarkedFunction,
     Marks,
 )
-from kernellab.triton_api.mlir_text import (  # noqa: E402
+from kernellab.triton_api.mlir_text import (
     generic_form,
     generic_text,
     parse_mlir,
 )
-from kernellab.triton_api.refusals import (  # noqa: E402
+from kernellab.triton_api.refusals import (
     TTGIR_FILE_SUFFIX,
     IrText,
     PipelineStopped,
@@ -92,12 +92,12 @@ from kernellab.triton_api.refusals import (  # noqa: E402
     translated_errors,
     translated_text_errors,
 )
-from kernellab.triton_api.standalone import (  # noqa: E402
+from kernellab.triton_api.standalone import (
     StandaloneText,
     kernel_of_text,
     standalone_text,
 )
-from kernellab.triton_api.targets import (  # noqa: E402
+from kernellab.triton_api.targets import (
     ast_source_class,
     backend_for,
     backend_options,
@@ -109,7 +109,7 @@ from kernellab.triton_api.targets import (  # noqa: E402
     triton_type,
     type_spellings,
 )
-from kernellab.triton_api.triton_values import (  # noqa: E402
+from kernellab.triton_api.triton_values import (
     Constant,
     Group,
     Held,

@@ -80,7 +80,7 @@ def _heading(data: Mapping[str, Any]) -> str:
     programs = data["programs"]
     who = f"program {tuple(programs[0])}" if len(programs) == 1 else f"{len(programs):,} programs"
     unit = data["unit"] + ("" if data["step_count"] == 1 else "s")
-    return f"{data['step_count']:,} {unit} of {who}, grid {tuple(data['grid'])}, on the CPU as {data['target']} would"  # fmt: skip
+    return f"{data['step_count']:,} {unit} of {who}, grid {tuple(data['grid'])}, on the CPU as {data['target']} would"
 
 
 def _shown_first(data: Mapping[str, Any]) -> Mapping[str, Any] | None:
@@ -205,7 +205,7 @@ class _Page:
         if data["fault"]:
             fault = f'<div class="kl-fault">stopped by a fault: {escape(data["fault"])}</div>'
         steps = "\n".join(self._steps()) or "<div>There are no steps.</div>"
-        heading = f'<b style="font-size:1.1em">{escape(data["kernel"])}</b> <span class="kl-faint">{escape(_heading(data))}</span>'  # fmt: skip
+        heading = f'<b style="font-size:1.1em">{escape(data["kernel"])}</b> <span class="kl-faint">{escape(_heading(data))}</span>'
         return (
             f'<div class="kl-stepper">\n<style>\n{_STYLE}\n{self._pictures()}\n</style>\n<div>{heading}</div>\n'
             f'{notes}\n{fault}\n<form class="kl-track">\n{steps}\n</form>\n</div>'
@@ -264,7 +264,7 @@ class _Page:
     def _memory(self, step: Mapping[str, Any]) -> str:
         accesses = "".join(f"<div>{escape(text)}</div>" for text in step["accesses"])
         figures = "\n".join(self._argument(one) for one in step["arguments"])
-        return f'<div style="margin-top:6px">{accesses}</div>\n<div class="kl-sides">\n{figures}\n</div>'  # fmt: skip
+        return f'<div style="margin-top:6px">{accesses}</div>\n<div class="kl-sides">\n{figures}\n</div>'
 
     def _argument(self, one: Mapping[str, Any]) -> str:
         words = f"<b>{escape(one['name'])}</b> {escape(one['type'])}<br>{escape(one['value'])}"

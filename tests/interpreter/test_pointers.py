@@ -70,7 +70,7 @@ def test_numpy_arguments_that_share_memory() -> None:
 
 
 def test_a_null_pointer() -> None:
-    problem = fault("read_at", pointers.read_at, (1,), 0, torch.zeros(4, dtype=torch.int32), N=4)  # fmt: skip
+    problem = fault("read_at", pointers.read_at, (1,), 0, torch.zeros(4, dtype=torch.int32), N=4)
     assert "load of int32 at address 0x0, which is a null pointer" in problem
     assert "program (0, 0, 0) of grid (1, 1, 1), lane 0; the addresses are wrong in 4" in problem
 

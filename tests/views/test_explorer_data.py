@@ -257,7 +257,7 @@ def test_a_compilation_without_passes_has_stages() -> None:
 
 def test_a_compilation_that_failed_shows_what_ran_and_the_error_on_its_line() -> None:
     with pytest.raises(CompileError) as caught:
-        compiled(basic.add, *("*fp32:16",) * 3, "i32:16", BLOCK=1024, skip="convert_to_ttgpuir")  # fmt: skip
+        compiled(basic.add, *("*fp32:16",) * 3, "i32:16", BLOCK=1024, skip="convert_to_ttgpuir")
     assert caught.value.passes, "the record up to the failing pass"
     view = ir_view.explore_failure(caught.value)
     side = view.sides[0]
@@ -299,7 +299,7 @@ def test_a_record_without_a_view_is_shown_as_its_card() -> None:
 def test_the_still_of_a_view_says_what_the_view_says() -> None:
     view = show(of_corpus("matmul", "sm_90"))
     text = repr(view)
-    for word in ("matmul", "ttgir.pipeline", "registers per thread", "ttg.convert_layout"):  # fmt: skip
+    for word in ("matmul", "ttgir.pipeline", "registers per thread", "ttg.convert_layout"):
         assert word in text
         assert word in view.still_html()
     assert "<script" not in view.still_html()

@@ -194,7 +194,7 @@ def test_a_failed_compilation_shows_up_to_the_failing_pass(
     chromium: Browser, tmp_path: Path
 ) -> None:
     with pytest.raises(CompileError) as caught:
-        compiled(basic.add, *("*fp32:16",) * 3, "i32:16", BLOCK=1024, skip="convert_to_ttgpuir")  # fmt: skip
+        compiled(basic.add, *("*fp32:16",) * 3, "i32:16", BLOCK=1024, skip="convert_to_ttgpuir")
     file = kernellab.show(caught.value).to_html(tmp_path / "failed.html")
     with opened(chromium, file.as_uri()) as page:
         expect(page.locator(".kl-head b")).to_have_text("add for sm_90: did not compile")

@@ -39,7 +39,7 @@ def pages(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
     matmul = of_corpus("matmul", "sm_90")
     two = kernellab.compare(of_corpus("softmax", "sm_80"), of_corpus("softmax", "sm_90"))
     with pytest.raises(CompileError) as caught:
-        compiled(basic.add, *("*fp32:16",) * 3, "i32:16", BLOCK=1024, skip="convert_to_ttgpuir")  # fmt: skip
+        compiled(basic.add, *("*fp32:16",) * 3, "i32:16", BLOCK=1024, skip="convert_to_ttgpuir")
     shown = {"one": matmul, "two": two, "failed": caught.value}
     return {name: show(record).to_html(folder / f"{name}.html") for name, record in shown.items()}
 

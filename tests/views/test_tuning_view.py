@@ -501,7 +501,7 @@ def test_sizes_lead_to_their_sweeps(chromium: Browser, tmp_path: Path) -> None:
         page.mouse.click(box["x"] + 4, box["y"] + 4)
         expect(page.get_by_label("Sweep")).to_have_value("4")
         expect(page.locator(".kl-words")).to_contain_text(str(tunings[4].best.candidate))
-        expect(page.locator(".kl-problem")).to_contain_text("tuning.with_kernel(matmul).show()")  # fmt: skip
+        expect(page.locator(".kl-problem")).to_contain_text("tuning.with_kernel(matmul).show()")
 
 
 @needs_browser

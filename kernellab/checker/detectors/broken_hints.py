@@ -114,7 +114,7 @@ class BrokenHints(Detector):
         if not broken.any():
             return
 
-        def tell(place: tuple[int, ...], program: int) -> Mapping[str, Any]:  # noqa: ARG001
+        def tell(_place: tuple[int, ...], _program: int) -> Mapping[str, Any]:
             advice = (
                 "Correct the assumption or leave it out. The compiler takes it for true: on a GPU it may leave out "
                 "what is only needed where it is false."

@@ -7,7 +7,6 @@ from collections.abc import Iterator, Set
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-import ml_dtypes
 import numpy
 from xdsl.ir import Operation
 
@@ -19,6 +18,7 @@ from kernellab.checker.scene import Access, Scene
 from kernellab.errors import KernelFault
 from kernellab.interpreter import memory
 from kernellab.interpreter.memory_layers import Load, MemoryAccess
+from kernellab.interpreter.numerics import largest_finite
 from kernellab.interpreter.tiles import full
 from kernellab.ir.types import dtype, shape
 
@@ -141,12 +141,7 @@ class _Filling:
             return kind.type(min(max(self.integer, int(limits.min)), int(limits.max)))
         if numpy.isnan(self.number):
             return kind.type(numpy.nan)
-        return kind.type(numpy.sign(self.number) * _largest(kind) / 4)
-
-
-def _largest(kind: numpy.dtype) -> float:
-    limits: Any = ml_dtypes.finfo
-    return float(limits(kind).max)
+        return kind.type(numpy.sign(self.number) * largest_finite(kind) / 4)
 
 
 _FILLINGS = (

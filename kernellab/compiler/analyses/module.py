@@ -13,6 +13,7 @@ from xdsl.ir import Attribute, Block, Operation, Region, SSAValue
 
 from kernellab.errors import SourcePosition
 from kernellab.ir.locations import locate
+from kernellab.ir.operation import operation_name
 
 
 @cache
@@ -31,7 +32,7 @@ def users_line(frames: Iterable[SourcePosition]) -> SourcePosition | None:
 
 def kind(op: Operation) -> str:
     """An operation's name, "tt.load"; also of one that `ir/` has no class for."""
-    return op.op_name.data if isinstance(op, builtin.UnregisteredOp) else op.name
+    return operation_name(op)
 
 
 def position_of(op: Operation) -> SourcePosition | None:

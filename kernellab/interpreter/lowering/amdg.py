@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from xdsl.dialects import builtin
 from xdsl.ir import Operation, SSAValue
 
 from kernellab.interpreter.emitter import Emitter
@@ -117,7 +118,8 @@ def upcast_fp4(op: amdg.ScaledUpcastFp4Op, value: Emitter) -> Expression:
 
 def _is_left_operand(tile: SSAValue) -> bool:
     """Whether a dot's operand is the left one, whose groups follow each other along its last dimension."""
-    encoding = tile.type.encoding  # type: ignore[attr-defined]
+    assert isinstance(tile.type, builtin.TensorType)
+    encoding = tile.type.encoding
     assert isinstance(encoding, DotOperandEncoding)
     return encoding.operand == 0
 

@@ -165,7 +165,7 @@ def minimum_unsigned(op: arith.MinUIOp, value: Emitter) -> Expression:
 
 @lowers(arith.CmpIOp)
 def compare_integers(op: arith.CmpIOp, value: Emitter) -> Expression:
-    predicate = arith.INTEGER_PREDICATES[op.predicate.value.data]  # type: ignore[attr-defined]
+    predicate = arith.INTEGER_PREDICATES[op.predicate.value.data]
     lhs, rhs = value[op.lhs], value[op.rhs]
     if predicate[0] == "u":
         lhs, rhs = numerics.unsigned(lhs), numerics.unsigned(rhs)
@@ -246,7 +246,7 @@ def minimum_ignoring_nan(op: arith.MinNumFOp, value: Emitter) -> Expression:
 @lowers(arith.CmpFOp, rounds=True)
 def compare_floats(op: arith.CmpFOp, value: Emitter) -> Expression:
     """Ordered predicates are false where an operand is NaN, unordered ones true."""
-    predicate = arith.FLOAT_PREDICATES[op.predicate.value.data]  # type: ignore[attr-defined]
+    predicate = arith.FLOAT_PREDICATES[op.predicate.value.data]
     lhs, rhs = value[op.lhs], value[op.rhs]
     match predicate:
         case "oeq" | "olt" | "ole" | "ogt" | "oge":

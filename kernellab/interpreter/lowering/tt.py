@@ -324,7 +324,7 @@ def reduce(op: tt.ReduceOp, value: Emitter) -> Any:
 def scan(op: tt.ScanOp, value: Emitter) -> Any:
     shape = value.shape(op.sources[0])
     axis = op.axis.value.data - len(shape)
-    reverse = bool(op.reverse.value.data)  # type: ignore[attr-defined]
+    reverse = bool(op.reverse.value.data)
     combiner = _single_combiner(op.combine)
     if combiner in _UFUNCS and not _is_narrow_float_or_boolean(op.sources[0]):
         ufunc = numpy.member(_UFUNCS[combiner])

@@ -6,7 +6,6 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, TypeVar
 
-import ml_dtypes
 import numpy
 
 from kernellab.interpreter import numerics, rounding
@@ -625,14 +624,14 @@ def _between_floats(value: Array, to: Kind, form: Form) -> Array:
         return numerics.convert_toward_zero(wide, to.dtype)
     narrow = numerics.convert(wide, to.dtype)
     if "satfinite" in form.modifiers and to.element_bits == 16:
-        largest = to.dtype.type(ml_dtypes.finfo(to.dtype).max)  # type: ignore[no-untyped-call]
+        largest = to.dtype.type(numerics.largest_finite(to.dtype))
         narrow = numpy.where(numpy.isinf(narrow), numpy.copysign(largest, narrow), narrow)
     return flushed(narrow) if "ftz" in form.modifiers else narrow
 
 
 def _narrowest(wide: Array, dtype: numpy.dtype) -> Array:
     """Floats of 4 and 6 bits, which have neither infinity nor NaN: the largest stands for both."""
-    largest = float(ml_dtypes.finfo(dtype).max)  # type: ignore[no-untyped-call]
+    largest = numerics.largest_finite(dtype)
     number = numpy.where(numpy.isnan(wide), largest, numpy.clip(wide, -largest, largest))
     return number.astype(FLOAT32).astype(dtype)
 
