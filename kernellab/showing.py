@@ -16,7 +16,7 @@ _VIEWS: Mapping[str, tuple[str, str]] = {
     "kernellab.findings.Layouts": ("kernellab.viz.layout_view", "layouts_view"),
     "kernellab.findings.TileLayout": ("kernellab.viz.layout_view", "tile_view"),
     "kernellab.layouts.kinds.Layout": ("kernellab.viz.layout_view", "layout_view"),
-    "kernellab.records.Compilation": ("kernellab.viz.explorer", "compilation_view"),
+    "kernellab.records.compilations.Compilation": ("kernellab.viz.explorer", "compilation_view"),
     "kernellab.tracing.records.Trace": ("kernellab.viz.stepper", "stepper_of"),
     "kernellab.tuning.tunings.Tuning": ("kernellab.viz.tuning_view", "tuning_view"),
     "kernellab.tuning.tunings.Tunings": ("kernellab.viz.tuning_view", "tunings_view"),

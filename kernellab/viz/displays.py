@@ -7,10 +7,10 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 _CARDS: Mapping[tuple[str, str], tuple[str, str]] = {
-    ("kernellab.records", "Compilation"): ("kernellab.viz.card", "compilation_card"),
-    ("kernellab.records", "Launch"): ("kernellab.viz.card", "launch_card"),
-    ("kernellab.records", "Resources"): ("kernellab.viz.card", "resources_card"),
-    ("kernellab.records", "Run"): ("kernellab.viz.card", "run_card"),
+    ("kernellab.records.compilations", "Compilation"): ("kernellab.viz.card", "compilation_card"),
+    ("kernellab.records.launches", "Launch"): ("kernellab.viz.card", "launch_card"),
+    ("kernellab.records.machine_code", "Resources"): ("kernellab.viz.card", "resources_card"),
+    ("kernellab.records.launches", "Run"): ("kernellab.viz.card", "run_card"),
     ("kernellab.checker.records", "Findings"): ("kernellab.viz.findings_card", "findings_card"),
     ("kernellab.findings", "Bisection"): ("kernellab.viz.bisection_card", "bisection_card"),
     ("kernellab.findings", "Conversions"): ("kernellab.viz.layout_card", "conversions_card"),

@@ -1,0 +1,50 @@
+"""The data classes that every part of the lab shares: plain facts, with no screen and no compiler in them."""
+
+from __future__ import annotations
+
+from kernellab.records.compilations import Analyst, Compilation
+from kernellab.records.launches import (
+    Backend,
+    Launch,
+    Origin,
+    Path,
+    Run,
+    Specialization,
+    Subject,
+    Target,
+)
+from kernellab.records.machine_code import (
+    ControlCodes,
+    Instruction,
+    Occupancy,
+    Resources,
+    SpillSite,
+)
+from kernellab.records.source_maps import Chain, Lines, SourceMap
+from kernellab.records.stages import DeferredText, PassRun, Stage, Stages, StoredText
+
+__all__ = [
+    "Analyst",
+    "Backend",
+    "Chain",
+    "Compilation",
+    "ControlCodes",
+    "DeferredText",
+    "Instruction",
+    "Launch",
+    "Lines",
+    "Occupancy",
+    "Origin",
+    "PassRun",
+    "Path",
+    "Resources",
+    "Run",
+    "SourceMap",
+    "Specialization",
+    "SpillSite",
+    "Stage",
+    "Stages",
+    "StoredText",
+    "Subject",
+    "Target",
+]

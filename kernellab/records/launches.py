@@ -1,0 +1,98 @@
+"""What is launched, and for which GPU: targets, specialisations, launches, runs."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any, Literal
+
+from kernellab.errors import SourcePosition
+from kernellab.wording import joined_sizes
+
+Backend = Literal["cuda", "hip"]
+
+Origin = Literal["launch", "signature", "annotation", "assumption"]
+"""How an argument's type came to be known."""
+
+Path = tuple[int, ...]
+"""Where an argument stands: its parameter's number, then positions inside nested tuples."""
+
+
+@dataclass(frozen=True)
+class Target:
+    """A GPU that a kernel is compiled for, or that the interpreter emulates."""
+
+    backend: Backend
+    arch: str
+    """ "90" for NVIDIA's sm_90; "gfx942" for AMD."""
+
+    @property
+    def name(self) -> str:
+        """The vendor's own word: "sm_90", "gfx942"."""
+        return f"sm_{self.arch}" if self.backend == "cuda" else self.arch
+
+    def __str__(self) -> str:
+        return self.name
+
+
+@dataclass(frozen=True)
+class Specialization:
+    """What one compilation of a kernel is specialised on.
+
+    Paths are Triton's own: (2,) is the third parameter, (2, 0) the first element of a tuple given for it.
+    """
+
+    signature: Mapping[str, Any]
+    """Parameter name -> type string ("*fp32", "i32", "constexpr"), or a tuple of them."""
+    constants: Mapping[Path, Any]
+    """Values compiled in: constexpr arguments, and integers equal to 1."""
+    attributes: Mapping[Path, Any]
+    """What is promised of an argument, as Triton writes it: [["tt.divisibility", 16]]."""
+    origins: Mapping[str, Origin] = field(default_factory=dict)
+    """Parameter name -> how its type is known."""
+
+
+@dataclass(frozen=True)
+class Launch:
+    """One launch of a kernel, as it was seen."""
+
+    kernel: str
+    grid: tuple[int, int, int]
+    specialization: Specialization
+    arguments: Mapping[str, str]
+    """Parameter name -> a short description of the value: "float32[98432]", "98432"."""
+    options: Mapping[str, Any] = field(default_factory=dict)
+    """Launch options that are no kernel parameters: num_warps, num_stages, ..."""
+
+
+@dataclass(frozen=True)
+class Subject:
+    """What a run on the interpreter says something about: a kernel as it was defined then, and what it was specialised on."""
+
+    kernel: str
+    definition: SourcePosition
+    """Its `def`."""
+    source: str
+    """Its text, decorators included."""
+    target: Target
+    specialization: Specialization
+    options: Mapping[str, Any]
+    """num_warps, num_stages, num_ctas, and what else the launch asked for."""
+
+
+@dataclass(frozen=True)
+class Run:
+    """One finished run of a kernel."""
+
+    launch: Launch
+    device: Literal["interpreter", "gpu"]
+    target: Target
+    """The GPU it ran on, or that the interpreter emulated."""
+    seconds: float | None = None
+    """Wall time of the interpreter's run, launch overhead included; None on a GPU, where a launch returns before the kernel ends."""
+
+    def __repr__(self) -> str:
+        grid = joined_sizes(self.launch.grid)
+        where = f"interpreter, emulating {self.target}" if self.device == "interpreter" else "GPU"
+        took = "" if self.seconds is None else f", {self.seconds * 1e3:.1f} ms"
+        return f"Run({self.launch.kernel!r}, grid {grid}, {where}{took})"

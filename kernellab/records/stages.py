@@ -1,0 +1,149 @@
+"""What the compiler makes on its way: stages, passes, and their texts, kept compressed."""
+
+from __future__ import annotations
+
+import hashlib
+import zlib
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import Any
+
+
+@dataclass(frozen=True)
+class Stage:
+    """What one stage of the compiler made: text, or the bytes of a binary."""
+
+    name: str
+    """ "source", "ttir", "ttgir", "llir", "ptx", "cubin", "sass", "amdgcn", "hsaco"."""
+    language: str
+    """What a highlighter should take it for: "python", "mlir", "llvm", "ptx", "sass", "amdgcn", "elf"."""
+    content: str | bytes
+
+    @property
+    def text(self) -> str:
+        """The stage's text; raises TypeError for a binary stage."""
+        if isinstance(self.content, bytes):
+            raise TypeError(f"stage {self.name!r} is binary: read .content")
+        return self.content
+
+    @property
+    def size(self) -> int:
+        """Size in bytes (text as UTF-8)."""
+        content = self.content
+        return len(content if isinstance(content, bytes) else content.encode())
+
+
+class Stages(Mapping[str, Stage]):
+    """Stage name -> Stage, in the order of the pipeline; a stage given as a function is made when first asked for."""
+
+    def __init__(self, stages: Mapping[str, Stage | Callable[[], Stage]]) -> None:
+        self._stages = dict(stages)
+
+    def __getitem__(self, name: str) -> Stage:
+        stage = self._stages[name]
+        if not isinstance(stage, Stage):
+            stage = self._stages[name] = stage()
+        return stage
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._stages)
+
+    def __len__(self) -> int:
+        return len(self._stages)
+
+    def __repr__(self) -> str:
+        return f"Stages({', '.join(self._stages)})"
+
+
+class StoredText:
+    """A text that is kept compressed, and unpacked each time it is read."""
+
+    def __init__(self, text: str, erased: tuple[str, ...] = ()) -> None:
+        """Keep `text`, uncompressed until `pack` is called; what is read lacks the parts `erased`: names of passing folders."""
+        self._raw: str | None = text
+        self._packed = b""
+        self._erased = erased
+
+    def pack(self) -> None:
+        """Compress the text; another thread may do it while this one reads."""
+        raw = self._raw
+        if raw is not None:
+            self._packed = zlib.compress(raw.encode(), 1)
+            self._raw = None
+
+    def read(self) -> str:
+        """The text."""
+        raw = self._raw
+        text = zlib.decompress(self._packed).decode() if raw is None else raw
+        for part in self._erased:
+            text = text.replace(part, "")
+        return text
+
+    @cached_property
+    def digest(self) -> str:
+        """SHA-256 of the text as UTF-8, in hexadecimal: equal texts have equal digests."""
+        return hashlib.sha256(self.read().encode()).hexdigest()
+
+    def __repr__(self) -> str:
+        return f"StoredText({self.digest[:12]})"
+
+
+class DeferredText(StoredText):
+    """A text that is made when it is first asked for: SASS, by the disassembler."""
+
+    def __init__(self, make: Callable[[], str]) -> None:
+        super().__init__("")
+        self._make = make
+
+    @cached_property
+    def _made(self) -> StoredText:
+        made = StoredText(self._make())
+        made.pack()
+        return made
+
+    def pack(self) -> None:
+        """Nothing: what is not made yet takes no room."""
+
+    def read(self) -> str:
+        """The text; raises what its making raises."""
+        return self._made.read()
+
+    def __repr__(self) -> str:
+        return super().__repr__() if "_made" in self.__dict__ else "DeferredText()"
+
+
+@dataclass(frozen=True)
+class PassRun:
+    """One pass of a compilation, and the module after it.
+
+    The front end is the first entry; LLVM's steps, the code generator and the assembler are the last, where no module of MLIR
+    is there any more to count ops in.
+    """
+
+    stage: str
+    """The stage that was being made: "ttir", "ttgir", "llir", ...; "source" for the front end, "sass" for the assembler."""
+    name: str
+    """As in Triton's `add_*`: "coalesce"; "front_end", "optimize_module", "ptxas" where it is no pass of MLIR."""
+    occurrence: int
+    """The how manieth of that name in the stage's own pipeline, from 1."""
+    arguments: tuple[Any, ...]
+    """What the backend gave to `add_*` besides the pass manager."""
+    seconds: float
+    changed: bool
+    """Whether the module's text, locations included, is another one than before."""
+    op_counts_before: Mapping[str, int]
+    """Op name -> how many of them the module held; empty where there is no module of MLIR."""
+    op_counts_after: Mapping[str, int]
+    text: StoredText = field(repr=False, compare=False)
+    """The module after the pass, with its locations; equal texts are one object."""
+
+    @property
+    def label(self) -> str:
+        """ "ttgir.canonicalizer#2"; the first of a name goes without a number."""
+        number = f"#{self.occurrence}" if self.occurrence > 1 else ""
+        return f"{self.stage}.{self.name}{number}"
+
+    def __repr__(self) -> str:
+        what = "changed" if self.changed else "unchanged"
+        return f"PassRun({self.label!r}, {what}, {self.seconds * 1e3:.1f} ms)"
