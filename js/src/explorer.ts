@@ -1,6 +1,7 @@
 // The IR explorer: passes, texts side by side whose lines are linked, and what differs between two of them.
 import type { IrView, PassData } from "./data";
-import { DiffPane, isQuick } from "./diff_pane";
+import { compared, DiffPane } from "./diff_pane";
+import type { Differences } from "./differences";
 import { button, choice, element } from "./dom";
 import { type Bars, barsOf, barWords, metricChoice, NO_BARS } from "./metrics";
 import { allWords, neighbour, notedLines, noteList } from "./notes";
@@ -418,18 +419,20 @@ export class Explorer {
     if (left == null || right == null) return;
     const words = element("span", { class: "kl-changes", role: "status" }, "comparing …");
     head.append(words);
-    if (isQuick(left.text, right.text)) return this.compare(place, words, left, right);
+    const comparing = compared(left.text, right.text);
+    const show = (): void => this.showDifferences(comparing.result!, place, words, left, right);
+    if (comparing.slice()) return show();
     const asked = this.waits;
-    requestAnimationFrame(() => setTimeout(() => {
+    void comparing.finish(() => asked === this.waits).then(() => {
       if (asked !== this.waits) return;
-      this.compare(place, words, left, right);
+      show();
       this.relight(-1);
-    }));
+    });
   }
 
-  private compare(place: HTMLElement, words: HTMLElement, left: Shown, right: Shown): void {
+  private showDifferences(found: Differences, place: HTMLElement, words: HTMLElement, left: Shown, right: Shown): void {
     const side = (one: Shown) => ({ text: one.text, label: one.label, margin: { ...this.margin(one), bars: NO_BARS } });
-    this.diff = new DiffPane(place, this.host.root, side(left), side(right), this.wraps.diff, (number, line) => this.choose(number, line));
+    this.diff = new DiffPane(place, this.host.root, side(left), side(right), found, this.wraps.diff, (number, line) => this.choose(number, line));
     this.diff.showFirst();
     words.title = left.text.text === right.text.text ? "" : "Values that only got another number are not marked.";
     words.textContent = this.diff.words;

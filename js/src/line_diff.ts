@@ -1,5 +1,6 @@
 // A diff by lines: lines that occur once in both texts and keep their order hold the two together, and between those
 // Myers' algorithm finds the shortest script. Indentation is no difference.
+import type { Work } from "./slices";
 
 /** Lines [fromA, toA) of the one text stand where lines [fromB, toB) of the other do; counted from 0. */
 export interface Hunk {
@@ -12,99 +13,152 @@ export interface Hunk {
 /** Edits beyond which Myers' quadratic search gives up: the block is then one hunk. */
 const MOST_EDITS = 600;
 
+/** Lines that are read between two places where the work can be interrupted. */
+const LINES_A_STEP = 1000;
+
 /** What differs between two texts, in order. */
-export function lineDiff(a: readonly string[], b: readonly string[]): Hunk[] {
+export function* lineDiff(a: readonly string[], b: readonly string[]): Work<Hunk[]> {
+  const { fromA, toA, fromB, toB } = without(a, b);
   const numbers = new Map<string, number>();
-  const numbered = (lines: readonly string[]): Int32Array =>
-    Int32Array.from(lines, (line) => {
-      const key = line.trim();
-      const known = numbers.get(key);
-      if (known !== undefined) return known;
-      numbers.set(key, numbers.size);
-      return numbers.size - 1;
-    });
-  const left = numbered(a);
-  const right = numbered(b);
+  const left = yield* numbered(a, fromA, toA, numbers);
+  const right = yield* numbered(b, fromB, toB, numbers);
+  const hunks = yield* compared(left, right, new Unique(numbers.size));
+  return joined(hunks.map((hunk) => ({ fromA: hunk.fromA + fromA, toA: hunk.toA + fromA, fromB: hunk.fromB + fromB, toB: hunk.toB + fromB })));
+}
+
+/** What is left of two texts without the lines that both begin with, and both end with. */
+function without(a: readonly string[], b: readonly string[]): Hunk {
+  const same = (one: string, other: string): boolean => one === other || one.trim() === other.trim();
+  let from = 0;
+  let [toA, toB] = [a.length, b.length];
+  while (from < toA && from < toB && same(a[from]!, b[from]!)) from++;
+  while (from < toA && from < toB && same(a[toA - 1]!, b[toB - 1]!)) [toA, toB] = [toA - 1, toB - 1];
+  return { fromA: from, toA, fromB: from, toB };
+}
+
+/** Lines [from, to) as numbers: equal lines have the same one. */
+function* numbered(lines: readonly string[], from: number, to: number, numbers: Map<string, number>): Work<Int32Array> {
+  const found = new Int32Array(to - from);
+  for (let at = from; at < to; at++) {
+    const line = lines[at]!.trim();
+    let number = numbers.get(line);
+    if (number === undefined) numbers.set(line, (number = numbers.size));
+    found[at - from] = number;
+    if (at % LINES_A_STEP === 0) yield;
+  }
+  return found;
+}
+
+function* compared(a: Int32Array, b: Int32Array, unique: Unique): Work<Hunk[]> {
   const hunks: Hunk[] = [];
-  compare(left, 0, left.length, right, 0, right.length, hunks);
-  return joined(hunks);
+  /** Blocks that are still to be compared, the first one last. */
+  const blocks: Hunk[] = [{ fromA: 0, toA: a.length, fromB: 0, toB: b.length }];
+  for (let block = blocks.pop(); block !== undefined; block = blocks.pop()) {
+    shrink(a, b, block);
+    if (block.fromA === block.toA && block.fromB === block.toB) continue;
+    if (block.fromA === block.toA || block.fromB === block.toB) hunks.push(block);
+    else {
+      const anchors = unique.inOrder(a, b, block);
+      if (anchors === null) hunks.push(block);
+      else if (anchors.a.length > 0) for (const part of between(anchors, block).reverse()) blocks.push(part);
+      else yield* myers(a, b, block, hunks);
+    }
+    yield;
+  }
+  return hunks;
 }
 
-function compare(
-  a: Int32Array, fromA: number, toA: number, b: Int32Array, fromB: number, toB: number, hunks: Hunk[],
-): void {
-  while (fromA < toA && fromB < toB && a[fromA] === b[fromB]) {
-    fromA++;
-    fromB++;
+/** Take off what both sides of a block begin with, and what they end with. */
+function shrink(a: Int32Array, b: Int32Array, block: Hunk): void {
+  while (block.fromA < block.toA && block.fromB < block.toB && a[block.fromA] === b[block.fromB]) {
+    block.fromA++;
+    block.fromB++;
   }
-  while (fromA < toA && fromB < toB && a[toA - 1] === b[toB - 1]) {
-    toA--;
-    toB--;
+  while (block.fromA < block.toA && block.fromB < block.toB && a[block.toA - 1] === b[block.toB - 1]) {
+    block.toA--;
+    block.toB--;
   }
-  if (fromA === toA || fromB === toB) {
-    if (fromA < toA || fromB < toB) hunks.push({ fromA, toA, fromB, toB });
-    return;
-  }
-  const anchors = uniqueInOrder(a, fromA, toA, b, fromB, toB);
-  if (anchors.length === 0) {
-    myers(a, fromA, toA, b, fromB, toB, hunks);
-    return;
-  }
-  for (const [atA, atB] of anchors) {
-    compare(a, fromA, atA, b, fromB, atB, hunks);
-    fromA = atA + 1;
-    fromB = atB + 1;
-  }
-  compare(a, fromA, toA, b, fromB, toB, hunks);
 }
 
-/** Pairs of positions of lines that occur once on either side: the longest sequence that ascends on both. */
-function uniqueInOrder(
-  a: Int32Array, fromA: number, toA: number, b: Int32Array, fromB: number, toB: number,
-): [number, number][] {
-  const AGAIN = -1;
-  const places = new Map<number, { a: number; b: number }>();
-  for (let at = fromA; at < toA; at++) {
-    const place = places.get(a[at]!);
-    if (place === undefined) places.set(a[at]!, { a: at, b: -2 });
-    else place.a = AGAIN;
+/** Pairs of lines that stand for each other: positions in the one text, and as many in the other. */
+interface Anchors {
+  a: readonly number[];
+  b: readonly number[];
+}
+
+/** The blocks before, between and after anchors, in order; those in which there is nothing are left out. */
+function between({ a, b }: Anchors, { fromA, toA, fromB, toB }: Hunk): Hunk[] {
+  const blocks: Hunk[] = [];
+  for (let anchor = 0; anchor <= a.length; anchor++) {
+    const [endA, endB] = [a[anchor] ?? toA, b[anchor] ?? toB];
+    if (fromA < endA || fromB < endB) blocks.push({ fromA, toA: endA, fromB, toB: endB });
+    [fromA, fromB] = [endA + 1, endB + 1];
   }
-  for (let at = fromB; at < toB; at++) {
-    const place = places.get(b[at]!);
-    if (place !== undefined) place.b = place.b === -2 ? at : AGAIN;
+  return blocks;
+}
+
+const NOWHERE = 0;
+const TWICE = -1;
+
+/** Finds the lines that occur once on either side of a block. */
+class Unique {
+  /** Number of a line -> its position, from 1, in the block at hand. */
+  private readonly inA: Int32Array;
+  private readonly inB: Int32Array;
+
+  /** `numbers` is how many different lines there are. */
+  constructor(numbers: number) {
+    this.inA = new Int32Array(numbers);
+    this.inB = new Int32Array(numbers);
   }
-  const pairs = [...places.values()].filter((place) => place.a >= 0 && place.b >= 0);
-  return longestAscending(pairs);
+
+  /** The longest sequence of such lines that ascends on both sides; null where the two sides have no line in common. */
+  inOrder(a: Int32Array, b: Int32Array, { fromA, toA, fromB, toB }: Hunk): Anchors | null {
+    const { inA, inB } = this;
+    for (let at = fromA; at < toA; at++) inA[a[at]!] = inA[a[at]!] === NOWHERE ? at + 1 : TWICE;
+    for (let at = fromB; at < toB; at++) inB[b[at]!] = inB[b[at]!] === NOWHERE ? at + 1 : TWICE;
+    const pairs: { a: number[]; b: number[] } = { a: [], b: [] };
+    let shared = false;
+    for (let at = fromA; at < toA; at++) {
+      const there = inB[a[at]!]!;
+      shared ||= there !== NOWHERE;
+      if (inA[a[at]!] !== at + 1 || there <= NOWHERE) continue;
+      pairs.a.push(at);
+      pairs.b.push(there - 1);
+    }
+    for (let at = fromA; at < toA; at++) inA[a[at]!] = NOWHERE;
+    for (let at = fromB; at < toB; at++) inB[b[at]!] = NOWHERE;
+    return shared ? longestAscending(pairs) : null;
+  }
 }
 
 /** Of pairs that ascend in `a`, the longest choice that ascends in `b` too: patience sorting. */
-function longestAscending(pairs: readonly { a: number; b: number }[]): [number, number][] {
+function longestAscending({ a, b }: Anchors): Anchors {
   const tops: number[] = [];
-  const before = new Int32Array(pairs.length).fill(-1);
-  pairs.forEach((pair, index) => {
+  const before = new Int32Array(a.length).fill(-1);
+  b.forEach((there, pair) => {
     let low = 0;
     let high = tops.length;
+    if (high > 0 && b[tops[high - 1]!]! < there) low = high;
     while (low < high) {
       const middle = (low + high) >> 1;
-      if (pairs[tops[middle]!]!.b < pair.b) low = middle + 1;
+      if (b[tops[middle]!]! < there) low = middle + 1;
       else high = middle;
     }
-    before[index] = low > 0 ? tops[low - 1]! : -1;
-    tops[low] = index;
+    before[pair] = low > 0 ? tops[low - 1]! : -1;
+    tops[low] = pair;
   });
-  const chain: [number, number][] = [];
-  for (let at = tops[tops.length - 1] ?? -1; at >= 0; at = before[at]!) {
-    chain.push([pairs[at]!.a, pairs[at]!.b]);
-  }
-  return chain.reverse();
+  const chosen: number[] = [];
+  for (let pair = tops[tops.length - 1] ?? -1; pair >= 0; pair = before[pair]!) chosen.push(pair);
+  chosen.reverse();
+  return { a: chosen.map((pair) => a[pair]!), b: chosen.map((pair) => b[pair]!) };
 }
 
 /** The shortest edit script of a block in which no line is unique (Myers 1986, the greedy forward search). */
-function myers(
-  a: Int32Array, fromA: number, toA: number, b: Int32Array, fromB: number, toB: number, hunks: Hunk[],
-): void {
-  const sizeA = toA - fromA;
-  const sizeB = toB - fromB;
+function* myers(a: Int32Array, b: Int32Array, block: Hunk, hunks: Hunk[]): Work<void> {
+  const { fromA, fromB } = block;
+  const sizeA = block.toA - fromA;
+  const sizeB = block.toB - fromB;
   const most = Math.min(sizeA + sizeB, MOST_EDITS);
   const reach = new Int32Array(2 * most + 3);
   const trace: Int32Array[] = [];
@@ -121,8 +175,9 @@ function myers(
         return;
       }
     }
+    yield;
   }
-  hunks.push({ fromA, toA, fromB, toB });
+  hunks.push(block);
 }
 
 function walkBack(

@@ -1,6 +1,6 @@
 // A pane that shows one text: numbers, colours, lit lines, bars, notes in the margin, and what a name is when it is hovered.
 import { highlightSelectionMatches, openSearchPanel, search, searchKeymap } from "@codemirror/search";
-import { EditorState, type Extension, RangeSet, StateEffect, StateField } from "@codemirror/state";
+import { EditorState, type Extension, RangeSet, StateEffect, StateField, Text as Doc } from "@codemirror/state";
 import {
   type BlockInfo, Decoration, type DecorationSet, EditorView, gutter, GutterMarker, hoverTooltip, keymap, lineNumbers, showTooltip, type Tooltip,
 } from "@codemirror/view";
@@ -60,6 +60,15 @@ const THEME = EditorView.theme({
   ".cm-selectionMatch": { backgroundColor: "transparent" },
   "&.cm-focused .cm-selectionMatch": { backgroundColor: "var(--kl-match)" },
 });
+
+const documents = new WeakMap<Text, Doc>();
+
+/** A text as CodeMirror wants it, made once. */
+export function documentOf(text: Text): Doc {
+  let found = documents.get(text);
+  if (found === undefined) documents.set(text, (found = Doc.of(text.lines)));
+  return found;
+}
 
 /** What every text of the explorer has, in a pane or on a side of a diff. */
 export function textExtensions(
@@ -151,7 +160,7 @@ export class TextPane {
     if (this.text !== null && this.text !== text) this.view.scrollDOM.scrollTop = 0;
     this.text = text;
     this.view.setState(
-      EditorState.create({ doc: text.text, extensions: textExtensions(text, label, margin, wrap, this.onLine) }),
+      EditorState.create({ doc: documentOf(text), extensions: textExtensions(text, label, margin, wrap, this.onLine) }),
     );
   }
 
