@@ -5,20 +5,18 @@ from __future__ import annotations
 import ast
 import math
 import operator
+import re
 from collections.abc import Mapping
 from typing import Any
 
 import torch
-from xdsl.ir import BlockArgument, OpResult, SSAValue
+from xdsl.ir import BlockArgument, Operation, OpResult, SSAValue
 
-from kernellab.compiler.analyses.axis import pointers_of, root_argument
+from kernellab.compiler.analyses.axis import root_argument
 from kernellab.errors import KernelLabError
 from kernellab.ir import tt
+from kernellab.ir.types import TensorDescType, is_pointer
 from kernellab.records import Compilation
-
-_ACCESSES = (
-    tt.LoadOp, tt.StoreOp, tt.AtomicRMWOp, tt.AtomicCASOp,
-)  # fmt: skip
 
 
 def tensor_bytes(value: Any) -> int:
@@ -39,22 +37,50 @@ def bytes_moved(compilation: Compilation, sizes: Mapping[str, int]) -> tuple[flo
         Bytes, and how they were counted; None where an access starts from no argument.
     """
     touched: set[tuple[str, str]] = set()
-    for op in compilation.module("ttir").walk():
-        words = op.name.removeprefix("tt.")
-        if isinstance(op, _ACCESSES):
-            name = root_argument(pointers_of(op))
-        elif words.startswith("descriptor_"):
-            name = _behind(op.operands[0])
-        else:
+    for op in compilation.module(_first_stage(compilation)).walk():
+        memory = _memory_of(op)
+        if memory is None:
             continue
+        name = root_argument(memory) if is_pointer(memory.type) else _behind(memory)
         if name not in sizes:
             return None, "an access starts from no tensor of the arguments"
-        if "load" in words or "gather" in words or "atomic" in words:
-            touched.add((name, "read"))
-        if "load" not in words and "gather" not in words:
-            touched.add((name, "written"))
+        touched |= {(name, how) for how in _directions(op)}
     total = sum(sizes[name] for name, _ in touched)
     return float(total), "counted: each tensor that the kernel reads or writes, whole and once"
+
+
+def _first_stage(compilation: Compilation) -> str:
+    """The IR that is nearest to the source: a Gluon kernel has no TTIR."""
+    return "ttir" if "ttir" in compilation.stages else "ttgir"
+
+
+_ACCESS = re.compile(
+    r"tt\.(load|store|atomic_\w+|descriptor_\w+)|(ttg|ttng|amdg|amdgpu)\.\w*(load|store|atomic|copy|gather|scatter|reduce)\w*"
+)
+"""Names of operations that access memory; of those after the first, global memory where they take a pointer or a descriptor."""
+_READS = re.compile(r"load|gather|poll|global_to_local")
+_UPDATES = re.compile(r"atomic_(rmw|cas)|reduce")
+
+
+def _memory_of(op: Operation) -> SSAValue | None:
+    """The pointers or the descriptor by which an operation accesses global memory; None of one that does not."""
+    if not _ACCESS.fullmatch(op.name):
+        return None
+    return next(
+        (
+            one
+            for one in op.operands
+            if is_pointer(one.type) or isinstance(one.type, TensorDescType)
+        ),
+        None,
+    )
+
+
+def _directions(op: Operation) -> tuple[str, ...]:
+    """Whether memory is read, written, or both."""
+    if _UPDATES.search(op.name):
+        return "read", "written"
+    return ("read",) if _READS.search(op.name) else ("written",)
 
 
 def _behind(descriptor: SSAValue) -> str:
@@ -78,8 +104,18 @@ def flops_done(
         scalars: numbers among the arguments, for the trip counts of loops.
 
     Returns:
-        Operations, and how they were counted; None where a trip count depends on more than the arguments.
+        Operations, and how they were counted; None where a trip count depends on more than the arguments, or some are unknown.
     """
+    unknown = next(
+        (
+            op.name
+            for op in compilation.module(_first_stage(compilation)).walk()
+            if _is_uncounted_product(op)
+        ),
+        None,
+    )
+    if unknown is not None:
+        return None, f"operations of {unknown} are not counted"
     total = 0.0
     try:
         for loops, operations in compilation.work().flops.items():
@@ -88,6 +124,13 @@ def flops_done(
     except (SyntaxError, KeyError, KernelLabError, ValueError, ZeroDivisionError):
         return None, "how often a loop runs is not known beforehand"
     return total, "counted from the IR of one config, masked lanes included"
+
+
+def _is_uncounted_product(op: Operation) -> bool:
+    """Whether it is one of Gluon's own products of matrices."""
+    return not op.name.startswith("tt.") and any(
+        one in op.name for one in ("_mma", "warp_group_dot", "wmma", "mfma")
+    )
 
 
 _OPERATORS: Mapping[type[ast.operator], Any] = {
