@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import os
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Any
@@ -126,27 +126,43 @@ def kernellab_version() -> str:
         return "not installed"
 
 
-def pairs_to_json(mapping: Mapping[Any, Any]) -> list[list[Any]]:
+ToJson = Callable[[Any], Any]
+"""Plain data for a value of a kind that is a format's own."""
+
+
+def _shown(value: Any) -> dict[str, str]:
+    return {"shown": repr(value)}
+
+
+def pairs_to_json(mapping: Mapping[Any, Any], own: ToJson = _shown) -> list[list[Any]]:
     """A mapping as a list of pairs: its keys need not be text."""
-    return [[value_to_json(key), value_to_json(value)] for key, value in mapping.items()]
+    return [[value_to_json(key, own), value_to_json(one, own)] for key, one in mapping.items()]
 
 
-def value_to_json(value: Any) -> Any:
-    """JSON's own kinds as they are; the rest under a word for its kind."""
+def value_to_json(value: Any, own: ToJson = _shown) -> Any:
+    """JSON's own kinds as they are; tuples and mappings under a word for their kind; anything else as `own` has it."""
     if isinstance(value, float) and not math.isfinite(value):
         return {"float": str(value)}
     if type(value) in (type(None), bool, int, float, str):
         return value
     if isinstance(value, list):
-        return [value_to_json(item) for item in value]
+        return [value_to_json(item, own) for item in value]
     if type(value) is tuple:
-        return {"tuple": [value_to_json(item) for item in value]}
+        return {"tuple": [value_to_json(item, own) for item in value]}
     if isinstance(value, Mapping):
-        return {"dict": pairs_to_json(value)}
-    return {"shown": repr(value)}
+        return {"dict": pairs_to_json(value, own)}
+    return own(value)
 
 
-def pairs_of(data: SavedData) -> dict[Any, Any]:
+FromJson = Callable[[SavedData], Any]
+"""The value of an object that is a format's own."""
+
+
+def _saved_value(data: SavedData) -> SavedValue:
+    return SavedValue(data["shown"].text())
+
+
+def pairs_of(data: SavedData, own: FromJson = _saved_value) -> dict[Any, Any]:
     """What `pairs_to_json` made the data of."""
     found = {}
     for pair in data.items():
@@ -154,26 +170,26 @@ def pairs_of(data: SavedData) -> dict[Any, Any]:
         if len(parts) != 2:
             raise pair.misfit("a pair")
         try:
-            found[value_of(parts[0])] = value_of(parts[1])
+            found[value_of(parts[0], own)] = value_of(parts[1], own)
         except TypeError as error:
             raise parts[0].misfit("a key") from error
     return found
 
 
-def value_of(data: SavedData) -> Any:
+def value_of(data: SavedData, own: FromJson = _saved_value) -> Any:
     """What `value_to_json` made the data of."""
     plain = data.plain()
     if isinstance(plain, list):
-        return [value_of(one) for one in data.items()]
+        return [value_of(one, own) for one in data.items()]
     if not isinstance(plain, dict):
         return plain
     if data.has("tuple"):
-        return tuple(value_of(one) for one in data["tuple"].items())
+        return tuple(value_of(one, own) for one in data["tuple"].items())
     if data.has("dict"):
-        return pairs_of(data["dict"])
+        return pairs_of(data["dict"], own)
     if data.has("float"):
         return float(data["float"].one_of("nan", "inf", "-inf"))
-    return SavedValue(data["shown"].text())
+    return own(data)
 
 
 def write_whole(path: str | os.PathLike[str], content: bytes) -> Path:

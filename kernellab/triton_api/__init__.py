@@ -52,6 +52,7 @@ from kernellab.triton_api.emulation import (
     current_gpu,
     emulated,
 )
+from kernellab.triton_api.from_text import kernel_of_text
 from kernellab.triton_api.front_end import (
     make_marked_ttir,
     make_ttir,
@@ -69,6 +70,7 @@ from kernellab.triton_api.functions import (
     scope_of,
     source_now,
 )
+from kernellab.triton_api.literals import layout_of_parts, parts_of_layout
 from kernellab.triton_api.marking import (
     MARK,
     Mark,
@@ -92,11 +94,7 @@ from kernellab.triton_api.refusals import (
     translated_errors,
     translated_text_errors,
 )
-from kernellab.triton_api.standalone import (
-    StandaloneText,
-    kernel_of_text,
-    standalone_text,
-)
+from kernellab.triton_api.standalone import StandaloneText, standalone_text
 from kernellab.triton_api.targets import (
     ast_source_class,
     backend_for,
@@ -164,6 +162,7 @@ __all__ = [
     "jit_settings",
     "kernel_of_text",
     "kernels_become",
+    "layout_of_parts",
     "load",
     "locations_name_ttgir",
     "make_marked_ttir",
@@ -178,6 +177,7 @@ __all__ = [
     "options_of_launch",
     "parameter_position",
     "parse_mlir",
+    "parts_of_layout",
     "position_in",
     "position_in_kernel",
     "pruned_configs",

@@ -1,19 +1,20 @@
 """Kernels that travel to other processes: pickled by what they are made of, since a notebook's cell can be imported nowhere.
 
-A function of a kernel's goes with its code, its source text and the globals that it names. Triton's own functions, and modules, go by
-name. Where it arrives, a kernel has the same source, lines and file, and so the same place in Triton's cache.
+A function of a kernel's goes with its code, its source text and the globals that it names; of a module of the user's, which may be
+another by now where it arrives, what is taken of it. Triton's own functions, and libraries, go by name. Where it arrives, a kernel has
+the same source, lines and file, and so the same place in Triton's cache.
 """
 
 from __future__ import annotations
 
-import ast
 import importlib
 import io
 import linecache
 import marshal
 import pickle
 import sys
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
 from types import FunctionType, ModuleType
 from typing import Any
 
@@ -21,7 +22,8 @@ from triton.experimental.gluon._runtime import GluonJITFunction
 from triton.runtime.jit import JITCallable, JITFunction
 
 from kernellab.errors import ArgumentError
-from kernellab.triton_api.functions import definition_of, jit_settings, scope_of
+from kernellab.triton_api.functions import definition_of, jit_settings
+from kernellab.triton_api.outside_names import is_of_library, outside_names
 
 
 class KernelPickler(pickle.Pickler):
@@ -29,10 +31,12 @@ class KernelPickler(pickle.Pickler):
 
     def reducer_override(self, value: Any) -> Any:
         """How to make `value` again; NotImplemented leaves it to pickle."""
-        if isinstance(value, JITCallable) and not _is_tritons_own(value):
+        if isinstance(value, JITCallable) and not is_of_library(value):
             return _taken_apart(value)
         if isinstance(value, JITCallable):
             return _named, (value.__module__, value.fn.__qualname__)
+        if isinstance(value, _PartOfModule):
+            return _empty_module, (value.name,), value.contents, None, None, _fill
         if isinstance(value, ModuleType):
             return importlib.import_module, (value.__name__,)
         return NotImplemented
@@ -71,10 +75,6 @@ def unpack(packed: bytes) -> Any:
     return value
 
 
-def _is_tritons_own(function: Any) -> bool:
-    return str(function.__module__).partition(".")[0] == "triton"
-
-
 def _named(module: str, qualname: str) -> Any:
     found: Any = importlib.import_module(module)
     for name in qualname.split("."):
@@ -101,7 +101,7 @@ def _taken_apart(function: Any) -> tuple[Any, ...]:
         "kind": _kind(function),
         "settings": jit_settings(function),
     }
-    scope = {name: value for name, value in _used(function) if _travels(value)}
+    scope = _taken_along([(one.path, one.value) for one in outside_names(function)])
     return _put_together, (made_of,), scope, None, None, _give_scope
 
 
@@ -111,13 +111,29 @@ def _kind(function: Any) -> str:
     return "kernel" if isinstance(function, JITFunction) else "constexpr function"
 
 
-def _used(function: Any) -> Iterator[tuple[str, Any]]:
-    """The globals and captured variables that a JIT function names, in annotations too, which Triton reads."""
-    scope = scope_of(function.fn)
-    named = {node.id for node in ast.walk(function.parse()) if isinstance(node, ast.Name)}
-    for name in sorted(named.union(function.fn.__code__.co_freevars)):
-        if name in scope:
-            yield name, scope[name]
+@dataclass(frozen=True, eq=False)
+class _PartOfModule:
+    """What a function takes of a module of the user's."""
+
+    name: str
+    contents: Mapping[str, Any]
+
+
+def _taken_along(used: Sequence[tuple[tuple[str, ...], Any]]) -> dict[str, Any]:
+    """What a function needs from outside, by name, as far as it can be sent: (path from the name on, the name's value)."""
+    found: dict[str, Any] = {}
+    inside: dict[str, list[tuple[tuple[str, ...], Any]]] = {}
+    for (name, *attributes), value in used:
+        is_users = isinstance(value, ModuleType) and not is_of_library(value)
+        if is_users and attributes and hasattr(value, attributes[0]):
+            part = (tuple(attributes), getattr(value, attributes[0]))
+            inside.setdefault(name, []).append(part)
+            found[name] = value
+        elif _travels(value):
+            found.setdefault(name, value)
+    for name, parts in inside.items():
+        found[name] = _PartOfModule(found[name].__name__, _taken_along(parts))
+    return found
 
 
 def _travels(value: Any) -> bool:
@@ -166,6 +182,14 @@ def _give_scope(function: Any, scope: Mapping[str, Any]) -> None:
         if name in scope:
             cell.cell_contents = scope[name]
     python.__globals__.update(scope)
+
+
+def _empty_module(name: str) -> ModuleType:
+    return ModuleType(name)
+
+
+def _fill(module: ModuleType, contents: Mapping[str, Any]) -> None:
+    vars(module).update(contents)
 
 
 def content_key(kernel: Any) -> str:

@@ -1,14 +1,11 @@
-"""A kernel as one text that stands alone: its helpers, the constants and Triton's modules that they name; and the kernel of such a text."""
+"""A kernel as text that stands alone: its helpers, the constants and the modules that they name."""
 
 from __future__ import annotations
 
-import ast
-import hashlib
-import linecache
-import math
+import sys
 import textwrap
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 from types import ModuleType
 from typing import Any
 
@@ -16,7 +13,15 @@ import triton.language as tl
 from triton.experimental.gluon._runtime import GluonJITFunction
 from triton.runtime.jit import JITCallable, JITFunction
 
-from kernellab.triton_api.functions import jit_settings, scope_of
+from kernellab.triton_api.functions import jit_settings
+from kernellab.triton_api.literals import Literal, literal_of
+from kernellab.triton_api.outside_names import OutsideName, is_of_library, outside_names
+
+MAIN = "__main__"
+"""By this name other modules' texts import from that of the kernel."""
+
+_FUTURE_ANNOTATIONS = 0x1000000
+"""The flag of code under `from __future__ import annotations`."""
 
 
 @dataclass(frozen=True)
@@ -24,9 +29,11 @@ class StandaloneText:
     """The source of a kernel with all that it needs."""
 
     text: str
-    """A module's text: imports, constants, helpers, the kernel last. Without decorators but `@triton.jit`."""
+    """A module's text: imports, constants, helpers, the kernel last. Without decorators but `@triton.jit` and its like."""
+    modules: Mapping[str, str]
+    """The texts of the other modules that it imports, as far as it needs them, by name."""
     missing: tuple[str, ...]
-    """Names that the kernel or a helper uses, and that no text of Triton's alone can hold."""
+    """What the kernel or a helper uses and no text can hold: "mylib.table"."""
 
 
 def standalone_text(kernel: Any, others: Sequence[Any] = ()) -> StandaloneText:
@@ -36,63 +43,154 @@ def standalone_text(kernel: Any, others: Sequence[Any] = ()) -> StandaloneText:
         kernel: a JIT function.
         others: JIT functions that it does not name but needs: values of its constants.
     """
-    writer = _Writer()
+    writer = _Writer(kernel)
     for function in (*others, kernel):
-        writer.add(function.fn.__name__, function)
-    return StandaloneText(writer.text(), tuple(sorted(writer.missing)))
+        writer.add(function)
+    return StandaloneText(
+        writer.home.text(),
+        {one.name: one.text() for one in writer.modules if one is not writer.home},
+        tuple(sorted(writer.missing)),
+    )
+
+
+@dataclass
+class _ModuleText:
+    """A module's text on its way, what is named before those that name it."""
+
+    name: str
+    known: dict[str, Any] = field(default_factory=dict)
+    """Name in the text -> what it stands for."""
+    imports: dict[str, None] = field(default_factory=dict)
+    statements: list[str] = field(default_factory=list)
+    late_imports: dict[str, None] = field(default_factory=dict)
+    """After the definitions, so that modules may import from each other."""
+    defers_annotations: bool = False
+
+    def text(self) -> str:
+        """The whole."""
+        future = ["from __future__ import annotations\n"] if self.defers_annotations else []
+        head = dict.fromkeys([*future, "import triton", "import triton.language", *self.imports])
+        tail = ["\n".join(self.late_imports)] if self.late_imports else []
+        return "\n\n\n".join(["\n".join(head), *self.statements, *tail]) + "\n"
+
+    def is_taken(self, name: str, value: Any) -> bool:
+        """Whether the name stands for something else already; else it stands for this from now on."""
+        return not _is_same(self.known.setdefault(name, value), value)
+
+    def add_constant(self, name: str, value: Any, found: Literal) -> None:
+        """A statement that gives the value the name."""
+        for one in sorted(found.modules):
+            self.imports[f"import {one}"] = None
+        # Triton reads a plain global only where it is annotated.
+        is_plain = not isinstance(value, tl.constexpr | tl.dtype)
+        annotation = ": triton.language.constexpr" if is_plain else ""
+        self.statements.append(f"{name}{annotation} = {found.text}")
 
 
 class _Writer:
-    """Collects statements, what is named before those that name it."""
+    """Writes a kernel's module and those that it reaches, a text for each.
 
-    def __init__(self) -> None:
+    Attributes:
+        home: the text of the kernel's module.
+        missing: what no text can hold.
+    """
+
+    def __init__(self, kernel: Any) -> None:
         self.missing: set[str] = set()
-        self._imports = ["import triton", "import triton.language"]
-        self._statements: list[str] = []
-        self._known: dict[str, Any] = {}
-        """Name in the text -> what it stands for."""
+        self._texts: dict[int, _ModuleText] = {}
+        """By the identity of the modules' globals."""
+        self.home = self._texts[id(kernel.fn.__globals__)] = _ModuleText(MAIN)
 
-    def text(self) -> str:
-        return "\n\n\n".join(["\n".join(self._imports), *self._statements]) + "\n"
+    @property
+    def modules(self) -> list[_ModuleText]:
+        """All texts, in the order of their names."""
+        return sorted(self._texts.values(), key=lambda one: one.name)
 
-    def add(self, name: str, value: Any) -> None:
-        """Write what gives `value` that name."""
-        if name in self._known:
-            if not _is_same(self._known[name], value):
-                self.missing.add(name)  # One name, two things: of two modules.
+    def add(self, function: Any) -> None:
+        """Write a function where it stands, and its name into the kernel's module."""
+        name = function.fn.__name__
+        self._add(self.home, OutsideName((name,), function, is_early=False), name)
+
+    def _add(self, module: _ModuleText, wanted: OutsideName, shown: str) -> None:
+        """Write what gives a module a name; `shown` is how it is called where it is used."""
+        name, value = wanted.path[0], wanted.value
+        if isinstance(value, ModuleType) and not is_of_library(value):
+            self._add_module(module, wanted, shown)
             return
-        self._known[name] = value
-        if isinstance(value, JITFunction) and not _is_tritons(value):
-            self._add_function(name, value)
+        is_known = name in module.known
+        if module.is_taken(name, value):
+            self.missing.add(shown)  # One name, two things: of two calls of one function.
+        if is_known:
             return
-        statement = _statement(name, value)
-        if statement is None:
-            self.missing.add(name)
+        if isinstance(value, JITCallable) and not is_of_library(value):
+            self._add_function(module, name, value, shown, wanted.is_early)
+        elif (imported := _import_of(name, value)) is not None:
+            module.imports[imported] = None
+        elif (found := literal_of(value)) is not None:
+            module.add_constant(name, value, found)
         else:
-            is_import = statement.startswith(("import ", "from "))
-            (self._imports if is_import else self._statements).append(statement)
+            self.missing.add(shown)
 
-    def _add_function(self, name: str, function: Any) -> None:
+    def _add_module(self, module: _ModuleText, wanted: OutsideName, shown: str) -> None:
+        """A module of the user's: what is taken of it, in a text of its own."""
+        (name, *attributes), value = wanted.path, wanted.value
+        there = self._text_of(vars(value))
+        if not attributes or there is None or not hasattr(value, attributes[0]) or module.is_taken(name, value):  # fmt: skip
+            self.missing.add(shown)
+            return
+        imports = module.imports if wanted.is_early else module.late_imports
+        imports[_import_of_module(there.name, name)] = None
+        inside = OutsideName(tuple(attributes), getattr(value, attributes[0]), wanted.is_early)
+        self._add(there, inside, shown)
+
+    def _add_function(self, module: _ModuleText, name: str, function: Any, shown: str, is_early: bool) -> None:  # fmt: skip
+        """The function in the text of the module where it stands, and its name in this one."""
         own = function.fn.__name__
+        there = self._text_of(function.fn.__globals__)
+        if there is None:
+            self.missing.add(shown)
+        elif there is not module:
+            self._add(there, OutsideName((own,), function, is_early), shown)
+            imports = module.imports if is_early else module.late_imports
+            imports[f"from {there.name} import {_renamed(own, name)}"] = None
+        elif own != name:
+            self._add(module, OutsideName((own,), function, is_early), shown)
+            module.statements.append(f"{name} = {own}")
+        else:
+            self._write_function(module, function)
+
+    def _write_function(self, module: _ModuleText, function: Any) -> None:
+        for used in outside_names(function):
+            shown = _as_far_as_modules(used)
+            self._add(
+                module, used, ".".join(shown if module is self.home else (module.name, *shown))
+            )
+        module.defers_annotations |= bool(function.fn.__code__.co_flags & _FUTURE_ANNOTATIONS)
         if isinstance(function, GluonJITFunction):
-            self.missing.add(name)
-            return
-        if own != name:
-            self.add(own, function)
-            self._statements.append(f"{name} = {own}")
-            return
-        for used, value in _named_globals(function):
-            self.add(used, value)
-        self._statements.append(f"{_decorator(function)}\n{textwrap.dedent(function.src).rstrip()}")
+            module.imports["import triton.experimental.gluon"] = None
+        module.statements.append(
+            f"{_decorator(function)}\n{textwrap.dedent(function.src).rstrip()}"
+        )
+
+    def _text_of(self, scope: dict[str, Any]) -> _ModuleText | None:
+        """The text of the module with these globals; None where another has its name, as after a second import."""
+        if id(scope) in self._texts:
+            return self._texts[id(scope)]
+        name = str(scope.get("__name__", ""))
+        name = "another_main" if name == MAIN else name
+        is_name = all(part.isidentifier() for part in name.split("."))
+        if not is_name or any(one.name == name for one in self._texts.values()):
+            return None
+        self._texts[id(scope)] = _ModuleText(name)
+        return self._texts[id(scope)]
 
 
-def _named_globals(function: Any) -> Iterator[tuple[str, Any]]:
-    """The globals and captured variables that a function names, in annotations and defaults too."""
-    scope = scope_of(function.fn)
-    named = {node.id for node in ast.walk(function.parse()) if isinstance(node, ast.Name)}
-    for name in sorted(named):
-        if name in scope:
-            yield name, scope[name]
+def _as_far_as_modules(used: OutsideName) -> tuple[str, ...]:
+    """("mylib", "scale") of mylib.scale.value: what is taken of a module, not what is asked of that."""
+    value, depth = used.value, 1
+    while isinstance(value, ModuleType) and depth < len(used.path):
+        value, depth = getattr(value, used.path[depth], None), depth + 1
+    return used.path[:depth]
 
 
 def _is_same(one: Any, other: Any) -> bool:
@@ -101,58 +199,31 @@ def _is_same(one: Any, other: Any) -> bool:
     return type(one) is type(other) and isinstance(one, tl.constexpr | int | float | str) and repr(one) == repr(other)  # fmt: skip
 
 
-def _is_tritons(value: Any) -> bool:
-    return str(getattr(value, "__module__", "")).partition(".")[0] == "triton"
-
-
 def _decorator(function: Any) -> str:
+    if not isinstance(function, JITFunction):
+        return "@triton.constexpr_function"
+    jit = "triton.experimental.gluon.jit" if isinstance(function, GluonJITFunction) else "triton.jit"  # fmt: skip
     wishes = {name: value for name, value in jit_settings(function).items() if value}
     given = ", ".join(f"{name}={value!r}" for name, value in wishes.items())
-    return f"@triton.jit({given})" if given else "@triton.jit"
+    return f"@{jit}({given})" if given else f"@{jit}"
 
 
-def _statement(name: str, value: Any) -> str | None:
-    """What gives a name to something that is no function of the user's; None where only the user's modules have it."""
+def _renamed(own: str, name: str) -> str:
+    return own if own == name else f"{own} as {name}"
+
+
+def _import_of_module(module: str, name: str) -> str:
+    package, _, last = module.rpartition(".")
+    return f"from {package} import {_renamed(last, name)}" if package else f"import {_renamed(last, name)}"  # fmt: skip
+
+
+def _import_of(name: str, value: Any) -> str | None:
+    """What imports something of Triton's, torch's, NumPy's or Python's under a name; None of everything else."""
+    if not is_of_library(value):
+        return None
     if isinstance(value, ModuleType):
-        is_tritons = value.__name__.partition(".")[0] == "triton"
-        return f"import {value.__name__} as {name}" if is_tritons else None
-    if isinstance(value, tl.constexpr):
-        inside = _literal(value.value)
-        return None if inside is None else f"{name} = triton.language.constexpr({inside})"
-    if isinstance(value, tl.dtype):
-        return f"{name} = triton.language.dtype({value.name!r})"
-    literal = _literal(value)
-    if literal is not None:  # Triton reads a plain global only where it is annotated.
-        return f"{name}: triton.language.constexpr = {literal}"
-    qualname = getattr(value, "__qualname__", getattr(getattr(value, "fn", None), "__qualname__", ""))  # fmt: skip
-    if _is_tritons(value) and qualname.isidentifier():
-        return f"from {value.__module__} import {qualname} as {name}"
-    return None
-
-
-def _literal(value: Any) -> str | None:
-    if isinstance(value, float) and not math.isfinite(value):
-        return f'float("{value}")'
-    if value is None or isinstance(value, bool | int | float | str):
-        return repr(value)
-    if isinstance(value, tl.dtype):
-        return f"triton.language.dtype({value.name!r})"
-    return None
-
-
-def kernel_of_text(text: str, name: str) -> Any:
-    """The kernel of that name in the text of `standalone_text`, which is run.
-
-    Raises:
-        SyntaxError, NameError, AttributeError, ImportError, KeyError: it is no such text, or of another Triton.
-    """
-    digest = hashlib.sha256(text.encode()).hexdigest()[:8]
-    file = f"<{name}, from a saved sweep, {digest}>"
-    # Triton reads a function's source by its file; this one is nowhere else.
-    linecache.cache[file] = (len(text), None, text.splitlines(keepends=True), file)
-    scope: dict[str, Any] = {"__name__": f"kernellab_saved_{digest}"}
-    exec(compile(text, file, "exec"), scope)  # noqa: S102
-    found = scope[name]
-    if not isinstance(found, JITCallable):
-        raise KeyError(name)
-    return found
+        return f"import {_renamed(value.__name__, name)}"
+    inside = getattr(value, "fn", value)
+    own = getattr(inside, "__qualname__", "") or getattr(inside, "__name__", "")
+    found = getattr(sys.modules.get(value.__module__), own, None) if own.isidentifier() else None
+    return f"from {value.__module__} import {_renamed(own, name)}" if found is value else None

@@ -11,7 +11,7 @@ from typing import Any
 
 from kernellab.errors import ArchiveError, ArgumentError
 from kernellab.records import Target
-from kernellab.saved_data import save_whole, why_unreadable
+from kernellab.saved_data import Misfit, save_whole, why_unreadable
 from kernellab.tuning.kernel_source import KernelSource, is_another
 from kernellab.tuning.plain_data import (
     machine_from_json,
@@ -63,7 +63,7 @@ def from_json(data: Mapping[str, Any]) -> Tuning:
     """What `to_json` made.
 
     Raises:
-        KeyError, TypeError, ValueError: it is none.
+        KeyError, TypeError, ValueError, Misfit: it is none.
     """
     return Tuning(
         kernel=str(data["kernel"]),
@@ -99,7 +99,7 @@ def load_all(path: str | os.PathLike[str]) -> list[Tuning]:
         )
     try:
         return [from_json(one) for one in data["tunings"]]
-    except (KeyError, TypeError, ValueError, AttributeError) as error:
+    except (KeyError, TypeError, ValueError, AttributeError, Misfit) as error:
         words = f"{error} is missing" if isinstance(error, KeyError) else str(error)
         raise ArchiveError(f"{name!r} is damaged: {words}.") from error
 

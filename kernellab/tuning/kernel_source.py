@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import ast
 import os
-from collections.abc import Iterable, Mapping
-from dataclasses import asdict, dataclass
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -26,8 +26,10 @@ class KernelSource:
     """Of its `def`."""
     text: str
     """A module's text with the kernel, its helpers and constants."""
+    modules: Mapping[str, str] = field(default_factory=dict)
+    """The texts of the other modules that it imports, by name."""
     missing: tuple[str, ...] = ()
-    """Names that the text uses and does not hold, as they come from modules other than Triton's."""
+    """What the texts use and do not hold, as it is no kernel, number or text: "mylib.table"."""
 
     @property
     def is_whole(self) -> bool:
@@ -51,7 +53,7 @@ class KernelSource:
                 advice=how_to_open(self.kernel, self),
             )
         try:
-            return triton_api.kernel_of_text(self.text, self.kernel)
+            return triton_api.kernel_of_text(self.text, self.kernel, self.modules)
         except Exception as error:
             raise ArchiveError(
                 f"The source of {self.kernel!r} that the sweep was saved with makes no kernel here: {type(error).__name__}: {error}.",
@@ -67,7 +69,9 @@ class KernelSource:
         """What `to_json` made; raises KeyError, TypeError or ValueError where it is none."""
         texts = {name: str(data[name]) for name in ("kernel", "module", "file", "text")}
         missing = tuple(str(name) for name in data["missing"])
-        return cls(line=int(data["line"]), missing=missing, **texts)
+        # Files of earlier versions have no modules.
+        modules = {str(name): str(text) for name, text in data.get("modules", {}).items()}
+        return cls(line=int(data["line"]), modules=modules, missing=missing, **texts)
 
 
 _CELL = "a notebook's cell"
@@ -95,6 +99,7 @@ def source_of(kernel: Any, values: Iterable[Any] = ()) -> KernelSource | None:
         file,
         position.line,
         standalone.text,
+        standalone.modules,
         standalone.missing,
     )
 
@@ -124,24 +129,32 @@ def how_to_open(kernel: str, source: KernelSource | None, then: str = "") -> str
 
 def is_another(one: KernelSource | None, other: KernelSource | None) -> bool:
     """Whether two sources are known, and something that both define is not the same; comments, docstrings and places do not count."""
-    if one is None or other is None or one.text == other.text:
+    if one is None or other is None or (one.text, one.modules) == (other.text, other.modules):
         return False
     try:
-        left, right = _definitions(one.text), _definitions(other.text)
+        left, right = _definitions(one), _definitions(other)
     except SyntaxError:  # A damaged file.
         return True
-    return any(left[name] != right[name] for name in left.keys() & right.keys())
+    # Of two modules that define one name, both may be known to one side only.
+    return any(not (left[n] <= right[n] or right[n] <= left[n]) for n in left.keys() & right.keys())
 
 
-def _definitions(text: str) -> dict[str, str]:
-    """What a module's text defines: name -> its statement, without comments and docstring."""
-    found: dict[str, str] = {}
+def _definitions(source: KernelSource) -> dict[str, set[str]]:
+    """What the texts define: name -> its statements, in whichever modules, without comments and docstrings."""
+    found: dict[str, set[str]] = {}
+    for text in (source.text, *source.modules.values()):
+        for name, statement in _statements(text):
+            found.setdefault(name, set()).add(statement)
+    return found
+
+
+def _statements(text: str) -> Iterator[tuple[str, str]]:
+    """The names that a module's text gives to something, and by what statement."""
     for node in ast.parse(text).body:
         match node:
             case ast.FunctionDef(name=name, body=[first, *rest]):
                 if rest and ast.get_docstring(node) is not None:
                     node.body.remove(first)
-                found[name] = ast.unparse(node)
+                yield name, ast.unparse(node)
             case ast.Assign(targets=[ast.Name(id=name)]) | ast.AnnAssign(target=ast.Name(id=name)):
-                found[name] = ast.unparse(node)
-    return found
+                yield name, ast.unparse(node)

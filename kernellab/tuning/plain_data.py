@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
 import math
 from collections.abc import Mapping
@@ -9,8 +10,9 @@ from typing import Any
 
 import triton.language as tl
 
+from kernellab import triton_api
 from kernellab.records import Resources
-from kernellab.triton_api import JITFunction
+from kernellab.saved_data import SavedData, value_of, value_to_json
 from kernellab.tuning.named import Named
 from kernellab.tuning.records import (
     Candidate,
@@ -52,7 +54,7 @@ def outcome_from_json(data: Mapping[str, Any]) -> Outcome:
     """What `outcome_to_json` wrote.
 
     Raises:
-        KeyError, TypeError, ValueError: it is none.
+        KeyError, TypeError, ValueError, Misfit: it is none.
     """
     compiled = None
     if "compiled" in data:
@@ -106,51 +108,53 @@ def machine_from_json(data: Mapping[str, Any]) -> Machine:
 
 
 def values_to_json(values: Mapping[str, Any]) -> dict[str, Any]:
-    """Constants and options by name: JSON's own kinds as they are, types of Triton's and functions by name, anything else as text."""
-    return {name: _value_to_json(value) for name, value in values.items()}
+    """Constants and options by name: JSON's own kinds, types and layouts of Triton's; functions by name, anything else as text."""
+    return {name: value_to_json(value, _own_to_json) for name, value in values.items()}
 
 
 def values_from_json(data: Mapping[str, Any]) -> dict[str, Any]:
     """What `values_to_json` wrote; of what was kept as text only, a `Named`.
 
     Raises:
-        ValueError: it did not.
+        Misfit: it did not.
     """
-    return {name: _value_from_json(value) for name, value in data.items()}
+    return {name: value_of(SavedData(value, name), _own_from_json) for name, value in data.items()}
 
 
-def _value_to_json(value: Any) -> Any:
+def _own_to_json(value: Any) -> Any:
+    """Values that a kernel takes and JSON has no kind for."""
     if isinstance(value, tl.constexpr):
-        value = value.value
-    if isinstance(value, float) and not math.isfinite(value):
-        return {"float": str(value)}
-    if value is None or isinstance(value, bool | int | float | str):
-        return value
+        return value_to_json(value.value, _own_to_json)
     if isinstance(value, tl.dtype):
         return {"dtype": value.name}
-    if isinstance(value, tuple):
-        return {"tuple": [_value_to_json(item) for item in value]}
     if isinstance(value, Named):
-        return _without_empty({"shown": value.text, "function": value.function})
-    if isinstance(value, JITFunction):
+        return {"shown": value.text, **_where_any("function", value.function)}
+    if isinstance(value, triton_api.JITFunction):
         return {"shown": repr(value), "function": value.fn.__name__}
-    return {"shown": repr(value)}
+    layout = triton_api.parts_of_layout(value)
+    if layout is None:
+        return {"shown": repr(value)}
+    name, fields = layout
+    return {"shown": repr(value), "layout": name, "fields": values_to_json(fields)}
 
 
-def _without_empty(data: dict[str, str]) -> dict[str, str]:
-    return {name: value for name, value in data.items() if value}
+def _own_from_json(data: SavedData) -> Any:
+    if data.has("dtype"):
+        return _dtype(data["dtype"])
+    if data.has("layout"):
+        # One that this Triton does not have is still good to read.
+        with contextlib.suppress(ValueError):
+            return triton_api.layout_of_parts(data["layout"].text(), _fields(data["fields"]))
+    function = data["function"].text() if data.has("function") else ""
+    return Named(data["shown"].text(), function)
 
 
-def _value_from_json(value: Any) -> Any:
-    if not isinstance(value, dict):
-        return value
-    if "shown" in value:
-        return Named(str(value["shown"]), str(value.get("function", "")))
-    ((kind, inside),) = value.items()
-    if kind == "float":
-        return float(inside)
-    if kind == "dtype":
-        return tl.dtype(inside)
-    if kind == "tuple":
-        return tuple(_value_from_json(item) for item in inside)
-    raise ValueError(f"values of the kind {kind!r} are not known")
+def _dtype(data: SavedData) -> Any:
+    try:
+        return tl.dtype(data.text())
+    except AssertionError:
+        raise data.misfit("the name of a type of Triton's") from None
+
+
+def _fields(data: SavedData) -> dict[str, Any]:
+    return {name: value_of(data[name], _own_from_json) for name in data.names()}

@@ -9,7 +9,6 @@ from typing import Any
 import pytest
 import torch
 import triton
-import triton.language as tl
 
 import kernellab
 from benchmarks.kernels import attention
@@ -20,19 +19,11 @@ from kernellab.tuning.files import from_json
 from kernellab.tuning.kernel_source import KernelSource, is_another, source_of
 from kernellab.viz.tuning_data import sweeps_data
 from tests.source_files import ROOT
-from tests.tuning import kernels
 from tests.tuning.kernels import applies, double
 from tests.tuning.kernels import scaled as kernels_scaled
 
 RECORDED = ROOT / "benchmarks/data/tuning_h200_matmul.json"
 TYPES = ("*fp32:16", "*fp32:16", "i32")
-
-
-@triton.jit
-def through_a_module(x_ptr, z_ptr, n, BLOCK: tl.constexpr):
-    offsets = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
-    x = tl.load(x_ptr + offsets, mask=offsets < n)
-    tl.store(z_ptr + offsets, kernels.scaled(x, 2), mask=offsets < n)
 
 
 @triton.jit
@@ -89,15 +80,6 @@ def test_a_function_among_the_constants_is_kept(tmp_path) -> None:
     sweep = swept(applies, *TYPES, FUNCTION=[tripled], BLOCK=[64])
     again = kernellab.Tuning.load(sweep.save(tmp_path / "sweep.json")).with_kernel()
     assert ttgir(again, 0) == ttgir(sweep, 0)
-
-
-def test_what_stands_in_other_modules_is_named(tmp_path) -> None:
-    sweep = swept(through_a_module, *TYPES)
-    again = kernellab.Tuning.load(sweep.save(tmp_path / "sweep.json"))
-    assert kept(again).missing == ("kernels",)
-    with pytest.raises(ArchiveError, match="lacks kernels, so it makes no kernel"):
-        again.with_kernel()
-    assert ttgir(again.with_kernel(through_a_module), 0) == ttgir(sweep, 0)
 
 
 def test_a_file_without_a_source_says_so_and_what_to_do() -> None:

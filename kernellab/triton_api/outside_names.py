@@ -1,0 +1,102 @@
+"""What a JIT function takes from outside itself: the globals and captured variables that its source names."""
+
+from __future__ import annotations
+
+import ast
+import sys
+from collections.abc import Iterator
+from dataclasses import dataclass
+from types import ModuleType
+from typing import Any
+
+from kernellab.triton_api.functions import scope_of
+
+_LIBRARIES = {"triton", "torch", "numpy", *sys.stdlib_module_names}
+"""They are wherever KernelLab is, so their contents go by name."""
+
+
+@dataclass(frozen=True)
+class OutsideName:
+    """A name from outside, with the attributes that are taken of it: `mylib.ops.scaled`."""
+
+    path: tuple[str, ...]
+    value: Any
+    """What its first part stands for."""
+    is_early: bool
+    """Whether it is needed as soon as the function is defined: in a default or in an annotation."""
+
+
+def outside_names(function: Any) -> Iterator[OutsideName]:
+    """The names that a JIT function takes from outside, in order; names of its own variables hide globals."""
+    scope = scope_of(function.fn)
+    found = _Names()
+    for node in function.parse().body:
+        found.visit(node)
+    for path, is_early in sorted(found.from_outside().items()):
+        if path[0] in scope:
+            yield OutsideName(path, scope[path[0]], is_early)
+
+
+def is_of_library(value: Any) -> bool:
+    """Whether a module, a function or a class is Triton's, torch's, NumPy's or Python's own."""
+    name = value.__name__ if isinstance(value, ModuleType) else getattr(value, "__module__", None)
+    return str(name).partition(".")[0] in _LIBRARIES
+
+
+class _Names(ast.NodeVisitor):
+    """Collects what a function's source names: where first, and whether it is read or set there."""
+
+    def __init__(self) -> None:
+        self._read: dict[tuple[str, ...], tuple[int, int]] = {}
+        self._early: set[tuple[str, ...]] = set()
+        self._own: dict[str, tuple[int, int]] = {}
+        """Parameters and variables, and where they are set first."""
+
+    def from_outside(self) -> dict[tuple[str, ...], bool]:
+        """Paths that start outside the function, and whether they are needed early.
+
+        As Triton reads it: a name is the function's own from where it is first set.
+        """
+        later = {
+            path: False
+            for path, place in self._read.items()
+            if path[0] not in self._own or place < self._own[path[0]]
+        }
+        return later | dict.fromkeys(self._early, True)
+
+    def visit_FunctionDef(self, node: ast.FunctionDef) -> None:
+        arguments = node.args
+        everything = [*arguments.posonlyargs, *arguments.args, *arguments.kwonlyargs]
+        everything += [one for one in (arguments.vararg, arguments.kwarg) if one is not None]
+        early = [*arguments.defaults, *arguments.kw_defaults, node.returns]
+        for expression in (*early, *(one.annotation for one in everything)):
+            if expression is not None:
+                names = _Names()
+                names.visit(expression)
+                self._early |= names._read.keys()
+        for argument in everything:
+            self._own[argument.arg] = (0, 0)
+        for statement in node.body:
+            self.visit(statement)
+
+    def visit_Attribute(self, node: ast.Attribute) -> None:
+        attributes = [node.attr]
+        inside = node.value
+        while isinstance(inside, ast.Attribute):
+            attributes.append(inside.attr)
+            inside = inside.value
+        if isinstance(inside, ast.Name):
+            self._reads((inside.id, *reversed(attributes)), inside)
+        else:
+            self.visit(inside)
+
+    def visit_Name(self, node: ast.Name) -> None:
+        if isinstance(node.ctx, ast.Load):
+            self._reads((node.id,), node)
+        else:
+            place = (node.lineno, node.col_offset)
+            self._own[node.id] = min(place, self._own.get(node.id, place))
+
+    def _reads(self, path: tuple[str, ...], node: ast.Name) -> None:
+        place = (node.lineno, node.col_offset)
+        self._read[path] = min(place, self._read.get(path, place))

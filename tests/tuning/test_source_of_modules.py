@@ -1,0 +1,299 @@
+"""Kernels that take from modules of the user's: their sweeps open where those modules are gone, or have changed."""
+
+from __future__ import annotations
+
+import importlib
+import os
+import sys
+import textwrap
+from collections.abc import Iterator, Mapping
+from dataclasses import replace
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+import pytest
+import torch
+
+import kernellab
+from kernellab.compiler.comparison import without_locations
+from kernellab.errors import ArchiveError
+from kernellab.triton_api.shipping import pack, unpack
+from kernellab.tuning.kernel_source import KernelSource, is_another, source_of
+
+TRITON = "import triton\nimport triton.language as tl\n"
+GLUON = "from triton.experimental import gluon\nfrom triton.experimental.gluon import language as gl\n"  # fmt: skip
+PACKAGE = {
+    "tilelib/__init__.py": "from .ops import scaled\nfrom . import ops\n",
+    # Both define `step`, and they call each other.
+    "tilelib/ops.py": TRITON
+    + """
+        import math
+        import tilelib.constants as constants
+        from tilelib import back
+
+        @triton.constexpr_function
+        def factor(n):
+            return int(math.sqrt(n)) * constants.TWO
+
+        @triton.jit
+        def step(x):
+            return x + constants.SHIFTS[1]
+
+        @triton.jit
+        def scaled(x, N: tl.constexpr = constants.NINE):
+            return back.step(x) * factor(N)
+        """,
+    "tilelib/back.py": TRITON
+    + """
+        from tilelib import ops
+
+        @triton.jit
+        def step(x):
+            return ops.step(x) * 1
+        """,
+    "tilelib/constants.py": TRITON + "TWO = 2\nNINE = tl.constexpr(9)\nSHIFTS = (0, 5)\n",
+}
+KERNEL = """
+    @triton.jit
+    def through(x_ptr, z_ptr, n, BLOCK: tl.constexpr):
+        offsets = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
+        x = tl.load(x_ptr + offsets, mask=offsets < n)
+        z = {}
+        tl.store(z_ptr + offsets, z, mask=offsets < n)
+    """
+
+
+class Written:
+    """Modules in a folder of their own."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+
+    def write(self, files: Mapping[str, str]) -> None:
+        for name, text in files.items():
+            path = self.folder / name
+            path.parent.mkdir(exist_ok=True)
+            head, newline, body = text.partition("\n\n")
+            path.write_text(head + newline + textwrap.dedent(body))
+        importlib.invalidate_caches()
+
+    def kernel(self, imports: str, expression: str, name: str = "swept_kernels") -> Any:
+        """`through`, in a module that imports so and computes that."""
+        self.write({f"{name}.py": f"{TRITON}{imports}\n{textwrap.dedent(KERNEL.format(expression))}"})  # fmt: skip
+        sys.modules.pop(name, None)
+        return importlib.import_module(name).through
+
+    def delete(self) -> None:
+        """The files, and what was imported from them."""
+        for name, module in list(sys.modules.items()):
+            if str(getattr(module, "__file__", "")).startswith(str(self.folder)):
+                del sys.modules[name]
+        for path in sorted(self.folder.rglob("*.py")):
+            path.unlink()
+        importlib.invalidate_caches()
+
+
+@pytest.fixture
+def written(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Written]:
+    monkeypatch.syspath_prepend(str(tmp_path / "modules"))
+    found = Written(tmp_path / "modules")
+    found.folder.mkdir()
+    yield found
+    found.delete()
+
+
+def swept(kernel: Any, **constants: Any) -> kernellab.Tuning:
+    space = {"BLOCK": [128]}
+    types = ("*fp32:16", "*fp32:16", "i32")
+    return kernellab.tune(
+        kernel, None, *types, space=space, cache=False, target="sm_90", **constants
+    )
+
+
+def saved(sweep: kernellab.Tuning, tmp_path: Path) -> kernellab.Tuning:
+    return kernellab.Tuning.load(sweep.save(tmp_path / "sweep.json"))
+
+
+def kept(subject: Any) -> KernelSource:
+    found = subject.source if isinstance(subject, kernellab.Tuning) else source_of(subject)
+    assert found is not None
+    return found
+
+
+def ttgir(sweep: kernellab.Tuning) -> str:
+    return without_locations(sweep.compilation(0).stages["ttgir"].text)
+
+
+def computed(kernel: Any, **constants: Any) -> torch.Tensor:
+    x, z = torch.arange(200.0), torch.zeros(200)
+    kernellab.run(kernel, (2,), x, z, 200, BLOCK=128, **constants)
+    return z
+
+
+def test_helpers_of_modules_are_in_the_file(written: Written, tmp_path: Path) -> None:
+    written.write(PACKAGE)
+    imports = "import tilelib\nimport tilelib.ops as ops\nfrom tilelib.back import step\nfrom tilelib import scaled as s"  # fmt: skip
+    kernel = written.kernel(imports, "tilelib.scaled(x, 4) + ops.scaled(x) + s(x, 16) + step(x)")
+    sweep = swept(kernel)
+    expected = (torch.arange(200.0) + 5) * (2 * (2 + 3 + 4) + 1)
+    assert torch.equal(computed(kernel), expected)
+    written.delete()
+    again = saved(sweep, tmp_path)
+    opened = again.with_kernel()
+    assert ttgir(opened) == ttgir(sweep)
+    made = kept(again).kernel_again()
+    assert torch.equal(computed(made), expected)
+    assert "tilelib" not in sys.modules
+    assert (kept(made).text, kept(made).modules) == (kept(again).text, kept(again).modules)
+    tuned_again = swept(made)  # in processes that have no such modules either
+    assert tuned_again.table["registers"].equals(sweep.table["registers"])
+
+
+def test_gluons_functions_and_layouts_are_in_the_file(written: Written, tmp_path: Path) -> None:
+    written.write(
+        {
+            "relayout.py": GLUON
+            + """
+                WIDE = gl.constexpr(gl.BlockedLayout([4], [32], [4], [0]))
+
+                @gluon.jit
+                def tripled(x):
+                    return gl.convert_layout(x, WIDE) * 3
+                """,
+            "swept_gluon.py": GLUON
+            + "import relayout\n"
+            + """
+                @gluon.jit
+                def through(x_ptr, z_ptr, n, BLOCK: gl.constexpr, LAYOUT: gl.constexpr):
+                    offsets = gl.program_id(0) * BLOCK + gl.arange(0, BLOCK, layout=LAYOUT)
+                    x = gl.load(x_ptr + offsets, mask=offsets < n)
+                    z = gl.convert_layout(relayout.tripled(x), LAYOUT)
+                    gl.store(z_ptr + offsets, z, mask=offsets < n)
+                """,
+        }
+    )
+    from triton.experimental.gluon import language as gl
+
+    layout = gl.BlockedLayout([1], [32], [4], [0])
+    kernel = importlib.import_module("swept_gluon").through
+    sweep = swept(kernel, LAYOUT=layout)
+    written.delete()
+    again = saved(sweep, tmp_path)
+    assert again.constants == {"LAYOUT": layout}
+    assert ttgir(again.with_kernel()) == ttgir(sweep)
+    made = kept(again).kernel_again()
+    assert torch.equal(computed(made, LAYOUT=layout), 3 * torch.arange(200.0))
+
+
+def test_a_layout_that_this_triton_lacks_is_still_read_by_name(written: Written) -> None:
+    from kernellab.saved_data import Misfit
+    from kernellab.tuning.plain_data import values_from_json
+
+    data = {"shown": "FutureLayout(3)", "layout": "triton.experimental.gluon.language._layouts.FutureLayout"}  # fmt: skip
+    found = values_from_json({"L": {**data, "fields": {}}})
+    assert repr(found["L"]) == "FutureLayout(3)"
+    data["layout"] = "subprocess.Popen"  # no class of just any module
+    assert repr(values_from_json({"L": {**data, "fields": {"args": "true"}}})["L"]) == "FutureLayout(3)"  # fmt: skip
+    with pytest.raises(Misfit, match=r"L\.dtype should be the name of a type"):
+        values_from_json({"L": {"dtype": "nonsense"}})
+
+
+def test_what_no_text_can_hold_is_named_where_it_is_taken(written: Written, tmp_path: Path) -> None:
+    written.write(
+        {
+            "tables.py": TRITON
+            + """
+                BY_SIZE = {1: 2}
+
+                @triton.constexpr_function
+                def looked_up(n):
+                    return BY_SIZE[n]
+                """
+        }
+    )
+    imports = "import tables\nimport _struct"
+    kernel = written.kernel(imports, "x * tables.looked_up(1)")
+    again = saved(swept(kernel), tmp_path)
+    assert kept(again).missing == ("tables.BY_SIZE",)
+    with pytest.raises(ArchiveError, match=r"lacks tables\.BY_SIZE, so it makes no kernel"):
+        again.with_kernel()
+    assert again.with_kernel(kernel).compilation(0).resources.registers
+    # A C extension's function, and an object that lives.
+    kernel = written.kernel(
+        "import tables\nfrom ml_dtypes import _ml_dtypes_ext as ext",
+        "x * ext.finfo + tables.BY_SIZE",
+    )
+    assert kept(kernel).missing == ("ext.finfo", "tables.BY_SIZE")
+
+
+def test_a_function_made_twice_is_named(written: Written) -> None:
+    made = """
+        def adding(N: tl.constexpr):
+            @triton.jit
+            def added(x):
+                return x + N
+            return added
+        one, other = adding(tl.constexpr(1)), adding(tl.constexpr(2))
+        """
+    written.write({"makers.py": f"{TRITON}\n{made}"})
+    kernel = written.kernel("from makers import one, other", "one(x)")
+    assert not kept(kernel).missing
+    assert torch.equal(computed(kept(kernel).kernel_again()), torch.arange(200.0) + 1)
+    kernel = written.kernel("from makers import one, other", "one(x) + other(x)")
+    assert kept(kernel).missing == ("other",)
+
+
+def test_variables_of_the_kernel_are_not_taken_for_globals(written: Written) -> None:
+    """In a notebook, tensors have the names that the kernel's tiles have."""
+    names = "import torch\nx = torch.zeros(1_000_000)\nz = n = x\nclass Rest: pass"
+    kernel = written.kernel(names, "x * 2")
+    assert not kept(kernel).missing
+    assert "zeros" not in kept(kernel).text
+    assert len(pack(kernel)) < 10_000
+    annotated = written.kernel("import torch", "x")
+    text = Path(annotated.fn.__code__.co_filename).read_text()
+    written.write({"swept_annotated.py": text.replace("n, BLOCK", "n: int, BLOCK").replace("x_ptr, z_ptr,", "x_ptr, z_ptr: torch.Tensor,")})  # fmt: skip
+    annotated = importlib.import_module("swept_annotated").through
+    assert not kept(annotated).missing
+    assert torch.equal(computed(kept(annotated).kernel_again()), torch.arange(200.0))
+
+
+def test_other_processes_get_the_modules_as_they_are_here(written: Written) -> None:
+    """One that was loaded again is another than the process that compiles has had, or than the file holds by now."""
+    helper = f"{TRITON}\n@triton.jit\ndef helper(x):\n    return x * FACTOR\nFACTOR = tl.constexpr({{}})\n"  # fmt: skip
+    written.write({"edited.py": helper.format(2)})
+    x, z = torch.arange(200.0), torch.zeros(200)
+
+    def checked(factor: int) -> str:
+        kernel = written.kernel("import edited", "edited.helper(x)")
+        found = kernellab.tune(
+            kernel, (2,), x, z, 200, space={"BLOCK": [128]}, reference={"z_ptr": factor * x}, check=True, cache=False,
+        )  # fmt: skip
+        return str(found.table["same result as"][0])
+
+    assert checked(2) == "the reference"
+    path = written.folder / "edited.py"
+    before = path.stat().st_mtime
+    written.write({"edited.py": helper.format(7)})
+    os.utime(path, (before + 10, before + 10))  # so that Python sees another file
+    importlib.reload(sys.modules["edited"])
+    assert checked(7) == "the reference"
+    kernel = written.kernel("import edited", "edited.helper(x)")
+    there = unpack(pack(kernel))
+    part = there.fn.__globals__["edited"]
+    assert type(part) is ModuleType
+    assert part is not sys.modules["edited"]
+    assert {name for name in vars(part) if not name.startswith("__")} == {"helper"}
+
+
+def test_another_helper_is_another_source(written: Written) -> None:
+    written.write(PACKAGE)
+    sweep = swept(written.kernel("import tilelib", "tilelib.scaled(x, 4)"))
+    source = kept(sweep)
+    changed = dict(source.modules)
+    changed["tilelib.constants"] = changed["tilelib.constants"].replace("= 2", "= 3")
+    assert is_another(source, replace(source, modules=changed))
+    # One text, as earlier versions wrote it, knows only one of the two `step`.
+    flat = "\n".join([source.text, *(text for name, text in source.modules.items() if name != "tilelib.back")])  # fmt: skip
+    assert not is_another(source, replace(source, text=flat, modules={}))
