@@ -10,8 +10,8 @@ from triton.experimental import gluon
 from triton.experimental.gluon import language as gl
 from triton.experimental.gluon.language.nvidia.hopper import warpgroup_mma
 
-import kernellab
 from kernellab.tuning.work import bytes_moved, flops_done
+from tests.compiled import compiled
 from tests.corpus import gluon_kernels
 from tests.kernels.gluon_add import gluon_add
 
@@ -28,8 +28,7 @@ def updates(x_ptr, y_ptr, z_ptr, BLOCK: tl.constexpr):
 
 
 def moved(kernel: Any, *types: str, **constants: Any) -> float | None:
-    found = kernellab.compile(kernel, *types, target="sm_90", record="stages", **constants)
-    return bytes_moved(found, SIZES)[0]
+    return bytes_moved(compiled(kernel, *types, record="stages", **constants), SIZES)[0]
 
 
 def test_each_tensor_counts_once_and_twice_where_it_is_read_and_written() -> None:
@@ -61,9 +60,9 @@ def product(x_ptr, y_ptr, z_ptr):
 
 def test_products_that_gluon_states_itself_are_said_not_to_be_counted() -> None:
     types = ("*fp32:16",) * 3
-    found = kernellab.compile(gluon_add, *types, "i32", BLOCK=128, target="sm_90", record="stages")
+    found = compiled(gluon_add, *types, "i32", BLOCK=128)
     assert flops_done(found, 3, {})[0] == 3 * 128
     types = ("*fp16:16", "*fp16:16", "*fp32:16")
-    found = kernellab.compile(product, *types, target="sm_90", record="stages")
+    found = compiled(product, *types)
     assert bytes_moved(found, SIZES)[0] == 100 + 200 + 1000
     assert flops_done(found, 1, {}) == (None, "operations of ttng.warp_group_dot are not counted")
