@@ -18,7 +18,7 @@ from kernellab.compiler.targets import SUPPORTED_TARGETS, parse_target
 from kernellab.errors import CompileError
 from kernellab.records import Compilation, DeferredText, Target
 from kernellab.specialize import bind
-from kernellab.triton_api.pipeline import list_passes
+from kernellab.triton_api.mlir_stages import list_passes
 from tests.corpus.loader import case_name, cases, entry
 from tests.kernels import basic, faulty
 from tests.source_files import ROOT

@@ -12,7 +12,7 @@ from kernellab.compiler.steering import find_passes, guess_language
 from kernellab.compiler.targets import SUPPORTED_TARGETS
 from kernellab.errors import ArgumentError, CompileError, OptionError, WorkerError
 from kernellab.records import Compilation, Target
-from kernellab.triton_api.pipeline import list_passes
+from kernellab.triton_api.mlir_stages import list_passes
 from tests.corpus.loader import entry
 from tests.kernels import basic, faulty
 

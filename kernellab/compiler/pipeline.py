@@ -42,6 +42,7 @@ from kernellab.saved_data import why_unreadable
 from kernellab.specialize import BoundCall, bind
 from kernellab.triton_api import IrText
 from kernellab.triton_api import pipeline as triton_pipeline
+from kernellab.triton_api.mlir_stages import list_passes
 
 if TYPE_CHECKING:
     from xdsl.dialects.builtin import ModuleOp
@@ -362,8 +363,8 @@ class _Edits:
 
     def plan(self, target: Target, options: Mapping[str, Any], gluon: bool) -> steering.Plan:
         """These wishes against the passes that the target has."""
-        listed = triton_pipeline.list_passes(target, options, gluon)
-        stages = triton_pipeline.stage_names(target, gluon)
+        listed = list_passes(target, options, gluon)
+        stages = triton_api.stage_names(target, gluon)
         return steering.make_plan(
             listed, stages, self.skip, self.stop_after, self.pipeline, target.backend
         )

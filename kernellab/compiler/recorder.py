@@ -10,7 +10,7 @@ from typing import Any
 
 from kernellab.compiler.sass import disassemble
 from kernellab.records import DeferredText, PassRun, StoredText
-from kernellab.triton_api.pipeline import PassCall
+from kernellab.triton_api.watching import PassCall
 
 _NO_OPS: Mapping[str, int] = {}
 
@@ -31,7 +31,7 @@ prints after them all the same, for the whole corpus.
 
 
 class PassRecorder:
-    """A `triton_pipeline.Watcher` that keeps one PassRun per pass.
+    """A `Watcher` that keeps one PassRun per pass.
 
     Passes run one after the other, and most change nothing: an unchanged text is noticed before anything else is done to it,
     and shares the counts and the stored text of the one before.

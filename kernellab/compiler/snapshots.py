@@ -11,7 +11,8 @@ from kernellab.compiler.steering import find_passes, without_locations
 from kernellab.records import Target
 from kernellab.specialize import BoundCall
 from kernellab.triton_api import pipeline as triton_pipeline
-from kernellab.triton_api.pipeline import IdleWatcher, PassCall
+from kernellab.triton_api.mlir_stages import list_passes
+from kernellab.triton_api.watching import IdleWatcher, PassCall
 
 
 def module_after(kernel: Any, call: BoundCall, target: Target, stage: str) -> str:
@@ -24,7 +25,7 @@ def module_after(kernel: Any, call: BoundCall, target: Target, stage: str) -> st
     label = stage
     if "." in stage:
         options = triton_api.options_of_launch(kernel, call.options)
-        listed = triton_pipeline.list_passes(target, options, bool(kernel.is_gluon()))
+        listed = list_passes(target, options, bool(kernel.is_gluon()))
         label = find_passes(stage, listed)[0].label
     watcher = _Until(label)
     asked = (kernel, call.specialization, target, call.options)

@@ -15,7 +15,8 @@ from kernellab.errors import CompileError, OptionError, SourcePosition, WorkerEr
 from kernellab.records import PassRun, Target
 from kernellab.triton_api import IrText
 from kernellab.triton_api import pipeline as triton_pipeline
-from kernellab.triton_api.pipeline import PassCall
+from kernellab.triton_api.mlir_stages import pass_adders
+from kernellab.triton_api.watching import PassCall
 
 Item = str | tuple[Any, ...]
 """One entry of `pipeline`: the name of a pass, or its name and its arguments."""
@@ -125,7 +126,7 @@ def _replacements(
 def _replacement(item: Item, listed: Sequence[PassCall], stage: str, backend: str) -> PassCall:
     name, *arguments = (item,) if isinstance(item, str) else item
     match = _NAME.fullmatch(str(name))
-    offered = triton_pipeline.pass_adders(backend)
+    offered = pass_adders(backend)
     if match and match["stage"] in {call.stage for call in listed} and match["name"] in offered:
         if not any((call.stage, call.name) == (match["stage"], match["name"]) for call in listed):
             adder = offered[match["name"]]

@@ -94,6 +94,7 @@ from kernellab.triton_api.refusals import (
     translated_errors,
     translated_text_errors,
 )
+from kernellab.triton_api.stages import stage_names
 from kernellab.triton_api.standalone import StandaloneText, standalone_text
 from kernellab.triton_api.targets import (
     ast_source_class,
@@ -103,7 +104,6 @@ from kernellab.triton_api.targets import (
     gpu_target,
     nvidia_tool,
     option_names,
-    stage_names,
     triton_type,
     type_spellings,
 )

@@ -23,7 +23,8 @@ from triton.runtime.errors import PTXASError
 
 from kernellab import triton_api
 from kernellab.records import Specialization, Target
-from kernellab.triton_api.pipeline import list_passes, run_up_to_llvm
+from kernellab.triton_api.mlir_stages import list_passes, run_up_to_llvm
+from kernellab.triton_api.stages import front_end_module, stage_functions
 
 __all__ = [
     "Diagnosis",
@@ -76,20 +77,11 @@ def diagnose(
     triton_api.check_options(asked, target)
     backend = triton_api.backend_for(target)
     source = triton_api.make_source(kernel, specialization)
-    context = libtriton.ir.context()
-    libtriton.ir.load_dialects(context)
-    backend.load_dialects(context)
     with triton_api.translated_errors(kernel, target) as output, _remarks_printed():
         with warnings.catch_warnings(record=True) as caught:
             warnings.simplefilter("always")
             parsed = backend.parse_options(asked)
-            module = source.make_ir(
-                triton_api.gpu_target(target),
-                parsed,
-                backend.get_codegen_implementation(parsed),
-                backend.get_module_map(),
-                context,
-            )
+            module = front_end_module(source, target, parsed)
             run_up_to_llvm(backend, parsed, source.language == Language.GLUON, module)
         printed = output.take()
     return Diagnosis(printed, tuple(_python_warning(warning) for warning in caught))
@@ -129,11 +121,9 @@ def assembler_log(ptx: str, target: Target, options: Mapping[str, Any]) -> str:
     backend = triton_api.backend_for(target)
     known = triton_api.backend_options(target)
     parsed = backend.parse_options({name: options[name] for name in options if name in known})
-    stages: dict[str, Callable[[Any, dict[str, Any]], Any]] = {}
-    backend.add_stages(stages, parsed, Language.TRITON)
     with knobs.nvidia.scope(), io.StringIO() as said, contextlib.redirect_stdout(said):
         knobs.nvidia.dump_ptxas_log = True
-        stages["cubin"](ptx, {})
+        stage_functions(backend, parsed)["cubin"](ptx, {})
         return said.getvalue()
 
 

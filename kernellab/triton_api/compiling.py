@@ -12,20 +12,18 @@ from typing import Any
 
 import triton
 from triton import knobs
-from triton._C import libtriton
-from triton.backends.compiler import Language
 
 from kernellab.records import Specialization, Target
 from kernellab.triton_api.emulation import current_target_is
 from kernellab.triton_api.functions import reachable_functions
 from kernellab.triton_api.refusals import TTGIR_FILE_SUFFIX, captured_output, translated_errors
+from kernellab.triton_api.stages import read_module, stage_functions, stage_names
 from kernellab.triton_api.targets import (
     ast_source_class,
     backend_for,
     backend_options,
     check_options,
     gpu_target,
-    stage_names,
 )
 
 
@@ -74,7 +72,7 @@ def compile_kernel(
         compiled = compile_natively(
             kernel, specialization, target, options, variant, for_launch=for_launch
         )
-    names = [name for name in stage_names(kernel, target) if name in compiled.asm]
+    names = [name for name in stage_names(target, bool(kernel.is_gluon())) if name in compiled.asm]
     return CompiledKernel(
         stages={name: compiled.asm[name] for name in names}, metadata=compiled.metadata._asdict()
     )
@@ -172,20 +170,14 @@ def ttgir_naming_ttir_lines(
         Exception: whatever the compiler raises; a caller has a compilation already and can do without.
     """
     backend = backend_for(target)
-    context = libtriton.ir.context()
-    libtriton.ir.load_dialects(context)
-    backend.load_dialects(context)
     known = {name: value for name, value in options.items() if name in backend_options(target)}
     parsed = backend.parse_options(known)
-    stages: dict[str, Any] = {}
-    backend.add_stages(stages, parsed, Language.TRITON)
     with tempfile.TemporaryDirectory(prefix="kernellab-") as folder, captured_output() as output:
-        written, counted = Path(folder, "written.ttir"), Path(folder, "counted.ttir")
-        written.write_text(ttir)
-        module = libtriton.ir.parse_mlir_module(str(written), context)
-        module.context = context
+        counted = Path(folder, "counted.ttir")
+        module = read_module(ttir, backend)
         module.create_location_snapshot(str(counted))
-        ttgir = str(stages["ttgir"](module, {"num_warps": parsed.num_warps}))
+        to_ttgir = stage_functions(backend, parsed)["ttgir"]
+        ttgir = str(to_ttgir(module, {"num_warps": parsed.num_warps}))
         output.take()
         return counted.read_text(), ttgir
 

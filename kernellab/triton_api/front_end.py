@@ -12,7 +12,8 @@ from kernellab.triton_api.compiling import make_source, options_of_launch
 from kernellab.triton_api.debugging_statements import debugging_statements_are_read
 from kernellab.triton_api.marking import Marks, marked
 from kernellab.triton_api.refusals import translated_errors
-from kernellab.triton_api.targets import backend_for, check_options, gpu_target
+from kernellab.triton_api.stages import front_end_module
+from kernellab.triton_api.targets import backend_for, check_options
 
 
 def make_ttir(
@@ -57,18 +58,8 @@ def _front_end(
 ) -> Any:
     check_options(asked, target)
     source, backend = make_source(kernel, specialization), backend_for(target)
-    context = libtriton.ir.context()
-    libtriton.ir.load_dialects(context)
-    backend.load_dialects(context)
     with translated_errors(kernel, target), debugging_statements_are_read():
-        parsed = backend.parse_options(asked)
-        return source.make_ir(
-            gpu_target(target),
-            parsed,
-            backend.get_codegen_implementation(parsed),
-            backend.get_module_map(),
-            context,
-        )
+        return front_end_module(source, target, backend.parse_options(asked))
 
 
 def _rewrite_block_pointers(module: Any) -> None:

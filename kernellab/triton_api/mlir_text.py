@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import re
-import tempfile
-from pathlib import Path
 from typing import Any
 
 from triton._C import libtriton
@@ -12,6 +10,7 @@ from triton._C import libtriton
 from kernellab.errors import KernelLabError
 from kernellab.records import Target
 from kernellab.triton_api.refusals import captured_output
+from kernellab.triton_api.stages import read_module
 from kernellab.triton_api.targets import backend_for
 
 
@@ -24,19 +23,12 @@ def parse_mlir(text: str, target: Target) -> Any:
     Raises:
         KernelLabError: MLIR cannot read the text; the message has MLIR's own words and the line.
     """
-    context = libtriton.ir.context()
-    libtriton.ir.load_dialects(context)
-    backend_for(target).load_dialects(context)
-    with tempfile.TemporaryDirectory(prefix="kernellab-") as folder, captured_output() as output:
-        file = Path(folder, "module.mlir")
-        file.write_text(text)
+    with captured_output() as output:
         try:
-            module = libtriton.ir.parse_mlir_module(str(file), context)
+            return read_module(text, backend_for(target))
         except RuntimeError as error:
             words = _ERROR_IN_TEXT.sub(r"line \1, column \2: ", output.take()).strip()
             raise KernelLabError(f"MLIR cannot read this text: {words or error}") from error
-    module.context = context
-    return module
 
 
 def generic_form(text: str, target: Target) -> str:

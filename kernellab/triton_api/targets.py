@@ -68,15 +68,6 @@ def _integer_options(target: Target) -> frozenset[str]:
     )
 
 
-def stage_names(kernel: Any, target: Target) -> list[str]:
-    """The names of the compiler's stages for this kernel, first to last: ttir, ttgir, llir, ptx, cubin."""
-    backend = backend_for(target)
-    stages: dict[str, Any] = {}
-    language = ast_source_class(kernel)(kernel, {}).language
-    backend.add_stages(stages, backend.parse_options({}), language)
-    return list(stages)
-
-
 def nvidia_tool(name: str) -> str:
     """Path of one of the NVIDIA tools bundled with Triton: "nvdisasm", "cuobjdump", "ptxas"."""
     return str(getattr(knobs.nvidia, name).path)

@@ -1,0 +1,93 @@
+"""The stages as far as they are MLIR's: their passes listed without running any, or run without LLVM."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable, Mapping
+from types import ModuleType
+from typing import Any
+
+from triton._C import libtriton
+
+from kernellab.records import Target
+from kernellab.triton_api.stages import StageFunction, read_module, stage_functions
+from kernellab.triton_api.stand_ins import LlvmReached, Session, pass_name, standing_in
+from kernellab.triton_api.targets import backend_for, check_options
+from kernellab.triton_api.watching import IdleWatcher, PassCall
+
+_MLIR_STAGES = ("ttir", "glir", "ttgir", "llir")
+"""The stages that run passes of MLIR, in the order of the pipeline."""
+
+
+@functools.cache
+def pass_adders(backend: str) -> Mapping[str, str]:
+    """Every pass that this Triton's bindings offer for a backend, "cuda" or "hip": its name -> where the function is that adds it."""
+    found: dict[str, str] = {}
+    waiting = [("amd.passes" if backend == "hip" else "nvidia.passes"), "passes"]
+    while waiting:
+        path = waiting.pop(0)
+        namespace = functools.reduce(getattr, path.split("."), libtriton)
+        for name in dir(namespace):
+            if isinstance(getattr(namespace, name), ModuleType):
+                waiting.append(f"{path}.{name}")
+            elif name.startswith("add_"):
+                found.setdefault(pass_name(name), f"{path}.{name}")
+    return found
+
+
+def list_passes(target: Target, options: Mapping[str, Any], gluon: bool = False) -> list[PassCall]:
+    """The passes that each stage would run for a target, in order, without running any.
+
+    Raises:
+        OptionError: an option value that the target's backend refuses.
+    """
+    check_options(options, target)
+    backend = backend_for(target)
+    parsed = backend.parse_options(dict(options))
+    stages = stage_functions(backend, parsed, gluon)
+    session = Session(watcher=IdleWatcher(), listing=True)
+    _run_mlir_stages(backend, stages, parsed, session, lambda _: _smallest_module(backend), None)
+    return session.listed
+
+
+_SMALLEST_KERNEL = (
+    "module { tt.func public @nothing() attributes {noinline = false} { tt.return } }"
+)
+
+
+def _smallest_module(backend: Any) -> Any:
+    return read_module(_SMALLEST_KERNEL, backend)
+
+
+def run_up_to_llvm(backend: Any, parsed: Any, gluon: bool, module: Any) -> None:
+    """Run every stage's passes of MLIR on a module of the front end's, and nothing of LLVM's, whose result nobody wants.
+
+    Args:
+        backend, parsed: Triton's backend, and the options that it parsed.
+        gluon: whether the kernel is one of Gluon's.
+        module: it is changed.
+    """
+    session = Session(watcher=IdleWatcher(), mlir_only=True)
+    stages = stage_functions(backend, parsed, gluon)
+    _run_mlir_stages(backend, stages, parsed, session, lambda before: before, module)
+
+
+def _run_mlir_stages(
+    backend: Any,
+    stages: Mapping[str, StageFunction],
+    parsed: Any,
+    session: Session,
+    module_for: Callable[[Any], Any],
+    module: Any,
+) -> None:
+    """Run the stages as far as they are MLIR's, each on `module_for` what the one before made."""
+    metadata = {**parsed.__dict__}
+    with standing_in(backend, session):
+        for name, make in stages.items():
+            session.stage = name
+            if name not in _MLIR_STAGES:
+                return
+            try:
+                module = make(module_for(module), metadata)
+            except LlvmReached:
+                return

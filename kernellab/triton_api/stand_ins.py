@@ -1,0 +1,267 @@
+"""Stand-ins for the names of Triton's bindings that a backend's stages use, so that someone sees each pass.
+
+A backend's stage functions build their pass managers from a few names of their module: `ir`, `passes`, `llvm`, and `nvidia` or
+`amd`. While a watched compilation runs, stand-ins take the place of these names. They remember the passes that a stage adds,
+and run each in a pass manager of its own, so that the watcher sees the module after each one, and may leave some out. In
+every other thread, and once the compilation is over, the stand-ins behave as what they stand in for.
+"""
+
+from __future__ import annotations
+
+import functools
+import sys
+import threading
+import time
+from collections import Counter
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from types import ModuleType
+from typing import Any
+
+from triton._C import libtriton
+
+from kernellab.triton_api.watching import FRONT_END_STAGE, PassCall, Watcher
+
+
+@dataclass
+class Session:
+    """One watched compilation: what is being made, and who watches."""
+
+    watcher: Watcher
+    replacements: Mapping[str, Sequence[PassCall]] = field(default_factory=dict)
+    """Stage -> the passes to run there instead of its own."""
+    stage: str = FRONT_END_STAGE
+    running: PassCall | None = None
+    """The pass or step that runs now, or that failed."""
+    listing: bool = False
+    """Only say which passes a stage would run."""
+    mlir_only: bool = False
+    """End where LLVM's own work begins."""
+    listed: list[PassCall] = field(default_factory=list)
+    replaced: set[str] = field(default_factory=set)
+    counts: Counter[tuple[str, str]] = field(default_factory=Counter)
+
+    def running_label(self) -> str | None:
+        """The label of what runs now, or failed."""
+        return self.running.label if self.running is not None else None
+
+    def call(self, name: str, arguments: tuple[Any, ...], adder: str = "") -> PassCall:
+        """The next call of that name in this stage."""
+        self.counts[self.stage, name] += 1
+        return PassCall(self.stage, name, self.counts[self.stage, name], arguments, adder)
+
+
+class _CurrentSession(threading.local):
+    session: Session | None = None
+
+
+_current = _CurrentSession()
+
+
+class _WatchedPassManager(libtriton.ir.pass_manager):  # type: ignore[misc]
+    """A pass manager that keeps what is added to it, and runs it pass by pass.
+
+    It is a real pass manager too: what someone adds who does not go through the stand-ins (Proton's instrumentation does not)
+    lands in it directly, and runs at its place, together with everything added after it, as one.
+    """
+
+    def __init__(self, context: Any, session: Session) -> None:
+        super().__init__(context)
+        self._context = context
+        self._session = session
+        self._added: list[tuple[PassCall, Callable[[Any], None]]] = []
+        self._debugging = False
+        self._empty_pipeline = self.get_pipeline_str()
+
+    def enable_debug(self) -> bool:
+        self._debugging = True
+        return bool(super().enable_debug())
+
+    def add(self, path: str, adder: Callable[..., Any], arguments: tuple[Any, ...], keywords: dict[str, Any]) -> None:  # fmt: skip
+        """Remember a pass; `adder`, which stands at `path`, adds it to a pass manager."""
+        name = pass_name(path.rpartition(".")[2])
+        call = self._session.call(name, (*arguments, *keywords.values()), path)
+        if self._has_foreign_passes():
+            adder(self, *arguments, **keywords)
+        else:
+            self._added.append((call, lambda manager: adder(manager, *arguments, **keywords)))
+
+    def _has_foreign_passes(self) -> bool:
+        return bool(self.get_pipeline_str() != self._empty_pipeline)
+
+    def run(self, module: Any, tag: str = "") -> None:
+        session = self._session
+        if session.listing:
+            session.listed += [call for call, _ in self._added]
+            return
+        for call, add_to in self._planned():
+            if session.watcher.wants(call):
+                self._run_one(call, add_to, module, tag)
+        if self._has_foreign_passes():
+            session.running = session.call("passes_of_a_plugin", (self.get_pipeline_str(),))
+            started = time.perf_counter()
+            super().run(module, tag)
+            seconds = time.perf_counter() - started
+            session.watcher.pass_ran(session.running, seconds, module)
+        session.running = None
+
+    def _planned(self) -> Iterator[tuple[PassCall, Callable[[Any], None]]]:
+        """The stage's own passes, or once those that replace them."""
+        stage = self._session.stage
+        if stage not in self._session.replacements:
+            yield from self._added
+            return
+        if stage in self._session.replaced:
+            return
+        self._session.replaced.add(stage)
+        for call in self._session.replacements[stage]:
+            yield call, functools.partial(_add, call)
+
+    def _run_one(
+        self, call: PassCall, add_to: Callable[[Any], None], module: Any, tag: str
+    ) -> None:
+        self._session.running = call
+        manager = libtriton.ir.pass_manager(self._context)
+        if self._debugging:
+            manager.enable_debug()
+        add_to(manager)
+        started = time.perf_counter()
+        manager.run(module, f"{tag}.{call.name}")
+        self._session.watcher.pass_ran(call, time.perf_counter() - started, module)
+
+
+def _add(call: PassCall, manager: Any) -> None:
+    adder: Any = libtriton
+    for name in call.adder.split("."):
+        adder = getattr(adder, name)
+    adder(manager, *call.arguments)
+
+
+class _Namespace:
+    """Stands in for a module of Triton's bindings: `passes`, `passes.ttir`, `nvidia`, ..."""
+
+    def __init__(self, real: Any, path: str) -> None:
+        self._real = real
+        self._path = path
+
+    def __getattr__(self, name: str) -> Any:
+        value = getattr(self._real, name)
+        path = f"{self._path}.{name}"
+        if isinstance(value, ModuleType):
+            value = _Namespace(value, path)
+        elif callable(value) and not isinstance(value, type):
+            value = _passing_on(path, value)
+        setattr(self, name, value)
+        return value
+
+
+def _passing_on(path: str, real: Callable[..., Any]) -> Callable[..., Any]:
+    """The function itself, except that a pass added to a watched pass manager is kept there."""
+
+    @functools.wraps(real)
+    def call(*arguments: Any, **keywords: Any) -> Any:
+        if arguments and isinstance(arguments[0], _WatchedPassManager):
+            return arguments[0].add(path, real, arguments[1:], keywords)
+        return real(*arguments, **keywords)
+
+    return call
+
+
+def pass_name(adder: str) -> str:
+    """ "add_coalesce" is the pass "coalesce"; a few adders have no such prefix."""
+    return adder.removeprefix("add_")
+
+
+class _Ir:
+    """Stands in for `libtriton.ir`."""
+
+    def __getattr__(self, name: str) -> Any:
+        if name == "pass_manager":
+            return _make_pass_manager
+        return getattr(libtriton.ir, name)
+
+
+def _make_pass_manager(context: Any) -> Any:
+    session = _current.session
+    if session is None:
+        return libtriton.ir.pass_manager(context)
+    return _WatchedPassManager(context, session)
+
+
+_LLVM_STEPS = frozenset({"to_module", "link_extern_libs", "optimize_module"})
+"""What the backends do to a module of LLVM's, in the order in which they do it."""
+
+
+class LlvmReached(Exception):
+    """Ends a stage of which only MLIR's part is wanted."""
+
+
+class _Llvm:
+    """Stands in for `libtriton.llvm`: its steps are watched, and none is taken where only MLIR's passes are wanted."""
+
+    def __getattr__(self, name: str) -> Any:
+        real = getattr(libtriton.llvm, name)
+        session = _current.session
+        if session is not None and (session.listing or session.mlir_only):
+            raise LlvmReached
+        if session is None or name not in _LLVM_STEPS:
+            return real
+        return functools.partial(_watched_step, session, name, real)
+
+
+def _watched_step(
+    session: Session, name: str, real: Callable[..., Any], *arguments: Any, **keywords: Any
+) -> Any:
+    session.running = session.call(name, ())
+    started = time.perf_counter()
+    result = real(*arguments, **keywords)
+    seconds = time.perf_counter() - started
+    module = result if name == "to_module" else arguments[0]
+    session.watcher.step_ran(session.running, seconds, module)
+    session.running = None
+    return result
+
+
+_STOOD_IN = ("ir", "passes", "llvm", "nvidia", "amd")
+_installing = threading.Lock()
+_installed: Counter[str] = Counter()
+_originals: dict[str, dict[str, Any]] = {}
+
+
+@contextmanager
+def standing_in(backend: Any, session: Session) -> Iterator[None]:
+    """Put the stand-ins into the backend's module, for this thread's compilation to see."""
+    module = sys.modules[type(backend).__module__]
+    before = _current.session
+    _install(module)
+    _current.session = session
+    try:
+        yield
+    finally:
+        _current.session = before
+        _uninstall(module)
+
+
+def _install(module: ModuleType) -> None:
+    with _installing:
+        if _installed[module.__name__] == 0:
+            names = [name for name in _STOOD_IN if hasattr(module, name)]
+            originals = _originals[module.__name__] = {name: getattr(module, name) for name in names}  # fmt: skip
+            for name, original in originals.items():
+                setattr(module, name, _stand_in(name, original))
+        _installed[module.__name__] += 1
+
+
+def _uninstall(module: ModuleType) -> None:
+    with _installing:
+        _installed[module.__name__] -= 1
+        if _installed[module.__name__] == 0:
+            for name, original in _originals.pop(module.__name__).items():
+                setattr(module, name, original)
+
+
+def _stand_in(name: str, original: Any) -> Any:
+    if name == "ir":
+        return _Ir()
+    return _Llvm() if name == "llvm" else _Namespace(original, name)
