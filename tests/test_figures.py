@@ -5,7 +5,6 @@ from __future__ import annotations
 import html
 import json
 import re
-import time
 from io import BytesIO
 from pathlib import Path
 from typing import Any
@@ -136,13 +135,11 @@ def test_a_program_without_shared_memory_says_so() -> None:
     assert repr(memory.plot()) == "<plot of shared memory of vector_add: 0 buffers, 0 bytes>"
 
 
-def test_hundreds_of_buffers_are_drawn_soon_and_counted() -> None:
+def test_hundreds_of_buffers_are_drawn_and_counted() -> None:
     many = [buffer(f"tile#{n}", 1024 * (n % 90), 1024, 10 * n, 10 * n + 400) for n in range(400)]
-    started = time.monotonic()
     memory = memory_of(*many)
     assert len(rectangles(memory)) == 400
     assert "and 388 more" in words(memory)
-    assert time.monotonic() - started < 10
 
 
 def test_names_are_words_whatever_is_in_them() -> None:
@@ -224,9 +221,7 @@ def test_tiles_of_any_shape_are_drawn(shape: tuple[int, ...]) -> None:
         warps_per_cta=(4,) + (1,) * (rank - 1), order=tuple(reversed(range(rank))),
     )  # fmt: skip
     for hardware in (False, True):
-        started = time.monotonic()
         assert layout.plot(hardware=hardware).png().startswith(b"\x89PNG")
-        assert time.monotonic() - started < 20
     if rank == 3:
         assert "slice (1, :, :)" in " ".join(said(layout.plot(at=(1,))))
 

@@ -99,7 +99,7 @@ def plain_run(program: int, *args: Any) -> list[Line]:
     return done
 
 
-@settings(deadline=None, max_examples=12)
+@settings(max_examples=12)
 @given(
     n=st.integers(2, 40), rounds=st.integers(0, 4), program=st.integers(0, 2), seed=st.integers(0, 9)
 )  # fmt: skip

@@ -64,7 +64,7 @@ NUMBERS = st.none() | st.booleans() | st.integers() | st.floats() | st.text(max_
 POINTERS = TILES.filter(lambda t: t.dtype == numpy.int64).map(lambda t: TilePointer("x_ptr", t))
 
 
-@settings(deadline=None, max_examples=50)
+@settings(max_examples=50)
 @given(st.lists(st.dictionaries(st.sampled_from("abcd"), TILES | NUMBERS | POINTERS, max_size=3)))
 def test_any_variables_survive(
     tmp_path_factory: pytest.TempPathFactory, lines: list[dict[str, Any]]

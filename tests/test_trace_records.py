@@ -10,7 +10,7 @@ import ml_dtypes
 import numpy
 import pytest
 import torch
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as arrays
 
@@ -345,7 +345,6 @@ def test_equal_values_are_kept_once() -> None:
 KINDS = ["float32", "float16", "int32", "int8", "bool", ml_dtypes.bfloat16, ml_dtypes.float8_e5m2]
 
 
-@settings(deadline=None)
 @given(st.data())
 def test_packing_a_tile_loses_nothing(data: st.DataObject) -> None:
     kind = numpy.dtype(data.draw(st.sampled_from(KINDS)))
@@ -361,7 +360,6 @@ def test_packing_a_tile_loses_nothing(data: st.DataObject) -> None:
     assert back.tobytes() == raw
 
 
-@settings(deadline=None)
 @given(
     arrays.arrays(
         numpy.float32, arrays.array_shapes(max_dims=3, max_side=9), elements=st.floats(width=32)
@@ -400,7 +398,6 @@ def test_a_nan_shows_in_a_thumbnail_however_small() -> None:
 # Places
 
 
-@settings(deadline=None)
 @given(st.integers(-5, 5), st.lists(st.tuples(st.integers(-4, 4), st.integers(1, 4)), max_size=3))
 def test_affine_lanes_are_all_sums(start: int, sides: list[tuple[int, int]]) -> None:
     lanes = AffineLanes(start, tuple(s for s, _ in sides), tuple(e for _, e in sides))
@@ -410,7 +407,6 @@ def test_affine_lanes_are_all_sums(start: int, sides: list[tuple[int, int]]) -> 
         assert found[place] == start + sum(s * i for s, i in zip(lanes.strides, place))
 
 
-@settings(deadline=None)
 @given(st.permutations(range(3)), st.integers(1, 3))
 def test_coordinates_of_storage_elements(order: list[int], gap: int) -> None:
     shape = (3, 4, 5)

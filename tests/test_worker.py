@@ -78,10 +78,8 @@ def test_a_process_that_aborts_is_an_error_with_its_last_words_and_the_next_call
 
 def test_a_call_that_takes_too_long_is_stopped(worker):
     process = worker.call("os:getpid")
-    started = time.monotonic()
     with pytest.raises(WorkerError, match=r"did not answer within 0\.2 seconds"):
         worker.call("time:sleep", 60, seconds=0.2)
-    assert time.monotonic() - started < 10
     assert not is_running(process)
     assert worker.call("operator:add", 1, 2) == 3
 

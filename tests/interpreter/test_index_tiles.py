@@ -16,7 +16,7 @@ from kernellab.interpreter.bases import Progression
 
 PROGRAMS, M, N = 3, 4, 8
 INTEGERS = [np.dtype(f"i{size}") for size in (1, 2, 4, 8)]
-bounded = settings(max_examples=400, deadline=None, derandomize=True)
+bounded = settings(max_examples=400, derandomize=True)
 
 
 @dataclass

@@ -23,7 +23,7 @@ DTYPES = [
     torch.bool, torch.int8, torch.uint8, torch.int16, torch.int32, torch.int64, torch.float16,
     torch.bfloat16, torch.float32, torch.float64, torch.float8_e5m2,
 ]  # fmt: skip
-bounded = settings(max_examples=400, deadline=None, derandomize=True)
+bounded = settings(max_examples=400, derandomize=True)
 
 
 @dataclass

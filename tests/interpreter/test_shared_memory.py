@@ -177,7 +177,7 @@ def test_programs_count_for_themselves() -> None:
     mbarriers.wait(made, 0, np.array([True, False, False]))
 
 
-@settings(max_examples=100, deadline=None, derandomize=True)
+@settings(max_examples=100, derandomize=True)
 @given(
     count=st.integers(1, 3),
     events=st.lists(st.tuples(st.sampled_from(["arrive", "expect", "receive"]), st.integers(1, 3))),

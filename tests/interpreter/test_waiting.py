@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import signal
-import time
 import traceback
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -253,9 +252,7 @@ def test_two_locks_in_two_orders() -> None:
 
 
 def test_a_flag_that_nobody_sets_where_variables_go_in_circles() -> None:
-    begin = time.perf_counter()
     error = deadlock(waiting.goes_in_circles, (20,), zeros(1))
-    assert time.perf_counter() - begin < 10
     lines = error.problem.splitlines()
     assert lines[0].startswith("deadlock: 20 of the 20 programs wait for ever; nothing")
     assert lines[-1] == "  and 12 more"

@@ -15,7 +15,7 @@ from kernellab.interpreter import launcher
 from kernellab.interpreter.grid import batches
 from tests.kernels.interp import memory
 
-bounded = settings(max_examples=60, deadline=None, derandomize=True)
+bounded = settings(max_examples=60, derandomize=True)
 SMALL = st.integers(1, 40)
 DTYPES = st.sampled_from([torch.float32, torch.bfloat16, torch.int64, torch.int8])
 
