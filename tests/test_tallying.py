@@ -29,17 +29,24 @@ def by_lanes(width: int) -> WarpAccess:
 
 
 def addresses(chance: numpy.random.Generator) -> Any:
-    """Of a tile: with a pattern, backwards too, or without one."""
+    """Of a tile: with a pattern, backwards too, or without one: near each other, few, all over memory, neighbours in any order."""
     base = (1 << 30) + 4 * chance.integers(0, 400, PROGRAMS)
-    match int(chance.integers(4)):
+    match int(chance.integers(7)):
         case 0:
             return AffineTile(base, (64, 4), SHAPE, INT64)
         case 1:
             return AffineTile(int(base[0]), (-4, 40), SHAPE, INT64)
         case 2:
             return AffineTile(base, (0, 4), (1, 16), INT64)
-        case _:
+        case 3:
             return (1 << 30) + 4 * chance.integers(0, 300, (PROGRAMS, *SHAPE))
+        case 4:
+            return (1 << 30) + 4 * chance.integers(0, 5, (PROGRAMS, *SHAPE))
+        case 5:
+            return (1 << 30) + 4 * chance.integers(0, 1 << 26, (PROGRAMS, *SHAPE))
+        case _:
+            far = (1 << 20) * chance.integers(0, 4, (PROGRAMS, 1, 1))
+            return base[:, None, None] + far + 4 * chance.permutation(128).reshape(SHAPE)
 
 
 def mask(chance: numpy.random.Generator) -> Any:

@@ -92,7 +92,11 @@ class Buffer:
         """Where in memory the elements at `offsets` are, in bytes."""
         start = self.tensor.untyped_storage().data_ptr()
         start += int(self.tensor.storage_offset()) * self.tensor.element_size()
-        return offsets * numpy.int64(self.elements.itemsize) + numpy.int64(start)
+        steps = offsets * numpy.int64(self.elements.itemsize)
+        if isinstance(steps, numpy.ndarray):
+            steps += numpy.int64(start)
+            return steps
+        return steps + numpy.int64(start)
 
     @property
     def itemsize(self) -> int:

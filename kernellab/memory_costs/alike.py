@@ -142,7 +142,7 @@ class _OneByOne(Alike):
         """A tile of every program: shape (programs, elements)."""
         array = numpy.asarray(value)
         array = array.reshape((1,) * (len(self.shape) + 1 - array.ndim) + array.shape)
-        if len(array) > 1:
+        if 1 < len(array) != len(self.programs):
             array = array[self.programs]
         whole = numpy.broadcast_to(array, (len(self.programs), *self.shape))
         return whole.reshape(len(self.programs), -1)

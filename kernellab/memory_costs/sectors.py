@@ -21,6 +21,8 @@ _FEW_RUNS = 256
 """So many runs are marked one by one; of more, every sector is looked up."""
 _SHORT = 4
 """Runs of so many sectors on average are not worth merging."""
+_LONG = 2
+"""Runs of so many sectors on average are worth making."""
 _MOST_PAGES_AT_ONCE = 64
 """So many pages are marked together, those between them included."""
 
@@ -54,8 +56,11 @@ class Runs(NamedTuple):
     def numbers(self) -> Numbers:
         """Every sector."""
         lengths = self.lengths
+        count = int(lengths.sum())
+        if count == len(lengths):  # no run is empty
+            return self.starts
         before = numpy.cumsum(lengths) - lengths
-        every: Numbers = numpy.arange(int(lengths.sum())) + numpy.repeat(self.starts - before, lengths)  # fmt: skip
+        every: Numbers = numpy.arange(count) + numpy.repeat(self.starts - before, lengths)  # fmt: skip
         return every
 
     @staticmethod
@@ -71,6 +76,17 @@ class RunsOfRows(NamedTuple):
     runs: Runs
     counts: Numbers
     """How many runs each row has."""
+    sectors: Numbers
+    """How many sectors each row has."""
+
+    @property
+    def entries(self) -> int:
+        """How many runs are kept."""
+        return len(self.runs.starts)
+
+    def as_runs(self) -> RunsOfRows:
+        """They are."""
+        return self
 
     def chosen(self, rows: Numbers, moved: Numbers) -> tuple[Runs, Numbers]:
         """The runs of some rows, moved by so many sectors each; and which entry of `rows` each run is of."""
@@ -82,11 +98,42 @@ class RunsOfRows(NamedTuple):
         shift = moved[owners]
         return Runs(self.runs.starts[place] + shift, self.runs.stops[place] + shift), owners
 
-    def sectors(self) -> Numbers:
-        """How many sectors each row has."""
-        ends = numpy.cumsum(self.counts)
-        upto = numpy.concatenate([[0], numpy.cumsum(self.runs.lengths)])
-        return numpy.asarray(upto[ends] - upto[ends - self.counts])
+
+class ScatteredRows(NamedTuple):
+    """The different sectors of several rows, few of which follow each other."""
+
+    numbers: Numbers
+    """The sectors, row after row, each row's in order, counted from `origin` on."""
+    origin: int
+    sectors: Numbers
+    """How many sectors each row has."""
+
+    @property
+    def entries(self) -> int:
+        """How many numbers are kept."""
+        return len(self.numbers)
+
+    def as_runs(self) -> RunsOfRows:
+        """A run for each of them."""
+        starts = numpy.add(self.numbers, self.origin, dtype=numpy.int64)
+        return RunsOfRows(Runs(starts, starts + 1), self.sectors, self.sectors)
+
+
+SectorsOfRows = RunsOfRows | ScatteredRows
+"""The different sectors of several rows."""
+
+
+def sectors_of_rows(different: Numbers, counts: Numbers, origin: int) -> SectorsOfRows:
+    """The different sectors of rows, counted from `origin` on: row after row, so many of each, and those of each in order."""
+    begins = numpy.ones(len(different) + 1, numpy.bool_)
+    begins[1:-1] = different[1:] - different[:-1] != 1
+    begins[numpy.cumsum(counts)] = True
+    if _LONG * numpy.count_nonzero(begins) > len(begins):
+        return ScatteredRows(different, origin, counts)
+    starts = numpy.add(different[begins[:-1]], origin, dtype=numpy.int64)
+    stops = numpy.add(different[begins[1:]], origin + 1, dtype=numpy.int64)
+    runs_until = numpy.searchsorted(numpy.flatnonzero(begins), numpy.cumsum(counts))
+    return RunsOfRows(Runs(starts, stops), numpy.diff(runs_until, prepend=0), counts)
 
 
 class SectorSet:
@@ -103,18 +150,25 @@ class SectorSet:
             for page, start, stop in _by_page(runs):
                 self._page(page)[start:stop] = True
             return
-        sectors = runs.numbers()
-        first, last = int(sectors.min()) >> _PAGE_BITS, int(sectors.max()) >> _PAGE_BITS
+        self.add_numbers(runs.numbers(), 0)
+
+    def add_numbers(self, numbers: Numbers, origin: int) -> None:
+        """Put sectors into the set, counted from `origin` on."""
+        if not len(numbers):
+            return
+        first = int(numbers.min()) + origin >> _PAGE_BITS
+        last = int(numbers.max()) + origin >> _PAGE_BITS
+        places = numpy.add(numbers, origin - (first << _PAGE_BITS), dtype=numpy.int64)
         if last - first < _MOST_PAGES_AT_ONCE:
             window = numpy.zeros((last - first + 1, _PAGE), numpy.bool_)
-            window.reshape(-1)[sectors - (first << _PAGE_BITS)] = True
+            window.reshape(-1)[places] = True
             for number, marks in enumerate(window, first):
                 if marks.any():
                     self._page(number)[...] |= marks
             return
-        pages = sectors >> _PAGE_BITS
+        pages = places >> _PAGE_BITS
         for number in numpy.unique(pages).tolist():
-            self._page(number)[sectors[pages == number] % _PAGE] = True
+            self._page(first + number)[places[pages == number] % _PAGE] = True
 
     def _page(self, number: int) -> numpy.ndarray:
         if number not in self._pages:

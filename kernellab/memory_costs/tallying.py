@@ -13,7 +13,7 @@ from kernellab.interpreter.grid import Programs
 from kernellab.interpreter.observing import Seen
 from kernellab.memory_costs.alike import Alike, alike
 from kernellab.memory_costs.copy_engine import Messages
-from kernellab.memory_costs.requests import RowCosts, costs_of_rows
+from kernellab.memory_costs.requests import Instructions, RowCosts, costs_of_rows
 from kernellab.memory_costs.sectors import SectorSet
 from kernellab.memory_costs.touching import Touched
 
@@ -53,6 +53,10 @@ class Tally:
     _under_way: dict[Programs, Touched] = field(default_factory=dict)
     _known: dict[Hashable, RowCosts] = field(default_factory=dict)
     _runs_kept: int = 0
+    _instructions: Instructions = field(init=False)
+
+    def __post_init__(self) -> None:
+        self._instructions = Instructions.of(self.access)
 
     def add(self, seen: Seen, shape: tuple[int, ...]) -> None:
         """Count an access to a tile of `shape`."""
@@ -76,12 +80,12 @@ class Tally:
         """What the rows of some programs cost; of rows that are met again it is kept."""
         if programs.key is not None and programs.key in self._known:
             return self._known[programs.key]
-        costs = costs_of_rows(*programs.rows(), size, self.access, self.takes_turns)
+        costs = costs_of_rows(*programs.rows(), size, self._instructions, self.takes_turns)
         if programs.key is not None:
-            self._runs_kept += len(costs.touched.runs.starts)
+            self._runs_kept += costs.touched.entries
             if self._runs_kept > _MOST_RUNS_KEPT:
                 self._known.clear()
-                self._runs_kept = len(costs.touched.runs.starts)
+                self._runs_kept = costs.touched.entries
             self._known[programs.key] = costs
         return costs
 
@@ -89,5 +93,5 @@ class Tally:
         """The programs that were seen are done: which of them touched which sector matters no more."""
         for touched in self._under_way.values():
             self.touched += touched.by_programs()
-            self.different.add(touched.runs())
+            touched.put_into(self.different)
         self._under_way.clear()

@@ -9,7 +9,7 @@ import numpy
 
 from kernellab.layouts import Numbers
 from kernellab.memory_costs.alike import Alike, first_of_each
-from kernellab.memory_costs.sectors import Runs, RunsOfRows
+from kernellab.memory_costs.sectors import Runs, RunsOfRows, ScatteredRows, SectorSet, SectorsOfRows
 
 _PROGRAM_BITS = 42
 """A program's number shifted by so many bits, plus a sector's, is a number of its own: addresses have 47 bits, so sectors have 42."""
@@ -24,19 +24,20 @@ _FEW_RUNS = 4096
 class _Execution(NamedTuple):
     """One time that programs made the access: each touched a row's sectors, moved by so many."""
 
-    rows: RunsOfRows
+    rows: SectorsOfRows
     programs: Numbers
     row_of: Numbers
     moved: Numbers
 
     def runs(self) -> Runs:
         """All sectors that it touches, those of programs that do the same once."""
+        rows = self.rows.as_runs()
         if not self.moved.any():
-            return self.rows.runs
-        if self.rows.counts[self.row_of].sum() <= _FEW_RUNS:
-            return self.rows.chosen(self.row_of, self.moved)[0]
+            return rows.runs
+        if rows.counts[self.row_of].sum() <= _FEW_RUNS:
+            return rows.chosen(self.row_of, self.moved)[0]
         first, _ = first_of_each([self.row_of, self.moved - self.moved.min()])
-        return self.rows.chosen(self.row_of[first], self.moved[first])[0]
+        return rows.chosen(self.row_of[first], self.moved[first])[0]
 
 
 @dataclass
@@ -45,21 +46,28 @@ class Touched:
 
     _executions: list[_Execution] = field(default_factory=list)
 
-    def add(self, programs: Alike, rows: RunsOfRows) -> None:
+    def add(self, programs: Alike, rows: SectorsOfRows) -> None:
         """Programs have made the access once more."""
         if len(self._executions) == _MOST_EXECUTIONS:
             self._executions = [self._as_one()]
         self._executions.append(_Execution(rows, programs.programs, programs.row_of, programs.moved))  # fmt: skip
 
-    def runs(self) -> Runs:
-        """All sectors."""
-        return Runs.joined(one.runs() for one in self._executions)
+    def put_into(self, found: SectorSet) -> None:
+        """Put all sectors into a set."""
+        runs = []
+        for one in self._executions:
+            if isinstance(one.rows, ScatteredRows) and not one.moved.any():
+                found.add_numbers(one.rows.numbers, one.rows.origin)
+            else:
+                runs.append(one.runs())
+        if runs:
+            found.add(Runs.joined(runs))
 
     def by_programs(self) -> int:
         """How many different sectors each program touched, added up."""
         if len(self._executions) == 1:
             (only,) = self._executions
-            return int(only.rows.sectors()[only.row_of].sum())
+            return int(only.rows.sectors[only.row_of].sum())
         rows, moved = self._by_time()
         # Programs that do the same, time after time, as far away from each other, touch as many.
         taking_part = rows != _NO_ROW
@@ -77,7 +85,9 @@ class Touched:
         runs = Runs(once.starts - (owners << _PROGRAM_BITS), once.stops - (owners << _PROGRAM_BITS))
         programs = numpy.arange(rows.shape[1])
         counts = numpy.bincount(owners, minlength=len(programs))
-        return _Execution(RunsOfRows(runs, counts), programs, programs, numpy.zeros_like(programs))
+        sectors = numpy.bincount(owners, runs.lengths, minlength=len(programs)).astype(numpy.int64)
+        of_rows = RunsOfRows(runs, counts, sectors)
+        return _Execution(of_rows, programs, programs, numpy.zeros_like(programs))
 
     def _by_time(self) -> tuple[Numbers, Numbers]:
         """The row of every program in each execution, and how far it was moved: shape (executions, programs)."""
@@ -94,7 +104,7 @@ class Touched:
         parts = []
         for one, row, shift in zip(self._executions, rows, moved):
             taking_part = numpy.flatnonzero(row != _NO_ROW)
-            runs, owners = one.rows.chosen(row[taking_part], shift[taking_part])
+            runs, owners = one.rows.as_runs().chosen(row[taking_part], shift[taking_part])
             program = taking_part[owners] << _PROGRAM_BITS
             parts.append(Runs(program + runs.starts, program + runs.stops))
         return Runs.joined(parts).merged()
