@@ -24,6 +24,9 @@ class Named:
     def __repr__(self) -> str:
         return self.text
 
+    def __str__(self) -> str:
+        return self.function or self.text
+
 
 def found_again(value: Any, parameter: str, kernel: Any) -> Any:
     """The value that `Named` stands for; anything else as it is.

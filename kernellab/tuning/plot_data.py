@@ -12,6 +12,7 @@ from kernellab.tuning.ranking import tied_with_best, timed
 from kernellab.tuning.records import Timing, Trial
 from kernellab.tuning.tables import MICROSECONDS, achieved
 from kernellab.tuning.tunings import Tuning, Tunings
+from kernellab.tuning.value_words import value_words
 
 AGAINST = {
     "occupancy": "occupancy",
@@ -129,10 +130,11 @@ def plot_data(tuning: Tuning, kind: str, x: str | None = None, y: str | None = N
         x, y: parameters of a heat map; None takes the two that vary most.
 
     Raises:
-        ArgumentError: no such kind, nothing was timed, or no such parameters.
+        ArgumentError: no such kind, nothing was timed, no such parameters, or nothing varies that could be drawn.
     """
     check_kind(kind)
     if not tuning.is_timed:
+        _compiled_trials(tuning)
         raise ArgumentError(
             f"nothing of this sweep of {tuning.kernel!r} was timed, so there is no plot of kind {kind!r}",
             advice=f"Without times there are {', '.join(AGAINST)}. Times need a GPU, or a saved sweep: kernellab.Tuning.load(path).",
@@ -144,6 +146,10 @@ def plot_data(tuning: Tuning, kind: str, x: str | None = None, y: str | None = N
     if kind == "heatmap":
         axes = _two_axes(points, x, y)
     elif kind == "parallel":
+        if not varying:
+            raise ArgumentError(
+                "parallel coordinates need a parameter that varies, and here nothing does"
+            )
         axes = varying
     return PlotData(
         kind=kind,
@@ -180,12 +186,7 @@ def untimed_data(tuning: Tuning, kind: str) -> UntimedData:
     Raises:
         ArgumentError: no config compiles.
     """
-    compiled = [one for one in tuning.trials if one.outcome.compiled and not one.is_dropped]
-    if not compiled:
-        raise ArgumentError(
-            f"no config of this sweep of {tuning.kernel!r} was timed or compiled, so there is nothing to draw",
-            advice="tuning.table says what became of each.",
-        )
+    compiled = _compiled_trials(tuning)
     launch = launch_words(tuning)
     return UntimedData(
         kind=kind,
@@ -193,6 +194,21 @@ def untimed_data(tuning: Tuning, kind: str) -> UntimedData:
         subtitle="; ".join(filter(None, (str(tuning.target), launch, "nothing was timed"))),
         points=[CompiledPoint(**_compiled(one)) for one in compiled],
         varying=varying_parameters([one.candidate.values for one in compiled]),
+    )
+
+
+def _compiled_trials(tuning: Tuning) -> list[Trial]:
+    """The configs of which the compiler has said something.
+
+    Raises:
+        ArgumentError: there is none.
+    """
+    compiled = [one for one in tuning.trials if one.outcome.compiled and not one.is_dropped]
+    if compiled:
+        return compiled
+    raise ArgumentError(
+        f"no config of this sweep of {tuning.kernel!r} was timed or compiled, so there is nothing to draw",
+        advice="tuning.table says what became of each.",
     )
 
 
@@ -240,7 +256,7 @@ def _compiled(trial: Trial) -> dict[str, Any]:
     return {
         "config": trial.number,
         "label": str(trial.candidate),
-        "values": trial.candidate.values,
+        "values": {name: _plain(value) for name, value in trial.candidate.values.items()},
         "occupancy": None
         if compiled is None or math.isnan(compiled.occupancy)
         else compiled.occupancy,
@@ -248,6 +264,10 @@ def _compiled(trial: Trial) -> dict[str, Any]:
         "spills": None if known is None else known.spills,
         "shared": None if known is None else known.shared_bytes,
     }
+
+
+def _plain(value: Any) -> Any:
+    return value if isinstance(value, bool | int | float) else value_words(value)
 
 
 def varying_parameters(configs: Sequence[Mapping[str, Any]]) -> list[str]:

@@ -9,6 +9,7 @@ from statistics import median
 from typing import Any, Literal
 
 from kernellab.records import Resources
+from kernellab.tuning.value_words import value_words
 
 Reason = Literal[
     "out of resources", "compile error", "wrong result", "fault", "time-out", "crash", "out of memory", "lost",
@@ -54,7 +55,7 @@ class Candidate:
         return {**self.constants, **self.options}
 
     def __str__(self) -> str:
-        return ", ".join(f"{name}={value}" for name, value in self.values.items())
+        return ", ".join(f"{name}={value_words(value)}" for name, value in self.values.items())
 
 
 @dataclass(frozen=True)

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from kernellab.tuning.records import HOW_TIMED, Timing, Trial
+from kernellab.tuning.value_words import value_words
 
 if TYPE_CHECKING:
     from kernellab.tuning.tunings import Tuning, Tunings
@@ -21,11 +23,39 @@ def tuning_table(tuning: Tuning) -> Any:
     names = list(dict.fromkeys(name for one in tuning.trials for name in one.candidate.values))
     rows = [_row(tuning, one, names) for one in tuning.trials]
     index = pandas.Index([one.number for one in tuning.trials], name="config")
-    table = pandas.DataFrame(rows, index=index)
-    for name in ("registers", "spilled bytes", "shared bytes", "runs"):
-        if name in table:
-            table[name] = table[name].astype("Int64")
-    return table
+    return _table(rows, index)
+
+
+_WHOLE = ("registers", "spilled bytes", "shared bytes", "runs", "ties")
+_FRACTIONS = ("us", "us, lower quartile", "us, upper quartile", "GB/s", "TFLOP/s", "occupancy")
+
+
+def _table(rows: Sequence[Mapping[str, Any]], index: Any = None) -> Any:
+    """A DataFrame of numbers, booleans and texts alone, so that pandas writes it in any format; what is not known is null."""
+    import pandas
+
+    columns = {}
+    for name in dict.fromkeys(name for row in rows for name in row):
+        values = [row.get(name) for row in rows]
+        kind = "Int64" if name in _WHOLE else "float64" if name in _FRACTIONS else _kind(values)
+        if kind == "string":
+            values = [None if one is None else value_words(one) for one in values]
+        columns[name] = pandas.Series(values, dtype=kind, index=index)
+    return pandas.DataFrame(columns, index=index)
+
+
+_LARGEST_WHOLE = 2**63
+
+
+def _kind(values: Sequence[Any]) -> str:
+    """Pandas' name for what a parameter's values are; those of several kinds are text."""
+    known = [one for one in values if one is not None]
+    kinds, all_known = {type(one) for one in known}, len(known) == len(values)
+    if kinds == {bool}:
+        return "bool" if all_known else "boolean"
+    if kinds == {int} and all(-_LARGEST_WHOLE <= one < _LARGEST_WHOLE for one in known):
+        return "int64" if all_known else "Int64"
+    return "float64" if float in kinds and kinds <= {int, float} else "string"
 
 
 def _row(tuning: Tuning, trial: Trial, names: list[str]) -> dict[str, Any]:
@@ -93,7 +123,6 @@ def _compiled(trial: Trial) -> dict[str, Any]:
 
 def best_table(tunings: Tunings) -> Any:
     """One row per sweep: its key, its fastest config, the time, and how many configs cannot be told from it."""
-    import pandas
 
     rows = []
     for one in tunings:
@@ -104,4 +133,4 @@ def best_table(tunings: Tunings) -> Any:
             row["ties"] = len(one.ties) - 1
         row["GPU"] = one.machine.gpu
         rows.append(row)
-    return pandas.DataFrame(rows)
+    return _table(rows)

@@ -11,6 +11,7 @@ from kernellab.tuning.ranking import timed
 from kernellab.tuning.records import Trial
 from kernellab.tuning.tables import MICROSECONDS, achieved, how_timed
 from kernellab.tuning.tunings import Tuning, Tunings
+from kernellab.tuning.value_words import value_words
 from kernellab.viz.card import Card, Table
 from kernellab.wording import counted
 
@@ -98,7 +99,7 @@ def _configs(tuning: Tuning, shown: list[Trial], title: str) -> Table:
 
 def _row(tuning: Tuning, trial: Trial, parameters: Sequence[str]) -> tuple[str, ...]:
     values = trial.candidate.values
-    cells = [str(trial.number), *(str(values.get(name, "")) for name in parameters)]
+    cells = [str(trial.number), *(value_words(values.get(name, "")) for name in parameters)]
     timing, compiled = trial.timing, trial.outcome.compiled
     if tuning.is_timed and timing is not None:
         median, lower, upper = (one * MICROSECONDS for one in (timing.median, timing.lower, timing.upper))  # fmt: skip

@@ -19,6 +19,7 @@ from kernellab.tuning.ranking import tied_with_best, timed
 from kernellab.tuning.records import Trial
 from kernellab.tuning.tables import MICROSECONDS, achieved
 from kernellab.tuning.tunings import Tuning, Tunings
+from kernellab.tuning.value_words import value_words
 from kernellab.viz.tuning_card import sweep_words
 from kernellab.viz.view_data import (
     ConfigData,
@@ -146,7 +147,7 @@ def _value(values: Mapping[str, Any], name: str) -> float | str | None:
         return None
     value = values[name]
     if isinstance(value, bool) or not isinstance(value, int | float):
-        return str(value)
+        return value_words(value)
     return value if math.isfinite(value) and abs(value) <= _LARGEST_EXACT else str(value)
 
 

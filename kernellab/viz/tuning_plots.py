@@ -127,11 +127,14 @@ def _legend(axes: Axes, **where: Any) -> None:
         axes.legend(**where)
 
 
+_FEW_ROWS = 6
+
+
 def _draw_times(data: PlotData) -> Figure:
     points = list(data.points)[:MOST_ROWS]
     more = len(data.points) - len(points)
     subtitle = data.subtitle + (f"; {more} slower configs not shown" if more else "")
-    figure, axes = _paper(data.title, subtitle, 7, 1.4 + 0.155 * len(points))
+    figure, axes = _paper(data.title, subtitle, 7, max(2.4, 1.4 + 0.155 * len(points)))
     for tied, colour, words in ((True, BEST, "the fastest, and those tied with it"), (False, OTHER, None)):  # fmt: skip
         chosen = [(row, one) for row, one in enumerate(points) if one.tied is tied]
         if chosen:
@@ -145,15 +148,17 @@ def _draw_times(data: PlotData) -> Figure:
     _a_row_each(axes, points, data.varying)
     axes.set_xlabel("us, median and quartiles")
     _logarithmic_if_wide(axes, points, "x")
-    _legend(axes, loc="upper right")
+    # The slowest stand below on the right; among a few rows there may be none below.
+    _legend(axes, loc="upper right" if len(points) > _FEW_ROWS else "best")
     return figure
 
 
 def _a_row_each(axes: Axes, points: Sequence[CompiledPoint], varying: Sequence[str]) -> None:
     """A row for each config, named by the values that tell it from the others."""
-    labels = [", ".join(str(one.values.get(name, "")) for name in varying) for one in points]
+    names = varying or list(points[0].values)
+    labels = [", ".join(str(one.values.get(name, "")) for name in names) for one in points]
     axes.set_yticks(range(len(points)), labels, fontsize=7)
-    axes.set_ylabel(", ".join(varying))
+    axes.set_ylabel(", ".join(names))
     axes.set_ylim(len(points) - 0.4, -0.6)
     axes.grid(axis="y")
 
@@ -177,8 +182,7 @@ def _draw_untimed(data: UntimedData) -> Figure:
 
 def _draw_heatmap(data: PlotData) -> Figure:
     across, down = data.axes
-    columns = _ordered([one.values.get(across) for one in data.points])
-    rows = _ordered([one.values.get(down) for one in data.points])
+    columns, rows = _levels(data.points, across), _levels(data.points, down)
     cells = [[_fastest(data.points, {across: x, down: y}) for x in columns] for y in rows]
     width, height = max(4.6, 1.6 + 0.75 * len(columns)), 1.6 + 0.42 * len(rows)
     words = f"{data.subtitle}\nus of the fastest config with these two\nframed: the fastest of all, and those tied with it"
@@ -206,7 +210,9 @@ def _draw_heatmap(data: PlotData) -> Figure:
     return figure
 
 
-def _ordered(values: Sequence[Any]) -> list[Any]:
+def _levels(points: Sequence[Point], name: str) -> list[Any]:
+    """The values of a parameter: numbers by size, others in the order of the sweep."""
+    values = [one.values.get(name) for one in sorted(points, key=lambda one: one.config)]
     kept = list({repr(one): one for one in values}.values())
     numbers = all(isinstance(one, int | float) for one in kept)
     return sorted(kept) if numbers else kept
@@ -221,11 +227,11 @@ def _fastest(points: Sequence[Point], wanted: dict[str, Any]) -> Point | None:
 
 def _draw_parallel(data: PlotData) -> Figure:
     names = [*data.axes, "us"]
-    figure, axes = _paper(data.title, f"{data.subtitle}; one line a config, the fastest on top", 1.6 * len(names), 4.2)  # fmt: skip
+    figure, axes = _paper(data.title, f"{data.subtitle}; one line a config, the fastest on top", max(4.6, 1.6 * len(names)), 4.2)  # fmt: skip
     times = [one.us for one in data.points]
     wide = max(times) > WIDE * min(times)
     norm = (LogNorm if wide else Normalize)(min(times), max(max(times), 1.001 * min(times)))
-    levels = {name: _ordered([one.values.get(name) for one in data.points]) for name in data.axes}
+    levels = {name: _levels(data.points, name) for name in data.axes}
     for one in reversed(data.points):
         heights = [_height(levels[name], one.values.get(name)) for name in data.axes]
         heights.append(norm(one.us))

@@ -7,6 +7,7 @@ import re
 from dataclasses import replace
 
 import pytest
+import triton.language as tl
 
 import kernellab
 from kernellab.errors import ArgumentError
@@ -24,6 +25,7 @@ from kernellab.tuning.records import (
 from kernellab.tuning.tunings import Work
 from kernellab.viz.tuning_card import tuning_card, tunings_card
 from tests.source_files import ROOT
+from tests.tuning.kernels import scaled
 from tests.tuning.pretended_gpu import pretended_gpu
 
 MACHINE = Machine("NVIDIA H200", "580", "3.12", "2.11", "3.6.0", "0.1.0")
@@ -110,6 +112,40 @@ def test_a_heat_map_shows_the_fastest_of_each_pair_and_frames_the_ties() -> None
     assert {text.get_text() for text in axes.texts} >= {"20", "10", "10.05", "16"}
     places = {(round(one.get_x() + 0.44), round(one.get_y() + 0.4)) for one in axes.patches}
     assert places == {(0, 1), (1, 0)}  # num_warps 4 with BLOCK 128, num_warps 8 with BLOCK 64
+
+
+def test_types_and_functions_are_named_in_the_order_of_the_sweep(tmp_path) -> None:
+    kinds = [tl.float32, tl.float16]
+    trials = [
+        trial(number, us, KIND=kind, APPLIES=scaled, BLOCK=block)
+        for number, (us, kind, block) in enumerate([(30.0, kinds[0], 64), (10.0, kinds[1], 64), (20.0, kinds[0], 32)])
+    ]  # fmt: skip
+    found = sweep(trials=tuple(trials))
+    assert str(found.best) == "1: KIND=fp16, APPLIES=scaled, BLOCK=64, num_warps=4: 10 us"
+    picture = found.plot("heatmap", x="BLOCK", y="KIND")
+    assert json.loads(json.dumps(picture.data.to_json()))["points"][0]["values"]["KIND"] == "fp16"
+    (axes,) = picture.figure.axes
+    assert [one.get_text() for one in axes.get_yticklabels()] == ["fp32", "fp16"]
+    assert [one.get_text() for one in axes.get_xticklabels()] == ["32", "64"]
+    loaded = kernellab.Tuning.load(found.save(tmp_path / "sweep.json"))
+    assert str(loaded.best) == str(found.best)
+
+
+def test_a_lone_config_is_drawn_with_all_its_values() -> None:
+    (axes,) = sweep(trials=(trial(0, 20.0, BLOCK=64),)).plot("times").figure.axes
+    assert [one.get_text() for one in axes.get_yticklabels()] == ["64, 4"]
+    assert axes.get_ylabel() == "BLOCK, num_warps"
+    with pytest.raises(ArgumentError, match="need a parameter that varies, and here nothing does"):
+        sweep(trials=(trial(0, 20.0, BLOCK=64),)).plot("parallel")
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_where_every_config_failed_that_is_said(kind: str) -> None:
+    trials = [trial(n, None, Dropped("compile error", "no"), BLOCK=n) for n in range(3)]
+    with pytest.raises(
+        ArgumentError, match="no config of this sweep of 'add' was timed or compiled"
+    ):
+        sweep(trials=tuple(trials)).plot(kind)
 
 
 def in_a_row(us: float) -> Timing:

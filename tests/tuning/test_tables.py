@@ -1,0 +1,77 @@
+"""The table of a sweep: plain columns, whatever the parameters are."""
+
+from __future__ import annotations
+
+import csv
+import io
+import json
+from dataclasses import replace
+from typing import Any
+
+import pandas
+import pytest
+import triton.language as tl
+
+import kernellab
+from kernellab.tuning.records import Candidate, Dropped
+from tests.tuning.kernels import scaled
+from tests.tuning.test_plots import sweep, trial
+
+VALUES: dict[str, list[Any]] = {
+    "BLOCK": [64, None, 128],
+    "FAST": [True, False, None],
+    "EXACT": [True, False, True],
+    "FACTOR": [0.5, 2, None],
+    "DTYPE": [tl.float16, tl.bfloat16, tl.float32],
+    "MODE": ["wide", "narrow", None],
+    "FUNCTION": [scaled, scaled, None],
+    "SHAPE": [(1, 2), (3, 4), (5, 6)],
+    "MIXED": [1, "one", None],
+    "SEED": [2**70, 1, 2],
+}
+KINDS = {
+    "BLOCK": "Int64", "FAST": "boolean", "EXACT": "bool", "FACTOR": "float64", "DTYPE": "string", "MODE": "string",
+    "FUNCTION": "string", "SHAPE": "string", "MIXED": "string", "SEED": "string",
+}  # fmt: skip
+PLAIN = {"int64", "Int64", "float64", "bool", "boolean", "string"}
+
+
+def of_every_kind(us: float | None) -> kernellab.Tuning:
+    """A sweep whose parameters are of all kinds; the second config has only some, and was dropped before it compiled."""
+    trials = []
+    for number in range(3):
+        values = {name: column[number] for name, column in VALUES.items()}
+        given = {name: value for name, value in values.items() if value is not None}
+        made = trial(number, us, Dropped("compile error", "no") if number == 1 else None)
+        if number == 1:
+            made = replace(made, outcome=replace(made.outcome, compiled=None, timing=None))
+        trials.append(replace(made, candidate=Candidate(given, {"num_warps": 4})))
+    return sweep(trials=tuple(trials))
+
+
+@pytest.mark.parametrize("us", [100.0, None], ids=["timed", "not timed"])
+def test_columns_are_of_plain_kinds_and_are_written_as_they_are(us: float | None) -> None:
+    table = of_every_kind(us).table
+    assert {str(kind) for kind in table.dtypes} <= PLAIN
+    assert {name: str(table.dtypes[name]) for name in VALUES} == KINDS
+    assert list(table["DTYPE"]) == ["fp16", "bf16", "fp32"]
+    assert list(table["FUNCTION"].dropna()) == ["scaled", "scaled"]
+    assert table["BLOCK"][2] == 128
+    assert pandas.isna(table["registers"][1])
+    assert table["why"][1] == "no"
+    records = json.loads(table.to_json(orient="records"))
+    assert [one["FAST"] for one in records] == [True, False, None]
+    assert [one["SEED"] for one in records] == [str(2**70), "1", "2"]
+    assert [one["registers"] for one in records] == [32, None, 34]
+    lines = list(csv.DictReader(io.StringIO(table.to_csv())))
+    assert [one["config"] for one in lines] == ["0", "1", "2"]
+    assert [one["MODE"] for one in lines] == ["wide", "narrow", ""]
+    assert [one["SHAPE"] for one in lines] == ["(1, 2)", "(3, 4)", "(5, 6)"]
+
+
+def test_the_table_of_several_sweeps_is_plain_too() -> None:
+    several = kernellab.Tunings([sweep(), sweep(key={"n": 10**6}, trials=())])
+    table = several.table
+    assert {str(kind) for kind in table.dtypes} <= PLAIN
+    assert list(table["n"]) == [1000, 10**6]
+    assert list(table["ties"].dropna()) == [1]
