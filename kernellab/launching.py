@@ -254,11 +254,16 @@ def _wrong_devices(
     )
 
 
+_NUMBERS = frozenset({bool, int, float})
+
+
 def _devices(values: Iterable[Any]) -> Iterator[str]:
     """The device types of all tensors among launch arguments: "cpu", "cuda", "xpu", ..."""
     for value in values:
+        if type(value) in _NUMBERS:
+            continue
         if isinstance(value, torch.Tensor):
-            yield value.device.type
+            yield "cpu" if value.is_cpu else value.device.type
         elif isinstance(value, numpy.ndarray):
             yield "cpu"
         elif isinstance(value, tuple):

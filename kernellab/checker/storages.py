@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy
@@ -65,10 +65,10 @@ class _BoxPart(Part):
     lanes: Any
 
     def read(self, notes: numpy.ndarray) -> numpy.ndarray:
-        return self._among(notes).read(self.bases, self.lanes)
+        return self.box.read(notes, self.bases, self.lanes)
 
     def write(self, notes: numpy.ndarray, values: Any) -> None:
-        self._among(notes).write(self.bases, self.lanes, values)
+        self.box.write(notes, self.bases, self.lanes, values)
 
     def count(self) -> int:
         lanes = [int(stop - start) for start, stop in self.lanes]
@@ -93,9 +93,6 @@ class _BoxPart(Part):
         for (start, stop), stride in zip(self.lanes, self.box.strides):
             first, last = first + start * stride, last + (stop - 1) * stride
         return ids, first, last
-
-    def _among(self, notes: numpy.ndarray) -> Box:
-        return replace(self.box, buffer=self.box.buffer.over(notes))
 
 
 @dataclass(frozen=True)

@@ -8,7 +8,7 @@ from __future__ import annotations
 import math
 import operator
 from collections.abc import Callable, Mapping
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy
 from numpy.lib.mixins import NDArrayOperatorsMixin
@@ -70,9 +70,12 @@ class AffineTile(SymbolicTile):
         extents: the tile's shape, 1 along dimensions it does not depend on.
         dtype: the integer type of the elements; every element fits it.
         low, high: bounds of all elements, inclusive; they may be loose.
+        latest_box: (mask, origin, box) of the latest access at these offsets; see `boxes.Box.of`.
     """
 
-    __slots__ = ("_elements", "base", "dtype", "extents", "high", "low", "strides")
+    __slots__ = (
+        "_elements", "base", "dtype", "extents", "high", "latest_box", "low", "strides"
+    )  # fmt: skip
 
     def __init__(
         self,
@@ -87,6 +90,7 @@ class AffineTile(SymbolicTile):
         self.extents = extents
         self.dtype = dtype
         self.low, self.high = bounds or _exact_bounds(base, strides, extents)
+        self.latest_box: tuple[Any, int, Any] | None = None
         self._elements: numpy.ndarray | None = None
 
     @property
@@ -242,7 +246,8 @@ def affine(value: Any, rank: int) -> AffineTile | None:
 
 def splatted(value: Any, rank: int, dtype: numpy.dtype) -> AffineTile:
     """One integer, or one a program, as a tile of `rank` dimensions of extent 1."""
-    return AffineTile(base_of(value), (0,) * rank, (1,) * rank, dtype)
+    base = base_of(value)
+    return AffineTile(base, (0,) * rank, (1,) * rank, dtype, extremes(base))
 
 
 def _per_program(base: Base, rank: int) -> Any:
@@ -296,13 +301,8 @@ def _fitting(
     return AffineTile(base, strides, extents, dtype, bounds)
 
 
-class _Pair(NamedTuple):
-    """Two operands as affine tiles of one rank, and the extents of the result."""
-
-    lhs: AffineTile
-    rhs: AffineTile
-    extents: tuple[int, ...]
-    dtype: numpy.dtype
+_Pair = tuple[AffineTile, AffineTile, tuple[int, ...], numpy.dtype]
+"""Two operands as affine tiles of one rank; extents and dtype of the result."""
 
 
 def _pair(lhs: Any, rhs: Any) -> _Pair | None:
@@ -316,19 +316,19 @@ def _pair(lhs: Any, rhs: Any) -> _Pair | None:
     dtype = left.dtype
     if dtype is not right.dtype:
         dtype = numpy.promote_types(dtype, right.dtype)
-    return _Pair(left, right, extents, dtype)
+    return left, right, extents, dtype
 
 
 def _add(lhs: Any, rhs: Any) -> AffineTile | None:
     pair = _pair(lhs, rhs)
     if pair is None:
         return None
-    left, right = pair.lhs, pair.rhs
+    left, right, extents, dtype = pair
     return _fitting(
         left.base + right.base,
         tuple(map(operator.add, left.strides, right.strides)),
-        pair.extents,
-        pair.dtype,
+        extents,
+        dtype,
         (left.low + right.low, left.high + right.high),
     )
 
@@ -337,12 +337,12 @@ def _subtract(lhs: Any, rhs: Any) -> AffineTile | None:
     pair = _pair(lhs, rhs)
     if pair is None:
         return None
-    left, right = pair.lhs, pair.rhs
+    left, right, extents, dtype = pair
     return _fitting(
         left.base - right.base,
         tuple(map(operator.sub, left.strides, right.strides)),
-        pair.extents,
-        pair.dtype,
+        extents,
+        dtype,
         (left.low - right.high, left.high - right.low),
     )
 
@@ -351,7 +351,8 @@ def _multiply(lhs: Any, rhs: Any) -> AffineTile | None:
     pair = _pair(lhs, rhs)
     if pair is None:
         return None
-    tile, factor = (pair.lhs, pair.rhs) if pair.rhs.is_splat else (pair.rhs, pair.lhs)
+    left, right, extents, dtype = pair
+    tile, factor = (left, right) if right.is_splat else (right, left)
     if not factor.is_splat:
         return None
     if not isinstance(factor.base, int) and not tile.is_splat:
@@ -364,17 +365,18 @@ def _multiply(lhs: Any, rhs: Any) -> AffineTile | None:
     strides = tile.strides
     if any(strides):
         strides = tuple(stride * factor.base for stride in strides)
-    return _fitting(tile.base * factor.base, strides, pair.extents, pair.dtype, bounds)
+    return _fitting(tile.base * factor.base, strides, extents, dtype, bounds)
 
 
 def _remainder(lhs: Any, rhs: Any) -> AffineTile | None:
     """C's remainder: the value itself where 0 <= value < divisor everywhere."""
     pair = _pair(lhs, rhs)
-    if pair is None or not pair.rhs.is_splat:
+    if pair is None:
         return None
-    divisor = pair.rhs.base
-    if isinstance(divisor, int) and divisor > 0 and pair.lhs.within(0, divisor - 1):
-        return pair.lhs
+    left, right, _, _ = pair
+    divisor = right.base
+    if right.is_splat and isinstance(divisor, int) and divisor > 0 and left.within(0, divisor - 1):
+        return left
     return None
 
 
@@ -392,23 +394,24 @@ def _comparison(
         pair = _pair(lhs, rhs)
         if pair is None:
             return None
-        if pair.lhs.is_splat and not pair.rhs.is_splat:
-            return _SYMBOLIC[mirrored](rhs, lhs)
-        rising = [d for d, stride in enumerate(pair.lhs.strides) if stride]
-        if not pair.rhs.is_splat or len(rising) != 1 or pair.lhs.strides[rising[0]] < 0:
+        left, right, extents, _ = pair
+        rising = [d for d, stride in enumerate(left.strides) if stride]
+        if not right.is_splat:
+            return None if rising else _SYMBOLIC[mirrored](rhs, lhs)
+        if len(rising) != 1 or left.strides[rising[0]] < 0:
             return None
-        if not (pair.lhs.within(-_SAFE, _SAFE) and pair.rhs.within(-_SAFE, _SAFE)):
+        if not (left.within(-_SAFE, _SAFE) and right.within(-_SAFE, _SAFE)):
             return None  # the distance between them may not fit an int64
         dimension = rising[0]
-        extent = pair.lhs.extents[dimension]
-        stride = pair.lhs.strides[dimension]
-        distance = pair.rhs.base - pair.lhs.base
+        extent = left.extents[dimension]
+        stride = left.strides[dimension]
+        distance = right.base - left.base
         # Both ends only grow with the distance, so where its extremes have the same ends, all programs do.
         least, most = extremes(distance)
         ends = _clipped(interval(least, stride), extent)
         if least != most and ends != _clipped(interval(most, stride), extent):
             ends = _clipped(interval(as_array(distance), stride), extent)
-        return BoxMask({dimension: ends}, pair.extents)
+        return BoxMask({dimension: ends}, extents)
 
     return compare
 

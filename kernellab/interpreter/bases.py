@@ -65,14 +65,14 @@ Base = Any
 
 
 def base_of(numbers: numpy.ndarray) -> Base:
-    """One integer, or one a program, in the form that costs least."""
+    """One integer, or one a program, in the form that costs least: that of a single program is for all."""
     if not numbers.ndim:
         return int(numbers)
-    numbers = numbers.astype(numpy.int64, copy=False)
     count = len(numbers)
-    start = int(numbers[0])
     if count == 1:
-        return Progression(start, 0, 1)
+        return int(numbers[0])
+    numbers = numbers.astype(numpy.int64, copy=False)
+    start = int(numbers[0])
     step = int(numbers[1]) - start
     if int(numbers[-1]) - start != step * (count - 1):
         return numbers

@@ -37,16 +37,17 @@ def load(
     box = Box.of(buffer, offsets, mask)
     if box is not None and active is not None:
         box = box.made_alike(active)
-    if box is None or not box.is_inside:
+    if box is None or not box.is_inside(buffer):
         return None
+    elements = buffer.elements
     if box.is_everything:
-        result = box.read(box.bases, box.intervals)
+        result = box.read(elements, box.bases, box.intervals)
     else:
-        result = numpy.empty((len(box.bases), *box.extents), buffer.elements.dtype)
+        result = numpy.empty((len(box.bases), *box.extents), elements.dtype)
         box.fill_outside(result, 0 if other is None else numpy.asarray(other).reshape(()))
         for first, last, lanes in box.pieces():
-            piece = box.read(part_of(box.bases, first, last), lanes)
-            result[first:last, *_slices(lanes)] = piece
+            found = box.looked_at(elements, part_of(box.bases, first, last), lanes)
+            result[first:last, *_slices(lanes)] = found
     return result if box.has_programs else result[0]
 
 
@@ -64,64 +65,54 @@ def store(
     if box is None:
         return False
     shape = (len(box.bases), *box.extents)
-    wanted = shape if box.has_programs else box.extents
-    if stored.shape != wanted and numpy.broadcast_shapes(wanted, stored.shape) != wanted:
+    if stored.shape == box.extents and not box.has_programs:
+        stored = stored[numpy.newaxis]
+    if stored.shape != shape and numpy.broadcast_shapes(shape, stored.shape) != shape:
         return False  # every program writes to one place: the last one wins
     values = stored if stored.shape == shape else numpy.broadcast_to(stored, shape)
     if active is not None and box.has_programs:
         box, values = box.of_active(active), values[active]
-    if not box.is_inside:
+    if not box.is_inside(buffer):
         return False
     for first, last, lanes in box.pieces():
-        box.write(part_of(box.bases, first, last), lanes, values[first:last, *_slices(lanes)])
+        bases = part_of(box.bases, first, last)
+        box.write(buffer.elements, bases, lanes, values[first:last, *_slices(lanes)])
     return True
 
 
 @dataclass
 class Box:
-    """An access at affine offsets under a box mask.
+    """Where accesses at affine offsets under a box mask go: worked out once for all that share offsets and mask.
 
     Attributes:
-        buffer: the argument that is accessed.
         bases: element index of lane 0, per program.
         strides: elements from one lane to the next along each dimension, none negative.
         extents: shape of the access, mask and offsets together.
         intervals: where the mask is on along each dimension: ints for all programs, or arrays with one entry each.
         bounds: smallest and largest index, masked lanes included; they may be loose.
         is_alike: True where the mask is on for the same lanes of all programs.
+        is_everything: True where no lane of any program is off.
         has_programs: False where all programs make one and the same access.
     """
 
-    buffer: Buffer
     bases: Bases
     strides: tuple[int, ...]
     extents: tuple[int, ...]
     intervals: tuple[Interval, ...]
     bounds: tuple[int, int]
     is_alike: bool
+    is_everything: bool
     has_programs: bool
 
     @staticmethod
     def of(buffer: Buffer, offsets: AffineTile, mask: Value | None) -> Box | None:
         """None where the mask is no box, a stride is negative, or the tensor has holes."""
-        box = None if mask is None else as_box(mask, offsets.extents)
-        if mask is not None and box is None:
+        if buffer.present is not None:
             return None
-        if buffer.present is not None or min(offsets.strides, default=0) < 0:
-            return None
-        extents, intervals = _intervals(offsets.extents, box)
-        base, origin = offsets.base, buffer.origin
-        has_programs = not isinstance(base, int)
-        bases: Bases = base + origin if has_programs else Progression(base + origin, 0, 1)
-        differing = [end for interval in intervals for end in interval if not isinstance(end, int)]
-        if differing:
-            has_programs = True
-            if len(bases) == 1:
-                bases = Progression(extremes(bases)[0], 0, len(differing[0]))
-        bounds = offsets.low + origin, offsets.high + origin
-        return Box(
-            buffer, bases, offsets.strides, extents, intervals, bounds, not differing, has_programs
-        )
+        known = offsets.latest_box
+        if known is None or known[0] is not mask or known[1] != buffer.origin:
+            known = offsets.latest_box = mask, buffer.origin, _box_at(buffer.origin, offsets, mask)
+        return known[2]
 
     def of_active(self, active: numpy.ndarray) -> Box:
         """The part of the active programs."""
@@ -149,24 +140,25 @@ class Box:
         """Every lane, whether the mask is on or off."""
         return _everything(self.extents)
 
-    @property
-    def is_everything(self) -> bool:
-        """True where no lane of any program is off."""
-        return self.is_alike and self.intervals == _everything(self.extents)
-
-    @property
-    def is_inside(self) -> bool:
+    def is_inside(self, buffer: Buffer) -> bool:
         """True where every element that is on may be touched."""
-        lowest, beyond = self.buffer.first, self.buffer.stop
+        lowest, beyond = buffer.first, buffer.stop
         if lowest <= self.bounds[0] and self.bounds[1] < beyond:
             return True
+        low: Any
+        high: Any
+        low, high = extremes(self.bases) if self.is_alike else [as_array(self.bases)] * 2
         on: Any = True
-        low = high = as_array(self.bases)
         for (start, stop), stride in zip(self.intervals, self.strides):
-            on = on & (numpy.asarray(stop) > start)
+            on = on & (stop > start)
             low = low + start * stride
             high = high + (stop - 1) * stride
-        return bool(numpy.all(((low >= lowest) & (high < beyond)) | ~numpy.asarray(on)))
+        inside = (low >= lowest) & (high < beyond)
+        return (
+            bool(inside or not on)
+            if self.is_alike
+            else bool(numpy.all(inside | ~numpy.asarray(on)))
+        )
 
     def fill_outside(self, result: numpy.ndarray, fill: Any) -> None:
         """Set what the mask leaves out of `result`, shape (programs, *extents)."""
@@ -174,11 +166,11 @@ class Box:
             result[...] = fill
             return
         for dimension, ((start, stop), extent) in enumerate(zip(self.intervals, self.extents)):
-            along = numpy.moveaxis(result, dimension + 1, 0)
+            before = (slice(None),) * (dimension + 1)
             if start > 0:
-                along[:start] = fill
+                result[*before, :start] = fill
             if stop < extent:
-                along[max(stop, start) :] = fill
+                result[*before, max(stop, start) :] = fill
 
     def pieces(self) -> Iterator[tuple[int, int, Lanes]]:
         """(first program, the one beyond the last, lanes that are on), in program order: neighbours with every lane on go together."""
@@ -202,47 +194,56 @@ class Box:
                 if all(start < stop for start, stop in lanes):
                     yield program, program + 1, lanes
 
-    def read(self, bases: Bases, lanes: Lanes) -> numpy.ndarray:
+    def read(self, elements: numpy.ndarray, bases: Bases, lanes: Lanes) -> numpy.ndarray:
         """A copy of these lanes of the programs with these bases, programs first."""
+        found = self.looked_at(elements, bases, lanes)
+        return found.copy() if isinstance(bases, Progression) else found
+
+    def looked_at(self, elements: numpy.ndarray, bases: Bases, lanes: Lanes) -> numpy.ndarray:
+        """As `read`, and a view of `elements` where there can be one: where the programs are evenly spaced."""
         starts = bases + self._skipped(lanes)
         if isinstance(starts, Progression):
-            return self._evenly_spaced(starts, lanes).copy()
-        return self._window(starts, lanes)[starts]  # type: ignore[no-any-return]
+            return self._evenly_spaced(elements, starts, lanes)
+        return self._window(elements, starts, lanes)[starts]  # type: ignore[no-any-return]
 
-    def write(self, bases: Bases, lanes: Lanes, values: numpy.ndarray) -> None:
+    def write(
+        self, elements: numpy.ndarray, bases: Bases, lanes: Lanes, values: numpy.ndarray
+    ) -> None:
         """Write these lanes of the programs with these bases, in program order."""
         starts = bases + self._skipped(lanes)
         if isinstance(starts, Progression) and self.is_disjoint(starts, lanes):
-            self._evenly_spaced(starts, lanes)[...] = values
+            self._evenly_spaced(elements, starts, lanes)[...] = values
         else:
             starts = as_array(starts)
-            self._window(starts, lanes)[starts] = values
+            self._window(elements, starts, lanes)[starts] = values
 
     def _skipped(self, lanes: Lanes) -> int:
         """Elements from lane 0 to the first that is on."""
         return sum([start * stride for (start, _), stride in zip(lanes, self.strides)])
 
-    def _evenly_spaced(self, starts: Progression, lanes: Lanes) -> numpy.ndarray:
+    def _evenly_spaced(
+        self, elements: numpy.ndarray, starts: Progression, lanes: Lanes
+    ) -> numpy.ndarray:
         """The lanes of all programs, as one view of the memory."""
-        elements = self.buffer.elements
         size = elements.itemsize
         return numpy.ndarray(
-            (starts.count, *(stop - start for start, stop in lanes)),
+            (starts.count, *[stop - start for start, stop in lanes]),
             elements.dtype,
             elements,
             starts.start * size,
-            (starts.step * size, *(stride * size for stride in self.strides)),
+            (starts.step * size, *[stride * size for stride in self.strides]),
         )
 
-    def _window(self, starts: numpy.ndarray, lanes: Lanes) -> numpy.ndarray:
+    def _window(
+        self, elements: numpy.ndarray, starts: numpy.ndarray, lanes: Lanes
+    ) -> numpy.ndarray:
         """A view whose entry i is the block of memory that starts at index i."""
-        elements = self.buffer.elements
         size = elements.itemsize
         return numpy.ndarray(
-            (int(starts.max()) + 1, *(stop - start for start, stop in lanes)),
+            (int(starts.max()) + 1, *[stop - start for start, stop in lanes]),
             elements.dtype,
             elements,
-            strides=(size, *(stride * size for stride in self.strides)),
+            strides=(size, *[stride * size for stride in self.strides]),
         )
 
     def is_disjoint(self, starts: Bases, lanes: Lanes) -> bool:
@@ -254,6 +255,27 @@ class Box:
         if reach is None or len(starts) == 1:
             return reach is not None
         return bool(numpy.diff(numpy.sort(starts)).min() > reach)
+
+
+def _box_at(origin: int, offsets: AffineTile, mask: Value | None) -> Box | None:
+    """The box of an access to a buffer with that origin; None where the mask is no box, or a stride is negative."""
+    on = None if mask is None else as_box(mask, offsets.extents)
+    if (mask is not None and on is None) or min(offsets.strides, default=0) < 0:
+        return None
+    extents, intervals = _intervals(offsets.extents, on)
+    base = offsets.base
+    has_programs = not isinstance(base, int)
+    bases: Bases = base + origin if has_programs else Progression(base + origin, 0, 1)
+    differing = [end for interval in intervals for end in interval if not isinstance(end, int)]
+    if differing:
+        has_programs = True
+        if len(bases) == 1:
+            bases = Progression(extremes(bases)[0], 0, len(differing[0]))
+    bounds = offsets.low + origin, offsets.high + origin
+    is_everything = not differing and intervals == _everything(extents)
+    return Box(
+        bases, offsets.strides, extents, intervals, bounds, not differing, is_everything, has_programs
+    )  # fmt: skip
 
 
 def _reach(steps: Sequence[tuple[int, int]]) -> int | None:

@@ -36,6 +36,7 @@ from kernellab.interpreter.index_values import kept_values
 from kernellab.interpreter.liveness import release_dead
 from kernellab.interpreter.pointers import ADDRESS, Root, pointee_dtype, roots
 from kernellab.interpreter.registry import RULES, Rule
+from kernellab.interpreter.starts import starts, widen_offsets
 from kernellab.interpreter.variance import varying_values
 from kernellab.interpreter.waiting import waits
 from kernellab.ir import scf, tt
@@ -100,7 +101,7 @@ def emit_kernel(
         tuple(emitter.located),
         emitter.variables(),
         arguments,
-        emitter.largest_tile(),
+        emitter._largest_tile,
     )
 
 
@@ -112,6 +113,8 @@ class Emitter:
 
     def __init__(self, function: tt.FuncOp, file: str, after: AfterOperation | None = None) -> None:
         self.take_calls(function)
+        self._largest_tile = _largest_tile(function)
+        self._starts = self.find_starts(function)
         self._after = after
         self.function = function
         self.file = file
@@ -154,6 +157,12 @@ class Emitter:
         """What stands for each pointer."""
         return roots(function)
 
+    def find_starts(self, function: tt.FuncOp) -> set[SSAValue]:
+        """The pointers that are an argument as it was given; what is added to them has 64 bits."""
+        found = starts(function)
+        widen_offsets(function, found)
+        return found
+
     def ends_turn(self, loop: scf.WhileOp, /) -> bool:
         """Whether a program lets others go on where the loop turns back."""
         return waits(loop)
@@ -178,6 +187,8 @@ class Emitter:
 
     def __getitem__(self, value: SSAValue) -> Expression:
         """The operand as an expression; as float32 where a rounding operation asks for a narrower float."""
+        if value in self._starts and self.rank(value):
+            return tiles.splat(self._start, self.rank(value))
         expression = self._expressions[value]
         if expression.name is not None:
             expression = variable(expression.name)
@@ -226,6 +237,8 @@ class Emitter:
 
     def moved(self, pointer: SSAValue, offset: SSAValue) -> Expression:
         """The pointer `offset` elements further; a scalar pointer and a tile of offsets make a tile."""
+        if pointer in self._starts and dtype(offset.type) == numpy.int64:
+            return self[offset]
         start = self[pointer]
         if self.rank(pointer) < self.rank(offset):
             start = tiles.splat(start, self.rank(offset))
@@ -407,7 +420,8 @@ class Emitter:
         if rule is None:
             raise self.unsupported(f"the operation {operation_name(op)}")
         self._widens = rule.rounds
-        lowered = self.lowered(rule, op)
+        is_start = any(result in self._starts for result in op.results)
+        lowered = () if is_start else self.lowered(rule, op)
         self._widens = False
         results = lowered if isinstance(lowered, tuple) else (lowered,)
         for value, expression in zip(op.results, results):
@@ -591,24 +605,14 @@ class Emitter:
         named = ((value, expression.name) for value, expression in self._expressions.items())
         return {value: name for value, name in named if name is not None}
 
-    def largest_tile(self) -> int:
-        """Bytes of the largest tile among the values of the kernel, pointers left out."""
-        sizes = [
-            int(numpy.prod(shape(value.type))) * dtype(value.type).itemsize
-            for op in self.function.walk()
-            for value in op.results
-            if shape(value.type) and not is_pointer(value.type)
-        ]
-        return max(sizes, default=1)
-
     def _bind_arguments(self, block: Block) -> list[str]:
         """Name the arguments; a pointer's value is its offset, 0, and its name stands for the buffer."""
         self._buffers: dict[SSAValue, str] = {}
+        self._start = self.constant(numpy.int64(0), hint="start")
         for argument in block.args:
             if is_pointer(argument.type):
                 self._buffers[argument] = self.fresh(self._hint(argument))
-                zero = self.constant(numpy.int64(0), hint="start")
-                self._expressions[argument] = zero
+                self._expressions[argument] = self._start
             else:
                 self.bind(argument)
             self._hoisted.add(argument)
@@ -694,6 +698,17 @@ def in_order_of_jumps(region: Region) -> list[Block]:
 
     visit(region.blocks[0])
     return ordered[::-1]
+
+
+def _largest_tile(function: tt.FuncOp) -> int:
+    """Bytes of the largest tile among the values of the kernel, pointers left out."""
+    sizes = [
+        int(numpy.prod(shape(value.type))) * dtype(value.type).itemsize
+        for op in function.walk()
+        for value in op.results
+        if shape(value.type) and not is_pointer(value.type)
+    ]
+    return max(sizes, default=1)
 
 
 def _leaves_its_block(value: SSAValue) -> bool:

@@ -24,6 +24,13 @@ def check_grid(
         GridError: no size, more than three, a size that is no positive integer, or beyond what a GPU takes.
     """
     given = grid(meta) if callable(grid) else grid
+    if (
+        type(given) is tuple
+        and len(given) == 1
+        and type(given[0]) is int
+        and 1 <= given[0] <= LIMITS[0]
+    ):
+        return given[0], 1, 1  # as nearly every launch says it
     sizes = (given,) if isinstance(given, int | numpy.integer) else given
     if not isinstance(sizes, Sequence) or not 1 <= len(sizes) <= 3:
         raise GridError(
@@ -51,7 +58,19 @@ class GridSizes:
     """Numbers of programs along x, y and z, as the int32 that tl.num_programs gives."""
 
     def __init__(self, grid: Grid) -> None:
-        self.x, self.y, self.z = (numpy.int32(size) for size in grid)
+        self._grid = grid
+
+    @property
+    def x(self) -> numpy.int32:
+        return numpy.int32(self._grid[0])
+
+    @property
+    def y(self) -> numpy.int32:
+        return numpy.int32(self._grid[1])
+
+    @property
+    def z(self) -> numpy.int32:
+        return numpy.int32(self._grid[2])
 
 
 class Programs:

@@ -6,7 +6,7 @@ import dataclasses
 import functools
 import math
 import time
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
 from typing import Any
@@ -35,7 +35,7 @@ from kernellab.interpreter.stepping.code import SteppingCode, stepping_code
 from kernellab.long_work import LongWork
 from kernellab.records import Launch, Run, Target
 from kernellab.run_options import DEFAULT, RunOptions
-from kernellab.specialize import BoundCall, described
+from kernellab.specialize import ArgumentWords, BoundCall
 from kernellab.triton_api import definition_of
 
 
@@ -77,7 +77,7 @@ def launch(
         kernel=kernel.__name__,
         grid=sizes,
         specialization=call.specialization,
-        arguments={name: described(value) for name, value in call.values.items()},
+        arguments=ArgumentWords(call.values),
         options={**call.options, **options.changed()},
     )
     return Run(launch, "interpreter", target, time.perf_counter() - start)
@@ -226,8 +226,7 @@ def _steps(
 def _runtime_arguments(kernel: Any, call: BoundCall, code: ProgramCode, bounds: str) -> list[Any]:
     """What the code takes: a Buffer for each pointer, a Descriptor for each descriptor, a NumPy scalar for each number."""
     arguments: list[Any] = []
-    taken_apart = all(expected.role != "descriptor" for expected in code.arguments)
-    values = _runtime_values(call, taken_apart)
+    values = _runtime_values(call, code.takes_descriptors_apart)
     for (name, value), expected in zip(values, code.arguments, strict=True):
         if expected.role == "number":
             arguments.append(_scalar(value, expected.dtype))
@@ -240,24 +239,27 @@ def _runtime_arguments(kernel: Any, call: BoundCall, code: ProgramCode, bounds: 
 
 def argument_names(call: BoundCall, code: ProgramCode) -> list[str]:
     """The names of the arguments that the code takes, in order: "x_ptr", "shape[0]" of a tuple."""
-    taken_apart = all(expected.role != "descriptor" for expected in code.arguments)
-    return [name for name, _ in _runtime_values(call, taken_apart)]
+    return [name for name, _ in _runtime_values(call, code.takes_descriptors_apart)]
 
 
 def _runtime_values(call: BoundCall, taken_apart: bool) -> Iterator[tuple[str, Any]]:
     """(name, value) of every argument that is not compiled in, tuples taken apart, and what a descriptor becomes."""
-    for name, type in call.specialization.signature.items():
-        yield from _leaves(name, call.values[name], type, taken_apart)
+    signature, values = call.specialization.signature, call.values
+    return _leaves([(name, values[name], type) for name, type in signature.items()], taken_apart)
 
 
-def _leaves(name: str, value: Any, type: Any, taken_apart: bool) -> Iterator[tuple[str, Any]]:
-    if isinstance(type, tuple):
-        for index, (item, item_type) in enumerate(zip(value, type)):
-            yield from _leaves(f"{name}[{index}]", item, item_type, taken_apart)
-    elif type != "constexpr":
-        yield name, value
-        if type.startswith("tensordesc"):
-            yield from _numbers_of_descriptor(name, value, taken_apart)
+def _leaves(
+    arguments: Iterable[tuple[str, Any, Any]], taken_apart: bool
+) -> Iterator[tuple[str, Any]]:
+    for name, value, type in arguments:
+        if isinstance(type, tuple):
+            items = zip(value, type)
+            inside = [(f"{name}[{i}]", item, of_item) for i, (item, of_item) in enumerate(items)]
+            yield from _leaves(inside, taken_apart)
+        elif type != "constexpr":
+            yield name, value
+            if type.startswith("tensordesc"):
+                yield from _numbers_of_descriptor(name, value, taken_apart)
 
 
 def _numbers_of_descriptor(name: str, value: Any, taken_apart: bool) -> Iterator[tuple[str, Any]]:
@@ -284,7 +286,9 @@ def _buffer(
             advice="To run a kernel, pass a torch tensor or a NumPy array.",
             position=definition_of(kernel),
         )
-    return Buffer(name, tensor.detach(), kind, name not in call.readonly, bounds)
+    if tensor.requires_grad:
+        tensor = tensor.detach()
+    return Buffer(name, tensor, kind, name not in call.readonly, bounds)
 
 
 def _descriptor(value: Any, buffer: Buffer) -> Descriptor:
@@ -301,7 +305,10 @@ def _descriptor(value: Any, buffer: Buffer) -> Descriptor:
 
 def _scalar(value: Any, kind: numpy.dtype) -> Any:
     """A number as the kernel sees it: integers wrap, floats are rounded to the parameter's type."""
-    if kind.kind in "ib":
-        bits = int(value) & ((1 << (8 * kind.itemsize)) - 1)
-        return numpy.array(bits, f"u{kind.itemsize}").view(kind)[()]
+    if kind.kind == "i":
+        try:
+            return kind.type(value)
+        except OverflowError:
+            bits = int(value) & ((1 << (8 * kind.itemsize)) - 1)
+            return numpy.array(bits, f"u{kind.itemsize}").view(kind)[()]
     return numpy.asarray(value, kind)[()]

@@ -60,11 +60,7 @@ class Buffer:
         self.name = name
         self.tensor = tensor
         self.writable = writable
-        self._bytes, offset = _storage_bytes(tensor)
-        phase = offset % dtype.itemsize
-        whole = (len(self._bytes) - phase) // dtype.itemsize * dtype.itemsize
-        self.elements = self._bytes[phase : phase + max(whole, 0)].view(dtype)
-        self.origin = (offset - phase) // dtype.itemsize
+        self.elements, self.origin = _storage_elements(tensor, dtype)
         self.bounds = bounds
         self.first, self.stop = 0, len(self.elements)
         self.present: numpy.ndarray | None = None
@@ -123,16 +119,21 @@ _PLAIN = frozenset(
 """Types that torch hands to NumPy as they are."""
 
 
-def _storage_bytes(tensor: torch.Tensor) -> tuple[numpy.ndarray, int]:
-    """All bytes of the tensor's storage, and where in it the tensor's first element is."""
+def _storage_elements(tensor: torch.Tensor, dtype: numpy.dtype) -> tuple[numpy.ndarray, int]:
+    """The tensor's storage as elements of `dtype`, and which of them is the tensor's first; the bytes before and behind whole elements are left out."""
     storage = tensor.untyped_storage()
     size = storage.nbytes()
     if not size:
-        return numpy.empty(0, numpy.uint8), 0
+        return numpy.empty(0, dtype), 0
     if tensor.dtype in _PLAIN and tensor.nbytes == size and tensor.is_contiguous():
-        return tensor.numpy().reshape(-1).view(numpy.uint8), 0  # the same, sooner
+        elements = tensor.numpy().reshape(-1)
+        if elements.dtype == dtype:
+            return elements, 0  # the same as below, sooner
     everything = torch.empty(0, dtype=torch.uint8).set_(storage).numpy()
-    return everything, int(tensor.storage_offset()) * tensor.element_size()
+    offset = int(tensor.storage_offset()) * tensor.element_size()
+    phase = offset % dtype.itemsize
+    whole = max(size - phase, 0) // dtype.itemsize * dtype.itemsize
+    return everything[phase : phase + whole].view(dtype), (offset - phase) // dtype.itemsize
 
 
 class Elsewhere(Protocol):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 import dataclasses
+import functools
 import types
 import weakref
 from collections.abc import Hashable, Mapping
@@ -107,6 +108,11 @@ class ProgramCode:
     watched: WatchedMemory | None
     source: str
 
+    @functools.cached_property
+    def takes_descriptors_apart(self) -> bool:
+        """Whether the compiler has made numbers of descriptors: the code then takes none as such."""
+        return all(expected.role != "descriptor" for expected in self.arguments)
+
     def prepare_observed(self, listener: Listener) -> types.FunctionType:
         """As `prepare`, for a run that is listened to."""
         scope = {**self.prepare.__globals__, **listener.modules(self.watched or memory)}
@@ -140,15 +146,15 @@ def program_code(
         KernelLabError: a global that the kernel was compiled with has changed since.
     """
     key = key_of(kernel, call, target, stage, after)
+    if key is None:
+        return make_program(kernel, call, target, stage, after)
     programs = _kept.setdefault(kernel, {})
-    if key is None or key not in programs:
-        code = make_program(kernel, call, target, stage, after)
-        if key is None:
-            return code
-        programs[key] = code
-    else:
+    known = programs.get(key)
+    if known is not None:
         check_globals(kernel)
-    return programs[key]
+        return known
+    made = programs[key] = make_program(kernel, call, target, stage, after)
+    return made
 
 
 def key_of(kernel: Any, call: BoundCall, target: Target, *how: Hashable) -> Hashable:

@@ -5,6 +5,7 @@ A value of rank r is an array of r dimensions, or of r + 1 with the programs of 
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -22,6 +23,7 @@ Active = numpy.ndarray | None
 """Which programs of the batch take part, one bool each; None where all do."""
 
 
+@functools.lru_cache(maxsize=64)
 def make_range(start: int, end: int) -> AffineTile:
     """start, start + 1, ..., end - 1 as int32."""
     extent = end - start

@@ -106,7 +106,7 @@ def _is_inside(view: Buffer, access: Access) -> bool:
     box = boxes.Box.of(view, request.offsets, request.mask)
     if box is not None and access.active is not None and box.has_programs:
         box = box.of_active(access.active)
-    return box is not None and box.is_inside
+    return box is not None and box.is_inside(view)
 
 
 def _described(view: Buffer) -> str:

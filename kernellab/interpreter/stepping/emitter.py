@@ -147,6 +147,10 @@ class SteppingEmitter(Emitter):
         """Calls stay calls, except in functions of single elements, which run on whole tiles."""
         inline_calls_of_elements(function, self._around.mark_of)
 
+    def find_starts(self, _function: tt.FuncOp) -> set[SSAValue]:
+        """None: functions are given pointers from anywhere, and steps are those of the source."""
+        return set()
+
     def find_varying(self, function: tt.FuncOp) -> set[SSAValue]:
         """There is one program, so only elements inside functions of elements differ."""
         return varying_elements(function)
