@@ -2,6 +2,8 @@
 
 import copy
 import inspect
+import pickle
+import weakref
 from types import SimpleNamespace
 from typing import Any
 
@@ -50,6 +52,21 @@ def test_a_launch_runs_in_place_and_gives_a_run(add, vectors) -> None:
     assert add.last_launch.arguments["x_ptr"] == "float32[1000]"
     assert add.last_launch.specialization.signature["x_ptr"] == "*fp32"
     assert add.last_launch.specialization.constants == {(4,): 128}
+
+
+def test_a_run_describes_its_arguments_as_they_were_and_keeps_none(add) -> None:
+    x = torch.rand(N, 2)
+    kept = weakref.ref(x)
+    run = add[(8,)](x, x, x, N, BLOCK=128)
+    x.resize_(3)
+    words = run.launch.arguments
+    assert dict(words) == {**dict.fromkeys(("x_ptr", "y_ptr", "z_ptr"), "float32[1000, 2]"), "n": "1000", "BLOCK": "128"}  # fmt: skip
+    assert words == dict(words)
+    assert pickle.loads(pickle.dumps(run)) == run
+    assert repr(run.launch.arguments) == repr(dict(words))
+    del x
+    assert kept() is None
+    assert add.last_run is run
 
 
 @pytest.mark.parametrize(

@@ -306,8 +306,11 @@ _Pair = tuple[AffineTile, AffineTile, tuple[int, ...], numpy.dtype]
 
 
 def _pair(lhs: Any, rhs: Any) -> _Pair | None:
-    rank = len((lhs if isinstance(lhs, SymbolicTile) else rhs).extents)
-    left, right = affine(lhs, rank), affine(rhs, rank)
+    left: AffineTile | None = lhs
+    right: AffineTile | None = rhs
+    if type(lhs) is not AffineTile or type(rhs) is not AffineTile:
+        rank = len((lhs if isinstance(lhs, SymbolicTile) else rhs).extents)
+        left, right = affine(lhs, rank), affine(rhs, rank)
     if left is None or right is None:
         return None
     extents = left.extents

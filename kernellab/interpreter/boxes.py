@@ -59,8 +59,8 @@ def store(
     active: Active,
 ) -> bool:
     """What `memory.store` does; False, and nothing done, where that takes more than slices."""
-    if any(extent > 1 and not stride for stride, extent in zip(offsets.strides, offsets.extents)):
-        return False  # lanes that collide: the order of writes matters
+    if 0 in offsets.strides and _have_collisions(offsets):
+        return False  # the order of writes matters
     box = Box.of(buffer, offsets, mask)
     if box is None:
         return False
@@ -74,6 +74,9 @@ def store(
         box, values = box.of_active(active), values[active]
     if not box.is_inside(buffer):
         return False
+    if box.is_everything:
+        box.write(buffer.elements, box.bases, box.intervals, values)
+        return True
     for first, last, lanes in box.pieces():
         bases = part_of(box.bases, first, last)
         box.write(buffer.elements, bases, lanes, values[first:last, *_slices(lanes)])
@@ -201,25 +204,26 @@ class Box:
 
     def looked_at(self, elements: numpy.ndarray, bases: Bases, lanes: Lanes) -> numpy.ndarray:
         """As `read`, and a view of `elements` where there can be one: where the programs are evenly spaced."""
-        starts = bases + self._skipped(lanes)
+        starts = self._first_on(bases, lanes)
         if isinstance(starts, Progression):
             return self._evenly_spaced(elements, starts, lanes)
-        return self._window(elements, starts, lanes)[starts]  # type: ignore[no-any-return]
+        return self._window(elements, starts, lanes)[starts]
 
     def write(
         self, elements: numpy.ndarray, bases: Bases, lanes: Lanes, values: numpy.ndarray
     ) -> None:
         """Write these lanes of the programs with these bases, in program order."""
-        starts = bases + self._skipped(lanes)
+        starts = self._first_on(bases, lanes)
         if isinstance(starts, Progression) and self.is_disjoint(starts, lanes):
             self._evenly_spaced(elements, starts, lanes)[...] = values
         else:
             starts = as_array(starts)
             self._window(elements, starts, lanes)[starts] = values
 
-    def _skipped(self, lanes: Lanes) -> int:
-        """Elements from lane 0 to the first that is on."""
-        return sum([start * stride for (start, _), stride in zip(lanes, self.strides)])
+    def _first_on(self, bases: Bases, lanes: Lanes) -> Bases:
+        """Element index of the first lane that is on, where `bases` has lane 0's."""
+        skipped = sum([start * stride for (start, _), stride in zip(lanes, self.strides)])
+        return bases + skipped if skipped else bases
 
     def _evenly_spaced(
         self, elements: numpy.ndarray, starts: Progression, lanes: Lanes
@@ -278,6 +282,12 @@ def _box_at(origin: int, offsets: AffineTile, mask: Value | None) -> Box | None:
     )  # fmt: skip
 
 
+def _have_collisions(offsets: AffineTile) -> bool:
+    """Whether lanes of one program share elements because they do not differ along some dimension."""
+    along = zip(offsets.strides, offsets.extents)
+    return any(extent > 1 and not stride for stride, extent in along)
+
+
 def _reach(steps: Sequence[tuple[int, int]]) -> int | None:
     """How far the last of all elements is from the first, given (step, number) along each dimension; None where two may be one."""
     reach = 0
@@ -303,10 +313,11 @@ def _intervals(
     """The extents of offsets and mask together, and where the mask is on along each dimension."""
     if mask is None:
         return extents, _everything(extents)
-    extents = tuple(map(max, extents, mask.extents))
+    if extents != mask.extents:
+        extents = tuple(map(max, extents, mask.extents))
+    on = mask.intervals
     return extents, tuple(
-        _same_for_all(mask.intervals[d]) if d in mask.intervals else (0, extent)
-        for d, extent in enumerate(extents)
+        [_same_for_all(on[d]) if d in on else (0, extent) for d, extent in enumerate(extents)]
     )
 
 

@@ -78,24 +78,36 @@ class Programs:
 
     Attributes:
         linear: their linear ids, in the order in which they run.
-        x, y, z: their ids, int32 arrays with one entry a program; x is the fastest in the linear id.
+        x, y, z: their ids, int32 arrays with one entry a program, made anew each time; x is the fastest in the linear id.
         count: how many they are.
     """
 
     def __init__(self, grid: Grid, linear: numpy.ndarray) -> None:
         self.count = len(linear)
         self.linear = linear
-        if grid[1] == grid[2] == 1:
-            self.x = linear.astype(numpy.int32)
-            self.y = self.z = numpy.zeros(self.count, numpy.int32)
-            return
-        self.x = (linear % grid[0]).astype(numpy.int32)
-        self.y = (linear // grid[0] % grid[1]).astype(numpy.int32)
-        self.z = (linear // (grid[0] * grid[1])).astype(numpy.int32)
+        self._grid = grid
+
+    @property
+    def x(self) -> numpy.ndarray:
+        width, height, depth = self._grid
+        along = self.linear if height == depth == 1 else self.linear % width
+        return along.astype(numpy.int32)
+
+    @property
+    def y(self) -> numpy.ndarray:
+        width, height, _ = self._grid
+        return (self.linear // width % height).astype(numpy.int32)
+
+    @property
+    def z(self) -> numpy.ndarray:
+        width, height, _ = self._grid
+        return (self.linear // (width * height)).astype(numpy.int32)
 
     def id(self, position: int) -> tuple[int, int, int]:
         """The id of the program at `position` in the batch."""
-        return int(self.x[position]), int(self.y[position]), int(self.z[position])
+        width, height, _ = self._grid
+        linear = int(self.linear[position])
+        return linear % width, linear // width % height, linear // (width * height)
 
     def name(self, position: int) -> str:
         """How `tl.device_print` names a program."""

@@ -78,7 +78,7 @@ def launch(
         grid=sizes,
         specialization=call.specialization,
         arguments=ArgumentWords(call.values),
-        options={**call.options, **options.changed()},
+        options={**call.options, **({} if options is DEFAULT else options.changed())},
     )
     return Run(launch, "interpreter", target, time.perf_counter() - start)
 

@@ -6,7 +6,7 @@ Such a pointer's offset is 0, so a pointer that is `offsets` further has these o
 from __future__ import annotations
 
 from xdsl.dialects import builtin
-from xdsl.ir import Block, Operation, SSAValue
+from xdsl.ir import Attribute, Block, Operation, SSAValue
 from xdsl.rewriter import InsertPoint, Rewriter
 
 from kernellab.ir import arith, tt, ttg
@@ -50,7 +50,7 @@ def _is_narrow(offset: SSAValue) -> bool:
 
 def _widened(offset: SSAValue, user: Operation) -> SSAValue:
     """The offset in 64 bits, made right after it, at the place in the source of who needs it so."""
-    wide: builtin.AnyAttr = builtin.i64
+    wide: Attribute = builtin.i64
     if isinstance(offset.type, builtin.TensorType):
         wide = builtin.TensorType(builtin.i64, offset.type.shape, offset.type.encoding)
     op = arith.ExtSIOp.create(operands=[offset], result_types=[wide], location=user.location)
