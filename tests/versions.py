@@ -23,6 +23,10 @@ WRITES_TENSOR_MAPS_TOGETHER = Version("3.9") <= TRITON
 """Its ptxas writes fields of a tensor map that share a word at once."""
 HAS_BLOCK_POINTERS = Version("3.9") > TRITON
 """`tl.make_block_ptr` makes them; Triton 3.9 says NotImplementedError: tensor descriptors have taken their place."""
+WARNS_OF_BLOCK_POINTERS = Version("3.7") <= TRITON < Version("3.9")
+"""The front end warns that `tl.make_block_ptr` will go."""
+WARNS_OF_REORDERING = Version("3.9") <= TRITON
+"""The front end warns of `can_reorder=True`, and of what has no effect in `tl.softmax`."""
 STORES_POINTERS = Version("3.9") > TRITON
 """Pointers can be stored and loaded; Triton 3.9's compiler aborts in the process."""
 WIDENS_RUNNING_BFLOAT16 = Version("3.9") > TRITON

@@ -46,6 +46,7 @@ export interface MarginNote {
   readonly origin: string;
   readonly line: number;
   readonly advice: string;
+  readonly said: string;
 }
 
 /** The control codes of one instruction. */

@@ -13,10 +13,15 @@ export function markOf(notes: readonly MarginNote[]): { sign: string; severity: 
   return { sign: SIGNS[severity], severity };
 }
 
+/** Who says it; and how, where the note puts a compiler's words into plainer ones. */
+function source(note: MarginNote): string {
+  return note.said ? `${note.origin}: ${note.said}` : note.origin;
+}
+
 /** A note in words: what, what to try, and who says it. */
 function noteWords(note: MarginNote): string {
   const advice = note.advice ? `\nTry: ${note.advice}` : "";
-  return `${note.severity}: ${note.words}${advice}\n[${note.origin}]`;
+  return `${note.severity}: ${note.words}${advice}\n[${source(note)}]`;
 }
 
 /** Several notes in words, each said once. */
@@ -56,7 +61,7 @@ export function noteList(view: IrView, go: Go): HTMLElement {
   if (lines.length > 0) box.append(linesList(lines, name, go));
   const general = view.sides.flatMap((side, number) => side.notes.filter((note) => note.line === 0).map((note) => {
     const advice = note.advice ? ` Try: ${note.advice}` : "";
-    return { note, line: element("div", { class: `kl-note-${note.severity}` }, `${name(number)}${note.words}${advice} [${note.origin}]`) };
+    return { note, line: element("div", { class: `kl-note-${note.severity}` }, `${name(number)}${note.words}${advice} [${source(note)}]`) };
   }));
   // The assembler's report: its numbers stand at the top of the view too.
   const isReport = (note: MarginNote) => note.origin === "ptxas" && note.severity === "note";
@@ -77,7 +82,7 @@ function linesList(lines: readonly NotedLine[], name: (side: number) => string, 
       element("span", { class: `kl-note-${note.severity}`, "aria-label": note.severity }, sign),
       element("span", { class: "kl-note-line" }, `${name(side)}line ${line}`),
       element("span", { class: "kl-note-words" }, `${note.words}${note.advice ? `\nTry: ${note.advice}` : ""}`),
-      element("span", { class: "kl-soft" }, note.origin));
+      element("span", { class: "kl-soft" }, source(note)));
     return element("li", {}, button);
   });
   return element("details", { class: "kl-note-list" },

@@ -7,7 +7,7 @@ import { barsOf, barWords, metricsOf } from "../src/metrics";
 import { allWords, markOf, neighbour, notedLines } from "../src/notes";
 import { Side } from "../src/side";
 
-const note = (line: number, severity: MarginNote["severity"] = "note", words = "w", advice = ""): MarginNote => ({ severity, words, origin: "o", line, advice });
+const note = (line: number, severity: MarginNote["severity"] = "note", words = "w", advice = "", said = ""): MarginNote => ({ severity, words, origin: "o", line, advice, said });
 
 const metric = (name: string, stage: string, values: Record<number, number>, origin = "machine code"): MetricData => ({ name, unit: `${name}s`, stage, values, origin });
 
@@ -32,6 +32,7 @@ test("the mark of a line is that of the worst note", () => {
 
 test("words have the advice, and the same is said once", () => {
   assert.equal(allWords([note(1, "error", "bad", "mask it"), note(1, "error", "bad", "mask it"), note(1)]), "error: bad\nTry: mask it\n[o]\n\nnote: w\n[o]");
+  assert.equal(allWords([note(1, "warning", "one by one", "", "vec = 1")]), "warning: one by one\n[o: vec = 1]");
 });
 
 test("lines with notes are gone through side by side, and round the end", () => {

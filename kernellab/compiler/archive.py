@@ -20,6 +20,7 @@ from typing import Any
 import triton
 
 from kernellab.compiler.assembled import assemble
+from kernellab.compiler.remark_words import explained
 from kernellab.errors import ArchiveError, KernelLabError, SourcePosition
 from kernellab.findings import Remark
 from kernellab.records import (
@@ -348,13 +349,14 @@ def _source_map(data: SavedData) -> SourceMap:
 
 def _remark(data: SavedData) -> Remark:
     span = data["span"]
-    return Remark(
+    saved = Remark(
         severity=data["severity"].one_of("remark", "warning", "note"),
         what=data["what"].text(),
         origin=data["origin"].one_of("mlir", "ptxas", "triton"),
         span=None if span.is_null() else _position(span),
         called_from=tuple(_position(one) for one in data["called_from"].items()),
     )
+    return explained(saved)
 
 
 def _position(data: SavedData) -> SourcePosition:

@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterable, Iterator
 
 from kernellab import triton_api
 from kernellab.compiler.analyses.module import users_line
+from kernellab.compiler.remark_words import explained
 from kernellab.errors import SourcePosition
 from kernellab.findings import Remark, Severity
 from kernellab.triton_api.analyses import Diagnosis, PythonWarning
@@ -29,7 +30,7 @@ def compiler_remarks(diagnosis: Diagnosis) -> tuple[Remark, ...]:
     A note that belongs to a remark follows it, on the same line of the kernel.
     """
     found = [*_from_mlir(diagnosis.printed), *map(_from_python, diagnosis.warnings)]
-    return tuple(dict.fromkeys(found))
+    return tuple(explained(one) for one in dict.fromkeys(found))
 
 
 def _from_mlir(printed: str) -> Iterator[Remark]:
@@ -68,10 +69,11 @@ def _place(
 
 
 def _from_python(warning: PythonWarning) -> Remark:
-    """A warning that points into Triton's own files has no line of the kernel's."""
+    """A warning that names a file of Triton's own speaks of the line that the front end reads; if it reads none, of no line."""
     position = SourcePosition(warning.file, warning.line)
-    span = None if "triton" in position.file.split("/") else position
-    return Remark("warning", warning.words, "triton", span)
+    if "triton" not in position.file.split("/"):
+        return Remark("warning", warning.words, "triton", position)
+    return Remark("warning", warning.words, "triton", *_place(list(warning.read)))
 
 
 # The PTX assembler
@@ -88,7 +90,8 @@ KernelLine = Callable[[int], SourcePosition | None]
 
 def assembler_remarks(log: str, kernel_line: KernelLine) -> tuple[Remark, ...]:
     """What `ptxas -v` says, without headings: its warnings, stack and spills, registers and barriers. Spilling is a warning."""
-    return tuple(dict.fromkeys(_from_ptxas(log.splitlines(), kernel_line)))
+    found = dict.fromkeys(_from_ptxas(log.splitlines(), kernel_line))
+    return tuple(explained(one) for one in found)
 
 
 def _from_ptxas(lines: Iterable[str], kernel_line: KernelLine) -> Iterator[Remark]:

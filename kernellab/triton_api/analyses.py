@@ -6,10 +6,12 @@ necessary, and the shared memory that one operation takes.
 
 from __future__ import annotations
 
+import ast
 import contextlib
 import functools
 import io
 import os
+import sys
 import warnings
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
@@ -19,9 +21,12 @@ from typing import Any
 from triton import knobs
 from triton._C import libtriton
 from triton.backends.compiler import Language
+from triton.compiler.code_generator import CodeGenerator
+from triton.language import core as language
 from triton.runtime.errors import PTXASError
 
 from kernellab import triton_api
+from kernellab.errors import SourcePosition
 from kernellab.records import Specialization, Target
 from kernellab.triton_api.mlir_stages import list_passes, run_up_to_llvm
 from kernellab.triton_api.stages import front_end_module, stage_functions
@@ -49,6 +54,8 @@ class PythonWarning:
     category: str
     file: str
     line: int
+    read: tuple[SourcePosition, ...] = ()
+    """What the front end was reading when it warned: the innermost function's place, then its caller's, and so on."""
 
 
 @dataclass(frozen=True)
@@ -78,19 +85,53 @@ def diagnose(
     backend = triton_api.backend_for(target)
     source = triton_api.make_source(kernel, specialization)
     with triton_api.translated_errors(kernel, target) as output, _remarks_printed():
-        with warnings.catch_warnings(record=True) as caught:
-            warnings.simplefilter("always")
+        with _warnings_caught() as caught:
             parsed = backend.parse_options(asked)
             module = front_end_module(source, target, parsed)
             run_up_to_llvm(backend, parsed, source.language == Language.GLUON, module)
         printed = output.take()
-    return Diagnosis(printed, tuple(_python_warning(warning) for warning in caught))
+    return Diagnosis(printed, tuple(caught))
 
 
-def _python_warning(warning: warnings.WarningMessage) -> PythonWarning:
-    return PythonWarning(
-        str(warning.message), warning.category.__name__, warning.filename, warning.lineno
-    )
+@contextmanager
+def _warnings_caught() -> Iterator[list[PythonWarning]]:
+    """Keep Python's warnings, each as often as it is given, with what the front end reads meanwhile."""
+    caught: list[PythonWarning] = []
+
+    def keep(message: Warning | str, kind: type[Warning], file: str, line: int, *_: Any) -> None:
+        caught.append(PythonWarning(str(message), kind.__name__, file, line, tuple(_being_read())))
+
+    with warnings.catch_warnings(), _warned_always():
+        warnings.simplefilter("always")
+        warnings.showwarning = keep
+        yield caught
+
+
+@contextmanager
+def _warned_always() -> Iterator[None]:
+    """Triton 3.9 gives some warnings once per process, which was when the kernel was compiled: here each time."""
+    once = getattr(language, "warn_once", None)
+    if once is None:
+        yield
+        return
+    language.warn_once = once.__wrapped__
+    try:
+        yield
+    finally:
+        language.warn_once = once
+
+
+def _being_read() -> Iterator[SourcePosition]:
+    """Where the front end is in the functions that it reads, the innermost first."""
+    frame, last = sys._getframe(1), None
+    while frame is not None:
+        reader = frame.f_locals.get("self")
+        if isinstance(reader, CodeGenerator) and reader is not last:
+            last, node = reader, reader.cur_node
+            if isinstance(node, ast.expr | ast.stmt):
+                line = int(reader.begin_line + node.lineno)
+                yield SourcePosition(str(reader.file_name), line, node.col_offset)
+        frame = frame.f_back  # type: ignore[assignment]
 
 
 @contextmanager
@@ -120,7 +161,9 @@ def assembler_log(ptx: str, target: Target, options: Mapping[str, Any]) -> str:
     """
     backend = triton_api.backend_for(target)
     known = triton_api.backend_options(target)
-    parsed = backend.parse_options({name: options[name] for name in options if name in known})
+    # Of a warp-specialised kernel num_warps counts all groups, which need not be a power of two; ptxas has no use for it.
+    asked = {name: options[name] for name in options if name in known and name != "num_warps"}
+    parsed = backend.parse_options(asked)
     with knobs.nvidia.scope(), io.StringIO() as said, contextlib.redirect_stdout(said):
         knobs.nvidia.dump_ptxas_log = True
         stage_functions(backend, parsed)["cubin"](ptx, {})

@@ -257,7 +257,8 @@ def _notes(compilation: Compilation, remarks: Iterable[Remark], file: str) -> It
     """What the compiler says, and which conversions of layouts cost something, on their lines."""
     for remark in remarks:
         place = line_in(file, (remark.span, *remark.called_from))
-        yield MarginNote(remark.severity, remark.what, remark.origin, place)
+        words, said = (remark.meaning, remark.what) if remark.meaning else (remark.what, "")
+        yield MarginNote(remark.severity, words, remark.origin, place, remark.advice, said)
     try:
         for one in compilation.conversions():
             if one.means in ("warp shuffles", "shared memory"):

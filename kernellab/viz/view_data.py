@@ -85,6 +85,8 @@ class MarginNote:
     """In the kernel's file, whose numbers the source text has; 0 where it speaks of the whole kernel."""
     advice: str = ""
     """What to try; "" where there is nothing to say."""
+    said: str = ""
+    """The compiler's own words, where `words` say the same in plainer ones."""
 
 
 @dataclass(frozen=True)
