@@ -271,7 +271,9 @@ def test_the_meanings_hold_in_the_machine_code() -> None:
 
 
 def test_what_a_stack_is_and_what_spills() -> None:
-    crowded = _made(remarked.crowded, FLOATS, (("BLOCK", 2048), ("num_warps", 1), ("maxnreg", 32)), "sm_90")
+    crowded = _made(
+        remarked.crowded, FLOATS, (("BLOCK", 2048), ("num_warps", 1), ("maxnreg", 32)), "sm_90"
+    )
     spilt = _remark(crowded, "bytes spill stores")
     stack, stores, loads = (int(number) for number in re.findall(r"\d+", spilt.what))
     assert (spilt.severity, stores > 0) == ("warning", True)

@@ -41,11 +41,13 @@ def explained(remark: Remark) -> Remark:
 
 _compiled = functools.cache(re.compile)
 
-_ALIGNED = (
-    "pass pointers, sizes and strides that are multiples of 16, or promise what holds with tl.multiple_of and tl.max_contiguous"
+_ALIGNED = "pass pointers, sizes and strides that are multiples of 16, or promise what holds with tl.multiple_of and tl.max_contiguous"
+_SERIAL = (
+    "Each warp-group product (wgmma) waits for the one before it instead of overlapping with it: "
 )
-_SERIAL = "Each warp-group product (wgmma) waits for the one before it instead of overlapping with it: "
-_KEEPS_REGISTERS = "The groups of warps keep the registers that they start with (setmaxnreg is ignored): "
+_KEEPS_REGISTERS = (
+    "The groups of warps keep the registers that they start with (setmaxnreg is ignored): "
+)
 
 WORDINGS: tuple[Wording, ...] = (
     # Accesses to global memory, NVIDIA

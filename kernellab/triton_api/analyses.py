@@ -16,7 +16,7 @@ import warnings
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, TextIO
 
 from triton import knobs
 from triton._C import libtriton
@@ -98,8 +98,16 @@ def _warnings_caught() -> Iterator[list[PythonWarning]]:
     """Keep Python's warnings, each as often as it is given, with what the front end reads meanwhile."""
     caught: list[PythonWarning] = []
 
-    def keep(message: Warning | str, kind: type[Warning], file: str, line: int, *_: Any) -> None:
-        caught.append(PythonWarning(str(message), kind.__name__, file, line, tuple(_being_read())))
+    def keep(
+        message: Warning | str,
+        category: type[Warning],
+        filename: str,
+        lineno: int,
+        file: TextIO | None = None,
+        line: str | None = None,
+    ) -> None:
+        read = tuple(_being_read())
+        caught.append(PythonWarning(str(message), category.__name__, filename, lineno, read))
 
     with warnings.catch_warnings(), _warned_always():
         warnings.simplefilter("always")
