@@ -327,7 +327,7 @@ def test_the_library_that_compiles_has_the_phrases_of_its_passes() -> None:
     phrases = [
         "vectorization fails vec = ", " elemsPerThread = ", "acceleration not applied due to unsupported shapes or data types.",
         "Forcing a different order [", "Pipelining load that cannot use vectorized copy", "Pipelining load with different use encodings",
-        "operation scheduled before its operands", "non-root partition #", "has direct SSA consumer", "FIXME: capturing tensor values",
+        "operation scheduled before its operands", "non-root partition #", "has direct SSA consumer", "capturing tensor values",
         "unsupported cmp predicate for assumption", "unsupported assumption operation", "Unable to select MFMA intrinsic",
         "Performed four ping pong cluster transformation", "skipping canonicalize-pointers due to ub.poison",
         "has subregions but is not analyzed when determining async",

@@ -81,8 +81,9 @@ function linesList(lines: readonly NotedLine[], name: (side: number) => string, 
     const button = element("button", { type: "button", class: "kl-note-entry", onclick: () => go(side, line) },
       element("span", { class: `kl-note-${note.severity}`, "aria-label": note.severity }, sign),
       element("span", { class: "kl-note-line" }, `${name(side)}line ${line}`),
-      element("span", { class: "kl-note-words" }, `${note.words}${note.advice ? `\nTry: ${note.advice}` : ""}`),
-      element("span", { class: "kl-soft" }, source(note)));
+      element("span", { class: "kl-note-words" }, `${note.words}${note.advice ? `\nTry: ${note.advice}` : ""}`,
+        ...(note.said ? [element("span", { class: "kl-soft" }, `\n${note.said}`)] : [])),
+      element("span", { class: "kl-soft" }, note.origin));
     return element("li", {}, button);
   });
   return element("details", { class: "kl-note-list" },

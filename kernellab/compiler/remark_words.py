@@ -159,7 +159,7 @@ WORDINGS: tuple[Wording, ...] = (
     ),
     Wording(
         "mlir",
-        r"FIXME: capturing tensor values into warp partitions is not supported",
+        r"\w+: capturing tensor values into warp partitions is not supported",
         "A tile that is made before the specialised loop is handed to groups of warps as it is, which Triton says it does not support on "
         "Hopper.",
         "Compare the results with those of the same loop without warp_specialize; make the tile inside the loop.",

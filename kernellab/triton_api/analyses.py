@@ -16,7 +16,7 @@ import warnings
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import Any, TextIO
+from typing import Any
 
 from triton import knobs
 from triton._C import libtriton
@@ -99,19 +99,14 @@ def _warnings_caught() -> Iterator[list[PythonWarning]]:
     caught: list[PythonWarning] = []
 
     def keep(
-        message: Warning | str,
-        category: type[Warning],
-        filename: str,
-        lineno: int,
-        file: TextIO | None = None,
-        line: str | None = None,
+        message: Warning | str, category: type[Warning], filename: str, lineno: int, *_: object
     ) -> None:
         read = tuple(_being_read())
         caught.append(PythonWarning(str(message), category.__name__, filename, lineno, read))
 
     with warnings.catch_warnings(), _warned_always():
         warnings.simplefilter("always")
-        warnings.showwarning = keep
+        warnings.showwarning = keep  # type: ignore[assignment]
         yield caught
 
 
