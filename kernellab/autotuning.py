@@ -15,8 +15,8 @@ import numpy
 import torch
 
 from kernellab import triton_api
-from kernellab.compiler.pipeline import unwrap_kernel
 from kernellab.compiler.targets import DEFAULT_TARGET, local_target
+from kernellab.compiler.unwrapping import unwrap_kernel
 from kernellab.errors import ArgumentError, KernelLabError
 from kernellab.launching import facts_of, goes_to_gpu, innermost
 from kernellab.specialize import BoundCall, bind, tensor_of

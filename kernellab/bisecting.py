@@ -12,8 +12,9 @@ from xdsl.dialects.builtin import ModuleOp
 from kernellab import triton_api
 from kernellab.argument_copies import copied, tensors_in
 from kernellab.compiler import steering
-from kernellab.compiler.pipeline import record_passes, unwrap_kernel
+from kernellab.compiler.pipeline import record_passes
 from kernellab.compiler.targets import parse_target
+from kernellab.compiler.unwrapping import unwrap_kernel
 from kernellab.differences import Contents, differences_between
 from kernellab.errors import KernelFault, SourcePosition, UnsupportedOperation
 from kernellab.findings import Bisection, Difference

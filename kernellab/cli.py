@@ -190,8 +190,9 @@ def _report_of_failure(error: CompileError) -> str:
 
 def _compilations(options: argparse.Namespace) -> list[Compilation]:
     """Compile the kernel that the options name, for each target that they name."""
-    from kernellab.compiler.pipeline import compile_bound, unwrap_kernel
+    from kernellab.compiler.pipeline import compile_bound
     from kernellab.compiler.targets import DEFAULT_TARGET, local_target, parse_targets
+    from kernellab.compiler.unwrapping import unwrap_kernel
     from kernellab.kernel_files import load_kernel
     from kernellab.specialize import assume, bind, parse_signature
 

@@ -12,9 +12,9 @@ from kernellab.checker.detectors import DETECTORS
 from kernellab.checker.examination import Examination
 from kernellab.checker.records import Finding, Findings
 from kernellab.checker.uninitialized import is_uninitialized
-from kernellab.compiler.pipeline import unwrap_kernel
 from kernellab.compiler.subjects import subject_of
 from kernellab.compiler.targets import parse_target
+from kernellab.compiler.unwrapping import unwrap_kernel
 from kernellab.errors import ArgumentError, OptionError, suggestion
 from kernellab.interpreter.grid import check_grid
 from kernellab.interpreter.program import program_code

@@ -14,7 +14,7 @@ from typing import Any
 
 from kernellab import triton_api
 from kernellab.compiler.assembled import assemble
-from kernellab.compiler.pipeline import STAGE_LANGUAGES, resource_reader
+from kernellab.compiler.compilations import STAGE_LANGUAGES, resource_reader
 from kernellab.compiler.sass import disassemble
 from kernellab.compiler.source_map import read_source_map
 from kernellab.errors import ArchiveError, SourcePosition

@@ -9,7 +9,7 @@ from functools import partial
 from typing import Any
 
 from kernellab.argument_copies import copied, copied_back
-from kernellab.compiler.pipeline import unwrap_kernel
+from kernellab.compiler.unwrapping import unwrap_kernel
 from kernellab.debugger.places import Breakpoint, Places
 from kernellab.debugger.session import Session
 from kernellab.debugger.tile_functions import for_prompts

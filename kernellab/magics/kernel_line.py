@@ -88,8 +88,9 @@ def compilation_of(kernel: Any, given: Mapping[str, Any], position: SourcePositi
         CompileError: the kernel does not compile.
         ArgumentError: types or constants do not fit the kernel, or something is missing.
     """
-    from kernellab.compiler.pipeline import compile_bound, unwrap_kernel
+    from kernellab.compiler.pipeline import compile_bound
     from kernellab.compiler.targets import DEFAULT_TARGET
+    from kernellab.compiler.unwrapping import unwrap_kernel
     from kernellab.errors import ArgumentError, MissingArguments
     from kernellab.magics.compile_wishes import launched_call, stated_call, wishes_of
 

@@ -17,10 +17,10 @@ from kernellab.compiler.analyses.flow import entering, leaving
 from kernellab.compiler.analyses.module import kind, position_of
 from kernellab.compiler.analyses.warp_accesses import WarpAccess, WarpAccesses
 from kernellab.compiler.analyses.work import bit_width
-from kernellab.compiler.pipeline import unwrap_kernel
 from kernellab.compiler.snapshots import LoweredText, lowered, lowered_text
 from kernellab.compiler.subjects import subject_of
 from kernellab.compiler.targets import parse_target
+from kernellab.compiler.unwrapping import unwrap_kernel
 from kernellab.errors import TargetError
 from kernellab.interpreter.entries import tell_entries
 from kernellab.interpreter.grid import check_grid

@@ -7,8 +7,8 @@ from dataclasses import dataclass
 from typing import Any
 
 from kernellab import triton_api
-from kernellab.compiler.pipeline import unwrap_kernel
 from kernellab.compiler.targets import parse_target
+from kernellab.compiler.unwrapping import unwrap_kernel
 from kernellab.errors import OptionError
 from kernellab.interpreter.grid import check_grid, chosen_programs
 from kernellab.interpreter.stepping.code import stepping_code

@@ -13,7 +13,7 @@ import numpy
 import torch
 
 from kernellab import triton_api
-from kernellab.compiler.pipeline import unwrap_kernel
+from kernellab.compiler.unwrapping import unwrap_kernel
 from kernellab.errors import GridError, OptionError
 from kernellab.interpreter.grid import check_grid
 from kernellab.launching import Grid, innermost

@@ -1,0 +1,59 @@
+"""Kernels under `triton.autotune` and `triton.heuristics`: the JIT function inside, and what these two add to a call."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+from typing import Any
+
+from kernellab import triton_api
+from kernellab.errors import ArgumentError
+
+
+def unwrap_kernel(
+    kernel: Any,
+    args: Iterable[Any],
+    keywords: Mapping[str, Any],
+    constants: Mapping[str, Any],
+) -> tuple[Any, dict[str, Any]]:
+    """The JIT function inside `triton.autotune` and `triton.heuristics`, and the keywords with what these two add.
+
+    An autotuner adds its first config; heuristics are computed from the arguments, as in a launch.
+
+    Raises:
+        ArgumentError: `kernel` is no kernel, or a heuristic cannot be computed from these arguments.
+    """
+    added: dict[str, Any] = {}
+    current = kernel
+    while isinstance(current, triton_api.Autotuner | triton_api.Heuristics):
+        given = {
+            **dict(zip(current.arg_names, args, strict=False)),
+            **added,
+            **constants,
+            **keywords,
+        }
+        if isinstance(current, triton_api.Autotuner):
+            added = {**current.configs[0].all_kwargs(), **added}
+        else:
+            for name, compute in current.values.items():
+                if name not in given:
+                    added[name] = given[name] = _heuristic(name, compute, given)
+        current = current.fn
+    if not isinstance(current, triton_api.JITFunction):
+        raise ArgumentError(
+            f"{kernel!r} is not a Triton kernel.",
+            advice="Put @triton.jit (or @gluon.jit) above the function."
+            if callable(kernel)
+            else "",
+        )
+    taken = {name: value for name, value in added.items() if name not in constants}
+    return current, {**taken, **keywords}
+
+
+def _heuristic(name: str, compute: Callable[[dict[str, Any]], Any], given: dict[str, Any]) -> Any:
+    try:
+        return compute(given)
+    except Exception as error:
+        raise ArgumentError(
+            f"The heuristic for {name!r} cannot be computed from these arguments: {error!r}.",
+            advice=f"Give values instead of types, or the result: {name}=...",
+        ) from error
