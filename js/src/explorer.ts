@@ -285,8 +285,9 @@ export class Explorer {
   private draw(again = false): void {
     const ours = this.dom.contains(this.host.root.activeElement);
     this.drawPanes(again);
-    // Keys go on working where the pane that had the focus is gone.
-    if (ours && !this.dom.contains(this.host.root.activeElement)) this.work.focus({ preventScroll: true });
+    // Keys go on working where what had the focus, a pane or the list of passes, is gone or hidden.
+    const focused = this.host.root.activeElement;
+    if (ours && (!this.dom.contains(focused) || focused?.closest("[hidden]"))) this.work.focus({ preventScroll: true });
   }
 
   private drawPanes(again: boolean): void {

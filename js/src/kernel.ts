@@ -87,7 +87,13 @@ export function asking(model: Model, holder: Holder | null): Ask {
       });
       followKernel(holder, () => isGone(holder) && reject(new Silence(GONE)), finished.signal);
       model.on("msg:custom", listen);
-      model.send({ ...wishes, kind, request });
+      try {
+        model.send({ ...wishes, kind, request });
+      } catch {
+        // VS Code closes the connection of a kernel that was restarted, and tells no model of it.
+        if (holder !== null) holder.comm_live = false;
+        reject(new Silence(GONE));
+      }
     });
     return answer.finally(() => finished.abort());
   };

@@ -54,7 +54,7 @@ export class LayoutExplorer {
     });
     this.watcher.observe(this.stage);
     const theme = new MutationObserver(() => this.draw());
-    theme.observe(dom, { attributes: true, attributeFilter: ["data-theme"] });
+    theme.observe(dom, { attributes: true, attributeFilter: ["data-theme", "data-contrast"] });
     dom.addEventListener("keydown", (event) => {
       if (!event.ctrlKey && !event.metaKey && !event.altKey) event.stopPropagation();
     });

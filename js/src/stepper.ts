@@ -87,7 +87,7 @@ export class StepperExplorer {
     dom.append(this.moves(), this.searches(), this.help, this.main(), this.status);
     dom.addEventListener("keydown", (event) => this.key(event));
     this.width.observe(dom);
-    this.theme.observe(dom, { attributes: true, attributeFilter: ["data-theme"] });
+    this.theme.observe(dom, { attributes: true, attributeFilter: ["data-theme", "data-contrast"] });
     this.at = Math.min(Math.max(data.focus, reader.first), reader.last);
     this.draw();
   }

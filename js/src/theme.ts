@@ -15,15 +15,22 @@ function declared(): Theme | null {
   return chosen === "dark" || chosen === "light" ? chosen : null;
 }
 
-/** Keep an element's `data-theme` as the front end's theme is, until the signal aborts. */
+/** Whether the reader wants more contrast than usual: VS Code's two themes of high contrast, else the reader's system. */
+function wantsContrast(system: MediaQueryList): boolean {
+  return document.body.dataset["vscodeThemeKind"]?.includes("high-contrast") ?? system.matches;
+}
+
+/** Keep an element's `data-theme` and `data-contrast` as the front end's theme is, until the signal aborts. */
 export function followTheme(target: HTMLElement, signal: AbortSignal): void {
   const system = matchMedia("(prefers-color-scheme: dark)");
+  const contrast = matchMedia("(prefers-contrast: more)");
   const apply = (): void => {
+    target.dataset["contrast"] = wantsContrast(contrast) ? "more" : "usual";
     target.dataset["theme"] = declared() ?? (system.matches ? "dark" : "light");
   };
   const observer = new MutationObserver(apply);
   for (const place of [document.body, document.documentElement]) observer.observe(place, { attributes: true });
-  system.addEventListener("change", apply, { signal });
+  for (const wish of [system, contrast]) wish.addEventListener("change", apply, { signal });
   signal.addEventListener("abort", () => observer.disconnect());
   apply();
 }

@@ -88,7 +88,8 @@ def _pass_cards(passes: Sequence[PassRun]) -> list[Card]:
         (run.label, f"{run.seconds * 1e3:.1f} ms", _operations(run), _changes(run))
         for run in changed
     ]
-    table = Table("", ("pass", "time", "operations", "what came and went"), rows)
+    columns = ("pass", "time", "operations", "what came and went")
+    table = Table("", columns, rows, numbers=(1, 2))
     quiet = len(passes) - len(changed)
     return [Card("Passes", f"{len(changed)} changed the module, {quiet} did not", (table,))]
 

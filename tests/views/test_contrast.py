@@ -21,10 +21,20 @@ MARKS = ("changed", "left", "right", "bad", "warn", "focus", "bar", "edge", "sof
 BEHIND_MARKS = ("paper", "shade", "selection")
 
 
+THEMES = {
+    "light": (".kl-root",),
+    "dark": (".kl-root", '.kl-root[data-theme="dark"]'),
+    "light, more contrast": (".kl-root", '.kl-root[data-contrast="more"]'),
+    "dark, more contrast": (".kl-root", '.kl-root[data-theme="dark"]', '.kl-root[data-contrast="more"]',
+                            '.kl-root[data-contrast="more"][data-theme="dark"]'),
+}  # fmt: skip
+"""The selectors that a theme's variables stand at, each of which changes those before it."""
+
+
 def colours(theme: str) -> dict[str, str]:
-    """The variables of a theme; the dark one changes those of the light one."""
+    """The variables of a theme."""
     found: dict[str, str] = {}
-    for selector in (".kl-root", '.kl-root[data-theme="dark"]')[: 1 + (theme == "dark")]:
+    for selector in THEMES[theme]:
         for body in re.findall(re.escape(selector) + r"\s*\{([^}]*)\}", STYLE):
             found.update(re.findall(r"--kl-([\w-]+):\s*(#[0-9a-f]{6})\b", body))
     return found
@@ -60,20 +70,27 @@ def test_the_ratio_is_wcags() -> None:
     assert contrast("#777777", "#ffffff") == pytest.approx(4.48, abs=0.005)  # the usual example
 
 
-@pytest.mark.parametrize("theme", ["light", "dark"])
+@pytest.mark.parametrize("theme", THEMES)
 def test_texts_can_be_read(theme: str) -> None:
     assert not too_faint(theme, CODE, BEHIND_CODE, 4.5)
     assert not too_faint(theme, WORDS, BEHIND_WORDS, 4.5)
     assert not too_faint(theme, ("paper",), ("changed",), 4.5), "the chosen mode"
 
 
-@pytest.mark.parametrize("theme", ["light", "dark"])
+@pytest.mark.parametrize("theme", THEMES)
 def test_marks_can_be_seen(theme: str) -> None:
     assert not too_faint(theme, MARKS, BEHIND_MARKS, 3)
 
 
-@pytest.mark.parametrize("theme", ["light", "dark"])
+@pytest.mark.parametrize("theme", THEMES)
 def test_chosen_lines_stand_out_from_lit_ones(theme: str) -> None:
     known = colours(theme)
     assert contrast(known["lit"], known["paper"]) > 1.1
     assert contrast(known["chosen"], known["lit"]) > 1.1
+
+
+@pytest.mark.parametrize("theme", ["light, more contrast", "dark, more contrast"])
+def test_who_wants_more_contrast_gets_it(theme: str) -> None:
+    """Ratios of success criterion 1.4.6; lines are seen as well as marks are."""
+    assert not too_faint(theme, ("ink", "soft"), ("paper", "shade"), 7)
+    assert not too_faint(theme, ("line", "edge"), ("paper", "shade"), 3)

@@ -93,6 +93,17 @@ def test_passes_are_chosen_filtered_and_searched(chromium: Browser, matmul_page:
         expect(pane(page, 1)).to_contain_text("after ttgir.pipeline")
 
 
+def test_keys_go_on_working_where_the_list_with_the_focus_is_hidden(
+    chromium: Browser, matmul_page: Path
+) -> None:
+    with opened(chromium, matmul_page.as_uri()) as page:
+        page.get_by_role("listbox").press("3")
+        expect(page.get_by_role("listbox")).to_be_hidden()
+        expect(page.locator(".kl-panes")).to_be_focused()
+        page.keyboard.press("1")
+        expect(page.get_by_role("listbox")).to_be_visible()
+
+
 def test_keys_step_through_passes_and_changes(chromium: Browser, matmul_page: Path) -> None:
     compilation = of_corpus("matmul", "sm_90")
     labels = [run.label for run in compilation.passes]
