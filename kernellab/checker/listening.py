@@ -24,6 +24,7 @@ from kernellab.interpreter.grid import Programs
 from kernellab.interpreter.memory import Buffer, differs
 from kernellab.interpreter.memory_layers import Load, Memory, MemoryAccess, MemoryLayer
 from kernellab.interpreter.tiles import Active, Value
+from kernellab.interpreter.watch import WatchedMemory
 from kernellab.ir import tt
 
 Change = Callable[[Access], MemoryAccess]
@@ -139,6 +140,8 @@ class HeardMemory(MemoryLayer):
             inside = audience.bounds.kept_inside(access)
             if inside is not request:
                 access = replace(access, request=inside, asked=request)
+                if isinstance(self._inner, WatchedMemory):
+                    self._inner.strayed = True
             if audience.change is not None:
                 inside = audience.change(access)
                 access = replace(access, request=inside)

@@ -27,6 +27,7 @@ from kernellab.interpreter.grid import (
     linear_ids,
     set_apart,
 )
+from kernellab.interpreter.idle_variables import idle_variables
 from kernellab.interpreter.memory import Buffer
 from kernellab.interpreter.observing import Listener
 from kernellab.interpreter.program import ProgramCode, program_code, program_of_text
@@ -219,7 +220,8 @@ def _steps(
 ) -> Iterator[Step]:
     """What to run, one after the other: whole batches, or turns of programs that wait for each other."""
     if code.watched is not None:
-        return take_turns(all_batches, run_batch, code.watched)
+        idle = idle_variables(code.source)
+        return take_turns(all_batches, run_batch, code.watched, idle)
     return ((programs, functools.partial(run_batch, programs)) for programs in all_batches)
 
 

@@ -2,7 +2,7 @@
 
 Each program is a coroutine. Its turn goes on until it ends, or until a loop that waits turns back. Programs are admitted in the launch's order: the first one alone, and when those that are admitted all wait, as many more as there are waiting. From then on all take their turns round after round, in the order of their admission. So a program that finds every lock free runs from start to end before the next one begins, and few programs are alive at a time, however large the grid.
 
-A program waits when its turn changed nothing in memory and did not end it. A round in which all wait is silent. In silence nobody learns anything new: a program whose variables come back to what they were goes round in a circle, and if all do, that is a deadlock. A program that counts its tries does not come round, and may be about to give up; it is given `SILENT_ROUNDS`.
+A program waits when its turn changed nothing in memory and did not end it. A round in which all wait is silent. In silence nobody learns anything new: a program whose variables come back to what they were goes round in a circle, and if all do, that is a deadlock. Variables that only count along do not matter (`idle_variables.py`). A program whose count decides when it gives up does not come round; it is given `SILENT_ROUNDS`. One whose accesses leave their tensors, where a checker lets the run go on, is given `STRAY_ROUNDS`: no value that it reads there can end its loop.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ from __future__ import annotations
 import functools
 import itertools
 import types
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any, TypeAlias
 
@@ -26,6 +26,9 @@ Step = tuple[Programs, Callable[[], object]]
 
 SILENT_ROUNDS = 100_000
 """So many silent rounds may pass, with no program left to admit, before programs that count their tries are stopped."""
+
+STRAY_ROUNDS = 2_000
+"""The same, where every program goes in a circle or makes accesses that leave their tensors."""
 
 PATIENCE = 1_000
 """After so many rounds in which no program ended, more are admitted though memory changes: programs may count there as they wait."""
@@ -66,6 +69,7 @@ def take_turns(
     batches: Iterator[Programs],
     start: Callable[[Programs], Coroutine],
     memory: WatchedMemory,
+    idle: Collection[str] = (),
 ) -> Iterator[Step]:
     """One turn after the other, each to be carried out before the next is asked for.
 
@@ -73,11 +77,12 @@ def take_turns(
         batches: one program each.
         start: the kernel's code, which makes a coroutine of a program.
         memory: what that code reads and writes through.
+        idle: variables of that code that decide nothing while a program waits.
 
     The last step raises NobodyMoves where programs wait for ever.
     """
     live: list[_Program] = []
-    admitted, silent_rounds, rounds_without_end = 1, 0, 0
+    admitted, silent_rounds, stray_rounds, rounds_without_end = 1, 0, 0, 0
     while True:
         newcomers = [_Program(one, start(one)) for one in itertools.islice(batches, admitted)]
         live += newcomers
@@ -91,9 +96,13 @@ def take_turns(
         live = left
         silent_rounds = silent_rounds + 1 if silent and not newcomers else 0
         if silent_rounds:
-            circling = [program.comes_round(silent_rounds) for program in live]
-            if (proven := all(circling)) or silent_rounds >= SILENT_ROUNDS:
+            circling = [program.comes_round(silent_rounds, idle) for program in live]
+            stray_rounds += all(one or program.strayed for one, program in zip(circling, live))
+            stopped = silent_rounds >= SILENT_ROUNDS or stray_rounds >= STRAY_ROUNDS
+            if (proven := all(circling)) or stopped:
                 yield _stop(live, silent_rounds, proven)
+        else:
+            stray_rounds = 0
         enough = live and not silent and rounds_without_end < PATIENCE
         admitted = 0 if enough else max(1, len(live))
         rounds_without_end = rounds_without_end if enough else 0
@@ -109,29 +118,32 @@ class _Program:
 
     Attributes:
         changed: whether its latest turn changed memory.
+        strayed: whether its latest turn made an access that left its tensor.
         ended: whether it has run to its end.
     """
 
     def __init__(self, programs: Programs, coroutine: Coroutine) -> None:
         self.programs = programs
         self.coroutine = coroutine
-        self.changed = self.ended = False
+        self.changed = self.strayed = self.ended = False
         self._reading: Reading | None = None
         self._variables: dict[str, Any] = {}
 
     def turn(self, memory: WatchedMemory) -> None:
         """Run it until it ends, or until a loop that waits turns back."""
-        memory.changed = False
+        memory.changed = memory.strayed = False
         self.ended = next(self.coroutine, _END) is _END
-        self.changed, self._reading = memory.changed, memory.reading
+        self.changed, self.strayed = memory.changed, memory.strayed
+        self._reading = memory.reading
 
-    def comes_round(self, silent_rounds: int) -> bool:
-        """True where its variables are what they were at an earlier end of a turn in this silence.
+    def comes_round(self, silent_rounds: int, idle: Collection[str]) -> bool:
+        """True where its variables, but for the idle ones, are what they were at an earlier end of a turn in this silence.
 
         To be asked after every silent round, from the first on. It compares with rounds 1, 2, 4, 8, ..., so that a circle of any length is found (R. P. Brent, An improved Monte Carlo factorization algorithm, BIT 20, 1980).
         """
         frame = self._frame()
-        variables = {**frame.f_locals, "the instruction": frame.f_lasti}
+        variables = {name: value for name, value in frame.f_locals.items() if name not in idle}
+        variables["the instruction"] = frame.f_lasti
         same = silent_rounds > 1 and _are_same(variables, self._variables)
         if silent_rounds & (silent_rounds - 1) == 0:
             self._variables = variables

@@ -47,11 +47,12 @@ class WatchedMemory(threading.local, MemoryLayer):
 
     Attributes:
         changed: whether memory has other bits than when this was last set to False.
+        strayed: whether an access has left its tensor since this was last set to False; said by who lets such a run go on.
         reading: the latest load or atomic, None before the first.
     """
 
     def __init__(self) -> None:
-        self.changed = False
+        self.changed = self.strayed = False
         self.reading: Reading | None = None
 
     def around(self, access: MemoryAccess) -> Value | None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from typing import Any
 
 import numpy
@@ -15,9 +16,11 @@ import kernellab
 from benchmarks.eleven_kernels import cleared, eleven_cases
 from kernellab.demo.cases import Case
 from kernellab.errors import ArgumentError, GridError, KernelFault, OptionError
+from kernellab.interpreter import scheduler
 from kernellab.viz.findings_card import findings_card
 from tests.checker.corpus import orders, races
 from tests.compiled import source_line
+from tests.interpreter.marked_lines import marked_line
 from tests.kernels.interp import waiting
 from tests.notebook_session import notebook
 
@@ -144,6 +147,25 @@ def test_nothing_is_found_where_programs_wait_for_each_other_rightly(launch: Any
     kernel, grid, arguments, constants = launch
     found = kernellab.check(kernel, grid, *arguments, **constants)
     assert not found, str(found)
+
+
+def test_programs_that_wait_and_leave_their_tensors_are_not_waited_for_long() -> None:
+    """One looks at flag after flag, beyond the last: it never comes back to where it was."""
+    found = kernellab.check(waiting.faults_while_waiting, (2,), counters(2), 3)
+    line = marked_line(waiting, "FAULT: faults_while_waiting")
+    assert [(one.kind, one.line) for one in found] == [("out-of-bounds", line), ("deadlock", line)]
+    assert found.of_kind("deadlock")[0].program_count == 2
+    (rounds,) = re.findall(r"in ([\d,]+) rounds memory did not change", str(found))
+    assert int(rounds.replace(",", "")) < scheduler.SILENT_ROUNDS // 10
+
+
+def test_programs_that_leave_their_tensors_may_give_up() -> None:
+    """What comes after the wait is still looked at."""
+    found = kernellab.check(waiting.gives_up_beyond_the_end, (3,), counters(1), counters(4), 50)
+    assert {(one.kind, one.line) for one in found} == {
+        ("out-of-bounds", marked_line(waiting, "FAULT: gives_up_beyond_the_end")),
+        ("race", marked_line(waiting, "RACE: gives_up_beyond_the_end")),
+    }
 
 
 def test_uninitialized_is_the_tensor_itself_for_a_launch() -> None:

@@ -259,11 +259,17 @@ def test_a_flag_that_nobody_sets_where_variables_go_in_circles() -> None:
     assert len(lines) == 10
 
 
-def test_programs_that_count_for_ever_are_stopped(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(scheduler, "SILENT_ROUNDS", 300)
-    error = deadlock(waiting.counts_for_ever, (2,), zeros(2))
-    assert "in 300 rounds memory did not change and no program ended" in error.problem
+def test_programs_that_only_count_their_tries_go_in_circles() -> None:
+    error = deadlock(waiting.counts_for_ever, (2,), zeros(2), zeros(1))
+    assert "nothing that could end it changes any more" in error.problem
     assert "flag_ptr[1] is 0" in error.problem.splitlines()[2]
+
+
+def test_programs_that_may_give_up_are_stopped_in_the_end(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(scheduler, "SILENT_ROUNDS", 300)
+    error = deadlock(waiting.gives_up, (2,), zeros(1), zeros(2), 1000)
+    assert "in 300 rounds memory did not change and no program ended" in error.problem
+    assert "flag_ptr[0] is 0" in error.problem.splitlines()[2]
 
 
 def test_a_lock_at_an_address_that_is_not_released() -> None:
@@ -308,7 +314,7 @@ def interrupted_after(seconds: float) -> Iterator[None]:
 def test_waiting_can_be_interrupted(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(scheduler, "SILENT_ROUNDS", 10**9)
     with pytest.raises(KeyboardInterrupt), interrupted_after(0.5):
-        kernellab.run(waiting.counts_for_ever, (2,), zeros(2))
+        kernellab.run(waiting.gives_up, (2,), zeros(1), zeros(2), 2**31 - 1)
     tries = zeros(3)
     kernellab.run(waiting.gives_up, (3,), zeros(1), tries, 10)
     assert tries.tolist() == [10] * 3

@@ -58,6 +58,7 @@ class EndlessLoop(Detector):
         super().__init__(scene)
         self._going: dict[tuple[Operation, int], _Going] = {}
         self._known: dict[Operation, Sequence[int] | None] = {}
+        self._most: dict[Operation, int] = {}
 
     @classmethod
     def hears(cls, operation: Operation) -> bool:
@@ -77,7 +78,9 @@ class EndlessLoop(Detector):
         going.turns += 1
         if going.turns == 1:
             going.first = tuple(computed.operands)
-        if going.turns >= self.scene.most_turns * (_PATIENCE if waits(loop) else 1):
+        if loop not in self._most:
+            self._most[loop] = self.scene.most_turns * (_PATIENCE if waits(loop) else 1)
+        if going.turns >= self._most[loop]:
             self._stop(computed, loop, going, circle=None)
         deciding = self._deciding(loop)
         if deciding is None:

@@ -143,7 +143,7 @@ def gives_up(flag_ptr, tries_ptr, n):
     """Waits for what nobody does, n times at most."""
     program = tl.program_id(0)
     tries = 0
-    while (tl.load(flag_ptr, volatile=True) == 0) & (tries < n):
+    while (tl.load(flag_ptr, volatile=True) == 0) & (tries < n):  # WAITS: gives_up
         tries += 1
     tl.store(tries_ptr + program, tries)
 
@@ -188,10 +188,11 @@ def goes_in_circles(flag_ptr):
 
 
 @triton.jit
-def counts_for_ever(flag_ptr):
+def counts_for_ever(flag_ptr, tries_ptr):
     tries = 0
     while tl.load(flag_ptr + tl.program_id(0), volatile=True) == 0:  # WAITS: counts_for_ever
         tries += 1
+    tl.store(tries_ptr, tries)
 
 
 @triton.jit
@@ -201,6 +202,14 @@ def faults_while_waiting(flag_ptr, n):
     place = n * 0
     while tl.atomic_add(flag_ptr + place, 0) == 0:  # FAULT: faults_while_waiting
         place += program
+
+
+@triton.jit
+def gives_up_beyond_the_end(flag_ptr, tries_ptr, n):
+    tries = 1
+    while (tl.atomic_add(flag_ptr + tries, 0) == 0) & (tries < n):  # FAULT: gives_up_beyond_the_end
+        tries += 1
+    tl.store(tries_ptr, tries)  # RACE: gives_up_beyond_the_end
 
 
 @triton.jit
