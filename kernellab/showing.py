@@ -25,6 +25,7 @@ _VIEWS: Mapping[str, tuple[str, str]] = {
 
 _PLOTS: Mapping[str, tuple[str, str]] = {
     "kernellab.findings.SharedMemory": ("kernellab.viz.allocation_plot", "allocation_plot"),
+    "kernellab.findings.TensorMemory": ("kernellab.viz.allocation_plot", "allocation_plot"),
     "kernellab.findings.TileLayout": ("kernellab.viz.layout_plot", "tile_plot"),
     "kernellab.layouts.kinds.Layout": ("kernellab.viz.layout_plot", "layout_plot"),
 }
@@ -119,7 +120,7 @@ def plot(record: Any, **wishes: Any) -> Any:
     """The matplotlib figure of a record that has one: as the last expression of a cell it is displayed.
 
     Args:
-        record: a `SharedMemory`, a `Layout` or a tile's.
+        record: a `SharedMemory`, a `TensorMemory`, a `Layout` or a tile's.
         wishes: what the figure of such a record takes.
     """
     maker = _maker(_PLOTS, record)

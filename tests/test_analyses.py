@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import re
 from itertools import pairwise
 
@@ -9,7 +10,7 @@ import pytest
 
 from kernellab.errors import ArgumentError
 from tests.compiled import compiled, of_corpus, source_line
-from tests.kernels import analysed
+from tests.kernels import analysed, remarked
 
 WITH_SHARED_MEMORY = [
     ("matmul", "sm_90"),
@@ -63,6 +64,84 @@ def test_a_pipelined_matmuls_buffers_are_its_tiles_times_the_stages() -> None:
 def test_a_kernel_without_shared_memory_has_no_buffers() -> None:
     memory = of_corpus("vector_add", "sm_90").shared_memory()
     assert (memory.buffers, memory.total_bytes) == ((), 0)
+
+
+# Tensor memory
+
+HALVES = ("*fp16:16", "*fp16:16", "*fp32:16")
+_ALLOCATION = re.compile(
+    r"ttng\.tmem_alloc .*?tensor_memory_col_offset = (\d+) : i32, tensor_memory_row_offset = (\d+) : i32.*"
+    r"!ttg\.memdesc<(?P<shape>[\dx]+)x(?P<element>[a-z]+)(?P<bits>\d+)\w*, #tmem"
+)
+
+
+@pytest.mark.parametrize("name", ["matmul", "matmul_tma_specialized", "attention_forward"])
+def test_tensor_memory_is_what_the_modules_text_says(name: str) -> None:
+    compilation = of_corpus(name, "sm_100")
+    memory = compilation.tensor_memory()
+    (allocated,) = [one for one in compilation.passes if one.name == "allocate_tensor_memory"]
+    assert memory.read_from == allocated.label
+    text = allocated.text.read()
+    found = list(_ALLOCATION.finditer(text))
+    assert [(one.column, one.row) for one in memory.buffers] == [
+        (int(one[1]), int(one[2])) for one in found
+    ]
+    # By hand: a cell is 32 bits, and these tiles have 128 rows.
+    by_hand = []
+    for one in found:
+        sizes = [int(size) for size in one["shape"].split("x")]
+        by_hand.append(math.prod(sizes) * int(one["bits"]) // (32 * 128))
+    assert [one.columns for one in memory.buffers] == by_hand
+    assert all(one.rows == 128 for one in memory.buffers)
+    total = re.search(r"ttg\.tensor_memory_size = (\d+)", text)
+    assert total
+    assert memory.total_columns == int(total[1]) == compilation.resources.tensor_memory_columns
+    assert max(one.end for one in memory.buffers) <= memory.total_columns
+
+
+def test_an_accumulator_of_128_by_128_floats_has_128_columns() -> None:
+    (accumulator,) = of_corpus("matmul", "sm_100").tensor_memory().buffers
+    assert (accumulator.column, accumulator.columns) == (0, 128)
+    assert source_line(accumulator.position).startswith("accumulator = tl.dot(")
+    loop = of_corpus("matmul", "sm_100").tensor_memory().loops[0]
+    assert accumulator.first_operation < loop[0] < loop[1] < accumulator.last_operation
+
+
+def test_a_result_of_64_rows_has_half_of_each_warps_rows() -> None:
+    made = compiled(remarked.product, *HALVES, M=64, N=64, K=64, target="sm_100")
+    (result,) = made.tensor_memory().buffers
+    assert (result.row, result.rows, result.columns) == (0, 64, 64)
+
+
+def test_scales_of_a_product_lie_behind_its_accumulator() -> None:
+    types = ("*fp8e4nv:16", "*u8:16", "*fp8e4nv:16", "*u8:16", "*fp32:16")
+    made = compiled(remarked.scaled_product, *types, N=128, K=128, target="sm_100")
+    memory = made.tensor_memory()
+    # 128 rows of 4 scales, 8 bits each, laid out for each warp anew: 4 columns.
+    assert [(one.column, one.columns) for one in memory.buffers] == [(0, 128), (128, 4), (132, 4)]
+    assert memory.total_columns == 256
+
+
+def test_buffers_of_tensor_memory_that_share_columns_do_not_live_at_once() -> None:
+    buffers = {one.name: one for one in of_corpus("attention_forward", "sm_100").tensor_memory().buffers}  # fmt: skip
+    pairs = [(one, buffers[name]) for one in buffers.values() for name in one.shares_with]
+    assert pairs
+    for one, other in pairs:
+        assert one.last_operation < other.first_operation or other.last_operation < one.first_operation  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("name", "target", "words"),
+    [
+        ("matmul", "sm_90", "sm_90 has no tensor memory"),
+        ("matmul", "gfx942", "gfx942 has no tensor memory"),
+        ("vector_add", "sm_100", "The program allocates none."),
+    ],
+)
+def test_where_there_is_no_tensor_memory_it_says_why(name: str, target: str, words: str) -> None:
+    memory = of_corpus(name, target).tensor_memory()
+    assert (memory.buffers, memory.total_columns) == ((), 0)
+    assert words in memory.absence
 
 
 # Barriers

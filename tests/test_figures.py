@@ -5,6 +5,7 @@ from __future__ import annotations
 import html
 import json
 import re
+from dataclasses import replace
 from io import BytesIO
 from pathlib import Path
 from typing import Any
@@ -17,7 +18,7 @@ from matplotlib.colors import to_hex
 from matplotlib.patches import Rectangle
 
 from kernellab.errors import ArgumentError, KernelLabError, LayoutError, SourcePosition
-from kernellab.findings import SharedBuffer, SharedMemory
+from kernellab.findings import SharedBuffer, SharedMemory, TensorBuffer, TensorMemory
 from kernellab.layouts import Layout
 from kernellab.viz import palette
 from kernellab.viz.figures import theme
@@ -133,6 +134,43 @@ def test_a_program_without_shared_memory_says_so() -> None:
     memory = of_corpus("vector_add", "sm_90").shared_memory()
     assert "no buffer there; a launch asks for 0 bytes" in words(memory)
     assert repr(memory.plot()) == "<plot of shared memory of vector_add: 0 buffers, 0 bytes>"
+
+
+def test_tensor_memory_has_the_compilers_columns() -> None:
+    compilation = of_corpus("attention_forward", "sm_100")
+    memory = compilation.tensor_memory()
+    allocated = next(one for one in compilation.passes if one.name == "allocate_tensor_memory")
+    columns = [int(one) for one in re.findall(r"tensor_memory_col_offset = (\d+)", allocated.text.read())]  # fmt: skip
+    drawn = [(*one.get_xy(), one.get_height()) for one in memory.plot().figure.axes[0].patches if type(one) is Rectangle and one.get_height() > 1]  # fmt: skip
+    assert sorted(column for _, column, _ in drawn) == sorted(columns)
+    assert {height for *_, height in drawn} == {64, 32}
+    text = re.sub(r"<[^>]*>", "\n", memory.plot().svg())
+    for said in (
+        "accumulator, line 31, 64 columns",
+        "the 256 columns (of 512)",
+        "in use at once, 160",
+    ):
+        assert said in text
+
+
+def test_half_rows_have_a_part_of_the_picture_of_their_own() -> None:
+    lower = TensorBuffer("a", "ttng.tmem_alloc", 0, 64, 0, 64, 1, 9, None)
+    upper = replace(lower, name="b", row=16)
+    whole = TensorBuffer("c", "ttng.tmem_alloc", 64, 32, 0, 128, 2, 8, None)
+    assert not lower.overlaps(upper)
+    memory = TensorMemory((lower, upper, whole), 128, "llir.allocate_tensor_memory")
+    patches = memory.plot().figure.axes[0].patches
+    drawn = [(one.get_xy()[1], one.get_height()) for one in patches if type(one) is Rectangle and one.get_height() > 1]  # fmt: skip
+    assert drawn == [(0, 64), (128, 64), (64, 32), (192, 32)]
+    assert memory.columns_in_use(5) == 96
+    assert "rows 16 to 31 of each warp" in memory.plot().svg()
+
+
+def test_a_target_without_tensor_memory_says_so() -> None:
+    memory = of_corpus("matmul", "sm_90").tensor_memory()
+    assert "sm_90 has no tensor memory" in memory.plot().svg()
+    assert memory.table().empty
+    assert memory.busiest_operation is None
 
 
 def test_hundreds_of_buffers_are_drawn_and_counted() -> None:

@@ -19,6 +19,7 @@ def figures() -> dict[str, FigurePicture]:
         "layout_figure": mma.plot(),
         "layout_figure_shared": swizzled.plot(),
         "shared_memory_matmul": of_corpus("matmul", "sm_90").shared_memory().plot(),
+        "tensor_memory_attention": of_corpus("attention_forward", "sm_100").tensor_memory().plot(),
         "shared_memory_attention": of_corpus("attention_forward", "sm_90").shared_memory().plot(),
     }
 

@@ -21,11 +21,13 @@ from kernellab.compiler.analyses import (
     layouts,
     memory,
     pipelining,
+    tmem,
     work,
 )
 from kernellab.compiler.analyses.module import kind, lines_of_operations, users_line
 from kernellab.compiler.modules import Ask, ask_here
 from kernellab.compiler.remarks import assembler_remarks, compiler_remarks
+from kernellab.compiler.targets import has_tensor_memory
 from kernellab.errors import ArgumentError, CompileError, LayoutError, SourcePosition
 from kernellab.findings import (
     AxisInfo,
@@ -36,6 +38,7 @@ from kernellab.findings import (
     PipelineStages,
     Remark,
     SharedMemory,
+    TensorMemory,
     Work,
 )
 from kernellab.ir.locations import locate
@@ -93,6 +96,20 @@ class CompilerAnalyst:
             lambda text: self._ask(
                 triton_analyses.allocated_bytes, text, compilation.target, allocated.arguments
             ),
+            allocated.label,
+        )
+
+    def tensor_memory(self, compilation: Compilation) -> TensorMemory:
+        """The layout of tensor memory: see `findings.TensorBuffer` for where each number comes from."""
+        if not has_tensor_memory(compilation.target):
+            absence = (
+                f"{compilation.target} has no tensor memory: GPUs of compute capability 10 have."
+            )
+            return TensorMemory((), 0, "", compilation.kernel, absence=absence)
+        allocated = _pass_named(compilation, "allocate_tensor_memory")
+        return tmem.tensor_memory(
+            self._module(allocated, compilation),
+            lambda text: self._ask(triton_analyses.tensor_memory_places, text, compilation.target),
             allocated.label,
         )
 

@@ -47,6 +47,11 @@ def shared_limit(target: Target) -> int | None:
     return _SHARED_LIMITS.get(target.arch)
 
 
+def has_tensor_memory(target: Target) -> bool:
+    """Whether the GPU has tensor memory: data-centre Blackwell, compute capability 10 (PTX ISA, tcgen05)."""
+    return target.backend == "cuda" and target.arch.startswith("10")
+
+
 _MULTIPROCESSORS = {
     "75": 40,  # T4
     "80": 108,  # A100

@@ -26,6 +26,7 @@ if TYPE_CHECKING:
         PipelineStages,
         Remark,
         SharedMemory,
+        TensorMemory,
         Work,
     )
 
@@ -38,6 +39,9 @@ class Analyst(Protocol):
 
     def shared_memory(self, compilation: Compilation) -> SharedMemory:
         """How shared memory is laid out."""
+
+    def tensor_memory(self, compilation: Compilation) -> TensorMemory:
+        """How tensor memory is laid out."""
 
     def barriers(self, compilation: Compilation) -> Barriers:
         """What each barrier guards."""
@@ -167,6 +171,13 @@ class Compilation:
         Raises ArgumentError for a record without passes; so do the other analyses that read passes.
         """
         return self._found("shared_memory", self._analyst.shared_memory)
+
+    def tensor_memory(self) -> TensorMemory:
+        """How Blackwell's tensor memory is laid out: buffers, columns, rows, life spans, who shares columns with whom.
+
+        Where the target has none, or the program uses none, there are no buffers, and `absence` says why.
+        """
+        return self._found("tensor_memory", self._analyst.tensor_memory)
 
     def barriers(self) -> Barriers:
         """The barriers of a program, and which accesses to shared memory each keeps apart."""

@@ -11,6 +11,7 @@ import contextlib
 import functools
 import io
 import os
+import re
 import sys
 import warnings
 from collections.abc import Callable, Iterator, Mapping
@@ -38,6 +39,7 @@ __all__ = [
     "allocated_bytes",
     "assembler_log",
     "diagnose",
+    "tensor_memory_places",
     "with_barriers",
 ]
 
@@ -207,6 +209,26 @@ def allocated_bytes(text: str, target: Target, arguments: tuple[Any, ...]) -> in
     _allocation_pass(target)(manager, *arguments)
     manager.run(module, "allocation")
     return int(module.get_int_attr("ttg.shared") or 0)
+
+
+def tensor_memory_places(text: str, target: Target) -> tuple[list[tuple[int, int]], int]:
+    """Row and column where each buffer of a module in tensor memory begins, and the columns that it asks for.
+
+    The backend's own allocation pass is run on the module. Columns are rounded up to what a program can ask for, where there are
+    as many.
+    """
+    module = triton_api.parse_mlir(text, target)
+    manager = libtriton.ir.pass_manager(module.context)
+    libtriton.nvidia.passes.ttnvgpuir.add_allocate_tensor_memory(manager)
+    manager.run(module, "allocation")
+    printed = str(module)
+    columns, rows = (
+        [int(one) for one in re.findall(rf"tensor_memory_{name}_offset = (\d+)", printed)]
+        for name in ("col", "row")
+    )
+    return list(zip(rows, columns, strict=True)), int(
+        module.get_int_attr("ttg.tensor_memory_size") or 0
+    )
 
 
 @functools.cache

@@ -1,4 +1,4 @@
-"""Shared memory over the operations of a program, drawn by matplotlib: `compilation.shared_memory().plot()`."""
+"""Shared and tensor memory over the operations of a program, drawn by matplotlib: `compilation.shared_memory().plot()`, `.tensor_memory()`."""
 
 from __future__ import annotations
 
@@ -9,7 +9,8 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.patches import Patch, Rectangle
 
-from kernellab.findings import SharedBuffer, SharedMemory
+from kernellab.errors import SourcePosition
+from kernellab.findings import SharedBuffer, SharedMemory, TensorBuffer, TensorMemory
 from kernellab.viz.figures import FigurePicture, sheet
 from kernellab.viz.palette import BLIND_SAFE, INK, VERMILION, ink_on
 from kernellab.wording import counted
@@ -40,75 +41,189 @@ _MOST_LISTED = 12
 
 
 class AllocationPlot(FigurePicture):
-    """The buffers of a program's shared memory: bytes upwards, operations to the right.
+    """The buffers of a program's memory: bytes, or columns, upwards, operations to the right.
 
-    Offsets, sizes and the total are the compiler's; life spans and so the bytes in use are worked out here (see `SharedBuffer`).
+    Offsets, sizes and the total are the compiler's; life spans and so what is in use are worked out here (see `SharedBuffer`).
 
     Attributes:
         memory: what is drawn.
     """
 
-    def __init__(self, memory: SharedMemory) -> None:
+    def __init__(self, memory: SharedMemory | TensorMemory) -> None:
         self.memory = memory
 
     def __repr__(self) -> str:
-        count = counted(len(self.memory.buffers), "buffer")
-        return (
-            f"<plot of shared memory{_of(self.memory)}: {count}, {self.memory.total_bytes:,} bytes>"
-        )
+        return f"<plot of {_chart(self.memory).summary}>"
 
     def _draw(self) -> Figure:
-        return _draw(self.memory)
+        return _draw(_chart(self.memory))
 
 
-def allocation_plot(memory: SharedMemory) -> AllocationPlot:
-    """The picture of a program's shared memory."""
+def allocation_plot(memory: SharedMemory | TensorMemory) -> AllocationPlot:
+    """The picture of a program's shared or tensor memory."""
     return AllocationPlot(memory)
 
 
-def _of(memory: SharedMemory) -> str:
+# What is drawn
+
+
+@dataclass(frozen=True)
+class _Piece:
+    """A rectangle: a buffer, or its part in one half of the rows."""
+
+    name: str
+    start: int
+    size: int
+    first: int
+    last: int
+    words: tuple[str, ...]
+    """What is written of it: name, line, size."""
+    is_scratch: bool = False
+
+
+@dataclass(frozen=True)
+class _Chart:
+    """A picture of memory, whatever it is measured in."""
+
+    title: str
+    subtitle: str
+    summary: str
+    nothing: str
+    """What stands in place of a picture without pieces."""
+    pieces: tuple[_Piece, ...]
+    total: int
+    """What a launch asks for: the dashed line."""
+    busiest: int | None
+    """The operation of the triangle."""
+    upwards: str
+    ticks: tuple[tuple[int, str], ...]
+    borders: tuple[int, ...]
+    """Where one part of the memory ends and another begins."""
+    positions: tuple[tuple[int, SourcePosition], ...]
+    loops: tuple[tuple[int, int], ...]
+    warp_groups: tuple[tuple[int, int], ...]
+
+
+def _chart(memory: SharedMemory | TensorMemory) -> _Chart:
+    return _shared_chart(memory) if isinstance(memory, SharedMemory) else _tensor_chart(memory)
+
+
+def _shared_chart(memory: SharedMemory) -> _Chart:
+    count, total = counted(len(memory.buffers), "buffer"), memory.total_bytes
+    busiest = memory.busiest_operation if len(memory.buffers) > 1 else None
+    words = f"{count}; dashed: the {total:,} bytes that a launch asks for"
+    if busiest is not None:
+        words += f"; triangle: most in use at once, {memory.bytes_in_use(busiest):,} (estimated from life spans)"
+    shown = ["hatched: scratch space of one operation"] if any(one.is_scratch for one in memory.buffers) else []  # fmt: skip
+    # Ticks at a power of two of bytes.
+    step = 2 ** max(0, (total // 4).bit_length() - 1)
+    ticks = tuple((at, f"{at:,} B" if step < 1024 else bytes_words(at)) for at in range(0, total + 1, step))  # fmt: skip
+    return _Chart(
+        title=f"Shared memory{_of(memory)}",
+        subtitle=_with_signs(words, shown, memory),
+        summary=f"shared memory{_of(memory)}: {count}, {total:,} bytes",
+        nothing=f"The program has no buffer there; a launch asks for {total:,} bytes.",
+        pieces=tuple(
+            _Piece(
+                one.name, one.offset, one.size_bytes, one.first_operation, one.last_operation,
+                _words(one, bytes_words(one.size_bytes)), one.is_scratch,
+            )
+            for one in memory.buffers
+        ),
+        total=total,
+        busiest=busiest,
+        upwards="offset in shared memory",
+        ticks=ticks,
+        borders=(),
+        positions=memory.positions, loops=memory.loops, warp_groups=memory.warp_groups,
+    )  # fmt: skip
+
+
+def _tensor_chart(memory: TensorMemory) -> _Chart:
+    """Columns upwards; where a buffer has half of the rows only, the columns of the upper half stand above those of the lower."""
+    count, total = counted(len(memory.buffers), "buffer"), memory.total_columns
+    busiest = memory.busiest_operation if len(memory.buffers) > 1 else None
+    words = f"{count}; dashed: the {total} columns (of 512) that the program asks for"
+    if busiest is not None:
+        words += f"; triangle: most in use at once, {memory.columns_in_use(busiest)} (estimated from life spans)"
+    halved = any(one.rows != 128 for one in memory.buffers)
+    shown = ["above the line: rows 16 to 31 of each warp's 32, below it rows 0 to 15"] if halved else []  # fmt: skip
+    step = max(1, total // 4)
+    ticks = tuple(
+        (half * total + at, str(at))
+        for half in range(2 if halved else 1)
+        for at in range(0, total if halved and not half else total + 1, step)
+    )
+    return _Chart(
+        title=f"Tensor memory{_of(memory)}",
+        subtitle=_with_signs(words, shown, memory),
+        summary=f"tensor memory{_of(memory)}: {count}, {total} columns",
+        nothing=memory.absence,
+        pieces=tuple(
+            _Piece(
+                one.name, half * total + one.column, one.columns, one.first_operation, one.last_operation,
+                _words(one, counted(one.columns, "column")),
+            )
+            for one in memory.buffers
+            for half in (one.halves if halved else (0,))
+        ),
+        total=2 * total if halved else total,
+        busiest=busiest,
+        upwards="column of tensor memory",
+        ticks=ticks,
+        borders=(total,) if halved else (),
+        positions=memory.positions, loops=memory.loops, warp_groups=memory.warp_groups,
+    )  # fmt: skip
+
+
+def _of(memory: SharedMemory | TensorMemory) -> str:
     return f" of {memory.kernel}" if memory.kernel else ""
 
 
-def _draw(memory: SharedMemory) -> Figure:
-    if not memory.buffers:
-        return _draw_nothing(memory)
-    figure, axes = sheet(f"Shared memory{_of(memory)}", _subtitle(memory), _WIDTH, _HEIGHT)
-    axes.set_xlim(*_span(memory))
-    axes.set_ylim(0, memory.total_bytes * _HEADROOM)
-    _draw_regions(axes, memory)
-    colours = _colours(memory.buffers)
-    boxes = {one: _draw_buffer(axes, one, colours[_plain(one.name)]) for one in memory.buffers}
+def _with_signs(words: str, shown: list[str], memory: SharedMemory | TensorMemory) -> str:
+    """A subtitle: what is drawn, then what the signs in it mean."""
+    groups = ["shaded: groups of warps, which run at once"] if memory.warp_groups else []
+    signs = "; ".join([*shown, *groups])
+    return f"{words}\n{signs}" if signs else words
+
+
+def _words(buffer: SharedBuffer | TensorBuffer, size: str) -> tuple[str, ...]:
+    line = [f"line {buffer.position.line}"] if buffer.position else []
+    return (buffer.name, *line, size)
+
+
+# Drawing
+
+
+def _draw(chart: _Chart) -> Figure:
+    if not chart.pieces:
+        return _draw_nothing(chart)
+    figure, axes = sheet(chart.title, chart.subtitle, _WIDTH, _HEIGHT)
+    axes.set_xlim(*_span(chart))
+    axes.set_ylim(0, chart.total * _HEADROOM)
+    _draw_regions(axes, chart)
+    colours = _colours(chart.pieces)
+    boxes = {one: _draw_piece(axes, one, colours[_plain(one.name)]) for one in chart.pieces}
     unnamed = list(_name(axes, boxes, colours))
     _list_below(figure, unnamed, colours)
-    _draw_levels(axes, memory)
-    _label_bytes(axes, memory.total_bytes)
-    _label_lines(axes, memory)
+    _draw_levels(axes, chart)
+    axes.set_yticks([at for at, _ in chart.ticks], [words for _, words in chart.ticks])
+    axes.set_ylabel(chart.upwards)
+    _label_lines(axes, chart)
     return figure
 
 
-def _draw_nothing(memory: SharedMemory) -> Figure:
-    figure, axes = sheet(f"Shared memory{_of(memory)}", "", _WIDTH, 1.2)
+def _draw_nothing(chart: _Chart) -> Figure:
+    figure, axes = sheet(chart.title, "", _WIDTH, 1.2)
     axes.set_axis_off()
-    words = f"The program has no buffer there; a launch asks for {memory.total_bytes:,} bytes."
-    axes.text(0, 0.5, words, transform=axes.transAxes, va="center")
+    axes.text(0, 0.5, chart.nothing, transform=axes.transAxes, va="center")
     return figure
 
 
-def _subtitle(memory: SharedMemory) -> str:
-    words = f"{counted(len(memory.buffers), 'buffer')}; dashed: the {memory.total_bytes:,} bytes that a launch asks for"
-    busiest = memory.busiest_operation
-    if busiest is not None and len(memory.buffers) > 1:
-        words += f"; triangle: most in use at once, {memory.bytes_in_use(busiest):,} (estimated from life spans)"
-    shown = ["hatched: scratch space of one operation"] if any(one.is_scratch for one in memory.buffers) else []  # fmt: skip
-    shown += ["shaded: groups of warps, which run at once"] if memory.warp_groups else []
-    return f"{words}\n{'; '.join(shown)}" if shown else words
-
-
-def _span(memory: SharedMemory) -> tuple[float, float]:
+def _span(chart: _Chart) -> tuple[float, float]:
     """The operations that are drawn: those of the buffers, and a few around them."""
-    first = min(one.first_operation for one in memory.buffers)
-    last = max(one.last_operation for one in memory.buffers)
+    first = min(one.first for one in chart.pieces)
+    last = max(one.last for one in chart.pieces)
     around = max(2.0, 0.04 * (last - first))
     return first - around, last + 1 + around
 
@@ -118,18 +233,18 @@ def _plain(name: str) -> str:
     return name.partition("#")[0]
 
 
-def _colours(buffers: Sequence[SharedBuffer]) -> Mapping[str, str]:
-    names = list(dict.fromkeys(_plain(one.name) for one in buffers))
+def _colours(pieces: Sequence[_Piece]) -> Mapping[str, str]:
+    names = list(dict.fromkeys(_plain(one.name) for one in pieces))
     # Grey is the axes'.
     return {name: BLIND_SAFE[place % (len(BLIND_SAFE) - 1)] for place, name in enumerate(names)}
 
 
-def _draw_regions(axes: Axes, memory: SharedMemory) -> None:
+def _draw_regions(axes: Axes, chart: _Chart) -> None:
     """Loops as brackets at the top, the parts of a warp-specialised kernel as shades."""
-    for start, end in memory.warp_groups:
+    for start, end in chart.warp_groups:
         axes.axvspan(start, end + 1, color=INK, alpha=0.1, linewidth=0)
     low, high = axes.get_xlim()
-    for start, end in memory.loops:
+    for start, end in chart.loops:
         if end < low or start > high:
             continue
         left, right = max(start, low), min(end + 1, high)
@@ -175,51 +290,44 @@ _PICTURE = _Box(0, 0, 1.02, 1 / _HEADROOM)
 """Where words may stand: not above the dashed line, where loops are named."""
 
 
-def _draw_buffer(axes: Axes, buffer: SharedBuffer, colour: str) -> _Box:
+def _draw_piece(axes: Axes, piece: _Piece, colour: str) -> _Box:
     """One rectangle; gives where it is."""
     (first, last), (_, top) = axes.get_xlim(), axes.get_ylim()
     whole = last - first
-    width = max(buffer.last_operation + 1 - buffer.first_operation, _LEAST_WIDTH * whole)
-    left = (buffer.first_operation - first) / whole
-    box = _Box(left, buffer.offset / top, width / whole, buffer.size_bytes / top)
+    width = max(piece.last + 1 - piece.first, _LEAST_WIDTH * whole)
+    left = (piece.first - first) / whole
+    box = _Box(left, piece.start / top, width / whole, piece.size / top)
     # Of a thin one its own colour has to remain.
     edge = ink_on(colour) if box.height > _LINE / 2 else colour
     axes.add_patch(
         Rectangle(
-            (buffer.first_operation, buffer.offset), width, buffer.size_bytes, facecolor=colour,
-            edgecolor=edge, linewidth=0.4, hatch="////" if buffer.is_scratch else None,
+            (piece.first, piece.start), width, piece.size, facecolor=colour,
+            edgecolor=edge, linewidth=0.4, hatch="////" if piece.is_scratch else None,
         )
     )  # fmt: skip
     return box
 
 
-def _name(
-    axes: Axes, boxes: Mapping[SharedBuffer, _Box], colours: Mapping[str, str]
-) -> Iterator[SharedBuffer]:
+def _name(axes: Axes, boxes: Mapping[_Piece, _Box], colours: Mapping[str, str]) -> Iterator[_Piece]:
     """Write each buffer's name, line and size in it or beside it; gives those for which there is no room."""
     taken: list[_Box] = []
-    for buffer, box in sorted(boxes.items(), key=lambda pair: -pair[0].size_bytes):
+    for piece, box in sorted(boxes.items(), key=lambda pair: -pair[0].size):
         crowded = len(boxes) > _MOST_BESIDE
-        others = [*(other for one, other in boxes.items() if one is not buffer), *taken]
-        for words, place in _places(_parts(buffer), box):
+        others = [*(other for one, other in boxes.items() if one is not piece), *taken]
+        for words, place in _places(piece.words, box):
             inside = box.holds(place)
             free = inside or (not (crowded or place.meets(box)) and _PICTURE.holds(place))
             if free and not any(place.meets(other) for other in others):
-                colour = colours[_plain(buffer.name)]
+                colour = colours[_plain(piece.name)]
                 axes.text(
                     place.left + place.width / 2, place.bottom + place.height / 2, words, transform=axes.transAxes,
                     ha="center", va="center", fontsize=8, color=ink_on(colour) if inside else INK,
-                    bbox={"facecolor": colour, "linewidth": 0, "pad": 1.5} if inside and buffer.is_scratch else None,
+                    bbox={"facecolor": colour, "linewidth": 0, "pad": 1.5} if inside and piece.is_scratch else None,
                 )  # fmt: skip
                 taken.append(place)
                 break
         else:
-            yield buffer
-
-
-def _parts(buffer: SharedBuffer) -> list[str]:
-    line = [f"line {buffer.position.line}"] if buffer.position else []
-    return [buffer.name, *line, bytes_words(buffer.size_bytes)]
+            yield piece
 
 
 def _places(parts: Sequence[str], box: _Box) -> Iterator[tuple[str, _Box]]:
@@ -239,7 +347,7 @@ def _places(parts: Sequence[str], box: _Box) -> Iterator[tuple[str, _Box]]:
             yield words, _Box(left, box.top + _GAP, width, height)
 
 
-def _list_below(figure: Figure, unnamed: Sequence[SharedBuffer], colours: Mapping[str, str]) -> None:  # fmt: skip
+def _list_below(figure: Figure, unnamed: Sequence[_Piece], colours: Mapping[str, str]) -> None:  # fmt: skip
     """Name the buffers that have no room for their names in a list below the picture."""
     if not unnamed:
         return
@@ -247,24 +355,25 @@ def _list_below(figure: Figure, unnamed: Sequence[SharedBuffer], colours: Mappin
     marks: list[Patch] = [
         Patch(
             facecolor=(colour := colours[_plain(one.name)]), edgecolor=ink_on(colour), linewidth=0.4,
-            hatch="////" if one.is_scratch else None, label=", ".join(_parts(one)),
+            hatch="////" if one.is_scratch else None, label=", ".join(one.words),
         )
         for one in listed
     ]  # fmt: skip
     if len(unnamed) > len(listed):
         marks.append(Patch(alpha=0, label=f"and {len(unnamed) - len(listed)} more: .table() has all"))  # fmt: skip
-    longest = max(len(", ".join(_parts(one))) for one in listed)
+    longest = max(len(", ".join(one.words)) for one in listed)
     columns = max(1, min(3, int(1 / (longest * _LETTER * 0.9 + 0.06))))
     figure.set_figheight(_HEIGHT + 0.18 * (-(-len(marks) // columns)) + 0.1)
     figure.legend(handles=marks, loc="outside lower left", ncols=columns, fontsize=7)
 
 
-def _draw_levels(axes: Axes, memory: SharedMemory) -> None:
+def _draw_levels(axes: Axes, chart: _Chart) -> None:
     """The total that a launch asks for, and where most is in use."""
-    axes.axhline(memory.total_bytes, color=VERMILION, linewidth=1, linestyle="--")
-    busiest = memory.busiest_operation
-    if busiest is not None and len(memory.buffers) > 1:
-        axes.plot(busiest, 0, "^", color=VERMILION, markersize=6, clip_on=False, zorder=5)
+    for border in chart.borders:
+        axes.axhline(border, color=INK, linewidth=0.8)
+    axes.axhline(chart.total, color=VERMILION, linewidth=1, linestyle="--")
+    if chart.busiest is not None:
+        axes.plot(chart.busiest, 0, "^", color=VERMILION, markersize=6, clip_on=False, zorder=5)
 
 
 def bytes_words(size: float) -> str:
@@ -272,21 +381,13 @@ def bytes_words(size: float) -> str:
     return f"{size / 1024:.4g} KiB" if size >= 1024 else f"{size:.4g} B"
 
 
-def _label_bytes(axes: Axes, total: int) -> None:
-    """Ticks at a power of two of bytes."""
-    step = 2 ** max(0, (total // 4).bit_length() - 1)
-    ticks = range(0, total + 1, step)
-    axes.set_yticks(ticks, [f"{at:,} B" if step < 1024 else bytes_words(at) for at in ticks])
-    axes.set_ylabel("offset in shared memory")
-
-
-def _label_lines(axes: Axes, memory: SharedMemory) -> None:
+def _label_lines(axes: Axes, chart: _Chart) -> None:
     """The kernel's lines, where buffers begin and end first, then wherever there is room."""
     low, high = axes.get_xlim()
-    ends = [at for one in memory.buffers for at in (one.first_operation, one.last_operation)]
+    ends = [at for one in chart.pieces for at in (one.first, one.last)]
     shown: dict[int, int] = {}
-    for at in dict.fromkeys([*sorted(ends), *dict(memory.positions)]):
-        line = _line_at(memory, at)
+    for at in dict.fromkeys([*sorted(ends), *dict(chart.positions)]):
+        line = _line_at(chart, at)
         far = all(abs(at - other) >= _TICK * (high - low) for other in shown)
         if line is not None and low <= at <= high and far:
             shown[at] = line
@@ -297,10 +398,10 @@ def _label_lines(axes: Axes, memory: SharedMemory) -> None:
     axes.set_xlabel("operations in the order of the program, named by the kernel's lines")
 
 
-def _line_at(memory: SharedMemory, operation: int) -> int | None:
+def _line_at(chart: _Chart, operation: int) -> int | None:
     """The kernel's line of an operation: the last one that the text has come to."""
     line = None
-    for at, position in memory.positions:
+    for at, position in chart.positions:
         if at > operation:
             break
         line = position.line

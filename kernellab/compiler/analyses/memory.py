@@ -7,7 +7,7 @@ from dataclasses import replace
 from io import StringIO
 
 from xdsl.dialects import builtin
-from xdsl.ir import Block, Operation, Region, SSAValue
+from xdsl.ir import Attribute, Block, Operation, Region, SSAValue
 from xdsl.printer import Printer
 
 from kernellab.compiler.analyses.module import (
@@ -57,7 +57,7 @@ def shared_memory(module: builtin.ModuleOp, measure: Measure, read_from: str) ->
             offset=_offset(op),
             size_bytes=_size(op, module, measure),
             first_operation=number[op],
-            last_operation=_last_use(op, views, number),
+            last_operation=last_use(op, views, number),
             position=position_of(op),
         )
         for op in allocating
@@ -68,13 +68,13 @@ def shared_memory(module: builtin.ModuleOp, measure: Measure, read_from: str) ->
         total_bytes=integer(module, "ttg.shared") or 0,
         read_from=read_from,
         kernel=next((symbol(one, "sym_name") for one in functions(module)), ""),
-        positions=tuple(_changes_of_line(number)),
-        loops=tuple(_loops(module, number)),
-        warp_groups=tuple(_warp_groups(number)),
+        positions=tuple(changes_of_line(number)),
+        loops=tuple(loops(module, number)),
+        warp_groups=tuple(warp_groups(number)),
     )
 
 
-def _changes_of_line(number: Mapping[Operation, int]) -> Iterator[tuple[int, SourcePosition]]:
+def changes_of_line(number: Mapping[Operation, int]) -> Iterator[tuple[int, SourcePosition]]:
     """Where the module's text comes to another line of the kernel."""
     line = None
     for op, at in number.items():
@@ -84,7 +84,7 @@ def _changes_of_line(number: Mapping[Operation, int]) -> Iterator[tuple[int, Sou
             yield at, position
 
 
-def _loops(module: Operation, number: Mapping[Operation, int]) -> Iterator[tuple[int, int]]:
+def loops(module: Operation, number: Mapping[Operation, int]) -> Iterator[tuple[int, int]]:
     """First and last operation of what a branch leads back to, the outer loops first."""
     found = [
         (number[first], number[end])
@@ -96,7 +96,7 @@ def _loops(module: Operation, number: Mapping[Operation, int]) -> Iterator[tuple
     yield from sorted(found, key=lambda span: (span[0], -span[1]))
 
 
-def _warp_groups(number: Mapping[Operation, int]) -> Iterator[tuple[int, int]]:
+def warp_groups(number: Mapping[Operation, int]) -> Iterator[tuple[int, int]]:
     """First and last operation of each region of a warp-specialised operation."""
     for op in number:
         if kind(op) in ("ttg.warp_specialize", "ttg.warp_specialize.partitions"):
@@ -163,7 +163,7 @@ def unique_names(ops: list[Operation]) -> dict[Operation, str]:
 
 def alone(op: Operation, module: builtin.ModuleOp) -> str:
     """A module, in generic form, with the same attributes and a kernel that does this one operation on its arguments."""
-    taken = _taken_from_outside(op)
+    taken = taken_from_outside(op)
     block = Block(arg_types=[value.type for value in taken])
     copy = op.clone(dict(zip(taken, block.args)))
     copy.attributes.pop(OFFSET, None)
@@ -177,16 +177,24 @@ def alone(op: Operation, module: builtin.ModuleOp) -> str:
         else [new for old, new in zip(op.results, copy.results) if old.uses]
     )
     block.add_op(builtin.UnregisteredOp.with_name("tt.return").create(operands=wanted))
-    types = [arg.type for arg in block.args], [result.type for result in wanted]
+    return kernel_text(block, [result.type for result in wanted], module, leave_out="ttg.shared")
+
+
+def kernel_text(
+    block: Block, results: list[Attribute], module: builtin.ModuleOp, leave_out: str
+) -> str:
+    """A module, in generic form, whose one kernel has this body; with the attributes of `module` but for one."""
     kernel = builtin.UnregisteredOp.with_name("tt.func").create(
         properties={
-            "function_type": builtin.FunctionType.from_lists(*types),
+            "function_type": builtin.FunctionType.from_lists(
+                [argument.type for argument in block.args], results
+            ),
             "sym_name": builtin.StringAttr("alone"),
             "sym_visibility": builtin.StringAttr("public"),
         },
         regions=[Region(block)],
     )
-    attributes = {name: value for name, value in module.attributes.items() if name != "ttg.shared"}
+    attributes = {name: value for name, value in module.attributes.items() if name != leave_out}
     output = StringIO()
     Printer(stream=output, print_generic_format=True).print_op(
         builtin.ModuleOp([kernel], attributes)
@@ -194,7 +202,7 @@ def alone(op: Operation, module: builtin.ModuleOp) -> str:
     return output.getvalue()
 
 
-def _taken_from_outside(op: Operation) -> list[SSAValue]:
+def taken_from_outside(op: Operation) -> list[SSAValue]:
     """The values that an operation takes, those that only an operation inside it takes included."""
     made: set[SSAValue] = {result for inner in op.walk() for result in inner.results}
     made |= {argument for block in blocks_of(op) for argument in block.args}
@@ -222,8 +230,13 @@ def _empty(op: Operation) -> None:
 # Views
 
 
-def views_of(module: Operation) -> Views:
-    """Which allocations each memory value may be a view of, through views, selections, branches and loops."""
+def views_of(module: Operation, mark: str = OFFSET) -> Views:
+    """Which allocations each memory value may be a view of, through views, selections, branches and loops.
+
+    Args:
+        module: as an allocation pass left it.
+        mark: the attribute by which the pass marks allocations.
+    """
     views: dict[SSAValue, frozenset[Operation]] = {}
     changed = True
     while changed:
@@ -231,7 +244,7 @@ def views_of(module: Operation) -> Views:
         for op in module.walk():
             for result in op.results:
                 if isinstance(result.type, MemDescType):
-                    views[result] = _origins(op, result, views)
+                    views[result] = _origins(op, result, views, mark)
         for block in blocks_of(module):
             for _, handed in arguments_towards(block):
                 for argument, value in zip(block.args, handed):
@@ -242,9 +255,9 @@ def views_of(module: Operation) -> Views:
     return views
 
 
-def _origins(op: Operation, result: SSAValue, views: Views) -> frozenset[Operation]:
+def _origins(op: Operation, result: SSAValue, views: Views, mark: str) -> frozenset[Operation]:
     if kind(op).endswith("_alloc"):
-        return frozenset([op]) if attribute(op, OFFSET) is not None else frozenset()
+        return frozenset([op]) if attribute(op, mark) is not None else frozenset()
     sources = [operand for operand in op.operands if isinstance(operand.type, MemDescType)]
     passed_on = len(op.results) == len(op.operands)  # a wait hands its operands on, one for one
     if passed_on and len(op.operands) > 1:
@@ -259,7 +272,7 @@ def _origins(op: Operation, result: SSAValue, views: Views) -> frozenset[Operati
 # Life spans
 
 
-def _last_use(allocation: Operation, views: Views, number: Mapping[Operation, int]) -> int:
+def last_use(allocation: Operation, views: Views, number: Mapping[Operation, int]) -> int:
     """Number of the last operation at which a buffer lives, by liveness over the control flow of its function."""
     region = allocation.parent_region()
     home = allocation.parent_block()

@@ -1,0 +1,124 @@
+"""Tensor memory of a module after the pass that allocates it: which columns and rows each buffer has, and how long it lives."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+
+from xdsl.dialects import builtin
+from xdsl.ir import Attribute, Block, Operation
+
+from kernellab.compiler.analyses.memory import (
+    changes_of_line,
+    kernel_text,
+    last_use,
+    loops,
+    taken_from_outside,
+    unique_names,
+    views_of,
+    warp_groups,
+)
+from kernellab.compiler.analyses.module import (
+    functions,
+    integer,
+    kind,
+    numbered,
+    position_of,
+    symbol,
+)
+from kernellab.findings import TENSOR_MEMORY_COLUMNS, TensorBuffer, TensorMemory
+
+COLUMN = "tensor_memory_col_offset"
+ROW = "tensor_memory_row_offset"
+"""The attributes with which the pass says where a buffer begins."""
+TOTAL = "ttg.tensor_memory_size"
+
+Place = tuple[int, int]
+"""Row and column."""
+Allocate = Callable[[str], tuple[Sequence[Place], int]]
+"""Where a module's buffers begin, and how many columns it takes: the compiler's own pass, run on the module's text."""
+
+
+def tensor_memory(module: builtin.ModuleOp, allocate: Allocate, read_from: str) -> TensorMemory:
+    """The layout of a module's tensor memory.
+
+    Args:
+        module: as the pass left it.
+        allocate: asks the compiler, for sizes.
+        read_from: the pass's label.
+    """
+    number = numbered(module)
+    views = views_of(module, COLUMN)
+    allocating = [op for op in number if COLUMN in op.attributes]
+    names = unique_names(allocating)
+    sizes: dict[Attribute, tuple[int, int]] = {}
+    buffers = []
+    for op in allocating:
+        memory = op.results[0].type
+        if memory not in sizes:
+            sizes[memory] = _size(op, module, allocate)
+        rows, columns = sizes[memory]
+        buffers.append(
+            TensorBuffer(
+                name=names[op],
+                operation=kind(op),
+                column=integer(op, COLUMN) or 0,
+                columns=columns,
+                row=integer(op, ROW) or 0,
+                rows=rows,
+                first_operation=number[op],
+                last_operation=last_use(op, views, number),
+                position=position_of(op),
+            )
+        )
+    return TensorMemory(
+        buffers=tuple(_with_sharers(buffers)),
+        total_columns=integer(module, TOTAL) or 0,
+        read_from=read_from,
+        kernel=next((symbol(one, "sym_name") for one in functions(module)), ""),
+        positions=tuple(changes_of_line(number)),
+        loops=tuple(loops(module, number)),
+        warp_groups=tuple(warp_groups(number)),
+        absence="" if buffers else "The program allocates none.",
+    )
+
+
+def _with_sharers(buffers: list[TensorBuffer]) -> list[TensorBuffer]:
+    return [
+        replace(
+            one,
+            shares_with=tuple(
+                other.name for other in buffers if other is not one and one.overlaps(other)
+            ),
+        )
+        for one in buffers
+    ]
+
+
+def _size(op: Operation, module: builtin.ModuleOp, allocate: Allocate) -> tuple[int, int]:
+    """Rows and columns of a buffer.
+
+    The pass leaves no sizes, but it puts copies of one buffer, alive together, side by side: two of 64 rows above each other,
+    others in the next columns, at a multiple of 4. The total is exact where it is more than there is.
+    """
+    places, _ = allocate(_copies(op, 3, module))
+    above = places[1][1] == places[0][1]
+    step = places[2 if above else 1][1]
+    enough = TENSOR_MEMORY_COLUMNS // step + 1
+    places, total = allocate(_copies(op, enough * (2 if above else 1), module))
+    return 64 if above else 128, total - max(column for _, column in places)
+
+
+def _copies(op: Operation, count: int, module: builtin.ModuleOp) -> str:
+    """A module with a kernel that makes the same buffer several times, and uses all of them at its end."""
+    taken = taken_from_outside(op)
+    block = Block(arg_types=[value.type for value in taken])
+    copies = [op.clone(dict(zip(taken, block.args))) for _ in range(count)]
+    for copy in copies:
+        copy.attributes.pop(COLUMN, None)
+        copy.attributes.pop(ROW, None)
+    block.add_ops(copies)
+    used = [copy.results[0] for copy in copies]
+    block.add_op(builtin.UnrealizedConversionCastOp.get(used, [builtin.i32]))
+    block.add_op(builtin.UnregisteredOp.with_name("tt.return").create())
+    return kernel_text(block, [], module, leave_out=TOTAL)
