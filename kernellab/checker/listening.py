@@ -18,7 +18,8 @@ from kernellab.checker.detectors.out_of_bounds import OutOfBounds
 from kernellab.checker.scene import Access, Computed, Scene
 from kernellab.interpreter import descriptors
 from kernellab.interpreter.address_space import Elements
-from kernellab.interpreter.emitter import Emitter, located_at
+from kernellab.interpreter.code_positions import located_at
+from kernellab.interpreter.emitter import Emitter
 from kernellab.interpreter.expressions import listening
 from kernellab.interpreter.grid import Programs
 from kernellab.interpreter.memory import Buffer, differs

@@ -1,4 +1,4 @@
-"""From operations to Python: names, source positions, rounding and the program axis, once for all operations.
+"""From operations to Python: operands, rounding, the program axis and control flow, once for all operations.
 
 The code of a kernel is two nested functions. The outer one takes the arguments and computes what no program changes; the inner one runs a batch of programs. Both carry the kernel's own name, file and lines.
 """
@@ -6,24 +6,19 @@ The code of a kernel is two nested functions. The outer one takes the arguments 
 from __future__ import annotations
 
 import ast
-import itertools
-import keyword
-import re
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
-from types import CodeType
-from typing import Any, TypeVar
+from typing import Any
 
 import numpy
 from xdsl.ir import Block, Operation, Region, SSAValue
 
-from kernellab.errors import SourcePosition, UnsupportedOperation
+from kernellab.errors import UnsupportedOperation
 from kernellab.interpreter.calls import inline_calls
+from kernellab.interpreter.code_writer import CodeWriter, function_definition
 from kernellab.interpreter.dataflow import yielded
 from kernellab.interpreter.expressions import (
-    BUILTINS,
-    MODULES,
     Expression,
     Operand,
     address_space,
@@ -33,7 +28,6 @@ from kernellab.interpreter.expressions import (
     variable,
 )
 from kernellab.interpreter.index_values import kept_values
-from kernellab.interpreter.liveness import release_dead
 from kernellab.interpreter.pointers import ADDRESS, Root, pointee_dtype, roots
 from kernellab.interpreter.registry import RULES, Rule
 from kernellab.interpreter.starts import starts, widen_offsets
@@ -44,8 +38,6 @@ from kernellab.ir.locations import Location, locate
 from kernellab.ir.operation import operation_name
 from kernellab.ir.types import dtype, is_pointer, shape
 
-Located = TypeVar("Located")
-
 
 @dataclass(frozen=True)
 class KernelCode:
@@ -55,7 +47,7 @@ class KernelCode:
         tree: a module with one function, which takes the kernel's arguments and `grid`.
         name: the function's name.
         constants: the objects that the code refers to by name.
-        locations: where its statements come from, callers included; see `location_at`.
+        locations: where its statements come from, callers included; see `code_positions`.
         operations: the operation of each location.
         variables: the name of each value's variable.
         arguments: the kernel's runtime arguments, in order: their names and MLIR types.
@@ -105,7 +97,7 @@ def emit_kernel(
     )
 
 
-class Emitter:
+class Emitter(CodeWriter):
     """What a lowering is handed: operands as expressions, facts about values, and a place for statements."""
 
     releases_tiles = True
@@ -115,32 +107,21 @@ class Emitter:
         self.take_calls(function)
         self._largest_tile = _largest_tile(function)
         self._starts = self.find_starts(function)
+        super().__init__(function, file)
         self._after = after
         self.function = function
-        self.file = file
-        self.constants: dict[str, Any] = {}
         self.active: Expression | None = None
         self.programs = variable("programs")
         self.grid = variable("grid")
         self._varying = self.find_varying(function)
         self._roots = self.find_roots(function)
         self._expressions: dict[SSAValue, Expression] = {}
-        self._taken = {*MODULES, *BUILTINS, "programs", "grid", *keyword.kwlist}
-        self._tile_names: set[str] = set()
         self._hoisted: set[SSAValue] = set()
         self._arrived: dict[Block, str] = {}
-        self._scopes: list[list[ast.stmt]] = []
-        self._beginning: list[ast.stmt] = []
-        self._of_the_batch: dict[str, str] = {}
         self._widens = False
         self._inside_element_function = False
         self.in_warp_group = False
         """True inside a region that one group of warps runs, and others beside it."""
-        self.locations: list[Location] = []
-        self.located: list[Operation] = []
-        """The operation that each location is of."""
-        self._location = locate(function.location)
-        self._operation: Operation = function
         self._kept = kept_values(function)
 
     # What a flavour of the code decides for itself; here, batches of programs
@@ -266,28 +247,7 @@ class Emitter:
             advice=f"{advice} On a GPU the kernel may still run: compile it with kernellab.compile.".lstrip(),
         )
 
-    # Making names and statements
-
-    def constant(self, value: Any, hint: str = "constant") -> Expression:
-        """An object of its own in the code's globals; equal dtypes share one."""
-        if isinstance(value, numpy.dtype):
-            name = hint if hint not in MODULES else f"{hint}_"
-            if self.constants.get(name) is value:
-                return variable(name)
-        name = self.fresh(hint)
-        self.constants[name] = value
-        return variable(name)
-
-    def fresh(self, hint: str) -> str:
-        """A variable name like `hint` that nothing uses yet."""
-        base = re.sub(r"\W", "_", hint) or "value"
-        if base[0].isdigit():
-            base = f"_{base}"
-        name, number = base, 1
-        while name in self._taken:
-            name, number = f"{base}_{number}", number + 1
-        self._taken.add(name)
-        return name
+    # Variables, and which programs take part
 
     def bind(self, value: SSAValue) -> str:
         """A variable for `value`, named as in the kernel."""
@@ -301,98 +261,11 @@ class Emitter:
         assert name is not None
         return name
 
-    def assign(self, target: str | Sequence[str], value: Operand) -> None:
-        """`target = value`; several targets take several values at once."""
-        if not isinstance(target, str) and len(target) == 1:
-            target, value = target[0], value[0]
-        if isinstance(target, str):
-            node: ast.expr = ast.Name(target, ast.Store())
-        else:
-            node = ast.Tuple([ast.Name(name, ast.Store()) for name in target], ast.Store())
-        self.statement(ast.Assign([node], as_node(value)))
-
-    def evaluate(self, hint: str | None, value: Expression) -> Expression:
-        """Evaluate `value` here: for its effect (hint None), or into a variable named like `hint`."""
-        if hint is None:
-            self.statement(ast.Expr(value.node))
-            return value
-        name = self.fresh(hint)
-        self.assign(name, value)
-        return variable(name)
-
-    def once_per_batch(self, name: str, value: Expression) -> Expression:
-        """The variable of that name, set to `value` before anything else of a batch runs; asked for again, it is the same."""
-        if name not in self._of_the_batch:
-            self._of_the_batch[name] = self.fresh(name)
-            self._scopes.append(self._beginning)
-            self.assign(self._of_the_batch[name], value)
-            self._scopes.pop()
-        return variable(self._of_the_batch[name])
-
-    def statement(self, statement: ast.stmt) -> None:
-        """Append a statement that stands at the kernel's own line for the current operation.
-
-        Where the operation was inlined, that is the line of the call; the end column says which location it is.
-        """
-        position = self._kernel_position()
-        line, column, end = position.line, max(position.column - 1, 0), self._location_column()
-        for node in ast.walk(statement):
-            if "lineno" in node._attributes and not hasattr(node, "lineno"):
-                vars(node).update(
-                    lineno=line, end_lineno=line, col_offset=column, end_col_offset=end
-                )
-        self._scopes[-1].append(statement)
-
-    @contextmanager
-    def loop(self, target: str, iterable: Expression) -> Iterator[None]:
-        """`for target in iterable:` around what is emitted inside."""
-        with self._collected() as body:
-            yield
-        self.statement(ast.For(ast.Name(target, ast.Store()), iterable.node, body, []))
-
-    @contextmanager
-    def forever(self) -> Iterator[None]:
-        """`while True:` around what is emitted inside."""
-        with self._collected() as body:
-            yield
-        self.statement(ast.While(ast.Constant(True), body, []))
-
-    @contextmanager
-    def when(self, condition: Expression) -> Iterator[None]:
-        """`if condition:` around what is emitted inside."""
-        with self._collected() as body:
-            yield
-        self.statement(ast.If(condition.node, body, []))
-
-    @contextmanager
-    def otherwise(self) -> Iterator[None]:
-        """The `else:` of the `if` just emitted."""
-        with self._collected() as body:
-            yield
-        branch = self._scopes[-1][-1]
-        assert isinstance(branch, ast.If)
-        branch.orelse = body
-
-    def leave_loop(self, condition: Expression) -> None:
-        """`if condition: break`."""
-        self.statement(ast.If(condition.node, [ast.Break()], []))
-
     def end_turn(self) -> None:
         """`yield`: here a program lets the others go on; the function that runs it becomes a coroutine."""
         if self._inside_element_function:
             raise self.unsupported("a loop that waits for other programs in a function of elements")
         self.statement(ast.Expr(ast.Yield()))
-
-    @contextmanager
-    def _collected(self) -> Iterator[list[ast.stmt]]:
-        """Collects the statements that are emitted inside; complete when the context ends."""
-        place = self._location, self._operation
-        collected: list[ast.stmt] = []
-        self._scopes.append(collected)
-        yield collected
-        self._scopes.pop()
-        self._location, self._operation = place
-        collected[:] = release_dead(collected, self._tile_names) or [ast.Pass()]
 
     @contextmanager
     def only(self, active: str) -> Iterator[None]:
@@ -478,7 +351,7 @@ class Emitter:
             values = tuple(self.without_root(value) for value in yielded(region.block))
             self.statement(ast.Return(as_node(values)))
         self.active = active
-        self.statement(_function(name, parameters, body))
+        self.statement(function_definition(name, parameters, body))
         return variable(name)
 
     def _refuse_programs_in(self, region: Region) -> None:
@@ -503,12 +376,8 @@ class Emitter:
             self.statement(ast.Return(as_node(tuple(self[value] for value in returned))))
         self.in_warp_group = outer
         never = ast.Expr(ast.Yield())  # what makes a coroutine of a group that waits nowhere
-        self.statement(_function(name, [], [*body, never]))
+        self.statement(function_definition(name, [], [*body, never]))
         return variable(name)
-
-    def pause(self, waiting: Expression) -> None:
-        """`yield waiting`: the group of warps goes on when what it waits for has come."""
-        self.statement(ast.Expr(ast.Yield(waiting.node)))
 
     def define(self, value: SSAValue, expression: Expression) -> None:
         """From here on `value` is what the expression gives, evaluated here."""
@@ -541,9 +410,9 @@ class Emitter:
         with self._collected() as body:
             self.blocks(self.function.body, prologue)
         self._scopes.append(prologue)
-        self.statement(_function(name, ["programs"], [*self._beginning, *body]))
+        self.statement(function_definition(name, ["programs"], [*self._beginning, *body]))
         self.statement(ast.Return(as_node(variable(name))))
-        outer = _function(name, [*parameters, "grid"], self._scopes.pop())
+        outer = function_definition(name, [*parameters, "grid"], self._scopes.pop())
         self._scopes.append([])
         self.statement(outer)
         return ast.Module(list(self._scopes.pop()), [])
@@ -639,49 +508,6 @@ class Emitter:
         """Where the operation comes from; one that does not say so is taken to be where the last one was."""
         location = locate(op.location)
         return location if location.frames else self._location
-
-    def _kernel_position(self) -> SourcePosition:
-        """The kernel's own line for the current operation: the outermost of its frames."""
-        for location in (self._location, locate(self.function.location)):
-            if location.frames and location.frames[-1].file == self.file:
-                return location.frames[-1]
-        return SourcePosition(self.file, 1)
-
-    def _location_column(self) -> int:
-        """The end column that stands for the current location; see `location_at`."""
-        if not self.locations or self.locations[-1] is not self._location:
-            self.locations.append(self._location)
-            self.located.append(self._operation)
-        return _FIRST_LOCATION_COLUMN + len(self.locations) - 1
-
-
-_FIRST_LOCATION_COLUMN = 10_000
-"""Beyond the end of every line, where Python clips the column when it prints a traceback."""
-
-
-def location_at(end_column: int | None, located: Sequence[Located]) -> Located | None:
-    """Which of the locations, or of the operations that they are of, an end column of generated code stands for: Python keeps positions for us, chains of calls it does not."""
-    index = (end_column or 0) - _FIRST_LOCATION_COLUMN
-    return located[index] if 0 <= index < len(located) else None
-
-
-def located_at(code: CodeType, instruction: int, located: Sequence[Located]) -> Located | None:
-    """What an instruction of generated code belongs to: one of the locations, or of their operations."""
-    *_, end_column = next(itertools.islice(code.co_positions(), instruction // 2, None))
-    return location_at(end_column, located)
-
-
-def _function(name: str, parameters: Iterable[str], body: list[ast.stmt]) -> ast.FunctionDef:
-    arguments = ast.arguments(
-        posonlyargs=[],
-        args=[ast.arg(p) for p in parameters],
-        kwonlyargs=[],
-        kw_defaults=[],
-        defaults=[],
-    )
-    function = ast.FunctionDef(name, arguments, body, decorator_list=[])
-    vars(function)["type_params"] = []  # Python 3.12 and later require it
-    return function
 
 
 def in_order_of_jumps(region: Region) -> list[Block]:

@@ -10,7 +10,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from kernellab.errors import SourcePosition
-from kernellab.interpreter.emitter import located_at
+from kernellab.interpreter.code_positions import located_at
 from kernellab.interpreter.index_values import parts_of
 from kernellab.interpreter.program import ProgramCode
 from kernellab.ir.locations import Location

@@ -14,8 +14,8 @@ from xdsl.ir import Block as XdslBlock
 from xdsl.ir import Operation
 
 from kernellab.interpreter import descriptors, tensormaps
+from kernellab.interpreter.code_positions import located_at
 from kernellab.interpreter.descriptors import Block, Descriptor
-from kernellab.interpreter.emitter import located_at
 from kernellab.interpreter.grid import Programs
 from kernellab.interpreter.memory import Buffer, Elsewhere
 from kernellab.interpreter.memory_layers import Memory, MemoryAccess, MemoryLayer

@@ -88,7 +88,7 @@ class ProgramCode:
         prepare: takes the runtime arguments and the grid's sizes; returns the function that runs a batch, or where programs wait for each other, makes a coroutine of one.
         module: what the code was made of, with calls inlined.
         codes: the code objects of both functions, to recognise the kernel's own frames in a traceback.
-        locations: where the code's statements come from; see `emitter.location_at`.
+        locations: where the code's statements come from; see `code_positions`.
         operations: the operation of each location.
         variables: the name of each value's variable in the code.
         arguments: what the code takes, in order.

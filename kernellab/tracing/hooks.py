@@ -13,7 +13,7 @@ from xdsl.ir import Operation
 
 from kernellab import triton_api
 from kernellab.compiler.analyses.module import kind
-from kernellab.interpreter.emitter import located_at
+from kernellab.interpreter.code_positions import located_at
 from kernellab.interpreter.grid import Programs
 from kernellab.interpreter.memory import Buffer, Elsewhere
 from kernellab.interpreter.memory_layers import Load, Memory, MemoryAccess, MemoryLayer, Store
