@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import copy
-import traceback
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -24,6 +23,7 @@ from kernellab.tuning.arguments import Arguments, Shipment, ship
 from kernellab.tuning.in_worker import Task
 from kernellab.tuning.records import Candidate, Dropped
 from kernellab.tuning.spaces import autotuner_in
+from kernellab.tuning.users_functions import what_it_raised
 
 
 def without_autotuner(kernel: Any) -> Any:
@@ -152,10 +152,7 @@ def _naming(what: str) -> Iterator[None]:
     try:
         yield
     except Exception as error:
-        last = traceback.extract_tb(error.__traceback__)[-1]
-        raise _UsersError(
-            f"{what} raised {type(error).__name__}: {error}\n  at {last.filename}:{last.lineno}: {last.line}"
-        ) from error
+        raise _UsersError(what_it_raised(what, error)) from error
 
 
 def _apart(values: Mapping[str, Any]) -> tuple[dict[str, Any], dict[str, Any]]:

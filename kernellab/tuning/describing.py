@@ -20,6 +20,7 @@ from kernellab.tuning.calls import PreparedCall
 from kernellab.tuning.kernel_source import source_of
 from kernellab.tuning.records import Candidate, Dropped, Outcome, Trial
 from kernellab.tuning.tunings import Live, Tuning, Work, types_of_calls
+from kernellab.tuning.users_functions import what_it_raised
 from kernellab.tuning.work import bytes_moved, flops_done, tensor_bytes
 
 Amount = float | Callable[[Mapping[str, Any]], float]
@@ -33,7 +34,7 @@ def describe(
     prepared: Sequence[PreparedCall | Dropped],
     outcomes: Mapping[int, Outcome],
     *,
-    key: Sequence[str],
+    key: Mapping[str, Any],
     said: Work,
     **facts: Any,
 ) -> Tuning:
@@ -43,7 +44,7 @@ def describe(
         kernel, target: what was tuned.
         candidates, prepared: every config with its launch, by number.
         outcomes: of those that were tried.
-        key: names of the arguments that choose.
+        key: the arguments that choose, as they were given.
         said: the bytes and operations that the user gave.
         facts: the Tuning's other fields.
     """
@@ -61,7 +62,7 @@ def describe(
     return Tuning(
         kernel=plain.__name__,
         target=target,
-        key={name: values.get(name) for name in key},
+        key={name: values.get(name, value) for name, value in key.items()},
         arguments={name: describe_value(values[name]) for name in fixed if name in values},
         types=found.types,
         constants=found.constants,
@@ -115,7 +116,7 @@ def _amount(name: str, given: Amount | None, values: Mapping[str, Any]) -> float
         found: Any = given(values) if callable(given) else given
     except Exception as error:
         raise ArgumentError(
-            f"the function {name}= raised {type(error).__name__}: {error}", advice=advice
+            what_it_raised(f"the function {name}=", error), advice=advice
         ) from error
     if (
         isinstance(found, bool)

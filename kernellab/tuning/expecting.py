@@ -12,6 +12,7 @@ from kernellab import triton_api
 from kernellab.errors import ArgumentError, suggestion
 from kernellab.specialize import tensor_of
 from kernellab.tuning.arguments import Shipment, ship
+from kernellab.tuning.users_functions import what_it_raised
 
 Reference = Mapping[str, Any] | Callable[..., Mapping[str, Any]]
 """Right results by parameter, or a function of the launch's arguments that gives them."""
@@ -27,7 +28,7 @@ def expected_results(
     """
     if reference is None:
         return None
-    found: Any = _called(reference, args, keywords) if callable(reference) else reference
+    found: Any = _called(reference, kernel, args, keywords) if callable(reference) else reference
     given = {**dict(zip(kernel.arg_names, args)), **keywords}
     if not isinstance(found, Mapping) or not found:
         kind = "nothing" if isinstance(found, Mapping) else f"a {type(found).__name__}"
@@ -45,12 +46,16 @@ _FORMS = (
 )
 
 
-def _called(function: Callable[..., Any], args: Sequence[Any], keywords: Mapping[str, Any]) -> Any:
+def _called(
+    function: Callable[..., Any], kernel: Any, args: Sequence[Any], keywords: Mapping[str, Any]
+) -> Any:
     try:
         return function(*args, **keywords)
     except Exception as error:
+        given = [*kernel.arg_names[: len(args)], *(f"{name}={name}" for name in keywords)]
         raise ArgumentError(
-            f"the reference raised {type(error).__name__}: {error}", advice=_FORMS
+            what_it_raised("the reference", error),
+            advice=f"It is called as the kernel is, with ({', '.join(given)}), and returns right results by parameter.",
         ) from error
 
 

@@ -13,11 +13,13 @@ from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
 
+import numpy
 import torch
 
 from kernellab import triton_api
 from kernellab.compiler.targets import local_target, parse_target
 from kernellab.errors import ArgumentError, OptionError, nearest
+from kernellab.interpreter.grid import check_grid
 from kernellab.interpreting import emulated_for
 from kernellab.launching import Grid, goes_to_gpu, innermost
 from kernellab.records import Target
@@ -39,6 +41,7 @@ from kernellab.tuning.spaces import Prune, Space, candidates, count_before_pruni
 from kernellab.tuning.store import Store, contents_within, known_content
 from kernellab.tuning.sweep import Conduct, Entry, Sweep
 from kernellab.tuning.tunings import Tuning
+from kernellab.tuning.users_functions import what_it_raised
 
 
 def tune(
@@ -96,21 +99,24 @@ def tune(
         The Tuning.
 
     Raises:
-        ArgumentError: nothing to try, a key that is no argument, arguments that do not fit, results in `reference` that fit no argument, a function of the user's that fails.
+        ArgumentError: nothing to try, no grid, a key that is no argument, arguments that do not fit, results in `reference` that fit no argument, a function of the user's that fails.
         ArchiveError: the file of a recorded sweep cannot be read.
+        GridError: a grid that no launch has.
         OptionError: a name, of a config's or of the launch's, that is neither a parameter nor an option.
         TargetError: no such target.
     """
     started = time.monotonic()
     plain = innermost(kernel)
     _check_wishes(executor, seconds, workers, prune, baselines)
+    _check_grid(grid)
     names = checked_key(kernel, key, args, keywords)
     place = _place(kernel, args, keywords, target, executor, gpus)
     replayed = None if recorded is None or place.has_gpu else recorded_sweeps(recorded)
     _check_keywords(plain, place.target, keywords)
     found = candidates(kernel, space, place.target, args, keywords)
     check_key_is_not_tried(names, found)
-    kept = _pruned(found, prune, {**dict(zip(plain.arg_names, args)), **keywords})
+    given = {**dict(zip(plain.arg_names, args)), **keywords}
+    kept = _pruned(found, prune, given)
     runs = place.has_gpu or check is not False
     calls = Calls(kernel, grid, args, keywords, place.target, ships=runs)
     prepared = [calls.prepare(number, one) for number, one in enumerate(kept)]
@@ -140,7 +146,7 @@ def tune(
         kept,
         prepared,
         outcomes,
-        key=names,
+        key={name: given.get(name) for name in names},
         said=said,
         machine=place.machine,
         baselines=timed,
@@ -189,6 +195,23 @@ def _check_wishes(
                 f"the baseline {name!r} is a {type(run).__name__}, and a function is timed",
                 advice=form,
             )
+
+
+def _check_grid(grid: Grid) -> None:
+    """Refuse what is wrong with the grid of every config.
+
+    Raises:
+        ArgumentError: it is no grid.
+        GridError: of a size that no launch has.
+    """
+    if grid is None or callable(grid):
+        return
+    if isinstance(grid, str) or not isinstance(grid, int | numpy.integer | Sequence):
+        raise ArgumentError(
+            f"the grid is a {type(grid).__name__}: it must be one to three sizes, a function from the parameters to them, or None to compile only",
+            advice="It comes after the kernel and before the arguments: kernellab.tune(add, (64,), x, y, z, n, ...).",
+        )
+    check_grid(grid, {})
 
 
 def _timed_baselines(baselines: Mapping[str, Callable[[], Any]], outcomes: Mapping[int, Outcome]) -> tuple[dict[str, Timing], list[str]]:  # fmt: skip
@@ -325,7 +348,7 @@ def _is_pruned(prune: Prune, one: Candidate, given: Mapping[str, Any]) -> bool:
         return bool(prune(names))
     except Exception as error:
         raise ArgumentError(
-            f"prune raised {type(error).__name__} for the config {one}: {error}",
+            what_it_raised(f"prune, asked about {one},", error),
             advice=f"It is called with one dict of all arguments, {', '.join(names)}, and says whether to leave the config out.",
         ) from error
 
@@ -370,7 +393,8 @@ def _entries(
 ) -> Iterator[Entry]:
     """What each config needs on its way, in order."""
     shared = None if calls.shared is None else sender.send(calls.shared)
-    results = None if expected is None or shared is None else sender.send(expected)
+    are_run = any(isinstance(one, PreparedCall) and one.shipment for one in prepared) or shared
+    results = sender.send(expected) if expected is not None and are_run else None
     for number, (candidate, one) in enumerate(zip(kept, prepared)):
         if isinstance(one, Dropped):
             yield Entry(number, candidate, b"", None, (), one)

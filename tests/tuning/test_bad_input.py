@@ -8,7 +8,7 @@ import torch
 import triton
 
 import kernellab
-from kernellab.errors import ArgumentError, OptionError
+from kernellab.errors import ArgumentError, GridError, OptionError
 from tests.tuning.kernels import (
     add_one,
     counts_up,
@@ -37,6 +37,10 @@ def swept(kernel=double, x=X, the_grid=grid, **wishes):
     return kernellab.tune(kernel, the_grid, x, torch.zeros_like(x), N, **wishes)
 
 
+def zero():
+    return {}["zero"]
+
+
 @pytest.mark.parametrize(
     ("wishes", "error", "words"),
     [
@@ -59,8 +63,11 @@ def swept(kernel=double, x=X, the_grid=grid, **wishes):
         ({"reference": {"n": X}}, ArgumentError, "the reference names 'n', which is no tensor"),
         ({"reference": {"z_ptr": X[:5]}}, ArgumentError, r"'z_ptr' is of shape \[5\], and the argument is of shape \[100\]"),
         ({"reference": lambda x: {"z_ptr": x}}, ArgumentError, "the reference raised TypeError"),
-        ({"prune": lambda one: one["K"] > 8}, ArgumentError, "prune raised KeyError for the config BLOCK=64(.|\n)*x_ptr, z_ptr, n, BLOCK"),
+        ({"prune": lambda one: one["K"] > 8}, ArgumentError, "prune, asked about BLOCK=64, raised KeyError(.|\n)*x_ptr, z_ptr, n, BLOCK"),
         ({"prune": lambda one: True}, ArgumentError, "prune leaves out all 1 configs"),
+        ({"the_grid": X}, ArgumentError, "the grid is a Tensor(.|\n)*after the kernel and before the arguments"),
+        ({"the_grid": (4, 0)}, GridError, r"the grid is \(4, 0\); size 1 must be from 1"),
+        ({"reference": lambda x, z, n: x / zero()}, ArgumentError, "the reference raised KeyError(.|\n)*test_bad_input.py:(.|\n)*as the kernel is, with \\(x_ptr, z_ptr, n\\)"),
         ({"bytes": "8"}, ArgumentError, "bytes= gives '8', which is no number"),
         ({"flops": lambda one: one["K"]}, ArgumentError, "the function flops= raised KeyError"),
         ({"baselines": {"torch": X}}, ArgumentError, "the baseline 'torch' is a Tensor, and a function is timed"),
@@ -80,7 +87,16 @@ def test_what_cannot_be_swept_is_said_before_anything_is_compiled(wishes, error,
 def test_values_of_wrong_types_drop_their_configs_and_no_others() -> None:
     values = [64, "64", None, 63, 0, 64.5, numpy.int64(32), torch.tensor(16)]
     table = swept(space={"BLOCK": values}).table
-    assert list(table["BLOCK"]) == [64, "64", None, 63, 0, 64.5, 32, 16]
+    assert list(table["BLOCK"].fillna("none")) == [
+        "64",
+        "64",
+        "none",
+        "63",
+        "0",
+        "64.5",
+        "32",
+        "16",
+    ]
     assert list(table["dropped"]) == ["", "fault", "fault", "compile error", "fault", "fault", "", ""]  # fmt: skip
     assert table["why"][1].startswith("the grid function raised TypeError")
     assert "power of 2" in table["why"][3]
