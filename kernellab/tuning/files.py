@@ -148,6 +148,12 @@ def load_one(path: str | os.PathLike[str]) -> Tuning:
 
 # Put together
 
+_SEVERAL = "Several sizes or types of one kernel: kernellab.Tunings([left, right])."
+_ADVICE_TO_MERGE = {
+    "kernel": "Only sweeps of one kernel are put together.",
+    "target": "What is right for one target says nothing of another: keep them apart.",
+}
+
 
 def merge(left: Tuning, right: Tuning) -> Tuning:
     """`Tuning.merged`."""
@@ -155,7 +161,7 @@ def merge(left: Tuning, right: Tuning) -> Tuning:
         if one != other:
             raise ArgumentError(
                 f"these sweeps differ in their {what}: {one} and {other}",
-                advice="Several sizes or types of one kernel: kernellab.Tunings([left, right]).",
+                advice=_ADVICE_TO_MERGE.get(what, _SEVERAL),
             )
     machine, notes = _one_machine(left.machine, right.machine)
     versions = []

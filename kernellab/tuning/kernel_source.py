@@ -70,7 +70,11 @@ class KernelSource:
         texts = {name: str(data[name]) for name in ("kernel", "module", "file", "text")}
         missing = tuple(str(name) for name in data["missing"])
         # Files of earlier versions have no modules.
-        modules = {str(name): str(text) for name, text in data.get("modules", {}).items()}
+        modules = data.get("modules", {})
+        if not isinstance(modules, dict) or not all(
+            isinstance(one, str) for one in modules.values()
+        ):
+            raise ValueError("the modules of the kernel's source should be texts by name")
         return cls(line=int(data["line"]), modules=modules, missing=missing, **texts)
 
 

@@ -13,6 +13,7 @@ from triton.tools.tensor_descriptor import TensorDescriptor
 
 import kernellab
 from kernellab.errors import ArchiveError, ArgumentError
+from kernellab.tuning import store
 from tests.tuning.kernels import applies, double
 from tests.tuning.pretended_gpu import pretended_gpu
 
@@ -105,20 +106,22 @@ def test_functions_among_constants_are_found_again_beside_the_kernel(tmp_path) -
     assert compiled.resources == sweep.compilation(0).resources
 
 
-def test_another_function_among_the_constants_is_another_config_for_the_cache() -> None:
-    def compiled_with(factor: int):
+def test_another_function_among_the_constants_is_another_config_for_the_cache(
+    tmp_path, monkeypatch
+) -> None:
+    monkeypatch.setenv("KERNELLAB_CACHE_DIR", str(tmp_path))
+
+    def outcomes_kept_after(factor: int) -> int:
         @triton.jit
         def scale(x):
             return x * FACTOR
 
         FACTOR = tl.constexpr(factor)
         kinds = ("*fp32:16", "*fp32:16", "i32")
-        sweep = kernellab.tune(applies, None, *kinds, FUNCTION=scale, space={"BLOCK": [64]}, workers=1)  # fmt: skip
-        return sweep.trials[0].outcome.compiled
+        kernellab.tune(applies, None, *kinds, FUNCTION=scale, space={"BLOCK": [64]}, workers=1)
+        return len(list(store.folder().rglob("*.json")))
 
-    first, other, again = compiled_with(2), compiled_with(3), compiled_with(2)
-    assert round(first.seconds, 4) == again.seconds  # looked up
-    assert round(first.seconds, 4) != other.seconds  # compiled
+    assert [outcomes_kept_after(factor) for factor in (2, 3, 2)] == [1, 2, 2]
 
 
 def saved(tmp_path, **changes):
@@ -152,6 +155,33 @@ def test_a_file_that_is_no_sweep_is_refused(tmp_path, text, words) -> None:
     file.write_bytes(text)
     with pytest.raises(ArchiveError, match=words):
         kernellab.Tuning.load(file)
+
+
+def test_parts_that_are_none_are_named(tmp_path) -> None:
+    file = saved(tmp_path)
+    data = json.loads(file.read_text())
+    (one,) = data["tunings"]
+    one["source"]["modules"] = {"mylib": 5}
+    file.write_text(json.dumps(data))
+    with pytest.raises(
+        ArchiveError, match="is damaged: the modules of the kernel's source should be"
+    ):
+        kernellab.Tuning.load(file)
+    one["source"]["modules"] = {}
+    one["trials"][0]["constants"] = {"DTYPE": {"dtype": "fp17"}}
+    file.write_text(json.dumps(data))
+    with pytest.raises(
+        ArchiveError, match=r"DTYPE\.dtype should be the name of a type of Triton's"
+    ):
+        kernellab.Tuning.load(file)
+
+
+def test_sweeps_of_two_kernels_are_not_put_together(tmp_path) -> None:
+    sweep = kernellab.Tuning.load(saved(tmp_path))
+    with pytest.raises(
+        ArgumentError, match=r"differ in their kernel(.|\n)*Only sweeps of one kernel"
+    ):
+        sweep.merged(replace(sweep, kernel="other"))
 
 
 def test_places_that_cannot_be_read_or_written_are_named(tmp_path) -> None:

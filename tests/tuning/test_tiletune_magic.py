@@ -85,15 +85,45 @@ def test_what_cannot_be_tuned_is_said(session, cell, error, words) -> None:
     assert words in outcome.message
 
 
-def test_the_stop_button_keeps_the_table(session) -> None:
-    cell = TUNES.replace("double[grid]", "print('begins', flush=True)\ndouble[grid]").replace(
-        "BLOCK=64,128", "BLOCK=16,32,64,128,256,512,1024,2048 --space num_stages=1,2,3,4,5,6"
-    )
-    # Long enough for the sweep to begin on a slow machine, and not to end on a fast one.
-    outcome = session.run(cell, interrupt_after="begins", pause=1.5)
+HANGS = """\
+%%tilekernel --no-compile
+import triton, triton.language as tl
+
+@triton.constexpr_function
+def one(how):
+    import time as t
+    if how == "hangs":
+        t.sleep(1000)
+    return 1
+
+@triton.jit
+def hanging(x_ptr, HOW: tl.constexpr):
+    ONE: tl.constexpr = one(HOW)
+    tl.store(x_ptr, ONE)
+"""
+STOPPED = """\
+%%tiletune --space HOW=compiles,hangs --seconds 600 --name found
+import pathlib, threading, time
+
+def tell():
+    while not any(pathlib.Path({folder!r}).rglob("*.json")):
+        time.sleep(0.05)
+    print("one is done", flush=True)
+
+threading.Thread(target=tell, daemon=True).start()
+hanging[(1,)]("*fp32:16")
+"""
+
+
+def test_the_stop_button_keeps_the_table(session, tmp_path) -> None:
+    folder = str(tmp_path)
+    session.run(f"import os; os.environ['KERNELLAB_CACHE_DIR'] = {folder!r}")
+    assert not session.run(HANGS).error
+    outcome = session.run(STOPPED.format(folder=folder), interrupt_after="one is done")
     assert not outcome.error, outcome.traceback
-    assert "Interrupted: " in outcome.cards[0]
-    assert session.run("print(len(found.trials) < 96)").streams["stdout"] == "True\n"
+    assert "Interrupted: 1 of 2 configs were not tried" in outcome.cards[0]
+    shown = session.run("print(list(found.table['HOW']), found.table['registers'][0] > 0)")
+    assert shown.streams["stdout"] == "['compiles'] True\n"
 
 
 def test_a_sweep_says_that_its_kernel_was_redefined(session) -> None:
