@@ -38,8 +38,8 @@ from benchmarks.tuning_cases import (
 from kernellab import triton_api
 from kernellab.compiler.targets import local_target
 from kernellab.specialize import bind
-from kernellab.tuning.crews import close_crews, usable_cores
 from kernellab.tuning.gpus import this_machine
+from kernellab.tuning.local_crews import close_crews, usable_cores
 from kernellab.tuning.measuring import time_baseline
 from kernellab.tuning.tunings import type_strings
 

@@ -20,7 +20,7 @@ from kernellab.records import Target
 from kernellab.specialize import BoundCall, bind, tensor_of
 from kernellab.triton_api import Autotuner
 from kernellab.tuning.arguments import Arguments, Shipment, ship
-from kernellab.tuning.in_worker import Task
+from kernellab.tuning.assignments import Task
 from kernellab.tuning.records import Candidate, Dropped
 from kernellab.tuning.spaces import autotuner_in
 from kernellab.tuning.users_functions import what_it_raised

@@ -11,9 +11,8 @@ import math
 import re
 import time
 from collections import Counter
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass, replace
-from pathlib import Path
+from collections.abc import Callable
+from dataclasses import replace
 from typing import Any
 
 import torch
@@ -22,87 +21,19 @@ from kernellab import triton_api
 from kernellab.argument_copies import tensors_in
 from kernellab.compiler.pipeline import compile_bound
 from kernellab.compiler.targets import local_target
-from kernellab.differences import Contents, differences_between
+from kernellab.differences import Contents
 from kernellab.errors import CompileError, KernelLabError, TargetError, UnsupportedOperation
-from kernellab.findings import Difference
 from kernellab.launching import interpret
-from kernellab.records import Compilation, Specialization, Target
+from kernellab.records import Compilation, Target
 from kernellab.run_options import RunOptions
 from kernellab.specialize import BoundCall
 from kernellab.triton_api.shipping import unpack
-from kernellab.tuning.arguments import Arguments, Shipment
+from kernellab.tuning.arguments import Arguments
+from kernellab.tuning.assignments import Job, Setup, Task, Wishes
+from kernellab.tuning.comparing import WrongResult, check_results
 from kernellab.tuning.gpus import installed_triton, this_machine
 from kernellab.tuning.measuring import measure
-from kernellab.tuning.records import Compiled, Dropped, Machine, Method, Outcome, Reason
-
-
-@dataclass(frozen=True)
-class Job:
-    """What all configs of a sweep have in common."""
-
-    kernel: Any
-    """The plain JIT function."""
-    target: Target
-    rtol: float | None
-    """How far results may be apart; None goes by their dtype."""
-    atol: float | None
-    triton: str = ""
-    """The version of Triton that every process must have: another compiles other code."""
-
-
-@dataclass(frozen=True)
-class Task:
-    """One config, ready to be compiled and launched."""
-
-    number: int
-    specialization: Specialization
-    options: Mapping[str, Any]
-    grid: tuple[int, int, int]
-    values: Mapping[str, Any]
-    """The arguments that are not shipped: scalars and constants, by parameter."""
-
-
-@dataclass(frozen=True)
-class Delivery:
-    """Where arguments, or expected results, can be had: a folder on this machine, or the bytes themselves."""
-
-    digest: str
-    folder: str = ""
-    shipment: Shipment | None = None
-
-    def open(self) -> Shipment:
-        """The contents."""
-        if self.shipment is not None:
-            return self.shipment
-        return Shipment.read(Path(self.folder))
-
-
-@dataclass(frozen=True)
-class Setup:
-    """What a process must have before it runs configs."""
-
-    job: bytes
-    """A packed Job."""
-    arguments: Delivery
-    reference: Delivery | None
-    """Results that are right, by parameter; None takes those of `standard`."""
-    standard: bytes | None
-    """A packed Task: the config that the others are compared with; None where nothing has run yet."""
-    device: int | None
-    """Number of the GPU; None runs configs on the interpreter."""
-    gpu: str = ""
-    """The name that this GPU must have: times of another kind of GPU are never mixed in."""
-
-
-@dataclass(frozen=True)
-class Wishes:
-    """How a config is to be run."""
-
-    check: bool
-    measure: bool
-    method: Method | None
-    """None finds out which suits."""
-
+from kernellab.tuning.records import Compiled, Dropped, Machine, Outcome, Reason
 
 # ---------------------------------------------------------------------------------------------------------------------
 # Compiling
@@ -276,7 +207,7 @@ def run_config(setup: Setup, packed_task: bytes, wishes: Wishes) -> Outcome:
         timing = None
         if wishes.measure:
             timing = measure(stage.launcher(task), stage.arguments, wishes.method)
-    except _WrongResult as wrong:
+    except WrongResult as wrong:
         return _dropped("wrong result", str(wrong))
     except triton_api.OutOfResources as error:
         return _dropped("out of resources", str(error))
@@ -304,61 +235,15 @@ def _of_exception(error: Exception) -> Outcome:
     return _dropped("crash" if _DEAD_CONTEXT.search(words) else "fault", words)
 
 
-# Right or wrong
-
-
-class _WrongResult(Exception):
-    """The results differ from those expected."""
-
-
-_TOLERANCES = {
-    torch.float64: 1e-10, torch.float32: 1e-4, torch.float16: 4e-3, torch.bfloat16: 3e-2,
-}  # fmt: skip
-"""How far results of one kernel may lie apart with other tile sizes: sums in another order, rounded a step or two apart."""
-_COARSEST = 0.13  # fp8, e5m2: a quarter of a step
-
-
 def _check(stage: _Stage, task: Task) -> str:
     """Run once and compare; gives what it was compared with."""
     found = stage.run(task)
     if stage.expected is None:
         stage.set_standard(task)
         return stage.compared_with
-    for difference in _all_differences(stage.job, stage.expected, found):
-        raise _WrongResult(_words(difference, stage.compared_with))
+    job = stage.job
+    check_results(found, stage.expected, stage.compared_with, job.rtol, job.atol)
     return stage.compared_with
-
-
-def _all_differences(job: Job, expected: Contents, found: Contents) -> list[Difference]:
-    differences: list[Difference] = []
-    for name, want in expected.items():
-        rtol, atol = tolerance(want, job.rtol, job.atol)
-        differences += differences_between({name: want}, {name: found[name]}, rtol, atol)
-    return differences
-
-
-def tolerance(want: torch.Tensor, rtol: float | None, atol: float | None) -> tuple[float, float]:
-    """How far elements of a result may be off: what was asked for, else by dtype, relative to the element and to the tensor's size.
-
-    The absolute part is the relative one times the root mean square of the tensor's finite elements: elements near 0 are sums of
-    larger ones.
-    """
-    if not want.is_floating_point() or rtol is not None or atol is not None:
-        return rtol or 0.0, atol or 0.0
-    part = _TOLERANCES.get(want.dtype, _COARSEST)
-    numbers = want.double()
-    finite = numbers[numbers.isfinite()]
-    size = float(finite.square().mean().sqrt()) if finite.numel() else 0.0
-    return part, part * size
-
-
-def _words(one: Difference, compared_with: str) -> str:
-    place = f"[{', '.join(map(str, one.index))}]" if one.index else ""
-    share = f"{one.elements:,} of {one.size:,} elements"
-    return (
-        f"{one.argument} differs from that of {compared_with} in {share}; most at "
-        f"{one.argument}{place}: {one.found:g} where {one.expected:g} is expected"
-    )
 
 
 def machine_here(own_gpu: bool) -> tuple[Machine, Target | None]:

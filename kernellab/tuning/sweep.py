@@ -7,8 +7,9 @@ from concurrent.futures import FIRST_COMPLETED, CancelledError, Future, wait
 from dataclasses import dataclass, replace
 from typing import Any
 
+from kernellab.tuning.assignments import Setup, Wishes
 from kernellab.tuning.crews import Crew
-from kernellab.tuning.in_worker import Setup, Wishes, with_compiled
+from kernellab.tuning.in_worker import with_compiled
 from kernellab.tuning.progress import Progress
 from kernellab.tuning.ranking import finalists
 from kernellab.tuning.records import Candidate, Dropped, Method, Outcome, Timing, Trial

@@ -26,13 +26,15 @@ from kernellab.records import Target
 from kernellab.triton_api.shipping import pack
 from kernellab.tuning import registry
 from kernellab.tuning.arguments import Shipment
+from kernellab.tuning.assignments import Delivery, Job, Setup
 from kernellab.tuning.calls import Calls, PreparedCall
-from kernellab.tuning.crews import Crew, ExecutorCrew, LocalCrew, local_crew, usable_cores
+from kernellab.tuning.crews import Crew
 from kernellab.tuning.describing import Amount, describe, given_work
+from kernellab.tuning.executor_crews import ExecutorCrew
 from kernellab.tuning.expecting import Reference, expected_results
 from kernellab.tuning.gpus import chosen_gpus, this_machine
-from kernellab.tuning.in_worker import Delivery, Job, Setup
 from kernellab.tuning.keys import Key, check_key_is_not_tried, checked_key
+from kernellab.tuning.local_crews import LocalCrew, local_crew, usable_cores
 from kernellab.tuning.measuring import time_baseline
 from kernellab.tuning.progress import progress_for
 from kernellab.tuning.records import Candidate, Dropped, Machine, Outcome, Timing
@@ -204,14 +206,15 @@ def _check_grid(grid: Grid) -> None:
         ArgumentError: it is no grid.
         GridError: of a size that no launch has.
     """
-    if grid is None or callable(grid):
+    sizes: Any = grid
+    if sizes is None or callable(sizes):
         return
-    if isinstance(grid, str) or not isinstance(grid, int | numpy.integer | Sequence):
+    if isinstance(sizes, str) or not isinstance(sizes, int | numpy.integer | Sequence):
         raise ArgumentError(
-            f"the grid is a {type(grid).__name__}: it must be one to three sizes, a function from the parameters to them, or None to compile only",
+            f"the grid is a {type(sizes).__name__}: it must be one to three sizes, a function from the parameters to them, or None to compile only",
             advice="It comes after the kernel and before the arguments: kernellab.tune(add, (64,), x, y, z, n, ...).",
         )
-    check_grid(grid, {})
+    check_grid(sizes, {})
 
 
 def _timed_baselines(baselines: Mapping[str, Callable[[], Any]], outcomes: Mapping[int, Outcome]) -> tuple[dict[str, Timing], list[str]]:  # fmt: skip

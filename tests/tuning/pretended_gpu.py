@@ -13,9 +13,9 @@ import pytest
 from kernellab.records import Target
 from kernellab.triton_api.shipping import unpack
 from kernellab.tuning import in_worker, sweeping
-from kernellab.tuning.crews import LocalCrew
+from kernellab.tuning.assignments import Setup, Wishes
 from kernellab.tuning.gpus import this_machine
-from kernellab.tuning.in_worker import Setup, Wishes
+from kernellab.tuning.local_crews import LocalCrew
 from kernellab.tuning.records import Outcome, Timing
 
 NAME = "a GPU that is not there"

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from kernellab.tuning import crews
-from kernellab.tuning.crews import LocalCrew
-from kernellab.tuning.in_worker import Delivery, Setup, Wishes
+from kernellab.tuning import crew_member
+from kernellab.tuning.assignments import Delivery, Setup, Wishes
+from kernellab.tuning.local_crews import LocalCrew
 
 SETUP = Setup(b"", Delivery("none"), None, None, None)
 WISHES = Wishes(check=True, measure=True, method=None)
@@ -15,7 +15,7 @@ WISHES = Wishes(check=True, measure=True, method=None)
 @pytest.fixture
 def crew(monkeypatch):
     """One process, in which `tests.tuning.misbehaving` runs."""
-    monkeypatch.setattr(crews, "_HERE", "tests.tuning.misbehaving")
+    monkeypatch.setattr(crew_member, "_HERE", "tests.tuning.misbehaving")
     made = LocalCrew(1, [])
     yield made
     made.stop()
@@ -49,7 +49,7 @@ def test_a_process_whose_gpu_met_an_error_is_replaced(crew) -> None:
 
 
 def test_a_config_that_hangs_on_one_gpu_holds_up_none_of_the_others(monkeypatch) -> None:
-    monkeypatch.setattr(crews, "_HERE", "tests.tuning.misbehaving")
+    monkeypatch.setattr(crew_member, "_HERE", "tests.tuning.misbehaving")
     both = LocalCrew(1, [0, 1])
     try:
         assert both.runs_at_once == 2

@@ -6,7 +6,7 @@ from collections.abc import Callable
 from concurrent.futures import Future
 from dataclasses import replace
 
-from kernellab.tuning.in_worker import Delivery, Setup
+from kernellab.tuning.assignments import Delivery, Setup
 from kernellab.tuning.progress import NoProgress
 from kernellab.tuning.records import Candidate, Dropped, Outcome, Timing
 from kernellab.tuning.store import Store
