@@ -214,7 +214,7 @@ def _check_grid(grid: Grid) -> None:
             f"the grid is a {type(sizes).__name__}: it must be one to three sizes, a function from the parameters to them, or None to compile only",
             advice="It comes after the kernel and before the arguments: kernellab.tune(add, (64,), x, y, z, n, ...).",
         )
-    check_grid(sizes, {})
+    check_grid(grid, {})
 
 
 def _timed_baselines(baselines: Mapping[str, Callable[[], Any]], outcomes: Mapping[int, Outcome]) -> tuple[dict[str, Timing], list[str]]:  # fmt: skip
