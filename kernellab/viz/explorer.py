@@ -11,7 +11,8 @@ from kernellab.records import Compilation, PassRun
 from kernellab.viz import ir_view
 from kernellab.viz.card import Card, Table, kernel_card
 from kernellab.viz.comparison_card import comparison_card
-from kernellab.viz.evidence import Shown, evidence_card, laid_over, shown_on_sides, shown_with
+from kernellab.viz.evidence import evidence_card, laid_over, shown_on_sides, shown_with
+from kernellab.viz.evidence_records import Shown
 from kernellab.viz.views import View
 
 
