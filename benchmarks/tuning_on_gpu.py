@@ -38,10 +38,10 @@ from benchmarks.tuning_cases import (
 from kernellab import triton_api
 from kernellab.compiler.targets import local_target
 from kernellab.specialize import bind
+from kernellab.tuning.call_types import type_strings
 from kernellab.tuning.gpus import this_machine
 from kernellab.tuning.local_crews import close_crews, usable_cores
 from kernellab.tuning.measuring import time_baseline
-from kernellab.tuning.tunings import type_strings
 
 ROUNDS = 7
 

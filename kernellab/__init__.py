@@ -70,7 +70,8 @@ if TYPE_CHECKING:
     from kernellab.tracing.tracing_run import trace
     from kernellab.tuning.registry import tunings
     from kernellab.tuning.sweeping import tune
-    from kernellab.tuning.tunings import Tuning, Tunings
+    from kernellab.tuning.tuning import Tuning
+    from kernellab.tuning.tunings import Tunings
 
 __version__ = "0.1.0"
 
@@ -99,7 +100,7 @@ _HOMES = {
     "TargetError": "kernellab.errors",
     "TileKernel": "kernellab.tile_kernel",
     "Trace": "kernellab.tracing.records",
-    "Tuning": "kernellab.tuning.tunings",
+    "Tuning": "kernellab.tuning.tuning",
     "Tunings": "kernellab.tuning.tunings",
     "UnsupportedOperation": "kernellab.errors",
     "accesses": "kernellab.memory_costs.counting",

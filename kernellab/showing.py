@@ -18,7 +18,7 @@ _VIEWS: Mapping[str, tuple[str, str]] = {
     "kernellab.layouts.kinds.Layout": ("kernellab.viz.layout_view", "layout_view"),
     "kernellab.records.compilations.Compilation": ("kernellab.viz.explorer", "compilation_view"),
     "kernellab.tracing.records.Trace": ("kernellab.viz.stepper", "stepper_of"),
-    "kernellab.tuning.tunings.Tuning": ("kernellab.viz.tuning_view", "tuning_view"),
+    "kernellab.tuning.tuning.Tuning": ("kernellab.viz.tuning_view", "tuning_view"),
     "kernellab.tuning.tunings.Tunings": ("kernellab.viz.tuning_view", "tunings_view"),
 }
 """A record's class -> module and name of the function that makes its view."""

@@ -10,12 +10,13 @@ import torch
 
 from kernellab.autotuning import AutotunerTimings
 from kernellab.compiler.targets import DEFAULT_TARGET, local_target
+from kernellab.tuning.call_types import types_of_calls
 from kernellab.tuning.describing import describe_value
 from kernellab.tuning.gpus import this_machine
 from kernellab.tuning.kernel_source import source_of
 from kernellab.tuning.records import Dropped, Outcome, Timing, Trial
 from kernellab.tuning.spaces import of_config
-from kernellab.tuning.tunings import Tuning, Work, types_of_calls
+from kernellab.tuning.tuning import Tuning, Work
 
 NOTE = "timed by Triton's autotuner: the quartiles are its 20th and 80th percentiles"
 _FAILED = Dropped(

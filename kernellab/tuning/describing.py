@@ -16,10 +16,11 @@ from kernellab.errors import ArgumentError, KernelLabError
 from kernellab.launching import facts_of, innermost
 from kernellab.records import Target
 from kernellab.specialize import BoundCall, described
+from kernellab.tuning.call_types import types_of_calls
 from kernellab.tuning.calls import PreparedCall
 from kernellab.tuning.kernel_source import source_of
 from kernellab.tuning.records import Candidate, Dropped, Outcome, Trial
-from kernellab.tuning.tunings import Live, Tuning, Work, types_of_calls
+from kernellab.tuning.tuning import Live, Tuning, Work
 from kernellab.tuning.users_functions import what_it_raised
 from kernellab.tuning.work import bytes_moved, flops_done, tensor_bytes
 

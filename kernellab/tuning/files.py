@@ -22,7 +22,7 @@ from kernellab.tuning.plain_data import (
     values_to_json,
 )
 from kernellab.tuning.records import Machine, Timing, Trial
-from kernellab.tuning.tunings import Tuning, Work
+from kernellab.tuning.tuning import Tuning, Work
 
 FORMAT = "kernellab.tuning"
 VERSION = 1

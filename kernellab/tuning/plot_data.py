@@ -11,7 +11,8 @@ from kernellab.errors import ArgumentError, suggestion
 from kernellab.tuning.ranking import tied_with_best, timed
 from kernellab.tuning.records import Timing, Trial
 from kernellab.tuning.tables import MICROSECONDS, achieved
-from kernellab.tuning.tunings import Tuning, Tunings
+from kernellab.tuning.tuning import Tuning
+from kernellab.tuning.tunings import Tunings
 from kernellab.tuning.value_words import value_words
 
 AGAINST = {

@@ -9,7 +9,8 @@ from typing import Any
 from kernellab.autotuning import autotuner_timings
 from kernellab.launching import innermost
 from kernellab.tuning.autotuned import tuning_of_autotuner
-from kernellab.tuning.tunings import Tuning, Tunings
+from kernellab.tuning.tuning import Tuning
+from kernellab.tuning.tunings import Tunings
 
 _made: weakref.WeakKeyDictionary[Any, list[Tuning]] = weakref.WeakKeyDictionary()
 """Kernel -> its sweeps, in order. They hold no kernel of their own here: that would keep it alive for ever."""

@@ -10,7 +10,7 @@ from kernellab.errors import ArgumentError
 from kernellab.tuning.files import load_all, sides
 from kernellab.tuning.kernel_source import is_another
 from kernellab.tuning.records import Outcome, Trial
-from kernellab.tuning.tunings import Tuning
+from kernellab.tuning.tuning import Tuning
 
 Recorded = str | os.PathLike[str] | Tuning | Iterable[Tuning]
 """A file of `Tuning.save` or `Tunings.save`, or the sweeps themselves."""

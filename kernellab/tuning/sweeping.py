@@ -42,7 +42,7 @@ from kernellab.tuning.replaying import Recorded, recorded_sweeps, with_recorded_
 from kernellab.tuning.spaces import Prune, Space, candidates, count_before_pruning
 from kernellab.tuning.store import Store, contents_within, known_content
 from kernellab.tuning.sweep import Conduct, Entry, Sweep
-from kernellab.tuning.tunings import Tuning
+from kernellab.tuning.tuning import Tuning
 from kernellab.tuning.users_functions import what_it_raised
 
 

@@ -10,7 +10,8 @@ from kernellab.tuning.records import HOW_TIMED, Timing, Trial
 from kernellab.tuning.value_words import value_words
 
 if TYPE_CHECKING:
-    from kernellab.tuning.tunings import Tuning, Tunings
+    from kernellab.tuning.tuning import Tuning
+    from kernellab.tuning.tunings import Tunings
 
 MICROSECONDS = 1e3
 """In a millisecond."""

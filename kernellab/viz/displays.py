@@ -16,7 +16,7 @@ _CARDS: Mapping[tuple[str, str], tuple[str, str]] = {
     ("kernellab.findings", "Conversions"): ("kernellab.viz.layout_card", "conversions_card"),
     ("kernellab.findings", "Layouts"): ("kernellab.viz.layout_card", "layouts_card"),
     ("kernellab.findings", "TileLayout"): ("kernellab.viz.layout_card", "tile_card"),
-    ("kernellab.tuning.tunings", "Tuning"): ("kernellab.viz.tuning_card", "tuning_card"),
+    ("kernellab.tuning.tuning", "Tuning"): ("kernellab.viz.tuning_card", "tuning_card"),
     ("kernellab.tuning.tunings", "Tunings"): ("kernellab.viz.tuning_card", "tunings_card"),
     ("kernellab.memory_costs.records", "Accesses"): ("kernellab.viz.access_card", "accesses_card"),
     ("kernellab.layouts.kinds", "RegisterLayout"): ("kernellab.viz.layout_card", "layout_card"),

@@ -10,7 +10,8 @@ from kernellab.tuning.plot_data import varying_parameters
 from kernellab.tuning.ranking import timed
 from kernellab.tuning.records import Trial
 from kernellab.tuning.tables import MICROSECONDS, achieved, how_timed
-from kernellab.tuning.tunings import Tuning, Tunings
+from kernellab.tuning.tuning import Tuning
+from kernellab.tuning.tunings import Tunings
 from kernellab.tuning.value_words import value_words
 from kernellab.viz.card import Card, Table
 from kernellab.wording import counted

@@ -18,7 +18,8 @@ from kernellab.tuning.plot_data import (
 from kernellab.tuning.ranking import tied_with_best, timed
 from kernellab.tuning.records import Trial
 from kernellab.tuning.tables import MICROSECONDS, achieved
-from kernellab.tuning.tunings import Tuning, Tunings
+from kernellab.tuning.tuning import Tuning
+from kernellab.tuning.tunings import Tunings
 from kernellab.tuning.value_words import value_words
 from kernellab.viz.tuning_card import sweep_words
 from kernellab.viz.view_data import (

@@ -26,7 +26,8 @@ from kernellab.tuning.plot_data import (
     plot_data,
     untimed_data,
 )
-from kernellab.tuning.tunings import Tuning, Tunings
+from kernellab.tuning.tuning import Tuning
+from kernellab.tuning.tunings import Tunings
 from kernellab.viz.figures import ORDERED_LINES, SEQUENTIAL, FigurePicture, sheet
 from kernellab.viz.palette import BASELINE, BEST, INK, LINES, OTHER, ink_on
 

@@ -13,7 +13,8 @@ from kernellab.errors import ArgumentError, CompileError, suggestion
 from kernellab.records import Compilation
 from kernellab.tuning.kernel_source import how_to_open
 from kernellab.tuning.plot_data import AGAINST, KINDS, default_kind
-from kernellab.tuning.tunings import Tuning, Tunings
+from kernellab.tuning.tuning import Tuning
+from kernellab.tuning.tunings import Tunings
 from kernellab.viz import ir_view, tuning_plots
 from kernellab.viz.lightening import lightened
 from kernellab.viz.requests import Answer

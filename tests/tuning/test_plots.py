@@ -22,7 +22,7 @@ from kernellab.tuning.records import (
     Timing,
     Trial,
 )
-from kernellab.tuning.tunings import Work
+from kernellab.tuning.tuning import Work
 from kernellab.viz.tuning_card import tuning_card, tunings_card
 from tests.source_files import ROOT
 from tests.tuning.kernels import scaled
