@@ -22,7 +22,7 @@ def crew(monkeypatch):
 
 
 def test_a_config_that_hangs_or_crashes_takes_its_process_along_and_nothing_else(crew) -> None:
-    def compiled(task: bytes, seconds: float = 30):
+    def compiled(task: bytes, seconds: float = 600):
         return crew.compile(b"", task, seconds).result()
 
     first = compiled(b"fine")
@@ -40,10 +40,10 @@ def test_a_config_that_hangs_or_crashes_takes_its_process_along_and_nothing_else
 
 
 def test_a_process_whose_gpu_met_an_error_is_replaced(crew) -> None:
-    first = crew.run(SETUP, b"fine", WISHES, 30).result()
-    spoilt = crew.run(SETUP, b"spoil", WISHES, 30).result()
+    first = crew.run(SETUP, b"fine", WISHES, 600).result()
+    spoilt = crew.run(SETUP, b"spoil", WISHES, 600).result()
     assert spoilt.dropped.reason == "crash"
-    after = crew.run(SETUP, b"fine", WISHES, 30).result()
+    after = crew.run(SETUP, b"fine", WISHES, 600).result()
     assert after.dropped is None
     assert after != first
 
@@ -53,16 +53,16 @@ def test_a_config_that_hangs_on_one_gpu_holds_up_none_of_the_others(monkeypatch)
     both = LocalCrew(1, [0, 1])
     try:
         assert both.runs_at_once == 2
-        hanging = both.run(SETUP, b"hang", WISHES, 60)
-        others = [both.run(SETUP, b"fine", WISHES, 30) for _ in range(4)]
-        assert all(one.result(timeout=60).dropped is None for one in others)
+        hanging = both.run(SETUP, b"hang", WISHES, 600)
+        others = [both.run(SETUP, b"fine", WISHES, 600) for _ in range(4)]
+        assert all(one.result().dropped is None for one in others)
         assert not hanging.done()
     finally:
         both.stop()
 
 
 def test_stopping_ends_a_call_that_is_under_way(crew) -> None:
-    crew.compile(b"", b"fine", 30).result()
-    hanging = crew.compile(b"", b"hang", 60)
+    crew.compile(b"", b"fine", 600).result()
+    hanging = crew.compile(b"", b"hang", 600)
     crew.stop()
-    assert hanging.cancelled() or hanging.result(timeout=10).dropped.reason == "crash"
+    assert hanging.cancelled() or hanging.result().dropped.reason == "crash"

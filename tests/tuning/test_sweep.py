@@ -212,3 +212,11 @@ def test_slow_checks_on_the_interpreter_are_given_up_unless_asked_for() -> None:
     crew = ObedientCrew(fine, lambda n: dropped("time-out"))
     outcomes = sweep(3, crew, measure=False, check=None).outcomes()
     assert not any(one.dropped for one in outcomes.values())
+
+
+def test_a_config_that_the_interpreter_does_not_finish_leads_no_sweep() -> None:
+    crew = ObedientCrew(fine, lambda n: dropped("time-out") if n == 0 else timed(1))
+    outcomes = sweep(3, crew, measure=False).outcomes()
+    assert "did not finish it within 30 seconds" in outcomes[0].unchecked
+    assert outcomes[0].dropped is None
+    assert crew.standards == {0: None, 1: None, 2: b"1"}
