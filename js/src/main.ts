@@ -1,5 +1,6 @@
 // The bundle's door: what a widget (anywidget's conventions) and a self-contained page call.
 import "./style.css";
+import { hideStillInColab } from "./colab";
 import { element } from "./dom";
 import { Explorer } from "./explorer";
 import { type Ask, asking, followKernel, type Holder, isGone, type Model } from "./kernel";
@@ -78,6 +79,7 @@ async function render(
   const packed = model.get("data") as DataView;
   const unpacked = await unpack(new Uint8Array(packed.buffer, packed.byteOffset, packed.byteLength));
   const dom = mount(el, unpacked, asking(model, holder), own.signal);
+  hideStillInColab(dom);
   sayWhenGone(dom, holder, own.signal);
   return signal === undefined ? () => own.abort() : undefined;
 }

@@ -1,4 +1,5 @@
 // Light or dark, as the front end is: JupyterLab and Notebook, VS Code, Colab, else the reader's system.
+import { inColab } from "./colab";
 
 export type Theme = "light" | "dark";
 
@@ -9,8 +10,7 @@ function declared(): Theme | null {
   if (jupyter !== undefined) return jupyter === "true" ? "light" : "dark";
   const code = body.dataset["vscodeThemeKind"];
   if (code !== undefined) return code.includes("light") ? "light" : "dark";
-  const colab = root.getAttribute("theme");
-  if (colab === "dark" || colab === "light") return colab;
+  if (inColab()) return root.getAttribute("theme") === "dark" ? "dark" : "light";
   const chosen = root.dataset["klTheme"];
   return chosen === "dark" || chosen === "light" ? chosen : null;
 }

@@ -69,7 +69,9 @@ def test_a_click_lights_lines_and_the_kernel_sends_texts(page: Page) -> None:
     view.press("1")  # CELLS leave all texts of passes in the kernel
     view.locator(".kl-pass", has_text="to_llvmir").first.click()
     expect(view.locator(".kl-pane").nth(1)).to_contain_text("after llir.to_llvmir")
-    expect(view.locator(".kl-pane").nth(1).locator(".cm-line", has_text="llvm.").first).to_be_visible()
+    expect(
+        view.locator(".kl-pane").nth(1).locator(".cm-line", has_text="llvm.").first
+    ).to_be_visible()
 
 
 def test_steps_layouts_and_sweeps_answer(page: Page) -> None:
@@ -100,7 +102,9 @@ def test_views_stand_on_their_own_paper_and_other_widgets_on_white(page: Page) -
     for output in behind.filter(has=page.locator(".kl-root")).all():
         expect(output).to_have_css("background-color", "rgba(0, 0, 0, 0)")
         expect(output.locator(".cell-output-ipywidget-background")).to_have_css("background-color", "rgba(0, 0, 0, 0)")  # fmt: skip
-    expect(behind.filter(has_text="a widget of ipywidgets")).to_have_css("background-color", "rgb(255, 255, 255)")
+    expect(behind.filter(has_text="a widget of ipywidgets")).to_have_css(
+        "background-color", "rgb(255, 255, 255)"
+    )
 
 
 def test_a_restarted_kernel_is_found_gone_and_the_rest_works(page: Page) -> None:
