@@ -716,6 +716,9 @@ class Conversion:
     """What threads hand from lane to lane, likewise: 4 bytes for each thread and instruction (docs/layouts.md)."""
     shuffles_counted: bool
     """Whether `shuffled_bytes` is counted in the machine code; else it is an estimate."""
+    kept_bytes: int | None
+    """Of a conversion between registers: what threads hold afterwards and held before, so that it stays with them, by the two layouts;
+    a copy in each thread counts. 0 where the whole tile goes through shared memory; None of operations that are no conversion."""
     scratch_bytes: int
     """Shared memory that it needs while it runs. Source: Triton's allocation pass."""
     in_loop: bool
@@ -740,6 +743,8 @@ class Conversion:
             about = "" if self.shuffles_counted else "an estimated "
             unit = "" if parts else " bytes"
             parts.append(f"{about}{self.shuffled_bytes:,}{unit} by {self._between_lanes()}")
+        if parts and self.kept_bytes:
+            parts.append(f"{self.kept_bytes:,} stay in their threads")
         return ", ".join(parts) or _WITHOUT_BYTES[self.means]
 
     def _between_lanes(self) -> str:

@@ -147,6 +147,9 @@ def test_bytes_and_means_by_hand(
     assert one.shuffled_bytes == shuffles(one) * 4 * 4 * LANES
     assert_done_as_said(one)
     assert one.means != "warp shuffles" or one.shuffled_bytes >= 4 * len(come)
+    stay = held(after) & held(before)
+    assert one.kept_bytes == (0 if other_warp else 4 * len(stay))
+    assert ("stay in their threads" in str(one)) == (not other_warp and bool(stay))
 
 
 def test_registers_in_another_order_and_none() -> None:
@@ -158,6 +161,7 @@ def test_registers_in_another_order_and_none() -> None:
 
     turned = conversion(PAIRS, linear([[1, 0], [0, 1], [0, 2]]))
     assert (turned.means, turned.shared_bytes, turned.shuffled_bytes) == ("registers", 0, 0)
+    assert turned.kept_bytes == 4 * 32 * 32
     assert_done_as_said(turned)
     same = conversion(PAIRS, linear([[0, 1], [0, 2], [1, 0]]))
     assert (same.means, same.shared_bytes, same.shuffled_bytes) == ("no-op", 0, 0)

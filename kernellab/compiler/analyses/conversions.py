@@ -131,6 +131,7 @@ class _Explanation:
             shared_bytes=self._shared_bytes(means),
             shuffled_bytes=shuffled,
             shuffles_counted=counted,
+            kept_bytes=self._kept_bytes(means),
             scratch_bytes=self._scratch,
             in_loop=bool(loops_around(op)),
             forced_by=_neighbours(self._flow.makers(self._source), but=op),
@@ -192,6 +193,16 @@ class _Explanation:
             return 0, True
         counted = counted_bytes(opcodes, layout)
         return settled(counted, self._estimated_shuffles(means), bool(loops_around(self._op)))
+
+    def _kept_bytes(self, means: Means) -> int | None:
+        """What stays in its thread; None where the operation is no conversion between known layouts of registers."""
+        source, destination = self._registers(self._source), self._registers(self._destination)
+        if kind(self._op) != _CONVERSION or source is None or destination is None:
+            return None
+        if means == "shared memory":
+            return 0
+        held = _held(destination).size
+        return _element_bytes(self._source.type) * (held - elements_moved(source, destination))
 
     def _estimated_shuffles(self, means: Means) -> int:
         """By how Triton lowers a reduction or scan; of a conversion what has to change threads; of a gather its result."""
