@@ -204,6 +204,10 @@ class OutOfBounds(KernelFault, IndexError):
     """A load, store or atomic whose address lies outside the tensor's storage."""
 
 
+class NoSuchStep(KernelLabError, IndexError):
+    """A trace has no step of that number."""
+
+
 def nearest(word: str, known: Iterable[str]) -> str:
     """The words "Did you mean X?" for the known word that `word` is probably a slip of, or "" where none is: no guess is better than a wrong one."""
     bare = word.lstrip("-*").casefold()

@@ -248,6 +248,57 @@ def test_a_zero_size_tensor(lab: NotebookSession) -> None:
     )
 
 
+# What is checked and traced
+
+
+@pytest.mark.parametrize(
+    ("line", "message"),
+    [
+        ("%tilecheck ad[(1,)](x, y, z)", "%tilecheck: nothing here is called 'ad'\n"),
+        ("%tilecheck np[(1,)](x)", "The module numpy is not a Triton kernel."),
+        ("%tilecheck x[(1,)](x)", "A value of type Tensor is not a Triton kernel."),
+        ("kernellab.check(x, (1,), x)", "A value of type Tensor is not a Triton kernel."),
+    ],
+)  # fmt: skip
+def test_what_is_checked_is_no_kernel(lab: NotebookSession, line: str, message: str) -> None:
+    outcome = lab.run(f"import kernellab\n{line}")
+    assert outcome.status == "error"
+    assert outcome.message.startswith(message)
+    assert len(outcome.message.splitlines()) < 6
+    assert "kernellab/" not in outcome.traceback
+    assert len(outcome.arrows) == 1
+
+
+def test_a_step_that_the_trace_does_not_have(lab: NotebookSession) -> None:
+    outcome = fails(lab, "import kernellab\nkernellab.trace(add, (8,), x, y, z, 1000, BLOCK=128)[99]")  # fmt: skip
+    assert outcome.error == "NoSuchStep"
+    assert outcome.message == "there is no step 99: this trace has steps 0 to 3"
+    assert len(outcome.arrows) == 1
+
+
+SLOW = """\
+%%tilekernel --no-compile
+@triton.jit
+def slow(p, n):
+    turn = 0
+    while turn < n:
+        turn += 1
+    tl.store(p, turn)
+"""
+
+
+def test_a_loop_of_many_turns_is_checked_to_its_end_when_told_to(lab: NotebookSession) -> None:
+    lab.run(SLOW)
+    count = "torch.zeros(1, dtype=torch.int32)"
+    stopped = lab.run(f"found = %tilecheck --most-turns 500 slow[(1,)]({count}, 600)\nprint(found)")
+    assert "this loop was stopped after 500 turns" in stopped.streams["stdout"]
+    assert "or %tilecheck --most-turns N" in " ".join(stopped.streams["stdout"].split())
+    ended = lab.run(
+        f"found = %tilecheck --most-turns 700 slow[(1,)]({count}, 600)\nprint(len(found))"
+    )
+    assert ended.streams["stdout"].strip().endswith("0")
+
+
 # A kernel that does not end
 
 

@@ -3,10 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
+from types import ModuleType
 from typing import Any
 
 from kernellab import triton_api
 from kernellab.errors import ArgumentError
+
+_MOST_SHOWN = 80
+"""Characters of what was given in a kernel's place."""
 
 
 def unwrap_kernel(
@@ -40,13 +44,23 @@ def unwrap_kernel(
         current = current.fn
     if not isinstance(current, triton_api.JITFunction):
         raise ArgumentError(
-            f"{kernel!r} is not a Triton kernel.",
+            f"{_described(kernel)} is not a Triton kernel.",
             advice="Put @triton.jit (or @gluon.jit) above the function."
             if callable(kernel)
-            else "",
+            else "A kernel is a function under @triton.jit (or @gluon.jit).",
         )
     taken = {name: value for name, value in added.items() if name not in constants}
     return current, {**taken, **keywords}
+
+
+def _described(thing: Any) -> str:
+    """What was given in a kernel's place, on one line: a tensor would fill the screen with its numbers."""
+    if isinstance(thing, ModuleType):
+        return f"The module {thing.__name__}"
+    text = repr(thing)
+    if callable(thing) or ("\n" not in text and len(text) <= _MOST_SHOWN):
+        return text
+    return f"A value of type {type(thing).__name__}"
 
 
 def _heuristic(name: str, compute: Callable[[dict[str, Any]], Any], given: dict[str, Any]) -> Any:

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, overload
 
 import numpy
 
-from kernellab.errors import ArgumentError, KernelLabError, suggestion
+from kernellab.errors import ArgumentError, KernelLabError, NoSuchStep, suggestion
 from kernellab.showing import show
 from kernellab.tracing.steps import (
     Checkpoint,
@@ -96,7 +96,8 @@ class Trace(Sequence[Step]):
     @overload
     def __getitem__(self, number: slice) -> tuple[Step, ...]: ...
     def __getitem__(self, number: int | slice) -> Step | tuple[Step, ...]:
-        return self.steps[number]
+        __tracebackhide__ = True
+        return self.steps[number] if isinstance(number, slice) else self._step(number)
 
     def __len__(self) -> int:
         return len(self.steps)
@@ -360,12 +361,13 @@ class Trace(Sequence[Step]):
         return changes[place - 1]
 
     def _step(self, step: int | Step) -> Step:
+        __tracebackhide__ = True
         if isinstance(step, Step):
             return step
         number = _number_of(step)
         if not -len(self) <= number < len(self):
             there = f"steps {self.numbers_text()}" if self.steps else "no steps"
-            raise IndexError(f"there is no step {number}: this trace has {there}")
+            raise NoSuchStep(f"there is no step {number}: this trace has {there}")
         return self.steps[number]
 
     def _refuse_unknown(self, names: set[str]) -> None:

@@ -126,7 +126,7 @@ class EndlessLoop(Detector):
 
 _ADVICE = (
     "Let each turn bring the loop nearer to its end: change what its condition asks (i += BLOCK), in the right direction. "
-    "Where a loop needs more turns than that, say how many: check(..., most_turns=...)."
+    "Where a loop needs more turns than that, say how many: check(..., most_turns=...), or %tilecheck --most-turns N."
 )
 
 
