@@ -97,14 +97,17 @@ class Interception:
 
     Attributes:
         target: the GPU that is emulated.
-        driver: what Triton takes for its driver; None where it has a GPU's.
     """
 
     def __init__(self, target: Target, options: RunOptions = DEFAULT) -> None:
         self.target = target
-        self.driver = self._emulated_driver() if local_target() is None else None
         self._options = options
         self._last: Run | GpuLaunch | None = None
+
+    @functools.cached_property
+    def driver(self) -> EmulatedDriver | None:
+        """What Triton takes for its driver; None where it has a GPU's."""
+        return self._emulated_driver() if local_target() is None else None
 
     @classmethod
     def like_the_current(cls) -> Interception:

@@ -44,7 +44,7 @@ class TileKernel(JITFunction):
     runs_on_cpu = True
     _last: Run | GpuLaunch | None = None
     _stopped: BoundCall | None = None
-    """What the latest launch was bound to, where a fault stopped it."""
+    """What the latest launch was bound to, where something stopped it."""
 
     def __init__(self, function: Callable[..., Any] | JITFunction, **settings: Any) -> None:
         """A kernel of a Python function, or of a kernel that `@triton.jit` made; `settings` are those of `@triton.jit`.
@@ -101,8 +101,11 @@ class TileKernel(JITFunction):
         call = bind_launch(self, args, keywords, options, self.target)
         if warmup:
             return triton_api.compile_kernel(self, call.specialization, self.target, call.options)
-        self._stopped = BoundCall(call.specialization, {}, call.options)
-        self._last = interpret(self, grid, call, self.target, run_options)
+        try:
+            self._last = interpret(self, grid, call, self.target, run_options)
+        except BaseException:
+            self._stopped = BoundCall(call.specialization, {}, call.options)
+            raise
         self._stopped = None
         return self._last
 

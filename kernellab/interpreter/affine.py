@@ -179,7 +179,7 @@ class BoxMask(SymbolicTile):
     dtype = numpy.dtype(numpy.bool_)
 
     def __init__(self, intervals: Mapping[int, Interval], extents: tuple[int, ...]) -> None:
-        self.intervals = dict(intervals)
+        self.intervals = intervals
         self.extents = extents
         self._elements: numpy.ndarray | None = None
 
@@ -432,7 +432,7 @@ def _clipped(interval: Interval, extent: int) -> Interval:
 def cut(end: End, extent: int) -> End:
     """An end of an interval, moved to the nearest of the lanes that there are; an int where it is then the same in every program."""
     if isinstance(end, int):
-        return min(max(end, 0), extent)
+        return 0 if end < 0 else extent if end > extent else end
     low, high = extremes(end)
     if low >= extent or high <= 0:
         return extent if low >= extent else 0

@@ -222,21 +222,20 @@ class Box:
 
     def _first_on(self, bases: Bases, lanes: Lanes) -> Bases:
         """Element index of the first lane that is on, where `bases` has lane 0's."""
-        skipped = sum([start * stride for (start, _), stride in zip(lanes, self.strides)])
-        return bases + skipped if skipped else bases
+        if self.is_everything:
+            return bases
+        return bases + sum([start * stride for (start, _), stride in zip(lanes, self.strides)])
 
     def _evenly_spaced(
         self, elements: numpy.ndarray, starts: Progression, lanes: Lanes
     ) -> numpy.ndarray:
         """The lanes of all programs, as one view of the memory."""
         size = elements.itemsize
-        return numpy.ndarray(
-            (starts.count, *[stop - start for start, stop in lanes]),
-            elements.dtype,
-            elements,
-            starts.start * size,
-            (starts.step * size, *[stride * size for stride in self.strides]),
-        )
+        shape, steps = [starts.count], [starts.step * size]
+        for (start, stop), stride in zip(lanes, self.strides):
+            shape.append(stop - start)
+            steps.append(stride * size)
+        return numpy.ndarray(shape, elements.dtype, elements, starts.start * size, steps)
 
     def _window(
         self, elements: numpy.ndarray, starts: numpy.ndarray, lanes: Lanes

@@ -54,6 +54,10 @@ def check_grid(
     return x, y, z
 
 
+Numbers = numpy.ndarray | numpy.int32
+"""An int32 for each program of a batch, or where there is but one program, its own."""
+
+
 class GridSizes:
     """Numbers of programs along x, y and z, as the int32 that tl.num_programs gives."""
 
@@ -78,7 +82,7 @@ class Programs:
 
     Attributes:
         linear: their linear ids, in the order in which they run.
-        x, y, z: their ids, int32 arrays with one entry a program, made anew each time; x is the fastest in the linear id.
+        x, y, z: their ids, made anew each time; x is the fastest in the linear id.
         count: how many they are.
     """
 
@@ -88,20 +92,22 @@ class Programs:
         self._grid = grid
 
     @property
-    def x(self) -> numpy.ndarray:
+    def x(self) -> Numbers:
         width, height, depth = self._grid
-        along = self.linear if height == depth == 1 else self.linear % width
-        return along.astype(numpy.int32)
+        return self._numbers(self.linear if height == depth == 1 else self.linear % width)
 
     @property
-    def y(self) -> numpy.ndarray:
+    def y(self) -> Numbers:
         width, height, _ = self._grid
-        return (self.linear // width % height).astype(numpy.int32)
+        return self._numbers(self.linear // width % height)
 
     @property
-    def z(self) -> numpy.ndarray:
+    def z(self) -> Numbers:
         width, height, _ = self._grid
-        return (self.linear // (width * height)).astype(numpy.int32)
+        return self._numbers(self.linear // (width * height))
+
+    def _numbers(self, along: numpy.ndarray) -> Numbers:
+        return numpy.int32(along[0]) if self.count == 1 else along.astype(numpy.int32)
 
     def id(self, position: int) -> tuple[int, int, int]:
         """The id of the program at `position` in the batch."""

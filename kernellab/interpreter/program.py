@@ -148,7 +148,7 @@ def program_code(
     key = key_of(kernel, call, target, stage, after)
     if key is None:
         return make_program(kernel, call, target, stage, after)
-    programs = _kept.setdefault(kernel, {})
+    programs = _kept.get(kernel) or _kept.setdefault(kernel, {})
     known = programs.get(key)
     if known is not None:
         check_globals(kernel)

@@ -145,6 +145,7 @@ class _Patches:
 _patches = _Patches()
 
 
+@functools.cache
 def _run_or_offer(run_natively: Callable[..., Any]) -> Callable[..., Any]:
     @functools.wraps(run_natively)
     def run(kernel: Any, *args: Any, grid: Any, warmup: bool, **keywords: Any) -> Any:
@@ -158,6 +159,7 @@ def _run_or_offer(run_natively: Callable[..., Any]) -> Callable[..., Any]:
     return run
 
 
+@functools.cache
 def _active_or_emulated(active: property) -> property:
     def driver(config: Any) -> Any:
         emulation = _current.get()
