@@ -265,17 +265,18 @@ def _box_at(origin: int, offsets: AffineTile, mask: Value | None) -> Box | None:
     on = None if mask is None else as_box(mask, offsets.extents)
     if (mask is not None and on is None) or min(offsets.strides, default=0) < 0:
         return None
-    extents, intervals = _intervals(offsets.extents, on)
+    extents = offsets.extents if on is None else tuple(map(max, offsets.extents, on.extents))
+    is_everything = on is None or on.all()
+    intervals = _everything(extents) if on is None or is_everything else _intervals(on, extents)
     base = offsets.base
     has_programs = not isinstance(base, int)
     bases: Bases = base + origin if has_programs else Progression(base + origin, 0, 1)
-    differing = [end for interval in intervals for end in interval if not isinstance(end, int)]
+    differing = [] if is_everything else _differing(intervals)
     if differing:
         has_programs = True
         if len(bases) == 1:
             bases = Progression(extremes(bases)[0], 0, len(differing[0]))
     bounds = offsets.low + origin, offsets.high + origin
-    is_everything = not differing and intervals == _everything(extents)
     return Box(
         bases, offsets.strides, extents, intervals, bounds, not differing, is_everything, has_programs
     )  # fmt: skip
@@ -306,18 +307,17 @@ def _slices(lanes: Lanes) -> tuple[slice, ...]:
     return tuple([slice(start, stop) for start, stop in lanes])
 
 
-def _intervals(
-    extents: tuple[int, ...], mask: BoxMask | None
-) -> tuple[tuple[int, ...], tuple[Interval, ...]]:
-    """The extents of offsets and mask together, and where the mask is on along each dimension."""
-    if mask is None:
-        return extents, _everything(extents)
-    if extents != mask.extents:
-        extents = tuple(map(max, extents, mask.extents))
+def _intervals(mask: BoxMask, extents: tuple[int, ...]) -> tuple[Interval, ...]:
+    """Where the mask is on along each dimension of an access."""
     on = mask.intervals
-    return extents, tuple(
+    return tuple(
         [_same_for_all(on[d]) if d in on else (0, extent) for d, extent in enumerate(extents)]
     )
+
+
+def _differing(intervals: tuple[Interval, ...]) -> list[numpy.ndarray]:
+    """The ends that are not the same in every program."""
+    return [end for interval in intervals for end in interval if not isinstance(end, int)]
 
 
 def _same_for_all(interval: Interval) -> Interval:

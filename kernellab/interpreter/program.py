@@ -148,7 +148,8 @@ def program_code(
     key = key_of(kernel, call, target, stage, after)
     if key is None:
         return make_program(kernel, call, target, stage, after)
-    programs = _kept.get(kernel) or _kept.setdefault(kernel, {})
+    # Hashes the kernel anew, which `get` does not: its source may have been changed.
+    programs = _kept.setdefault(kernel, {})
     known = programs.get(key)
     if known is not None:
         check_globals(kernel)

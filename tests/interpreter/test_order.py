@@ -60,7 +60,7 @@ def test_the_last_writer_is_the_last_of_the_order() -> None:
     assert set(out) == {5}
     kernellab.run(order.last_writer, (6,), out, N=8, order="reversed")
     assert set(out) == {0}
-    shuffled = [p for batch in batches((6, 1, 1), 6, "shuffled", 1) for p in batch.x.tolist()]
+    shuffled = [p for batch in batches((6, 1, 1), 6, "shuffled", 1) for p in batch.linear.tolist()]
     kernellab.run(order.last_writer, (6,), out, N=8, order="shuffled", seed=1)
     assert set(out) == {shuffled[-1]}
 
