@@ -25,9 +25,7 @@ def tuning_card(tuning: Tuning) -> Card:
     """The card of one sweep."""
     ranked = timed(tuning.trials)
     shown = ranked or [one for one in tuning.trials if not one.is_dropped]
-    title = (
-        "The fastest" if ranked else "What the compiler says; nothing was timed, which needs a GPU"
-    )
+    title = "The fastest" if ranked else f"{untimed_words(tuning)}: what the compiler says"
     left = sum(not one.is_dropped for one in tuning.trials) - len(shown[:MOST_ROWS])
     if left > 0:
         title += f"; {counted(left, 'other')} in tuning.table"
@@ -53,6 +51,11 @@ def tunings_card(tunings: Tunings) -> Card:
     columns = ("key", "the fastest config", "time")
     notes = [REDEFINED] if any(one.is_redefined for one in tunings) else []
     return Card(f"{name}: {counted(len(tunings), 'sweep')}", "", (Table("", columns, rows),), notes)
+
+
+def untimed_words(tuning: Tuning) -> str:
+    """Of a sweep without times, that it has none; where there was a GPU no config got so far."""
+    return "Nothing was timed" if tuning.machine.gpu else "Nothing was timed, which needs a GPU"
 
 
 def sweep_words(tuning: Tuning) -> tuple[str, ...]:

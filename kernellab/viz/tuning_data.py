@@ -21,7 +21,7 @@ from kernellab.tuning.tables import MICROSECONDS, achieved
 from kernellab.tuning.tuning import Tuning
 from kernellab.tuning.tunings import Tunings
 from kernellab.tuning.value_words import value_words
-from kernellab.viz.tuning_card import sweep_words
+from kernellab.viz.tuning_card import sweep_words, untimed_words
 from kernellab.viz.view_data import (
     ConfigData,
     SizeLine,
@@ -65,7 +65,9 @@ def sweep_name(tuning: Tuning, beside: Sequence[Tuning]) -> str:
 
 def _sweep(tuning: Tuning, name: str) -> SweepData:
     configs = [one.candidate.values for one in tuning.trials]
-    untimed = [] if tuning.is_timed else ["Nothing was timed, which needs a GPU: this is what the compiler says."]  # fmt: skip
+    untimed = (
+        [] if tuning.is_timed else [f"{untimed_words(tuning)}: this is what the compiler says."]
+    )
     return SweepData(
         kernel=tuning.kernel,
         name=name,

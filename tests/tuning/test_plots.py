@@ -259,8 +259,15 @@ def test_the_card_says_the_fastest_the_tie_and_why_others_were_dropped() -> None
     assert "1 × compile error" in text
     assert "Interrupted: 3 configs were not tried." in text
     assert "&lt;b&gt;will&lt;/b&gt;" in card.html()
-    untimed = tuning_card(sweep(trials=(trial(0, None, BLOCK=64),))).text()
-    assert "nothing was timed, which needs a GPU" in untimed
+    alone = (trial(0, None, BLOCK=64),)
+    nowhere = replace(MACHINE, gpu="")
+    assert (
+        "Nothing was timed, which needs a GPU"
+        in tuning_card(sweep(trials=alone, machine=nowhere)).text()
+    )
+    failed = tuning_card(sweep(trials=(trial(0, None, Dropped("crash", "gone"), BLOCK=64),))).text()
+    assert "needs a GPU" not in failed  # there was one
+    assert "No config is valid." in failed
     assert "n=1000" in tunings_card(kernellab.Tunings([sweep()])).text()
 
 

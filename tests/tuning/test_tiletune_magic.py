@@ -54,7 +54,7 @@ def test_a_cell_is_run_and_its_launch_tuned(session) -> None:
     card = outcome.still["text/plain"]
     assert "double: 4 configs  for sm_90, no GPU" in card
     assert 'alt="registers of a thread, of each config"' in outcome.still["text/html"]
-    assert "nothing was timed, which needs a GPU" in card
+    assert "Nothing was timed, which needs a GPU" in card
     shown = session.run("print(list(found.table['same result as']), float(z.sum()), found.key)")
     assert shown.streams["stdout"] == f"{['the first config'] * 4} 0.0 {{'n': 1000}}\n"
 

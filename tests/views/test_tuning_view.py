@@ -401,6 +401,7 @@ def test_without_times_the_table_says_what_was_checked_and_resources_are_drawn(
     untimed = sweep(
         trials=tuple(replace(one, outcome=outcome) for one, outcome in zip(trials, found))
     )
+    untimed = replace(untimed, machine=replace(untimed.machine, gpu=""))
     with opened(chromium, untimed.show().to_html(tmp_path / "few.html").as_uri()) as page:
         expect(page.locator(".kl-words")).to_contain_text("Nothing was timed, which needs a GPU")
         expect(page.locator(".kl-plot .kl-bar")).to_have_count(6)
