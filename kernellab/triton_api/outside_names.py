@@ -3,16 +3,21 @@
 from __future__ import annotations
 
 import ast
+import os
 import sys
 from collections.abc import Iterator
 from dataclasses import dataclass
+from pathlib import Path
 from types import ModuleType
 from typing import Any
 
+from triton.runtime.jit import JITCallable
+
 from kernellab.triton_api.functions import scope_of
 
-_LIBRARIES = {"triton", "torch", "numpy", *sys.stdlib_module_names}
-"""They are wherever KernelLab is, so their contents go by name."""
+_LIBRARIES = ("triton", "torch", "numpy")
+"""They are wherever KernelLab is, as Python's own modules are, so their contents go by name."""
+_PYTHONS = Path(os.__file__).parent
 
 
 @dataclass(frozen=True)
@@ -39,8 +44,15 @@ def outside_names(function: Any) -> Iterator[OutsideName]:
 
 def is_of_library(value: Any) -> bool:
     """Whether a module, a function or a class is Triton's, torch's, NumPy's or Python's own."""
-    name = value.__name__ if isinstance(value, ModuleType) else getattr(value, "__module__", None)
-    return str(name).partition(".")[0] in _LIBRARIES
+    is_module = isinstance(value, ModuleType)
+    name = str(value.__name__ if is_module else getattr(value, "__module__", ""))
+    if name.partition(".")[0] in _LIBRARIES:
+        return True
+    if name.partition(".")[0] not in sys.stdlib_module_names or isinstance(value, JITCallable):
+        return False
+    # A file of the user's may have the name of one of Python's.
+    file = getattr(value if is_module else sys.modules.get(name), "__file__", None)
+    return file is None or Path(file).is_relative_to(_PYTHONS)
 
 
 class _Names(ast.NodeVisitor):

@@ -297,3 +297,18 @@ def test_another_helper_is_another_source(written: Written) -> None:
     # One text, as earlier versions wrote it, knows only one of the two `step`.
     flat = "\n".join([source.text, *(text for name, text in source.modules.items() if name != "tilelib.back")])  # fmt: skip
     assert not is_another(source, replace(source, text=flat, modules={}))
+
+
+def test_files_that_are_named_as_pythons_own_are_the_users(
+    written: Written, tmp_path: Path
+) -> None:
+    for name in ("sched", "shelve"):
+        assert name not in sys.modules, "another of Python's modules is needed here"
+    written.write({"shelve.py": f"{TRITON}\n@triton.jit\ndef twice(x):\n    return x * 2\n"})
+    kernel = written.kernel("import math, shelve", "shelve.twice(x)", name="sched")
+    sweep = swept(kernel)
+    assert not any(sweep.table["dropped"])
+    source = kept(sweep)
+    assert (source.missing, set(source.modules)) == ((), {"shelve"})
+    written.delete()
+    assert ttgir(saved(sweep, tmp_path).with_kernel()) == ttgir(sweep)
