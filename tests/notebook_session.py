@@ -16,6 +16,16 @@ from jupyter_client.manager import start_new_kernel
 
 WIDGET = "application/vnd.jupyter.widget-view+json"
 
+ADD = """\
+@triton.jit
+def add(x_ptr, y_ptr, z_ptr, n, BLOCK: tl.constexpr):
+    i = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
+    x = tl.load(x_ptr + i, mask=i < n)
+    y = tl.load(y_ptr + i, mask=i < n)
+    tl.store(z_ptr + i, x + y, mask=i < n)
+"""
+"""The text of a kernel for cells."""
+
 _COLOURS = re.compile(r"\x1b\[[0-9;]*m")
 
 

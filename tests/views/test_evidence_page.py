@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -18,16 +17,10 @@ from tests import test_recorded_profiles as recorded
 from tests.compiled import compiled
 from tests.kernels import evidenced
 from tests.views import evidence_cases as case
-from tests.views.browser import browser, needs_browser, opened
+from tests.views.browser import needs_browser, opened
 from tests.views.jupyter import jupyterlab
 
 pytestmark = needs_browser
-
-
-@pytest.fixture(scope="module")
-def chromium() -> Iterator[Browser]:
-    with browser() as started:
-        yield started
 
 
 @pytest.fixture(scope="module")

@@ -5,7 +5,7 @@ from __future__ import annotations
 import dataclasses
 import re
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -21,7 +21,7 @@ from kernellab.viz.view_data import IrSide, IrView, TextData
 from kernellab.viz.views import View
 from tests.compiled import compiled
 from tests.kernels import basic
-from tests.views.browser import browser, needs_browser, opened
+from tests.views.browser import needs_browser, opened
 from tests.views.explorer_page import pane
 
 pytestmark = needs_browser
@@ -39,12 +39,6 @@ WORDS = {
     "PassPairData": ("label",),
 }
 """Fields that hold texts of users or of compilers."""
-
-
-@pytest.fixture(scope="module")
-def chromium() -> Iterator[Browser]:
-    with browser() as started:
-        yield started
 
 
 @pytest.fixture(scope="module")

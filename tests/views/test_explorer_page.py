@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import dataclasses
 import re
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -17,16 +16,10 @@ from kernellab.showing import show
 from kernellab.viz.views import View
 from tests.compiled import compiled, of_corpus
 from tests.kernels import basic
-from tests.views.browser import browser, needs_browser, opened
+from tests.views.browser import needs_browser, opened
 from tests.views.explorer_page import line_with, lit_numbers, pane, shown_numbers
 
 pytestmark = needs_browser
-
-
-@pytest.fixture(scope="module")
-def chromium() -> Iterator[Browser]:
-    with browser() as started:
-        yield started
 
 
 @pytest.fixture(scope="module")

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -14,7 +13,7 @@ from kernellab.errors import CompileError
 from kernellab.showing import show
 from tests.compiled import compiled, of_corpus
 from tests.kernels import basic
-from tests.views.browser import browser, needs_browser, opened
+from tests.views.browser import needs_browser, opened
 from tests.views.explorer_page import (
     NAMELESS,
     line_with,
@@ -24,12 +23,6 @@ from tests.views.explorer_page import (
 )
 
 pytestmark = needs_browser
-
-
-@pytest.fixture(scope="module")
-def chromium() -> Iterator[Browser]:
-    with browser() as started:
-        yield started
 
 
 @pytest.fixture(scope="module")

@@ -9,8 +9,8 @@ from collections.abc import Iterator
 import pytest
 from playwright.sync_api import Browser, Locator, Page, expect
 
-from tests.views.browser import Watched, browser, needs_browser
-from tests.views.jupyter import FRONT_ENDS, Jupyter, jupyterlab, show_cell
+from tests.views.browser import Watched, needs_browser
+from tests.views.jupyter import FRONT_ENDS, Jupyter, show_cell
 
 pytestmark = needs_browser
 
@@ -40,18 +40,6 @@ KINDS = {"ir": 2, "layout": 3, "steps": 4}
 CELL_COUNT = "jupyterapp.shell.currentWidget.content.model.cells.length"
 RESTART = "jupyterapp.shell.currentWidget.sessionContext.session.kernel.restart()"
 GONE = "The kernel that made this view is gone."
-
-
-@pytest.fixture(scope="module")
-def chromium() -> Iterator[Browser]:
-    with browser() as started:
-        yield started
-
-
-@pytest.fixture(scope="module")
-def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Jupyter]:
-    with jupyterlab(tmp_path_factory.mktemp("jupyter")) as running:
-        yield running
 
 
 @pytest.fixture(scope="module", params=FRONT_ENDS)

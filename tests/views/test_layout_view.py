@@ -5,7 +5,6 @@ from __future__ import annotations
 import dataclasses
 import json
 import re
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -21,7 +20,7 @@ from kernellab.viz.views import View
 from tests.compiled import of_corpus
 from tests.notebook_session import notebook
 from tests.views import layout_fixture
-from tests.views.browser import browser, needs_browser, opened
+from tests.views.browser import needs_browser, opened
 
 MMA = {"version": 2, "warps_per_cta": [1, 1], "instruction_shape": [16, 8]}
 
@@ -126,12 +125,6 @@ def test_tilelayout_in_a_notebook() -> None:
 
 
 # In a browser
-
-
-@pytest.fixture(scope="module")
-def chromium() -> Iterator[Browser]:
-    with browser() as started:
-        yield started
 
 
 def canvas(page: Page, number: int) -> Locator:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import copy
 import subprocess
 import sys
-from collections.abc import Iterator
 from pathlib import Path
 
 import nbformat
@@ -13,8 +12,8 @@ import pytest
 from playwright.sync_api import Browser, Locator, Page, expect
 
 from tests.notebook_session import WIDGET
-from tests.views.browser import Watched, browser, needs_browser
-from tests.views.jupyter import Jupyter, jupyterlab, show_cell
+from tests.views.browser import Watched, needs_browser
+from tests.views.jupyter import Jupyter, show_cell
 
 NASTY = "<img src=x onerror=alert(1)></script>"
 
@@ -82,18 +81,6 @@ def test_the_state_of_widgets_holds_the_bundle_once(live: nbformat.NotebookNode)
 
 
 # In a browser
-
-
-@pytest.fixture(scope="module")
-def chromium() -> Iterator[Browser]:
-    with browser() as started:
-        yield started
-
-
-@pytest.fixture(scope="module")
-def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Jupyter]:
-    with jupyterlab(tmp_path_factory.mktemp("jupyter")) as running:
-        yield running
 
 
 @needs_browser

@@ -27,7 +27,7 @@ from kernellab.viz.step_view import step_view
 from kernellab.viz.view_data import ElementsData, StepperView, as_json, packed
 from tests.kernels.traced import beyond, counted, filled, nothing
 from tests.trace_events import Events
-from tests.views.browser import browser, needs_browser, opened
+from tests.views.browser import needs_browser, opened
 
 
 @pytest.fixture
@@ -35,12 +35,6 @@ def trace(tmp_path: Path) -> Trace:
     events = Events(tmp_path)
     events.run()
     return events.trace()
-
-
-@pytest.fixture(scope="module")
-def chromium() -> Iterator[Browser]:
-    with browser() as started:
-        yield started
 
 
 # Data

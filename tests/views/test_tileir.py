@@ -7,16 +7,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from tests.notebook_session import NotebookSession, notebook
-
-ADD = """\
-@triton.jit
-def add(x_ptr, y_ptr, z_ptr, n, BLOCK: tl.constexpr):
-    i = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
-    x = tl.load(x_ptr + i, mask=i < n)
-    y = tl.load(y_ptr + i, mask=i < n)
-    tl.store(z_ptr + i, x + y, mask=i < n)
-"""
+from tests.notebook_session import ADD, NotebookSession, notebook
 
 
 @pytest.fixture(scope="module")

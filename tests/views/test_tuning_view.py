@@ -26,18 +26,12 @@ from kernellab.viz.view_data import TuningView, as_json
 from tests.kernels.basic import add
 from tests.source_files import ROOT
 from tests.tuning.test_plots import sweep, trial
-from tests.views.browser import browser, needs_browser, opened
+from tests.views.browser import needs_browser, opened
 from tests.views.reading import unpacked
 
 DATA = ROOT / "benchmarks/data"
 RECORDED = DATA / "tuning_h200_matmul.json"
 SIZES = DATA / "tuning_h200_matmul_sizes.json"
-
-
-@pytest.fixture(scope="module")
-def chromium() -> Iterator[Browser]:
-    with browser() as started:
-        yield started
 
 
 @pytest.fixture(scope="module")
