@@ -13,13 +13,52 @@ from kernellab.interpreter.tiles import Active, Value
 class Memory(Protocol):
     """What generated code calls: the module `memory`, or a layer around it."""
 
-    def load(self, buffer: Buffer | Elsewhere, offsets: Value, rank: int, mask: Value | None = ..., other: Value | None = ..., active: Active = ...) -> Value: ...  # fmt: skip
+    def load(
+        self,
+        buffer: Buffer | Elsewhere,
+        offsets: Value,
+        rank: int,
+        mask: Value | None = ...,
+        other: Value | None = ...,
+        active: Active = ...,
+    ) -> Value: ...
 
-    def store(self, buffer: Buffer | Elsewhere, offsets: Value, value: Value, rank: int, mask: Value | None = ..., active: Active = ...) -> None: ...  # fmt: skip
+    def store(
+        self,
+        buffer: Buffer | Elsewhere,
+        offsets: Value,
+        value: Value,
+        rank: int,
+        mask: Value | None = ...,
+        active: Active = ...,
+    ) -> None: ...
 
-    def atomic(self, operation: str, buffer: Buffer | Elsewhere, offsets: Value, value: Value, rank: int, shape: tuple[int, ...], programs: int, mask: Value | None = ..., active: Active = ..., wanted: bool = ...) -> Value | None: ...  # fmt: skip
+    def atomic(
+        self,
+        operation: str,
+        buffer: Buffer | Elsewhere,
+        offsets: Value,
+        value: Value,
+        rank: int,
+        shape: tuple[int, ...],
+        programs: int,
+        mask: Value | None = ...,
+        active: Active = ...,
+        wanted: bool = ...,
+    ) -> Value | None: ...
 
-    def compare_and_swap(self, buffer: Buffer | Elsewhere, offsets: Value, compare: Value, value: Value, rank: int, shape: tuple[int, ...], programs: int, mask: Value | None = ..., active: Active = ...) -> Value: ...  # fmt: skip
+    def compare_and_swap(
+        self,
+        buffer: Buffer | Elsewhere,
+        offsets: Value,
+        compare: Value,
+        value: Value,
+        rank: int,
+        shape: tuple[int, ...],
+        programs: int,
+        mask: Value | None = ...,
+        active: Active = ...,
+    ) -> Value: ...
 
 
 @dataclass(frozen=True)

@@ -167,7 +167,14 @@ class _Comparison:
         self._only_one = _only_one(first, second)
         self._compared = 0
 
-    def result(self, kind: Parting | None, step: Step | None = None, other: Step | None = None, name: str = "", **found: Any) -> TraceDifference:  # fmt: skip
+    def result(
+        self,
+        kind: Parting | None,
+        step: Step | None = None,
+        other: Step | None = None,
+        name: str = "",
+        **found: Any,
+    ) -> TraceDifference:
         """What was found, with what was compared before."""
         obstacle = "" if kind or self._compared else "no variable got a value in both runs"
         return TraceDifference(

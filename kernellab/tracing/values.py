@@ -168,9 +168,11 @@ def picture_extents(shape: tuple[int, ...], side: int = THUMBNAIL_SIDE) -> tuple
 
 def _as_rows(array: numpy.ndarray, side: int) -> numpy.ndarray:
     """The elements in two dimensions; places left over in the last row repeat the last element."""
+    if not array.size:
+        return numpy.zeros((0, 0))
     rows, columns = picture_extents(array.shape, side)
-    flat = array.reshape(-1)
-    return numpy.pad(flat, (0, rows * columns - flat.size), mode="edge").reshape(rows, columns) if flat.size else numpy.zeros((0, 0))  # fmt: skip
+    left_over = rows * columns - array.size
+    return numpy.pad(array.reshape(-1), (0, left_over), mode="edge").reshape(rows, columns)
 
 
 def _averaged(rows: numpy.ndarray, side: int) -> numpy.ndarray:

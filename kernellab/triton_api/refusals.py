@@ -86,7 +86,9 @@ def _front_end_error(error: Any, kernel: Any, target: Target) -> CompileError:
 def _print_option(words: str) -> str:
     """What is wrong with a `print` that was given one of Python's options, which Triton tells of its own function; "" for other errors."""
     found = re.search(r"device_print\(\) got an unexpected keyword argument '(\w+)'", words)
-    return f"print in a kernel takes texts and values, and no {found[1]}=; it writes a line for each program." if found else ""  # fmt: skip
+    if found is None:
+        return ""
+    return f"print in a kernel takes texts and values, and no {found[1]}=; it writes a line for each program."
 
 
 def _compilation_errors(error: Any) -> Iterator[Any]:

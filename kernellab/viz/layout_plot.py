@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import math
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -155,7 +156,10 @@ def _of_tile(layout: Layout, plane: tuple[int, ...], bits: int) -> _Picture:
             parts["block"] = block
         return _Picture(parts, list(_numbers(offset)), across, down, "bank", step)
     row, column = numpy.moveaxis(held, -1, 0)
-    labels = [(y, x, 1, f"{row[y, x]}:{column[y, x]}") for y in range(rows) for x in range(columns)] if rows * columns <= _MOST_LABELS else []  # fmt: skip
+    labels = []
+    if rows * columns <= _MOST_LABELS:
+        cells = itertools.product(range(rows), range(columns))
+        labels = [(y, x, 1, f"{row[y, x]}:{column[y, x]}") for y, x in cells]
     return _Picture({"row": row, "column": column}, labels, across, down, "row", step)
 
 
@@ -337,19 +341,32 @@ def _draw_labels(
     """All labels in letters of one size, or none where they would be too small."""
     if not labels:
         return
-    points = min(min(9.0, 72 * cell * 0.55), *(72 * cell * wide * 0.94 / (0.64 * len(words)) for _, _, wide, words in labels))  # fmt: skip
+    fitting = (72 * cell * wide * 0.94 / (0.64 * len(words)) for _, _, wide, words in labels)
+    points = min(9.0, 72 * cell * 0.55, *fitting)
     if points < _LEAST_LETTERS:
         return
     for row, column, wide, words in labels:
         colour = painted[row][column]
         if colour is not None:
-            axes.text(column + wide / 2, row + 0.5, words, fontsize=points, ha="center", va="center", color=ink_on(colour))  # fmt: skip
+            axes.text(
+                column + wide / 2,
+                row + 0.5,
+                words,
+                fontsize=points,
+                ha="center",
+                va="center",
+                color=ink_on(colour),
+            )
 
 
 def _draw_rulers(axes: Axes, picture: _Picture) -> None:
     rows, columns = next(iter(picture.parts.values())).shape
     axes.xaxis.set_label_position("bottom")
-    for axis, many, words, each in ((axes.xaxis, columns, picture.across, 1), (axes.yaxis, rows, picture.down, picture.row_step)):  # fmt: skip
+    rulers = (
+        (axes.xaxis, columns, picture.across, 1),
+        (axes.yaxis, rows, picture.down, picture.row_step),
+    )
+    for axis, many, words, each in rulers:
         step = 2 ** max(0, math.ceil(math.log2(many / _MOST_TICKS)))
         places = range(0, many, step)
         axis.set_ticks([place + 0.5 for place in places], [str(place * each) for place in places])

@@ -94,7 +94,13 @@ class OrderDependence(Detector):
         else:
             position, why = failure.position, failure.problem.splitlines()[0]
         message = f"with its programs run {words} the kernel does not end as it does in the order of their ids: {why}"
-        self.sightings.add("order", {"kind": self.kinds[0], "position": position, "message": message, "advice": _ADVICE})  # fmt: skip
+        facts = {
+            "kind": self.kinds[0],
+            "position": position,
+            "message": message,
+            "advice": _ADVICE,
+        }
+        self.sightings.add("order", facts)
 
     def _add(
         self, op: Operation | None, facts: dict[str, Any], programs: Sequence[int], count: int

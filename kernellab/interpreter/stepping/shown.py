@@ -104,7 +104,9 @@ class Pointer:
 
     def __repr__(self) -> str:
         if self.tensor is None:
-            return f"<pointers to {self.dtype} at {self.offsets}>" if self.shape else f"<pointer to {self.dtype} at {int(self.offsets):#x}>"  # fmt: skip
+            if self.shape:
+                return f"<pointers to {self.dtype} at {self.offsets}>"
+            return f"<pointer to {self.dtype} at {int(self.offsets):#x}>"
         if self.shape:
             return f"<{self.argument} + {self.offsets}>"
         kind = str(self.tensor.dtype).removeprefix("torch.")
