@@ -19,7 +19,7 @@ import kernellab
 from kernellab.errors import ArgumentError, GridError, OptionError
 from kernellab.run_options import DEFAULT, split_keywords
 from kernellab.tracing.records import NotRecorded, Trace
-from kernellab.tracing.values import TilePointer
+from kernellab.tracing.tile_pointer import TilePointer
 from tests.interpreter.all_cases import CASES
 from tests.interpreter.cases import Case
 from tests.kernels import basic, stepped, traced

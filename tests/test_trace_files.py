@@ -17,7 +17,7 @@ import kernellab
 from kernellab.errors import ArchiveError, SourcePosition
 from kernellab.tracing.records import NotRecorded, Trace
 from kernellab.tracing.steps import TracedFault
-from kernellab.tracing.values import TilePointer
+from kernellab.tracing.tile_pointer import TilePointer
 from tests.trace_events import Events
 
 

@@ -15,16 +15,12 @@ from hypothesis import strategies as st
 from hypothesis.extra import numpy as arrays
 
 from kernellab.errors import ArgumentError
-from kernellab.tracing.records import NoSuchVariable, NotRecorded, State, Trace
+from kernellab.tracing.records import NotRecorded, Trace
+from kernellab.tracing.states import NoSuchVariable, State
 from kernellab.tracing.steps import AffineLanes, TracedArgument
-from kernellab.tracing.values import (
-    TilePointer,
-    ValueStore,
-    compressed,
-    decompressed,
-    summarize,
-    thumbnail_of,
-)
+from kernellab.tracing.summaries import summarize, thumbnail_of
+from kernellab.tracing.tile_pointer import TilePointer
+from kernellab.tracing.values import ValueStore, compressed, decompressed
 from tests.trace_events import Events
 
 STEPS_A_TURN = 5

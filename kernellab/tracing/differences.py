@@ -14,7 +14,9 @@ from kernellab.errors import ArgumentError, suggestion
 from kernellab.specialize import array_of
 from kernellab.tracing.records import Trace
 from kernellab.tracing.steps import Frame, Program, Step
-from kernellab.tracing.values import TilePointer, dtype_named, number_text
+from kernellab.tracing.summaries import number_text
+from kernellab.tracing.tile_pointer import TilePointer
+from kernellab.tracing.values import dtype_named
 from kernellab.wording import counted
 
 Parting = Literal["value", "shape", "path", "output"]

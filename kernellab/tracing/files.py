@@ -41,10 +41,10 @@ from kernellab.tracing.steps import (
     TraceFacts,
     Turn,
 )
+from kernellab.tracing.summaries import Summary
 from kernellab.tracing.values import (
     Kind,
     StoredValue,
-    Summary,
     ValueStore,
     compressed,
     decompressed,

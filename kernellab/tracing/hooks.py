@@ -26,7 +26,7 @@ from kernellab.ir.locations import locate
 from kernellab.ir.types import shape
 from kernellab.tracing.recording import Recorder
 from kernellab.tracing.steps import AccessKind, Program
-from kernellab.tracing.values import TilePointer
+from kernellab.tracing.tile_pointer import TilePointer
 
 
 class TracingHook:

@@ -6,8 +6,7 @@ import math
 import operator
 import os
 from bisect import bisect_right
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Callable, Mapping, Sequence
 from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, overload
@@ -16,6 +15,7 @@ import numpy
 
 from kernellab.errors import ArgumentError, KernelLabError, NoSuchStep, suggestion
 from kernellab.showing import show
+from kernellab.tracing.states import Change, History, NoSuchVariable, State
 from kernellab.tracing.steps import (
     Checkpoint,
     Frame,
@@ -26,12 +26,11 @@ from kernellab.tracing.steps import (
     TracedFault,
     TraceFacts,
 )
-from kernellab.tracing.values import StoredValue, Summary, ValueStore
+from kernellab.tracing.summaries import Summary
+from kernellab.tracing.values import StoredValue, ValueStore
 from kernellab.wording import joined_sizes
 
 if TYPE_CHECKING:
-    import pandas
-
     from kernellab.tracing.differences import TraceDifference
 
 ComputeAgain = Callable[[Mapping[int, set[str]]], Mapping[tuple[int, str], Any]]
@@ -40,11 +39,6 @@ ComputeAgain = Callable[[Mapping[int, set[str]]], Mapping[tuple[int, str], Any]]
 
 class NotRecorded(KernelLabError, LookupError):
     """The exact value of something large was not kept, and there is no kernel left to compute it again."""
-
-
-# ---------------------------------------------------------------------------------------------------------------------
-# The trace
-# ---------------------------------------------------------------------------------------------------------------------
 
 
 class Trace(Sequence[Step]):
@@ -438,158 +432,3 @@ _COMPUTED_BYTES = 64 * 1024 * 1024
 
 def _described(summary: Summary) -> str:
     return f"{summary.dtype}{list(summary.shape)}, {summary.range_text}"
-
-
-# ---------------------------------------------------------------------------------------------------------------------
-# Answers
-# ---------------------------------------------------------------------------------------------------------------------
-
-
-class NoSuchVariable(AttributeError, KeyError):
-    """A function has no variable of that name at that step."""
-
-    def __init__(self, name: str, frame: Frame, step: int) -> None:
-        self.name: str = name
-        self._text = f"{frame.function} has no variable {name!r} after step {step}"
-        super().__init__(self._text)
-
-    def __str__(self) -> str:
-        return self._text
-
-
-class State(Mapping[str, Any]):
-    """All variables of a function after a step, by name: `state.acc` or `state["acc"]`.
-
-    A tile is a NumPy array, a pointer a TilePointer, a constexpr what it is. A variable hides a method of the same name; one called `keys` is `state["keys"]`.
-    """
-
-    def __init__(self, trace: Trace, step: Step, frame: Frame | None = None) -> None:
-        self._trace = trace
-        self._at = step
-        self._frame = frame or step.frame
-
-    def __getattribute__(self, name: str) -> Any:
-        if name != "keys" and not name.startswith("_"):  # dict(state) asks for keys
-            trace: Trace = object.__getattribute__(self, "_trace")
-            frame: Frame = object.__getattribute__(self, "_frame")
-            if (frame.number, name) in trace._changes:
-                return self[name]
-        return object.__getattribute__(self, name)
-
-    def __getattr__(self, name: str) -> Any:
-        if name.startswith("__"):
-            raise AttributeError(name)
-        return self[name]
-
-    def __getitem__(self, name: str) -> Any:
-        return self._trace.exact(self._frame, name, self._at.number)
-
-    def __iter__(self) -> Iterator[str]:
-        return iter(self._trace.variables_at(self._frame, self._at.number))
-
-    def __len__(self) -> int:
-        return len(self._trace.variables_at(self._frame, self._at.number))
-
-    @property
-    def step(self) -> Step:
-        """The step."""
-        return self._at
-
-    @property
-    def summaries(self) -> dict[str, Summary]:
-        """Shape, dtype, range of each variable; no value is computed again for it."""
-        stored = self._trace.variables_at(self._frame, self._at.number)
-        return {name: value.summary for name, value in stored.items()}
-
-    @property
-    def caller(self) -> State | None:
-        """The variables of the function that called this one; None in the kernel."""
-        outer = self._frame.caller
-        return None if outer is None else State(self._trace, self._at, outer)
-
-    def __repr__(self) -> str:
-        stored = self._trace.variables_at(self._frame, self._at.number)
-        head = f"{self._frame.function} after step {self._at.number}, line {self._at.line}:"
-        return "\n".join([head, *(f"  {name}: {value_text(value)}" for name, value in stored.items())])  # fmt: skip
-
-
-def value_text(value: StoredValue) -> str:
-    """ "float32[64, 64] -1.5 .. 2", "int32 7", "1024"."""
-    if value.kind == "constant":
-        return value.text()
-    shape = f"[{', '.join(str(size) for size in value.shape)}]" if value.shape else ""
-    kind = "pointer" if value.kind == "pointer" else value.dtype
-    return f"{kind}{shape} {value.text()}"
-
-
-@dataclass(frozen=True, eq=False)
-class Change:
-    """One value that a variable was given.
-
-    Attributes:
-        step: where; None for a value that it had before the first line.
-        frame: the call whose variable it is.
-        stored: what was kept of the value.
-    """
-
-    trace: Trace = field(repr=False)
-    step: Step | None
-    frame: Frame
-    name: str
-    number: int
-
-    @property
-    def stored(self) -> StoredValue:
-        """What was kept of the value: summary, thumbnail."""
-        return self.trace.values[self.number]
-
-    @property
-    def value(self) -> Any:
-        """The exact value, computed again where it was not kept."""
-        return self.trace.exact(self.frame, self.name, -1 if self.step is None else self.step.number)  # fmt: skip
-
-
-@dataclass(frozen=True, eq=False)
-class History(Sequence[Change]):
-    """Every value that a variable had, in order."""
-
-    name: str
-    changes: tuple[Change, ...]
-
-    @overload
-    def __getitem__(self, number: int) -> Change: ...
-    @overload
-    def __getitem__(self, number: slice) -> tuple[Change, ...]: ...
-    def __getitem__(self, number: int | slice) -> Change | tuple[Change, ...]:
-        return self.changes[number]
-
-    def __len__(self) -> int:
-        return len(self.changes)
-
-    def table(self) -> pandas.DataFrame:
-        """One row for each value: step, program, line, loop iterations, shape, dtype, range, mean, NaNs."""
-        import pandas
-
-        rows = []
-        for change in self.changes:
-            step, summary = change.step, change.stored.summary
-            turns = () if step is None else step.turns
-            rows.append(
-                {
-                    "step": -1 if step is None else step.number,
-                    "program": change.frame.program,
-                    "line": 0 if step is None else step.line,
-                    "turns": tuple(turn.number for turn in turns),
-                    "shape": summary.shape,
-                    "dtype": summary.dtype,
-                    "low": summary.low,
-                    "high": summary.high,
-                    "mean": summary.mean,
-                    "nans": summary.nans,
-                    "infinities": summary.infinities,
-                }
-            )
-        return pandas.DataFrame(rows)
-
-    def __repr__(self) -> str:
-        return f"{self.name}\n{self.table().to_string(index=False)}"

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy
 
-from kernellab.tracing.values import picture_extents, thumbnail_of
+from kernellab.tracing.summaries import picture_extents, thumbnail_of
 from kernellab.viz.view_data import ElementsData, PlacesData
 
 SMALL = 32

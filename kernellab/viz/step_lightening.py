@@ -9,7 +9,7 @@ from collections.abc import Iterator
 import numpy
 
 from kernellab.errors import KernelLabError
-from kernellab.tracing.values import thumbnail_of
+from kernellab.tracing.summaries import thumbnail_of
 from kernellab.viz.step_bytes import SMALL, Bytes, Places, SmallTensor, small_picture
 from kernellab.viz.view_data import (
     ArgumentData,

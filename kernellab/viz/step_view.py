@@ -9,7 +9,8 @@ import numpy
 from kernellab.errors import SourcePosition, label_file
 from kernellab.tracing.records import Trace
 from kernellab.tracing.steps import Access, Frame, Step, TracedArgument
-from kernellab.tracing.values import StoredValue, dtype_named, summarize, thumbnail_of
+from kernellab.tracing.summaries import summarize, thumbnail_of
+from kernellab.tracing.values import StoredValue, dtype_named
 from kernellab.viz.step_bytes import (
     SMALL,
     Bytes,

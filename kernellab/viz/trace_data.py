@@ -12,12 +12,8 @@ import numpy
 from kernellab.errors import SourcePosition, label_file
 from kernellab.tracing.records import Trace
 from kernellab.tracing.steps import Access, Step, TracedArgument
-from kernellab.tracing.values import (
-    StoredValue,
-    picture_extents,
-    summarize,
-    thumbnail_of,
-)
+from kernellab.tracing.summaries import picture_extents, summarize, thumbnail_of
+from kernellab.tracing.values import StoredValue
 from kernellab.viz.pictures import codes_of
 
 MOST_STEPS = 40
