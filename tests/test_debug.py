@@ -11,6 +11,7 @@ import signal
 import sys
 import threading
 from collections.abc import Callable
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -34,24 +35,32 @@ LOOP = line_of(stepped, "for i in range(rounds)")
 ADDS = LOOP + 1
 SCALED = line_of(stepped, "def scaled")
 
-Session = Callable[..., str]
+
+@dataclass
+class Session:
+    """Debugs kernels with commands as if they were typed."""
+
+    monkeypatch: pytest.MonkeyPatch
+    capsys: pytest.CaptureFixture[str]
+    printed: str = ""
+    """What the last one printed, also where it ended in an error."""
+
+    def __call__(self, commands: str, kernel: Any, grid: int, *args: Any, **keywords: Any) -> str:
+        """Debug a launch; gives what was printed. `commands` have "; " between them."""
+        typed = io.StringIO("\n".join(commands.split("; ")) + "\n")
+        self.monkeypatch.setattr(sys, "stdin", typed)
+        self.capsys.readouterr()
+        try:
+            kernellab.debug(kernel, grid, *args, **keywords)
+        finally:
+            self.printed = self.capsys.readouterr().out
+        return self.printed
 
 
 @pytest.fixture
 def session(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Session:
-    """Debugs a kernel with commands as if they were typed; gives what was printed."""
-
-    def run(commands: str, kernel: Any, grid: int, *args: Any, **keywords: Any) -> str:
-        monkeypatch.setattr(sys, "stdin", io.StringIO("\n".join(commands.split("; ")) + "\n"))
-        capsys.readouterr()
-        try:
-            kernellab.debug(kernel, grid, *args, **keywords)
-        finally:
-            session.printed = capsys.readouterr().out  # type: ignore[attr-defined]
-        return str(session.printed)  # type: ignore[attr-defined]
-
-    session = run
-    return run
+    """Whoever sits at the debugger."""
+    return Session(monkeypatch, capsys)
 
 
 def every_name() -> tuple[Any, ...]:
@@ -310,13 +319,13 @@ def test_a_fault_is_looked_at_where_it_happened(session: Session) -> None:
     x, y = torch.arange(4, dtype=torch.float32), torch.zeros(6)
     with pytest.raises(OutOfBounds, match=r"y_ptr\[6\]"):
         session("c; p x; p y_ptr[:6]; p y; c", debugged.leaves, 1, x, y, 3, BLOCK=4)
-    printed = session.printed  # type: ignore[attr-defined]
+    printed = session.printed
     assert stops(printed)[-1] == (line_of(debugged, "+ far, y)"), "leaves")
     assert "*** OutOfBounds: store out of bounds: y_ptr[6]" in printed
     assert "array([0., 1., 2., 3., 0., 0.], dtype=float32)" in printed, "before the store at fault"
     assert "array([0., 2., 4., 6.], dtype=float32)" in printed
     session("n; n; n; n; p y; q", debugged.leaves, 1, x, y, 3, BLOCK=4)
-    stepped_there = session.printed  # type: ignore[attr-defined]
+    stepped_there = session.printed
     assert stepped_there.count("OutOfBounds") == 1, "stepping there tells the same, once"
     assert "array([0., 2., 4., 6.], dtype=float32)" in stepped_there
     assert not y.any()
