@@ -93,39 +93,38 @@ def _parser() -> argparse.ArgumentParser:
         help="compile one kernel of a Python file for one GPU or several",
         description="Compile one kernel of a Python file through Triton's whole pipeline; no GPU is needed.",
     )
-    compile_.add_argument(
+    _add_compile_options(compile_)
+    compile_.set_defaults(command=_compile)
+    return parser
+
+
+def _add_compile_options(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument(
         "kernel", metavar="FILE::KERNEL", help="the file, which is run, and the kernel's name in it"
     )
-    compile_.add_argument(
+    parser.add_argument(
         "--sig", metavar="TYPES",
         help='the argument types: "*fp32:16, *fp32, i32"; ":16" promises divisibility by 16; an entry may be named: "n=i32"',
     )  # fmt: skip
-    compile_.add_argument(
+    parser.add_argument(
         "--constexpr", metavar="NAME=VALUE", action="append", default=[], type=_reader(read_constexprs),
         help="the value of a tl.constexpr parameter; several with commas or blanks between them: BM=64,BN=32",
     )  # fmt: skip
-    compile_.add_argument(
+    parser.add_argument(
         "--target", metavar="GPU[,GPU...]",
         help="sm_80, sm_90, gfx942, ...; this machine's GPU, else sm_90, where left out",
     )  # fmt: skip
-    compile_.add_argument(
+    parser.add_argument(
         "--num-warps", metavar="N", type=_reader(read_warps), help="warps per program"
     )
-    compile_.add_argument(
-        "--num-stages",
-        metavar="N",
-        type=_reader(read_whole_number),
+    parser.add_argument(
+        "--num-stages", metavar="N", type=_reader(read_whole_number),
         help="stages of the software pipeline",
-    )
-    compile_.add_argument(
-        "-o",
-        "--output",
-        metavar="FILE",
-        type=Path,
+    )  # fmt: skip
+    parser.add_argument(
+        "-o", "--output", metavar="FILE", type=Path,
         help="write an HTML report: every pass and every stage, in the IR explorer",
-    )
-    compile_.set_defaults(command=_compile)
-    return parser
+    )  # fmt: skip
 
 
 def _reader(read: Callable[[str], Any]) -> Callable[[str], Any]:
