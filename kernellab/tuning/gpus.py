@@ -9,6 +9,7 @@ import tempfile
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
+from typing import TextIO
 
 import torch
 import triton
@@ -86,15 +87,15 @@ def one_gpu_for_me() -> Iterator[int]:
             file.close()  # which lets go of the lock
 
 
-def _first_free(files: Sequence[object]) -> int:
+def _first_free(files: Sequence[TextIO]) -> int:
     for number, file in enumerate(files):
         try:
-            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)  # type: ignore[arg-type]
+            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except OSError:
             continue
         return number
     waits_for = os.getpid() % len(files)
-    fcntl.flock(files[waits_for], fcntl.LOCK_EX)  # type: ignore[arg-type]
+    fcntl.flock(files[waits_for], fcntl.LOCK_EX)
     return waits_for
 
 

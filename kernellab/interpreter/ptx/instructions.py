@@ -260,11 +260,11 @@ def dot_of_four_bytes(machine: Machine, form: Form, operands: Sequence[Operand])
     target, a, b, c = operands
     result = KINDS["s32" if a_kind.is_signed or b_kind.is_signed else "u32"]
     total = machine.read(c, result)
+    a_word, b_word = (machine.read(operand, KINDS["b32"]) for operand in (a, b))
     for place in range(4):
-        bytes_of_a = _byte(machine.read(a, KINDS["b32"]), place, a_kind)
-        total = total + bytes_of_a.astype(result.dtype) * _byte(
-            machine.read(b, KINDS["b32"]), place, b_kind
-        ).astype(result.dtype)
+        a_byte = _byte(a_word, place, a_kind).astype(result.dtype)
+        b_byte = _byte(b_word, place, b_kind).astype(result.dtype)
+        total = total + a_byte * b_byte
     machine.write(target, total, result)
 
 
