@@ -44,12 +44,14 @@ from kernellab.interpreter.stepping import shown
 from kernellab.interpreter.stepping.emitter import (
     HOOK,
     PROGRAM_ID,
+    SHOWN,
     STOP,
     Callee,
     Line,
     SteppingEmitter,
 )
 from kernellab.interpreter.stepping.line_table import without_made_up_lines
+from kernellab.interpreter.stepping.syntax import generated
 from kernellab.ir import scf, tt
 from kernellab.ir.locations import locate
 from kernellab.ir.reader import read_module
@@ -155,9 +157,9 @@ class SteppingCode:
         seen_as: Callable[[dict[str, Any]], dict[str, Any]],
     ) -> Callable[[Any], Any]:
         """Functions with globals of their own: those of their source, and what generated code calls."""
-        shared = {f"_{name}": module for name, module in modules.items()}
-        shared |= {f"_{name}": getattr(builtins, name) for name in BUILTINS}
-        shared |= {"_shown": shown, HOOK: hook, STOP: stop}
+        shared = {generated(name): module for name, module in modules.items()}
+        shared |= {generated(name): getattr(builtins, name) for name in BUILTINS}
+        shared |= {SHOWN: shown, HOOK: hook, STOP: stop}
         made: dict[str, types.FunctionType] = {}
         scopes: list[dict[str, Any]] = []
         for function in self.functions.values():
@@ -341,7 +343,7 @@ class _Maker:
         mark = self.mark_of(enter)
         assert mark is not None
         assert mark.function is not None
-        name = f"_{mark.function.name}_{number}"
+        name = generated(f"{mark.function.name}_{number}")
         return Callee(name, function, enter, mark, self._is_coroutine(function))
 
     def _enters(self, op: Operation) -> bool:

@@ -1,6 +1,6 @@
 """The emitter for stepping: the same rules, for one program, as Python functions that a debugger walks through.
 
-What differs from batches: nothing is computed ahead of the program, no variable is let go, branches and loops are Python's own, and every function of the kernel's source is a function. The marks of the front end (`triton_api/marking.py`) become lines and locals. The generated code's own variables begin with an underscore.
+What differs from batches: nothing is computed ahead of the program, no variable is let go, branches and loops are Python's own, and every function of the kernel's source is a function. The marks of the front end (`triton_api/marking.py`) become lines and locals. The generated code's own variables begin with an underscore; what it refers to outside the function has names that no source can have.
 """
 
 from __future__ import annotations
@@ -19,8 +19,6 @@ from kernellab.errors import SourcePosition
 from kernellab.interpreter.calls import inline_calls_of_elements
 from kernellab.interpreter.emitter import Emitter, in_order_of_jumps
 from kernellab.interpreter.expressions import (
-    BUILTINS,
-    MODULES,
     Expression,
     as_node,
     literal,
@@ -37,11 +35,18 @@ from kernellab.ir.types import TensorDescType, is_pointer
 from kernellab.triton_api import Constant, Group, Held, Mark
 from kernellab.triton_api import Operand as MarkedOperand
 
-HOOK = "_hook"
+HOOK = syntax.generated("hook")
 """The name under which traced code knows its hook."""
 
-STOP = "_stop"
+STOP = syntax.generated("stop")
 """The name under which code that is not traced knows what a `breakpoint()` calls."""
+
+SHOWN = syntax.generated("shown")
+"""The name under which code knows the module `shown`."""
+
+_PROGRAMS, _GRID, _EVERYTHING, _VALUES = map(
+    syntax.generated, ("programs", "grid", "everything", "values")
+)
 
 PROGRAM_ID = "pid"
 """The local of a kernel's frame that holds the program's id, unless the kernel has a variable of that name."""
@@ -129,12 +134,9 @@ class SteppingEmitter(Emitter):
         self.mark = mark
         self.locations = surroundings.locations
         self.located = surroundings.located
-        self.programs, self.grid = variable("_programs"), variable("_grid")
-        self._everything = "_everything"
-        hidden = {f"_{name}" for name in (*MODULES, *BUILTINS)}
-        self._taken |= (
-            names | hidden | {"_programs", "_grid", "_everything", "_values", "_given", HOOK, STOP}
-        )
+        self.programs, self.grid = variable(_PROGRAMS), variable(_GRID)
+        self._everything = _EVERYTHING
+        self._taken |= names
         self._dtype_names: dict[Any, str] = {}
         self._line = mark.line
         self._straight: int | None = None
@@ -162,7 +164,7 @@ class SteppingEmitter(Emitter):
     # The function
 
     def definition(self, callee: Callee, *, names_id: bool) -> ast.FunctionDef:
-        """The function; it takes what its parameters show as, and the values themselves by the keyword `_values`. Where `names_id`, it begins with `PROGRAM_ID` among its locals."""
+        """The function; it takes what its parameters show as, and the values themselves by a keyword. Where `names_id`, it begins with `PROGRAM_ID` among its locals."""
         block = self.function.body.blocks.first
         assert block is not None
         with self._collected() as body:
@@ -172,11 +174,11 @@ class SteppingEmitter(Emitter):
                 if names_id:
                     self.assign(PROGRAM_ID, self.programs.id_in(self.grid))
             self.blocks(self.function.body)
-        parameters = syntax.parameters(self.mark.names, ["_values"])
+        parameters = syntax.parameters(self.mark.names, [_VALUES])
         if callee.is_coroutine:
             body.insert(0, ast.If(ast.Constant(False), [ast.Expr(ast.Yield())], []))
         function = syntax.function(callee.name, parameters, body, self.mark.line)
-        syntax.hide_modules(function)
+        syntax.tell_names_apart(function)
         return function
 
     def starter(self, callee: Callee) -> ast.FunctionDef:
@@ -184,26 +186,27 @@ class SteppingEmitter(Emitter):
         block = self.function.body.blocks.first
         assert block is not None
         with self._collected() as body:
-            self.assign("_given", variable("_values"))
+            given = self.fresh("given")
+            self.assign(given, variable(_VALUES))
             self._unpack(block)
             operands = callee.enter.operands
             parameters = [self._shown(held, operands) for held in callee.mark.names.values()]
-            called = variable(callee.name)(*parameters, _values=variable("_given"))
+            called = variable(callee.name)(*parameters, **{_VALUES: variable(given)})
             self.statement(ast.Return(called.node))
-        function = syntax.function("start", syntax.parameters(["_values"]), body, 1)
-        syntax.hide_modules(function)
+        function = syntax.function("start", syntax.parameters([_VALUES]), body, 1)
+        syntax.tell_names_apart(function)
         return function
 
     def _unpack(self, block: Block) -> None:
         self._buffers = {}
-        names = ["_programs", "_grid", self._everything]
+        names = [_PROGRAMS, _GRID, _EVERYTHING]
         for argument in block.args:
             if is_pointer(argument.type) and self._roots.get(argument) is not ADDRESS:
                 self._buffers[argument] = self.fresh("buffer")
                 names.append(self._buffers[argument])
             names.append(self.bind(argument))
-        self.assign(names, variable("_values"))
-        self.statement(ast.Delete([ast.Name("_values", ast.Del())]))
+        self.assign(names, variable(_VALUES))
+        self.statement(ast.Delete([ast.Name(_VALUES, ast.Del())]))
 
     def _passed_pointer(self, pointer: SSAValue) -> list[Expression]:
         """A pointer as an argument of a call: where it has a root, the buffer and the offset."""
@@ -217,11 +220,11 @@ class SteppingEmitter(Emitter):
             is_pointer(value.type) and self._roots.get(value) is ADDRESS for value in op.arguments
         )
         callee = self._around.callee(op, addresses)
-        values: list[Expression] = [self.programs, self.grid, variable(self._everything)]
+        values: list[Expression] = [self.programs, self.grid, variable(_EVERYTHING)]
         for value in op.arguments:
             values += self._passed_pointer(value) if is_pointer(value.type) else [self[value]]
         parameters = [self._argument(held, callee, op) for held in callee.mark.names.values()]
-        called = variable(callee.name)(*parameters, _values=tuple(values))
+        called = variable(callee.name)(*parameters, **{_VALUES: tuple(values)})
         if callee.is_coroutine:
             called = Expression(ast.YieldFrom(called.node))
         if not op.final:
@@ -299,7 +302,7 @@ class SteppingEmitter(Emitter):
 
     def _tell_of_names(self, names: tuple[str, ...]) -> None:
         """Hand what names have been given to the hook."""
-        values = tuple(variable(name) for name in names)
+        values = tuple(map(syntax.read_of_kernel, names))
         told = variable(HOOK).bound(self.constant(names, hint="names"), values)
         self.statement(ast.Expr(told.node))
 
@@ -331,17 +334,17 @@ class SteppingEmitter(Emitter):
                     return self.constant(namedtuple("fields", list(parts)))(*parts.values())
                 keys: list[ast.expr | None] = [ast.Constant(name) for name in parts]
                 fields = ast.Dict(keys, [part.node for part in parts.values()])
-                return variable("_shown").Fields(held.type_name, Expression(fields))
+                return variable(SHOWN).Fields(held.type_name, Expression(fields))
             case Constant():
                 return self._shown_constant(held.value)
 
     def _shown_value(self, value: SSAValue, is_unsigned: bool) -> Expression:
         shape = self.shape(value)
         if is_pointer(value.type):
-            return variable("_shown").Pointer(self.buffer(value), self[value], shape)
+            return variable(SHOWN).Pointer(self.buffer(value), self[value], shape)
         if isinstance(value.type, TensorDescType):
             return self[value]
-        show = variable("_shown").unsigned if is_unsigned else variable("_shown").shown
+        show = variable(SHOWN).unsigned if is_unsigned else variable(SHOWN).shown
         return show(self[value], shape)
 
     def _shown_constant(self, value: Any) -> Expression:

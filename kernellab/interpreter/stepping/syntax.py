@@ -6,7 +6,7 @@ import ast
 import copy
 from collections.abc import Iterable, Sequence
 
-from kernellab.interpreter.expressions import BUILTINS, MODULES
+from kernellab.interpreter.expressions import BUILTINS, MODULES, Expression, variable
 
 
 def parts_ways(statement: ast.stmt) -> bool:
@@ -59,9 +59,29 @@ def function(
     return made
 
 
-def hide_modules(function: ast.FunctionDef) -> None:
-    """Let the code know its modules by names that no kernel has: a tile may be called `memory`."""
+# Names
+#
+# A kernel may call its variables anything: `tiles`, `range`, `_hook`. What generated code refers to beside them therefore has names with a dot, which no source can have.
+
+_GENERATED = "_."
+_OF_KERNEL = "kernel."
+
+
+def generated(name: str) -> str:
+    """What generated code calls something of its own: a name that no kernel has."""
+    return f"{_GENERATED}{name}"
+
+
+def read_of_kernel(name: str) -> Expression:
+    """Reads a variable of the kernel, until `tell_names_apart` under a name that no module has."""
+    return variable(f"{_OF_KERNEL}{name}")
+
+
+def tell_names_apart(function: ast.FunctionDef) -> None:
+    """Let the kernel's variables have their names, and modules and Python's own functions generated ones."""
     for node in ast.walk(function):
         if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Load):
-            if node.id in MODULES or node.id in BUILTINS:
-                node.id = f"_{node.id}"
+            if node.id.startswith(_OF_KERNEL):
+                node.id = node.id.removeprefix(_OF_KERNEL)
+            elif node.id in MODULES or node.id in BUILTINS:
+                node.id = generated(node.id)
