@@ -69,9 +69,10 @@ WORDINGS: tuple[Wording, ...] = (
     Wording(
         "mlir",
         r"vectorization fails vec = 1 packed = 1 origin vec = 1 numElems = (?P<count>\d+)",
-        "This atomic operation on {count} elements takes one element at a time: nothing shows the compiler that two of a thread's "
-        "elements stand side by side in memory, on or off together.",
-        f"Let neighbours follow each other in memory, under a mask that compares with a multiple of 16: {_ALIGNED}.",
+        "This atomic operation on {count} elements takes one element at a time: the GPU has no wider instruction for this operation and "
+        "type, or nothing shows the compiler that two of a thread's elements stand side by side in memory, on or off together.",
+        "Additions of fp16, and on sm_90 and later of bf16 and fp32, can be wider. Let neighbours follow each other in memory, under a "
+        f"mask that compares with a multiple of 16: {_ALIGNED}.",
     ),
     Wording(
         "mlir",
