@@ -4,6 +4,7 @@ import { compared, DiffPane } from "./diff_pane";
 import type { Differences } from "./differences";
 import { button, choice, element } from "./dom";
 import { type Bars, barsOf, barWords, metricChoice, NO_BARS } from "./metrics";
+import { followWidth } from "./narrow";
 import { allWords, neighbour, notedLines, noteList } from "./notes";
 import { changeWords, milliseconds, PassList, type Row, rowsOf } from "./pass_list";
 import { Side, type Sources, type Text } from "./side";
@@ -63,9 +64,6 @@ const KEYS = [
 
 const MOST_PANES = 4;
 
-/** Pixels; in a narrower place the panes stand below each other. */
-const NARROW = 760;
-
 export class Explorer {
   private readonly sides: Side[];
   private readonly rows: Row[];
@@ -107,18 +105,18 @@ export class Explorer {
     this.help = this.makeHelp();
     this.paneCount = element(
       "span", { class: "kl-group" },
-      button("−", "One pane fewer", () => this.resize(-1)), button("+", "One pane more", () => this.resize(1)), "panes",
+      button("−", "One pane fewer", () => this.resize(-1)), button("+", "One pane more", () => this.resize(1)), element("span", { class: "kl-word" }, "panes"),
     );
     this.previous = element(
       "span", { class: "kl-group" },
-      button("▲", "Previous change (p)", () => this.goToChange(false)), button("▼", "Next change (n)", () => this.goToChange(true)), "change",
+      button("▲", "Previous change (p)", () => this.goToChange(false)), button("▼", "Next change (n)", () => this.goToChange(true)), element("span", { class: "kl-word" }, "change"),
     );
     this.wrap = button("Wrap", "Wrap long lines (w)", () => this.toggleWrap());
     this.helpButton = button("?", "Keys (?)", () => this.toggleHelp());
     this.helpButton.setAttribute("aria-label", "Keys");
     this.helpButton.setAttribute("aria-expanded", "false");
-    this.width = new ResizeObserver(() => this.dom.classList.toggle("kl-narrow", this.dom.clientWidth < NARROW));
-    this.width.observe(dom);
+    this.width = followWidth(dom);
+    dom.classList.add("kl-explorer");
     this.build();
     this.list?.select(this.firstRow(), false);
     this.chosen = this.errorLine();

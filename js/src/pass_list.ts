@@ -116,7 +116,7 @@ export class PassList {
     this.selected = row;
     item.setAttribute("aria-selected", "true");
     this.list.setAttribute("aria-activedescendant", item.id);
-    scrollInto(this.list, item);
+    this.scrollTo(item);
     if (tell) this.onSelect(row);
   }
 
@@ -151,6 +151,20 @@ export class PassList {
     );
   }
 
+  /** Scroll the list, and nothing around it, so that a row and those beside it are in view, and no row is cut by the heading at the top. */
+  private scrollTo(row: HTMLElement): void {
+    // The list is its rows' offset parent.
+    const { list } = this;
+    const height = row.offsetHeight;
+    const cover = this.headings.get(this.rows[this.selected]!.stage)!.offsetHeight;
+    const below = row === list.lastElementChild ? 0 : height;
+    if (row.offsetTop - height < list.scrollTop + cover) list.scrollTop = row.offsetTop - height - cover;
+    else if (row.offsetTop + height + below > list.scrollTop + list.clientHeight) list.scrollTop = row.offsetTop + height + below - list.clientHeight;
+    else return;
+    const first = this.items.find((item) => item.offsetTop >= list.scrollTop + cover && !item.hidden);
+    if (first !== undefined && list.scrollTop > 0) list.scrollTop = first.offsetTop - cover;
+  }
+
   private filter(): void {
     const wanted = this.search.value.trim().toLowerCase();
     const shownStages = new Set<string>();
@@ -176,14 +190,5 @@ export class PassList {
     else if (event.key === "End") this.select(this.items.findLastIndex((item) => !item.hidden));
     else return;
     event.preventDefault();
-  }
-}
-
-/** Scroll a list, and nothing around it, so that an item is in view. */
-function scrollInto(list: HTMLElement, item: HTMLElement): void {
-  const top = item.offsetTop; // the list is the item's offset parent
-  if (top < list.scrollTop + 24) list.scrollTop = top - 40;
-  else if (top + item.offsetHeight > list.scrollTop + list.clientHeight) {
-    list.scrollTop = top + item.offsetHeight - list.clientHeight + 24;
   }
 }

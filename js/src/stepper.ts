@@ -3,6 +3,7 @@ import "./stepper.css";
 import type { StepData, StepperView } from "./data";
 import { button, choice, element } from "./dom";
 import type { Ask } from "./kernel";
+import { followWidth } from "./narrow";
 import { GridMap } from "./stepper_grid";
 import { LeftOut } from "./stepper_left_out";
 import { SourcePane } from "./stepper_source";
@@ -23,9 +24,6 @@ const HELP: readonly (readonly [string, string])[] = [
   ["↑ ↓ Enter", "in the source: choose a line, run to it (with shift: back to it)"],
   ["?", "these keys"],
 ];
-
-/** Pixels of width below which the panes stand below each other, as in the style sheet. */
-const NARROW = 760;
 
 export class StepperExplorer {
   private readonly reader: TraceReader;
@@ -79,14 +77,13 @@ export class StepperExplorer {
     this.help = element("div", { class: "kl-help", hidden: true }, ...HELP.map(([keys, words]) => element("div", {}, ...keys.split(" ").map((key) => element("kbd", {}, key)), words)));
     dom.append(this.head(), ...this.notes());
     this.theme = new MutationObserver(() => this.map.draw());
-    this.width = new ResizeObserver(() => dom.classList.toggle("kl-narrow", dom.clientWidth < NARROW));
+    this.width = followWidth(dom);
     if (reader.isEmpty) {
       dom.append(element("div", { class: "kl-wait" }, "There are no steps."));
       return;
     }
     dom.append(this.moves(), this.searches(), this.help, this.main(), this.status);
     dom.addEventListener("keydown", (event) => this.key(event));
-    this.width.observe(dom);
     this.theme.observe(dom, { attributes: true, attributeFilter: ["data-theme", "data-contrast"] });
     this.at = Math.min(Math.max(data.focus, reader.first), reader.last);
     this.draw();
@@ -240,6 +237,7 @@ export class StepperExplorer {
     // What came late is drawn at the same step: then a number that is being written stays.
     if (this.drawn !== this.at) this.number.value = text;
     this.drawn = this.at;
+    this.map.show(frame.program); // before the source, which it leaves the rest of the height
     this.source.show(frame.source, step.line, `${frame.function} · ${frame.place}`);
     const isFault = this.data.fault_step === this.at;
     const words = [`line ${step.line}`, ...(isFault ? ["the fault"] : []), ...(step.operation ? [step.operation] : []), ...frame.calls.map((place) => `called from ${place}`), ...step.turns];
@@ -249,7 +247,6 @@ export class StepperExplorer {
     this.watch.show(this.at);
     this.accesses.textContent = step.accesses.map((one) => one.words).join("\n");
     this.tensors.show(this.at);
-    this.map.show(frame.program);
     this.leftOut.look([...this.values.inSight, ...this.watch.inSight(this.at)]);
     this.status.textContent = this.pointed === null ? "" : this.pointed();
   }

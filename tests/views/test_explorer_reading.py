@@ -135,6 +135,16 @@ def test_values_that_were_only_renumbered_are_not_marked(
         assert not any("tiles_m" in one for one in marked), "they only got other numbers"
 
 
+OUTSIDE = """root => {
+  const room = root.getBoundingClientRect();
+  return [...root.querySelectorAll(".kl-tools > *, .kl-pane, .kl-diff-box, .kl-diff-head > *, .kl-pane-head > *, .kl-general, .kl-status")]
+    .filter((one) => !one.closest("[hidden]"))
+    .filter((one) => { const box = one.getBoundingClientRect(); return box.left < room.left || box.right > room.right || box.bottom > room.bottom || one.scrollWidth > one.clientWidth + 1; })
+    .map((one) => `${one.className} ${one.textContent.slice(0, 30)}`);
+}"""
+"""What the frame of the view cuts, and whose words do not fit."""
+
+
 def test_panes_of_a_narrow_place_stand_below_each_other(
     chromium: Browser, pages: dict[str, Path]
 ) -> None:
@@ -144,10 +154,41 @@ def test_panes_of_a_narrow_place_stand_below_each_other(
         assert first is not None
         assert second is not None
         assert second["y"] >= first["y"] + first["height"] - 1
-        assert min(first["height"], second["height"]) >= 120
+        assert min(first["height"], second["height"]) >= 260
         assert first["width"] > 300
+        for mode in ("Before | after", "Stages"):
+            page.get_by_role("radio", name=mode).click()
+            expect(page.locator(".cm-line").first).to_be_visible()
+            outside = page.locator(".kl-root").evaluate(OUTSIDE)
+            assert outside == [], mode
         page.set_viewport_size({"width": 1200, "height": 900})
         expect(page.locator(".kl-root")).not_to_have_class(re.compile("kl-narrow"))
+
+
+CUT_ROWS = """list => {
+  const inside = list.getBoundingClientRect();
+  const headings = [...list.querySelectorAll(".kl-stage")].map((one) => one.getBoundingClientRect());
+  const edge = Math.max(...headings.filter((one) => one.top <= inside.top + 2).map((one) => one.bottom));
+  const rows = [...list.querySelectorAll(".kl-pass")].map((one) => ({ words: one.title, box: one.getBoundingClientRect(), chosen: one.ariaSelected === "true" }));
+  const cut = rows.filter(({ box }) => box.top < edge - 1 && box.bottom > edge + 1);
+  const unseen = rows.filter(({ box, chosen }) => chosen && (box.top < edge - 1 || box.bottom > inside.bottom + 1));
+  return [...cut, ...unseen].map((one) => one.words);
+}"""
+"""The rows that the heading at the top of the list cuts, and the chosen one if it is not in view."""
+
+
+@pytest.mark.parametrize("width", [1400, 400])
+def test_no_row_of_the_list_of_passes_is_cut_by_its_heading(
+    chromium: Browser, pages: dict[str, Path], width: int
+) -> None:
+    with opened(chromium, pages["one"].as_uri(), width=width) as page:
+        passes = page.locator(".kl-passes")
+        assert passes.evaluate("list => list.scrollHeight > 2 * list.clientHeight"), "it is scrolled"  # fmt: skip
+        assert passes.evaluate(CUT_ROWS) == [], "at first"
+        for key, times in (("Home", 1), ("ArrowDown", 24), ("End", 1), ("ArrowUp", 24), ("Home", 1)):  # fmt: skip
+            for _ in range(times):
+                passes.press(key)
+                assert passes.evaluate(CUT_ROWS) == [], key
 
 
 @pytest.mark.parametrize("name", ["one", "two", "failed"])

@@ -514,6 +514,19 @@ def test_a_narrow_cell_shows_everything_by_scrolling(
 
 
 @needs_browser
+def test_the_programs_of_a_large_grid_are_named_in_a_narrow_cell(
+    chromium: Browser, tmp_path: Path
+) -> None:
+    trace = kernellab.trace(counted, (120, 3, 17), torch.zeros(1, dtype=torch.int32), programs=[(2, 0, 0), (100, 2, 16)])  # fmt: skip
+    with opened(chromium, trace.show().to_html(tmp_path / "s.html").as_uri(), width=400) as page:
+        words = page.locator(".kl-programs .kl-pane-head > .kl-soft")
+        expect(words).to_have_text("(2, 0, 0) of 120 × 3 × 17, 2 traced")
+        sizes = "one => [one.scrollWidth - one.clientWidth, one.scrollHeight - one.clientHeight]"
+        for place in (words, page.locator(".kl-programs .kl-pane-head")):
+            assert max(place.evaluate(sizes)) <= 0, "nothing of it is cut"
+
+
+@needs_browser
 def test_every_control_has_a_name_and_shows_its_focus(
     chromium: Browser, large: Trace, tmp_path: Path
 ) -> None:
