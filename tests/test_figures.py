@@ -45,9 +45,8 @@ def test_figures_are_read_on_the_front_ends_light_and_dark_paper() -> None:
     for paper in papers:
         # WCAG asks for 4.5 of small words; 4.5 on both papers at once no ink has.
         assert palette.contrast(palette.INK, paper) > 4.1
-        for colour in (palette.BEST, palette.OTHER, palette.BASELINE):
+        for colour in (palette.BEST, palette.OTHER, palette.BASELINE, *palette.LINES):
             assert palette.contrast(colour, paper) >= 3
-        assert all(palette.contrast(colour, paper) > 2.2 for colour in palette.LINES)
 
 
 def test_contrast_is_that_of_wcag() -> None:

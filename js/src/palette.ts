@@ -1,4 +1,4 @@
-// Colours that readers with any colour vision can tell apart: tests/views/test_colours.py measures it.
+// Colours that readers with any colour vision can tell apart, those of kernellab/viz/palette.py: tests/views/test_colours.py measures them and compares the two.
 
 /** Okabe and Ito (2008), for up to eight kinds; in place of their black, which a dark page has too, a dark grey. */
 export const BLIND_SAFE: readonly string[] = ["#56b4e9", "#e69f00", "#009e73", "#f0e442", "#0072b2", "#d55e00", "#cc79a7", "#555555"];
@@ -11,8 +11,8 @@ export const ANCHORS: readonly Colour[] = [
   [31, 158, 137], [53, 183, 121], [109, 205, 89], [180, 222, 44], [253, 231, 37],
 ];
 
-/** Even in lightness, so that all of it is seen on white and on black: from fast to slow. */
-const FAST_TO_SLOW: readonly Colour[] = [[217, 160, 33], [42, 157, 143], [79, 116, 200]];
+/** From low to high for thin lines: even in lightness, so that all of it is seen on white and on a dark page. */
+const ORDERED: readonly Colour[] = [[176, 125, 18], [0, 158, 115], [74, 127, 224]];
 
 /** A colour for a number from 0 to 1. */
 export function sequential(share: number): string {
@@ -21,7 +21,7 @@ export function sequential(share: number): string {
 
 /** A line's colour: 0 is the fastest, 1 the slowest. */
 export function fastToSlow(share: number): string {
-  return blend(FAST_TO_SLOW, share);
+  return blend(ORDERED, share);
 }
 
 function blend(anchors: readonly Colour[], share: number): string {
@@ -31,8 +31,8 @@ function blend(anchors: readonly Colour[], share: number): string {
   return `rgb(${mixed.join(", ")})`;
 }
 
-/** Of lines that stand for kernels: told apart on white and on black. */
-export const LINES: readonly string[] = ["#3b82c4", "#e0562f", "#9467bd", "#c49a1a", "#17a2b8"];
+/** For lines and points, the clearest first: seen on white and on a dark page. */
+export const LINES: readonly string[] = ["#0072b2", "#d55e00", "#009e73", "#cc79a7", "#8a3ffc", "#a0522d"];
 
 /** What is no finite number, and elements that a step touches; as kernellab/viz/pictures.py has them. */
 export const NAN: Colour = [150, 0, 20];

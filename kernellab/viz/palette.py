@@ -15,14 +15,14 @@ BLIND_SAFE = (
 
 SKY, ORANGE, GREEN, YELLOW, BLUE, VERMILION, PURPLE, GREY = BLIND_SAFE
 
-LINES = (BLUE, VERMILION, GREEN, PURPLE, ORANGE, SKY)
-"""For lines and points, the clearest first. Yellow and grey are left out: thin, they are lost on white and on black."""
+LINES = (BLUE, VERMILION, GREEN, PURPLE, "#8a3ffc", "#a0522d")
+"""For lines and points, the clearest first. Violet and brown stand for what thin lines of Okabe and Ito's other colours are not: seen on white and on a dark page, with a contrast of 3."""
 
 BEST, OTHER, BASELINE = VERMILION, BLUE, GREEN
 """Of configs: the fastest, all others, and what they are compared with."""
 
-ORDERED = (ORANGE, GREEN, BLUE)
-"""From low to high for thin lines: even in lightness, so that all of it is seen on white and on black."""
+ORDERED = ("#b07d12", GREEN, "#4a7fe0")
+"""From low to high for thin lines: even in lightness, so that all of it is seen on white and on a dark page."""
 
 VIRIDIS = (
     (68, 1, 84), (72, 40, 120), (62, 74, 137), (49, 104, 142), (38, 130, 142),

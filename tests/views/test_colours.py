@@ -8,6 +8,7 @@ import re
 import numpy
 import pytest
 
+from kernellab.viz import palette
 from kernellab.viz.pictures import INFINITE, LARGEST, NAN, PALETTE, TOUCHED
 from tests.source_files import ROOT
 from tests.views.test_contrast import colours, contrast
@@ -78,6 +79,31 @@ def test_python_and_the_browser_have_the_same_colours() -> None:
         assert named(name) == tuple(int(channel) for channel in colour), name
     for name, mark in (("nan", "NAN"), ("infinite", "INFINITE"), ("read", "READ"), ("written", "WRITTEN")):  # fmt: skip
         assert f".kl-touch-{name} {{ background: rgb{named(mark)}; }}" in STEPPER_STYLE
+
+
+def test_lines_of_figures_and_of_the_browser_have_the_same_colours() -> None:
+    lines = re.search(r"LINES: readonly string\[\] = \[([^\]]+)\]", PALETTE_TS)
+    ordered = re.search(r"ORDERED: readonly Colour\[\] = \[(.+)\];", PALETTE_TS)
+    assert lines is not None
+    assert ordered is not None
+    assert tuple(re.findall(r"#[0-9a-f]{6}", lines[1])) == palette.LINES
+    found = re.findall(r"\[(\d+), (\d+), (\d+)\]", ordered[1])
+    assert [tuple(map(int, one)) for one in found] == [of_hex(one) for one in palette.ORDERED]
+
+
+def test_lines_can_be_told_apart_with_any_colour_vision_and_are_seen_on_any_page() -> None:
+    for one, other in itertools.combinations(palette.LINES, 2):
+        assert difference([of_hex(one)], [of_hex(other)]) > CLEARLY, (one, other)
+    between = [
+        tuple(low + (high - low) * step // 10 for low, high in zip(of_hex(one), of_hex(other)))
+        for one, other in itertools.pairwise(palette.ORDERED)
+        for step in range(11)
+    ]
+    for line in (*map(of_hex, palette.LINES), *between):
+        for theme in ("light", "dark"):
+            assert contrast("#%02x%02x%02x" % line, colours(theme)["paper"]) >= 3, (line, theme)  # fmt: skip
+    low, middle, high = ([of_hex(one)] for one in palette.ORDERED)
+    assert min(difference(low, middle), difference(middle, high)) > CLEARLY
 
 
 def test_kinds_can_be_told_apart_with_any_colour_vision() -> None:
