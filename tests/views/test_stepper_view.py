@@ -414,12 +414,11 @@ def test_a_widget_asks_its_kernel_for_what_was_left_out(
                 flat = int(numpy.flatnonzero(trace.memory("z_ptr", 13))[-1])
                 known = trace.memory("z_ptr", step).reshape(-1)
                 row, column = divmod(flat, 200)
-                box = figure.locator("canvas").bounding_box()
+                canvas = figure.locator("canvas")
+                box = canvas.bounding_box()
                 assert box is not None
-                page.mouse.move(
-                    box["x"] + (column + 0.5) * box["width"] / 200,
-                    box["y"] + (row + 0.5) * box["height"] / 300,
-                )
+                # Waits until the picture stands still.
+                canvas.hover(position={"x": (column + 0.5) * box["width"] / 200, "y": (row + 0.5) * box["height"] / 300})  # fmt: skip
                 expect(status).to_contain_text(f"z_ptr[{row}, {column}] = {known[flat]:.4g}"[:-1])
             assert kinds.count("tensor") == 1
         else:
