@@ -57,6 +57,7 @@ class CompilerAnalyst:
     Args:
         diagnose: compiles the kernel once more for its remarks; None where there is no kernel any more (a loaded record).
         remarks: remarks that are known already.
+        assembler_log: what `ptxas -v` said; None where it has to be asked.
         ask: where MLIR is asked about the compilation's texts.
     """
 
@@ -64,9 +65,11 @@ class CompilerAnalyst:
         self,
         diagnose: Diagnose | None = None,
         remarks: tuple[Remark, ...] | None = None,
+        assembler_log: str | None = None,
         ask: Ask = ask_here,
     ) -> None:
         self._diagnose = diagnose
+        self._assembler_log = assembler_log
         self._remarks = remarks
         self._ask = ask
         self._opened: dict[str, builtin.ModuleOp] = {}
@@ -74,7 +77,7 @@ class CompilerAnalyst:
     def remarks(self, compilation: Compilation) -> tuple[Remark, ...]:
         """What MLIR, Triton and the PTX assembler say.
 
-        The passes of MLIR run once more for this, and the assembler once more on the PTX.
+        The passes of MLIR run once more for this, and the assembler too where the compilation recorded no passes.
 
         Raises:
             ArgumentError: the record was made from files, which hold no remarks.
@@ -86,7 +89,10 @@ class CompilerAnalyst:
                 f"The record of {compilation.kernel!r} holds no remarks, and no kernel to ask the compiler again.",
                 advice="Compile the kernel with kernellab.compile, or load a file that compilation.save wrote.",
             )
-        return (*compiler_remarks(self._diagnose()), *_assembler_remarks(compilation))
+        return (
+            *compiler_remarks(self._diagnose()),
+            *_assembler_remarks(compilation, self._assembler_log),
+        )
 
     def shared_memory(self, compilation: Compilation) -> SharedMemory:
         """The layout of shared memory: see `findings.SharedMemory` for where each number comes from."""
@@ -305,15 +311,20 @@ def _around_lowering(compilation: Compilation) -> tuple[PassRun, PassRun]:
     return compilation.passes[place - 1], lowering
 
 
-def _assembler_remarks(compilation: Compilation) -> tuple[Remark, ...]:
+def _assembler_remarks(compilation: Compilation, log: str | None) -> tuple[Remark, ...]:
     if "ptx" not in compilation.stages or "cubin" not in compilation.stages:
         return ()
+    if log is None:
+        log = _asked_assembler(compilation)
+    return assembler_remarks(log, lambda line: _kernel_line(compilation, line))
+
+
+def _asked_assembler(compilation: Compilation) -> str:
     ptx = compilation.stages["ptx"].text
     try:
-        log = triton_analyses.assembler_log(ptx, compilation.target, compilation.options)
+        return triton_analyses.assembler_log(ptx, compilation.target, compilation.options)
     except triton_analyses.PTXASError as error:
         raise CompileError(f"ptxas refuses the PTX of {compilation.kernel!r}: {error}") from error
-    return assembler_remarks(log, lambda line: _kernel_line(compilation, line))
 
 
 def _kernel_line(compilation: Compilation, ptx_line: int) -> SourcePosition | None:

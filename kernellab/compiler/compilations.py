@@ -70,7 +70,7 @@ def compilation_of(
         read_resources=resource_reader(compiled),
         passes=passes,
         open_module=_open_module,
-        make_analyst=functools.partial(_make_analyst, kernel, call, target),
+        make_analyst=functools.partial(_make_analyst, kernel, call, target, compiled.assembler_log),
         write_record=_write_record,
         read_source_map=functools.partial(
             read_source_map, stages, triton_api.definition_of(kernel), target, compiled.metadata
@@ -122,12 +122,15 @@ def _write_record(compilation: Compilation, path: str | os.PathLike[str]) -> os.
     return save(compilation, path)
 
 
-def _make_analyst(kernel: Any, call: BoundCall, target: Target) -> Analyst:
+def _make_analyst(
+    kernel: Any, call: BoundCall, target: Target, assembler_log: str | None
+) -> Analyst:
     from kernellab.compiler.analyst import CompilerAnalyst
     from kernellab.triton_api.analyses import diagnose
 
     return CompilerAnalyst(
-        functools.partial(diagnose, kernel, call.specialization, target, call.options)
+        functools.partial(diagnose, kernel, call.specialization, target, call.options),
+        assembler_log=assembler_log,
     )
 
 

@@ -37,7 +37,7 @@ class SourceMap:
     """(earlier stage, later stage) -> for each line of the later one, the lines of the earlier one that it was made from, as
     the compiler's own line information says."""
 
-    @property
+    @cached_property
     def stages(self) -> tuple[str, ...]:
         """The stages that lines can be followed between."""
         linked = [stage for pair in self.links for stage in pair]
@@ -95,11 +95,18 @@ class SourceMap:
         self._check(stage)
         if stage == "source":
             return ((SourcePosition(self.file, line),),)
-        chains = [self.chains[number] for number in self._chain_numbers(stage, line)]
-        return tuple(
-            tuple(SourcePosition(self.files[file], at, column) for file, at, column in chain)
-            for chain in chains
-        )
+        return tuple(self._positions(number) for number in self._chain_numbers(stage, line))
+
+    def _positions(self, number: int) -> Chain:
+        """A chain by its number; many lines share one."""
+        known = self._known_chains.get(number)
+        if known is None:
+            frames = self.chains[number]
+            known = tuple(
+                SourcePosition(self.files[file], at, column) for file, at, column in frames
+            )
+            self._known_chains[number] = known
+        return known
 
     def to_json(self) -> dict[str, Any]:
         """Plain data that `from_json` reads; a line with one relation is a number, with none 0, with several a list."""
@@ -134,6 +141,14 @@ class SourceMap:
             raise ValueError(f"there are no lines for the stage {stage!r}, only for {known}")
 
     @cached_property
+    def _known_chains(self) -> dict[int, Chain]:
+        return {}
+
+    @cached_property
+    def _known_ways(self) -> dict[tuple[str, str], tuple[str, ...] | None]:
+        return {}
+
+    @cached_property
     def _forward(self) -> dict[tuple[str, str], dict[int, Lines]]:
         """(earlier, later) -> line of the earlier stage -> lines of the later one: `links` turned round."""
         turned: dict[tuple[str, str], dict[int, Lines]] = {}
@@ -152,6 +167,12 @@ class SourceMap:
 
     def _way(self, from_stage: str, to_stage: str) -> tuple[str, ...] | None:
         """The shortest way from one stage to another over the links, both ends included."""
+        pair = from_stage, to_stage
+        if pair not in self._known_ways:
+            self._known_ways[pair] = self._find_way(from_stage, to_stage)
+        return self._known_ways[pair]
+
+    def _find_way(self, from_stage: str, to_stage: str) -> tuple[str, ...] | None:
         ways: list[tuple[str, ...]] = [(from_stage,)]
         seen = {from_stage}
         for way in ways:
@@ -223,7 +244,8 @@ def _at(table: tuple[tuple[int, ...], ...], line: int) -> tuple[int, ...]:
 
 
 def _ordered(lines: Iterable[int]) -> Lines:
-    return tuple(sorted(set(lines)))
+    found = tuple(lines)
+    return found if len(found) < 2 else tuple(sorted(set(found)))
 
 
 def _packed(lines: tuple[tuple[int, ...], ...], offset: int) -> list[int | list[int]]:

@@ -35,6 +35,8 @@ class CompiledKernel:
     """Stage name -> its text, or the bytes of the binary, in the order of the pipeline."""
     metadata: Mapping[str, Any] = field(repr=False)
     """The backend's options in force, and what it found out: "shared" (bytes), "name" (the entry's symbol), ..."""
+    assembler_log: str | None = field(default=None, repr=False)
+    """What `ptxas -v` said; None where nobody listened."""
 
     @property
     def asm(self) -> Mapping[str, str | bytes]:

@@ -200,7 +200,7 @@ def _run_stages(
         except triton_api.PipelineStopped:
             made.setdefault(name, str(current))
             break
-    return triton_api.CompiledKernel(stages=made, metadata=_plain(metadata))
+    return triton_api.CompiledKernel(made, _plain(metadata), session.assembler_log)
 
 
 def _overridden(stage: str, content: Any, metadata: Mapping[str, Any], start: Any) -> Any:

@@ -3,12 +3,14 @@
 A backend's stage functions build their pass managers from a few names of their module: `ir`, `passes`, `llvm`, and `nvidia` or
 `amd`. While a watched compilation runs, stand-ins take the place of these names. They remember the passes that a stage adds,
 and run each in a pass manager of its own, so that the watcher sees the module after each one, and may leave some out. In
-every other thread, and once the compilation is over, the stand-ins behave as what they stand in for.
+every other thread, and once the compilation is over, the stand-ins behave as what they stand in for. One more, of Python's
+`subprocess`, hears what the assembler says.
 """
 
 from __future__ import annotations
 
 import functools
+import subprocess
 import sys
 import threading
 import time
@@ -16,6 +18,7 @@ from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+from pathlib import Path
 from types import ModuleType
 from typing import Any
 
@@ -41,6 +44,8 @@ class Session:
     listed: list[PassCall] = field(default_factory=list)
     replaced: set[str] = field(default_factory=set)
     counts: Counter[tuple[str, str]] = field(default_factory=Counter)
+    assembler_log: str | None = None
+    """What ptxas said, once it ran."""
 
     def running_label(self) -> str | None:
         """The label of what runs now, or failed."""
@@ -223,7 +228,21 @@ def _watched_step(
     return result
 
 
-_STOOD_IN = ("ir", "passes", "llvm", "nvidia", "amd")
+class _Subprocess:
+    """Stands in for Python's `subprocess`: the backend starts ptxas with -v, and throws away what it says."""
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(subprocess, name)
+
+    def run(self, *arguments: Any, **keywords: Any) -> Any:
+        finished = subprocess.run(*arguments, **keywords)
+        log = getattr(keywords.get("stderr"), "name", None)
+        if _current.session is not None and isinstance(log, str):
+            _current.session.assembler_log = Path(log).read_text()
+        return finished
+
+
+_STOOD_IN = ("ir", "passes", "llvm", "nvidia", "amd", "subprocess")
 _installing = threading.Lock()
 _installed: Counter[str] = Counter()
 _originals: dict[str, dict[str, Any]] = {}
@@ -262,6 +281,5 @@ def _uninstall(module: ModuleType) -> None:
 
 
 def _stand_in(name: str, original: Any) -> Any:
-    if name == "ir":
-        return _Ir()
-    return _Llvm() if name == "llvm" else _Namespace(original, name)
+    own = {"ir": _Ir, "llvm": _Llvm, "subprocess": _Subprocess}
+    return own[name]() if name in own else _Namespace(original, name)
