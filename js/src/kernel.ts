@@ -6,13 +6,19 @@ export interface Model {
   on(event: "msg:custom", listener: (message: Message, buffers: readonly DataView[]) => void): void;
   off(event: "msg:custom", listener: (message: Message, buffers: readonly DataView[]) => void): void;
   send(content: unknown): void;
-  widget_manager?: { get_model?(id: string): Promise<Holder> };
+  widget_manager?: Manager;
+}
+
+/** The front end's widget manager; only Jupyter's own gives away its kernel. */
+interface Manager {
+  get_model?(id: string): Promise<Holder>;
+  kernel?: { statusChanged?: { connect(listener: (kernel: unknown, status: string) => void): void } } | null;
 }
 
 /** The model that holds the bundle, one a kernel, as the front end's widget manager has it. */
 export interface Holder {
   get(name: string): unknown;
-  /** False as soon as the front end knows that the kernel is another one. */
+  /** False as soon as the front end knows that the kernel is another one; setting it tells those who listen. */
   comm_live?: boolean;
   on(event: "comm_live_update", listener: () => void): void;
   off(event: "comm_live_update", listener: () => void): void;
@@ -47,10 +53,23 @@ let requests = 0;
 export async function holderOf(model: Model): Promise<Holder | null> {
   try {
     const id = String(model.get("bundle")).replace(/^IPY_MODEL_/, "");
-    return (await model.widget_manager?.get_model?.(id)) ?? null;
+    const holder = (await model.widget_manager?.get_model?.(id)) ?? null;
+    if (holder !== null) noticeCrash(model.widget_manager?.kernel, holder);
+    return holder;
   } catch {
     return null;
   }
+}
+
+const watched = new WeakSet<Holder>();
+
+/** Jupyter cuts the models off a kernel that its user restarts, but not off one that died and that the server started again: this does. */
+function noticeCrash(kernel: Manager["kernel"], holder: Holder): void {
+  if (watched.has(holder)) return;
+  watched.add(holder);
+  kernel?.statusChanged?.connect((_, status) => {
+    if (status === "autorestarting" || status === "dead") holder.comm_live = false;
+  });
 }
 
 /** Whether the kernel is known to be gone: restarted, shut down, or never there. */

@@ -182,3 +182,13 @@ def test_cells_that_are_run_again_have_views_of_the_new_kernel(page: Page) -> No
     view.locator(".kl-pass", has_text="to_llvmir").first.click()
     expect(view.locator(".kl-pane").nth(1)).to_contain_text("after llir.to_llvmir, ")
     assert page.evaluate("kernellabViews.size") == 1  # nothing was imported a second time
+
+
+@pytest.mark.parametrize("shown", ["JupyterLab"], indirect=True)
+def test_a_kernel_that_died_and_was_started_again_is_noticed(page: Page, server: Jupyter) -> None:
+    """Nobody asks it anything meanwhile."""
+    for kind in KINDS:
+        expect(root(page, kind).locator(".kl-orphan")).to_be_hidden()
+    os.kill(int((server.folder / "kernel").read_text()), signal.SIGKILL)
+    for kind in KINDS:
+        expect(root(page, kind).locator(".kl-orphan")).to_contain_text(GONE, timeout=60_000)
