@@ -60,16 +60,29 @@ def _smallest_module(backend: Any) -> Any:
 
 
 def run_up_to_llvm(backend: Any, parsed: Any, gluon: bool, module: Any) -> None:
-    """Run every stage's passes of MLIR on a module of the front end's, and nothing of LLVM's, whose result nobody wants.
+    """Run the stages on a module of the front end's until it is one of LLVM's dialect: what only cleans up after that, and LLVM itself, has nothing to say of the kernel.
 
     Args:
         backend, parsed: Triton's backend, and the options that it parsed.
         gluon: whether the kernel is one of Gluon's.
         module: it is changed.
     """
-    session = Session(watcher=IdleWatcher(), mlir_only=True)
+    session = Session(watcher=_UntilLowered(), mlir_only=True)
     stages = stage_functions(backend, parsed, gluon)
     _run_mlir_stages(backend, stages, parsed, session, lambda before: before, module)
+
+
+class _UntilLowered(IdleWatcher):
+    """Lets no pass run after the one that makes the module one of LLVM's dialect."""
+
+    def __init__(self) -> None:
+        self._is_lowered = False
+
+    def wants(self, call: PassCall) -> bool:
+        if self._is_lowered:
+            return False
+        self._is_lowered = call.name == "to_llvmir"
+        return True
 
 
 def _run_mlir_stages(
