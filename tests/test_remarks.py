@@ -54,6 +54,18 @@ def test_a_remark_in_an_inlined_helper_names_helper_and_caller() -> None:
     ]
 
 
+def test_what_the_assembler_said_while_passes_were_recorded_is_what_it_says_when_asked(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    types = ("*fp32:16", "*fp32:16", "i32")
+    asked = compiled(analysed.strided_through_a_helper, *types, BLOCK=1024, record="stages").remarks
+    recorded = compiled(analysed.strided_through_a_helper, *types, BLOCK=1024)
+    monkeypatch.setattr("kernellab.triton_api.analyses.assembler_log", pytest.fail)
+    kept = [one for one in recorded.remarks if one.origin == "ptxas"]
+    assert kept
+    assert kept == [one for one in asked if one.origin == "ptxas"]
+
+
 @pytest.mark.parametrize("target", ["sm_80", "sm_90", "sm_100"])
 def test_registers_in_the_assemblers_notes_are_those_of_the_binary(target: str) -> None:
     compilation = of_corpus("matmul", target)
