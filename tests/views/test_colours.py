@@ -101,7 +101,8 @@ def test_lines_can_be_told_apart_with_any_colour_vision_and_are_seen_on_any_page
     ]
     for line in (*map(of_hex, palette.LINES), *between):
         for theme in ("light", "dark"):
-            assert contrast("#%02x%02x%02x" % line, colours(theme)["paper"]) >= 3, (line, theme)  # fmt: skip
+            written = "#" + "".join(f"{channel:02x}" for channel in line)
+            assert contrast(written, colours(theme)["paper"]) >= 3, (written, theme)
     low, middle, high = ([of_hex(one)] for one in palette.ORDERED)
     assert min(difference(low, middle), difference(middle, high)) > CLEARLY
 
