@@ -1,0 +1,116 @@
+// The explorer's row of controls, and the list of its keys.
+import type { IrView } from "./data";
+import { button, element } from "./dom";
+import type { Mode } from "./explorer_columns";
+import { metricChoice } from "./metrics";
+
+/** What the controls ask for. */
+export interface ToolbarListener {
+  setMode(mode: Mode): void;
+  /** One pane more, or one fewer. */
+  resize(by: 1 | -1): void;
+  goToChange(forward: boolean): void;
+  chooseMetric(name: string): void;
+  toggleWrap(): void;
+  find(): void;
+}
+
+const MODES: readonly { mode: Mode; words: string; title: string }[] = [
+  { mode: "pass", words: "After a pass", title: "The module after the selected pass, beside the source" },
+  { mode: "diff", words: "Before | after", title: "What the selected pass changed" },
+  { mode: "stages", words: "Stages", title: "Two to four texts side by side" },
+];
+
+const KEYS = [
+  ["[  ]", "previous, next pass"],
+  ["{  }", "previous, next pass that changed something"],
+  ["p  n", "previous, next change (Before | after)"],
+  ["m  M", "next, previous remark or finding"],
+  [",  .", "previous, next lit line, in every other pane"],
+  ["i  d", "in a pane: what the name at the cursor is; where it is defined"],
+  ["w", "wrap long lines"],
+  ["/", "find in the pane with the focus; Enter for the next place"],
+  ["1 2 3", "After a pass, Before | after, Stages"],
+  ["?", "these keys"],
+];
+
+export class Toolbar {
+  readonly dom: HTMLElement;
+  readonly help: HTMLElement;
+  private readonly modes: HTMLElement;
+  private readonly paneCount: HTMLElement;
+  private readonly change: HTMLElement;
+  private readonly wrap: HTMLButtonElement;
+  private readonly helpButton: HTMLButtonElement;
+
+  constructor(data: IrView, modes: readonly Mode[], metric: string, listener: ToolbarListener) {
+    this.modes = modeGroup(modes, data.sides.length === 2, (mode) => listener.setMode(mode));
+    this.paneCount = group("panes",
+      button("−", "One pane fewer", () => listener.resize(-1)), button("+", "One pane more", () => listener.resize(1)));
+    this.change = group("change",
+      button("▲", "Previous change (p)", () => listener.goToChange(false)), button("▼", "Next change (n)", () => listener.goToChange(true)));
+    this.wrap = button("Wrap", "Wrap long lines (w)", () => listener.toggleWrap());
+    this.helpButton = button("?", "Keys (?)", () => this.toggleHelp());
+    this.helpButton.setAttribute("aria-label", "Keys");
+    this.helpButton.setAttribute("aria-expanded", "false");
+    const bars = metricChoice(data, metric, (name) => listener.chooseMetric(name));
+    this.dom = element(
+      "div", { class: "kl-tools", role: "group", "aria-label": "View" },
+      this.modes, this.change, this.paneCount,
+      ...(bars === null ? [] : [bars]),
+      element("span", { class: "kl-space" }),
+      this.wrap,
+      button("Find", "Find in a text (/)", () => listener.find()),
+      this.helpButton,
+    );
+    const rows = KEYS.map(([keys, words]) => element("div", {}, element("kbd", {}, keys!), words!));
+    this.help = element("div", { class: "kl-help", hidden: true, role: "note" }, ...rows);
+  }
+
+  /** Show which mode is on, and whether long lines are wrapped. */
+  show(mode: Mode, wraps: boolean): void {
+    for (const one of this.modes.children) {
+      const is = (one as HTMLElement).dataset["mode"] === mode;
+      one.setAttribute("aria-checked", String(is));
+      (one as HTMLElement).tabIndex = is ? 0 : -1;
+    }
+    this.paneCount.hidden = mode === "diff";
+    this.change.hidden = mode !== "diff";
+    this.wrap.setAttribute("aria-pressed", String(wraps));
+  }
+
+  toggleHelp(): void {
+    this.help.hidden = !this.help.hidden;
+    this.helpButton.setAttribute("aria-expanded", String(!this.help.hidden));
+  }
+}
+
+/** Two buttons, and a word for what they change. */
+function group(word: string, ...buttons: readonly HTMLElement[]): HTMLElement {
+  return element("span", { class: "kl-group" }, ...buttons, element("span", { class: "kl-word" }, word));
+}
+
+function modeGroup(modes: readonly Mode[], isComparison: boolean, onchoose: (mode: Mode) => void): HTMLElement {
+  const made = element("span", { class: "kl-modes", role: "radiogroup", "aria-label": "What to show" });
+  for (const { mode, words, title } of MODES.filter((one) => modes.includes(one.mode))) {
+    const compared = isComparison && mode === "diff";
+    const choice = button(compared ? "Differences" : words, compared ? "What differs between the two" : title, () => onchoose(mode));
+    choice.setAttribute("role", "radio");
+    choice.addEventListener("keydown", (event) => arrowToRadio(event, made));
+    choice.dataset["mode"] = mode;
+    made.append(choice);
+  }
+  return made;
+}
+
+/** Arrow keys go from one choice of a group to the next, as they do among radio buttons. */
+function arrowToRadio(event: KeyboardEvent, group: HTMLElement): void {
+  const by = { ArrowRight: 1, ArrowDown: 1, ArrowLeft: -1, ArrowUp: -1 }[event.key];
+  if (by === undefined) return;
+  const radios = [...group.children] as HTMLElement[];
+  const at = radios.indexOf(event.currentTarget as HTMLElement);
+  const next = radios[(at + by + radios.length) % radios.length]!;
+  next.click();
+  next.focus();
+  event.preventDefault();
+}
