@@ -13,6 +13,8 @@ PREFETCHES_BY_PARTS = Version("3.8") <= TRITON
 """On sm_80 the pass `prefetch` cuts a product along K, which adds up in another order."""
 REDUCES_IN_ONE_ROUND = Version("3.8") <= TRITON
 """Warps that reduce together each store their part and load all parts; before, one warp loads them, and stores the result for all."""
+COMBINES_WARPS_BY_REDUX = Version("3.9") <= TRITON
+"""What the warps of a reduction of integers found is combined by REDUX too; before, by shuffles."""
 COLUMNS_FROM_ONE = Version("3.8") <= TRITON
 """Columns of locations count from 1; before, from 0."""
 NEGATES_ZEROS = Version("3.8") <= TRITON

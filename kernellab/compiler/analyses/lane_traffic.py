@@ -7,6 +7,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from kernellab.layouts import RegisterLayout
+from kernellab.triton_api.scans import TURNS_WARPS_AT_ONCE
 
 WORD = 4
 """Bytes that one lane hands on in one shuffle: a register, however much of it the value fills."""
@@ -58,7 +59,8 @@ class AlongAxis:
         runs = self.layout.registers_per_thread // neighbours
         steps = self.bits("lane")
         steps += 1 if steps and neighbours > 1 else 0
-        turning = 2 * int(math.log2(self.layout.lanes)) * self.layout.registers_per_thread
+        exchanges = 1 if TURNS_WARPS_AT_ONCE else int(math.log2(self.layout.lanes))
+        turning = 2 * exchanges * self.layout.registers_per_thread
         return runs * steps + (turning if self.reverse else 0)
 
 
