@@ -5,6 +5,7 @@ from __future__ import annotations
 import fcntl
 import os
 import pty
+import re
 import struct
 import subprocess
 import sys
@@ -16,6 +17,7 @@ import pytest
 
 from kernellab.long_work import LongWork
 from kernellab.saved_data import write_whole
+from kernellab.viz.progress_bar import open_bar
 from tests.notebook_session import WIDGET, NotebookSession, notebook
 from tests.source_files import ROOT
 
@@ -86,7 +88,7 @@ def test_steps_are_counted_and_short_work_opens_no_bar(monkeypatch: pytest.Monke
     with LongWork("slow", 2, "steps") as work:
         clock.now += 0.625
         work.advance()
-    assert opened == [("slow", 2, "steps", 0.625, True)]
+    assert opened == [("slow", 2, 0.625, True)]
 
 
 class Noted:
@@ -96,7 +98,8 @@ class Noted:
         self.drawn: list[tuple[int, int | None, str]] = []
         self.closed = 0
 
-    def draw(self, done: int, total: int | None, words: str) -> None:
+    def draw(self, done: int, total: int | None, unit: str, words: str) -> None:
+        del unit
         self.drawn.append((done, total, words))
 
     def close(self) -> None:
@@ -120,7 +123,7 @@ def test_work_inside_other_work_is_told_in_its_bar(known: bool, monkeypatch: pyt
     with outer, LongWork("matmul", 2048, "programs") as inner:
         inner.advance(1024)
     assert titles == ["bisect"]
-    assert bar.drawn == [(0, 4, "1,024/2,048 programs") if known else (1024, 2048, "")]
+    assert bar.drawn[-1] == ((0, 4, "1,024/2,048 programs") if known else (1024, 2048, ""))
     assert bar.closed == 1
 
 
@@ -199,6 +202,46 @@ def test_a_pipe_has_a_line_only_where_it_is_asked_for(wish: str | None, lines: b
     assert ("configs" in done.stderr) is lines
 
 
+IN_ONE_PIECE = """
+import time
+from kernellab.long_work import LongWork
+
+with LongWork("compile matmul", 1, "targets") as work:
+    until = time.monotonic() + 60
+    while not work._is_open and time.monotonic() < until:
+        sum(range(1000))
+print("end")
+"""
+
+
+def test_a_bar_tells_the_time_where_nothing_is_counted() -> None:
+    environment = {**os.environ, "KERNELLAB_PROGRESS": "1"}
+    done = subprocess.run([sys.executable, "-c", IN_ONE_PIECE], cwd=ROOT, capture_output=True, text=True, env=environment)  # fmt: skip
+    assert done.stdout == "end\n"
+    assert "compile matmul: 00:0" in done.stderr
+    assert "%" not in done.stderr
+
+
+def seconds_of(clock: str) -> int:
+    minutes, seconds = clock.split(":")
+    return 60 * int(minutes) + int(seconds)
+
+
+def test_what_remains_goes_by_all_the_time_that_has_passed(capsys: pytest.CaptureFixture[str]) -> None:  # fmt: skip
+    bar = open_bar("trace matmul", 4, 18, wanted=True)
+    assert bar is not None
+    bar.draw(1, 4, "programs", "")
+    line = capsys.readouterr().err.split("\r")[-1]
+    told = re.search(r"1/4 programs \[(\d+:\d+)<(\d+:\d+)\]", line)
+    assert told is not None, line
+    passed, remains = map(seconds_of, told.groups())
+    assert passed >= 18
+    assert 3 * passed <= remains < 3 * (passed + 1)
+    bar.draw(1, None, "modules", "")  # nobody knows the total any longer
+    assert "trace matmul: 1 module [00:" in capsys.readouterr().err
+    bar.close()
+
+
 def test_a_notebook_has_a_widget_that_leaves_an_empty_output(lab: NotebookSession) -> None:
     def told_after(seconds: float) -> None:
         lab.run(f"import kernellab.long_work as told; told.SECONDS_UNTIL_TOLD = {seconds}")
@@ -211,6 +254,9 @@ def test_a_notebook_has_a_widget_that_leaves_an_empty_output(lab: NotebookSessio
         assert [WIDGET in bundle for bundle in done.displays] == [True]
         assert done.updates == [{"text/plain": ""}]
         assert not done.streams
+        piece = lab.run(IN_ONE_PIECE)
+        assert [WIDGET in bundle for bundle in piece.displays] == [True], piece.traceback
+        assert piece.updates == [{"text/plain": ""}]
         told_after(600)
         assert not lab.run("slow[grid](x, y, TURNS=300, BLOCK=128)").displays
         told_after(0)

@@ -19,7 +19,6 @@ from kernellab.interpreter.launcher import Stepping, argument_names, launch_step
 from kernellab.interpreter.memory import Buffer
 from kernellab.interpreter.stepping.code import SteppingCode
 from kernellab.interpreter.written import written_by
-from kernellab.long_work import UNTOUCHED, LongWork
 from kernellab.run_options import RunOptions
 from kernellab.specialize import BoundCall, array_of
 from kernellab.tracing.checkpoints import Checkpoints
@@ -65,8 +64,7 @@ class TracedLaunch:
         memory = Checkpoints(self.call, run.call, run.values)
         fault = None
         try:
-            with LongWork(f"trace {self.kernel.__name__}", None, "programs", UNTOUCHED):
-                self.run(run.call, recorder, memory)
+            self.run(run.call, recorder, memory)
         except KernelFault as error:
             fault = TracedFault(type(error).__name__, str(error), error.position, memory.fault_step)
             if fault.step is None:

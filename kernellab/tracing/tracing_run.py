@@ -14,6 +14,7 @@ from kernellab.interpreter.grid import check_grid, chosen_programs
 from kernellab.interpreter.stepping.code import stepping_code
 from kernellab.interpreting import emulated_for
 from kernellab.launching import Grid, apart_from_parameters, bind_launch, innermost, refuse_gpu
+from kernellab.long_work import UNTOUCHED, LongWork
 from kernellab.records import Target
 from kernellab.run_options import DEFAULT, RunOptions, split_keywords
 from kernellab.tracing.launches import TracedLaunch
@@ -66,9 +67,10 @@ def trace(
     call = bind_launch(plain, args, keywords, outright, chosen)
     sizes = check_grid(grid, call.values)
     wanted = chosen_programs(wishes.programs, sizes, "programs")
-    code = stepping_code(plain, call, chosen, traced=True, traces_operations=wishes.operations)
-    launch = TracedLaunch(plain, sizes, call, code, wanted, options, str(chosen))
-    return launch.traced(wishes.in_place, wishes.exact_bytes, wishes.operations)
+    with LongWork(f"trace {plain.__name__}", None, "programs", UNTOUCHED):
+        code = stepping_code(plain, call, chosen, traced=True, traces_operations=wishes.operations)
+        launch = TracedLaunch(plain, sizes, call, code, wanted, options, str(chosen))
+        return launch.traced(wishes.in_place, wishes.exact_bytes, wishes.operations)
 
 
 @dataclass(frozen=True)

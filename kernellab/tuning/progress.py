@@ -58,8 +58,8 @@ class SweepProgress:
         self._work.__exit__(None, None, None)
 
 
-def progress_for(kernel: str, wanted: bool | None) -> Progress:
-    """The Progress of a sweep: none where it is not wanted; where that is not said, as `LongWork` decides."""
+def progress_for(kernel: str, wanted: bool | None, configs: int) -> Progress:
+    """The Progress of a sweep over so many configs: none where it is not wanted; where that is not said, as `LongWork` decides."""
     if wanted is False:
         return NoProgress()
-    return SweepProgress(LongWork(f"tune {kernel}", None, "configs", shown=wanted))
+    return SweepProgress(LongWork(f"tune {kernel}", configs, "configs", shown=wanted))

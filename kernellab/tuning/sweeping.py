@@ -137,7 +137,8 @@ def tune(
         alike = (rtol, atol, kept[0].values if expected is None else expected.digest)
         content = known_content(plain) if cache else None
         store = Store(content and (content, place.target, place.machine, conduct.measure, *alike))
-        sweep = Sweep(entries, crew, conduct, store, progress_for(plain.__name__, progress))
+        told = progress_for(plain.__name__, progress, len(entries))
+        sweep = Sweep(entries, crew, conduct, store, told)
         outcomes = sweep.outcomes()
         if isinstance(crew, LocalCrew) and not crew.is_stopped:
             crew.release()

@@ -7,17 +7,15 @@ from typing import Any
 
 from kernellab.long_work import Bar
 from kernellab.viz.place import in_notebook
+from kernellab.wording import counted
 
 
-def open_bar(
-    title: str, total: int | None, unit: str, seconds: float, *, wanted: bool
-) -> Bar | None:
+def open_bar(title: str, total: int | None, seconds: float, *, wanted: bool) -> Bar | None:
     """A bar for work that has begun.
 
     Args:
         title: of the work.
         total: of its steps, None where nobody knows.
-        unit: what the steps are.
         seconds: how long the work has been going on.
         wanted: whether a line is written even where stderr is no terminal.
 
@@ -26,7 +24,13 @@ def open_bar(
     """
     if not (wanted or in_notebook() or sys.stderr.isatty()):
         return None
-    wishes = {"desc": title, "total": total, "unit": f" {unit}", "leave": False}
+    wishes = {
+        "desc": title,
+        "total": _counted(total),
+        "leave": False,
+        "mininterval": 0,
+        "smoothing": 0,  # what remains goes by all the time that has passed
+    }
     return _NotebookBar(wishes, seconds) if in_notebook() else _Line(wishes, seconds)
 
 
@@ -36,12 +40,11 @@ class _Line:
     def __init__(self, wishes: dict[str, Any], seconds: float) -> None:
         from tqdm import tqdm
 
-        self._bar = tqdm(**wishes, file=sys.stderr, dynamic_ncols=True, mininterval=0)
-        self._bar.start_t -= seconds
+        self._bar = _begun(tqdm, wishes, seconds, file=sys.stderr, dynamic_ncols=True, delay=1e-6)
 
-    def draw(self, done: int, total: int | None, words: str) -> None:
+    def draw(self, done: int, total: int | None, unit: str, words: str) -> None:
         """See Bar."""
-        _set(self._bar, done, total, words)
+        _set(self._bar, done, total, unit, words)
 
     def close(self) -> None:
         """See Bar."""
@@ -55,13 +58,12 @@ class _NotebookBar:
         from IPython.display import display
         from tqdm.notebook import tqdm
 
-        self._bar = tqdm(**wishes, display=False, mininterval=0)
-        self._bar.start_t -= seconds
+        self._bar = _begun(tqdm, wishes, seconds, display=False)
         self._place = display(self._bar.container, display_id=True)
 
-    def draw(self, done: int, total: int | None, words: str) -> None:
+    def draw(self, done: int, total: int | None, unit: str, words: str) -> None:
         """See Bar."""
-        _set(self._bar, done, total, words)
+        _set(self._bar, done, total, unit, words)
 
     def close(self) -> None:
         """See Bar."""
@@ -71,9 +73,42 @@ class _NotebookBar:
             self._place.update({"text/plain": ""}, raw=True)
 
 
-def _set(bar: Any, done: int, total: int | None, words: str) -> None:
-    if total != bar.total:
-        bar.total = total
+_COUNTED = (
+    "{desc}: {percentage:3.0f}%|{bar}| {n_fmt}/{total_fmt}{unit} [{elapsed}<{remaining}{postfix}]"
+)
+_UNCOUNTED = "{desc}: {n_fmt}{unit} [{elapsed}{postfix}]"
+_IN_ONE_PIECE = "{desc}: {elapsed}{postfix}"
+
+
+def _begun(kind: Any, wishes: dict[str, Any], seconds: float, **places: Any) -> Any:
+    """A bar that began some seconds ago, and has not been seen before it is drawn."""
+    bar = kind(**wishes, **places, bar_format=_IN_ONE_PIECE)
+    bar.start_t -= seconds
+    return bar
+
+
+def _set(bar: Any, done: int, total: int | None, unit: str, words: str) -> None:
+    steps = _counted(total)
+    if steps is not None and steps != bar.total:
+        began = bar.start_t
+        bar.reset(steps)
+        bar.start_t = began
+    bar.total = steps
+    bar.bar_format = _format(done, total, unit)
     bar.set_postfix_str(words, refresh=False)
-    bar.update(done - bar.n)
+    bar.n = done
     bar.refresh()
+
+
+def _counted(total: int | None) -> int | None:
+    """The total, unless the work is in one piece: then there is nothing to count."""
+    return None if total == 1 else total
+
+
+def _format(done: int, total: int | None, unit: str) -> str:
+    """What tqdm shall write; `unit` is a plural."""
+    if total is not None and total > 1:
+        return f"{{desc}}: {{percentage:3.0f}}%|{{bar}}| {{n_fmt}}/{{total_fmt}} {unit} [{{elapsed}}<{{remaining}}{{postfix}}]"
+    if total is None and done:
+        return f"{{desc}}: {counted(done, unit.removesuffix('s'))} [{{elapsed}}{{postfix}}]"
+    return _IN_ONE_PIECE
