@@ -1,16 +1,18 @@
 // What can be said of a name in a text: where it is defined and used, its type, and its layout.
 
+import { argumentType, listed, resultTypes } from "./mlir_types";
+
 export interface NameFacts {
   name: string;
   /** Lines from 1, as they stand in the shown text; 0 where it has no definition there. */
   definition: number;
   uses: number[];
-  /** The type as the text writes it; "" where it is not found. */
-  type: string;
+  /** The type, as the text writes it; those of all its results where the name stands for several; none where it is not found. */
+  types: readonly string[];
 }
 
 const NAME: Record<string, RegExp> = {
-  mlir: /%[\w$.-]+/g,
+  mlir: /%[\w$.-]+(?:#\d+)?/g,
   llvm: /%[\w$.-]+/g,
   ptx: /%\w+(?:\.\w+)?/g,
   sass: /\b(?:U?R|U?P)\d+\b/g,
@@ -35,8 +37,9 @@ export function firstName(language: string, line: string): { name: string; from:
   return at < 0 ? null : nameAt(language, line, at);
 }
 
-/** What a text says of a name, seen from a line (from 1) that holds it. Names repeat from function to function. */
-export function factsOf(language: string, lines: readonly string[], name: string, at: number): NameFacts {
+/** What a text says of a name, seen from a line (from 1) that holds it; "%a#1" is one of several results. Names repeat from function to function. */
+export function factsOf(language: string, lines: readonly string[], asked: string, at: number): NameFacts {
+  const [name, place] = language === "mlir" ? (asked.split("#") as [string, string?]) : [asked];
   const [first, last] = scopeAround(language, lines, at);
   const holding: number[] = [];
   const pattern = new RegExp(`${escaped(name)}(?![\\w$-]|\\.\\w)`);
@@ -46,8 +49,8 @@ export function factsOf(language: string, lines: readonly string[], name: string
   }
   const defining = holding.filter((line) => defines(language, lines[line - 1]!, name));
   const definition = defining.filter((line) => line <= at).at(-1) ?? defining[0] ?? 0;
-  const type = language === "mlir" && definition > 0 ? mlirType(lines, definition, name) : "";
-  return { name, definition, uses: holding.filter((line) => line !== definition), type };
+  const types = language === "mlir" && definition > 0 ? mlirTypes(lines, definition, name, place === undefined ? null : Number(place)) : [];
+  return { name: asked, definition, uses: holding.filter((line) => line !== definition), types };
 }
 
 /** The function that a line stands in: its first and last line; of a text without functions all of it. */
@@ -86,64 +89,27 @@ function defines(language: string, line: string, name: string): boolean {
   }
 }
 
-/** The type of a result or an argument, from the line that defines it. */
-function mlirType(lines: readonly string[], definition: number, name: string): string {
+/** The types of a result or an argument, from the line that defines it. */
+function mlirTypes(lines: readonly string[], definition: number, name: string, place: number | null): readonly string[] {
   const line = lines[definition - 1]!;
-  const argument = line.indexOf(`${name}: `);
-  if (argument >= 0) return upToComma(line.slice(argument + name.length + 2)).replace(/ \{.*$/, "");
-  if (line.includes("iter_args(") && line.includes(`${name} = `) && !line.trimStart().startsWith(name)) {
-    const names = [...line.slice(line.indexOf("iter_args(")).matchAll(/(%[\w$.-]+) = /g)].map((found) => found[1]);
-    const types = listed(line.match(/\) -> \((.*)\)\s+: /)?.[1] ?? line.match(/\) -> (.*?)\s+: /)?.[1] ?? "");
-    return types[names.indexOf(name)] ?? "";
+  if (!new RegExp(`^\\s*(?:%[\\w$.:-]+, )*${escaped(name)}(?::\\d+)?(?:,| = )`).test(line)) {
+    return [argumentType(line, name)].filter((type) => type !== "");
   }
-  const arrow = line.lastIndexOf(" -> ");
-  if (arrow >= 0) return line.slice(arrow + 4).replace(/ : \S+ \{$| \{$/, "").trim();
-  const colon = topLevelColon(line);
-  return colon < 0 ? "" : lastType(line.slice(colon + 2).trim());
+  const types = resultTypes(lines, definition);
+  const [first, count] = placesOf(line, name);
+  return place === null ? types.slice(first, first + count) : types.slice(first + place, first + place + 1);
 }
 
-/** Of "T1, T2 -> T3" forms only one type is left here; several operands share the last one. */
-function lastType(types: string): string {
-  const all = listed(types);
-  return all[all.length - 1] ?? types;
-}
-
-/** The last " : " outside brackets. */
-function topLevelColon(line: string): number {
-  let depth = 0;
-  for (let at = line.length - 1; at > 0; at--) {
-    const letter = line[at]!;
-    if (letter === ">" && line[at - 1] !== "-") depth++;
-    else if (")]}".includes(letter)) depth++;
-    else if ("<([{".includes(letter)) depth--;
-    else if (letter === ":" && depth === 0 && line[at - 1] === " ") return at;
+/** Which results of its operation a name stands for: the first, from 0, and how many. */
+function placesOf(line: string, name: string): [number, number] {
+  let first = 0;
+  for (const one of line.slice(0, line.indexOf(" = ")).trim().split(", ")) {
+    const [known, many] = one.split(":");
+    const count = Number(many ?? 1);
+    if (known === name) return [first, count];
+    first += count;
   }
-  return -1;
-}
-
-/** "a<b, c>, d" -> ["a<b, c>", "d"]. */
-function listed(types: string): string[] {
-  const found: string[] = [];
-  let rest = types;
-  while (rest.trim() !== "") {
-    const one = upToComma(rest);
-    found.push(one.trim());
-    rest = rest.slice(one.length + 1);
-  }
-  return found;
-}
-
-function upToComma(text: string): string {
-  let depth = 0;
-  for (let at = 0; at < text.length; at++) {
-    const letter = text[at]!;
-    if ("<([{".includes(letter)) depth++;
-    else if (")]}".includes(letter) || (letter === ">" && text[at - 1] !== "-")) {
-      if (depth === 0) return text.slice(0, at);
-      depth--;
-    } else if (letter === "," && depth === 0) return text.slice(0, at);
-  }
-  return text;
+  return [0, 1];
 }
 
 /** The shape and the encoding of a tile's type, aliases of the text spelt out; null for what has no layout. */

@@ -323,6 +323,12 @@ function goToDefinition(view: EditorView, text: Text): boolean {
 /** The most lines of uses that a tooltip lists. */
 const MOST_USES = 12;
 
+/** The layouts of some types, each once. */
+function layoutsOf(types: readonly string[], lines: readonly string[]): { shape: string; encoding: string }[] {
+  const found = types.map((type) => layoutOf(type, lines)).filter((one) => one !== null);
+  return found.filter((one, at) => found.findIndex(({ shape, encoding }) => shape === one.shape && encoding === one.encoding) === at);
+}
+
 /** What is known of the name at a position; `anywhere` takes the first of its line where none stands there. */
 function nameTooltip(view: EditorView, position: number, text: Text, margin: Margin, anywhere = false): Tooltip | null {
   const line = view.state.doc.lineAt(position);
@@ -330,19 +336,19 @@ function nameTooltip(view: EditorView, position: number, text: Text, margin: Mar
   const found = nameAt(language, line.text, position - line.from) ?? (anywhere ? firstName(language, line.text) : null);
   if (found === null) return null;
   const facts = factsOf(text.data.language, text.lines, found.name, line.number);
-  const layout = layoutOf(facts.type, text.lines);
   return {
     pos: line.from + found.from,
     above: true,
     create: () => {
       const box = element("div", { class: "kl-name", role: anywhere ? "status" : "tooltip" }, element("b", {}, facts.name));
-      if (facts.type) box.append(element("code", { class: "kl-name-type" }, facts.type));
+      const several = facts.types.length > 1;
+      box.append(...facts.types.map((type, at) => element("code", { class: "kl-name-type" }, several ? `#${at}: ${type}` : type)));
       const defined = facts.definition;
       if (defined > 0 && defined !== line.number) {
         box.append(element("code", { class: "kl-name-line" }, `${text.number(defined)}: ${text.lines[defined - 1]!.trim()}`));
       } else if (defined === 0) box.append(element("span", {}, "not defined in this text"));
       box.append(element("span", {}, usesInWords(facts.uses.map((use) => text.number(use)))));
-      if (layout !== null) {
+      for (const layout of layoutsOf(facts.types, text.lines)) {
         const words = margin.layoutWords(layout.shape, layout.encoding);
         box.append(element("code", { class: "kl-name-line" }, layout.encoding));
         if (words) box.append(element("span", { class: "kl-name-words" }, words));

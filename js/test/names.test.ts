@@ -31,18 +31,18 @@ test("a name is found under the pointer, and nothing beside it", () => {
 });
 
 test("a result: its definition, its uses, its type", () => {
-  assert.deepEqual(facts("%rows_1", 6), { name: "%rows_1", definition: 6, uses: [], type: "tensor<128x1xi32, #mma>" });
+  assert.deepEqual(facts("%rows_1", 6), { name: "%rows_1", definition: 6, uses: [], types: ["tensor<128x1xi32, #mma>"] });
   assert.deepEqual(facts("%rows", 6).uses, [6, 7]);
-  assert.equal(facts("%rows", 6).type, "tensor<128xi32, #ttg.slice<{dim = 1, parent = #mma}>>");
-  assert.equal(facts("%b", 9).type, "tensor<128x64xf32, #mma>");
+  assert.deepEqual(facts("%rows", 6).types, ["tensor<128xi32, #ttg.slice<{dim = 1, parent = #mma}>>"]);
+  assert.deepEqual(facts("%b", 9).types, ["tensor<128x64xf32, #mma>"]);
 });
 
 test("arguments of functions and of loops are definitions", () => {
   assert.equal(facts("%q", 11).definition, 4);
-  assert.equal(facts("%q", 11).type, "!tt.ptr<f16>");
+  assert.deepEqual(facts("%q", 11).types, ["!tt.ptr<f16>"]);
   assert.equal(facts("%acc", 8).definition, 7);
-  assert.equal(facts("%acc", 8).type, "tensor<128x64xf32, #mma>");
-  assert.equal(facts("%top", 9).type, "tensor<128xi32>");
+  assert.deepEqual(facts("%acc", 8).types, ["tensor<128x64xf32, #mma>"]);
+  assert.deepEqual(facts("%top", 9).types, ["tensor<128xi32>"]);
 });
 
 test("the same name in another function is another value", () => {
@@ -66,11 +66,11 @@ test("a layout has its aliases spelt out", () => {
 
 test("LLVM IR, PTX and SASS", () => {
   const llvm = ["define void @k(ptr %0) {", "  %1 = load i32, ptr %0", "  %12 = add i32 %1, 1", "}"];
-  assert.deepEqual(factsOf("llvm", llvm, "%1", 3), { name: "%1", definition: 2, uses: [3], type: "" });
+  assert.deepEqual(factsOf("llvm", llvm, "%1", 3), { name: "%1", definition: 2, uses: [3], types: [] });
   const ptx = ["\tmov.u32 \t%r1, %ctaid.x;", "\tadd.s32 \t%r2, %r1, 1;", "\tst.global.b32 [ %rd1 + 0 ], { %r2 };"];
   assert.equal(factsOf("ptx", ptx, "%r2", 3).definition, 2);
   const sass = ["  /*0010*/  S2R R20, SR_TID.X ;", "  /*0040*/  LOP3.LUT R18, R20, 0x78, RZ, 0xc0, !PT ;"];
-  assert.deepEqual(factsOf("sass", sass, "R20", 2), { name: "R20", definition: 1, uses: [2], type: "" });
+  assert.deepEqual(factsOf("sass", sass, "R20", 2), { name: "R20", definition: 1, uses: [2], types: [] });
 });
 
 test("control codes in words", () => {

@@ -106,6 +106,21 @@ def test_a_name_is_explained_and_followed_by_keys(
         )
 
 
+def test_one_of_several_results_has_its_own_type_and_layout(
+    chromium: Browser, pages: dict[str, Path]
+) -> None:
+    """The accumulator is the first of three results: a tile of the product's layout, not the buffer that the third is."""
+    with opened(chromium, pages["one"].as_uri()) as page:
+        with_the_product_chosen(page)
+        waiting = pane(page, 1).locator(".cm-line", has_text="= ttng.warp_group_dot_wait").first
+        waiting.locator(".kl-value").first.click()
+        page.keyboard.press("i")
+        told = pane(page, 1).locator(".kl-name[role=status] .kl-name-type")
+        expect(told).to_have_count(3)
+        expect(told.first).to_have_text(re.compile(r"^#0: tensor<128x128xf32, #mma>$"))
+        expect(told.last).to_have_text(re.compile(r"^#2: !ttg\.memdesc<64x128xf16, "))
+
+
 def test_long_lines_wrap_where_differences_are_looked_for(
     chromium: Browser, pages: dict[str, Path]
 ) -> None:
