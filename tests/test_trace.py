@@ -292,6 +292,11 @@ def test_accesses_through_descriptors() -> None:
         "store of target: elements 64 to 95 (32 of 32 lanes)",
     ]
     numpy.testing.assert_array_equal(found.memory("target")[8:12], source[8:12].numpy() + 1)
+    given = {name: found.values[number] for name, number in found.frames[0].given.items()}
+    assert given["source"].type_text() == "descriptor"
+    assert repr(given["source"]).startswith("<descriptor of source: float32[16, 8]")
+    loads = [step for step in found if step.accesses and step.accesses[0].kind == "load"]
+    assert [repr(value) for step in loads for value in step.changed.values()] == ["<float32[4, 8]: 64 .. 95>"]  # fmt: skip
 
 
 def test_accesses_through_chosen_pointers() -> None:

@@ -64,7 +64,10 @@ def test_turns_count_the_iterations_of_the_loops_around_a_line(trace: Trace) -> 
     assert trace[0].turns == ()
     assert [(turn.line, turn.number) for turn in trace[2 + 2 * STEPS_A_TURN].turns] == [(3, 2)]
     assert trace[2].turns[0].header == "for k in range(n)"
-    assert trace[1 + 3 * STEPS_A_TURN].turns[0].number == 3  # the header, asked once more
+    end = trace[1 + 3 * STEPS_A_TURN].turns[0]  # the header, asked once more
+    assert (end.number, end.is_over) == (3, True)
+    assert end.text() == "for k in range(n): over after 3 turns"
+    assert [turn.is_over for turn in trace[1].turns] == [False]
     assert [turn.number for turn in trace[3].turns] == [0]  # of a helper, called in the first turn
     assert trace[-1].turns == ()
 

@@ -71,7 +71,10 @@ export class StepperExplorer {
     this.scrubber = element("input", { type: "range", class: "kl-scrubber", "aria-label": `Number of the ${this.unit}`, step: 1, ...range });
     this.scrubber.addEventListener("input", () => this.goTo(Number(this.scrubber.value)));
     this.number = element("input", { type: "number", class: "kl-input kl-number-box", "aria-label": `Go to ${this.unit}`, ...range });
-    this.number.addEventListener("change", () => this.goTo(Number(this.number.value)));
+    this.number.addEventListener("change", () => {
+      this.goTo(this.number.valueAsNumber);
+      this.number.value = String(this.at); // what was asked for may lie outside
+    });
     this.variable = choice("Variable", [{ value: "", words: "any variable" }, ...reader.names().map((name) => ({ value: name, words: name }))], "", () => {});
     this.tensor = choice("Tensor", [{ value: "", words: "any memory" }, ...data.arguments.map(({ name }, place) => ({ value: String(place), words: name }))], "", () => {});
     this.help = element("div", { class: "kl-help", hidden: true }, ...HELP.map(([keys, words]) => element("div", {}, ...keys.split(" ").map((key) => element("kbd", {}, key)), words)));

@@ -116,7 +116,10 @@ def _frame_to_json(frame: Frame) -> list[Any]:
 
 
 def _step_to_json(step: Step) -> list[Any]:
-    turns = [[turn.line, turn.header, turn.number] for turn in step.turns]
+    turns = [
+        [turn.line, turn.header, turn.number, *([True] if turn.is_over else [])]
+        for turn in step.turns
+    ]
     accesses = [_access_to_json(access) for access in step.accesses]
     return [step.frame.number, step.line, turns, step.changed_numbers, accesses, step.operation]
 
@@ -318,8 +321,8 @@ def _step(data: SavedData, number: int, frames: list[Frame], values: ValueStore)
 
 
 def _turn(data: SavedData) -> Turn:
-    line, header, number = _parts(data, 3)
-    return Turn(line.integer(), header.text(), number.integer())
+    line, header, number, *over = data.items()
+    return Turn(line.integer(), header.text(), number.integer(), bool(over))
 
 
 def _access(data: SavedData, values: ValueStore) -> Access:

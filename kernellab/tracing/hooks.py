@@ -118,6 +118,7 @@ class TracingHook:
             last = entry.tb_frame if entry.tb_frame.f_code in self._functions else last
             entry = entry.tb_next
         self.back_to(last)
+        self._recorder.is_stopped = True
 
     def forget(self) -> None:
         """Let go of the recorder: the globals of stepping code, which Python collects late, hold on to their hook."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy
@@ -61,6 +61,7 @@ class _OpenFrame:
         self.step: OpenStep | None = None
         self._loops = loops
         self._turns: tuple[Turn, ...] = ()
+        self._headers = {loop.line: loop for loop in loops}
         self._body = (1, 0)
         """First and last of the lines around the last one that are in the same loops and head none; nothing where it heads one."""
 
@@ -77,6 +78,16 @@ class _OpenFrame:
                 found.append(Turn(loop.line, loop.header, number + 1 if begins else number))
         self._turns = tuple(found)
         return self._turns
+
+    def goes_on_at(self, line: int | None) -> None:
+        """The step that is open has been followed by that line, or by the function's end: a loop whose header it is may be over."""
+        step = self.step
+        loop = None if step is None else self._headers.get(step.line)
+        if step is None or loop is None or (line is not None and loop.holds(line)):
+            return
+        step.turns = tuple(
+            replace(turn, is_over=True) if turn.line == loop.line else turn for turn in step.turns
+        )
 
     def _stays_inside(self, line: int) -> bool:
         """Whether a line is in the bodies of the same loops as the last one."""
@@ -104,6 +115,7 @@ class Recorder:
         values: what variables held.
         steps, frames: what was recorded.
         left_out: how many steps came after the trace was full.
+        is_stopped: whether an error has ended the run: what is open then has not come to its end.
     """
 
     def __init__(self, values: ValueStore, most_steps: int = MOST_STEPS) -> None:
@@ -111,6 +123,7 @@ class Recorder:
         self.steps: list[Step] = []
         self.frames: list[Frame] = []
         self.left_out = 0
+        self.is_stopped = False
         self._most = most_steps
         self._program: Program = (0, 0, 0)
         self._open: list[_OpenFrame] = []
@@ -158,6 +171,8 @@ class Recorder:
 
     def leave(self) -> None:
         """The innermost function returns."""
+        if not self.is_stopped:
+            self._open[-1].goes_on_at(None)
         self._close(self._open[-1])
         self._open.pop()
         if not self._open:
@@ -167,6 +182,7 @@ class Recorder:
     def line(self, line: int) -> None:
         """A line of the innermost function begins; whatever came before is done."""
         frame = self._open[-1]
+        frame.goes_on_at(line)
         self._close(frame)
         outer = self._open[-2].step if len(self._open) > 1 else None
         turns = frame.turns_at(line)

@@ -11,6 +11,7 @@ import numpy
 
 from kernellab.errors import SourcePosition
 from kernellab.tracing.values import StoredValue, ValueStore, dtype_named
+from kernellab.wording import counted
 
 Program = tuple[int, int, int]
 AccessKind = Literal["load", "store", "atomic"]
@@ -57,12 +58,25 @@ class Turn:
     Attributes:
         line: of the loop's header.
         header: what the header says: "for k in range(0, n)".
-        number: of the iteration, from 0.
+        number: of the iteration, from 0; where the loop is over, how many there were.
+        is_over: whether the header was reached once more, and the loop ended there.
     """
 
     line: int
     header: str
     number: int
+    is_over: bool = False
+
+    def text(self) -> str:
+        """ "turn 1 of for k in range(n)"; at the end "for k in range(n): over after 2 turns"."""
+        if self.is_over:
+            return f"{self.header}: over after {counted(self.number, 'turn')}"
+        return f"turn {self.number} of {self.header}"
+
+    def of_line(self) -> str:
+        """The same with the header's line alone: "turn 1 of line 20"."""
+        end = f"the end of the loop of line {self.line}"
+        return end if self.is_over else f"turn {self.number} of line {self.line}"
 
 
 @dataclass(frozen=True)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import math
+import re
 import zlib
 from collections.abc import Iterator
 from typing import Any, Literal
@@ -123,6 +124,18 @@ class StoredValue:
         range_text = self.summary.range_text
         return f"{self.argument or 'address'} + {range_text}" if self.kind == "pointer" else range_text  # fmt: skip
 
+    def type_text(self) -> str:
+        """ "float32[128]", "pointer[64, 64]", "int"; "descriptor" and the like for what is no array."""
+        if self.kind == "constant":
+            return _word_of(self.constant)
+        shape = f"[{', '.join(map(str, self.shape))}]" if self.shape else ""
+        return f"pointer{shape}" if self.kind == "pointer" else f"{self.dtype}{shape}"
+
+    def __repr__(self) -> str:
+        if self.kind == "constant":
+            return f"<{self.text()}>" if not self.text().startswith("<") else self.text()
+        return f"<{self.type_text()}: {self.text()}>"
+
     def pack(self) -> None:
         """Compress the data, if it is not yet."""
         if isinstance(self._data, numpy.ndarray):
@@ -139,6 +152,23 @@ class StoredValue:
             return decompressed(self._data, self.dtype, self.shape)
         assert self._data is not None
         return self._data
+
+
+def _word_of(constant: Any) -> str:
+    """What a constant is, in one word."""
+    if constant is None:
+        return "none"
+    if not isinstance(constant, SavedValue):
+        return type(constant).__name__
+    if _DTYPE.fullmatch(constant.shown):
+        return "dtype"
+    named = re.match(r"<(?:class '[\w.]*\.)?(\w+)|(\w+)\(", constant.shown)
+    word = (named[1] or named[2]).removesuffix("Function") if named else ""
+    return {"JIT": "function", "": "object"}.get(word, word)
+
+
+_DTYPE = re.compile(r"(u?int|fp|bf|pointer<)\d*\w*>?")
+"""How Triton writes its dtypes."""
 
 
 def dtype_named(name: str) -> numpy.dtype:

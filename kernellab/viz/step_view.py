@@ -155,7 +155,7 @@ class _Maker:
         return StepData(
             step.frame.number,
             step.line,
-            tuple(f"turn {turn.number} of {turn.header}" for turn in step.turns),
+            tuple(turn.text() for turn in step.turns),
             step.operation,
             {name: self._value(number) for name, number in step.changed_numbers.items()},
             tuple(self._access(one) for one in step.accesses),
@@ -173,7 +173,7 @@ class _Maker:
         return known
 
     def _value_data(self, stored: StoredValue) -> StepValue:
-        kind, words = _type(stored), stored.text()
+        kind, words = stored.type_text(), stored.text()
         if stored.kind == "constant" or not stored.shape:
             return StepValue(kind, words, (), None, "", False)
         if not stored.is_exact or stored.summary.size > _LARGEST_PICTURE:
@@ -268,13 +268,6 @@ def _flat(place: tuple[numpy.ndarray, ...], argument: TracedArgument, count: int
         return numpy.zeros(count, numpy.int64)
     flat: numpy.ndarray = numpy.ravel_multi_index(place, argument.shape)
     return flat
-
-
-def _type(value: StoredValue) -> str:
-    if value.kind == "constant":
-        return type(value.constant).__name__
-    shape = _sizes(value.shape) if value.shape else ""
-    return f"pointer{shape}" if value.kind == "pointer" else f"{value.dtype}{shape}"
 
 
 def _sizes(shape: Sequence[int]) -> str:

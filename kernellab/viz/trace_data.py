@@ -134,7 +134,7 @@ def _steps(trace: Trace, steps: Sequence[Step], pictures: _Pictures) -> Iterator
             "program": list(step.program),
             "function": step.function,
             "calls": [_place(position) for position in step.calls],
-            "turns": [f"turn {turn.number} of {turn.header}" for turn in step.turns],
+            "turns": [turn.text() for turn in step.turns],
             "code": _code(trace, step),
             "operation": step.operation,
             "variables": variables,
@@ -183,7 +183,7 @@ def _variables(
         rows.append(
             {
                 "name": name,
-                "type": _type(value),
+                "type": value.type_text(),
                 "value": value.text(),
                 "exact": value.is_exact,
                 "changed": changed,
@@ -196,13 +196,6 @@ def _variables(
 
 def _is_plain_parameter(step: Step, name: str, value: StoredValue) -> bool:
     return name in step.frame.given and not value.shape
-
-
-def _type(value: StoredValue) -> str:
-    if value.kind == "constant":
-        return type(value.constant).__name__
-    shape = f"[{', '.join(str(size) for size in value.shape)}]" if value.shape else ""
-    return f"pointer{shape}" if value.kind == "pointer" else f"{value.dtype}{shape}"
 
 
 # ---------------------------------------------------------------------------------------------------------------------
