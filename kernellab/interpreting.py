@@ -191,7 +191,7 @@ def _loaded(
             advice="Launch the kernel itself, kernel[grid](...); kernellab.compile has its resources.",
         )
     resources = read_nvidia(binary, name, shared)
-    return None, None, resources.registers, resources.spills, MOST_THREADS
+    return None, None, resources.registers, resources.stack_bytes // _WORD, MOST_THREADS
 
 
 class _OtherPeoplesLaunches(Interception):
@@ -209,6 +209,9 @@ class _OtherPeoplesLaunches(Interception):
         tritons.add_note(ours)
         raise tritons
 
+
+_WORD = 4
+"""Drivers count what Triton calls spills, the local memory of a thread, in words of 4 bytes."""
 
 MOST_THREADS = 1024
 """Threads of one block, on every GPU since Fermi (CUDA C++ Programming Guide, technical specifications)."""

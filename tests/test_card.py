@@ -165,6 +165,11 @@ def test_an_amd_card_has_amds_stages() -> None:
 def test_spills_are_named() -> None:
     text = resources_card(Resources(255, 1024, 0, 1024)).text()
     assert "1,024 bytes per thread" in text
+    text = resources_card(Resources(255, 60, 0, 64, spill_loads=120)).text()
+    assert "60 bytes stored, 120 loaded per thread" in text
+    assert re.search(r"stack +64 bytes per thread", text)
+    printing = resources_card(Resources(40, 0, 0, 24)).text()
+    assert re.search(r"spilled +nothing", printing)
 
 
 def test_a_run_on_a_gpu_says_so(run: Run) -> None:

@@ -13,11 +13,12 @@ from typing import Any
 import pytest
 from triton._C import libtriton
 
+import kernellab
 from kernellab.compiler.remark_words import WORDINGS, explained
 from kernellab.compiler.remarks import assembler_remarks, compiler_remarks
 from kernellab.errors import SourcePosition
 from kernellab.findings import Remark
-from kernellab.records import Compilation
+from kernellab.records import Compilation, Resources
 from kernellab.triton_api import column_in_location
 from kernellab.triton_api.analyses import Diagnosis, PythonWarning
 from tests.compiled import compiled, of_corpus, source_line
@@ -295,6 +296,26 @@ def test_what_a_stack_is_and_what_spills() -> None:
     )
     assert printing.severity == "note"
     assert printing.meaning.startswith("Nothing is spilled. Each thread has a stack of")
+
+
+@pytest.mark.parametrize("record", ["passes", "stages"])
+def test_spills_of_the_resources_are_those_of_the_remark(record: str) -> None:
+    """A stack alone is no spill: a print passes its arguments through it."""
+
+    def resources(kernel: Any, **constants: Any) -> Resources:
+        made = kernellab.compile(kernel, *FLOATS, target="sm_90", record=record, **constants)
+        assert isinstance(made, Compilation)
+        return made.resources
+
+    crowded = _made(
+        remarked.crowded, FLOATS, (("BLOCK", 2048), ("num_warps", 1), ("maxnreg", 32)), "sm_90"
+    )
+    stack, stores, loads = map(int, re.findall(r"\d+", _remark(crowded, "spill stores").what))
+    found = resources(remarked.crowded, BLOCK=2048, num_warps=1, maxnreg=32)
+    assert (found.stack_bytes, found.spills, found.spill_loads) == (stack, stores, loads)
+    printing = resources(remarked.printing, BLOCK=64)
+    assert printing.stack_bytes > 0
+    assert (printing.spills, printing.spill_loads) == (0, 0)
 
 
 # Phrases that no kernel here causes: as their sources have them

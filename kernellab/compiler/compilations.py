@@ -67,7 +67,7 @@ def compilation_of(
         specialization=call.specialization,
         options={name: compiled.metadata[name] for name in triton_api.option_names(target)},
         stages=stages,
-        read_resources=resource_reader(compiled),
+        read_resources=resource_reader(compiled, target),
         passes=passes,
         open_module=_open_module,
         make_analyst=functools.partial(_make_analyst, kernel, call, target, compiled.assembler_log),
@@ -96,7 +96,7 @@ def compilation_of_text(
         specialization=Specialization({}, {}, {}),
         options={name: compiled.metadata[name] for name in triton_api.option_names(target)},
         stages=stages,
-        read_resources=resource_reader(compiled),
+        read_resources=resource_reader(compiled, target),
         passes=passes,
         open_module=_open_module,
         write_record=_write_record,
@@ -157,7 +157,7 @@ def _sass_stage(cubin: bytes) -> Stage:
     return Stage("sass", "sass", disassemble(cubin))
 
 
-def resource_reader(compiled: triton_api.CompiledKernel) -> Callable[[], Resources]:
+def resource_reader(compiled: triton_api.CompiledKernel, target: Target) -> Callable[[], Resources]:
     """Reads the resources of what Triton compiled: from the cubin, or from AMD's assembly."""
     if not {"cubin", "amdgcn"} & set(compiled.stages):
         return _no_resources
@@ -166,9 +166,27 @@ def resource_reader(compiled: triton_api.CompiledKernel) -> Callable[[], Resourc
     if isinstance(cubin, bytes):
         columns = int(compiled.metadata.get("tmem_size") or 0)
         return functools.partial(
-            resources.read_nvidia, cubin, str(compiled.metadata["name"]), shared, columns
+            resources.read_nvidia,
+            cubin,
+            str(compiled.metadata["name"]),
+            shared,
+            columns,
+            functools.partial(_assembler_log, compiled, target),
         )
     return functools.partial(resources.read_amd, str(compiled.stages["amdgcn"]), shared)
+
+
+def _assembler_log(compiled: triton_api.CompiledKernel, target: Target) -> str | None:
+    """What `ptxas -v` said of a kernel; it is asked where nobody listened, and None where it has nothing to read, or refuses it."""
+    ptx = compiled.stages.get("ptx")
+    if compiled.assembler_log is not None or not isinstance(ptx, str):
+        return compiled.assembler_log
+    from kernellab.triton_api import analyses
+
+    try:
+        return analyses.assembler_log(ptx, target, compiled.metadata)
+    except analyses.PTXASError:
+        return None
 
 
 def _no_resources() -> Resources:

@@ -69,7 +69,7 @@ def read_cache_folder(folder: Path, metadata_file: Path | None = None) -> Compil
         options=options,
         stages=stages,
         passes=(),
-        read_resources=resource_reader(compiled) if has_code else None,
+        read_resources=resource_reader(compiled, target) if has_code else None,
         read_source_map=_map_reader(stages, target, metadata),
         remarks=None,
     )

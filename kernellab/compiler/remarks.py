@@ -8,6 +8,7 @@ from collections.abc import Callable, Iterable, Iterator
 from kernellab import triton_api
 from kernellab.compiler.analyses.module import users_line
 from kernellab.compiler.remark_words import explained
+from kernellab.compiler.resources import SPILLS
 from kernellab.errors import SourcePosition
 from kernellab.findings import Remark, Severity
 from kernellab.triton_api.analyses import Diagnosis, PythonWarning
@@ -82,7 +83,6 @@ _PTXAS = re.compile(
     r"^ptxas[\w-]*\s*(?:\S+, line (?P<line>\d+); )?\s*(?P<severity>info|warning)\s*:\s*(?P<words>.*)$"
 )
 _SAYS_NOTHING = re.compile(r"^(?:\d+ bytes gmem|Compiling entry function|Function properties for|Compile time)")  # fmt: skip
-_SPILLS = re.compile(r"(?P<stores>\d+) bytes spill stores, (?P<loads>\d+) bytes spill loads")
 
 KernelLine = Callable[[int], SourcePosition | None]
 """The line of the kernel that a line of PTX comes from."""
@@ -98,7 +98,7 @@ def _from_ptxas(lines: Iterable[str], kernel_line: KernelLine) -> Iterator[Remar
     for line in lines:
         match = _PTXAS.match(line)
         if match is None:
-            if spills := _SPILLS.search(line):
+            if spills := SPILLS.search(line):
                 spilt = int(spills["stores"]) or int(spills["loads"])
                 yield Remark("warning" if spilt else "note", line.strip(), "ptxas")
             continue

@@ -17,11 +17,12 @@ class Resources:
     registers: int
     """Registers per thread (AMD: vector registers)."""
     spills: int
-    """Bytes of local memory per thread that hold spilled registers and local arrays."""
+    """Bytes that a thread stores to local memory because its registers do not suffice, each store counted once, as `ptxas -v` says.
+    Where nobody can say (AMD where anything is spilled, records of earlier versions): the whole stack."""
     shared_bytes: int
     """Shared memory per program, in bytes (AMD: LDS), what a launch asks for included."""
     stack_bytes: int
-    """Stack per thread, in bytes."""
+    """Stack per thread in local memory, in bytes: spilled registers, local arrays, arguments of calls such as a print's."""
     static_shared_bytes: int = 0
     """The part of the shared memory that is fixed in the binary; the rest is asked for at each launch."""
     barriers: int = 0
@@ -30,6 +31,8 @@ class Resources:
     """Columns of tensor memory that one program takes (Blackwell)."""
     scalar_registers: int = 0
     """Scalar registers per wave (AMD)."""
+    spill_loads: int = 0
+    """Bytes that a thread loads back of what it spilled, each load counted once (NVIDIA)."""
 
 
 @dataclass(frozen=True)

@@ -291,10 +291,19 @@ def _resource_table(compilation: Compilation) -> Table:
 def _resource_rows(resources: Resources) -> list[tuple[str, str]]:
     return [
         ("registers per thread", str(resources.registers)),
-        ("spilled", f"{resources.spills:,} bytes per thread" if resources.spills else "nothing"),
+        ("spilled", spill_words(resources)),
         ("shared memory", f"{resources.shared_bytes:,} bytes"),
         ("stack", f"{resources.stack_bytes:,} bytes per thread"),
     ]
+
+
+def spill_words(resources: Resources) -> str:
+    """What did not fit into the registers of a thread: "nothing", or how many bytes are stored, and loaded back."""
+    if not resources.spills and not resources.spill_loads:
+        return "nothing"
+    if not resources.spill_loads:
+        return f"{resources.spills:,} bytes per thread"
+    return f"{resources.spills:,} bytes stored, {resources.spill_loads:,} loaded per thread"
 
 
 def matrix_words(compilation: Compilation) -> str:

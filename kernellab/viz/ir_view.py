@@ -16,6 +16,7 @@ from kernellab.compiler.source_map import with_passes
 from kernellab.errors import CompileError, KernelLabError, SourcePosition
 from kernellab.findings import Remark
 from kernellab.records import Compilation, ControlCodes, Instruction, PassRun, SourceMap
+from kernellab.viz.card import spill_words
 from kernellab.viz.readable import readable
 from kernellab.viz.source_lines import failed_source, kernel_source
 from kernellab.viz.view_data import (
@@ -244,11 +245,12 @@ def _facts(compilation: Compilation) -> tuple[tuple[str, str], ...]:
         resources = compilation.resources
     except (KernelLabError, ValueError):
         return tuple(facts)
-    spilled = f"{resources.spills:,} bytes" if resources.spills else "nothing"
+    stack = (("stack", f"{resources.stack_bytes:,} bytes"),) if resources.stack_bytes else ()
     return (
         *facts,
         ("registers", str(resources.registers)),
-        ("spilled", spilled),
+        ("spilled", spill_words(resources)),
+        *stack,
         ("shared memory", f"{resources.shared_bytes:,} bytes"),
     )
 
