@@ -12,8 +12,8 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Literal, overload
 
 from kernellab.errors import LayoutError, SourcePosition
-from kernellab.showing import plot, show
-from kernellab.wording import joined_sizes
+from kernellab.showing import plot, show, text_of
+from kernellab.wording import counted, joined_sizes
 
 if TYPE_CHECKING:
     from kernellab.layouts import Layout
@@ -279,6 +279,16 @@ class Barrier:
     """ "membar analysis": inserted between two operations; "program": in the kernel, or put there by an earlier pass;
     "lowering": inside what one operation became, between its own writes and reads."""
 
+    def __str__(self) -> str:
+        """ "barrier 2, matmul.py:12, by the membar analysis: read after write of %a: ttg.local_store before ttg.local_load"."""
+        where = f", {self.position}" if self.position else ""
+        hazards = [
+            f"{one.kind} of {one.after.buffer}: {one.before.operation} before {one.after.operation}"
+            for one in self.hazards
+        ]
+        between = f": {'; '.join(dict.fromkeys(hazards))}" if hazards else ""
+        return f"barrier {self.number}{where}, by the {self.written_by}{between}"
+
 
 @dataclass(frozen=True)
 class Barriers:
@@ -308,6 +318,11 @@ class Barriers:
                     }
                 )
         return pandas.DataFrame(rows).drop_duplicates(ignore_index=True)
+
+    def __str__(self) -> str:
+        finished = "" if self.in_finished_code is None else f"; {self.in_finished_code:,} in the finished code"  # fmt: skip
+        head = f"{counted(len(self.barriers), 'barrier')} in {self.read_from}{finished}"
+        return "\n".join([head, *(f"  {barrier}" for barrier in self.barriers)])
 
 
 # Axis info
@@ -495,9 +510,28 @@ class Work:
         """As `flops`: bytes written to global memory; an atomic counts once."""
         return self._sums("store", "atomic")
 
+    def __str__(self) -> str:
+        """Three lines: "1,024 flops, 512 of them in matrix products", and the bytes; where trip counts are not known, "16 * n flops"."""
+        products = f", of them in matrix products: {_sum_text(self.matrix_flops)}" if self.matrix_flops else ""  # fmt: skip
+        return "\n".join(
+            [
+                f"one program, counted from {self.read_from}",
+                f"  floating-point operations: {_sum_text(self.flops)}{products}",
+                f"  bytes loaded: {_sum_text(self.bytes_loaded)}, stored: {_sum_text(self.bytes_stored)}",
+            ]
+        )
+
     def table(self) -> Any:
         """One row per operation, as a pandas DataFrame."""
         return data_frame(self.items, _names(WorkItem))
+
+
+def _sum_text(sums: Mapping[str, int]) -> str:
+    """ "64 + 1,024 * n" for {"1": 64, "n": 1024}; "0" for none."""
+    parts = [
+        f"{count:,}" + ("" if loops == "1" else f" * {loops}") for loops, count in sums.items()
+    ]
+    return " + ".join(parts) or "0"
 
 
 # Bisection
@@ -545,6 +579,9 @@ class Bisection:
     def position(self) -> SourcePosition | None:
         """The first of the rewritten lines; None where there is none."""
         return self.lines[0] if self.lines else None
+
+    def __str__(self) -> str:
+        return text_of(self)
 
 
 # Layouts

@@ -67,6 +67,11 @@ def can_show(record: Any) -> bool:
     return _maker(_VIEWS, record) is not None or _card(record) is not None
 
 
+def text_of(record: Any) -> str:
+    """What `print` writes of a record that has a card: the card as text."""
+    return str(_card(record).text())
+
+
 def described(thing: Any) -> str:
     """What something is, by its class: "a Tensor", "an int"."""
     name = type(thing).__name__

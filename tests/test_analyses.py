@@ -163,6 +163,11 @@ def test_there_are_as_many_barriers_as_in_the_machine_code(name: str, target: st
 
 def test_barriers_keep_copies_and_products_of_a_pipelined_matmul_apart() -> None:
     barriers = of_corpus("matmul", "sm_90").barriers()
+    first, *lines = str(barriers).splitlines()
+    assert first.startswith(f"{len(barriers.barriers)} barriers in ")
+    assert first.endswith(f"{barriers.in_finished_code} in the finished code")
+    assert len(lines) == len(barriers.barriers)
+    assert all(f"by the {one.written_by}" in line for one, line in zip(barriers.barriers, lines))
     copy, product = "ttg.async_copy_global_to_local", "ttng.warp_group_dot"
     found = {
         (hazard.kind, hazard.before.operation, hazard.after.operation, hazard.after.buffer)
@@ -285,6 +290,8 @@ def test_work_of_a_loop_of_known_length_counted_by_hand() -> None:
 
 def test_work_of_a_loop_of_unknown_length_names_the_length() -> None:
     work = of_corpus("matmul", "sm_90").work()
+    products = " + ".join(f"{count:,} * {loops}" for loops, count in work.matrix_flops.items())
+    assert f"of them in matrix products: {products}\n" in str(work)
     assert work.matrix_flops == {"ceil(K / 64)": 2 * 128 * 128 * 64}
     assert work.bytes_loaded == {"ceil(K / 64)": (128 * 64 + 64 * 128) * 2}
     assert work.bytes_stored == {"1": 128 * 128 * 2}

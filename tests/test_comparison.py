@@ -47,6 +47,8 @@ def test_a_compilation_and_itself_differ_in_nothing() -> None:
     assert (same.options, same.opcodes, same.remarks) == ((), (), ((), ()))
     assert same.diff("ttgir") == ""
     assert len(same.table()) == 0
+    assert same.is_equal
+    assert "The two are equal: types, options and every stage." in str(same)
 
 
 def test_the_same_kernel_on_other_lines_differs_in_its_source_alone(tmp_path: Path) -> None:
@@ -135,6 +137,8 @@ def test_the_cards_two_forms_say_the_same_and_escape() -> None:
         assert words in text
         assert words in html
     assert "<script" not in html
+    assert "are equal" not in text
+    assert str(kernellab.compare(of_corpus("matmul", "sm_80"), of_corpus("matmul", "sm_90"))) == text  # fmt: skip
 
 
 def test_what_cannot_be_compared() -> None:

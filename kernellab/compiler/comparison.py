@@ -15,7 +15,7 @@ from kernellab.compiler.sass_decoding import padding_of
 from kernellab.errors import ArgumentError, KernelLabError, suggestion
 from kernellab.findings import Remark
 from kernellab.records import Compilation, PassRun, Resources, Stage, StoredText
-from kernellab.showing import show
+from kernellab.showing import show, text_of
 
 
 @dataclass(frozen=True)
@@ -214,6 +214,15 @@ class Comparison:
             if not one.equal
         ]
         return pandas.DataFrame(rows, columns=["kind", "name", *self.names])
+
+    @cached_property
+    def is_equal(self) -> bool:
+        """Whether both are the same: types, options, and every stage but the source, apart from locations."""
+        stages = [pair for pair in self.stages if pair.name != "source"]
+        return not (self.specialization or self.options) and all(pair.equal for pair in stages)
+
+    def __str__(self) -> str:
+        return text_of(self)
 
     def __repr__(self) -> str:
         return f"Comparison({self.left!r}, {self.right!r})"

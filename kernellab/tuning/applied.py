@@ -13,6 +13,7 @@ from kernellab.errors import ArgumentError
 from kernellab.launching import Grid, innermost
 from kernellab.tuning.calls import without_autotuner
 from kernellab.tuning.records import Candidate
+from kernellab.wording import counted
 
 
 class AppliedTuning:
@@ -84,7 +85,7 @@ class AppliedTuning:
         print(f"{self.fn.__name__}: not tuned for {words[0]}; takes the config of {words[1]}", file=sys.stderr)  # fmt: skip
 
     def __repr__(self) -> str:
-        return f"AppliedTuning({self.fn!r}, {len(self.configs)} configs)"
+        return f"AppliedTuning({self.fn!r}, {counted(len(self.configs), 'config')})"
 
 
 def _distance(key: Mapping[str, Any], wanted: Mapping[str, Any]) -> float:

@@ -8,6 +8,7 @@ from collections.abc import Iterator
 from kernellab.errors import SourcePosition
 from kernellab.findings import Bisection, Difference
 from kernellab.viz.card import Card, Table
+from kernellab.wording import counted
 
 _MOST_LINES = 12
 """Lines shown; the record has them all."""
@@ -32,7 +33,7 @@ def bisection_card(bisection: Bisection) -> Card:
 
 
 def _notes(bisection: Bisection) -> Iterator[str]:
-    compared = f"{bisection.modules} modules ran, from {bisection.compared_with} on"
+    compared = f"{counted(bisection.modules, 'module')} ran, from {bisection.compared_with} on"
     if bisection.label is None:
         yield f"No pass changes a result: {compared}."
         return

@@ -29,8 +29,16 @@ def comparison_card(comparison: Comparison) -> Card:
             Table("Instructions that differ", columns, _rows(comparison.opcodes[:_MOST_ROWS])),
             Table("Remarks of one side", ("", "", ""), _remark_rows(comparison)),
         ),
-        notes=(_parting(comparison),),
+        notes=(*_equality(comparison), _parting(comparison)),
     )  # fmt: skip
+
+
+def _equality(comparison: Comparison) -> tuple[str, ...]:
+    if not comparison.is_equal:
+        return ()
+    source = {pair.name: pair for pair in comparison.stages}.get("source")
+    rest = "" if source is None or source.equal else "; their sources are not"
+    return (f"The two are equal: types, options and every stage{rest}.",)
 
 
 def _parting(comparison: Comparison) -> str:
