@@ -3,11 +3,25 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from decimal import ROUND_HALF_UP, Context
 
 
 def counted(number: int, noun: str) -> str:
     """A number with its noun: "1 config", "1,024 configs"."""
     return f"{number:,} {noun}{'' if number == 1 else 's'}"
+
+
+_THREE_DIGITS = Context(prec=3, rounding=ROUND_HALF_UP)
+
+
+def percent(share: float) -> str:
+    """A share in percent, of three digits: 0.5625 is "56.3 %". Halves go up, as in the views' `toPrecision`."""
+    return f"{_THREE_DIGITS.create_decimal_from_float(100 * share).normalize():f} %"
+
+
+def seconds_words(seconds: float) -> str:
+    """ "30 seconds", "1 second", "0.5 seconds"."""
+    return f"{seconds:g} second{'' if seconds == 1 else 's'}"
 
 
 def joined_sizes(sizes: Iterable[int]) -> str:

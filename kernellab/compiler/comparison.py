@@ -89,6 +89,8 @@ class Comparison:
     right: Compilation
     told_apart: tuple[str, str] = ("left", "right")
     """Names of the sides where they differ in nothing, or in too much to name."""
+    notes: tuple[str, ...] = ()
+    """What else is to be known of both, in sentences."""
 
     @cached_property
     def names(self) -> tuple[str, str]:

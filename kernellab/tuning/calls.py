@@ -13,7 +13,7 @@ import torch
 
 from kernellab import triton_api
 from kernellab.compiler.unwrapping import unwrap_kernel
-from kernellab.errors import GridError, OptionError
+from kernellab.errors import ArgumentError, GridError, OptionError
 from kernellab.interpreter.grid import check_grid
 from kernellab.launching import Grid, innermost
 from kernellab.records import Target
@@ -81,6 +81,23 @@ class Calls:
         self.plain = innermost(kernel)
         self.runs = grid is not None and any(map(has_memory, (*args, *keywords.values())))
         self.shared: Shipment | None = None
+        self._raised: list[str] = []
+        """What functions of the user's raised, a config each."""
+
+    def prepare_all(self, candidates: Sequence[Candidate]) -> list[PreparedCall | Dropped]:
+        """The launches with all configs, by number.
+
+        Raises:
+            ArgumentError: the arguments fit no config, or a function of the user's fails for each.
+        """
+        prepared = [self.prepare(number, one) for number, one in enumerate(candidates)]
+        if candidates and len(self._raised) == len(candidates):
+            number = len(candidates)
+            raise ArgumentError(
+                self._raised[0],
+                advice=f"So it does for {'the only config' if number == 1 else f'all {number} configs'}. It is called with one dict of all arguments by name: {', '.join(self.plain.arg_names)}.",
+            )
+        return prepared
 
     def prepare(self, number: int, candidate: Candidate) -> PreparedCall | Dropped:
         """The launch with a config, or why there can be none.
@@ -100,7 +117,10 @@ class Calls:
             grid = self._grid_of(call) if self.runs else (1, 1, 1)
         except OptionError as error:
             return Dropped("compile error", str(error))
-        except (GridError, _UsersError) as error:
+        except GridError as error:
+            return Dropped("fault", str(error))
+        except _UsersError as error:
+            self._raised.append(str(error))
             return Dropped("fault", str(error))
         with_memory, others = _apart(call.values)
         if shipment is not None:

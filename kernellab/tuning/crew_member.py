@@ -12,6 +12,7 @@ from kernellab.records import Target
 from kernellab.tuning.assignments import Setup, Wishes, setup_without_bytes
 from kernellab.tuning.in_worker import process_is_spoilt
 from kernellab.tuning.records import Dropped, Machine, Outcome, Reason
+from kernellab.wording import seconds_words
 from kernellab.worker import Worker
 
 _HERE = "kernellab.tuning.in_worker"
@@ -107,7 +108,7 @@ def _of_death(error: WorkerError, doing: str, seconds: float) -> Outcome:
 
 def _words_of(error: WorkerError, doing: str, seconds: float) -> str:
     if error.timed_out:
-        return f"{doing} it took longer than {seconds:g} seconds, and was stopped"
+        return f"{doing} it took longer than {seconds_words(seconds)}, and was stopped"
     if not error.died:
         lines = error.problem.strip().splitlines()  # a traceback, whose last line says what it was
         return f"{doing} it failed: {lines[-1]}\n{error.problem}"

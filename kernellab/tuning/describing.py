@@ -21,11 +21,11 @@ from kernellab.tuning.calls import PreparedCall
 from kernellab.tuning.kernel_source import source_of
 from kernellab.tuning.records import Candidate, Dropped, Outcome, Trial
 from kernellab.tuning.tuning import Live, Tuning, Work
-from kernellab.tuning.users_functions import what_it_raised
+from kernellab.tuning.users_functions import called_with_a_dict, what_it_raised
 from kernellab.tuning.work import bytes_moved, flops_done, tensor_bytes
 
 Amount = float | Callable[[Mapping[str, Any]], float]
-"""Bytes or operations of a launch, or a function that gives them for the arguments by name."""
+"""Bytes or operations of a launch, or a function that is called with one dict of the arguments by name, and gives them."""
 
 
 def describe(
@@ -112,12 +112,14 @@ def given_work(
 def _amount(name: str, given: Amount | None, values: Mapping[str, Any]) -> float | None:
     if given is None or (callable(given) and not values):
         return None
-    advice = f"Give a number, or a function of the arguments by name: {name}=lambda a: 4 * a['n']."
+    example = f"{name}=lambda a: 4 * a['n']"
+    advice = f"Give a number, or a function that is called with one dict of all arguments: {example}."  # fmt: skip
     try:
         found: Any = given(values) if callable(given) else given
     except Exception as error:
         raise ArgumentError(
-            what_it_raised(f"the function {name}=", error), advice=advice
+            what_it_raised(f"the function {name}=", error),
+            advice=called_with_a_dict(given, values, example) if callable(given) else advice,
         ) from error
     if (
         isinstance(found, bool)

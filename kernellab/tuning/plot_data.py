@@ -285,7 +285,15 @@ def _two_axes(points: Sequence[Point], x: str | None, y: str | None) -> tuple[st
                 f"{given!r} is no parameter that varies in this sweep",
                 advice=suggestion(given, names, "It varies"),
             )
-    if len(names) < 2 or (x is not None and x == y):
+    if x is not None and x == y:
+        others = [name for name in names if name != x]
+        raise ArgumentError(
+            f"a heat map needs two parameters, and x and y are both {x!r}",
+            advice=suggestion("", others, "Beside it vary")
+            if others
+            else "Nothing else varies here.",
+        )
+    if len(names) < 2:
         raise ArgumentError(
             f"a heat map needs two parameters that vary, and here {' and '.join(names) or 'nothing'} does"
         )

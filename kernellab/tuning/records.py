@@ -29,6 +29,10 @@ HOW_TIMED: Mapping[Method, str] = {
 """A method in a few words, for tables and plots."""
 
 
+INTERRUPTED = "interrupted"
+"""What the note of a sweep begins with that was stopped before it was through."""
+
+
 @dataclass(frozen=True)
 class Candidate:
     """One config of a sweep."""
@@ -200,6 +204,11 @@ class Machine:
     triton: str
     kernellab: str
 
+    @property
+    def versions(self) -> str:
+        """ "Triton 3.6.0, torch 2.11.0"."""
+        return f"Triton {self.triton}, torch {self.torch}"
+
     def __str__(self) -> str:
         gpu = f"{self.gpu}, driver {self.driver}" if self.gpu else "no GPU"
-        return f"{gpu}; Triton {self.triton}, torch {self.torch}"
+        return f"{gpu}; {self.versions}"

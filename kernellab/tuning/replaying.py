@@ -60,6 +60,10 @@ def _with_times_of(recorded: Tuning, tuning: Tuning) -> Tuning:
         for one in tuning.trials
     )
     notes = [f"times were recorded with {recorded.machine}"]
+    if recorded.machine.triton != tuning.machine.triton:
+        notes[0] += (
+            f"; registers, shared memory and occupancy are those of Triton {tuning.machine.triton}"
+        )
     if is_another(tuning.source, recorded.source):
         notes.append(f"the source of {tuning.kernel!r} is another than when they were recorded")
     return replace(

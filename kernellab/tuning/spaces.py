@@ -20,7 +20,7 @@ Space = Mapping[str, Iterable[Any]] | Iterable[Config | Mapping[str, Any]]
 """Values to try by name, all combinations of them; or the configs themselves."""
 
 Prune = Callable[[dict[str, Any]], Any]
-"""Given all arguments of a launch by name, a config's constants and options among them: whether to leave that config out."""
+"""Called with one dict of all arguments of a launch by name, a config's constants and options among them: whether to leave that config out."""
 
 
 def autotuner_in(kernel: Any) -> Autotuner | None:

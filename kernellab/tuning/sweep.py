@@ -12,8 +12,9 @@ from kernellab.tuning.crews import Crew
 from kernellab.tuning.in_worker import with_compiled
 from kernellab.tuning.progress import Progress
 from kernellab.tuning.ranking import finalists
-from kernellab.tuning.records import Candidate, Dropped, Method, Outcome, Timing, Trial
+from kernellab.tuning.records import INTERRUPTED, Candidate, Dropped, Method, Outcome, Timing, Trial
 from kernellab.tuning.store import Store
+from kernellab.wording import seconds_words
 
 _TRIES = 3
 """How often a config is given to a crew that loses it."""
@@ -104,7 +105,7 @@ class Sweep:
             self._crew.stop()
             left, total = len(self._entries) - len(self._final), len(self._entries)
             missing = f"{left} of {total} configs were not tried" if left else "the fastest were not timed a second time"  # fmt: skip
-            self.notes.append(f"interrupted: {missing}")
+            self.notes.append(f"{INTERRUPTED}: {missing}")
         finally:
             self._progress.end()
         return dict(sorted(self._final.items()))
@@ -260,7 +261,7 @@ class Sweep:
         dropped = outcome.dropped
         too_long = dropped is not None and dropped.reason == "time-out"
         if too_long:
-            limit = f"{self._conduct.seconds:g} seconds"
+            limit = seconds_words(self._conduct.seconds)
             why = f"the interpreter did not finish it within {limit}: it hangs, or is slow there"
             outcome = replace(outcome, dropped=None, unchecked=why)
         needed = outcome.check_seconds * len(self._entries)

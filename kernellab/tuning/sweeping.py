@@ -37,13 +37,13 @@ from kernellab.tuning.keys import Key, check_key_is_not_tried, checked_key
 from kernellab.tuning.local_crews import LocalCrew, local_crew, usable_cores
 from kernellab.tuning.measuring import time_baseline
 from kernellab.tuning.progress import progress_for
-from kernellab.tuning.records import Candidate, Dropped, Machine, Outcome, Timing
+from kernellab.tuning.records import INTERRUPTED, Candidate, Dropped, Machine, Outcome, Timing
 from kernellab.tuning.replaying import Recorded, recorded_sweeps, with_recorded_times
 from kernellab.tuning.spaces import Prune, Space, candidates, count_before_pruning
 from kernellab.tuning.store import Store, contents_within, known_content
 from kernellab.tuning.sweep import Conduct, Entry, Sweep
 from kernellab.tuning.tuning import Tuning
-from kernellab.tuning.users_functions import what_it_raised
+from kernellab.tuning.users_functions import called_with_a_dict, what_it_raised
 
 
 def tune(
@@ -82,12 +82,12 @@ def tune(
         args, keywords: the launch's arguments, without those of the configs.
         space: {"BLOCK": [128, 256], "num_warps": [4, 8]}, all combinations of them; or a list of triton.Config, or of dicts.
         key: names of the arguments by whose values `Tunings.apply` chooses among several sweeps; None takes that of an autotuner around the kernel.
-        prune: given all arguments by name, a config's among them, whether to leave that config out.
+        prune: a function that is called with one dict, all arguments by name and a config's values among them, and says whether to leave that config out: `lambda a: a["BLOCK"] > a["n"]`.
         executor: where configs are compiled and run, instead of processes of this machine: any `concurrent.futures.Executor`. Where its processes have GPUs, configs are timed there, wherever the arguments are.
-        reference: right results by parameter, or a function of the arguments that gives them. None compares each config with the first that runs.
+        reference: right results by parameter, or a function that is called with the arguments as the kernel is, and gives them: `lambda x, y, z, n: {"z_ptr": x + y}`. None compares each config with the first that runs.
         rtol, atol: how far results may be apart, `atol + rtol * |expected|`; by default this goes by the dtype (docs/tuning.md).
         check: whether to compare results. None does on a GPU; on the CPU where the interpreter takes less than 20 seconds for all.
-        bytes, flops: what a launch moves and computes, for GB/s and TFLOP/s; or a function of the arguments by name. None counts them.
+        bytes, flops: what a launch moves and computes, for GB/s and TFLOP/s; or functions that are called with one dict, all arguments by name: `lambda a: 12 * a["n"]`. None counts them.
         baselines: functions that compute the same in other ways, timed on the GPU of this process: {"torch": lambda: x + y}.
         target: for tensors on the CPU or types, the GPU to compile for; None means the one that a launch would emulate.
         gpus: numbers of the GPUs to time on, one process each, or "all"; None means the one that holds the arguments.
@@ -121,7 +121,7 @@ def tune(
     kept = _pruned(found, prune, given)
     runs = place.has_gpu or check is not False
     calls = Calls(kernel, grid, args, keywords, place.target, ships=runs)
-    prepared = [calls.prepare(number, one) for number, one in enumerate(kept)]
+    prepared = calls.prepare_all(kept)
     said = given_work(bytes, flops, prepared)
     expected = expected_results(reference, plain, args, keywords)
     conduct = Conduct(
@@ -163,6 +163,9 @@ def tune(
     return tuning
 
 
+_PRUNING = "prune=lambda a: a['BLOCK'] > a['n']"
+
+
 def _check_wishes(
     executor: Any,
     seconds: Any,
@@ -187,7 +190,7 @@ def _check_wishes(
     if prune is not None and not callable(prune):
         raise ArgumentError(
             f"prune is a {type(prune).__name__}, and a function decides about each config",
-            advice='As in prune=lambda names: names["BLOCK"] > names["n"].',
+            advice=f"As in {_PRUNING}.",
         )
     form = 'As in baselines={"torch": lambda: x + y}.'
     if baselines is not None and not isinstance(baselines, Mapping):
@@ -231,7 +234,7 @@ def _timed_baselines(baselines: Mapping[str, Callable[[], Any]], outcomes: Mappi
                 notes.append(f"the baseline {name!r} has no time: {type(error).__name__}: {error}")
     except KeyboardInterrupt:
         left = ", ".join(name for name in baselines if name not in times)
-        notes.append(f"interrupted: no time was taken of the baselines {left}")
+        notes.append(f"{INTERRUPTED}: no time was taken of the baselines {left}")
     return times, notes
 
 
@@ -341,7 +344,7 @@ def _pruned(
     if not kept:
         raise ArgumentError(
             f"prune leaves out all {len(found)} configs",
-            advice="It is given all arguments by name, and says whether to leave a config out.",
+            advice=f"It is called with one dict of all arguments, and says whether to leave a config out: {_PRUNING}.",
         )
     return kept
 
@@ -353,7 +356,7 @@ def _is_pruned(prune: Prune, one: Candidate, given: Mapping[str, Any]) -> bool:
     except Exception as error:
         raise ArgumentError(
             what_it_raised(f"prune, asked about {one},", error),
-            advice=f"It is called with one dict of all arguments, {', '.join(names)}, and says whether to leave the config out.",
+            advice=called_with_a_dict(prune, names, _PRUNING),
         ) from error
 
 

@@ -24,25 +24,31 @@ def tuning_table(tuning: Tuning) -> Any:
     names = list(dict.fromkeys(name for one in tuning.trials for name in one.candidate.values))
     rows = [_row(tuning, one, names) for one in tuning.trials]
     index = pandas.Index([one.number for one in tuning.trials], name="config")
-    return _table(rows, index)
+    return _table(rows, index, _OF_EVERY_SWEEP)
 
+
+_COMPILED = ("registers", "spilled bytes", "shared bytes", "occupancy", "limited by", "matrix instruction")  # fmt: skip
+_OF_EVERY_SWEEP = (*_COMPILED, "same result as", "dropped", "why")
+"""Columns of a sweep that was stopped before its first config, too."""
 
 _WHOLE = ("registers", "spilled bytes", "shared bytes", "runs", "ties")
 _FRACTIONS = ("us", "us, lower quartile", "us, upper quartile", "GB/s", "TFLOP/s", "occupancy")
 
 
-def _table(rows: Sequence[Mapping[str, Any]], index: Any = None) -> Any:
+def _table(
+    rows: Sequence[Mapping[str, Any]], index: Any = None, columns: Sequence[str] = ()
+) -> Any:
     """A DataFrame of numbers, booleans and texts alone, so that pandas writes it in any format; what is not known is null."""
     import pandas
 
-    columns = {}
-    for name in dict.fromkeys(name for row in rows for name in row):
+    made = {}
+    for name in dict.fromkeys(name for row in rows or [dict.fromkeys(columns)] for name in row):
         values = [row.get(name) for row in rows]
         kind = "Int64" if name in _WHOLE else "float64" if name in _FRACTIONS else _kind(values)
         if kind == "string":
             values = [None if one is None else value_words(one) for one in values]
-        columns[name] = pandas.Series(values, dtype=kind, index=index)
-    return pandas.DataFrame(columns, index=index)
+        made[name] = pandas.Series(values, dtype=kind, index=index)
+    return pandas.DataFrame(made, index=index)
 
 
 _LARGEST_WHOLE = 2**63
@@ -109,8 +115,7 @@ def achieved(tuning: Tuning, timing: Timing | None) -> dict[str, float | None]:
 def _compiled(trial: Trial) -> dict[str, Any]:
     compiled = trial.outcome.compiled
     if compiled is None:
-        names = ("registers", "spilled bytes", "shared bytes", "occupancy", "limited by", "matrix instruction")  # fmt: skip
-        return dict.fromkeys(names)
+        return dict.fromkeys(_COMPILED)
     resources = compiled.resources
     return {
         "registers": resources.registers,

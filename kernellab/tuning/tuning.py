@@ -19,10 +19,11 @@ from kernellab.records import Compilation, Target
 from kernellab.showing import show
 from kernellab.specialize import BoundCall, bind
 from kernellab.tuning.applied import AppliedTuning
+from kernellab.tuning.gpus import installed_triton
 from kernellab.tuning.kernel_source import KernelSource, how_to_open, is_another, source_of
 from kernellab.tuning.named import complete, found_again
 from kernellab.tuning.ranking import tied_with_best, timed
-from kernellab.tuning.records import Candidate, Machine, Timing, Trial
+from kernellab.tuning.records import INTERRUPTED, Candidate, Machine, Timing, Trial
 from kernellab.wording import counted
 
 
@@ -105,6 +106,11 @@ class Tuning:
     def is_timed(self) -> bool:
         """Whether there is any time here: there is none without a GPU."""
         return bool(self.ranked)
+
+    @property
+    def is_interrupted(self) -> bool:
+        """Whether it was stopped before it was through: the same call goes on from there."""
+        return any(note.startswith(INTERRUPTED) for note in self.notes)
 
     @property
     def best(self) -> Trial:
@@ -222,11 +228,12 @@ class Tuning:
         )
 
     def compare(self, left: int | Trial, right: int | Trial, kernel: Any = None) -> Comparison:
-        """What differs between two configs: options, IR after each pass, SASS, resources. Raises as `compilation`."""
+        """What differs between two configs: options, IR after each pass, SASS, resources; its notes say where another Triton compiles them than at the sweep. Raises as `compilation`."""
         found = compare(self.compilation(left, kernel), self.compilation(right, kernel))
         numbers = (one.number if isinstance(one, Trial) else one for one in (left, right))
         first, second = (f"config {number}" for number in numbers)
-        return replace(found, told_apart=(first, second))
+        other = self.recompiled if kernel is None else self._other_triton()
+        return replace(found, told_apart=(first, second), notes=(other,) if other else ())
 
     def trial(self, number: int) -> Trial:
         """The config of that number.
@@ -299,6 +306,18 @@ class Tuning:
     def knows_kernel(self) -> bool:
         """Whether configs can be compiled and applied: a file does not hold the kernel."""
         return self.live is not None
+
+    @property
+    def recompiled(self) -> str:
+        """What is to be known of a config that is compiled here, where the sweep's were compiled by another Triton; "" where they were not."""
+        # With the launches of each config it was compiled in this process, whatever machine its times are of.
+        return "" if self.live is None or self.live.calls else self._other_triton()
+
+    def _other_triton(self) -> str:
+        here, there = installed_triton(), self.machine.triton
+        if here == there:
+            return ""
+        return f"The sweep's configs were compiled by Triton {there}, and what is opened is compiled by Triton {here}."
 
     @property
     def is_redefined(self) -> bool:
@@ -376,6 +395,8 @@ class Tuning:
     def __repr__(self) -> str:
         dropped = sum(one.is_dropped for one in self.trials)
         words = f"Tuning({self.kernel!r} for {self.target}: {counted(len(self.trials), 'config')}, {dropped} dropped"
+        if self.is_interrupted:
+            words += ", interrupted"
         if not self.ranked:
             return f"{words}, not timed)"
         best = self.best

@@ -29,7 +29,7 @@ def comparison_card(comparison: Comparison) -> Card:
             Table("Instructions that differ", columns, _rows(comparison.opcodes[:_MOST_ROWS])),
             Table("Remarks of one side", ("", "", ""), _remark_rows(comparison)),
         ),
-        notes=(*_equality(comparison), _parting(comparison)),
+        notes=(*comparison.notes, *_equality(comparison), _parting(comparison)),
     )  # fmt: skip
 
 

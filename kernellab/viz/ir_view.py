@@ -49,13 +49,21 @@ def explore_compilation(compilation: Compilation) -> IrView:
 def explore_comparison(comparison: Comparison) -> IrView:
     """What the explorer draws of two compilations."""
     names = comparison.names
-    sides = (_side(comparison.left, names[0]), _side(comparison.right, names[1]))
+    sides = tuple(
+        noted(_side(one, name), *comparison.notes)
+        for one, name in zip((comparison.left, comparison.right), names)
+    )
     title = " and ".join(dict.fromkeys(f"{side.kernel} for {side.target}" for side in sides))
     if sides[0].kernel == sides[1].kernel and sides[0].target == sides[1].target:
         title += f": {names[0]} and {names[1]}"
     return IrView(
         "ir", title, sides, pass_pairs(comparison), _pass_notes(sides), _first_metric(sides[0])
     )
+
+
+def noted(side: IrSide, *notes: str) -> IrSide:
+    """A side that begins with these notices, before its own."""
+    return dataclasses.replace(side, notice=" ".join(filter(None, (*notes, side.notice))))
 
 
 def pass_pairs(comparison: Comparison) -> tuple[PassPairData, ...]:

@@ -14,7 +14,7 @@ from kernellab.tuning.tuning import Tuning
 from kernellab.tuning.tunings import Tunings
 from kernellab.tuning.value_words import value_words
 from kernellab.viz.card import Card, Table
-from kernellab.wording import counted
+from kernellab.wording import counted, percent
 
 MOST_ROWS = 10
 
@@ -31,7 +31,7 @@ def tuning_card(tuning: Tuning) -> Card:
         title += f"; {counted(left, 'other')} in tuning.table"
     return Card(
         title=f"{tuning.kernel}: {counted(len(tuning.trials), 'config')}",
-        subtitle=f"for {tuning.target}, {tuning.machine.gpu or 'no GPU'}",
+        subtitle=f"for {tuning.target}, {tuning.machine.gpu or 'no GPU'}; {tuning.machine.versions}",
         tables=(_configs(tuning, shown[:MOST_ROWS], title), _baselines(tuning), _dropped(tuning)),
         notes=sweep_words(tuning),
     )
@@ -55,14 +55,18 @@ def tunings_card(tunings: Tunings) -> Card:
 
 def untimed_words(tuning: Tuning) -> str:
     """Of a sweep without times, that it has none; where there was a GPU no config got so far."""
+    if not tuning.trials:
+        return "No config was tried"
     return "Nothing was timed" if tuning.machine.gpu else "Nothing was timed, which needs a GPU"
 
 
 def sweep_words(tuning: Tuning) -> tuple[str, ...]:
     """What is to be said of a sweep as a whole, in sentences."""
-    redefined = [REDEFINED] if tuning.is_redefined else []
+    ahead = [REDEFINED] if tuning.is_redefined else []
+    if tuning.recompiled:
+        ahead.append(f"{tuning.recompiled} So IR, registers and shared memory may differ.")
     notes = (f"{note[:1].upper()}{note[1:]}." for note in tuning.notes)
-    return (*redefined, *best_words(tuning), *notes)
+    return (*ahead, *best_words(tuning), *notes)
 
 
 def best_words(tuning: Tuning) -> list[str]:
@@ -112,7 +116,7 @@ def _row(tuning: Tuning, trial: Trial, parameters: Sequence[str]) -> tuple[str, 
     if compiled is None:
         return (*cells, "", "", "", "")
     resources = compiled.resources
-    occupancy = "" if math.isnan(compiled.occupancy) else f"{100 * compiled.occupancy:.3g} %"
+    occupancy = "" if math.isnan(compiled.occupancy) else percent(compiled.occupancy)
     return (*cells, str(resources.registers), f"{resources.spills:,}", f"{resources.shared_bytes:,}", occupancy)  # fmt: skip
 
 

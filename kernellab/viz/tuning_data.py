@@ -65,13 +65,13 @@ def sweep_name(tuning: Tuning, beside: Sequence[Tuning]) -> str:
 
 def _sweep(tuning: Tuning, name: str) -> SweepData:
     configs = [one.candidate.values for one in tuning.trials]
-    untimed = (
-        [] if tuning.is_timed else [f"{untimed_words(tuning)}: this is what the compiler says."]
-    )
+    untimed = [] if tuning.is_timed else [f"{untimed_words(tuning)}: this is what the compiler says."]  # fmt: skip
+    if not tuning.trials:
+        untimed = [f"{untimed_words(tuning)}."]
     return SweepData(
         kernel=tuning.kernel,
         name=name,
-        machine=tuning.machine.gpu or f"compiled for {tuning.target}, no GPU",
+        machine=f"{tuning.machine.gpu or f'compiled for {tuning.target}, no GPU'}; {tuning.machine.versions}",
         launch=launch_words(tuning),
         words=(*untimed, *sweep_words(tuning)),
         parameters=tuple(_parameters(tuning)),
@@ -109,7 +109,8 @@ def _config(
     standings: Mapping[int, Standing],
 ) -> ConfigData:
     timing, compiled, dropped = trial.timing, trial.outcome.compiled, trial.outcome.dropped
-    rates = achieved(tuning, timing)
+    # Without times no rate is wanted, and what a launch moves need not be counted.
+    rates = {} if timing is None else achieved(tuning, timing)
     standing: Standing = standings.get(trial.number, "behind" if timing else "untimed")
     us, lower, upper = (
         (None, None, None)

@@ -10,6 +10,7 @@ from typing import Any
 
 from kernellab.compiler.comparison import compare
 from kernellab.errors import ArgumentError, CompileError, suggestion
+from kernellab.long_work import LongWork
 from kernellab.records import Compilation
 from kernellab.tuning.kernel_source import how_to_open
 from kernellab.tuning.plot_data import AGAINST, KINDS, default_kind
@@ -180,12 +181,15 @@ class Configs:
 
     def opened(self, view: TuningView, chosen: Sequence[int]) -> TuningView:
         """The view with the explorers of some configs, and what comparing each two of them takes."""
-        places = list(dict.fromkeys(chosen))
+        with LongWork(f"compile {view.title} to show it", len(chosen), "configs") as work:
+            return self._opened(view, list(dict.fromkeys(chosen)), work)
+
+    def _opened(self, view: TuningView, places: Sequence[int], work: LongWork) -> TuningView:
         room = _EMBEDDED // max(1, len(places))
-        kept = [
-            OpenedConfig(place, part, lightened(self._explorer(place), room))
-            for part, place in enumerate(places, 1)
-        ]
+        kept = []
+        for part, place in enumerate(places, 1):
+            kept.append(OpenedConfig(place, part, lightened(self._explorer(place), room)))
+            work.advance()
         pairs = [
             self._pair(left.config, right.config)
             for left, right in itertools.combinations(kept, 2)
@@ -226,7 +230,9 @@ class Configs:
                 found = ir_view.explore_compilation(self._compilation(place))
             except CompileError as error:
                 found = ir_view.explore_failure(error)
-            self._explorers[place] = found
+            sweep = self._places[place][0]
+            sides = tuple(ir_view.noted(side, sweep.recompiled) for side in found.sides)
+            self._explorers[place] = dataclasses.replace(found, sides=sides)
         return self._explorers[place]
 
     def _pair(self, left: int, right: int) -> ConfigPair:

@@ -64,6 +64,11 @@ def zero():
         ({"reference": {"z_ptr": X[:5]}}, ArgumentError, r"'z_ptr' is of shape \[5\], and the argument is of shape \[100\]"),
         ({"reference": lambda x: {"z_ptr": x}}, ArgumentError, "the reference raised TypeError"),
         ({"prune": lambda one: one["K"] > 8}, ArgumentError, "prune, asked about BLOCK=64, raised KeyError(.|\n)*x_ptr, z_ptr, n, BLOCK"),
+        ({"prune": lambda **one: one["n"] > 8}, ArgumentError, "It is called with one dict of all arguments \\(x_ptr, z_ptr, n, BLOCK\\): prune=lambda a: a\\['BLOCK'\\] > a\\['n'\\]. Here it takes names alone"),
+        ({"prune": lambda BLOCK: BLOCK > 8}, ArgumentError, "Here 'BLOCK' is that dict, not the argument of this name"),
+        ({"bytes": lambda **one: one["n"]}, ArgumentError, "bytes=(.|\n)*with one dict of all arguments(.|\n)*bytes=lambda a: 4 \\* a\\['n'\\]. Here it takes names alone"),
+        ({"flops": lambda n: 8.0 * n}, ArgumentError, "Here 'n' is that dict"),
+        ({"the_grid": lambda one: (one["N"],)}, ArgumentError, "the grid function raised KeyError: 'N'\n  at .*test_bad_input.py(.|\n)*So it does for the only config. It is called with one dict"),
         ({"prune": lambda one: True}, ArgumentError, "prune leaves out all 1 configs"),
         ({"the_grid": X}, ArgumentError, "the grid is a Tensor(.|\n)*after the kernel and before the arguments"),
         ({"the_grid": (4, 0)}, GridError, r"the grid is \(4, 0\); size 1 must be from 1"),
@@ -160,3 +165,13 @@ def test_a_kernel_that_works_in_place_starts_from_the_same_each_time() -> None:
     sweep = kernellab.tune(add_one, grid, x, N, space={"BLOCK": [32, 64]}, reference=ones, workers=1)  # fmt: skip
     assert not any(one.is_dropped for one in sweep.trials)
     assert not x.any()
+
+
+def test_a_grid_that_fails_for_every_config_is_an_error_and_no_table_of_faults() -> None:
+    with pytest.raises(ArgumentError, match=r"raised TypeError(.|\n)*for all 3 configs"):
+        swept(the_grid=lambda **one: (one["n"],), space={"BLOCK": [16, 32, 64]})
+
+
+def test_one_second_is_no_seconds() -> None:
+    sweep = swept(hard_to_compile, BLOCK=64, space={"HOW": ["hangs"]}, seconds=1)
+    assert sweep.table["why"][0] == "compiling it took longer than 1 second, and was stopped"

@@ -24,6 +24,7 @@ from kernellab.tuning.records import (
 )
 from kernellab.tuning.tuning import Work
 from kernellab.viz.tuning_card import tuning_card, tunings_card
+from kernellab.wording import percent
 from tests.source_files import ROOT
 from tests.tuning.kernels import scaled
 from tests.tuning.pretended_gpu import pretended_gpu
@@ -337,3 +338,32 @@ def test_an_applied_tuning_launches_the_kernel() -> None:
         ArgumentError, match="BLOCK comes from the sweep, and the launch gives it too"
     ):
         applied.run(x, z, 100, grid=(4,), BLOCK=64)
+
+
+def test_a_heat_map_of_one_parameter_twice_is_told_so() -> None:
+    with pytest.raises(
+        ArgumentError, match=r"x and y are both 'BLOCK'\nBeside it vary num_warps\."
+    ):
+        sweep().plot("heatmap", x="BLOCK", y="BLOCK")
+
+
+def test_a_sweep_that_was_stopped_before_its_first_config_says_so() -> None:
+    stopped = sweep(trials=(), notes=("interrupted: 4 of 4 configs were not tried",), baselines={})
+    assert repr(stopped) == "Tuning('add' for sm_90: 0 configs, 0 dropped, interrupted, not timed)"
+    assert list(stopped.table.columns) == list(sweep().table.columns)[-9:]
+    assert not len(stopped.table)
+    (data,) = stopped.show().data.sweeps
+    assert data.words == ("No config was tried.", "Interrupted: 4 of 4 configs were not tried.")
+
+
+def test_occupancy_is_rounded_as_in_the_view() -> None:
+    """Halves go up: JavaScript's toPrecision(3), asked of Node for each, says the same."""
+    shares = {
+        36 / 64: "56.3 %",
+        1.0: "100 %",
+        0.0: "0 %",
+        1 / 3: "33.3 %",
+        4 / 64: "6.25 %",
+        0.5: "50 %",
+    }
+    assert {share: percent(share) for share in shares} == shares

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 
 import pytest
 import torch
@@ -10,7 +11,12 @@ import torch
 import kernellab
 from benchmarks.tuning_cases import vector_add_case
 from kernellab.errors import ArgumentError
+from kernellab.tuning.gpus import installed_triton
+from kernellab.viz.comparison_card import comparison_card
+from kernellab.viz.tuning_card import tuning_card
+from kernellab.viz.tuning_data import sweeps_data
 from tests.source_files import ROOT
+from tests.views.reading import unpacked
 from tools import tuning_page
 
 DATA = ROOT / "benchmarks/data"
@@ -80,3 +86,29 @@ def test_the_same_call_has_the_recorded_times_where_there_is_no_gpu(tmp_path, mo
         ArgumentError, match="no recorded sweep is of this launch, vector_add for sm_90"
     ):
         swept(x_ptr=other, y_ptr=other, out_ptr=other, n=1000)
+
+
+def test_a_sweep_says_by_which_versions_it_was_made() -> None:
+    tuning = recorded("matmul")
+    versions = f"NVIDIA H200; Triton {tuning.machine.triton}, torch {tuning.machine.torch}"
+    assert tuning_card(tuning).subtitle == f"for sm_90, {versions}"
+    (sweep,) = sweeps_data("matmul", "times", [tuning], [], []).sweeps
+    assert sweep.machine == versions
+
+
+def test_a_config_that_another_triton_compiles_says_so_where_it_is_opened_and_compared() -> None:
+    tuning = recorded("matmul")
+    tuning = replace(tuning, machine=replace(tuning.machine, triton="3.0.0"))
+    words = f"The sweep's configs were compiled by Triton 3.0.0, and what is opened is compiled by Triton {installed_triton()}."
+    assert not tuning.recompiled
+    known = tuning.with_kernel()
+    assert any(note.startswith(words) for note in tuning_card(known).notes)
+    found = known.compare(46, 47)
+    assert found.notes == (words,)
+    assert comparison_card(found).notes[0] == words
+    assert [side.notice for side in found.explore().data.sides] == [words, words]
+    (opened,) = known.show(compilations=[46]).data.opened
+    assert unpacked(opened.explorer)["sides"][0]["notice"] == words
+    same = replace(known, machine=replace(known.machine, triton=installed_triton()))
+    assert not same.recompiled
+    assert not same.compare(46, 47).notes

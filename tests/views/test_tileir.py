@@ -47,20 +47,25 @@ def test_two_targets_are_compared(lab: NotebookSession) -> None:
 
 
 def test_what_is_compiled_already(lab: NotebookSession) -> None:
-    lab.run(
-        "made = kernellab.compile(add, '*fp32:16', '*fp32:16', '*fp32:16', 'i32', BLOCK=256, target='sm_90')"
-    )
+    lab.run(MADE)
     assert "add  compiled for sm_90" in lab.run("%tileir made").still["text/plain"]
     assert "add  compiled for sm_90" in lab.run("made.explore()").still["text/plain"]
 
 
+MADE = "made = kernellab.compile(add, '*fp32:16', '*fp32:16', '*fp32:16', 'i32', BLOCK=256, target='sm_90')"  # fmt: skip
 EVIDENCE = """\
 costs = kernellab.accesses(add, (8,), x, y, z, 1000, BLOCK=128, num_warps=2)
 report = kernellab.check(add, (9,), x[:900], y, z, 1000, BLOCK=128)"""
 
 
-def test_evidence_is_named_on_the_line(lab: NotebookSession) -> None:
+@pytest.fixture(scope="module")
+def evidence(lab: NotebookSession) -> None:
+    """The notebook has the variables `costs` and `report`."""
     assert not lab.run(EVIDENCE).error
+
+
+@pytest.mark.usefixtures("evidence")
+def test_evidence_is_named_on_the_line(lab: NotebookSession) -> None:
     text = lab.run("%tileir add --with costs,report").still["text/plain"]
     assert "Findings and measurements" in text
     assert re.search(r"out-of-bounds: reads x_ptr\[900\]", text)
@@ -68,6 +73,7 @@ def test_evidence_is_named_on_the_line(lab: NotebookSession) -> None:
     again = lab.run("%tileir --with report add --with costs").still["text/plain"]
     for words in ("out-of-bounds: reads x_ptr[900]", "a thread of this load takes 4 bytes"):
         assert words in again
+    lab.run(MADE)
     assert "out-of-bounds" in lab.run("%tileir made --with report").still["text/plain"]
 
 
@@ -174,6 +180,7 @@ def test_a_launch_that_a_fault_stopped_says_the_types(lab: NotebookSession) -> N
         ),
     ],
 )
+@pytest.mark.usefixtures("evidence")
 def test_what_it_refuses(lab: NotebookSession, line: str, words: list[str]) -> None:
     outcome = lab.run(line)
     assert outcome.error
