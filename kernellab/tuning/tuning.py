@@ -317,7 +317,7 @@ class Tuning:
         here, there = installed_triton(), self.machine.triton
         if here == there:
             return ""
-        return f"The sweep's configs were compiled by Triton {there}, and what is opened is compiled by Triton {here}."
+        return f"The sweep's configs were compiled by Triton {there}, and what is opened is compiled by Triton {here}: its IR, registers and shared memory may differ."
 
     @property
     def is_redefined(self) -> bool:

@@ -64,7 +64,7 @@ def sweep_words(tuning: Tuning) -> tuple[str, ...]:
     """What is to be said of a sweep as a whole, in sentences."""
     ahead = [REDEFINED] if tuning.is_redefined else []
     if tuning.recompiled:
-        ahead.append(f"{tuning.recompiled} So IR, registers and shared memory may differ.")
+        ahead.append(tuning.recompiled)
     notes = (f"{note[:1].upper()}{note[1:]}." for note in tuning.notes)
     return (*ahead, *best_words(tuning), *notes)
 
