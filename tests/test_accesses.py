@@ -196,6 +196,45 @@ def test_findings_of_strides_gathers_and_turns() -> None:
     assert "lanes of this atomic share elements and take turns" in finding.what
 
 
+@triton.jit
+def store_by_pixel(y, CHANNELS: tl.constexpr, PIXELS: tl.constexpr, ROWS: tl.constexpr, BLOCK: tl.constexpr):  # fmt: skip
+    """A convolution's store in NCHW: rows are pixels of several images, columns are channels."""
+    pixel = tl.program_id(0) * ROWS + tl.arange(0, ROWS)
+    channel = tl.arange(0, BLOCK)
+    image, place = pixel // PIXELS, pixel % PIXELS
+    offsets = (image[:, None] * CHANNELS + channel[None, :]) * PIXELS + place[:, None]
+    is_on = (image[:, None] < 2) & (channel[None, :] < CHANNELS)
+    tl.store(y + offsets, tl.zeros((ROWS, BLOCK), tl.float16), mask=is_on)
+
+
+def test_a_dimension_can_have_a_step_where_the_tile_as_a_whole_has_none() -> None:
+    out = torch.ones(2, 16, 63, dtype=torch.float16)
+    found = kernellab.accesses(store_by_pixel, (2,), out, 16, 63, ROWS=64, BLOCK=64, target="sm_90")
+    (store,) = found
+    assert (store.dimension, store.steps) == (1, (None, 63 * 2))
+    (finding,) = found.findings
+    assert "this store is strided" in finding.what
+    assert "along dimension 1, whose elements are 126 bytes apart" in finding.what
+
+
+@triton.jit
+def gather_rows(x, index, out, WIDTH: tl.constexpr, ROWS: tl.constexpr):
+    rows = tl.load(index + tl.arange(0, ROWS))[:, None]
+    column = tl.arange(0, WIDTH)[None, :]
+    tl.store(out + tl.arange(0, ROWS)[:, None] * WIDTH + column, tl.load(x + rows * WIDTH + column))
+
+
+def test_neighbours_in_rows_that_follow_no_step() -> None:
+    index = (torch.arange(256, dtype=torch.int32) * 37) % 1024
+    x, out = normal(1024 * 4), torch.zeros(256 * 4)
+    found = kernellab.accesses(gather_rows, (1,), x, index, out, WIDTH=4, ROWS=256, target="sm_90")
+    (load,) = (one for one in found if one.argument == "x")
+    assert load.steps == (None, 4)
+    (finding,) = found.findings
+    assert finding.access is load
+    assert "this load goes to addresses that follow no fixed step" in finding.what
+
+
 def test_a_finding_of_narrow_accesses_says_what_would_do() -> None:
     found = line(kernels.copy, 1024, normal(1023), torch.zeros(1023), n=1023)
     assert len(found.findings) == 2

@@ -48,8 +48,9 @@ class GlobalAccess:
     dimension: int | None
     """The dimension along which a thread's neighbours lie, or else those of its neighbouring lanes; None for a single element and the
     copy engine."""
-    steps: tuple[int, ...] | None
-    """Bytes from an element to its neighbour, by dimension; None where there is no fixed step."""
+    steps: tuple[int | None, ...] | None
+    """Bytes from an element to its neighbour, by dimension, None for one without a fixed step; None where no dimension has one. Where
+    the addresses have no pattern as a whole, only `dimension` is looked at."""
     executions: int
     """Times that a program executed it."""
     requests: int
@@ -145,9 +146,9 @@ def _what_is_wrong(one: GlobalAccess) -> str:
         f"{one.sectors_per_request:.3g} sectors a request where "
         f"{one.best_sectors / one.requests:.3g} would do"
     )
-    if one.steps is None:
+    step = None if one.steps is None else one.steps[one.dimension]
+    if one.steps is None or step is None or (None in one.steps and abs(step) <= one.element_bytes):
         return f"this {one.action} goes to addresses that follow no fixed step: {cost}"
-    step = one.steps[one.dimension]
     if abs(step) == one.element_bytes:
         return _narrow(one, cost)
     words = (

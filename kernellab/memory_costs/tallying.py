@@ -11,6 +11,7 @@ from kernellab.compiler.analyses.warp_accesses import WarpAccess
 from kernellab.interpreter.affine import AffineTile
 from kernellab.interpreter.grid import Programs
 from kernellab.interpreter.observing import Seen
+from kernellab.layouts import Numbers
 from kernellab.memory_costs.alike import Alike, alike
 from kernellab.memory_costs.copy_engine import Messages
 from kernellab.memory_costs.requests import Instructions, RowCosts, costs_of_rows
@@ -19,6 +20,9 @@ from kernellab.memory_costs.touching import Touched
 
 _MOST_RUNS_KEPT = 1 << 20
 """Of all rows whose costs are kept, 16 MiB."""
+
+Steps = tuple[int | None, ...]
+"""Bytes from an element to its neighbour, by dimension; None for one without a fixed step."""
 
 
 @dataclass
@@ -36,6 +40,7 @@ class Tally:
         different: the different sectors of all programs.
         repeated_sectors: of the sectors, those that were moved again because lanes share an address and take turns.
         steps: bytes from an element to its neighbour, by dimension, the same in every execution; None where there is no such step.
+            Where addresses have no pattern as a whole, only the dimension is looked at along which neighbouring lanes lie.
     """
 
     access: WarpAccess | Messages
@@ -48,7 +53,7 @@ class Tally:
     useful_bytes: int = 0
     touched: int = 0
     repeated_sectors: int = 0
-    steps: tuple[int, ...] | None = None
+    steps: Steps | None = None
     different: SectorSet = field(default_factory=SectorSet)
     _under_way: dict[Programs, Touched] = field(default_factory=dict)
     _known: dict[Hashable, RowCosts] = field(default_factory=dict)
@@ -60,11 +65,10 @@ class Tally:
 
     def add(self, seen: Seen, shape: tuple[int, ...]) -> None:
         """Count an access to a tile of `shape`."""
-        steps = seen.addresses.strides if isinstance(seen.addresses, AffineTile) else None
-        self.steps = steps if not self.executions or steps == self.steps else None
         programs = alike(seen, shape)
         if not len(programs.programs):
             return
+        self._compare_steps(seen, shape, programs)
         costs = self._costs(programs, seen.size)
         weights = numpy.bincount(programs.row_of, minlength=len(costs.requests))
         self.executions += len(programs.programs)
@@ -75,6 +79,20 @@ class Tally:
         self.lines += int(costs.lines @ weights)
         self.best_sectors += int(costs.best @ weights)
         self._under_way.setdefault(seen.programs, Touched()).add(programs, costs.touched)
+
+    def _compare_steps(self, seen: Seen, shape: tuple[int, ...], programs: Alike) -> None:
+        """Keep the steps that are in this access what they were before."""
+        if self.executions and self.steps is None:
+            return
+        steps: Steps | None
+        if isinstance(seen.addresses, AffineTile):
+            steps = seen.addresses.strides
+        else:
+            dimension = self.access.dimension if isinstance(self.access, WarpAccess) else None
+            steps = None if dimension is None else _steps_along(dimension, *programs.rows(), shape)
+        if self.executions and self.steps is not None and steps is not None:
+            steps = tuple(new if new == was else None for new, was in zip(steps, self.steps))
+        self.steps = None if steps is None or set(steps) == {None} else steps
 
     def _costs(self, programs: Alike, size: int) -> RowCosts:
         """What the rows of some programs cost; of rows that are met again it is kept."""
@@ -95,3 +113,23 @@ class Tally:
             self.touched += touched.by_programs()
             touched.put_into(self.different)
         self._under_way.clear()
+
+
+def _steps_along(
+    dimension: int, addresses: Numbers, on: numpy.ndarray | None, shape: tuple[int, ...]
+) -> Steps | None:
+    """The step along one dimension of rows of addresses that have no pattern as a whole; None where neighbours that are on differ."""
+    if shape[dimension] < 2:
+        return None
+    whole = numpy.moveaxis(addresses.reshape(-1, *shape), dimension + 1, -1)
+    mask = None if on is None else numpy.moveaxis(on.reshape(-1, *shape), dimension + 1, -1)
+    # Most addresses without a pattern show it in the first row.
+    for rows in (slice(1), slice(None)):
+        steps = whole[rows, ..., 1:] - whole[rows, ..., :-1]
+        if mask is not None:
+            steps = steps[mask[rows, ..., 1:] & mask[rows, ..., :-1]]
+        if steps.size and (steps != steps.flat[0]).any():
+            return None
+    if not steps.size:
+        return None
+    return tuple(int(steps.flat[0]) if one == dimension else None for one in range(len(shape)))
