@@ -67,7 +67,7 @@ def check(
     code = program_code(plain, call, chosen, stage)
     marked = tuple(name for name, one in tensors_in(call.values) if is_uninitialized(one))
 
-    examination = Examination(plain, call, code, sizes, named, marked, most_turns)
+    examination = Examination(plain, call, code, sizes, named, marked, most_turns, chosen)
     with LongWork(f"check {plain.__name__}", len(DETECTORS) + 1, "steps", UNTOUCHED) as work:
         detectors, stopped = examination.listen(DETECTORS)
         work.total = len(detectors) + 1

@@ -18,6 +18,7 @@ from kernellab.errors import Deadlock
 from kernellab.interpreter.grid import Grid
 from kernellab.interpreter.launcher import launch_observed
 from kernellab.interpreter.program import ProgramCode
+from kernellab.records import Target
 from kernellab.run_options import DEFAULT, RunOptions
 from kernellab.specialize import BoundCall
 
@@ -33,6 +34,7 @@ class Examination:
     outputs: tuple[str, ...]
     uninitialized: tuple[str, ...]
     most_turns: int
+    target: Target
 
     def listen(self, kinds: Sequence[type[Detector]]) -> tuple[list[Detector], Finding | None]:
         """Run it, detectors of these kinds listening: they hear values too.
@@ -83,7 +85,14 @@ class Examination:
     def _scene(self, code: ProgramCode) -> Scene:
         call = replace(self.call, values=copied(self.call.values))
         return Scene(
-            self.kernel, call, code, self.grid, self.outputs, self.uninitialized, self.most_turns
+            self.kernel,
+            call,
+            code,
+            self.grid,
+            self.target,
+            self.outputs,
+            self.uninitialized,
+            self.most_turns,
         )
 
     def _run(

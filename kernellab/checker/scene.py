@@ -23,6 +23,7 @@ from kernellab.interpreter.memory import Buffer
 from kernellab.interpreter.memory_layers import Atomic, CompareAndSwap, Load, MemoryAccess, Store
 from kernellab.interpreter.program import ProgramCode
 from kernellab.interpreter.tiles import Active, Value
+from kernellab.records import Target
 from kernellab.specialize import BoundCall
 
 
@@ -35,6 +36,7 @@ class Scene:
         call: its arguments, the tensors being the copies that it runs on.
         code: its generated code.
         grid: how many programs along x, y, z.
+        target: the GPU that is emulated.
         outputs: the arguments that it must write as a whole.
         uninitialized: the arguments whose memory nobody has written.
         most_turns: so many turns a loop may take.
@@ -44,6 +46,7 @@ class Scene:
     call: BoundCall
     code: ProgramCode
     grid: Grid
+    target: Target
     outputs: tuple[str, ...] = ()
     uninitialized: tuple[str, ...] = ()
     most_turns: int = 100_000

@@ -52,6 +52,11 @@ def has_tensor_memory(target: Target) -> bool:
     return target.backend == "cuda" and target.arch.startswith("10")
 
 
+def has_copy_engine(target: Target) -> bool:
+    """Whether the GPU has the copy engine for tiles, TMA: compute capability 9 and later."""
+    return target.backend == "cuda" and int(target.arch) >= 90
+
+
 _MULTIPROCESSORS = {
     "75": 40,  # T4
     "80": 108,  # A100

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from kernellab.checker.detector import Detector
 from kernellab.checker.detectors.broken_hints import BrokenHints
+from kernellab.checker.detectors.descriptor_alignment import DescriptorAlignment
 from kernellab.checker.detectors.dot_precision import DotPrecision
 from kernellab.checker.detectors.endless_loop import EndlessLoop
 from kernellab.checker.detectors.index_overflow import IndexOverflow
@@ -27,6 +28,7 @@ DETECTORS: tuple[type[Detector], ...] = (
     OrderDependence,
     IndexOverflow,
     BrokenHints,
+    DescriptorAlignment,
     NonFinite,
     DotPrecision,
 )
