@@ -12,6 +12,8 @@ from typing import Any, cast
 
 import numpy
 import pytest
+import triton
+import triton.language as tl
 from triton._C.libtriton import linear_layout
 
 import kernellab
@@ -807,6 +809,27 @@ def test_a_name_that_never_was() -> None:
         compilation.layouts("ttgir.nothing")
     with pytest.raises(kernellab.KernelLabError, match="have no layouts"):
         compilation.layouts("ttir")
+
+
+@triton.jit
+def one_number(x_ptr, y_ptr):
+    tl.store(y_ptr, tl.load(x_ptr) + 1)
+
+
+@triton.jit
+def nothing(x_ptr):
+    pass
+
+
+@pytest.mark.parametrize("stage", ["ttir", "ttgir"])
+@pytest.mark.parametrize(("kernel", "types"), [(one_number, ["*fp32"] * 2), (nothing, ["*fp32"])])
+def test_a_kernel_without_tiles_is_told_so(kernel: Any, types: list[str], stage: str) -> None:
+    compilation = kernellab.compile(kernel, *types, target="sm_90")
+    assert isinstance(compilation, Compilation)
+    with pytest.raises(kernellab.KernelLabError, match="has no tiles: it computes") as raised:
+        compilation.layouts(stage)
+    assert "ask for" not in str(raised.value)
+    assert not len(compilation.conversions())
 
 
 @pytest.mark.parametrize(

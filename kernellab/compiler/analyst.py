@@ -180,6 +180,11 @@ class CompilerAnalyst:
         """The layouts of a module's tiles: see `findings.TileLayout`."""
         module = self._snapshot(compilation, snapshot)
         found = layouts.layouts(module, self._ask_layouts, snapshot)
+        first = _first_stage(compilation)
+        if not found.tiles and not layouts.has_tiles(self._snapshot(compilation, first)):
+            raise ArgumentError(
+                f"{compilation.kernel!r} has no tiles: it computes with single numbers, which have no layout."
+            )
         if not found.tiles:
             raise ArgumentError(
                 f"The tiles of {snapshot!r} have no layouts.",

@@ -11,6 +11,8 @@ from kernellab.errors import CompileError
 _HEADER = struct.Struct("<16xHHIQQQIHHHHHH")
 """ELF64 file header after its 16 identifying bytes (System V ABI, chapter 4)."""
 _SECTION = struct.Struct("<IIQQQQIIQQ")
+_NO_BITS = 8
+"""SHT_NOBITS: a section that takes memory, and nothing of the file."""
 
 
 @dataclass(frozen=True)
@@ -37,11 +39,21 @@ def sections(cubin: bytes) -> dict[str, Section]:
     ]
     names = entries[names_index][4]
     found = {}
-    for name_offset, _kind, flags, _address, offset, size, *_rest in entries:
+    for name_offset, kind, flags, _address, offset, size, *_rest in entries:
         start = names + name_offset
         name = cubin[start : cubin.index(b"\0", start)].decode()
-        found[name] = Section(name, flags, cubin[offset : offset + size])
+        content = b"" if kind == _NO_BITS else cubin[offset : offset + size]
+        found[name] = Section(name, flags, content)
     return found
+
+
+def size_without_debug(binary: bytes) -> int:
+    """Bytes of the sections of an ELF file, a cubin or AMD's, that are no debug information; of what is no ELF file, of all of it."""
+    try:
+        found = sections(binary)
+    except (CompileError, struct.error, ValueError, IndexError):
+        return len(binary)
+    return sum(len(one.content) for name, one in found.items() if "debug" not in name)
 
 
 _NO_BITS_ATTRIBUTE, _BYTE_ATTRIBUTE, _HALF_ATTRIBUTE = 1, 2, 3

@@ -206,7 +206,7 @@ class Compilation:
             snapshot: a stage, or the label of a pass ("ttgir.coalesce"): the module after it.
 
         Raises:
-            ArgumentError: no such stage or pass, or its tiles have no layouts (TTIR).
+            ArgumentError: no such stage or pass, its tiles have no layouts (TTIR), or the kernel has no tiles.
         """
         ask = self._analyst.layouts
         return self._found(f"layouts {snapshot}", lambda record: ask(record, snapshot))

@@ -262,10 +262,10 @@ _STAGE_WORDS = {
     "ttgir": "Triton GPU IR: tiles with layouts",
     "llir": "LLVM IR: one thread",
     "ptx": "NVIDIA's virtual assembly",
-    "cubin": "NVIDIA's binary, debug lines included",
+    "cubin": "NVIDIA's binary, without its debug lines",
     "sass": "NVIDIA's machine code",
     "amdgcn": "AMD's assembly",
-    "hsaco": "AMD's binary, debug lines included",
+    "hsaco": "AMD's binary, without its debug lines",
 }
 
 

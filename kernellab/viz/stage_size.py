@@ -2,18 +2,19 @@
 
 from __future__ import annotations
 
+from kernellab.compiler.cubin import size_without_debug
 from kernellab.compiler.sass import instruction_count
 from kernellab.records import Stage
 from kernellab.viz.readable import readable
 
 
 def size_of(stage: Stage) -> str:
-    """Bytes of a binary, instructions of SASS, lines of other texts as the IR explorer shows them.
+    """Bytes of a binary without its debug information, instructions of SASS, lines of other texts as the IR explorer shows them.
 
     Lines that only say where the code came from do not count: a compilation for the explorer has others (docs/sass.md), and the same code.
     """
     if isinstance(stage.content, bytes):
-        return _counted(stage.size, "byte")
+        return _counted(size_without_debug(stage.content), "byte")
     if stage.name == "sass":
         return _counted(instruction_count(stage.text), "instruction")
     shown = readable(stage.language, stage.text).content

@@ -34,6 +34,13 @@ def layouts(module: builtin.ModuleOp, ask: AskLayouts, read_from: str) -> Layout
     )
 
 
+def has_tiles(module: builtin.ModuleOp) -> bool:
+    """Whether any value of a module is a tile, with a layout or without."""
+    return any(
+        isinstance(value.type, builtin.TensorType | MemDescType) for value, _, _ in _values(module)
+    )
+
+
 def types_by_name(module: builtin.ModuleOp) -> dict[str, tuple[tuple[int, ...], str]]:
     """Shape and element type of the last tile that has each of the kernel's names, in a module of TTIR.
 
