@@ -609,12 +609,12 @@ class TileLayout:
     """Of the last dimensions, where a piece of memory has several tiles; None where Triton does not say: see `why_unknown`."""
     why_unknown: str = ""
 
-    def show(self, to: TileLayout | Layout | None = None) -> Any:
-        """The tile as a picture (docs/widgets.md); with `to`, beside another layout of the same shape.
+    def show(self, to: TileLayout | Layout | None = None, by: str | None = None) -> Any:
+        """The tile as a picture (docs/widgets.md); with `to`, beside another layout of the same shape; `by` as for `Layout.show`.
 
-        Raises LayoutError where the layout is not known, or the shapes differ.
+        Raises LayoutError where the layout is not known, the shapes differ, or nothing is called `by`.
         """
-        return show(self, to=to)
+        return show(self, to=to, by=by)
 
     def plot(self, by: str | None = None, at: Sequence[int] = (), hardware: bool = False) -> Any:
         """The tile as a figure: see `Layout.plot`.

@@ -134,6 +134,7 @@ export interface LayoutView {
   readonly left: number;
   readonly right: number | null;
   readonly conversion: string;
+  readonly colours: string;
 }
 
 /** Elements in the bytes of a `StepperView`. */

@@ -175,7 +175,8 @@ export class LayoutPanel {
       while (step * this.cell < room && step < cells) step *= 2;
       return step;
     };
-    const [across, down] = [every(this.columns, 26), every(this.rows, 12)];
+    const room = this.picture === "hardware" && this.layout.data.memory === "registers" && this.layout.fold > 1 ? 36 : 26;
+    const [across, down] = [every(this.columns, room), every(this.rows, 12)];
     const next = (from: number, step: number): number => Math.ceil(from / step) * step;
     for (let x = next(seen.left, across); x < seen.right; x += across) {
       const middle = this.x(x + 0.5);
@@ -191,7 +192,8 @@ export class LayoutPanel {
     const { layout, picture } = this;
     if (picture === "hardware" && layout.data.memory === "registers") {
       const registers = layout.size("register");
-      return layout.fold > 1 && registers === 1 ? `+${x}` : `r${x % registers}`;
+      if (layout.fold === 1) return `r${x}`;
+      return registers === 1 ? `+${x}` : `+${Math.floor(x / registers)}:r${x % registers}`;
     }
     if (picture === "hardware" && layout.data.memory === "shared memory") return `b${Math.floor((x * layout.elementBytes) / 4)}`;
     return String(x);

@@ -1,9 +1,10 @@
 // The layout view: a tile's elements, and the threads or the memory that hold them; hover leads from either to the other.
 import type { LayoutView, TileData } from "./data";
 import { choice, element } from "./dom";
+import { colourings, firstColouring, legendEntry, scaleLegend, scaleOf } from "./layout_colours";
 import { TileLayout, MOVES, type Move, moves } from "./layout_math";
 import { LayoutPanel, type Picture } from "./layout_panel";
-import { BLIND_SAFE, sequential } from "./palette";
+import { BLIND_SAFE } from "./palette";
 
 const MOVE_WORDS: Record<Move, string> = {
   stays: "stays where it is",
@@ -18,6 +19,13 @@ const ROW = 32;
 /** Pixels of width from which on two pictures stand side by side. */
 const SIDE_BY_SIDE = 700;
 
+/** What was pointed at: an element, and the one holder of a layout that is meant; null for all. */
+interface Pointed {
+  side: number;
+  one: number;
+  from: number | null;
+}
+
 export class LayoutExplorer {
   private readonly tiles: readonly TileData[];
   private left: number;
@@ -29,6 +37,7 @@ export class LayoutExplorer {
   private panels: LayoutPanel[] = [];
   private layouts: TileLayout[] = [];
   private moved: Move[] | null = null;
+  private pointed: Pointed | null = null;
   private readonly tools = element("div", { class: "kl-tools", role: "toolbar", "aria-label": "View" });
   private readonly words = element("div", { class: "kl-layout-words" });
   private readonly stage = element("div", { class: "kl-panels" });
@@ -37,11 +46,11 @@ export class LayoutExplorer {
   private readonly watcher: ResizeObserver;
   private width = 0;
 
-  constructor(dom: HTMLElement, data: LayoutView) {
+  constructor(dom: HTMLElement, private readonly data: LayoutView) {
     this.tiles = data.tiles;
     this.left = data.left;
     this.right = data.right;
-    this.bytes = Math.max(1, (this.tiles[this.left]?.element_bits || 16) / 8);
+    this.bytes = this.bytesOf(this.left);
     dom.append(
       element("div", { class: "kl-head" }, element("b", {}, data.title), ...(data.conversion ? [element("span", { class: "kl-soft" }, data.conversion)] : [])),
       this.tools,
@@ -69,46 +78,47 @@ export class LayoutExplorer {
   /** Read the chosen tiles anew, and choose colours that they have. */
   private reset(): void {
     const chosen = [this.left, ...(this.right === null ? [] : [this.right])].map((number) => this.tiles[number]).filter((tile) => tile !== undefined);
-    this.layouts = chosen.map((tile) => new TileLayout(tile, this.bytes));
+    this.layouts = chosen.map((tile) => new TileLayout(tile, tile.element_bits ? Math.max(1, tile.element_bits / 8) : this.bytes));
     const [first, second] = this.layouts;
     const comparable = first !== undefined && second !== undefined && first.data.memory === "registers" && second.data.memory === "registers" && String(first.data.shape) === String(second.data.shape);
     this.moved = comparable ? moves(first, second) : null;
-    this.plane = 0;
-    const offered = this.colourings();
-    if (!offered.includes(this.colourBy)) {
-      // Of threads the first kind that there are several of: warps, else lanes.
-      const several = first?.data.memory === "registers" ? offered.find((name) => first.size(name) > 1) : undefined;
-      this.colourBy = this.moved ? "what moves" : several ?? offered[0] ?? "";
+    this.plane = Math.min(this.plane, this.planes - 1);
+    if (!this.colourings().includes(this.colourBy)) {
+      const asked = firstColouring(this.layouts, this.data.colours);
+      this.colourBy = this.moved && this.data.colours === "" ? "what moves" : asked;
     }
     this.drawTools();
     this.draw();
   }
 
+  /** Bytes of a tile's element; 2 where nobody says. */
+  private bytesOf(tile: number): number {
+    return Math.max(1, (this.tiles[tile]?.element_bits || 16) / 8);
+  }
+
   private colourings(): string[] {
-    const first = this.layouts[0];
-    if (first === undefined) return [];
-    const moved = this.moved ? ["what moves"] : [];
-    if (first.data.memory === "registers") return [...moved, "warp", "lane", "register", "block"];
-    if (first.data.memory === "tensor memory") return ["row", "column"];
-    return ["bank", "offset", "row of the tile"];
+    return [...(this.moved ? ["what moves"] : []), ...colourings(this.layouts)];
   }
 
   private drawTools(): void {
     const tile = (number: number): string => this.tiles[number]!.name;
     const all = this.tiles.map((_, number) => ({ value: String(number), words: tile(number) }));
     const shape = String(this.tiles[this.left]?.shape);
-    const others = all.filter(({ value }) => String(this.tiles[Number(value)]!.shape) === shape && this.tiles[Number(value)]!.memory === this.tiles[this.left]!.memory);
+    const others = all.filter(({ value }) => String(this.tiles[Number(value)]!.shape) === shape);
     const parts: Node[] = [];
     if (this.tiles.length > 1) {
       parts.push(choice("Tile", all, String(this.left), (value) => {
         this.left = Number(value);
         this.right = null;
-        this.bytes = Math.max(1, (this.tiles[this.left]?.element_bits || 16) / 8);
+        this.plane = 0;
+        this.bytes = this.bytesOf(this.left);
+        this.pointed = null;
         this.reset();
       }));
       parts.push(choice("Compared with", [{ value: "", words: "alone" }, ...others.map((one) => ({ ...one, words: `to ${one.words}` }))], this.right === null ? "" : String(this.right), (value) => {
         this.right = value === "" ? null : Number(value);
         this.colourBy = "";
+        this.pointed = null;
         this.reset();
       }));
     }
@@ -129,7 +139,7 @@ export class LayoutExplorer {
         this.draw();
       }));
     }
-    if (this.layouts[0]?.data.memory === "shared memory" && !this.layouts[0].data.element_bits) {
+    if (this.layouts.some(({ data }) => data.memory === "shared memory" && !data.element_bits)) {
       parts.push(choice("Bytes of an element", [1, 2, 4, 8].map((size) => ({ value: String(size), words: `${size}-byte elements` })), String(this.bytes), (value) => {
         this.bytes = Number(value);
         this.reset();
@@ -171,6 +181,7 @@ export class LayoutExplorer {
     this.stage.replaceChildren(...this.panels.map(({ dom }) => dom));
     for (const panel of this.panels) panel.draw();
     this.drawLegend();
+    this.sayPointed();
     this.words.replaceChildren(...this.layouts.map(({ data }) =>
       element("div", {}, element("b", {}, data.name), element("code", {}, data.encoding), element("span", { class: "kl-name-words" }, data.words))));
   }
@@ -179,7 +190,7 @@ export class LayoutExplorer {
     const layout = this.layouts[side]!;
     const room = Math.max(200, this.width < SIDE_BY_SIDE ? this.width - 38 : this.width / 2 - 40);
     const heading = this.layouts.length > 1 ? `${layout.data.name}: ` : "";
-    const title = `${heading}${picture === "logical" ? "elements of the tile" : HARDWARE_WORDS[layout.data.memory]}`;
+    const title = `${heading}${picture === "logical" ? "elements of the tile" : hardwareWords(layout)}`;
     const slice = { first: this.plane * this.rows * this.columns, rows: this.rows, columns: this.columns };
     return new LayoutPanel(layout, picture, side, slice, title, room, this.colourer(layout, side), { pointed: (panel, x, y) => this.point(panel, x, y) });
   }
@@ -198,36 +209,19 @@ export class LayoutExplorer {
       });
       return (number) => MOVE_COLOURS[farthest.get(layout.elements[number]!)!];
     }
-    const value =
-      by === "bank" ? (number: number) => layout.bank(number)
-      : by === "offset" ? (number: number) => layout.offset(number)
-      : by === "row of the tile" ? (number: number) => Math.floor(layout.elements[number]! / this.columns)
-      : (number: number) => layout.part(number, by);
-    const most = by === "bank" ? 32 : by === "offset" ? layout.offset(layout.size("offset") - 1) + 1 : by === "row of the tile" ? this.rows * this.planes : layout.size(by);
-    const colours = most <= BLIND_SAFE.length ? BLIND_SAFE : Array.from({ length: Math.min(most, 256) }, (_, at) => sequential(at / (Math.min(most, 256) - 1)));
-    return (number) => colours[most <= colours.length ? value(number) : Math.floor((value(number) * colours.length) / most)]!;
+    return scaleOf(layout, side, by, this.columns).colour;
   }
 
   private drawLegend(): void {
-    const first = this.layouts[0];
-    this.legend.replaceChildren();
-    if (first === undefined) return;
-    const entry = (colour: string, words: string): void => this.legend.append(element("span", {}, element("i", { style: `background: ${colour}` }), words));
     if (this.colourBy === "what moves") {
       const counts = new Map<Move, number>();
       for (const move of this.moved!) counts.set(move, (counts.get(move) ?? 0) + 1);
-      for (const move of MOVES) if (counts.has(move)) entry(MOVE_COLOURS[move], `${counts.get(move)!.toLocaleString("en")} × ${MOVE_WORDS[move]}`);
+      this.legend.replaceChildren(...MOVES.filter((move) => counts.has(move)).map((move) =>
+        legendEntry(MOVE_COLOURS[move], `${counts.get(move)!.toLocaleString("en")} × ${MOVE_WORDS[move]}`)));
       return;
     }
-    if (first.replication > 1 && ["warp", "lane", "register", "block"].includes(this.colourBy)) {
-      this.legend.append(element("span", {}, `each element is held ${first.replication} times: its cell has the colours of all its ${this.colourBy}s`));
-    }
-    const size = this.colourBy === "bank" ? 32 : first.size(this.colourBy);
-    if (size <= BLIND_SAFE.length) for (let at = 0; at < size; at++) entry(BLIND_SAFE[at]!, `${this.colourBy} ${at}`);
-    else {
-      const most = this.colourBy === "offset" ? first.offset(first.size("offset") - 1) : this.colourBy === "row of the tile" ? this.rows * this.planes - 1 : size - 1;
-      entry(`linear-gradient(90deg, ${[0, 0.25, 0.5, 0.75, 1].map(sequential).join(", ")}); width: 120px`, `${this.colourBy} 0 to ${most}`);
-    }
+    const scales = this.layouts.map((layout, side) => scaleOf(layout, side, this.colourBy, this.columns));
+    this.legend.replaceChildren(...scaleLegend(this.layouts, scales));
   }
 
   // Pointing at a cell
@@ -241,17 +235,27 @@ export class LayoutExplorer {
     else {
       from = layout.at({ x, y });
       if (from === null) {
+        this.pointed = null;
         for (const other of this.panels) other.clearMarks();
         this.status.textContent = "room that is left free";
         return;
       }
       one = layout.elements[from]!;
     }
-    for (const other of this.panels) {
-      other.mark(one, other.layout === layout ? from : null);
-      if (other !== panel) other.reveal();
+    this.pointed = { side: panel.side, one, from };
+    this.sayPointed();
+    for (const other of this.panels) if (other !== panel) other.reveal();
+  }
+
+  /** Outline what was pointed at in every picture, and say it; the same element of a layout stays pointed at when it is drawn anew. */
+  private sayPointed(): void {
+    const { pointed } = this;
+    if (pointed === null) {
+      this.status.textContent = "";
+      return;
     }
-    this.status.textContent = this.cellWords(layout, one, from);
+    for (const panel of this.panels) panel.mark(pointed.one, panel.side === pointed.side ? pointed.from : null);
+    this.status.textContent = this.cellWords(this.layouts[pointed.side]!, pointed.one, pointed.from);
   }
 
   private cellWords(layout: TileLayout, one: number, from: number | null): string {
@@ -270,12 +274,18 @@ export class LayoutExplorer {
     if (layout.data.memory === "shared memory") {
       const block = layout.size("block") > 1 ? `, block ${layout.part(number, "block")}` : "";
       const offset = layout.offset(number);
-      return `offset ${offset} in elements (byte ${offset * this.bytes}), bank ${layout.bank(number)}${block}`;
+      return `offset ${offset} in elements (byte ${offset * layout.elementBytes}), bank ${layout.bank(number)}${block}`;
     }
     if (layout.data.memory === "tensor memory") return `row ${layout.part(number, "row")}, column ${layout.part(number, "column")}`;
     const block = layout.size("block") > 1 ? `block ${layout.part(number, "block")}, ` : "";
     return `${block}warp ${layout.part(number, "warp")}, lane ${layout.part(number, "lane")}, register ${layout.part(number, "register")} (thread T${layout.thread(number)})`;
   }
+}
+
+/** What the picture of the hardware shows; where threads stand side by side, how to read its columns. */
+function hardwareWords(layout: TileLayout): string {
+  const folded = layout.data.memory === "registers" && layout.fold > 1 ? `, ${layout.fold} threads a row: +1 is the one after the row's first` : "";
+  return `${HARDWARE_WORDS[layout.data.memory]}${folded}`;
 }
 
 const HARDWARE_WORDS: Record<TileData["memory"], string> = {

@@ -116,16 +116,17 @@ class Layout(LinearTile, MadeByHand):
             parts.append(f"at index {', '.join('0' for _ in leading)} of {sizes(leading)}")
         return ", ".join(parts)
 
-    def show(self, to: Layout | None = None) -> Any:
+    def show(self, to: Layout | None = None, by: str | None = None) -> Any:
         """The layout as a picture: elements, and the threads or the memory that hold them (docs/widgets.md).
 
         Args:
             to: another layout of the same shape, to see what a conversion to it moves.
+            by: what the colours are at first: "warp", "lane", "register" or "block"; of shared memory "bank", "offset" or "row of the tile"; of tensor memory "row" or "column". None leaves the choice to the view.
 
         Raises:
-            LayoutError: the shapes differ.
+            LayoutError: the shapes differ, or nothing is called `by`.
         """
-        return show(self, to=to)
+        return show(self, to=to, by=by)
 
     def plot(
         self,

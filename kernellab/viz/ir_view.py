@@ -17,6 +17,7 @@ from kernellab.errors import CompileError, KernelLabError, SourcePosition
 from kernellab.findings import Remark
 from kernellab.records import Compilation, ControlCodes, Instruction, PassRun, SourceMap
 from kernellab.viz.card import spill_words
+from kernellab.viz.layout_card import conversion_words
 from kernellab.viz.readable import readable
 from kernellab.viz.source_lines import failed_source, kernel_source
 from kernellab.viz.view_data import (
@@ -272,8 +273,9 @@ def _notes(compilation: Compilation, remarks: Iterable[Remark], file: str) -> It
     try:
         for one in compilation.conversions():
             if one.means in ("warp shuffles", "shared memory"):
-                words = str(one).removeprefix(f"{one.position}: ")
-                yield MarginNote("note", words, "layouts", line_in(file, (one.position,)))
+                place = line_in(file, (one.position,))
+                words = conversion_words(dataclasses.replace(one, position=None))
+                yield MarginNote("note", words, "layouts", place)
     except (KernelLabError, ValueError):
         pass
 

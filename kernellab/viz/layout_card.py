@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
+from pathlib import Path
 
 from kernellab.findings import Conversion, Conversions, Layouts, TileLayout
 from kernellab.layouts import Layout, Move, RegisterLayout, SharedLayout, sizes
@@ -83,6 +84,16 @@ def conversions_card(conversions: Conversions) -> Card:
         subtitle=f"of {conversions.read_from}",
         tables=(Table("", ("operation", "line", "how", "from", "for"), rows),),
     )
+
+
+def conversion_words(conversion: Conversion) -> str:
+    """What a conversion says of itself, files by their names alone: a path takes the room of what is to be read."""
+    words = str(conversion)
+    neighbours = (*conversion.forced_by, *conversion.wanted_by)
+    for position in (conversion.position, *(one.position for one in neighbours)):
+        if position is not None and position.file:
+            words = words.replace(position.file, Path(position.file).name)
+    return words
 
 
 def _conversion(one: Conversion) -> tuple[str, ...]:

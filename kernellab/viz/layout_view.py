@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 
-from kernellab.errors import ArgumentError, LayoutError
+from kernellab.errors import ArgumentError, LayoutError, suggestion
 from kernellab.findings import Conversion, Layouts, TileLayout
 from kernellab.layouts import Layout, RegisterLayout, SharedLayout, TensorMemoryLayout, sizes
 from kernellab.viz.card import Card
 from kernellab.viz.layout_card import (
+    conversion_words,
     layout_card,
     layouts_card,
     moves_card,
@@ -24,8 +25,18 @@ LARGEST = 1 << 20
 """Elements of the largest tile that is drawn."""
 
 
-def layout_view(layout: Layout, to: Layout | TileLayout | None = None) -> View:
-    """One layout; with `to`, beside another one of the same shape, and what has to move."""
+COLOURINGS: Mapping[Memory, tuple[str, ...]] = {
+    "registers": ("warp", "lane", "register", "block"),
+    "shared memory": ("bank", "offset", "row of the tile"),
+    "tensor memory": ("row", "column"),
+}
+"""What the view can colour a tile by, as js/src/layout_colours.ts has it."""
+
+
+def layout_view(
+    layout: Layout, to: Layout | TileLayout | None = None, by: str | None = None
+) -> View:
+    """One layout; with `to`, beside another one of the same shape, and what has to move. `by` is what the colours are at first."""
     chosen = [layout] if to is None else [layout, _layout_of(to)]
     _check_comparable(chosen)
     names = [str(one) for one in chosen]
@@ -33,17 +44,30 @@ def layout_view(layout: Layout, to: Layout | TileLayout | None = None) -> View:
         names = [f"{name}, {side}" for name, side in zip(names, ("first", "second"))]
     tiles = tuple(_tile_data(one, name, 0) for one, name in zip(chosen, names))
     cards = [*_what_moves(chosen), *(layout_card(one) for one in chosen)]
-    return _view(f"Layout of {sizes(layout.shape)}", tiles, cards)
+    title = f"Layout of {sizes(layout.shape)}"
+    return _view(title, tiles, cards, colours=_checked_colours(by, tiles))
 
 
-def tile_view(tile: TileLayout, to: Layout | TileLayout | None = None) -> View:
-    """The layout of one tile of a kernel; with `to`, beside another layout of the same shape."""
+def tile_view(
+    tile: TileLayout, to: Layout | TileLayout | None = None, by: str | None = None
+) -> View:
+    """The layout of one tile of a kernel; with `to`, beside another layout of the same shape; `by` as for `layout_view`."""
     shown = [tile] if to is None else [tile, to]
     found = [_layout_of(one) for one in shown]
     _check_comparable(found)
     tiles = tuple(_named_data(one) for one in shown)
     cards = [tile_card(one) if isinstance(one, TileLayout) else layout_card(one) for one in shown]
-    return _view(tiles[0].name, tiles, [*_what_moves(found), *cards])
+    colours = _checked_colours(by, tiles)
+    return _view(tiles[0].name, tiles, [*_what_moves(found), *cards], colours=colours)
+
+
+def _checked_colours(by: str | None, tiles: Sequence[TileData]) -> str:
+    """What the view is to be coloured by at first; "" where nobody says."""
+    offered = list(dict.fromkeys(name for tile in tiles for name in COLOURINGS[tile.memory]))
+    if by is not None and by not in offered:
+        advice = suggestion(by, offered, "It can be coloured by")
+        raise LayoutError(f"by={by!r} is nothing that this picture has.", advice=advice)
+    return by or ""
 
 
 def _what_moves(layouts: Sequence[Layout]) -> list[Card]:
@@ -92,8 +116,9 @@ def conversion_view(conversion: Conversion) -> View:
     name = conversion.name or conversion.operation
     bits = element_bits(conversion.element)
     tiles = tuple(_tile_data(one, f"{name}, {when}", bits) for one, when in zip(sides, ("before", "after")))  # fmt: skip
-    cards = [Card(name, str(conversion)), *_what_moves(sides), *map(layout_card, sides)]
-    return _view(name, tiles, cards, conversion=str(conversion))
+    words = conversion_words(conversion)
+    cards = [Card(name, words), *_what_moves(sides), *map(layout_card, sides)]
+    return _view(name, tiles, cards, conversion=words)
 
 
 def _view(
@@ -101,11 +126,11 @@ def _view(
     tiles: tuple[TileData, ...],
     cards: Sequence[Card],
     conversion: str = "",
+    colours: str = "",
 ) -> View:
     right = 1 if len(tiles) > 1 else None
-    return View(
-        title, lambda: LayoutView("layout", title, tiles, 0, right, conversion), lambda: cards
-    )
+    data = LayoutView("layout", title, tiles, 0, right, conversion, colours)
+    return View(title, lambda: data, lambda: cards)
 
 
 def _with_layout(tiles: Iterable[TileLayout]) -> list[TileLayout]:

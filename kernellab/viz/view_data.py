@@ -215,6 +215,8 @@ class LayoutView:
     """Number of the tile that it is compared with."""
     conversion: str
     """What the compiler does to get from one to the other, where that is known."""
+    colours: str = ""
+    """What it is coloured by at first: "warp", "bank"; "" where nobody says."""
 
 
 @dataclass(frozen=True)

@@ -136,6 +136,16 @@ def test_empty_texts_and_strange_ones() -> None:
 # Passes, notes, machine code
 
 
+def test_notes_of_conversions_name_files_without_their_folders() -> None:
+    found = [note.words for note in side_of("attention_forward").notes if note.origin == "layouts"]
+    assert any("(attention.py:" in words for words in found)
+    assert not any("/" in words for words in found)
+    conversion = of_corpus("attention_forward", "sm_90").conversions()[0]
+    data = conversion.show().data
+    assert "attention.py:" in data.conversion
+    assert "/" not in data.conversion
+
+
 def test_every_pass_is_there_with_the_module_after_it() -> None:
     compilation = of_corpus("matmul", "sm_90")
     side = side_of("matmul")

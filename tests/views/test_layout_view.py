@@ -293,3 +293,91 @@ def test_a_large_tile_is_painted_at_once(chromium: Browser, tmp_path: Path) -> N
         expect(page.locator("canvas")).to_have_count(4)
         canvas(page, 0).press("ArrowDown")
         expect(page.locator(".kl-status")).to_contain_text("element (0, 0): warp 0, lane 0")
+
+
+# Two memories, colours, and what is pointed at when the picture changes
+
+
+def of_both_memories() -> tuple[RegisterLayout, Layout]:
+    """The same 64x32 tile in the registers of four warps, and swizzled in shared memory."""
+    registers = Layout.blocked(shape=(64, 32), size_per_thread=[1, 4], threads_per_warp=[8, 4], warps_per_cta=[4, 1], order=[1, 0])  # fmt: skip
+    shared = Layout.swizzled_shared(shape=(64, 32), vector=8, per_phase=2, max_phase=4, order=[1, 0])  # fmt: skip
+    return registers, shared
+
+
+@needs_browser
+def test_registers_and_shared_memory_have_their_own_colours(
+    chromium: Browser, tmp_path: Path
+) -> None:
+    registers, shared = of_both_memories()
+    page_file = registers.show(to=shared).to_html(tmp_path / "both.html")
+    with opened(chromium, page_file.as_uri()) as page:
+        expect(page.get_by_label("Colours")).to_have_value("warp | bank")
+        expect(page.get_by_label("Compared with")).to_have_value("1")
+        legend = page.locator(".kl-legend")
+        expect(legend).to_contain_text("warp 3")
+        expect(legend).to_contain_text("bank 0 to 31")
+        # A row of 32 elements of two bytes has 16 banks; each warp has whole rows.
+        assert set(WARPS) <= set(painted(page, 0))
+        assert len(painted(page, 1)) >= 32
+        page.get_by_label("Colours").select_option("row of the tile")
+        expect(legend.locator("span")).to_have_text(["row of the tile 0 to 63"])
+        page.get_by_label("Compared with").select_option("")
+        expect(page.get_by_label("Colours")).to_have_value("warp")
+
+
+def test_a_conversion_to_shared_memory_has_a_tile_on_each_side() -> None:
+    found = of_corpus("attention_forward", "sm_90").conversions()
+    conversion = next(one for one in found if one.operation == "ttg.local_alloc")
+    data = conversion.show().data
+    assert [tile.memory for tile in data.tiles] == ["registers", "shared memory"]
+
+
+@needs_browser
+def test_the_footer_follows_the_picture(chromium: Browser, tmp_path: Path) -> None:
+    """Bytes and banks by hand: element 175 is at byte 350 with 2 bytes, at 1,400 with 8; 128 bytes are 32 banks."""
+    _, shared = of_both_memories()
+    element = next(n for n in range(64 * 32) if shared.holders((n // 32, n % 32))[0].offset == 175)
+    with opened(chromium, shared.show().to_html(tmp_path / "bytes.html").as_uri()) as page:
+        status = page.locator(".kl-status")
+        for _ in range(element // 32 + 1):
+            canvas(page, 0).press("ArrowDown")
+        for _ in range(element % 32):
+            canvas(page, 0).press("ArrowRight")
+        expect(status).to_contain_text("(byte 350), bank 23")
+        page.get_by_label("Bytes of an element").select_option("8")
+        expect(status).to_contain_text("(byte 1400), bank 30")
+
+
+@needs_browser
+def test_another_tile_forgets_what_was_pointed_at(chromium: Browser, tmp_path: Path) -> None:
+    view = of_corpus("matmul", "sm_90").layouts().show()
+    with opened(chromium, view.to_html(tmp_path / "tiles.html").as_uri()) as page:
+        canvas(page, 0).press("ArrowDown")
+        expect(page.locator(".kl-status")).to_contain_text("warp 0")
+        other = next(n for n in range(len(view.data.tiles)) if n != view.data.left)
+        page.get_by_label("Tile", exact=True).select_option(str(other))
+        expect(page.locator(".kl-status")).to_have_text("")
+
+
+@needs_browser
+def test_threads_side_by_side_are_numbered(chromium: Browser, tmp_path: Path) -> None:
+    tile = Layout.blocked(shape=(64,), size_per_thread=[2], threads_per_warp=[32], warps_per_cta=[1], order=[0])  # fmt: skip
+    with opened(chromium, tile.show().to_html(tmp_path / "two.html").as_uri()) as page:
+        expect(page.locator(".kl-panel-title").nth(1)).to_have_text(
+            "registers of each thread, 16 threads a row: +1 is the one after the row's first"
+        )
+
+
+@needs_browser
+def test_a_view_begins_with_the_colours_that_were_asked_for(
+    chromium: Browser, tmp_path: Path
+) -> None:
+    registers, shared = of_both_memories()
+    with opened(chromium, registers.show(by="lane").to_html(tmp_path / "a.html").as_uri()) as page:
+        expect(page.get_by_label("Colours")).to_have_value("lane")
+    both = registers.show(to=shared, by="offset").to_html(tmp_path / "b.html")
+    with opened(chromium, both.as_uri()) as page:
+        expect(page.get_by_label("Colours")).to_have_value("warp | offset")
+    with pytest.raises(LayoutError, match="by='laen'.*"):
+        registers.show(by="laen")
