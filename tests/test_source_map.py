@@ -11,12 +11,13 @@ import triton
 from kernellab.compiler.cubin import ptx_lines
 from kernellab.compiler.pipeline import compile_bound
 from kernellab.compiler.sass import run_on_cubin
-from kernellab.compiler.source_map import module_frames
+from kernellab.compiler.source_map import module_frames, with_passes
 from kernellab.compiler.targets import parse_target
 from kernellab.errors import SourcePosition
 from kernellab.records import Compilation, SourceMap
 from kernellab.specialize import bind
 from tests import versions
+from tests.compiled import of_corpus
 from tests.corpus import elementwise, matmuls, rows
 from tests.corpus.loader import entry
 from tests.kernels import gluon_add
@@ -369,3 +370,22 @@ module {
     assert frames[4] == ((("a b.py", 3, third), library, ("k.py", 9, first)),)
     assert frames[5] == ()
     assert frames[0] == frames[7] == ((kernel,),)
+
+
+def test_two_calls_of_one_helper_are_told_apart_in_texts_without_links() -> None:
+    """A pass's module before the TTGIR meets machine code in the source alone: by the line of the helper, and by who called it."""
+    compilation = of_corpus("matmul", "sm_90")
+    (run,) = [one for one in compilation.passes if one.name == "convert_triton_to_tritongpu"]
+    found = with_passes(compilation.source_map, {run.label: run.text.read()})
+    assert not found.is_exact("sass", run.label)
+    callers = {}
+    for line in range(1, len(found.origins[run.label]) + 1):
+        for chain in found.chain(run.label, line):
+            if len(chain) > 1 and chain[0].file != found.file:
+                callers[line] = chain[-1].line
+    assert len(set(callers.values())) > 1, "a helper that is called from several lines"
+    for line, caller in callers.items():
+        for there in found.lines(run.label, "sass", line):
+            chains = [one for one in found.chain("sass", there) if len(one) > 1]
+            assert caller in {chain[-1].line for chain in chains}
+    assert any(found.lines(run.label, "sass", line) for line in callers)

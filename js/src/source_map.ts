@@ -19,6 +19,9 @@ export class SourceMap {
   private readonly toOrigins = new Map<string, string[] | null>();
   private readonly places = new Map<string, Map<string, number[]>>();
   private readonly forward = new Map<string, Map<number, number[]>>();
+  private readonly byChain = new Map<string, Map<number, number[]>>();
+  /** For each chain the numbers of those that name the same lines, up to the end of the shorter one. */
+  private alike: readonly (readonly number[])[] | null = null;
 
   constructor(private readonly data: SourceMapData) {
     this.file = data.file;
@@ -140,43 +143,69 @@ export class SourceMap {
 
   private linesFromSource(text: string, file: string, line: number): readonly number[] {
     const place = `${file}:${line}`;
-    if (text in this.data.origins) return this.linesAt("any", text).get(place) ?? NONE;
+    if (text in this.data.origins) return this.linesAt(text).get(place) ?? NONE;
     const way = this.wayToOrigins(text);
     if (way === null) return NONE;
-    const here = this.linesAt("any", way[way.length - 1]!).get(place) ?? NONE;
+    const here = this.linesAt(way[way.length - 1]!).get(place) ?? NONE;
     return ordered(here.flatMap((one) => this.follow([...way].reverse(), [one])));
   }
 
-  /** Lines whose innermost place is the same line of the kernel: machine code names lines without columns and calls. */
+  /** Lines that name the same innermost place, called from the same lines as far as both say; machine code may name no calls. */
   private linesBySource(from: string, to: string, line: number): readonly number[] {
-    if (!(to in this.data.origins)) return NONE;
-    const places = new Set(
-      this.chain(from, line).flatMap((chain) => (chain[0] ? [`${chain[0].file}:${chain[0].line}`] : [])),
-    );
-    const table = this.linesAt("innermost", to);
-    return ordered([...places].flatMap((place) => table.get(place) ?? NONE));
+    const origins = this.data.origins[to];
+    if (origins === undefined) return NONE;
+    this.alike ??= alikeChains(this.chains);
+    const wanted = this.chainNumbers(from, line).flatMap((number) => this.alike![number]!);
+    const table = this.linesOfChains(to, origins);
+    return ordered([...new Set(wanted)].flatMap((number) => table.get(number) ?? NONE));
   }
 
-  /** Of a text with locations of its own: place in the sources -> lines whose chains have it, in any frame or innermost. */
-  private linesAt(frames: "any" | "innermost", text: string): ReadonlyMap<string, number[]> {
-    const key = `${frames} ${text}`;
-    let table = this.places.get(key);
+  /** Of a text with locations of its own: the number of a chain -> the lines that have it. */
+  private linesOfChains(text: string, origins: Packed): ReadonlyMap<number, number[]> {
+    let table = this.byChain.get(text);
+    if (table === undefined) {
+      table = new Map<number, number[]>();
+      for (let line = 1; line <= origins.length; line++) {
+        for (const number of unpacked(origins, line, -1)) {
+          const lines = table.get(number);
+          if (lines === undefined) table.set(number, [line]);
+          else lines.push(line);
+        }
+      }
+      this.byChain.set(text, table);
+    }
+    return table;
+  }
+
+  /** Of a text with locations of its own: place in the sources -> lines whose chains have it, in any frame. */
+  private linesAt(text: string): ReadonlyMap<string, number[]> {
+    let table = this.places.get(text);
     if (table === undefined) {
       table = new Map<string, number[]>();
       const origins = this.data.origins[text]!;
       for (let line = 1; line <= origins.length; line++) {
-        const chains = unpacked(origins, line, -1).map((number) => this.chains[number] ?? []);
-        const named = chains.flatMap((chain) => (frames === "any" ? chain : chain.slice(0, 1)));
-        for (const place of new Set(named.map((frame) => `${frame.file}:${frame.line}`))) {
+        const frames = unpacked(origins, line, -1).flatMap((number) => this.chains[number] ?? []);
+        for (const place of new Set(frames.map((frame) => `${frame.file}:${frame.line}`))) {
           const lines = table.get(place);
           if (lines === undefined) table.set(place, [line]);
           else lines.push(line);
         }
       }
-      this.places.set(key, table);
+      this.places.set(text, table);
     }
     return table;
   }
+}
+
+/** For each chain the numbers of those with the same lines, innermost first, up to the end of the shorter one. */
+function alikeChains(chains: readonly (readonly Frame[])[]): number[][] {
+  const places = chains.map((chain) => chain.map((frame) => `${frame.file}:${frame.line}`));
+  const byInnermost = new Map<string, number[]>();
+  places.forEach(([innermost], number) => {
+    if (innermost !== undefined) byInnermost.set(innermost, [...(byInnermost.get(innermost) ?? []), number]);
+  });
+  return places.map((place) => (byInnermost.get(place[0] ?? "") ?? []).filter((other) =>
+    place.every((one, at) => at >= places[other]!.length || one === places[other]![at])));
 }
 
 /** The numbers of one line: `to_json` writes one number as itself, none as 0, several as a list. */

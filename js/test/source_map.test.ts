@@ -30,3 +30,17 @@ test("a text that the map does not know leads nowhere", () => {
   assert.deepEqual([...map.lines("source", "nowhere", 1)], []);
   assert.deepEqual([...map.lines("nowhere", "ttir", 1)], []);
 });
+
+/** Two calls of line 5 of a helper: SASS line 1 is of the first, line 2 names no call; the module's lines are of the first and the second. */
+const HELPER: SourceMapData = {
+  file: "kernel.py", files: ["kernel.py", "helper.py"],
+  chains: [[1, 5, 0, 0, 58, 0], [1, 5, 9, 0, 58, 3], [1, 5, 9, 0, 59, 3], [1, 5, 0]],
+  origins: { module: [2, 3], sass: [1, 4] }, links: {},
+};
+
+test("two calls of one helper are told apart where both texts name their callers", () => {
+  const map = new SourceMap(HELPER);
+  assert.deepEqual([...map.lines("sass", "module", 1)], [1]);
+  assert.deepEqual([...map.lines("module", "sass", 2)], [2]);
+  assert.deepEqual([...map.lines("sass", "module", 2)], [1, 2]);
+});

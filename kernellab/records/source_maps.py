@@ -223,19 +223,30 @@ class SourceMap:
         )
 
     def _lines_by_source(self, from_stage: str, to_stage: str, line: int) -> Lines:
-        """Lines that name the same innermost place; machine code names lines without columns and calls."""
-        innermost = {chain[0].file: set[int]() for chain in self.chain(from_stage, line)}
-        for chain in self.chain(from_stage, line):
-            innermost[chain[0].file].add(chain[0].line)
-        wanted = {
-            number
-            for number, chain in enumerate(self.chains)
-            if chain and chain[0][1] in innermost.get(self.files[chain[0][0]], ())
-        }
+        """Lines that name the same innermost place, called from the same lines as far as both say; machine code may name no calls."""
+        from_chains = self._chain_numbers(from_stage, line)
+        wanted = set[int]().union(*(self._alike[number] for number in from_chains))
         return tuple(
             at
             for at, numbers in enumerate(self.origins.get(to_stage, ()), start=1)
             if wanted.intersection(numbers)
+        )
+
+    @cached_property
+    def _alike(self) -> tuple[frozenset[int], ...]:
+        """For each chain the numbers of those with the same lines, innermost first, up to the end of the shorter one."""
+        places = [tuple((frame[0], frame[1]) for frame in chain) for chain in self.chains]
+        by_innermost: dict[tuple[int, int], list[int]] = {}
+        for number, place in enumerate(places):
+            if place:
+                by_innermost.setdefault(place[0], []).append(number)
+        return tuple(
+            frozenset(
+                other
+                for other in (by_innermost[place[0]] if place else ())
+                if all(mine == theirs for mine, theirs in zip(place, places[other]))
+            )
+            for place in places
         )
 
 
