@@ -180,7 +180,8 @@ export class PassList {
       }
     });
     for (const [stage, heading] of this.headings) heading.hidden = !shownStages.has(stage);
-    this.count.textContent = shown === this.rows.length ? `${shown}` : `${shown} of ${this.rows.length}`;
+    const all = this.rows.length === 1 ? "1 pass" : `${this.rows.length} passes`;
+    this.count.textContent = shown === this.rows.length ? all : `${shown} of ${all}`;
   }
 
   private key(event: KeyboardEvent): void {

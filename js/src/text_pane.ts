@@ -2,10 +2,11 @@
 import { highlightSelectionMatches, openSearchPanel, search, searchKeymap } from "@codemirror/search";
 import { EditorState, type Extension, RangeSet, StateEffect, StateField, Text as Doc } from "@codemirror/state";
 import {
-  type BlockInfo, Decoration, type DecorationSet, EditorView, gutter, GutterMarker, hoverTooltip, keymap, lineNumbers, showTooltip, type Tooltip,
+  type BlockInfo, closeHoverTooltips, Decoration, type DecorationSet, EditorView, gutter, GutterMarker, hoverTooltip, keymap, lineNumbers, showTooltip, type Tooltip,
 } from "@codemirror/view";
 import type { MarginNote } from "./data";
 import { element } from "./dom";
+import { foundWords } from "./found_words";
 import { colours } from "./highlight";
 import { type Bars, shortNumber } from "./metrics";
 import { allWords, markOf } from "./notes";
@@ -87,11 +88,13 @@ export function textExtensions(
     controlGutter(text, margin),
     highlightSelectionMatches({ minSelectionLength: 2, highlightWordAroundCursor: true }),
     search({ top: true }),
+    foundWords,
     keymap.of(searchKeymap),
     colours(text.data.language),
     lights,
     THEME,
-    hoverTooltip((view, position) => nameTooltip(view, position, text, margin), { hoverTime: 200 }),
+    // What a key asked for stays alone.
+    hoverTooltip((view, position) => (view.state.field(nameAtCursor) === null ? nameTooltip(view, position, text, margin) : null), { hoverTime: 200 }),
     EditorView.updateListener.of((update) => {
       if (update.selectionSet && update.transactions.some((one) => one.isUserEvent("select"))) {
         onLine(update.state.doc.lineAt(update.state.selection.main.head).number);
@@ -300,7 +303,7 @@ const nameAtCursor = StateField.define<Tooltip | null>({
 
 function showName(view: EditorView, text: Text, margin: Margin): boolean {
   const tooltip = nameTooltip(view, view.state.selection.main.head, text, margin, true);
-  view.dispatch({ effects: showsName.of(tooltip) });
+  view.dispatch({ effects: [showsName.of(tooltip), closeHoverTooltips] });
   return true;
 }
 
