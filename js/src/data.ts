@@ -78,6 +78,7 @@ export interface IrSide {
   readonly target: string;
   readonly facts: readonly (readonly [string, string])[];
   readonly failure: string;
+  readonly failure_line: number;
   readonly notice: string;
   readonly texts: readonly TextData[];
   readonly stages: readonly StageData[];

@@ -158,10 +158,17 @@ export class Panes {
       const one = shown[number];
       const before = this.shown[number];
       if (one == null) return;
+      this.nameFailed(heads[number]!.parentElement!, one);
       heads[number]!.textContent = `${isOfPass(one) ? `${one.label}, ` : ""}${lineWords(one.text)}`;
       const same = before?.text === one.text && before.place === one.place && pane.view.state.doc.length > 0;
       if (!same || again) pane.show(one.text, one.label, this.marginOf(one), wrap);
     });
+  }
+
+  /** A pass that failed left no text after it: the list says which one stands there. */
+  private nameFailed(head: HTMLElement, one: Shown): void {
+    const after = [...head.querySelectorAll("option")].find(({ selected, value }) => selected && value.endsWith(" after"));
+    if (after !== undefined) after.textContent = one.label.startsWith("before ") ? "before the failed pass" : columnWords("after");
   }
 
   private makeDiff({ columns, wrap }: Layout, shown: readonly (Shown | null)[]): void {

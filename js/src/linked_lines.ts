@@ -15,6 +15,8 @@ export interface Chosen {
 /** The line that a compilation failed on: it is lit from the start. */
 export function errorLine(sides: readonly Side[]): Chosen | null {
   for (const side of sides) {
+    const failed = side.data.passes[side.data.passes.length - 1];
+    if (side.data.failure_line > 0 && failed !== undefined) return { side, place: failed.place, line: side.data.failure_line };
     const error = side.data.notes.find((note) => note.severity === "error" && note.line > 0);
     if (error !== undefined) return { side, place: "source", line: error.line };
   }

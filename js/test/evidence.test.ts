@@ -13,7 +13,7 @@ const metric = (name: string, stage: string, values: Record<number, number>, ori
 
 /** A side whose line 1 of TTGIR came from line 7 of the source, and became lines 3 and 4 of the SASS; its line 2 became line 5. */
 const side = (parts: Partial<IrSide>): IrSide => ({
-  name: "", kernel: "k", target: "sm_90", facts: [], failure: "", notice: "", texts: [], stages: [], passes: [],
+  name: "", kernel: "k", target: "sm_90", facts: [], failure: "", failure_line: 0, notice: "", texts: [], stages: [], passes: [],
   map: {
     file: "k.py", files: ["k.py"], chains: [[0, 7, 1], [0, 8, 1]],
     origins: { ttgir: [1, 2] }, links: { "ttgir sass": [0, 0, 1, 1, 2] },

@@ -41,6 +41,8 @@ class Table:
     rows: Sequence[Sequence[str]]
     numbers: Collection[int] = ()
     """Columns of numbers, counted from 0: they stand to the right, each on one line."""
+    is_listing: bool = False
+    """Whether the first column is code whose spaces mean something; it has the whole width."""
 
 
 @dataclass(frozen=True)
@@ -108,13 +110,17 @@ def _table_html(table: Table) -> str:
         heads = [f"{_HEAD};text-align:right" if n in table.numbers else _HEAD for n in range(len(table.columns))]  # fmt: skip
         names = "".join(f'<th style="{style}">{escape(name)}</th>' for style, name in zip(heads, table.columns))  # fmt: skip
         head = f"<thead><tr>{names}</tr></thead>\n"
-    across = len(table.columns) > _MOST_BESIDE
+    across = table.is_listing or len(table.columns) > _MOST_BESIDE
     dense = len(table.columns) > _MOST_ROOMY
     table_style = f"{_TABLE};font-size:.88em" if dense else _TABLE
     first_style = f"{_CODE}{';white-space:nowrap' if across else ''}" if head else _CELL
     rows = []
     for row in table.rows:
         first, *rest = (escape(cell) for cell in row)
+        if table.is_listing:  # where styles are stripped, spaces would become one
+            first = first.replace("  ", "&nbsp; ").replace("  ", " &nbsp;")
+        if table.is_listing and not any(rest):
+            rest = []
         styles = [_NUMBER if n in table.numbers else _CELL for n in range(1, len(row))]
         cells = "".join(f'<td style="{style}">{cell}</td>' for style, cell in zip(styles, rest))
         rows.append(

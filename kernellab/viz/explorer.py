@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from textwrap import shorten
 from typing import Any
 
 from kernellab.compiler.comparison import Comparison
@@ -30,6 +31,7 @@ def compilation_view(compilation: Compilation, *evidence: Any) -> View:
         lambda: [
             *_redefined_card(compilation),
             kernel_card(compilation),
+            *_source_cards(compilation),
             *_evidence_cards(compilation, shown),
             *_pass_cards(compilation.passes),
         ],
@@ -58,6 +60,27 @@ def comparison_view(comparison: Comparison, *evidence: Any) -> View:
 
 def _redefined_card(compilation: Compilation) -> list[Card]:
     return [Card("Redefined", "", (), [ir_view.REDEFINED])] if compilation.is_redefined else []
+
+
+_MOST_LINES = 150
+_MOST_LETTERS = 240
+"""What a still shows of a kernel, and of what the compiler says of one of its lines."""
+
+
+def _source_cards(compilation: Compilation) -> list[Card]:
+    """The kernel under its file's line numbers, and beside each line what the compiler says of it."""
+    source, notes = ir_view.source_and_notes(compilation)
+    if not source.content:
+        return []
+    shown = list(source.numbered())
+    rows = []
+    for number, line in shown[:_MOST_LINES]:
+        words = "; ".join(note.words.splitlines()[0] for note in notes if note.line == number)
+        rows.append((f"{number:>4}  {line}", shorten(words, _MOST_LETTERS, placeholder=" …")))
+    more = len(shown) - _MOST_LINES
+    left_out = (f"{more} more lines are left out.",) if more > 0 else ()
+    columns = ("line", "what the compiler says")
+    return [Card("Source", "", (Table("", columns, rows, is_listing=True),), left_out)]
 
 
 def _evidence_cards(compilation: Compilation, shown: Shown, side: str = "") -> list[Card]:

@@ -19,7 +19,7 @@ from kernellab.records import Compilation, ControlCodes, Instruction, PassRun, S
 from kernellab.viz.card import spill_words
 from kernellab.viz.layout_card import conversion_words
 from kernellab.viz.readable import readable
-from kernellab.viz.source_lines import failed_source, kernel_source
+from kernellab.viz.source_lines import KernelSource, failed_source, kernel_source
 from kernellab.viz.view_data import (
     ControlData,
     Effect,
@@ -218,6 +218,7 @@ def _side(compilation: Compilation, name: str) -> IrSide:
         target=str(compilation.target),
         facts=_facts(compilation),
         failure="",
+        failure_line=0,
         notice=REDEFINED if compilation.is_redefined else "",
         texts=tuple(texts.texts),
         stages=tuple(stages),
@@ -228,6 +229,13 @@ def _side(compilation: Compilation, name: str) -> IrSide:
         metrics=tuple(_metrics(compilation, instructions)),
         layouts=_layouts(compilation),
     )
+
+
+def source_and_notes(compilation: Compilation) -> tuple[KernelSource, tuple[MarginNote, ...]]:
+    """The kernel's lines, and what is said of them in their margin."""
+    source_map = _source_map(compilation)
+    notes = _notes(compilation, remarks_of(compilation), source_map.file)
+    return kernel_source(compilation, source_map), tuple(notes)
 
 
 def _source_map(compilation: Compilation) -> SourceMap:
@@ -387,6 +395,7 @@ def _failed_side(error: CompileError) -> IrSide:
         target=error.target,
         facts=(),
         failure="\n".join([f"The compilation failed {where}: {error.problem}", *_excerpt(error)]),
+        failure_line=_failure_line(error),
         notice="",
         texts=tuple(texts.texts),
         stages=tuple(stages),
@@ -399,10 +408,21 @@ def _failed_side(error: CompileError) -> IrSide:
     )
 
 
+_LINE_OF_PTX = re.compile(r"Line (\d+) of the PTX is: ")
+"""How an error says which line the assembler refused."""
+
+
 def _excerpt(error: CompileError) -> list[str]:
-    """The line at fault, with a caret under its column."""
+    """The line at fault with a caret under its column, and what there is to say besides."""
     excerpt = error.position.excerpt() if error.position else ""
-    return [f"at {error.position}", excerpt] if excerpt else []
+    place = [f"at {error.position}", excerpt] if excerpt else []
+    return [*place, *([error.advice] if error.advice else [])]
+
+
+def _failure_line(error: CompileError) -> int:
+    """The line of the failed pass's text that its complaint names; 0 where it names none."""
+    found = _LINE_OF_PTX.match(error.advice) if error.failed_pass == "sass.ptxas" else None
+    return int(found[1]) if found else 0
 
 
 def _failed_pass(label: str, before: PassData) -> PassData:

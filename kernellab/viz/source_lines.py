@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import ast
+import itertools
 import linecache
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
 from kernellab.compiler.subjects import definition_line
@@ -25,6 +26,11 @@ class KernelSource:
     """The numbers of the file's lines that are not shown, up to the last one that is."""
     kernel: str = ""
     """The kernel's name, where it was looked for."""
+
+    def numbered(self) -> Iterator[tuple[int, str]]:
+        """Each line with its number in the file."""
+        numbers = (n for n in itertools.count(1) if n not in self.skipped)
+        return zip(numbers, self.content.split("\n"))
 
 
 def kernel_source(compilation: Compilation, source_map: SourceMap) -> KernelSource:

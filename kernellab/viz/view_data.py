@@ -134,6 +134,8 @@ class IrSide:
     """What stands at the top: ("registers", "122"), ..."""
     failure: str
     """Why there are no stages after the last one shown; "" for a compilation that succeeded."""
+    failure_line: int
+    """Line of the failed pass's text, as the full one counts, that the failure names; 0 for none."""
     notice: str
     """What a reader has to know beforehand: that the kernel says something else by now; "" for nothing."""
     texts: tuple[TextData, ...]

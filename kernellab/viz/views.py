@@ -94,7 +94,7 @@ class View:
             raise NotImplementedError  # IPython asks `_repr_mimebundle_` then
         live = self.widget._repr_mimebundle_()
         data, metadata = live if isinstance(live, tuple) else (live, {})
-        hint = f"{self.title}: run the cell for the live view."
+        hint = "Run the cell for the live view."
         publish_display_data({"text/plain": repr(self), "text/html": _STILL % self.still_html()})
         publish_display_data({**data, "text/plain": hint}, metadata)
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import html
 import re
 from pathlib import Path
 
@@ -15,7 +16,7 @@ from kernellab.records import Compilation, Stage, Stages
 from kernellab.showing import show
 from kernellab.viz.views import View
 from tests.compiled import compiled, of_corpus
-from tests.kernels import basic
+from tests.kernels import basic, faulty
 from tests.views.browser import needs_browser, opened
 from tests.views.explorer_page import line_with, lit_numbers, pane, shown_numbers
 
@@ -241,3 +242,89 @@ def test_two_compilations(chromium: Browser, tmp_path: Path) -> None:
         page.get_by_role("radio", name="Differences").click()
         expect(page.locator(".cm-merge-a .cm-changedLine", has_text='"cuda:80"').first).to_be_visible()  # fmt: skip
         expect(page.locator(".cm-merge-b .cm-changedLine", has_text='"cuda:90"').first).to_be_visible()  # fmt: skip
+
+
+def test_find_says_how_many_places_there_are(chromium: Browser, matmul_page: Path) -> None:
+    with opened(chromium, matmul_page.as_uri()) as page:
+        root = page.locator(".kl-root")
+        root.press("/")
+        field = page.get_by_role("textbox", name="Find")
+        found = page.locator(".kl-found")
+        field.fill("nosuchthing")
+        field.press("Enter")
+        expect(found).to_have_text("nothing found")
+        field.fill("tt.func")
+        field.press("Enter")
+        expect(found).to_have_text("1 place")
+        assert field.evaluate("one => parseFloat(getComputedStyle(one).fontSize)") == 12
+
+
+def test_find_stays_in_sight_where_two_texts_are_compared(
+    chromium: Browser, matmul_page: Path
+) -> None:
+    with opened(chromium, matmul_page.as_uri()) as page:
+        page.locator(".kl-root").press("2")
+        expect(page.locator(".kl-changes")).to_contain_text("change")
+        box = page.locator(".kl-diff .cm-mergeView")
+        page.locator(".kl-root").press("/")
+        field = page.get_by_role("textbox", name="Find")
+        expect(field).to_be_in_viewport(ratio=1)
+        box.evaluate("one => (one.scrollTop = 300)")
+        top = "one => one.getBoundingClientRect().top"
+        assert box.evaluate("one => one.scrollTop") > 0
+        assert field.evaluate(top) >= box.evaluate(top)
+        assert field.evaluate(top) < box.evaluate(top) + 60
+
+
+def test_a_key_and_the_mouse_show_one_tooltip(chromium: Browser, matmul_page: Path) -> None:
+    with opened(chromium, matmul_page.as_uri()) as page:
+        name = pane(page, 1).locator(".cm-line .kl-value").first
+        name.click()
+        page.mouse.move(0, 0)
+        name.hover()
+        expect(page.locator(".kl-name")).to_have_count(1)
+        page.keyboard.press("i")
+        expect(page.locator(".kl-name[role=status]")).to_be_visible()
+        expect(page.locator(".kl-name")).to_have_count(1)
+
+
+def test_what_the_assembler_refused_is_in_sight(chromium: Browser, tmp_path: Path) -> None:
+    with pytest.raises(CompileError) as caught:
+        compiled(faulty.bad_assembly, "*fp32", BLOCK=16)
+    found = re.match(r"Line (\d+) of the PTX is: ", caught.value.advice)
+    assert found is not None
+    with opened(chromium, show(caught.value).to_html(tmp_path / "refused.html").as_uri()) as page:
+        expect(page.locator(".kl-failure")).to_contain_text(caught.value.advice)
+        lit = pane(page, 1).locator(".cm-line.kl-chosen")
+        expect(lit).to_be_in_viewport()
+        expect(lit).to_contain_text("no_such")
+        expect(pane(page, 1).get_by_label("Text of pane 2")).to_contain_text("before the failed pass")  # fmt: skip
+        page.locator(".kl-root").press("{")
+        expect(pane(page, 1).locator(".kl-pane-head > .kl-soft")).to_contain_text("after ")
+        assert "before the failed pass" not in pane(page, 1).locator("option:checked").inner_text()
+
+
+def test_a_narrow_explorer_cuts_no_line_of_its_words(chromium: Browser, matmul_page: Path) -> None:
+    with opened(chromium, matmul_page.as_uri(), width=400) as page:
+        general = page.locator(".kl-general").first
+        height = general.evaluate("one => one.clientHeight - 6")
+        assert height % 17 == 0
+        origin = page.locator(".kl-origin")
+        assert origin.evaluate("one => one.scrollWidth <= one.clientWidth + 1")
+
+
+def test_the_list_of_passes_says_what_it_counts(chromium: Browser, matmul_page: Path) -> None:
+    passes = len(of_corpus("matmul", "sm_90").passes)
+    with opened(chromium, matmul_page.as_uri()) as page:
+        expect(page.locator(".kl-count")).to_have_text(f"{passes} passes")
+
+
+def test_the_still_shows_the_kernel_and_what_the_compiler_says() -> None:
+    compilation = of_corpus("attention_forward", "sm_90")
+    view = show(compilation)
+    note = next(one for one in view.data.sides[0].notes if one.line > 0)
+    for words in (repr(view), html.unescape(view.still_html()).replace("\N{NO-BREAK SPACE}", " ")):
+        assert f"{note.line:>4}  " in words
+        assert note.words.splitlines()[0][:60] in words
+    assert "    " in repr(view)
+    assert len(view.still_html()) < 60_000
