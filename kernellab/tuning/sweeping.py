@@ -10,6 +10,7 @@ import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import Executor, ThreadPoolExecutor
 from contextlib import ExitStack
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -130,18 +131,9 @@ def tune(
         measure=place.has_gpu,
         seconds=seconds,
     )
-    with ExitStack() as stack:
-        crew = place.crew or _local_crew(place, workers)
-        sender = _Sender(stack, inline=executor is not None)
-        entries = list(_entries(kept, prepared, calls, conduct, sender, expected, place))
-        alike = (rtol, atol, kept[0].values if expected is None else expected.digest)
-        content = known_content(plain) if cache else None
-        store = Store(content and (content, place.target, place.machine, conduct.measure, *alike))
-        told = progress_for(plain.__name__, progress, len(entries))
-        sweep = Sweep(entries, crew, conduct, store, told)
-        outcomes = sweep.outcomes()
-        if isinstance(crew, LocalCrew) and not crew.is_stopped:
-            crew.release()
+    alike = (rtol, atol, kept[0].values if expected is None else expected.digest)
+    plan = _Plan(plain, place, kept, prepared, calls, conduct, expected, alike)
+    outcomes, notes = _swept(plan, workers, cache, progress)
     timed, untimed = _timed_baselines(baselines or {}, outcomes) if place.gpus else ({}, [])
     tuning = describe(
         kernel,
@@ -154,7 +146,7 @@ def tune(
         machine=place.machine,
         baselines=timed,
         pruned=count_before_pruning(kernel, space, found) - len(kept),
-        notes=(*sweep.notes, *untimed),
+        notes=(*notes, *untimed),
         seconds=time.monotonic() - started,
     )
     if replayed is not None:
@@ -360,6 +352,41 @@ def _is_pruned(prune: Prune, one: Candidate, given: Mapping[str, Any]) -> bool:
         ) from error
 
 
+@dataclass(frozen=True)
+class _Plan:
+    """What a sweep is to do, all of it checked."""
+
+    kernel: Any
+    """The JIT function."""
+    place: _Place
+    configs: Sequence[Candidate]
+    prepared: Sequence[PreparedCall | Dropped]
+    """The launch of each config."""
+    calls: Calls
+    conduct: Conduct
+    expected: Shipment | None
+    alike: tuple[Any, ...]
+    """What every outcome depends on, beside its config, kernel and machine."""
+
+
+def _swept(
+    plan: _Plan, workers: int | None, cache: bool, progress: bool | None
+) -> tuple[dict[int, Outcome], Sequence[str]]:
+    """The outcomes by config, and what is to be said of the sweep."""
+    place, conduct = plan.place, plan.conduct
+    with ExitStack() as stack:
+        crew = place.crew or _local_crew(place, workers)
+        entries = list(_entries(plan, _Sender(stack, inline=place.crew is not None)))
+        content = known_content(plan.kernel) if cache else None
+        about = (content, place.target, place.machine, conduct.measure, *plan.alike)
+        told = progress_for(plan.kernel.__name__, progress, len(entries))
+        sweep = Sweep(entries, crew, conduct, Store(content and about), told)
+        outcomes = sweep.outcomes()
+        if isinstance(crew, LocalCrew) and not crew.is_stopped:
+            crew.release()
+    return outcomes, sweep.notes
+
+
 _SHARED_MEMORY = "/dev/shm"
 
 
@@ -389,27 +416,21 @@ class _Sender:
         return Delivery(digest, folder=folder)
 
 
-def _entries(
-    kept: Sequence[Candidate],
-    prepared: Sequence[PreparedCall | Dropped],
-    calls: Calls,
-    conduct: Conduct,
-    sender: _Sender,
-    expected: Shipment | None,
-    place: _Place,
-) -> Iterator[Entry]:
+def _entries(plan: _Plan, sender: _Sender) -> Iterator[Entry]:
     """What each config needs on its way, in order."""
+    calls, expected, prepared = plan.calls, plan.expected, plan.prepared
     shared = None if calls.shared is None else sender.send(calls.shared)
     are_run = any(isinstance(one, PreparedCall) and one.shipment for one in prepared) or shared
     results = sender.send(expected) if expected is not None and are_run else None
-    for number, (candidate, one) in enumerate(zip(kept, prepared)):
+    for number, (candidate, one) in enumerate(zip(plan.configs, prepared)):
         if isinstance(one, Dropped):
             yield Entry(number, candidate, b"", None, (), one)
             continue
         arguments = shared if one.shipment is None else sender.send(one.shipment)
         setup = None
         if arguments is not None:
-            setup = Setup(conduct.job, arguments, results, None, None, place.machine.gpu)
+            gpu = plan.place.machine.gpu
+            setup = Setup(plan.conduct.job, arguments, results, None, None, gpu)
         digest = "" if arguments is None else arguments.digest
         task = one.task
         functions = contents_within(task.specialization.constants.values())

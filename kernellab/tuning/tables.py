@@ -31,6 +31,14 @@ _COMPILED = ("registers", "spilled bytes", "shared bytes", "occupancy", "limited
 _OF_EVERY_SWEEP = (*_COMPILED, "same result as", "dropped", "why")
 """Columns of a sweep that was stopped before its first config, too."""
 
+_OF_SWEEPS = ("us", "us, lower quartile", "us, upper quartile", "runs", "timed by", "GB/s", "TFLOP/s", *_OF_EVERY_SWEEP, "ties", "GPU")  # fmt: skip
+
+
+def parameter_column(name: str, results: Sequence[str] = _OF_SWEEPS) -> str:
+    """The column of a parameter; one that is called as a column of results is told apart: "runs (parameter)"."""
+    return f"{name} (parameter)" if name in results else name
+
+
 _WHOLE = ("registers", "spilled bytes", "shared bytes", "runs", "ties")
 _FRACTIONS = ("us", "us, lower quartile", "us, upper quartile", "GB/s", "TFLOP/s", "occupancy")
 
@@ -67,7 +75,7 @@ def _kind(values: Sequence[Any]) -> str:
 
 def _row(tuning: Tuning, trial: Trial, names: list[str]) -> dict[str, Any]:
     values = trial.candidate.values
-    row: dict[str, Any] = {name: values.get(name) for name in names}
+    row: dict[str, Any] = {parameter_column(name): values.get(name) for name in names}
     if tuning.is_timed:
         row |= _times(trial.timing) | achieved(tuning, trial.timing)
     row |= _compiled(trial)
@@ -78,6 +86,10 @@ def _row(tuning: Tuning, trial: Trial, names: list[str]) -> dict[str, Any]:
     if dropped is not None:
         row["why"] = dropped.line
     return row
+
+
+def _parameters(values: Mapping[str, Any]) -> dict[str, Any]:
+    return {parameter_column(name): value for name, value in values.items()}
 
 
 def how_timed(tuning: Tuning) -> list[str]:
@@ -132,10 +144,14 @@ def best_table(tunings: Tunings) -> Any:
 
     rows = []
     for one in tunings:
-        row = dict(one.key)
+        row = _parameters(one.key)
         if one.is_timed:
             best = one.best
-            row |= best.candidate.values | _times(best.timing) | achieved(one, best.timing)
+            row |= (
+                _parameters(best.candidate.values)
+                | _times(best.timing)
+                | achieved(one, best.timing)
+            )
             row["ties"] = len(one.ties) - 1
         row["GPU"] = one.machine.gpu
         rows.append(row)

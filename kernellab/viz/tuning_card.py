@@ -5,11 +5,12 @@ from __future__ import annotations
 import math
 from collections import Counter
 from collections.abc import Sequence
+from dataclasses import replace
 
 from kernellab.tuning.plot_data import varying_parameters
 from kernellab.tuning.ranking import timed
 from kernellab.tuning.records import Trial
-from kernellab.tuning.tables import MICROSECONDS, achieved, how_timed
+from kernellab.tuning.tables import MICROSECONDS, achieved, how_timed, parameter_column
 from kernellab.tuning.tuning import Tuning
 from kernellab.tuning.tunings import Tunings
 from kernellab.tuning.value_words import value_words
@@ -21,8 +22,18 @@ MOST_ROWS = 10
 REDEFINED = "The kernel has been redefined since this sweep: what stands here, and the IR of its configs, is of the source that it had then."
 
 
+TO_EXPLORE_ALL = ".show() opens the sweeps: times over the key, and each sweep's plots and configs."
+TO_EXPLORE = ".show() opens the sweep: plots and table, linked, and the IR of every config."
+
+
 def tuning_card(tuning: Tuning) -> Card:
-    """The card of one sweep."""
+    """The card of one sweep, as a cell shows it."""
+    card = still_card(tuning)
+    return replace(card, notes=(*card.notes, TO_EXPLORE)) if tuning.trials else card
+
+
+def still_card(tuning: Tuning) -> Card:
+    """The card of one sweep, where its view is not to be had."""
     ranked = timed(tuning.trials)
     shown = ranked or [one for one in tuning.trials if not one.is_dropped]
     title = "The fastest" if ranked else f"{untimed_words(tuning)}: what the compiler says"
@@ -38,7 +49,13 @@ def tuning_card(tuning: Tuning) -> Card:
 
 
 def tunings_card(tunings: Tunings) -> Card:
-    """The card of several sweeps: the fastest config for each key."""
+    """The card of several sweeps, as a cell shows it."""
+    card = still_card_of_all(tunings)
+    return replace(card, notes=(*card.notes, TO_EXPLORE_ALL)) if len(tunings) else card
+
+
+def still_card_of_all(tunings: Tunings) -> Card:
+    """The card of several sweeps, where their view is not to be had: the fastest config for each key."""
     rows = []
     for one in tunings:
         key = ", ".join(f"{name}={value}" for name, value in one.key.items())
@@ -100,7 +117,9 @@ def _configs(tuning: Tuning, shown: list[Trial], title: str) -> Table:
     parameters = varying or list(shown[0].candidate.values if shown else ())
     rates = achieved(tuning, tuning.best.timing) if tuning.is_timed else {}
     times = ["us", "quartiles", *rates] if tuning.is_timed else []
-    columns = ["config", *parameters, *times, "registers", "spilled", "shared", "occupancy"]
+    results = ["config", *times, "registers", "spilled", "shared", "occupancy"]
+    named = (parameter_column(name, results) for name in parameters)
+    columns = [results[0], *named, *results[1:]]
     rows = [_row(tuning, one, parameters) for one in shown]
     return Table(title, columns, rows, numbers=range(1, len(columns)))
 

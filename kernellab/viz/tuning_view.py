@@ -19,7 +19,7 @@ from kernellab.tuning.tunings import Tunings
 from kernellab.viz import ir_view, tuning_plots
 from kernellab.viz.lightening import lightened
 from kernellab.viz.requests import Answer
-from kernellab.viz.tuning_card import tuning_card, tunings_card
+from kernellab.viz.tuning_card import still_card, still_card_of_all
 from kernellab.viz.tuning_data import sizes_data, sweeps_data
 from kernellab.viz.view_data import ConfigPair, IrView, OpenedConfig, TuningView, as_json, packed
 from kernellab.viz.views import View
@@ -117,8 +117,8 @@ class SweepView(View):
 
     def _cards(self) -> list[Any]:
         if len(self._sweeps) == 1:
-            return [tuning_card(self._sweeps[0])]
-        return [tunings_card(group) for group in self._groups]
+            return [still_card(self._sweeps[0])]
+        return [still_card_of_all(group) for group in self._groups]
 
     def still_html(self) -> str:
         """The card, and the plot as a picture."""

@@ -367,3 +367,12 @@ def test_occupancy_is_rounded_as_in_the_view() -> None:
         0.5: "50 %",
     }
     assert {share: percent(share) for share in shares} == shares
+
+
+def test_a_card_says_how_to_explore_the_sweep_and_the_views_still_does_not() -> None:
+    tuning = sweep()
+    assert tuning_card(tuning).notes[-1].startswith(".show() opens the sweep")
+    assert (
+        tunings_card(kernellab.Tunings([tuning])).notes[-1].startswith(".show() opens the sweeps")
+    )
+    assert ".show() opens" not in tuning.show().still_html()

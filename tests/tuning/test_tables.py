@@ -14,6 +14,7 @@ import triton.language as tl
 
 import kernellab
 from kernellab.tuning.records import Candidate, Dropped
+from kernellab.viz.tuning_card import tuning_card
 from tests.tuning.kernels import scaled
 from tests.tuning.test_plots import sweep, trial
 
@@ -75,3 +76,18 @@ def test_the_table_of_several_sweeps_is_plain_too() -> None:
     assert {str(kind) for kind in table.dtypes} <= PLAIN
     assert list(table["n"]) == [1000, 10**6]
     assert list(table["ties"].dropna()) == [1]
+
+
+def test_parameters_that_are_called_as_results_have_columns_of_their_own() -> None:
+    trials = tuple(trial(n, 10.0 + n, runs=n + 1, registers=7 * n, GPU=n) for n in range(2))
+    tuning = sweep(trials=trials, key={"runs": 5})
+    table = tuning.table
+    assert list(table["runs (parameter)"]) == [1, 2]
+    assert list(table["registers (parameter)"]) == [0, 7]
+    assert list(table["registers"]) == [32, 33]
+    assert list(table["runs"]) == [21, 21]
+    columns = tuple(tuning_card(tuning).tables[0].columns)
+    assert columns[1:4] == ("runs", "registers (parameter)", "GPU")
+    best = kernellab.Tunings([tuning]).table
+    assert list(best["GPU"]) == ["NVIDIA H200"]
+    assert list(best["registers (parameter)"]) == [0]
