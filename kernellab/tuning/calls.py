@@ -81,20 +81,20 @@ class Calls:
         self.plain = innermost(kernel)
         self.runs = grid is not None and any(map(has_memory, (*args, *keywords.values())))
         self.shared: Shipment | None = None
-        self._raised: list[str] = []
-        """What functions of the user's raised, a config each."""
+        self._grid_raised: list[str] = []
+        """What the grid function raised, a config each."""
 
     def prepare_all(self, candidates: Sequence[Candidate]) -> list[PreparedCall | Dropped]:
         """The launches with all configs, by number.
 
         Raises:
-            ArgumentError: the arguments fit no config, or a function of the user's fails for each.
+            ArgumentError: the arguments fit no config, or the grid function fails for each.
         """
         prepared = [self.prepare(number, one) for number, one in enumerate(candidates)]
-        if candidates and len(self._raised) == len(candidates):
+        if candidates and len(self._grid_raised) == len(candidates):
             number = len(candidates)
             raise ArgumentError(
-                self._raised[0],
+                self._grid_raised[0],
                 advice=f"So it does for {'the only config' if number == 1 else f'all {number} configs'}. It is called with one dict of all arguments by name: {', '.join(self.plain.arg_names)}.",
             )
         return prepared
@@ -120,7 +120,8 @@ class Calls:
         except GridError as error:
             return Dropped("fault", str(error))
         except _UsersError as error:
-            self._raised.append(str(error))
+            if isinstance(error, _GridFunctionError):
+                self._grid_raised.append(str(error))
             return Dropped("fault", str(error))
         with_memory, others = _apart(call.values)
         if shipment is not None:
@@ -141,7 +142,7 @@ class Calls:
         return ship(copies)
 
     def _grid_of(self, call: BoundCall) -> tuple[int, int, int]:
-        with _naming("the grid function"):
+        with _naming("the grid function", _GridFunctionError):
             sizes = self._grid(call.values) if callable(self._grid) else self._grid
         return check_grid(sizes, call.values)
 
@@ -166,13 +167,17 @@ class _UsersError(Exception):
     """A function that a launch calls, of the user's own, raised something."""
 
 
+class _GridFunctionError(_UsersError):
+    """The grid function did."""
+
+
 @contextmanager
-def _naming(what: str) -> Iterator[None]:
+def _naming(what: str, kind: type[_UsersError] = _UsersError) -> Iterator[None]:
     """What fails in a function of the user's own is told with the function, and the line that raised it."""
     try:
         yield
     except Exception as error:
-        raise _UsersError(what_it_raised(what, error)) from error
+        raise kind(what_it_raised(what, error)) from error
 
 
 def _apart(values: Mapping[str, Any]) -> tuple[dict[str, Any], dict[str, Any]]:
