@@ -44,7 +44,8 @@ def still_card(tuning: Tuning) -> Card:
         title=f"{tuning.kernel}: {counted(len(tuning.trials), 'config')}",
         subtitle=f"for {tuning.target}, {tuning.machine.gpu or 'no GPU'}; {tuning.machine.versions}",
         tables=(_configs(tuning, shown[:MOST_ROWS], title), _baselines(tuning), _dropped(tuning)),
-        notes=sweep_words(tuning),
+        # A view says it of each config that is opened.
+        notes=tuple(filter(None, (*sweep_words(tuning), tuning.recompiled))),
     )
 
 
@@ -80,8 +81,6 @@ def untimed_words(tuning: Tuning) -> str:
 def sweep_words(tuning: Tuning) -> tuple[str, ...]:
     """What is to be said of a sweep as a whole, in sentences."""
     ahead = [REDEFINED] if tuning.is_redefined else []
-    if tuning.recompiled:
-        ahead.append(tuning.recompiled)
     notes = (f"{note[:1].upper()}{note[1:]}." for note in tuning.notes)
     return (*ahead, *best_words(tuning), *notes)
 
