@@ -22,7 +22,7 @@ from kernellab.tuning.records import (
     Timing,
     Trial,
 )
-from kernellab.tuning.tuning import Work
+from kernellab.tuning.tuning import Live, Work
 from kernellab.viz.tuning_card import tuning_card, tunings_card
 from kernellab.wording import percent
 from tests.source_files import ROOT
@@ -376,3 +376,13 @@ def test_a_card_says_how_to_explore_the_sweep_and_the_views_still_does_not() -> 
         tunings_card(kernellab.Tunings([tuning])).notes[-1].startswith(".show() opens the sweeps")
     )
     assert ".show() opens" not in tuning.show().still_html()
+
+
+def test_a_view_without_times_counts_nothing_that_a_launch_moves() -> None:
+    def count() -> Work:
+        raise AssertionError("a kernel is compiled for that")
+
+    untimed = tuple(trial(number, None, BLOCK=64 << number) for number in range(3))
+    tuning = sweep(trials=untimed, known_work=None, live=Live(None, {}, count), baselines={})
+    assert [one.gb_per_s for one in tuning.show().data.configs] == [None] * 3
+    assert "GB/s" not in tuning.table
