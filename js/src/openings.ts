@@ -23,6 +23,15 @@ export class Openings {
     return this.found.has(place) || this.data.opened.some((one) => one.config === place);
   }
 
+  /** Why no config's IR can be had, and what to do about it; null where that of some can. */
+  whyNone(): string | null {
+    const reasons = this.data.configs.map((_, place) => this.whyNot([place]));
+    if (reasons.length === 0 || reasons.includes(null)) return null;
+    const unknown = this.data.sweeps.find((sweep) => !sweep.knows_kernel);
+    if (unknown !== undefined) return `No config's IR is here: this sweep was read from a file. ${unknown.how_to_open}`;
+    return `No config's IR was recorded in this page, which has no kernel that could compile one. ${this.data.sweeps.length > 1 ? "tunings" : "tuning"}.show(compilations=[...]).to_html("sweep.html") writes one that holds it.`;
+  }
+
   /** Why the IR of some configs cannot be had, and what to do about it; null where it can. */
   whyNot(places: readonly number[]): string | null {
     const missing = places.filter((place) => !this.isHere(place));

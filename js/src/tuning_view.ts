@@ -169,7 +169,8 @@ export class TuningExplorer {
     this.head.replaceChildren(
       element("b", {}, data.title), element("span", { class: "kl-soft" }, `${current.machine}${several ? "" : `; ${current.launch}`}`), ...(several ? [sweeps] : []),
     );
-    this.words.replaceChildren(...[...data.notes, ...current.words].map((line) => element("div", {}, line)));
+    const none = this.openings.whyNone();
+    this.words.replaceChildren(...[...data.notes, ...current.words, ...(none === null ? [] : [none])].map((line) => element("div", {}, line)));
     this.words.hidden = this.words.childElementCount === 0;
   }
 
@@ -270,6 +271,7 @@ export class TuningExplorer {
     else this.state.select([place]);
     this.table.reveal(place);
     const { selected } = this.state;
+    if (this.openings.whyNone() !== null) return;
     if ((selected.length === 1 && !adding) || (adding && selected.length === 2)) this.open(selected);
   }
 
@@ -283,12 +285,18 @@ export class TuningExplorer {
     clearInterval(this.ticking);
     const { selected } = this.state;
     if (selected.length === 0) {
-      this.chosen.replaceChildren(element("span", { class: "kl-soft" }, "Click a config for its IR, Shift+click a second one to compare them."));
+      this.chosen.replaceChildren(element("span", { class: "kl-soft" }, this.invitation()));
       return;
     }
     const words = selected.length === 1 ? this.name(selected[0]!) : `${selected.length} configs selected`;
-    const open = selected.length > 2 ? [] : [button(selected.length === 1 ? "Open its IR" : "Compare their IR", "Open the IR explorer", () => this.open(selected))];
+    const open = selected.length > 2 || this.openings.whyNone() !== null ? [] : [button(selected.length === 1 ? "Open its IR" : "Compare their IR", "Open the IR explorer", () => this.open(selected))];
     this.chosen.replaceChildren(element("span", {}, words), ...open, button("Clear", "Select nothing (Esc)", () => this.state.select([])));
+  }
+
+  /** What a click is for; where no IR can be had, nobody is invited to open it. */
+  private invitation(): string {
+    const opens = this.openings.whyNone() === null;
+    return opens ? "Click a config for its IR, Shift+click a second one to compare them." : "Click a config to select it, Shift+click another one as well.";
   }
 
   private open(places: readonly number[]): void {

@@ -496,7 +496,7 @@ def test_sizes_lead_to_their_sweeps(chromium: Browser, tmp_path: Path) -> None:
         page.mouse.click(box["x"] + 4, box["y"] + 4)
         expect(page.get_by_label("Sweep")).to_have_value("4")
         expect(page.locator(".kl-words")).to_contain_text(str(tunings[4].best.candidate))
-        expect(page.locator(".kl-problem")).to_contain_text("tuning.with_kernel(matmul).show()")
+        expect(page.locator(".kl-words")).to_contain_text("tuning.with_kernel(matmul).show()")
 
 
 @needs_browser
@@ -557,3 +557,19 @@ def test_five_hundred_configs_are_drawn_and_sorted_at_once(
           return performance.now() - begin;
         }""")
         assert took < 10_000  # ten columns and four plots; a tenth of that where nothing else runs
+
+
+@needs_browser
+def test_a_page_without_any_ir_says_so_at_the_top_and_invites_nobody(
+    chromium: Browser, tmp_path: Path
+) -> None:
+    page_file = sweep(trials=tuple(trial(n, 1.0 + n, BLOCK=2**n) for n in range(4))).show().to_html(tmp_path / "no_ir.html")  # fmt: skip
+    with opened(chromium, page_file.as_uri()) as page:
+        expect(page.locator(".kl-words")).to_contain_text("No config's IR")
+        expect(page.locator(".kl-chosen-configs")).to_have_text(
+            "Click a config to select it, Shift+click another one as well."
+        )
+        page.locator('tr[data-place="2"]').click()
+        expect(page.locator('tr[aria-selected="true"]')).to_have_count(1)
+        expect(page.locator(".kl-problem")).to_have_count(0)
+        expect(page.get_by_role("button", name="Open its IR")).to_have_count(0)
