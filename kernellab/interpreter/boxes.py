@@ -35,7 +35,7 @@ def load(
     if other is not None and numpy.size(other) != 1:
         return None
     box = Box.of(buffer, offsets, mask)
-    if box is not None and active is not None:
+    if box is not None and active is not None and box.has_programs:
         box = box.made_alike(active)
     if box is None or not box.is_inside(buffer):
         return None

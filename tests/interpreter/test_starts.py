@@ -89,3 +89,11 @@ def test_one_program_is_as_many(order: str, stage: str) -> None:
     run(starts.three_at_the_same, (4,), x, x, together, 30, 6, BLOCK=BLOCK, order=order, stage=stage)  # fmt: skip
     assert torch.equal(alone[:7], together[:7])
     assert torch.equal(together[8:30], x[8:30] + 100)
+
+
+def test_a_mask_that_turns_out_the_same_for_all_where_some_take_no_part() -> None:
+    """The first program takes no turn of the loop."""
+    x, out = torch.arange(8, dtype=torch.int32), torch.zeros(32, dtype=torch.int32)
+    kernellab.run(starts.the_same_for_all, (4,), x, out, 5, BLOCK=BLOCK)
+    once = torch.where(x < 5, x, 100)
+    assert torch.equal(out.view(4, 8), torch.outer(torch.arange(4, dtype=torch.int32), once))

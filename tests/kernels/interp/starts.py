@@ -51,3 +51,14 @@ def gathered_twice(index_ptr, x_ptr, y_ptr, out_ptr, BLOCK: tl.constexpr):
     lanes = tl.arange(0, BLOCK)
     index = tl.load(index_ptr + lanes)
     tl.store(out_ptr + lanes, tl.load(x_ptr + index) * tl.load(y_ptr + index))
+
+
+@triton.jit
+def the_same_for_all(x_ptr, out_ptr, n, BLOCK: tl.constexpr):
+    """Program p adds x up p times: all programs that take part read the same lanes, though the mask asks for their ids."""
+    p = tl.program_id(0)
+    lanes = tl.arange(0, BLOCK)
+    total = tl.zeros([BLOCK], tl.int32)
+    for _ in range(p):
+        total += tl.load(x_ptr + lanes, mask=(lanes < n) & (p >= 0), other=100)
+    tl.store(out_ptr + p * BLOCK + lanes, total)
