@@ -158,6 +158,14 @@ def test_functions_of_kernels_take_tiles(session: Session) -> None:
     assert "64.0" in said[8]
 
 
+def test_what_is_typed_over_a_tile_reaches_no_other_launch(session: Session) -> None:
+    squares = torch.zeros(8, dtype=torch.int32)
+    printed = session("n; lanes[:] = 9; p int(lanes.sum()); q", stepped.squares, 1, squares, 8)
+    assert "(Pdb) 72" in printed
+    kernellab.run(stepped.squares, (1,), squares, 8)
+    assert squares.tolist() == [0, 1, 4, 9, 16, 25, 36, 49]
+
+
 def test_what_functions_of_kernels_do_not_take(session: Session) -> None:
     printed = session(
         "p tl.load(x_ptr + offsets); p tl.program_id(0); p tl.sum(acc[:3]); p tl.sum(acc, 5); p acc.to(tl.int32); p acc.nothing; p tl.nothing; q",

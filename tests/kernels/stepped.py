@@ -106,6 +106,12 @@ def clashing(memory, tiles, _value, n: tl.constexpr):
 
 
 @triton.jit
+def squares(out_ptr, n: tl.constexpr):
+    lanes = tl.arange(0, n)
+    tl.store(out_ptr + lanes, lanes * lanes)
+
+
+@triton.jit
 def unsigned(x_ptr, y_ptr, n: tl.constexpr):
     wide = tl.load(x_ptr + tl.arange(0, n)).to(tl.uint8)
     narrow = wide.to(tl.bfloat16)

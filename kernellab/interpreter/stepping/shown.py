@@ -9,12 +9,16 @@ import numpy
 from numpy.lib.stride_tricks import as_strided
 
 from kernellab.interpreter.address_space import Elements
+from kernellab.interpreter.affine import SymbolicTile
 from kernellab.interpreter.memory import Buffer
 from kernellab.interpreter.tiles import Value, full
 
 
 def shown(value: Value, shape: tuple[int, ...]) -> Any:
     """A tile as an array of `shape`, a scalar as a NumPy scalar."""
+    if shape and isinstance(value, SymbolicTile):
+        # Other launches have the same tile: what is typed over at a prompt must not reach them.
+        return full(value, shape).copy()
     if isinstance(value, numpy.ndarray) and value.shape == shape and shape:
         return value
     return full(value, shape) if shape else numpy.asarray(value)[()]
