@@ -192,11 +192,21 @@ class _Timer:
         """This work goes on from now on."""
         self._works[work] = contextvars.copy_context()
         if not self._is_awake:
-            self._is_awake = True
-            if self._thread is None:
-                self._thread = threading.Thread(target=self._run, name="kernellab-progress", daemon=True)  # fmt: skip
-                self._thread.start()
-            self._wake.set()
+            with _drawing:
+                if self._thread is None and not self._start():
+                    return
+                self._is_awake = True
+                self._wake.set()
+
+    def _start(self) -> bool:
+        """Start the thread; False where there can be none: as Python ends, or where the machine has no more. Work goes on without."""
+        thread = threading.Thread(target=self._run, name="kernellab-progress", daemon=True)
+        try:
+            thread.start()
+        except RuntimeError:
+            return False
+        self._thread = thread
+        return True
 
     _thread: threading.Thread | None = None
 
