@@ -137,7 +137,7 @@ def is_another(one: KernelSource | None, other: KernelSource | None) -> bool:
         return False
     try:
         left, right = _definitions(one), _definitions(other)
-    except SyntaxError:  # A damaged file.
+    except (SyntaxError, ValueError, MemoryError, RecursionError):  # A damaged file.
         return True
     # Of two modules that define one name, both may be known to one side only.
     return any(not (left[n] <= right[n] or right[n] <= left[n]) for n in left.keys() & right.keys())

@@ -115,3 +115,5 @@ def test_a_damaged_source_is_refused() -> None:
     for text in ("def double(:", "double = 3", "import triton_nothing"):
         with pytest.raises(ArchiveError, match="makes no kernel here"):
             replace(source, text=text).kernel_again()
+    # A text that Python gives up reading.
+    assert is_another(source, replace(source, text=f"x = {'-' * 100_000}1"))
