@@ -468,7 +468,7 @@ class SharedLayout(Layout):
         left_free = f", {unused:,} of them left free" if unused else ""
         lines = [
             f"{self._title()} in shared memory: {_FAMILIES.get(self.family, 'a tile')}.",
-            f"It takes the room of {self.size:,} elements{left_free}.",
+            f"It takes the room of {counted(self.size, 'element')}{left_free}.",
         ]
         for interval, padding in self.paddings:
             lines.append(f"After every {interval} elements, {padding} are left free.")

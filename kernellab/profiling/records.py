@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from kernellab.findings import data_frame
+from kernellab.wording import counted
 
 ISSUED = "selected"
 """The reason under which a sample stands that found the warp issuing the instruction: no stall."""
@@ -114,7 +115,7 @@ class Profile:
             for reason, number in self.reasons.items()
             if reason != ISSUED and number >= self.samples / 20
         ]
-        return f"{self.samples:,} samples of {len(self):,} instructions", *waited
+        return f"{counted(self.samples, 'sample')} of {counted(len(self), 'instruction')}", *waited
 
     def __str__(self) -> str:
         return "\n  ".join([f"{self.kernel}, {self.origin}:", *self.summary])

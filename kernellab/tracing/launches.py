@@ -28,6 +28,7 @@ from kernellab.tracing.records import Trace
 from kernellab.tracing.sources import changed_sources
 from kernellab.tracing.steps import Program, SourceText, TracedFault, TraceFacts
 from kernellab.tracing.values import ValueStore
+from kernellab.wording import counted
 
 
 @dataclass(frozen=True)
@@ -194,7 +195,7 @@ def _notices(recorder: Recorder) -> list[str]:
     if not recorder.left_out:
         return []
     return [
-        f"The trace ends after {len(recorder.steps):,} steps; {recorder.left_out:,} more were made. Trace fewer programs."
+        f"The trace ends after {counted(len(recorder.steps), 'step')}; {recorder.left_out:,} more were made. Trace fewer programs."
     ]
 
 

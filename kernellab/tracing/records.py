@@ -28,7 +28,7 @@ from kernellab.tracing.steps import (
 )
 from kernellab.tracing.summaries import Summary
 from kernellab.tracing.values import StoredValue, ValueStore
-from kernellab.wording import joined_sizes
+from kernellab.wording import counted, joined_sizes
 
 if TYPE_CHECKING:
     from kernellab.tracing.differences import TraceDifference
@@ -317,10 +317,10 @@ class Trace(Sequence[Step]):
     def __repr__(self) -> str:
         facts = self.facts
         who = f"program {facts.programs[0]}" if len(facts.programs) == 1 else f"{len(facts.programs):,} programs"  # fmt: skip
-        what = "operations" if facts.operations else "steps"
+        what = counted(len(self), "operation" if facts.operations else "step")
         fault = f", stopped by {self.fault.kind}" if self.fault else ""
         grid = joined_sizes(facts.grid)
-        return f"Trace({facts.kernel!r}, grid {grid}: {len(self):,} {what} of {who}{fault})"
+        return f"Trace({facts.kernel!r}, grid {grid}: {what} of {who}{fault})"
 
     @cached_property
     def _changes(self) -> dict[tuple[int, str], list[tuple[int, int]]]:
