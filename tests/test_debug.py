@@ -4,12 +4,10 @@ from __future__ import annotations
 
 import bdb
 import io
-import os
 import pdb  # noqa: T100
 import re
 import signal
 import sys
-import threading
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
@@ -341,11 +339,21 @@ def test_a_fault_is_looked_at_where_it_happened(session: Session) -> None:
 
 def test_ctrl_c_leaves_everything_as_it_was(session: Session) -> None:
     handler = signal.getsignal(signal.SIGINT)
-    timer = threading.Timer(1.0, os.kill, (os.getpid(), signal.SIGINT))
-    x, y = torch.zeros(1 << 20), torch.zeros(1 << 20)
-    timer.start()
+    x, y = torch.zeros(1 << 22), torch.zeros(1 << 22)
+    # Pressed at the prompt it would only interrupt what is typed there: so half a second after the prompt is left.
+    pressing = "p __import__('threading').Timer(0.5, __import__('os').kill, (__import__('os').getpid(), 2)).start()"
     with pytest.raises(KeyboardInterrupt):
-        session("c", stepped.every_name, 1 << 20, x, y, 1 << 20, 1 << 20, BLOCK=1, in_place=True)
+        session(
+            f"{pressing}; c",
+            stepped.every_name,
+            1 << 22,
+            x,
+            y,
+            1 << 22,
+            1 << 22,
+            BLOCK=1,
+            in_place=True,
+        )
     assert signal.getsignal(signal.SIGINT) is handler
     assert not y.any()
 

@@ -89,7 +89,8 @@ def compilation_of_text(
     passes: tuple[PassRun, ...],
 ) -> Compilation:
     """The record of an IR text that was compiled on: no kernel of Python is behind it."""
-    stages = _stages("", replace(compiled, stages={given.language: given.text, **compiled.stages}))
+    compiled = replace(compiled, stages={given.language: given.text, **compiled.stages})
+    stages = _stages("", compiled)
     return Compilation(
         kernel=str(compiled.metadata.get("name", given.file)),
         target=target,
