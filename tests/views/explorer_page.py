@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import time
+from collections.abc import Callable
+
 from playwright.sync_api import Locator, Page
 
 NAMELESS = """root => {
@@ -38,6 +41,16 @@ _FOCUSED = """async root => {
   return [`${one.tagName.toLowerCase()}.${one.className} ${one.getAttribute("aria-label") ?? one.textContent.slice(0, 20)}`, isOutlined()];
 }"""
 """What has the focus, and whether it shows it: CodeMirror marks its editor a moment after the event."""
+
+
+def soon(holds: Callable[[], bool], seconds: float = 10) -> bool:
+    """Whether something holds within some seconds: for what no expectation of Playwright's waits for."""
+    end = time.monotonic() + seconds
+    while not holds():
+        if time.monotonic() > end:
+            return False
+        time.sleep(0.05)
+    return True
 
 
 def pane(page: Page, number: int) -> Locator:

@@ -19,6 +19,7 @@ from tests.views.explorer_page import (
     line_with,
     pane,
     shown_numbers,
+    soon,
     stops_of_tab,
 )
 
@@ -129,11 +130,13 @@ def test_long_lines_wrap_where_differences_are_looked_for(
         expect(page.locator(".cm-lineWrapping")).to_have_count(0)
         page.get_by_role("radio", name="Before | after").click()
         expect(page.locator(".kl-diff .cm-lineWrapping")).to_have_count(2)
+        scroller = page.locator(".cm-merge-b .cm-scroller")
         wide = "one => one.scrollWidth > one.clientWidth + 1"
-        assert not page.locator(".cm-merge-b .cm-scroller").evaluate(wide)
+        assert not scroller.evaluate(wide)
         page.keyboard.press("w")
         expect(page.get_by_role("button", name="Wrap")).to_have_attribute("aria-pressed", "false")
-        assert page.locator(".cm-merge-b .cm-scroller").evaluate(wide)
+        # The comparison is drawn anew, after a moment.
+        assert soon(lambda: bool(scroller.evaluate(wide)))
 
 
 def test_values_that_were_only_renumbered_are_not_marked(
