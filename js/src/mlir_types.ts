@@ -179,6 +179,7 @@ function unwrapped(types: string): string {
   return types.startsWith("(") && types.endsWith(")") ? types.slice(1, -1) : types;
 }
 
-function escaped(text: string): string {
+/** A text, as a regular expression that finds it. */
+export function escaped(text: string): string {
   return text.replace(/[.*+?^${}()|[\]\\]/g, "\\$&");
 }

@@ -1,6 +1,6 @@
 // What can be said of a name in a text: where it is defined and used, its type, and its layout.
 
-import { argumentType, listed, resultTypes } from "./mlir_types";
+import { argumentType, escaped, listed, resultTypes } from "./mlir_types";
 
 export interface NameFacts {
   name: string;
@@ -135,8 +135,4 @@ function spelledOut(encoding: string, lines: readonly string[]): string {
     text = next;
   }
   return text;
-}
-
-function escaped(text: string): string {
-  return text.replace(/[.*+?^${}()|[\]\\]/g, "\\$&");
 }

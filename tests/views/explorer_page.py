@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable
 
-from playwright.sync_api import Locator, Page
+from playwright.sync_api import Locator, Page, expect
 
 NAMELESS = """root => {
   const problems = [];
@@ -61,6 +61,16 @@ def pane(page: Page, number: int) -> Locator:
 def line_with(where: Locator, text: str) -> Locator:
     """The first line on the screen that has a text."""
     return where.locator(".cm-line", has_text=text).first
+
+
+def click_the_store(view: Locator) -> Locator:
+    """Show three stages, click the line of the source that stores: the machine code's addition is lit too. The panes."""
+    view.press("3")
+    panes = view.locator(".kl-pane")
+    expect(panes).to_have_count(3)
+    panes.nth(0).locator(".cm-line", has_text="tl.store").click(position={"x": 60, "y": 6})
+    expect(panes.nth(2).locator(".kl-lit", has_text="FADD").first).to_be_visible()
+    return panes
 
 
 def lit_numbers(where: Locator) -> set[int]:

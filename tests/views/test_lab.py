@@ -10,6 +10,7 @@ import pytest
 from playwright.sync_api import Browser, Locator, Page, expect
 
 from tests.views.browser import Watched, needs_browser
+from tests.views.explorer_page import click_the_store
 from tests.views.jupyter import FRONT_ENDS, Jupyter, show_cell
 
 pytestmark = needs_browser
@@ -76,11 +77,7 @@ def test_only_the_widgets_show(page: Page) -> None:
 
 def test_linked_lines(page: Page) -> None:
     view = root(page, "ir")
-    view.press("3")
-    panes = view.locator(".kl-pane")
-    expect(panes).to_have_count(3)
-    panes.nth(0).locator(".cm-line", has_text="tl.store").click(position={"x": 60, "y": 6})
-    expect(panes.nth(2).locator(".kl-lit", has_text="FADD").first).to_be_visible()
+    panes = click_the_store(view)
 
     # The front end's own rules for editors do not reach into the panes.
     assert panes.nth(0).evaluate("pane => pane.scrollHeight <= pane.clientHeight + 1")

@@ -9,6 +9,7 @@ from playwright.sync_api import Locator, Page, expect
 
 from tests.source_files import ROOT
 from tests.views.browser import Watched, browser, needs_browser
+from tests.views.explorer_page import click_the_store
 from tests.views.jupyter import jupyterlab
 from tests.views.test_lab import CELLS
 from tests.views.vscode import choose_theme, needs_manager, restart, run, vscode_outputs
@@ -60,11 +61,7 @@ def test_only_the_widgets_show(page: Page) -> None:
 
 def test_a_click_lights_lines_and_the_kernel_sends_texts(page: Page) -> None:
     view = root(page, "ir")
-    view.press("3")
-    panes = view.locator(".kl-pane")
-    expect(panes).to_have_count(3)
-    panes.nth(0).locator(".cm-line", has_text="tl.store").click(position={"x": 60, "y": 6})
-    expect(panes.nth(2).locator(".kl-lit", has_text="FADD").first).to_be_visible()
+    click_the_store(view)
 
     view.press("1")  # CELLS leave all texts of passes in the kernel
     view.locator(".kl-pass", has_text="to_llvmir").first.click()
