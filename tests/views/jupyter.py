@@ -113,7 +113,10 @@ def jupyterlab(folder: Path) -> Iterator[Jupyter]:
     ]  # fmt: skip
     address, environment = f"http://127.0.0.1:{port}", quiet_settings(folder)
     with (folder / "log").open("w") as log:
-        server = subprocess.Popen(command, env=environment, stdout=log, stderr=subprocess.STDOUT)
+        # Kernels that belong to no notebook work where the server was started.
+        server = subprocess.Popen(
+            command, cwd=notebooks, env=environment, stdout=log, stderr=subprocess.STDOUT
+        )
         try:
             wait_for(f"{address}/api/status?token={token}")
             yield Jupyter(address, token, notebooks, environment)
