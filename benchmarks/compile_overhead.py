@@ -20,11 +20,11 @@ from triton.backends.compiler import GPUTarget
 from triton.compiler import ASTSource
 
 from benchmarks.harness import Comparison, print_report, take_turns, timed
+from kernellab.cli.demo import kernels
 from kernellab.compiler.pipeline import compile
+from kernellab.compiler.specialization.binding import bind
 from kernellab.compiler.targets import parse_target
-from kernellab.demo import kernels
 from kernellab.records import Compilation, Target
-from kernellab.specialize import bind
 
 ROUNDS = 9
 GOAL_RATIO = 1.3

@@ -23,7 +23,7 @@ from torch.overrides import TorchFunctionMode
 import kernellab
 from kernellab import interpreter
 from kernellab.compiler.targets import multiprocessor_count, parse_target
-from kernellab.interpreter.program import program_code
+from kernellab.interpreter.execution.program import program_code
 from kernellab.records import Launch, Run
 
 TARGET = "sm_90"

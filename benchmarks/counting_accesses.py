@@ -22,7 +22,7 @@ import kernellab
 from benchmarks import memory_kernels as kernels
 from benchmarks.eleven_kernels import eleven_cases
 from benchmarks.small_cases import blank, integers, moderate
-from kernellab.memory_costs.records import Accesses
+from kernellab.profiling.accesses.records import Accesses
 
 torch.set_num_threads(1)
 

@@ -15,7 +15,7 @@ import torch
 import triton
 
 from benchmarks import kernels
-from kernellab.demo.cases import (
+from kernellab.cli.demo.cases import (
     EXACT,
     Arguments,
     Case,

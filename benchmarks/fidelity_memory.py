@@ -29,11 +29,11 @@ from benchmarks.harness import ROOT, print_report
 from benchmarks.memory_cases import MEMORY_CASES, MemoryCase
 from kernellab import triton_api
 from kernellab.compiler.pipeline import compile_bound
+from kernellab.compiler.specialization.binding import bind
 from kernellab.compiler.targets import parse_target
-from kernellab.memory_costs.counting import accesses_of_text
-from kernellab.memory_costs.records import Accesses
-from kernellab.memory_costs.shared_records import SharedKind
-from kernellab.specialize import bind
+from kernellab.profiling.accesses.counting import accesses_of_text
+from kernellab.profiling.accesses.records import Accesses
+from kernellab.profiling.accesses.shared_records import SharedKind
 
 FILE = "memory_h200.json"
 

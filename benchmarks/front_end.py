@@ -21,12 +21,12 @@ import torch
 
 import kernellab
 from benchmarks.harness import print_report
-from kernellab.layouts import Layout
-from kernellab.showing import show
-from kernellab.viz.bundle import SCRIPT
+from kernellab.records.layouts import Layout
+from kernellab.records.showing import show
+from kernellab.viz.kit.bundle import SCRIPT
 from tests.corpus.loader import compile_entry, entry
 from tests.kernels.traced import accumulate
-from tests.views.browser import CHROMIUM, browser, opened
+from tests.viz.browser import CHROMIUM, browser, opened
 
 ROUNDS = 5
 

@@ -21,7 +21,7 @@ import pandas
 import torch
 
 from benchmarks.eleven_kernels import cleared, eleven_cases
-from kernellab.demo.cases import Case, vector_add_case
+from kernellab.cli.demo.cases import Case, vector_add_case
 
 torch.set_num_threads(1)
 
@@ -43,7 +43,7 @@ def peak_of_launch(name: str) -> int:
 
 
 def _launch(case: Case, arguments: dict[str, Any] | None = None) -> None:
-    from kernellab.tile_kernel import run
+    from kernellab.launch.tile_kernel import run
 
     arguments = case.make_arguments() if arguments is None else arguments
     run(case.kernel, case.grid, **arguments, **case.constants, **case.options)

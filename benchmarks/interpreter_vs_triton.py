@@ -29,8 +29,8 @@ import pandas
 import torch
 
 from benchmarks.eleven_kernels import cleared, eleven_cases
-from kernellab.demo.cases import Case, matmul_case
-from kernellab.demo.checking import check_outputs
+from kernellab.cli.demo.cases import Case, matmul_case
+from kernellab.cli.demo.checking import check_outputs
 
 torch.set_num_threads(1)
 
@@ -66,7 +66,7 @@ def triton_launch(name: str) -> Sample:
 
 def our_side(case: Case, arguments: dict[str, Any]) -> Side:
     """Launches the case through `kernellab.run`, on cleared outputs."""
-    from kernellab.tile_kernel import run
+    from kernellab.launch.tile_kernel import run
 
     def launch() -> Sample:
         cleared(case, arguments)

@@ -1,4 +1,4 @@
-"""The benchmarks' own kernels: ordinary Triton, beside those of `kernellab.demo.kernels`."""
+"""The benchmarks' own kernels: ordinary Triton, beside those of `kernellab.cli.demo.kernels`."""
 
 import triton
 import triton.language as tl

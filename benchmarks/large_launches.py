@@ -16,9 +16,9 @@ import pandas
 import torch
 
 from benchmarks.eleven_kernels import cleared, half_matmul_case
-from kernellab.demo.cases import Case, vector_add_case
-from kernellab.demo.checking import check_outputs
-from kernellab.tile_kernel import run
+from kernellab.cli.demo.cases import Case, vector_add_case
+from kernellab.cli.demo.checking import check_outputs
+from kernellab.launch.tile_kernel import run
 
 torch.set_num_threads(1)
 

@@ -19,9 +19,9 @@ import pandas
 from triton._C.libtriton import gluon_ir
 
 from kernellab import triton_api
-from kernellab.findings import Layouts
-from kernellab.layouts import RegisterLayout
 from kernellab.records import Compilation
+from kernellab.records.findings import Layouts
+from kernellab.records.layouts import RegisterLayout
 from tests.corpus.loader import compile_entry, entry
 
 ROUNDS = 9

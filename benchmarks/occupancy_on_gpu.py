@@ -19,8 +19,8 @@ import pandas
 
 from benchmarks.harness import print_report
 from kernellab import triton_api
-from kernellab.compiler.occupancy import NVIDIA_LIMITS, occupancy
-from kernellab.compiler.resources import read_nvidia
+from kernellab.compiler.machine_code.occupancy import NVIDIA_LIMITS, occupancy
+from kernellab.compiler.machine_code.resources import read_nvidia
 from kernellab.compiler.targets import local_target
 from kernellab.records import Resources, Target
 

@@ -18,9 +18,9 @@ from triton.compiler import ASTSource
 
 from benchmarks.harness import Comparison, print_report, take_turns, timed
 from kernellab.compiler.pipeline import compile, compile_bound
+from kernellab.compiler.specialization.binding import BoundCall, bind
 from kernellab.compiler.targets import SUPPORTED_TARGETS, parse_target
 from kernellab.records import Compilation, Target
-from kernellab.specialize import BoundCall, bind
 from tests.corpus.entries import Entry
 from tests.corpus.loader import entry
 

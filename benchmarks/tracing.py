@@ -20,8 +20,8 @@ import triton
 
 import kernellab
 from benchmarks.harness import print_report, take_turns, timed
-from kernellab.demo.cases import Case, matmul_case, vector_add_case
-from kernellab.interpreter import program
+from kernellab.cli.demo.cases import Case, matmul_case, vector_add_case
+from kernellab.interpreter.execution import program
 from kernellab.tracing.records import Trace
 
 ROUNDS = 15

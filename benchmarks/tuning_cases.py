@@ -10,7 +10,7 @@ import torch
 import triton
 
 from benchmarks.kernels import attention, softmax_rows
-from kernellab.demo.kernels import layer_norm, matmul, vector_add
+from kernellab.cli.demo.kernels import layer_norm, matmul, vector_add
 
 
 @dataclass(frozen=True)

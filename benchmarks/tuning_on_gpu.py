@@ -36,12 +36,12 @@ from benchmarks.tuning_cases import (
     vector_add_case,
 )
 from kernellab import triton_api
+from kernellab.compiler.specialization.binding import bind
 from kernellab.compiler.targets import local_target
-from kernellab.specialize import bind
-from kernellab.tuning.call_types import type_strings
-from kernellab.tuning.gpus import this_machine
-from kernellab.tuning.local_crews import close_crews, usable_cores
-from kernellab.tuning.measuring import time_baseline
+from kernellab.tuning.files.call_types import type_strings
+from kernellab.tuning.pool.gpus import this_machine
+from kernellab.tuning.pool.local_pool import close_crews, usable_cores
+from kernellab.tuning.pool.measuring import time_baseline
 
 ROUNDS = 7
 

@@ -26,7 +26,6 @@ if sys.platform != "linux":
 if TYPE_CHECKING:
     from IPython.core.interactiveshell import InteractiveShell
 
-    from kernellab.bisecting import bisect
     from kernellab.checker.checking import check
     from kernellab.checker.uninitialized import uninitialized
     from kernellab.compiler.comparison import compare
@@ -49,12 +48,13 @@ if TYPE_CHECKING:
         UnsupportedOperation,
     )
     from kernellab.interpreter.foreign_code import device_function, inline_assembly
-    from kernellab.interpreting import interpreted
-    from kernellab.layouts import Layout
+    from kernellab.launch.bisection import bisect
+    from kernellab.launch.interception import interpreted
+    from kernellab.launch.tile_kernel import TileKernel, run
     from kernellab.loading import load
-    from kernellab.memory_costs.counting import accesses
-    from kernellab.profiling.ncu_files import read_ncu
-    from kernellab.profiling.records import Profile
+    from kernellab.profiling.accesses.counting import accesses
+    from kernellab.profiling.nsight.files import read_ncu
+    from kernellab.profiling.nsight.records import Profile
     from kernellab.records import (
         Compilation,
         Launch,
@@ -65,14 +65,14 @@ if TYPE_CHECKING:
         Stages,
         Target,
     )
-    from kernellab.showing import show
-    from kernellab.tile_kernel import TileKernel, run
+    from kernellab.records.layouts import Layout
+    from kernellab.records.showing import show
     from kernellab.tracing.records import Trace
     from kernellab.tracing.tracing_run import trace
-    from kernellab.tuning.registry import tunings
-    from kernellab.tuning.sweeping import tune
-    from kernellab.tuning.tuning import Tuning
-    from kernellab.tuning.tunings import Tunings
+    from kernellab.tuning.results.registry import tunings
+    from kernellab.tuning.results.tuning import Tuning
+    from kernellab.tuning.results.tunings import Tunings
+    from kernellab.tuning.sweep.sweeping import tune
 
 __version__ = "0.1.0"
 
@@ -86,12 +86,12 @@ _HOMES = {
     "KernelFault": "kernellab.errors",
     "KernelLabError": "kernellab.errors",
     "Launch": "kernellab.records",
-    "Layout": "kernellab.layouts",
+    "Layout": "kernellab.records.layouts",
     "LayoutError": "kernellab.errors",
     "NoSuchStep": "kernellab.errors",
     "OptionError": "kernellab.errors",
     "OutOfBounds": "kernellab.errors",
-    "Profile": "kernellab.profiling.records",
+    "Profile": "kernellab.profiling.nsight.records",
     "ProfileError": "kernellab.errors",
     "Resources": "kernellab.records",
     "Run": "kernellab.records",
@@ -100,27 +100,27 @@ _HOMES = {
     "Stages": "kernellab.records",
     "Target": "kernellab.records",
     "TargetError": "kernellab.errors",
-    "TileKernel": "kernellab.tile_kernel",
+    "TileKernel": "kernellab.launch.tile_kernel",
     "Trace": "kernellab.tracing.records",
-    "Tuning": "kernellab.tuning.tuning",
-    "Tunings": "kernellab.tuning.tunings",
+    "Tuning": "kernellab.tuning.results.tuning",
+    "Tunings": "kernellab.tuning.results.tunings",
     "UnsupportedOperation": "kernellab.errors",
-    "accesses": "kernellab.memory_costs.counting",
-    "bisect": "kernellab.bisecting",
+    "accesses": "kernellab.profiling.accesses.counting",
+    "bisect": "kernellab.launch.bisection",
     "check": "kernellab.checker.checking",
     "compare": "kernellab.compiler.comparison",
     "compile": "kernellab.compiler.pipeline",
     "debug": "kernellab.debugger.debugging",
     "device_function": "kernellab.interpreter.foreign_code",
     "inline_assembly": "kernellab.interpreter.foreign_code",
-    "interpreted": "kernellab.interpreting",
+    "interpreted": "kernellab.launch.interception",
     "load": "kernellab.loading",
-    "read_ncu": "kernellab.profiling.ncu_files",
-    "run": "kernellab.tile_kernel",
-    "show": "kernellab.showing",
+    "read_ncu": "kernellab.profiling.nsight.files",
+    "run": "kernellab.launch.tile_kernel",
+    "show": "kernellab.records.showing",
     "trace": "kernellab.tracing.tracing_run",
-    "tune": "kernellab.tuning.sweeping",
-    "tunings": "kernellab.tuning.registry",
+    "tune": "kernellab.tuning.sweep.sweeping",
+    "tunings": "kernellab.tuning.results.registry",
     "uninitialized": "kernellab.checker.uninitialized",
 }
 """Public name -> the module that it is imported from when first asked for."""

@@ -2,6 +2,6 @@
 
 import sys
 
-from kernellab.cli import main
+from kernellab.cli.main import main
 
 sys.exit(main())

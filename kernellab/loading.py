@@ -28,11 +28,11 @@ def load(path: str | os.PathLike[str]) -> Any:
 
         return load_trace(path)
     if _begins_as_sweeps(path):
-        from kernellab.tuning.tunings import Tunings
+        from kernellab.tuning.results.tunings import Tunings
 
         found = Tunings.load(path)
         return found[0] if len(found) == 1 else found
-    from kernellab.compiler.archive import load as load_compilation
+    from kernellab.compiler.files.archive import load as load_compilation
 
     return load_compilation(path)
 

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from kernellab.layouts import Layout
-from kernellab.viz.figures import FigurePicture
-from tests.compiled import of_corpus
+from kernellab.records.layouts import Layout
+from kernellab.viz.kit.figures import FigurePicture
+from tests.support.compiled import of_corpus
 
 IMAGES = Path(__file__).resolve().parent.parent / "docs/images"
 

@@ -12,13 +12,13 @@ _INTRODUCTION = """# Passes
 
 What each pass of Triton's pipelines does, and what to look for in the IR before and after it. `compilation.passes` lists those that ran for your kernel and target, in order; the names are Triton's own (`add_coalesce` is `coalesce`).
 
-This page is made from `kernellab/compiler/pass_notes.py` by `python tools/passes_page.py`; edit the notes there.
+This page is made from `kernellab/compiler/passes/pass_notes.py` by `python tools/passes_page.py`; edit the notes there.
 """
 
 
 def page() -> str:
     """The page's text."""
-    from kernellab.compiler.pass_notes import PASS_NOTES, TOPICS
+    from kernellab.compiler.passes.pass_notes import PASS_NOTES, TOPICS
 
     parts = [_INTRODUCTION]
     for topic in TOPICS:

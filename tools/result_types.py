@@ -18,7 +18,7 @@ from pathlib import Path
 from kernellab import triton_api
 from kernellab.errors import KernelLabError
 from kernellab.records import Compilation
-from tests.compiled import of_corpus
+from tests.support.compiled import of_corpus
 
 FILE = Path(__file__).resolve().parent.parent / "js/test/result_types.json"
 CASES = (

@@ -24,15 +24,13 @@ TESTS = (
     "tests/ir",
     "tests/interpreter",
     *(f"tests/tuning/test_{name}.py" for name in ("autotuned", "spaces", "files")),
-    *(
-        f"tests/test_{name}.py"
-        for name in (
-            "compile", "compile_errors", "passes", "steering", "worker", "specialize", "targets", "source_map", "sass_decoding",
-            "occupancy", "remarks", "analyses", "comparison", "archive", "tile_kernel", "interpreted", "fidelity", "bisect", "layouts",
-            "conversions", "accesses", "shared_accesses", "tallying", "trace",
-        )
-    ),
-)  # fmt: skip
+    "tests/compiler",
+    "tests/launch",
+    *(f"tests/profiling/test_{name}.py" for name in ("accesses", "shared_accesses", "tallying")),
+    "tests/common/test_worker.py",
+    "tests/records/test_layouts.py",
+    "tests/tracing/test_trace.py",
+)
 """What depends on Triton: recording, steering, maps, resources, analyses, the corpus through all of them, the interpreter, its autotuner's wrapper."""
 
 

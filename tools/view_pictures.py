@@ -15,14 +15,14 @@ import torch
 import kernellab
 from benchmarks.fidelity_outputs import DATA
 from benchmarks.profile_on_gpu import file_name
-from kernellab.demo.kernels import matmul as swept
-from kernellab.layouts import Layout
-from kernellab.showing import show
-from kernellab.viz.views import View
-from tests.compiled import of_corpus
+from kernellab.cli.demo.kernels import matmul as swept
+from kernellab.records.layouts import Layout
+from kernellab.records.showing import show
+from kernellab.viz.kit.views import View
 from tests.kernels.basic import matmul as product
-from tests.views import evidence_cases as thinned
-from tests.views.browser import browser, opened
+from tests.support.compiled import of_corpus
+from tests.viz import annotation_cases as thinned
+from tests.viz.browser import browser, opened
 
 ROOT = Path(__file__).resolve().parent.parent
 SWEEP = ROOT / "benchmarks/data/tuning_h200_matmul.json"

@@ -1,4 +1,4 @@
-"""Write `js/src/data.ts`: the data that views draw, as TypeScript, from the classes of `kernellab/viz/view_data.py`.
+"""Write `js/src/data.ts`: the data that views draw, as TypeScript, from the classes of `kernellab/viz/kit/view_data.py`.
 
 python tools/view_types.py [--check]
 """
@@ -15,12 +15,12 @@ import typing
 from pathlib import Path
 from typing import Any, Literal
 
-from kernellab.viz import view_data
+from kernellab.viz.kit import view_data
 
 PAGE = Path(__file__).resolve().parent.parent / "js/src/data.ts"
 
 HEADER = """\
-// Made by tools/view_types.py from kernellab/viz/view_data.py, which explains the fields; change that file.
+// Made by tools/view_types.py from kernellab/viz/kit/view_data.py, which explains the fields; change that file.
 """
 
 _PLAIN = {str: "string", int: "number", float: "number", bool: "boolean", type(None): "null",

@@ -1,4 +1,4 @@
-// Made by tools/view_types.py from kernellab/viz/view_data.py, which explains the fields; change that file.
+// Made by tools/view_types.py from kernellab/viz/kit/view_data.py, which explains the fields; change that file.
 
 /** A text as it is shown: without what says where it came from. */
 export interface TextData {

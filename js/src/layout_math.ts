@@ -1,4 +1,4 @@
-// Which input (register, lane, warp, block; offset in memory) holds which element: the arithmetic of `kernellab.layouts`.
+// Which input (register, lane, warp, block; offset in memory) holds which element: the arithmetic of `kernellab.records.layouts`.
 import type { TileData } from "./data";
 
 /** A cell of the picture of the hardware. */

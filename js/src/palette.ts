@@ -1,4 +1,4 @@
-// Colours that readers with any colour vision can tell apart, those of kernellab/viz/palette.py: tests/views/test_colours.py measures them and compares the two.
+// Colours that readers with any colour vision can tell apart, those of kernellab/viz/kit/palette.py: tests/viz/test_colours.py measures them and compares the two.
 
 /** Okabe and Ito (2008), for up to eight kinds; in place of their black, which a dark page has too, a dark grey. */
 export const BLIND_SAFE: readonly string[] = ["#56b4e9", "#e69f00", "#009e73", "#f0e442", "#0072b2", "#d55e00", "#cc79a7", "#555555"];
@@ -34,7 +34,7 @@ function blend(anchors: readonly Colour[], share: number): string {
 /** For lines and points, the clearest first: seen on white and on a dark page. */
 export const LINES: readonly string[] = ["#0072b2", "#d55e00", "#009e73", "#cc79a7", "#8a3ffc", "#a0522d"];
 
-/** What is no finite number, and elements that a step touches; as kernellab/viz/pictures.py has them. */
+/** What is no finite number, and elements that a step touches; as kernellab/viz/kit/pictures.py has them. */
 export const NAN: Colour = [150, 0, 20];
 export const INFINITE: Colour = [255, 160, 255];
 export const READ: Colour = [220, 91, 0];

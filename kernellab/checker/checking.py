@@ -6,24 +6,24 @@ from collections.abc import Hashable, Iterable, Iterator, Sequence
 from typing import Any
 
 from kernellab import triton_api
-from kernellab.argument_copies import tensors_in
 from kernellab.checker.detector import Detector
 from kernellab.checker.detectors import DETECTORS
-from kernellab.checker.examination import Examination
 from kernellab.checker.records import Finding, Findings
+from kernellab.checker.session import Examination
 from kernellab.checker.uninitialized import is_uninitialized
+from kernellab.common.progress import UNTOUCHED, LongWork
+from kernellab.compiler.specialization.binding import BoundCall
 from kernellab.compiler.subjects import subject_of
 from kernellab.compiler.targets import parse_target
 from kernellab.compiler.unwrapping import unwrap_kernel
 from kernellab.errors import ArgumentError, OptionError, suggestion
-from kernellab.interpreter.grid import check_grid
-from kernellab.interpreter.program import program_code
-from kernellab.interpreting import emulated_for
-from kernellab.launching import Grid, bind_launch, refuse_gpu
-from kernellab.long_work import UNTOUCHED, LongWork
+from kernellab.interpreter.execution.grid import check_grid
+from kernellab.interpreter.execution.program import program_code
+from kernellab.launch.argument_copies import tensors_in
+from kernellab.launch.dispatch import Grid, bind_launch, refuse_gpu
+from kernellab.launch.interception import emulated_for
 from kernellab.records import Target
-from kernellab.run_options import DEFAULT, RunOptions, split_keywords
-from kernellab.specialize import BoundCall
+from kernellab.records.run_options import DEFAULT, RunOptions, split_keywords
 
 
 def check(

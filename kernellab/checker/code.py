@@ -8,8 +8,8 @@ from collections.abc import Sequence
 from typing import Any
 
 from kernellab.checker.detector import Detector
-from kernellab.checker.listening import tell_of_values
-from kernellab.interpreter.program import ProgramCode, program_of_module
+from kernellab.checker.events import tell_of_values
+from kernellab.interpreter.execution.program import ProgramCode, program_of_module
 
 _Kept = dict[tuple[type[Detector], ...], ProgramCode]
 _kept: weakref.WeakKeyDictionary[ProgramCode, _Kept] = weakref.WeakKeyDictionary()

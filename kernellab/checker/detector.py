@@ -9,13 +9,18 @@ from typing import TYPE_CHECKING, Any, ClassVar
 import numpy
 from xdsl.ir import Operation
 
+from kernellab.checker.checked_run import (
+    Access,
+    Computed,
+    Heard,
+    Scene,
+)
 from kernellab.checker.records import LISTED_PROGRAMS, Finding
-from kernellab.checker.scene import Access, Computed, Heard, Scene
-from kernellab.interpreter import memory
-from kernellab.interpreter.tiles import Value
+from kernellab.interpreter.memory import global_memory
+from kernellab.interpreter.numerics.tiles import Value
 
 if TYPE_CHECKING:
-    from kernellab.checker.examination import Examination
+    from kernellab.checker.session import Examination
 
 
 class Stopped(Exception):
@@ -129,7 +134,7 @@ class Sightings:
         """
         key = heard.operation, about
         if key not in self._seen:
-            place, program = memory.first_place(faulty, rank, heard.active)
+            place, program = global_memory.first_place(faulty, rank, heard.active)
             positions = heard.calls()
             facts = {
                 "position": positions[-1] if positions else None,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from xdsl.ir import BlockArgument, Operation, OpResult, SSAValue
 
-from kernellab.interpreter.index_values import described
+from kernellab.interpreter.analyses.index_values import described
 from kernellab.ir import arith, tt
 from kernellab.ir.locations import locate
 

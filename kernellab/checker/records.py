@@ -10,10 +10,10 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, overload
 
+from kernellab.common.formatting import counted
 from kernellab.errors import SourcePosition
-from kernellab.findings import data_frame
 from kernellab.records import Subject
-from kernellab.wording import counted
+from kernellab.records.findings import data_frame
 
 ProgramId = tuple[int, int, int]
 

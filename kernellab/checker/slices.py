@@ -7,7 +7,7 @@ from functools import lru_cache
 
 from xdsl.ir import Operation, OpResult, SSAValue
 
-from kernellab.interpreter.dataflow import handed_on
+from kernellab.interpreter.analyses.dataflow import handed_on
 from kernellab.ir import tt
 
 ACCESSES = (

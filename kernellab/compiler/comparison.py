@@ -11,11 +11,11 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
 
-from kernellab.compiler.sass_decoding import padding_of
+from kernellab.compiler.machine_code.decoding import padding_of
 from kernellab.errors import ArgumentError, KernelLabError, suggestion
-from kernellab.findings import Remark
 from kernellab.records import Compilation, PassRun, Resources, Stage, StoredText
-from kernellab.showing import show, text_of
+from kernellab.records.findings import Remark
+from kernellab.records.showing import show, text_of
 
 
 @dataclass(frozen=True)

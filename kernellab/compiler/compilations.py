@@ -10,12 +10,13 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from kernellab import triton_api
-from kernellab.compiler import resources
-from kernellab.compiler.launch_limits import check_launchable
-from kernellab.compiler.occupancy import occupancy_of
-from kernellab.compiler.sass import disassemble
-from kernellab.compiler.sass_decoding import decode, spill_sites
+from kernellab.compiler.machine_code import resources
+from kernellab.compiler.machine_code.decoding import decode, spill_sites
+from kernellab.compiler.machine_code.launch_limits import check_launchable
+from kernellab.compiler.machine_code.occupancy import occupancy_of
+from kernellab.compiler.machine_code.sass import disassemble
 from kernellab.compiler.source_map import read_source_map
+from kernellab.compiler.specialization.binding import BoundCall
 from kernellab.errors import CompileError, SourcePosition
 from kernellab.records import (
     Compilation,
@@ -26,7 +27,6 @@ from kernellab.records import (
     Stages,
     Target,
 )
-from kernellab.specialize import BoundCall
 from kernellab.triton_api import IrText
 
 if TYPE_CHECKING:
@@ -118,7 +118,7 @@ def _open_module(compilation: Compilation, name: str) -> ModuleOp:
 
 
 def _write_record(compilation: Compilation, path: str | os.PathLike[str]) -> os.PathLike[str]:
-    from kernellab.compiler.archive import save
+    from kernellab.compiler.files.archive import save
 
     return save(compilation, path)
 
@@ -126,7 +126,7 @@ def _write_record(compilation: Compilation, path: str | os.PathLike[str]) -> os.
 def _make_analyst(
     kernel: Any, call: BoundCall, target: Target, assembler_log: str | None
 ) -> Analyst:
-    from kernellab.compiler.analyst import CompilerAnalyst
+    from kernellab.compiler.analyses.analyst import CompilerAnalyst
     from kernellab.triton_api.analyses import diagnose
 
     return CompilerAnalyst(

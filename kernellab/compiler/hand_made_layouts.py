@@ -9,9 +9,14 @@ from collections.abc import Sequence
 from kernellab import triton_api
 from kernellab.compiler.targets import parse_target
 from kernellab.errors import KernelLabError, LayoutError
-from kernellab.layouts import Layout, RegisterLayout, Shape, sizes
-from kernellab.layouts.spelling import misspelling, misspelt_error
 from kernellab.records import Target
+from kernellab.records.layouts import (
+    Layout,
+    RegisterLayout,
+    Shape,
+    sizes,
+)
+from kernellab.records.layouts.spelling import misspelling, misspelt_error
 from kernellab.triton_api.layouts import TileType, layouts_of
 
 _SPELLING = 'Encodings are spelt as in TTGIR, without aliases: "#ttg.blocked<{sizePerThread = [1, 4], ...}>".'

@@ -8,7 +8,8 @@ from typing import Any
 
 from xdsl.dialects.builtin import ModuleOp
 
-from kernellab import triton_api, worker
+from kernellab import triton_api
+from kernellab.common import worker
 from kernellab.errors import ArgumentError, WorkerError, nearest
 from kernellab.ir.reader import read_module
 from kernellab.records import Compilation

@@ -6,18 +6,24 @@ import os
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
-from kernellab import triton_api, worker
-from kernellab.compiler import steering
+from kernellab import triton_api
+from kernellab.common import worker
+from kernellab.common.progress import LongWork
 from kernellab.compiler.compilations import compilation_of
-from kernellab.compiler.edited import Edits, compile_edited, compile_given, given_text
-from kernellab.compiler.recorder import PassRecorder
+from kernellab.compiler.passes import steering
+from kernellab.compiler.passes.edited import (
+    Edits,
+    compile_edited,
+    compile_given,
+    given_text,
+)
+from kernellab.compiler.passes.recorder import PassRecorder
 from kernellab.compiler.source_map import module_frames
+from kernellab.compiler.specialization.binding import BoundCall, bind
 from kernellab.compiler.targets import DEFAULT_TARGET, local_target, parse_targets
 from kernellab.compiler.unwrapping import unwrap_kernel
 from kernellab.errors import ArgumentError, CompileError, OptionError, SourcePosition, nearest
-from kernellab.long_work import LongWork
 from kernellab.records import Compilation, PassRun, Target
-from kernellab.specialize import BoundCall, bind
 from kernellab.triton_api import pipeline as triton_pipeline
 
 _RECORDINGS = ("passes", "stages")

@@ -18,8 +18,8 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any
 
 from kernellab import triton_api
-from kernellab.compiler.cubin import ptx_lines
-from kernellab.compiler.sass import INSTRUCTION_LINE, SASS_LOCATION, run_on_cubin
+from kernellab.compiler.machine_code.cubin import ptx_lines
+from kernellab.compiler.machine_code.sass import INSTRUCTION_LINE, SASS_LOCATION, run_on_cubin
 from kernellab.errors import SourcePosition
 from kernellab.records import Lines, SourceMap, Stages, Target
 

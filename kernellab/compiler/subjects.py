@@ -6,8 +6,8 @@ from collections.abc import Iterator
 from typing import Any
 
 from kernellab import triton_api
+from kernellab.compiler.specialization.binding import BoundCall
 from kernellab.records import Compilation, SourceMap, Subject, Target
-from kernellab.specialize import BoundCall
 
 _ALWAYS = ("num_warps", "num_stages", "num_ctas")
 """Options that make other code, whether a launch names them or not."""

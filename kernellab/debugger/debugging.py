@@ -8,18 +8,24 @@ from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any
 
-from kernellab.argument_copies import copied, copied_back
 from kernellab.compiler.unwrapping import unwrap_kernel
 from kernellab.debugger.places import Breakpoint, Places
 from kernellab.debugger.session import Session
 from kernellab.debugger.tile_functions import for_prompts
 from kernellab.errors import OptionError
-from kernellab.interpreter.grid import check_grid, chosen_programs
-from kernellab.interpreter.launcher import Stepping, launch_stepped
+from kernellab.interpreter.execution.grid import check_grid, chosen_programs
+from kernellab.interpreter.execution.launcher import Stepping, launch_stepped
 from kernellab.interpreter.stepping.code import stepping_code
-from kernellab.interpreting import emulated_for
-from kernellab.launching import Grid, apart_from_parameters, bind_launch, innermost, refuse_gpu
-from kernellab.run_options import DEFAULT, split_keywords
+from kernellab.launch.argument_copies import copied, copied_back
+from kernellab.launch.dispatch import (
+    Grid,
+    apart_from_parameters,
+    bind_launch,
+    innermost,
+    refuse_gpu,
+)
+from kernellab.launch.interception import emulated_for
+from kernellab.records.run_options import DEFAULT, split_keywords
 
 _FIRST = (0, 0, 0)
 

@@ -12,7 +12,7 @@ import numpy
 
 from kernellab import triton_api
 from kernellab.debugger.places import Places
-from kernellab.interpreter.faults import FAULTS
+from kernellab.interpreter.execution.faults import FAULTS
 
 if TYPE_CHECKING:
     _Pdb = pdb.Pdb

@@ -12,7 +12,7 @@ from kernellab.debugger import front_end
 from kernellab.debugger.kernel_pdb import debugger_class
 from kernellab.debugger.places import Breakpoint, Places
 from kernellab.errors import KernelFault
-from kernellab.interpreter.grid import Grid, Programs
+from kernellab.interpreter.execution.grid import Grid, Programs
 
 
 class Session:

@@ -16,13 +16,13 @@ import triton
 import triton.language
 
 from kernellab import triton_api
+from kernellab.compiler.specialization.binding import bind
 from kernellab.errors import ArgumentError, KernelLabError
-from kernellab.interpreter.launcher import Stepping, launch_stepped
+from kernellab.interpreter.execution.launcher import Stepping, launch_stepped
 from kernellab.interpreter.stepping.code import stepping_code
 from kernellab.interpreter.stepping.shown import Pointer
 from kernellab.ir import tt
 from kernellab.records import Target
-from kernellab.specialize import bind
 
 
 def for_prompts(scope: Mapping[str, Any], target: Target) -> dict[str, Any]:

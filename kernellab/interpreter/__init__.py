@@ -1,5 +1,5 @@
 """The CPU engine: Triton's own IR, lowered to batched NumPy code that carries the kernel's file, lines and names."""
 
-from kernellab.interpreter.launcher import launch
+from kernellab.interpreter.execution.launcher import launch
 
 __all__ = ["launch"]

@@ -12,13 +12,13 @@ from typing import Any, TypeVar
 
 import numpy
 
-from kernellab.interpreter import memory
-from kernellab.interpreter.address_space import AddressSpace
-from kernellab.interpreter.device_library import FUNCTIONS
+from kernellab.interpreter.memory import global_memory
+from kernellab.interpreter.memory.address_space import AddressSpace
+from kernellab.interpreter.numerics.device_library import FUNCTIONS
+from kernellab.interpreter.numerics.tiles import Active, Value, full
 from kernellab.interpreter.ptx.kinds import resized
 from kernellab.interpreter.ptx.machine import assembled, run
 from kernellab.interpreter.ptx.parser import PtxError
-from kernellab.interpreter.tiles import Active, Value, full
 
 Meaning = TypeVar("Meaning", bound=Callable[..., Any])
 
@@ -218,12 +218,12 @@ class _GlobalMemory:
     def load(self, addresses: Any, dtype: numpy.dtype, mask: Any) -> Any:
         """As `ptx.machine.Memory.load`."""
         elements = self.space.elements(dtype)
-        return memory.load(elements, addresses, self.rank, mask, None, self.active)
+        return global_memory.load(elements, addresses, self.rank, mask, None, self.active)
 
     def store(self, addresses: Any, values: Any, mask: Any) -> None:
         """As `ptx.machine.Memory.store`."""
         elements = self.space.elements(values.dtype)
-        memory.store(elements, addresses, values, self.rank, mask, self.active)
+        global_memory.store(elements, addresses, values, self.rank, mask, self.active)
 
 
 # Device libraries

@@ -7,11 +7,11 @@ from dataclasses import replace
 from itertools import chain
 from typing import TYPE_CHECKING, Any
 
+from kernellab.common.option_values import stated_by_options
 from kernellab.errors import OptionError, SourcePosition
 from kernellab.magics.notebook_names import unknown_name
 from kernellab.magics.options import Options, Position
-from kernellab.option_values import stated_by_options
-from kernellab.showing import can_show, described
+from kernellab.records.showing import can_show, described
 
 if TYPE_CHECKING:
     from kernellab.records import Compilation
@@ -70,7 +70,7 @@ def refuse_no_kernel(
 
 def _names_of(namespace: Mapping[str, Any], fits: Callable[[Any], bool] | None) -> str:
     """What a line may name in this notebook, in a sentence."""
-    from kernellab.magics.compile_wishes import is_kernel
+    from kernellab.magics.compile_options import is_kernel
 
     what = "Kernels" if fits is None else "Evidence"
     names = [
@@ -92,7 +92,7 @@ def compilation_of(kernel: Any, given: Mapping[str, Any], position: SourcePositi
     from kernellab.compiler.targets import DEFAULT_TARGET
     from kernellab.compiler.unwrapping import unwrap_kernel
     from kernellab.errors import ArgumentError, MissingArguments
-    from kernellab.magics.compile_wishes import launched_call, stated_call, wishes_of
+    from kernellab.magics.compile_options import launched_call, stated_call, wishes_of
 
     plain, added = unwrap_kernel(kernel, (), {}, dict(chain.from_iterable(given["constexpr"])))
     wishes = wishes_of(given, getattr(plain, "target", DEFAULT_TARGET))

@@ -7,15 +7,20 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from kernellab.compiler.pipeline import compile_bound
+from kernellab.compiler.specialization.binding import BoundCall
 from kernellab.errors import ArgumentError, CompileError, KernelLabError, OptionError, suggestion
+from kernellab.launch.tile_kernel import TileKernel, tile_kernels_in
 from kernellab.magics import ipython_api
-from kernellab.magics.compile_wishes import Wishes, launched_call, stated_call, wishes_of
+from kernellab.magics.compile_options import (
+    Wishes,
+    launched_call,
+    stated_call,
+    wishes_of,
+)
 from kernellab.magics.ipython_api import RunningCell
 from kernellab.records import Compilation, Target
-from kernellab.specialize import BoundCall
-from kernellab.tile_kernel import TileKernel, tile_kernels_in
 from kernellab.triton_api import definition_of, reachable_functions
-from kernellab.viz.card import Card, kernel_card, plain_card
+from kernellab.viz.explorer.card import Card, kernel_card, plain_card
 
 
 def run_tile_cell(running: RunningCell, given: Mapping[str, Any], body: str) -> None:

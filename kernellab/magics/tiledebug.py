@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from IPython.core.magic import Magics, line_magic, magics_class, no_var_expand
 
+from kernellab.common.option_values import read_program
 from kernellab.magics import ipython_api
 from kernellab.magics.launch_line import read_launch
 from kernellab.magics.options import Option, Options
-from kernellab.option_values import read_program
 
 OPTIONS = Options(
     "tiledebug",

@@ -14,7 +14,7 @@ from kernellab.magics.kernel_line import compilation_of, evaluated, read_line, r
 from kernellab.magics.notebook_names import read_variables
 from kernellab.magics.options import Option, Options
 from kernellab.magics.tilekernel import COMPILING
-from kernellab.showing import show
+from kernellab.records.showing import show
 
 if TYPE_CHECKING:
     from kernellab.records import Target
@@ -92,8 +92,8 @@ class TileIrMagics(Magics):
         names = [name for some in given["with"] for name in some]
         # Imported here: torch and Triton take longer than the rest of loading the extension.
         from kernellab.errors import CompileError
-        from kernellab.magics.compile_wishes import is_kernel
-        from kernellab.viz.evidence import is_evidence
+        from kernellab.magics.compile_options import is_kernel
+        from kernellab.viz.explorer.annotations import is_evidence
 
         evidence = [evaluated(name, known, magic, position(name), is_evidence) for name in names]
         if not is_kernel(thing):

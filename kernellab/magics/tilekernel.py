@@ -6,14 +6,14 @@ from typing import Any
 
 from IPython.core.magic import Magics, cell_magic, magics_class
 
+from kernellab.common.option_values import read_constexprs, read_warps, read_whole_number
 from kernellab.magics import ipython_api
 from kernellab.magics.options import Option, Options
-from kernellab.option_values import read_constexprs, read_warps, read_whole_number
 from kernellab.records import Target
 
 
 def _signature(text: str) -> tuple[list[Any], dict[str, Any]]:
-    from kernellab.specialize import parse_signature
+    from kernellab.compiler.specialization.binding import parse_signature
 
     return parse_signature(text)
 

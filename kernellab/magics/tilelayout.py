@@ -11,7 +11,7 @@ from kernellab.magics import ipython_api
 from kernellab.magics.kernel_line import compilation_of, evaluated, read_line, refuse_no_kernel
 from kernellab.magics.options import Option, Options
 from kernellab.magics.tilekernel import COMPILING
-from kernellab.showing import show
+from kernellab.records.showing import show
 
 OPTIONS = Options(
     "tilelayout",
@@ -60,7 +60,7 @@ class TileLayoutMagics(Magics):
         expression, name = _split(words)
         thing = evaluated(expression, self.shell.user_ns, OPTIONS.magic, position(""))
         # Imported here: torch and Triton take longer than the rest of loading the extension.
-        from kernellab.magics.compile_wishes import is_kernel
+        from kernellab.magics.compile_options import is_kernel
         from kernellab.records import Compilation
 
         if is_kernel(thing):

@@ -6,10 +6,10 @@ from typing import TYPE_CHECKING, Any
 
 from IPython.core.magic import Magics, line_magic, magics_class, no_var_expand
 
+from kernellab.common.option_values import read_program, read_whole_number
 from kernellab.magics import ipython_api
 from kernellab.magics.launch_line import read_launch
 from kernellab.magics.options import Option, Options
-from kernellab.option_values import read_program, read_whole_number
 
 if TYPE_CHECKING:
     from kernellab.tracing.records import Trace

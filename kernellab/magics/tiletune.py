@@ -10,6 +10,7 @@ from typing import Any
 
 from IPython.core.magic import Magics, cell_magic, magics_class
 
+from kernellab.common.option_values import read_constexpr, read_tolerance, read_whole_number
 from kernellab.errors import OptionError
 from kernellab.magics import ipython_api
 from kernellab.magics.ipython_api import RunningCell
@@ -17,7 +18,6 @@ from kernellab.magics.launch_line import read_launch
 from kernellab.magics.notebook_names import read_variable, read_variables, value_of
 from kernellab.magics.options import Option, Options, Position
 from kernellab.magics.tilekernel import COMPILING
-from kernellab.option_values import read_constexpr, read_tolerance, read_whole_number
 
 
 def _values(text: str) -> tuple[str, list[Any]]:
@@ -33,7 +33,7 @@ def _names(text: str) -> list[str]:
 
 
 def _plot_kinds() -> list[str]:
-    from kernellab.tuning.plot_data import KINDS
+    from kernellab.tuning.results.plot_data import KINDS
 
     return list(KINDS)
 
@@ -180,7 +180,7 @@ def _tune(running: RunningCell, given: Mapping[str, Any], body: str) -> None:
     launch = read_launch(launched, namespace, OPTIONS.magic, running.position(OPTIONS.magic))
     wishes = _wishes(given) | _named_wishes(given, namespace, running.position)
     # Imported here: torch and Triton take longer than the rest of loading the extension.
-    from kernellab.tuning.sweeping import tune
+    from kernellab.tuning.sweep.sweeping import tune
 
     tuning = tune(launch.kernel, launch.grid, *launch.args, **wishes, **launch.keywords)
     namespace[given["name"] or "tuning"] = tuning

@@ -10,14 +10,14 @@ from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 
 from kernellab.records.launches import Specialization, Target
 from kernellab.records.machine_code import Instruction, Occupancy, Resources, SpillSite
+from kernellab.records.showing import show
 from kernellab.records.source_maps import SourceMap
 from kernellab.records.stages import PassRun, Stages
-from kernellab.showing import show
 
 if TYPE_CHECKING:
     from xdsl.dialects.builtin import ModuleOp
 
-    from kernellab.findings import (
+    from kernellab.records.findings import (
         AxisInfo,
         Barriers,
         CallGraph,

@@ -6,8 +6,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
+from kernellab.common.formatting import joined_sizes
 from kernellab.errors import SourcePosition
-from kernellab.wording import joined_sizes
 
 Backend = Literal["cuda", "hip"]
 

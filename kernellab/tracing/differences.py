@@ -10,14 +10,14 @@ from typing import Any, Literal
 import numpy
 import torch
 
+from kernellab.common.formatting import counted
+from kernellab.compiler.specialization.binding import array_of
 from kernellab.errors import ArgumentError, suggestion
-from kernellab.specialize import array_of
 from kernellab.tracing.records import Trace
 from kernellab.tracing.steps import Frame, Program, Step
 from kernellab.tracing.summaries import number_text
 from kernellab.tracing.tile_pointer import TilePointer
 from kernellab.tracing.values import dtype_named
-from kernellab.wording import counted
 
 Parting = Literal["value", "shape", "path", "output"]
 

@@ -15,8 +15,7 @@ import zlib
 from pathlib import Path
 from typing import Any, cast
 
-from kernellab.errors import ArchiveError, SourcePosition
-from kernellab.saved_data import (
+from kernellab.common.saved_json import (
     Misfit,
     SavedData,
     kernellab_version,
@@ -25,6 +24,7 @@ from kernellab.saved_data import (
     value_to_json,
     why_unreadable,
 )
+from kernellab.errors import ArchiveError, SourcePosition
 from kernellab.tracing.records import Trace
 from kernellab.tracing.sources import changed_sources
 from kernellab.tracing.steps import (

@@ -13,14 +13,20 @@ from xdsl.ir import Operation
 
 from kernellab import triton_api
 from kernellab.compiler.analyses.module import kind
-from kernellab.interpreter.code_positions import located_at
-from kernellab.interpreter.grid import Programs
-from kernellab.interpreter.memory import Buffer, Elsewhere
-from kernellab.interpreter.memory_layers import Load, Memory, MemoryAccess, MemoryLayer, Store
-from kernellab.interpreter.observing import Observer
+from kernellab.interpreter.codegen.code_positions import located_at
+from kernellab.interpreter.execution.grid import Programs
+from kernellab.interpreter.memory.global_memory import Buffer, Elsewhere
+from kernellab.interpreter.memory.layers import (
+    Load,
+    Memory,
+    MemoryAccess,
+    MemoryLayer,
+    Store,
+)
+from kernellab.interpreter.memory.observing import Observer
+from kernellab.interpreter.numerics.tiles import Active, Value
 from kernellab.interpreter.stepping.code import SteppingCode
 from kernellab.interpreter.stepping.shown import Fields, Pointer, shown
-from kernellab.interpreter.tiles import Active, Value
 from kernellab.ir import tt
 from kernellab.ir.locations import locate
 from kernellab.ir.types import shape

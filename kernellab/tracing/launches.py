@@ -12,15 +12,16 @@ from typing import Any
 import torch
 
 from kernellab import triton_api
-from kernellab.argument_copies import copied, copied_back, tensors_in
+from kernellab.common.formatting import counted
+from kernellab.compiler.specialization.binding import BoundCall, array_of
 from kernellab.errors import KernelFault
-from kernellab.interpreter.grid import Programs, linear_ids
-from kernellab.interpreter.launcher import Stepping, argument_names, launch_stepped
-from kernellab.interpreter.memory import Buffer
+from kernellab.interpreter.analyses.memory_effects import written_by
+from kernellab.interpreter.execution.grid import Programs, linear_ids
+from kernellab.interpreter.execution.launcher import Stepping, argument_names, launch_stepped
+from kernellab.interpreter.memory.global_memory import Buffer
 from kernellab.interpreter.stepping.code import SteppingCode
-from kernellab.interpreter.written import written_by
-from kernellab.run_options import RunOptions
-from kernellab.specialize import BoundCall, array_of
+from kernellab.launch.argument_copies import copied, copied_back, tensors_in
+from kernellab.records.run_options import RunOptions
 from kernellab.tracing.checkpoints import Checkpoints
 from kernellab.tracing.hooks import TracingHook, TracingListener
 from kernellab.tracing.recording import MOST_STEPS, Enough, Recorder, SecondRecorder
@@ -28,7 +29,6 @@ from kernellab.tracing.records import Trace
 from kernellab.tracing.sources import changed_sources
 from kernellab.tracing.steps import Program, SourceText, TracedFault, TraceFacts
 from kernellab.tracing.values import ValueStore
-from kernellab.wording import counted
 
 
 @dataclass(frozen=True)

@@ -13,8 +13,9 @@ from typing import TYPE_CHECKING, Any, overload
 
 import numpy
 
+from kernellab.common.formatting import counted, joined_sizes
 from kernellab.errors import ArgumentError, KernelLabError, NoSuchStep, suggestion
-from kernellab.showing import show
+from kernellab.records.showing import show
 from kernellab.tracing.states import Change, History, NoSuchVariable, State
 from kernellab.tracing.steps import (
     Checkpoint,
@@ -28,7 +29,6 @@ from kernellab.tracing.steps import (
 )
 from kernellab.tracing.summaries import Summary
 from kernellab.tracing.values import StoredValue, ValueStore
-from kernellab.wording import counted, joined_sizes
 
 if TYPE_CHECKING:
     from kernellab.tracing.differences import TraceDifference

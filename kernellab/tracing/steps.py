@@ -9,9 +9,9 @@ from typing import Literal
 
 import numpy
 
+from kernellab.common.formatting import counted
 from kernellab.errors import SourcePosition
 from kernellab.tracing.values import StoredValue, ValueStore, dtype_named
-from kernellab.wording import counted
 
 Program = tuple[int, int, int]
 AccessKind = Literal["load", "store", "atomic"]

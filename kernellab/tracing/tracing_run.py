@@ -7,16 +7,22 @@ from dataclasses import dataclass
 from typing import Any
 
 from kernellab import triton_api
+from kernellab.common.progress import UNTOUCHED, LongWork
 from kernellab.compiler.targets import parse_target
 from kernellab.compiler.unwrapping import unwrap_kernel
 from kernellab.errors import OptionError
-from kernellab.interpreter.grid import check_grid, chosen_programs
+from kernellab.interpreter.execution.grid import check_grid, chosen_programs
 from kernellab.interpreter.stepping.code import stepping_code
-from kernellab.interpreting import emulated_for
-from kernellab.launching import Grid, apart_from_parameters, bind_launch, innermost, refuse_gpu
-from kernellab.long_work import UNTOUCHED, LongWork
+from kernellab.launch.dispatch import (
+    Grid,
+    apart_from_parameters,
+    bind_launch,
+    innermost,
+    refuse_gpu,
+)
+from kernellab.launch.interception import emulated_for
 from kernellab.records import Target
-from kernellab.run_options import DEFAULT, RunOptions, split_keywords
+from kernellab.records.run_options import DEFAULT, RunOptions, split_keywords
 from kernellab.tracing.launches import TracedLaunch
 from kernellab.tracing.records import Trace
 from kernellab.tracing.values import LARGEST_EXACT

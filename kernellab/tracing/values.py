@@ -12,7 +12,7 @@ from typing import Any, Literal
 import ml_dtypes
 import numpy
 
-from kernellab.saved_data import SavedValue
+from kernellab.common.saved_json import SavedValue
 from kernellab.tracing.summaries import Summary, number_text, summarize, thumbnail_of
 from kernellab.tracing.tile_pointer import TilePointer
 

@@ -43,8 +43,26 @@ from kernellab.triton_api.compiling import (
     options_of_launch,
     ttgir_naming_ttir_lines,
 )
+from kernellab.triton_api.debug_info import (
+    MARK,
+    Mark,
+    MarkedFunction,
+    Marks,
+)
 from kernellab.triton_api.debugging_statements import (
     rewrite_debugging_statements,
+)
+from kernellab.triton_api.diagnostics import (
+    TTGIR_FILE_SUFFIX,
+    IrText,
+    PipelineStopped,
+    captured_output,
+    native_position,
+    position_in_kernel,
+    ptxas_refusal,
+    text_refusal,
+    translated_errors,
+    translated_text_errors,
 )
 from kernellab.triton_api.emulation import (
     EmulatedDriver,
@@ -71,28 +89,10 @@ from kernellab.triton_api.functions import (
     source_now,
 )
 from kernellab.triton_api.literals import layout_of_parts, parts_of_layout
-from kernellab.triton_api.marking import (
-    MARK,
-    Mark,
-    MarkedFunction,
-    Marks,
-)
 from kernellab.triton_api.mlir_text import (
     generic_form,
     generic_text,
     parse_mlir,
-)
-from kernellab.triton_api.refusals import (
-    TTGIR_FILE_SUFFIX,
-    IrText,
-    PipelineStopped,
-    captured_output,
-    native_position,
-    position_in_kernel,
-    ptxas_refusal,
-    text_refusal,
-    translated_errors,
-    translated_text_errors,
 )
 from kernellab.triton_api.stages import stage_names
 from kernellab.triton_api.standalone import StandaloneText, standalone_text

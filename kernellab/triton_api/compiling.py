@@ -14,9 +14,9 @@ import triton
 from triton import knobs
 
 from kernellab.records import Specialization, Target
+from kernellab.triton_api.diagnostics import TTGIR_FILE_SUFFIX, captured_output, translated_errors
 from kernellab.triton_api.emulation import current_target_is
 from kernellab.triton_api.functions import reachable_functions
-from kernellab.triton_api.refusals import TTGIR_FILE_SUFFIX, captured_output, translated_errors
 from kernellab.triton_api.stages import read_module, stage_functions, stage_names
 from kernellab.triton_api.targets import (
     ast_source_class,

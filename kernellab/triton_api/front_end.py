@@ -9,9 +9,9 @@ from triton._C import libtriton
 
 from kernellab.records import Specialization, Target
 from kernellab.triton_api.compiling import make_source, options_of_launch
+from kernellab.triton_api.debug_info import Marks, marked
 from kernellab.triton_api.debugging_statements import debugging_statements_are_read
-from kernellab.triton_api.marking import Marks, marked
-from kernellab.triton_api.refusals import translated_errors
+from kernellab.triton_api.diagnostics import translated_errors
 from kernellab.triton_api.stages import front_end_module
 from kernellab.triton_api.targets import backend_for, check_options
 

@@ -14,7 +14,8 @@ from packaging.version import Version
 from triton._C.libtriton import gluon_ir, linear_layout
 
 from kernellab.errors import LayoutError
-from kernellab.layouts import (
+from kernellab.records import Target
+from kernellab.records.layouts import (
     Bases,
     Layout,
     RegisterLayout,
@@ -23,7 +24,6 @@ from kernellab.layouts import (
     TensorMemoryLayout,
     sizes,
 )
-from kernellab.records import Target
 from kernellab.triton_api.mlir_text import parse_mlir
 
 __all__ = ["TileType", "bases_between", "layouts_of"]

@@ -10,8 +10,13 @@ from typing import Any
 from triton._C import libtriton
 
 from kernellab.records import Target
+from kernellab.triton_api.patches import (
+    LlvmReached,
+    Session,
+    pass_name,
+    standing_in,
+)
 from kernellab.triton_api.stages import StageFunction, read_module, stage_functions
-from kernellab.triton_api.stand_ins import LlvmReached, Session, pass_name, standing_in
 from kernellab.triton_api.targets import backend_for, check_options
 from kernellab.triton_api.watching import IdleWatcher, PassCall
 

@@ -9,7 +9,7 @@ from triton._C import libtriton
 
 from kernellab.errors import KernelLabError
 from kernellab.records import Target
-from kernellab.triton_api.refusals import captured_output
+from kernellab.triton_api.diagnostics import captured_output
 from kernellab.triton_api.stages import read_module
 from kernellab.triton_api.targets import backend_for
 

@@ -19,13 +19,13 @@ from kernellab import triton_api
 from kernellab.errors import CompileError
 from kernellab.records import Specialization, Target
 from kernellab.triton_api import IrText
+from kernellab.triton_api.patches import Session, standing_in
 from kernellab.triton_api.stages import (
     StageFunction,
     front_end_module,
     read_module,
     stage_functions,
 )
-from kernellab.triton_api.stand_ins import Session, standing_in
 from kernellab.triton_api.watching import FRONT_END, FRONT_END_STAGE, PassCall, Watcher
 
 

@@ -7,22 +7,22 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 _CARDS: Mapping[tuple[str, str], tuple[str, str]] = {
-    ("kernellab.records.compilations", "Compilation"): ("kernellab.viz.card", "compilation_card"),
-    ("kernellab.records.launches", "Launch"): ("kernellab.viz.card", "launch_card"),
-    ("kernellab.records.machine_code", "Resources"): ("kernellab.viz.card", "resources_card"),
-    ("kernellab.records.launches", "Run"): ("kernellab.viz.card", "run_card"),
-    ("kernellab.checker.records", "Findings"): ("kernellab.viz.findings_card", "findings_card"),
-    ("kernellab.findings", "Bisection"): ("kernellab.viz.bisection_card", "bisection_card"),
-    ("kernellab.findings", "Conversions"): ("kernellab.viz.layout_card", "conversions_card"),
-    ("kernellab.findings", "Layouts"): ("kernellab.viz.layout_card", "layouts_card"),
-    ("kernellab.findings", "TileLayout"): ("kernellab.viz.layout_card", "tile_card"),
-    ("kernellab.tuning.tuning", "Tuning"): ("kernellab.viz.tuning_card", "tuning_card"),
-    ("kernellab.tuning.tunings", "Tunings"): ("kernellab.viz.tuning_card", "tunings_card"),
-    ("kernellab.memory_costs.records", "Accesses"): ("kernellab.viz.access_card", "accesses_card"),
-    ("kernellab.layouts.kinds", "RegisterLayout"): ("kernellab.viz.layout_card", "layout_card"),
-    ("kernellab.layouts.kinds", "SharedLayout"): ("kernellab.viz.layout_card", "layout_card"),
-    ("kernellab.layouts.kinds", "TensorMemoryLayout"): ("kernellab.viz.layout_card", "layout_card"),
-    ("kernellab.compiler.comparison", "Comparison"): ("kernellab.viz.comparison_card", "comparison_card"),
+    ("kernellab.records.compilations", "Compilation"): ("kernellab.viz.explorer.card", "compilation_card"),
+    ("kernellab.records.launches", "Launch"): ("kernellab.viz.explorer.card", "launch_card"),
+    ("kernellab.records.machine_code", "Resources"): ("kernellab.viz.explorer.card", "resources_card"),
+    ("kernellab.records.launches", "Run"): ("kernellab.viz.explorer.card", "run_card"),
+    ("kernellab.checker.records", "Findings"): ("kernellab.viz.checks.card", "findings_card"),
+    ("kernellab.records.findings", "Bisection"): ("kernellab.viz.bisections.card", "bisection_card"),
+    ("kernellab.records.findings", "Conversions"): ("kernellab.viz.layouts.card", "conversions_card"),
+    ("kernellab.records.findings", "Layouts"): ("kernellab.viz.layouts.card", "layouts_card"),
+    ("kernellab.records.findings", "TileLayout"): ("kernellab.viz.layouts.card", "tile_card"),
+    ("kernellab.tuning.results.tuning", "Tuning"): ("kernellab.viz.sweeps.card", "tuning_card"),
+    ("kernellab.tuning.results.tunings", "Tunings"): ("kernellab.viz.sweeps.card", "tunings_card"),
+    ("kernellab.profiling.accesses.records", "Accesses"): ("kernellab.viz.accesses.card", "accesses_card"),
+    ("kernellab.records.layouts.kinds", "RegisterLayout"): ("kernellab.viz.layouts.card", "layout_card"),
+    ("kernellab.records.layouts.kinds", "SharedLayout"): ("kernellab.viz.layouts.card", "layout_card"),
+    ("kernellab.records.layouts.kinds", "TensorMemoryLayout"): ("kernellab.viz.layouts.card", "layout_card"),
+    ("kernellab.compiler.comparison", "Comparison"): ("kernellab.viz.explorer.comparison_card", "comparison_card"),
 }  # fmt: skip
 """Module and name of a record -> module and name of the function that makes its card."""
 

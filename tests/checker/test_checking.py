@@ -14,15 +14,15 @@ import triton.language as tl
 
 import kernellab
 from benchmarks.eleven_kernels import cleared, eleven_cases
-from kernellab.demo.cases import Case
+from kernellab.cli.demo.cases import Case
 from kernellab.errors import ArgumentError, GridError, KernelFault, OptionError
-from kernellab.interpreter import scheduler
-from kernellab.viz.findings_card import findings_card
+from kernellab.interpreter.execution import scheduler
+from kernellab.viz.checks.card import findings_card
 from tests.checker.corpus import orders, races
-from tests.compiled import source_line
 from tests.interpreter.marked_lines import marked_line
 from tests.kernels.interp import waiting
-from tests.notebook_session import notebook
+from tests.support.compiled import source_line
+from tests.support.notebook_session import notebook
 
 KINDS = [
     "out-of-bounds",
@@ -251,7 +251,7 @@ def test_an_interrupt_leaves_the_tensors_alone(monkeypatch: pytest.MonkeyPatch) 
 
 
 def test_every_kind_is_in_the_pages_table() -> None:
-    from tests.source_files import ROOT
+    from tests.support.source_files import ROOT
 
     page = (ROOT / "docs/checking.md").read_text()
     for kind in KINDS:

@@ -12,10 +12,10 @@ import triton
 import triton.language as tl
 
 import kernellab
-from kernellab.interpreter.affine import AffineTile
-from kernellab.interpreter.bases import base_of
-from kernellab.interpreter.boxes import Box
-from kernellab.interpreter.memory import Buffer
+from kernellab.interpreter.memory.boxes import Box
+from kernellab.interpreter.memory.global_memory import Buffer
+from kernellab.interpreter.numerics.affine import AffineTile
+from kernellab.interpreter.numerics.bases import base_of
 from tests.checker.launches import Pair, all_pairs
 
 PAIRS = all_pairs()

@@ -13,7 +13,7 @@ import triton
 import triton.language as tl
 
 import kernellab
-from kernellab.checker.finite import not_finite, too_large_for
+from kernellab.checker.shadow.finite import not_finite, too_large_for
 from tests.checker.corpus.dot_precision import product
 from tests.checker.corpus.non_finite import softmax_without_maximum
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from tests.notebook_session import notebook
+from tests.support.notebook_session import notebook
 
 CELL = """%%tilekernel
 @triton.jit

@@ -13,10 +13,10 @@ import ml_dtypes
 import numpy as np
 import torch
 
-from kernellab.demo import philox
-from tests import versions
+from kernellab.cli.demo import philox
 from tests.interpreter.cases import Case, as_numpy, normal
 from tests.kernels.interp import arithmetic
+from tests.support import versions
 
 N = 32
 INTEGERS = [

@@ -11,10 +11,10 @@ import numpy as np
 import torch
 from triton.tools.tensor_descriptor import TensorDescriptor
 
-from tests import versions
 from tests.interpreter.arithmetic_cases import name_of
 from tests.interpreter.cases import Case, as_numpy, iota, normal, whole
 from tests.kernels.interp import descriptors
+from tests.support import versions
 
 
 def block_of(x: np.ndarray, first: tuple[int, ...], shape: tuple[int, ...], padding: float) -> Any:

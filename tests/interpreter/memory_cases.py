@@ -10,10 +10,10 @@ from typing import Any
 import numpy as np
 import torch
 
-from tests import versions
 from tests.interpreter.arithmetic_cases import name_of, wrap
 from tests.interpreter.cases import Case, as_numpy, iota, normal, whole
 from tests.kernels.interp import memory
+from tests.support import versions
 
 
 def copy_1d(dtype: torch.dtype) -> Case:

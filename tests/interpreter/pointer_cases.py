@@ -9,9 +9,9 @@ from typing import Any
 
 import torch
 
-from tests import versions
 from tests.interpreter.cases import Case, whole
 from tests.kernels.interp import pointers
+from tests.support import versions
 
 
 def integers(*shape: int, seed: int = 0) -> torch.Tensor:

@@ -12,10 +12,10 @@ import ml_dtypes
 import numpy as np
 import torch
 
-from tests import versions
 from tests.interpreter.arithmetic_cases import name_of
 from tests.interpreter.cases import Case, normal, whole
 from tests.kernels.interp import products
+from tests.support import versions
 
 PRODUCT_TOLERANCE = {"ieee": 1e-6, "tf32": 2e-3, "tf32x3": 2e-6, "bf16x3": 2e-5, "bf16x6": 1e-6}
 

@@ -9,9 +9,9 @@ from typing import Any
 
 import torch
 
-from tests import versions
 from tests.interpreter.cases import Case, normal, whole
 from tests.kernels.interp import recent
+from tests.support import versions
 
 
 def handed_over() -> Case:

@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from kernellab.interpreter import atomics
+from kernellab.interpreter.memory import atomics
 
 FLOATS = [np.dtype(kind) for kind in (np.float16, ml_dtypes.bfloat16, np.float32, np.float64)]
 INTEGERS = [np.dtype(f"i{size}") for size in (1, 2, 4, 8)]

@@ -8,10 +8,10 @@ import pytest
 import torch
 
 import kernellab
+from kernellab.compiler.specialization.binding import bind
 from kernellab.compiler.targets import DEFAULT_TARGET
 from kernellab.errors import OutOfBounds
-from kernellab.interpreter.program import make_program
-from kernellab.specialize import bind
+from kernellab.interpreter.execution.program import make_program
 from tests.interpreter.marked_lines import marked_line
 from tests.kernels.interp import calls
 

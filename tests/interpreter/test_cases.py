@@ -10,19 +10,19 @@ from xdsl.dialects import builtin
 from xdsl.ir import Operation
 
 from kernellab import triton_api
+from kernellab.compiler.specialization.binding import bind
 from kernellab.compiler.targets import DEFAULT_TARGET
-from kernellab.interpreter import launcher
-from kernellab.interpreter.calls import InlinedCallOp
-from kernellab.interpreter.grid import Grid, Programs, batches
-from kernellab.interpreter.registry import RULES
+from kernellab.interpreter.codegen.calls import InlinedCallOp
+from kernellab.interpreter.execution import launcher
+from kernellab.interpreter.execution.grid import Grid, Programs, batches
+from kernellab.interpreter.lowering.registry import RULES
 from kernellab.ir import arith, cf, gpu, llvm, math, scf, tt, ttg, ub
 from kernellab.ir.reader import read_module
 from kernellab.ir.writer import write_module
-from kernellab.specialize import bind
-from tests import versions
 from tests.interpreter.all_cases import CASES
 from tests.interpreter.arithmetic_cases import FLOATS, INTEGERS
 from tests.interpreter.cases import Case
+from tests.support import versions
 
 BY_NAME = {case.name: case for case in CASES}
 IN_STEP = [case for case in CASES if case.grid != (1,)]

@@ -11,9 +11,9 @@ import torch
 
 import kernellab
 from kernellab.errors import KernelFault, OutOfBounds
-from tests import versions
 from tests.interpreter.marked_lines import marked_line
 from tests.kernels.interp import faults
+from tests.support import versions
 
 
 def fault(kernel: Any, grid: tuple[int, ...], *arguments: Any, **constants: Any) -> KernelFault:
@@ -115,7 +115,7 @@ def test_lanes_that_are_off_may_point_anywhere() -> None:
 @pytest.mark.parametrize("programs_together", [True, False])
 def test_a_store_beyond_the_end_writes_nothing(programs_together, monkeypatch) -> None:
     if not programs_together:
-        monkeypatch.setattr("kernellab.interpreter.launcher.batches", one_by_one)
+        monkeypatch.setattr("kernellab.interpreter.execution.launcher.batches", one_by_one)
     out = torch.full((20,), -1, dtype=torch.int32)
     error = fault(faults.store_1d, (3,), out, 22, BLOCK=8)
     assert_says(
@@ -126,7 +126,7 @@ def test_a_store_beyond_the_end_writes_nothing(programs_together, monkeypatch) -
 
 
 def one_by_one(grid: Any, size: int, order: str, seed: int) -> Any:
-    from kernellab.interpreter.grid import batches
+    from kernellab.interpreter.execution.grid import batches
 
     return batches(grid, 1, order, seed)
 

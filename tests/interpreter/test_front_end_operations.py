@@ -8,7 +8,7 @@ from pathlib import Path
 
 import triton
 
-from kernellab.interpreter.registry import RULES
+from kernellab.interpreter.lowering.registry import RULES
 from kernellab.ir import arith, cf, gpu, llvm, math, scf, tt, ttg, ub
 
 WRITERS = ["language.semantic", "language.core", "language.standard", "language.math", "language.random", "compiler.code_generator"]  # fmt: skip

@@ -11,11 +11,11 @@ from triton.experimental.gluon.nvidia.hopper import TensorDescriptor
 
 import kernellab
 from kernellab.errors import KernelFault
-from tests.compiled import source_line
 from tests.corpus import gluon_kernels
 from tests.corpus.entries import OLDEST
 from tests.interpreter.cases import iota, normal
 from tests.kernels.gluon_add import gluon_add
+from tests.support.compiled import source_line
 
 
 def test_vector_add() -> None:

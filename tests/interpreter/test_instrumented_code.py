@@ -10,13 +10,13 @@ import triton
 import triton.language as tl
 from xdsl.ir import Operation
 
+from kernellab.compiler.specialization.binding import bind
 from kernellab.compiler.targets import parse_target
-from kernellab.interpreter.emitter import Emitter
-from kernellab.interpreter.launcher import launch_observed
-from kernellab.interpreter.observing import Observer, Seen
-from kernellab.interpreter.program import program_of_module
+from kernellab.interpreter.codegen.emitter import Emitter
+from kernellab.interpreter.execution.launcher import launch_observed
+from kernellab.interpreter.execution.program import program_of_module
+from kernellab.interpreter.memory.observing import Observer, Seen
 from kernellab.ir.reader import read_module
-from kernellab.specialize import bind
 from kernellab.triton_api import generic_text, make_ttir
 
 

@@ -11,11 +11,11 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from kernellab.interpreter import memory
-from kernellab.interpreter.address_space import AddressSpace
-from kernellab.interpreter.affine import AffineTile, BoxMask
-from kernellab.interpreter.bases import Progression, as_array
-from kernellab.interpreter.memory import Buffer, OutOfBoundsAccess
+from kernellab.interpreter.memory import global_memory
+from kernellab.interpreter.memory.address_space import AddressSpace
+from kernellab.interpreter.memory.global_memory import Buffer, OutOfBoundsAccess
+from kernellab.interpreter.numerics.affine import AffineTile, BoxMask
+from kernellab.interpreter.numerics.bases import Progression, as_array
 from tests.interpreter.cases import as_numpy, assert_same
 
 PROGRAMS = 3
@@ -170,10 +170,10 @@ def test_loads(access: Access, data: Any) -> None:
     before = access.storage.copy()
     if access.first_fault() is not None:
         with pytest.raises(OutOfBoundsAccess) as raised:
-            memory.load(access.buffer, access.offsets, access.rank, **keywords)
+            global_memory.load(access.buffer, access.offsets, access.rank, **keywords)
         access.assert_is_the_fault(raised.value)
         return
-    got = memory.load(access.buffer, access.offsets, access.rank, **keywords)
+    got = global_memory.load(access.buffer, access.offsets, access.rank, **keywords)
     assert got.dtype == access.storage.dtype
     off = np.zeros((), access.storage.dtype) if other is None else other
     expected = np.broadcast_to(off, access.on.shape).copy()
@@ -193,11 +193,11 @@ def test_stores(access: Access, data: Any) -> None:
     keywords = {"mask": access.mask, "active": access.active}
     if access.first_fault() is not None:
         with pytest.raises(OutOfBoundsAccess) as raised:
-            memory.store(access.buffer, access.offsets, value, access.rank, **keywords)
+            global_memory.store(access.buffer, access.offsets, value, access.rank, **keywords)
         access.assert_is_the_fault(raised.value)
         assert_same(access.storage, expected)  # nothing was written
         return
-    memory.store(access.buffer, access.offsets, value, access.rank, **keywords)
+    global_memory.store(access.buffer, access.offsets, value, access.rank, **keywords)
     everyone = np.broadcast_to(value, access.on.shape)
     for place in np.argwhere(access.on):  # program after program, lane after lane
         expected[access.index[tuple(place)]] = everyone[tuple(place)]
@@ -213,7 +213,7 @@ def test_programs_that_write_to_one_place_write_in_order(cut: int) -> None:
     stops = np.array([4, 4, 4])
     stops[cut] = 3
     value = np.array([[1.0], [2.0], [3.0]], np.float32)
-    memory.store(buffer, offsets, value, 1, mask=BoxMask({0: (0, stops)}, (4,)))
+    global_memory.store(buffer, offsets, value, 1, mask=BoxMask({0: (0, stops)}, (4,)))
     expected = np.zeros(8, np.float32)
     for program in range(PROGRAMS):
         expected[program : program + stops[program]] = program + 1
@@ -274,7 +274,7 @@ def addressed(draw: Any) -> Addressed:
 def test_loads_through_addresses(access: Addressed) -> None:
     contents = access.contents()
     off = np.full(access.addresses.shape, 77, as_numpy(access.tensors[0]).dtype)
-    found = memory.load(access.elements, access.addresses, access.rank, access.mask, off, access.active)  # fmt: skip
+    found = global_memory.load(access.elements, access.addresses, access.rank, access.mask, off, access.active)  # fmt: skip
     expected = off.copy()
     for place, number, element in access.lanes:
         expected[place] = contents[number][element]
@@ -289,14 +289,16 @@ def test_stores_and_atomics_through_addresses(access: Addressed) -> None:
     contents = access.contents()
     kind = as_numpy(access.tensors[0]).dtype
     value = np.arange(access.addresses.size).reshape(access.addresses.shape).astype(kind)
-    memory.store(access.elements, access.addresses, value, access.rank, access.mask, access.active)
+    global_memory.store(
+        access.elements, access.addresses, value, access.rank, access.mask, access.active
+    )
     for place, number, element in access.lanes:
         contents[number][element] = value[place]
     assert access.contents() == contents
 
     operation = "fadd" if kind.kind == "f" else "add"
     shape = access.addresses.shape[1:]
-    found = memory.atomic(
+    found = global_memory.atomic(
         operation, access.elements, access.addresses, value, access.rank, shape, PROGRAMS, access.mask, access.active
     )  # fmt: skip
     expected = np.zeros_like(value)

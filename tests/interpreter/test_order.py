@@ -9,8 +9,8 @@ import pytest
 import torch
 
 import kernellab
-from kernellab.interpreter.grid import batches
-from kernellab.run_options import ORDERS
+from kernellab.interpreter.execution.grid import batches
+from kernellab.records.run_options import ORDERS
 from tests.kernels.interp import order
 
 GRID = (5, 3, 2)

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from kernellab.interpreter import rounding
+from kernellab.interpreter.numerics import rounding
 
 MODES = ("rn", "rz", "rd", "ru")
 

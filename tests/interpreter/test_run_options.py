@@ -9,10 +9,10 @@ import pytest
 import torch
 
 import kernellab
-from kernellab import tile_kernel
 from kernellab.errors import ArgumentError, OptionError
-from kernellab.run_options import DEFAULT, RunOptions, split_keywords
-from kernellab.tile_kernel import TileKernel
+from kernellab.launch import tile_kernel
+from kernellab.launch.tile_kernel import TileKernel
+from kernellab.records.run_options import DEFAULT, RunOptions, split_keywords
 from tests.kernels.interp.order import seeded, write_program
 
 

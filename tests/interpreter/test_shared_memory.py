@@ -8,9 +8,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from kernellab.errors import UnsupportedOperation
-from kernellab.interpreter import mbarriers, shared_memory, tiles
-from kernellab.interpreter.mbarriers import PhaseNeverCompletes
-from kernellab.interpreter.shared_memory import BufferOutsideAllocation, SharedTile
+from kernellab.interpreter.memory import mbarriers, shared_memory
+from kernellab.interpreter.memory.mbarriers import PhaseNeverCompletes
+from kernellab.interpreter.memory.shared_memory import BufferOutsideAllocation, SharedTile
+from kernellab.interpreter.numerics import tiles
 
 PROGRAMS = 3
 FLOAT16 = np.dtype(np.float16)

@@ -6,10 +6,10 @@ import pytest
 import torch
 
 import kernellab
+from kernellab.compiler.specialization.binding import bind
 from kernellab.compiler.targets import DEFAULT_TARGET
 from kernellab.errors import OutOfBounds
-from kernellab.interpreter.program import program_code
-from kernellab.specialize import bind
+from kernellab.interpreter.execution.program import program_code
 from tests.kernels.interp import starts
 
 BLOCK = 8

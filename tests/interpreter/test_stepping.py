@@ -16,21 +16,21 @@ import torch
 
 import kernellab
 from benchmarks.eleven_kernels import eleven_cases
+from kernellab.cli.demo.cases import Case as MeasuredCase
+from kernellab.compiler.specialization.binding import BoundCall, bind
 from kernellab.compiler.targets import DEFAULT_TARGET
-from kernellab.demo.cases import Case as MeasuredCase
 from kernellab.errors import OptionError, OutOfBounds
-from kernellab.interpreter.descriptors import Descriptor
-from kernellab.interpreter.grid import Programs
-from kernellab.interpreter.launcher import Stepping, launch_stepped
+from kernellab.interpreter.execution.grid import Programs
+from kernellab.interpreter.execution.launcher import Stepping, launch_stepped
+from kernellab.interpreter.memory.descriptors import Descriptor
 from kernellab.interpreter.stepping.code import SteppingCode, stepping_code
 from kernellab.interpreter.stepping.shown import Pointer
-from kernellab.launching import innermost
-from kernellab.run_options import DEFAULT, split_keywords
-from kernellab.specialize import BoundCall, bind
-from tests import versions
+from kernellab.launch.dispatch import innermost
+from kernellab.records.run_options import DEFAULT, split_keywords
 from tests.interpreter.all_cases import CASES
 from tests.interpreter.cases import Case
 from tests.kernels import stepped
+from tests.support import versions
 
 ONE_A_KERNEL = list({id(case.kernel): case for case in CASES}.values())
 FILE = stepped.__file__

@@ -11,8 +11,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import kernellab
-from kernellab.interpreter import launcher
-from kernellab.interpreter.grid import batches
+from kernellab.interpreter.execution import launcher
+from kernellab.interpreter.execution.grid import batches
 from tests.kernels.interp import memory
 
 bounded = settings(max_examples=60, derandomize=True)

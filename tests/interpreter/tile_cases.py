@@ -11,10 +11,10 @@ from typing import Any
 import numpy as np
 import torch
 
-from tests import versions
 from tests.interpreter.arithmetic_cases import name_of, wrap
 from tests.interpreter.cases import Case, as_numpy, iota, normal, random, whole
 from tests.kernels.interp import tiles
+from tests.support import versions
 
 M, N = 4, 16
 

@@ -21,7 +21,7 @@ from kernellab.ir.types import MemDescType
 from kernellab.ir.writer import write_module
 from kernellab.records import Compilation
 from tests.corpus.loader import compile_entry, entry
-from tests.source_files import ROOT
+from tests.support.source_files import ROOT
 
 
 @pytest.fixture(scope="module")

@@ -16,7 +16,7 @@ from kernellab.ir.locations import locate
 from kernellab.ir.reader import read_attribute, read_module
 from kernellab.ir.writer import write_module
 from kernellab.records import Target
-from tests import versions
+from tests.support import versions
 
 SM_90 = Target("cuda", "90")
 

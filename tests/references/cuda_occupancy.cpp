@@ -1,4 +1,4 @@
-// Writes cuda_occupancy.json: what NVIDIA's own occupancy calculator says, for tests/test_occupancy.py to compare with.
+// Writes cuda_occupancy.json: what NVIDIA's own occupancy calculator says, for tests/compiler/test_occupancy.py to compare with.
 //
 //     g++ -I <CUDA toolkit>/include cuda_occupancy.cpp -o reference && ./reference > cuda_occupancy.json
 //

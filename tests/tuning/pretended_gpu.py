@@ -12,11 +12,12 @@ import pytest
 
 from kernellab.records import Target
 from kernellab.triton_api.shipping import unpack
-from kernellab.tuning import in_worker, sweeping
-from kernellab.tuning.assignments import Setup, Wishes
-from kernellab.tuning.gpus import this_machine
-from kernellab.tuning.local_crews import LocalCrew
-from kernellab.tuning.records import Outcome, Timing
+from kernellab.tuning.pool import in_worker
+from kernellab.tuning.pool.assignments import Setup, Wishes
+from kernellab.tuning.pool.gpus import this_machine
+from kernellab.tuning.pool.local_pool import LocalCrew
+from kernellab.tuning.results.records import Outcome, Timing
+from kernellab.tuning.sweep import sweeping
 
 NAME = "a GPU that is not there"
 

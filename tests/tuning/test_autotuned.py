@@ -9,7 +9,7 @@ import triton.language as tl
 from triton.tools.tensor_descriptor import TensorDescriptor
 
 import kernellab
-from kernellab.tuning.autotuned import NOTE
+from kernellab.tuning.results.autotuned import NOTE
 
 
 def autotuned_kernel(times):

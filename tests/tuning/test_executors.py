@@ -16,9 +16,11 @@ import triton
 
 import kernellab
 from kernellab.errors import ArgumentError
-from kernellab.tuning import executor_crews, store, sweeping
-from kernellab.tuning.gpus import this_machine
-from kernellab.tuning.progress import NoProgress
+from kernellab.tuning.files import store
+from kernellab.tuning.pool import executor_pool
+from kernellab.tuning.pool.gpus import this_machine
+from kernellab.tuning.sweep import sweeping
+from kernellab.tuning.sweep.progress import NoProgress
 from tests.tuning.kernels import double
 
 SPACE = {"BLOCK": [32, 64, 128, 256], "num_warps": [1, 4]}
@@ -96,7 +98,7 @@ class IdleExecutor(ThreadPoolExecutor):
     """Says which machine it is, and does no work: all is known from the sweep before."""
 
     def submit(self, function, /, *args, **keywords):
-        assert function is executor_crews.machine_there
+        assert function is executor_pool.machine_there
         return super().submit(lambda: (this_machine(None), None))
 
 
@@ -104,7 +106,7 @@ class BreakingExecutor(IdleExecutor):
     """Breaks with the first config, as a pool of processes does when one of them is killed."""
 
     def submit(self, function, /, *args, **keywords):
-        if function is not executor_crews.machine_there:
+        if function is not executor_pool.machine_there:
             raise BrokenExecutor("a process of the pool was terminated abruptly")
         return super().submit(function)
 
@@ -120,7 +122,7 @@ class OtherMachine(IdleExecutor):
     """Its processes have another Triton than the one that answered for all."""
 
     def submit(self, function, /, *args, **keywords):
-        if function is executor_crews.machine_there:
+        if function is executor_pool.machine_there:
             there = replace(this_machine(None), triton="3.0.0")
             return ThreadPoolExecutor.submit(self, lambda: (there, None))
         return ThreadPoolExecutor.submit(self, function, *args)
@@ -138,7 +140,7 @@ def test_executors_that_cannot_answer_are_told(monkeypatch) -> None:
     closed.shutdown()
     with pytest.raises(ArgumentError, match="the executor's processes cannot sweep: RuntimeError: cannot schedule"):  # fmt: skip
         swept(closed)
-    monkeypatch.setattr(executor_crews, "SILENCE", 0.05)
+    monkeypatch.setattr(executor_pool, "SILENCE", 0.05)
     occupied = IdleExecutor(1)
     release = threading.Event()
     ThreadPoolExecutor.submit(occupied, release.wait)

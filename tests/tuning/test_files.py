@@ -13,7 +13,7 @@ from triton.tools.tensor_descriptor import TensorDescriptor
 
 import kernellab
 from kernellab.errors import ArchiveError, ArgumentError
-from kernellab.tuning import store
+from kernellab.tuning.files import store
 from tests.tuning.kernels import applies, double
 from tests.tuning.pretended_gpu import pretended_gpu
 

@@ -12,13 +12,13 @@ import triton
 
 import kernellab
 from benchmarks.kernels import attention
+from kernellab.cli.demo.kernels import matmul, vector_add
 from kernellab.compiler.comparison import without_locations
-from kernellab.demo.kernels import matmul, vector_add
 from kernellab.errors import ArchiveError, ArgumentError
-from kernellab.tuning.files import from_json
-from kernellab.tuning.kernel_source import KernelSource, is_another, source_of
-from kernellab.viz.tuning_data import sweeps_data
-from tests.source_files import ROOT
+from kernellab.tuning.files.files import from_json
+from kernellab.tuning.files.kernel_source import KernelSource, is_another, source_of
+from kernellab.viz.sweeps.data import sweeps_data
+from tests.support.source_files import ROOT
 from tests.tuning.kernels import applies, double
 from tests.tuning.kernels import scaled as kernels_scaled
 

@@ -10,10 +10,11 @@ import pytest
 import triton.language as tl
 
 import kernellab
+from kernellab.common.formatting import percent
 from kernellab.errors import ArgumentError
 from kernellab.records import Resources, Target
-from kernellab.tuning.plot_data import KINDS
-from kernellab.tuning.records import (
+from kernellab.tuning.results.plot_data import KINDS
+from kernellab.tuning.results.records import (
     Candidate,
     Compiled,
     Dropped,
@@ -22,10 +23,9 @@ from kernellab.tuning.records import (
     Timing,
     Trial,
 )
-from kernellab.tuning.tuning import Live, Work
-from kernellab.viz.tuning_card import tuning_card, tunings_card
-from kernellab.wording import percent
-from tests.source_files import ROOT
+from kernellab.tuning.results.tuning import Live, Work
+from kernellab.viz.sweeps.card import tuning_card, tunings_card
+from tests.support.source_files import ROOT
 from tests.tuning.kernels import scaled
 from tests.tuning.pretended_gpu import pretended_gpu
 
@@ -210,7 +210,7 @@ def test_the_documented_plot_of_several_kernels_and_torch_over_sizes_runs(
     import torch
     import triton
 
-    from kernellab.demo.kernels import vector_add
+    from kernellab.cli.demo.kernels import vector_add
 
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("KERNELLAB_CACHE_DIR", str(tmp_path))

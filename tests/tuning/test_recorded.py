@@ -11,12 +11,12 @@ import torch
 import kernellab
 from benchmarks.tuning_cases import vector_add_case
 from kernellab.errors import ArgumentError
-from kernellab.tuning.gpus import installed_triton
-from kernellab.viz.comparison_card import comparison_card
-from kernellab.viz.tuning_card import tuning_card
-from kernellab.viz.tuning_data import sweeps_data
-from tests.source_files import ROOT
-from tests.views.reading import unpacked
+from kernellab.tuning.pool.gpus import installed_triton
+from kernellab.viz.explorer.comparison_card import comparison_card
+from kernellab.viz.sweeps.card import tuning_card
+from kernellab.viz.sweeps.data import sweeps_data
+from tests.support.source_files import ROOT
+from tests.viz.reading import unpacked
 from tools import tuning_page
 
 DATA = ROOT / "benchmarks/data"

@@ -15,12 +15,12 @@ from triton.compiler.compiler import make_backend
 from triton.tools.tensor_descriptor import TensorDescriptor
 
 from kernellab import triton_api
+from kernellab.compiler.specialization.binding import bind
 from kernellab.errors import ArgumentError
+from kernellab.launch.tile_kernel import tile_kernels_in
 from kernellab.records import Target
-from kernellab.specialize import bind
-from kernellab.tile_kernel import tile_kernels_in
 from kernellab.triton_api.shipping import pack, unpack
-from kernellab.tuning.arguments import Arguments, ship
+from kernellab.tuning.pool.arguments import Arguments, ship
 from tests.tuning.kernels import double
 
 CELL = """

@@ -19,7 +19,7 @@ import kernellab
 from kernellab.compiler.comparison import without_locations
 from kernellab.errors import ArchiveError
 from kernellab.triton_api.shipping import pack, unpack
-from kernellab.tuning.kernel_source import KernelSource, is_another, source_of
+from kernellab.tuning.files.kernel_source import KernelSource, is_another, source_of
 
 TRITON = "import triton\nimport triton.language as tl\n"
 GLUON = "from triton.experimental import gluon\nfrom triton.experimental.gluon import language as gl\n"  # fmt: skip
@@ -187,8 +187,8 @@ def test_gluons_functions_and_layouts_are_in_the_file(written: Written, tmp_path
 
 
 def test_a_layout_that_this_triton_lacks_is_still_read_by_name(written: Written) -> None:
-    from kernellab.saved_data import Misfit
-    from kernellab.tuning.plain_data import values_from_json
+    from kernellab.common.saved_json import Misfit
+    from kernellab.tuning.files.plain_data import values_from_json
 
     data = {"shown": "FutureLayout(3)", "layout": "triton.experimental.gluon.language._layouts.FutureLayout"}  # fmt: skip
     found = values_from_json({"L": {**data, "fields": {}}})

@@ -7,7 +7,7 @@ import triton
 
 from kernellab.errors import ArgumentError, OptionError
 from kernellab.records import Target
-from kernellab.tuning.spaces import candidates
+from kernellab.tuning.sweep.spaces import candidates
 from tests.tuning.kernels import autotuned_double, double
 
 SM_90 = Target("cuda", "90")

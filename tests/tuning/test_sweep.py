@@ -6,11 +6,16 @@ from collections.abc import Callable
 from concurrent.futures import Future
 from dataclasses import replace
 
-from kernellab.tuning.assignments import Delivery, Setup
-from kernellab.tuning.progress import NoProgress
-from kernellab.tuning.records import Candidate, Dropped, Outcome, Timing
-from kernellab.tuning.store import Store
-from kernellab.tuning.sweep import Conduct, Entry, Sweep
+from kernellab.tuning.files.store import Store
+from kernellab.tuning.pool.assignments import Delivery, Setup
+from kernellab.tuning.results.records import (
+    Candidate,
+    Dropped,
+    Outcome,
+    Timing,
+)
+from kernellab.tuning.sweep.course import Conduct, Entry, Sweep
+from kernellab.tuning.sweep.progress import NoProgress
 
 SETUP = Setup(b"job", Delivery("arguments"), None, None, 0)
 

@@ -13,8 +13,8 @@ import pytest
 import triton.language as tl
 
 import kernellab
-from kernellab.tuning.records import Candidate, Dropped
-from kernellab.viz.tuning_card import tuning_card
+from kernellab.tuning.results.records import Candidate, Dropped
+from kernellab.viz.sweeps.card import tuning_card
 from tests.tuning.kernels import scaled
 from tests.tuning.test_plots import sweep, trial
 

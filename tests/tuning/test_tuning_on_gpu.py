@@ -11,7 +11,7 @@ import triton
 import kernellab
 from benchmarks import tuning_on_gpu
 from benchmarks.tuning_cases import FULL, all_cases
-from kernellab.tuning.records import Timing
+from kernellab.tuning.results.records import Timing
 from tests.tuning.pretended_gpu import NAME, pretended_gpu
 
 CASES = ("vector_add", "attention")

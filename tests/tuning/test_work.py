@@ -10,10 +10,10 @@ from triton.experimental import gluon
 from triton.experimental.gluon import language as gl
 from triton.experimental.gluon.language.nvidia.hopper import warpgroup_mma
 
-from kernellab.tuning.work import bytes_moved, flops_done
-from tests.compiled import compiled
+from kernellab.tuning.results.work import bytes_moved, flops_done
 from tests.corpus import gluon_kernels
 from tests.kernels.gluon_add import gluon_add
+from tests.support.compiled import compiled
 
 SIZES = {"x_ptr": 100, "y_ptr": 200, "z_ptr": 1000, "out_ptr": 5000}
 

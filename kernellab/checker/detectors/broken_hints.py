@@ -12,15 +12,15 @@ import torch
 from xdsl.dialects import builtin
 from xdsl.ir import BlockArgument, Operation, OpResult, SSAValue
 
+from kernellab.checker.checked_run import Computed, Scene
 from kernellab.checker.detector import Detector
 from kernellab.checker.hint_calls import call_of_hint
 from kernellab.checker.naming import name_of_result
-from kernellab.checker.scene import Computed, Scene
-from kernellab.checker.shadows import Array, lifted
+from kernellab.checker.shadow.values import Array, lifted
 from kernellab.compiler.analyses.axis import root_argument
-from kernellab.interpreter.affine import AffineTile
-from kernellab.interpreter.bases import as_array
-from kernellab.interpreter.tiles import Value
+from kernellab.interpreter.numerics.affine import AffineTile
+from kernellab.interpreter.numerics.bases import as_array
+from kernellab.interpreter.numerics.tiles import Value
 from kernellab.ir import llvm, scf
 from kernellab.ir.locations import locate
 from kernellab.ir.types import is_pointer, shape

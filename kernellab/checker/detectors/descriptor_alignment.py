@@ -10,13 +10,13 @@ from typing import Any
 import numpy
 from xdsl.ir import Operation
 
+from kernellab.checker.checked_run import Computed, Scene
 from kernellab.checker.detector import Detector
-from kernellab.checker.scene import Computed, Scene
 from kernellab.compiler.targets import has_copy_engine
-from kernellab.interpreter.descriptors import Descriptor
-from kernellab.interpreter.memory import Buffer
+from kernellab.interpreter.memory.descriptors import Descriptor
+from kernellab.interpreter.memory.global_memory import Buffer
 from kernellab.ir import tt
-from kernellab.layouts import Numbers
+from kernellab.records.layouts import Numbers
 
 UNIT = 16
 """Bytes that addresses and strides are multiples of: CUDA driver API, cuTensorMapEncodeTiled (globalAddress, globalStrides)."""

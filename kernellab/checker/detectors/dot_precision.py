@@ -12,11 +12,11 @@ from typing import Any
 import numpy
 from xdsl.ir import BlockArgument, Operation
 
+from kernellab.checker.checked_run import Computed, Scene
 from kernellab.checker.detector import Detector
-from kernellab.checker.scene import Computed, Scene
-from kernellab.checker.shadows import Array, lifted
-from kernellab.interpreter.dataflow import yielded
-from kernellab.interpreter.numerics import FLOAT32, FLOAT64, cut_to_tf32
+from kernellab.checker.shadow.values import Array, lifted
+from kernellab.interpreter.analyses.dataflow import yielded
+from kernellab.interpreter.numerics.numerics import FLOAT32, FLOAT64, cut_to_tf32
 from kernellab.ir import scf, tt
 from kernellab.ir.types import dtype, shape
 

@@ -9,13 +9,13 @@ from typing import Any
 import numpy
 from xdsl.ir import BlockArgument, Operation, OpResult, SSAValue
 
+from kernellab.checker.checked_run import Computed, Scene
 from kernellab.checker.detector import Detector, Stopped
 from kernellab.checker.naming import name_of_result
 from kernellab.checker.records import LISTED_PROGRAMS, Finding
-from kernellab.checker.scene import Computed, Scene
-from kernellab.interpreter.dataflow import yielded
-from kernellab.interpreter.tiles import Value, first_active
-from kernellab.interpreter.waiting import waits
+from kernellab.interpreter.analyses.dataflow import yielded
+from kernellab.interpreter.analyses.spin_loops import waits
+from kernellab.interpreter.numerics.tiles import Value, first_active
 from kernellab.ir import scf, tt
 from kernellab.ir.locations import locate
 from kernellab.ir.types import is_pointer, shape

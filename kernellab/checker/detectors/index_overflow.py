@@ -9,20 +9,25 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 from xdsl.ir import Operation
 
+from kernellab.checker.checked_run import Computed, Scene
 from kernellab.checker.detector import Detector
-from kernellab.checker.distances import Distances, Wrap
 from kernellab.checker.naming import name_of
-from kernellab.checker.scene import Computed, Scene
-from kernellab.checker.shadows import Array, lifted
+from kernellab.checker.shadow.distances import Distances, Wrap
+from kernellab.checker.shadow.values import Array, lifted
+from kernellab.checker.shadow.wrapping import (
+    WRAPPING,
+    integers,
+    may_wrap,
+    wrapped,
+)
 from kernellab.checker.slices import ACCESSES, makes_addresses, mask_of, placing, sources
-from kernellab.checker.wrapping import WRAPPING, integers, may_wrap, wrapped
-from kernellab.interpreter import memory
+from kernellab.interpreter.memory import global_memory
 from kernellab.ir import arith, tt
 from kernellab.ir.locations import locate
 from kernellab.ir.types import dtype, shape
 
 if TYPE_CHECKING:
-    from kernellab.checker.examination import Examination
+    from kernellab.checker.session import Examination
 
 
 class IndexOverflow(Detector):
@@ -92,7 +97,7 @@ class ExactIndices(Detector):
             rank = len(shape(value.type))
             mask = mask_of(op)
             on = None if mask in (None, value) else computed.operands[list(op.operands).index(mask)]
-            lanes = memory.lanes_on(on, computed.active, rank)
+            lanes = global_memory.lanes_on(on, computed.active, rank)
             here = away != 0 if lanes is None else (away != 0) & lifted(lanes, rank)
             if here.any():
                 self._harmed.setdefault(op, _effect(op, value is not mask))

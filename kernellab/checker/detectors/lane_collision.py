@@ -6,11 +6,11 @@ from typing import Any
 
 import numpy
 
+from kernellab.checker.checked_run import Access
 from kernellab.checker.detector import Detector
 from kernellab.checker.outcomes import as_text
-from kernellab.checker.scene import Access
-from kernellab.interpreter.memory_layers import Store
-from kernellab.interpreter.tiles import Value
+from kernellab.interpreter.memory.layers import Store
+from kernellab.interpreter.numerics.tiles import Value
 
 
 class LaneCollision(Detector):

@@ -10,20 +10,20 @@ from typing import TYPE_CHECKING, Any
 import numpy
 from xdsl.ir import Operation
 
+from kernellab.checker.checked_run import Access, Scene
 from kernellab.checker.detector import Detector, Sighting, Stopped
-from kernellab.checker.garbage import open_loads
-from kernellab.checker.listening import Change
+from kernellab.checker.events import Change
 from kernellab.checker.outcomes import as_text, differences
-from kernellab.checker.scene import Access, Scene
+from kernellab.checker.shadow.undefined_lanes import open_loads
 from kernellab.errors import KernelFault
-from kernellab.interpreter import memory
-from kernellab.interpreter.memory_layers import Load, MemoryAccess
-from kernellab.interpreter.numerics import largest_finite
-from kernellab.interpreter.tiles import full
+from kernellab.interpreter.memory import global_memory
+from kernellab.interpreter.memory.layers import Load, MemoryAccess
+from kernellab.interpreter.numerics.numerics import largest_finite
+from kernellab.interpreter.numerics.tiles import full
 from kernellab.ir.types import dtype, shape
 
 if TYPE_CHECKING:
-    from kernellab.checker.examination import Examination
+    from kernellab.checker.session import Examination
 
 
 class MissingOther(Detector):
@@ -48,7 +48,7 @@ class MissingOther(Detector):
             return
         # lanes that the mask switches off; not those that were switched off for leaving their tensor
         mask = (access.request if access.asked is None else access.asked).mask
-        on = memory.lanes_on(mask, None if access.is_shared else access.active, access.rank)
+        on = global_memory.lanes_on(mask, None if access.is_shared else access.active, access.rank)
         if on is None:
             return
         off = ~on

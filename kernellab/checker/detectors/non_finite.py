@@ -11,19 +11,24 @@ from typing import TYPE_CHECKING, Any, ClassVar
 import numpy
 from xdsl.ir import Operation, SSAValue
 
+from kernellab.checker.checked_run import Access, Computed, Scene
 from kernellab.checker.detector import Detector
-from kernellab.checker.finite import is_float, is_float_type, not_finite, too_large_for
-from kernellab.checker.origin_words import advice, message
-from kernellab.checker.origins import Origin, Origins
-from kernellab.checker.scene import Access, Computed, Scene
-from kernellab.checker.shadows import Array, lifted
-from kernellab.interpreter.memory_layers import Atomic, Load, Store
-from kernellab.interpreter.tiles import Value
+from kernellab.checker.shadow.finite import (
+    is_float,
+    is_float_type,
+    not_finite,
+    too_large_for,
+)
+from kernellab.checker.shadow.origin_formatting import advice, message
+from kernellab.checker.shadow.origins import Origin, Origins
+from kernellab.checker.shadow.values import Array, lifted
+from kernellab.interpreter.memory.layers import Atomic, Load, Store
+from kernellab.interpreter.numerics.tiles import Value
 from kernellab.ir import arith, tt
 from kernellab.ir.types import dtype, shape
 
 if TYPE_CHECKING:
-    from kernellab.checker.examination import Examination
+    from kernellab.checker.session import Examination
 
 _KINDS = ("nan", "infinity", "float-overflow")
 

@@ -9,20 +9,20 @@ import numpy
 import torch
 from xdsl.ir import Operation
 
+from kernellab.checker.checked_run import Access, Scene
 from kernellab.checker.detector import Detector, Stopped
 from kernellab.checker.detectors.race import Race
 from kernellab.checker.outcomes import Apart, as_text, differences
-from kernellab.checker.scene import Access, Scene
-from kernellab.checker.storages import Notes, Storage, Storages
+from kernellab.checker.shadow.memory import Notes, Storage, Storages
 from kernellab.errors import KernelFault
-from kernellab.interpreter.memory import Buffer
-from kernellab.interpreter.memory_layers import Atomic
-from kernellab.interpreter.written import written_by
+from kernellab.interpreter.analyses.memory_effects import written_by
+from kernellab.interpreter.memory.global_memory import Buffer
+from kernellab.interpreter.memory.layers import Atomic
 from kernellab.ir.locations import locate
-from kernellab.run_options import RunOptions
+from kernellab.records.run_options import RunOptions
 
 if TYPE_CHECKING:
-    from kernellab.checker.examination import Examination
+    from kernellab.checker.session import Examination
 
 _ORDERS = (
     ("backwards", RunOptions(order="reversed")),

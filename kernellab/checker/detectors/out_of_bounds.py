@@ -8,13 +8,13 @@ from typing import Any
 import numpy
 import torch
 
+from kernellab.checker.checked_run import Access, Scene
 from kernellab.checker.detector import Detector
-from kernellab.checker.scene import Access, Scene
-from kernellab.interpreter import boxes
-from kernellab.interpreter.address_space import Elements
-from kernellab.interpreter.affine import AffineTile
-from kernellab.interpreter.memory import Buffer
-from kernellab.interpreter.memory_layers import MemoryAccess
+from kernellab.interpreter.memory import boxes
+from kernellab.interpreter.memory.address_space import Elements
+from kernellab.interpreter.memory.global_memory import Buffer
+from kernellab.interpreter.memory.layers import MemoryAccess
+from kernellab.interpreter.numerics.affine import AffineTile
 
 
 class OutOfBounds(Detector):

@@ -8,12 +8,11 @@ from typing import TYPE_CHECKING, Any
 
 from xdsl.ir import Operation
 
-from kernellab.checker.conflicts import Ground
+from kernellab.checker.checked_run import Access, Scene
 from kernellab.checker.detector import Detector, Stopped
 from kernellab.checker.outcomes import as_text
-from kernellab.checker.scene import Access, Scene
-from kernellab.checker.storages import Storages
-from kernellab.checker.tracking import (
+from kernellab.checker.races.conflicts import Ground
+from kernellab.checker.races.tracking import (
     Deed,
     Encounter,
     SeenEnough,
@@ -23,15 +22,16 @@ from kernellab.checker.tracking import (
     joined,
     touch_of,
 )
+from kernellab.checker.shadow.memory import Storages
 from kernellab.errors import SourcePosition
-from kernellab.interpreter.launcher import argument_names
-from kernellab.interpreter.memory import Buffer
-from kernellab.interpreter.written import EVERYTHING, Arguments, written_by
+from kernellab.interpreter.analyses.memory_effects import EVERYTHING, Arguments, written_by
+from kernellab.interpreter.execution.launcher import argument_names
+from kernellab.interpreter.memory.global_memory import Buffer
 from kernellab.ir.locations import locate
-from kernellab.run_options import RunOptions
+from kernellab.records.run_options import RunOptions
 
 if TYPE_CHECKING:
-    from kernellab.checker.examination import Examination
+    from kernellab.checker.session import Examination
 
 
 class Race(Detector):

@@ -6,11 +6,11 @@ from typing import Any
 
 import numpy
 
+from kernellab.checker.checked_run import Access, Scene
 from kernellab.checker.detector import Detector
-from kernellab.checker.scene import Access, Scene
-from kernellab.checker.storages import Notes, Storage, Storages
-from kernellab.interpreter.memory import Buffer
-from kernellab.interpreter.tiles import Value
+from kernellab.checker.shadow.memory import Notes, Storage, Storages
+from kernellab.interpreter.memory.global_memory import Buffer
+from kernellab.interpreter.numerics.tiles import Value
 
 
 class UninitializedRead(Detector):

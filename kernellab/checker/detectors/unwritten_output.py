@@ -9,12 +9,12 @@ import numpy
 import torch
 from xdsl.ir import Operation
 
+from kernellab.checker.checked_run import Access, Scene
 from kernellab.checker.detector import Detector
-from kernellab.checker.scene import Access, Scene
-from kernellab.checker.storages import Notes, Storage, Storages
+from kernellab.checker.shadow.memory import Notes, Storage, Storages
 from kernellab.errors import SourcePosition
-from kernellab.interpreter.memory import Buffer
-from kernellab.interpreter.tiles import Value
+from kernellab.interpreter.memory.global_memory import Buffer
+from kernellab.interpreter.numerics.tiles import Value
 from kernellab.ir.locations import locate
 from kernellab.triton_api import definition_of
 

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from kernellab.errors import nearest, suggestion
-from kernellab.findings import Layouts
 from kernellab.records import Compilation, PassRun
+from kernellab.records.findings import Layouts
 
 _WITHOUT_LAYOUTS = ("source", "ttir")
 

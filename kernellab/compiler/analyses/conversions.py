@@ -21,9 +21,19 @@ from kernellab.compiler.analyses.lane_traffic import (
 from kernellab.compiler.analyses.layouts import AskLayouts, layouts_by_type
 from kernellab.compiler.analyses.memory import Measure, alone
 from kernellab.compiler.analyses.module import integer, kind, loops_around, numbered, position_of
-from kernellab.findings import Conversion, Conversions, Means, Neighbour
 from kernellab.ir.types import MemDescType
-from kernellab.layouts import Bases, Layout, Numbers, RegisterLayout
+from kernellab.records.findings import (
+    Conversion,
+    Conversions,
+    Means,
+    Neighbour,
+)
+from kernellab.records.layouts import (
+    Bases,
+    Layout,
+    Numbers,
+    RegisterLayout,
+)
 
 Compose = Callable[[RegisterLayout, RegisterLayout], Mapping[str, Bases]]
 """Asks Triton where a register of the second layout finds its element in the first."""

@@ -6,7 +6,7 @@ import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from kernellab.layouts import RegisterLayout
+from kernellab.records.layouts import RegisterLayout
 from kernellab.triton_api.scans import TURNS_WARPS_AT_ONCE
 
 WORD = 4

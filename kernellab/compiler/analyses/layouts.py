@@ -10,9 +10,9 @@ from xdsl.ir import Attribute, Operation, SSAValue
 from kernellab.compiler.analyses.flow import tile_type, value_name
 from kernellab.compiler.analyses.module import kind, numbered, position_of
 from kernellab.errors import LayoutError
-from kernellab.findings import Layouts, TileLayout
 from kernellab.ir.types import MemDescType
-from kernellab.layouts import Layout
+from kernellab.records.findings import Layouts, TileLayout
+from kernellab.records.layouts import Layout
 from kernellab.triton_api.layouts import TileType
 
 AskLayouts = Callable[[Sequence[TileType]], Sequence[Layout | LayoutError]]

@@ -25,8 +25,8 @@ from kernellab.compiler.analyses.module import (
     symbol,
 )
 from kernellab.errors import SourcePosition
-from kernellab.findings import SharedBuffer, SharedMemory
 from kernellab.ir.types import MemDescType
+from kernellab.records.findings import SharedBuffer, SharedMemory
 
 OFFSET = "allocation.offset"
 """The attribute with which the allocation pass says where an operation's shared memory begins."""

@@ -21,8 +21,13 @@ from kernellab.compiler.analyses.module import integer
 from kernellab.errors import LayoutError
 from kernellab.ir import tt, ttg
 from kernellab.ir.types import element_type
-from kernellab.layouts import Layout, Numbers, RegisterLayout, SharedLayout
 from kernellab.records import Target
+from kernellab.records.layouts import (
+    Layout,
+    Numbers,
+    RegisterLayout,
+    SharedLayout,
+)
 
 NOBODY = -1
 """In the place of an element, for a lane that does not take part."""

@@ -16,9 +16,9 @@ from kernellab.compiler.analyses.module import (
     position_of,
     symbol,
 )
-from kernellab.findings import Work, WorkItem
 from kernellab.ir.locations import locate
 from kernellab.ir.types import PointerType, TensorDescType, element_type, shape
+from kernellab.records.findings import Work, WorkItem
 
 _FLOAT_OPERATIONS = frozenset(
     {

@@ -5,8 +5,8 @@ from __future__ import annotations
 from xdsl.dialects import builtin
 from xdsl.ir import Operation, SSAValue
 
-from kernellab.interpreter.emitter import Emitter
-from kernellab.interpreter.expressions import (
+from kernellab.interpreter.codegen.emitter import Emitter
+from kernellab.interpreter.codegen.expressions import (
     Expression,
     given,
     memory,
@@ -16,7 +16,7 @@ from kernellab.interpreter.expressions import (
     tiles,
 )
 from kernellab.interpreter.lowering.common import TOKEN, store_shared
-from kernellab.interpreter.registry import lowers
+from kernellab.interpreter.lowering.registry import lowers
 from kernellab.ir import amdg, rocdl, tt
 from kernellab.ir.encodings import DotOperandEncoding
 

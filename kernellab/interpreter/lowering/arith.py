@@ -8,10 +8,15 @@ import numpy as np
 from xdsl.dialects import builtin
 from xdsl.ir import Attribute
 
-from kernellab.interpreter.affine import AffineTile
-from kernellab.interpreter.emitter import Emitter
-from kernellab.interpreter.expressions import Expression, numerics, numpy, tiles
-from kernellab.interpreter.registry import lowers
+from kernellab.interpreter.codegen.emitter import Emitter
+from kernellab.interpreter.codegen.expressions import (
+    Expression,
+    numerics,
+    numpy,
+    tiles,
+)
+from kernellab.interpreter.lowering.registry import lowers
+from kernellab.interpreter.numerics.affine import AffineTile
 from kernellab.ir import arith, tt, ub
 from kernellab.ir.types import dtype, is_pointer, shape
 

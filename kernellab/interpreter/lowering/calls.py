@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from kernellab.interpreter.calls import InlinedCallOp
-from kernellab.interpreter.emitter import Emitter
+from kernellab.interpreter.codegen.calls import InlinedCallOp
+from kernellab.interpreter.codegen.emitter import Emitter
+from kernellab.interpreter.lowering.registry import lowers
 from kernellab.interpreter.lowering.targets import Results, declare, merge, variables
-from kernellab.interpreter.registry import lowers
 from kernellab.ir import tt
 
 

@@ -5,8 +5,8 @@ They only lead forward (a loop is scf's), so every block runs once, with the pro
 
 from __future__ import annotations
 
-from kernellab.interpreter.emitter import Emitter
-from kernellab.interpreter.registry import lowers
+from kernellab.interpreter.codegen.emitter import Emitter
+from kernellab.interpreter.lowering.registry import lowers
 from kernellab.ir import cf
 
 

@@ -8,8 +8,8 @@ from contextlib import contextmanager
 from xdsl.dialects import builtin
 from xdsl.ir import OpResult, SSAValue
 
-from kernellab.interpreter.emitter import Emitter
-from kernellab.interpreter.expressions import (
+from kernellab.interpreter.codegen.emitter import Emitter
+from kernellab.interpreter.codegen.expressions import (
     Expression,
     given,
     literal,

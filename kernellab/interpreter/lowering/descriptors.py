@@ -5,10 +5,10 @@ from __future__ import annotations
 from xdsl.dialects import builtin
 from xdsl.ir import SSAValue
 
-from kernellab.interpreter.emitter import Emitter
-from kernellab.interpreter.expressions import Expression, descriptors, given
-from kernellab.interpreter.pointers import pointee_dtype
-from kernellab.interpreter.registry import lowers
+from kernellab.interpreter.analyses.pointers import pointee_dtype
+from kernellab.interpreter.codegen.emitter import Emitter
+from kernellab.interpreter.codegen.expressions import Expression, descriptors, given
+from kernellab.interpreter.lowering.registry import lowers
 from kernellab.ir import tt
 from kernellab.ir.types import TensorDescType
 

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from kernellab.interpreter.emitter import Emitter
-from kernellab.interpreter.expressions import Expression, foreign_code, given
+from kernellab.interpreter.codegen.emitter import Emitter
+from kernellab.interpreter.codegen.expressions import Expression, foreign_code, given
 from kernellab.interpreter.foreign_code import check_assembly, check_symbol
+from kernellab.interpreter.lowering.registry import lowers
 from kernellab.interpreter.ptx.parser import PtxError
-from kernellab.interpreter.registry import lowers
 from kernellab.ir import tt
 from kernellab.ir.types import is_pointer
 

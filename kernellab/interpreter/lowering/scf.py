@@ -9,9 +9,10 @@ from collections.abc import Sequence
 
 from xdsl.ir import Block, SSAValue
 
-from kernellab.interpreter.dataflow import yielded
-from kernellab.interpreter.emitter import Emitter
-from kernellab.interpreter.expressions import Expression, tiles, variable
+from kernellab.interpreter.analyses.dataflow import yielded
+from kernellab.interpreter.codegen.emitter import Emitter
+from kernellab.interpreter.codegen.expressions import Expression, tiles, variable
+from kernellab.interpreter.lowering.registry import lowers
 from kernellab.interpreter.lowering.targets import (
     Results,
     bind,
@@ -21,7 +22,6 @@ from kernellab.interpreter.lowering.targets import (
     update,
     variables,
 )
-from kernellab.interpreter.registry import lowers
 from kernellab.ir import scf, tt
 
 

@@ -6,8 +6,8 @@ from collections.abc import Sequence
 
 from xdsl.ir import SSAValue
 
-from kernellab.interpreter.emitter import Emitter
-from kernellab.interpreter.expressions import Expression, tiles
+from kernellab.interpreter.codegen.emitter import Emitter
+from kernellab.interpreter.codegen.expressions import Expression, tiles
 
 Results = tuple[Expression, ...]
 

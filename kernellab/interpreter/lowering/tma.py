@@ -5,8 +5,9 @@ from __future__ import annotations
 import numpy
 from xdsl.ir import SSAValue
 
-from kernellab.interpreter.emitter import Emitter
-from kernellab.interpreter.expressions import (
+from kernellab.interpreter.analyses.pointers import pointee_dtype
+from kernellab.interpreter.codegen.emitter import Emitter
+from kernellab.interpreter.codegen.expressions import (
     Expression,
     descriptors,
     given,
@@ -16,9 +17,8 @@ from kernellab.interpreter.expressions import (
 )
 from kernellab.interpreter.lowering.common import store_shared, where
 from kernellab.interpreter.lowering.descriptors import block_of, operation_of
-from kernellab.interpreter.pointers import pointee_dtype
-from kernellab.interpreter.registry import lowers
-from kernellab.interpreter.tensormaps import SCRATCH
+from kernellab.interpreter.lowering.registry import lowers
+from kernellab.interpreter.memory.tensormaps import SCRATCH
 from kernellab.ir import tt, ttg, ttng
 
 # Copies

@@ -8,8 +8,8 @@ from typing import Any
 from xdsl.dialects import builtin
 from xdsl.ir import Block, Operation, Region, SSAValue
 
-from kernellab.interpreter.emitter import Emitter
-from kernellab.interpreter.expressions import (
+from kernellab.interpreter.codegen.emitter import Emitter
+from kernellab.interpreter.codegen.expressions import (
     Expression,
     debugging,
     given,
@@ -20,7 +20,7 @@ from kernellab.interpreter.expressions import (
     tiles,
     variable,
 )
-from kernellab.interpreter.registry import lowers
+from kernellab.interpreter.lowering.registry import lowers
 from kernellab.ir import arith, gpu, llvm, tt, ttg
 from kernellab.ir.types import dtype, is_pointer
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from xdsl.ir import Operation
 
-from kernellab.interpreter.emitter import Emitter
-from kernellab.interpreter.expressions import (
+from kernellab.interpreter.codegen.emitter import Emitter
+from kernellab.interpreter.codegen.expressions import (
     Expression,
     given,
     memory,
@@ -15,7 +15,7 @@ from kernellab.interpreter.expressions import (
     tiles,
 )
 from kernellab.interpreter.lowering.common import TOKEN, allocated, store_shared
-from kernellab.interpreter.registry import lowers
+from kernellab.interpreter.lowering.registry import lowers
 from kernellab.ir import ttg
 
 # Layouts

@@ -8,8 +8,8 @@ import numpy
 from xdsl.dialects import builtin
 from xdsl.ir import Operation, SSAValue
 
-from kernellab.interpreter.emitter import Emitter
-from kernellab.interpreter.expressions import (
+from kernellab.interpreter.codegen.emitter import Emitter
+from kernellab.interpreter.codegen.expressions import (
     Expression,
     given,
     mbarriers,
@@ -18,7 +18,7 @@ from kernellab.interpreter.expressions import (
     tiles,
 )
 from kernellab.interpreter.lowering.common import TOKEN, allocated, store_shared, where
-from kernellab.interpreter.registry import lowers
+from kernellab.interpreter.lowering.registry import lowers
 from kernellab.ir import tt, ttng
 from kernellab.ir.types import MemDescType
 

@@ -6,11 +6,11 @@ from collections.abc import Sequence
 
 from xdsl.ir import Operation
 
-from kernellab.interpreter.dataflow import yielded
-from kernellab.interpreter.emitter import Emitter
-from kernellab.interpreter.expressions import Expression, mbarriers, warp_groups
+from kernellab.interpreter.analyses.dataflow import yielded
+from kernellab.interpreter.codegen.emitter import Emitter
+from kernellab.interpreter.codegen.expressions import Expression, mbarriers, warp_groups
 from kernellab.interpreter.lowering.common import where
-from kernellab.interpreter.registry import lowers
+from kernellab.interpreter.lowering.registry import lowers
 from kernellab.ir import ttg, ttng
 
 

@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 import numpy
 
-from kernellab.interpreter import numerics, rounding
-from kernellab.interpreter.numerics import FLOAT32, FLOAT64
+from kernellab.interpreter.numerics import numerics, rounding
+from kernellab.interpreter.numerics.numerics import FLOAT32, FLOAT64
 from kernellab.interpreter.ptx.kinds import KINDS, Kind, bits_of, flushed
 from kernellab.interpreter.ptx.parser import Instruction, Operand, PtxError
 

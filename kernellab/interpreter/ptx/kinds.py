@@ -8,7 +8,7 @@ from typing import Any
 import ml_dtypes
 import numpy
 
-from kernellab.interpreter.numerics import FLOAT32
+from kernellab.interpreter.numerics.numerics import FLOAT32
 
 Array = Any
 """A NumPy array or scalar."""

@@ -19,16 +19,13 @@ from xdsl.ir import Operation, SSAValue
 from xdsl.rewriter import Rewriter
 
 from kernellab import triton_api
+from kernellab.compiler.specialization.binding import BoundCall
 from kernellab.errors import UnsupportedOperation
-from kernellab.interpreter import memory
-from kernellab.interpreter.address_space import AddressSpace
-from kernellab.interpreter.emitter import in_order_of_jumps
-from kernellab.interpreter.expressions import BUILTINS
-from kernellab.interpreter.grid import GridSizes, Programs
-from kernellab.interpreter.memory import Buffer
-from kernellab.interpreter.observing import Listener
-from kernellab.interpreter.pointers import ADDRESS, roots
-from kernellab.interpreter.program import (
+from kernellab.interpreter.analyses.pointers import ADDRESS, roots
+from kernellab.interpreter.codegen.emitter import in_order_of_jumps
+from kernellab.interpreter.codegen.expressions import BUILTINS
+from kernellab.interpreter.execution.grid import GridSizes, Programs
+from kernellab.interpreter.execution.program import (
     HIDDEN_FILE,
     MODULES,
     ProgramCode,
@@ -40,6 +37,10 @@ from kernellab.interpreter.program import (
     program_code,
     with_plain_names,
 )
+from kernellab.interpreter.memory import global_memory
+from kernellab.interpreter.memory.address_space import AddressSpace
+from kernellab.interpreter.memory.global_memory import Buffer
+from kernellab.interpreter.memory.observing import Listener
 from kernellab.interpreter.stepping import shown
 from kernellab.interpreter.stepping.emitter import (
     HOOK,
@@ -57,7 +58,6 @@ from kernellab.ir.locations import locate
 from kernellab.ir.reader import read_module
 from kernellab.ir.types import is_pointer
 from kernellab.records import Target
-from kernellab.specialize import BoundCall
 from kernellab.triton_api import MARK, Mark, MarkedFunction, Marks
 
 
@@ -139,7 +139,7 @@ class SteppingCode:
             stop: what each `breakpoint()` calls in code that is not traced.
             seen_as: what the globals of a function's source become for those who look at its frames; they stay as they are where left out.
         """
-        through = self.batch.watched or memory
+        through = self.batch.watched or global_memory
         instead = {} if listener is None else listener.modules(through)
         modules = {**MODULES, "memory": through, **instead}
         start = self._loaded(modules, hook, stop or _go_on, seen_as or dict)

@@ -16,19 +16,19 @@ import numpy
 from xdsl.ir import Block, Operation, Region, SSAValue
 
 from kernellab.errors import SourcePosition
-from kernellab.interpreter.calls import inline_calls_of_elements
-from kernellab.interpreter.emitter import Emitter, in_order_of_jumps
-from kernellab.interpreter.expressions import (
+from kernellab.interpreter.analyses.pointers import ADDRESS, PointsInto, roots
+from kernellab.interpreter.analyses.uniformity import varying_elements
+from kernellab.interpreter.codegen.calls import inline_calls_of_elements
+from kernellab.interpreter.codegen.emitter import Emitter, in_order_of_jumps
+from kernellab.interpreter.codegen.expressions import (
     Expression,
     as_node,
     literal,
     variable,
 )
-from kernellab.interpreter.pointers import ADDRESS, PointsInto, roots
-from kernellab.interpreter.registry import Rule
+from kernellab.interpreter.lowering.registry import Rule
 from kernellab.interpreter.stepping import syntax
 from kernellab.interpreter.stepping.line_table import NO_LINE
-from kernellab.interpreter.variance import varying_elements
 from kernellab.ir import scf, tt
 from kernellab.ir.locations import Location
 from kernellab.ir.types import TensorDescType, is_pointer

@@ -8,10 +8,10 @@ from typing import Any
 import numpy
 from numpy.lib.stride_tricks import as_strided
 
-from kernellab.interpreter.address_space import Elements
-from kernellab.interpreter.affine import SymbolicTile
-from kernellab.interpreter.memory import Buffer
-from kernellab.interpreter.tiles import Value, full
+from kernellab.interpreter.memory.address_space import Elements
+from kernellab.interpreter.memory.global_memory import Buffer
+from kernellab.interpreter.numerics.affine import SymbolicTile
+from kernellab.interpreter.numerics.tiles import Value, full
 
 
 def shown(value: Value, shape: tuple[int, ...]) -> Any:

@@ -6,7 +6,12 @@ import ast
 import copy
 from collections.abc import Iterable, Sequence
 
-from kernellab.interpreter.expressions import BUILTINS, MODULES, Expression, variable
+from kernellab.interpreter.codegen.expressions import (
+    BUILTINS,
+    MODULES,
+    Expression,
+    variable,
+)
 
 
 def parts_ways(statement: ast.stmt) -> bool:

@@ -1,0 +1,233 @@
+"""How detectors hear: memory and values as the generated code of a checked run sees them."""
+
+from __future__ import annotations
+
+import functools
+import sys
+import types
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
+from typing import Any
+
+import numpy
+import torch
+from xdsl.ir import Operation
+
+from kernellab.checker.checked_run import Access, Computed, Scene
+from kernellab.checker.detector import Detector, overrides
+from kernellab.checker.detectors.out_of_bounds import OutOfBounds
+from kernellab.interpreter.codegen.code_positions import located_at
+from kernellab.interpreter.codegen.emitter import Emitter
+from kernellab.interpreter.codegen.expressions import listening
+from kernellab.interpreter.execution.grid import Programs
+from kernellab.interpreter.memory import descriptors
+from kernellab.interpreter.memory.address_space import Elements
+from kernellab.interpreter.memory.global_memory import Buffer, differs
+from kernellab.interpreter.memory.layers import (
+    Load,
+    Memory,
+    MemoryAccess,
+    MemoryLayer,
+)
+from kernellab.interpreter.memory.watch import WatchedMemory
+from kernellab.interpreter.numerics.tiles import Active, Value
+from kernellab.ir import tt
+
+Change = Callable[[Access], MemoryAccess]
+"""Puts another access in the place of one."""
+
+
+class Audience:
+    """Tells the detectors of a run what it does; see `observing.Listener`.
+
+    Attributes:
+        operations: the operations of the code, by location.
+        programs: the batch that runs; not there before the first does.
+    """
+
+    programs: Programs
+
+    def __init__(
+        self,
+        scene: Scene,
+        bounds: OutOfBounds,
+        detectors: Sequence[Detector],
+        change: Change | None = None,
+    ) -> None:
+        self.scene = scene
+        self.bounds = bounds
+        self.change = change
+        self.operations: Sequence[Operation] = ()
+        self.before = [one.before for one in detectors if overrides(one, "before")]
+        self.after = [one.after for one in detectors if overrides(one, "after")]
+        self._values = [one for one in detectors if overrides(one, "computed")]
+        self._hearing: dict[Operation, list[Any]] = {}
+        self._kept: dict[int, tuple[torch.Tensor, torch.Tensor]] = {}
+        self._known: dict[tuple[types.CodeType, int], Operation] = {}
+
+    def modules(self, memory: Memory) -> Mapping[str, Any]:
+        """As `observing.Listener.modules`."""
+        heard = HeardMemory(memory, self)
+        return {"memory": heard, "descriptors": _Descriptors(heard), "listening": self}
+
+    def keep(self, tensor: torch.Tensor) -> None:
+        """Memory is about to be changed that is no argument's, and so no copy: what it holds is kept for `put_back`."""
+        storage = tensor.untyped_storage()
+        start = storage.data_ptr()
+        if start not in self._kept and isinstance(self.scene.storage_of(tensor), int):
+            everything = torch.empty(0, dtype=torch.uint8).set_(storage)
+            self._kept[start] = everything, everything.clone()
+
+    def put_back(self) -> None:
+        """Give memory that is no argument's the contents that it had before the run."""
+        for everything, before in self._kept.values():
+            everything.copy_(before)
+
+    def operation_at(self, frame: types.FrameType) -> Operation:
+        """The operation that generated code is at."""
+        key = frame.f_code, frame.f_lasti
+        if key not in self._known:
+            operation = located_at(*key, self.operations)
+            assert operation is not None, "every statement that accesses memory has a location"
+            self._known[key] = operation
+        return self._known[key]
+
+    def kernel_frame(self, frame: types.FrameType | None) -> types.FrameType:
+        """The frame of generated code that `frame` was called from."""
+        codes = self.scene.code.codes
+        while frame is not None and frame.f_code not in codes:
+            frame = frame.f_back
+        assert frame is not None, "only generated code accesses memory"
+        return frame
+
+    def computed(
+        self,
+        operation: Operation,
+        operands: Sequence[Value],
+        results: Sequence[Value],
+        active: Active,
+    ) -> None:
+        """What generated code calls after an operation that somebody hears."""
+        if operation not in self._hearing:
+            wanting = [one.computed for one in self._values if one.hears(operation)]
+            self._hearing[operation] = wanting
+        frame = sys._getframe(1)
+        programs = vars(self).get("programs")
+        heard = Computed(
+            self.scene, operation, programs, active, frame, frame.f_lasti, operands, results
+        )
+        for hear in self._hearing[operation]:
+            hear(heard)
+
+
+class HeardMemory(MemoryLayer):
+    """Stands where generated code expects the module `memory`: accesses are kept inside the storages, and detectors hear of them."""
+
+    def __init__(self, inner: Memory, audience: Audience) -> None:
+        self._inner = inner
+        self._audience = audience
+
+    def around(self, request: MemoryAccess) -> Value | None:
+        """Tell of the access, make it, and tell what it gave."""
+        audience = self._audience
+        frame = audience.kernel_frame(sys._getframe(2))
+        operation = audience.operation_at(frame)
+        asked = functools.partial(
+            Access,
+            audience.scene,
+            operation,
+            audience.programs,
+            request.active,
+            frame,
+            frame.f_lasti,
+        )
+        if isinstance(request.buffer, Buffer):
+            access = asked(request, request.buffer)
+            inside = audience.bounds.kept_inside(access)
+            if inside is not request:
+                access = replace(access, request=inside, asked=request)
+                if isinstance(self._inner, WatchedMemory):
+                    self._inner.strayed = True
+            if audience.change is not None:
+                inside = audience.change(access)
+                access = replace(access, request=inside)
+            accesses = [access]
+        else:
+            assert isinstance(request.buffer, Elements)
+            inside, accesses = self._by_address(request, request.buffer, asked)
+        for access in accesses:
+            for hear in audience.before:
+                hear(access)
+        found = inside.made_by(self._inner)
+        for access in accesses:
+            for hear_after in audience.after:
+                hear_after(access, found)
+        return found
+
+    def _by_address(
+        self, request: MemoryAccess, elements: Elements, asked: Callable[..., Access]
+    ) -> tuple[MemoryAccess, list[Access]]:
+        """The access without lanes that are in no storage, and its parts in each storage."""
+        other = request.other if isinstance(request, Load) else None
+        operands = request.offsets, request.mask, other
+        uniform = isinstance(request, Load) and not differs(request.rank, *operands)
+        parts, wild = elements.parts(
+            request.offsets, request.rank, request.mask, request.active, uniform
+        )
+        accesses = [
+            asked(
+                replace(request, buffer=one.buffer, offsets=one.offsets, mask=one.mask), one.buffer
+            )
+            for one in parts
+        ]
+        if not isinstance(request, Load):
+            for one in parts:
+                self._audience.keep(one.buffer.tensor)
+        if wild is None or not wild.any():
+            return request, accesses
+        self._audience.bounds.note_wild(asked(request, nowhere(elements)), elements, wild)
+        mask = ~wild if request.mask is None else numpy.asarray(request.mask) & ~wild
+        return replace(request, mask=mask), accesses
+
+
+def nowhere(elements: Elements) -> Buffer:
+    """A buffer without elements, for lanes that are in no storage."""
+    return Buffer("", torch.empty(0, dtype=torch.uint8), numpy.dtype(f"u{elements.itemsize}"))
+
+
+class _Descriptors:
+    """Stands where generated code expects the module `descriptors`: their accesses go through `memory`."""
+
+    def __init__(self, memory: Memory) -> None:
+        for name in ("load", "store", "reduce", "gather", "scatter"):
+            setattr(self, name, functools.partial(getattr(descriptors, name), through=memory))
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(descriptors, name)
+
+
+# In the generated code
+
+_OF_ELEMENTS = (tt.ReduceOp, tt.ScanOp, tt.MapElementwiseOp)
+"""Operations whose regions run with an element in each program's place: nobody hears what is computed there."""
+
+
+def tell_of_values(detectors: Sequence[type[Detector]], emit: Emitter, op: Operation) -> None:
+    """Add the statement that tells of an operation's values, where one of the detectors hears it; see `emitter.AfterOperation`."""
+    if not any(one.hears(op) for one in detectors) or _is_of_elements(op):
+        return
+    operation = emit.constant(op, hint="operation")
+    operands = tuple(emit[operand] for operand in op.operands)
+    unused = isinstance(op, tt.AtomicRMWOp) and not op.result.uses
+    results = () if unused else tuple(emit[result] for result in op.results)
+    active = emit.active_programs()
+    emit.evaluate(None, listening.computed(operation, operands, results, active))
+
+
+def _is_of_elements(op: Operation) -> bool:
+    parent = op.parent_op()
+    while parent is not None:
+        if isinstance(parent, _OF_ELEMENTS):
+            return True
+        parent = parent.parent_op()
+    return False

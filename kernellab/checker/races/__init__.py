@@ -1,0 +1,1 @@
+"""Accesses of different programs to one element: who touches it, in which order, and whether anything says so."""

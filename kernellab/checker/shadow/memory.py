@@ -1,0 +1,268 @@
+"""Notes about the elements of storages: arrays beside the memory of a launch, read and written where its accesses go."""
+
+from __future__ import annotations
+
+import math
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy
+import torch
+
+from kernellab.checker.checked_run import Access
+from kernellab.interpreter.memory.boxes import Box
+from kernellab.interpreter.memory.global_memory import Buffer
+from kernellab.interpreter.numerics.bases import as_array, part_of
+
+Ids = Any
+"""Linear ids of the programs that touch elements: an array that broadcasts against them, or one number for all."""
+
+SEVERAL = -2
+"""In place of a program's id: more than one."""
+
+
+@dataclass(frozen=True)
+class Part(ABC):
+    """A part of an access, all of whose lanes are on.
+
+    Attributes:
+        ids: the program that touches each element.
+        repeats: True where several lanes may touch one element.
+    """
+
+    ids: Ids
+    repeats: bool
+
+    @abstractmethod
+    def read(self, notes: numpy.ndarray) -> numpy.ndarray:
+        """A copy of the notes about its elements."""
+
+    @abstractmethod
+    def write(self, notes: numpy.ndarray, values: Any) -> None:
+        """Change the notes about its elements; of lanes that touch one element, one wins."""
+
+    @abstractmethod
+    def count(self) -> int:
+        """How many lanes it has."""
+
+    @abstractmethod
+    def listed(self) -> ListedPart:
+        """The same, its elements one by one."""
+
+    def span(self) -> tuple[numpy.ndarray, numpy.ndarray, numpy.ndarray] | None:
+        """(ids, first, last): between which elements each program's lie; None where that takes long to say, or programs share them."""
+        return None
+
+
+@dataclass(frozen=True)
+class _BoxPart(Part):
+    """Lanes of neighbouring programs whose elements lie evenly spaced."""
+
+    box: Box
+    bases: Any
+    lanes: Any
+
+    def read(self, notes: numpy.ndarray) -> numpy.ndarray:
+        return self.box.read(notes, self.bases, self.lanes)
+
+    def write(self, notes: numpy.ndarray, values: Any) -> None:
+        self.box.write(notes, self.bases, self.lanes, values)
+
+    def count(self) -> int:
+        lanes = [int(stop - start) for start, stop in self.lanes]
+        return len(self.bases) * math.prod(lanes)
+
+    def listed(self) -> ListedPart:
+        starts = as_array(self.bases).reshape((-1,) + (1,) * len(self.lanes))
+        index = starts
+        for dimension, ((start, stop), stride) in enumerate(zip(self.lanes, self.box.strides)):
+            steps = numpy.arange(start, stop) * stride
+            index = index + steps.reshape((-1,) + (1,) * (len(self.lanes) - dimension - 1))
+        ids = self.ids if numpy.ndim(self.ids) == 0 else numpy.broadcast_to(self.ids, index.shape)
+        return ListedPart(ids if numpy.ndim(ids) == 0 else ids.reshape(-1), True, index.reshape(-1))
+
+    def span(self) -> tuple[numpy.ndarray, numpy.ndarray, numpy.ndarray] | None:
+        if numpy.ndim(self.ids) == 0:
+            return None if self.ids == SEVERAL else self._span(numpy.array([self.ids]))
+        return self._span(self.ids.reshape(-1))
+
+    def _span(self, ids: numpy.ndarray) -> tuple[numpy.ndarray, numpy.ndarray, numpy.ndarray]:
+        first = last = as_array(self.bases)
+        for (start, stop), stride in zip(self.lanes, self.box.strides):
+            first, last = first + start * stride, last + (stop - 1) * stride
+        return ids, first, last
+
+
+@dataclass(frozen=True)
+class ListedPart(Part):
+    """Elements by their indices."""
+
+    index: numpy.ndarray
+
+    def read(self, notes: numpy.ndarray) -> numpy.ndarray:
+        found: numpy.ndarray = notes[self.index]
+        return found
+
+    def write(self, notes: numpy.ndarray, values: Any) -> None:
+        notes[self.index] = values
+
+    def count(self) -> int:
+        return int(self.index.size)
+
+    def listed(self) -> ListedPart:
+        return self
+
+
+class Storage:
+    """One storage that accesses go to.
+
+    Attributes:
+        tensor: a tensor that lies in it.
+        unit: bytes of the elements that notes are about.
+    """
+
+    def __init__(self, buffer: Buffer, like: Storage | None = None) -> None:
+        """`like` is the same storage in another run, whose units shall be this one's."""
+        self.tensor = buffer.tensor
+        self._start = buffer.tensor.untyped_storage().data_ptr()
+        self.unit: int = buffer.itemsize if like is None else like.unit
+        self._phase: int = _address(buffer) - self._start if like is None else like._phase
+        self._notes: list[Notes] = []
+
+    def notes(self, fill: Any, dtype: Any) -> Notes:
+        """An array of notes with `fill` everywhere."""
+        made = Notes(fill, dtype)
+        self._notes.append(made)
+        made.elements = _filled(self._length(), fill, dtype)
+        return made
+
+    def parts(self, access: Access) -> Iterator[Part]:
+        """The elements that an access touches, in terms of the notes."""
+        if self.fits(access):
+            yield from _parts(access)
+            return
+        buffer = access.buffer
+        phase = _address(buffer) - self._start
+        if self.unit != 1:
+            self._become_bytes()
+        size = buffer.itemsize
+        part = _listed(access)
+        index = part.index[:, None] * size + phase + numpy.arange(size)
+        ids = part.ids if numpy.ndim(part.ids) == 0 else part.ids[:, None]
+        yield ListedPart(ids, True, index)
+
+    def fits(self, access: Access) -> bool:
+        """Whether the elements of an access are those that notes are about."""
+        buffer = access.buffer
+        return buffer.itemsize == self.unit and _address(buffer) - self._start == self._phase
+
+    def view(self, tensor: torch.Tensor, notes: numpy.ndarray) -> numpy.ndarray:
+        """The notes about the elements of a tensor that lies in the storage, in its shape; along a further dimension where an element has several."""
+        size, unit = tensor.element_size(), self.unit
+        first = tensor.storage_offset() * size - self._phase
+        strides = tuple(step * size // unit * notes.itemsize for step in tensor.stride())
+        shape = tuple(tensor.shape)
+        if size > unit:
+            shape, strides = (*shape, size // unit), (*strides, notes.itemsize)
+        window = notes[first // unit :]
+        return numpy.lib.stride_tricks.as_strided(window, shape, strides, writeable=True)
+
+    def index_in(self, buffer_index: Any, buffer: Buffer) -> Any:
+        """Where the notes about elements of a buffer are, given their indices (of each the first)."""
+        return (buffer_index * buffer.itemsize + _address(buffer) - self._start - self._phase) // self.unit  # fmt: skip
+
+    def _length(self) -> int:
+        total: int = self.tensor.untyped_storage().nbytes()
+        return max(total - self._phase, 0) // self.unit
+
+    def _become_bytes(self) -> None:
+        """From here on notes are about single bytes: elements of several sizes share the storage."""
+        unit, phase = self.unit, self._phase
+        self.unit, self._phase = 1, 0
+        for notes in self._notes:
+            old, notes.elements = (
+                notes.elements,
+                _filled(self._length(), notes.fill, notes.dtype),
+            )
+            notes.elements[phase : phase + len(old) * unit] = numpy.repeat(old, unit)
+
+
+@dataclass
+class Notes:
+    """One array of notes; `elements` is another one after elements of another size were touched."""
+
+    fill: Any
+    dtype: Any
+    elements: numpy.ndarray = field(init=False)
+
+
+class Storages:
+    """The storages that a launch touches, found by the buffers of its accesses."""
+
+    def __init__(self, make: Callable[[Buffer], Any]) -> None:
+        """`make` is called once for each storage, with the first buffer that lies in it; what it gives stands for the storage."""
+        self._make = make
+        self._by_tensor: dict[int, tuple[torch.Tensor, Any]] = {}
+        self.by_start: dict[int, Any] = {}
+
+    def __getitem__(self, buffer: Buffer) -> Any:
+        """What stands for the storage of a buffer."""
+        found = self._by_tensor.get(id(buffer.tensor))
+        if found is None:
+            start = buffer.tensor.untyped_storage().data_ptr()
+            if start not in self.by_start:
+                self.by_start[start] = self._make(buffer)
+            found = buffer.tensor, self.by_start[start]  # kept, so that its id stays its own
+            self._by_tensor[id(buffer.tensor)] = found
+        return found[1]
+
+
+def _filled(length: int, fill: Any, dtype: Any) -> numpy.ndarray:
+    """An array of one value; of zeros, the system hands out pages when they are first touched."""
+    return numpy.full(length, fill, dtype) if fill else numpy.zeros(length, dtype)
+
+
+def _address(buffer: Buffer) -> int:
+    """Of the first element of a buffer."""
+    address: int = buffer.elements.__array_interface__["data"][0]
+    return address
+
+
+def _parts(access: Access) -> Iterator[Part]:
+    box = access.box
+    if box is None:
+        yield _listed(access)
+        return
+    ids = _ids_of(access, box)
+    count = len(box.bases)
+    for first, last, lanes in box.pieces():
+        bases = part_of(box.bases, first, last)
+        whole = numpy.ndim(ids) == 0 or (first == 0 and last == count)
+        part_ids = ids if whole else ids[first:last]
+        yield _BoxPart(part_ids, not box.is_disjoint(bases, lanes), box, bases, lanes)
+
+
+def _ids_of(access: Access, box: Box) -> Ids:
+    ids = access.linear_ids()
+    if not box.has_programs or len(box.bases) != len(ids):
+        return int(ids[0]) if len(ids) == 1 else SEVERAL
+    return ids.reshape((-1,) + (1,) * len(box.extents))
+
+
+def _listed(access: Access) -> ListedPart:
+    on = access.on
+    index = access.index
+    shape = index.shape if on is None else numpy.broadcast_shapes(index.shape, on.shape)
+    ids: Ids = access.linear_ids(numpy.arange(access.programs.count)) if access.programs else 0
+    if len(shape) > access.rank and shape[0] > 1:
+        ids = numpy.broadcast_to(ids.reshape((-1,) + (1,) * access.rank), shape)
+    else:
+        taking_part = access.linear_ids()
+        ids = int(taking_part[0]) if len(taking_part) == 1 else SEVERAL
+    index = numpy.broadcast_to(index, shape)
+    if on is None:
+        return ListedPart(ids if numpy.ndim(ids) == 0 else ids.reshape(-1), True, index.reshape(-1))
+    chosen = numpy.broadcast_to(on, shape)
+    return ListedPart(ids if numpy.ndim(ids) == 0 else ids[chosen], True, index[chosen])

@@ -1,0 +1,185 @@
+"""What is said of an operation that made NaN or infinity, or cut a number to its type: its numbers, and what to do."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy
+from xdsl.ir import Operation
+
+from kernellab.checker.naming import name_of
+from kernellab.checker.shadow.finite import is_float
+from kernellab.checker.shadow.origins import Origin
+from kernellab.interpreter.numerics.numerics import largest_finite, widen
+from kernellab.ir import arith, math, tt
+from kernellab.ir.types import dtype, shape
+
+_SIGNS: dict[type[Operation], str] = {
+    arith.AddFOp: "+",
+    arith.SubFOp: "-",
+    arith.MulFOp: "*",
+    arith.DivFOp: "/",
+    arith.RemFOp: "%",
+    tt.PreciseDivFOp: "/",
+    tt.ApproxDivFOp: "/",
+}
+
+_DIVISIONS = (arith.DivFOp, arith.RemFOp, tt.PreciseDivFOp, tt.ApproxDivFOp)
+_LOGARITHMS = (math.LogOp, math.Log2Op, math.Log10Op, math.Log1pOp)
+_ROOTS = (math.SqrtOp, math.RsqrtOp, tt.PreciseSqrtOp)
+_EXPONENTIALS = (math.ExpOp, math.Exp2Op, math.ExpM1Op)
+
+_FUNCTIONS: dict[type[Operation], str] = {
+    arith.NegFOp: "-",
+    math.AbsFOp: "tl.abs",
+    math.PowFOp: "pow",
+    tt.PreciseSqrtOp: "tl.sqrt_rn",
+    tt.ClampFOp: "tl.clamp",
+    tt.ElementwiseInlineAsmOp: "inline assembly ",
+}
+"""Operations that are not called tl. and their own name."""
+
+_OPERATIONS: dict[type[Operation] | type[None], str] = {
+    arith.AddFOp: "sum",
+    arith.MulFOp: "product",
+}
+
+_TYPES = {"float16": "fp16", "bfloat16": "bf16", "float32": "fp32", "float64": "fp64"}
+
+
+def message(origin: Origin, lane: tuple[int, ...]) -> str:
+    """ "tl.exp(x) = tl.exp(92.5) is infinite: fp32 holds at most 3.40282e+38"."""
+    op = origin.computed.operation
+    values = [_at(operand, lane) for operand in origin.operands]
+    result = _at(origin.result, lane)
+    kind = dtype(op.results[0].type)
+    if origin.kind == "float-overflow":
+        name = name_of(op.operands[0], op)
+        start = "" if name is None else f"{name} = "
+        return f"{start}{_number(values[0])} does not fit {type_name(kind)}, which holds at most {_number(largest_finite(kind))}; it becomes {_number(result)}"
+    what = "NaN" if origin.kind == "nan" else "infinite" if result > 0 else "minus infinity"
+    limit = ""
+    if origin.kind == "infinity" and not _is_pole(op, values):
+        limit = f": {type_name(kind)} holds at most {_number(largest_finite(kind))}"
+    return f"{_expression(origin, lane, values)} is {what}{limit}"
+
+
+def _is_pole(op: Operation, values: list[Any]) -> bool:
+    """Whether the result is infinite whatever the type: 1 / 0, the logarithm of 0."""
+    if isinstance(op, _DIVISIONS):
+        return bool(values[1] == 0)
+    return isinstance(op, (*_LOGARITHMS, *_ROOTS))
+
+
+def type_name(kind: numpy.dtype) -> str:
+    """What Triton calls a floating-point type: "fp16"."""
+    eight = {"float8_e4m3fn": "fp8e4nv", "float8_e5m2": "fp8e5", "float8_e4m3b11fnuz": "fp8e4b15"}
+    return {**_TYPES, **eight}.get(kind.name, kind.name)
+
+
+def _expression(origin: Origin, lane: tuple[int, ...], values: list[Any]) -> str:
+    """What was computed, by the kernel's names and with its numbers."""
+    op = origin.computed.operation
+    if isinstance(op, tt.ReduceOp | tt.ScanOp):
+        return _combination(op, origin, lane)
+    if isinstance(op, tt.DotScaledOp):
+        return "an element of the product"
+    if isinstance(op, tt.DotOp):
+        row, column = (_range(line) for line in _row_and_column(origin, lane))
+        return f"an element of the product, of a row {row} and a column {column},"
+    names = [name_of(operand, op) for operand in op.operands]
+    numbers = [_number(value) for value in values]
+    if type(op) in _SIGNS:
+        sign = f" {_SIGNS[type(op)]} "
+        shown = [f"({one})" if one.startswith("-") else one for one in numbers]
+    else:
+        sign, shown = "", numbers
+    with_numbers = _written(op, sign, shown)
+    if all(name is None for name in names):
+        return with_numbers
+    with_names = _written(op, sign, [name or one for name, one in zip(names, shown)])
+    return f"{with_names} = {with_numbers}"
+
+
+def _written(op: Operation, sign: str, operands: list[str]) -> str:
+    if sign:
+        return sign.join(operands)
+    function = f"tl.{op.name.rpartition('.')[2]}"
+    if isinstance(op, tt.ExternElementwiseOp):
+        function = op.symbol.data
+    return f"{_FUNCTIONS.get(type(op), function)}({', '.join(operands)})"
+
+
+def _combination(op: tt.ReduceOp | tt.ScanOp, origin: Origin, lane: tuple[int, ...]) -> str:
+    """ "the sum of 64 elements of x, the largest 60000"."""
+    axis = op.axis.value.data
+    combiner = op.combine.block.first_op
+    what = _OPERATIONS.get(type(combiner), "combination")
+    sources = origin.operands[0]
+    rows = numpy.moveaxis(sources, axis + 1, -1)
+    others = lane if isinstance(op, tt.ReduceOp) else lane[: axis + 1] + lane[axis + 2 :]
+    row = widen(rows[tuple(min(i, n - 1) for i, n in zip(others, rows.shape))])
+    count = shape(op.sources[0].type)[axis]
+    name = name_of(op.sources[0], op)
+    of = "" if name is None else f" of {name}"
+    running = "running " if isinstance(op, tt.ScanOp) else ""
+    return f"the {running}{what} of {count:,} elements{of} {_range(row)}"
+
+
+def _row_and_column(origin: Origin, lane: tuple[int, ...]) -> tuple[Any, Any]:
+    """What the element of a product was summed up from."""
+    a, b = origin.operands[:2]
+    *batch, m, n = lane
+    before = tuple(min(i, extent - 1) for i, extent in zip(batch, a.shape))
+    row = a[(*before, min(m, a.shape[-2] - 1))]
+    before = tuple(min(i, extent - 1) for i, extent in zip(batch, b.shape))
+    return row, b[(*before, slice(None), min(n, b.shape[-1] - 1))]
+
+
+def _range(numbers: Any) -> str:
+    """ "from -3 to 12"."""
+    wide = widen(numbers)
+    return f"from {_number(numpy.nanmin(wide))} to {_number(numpy.nanmax(wide))}"
+
+
+def _at(array: Any, lane: tuple[int, ...]) -> Any:
+    """The element that goes into a lane, whose first number is the program's."""
+    place = lane[: array.ndim]
+    return widen(array[tuple(min(i, extent - 1) for i, extent in zip(place, array.shape))])[()]
+
+
+def _number(value: Any) -> str:
+    return f"{float(value):.6g}"
+
+
+def advice(origin: Origin, lane: tuple[int, ...]) -> str:
+    """What to try."""
+    op = origin.computed.operation
+    kind = dtype(op.results[0].type)
+    if origin.kind == "float-overflow":
+        wider = "bf16 has fp32's range" if kind.name == "float16" else "keep fp32"
+        if kind.itemsize == 1:
+            wider = "quantisation divides by the largest absolute value first"
+        return f"Scale or clamp the values before they are converted; {wider}."
+    values = [_at(operand, lane) for operand in origin.operands if operand.ndim]
+    if isinstance(op, _EXPONENTIALS):
+        return "Subtract the largest element first, as softmax does: tl.exp(x - tl.max(x, axis))."
+    if isinstance(op, _DIVISIONS) and values[1] == 0:
+        return "The divisor is 0: add a small number to it, or choose with tl.where(divisor == 0, 1, divisor)."
+    if isinstance(op, _LOGARITHMS):
+        return "Keep its argument above 0: tl.maximum(x, 1e-30)."
+    if isinstance(op, math.RsqrtOp) and values[0] == 0:
+        return "Add a small number to its argument: tl.rsqrt(x + 1e-6)."
+    if isinstance(op, _ROOTS):
+        return "Keep its argument at 0 or above: tl.maximum(x, 0). A difference that should not be negative can be, by rounding."
+    if isinstance(op, arith.SubFOp) and all(numpy.isinf(value) for value in values):
+        return "Infinity less infinity is NaN. In a softmax, a row whose lanes are all masked has the maximum -inf: put 0 in its place with tl.where."
+    if isinstance(op, tt.DotOp):
+        values = [numpy.sum(widen(line)) for line in _row_and_column(origin, lane)]
+    if not isinstance(op, tt.ReduceOp | tt.ScanOp) and not all(map(numpy.isfinite, values)):
+        return "One of the numbers is infinite already: an argument holds it, or the source writes it. Leave such lanes out with tl.where."
+    if isinstance(op, tt.DotOp) and kind.itemsize < 4:
+        return "Add up in fp32: leave out_dtype out, and convert the result once it is scaled."
+    if is_float(op.results[0]) and kind.itemsize < 4:
+        return f"Compute it in fp32, .to(tl.float32), and convert the result: {type_name(kind)} arithmetic overflows early."
+    return "Scale the values, or keep them from growing, before this line."

@@ -1,0 +1,211 @@
+"""Where NaN and infinity come from: beside each value goes the number of the event that made it what it is."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy
+from xdsl.ir import Operation
+
+from kernellab.checker.checked_run import Computed
+from kernellab.checker.shadow.finite import is_float, not_finite, too_large_for
+from kernellab.checker.shadow.values import (
+    Array,
+    Shadow,
+    Shadows,
+    lifted,
+    moved,
+    moves,
+    reach,
+)
+from kernellab.interpreter.numerics.numerics import widen
+from kernellab.ir import arith, tt
+from kernellab.ir.types import dtype, shape
+
+_NARROWING = (arith.TruncFOp, tt.FpToFpOp, arith.SIToFPOp, arith.UIToFPOp)
+"""Conversions in which a number may turn out too large for its new type."""
+
+_BITS = (arith.BitcastOp, tt.BitcastOp)
+
+_ARITHMETIC = (
+    tt.FpToFpOp, tt.ClampFOp, tt.PreciseDivFOp, tt.PreciseSqrtOp, tt.ApproxDivFOp, tt.DotOp, tt.DotScaledOp, tt.ReduceOp, tt.ScanOp,
+    tt.MapElementwiseOp, tt.ExternElementwiseOp, tt.ElementwiseInlineAsmOp,
+)  # fmt: skip
+"""What computes, beside the operations of `arith` and `math`; whatever else gives numbers has them from somewhere."""
+
+
+@dataclass(frozen=True, eq=False)
+class Origin:
+    """An operation made something of its operands that they were not: NaN, infinity, a number cut to what its type holds.
+
+    Attributes:
+        kind: of the finding that it makes; "" for a load outside memory, whose values nobody knows: nothing that comes of them is told.
+        computed: the operation, and where it stood.
+        operands, result: its values, programs first.
+        lanes: of the result, in which it happened.
+        stays: True where what it made may be finite: the largest number in place of a larger one.
+    """
+
+    kind: str
+    computed: Computed
+    operands: tuple[Array, ...]
+    result: Array
+    lanes: Array
+    stays: bool = False
+
+
+class Origins(Shadows):
+    """The number of the origin of each value that has one; `events[number - 1]` tells of it.
+
+    What arguments bring, and what the source spells out, has none; nor has what comes out of shared memory.
+    """
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.events: list[Origin] = []
+        self.read: dict[Operation, Shadow] = {}
+        """Of each operation that reads memory, the shadow of what it read last."""
+        self.on: dict[Operation, Array] = {}
+        """Of each load, the lanes that really read, where that is not all of them."""
+
+    def told(self, numbers: Array, values: Array) -> Array:
+        """The numbers of those values whose origin still shows: they are not finite, or what was made of them stays."""
+        shows = not_finite(values)
+        if any(event.stays for event in self.events):
+            stays = numpy.array([False, *(event.stays for event in self.events)])
+            shows = shows | stays[numbers]
+        return numpy.where(shows, numbers, 0)
+
+    def computed(self, computed: Computed, operands: Sequence[Shadow]) -> Sequence[Shadow]:
+        """As `Shadows.computed`."""
+        op = computed.operation
+        if isinstance(op, tt.LoadOp) and op in self.on:
+            self._lose(computed, op, self.on.pop(op))
+        if op in self.read:
+            return [self.read.pop(op)]
+        if moves(op):
+            return moved(computed, operands)
+        if isinstance(op, _BITS):
+            return list(operands)
+        return [
+            self._origins_of(computed, operands, position) if is_float(result) else None
+            for position, result in enumerate(op.results)
+        ]
+
+    def _lose(self, computed: Computed, op: tt.LoadOp, on: Array) -> None:
+        """Lanes that the kernel had on, and that were switched off because they left their tensor."""
+        rank = len(shape(op.result.type))
+        asked = True if op.mask is None else lifted(computed.operands[1], rank)
+        lost = numpy.logical_and(asked, ~lifted(on, rank)) & _taking_part(computed)
+        if lost.any():
+            number = self._note("", computed, lifted(computed.results[0], rank), lost, stays=True)
+            before = self.read.get(op)
+            self.read[op] = numpy.where(lost, number, 0 if before is None else before)
+
+    def _origins_of(self, computed: Computed, operands: Sequence[Shadow], position: int) -> Shadow:
+        """The origins of one result."""
+        op = computed.operation
+        result = lifted(computed.results[position], len(shape(op.results[position].type)))
+        numbers = self._inherited(computed, operands, result)
+        if numbers is not None:
+            numbers = self.told(numbers, result)
+        fresh = _fresh(computed, result, numbers) if _computes(op) else []
+        for kind, lanes, stays in fresh:
+            number = self._note(kind, computed, result, lanes, stays)
+            numbers = numpy.where(lanes, number, 0 if numbers is None else numbers)
+        return None if numbers is None or not numbers.any() else numbers
+
+    def _inherited(
+        self, computed: Computed, operands: Sequence[Shadow], result: Array
+    ) -> Array | None:
+        """Of each lane of the result, the latest origin among the elements that it was computed from."""
+        found = [
+            reach(computed.operation, position, shadow)
+            for position, shadow in enumerate(operands)
+            if shadow is not None
+        ]
+        if not found:
+            return None
+        latest = found[0]
+        for other in found[1:]:
+            latest = numpy.maximum(latest, other)
+        return numpy.broadcast_to(latest, numpy.broadcast_shapes(latest.shape, result.shape))
+
+    def _note(self, kind: str, computed: Computed, result: Array, lanes: Array, stays: bool) -> int:
+        op = computed.operation
+        values = tuple(
+            lifted(value, len(shape(operand.type)))
+            for value, operand in zip(computed.operands, op.operands)
+        )
+        self.events.append(Origin(kind, computed, values, result, lanes, stays))
+        return len(self.events)
+
+
+def _computes(op: Operation) -> bool:
+    return op.name.startswith(("arith.", "math.")) or isinstance(op, _ARITHMETIC)
+
+
+def _fresh(
+    computed: Computed, result: Array, numbers: Array | None
+) -> list[tuple[str, Array, bool]]:
+    """(kind, lanes, whether they stay finite) of what the operation made itself."""
+    op = computed.operation
+    if isinstance(op, tt.DotScaledOp) and _is_scaled_by_no_number(computed):
+        return []
+    unknown: Any = True if numbers is None else numbers == 0
+    if isinstance(op, _NARROWING) and is_float(op.operands[0]):
+        (value,), kind = _float_operands(computed), dtype(op.results[0].type)
+        if kind.itemsize == 1:
+            cut = too_large_for(value, kind) & unknown & _taking_part(computed)
+            return [("float-overflow", cut, True)] if cut.any() else []
+    bad = not_finite(result) & unknown
+    if not bad.any():
+        return []
+    bad = bad & _taking_part(computed)
+    of_nan, of_any = _not_finite_before(computed, result)
+    is_nan = numpy.isnan(widen(result))
+    new_nan = bad & is_nan & ~of_nan
+    new_infinity = bad & ~is_nan & ~of_any
+    infinity = "float-overflow" if isinstance(op, _NARROWING) else "infinity"
+    found = [("nan", new_nan, False), (infinity, new_infinity, False)]
+    return [one for one in found if one[1].any()]
+
+
+def _is_scaled_by_no_number(computed: Computed) -> bool:
+    """Whether a scale of a product is e8m0's NaN, which is what memory holds."""
+    scales = [
+        numpy.asarray(value)
+        for value, operand in zip(computed.operands[3:], computed.operation.operands[3:])
+        if dtype(operand.type).kind == "i"
+    ]
+    return any((scale.view(numpy.uint8) == 0xFF).any() for scale in scales)
+
+
+def _taking_part(computed: Computed) -> Any:
+    """Which programs take part, for arrays with programs first."""
+    if computed.active is None:
+        return True
+    rank = len(shape(computed.operation.results[0].type))
+    return computed.active.reshape((-1,) + (1,) * rank)
+
+
+def _float_operands(computed: Computed) -> list[Array]:
+    return [
+        lifted(value, len(shape(operand.type)))
+        for value, operand in zip(computed.operands, computed.operation.operands)
+        if is_float(operand)
+    ]
+
+
+def _not_finite_before(computed: Computed, result: Array) -> tuple[Array, Array]:
+    """Which lanes are computed from a NaN, and which from anything that is not finite."""
+    op = computed.operation
+    of_nan = of_any = numpy.zeros((1,) * result.ndim, numpy.bool_)
+    for position, (value, operand) in enumerate(zip(computed.operands, op.operands)):
+        if is_float(operand):
+            lanes = lifted(value, len(shape(operand.type)))
+            of_any = of_any | reach(op, position, not_finite(lanes))
+            of_nan = of_nan | reach(op, position, numpy.isnan(widen(lanes)))
+    return of_nan, of_any

@@ -1,0 +1,1 @@
+"""The terminal: `kernellab demo`, `kernellab doctor`, `kernellab compile`."""

@@ -1,0 +1,89 @@
+"""The demo as one HTML page."""
+
+from __future__ import annotations
+
+import io
+from collections.abc import Sequence
+
+from matplotlib.figure import Figure
+
+from kernellab.cli.demo.runner import Result, results_table
+from kernellab.viz.kit import report
+from kernellab.viz.kit.figures import theme
+from kernellab.viz.kit.palette import BLUE, INK, ORANGE
+from kernellab.viz.kit.report import Html
+
+COLOURS = {"interpreter": BLUE, "torch, one thread": ORANGE}
+
+
+def demo_report(results: Sequence[Result]) -> str:
+    """The whole page: the table, the times as a figure, then each kernel with its stages."""
+    lead = report.paragraph(
+        "Each kernel ran on the CPU, in KernelLab's interpreter, which executed the IR that Triton's own compiler made for "
+        f"{results[0].run.target}; the outputs were compared with torch. Then the same compiler took it to machine code. "
+        "No GPU took part."
+    )
+    sections = [_case_section(result) for result in results]
+    return report.page(
+        "KernelLab demo", lead, [report.table(results_table(results)), times_figure(results), *sections]
+    )  # fmt: skip
+
+
+def _case_section(result: Result) -> Html:
+    case = result.case
+    errors = "; ".join(
+        f"{check.parameter}: {check.max_error:.2g} at most, {_allowed(check.tolerance.absolute, check.tolerance.relative)}"
+        for check in result.checks
+    )
+    lines = [
+        f"{'Passed' if result.passed else 'FAILED'}. Error of {errors} ({case.why_tolerance}).",
+        f"First run {_milliseconds(result.first_seconds)}, in which the kernel becomes NumPy code; then {_milliseconds(result.seconds)}. "
+        f"Torch on one thread: {_milliseconds(result.torch_seconds)}.",
+    ]
+    if result.remark:
+        lines.append(f"It {result.remark}.")
+    words = (report.paragraph(line) for line in lines)
+    return report.compilation_section(
+        result.compilation, f"{case.name}, {case.size}", *words, run=result.run
+    )
+
+
+def _milliseconds(seconds: float) -> str:
+    return f"{report.number_words(seconds * 1e3)} ms"
+
+
+def _allowed(absolute: float, relative: float) -> str:
+    parts = [f"{absolute:.2g}"] if absolute else []
+    if relative:
+        parts.append(f"{relative:.2g} of the value")
+    return f"{' + '.join(parts)} allowed" if parts else "none allowed"
+
+
+def times_figure(results: Sequence[Result]) -> Html:
+    """Bars of the interpreter's and torch's times, on a logarithmic axis, as SVG in the page's colours."""
+    times = {
+        "interpreter": [result.seconds * 1e3 for result in results],
+        "torch, one thread": [result.torch_seconds * 1e3 for result in results],
+    }
+    with theme():
+        figure = Figure(figsize=(8, 0.9 + 0.5 * len(results)), layout="constrained")
+        axes = figure.subplots()
+        height = 0.38
+        for index, (label, values) in enumerate(times.items()):
+            places = [row + (index - 0.5) * height for row in range(len(results))]
+            bars = axes.barh(places, values, height, label=label, color=COLOURS[label])
+            axes.bar_label(bars, fmt=report.number_words, padding=3, fontsize=8)
+        axes.set_yticks(range(len(results)), [result.case.name for result in results])
+        axes.invert_yaxis()
+        axes.set_xscale("log")
+        axes.set_xlabel("milliseconds")
+        axes.margins(x=0.08)
+        axes.xaxis.set_major_formatter(lambda value, _position: f"{value:g}")
+        figure.legend(loc="outside upper center", ncols=2)
+        file = io.StringIO()
+        figure.savefig(file, format="svg", transparent=True, metadata={"Date": None})
+    drawing = file.getvalue()
+    # On a page of ours the ink is the page's own.
+    drawing = drawing[drawing.index("<svg") :].replace(INK, "currentColor")
+    caption = "Wall time on this machine, one thread, median of repeated runs."
+    return Html(f"<figure>{drawing}<figcaption>{report.escape(caption)}</figcaption></figure>")

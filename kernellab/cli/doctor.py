@@ -1,0 +1,241 @@
+"""What `kernellab doctor` says: what is installed, whether it fits together, what works, and what is missing."""
+
+from __future__ import annotations
+
+import importlib.metadata
+import os
+import platform
+import re
+import subprocess
+import textwrap
+import time
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from typing import Literal
+
+from packaging.requirements import Requirement
+
+VERSION = importlib.metadata.version("kernellab")
+
+State = Literal["ok", "note", "missing"]
+
+
+@dataclass(frozen=True)
+class Finding:
+    """One line of the doctor's."""
+
+    subject: str
+    state: State
+    """ "note" is worth knowing and stops nothing; "missing" is something that the lab needs."""
+    words: str
+    advice: str = ""
+
+
+TRITON_FOR_TORCH = {"2.11": "3.6", "2.12": "3.7", "2.13": "3.7", "2.14": "3.8", "2.15": "3.9"}
+"""torch -> the Triton that its CUDA build of that version requires; each pair was installed together."""
+
+NVIDIA_TOOLS = {
+    "ptxas": "assembles PTX for GPUs up to sm_90",
+    "ptxas-blackwell": "assembles PTX for sm_100 and later",
+    "nvdisasm": "disassembles SASS",
+    "cuobjdump": "reads registers, spills and stack from a binary",
+}
+
+
+def examine() -> list[Finding]:
+    """Look at everything; each check stands for itself, so that one failure hides no other."""
+    findings: list[Finding] = []
+    for subject, check in CHECKS.items():
+        try:
+            findings += check()
+        except Exception as error:
+            findings.append(Finding(subject, "missing", f"{type(error).__name__}: {error}"))
+    return findings
+
+
+def healthy(findings: Iterable[Finding]) -> bool:
+    """Whether nothing that the lab needs is missing."""
+    return all(finding.state != "missing" for finding in findings)
+
+
+def report_text(findings: Sequence[Finding]) -> str:
+    """The findings for a terminal, and a closing line."""
+    width = max(len(finding.subject) for finding in findings)
+    lines = [f"KernelLab {VERSION}"]
+    for finding in findings:
+        first, *rest = finding.words.splitlines() or [""]
+        lines.append(f"  {finding.state:<8}{finding.subject:<{width}}  {first}")
+        indent = " " * (width + 12)
+        lines += textwrap.wrap(" ".join(rest), 96, initial_indent=indent, subsequent_indent=indent)
+        lines += textwrap.wrap(
+            finding.advice, 96, initial_indent=indent + "-> ", subsequent_indent=indent + "   "
+        )
+    missing = [finding.subject for finding in findings if finding.state == "missing"]
+    lines.append("")
+    lines.append(f"Needs attention: {', '.join(missing)}." if missing else "All is well.")
+    return "\n".join(lines)
+
+
+def _python() -> Iterator[Finding]:
+    cores = len(os.sched_getaffinity(0))
+    words = f"{platform.python_version()}, {platform.system()} {platform.machine()}, {cores} cores"
+    yield Finding("Python", "ok", words)
+
+
+def _packages() -> Iterator[Finding]:
+    """Every requirement that the installed package declares, beside what is there."""
+    for text in importlib.metadata.requires("kernellab") or []:
+        requirement = Requirement(text)
+        # Extras are wishes, not needs: they are looked at where they are used.
+        if requirement.marker is None or requirement.marker.evaluate({"extra": ""}):
+            yield _package(requirement)
+
+
+def _package(requirement: Requirement) -> Finding:
+    wanted = f"{requirement.name}{requirement.specifier}"
+    try:
+        version = importlib.metadata.version(requirement.name)
+    except importlib.metadata.PackageNotFoundError:
+        return Finding(
+            requirement.name, "missing", "not installed", f'Install it: pip install "{wanted}"'
+        )
+    if requirement.specifier.contains(version, prereleases=True):
+        return Finding(requirement.name, "ok", version)
+    return Finding(
+        requirement.name,
+        "missing",
+        f"{version}, and KernelLab {VERSION} needs {requirement.specifier}",
+        f'Install a version that fits: pip install "{wanted}"',
+    )
+
+
+def _pairing() -> Iterator[Finding]:
+    """Whether torch and Triton are versions that belong together."""
+    torch, triton = (importlib.metadata.version(name) for name in ("torch", "triton"))
+    yield pairing(torch, triton)
+
+
+def pairing(torch: str, triton: str) -> Finding:
+    """Whether this torch and this Triton belong together, by their version strings."""
+    subject = "torch and Triton"
+    wanted = TRITON_FOR_TORCH.get(_major_minor(torch))
+    if wanted is None:
+        return Finding(subject, "note", f"torch {torch} is not among the versions known here")
+    if _major_minor(triton) == wanted:
+        return Finding(subject, "ok", f"torch {_major_minor(torch)} goes with Triton {wanted}")
+    return Finding(
+        subject,
+        "note",
+        f"torch {torch} was made with Triton {wanted}, and {triton} is installed",
+        f'torch.compile may fail. Take the one that fits: pip install "triton=={wanted}.*"',
+    )
+
+
+def _major_minor(version: str) -> str:
+    return ".".join(version.split(".")[:2])
+
+
+def _gpu() -> Iterator[Finding]:
+    import torch
+
+    if torch.version.cuda or torch.version.hip:
+        build = f"CUDA {torch.version.cuda}" if torch.version.cuda else f"ROCm {torch.version.hip}"
+    else:
+        build = "CPU"
+    yield Finding("torch's build", "ok", build)
+    if torch.cuda.is_available():
+        for number in range(torch.cuda.device_count()):
+            properties = torch.cuda.get_device_properties(number)
+            memory = properties.total_memory / 2**30
+            yield Finding("GPU", "ok", f"{properties.name}, {memory:.0f} GiB")
+        return
+    unused = _nvidia_gpus()
+    if unused:
+        yield Finding(
+            "GPU",
+            "note",
+            f"{', '.join(unused)}: here, but this torch cannot use it",
+            "Take torch's CUDA build: make clean, then make demo TORCH=cuda.",
+        )
+    else:
+        yield Finding("GPU", "ok", "none: kernels run on the CPU, and compile as for sm_90")
+
+
+def _nvidia_gpus() -> list[str]:
+    """The NVIDIA GPUs that the driver knows, whatever torch can do; [] without the extra "gpu"."""
+    try:
+        import pynvml
+    except ImportError:
+        return []
+    try:
+        pynvml.nvmlInit()
+    except pynvml.NVMLError:
+        return []
+    try:
+        driver = pynvml.nvmlSystemGetDriverVersion()
+        handles = [pynvml.nvmlDeviceGetHandleByIndex(i) for i in range(pynvml.nvmlDeviceGetCount())]
+        return [f"{pynvml.nvmlDeviceGetName(handle)} (driver {driver})" for handle in handles]
+    finally:
+        pynvml.nvmlShutdown()
+
+
+def _nvidia_tools() -> Iterator[Finding]:
+    from kernellab.triton_api import nvidia_tool
+
+    for name, job in NVIDIA_TOOLS.items():
+        try:
+            path = nvidia_tool(name.replace("-", "_"))
+            printed = subprocess.run(
+                [path, "--version"], capture_output=True, text=True, check=True, timeout=30
+            )
+        except (OSError, RuntimeError, AttributeError, subprocess.SubprocessError) as error:
+            advice = "Triton's wheel has it: reinstall triton from a wheel."
+            yield Finding(name, "missing", f"it {job}, and cannot be run: {error}", advice)
+            continue
+        found = re.search(r"release [\d.]+, V([\d.]+)", printed.stdout)
+        yield Finding(name, "ok", f"{found[1] if found else 'of unknown version'}, {job}")
+
+
+def _compiles() -> Iterator[Finding]:
+    """Take a small kernel all the way to SASS."""
+    from kernellab.cli.demo.kernels import vector_add
+    from kernellab.compiler.pipeline import compile_bound
+    from kernellab.compiler.specialization.binding import bind
+    from kernellab.compiler.targets import DEFAULT_TARGET
+
+    types = ["*fp32", "*fp32", "*fp32", "i32"]
+    started = time.perf_counter()
+    call = bind(vector_add, types, {"BLOCK": 128}, DEFAULT_TARGET)
+    sass = compile_bound(vector_add, call, DEFAULT_TARGET).stages["sass"]
+    took = time.perf_counter() - started
+    lines = sass.text.count("\n")
+    yield Finding("compiler", "ok", f"a kernel became {lines} lines of SASS for {DEFAULT_TARGET} in {took:.2f} s")  # fmt: skip
+
+
+def _runs() -> Iterator[Finding]:
+    """Run a small kernel on the CPU and check what it wrote."""
+    import torch
+
+    from kernellab.cli.demo.kernels import vector_add
+    from kernellab.launch.tile_kernel import run
+
+    x, y, total = torch.arange(300.0), torch.ones(300), torch.zeros(300)
+    started = time.perf_counter()
+    run(vector_add, (3,), x, y, total, 300, BLOCK=128)
+    took = time.perf_counter() - started
+    if torch.equal(total, x + y):
+        yield Finding("interpreter", "ok", f"a kernel ran on the CPU, checked, in {took:.2f} s")
+    else:
+        yield Finding("interpreter", "missing", "a vector addition gave a wrong result")
+
+
+CHECKS: dict[str, Callable[[], Iterable[Finding]]] = {
+    "Python": _python,
+    "packages": _packages,
+    "torch and Triton": _pairing,
+    "GPU": _gpu,
+    "NVIDIA's tools": _nvidia_tools,
+    "compiler": _compiles,
+    "interpreter": _runs,
+}
+"""What is looked at, in the order in which it is shown."""

@@ -1,0 +1,247 @@
+"""The terminal's door: `kernellab demo`, `kernellab doctor`, `kernellab compile`.
+
+Each command imports what it needs when it runs, so that `kernellab --help` answers at once.
+"""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from collections.abc import Callable, Sequence
+from importlib.metadata import version
+from itertools import chain
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from kernellab.common.option_values import (
+    read_constexprs,
+    read_warps,
+    read_whole_number,
+    spread_constexprs,
+    stated_by_options,
+)
+from kernellab.common.saved_json import check_place, save_whole
+from kernellab.errors import CompileError, KernelLabError, MissingArguments, suggestion
+
+if TYPE_CHECKING:
+    from kernellab.records import Compilation
+
+COMMANDS = ("demo", "doctor", "compile")
+
+FOUND_SOMETHING = 1
+"""Exit status: the command ran, and something is not as it should be."""
+BAD_INPUT = 2
+"""Exit status: the command could not do what it was asked for."""
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Run one command and return its exit status; `arguments` are sys.argv's without the program."""
+    parser = _parser()
+    words = sys.argv[1:] if arguments is None else arguments
+    options = parser.parse_args(spread_constexprs(words))
+    try:
+        return int(options.command(options))
+    except KernelLabError as error:
+        print(f"kernellab: {error}", file=sys.stderr)
+    except ImportError as error:
+        if error.name is not None:  # A real failure to import; ours carry words and no name.
+            raise
+        print(f"kernellab: {error}", file=sys.stderr)
+    except KeyboardInterrupt:
+        print("kernellab: stopped", file=sys.stderr)
+    return BAD_INPUT
+
+
+class _Parser(argparse.ArgumentParser):
+    """Says which word was probably meant."""
+
+    def error(self, message: str) -> Any:
+        if "invalid choice: " in message:
+            word = message.split("invalid choice: ")[1].split("'")[1]
+            advice = suggestion(word, COMMANDS, "There are")
+            message = f"there is no command {word!r}. {advice}"
+        super().error(message)
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = _Parser(prog="kernellab", description="A lab for tile kernels.")
+    parser.add_argument("--version", action="version", version=f"kernellab {version('kernellab')}")
+    commands = parser.add_subparsers(title="commands", metavar="COMMAND", required=True)
+
+    demo = commands.add_parser(
+        "demo",
+        help="run five kernels on the CPU, check them against torch, compile them, write a report",
+        description="Run five kernels at real sizes on the CPU, check each against torch, compile each for sm_90, "
+        "print a table and write one self-contained HTML report.",
+    )
+    demo.add_argument(
+        "-o", "--output", metavar="FILE", type=Path, default=Path("kernellab-demo.html"),
+        help="where the report goes (default: %(default)s)",
+    )  # fmt: skip
+    demo.set_defaults(command=_demo)
+
+    doctor = commands.add_parser(
+        "doctor",
+        help="say what is installed, whether it fits together, and what is missing",
+        description="Say what is installed, whether it fits together, which GPU is here, and what is missing. "
+        "The exit status is 1 where something that the lab needs is missing or broken.",
+    )
+    doctor.set_defaults(command=_doctor)
+
+    compile_ = commands.add_parser(
+        "compile",
+        help="compile one kernel of a Python file for one GPU or several",
+        description="Compile one kernel of a Python file through Triton's whole pipeline; no GPU is needed.",
+    )
+    _add_compile_options(compile_)
+    compile_.set_defaults(command=_compile)
+    return parser
+
+
+def _add_compile_options(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument(
+        "kernel", metavar="FILE::KERNEL", help="the file, which is run, and the kernel's name in it"
+    )
+    parser.add_argument(
+        "--sig", metavar="TYPES",
+        help='the argument types: "*fp32:16, *fp32, i32"; ":16" promises divisibility by 16; an entry may be named: "n=i32"',
+    )  # fmt: skip
+    parser.add_argument(
+        "--constexpr", metavar="NAME=VALUE", action="append", default=[], type=_reader(read_constexprs),
+        help="the value of a tl.constexpr parameter; several with commas or blanks between them: BM=64,BN=32",
+    )  # fmt: skip
+    parser.add_argument(
+        "--target", metavar="GPU[,GPU...]",
+        help="sm_80, sm_90, gfx942, ...; this machine's GPU, else sm_90, where left out",
+    )  # fmt: skip
+    parser.add_argument(
+        "--num-warps", metavar="N", type=_reader(read_warps), help="warps per program"
+    )
+    parser.add_argument(
+        "--num-stages", metavar="N", type=_reader(read_whole_number),
+        help="stages of the software pipeline",
+    )  # fmt: skip
+    parser.add_argument(
+        "-o", "--output", metavar="FILE", type=Path,
+        help="write an HTML report: every pass and every stage, in the IR explorer",
+    )  # fmt: skip
+
+
+def _reader(read: Callable[[str], Any]) -> Callable[[str], Any]:
+    """A reader whose ValueError argparse shows in its own words."""
+
+    def convert(text: str) -> Any:
+        try:
+            return read(text)
+        except ValueError as error:
+            raise argparse.ArgumentTypeError(f"{text!r}: {error}") from None
+
+    return convert
+
+
+def _demo(options: argparse.Namespace) -> int:
+    from kernellab.cli.demo.cases import all_cases
+    from kernellab.cli.demo.report import demo_report
+    from kernellab.cli.demo.runner import results_table, run_case
+    from kernellab.viz.kit.report import text_table
+
+    check_place(options.output)
+    results = []
+    for case in all_cases():
+        print(f"{case.name}, {case.size} ...", end=" ", flush=True)
+        result = run_case(case)
+        remark = f" ({result.remark})" if result.remark else ""
+        print(f"{'pass' if result.passed else 'FAIL'}{remark}")
+        results.append(result)
+    print()
+    print(text_table(results_table(results)))
+    print()
+    _write(options.output, demo_report(results))
+    return 0 if all(result.passed for result in results) else FOUND_SOMETHING
+
+
+def _doctor(_options: argparse.Namespace) -> int:
+    from kernellab.cli.doctor import examine, healthy, report_text
+
+    findings = examine()
+    print(report_text(findings))
+    return 0 if healthy(findings) else FOUND_SOMETHING
+
+
+def _compile(options: argparse.Namespace) -> int:
+    if options.output is not None:
+        check_place(options.output)
+    try:
+        compilations = _compilations(options)
+    except CompileError as error:
+        if options.output is not None:
+            _write(options.output, _report_of_failure(error))
+        raise
+    from kernellab.viz.explorer.card import kernel_card
+    from kernellab.viz.kit.report import resources_table, text_table
+
+    if len(compilations) == 1:
+        known_from = dict.fromkeys(_constants(options), "--constexpr")
+        print(kernel_card(compilations[0], known_from=known_from).text())
+    else:
+        print(text_table(resources_table(compilations)))
+    if options.output is not None:
+        from kernellab.viz.kit.page import compilation_report
+
+        print()
+        _write(options.output, compilation_report(compilations))
+    return 0
+
+
+def _report_of_failure(error: CompileError) -> str:
+    """A page that shows how far a compilation came."""
+    from kernellab.records.showing import show
+    from kernellab.viz.kit.page import Section, page_of_views
+
+    view = show(error)
+    return page_of_views(view.title, [Section("", view, ())])
+
+
+def _compilations(options: argparse.Namespace) -> list[Compilation]:
+    """Compile the kernel that the options name, for each target that they name."""
+    from kernellab.cli.kernel_files import load_kernel
+    from kernellab.compiler.pipeline import compile_bound
+    from kernellab.compiler.specialization.binding import assume, bind, parse_signature
+    from kernellab.compiler.targets import DEFAULT_TARGET, local_target, parse_targets
+    from kernellab.compiler.unwrapping import unwrap_kernel
+
+    if options.target is None:
+        targets = [local_target() or DEFAULT_TARGET]
+    else:
+        targets = parse_targets(options.target)
+    constants = _constants(options)
+    stated = {"num_warps": options.num_warps, "num_stages": options.num_stages}
+    given = {name: value for name, value in stated.items() if value is not None}
+    record = "stages" if options.output is None else "passes"
+    kernel = load_kernel(options.kernel)
+    args, named = parse_signature(options.sig or "")
+    kernel, named = unwrap_kernel(kernel, args, named, constants)
+    if options.sig is None:
+        named |= assume(kernel, constants)
+    try:
+        calls = [
+            bind(kernel, args, named, target, options=given, constants=constants)
+            for target in targets
+        ]
+    except MissingArguments as error:
+        error.advice = stated_by_options(error)
+        raise
+    return [
+        compile_bound(kernel, call, target, record=record)
+        for call, target in zip(calls, targets, strict=True)
+    ]
+
+
+def _constants(options: argparse.Namespace) -> dict[str, Any]:
+    return dict(chain.from_iterable(options.constexpr))
+
+
+def _write(file: Path, text: str) -> None:
+    save_whole(file, text.encode())
+    kilobytes = file.stat().st_size / 1000
+    print(f"Report: {file} ({kilobytes:,.0f} kB, opens in any browser)")

@@ -1,0 +1,265 @@
+"""Long work: how far it is, said where somebody watches, and what an interrupt of it leaves."""
+
+from __future__ import annotations
+
+import contextvars
+import importlib
+import os
+import threading
+import time
+from dataclasses import dataclass
+from time import sleep
+from types import TracebackType
+from typing import Any, Protocol
+
+SECONDS_UNTIL_TOLD = 0.5
+"""Work that takes less says nothing."""
+
+_SECONDS_BETWEEN = 0.1
+"""How often a bar is drawn at most."""
+
+_SECONDS_BETWEEN_TIMES = 1.0
+"""How often a bar is drawn where nothing is done."""
+
+_SECONDS_OF_TICK = 0.1
+_TICKS_UNTIL_ASLEEP = 20
+"""How often the thread that tells the time looks, and for how long it goes on looking where there is no work."""
+
+VARIABLE = "KERNELLAB_PROGRESS"
+"""The environment variable that says whether bars are shown: 0 never, 1 also where stderr is no terminal."""
+
+UNTOUCHED = "The arguments are as they were."
+"""What is kept where work is done on copies."""
+
+
+class Bar(Protocol):
+    """What the front end draws."""
+
+    def draw(self, done: int, total: int | None, unit: str, words: str) -> None:
+        """So much is done."""
+
+    def close(self) -> None:
+        """No more is to come: the bar goes, and leaves nothing behind."""
+
+
+@dataclass(frozen=True)
+class _News:
+    """How far some work is."""
+
+    done: int
+    total: int | None
+    unit: str
+    words: str
+
+
+_innermost = threading.local()
+"""`.work`: the work of this thread that began last and goes on."""
+
+
+class LongWork:
+    """A context in which something that may take long is done, step by step or in one piece.
+
+    After half a second a bar appears: in a notebook tqdm's, in a terminal a line. It tells how long the work has been going on, also where no step has been done yet. Work inside other work has no bar of its own, and is told in that one's. An interrupt passes on, with a note of how far the outermost work came and what is kept.
+
+    Attributes:
+        done, total: steps; a total of None is not known.
+        kept: a sentence about what there is after an interrupt.
+        words: what else is told beside the bar.
+    """
+
+    def __init__(
+        self, title: str, total: int | None, unit: str, kept: str = "", shown: bool | None = None
+    ) -> None:
+        """Work of so many steps.
+
+        Args:
+            title: what is done, "check matmul".
+            total: steps; None where that is not known, 1 where it is in one piece.
+            unit: what the steps are, "programs".
+            kept: what there is after an interrupt, as a sentence.
+            shown: whether there is a bar; None goes by KERNELLAB_PROGRESS, and where that says nothing shows one in a notebook and in a terminal.
+        """
+        self.title, self.total, self.unit, self.kept = title, total, unit, kept
+        self.done = 0
+        self.words = ""
+        self._shown = shown
+        self._began = time.monotonic()
+        self._told_next = self._began + SECONDS_UNTIL_TOLD
+        self._told_last = self._began
+        self._around: LongWork | None = None
+        self._inside: LongWork | None = None
+        self._bar: Bar | None = None
+        self._is_open = False
+
+    def __enter__(self) -> LongWork:
+        self._around = getattr(_innermost, "work", None)
+        _innermost.work = self
+        if self._around is None:
+            _timer.begin(self)
+        else:
+            self._around._inside = self
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:  # fmt: skip
+        _innermost.work = self._around
+        if self._around is not None:
+            self._around._inside = None
+            return
+        _timer.end(self)
+        self._close()
+        if isinstance(error, KeyboardInterrupt):
+            error.add_note(f"{self.title} was interrupted{self._how_far()}. {self.kept}".rstrip())
+
+    def advance(self, steps: int = 1) -> None:
+        """So many steps more are done."""
+        self.done += steps
+        now = time.monotonic()
+        if now >= self._told_next:
+            self._told_next = now + _SECONDS_BETWEEN
+            outermost = self._outermost()
+            if outermost._is_open or self.done != self.total:
+                outermost._tell(now)
+
+    def tell_time(self) -> None:
+        """Have the bar drawn though no step has been done, where it is time for that."""
+        now = time.monotonic()
+        shown_next = self._told_last + (_SECONDS_BETWEEN_TIMES if self._is_open else SECONDS_UNTIL_TOLD)  # fmt: skip
+        if now >= shown_next:
+            self._tell(now)
+
+    def _outermost(self) -> LongWork:
+        work = self
+        while work._around is not None:
+            work = work._around
+        return work
+
+    def _tell(self, now: float) -> None:
+        """Have the bar drawn, by whatever thread comes first."""
+        with _drawing:
+            if not _timer.knows(self):
+                return
+            self._told_last = now
+            news = self._news()
+            if not self._is_open:
+                self._is_open = True
+                self._bar = self._opened(news, now - self._began)
+            if self._bar is not None:
+                self._bar.draw(news.done, news.total, news.unit, news.words)
+
+    def _close(self) -> None:
+        with _drawing:  # another thread may just be opening the bar
+            if self._bar is not None:
+                self._bar.close()
+
+    def _news(self) -> _News:
+        """How far it is, with how far the work inside it is: where its own steps are not known, the other's are its."""
+        own = _News(self.done, self.total, self.unit, self.words)
+        if self._inside is None:
+            return own
+        inner = self._inside._news()
+        if self.total is None:
+            return inner
+        of = "" if inner.total is None else f"/{inner.total:,}"
+        return _News(self.done, self.total, self.unit, f"{inner.done:,}{of} {inner.unit}")
+
+    def _opened(self, news: _News, seconds: float) -> Bar | None:
+        wanted = self._shown if self._shown is not None else _wish_of_environment()
+        if wanted is False:
+            return None
+        # The room of the screens is above this one: it is found by its name.
+        screens: Any = importlib.import_module("kernellab.viz.kit.progress_bar")
+        bar: Bar | None = screens.open_bar(self.title, news.total, seconds, wanted=bool(wanted))
+        return bar
+
+    def _how_far(self) -> str:
+        if self.total in (None, 1):
+            return ""
+        return f" after {self.done:,} of {self.total:,} {self.unit}"
+
+
+class _Timer:
+    """A thread that tells the time of the work that goes on. There is one, which sleeps where there is no work: to begin some is cheap."""
+
+    def __init__(self) -> None:
+        self._works: dict[LongWork, contextvars.Context] = {}
+        """With what output below which cell is found by."""
+        self._wake = threading.Event()
+        self._is_awake = False
+
+    def begin(self, work: LongWork) -> None:
+        """This work goes on from now on."""
+        self._works[work] = contextvars.copy_context()
+        if not self._is_awake:
+            with _drawing:
+                if self._thread is None and not self._start():
+                    return
+                self._is_awake = True
+                self._wake.set()
+
+    def _start(self) -> bool:
+        """Start the thread; False where there can be none: as Python ends, or where the machine has no more. Work goes on without."""
+        thread = threading.Thread(target=self._run, name="kernellab-progress", daemon=True)
+        try:
+            thread.start()
+        except RuntimeError:
+            return False
+        self._thread = thread
+        return True
+
+    _thread: threading.Thread | None = None
+
+    def end(self, work: LongWork) -> None:
+        """It has ended."""
+        self._works.pop(work, None)
+
+    def knows(self, work: LongWork) -> bool:
+        """Whether it goes on."""
+        return work in self._works
+
+    def _run(self) -> None:
+        while True:
+            self._wake.wait()
+            self._wake.clear()
+            quiet = 0
+            while quiet < _TICKS_UNTIL_ASLEEP:
+                sleep(_SECONDS_OF_TICK)
+                quiet = 0 if self._works else quiet + 1
+                for work, context in list(self._works.items()):
+                    self._tell(work, context)
+            self._is_awake = False
+            if self._works:  # begun meanwhile, by one that took this thread to be awake
+                self._is_awake = True
+                self._wake.set()
+
+    def _tell(self, work: LongWork, context: contextvars.Context) -> None:
+        try:
+            context.run(work.tell_time)
+        except Exception:
+            # A bar that cannot be drawn must not end the work, nor the others' bars.
+            self._works.pop(work, None)
+
+
+_drawing = threading.RLock()
+"""Held by the thread that draws."""
+
+_timer = _Timer()
+
+
+def _begin_anew() -> None:
+    """After a fork there is no thread but one, and nobody draws."""
+    global _drawing, _timer
+    _drawing, _timer = threading.RLock(), _Timer()
+    _innermost.work = None
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_begin_anew)
+
+
+def _wish_of_environment() -> bool | None:
+    said = os.environ.get(VARIABLE, "").strip().lower()
+    if said in ("0", "no", "off", "false"):
+        return False
+    return True if said in ("1", "yes", "on", "true") else None

@@ -1,0 +1,245 @@
+"""A process beside this one, for calls that may abort: edited IR and edited pipelines can take the whole compiler down.
+
+The process starts with the first call and serves later ones. When it dies, the call raises WorkerError with the process's last
+words, and the next call starts a fresh one. It ends with the process that started it, however that ends.
+"""
+
+from __future__ import annotations
+
+import atexit
+import contextlib
+import importlib
+import json
+import os
+import pickle
+import select
+import signal
+import subprocess
+import sys
+import tempfile
+import threading
+import time
+import traceback
+from collections.abc import Callable
+from typing import IO, Any
+
+from kernellab.errors import KernelLabError, WorkerError
+
+SECONDS = 300.0
+"""How long a call may take, unless it says otherwise."""
+
+_FORWARDED = ("TRITON_", "MLIR_", "LLVM_", "AMDGCN_", "PTXAS_")
+"""Environment variables that the compiler reads while it runs: each call takes today's values along."""
+
+_MOST_WORDS = 20_000
+"""How many bytes of what a process printed are read when it has died."""
+
+
+class Worker:
+    """One process, and the calls made in it, one at a time."""
+
+    def __init__(self, who: str = "The compiler") -> None:
+        """A process that starts with the first call; `who` runs in it, for messages."""
+        self._who = who
+        self._lock = threading.Lock()
+        self._process: subprocess.Popen[bytes] | None = None
+        self._owner = 0
+        self._printed: IO[bytes] | None = None
+        self._printed_before = 0
+
+    def call(self, function: str, *arguments: Any, seconds: float = SECONDS) -> Any:
+        """What "module:function" returns for these arguments, called in the process.
+
+        Arguments and result are plain data: they are pickled.
+
+        Raises:
+            WorkerError: the process died, or took longer than `seconds`.
+            KernelLabError: the function raised it.
+        """
+        with self._lock:
+            self._start()
+            request = pickle.dumps((function, arguments, _environment()))
+            try:
+                worked, answer = self._exchange(request, seconds)
+            except BaseException:
+                # Ctrl-C too: an answer that nobody waits for must not reach the next call.
+                self._end()
+                raise
+        if worked:
+            return answer
+        if isinstance(answer, KernelLabError):
+            raise answer
+        raise WorkerError(f"{function} failed in the worker process:\n{answer}")
+
+    def close(self) -> None:
+        """End the process; a later call starts another."""
+        with self._lock:
+            self._end()
+
+    def kill(self) -> None:
+        """End the process at once, also while another thread waits for a call: that call then raises WorkerError."""
+        process = self._process
+        if process is not None and self._owner == os.getpid():
+            process.kill()
+
+    @property
+    def process_id(self) -> int | None:
+        """The id of the process that runs, or None."""
+        return None if self._process is None else self._process.pid
+
+    def _start(self) -> None:
+        if self._process is not None and self._owner == os.getpid() and self._process.poll() is None:  # fmt: skip
+            return
+        self._end()
+        self._printed = tempfile.TemporaryFile(prefix="kernellab-worker-", buffering=0)  # noqa: SIM115
+        program = (
+            "import json, sys; sys.path[:] = json.loads(sys.argv[1]); "
+            "from kernellab.common.worker import serve; serve()"
+        )
+        self._process = subprocess.Popen(
+            [sys.executable, "-c", program, json.dumps(sys.path)],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=self._printed,
+            # Ctrl-C goes to the foreground's process group: it is the caller's business, not the worker's.
+            start_new_session=True,
+        )
+        self._owner = os.getpid()
+
+    def _exchange(self, request: bytes, seconds: float) -> tuple[bool, Any]:
+        assert self._process is not None
+        assert self._process.stdin is not None
+        assert self._printed is not None
+        # The process shares this file's offset, and is idle now.
+        self._printed_before = self._printed.seek(0, os.SEEK_END)
+        try:
+            self._process.stdin.write(len(request).to_bytes(8, "big") + request)
+            self._process.stdin.flush()
+            deadline = time.monotonic() + seconds
+            size = int.from_bytes(self._read(8, deadline), "big")
+            worked, answer = pickle.loads(self._read(size, deadline))
+        except (BrokenPipeError, EOFError):
+            raise self._death() from None
+        except TimeoutError:
+            raise WorkerError(
+                f"{self._who} did not answer within {seconds:g} seconds, and was stopped.",
+                timed_out=True,
+            ) from None
+        return worked, answer
+
+    def _read(self, size: int, deadline: float) -> bytes:
+        assert self._process is not None
+        assert self._process.stdout is not None
+        pipe = self._process.stdout.fileno()
+        chunks: list[bytes] = []
+        while size > 0:
+            if not select.select([pipe], [], [], max(0.0, deadline - time.monotonic()))[0]:
+                raise TimeoutError
+            chunk = os.read(pipe, min(size, 1 << 20))
+            if not chunk:
+                raise EOFError
+            chunks.append(chunk)
+            size -= len(chunk)
+        return b"".join(chunks)
+
+    def _death(self) -> WorkerError:
+        assert self._process is not None
+        assert self._printed is not None
+        with contextlib.suppress(subprocess.TimeoutExpired):
+            self._process.wait(timeout=10)
+        code = self._process.returncode
+        how = f"exit status {code}"
+        if code is not None and code < 0:
+            how = f"signal {signal.Signals(-code).name}"
+        size = self._printed.seek(0, os.SEEK_END)
+        self._printed.seek(max(self._printed_before, size - _MOST_WORDS))
+        words = self._printed.read().decode(errors="replace").strip()
+        shown = "\n".join(words.splitlines()[-12:]) or "(it printed nothing)"
+        return WorkerError(
+            f"{self._who} ended its process ({how}). Its last words:\n{shown}",
+            last_words=words,
+            died=True,
+            ending=how,
+        )
+
+    def _end(self) -> None:
+        process, self._process = self._process, None
+        printed, self._printed = self._printed, None
+        if process is not None:
+            for pipe in (process.stdin, process.stdout):
+                assert pipe is not None
+                with contextlib.suppress(OSError):
+                    pipe.close()
+            if self._owner == os.getpid():
+                process.kill()
+                process.wait()
+        if printed is not None:
+            printed.close()
+
+
+def _environment() -> dict[str, str]:
+    return {name: value for name, value in os.environ.items() if name.startswith(_FORWARDED)}
+
+
+_shared = Worker()
+atexit.register(_shared.close)
+
+
+def call(function: str, *arguments: Any, seconds: float = SECONDS) -> Any:
+    """`Worker.call` in the process that everyone shares."""
+    return _shared.call(function, *arguments, seconds=seconds)
+
+
+def close() -> None:
+    """End the process that everyone shares, if it runs."""
+    _shared.close()
+
+
+# ---------------------------------------------------------------------------------------------------------------------
+# In the process
+# ---------------------------------------------------------------------------------------------------------------------
+
+
+def serve() -> None:
+    """Answer requests until the other end of the pipe is closed."""
+    requests, answers = os.dup(0), os.dup(1)
+    # What a call prints must not land between the answers.
+    os.dup2(os.open(os.devnull, os.O_RDONLY), 0)
+    os.dup2(2, 1)
+    incoming: list[bytes] = []
+    arrived = threading.Semaphore(0)
+    threading.Thread(target=_receive, args=(requests, incoming, arrived), daemon=True).start()
+    while True:
+        arrived.acquire()
+        answer = pickle.dumps(_answer(incoming.pop(0)))
+        with os.fdopen(os.dup(answers), "wb") as pipe:
+            pipe.write(len(answer).to_bytes(8, "big") + answer)
+
+
+def _receive(pipe: int, incoming: list[bytes], arrived: threading.Semaphore) -> None:
+    """Take requests; when the caller has gone, end the process, whatever it is doing."""
+    with os.fdopen(pipe, "rb") as requests:
+        while True:
+            size = requests.read(8)
+            request = requests.read(int.from_bytes(size, "big")) if len(size) == 8 else b""
+            if not request:
+                os._exit(0)
+            incoming.append(request)
+            arrived.release()
+
+
+def _answer(request: bytes) -> tuple[bool, Any]:
+    try:
+        name, arguments, environment = pickle.loads(request)
+        for stale in [key for key in os.environ if key.startswith(_FORWARDED)]:
+            if stale not in environment:
+                del os.environ[stale]
+        os.environ.update(environment)
+        module, _, function = name.partition(":")
+        called: Callable[..., Any] = getattr(importlib.import_module(module), function)
+        return True, called(*arguments)
+    except KernelLabError as error:
+        error.__cause__ = error.__context__ = None
+        return False, error
+    except BaseException:
+        return False, traceback.format_exc()

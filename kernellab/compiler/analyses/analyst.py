@@ -1,0 +1,374 @@
+"""Answers what can be asked of a compilation beyond its stages: remarks, and the analyses, each when first asked for."""
+
+from __future__ import annotations
+
+import functools
+import itertools
+import re
+from collections import Counter
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+
+from xdsl.dialects import builtin
+
+from kernellab import triton_api
+from kernellab.compiler.analyses import (
+    absence,
+    axis,
+    barriers,
+    calls,
+    conversions,
+    layouts,
+    memory,
+    pipelining,
+    tmem,
+    work,
+)
+from kernellab.compiler.analyses.module import kind, lines_of_operations, users_line
+from kernellab.compiler.modules import Ask, ask_here
+from kernellab.compiler.remarks.collecting import assembler_remarks, compiler_remarks
+from kernellab.compiler.targets import has_tensor_memory
+from kernellab.errors import ArgumentError, CompileError, LayoutError, SourcePosition
+from kernellab.ir.locations import locate
+from kernellab.ir.reader import read_module
+from kernellab.records import Compilation, Instruction, PassRun
+from kernellab.records.findings import (
+    AxisInfo,
+    Barriers,
+    CallGraph,
+    Conversions,
+    Layouts,
+    PipelineStages,
+    Remark,
+    SharedMemory,
+    TensorMemory,
+    Work,
+)
+from kernellab.records.layouts import Layout
+from kernellab.triton_api import analyses as triton_analyses
+from kernellab.triton_api import layouts as triton_layouts
+
+Diagnose = Callable[[], triton_analyses.Diagnosis]
+
+
+class CompilerAnalyst:
+    """The compiler room's `records.Analyst`: reads the modules that the passes left, and asks Triton where it can.
+
+    Args:
+        diagnose: compiles the kernel once more for its remarks; None where there is no kernel any more (a loaded record).
+        remarks: remarks that are known already.
+        assembler_log: what `ptxas -v` said; None where it has to be asked.
+        ask: where MLIR is asked about the compilation's texts.
+    """
+
+    def __init__(
+        self,
+        diagnose: Diagnose | None = None,
+        remarks: tuple[Remark, ...] | None = None,
+        assembler_log: str | None = None,
+        ask: Ask = ask_here,
+    ) -> None:
+        self._diagnose = diagnose
+        self._assembler_log = assembler_log
+        self._remarks = remarks
+        self._ask = ask
+        self._opened: dict[str, builtin.ModuleOp] = {}
+
+    def remarks(self, compilation: Compilation) -> tuple[Remark, ...]:
+        """What MLIR, Triton and the PTX assembler say.
+
+        The passes of MLIR run once more for this, and the assembler too where the compilation recorded no passes.
+
+        Raises:
+            ArgumentError: the record was made from files, which hold no remarks.
+        """
+        if self._remarks is not None:
+            return self._remarks
+        if self._diagnose is None:
+            raise ArgumentError(
+                f"The record of {compilation.kernel!r} holds no remarks, and no kernel to ask the compiler again.",
+                advice="Compile the kernel with kernellab.compile, or load a file that compilation.save wrote.",
+            )
+        return (
+            *compiler_remarks(self._diagnose()),
+            *_assembler_remarks(compilation, self._assembler_log),
+        )
+
+    def shared_memory(self, compilation: Compilation) -> SharedMemory:
+        """The layout of shared memory: see `findings.SharedMemory` for where each number comes from."""
+        allocated = _pass_named(compilation, "allocate_shared_memory")
+        return memory.shared_memory(
+            self._module(allocated, compilation),
+            lambda text: self._ask(
+                triton_analyses.allocated_bytes, text, compilation.target, allocated.arguments
+            ),
+            allocated.label,
+        )
+
+    def tensor_memory(self, compilation: Compilation) -> TensorMemory:
+        """The layout of tensor memory: see `findings.TensorBuffer` for where each number comes from."""
+        if not has_tensor_memory(compilation.target):
+            absence = (
+                f"{compilation.target} has no tensor memory: GPUs of compute capability 10 have."
+            )
+            return TensorMemory((), 0, "", compilation.kernel, absence=absence)
+        allocated = _pass_named(compilation, "allocate_tensor_memory")
+        return tmem.tensor_memory(
+            self._module(allocated, compilation),
+            lambda text: self._ask(triton_analyses.tensor_memory_places, text, compilation.target),
+            allocated.label,
+        )
+
+    def barriers(self, compilation: Compilation) -> Barriers:
+        """The barriers, and what each guards: see `findings.Barrier`."""
+        before, lowered = _around_lowering(compilation)
+        without = _before_membar(compilation)
+        if (
+            without is None
+        ):  # Up to Triton 3.8 the analysis runs inside the lowering: it is run again here.
+            without, text = (
+                before,
+                self._ask(triton_analyses.with_barriers, before.text.read(), compilation.target),
+            )
+        else:
+            text = self._generic(before, compilation)
+        module_without = read_module(self._generic(without, compilation))
+        original = [kind(op) for op in module_without.walk()]
+        module = read_module(text)
+        places = _KernelPlaces(compilation)
+        places.put_into(module)
+        lowered_at = barriers.lowered_barriers(lowered.text.read())
+        finished = next((s for s in ("sass", "amdgcn") if s in compilation.stages), None)
+        count = None if finished is None else barriers.barriers_in(compilation.stages[finished].text)  # fmt: skip
+        return barriers.barriers(
+            module,
+            compilation.shared_memory(),
+            original,
+            Counter(places.of(users_line(place)) for place in lowered_at),
+            count,
+            before.label,
+        )
+
+    def axis_info(self, compilation: Compilation) -> AxisInfo:
+        """The accesses to global memory: see `findings.PointerFacts`."""
+        module = self._snapshot(compilation, "ttgir")
+        return axis.axis_info(module, _widths_by_line(compilation), "ttgir")
+
+    def call_graph(self, compilation: Compilation) -> CallGraph:
+        """The functions left after inlining, and who calls whom."""
+        stage = _first_stage(compilation)
+        return calls.call_graph(self._snapshot(compilation, stage), stage)
+
+    def pipeline_stages(self, compilation: Compilation) -> PipelineStages:
+        """The schedule of each software-pipelined loop."""
+        scheduled = [run for run in compilation.passes if "schedule_loops" in run.name]
+        if not scheduled:
+            _pass_named(
+                compilation, ""
+            )  # a record without passes is an error, a target that schedules nothing is not
+            return PipelineStages((), "")
+        return pipelining.pipeline_stages(
+            self._module(scheduled[-1], compilation), scheduled[-1].label
+        )
+
+    def work(self, compilation: Compilation) -> Work:
+        """Arithmetic and bytes of one program, counted from the first IR that the record has."""
+        stage = _first_stage(compilation)
+        return work.work(self._snapshot(compilation, stage), stage)
+
+    def layouts(self, compilation: Compilation, snapshot: str) -> Layouts:
+        """The layouts of a module's tiles: see `findings.TileLayout`."""
+        module = self._snapshot(compilation, snapshot)
+        found = layouts.layouts(module, self._ask_layouts, snapshot)
+        first = _first_stage(compilation)
+        if not found.tiles and not layouts.has_tiles(self._snapshot(compilation, first)):
+            raise ArgumentError(
+                f"{compilation.kernel!r} has no tiles: it computes with single numbers, which have no layout."
+            )
+        if not found.tiles:
+            raise ArgumentError(
+                f"The tiles of {snapshot!r} have no layouts.",
+                advice="They get them on the way to TTGIR: ask for 'ttgir', or for a pass after 'ttgir.convert_to_ttgpuir'.",
+            )
+        types = functools.cache(
+            lambda: (
+                layouts.types_by_name(self._snapshot(compilation, "ttir"))
+                if "ttir" in compilation.stages
+                else {}
+            )
+        )
+        return replace(
+            found,
+            explain_absence=lambda name: absence.explain(compilation, snapshot, name, found),
+            type_in_kernel=lambda name: types().get(name),
+        )
+
+    def conversions(self, compilation: Compilation, snapshot: str) -> Conversions:
+        """Where tiles change their layout: see `findings.Conversion`."""
+        module = self._snapshot(compilation, snapshot)
+        ask = conversions.Questions(
+            layouts=self._ask_layouts,
+            compose=triton_layouts.bases_between,
+            measure=functools.cache(
+                lambda text: self._ask(
+                    triton_analyses.allocated_bytes, text, compilation.target, ()
+                )
+            ),
+            opcodes=_opcodes_of_lines(compilation) if snapshot == "ttgir" else lambda *_: {},
+        )
+        return conversions.conversions(module, ask, snapshot)
+
+    def _ask_layouts(
+        self, types: Sequence[triton_layouts.TileType]
+    ) -> Sequence[Layout | LayoutError]:
+        found: Sequence[Layout | LayoutError] = self._ask(triton_layouts.layouts_of, list(types))
+        return found
+
+    def _snapshot(self, compilation: Compilation, name: str) -> builtin.ModuleOp:
+        """The module of a stage or after a pass, with the kernel's own places; that of a stage is read once, for several questions."""
+        run = next((run for run in compilation.passes if run.label == name and run.op_counts_after), None)  # fmt: skip
+        if run is not None:
+            return self._module(run, compilation)
+        if name not in self._opened:
+            self._opened[name] = compilation.module(name)
+        return self._opened[name]
+
+    def _module(self, run: PassRun, compilation: Compilation) -> builtin.ModuleOp:
+        """The module after a pass, with the kernel's own places, also where its locations name lines of the TTGIR text."""
+        module = read_module(self._generic(run, compilation))
+        _KernelPlaces(compilation).put_into(module)
+        return module
+
+    def _generic(self, run: PassRun, compilation: Compilation) -> str:
+        text: str = self._ask(triton_api.generic_form, run.text.read(), compilation.target)
+        return text
+
+
+def _first_stage(compilation: Compilation) -> str:
+    return "ttir" if "ttir" in compilation.stages else "ttgir"
+
+
+_SSA_NAME = re.compile(r"^\s*%([A-Za-z_]\w*?)(?:_\d+)?(?::\d+)? = ")
+"""The kernel's name of a value in a line of MLIR's text: "acc" of "%acc_12:3 = "."""
+
+
+class _KernelPlaces:
+    """The kernel's lines behind locations that name lines of the TTGIR text, as those after the TTGIR stage may do."""
+
+    def __init__(self, compilation: Compilation) -> None:
+        self._compilation = compilation
+        self._lines = compilation.stages["ttgir"].text.splitlines()
+
+    def of(self, position: SourcePosition | None) -> SourcePosition | None:
+        """The kernel's line of a place; a place that names no line of TTGIR stays what it is."""
+        if position is None or not position.file.endswith(triton_api.TTGIR_FILE_SUFFIX):
+            return position
+        chains = self._compilation.source_map.chain("ttgir", position.line)
+        return users_line(chains[0]) if chains else None
+
+    def put_into(self, module: builtin.ModuleOp) -> None:
+        """Give each operation the kernel's location, with the name of its value."""
+        for op in module.walk():
+            frames = locate(op.location).frames
+            if not frames or not frames[0].file.endswith(triton_api.TTGIR_FILE_SUFFIX):
+                continue
+            place = self.of(frames[0])
+            op.location = builtin.UnknownLoc() if place is None else _named(self._name(frames[0].line), place)  # fmt: skip
+
+    def _name(self, line: int) -> str:
+        found = _SSA_NAME.match(self._lines[line - 1]) if line <= len(self._lines) else None
+        return found[1] if found else ""
+
+
+def _named(name: str, place: SourcePosition) -> builtin.LocationAttr:
+    at = builtin.FileLineColLoc(
+        builtin.StringAttr(place.file),
+        builtin.IntAttr(place.line),
+        builtin.IntAttr(triton_api.column_in_location(place.column)),
+    )
+    return builtin.NameLoc(builtin.StringAttr(name), at) if name else at
+
+
+def _pass_named(compilation: Compilation, beginning: str) -> PassRun:
+    for run in compilation.passes:
+        if run.name.startswith(beginning):
+            return run
+    raise ArgumentError(
+        f"The record of {compilation.kernel!r} has no pass {beginning!r}."
+        if compilation.passes
+        else f"The record of {compilation.kernel!r} holds no passes.",
+        advice='Compile with record="passes", all the way.',
+    )
+
+
+def _before_membar(compilation: Compilation) -> PassRun | None:
+    """The pass before the one that inserts barriers, where that is a pass of its own: from Triton 3.9 on."""
+    for before, run in itertools.pairwise(compilation.passes):
+        if run.name == "membar":
+            return before
+    return None
+
+
+def _around_lowering(compilation: Compilation) -> tuple[PassRun, PassRun]:
+    """The last pass before the module becomes LLVM's dialect, and the one that makes it so."""
+    lowering = _pass_named(compilation, "to_llvmir")
+    place = compilation.passes.index(lowering)
+    return compilation.passes[place - 1], lowering
+
+
+def _assembler_remarks(compilation: Compilation, log: str | None) -> tuple[Remark, ...]:
+    if "ptx" not in compilation.stages or "cubin" not in compilation.stages:
+        return ()
+    if log is None:
+        log = _asked_assembler(compilation)
+    return assembler_remarks(log, lambda line: _kernel_line(compilation, line))
+
+
+def _asked_assembler(compilation: Compilation) -> str:
+    ptx = compilation.stages["ptx"].text
+    try:
+        return triton_analyses.assembler_log(ptx, compilation.target, compilation.options)
+    except triton_analyses.PTXASError as error:
+        raise CompileError(f"ptxas refuses the PTX of {compilation.kernel!r}: {error}") from error
+
+
+def _kernel_line(compilation: Compilation, ptx_line: int) -> SourcePosition | None:
+    chains = compilation.source_map.chain("ptx", ptx_line)
+    return users_line(chains[0]) if chains else None
+
+
+_MOVING = ("lanes", "shared load", "shared store", "barrier")
+"""Classes of instructions that bring data to other threads, or wait for them."""
+
+
+def _opcodes_of_lines(compilation: Compilation) -> conversions.Opcodes:
+    """The instructions of the machine code that move data between threads, by the operation of the TTGIR text that they come from."""
+    counts: dict[int, Counter[str]] = {}
+    for instruction in _machine_code(compilation):
+        if instruction.category in _MOVING and instruction.ttgir_line is not None:
+            counts.setdefault(instruction.ttgir_line, Counter())[instruction.opcode] += 1
+    lines = lines_of_operations(compilation.stages["ttgir"].text)
+    return lambda name, before: dict(counts.get(lines[name][before], {})) if name in lines else {}
+
+
+def _machine_code(compilation: Compilation) -> tuple[Instruction, ...]:
+    """The decoded instructions; none where the record has no machine code."""
+    has_code = any(stage in compilation.stages for stage in ("sass", "amdgcn"))
+    return compilation.instructions if has_code else ()
+
+
+def _widths_by_line(compilation: Compilation) -> axis.WidthsOf:
+    """The widths of accesses in PTX or AMD assembly, through the source map."""
+    stage = next((name for name in ("ptx", "amdgcn") if name in compilation.stages), None)
+    if stage is None:
+        return lambda _: ()
+    lines = compilation.stages[stage].text.splitlines()
+    widths = {n: width for n, line in enumerate(lines, 1) if (width := axis.access_width(line))}
+
+    def widths_of(position: SourcePosition | None) -> tuple[int, ...]:
+        if position is None:
+            return ()
+        related = compilation.source_map.lines("source", stage, position)
+        return tuple(sorted({widths[line] for line in related if line in widths}))
+
+    return widths_of

@@ -1,0 +1,1 @@
+"""Compilations on disk: saved, restored, imported from elsewhere."""

@@ -1,0 +1,1 @@
+"""SASS and AMDGCN decoded; registers, resources, occupancy."""

@@ -1,0 +1,111 @@
+"""The module as a stage or a pass leaves it, from one compilation that goes no further."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from kernellab import triton_api
+from kernellab.compiler.passes.steering import find_passes, without_locations
+from kernellab.compiler.specialization.binding import BoundCall
+from kernellab.records import Target
+from kernellab.triton_api import pipeline as triton_pipeline
+from kernellab.triton_api.mlir_stages import list_passes
+from kernellab.triton_api.watching import IdleWatcher, PassCall
+
+
+def module_after(kernel: Any, call: BoundCall, target: Target, stage: str) -> str:
+    """What a kernel has become after a stage ("ttgir") or a pass ("ttgir.coalesce", "ttir.cse#2"), in MLIR's generic form.
+
+    Raises:
+        CompileError: the compiler refused the kernel before that.
+        OptionError: an option value that the target's backend refuses, or a pass that does not run for this target.
+    """
+    label = stage
+    if "." in stage:
+        options = triton_api.options_of_launch(kernel, call.options)
+        listed = list_passes(target, options, bool(kernel.is_gluon()))
+        label = find_passes(stage, listed)[0].label
+    watcher = _Until(label)
+    asked = (kernel, call.specialization, target, call.options)
+    triton_pipeline.compile_watched(*asked, watcher)
+    return triton_api.generic_text(watcher.module)
+
+
+@dataclass(frozen=True)
+class LoweredText:
+    """A TTGIR text, and the PTX that it became, whose locations name the text's lines."""
+
+    ttgir: str
+    ptx: str
+
+
+def lowered(kernel: Any, call: BoundCall, target: Target) -> LoweredText:
+    """A kernel's TTGIR and PTX, for one of NVIDIA's GPUs.
+
+    Raises:
+        CompileError: the compiler refused the kernel.
+        OptionError: an option value that the target's backend refuses.
+    """
+    watcher = _UntilPtx()
+    asked = (kernel, call.specialization, target, call.options)
+    made = triton_pipeline.compile_watched(*asked, watcher, ttgir_lines=True).stages
+    return LoweredText(watcher.relocated_text, str(made["ptx"]))
+
+
+def lowered_text(text: str, target: Target) -> LoweredText:
+    """The PTX of a TTGIR text that a compiler of Triton's made, in MLIR's own form or the generic one.
+
+    Raises:
+        CompileError: the compiler refuses it.
+    """
+    plain = without_locations(text)
+    given = triton_api.IrText(plain, "ttgir", file="<ttgir text>")
+    made = triton_pipeline.compile_text(given, target, {}, _UntilPtx(), {}).stages
+    return LoweredText(plain, str(made["ptx"]))
+
+
+class _UntilPtx(IdleWatcher):
+    """Stops before there is machine code, and has the text that locations name."""
+
+    def __init__(self) -> None:
+        self.relocated_text = ""
+
+    def relocated(self, module: Any, folder: str) -> None:
+        """Keep the text whose lines the locations name from now on."""
+        del module
+        (file,) = Path(folder).iterdir()
+        self.relocated_text = file.read_text()
+
+    def stage_made(self, name: str, content: str | bytes, seconds: float) -> None:
+        """Stop after PTX."""
+        del content, seconds
+        if name == "ptx":
+            raise triton_api.PipelineStopped
+
+
+class _Until(IdleWatcher):
+    """Stops after a pass or a stage, and has the module then."""
+
+    def __init__(self, label: str) -> None:
+        self._label = label
+        self.module: Any = None
+
+    def module_made(self, call: PassCall, seconds: float, module: Any) -> None:
+        """Keep the front end's module: a stage may have no passes."""
+        del call, seconds
+        self.module = module
+
+    def pass_ran(self, call: PassCall, seconds: float, module: Any) -> None:
+        """Stop after the pass that was asked for."""
+        del seconds
+        self.module = module
+        if call.label == self._label:
+            raise triton_api.PipelineStopped
+
+    def stage_made(self, name: str, content: str | bytes, seconds: float) -> None:
+        """Stop after the stage that was asked for."""
+        del content, seconds
+        if name == self._label:
+            raise triton_api.PipelineStopped

@@ -1,0 +1,302 @@
+"""Which passes run: names of passes, and compilations whose pipeline or whose IR was edited, in the worker process."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import re
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+from kernellab import triton_api
+from kernellab.common import worker
+from kernellab.compiler.passes.recorder import PassRecorder
+from kernellab.errors import CompileError, OptionError, SourcePosition, WorkerError, nearest
+from kernellab.records import PassRun, Target
+from kernellab.triton_api import IrText
+from kernellab.triton_api import pipeline as triton_pipeline
+from kernellab.triton_api.mlir_stages import pass_adders
+from kernellab.triton_api.watching import PassCall
+
+Item = str | tuple[Any, ...]
+"""One entry of `pipeline`: the name of a pass, or its name and its arguments."""
+
+
+@dataclass(frozen=True)
+class Plan:
+    """What is to run otherwise than the target's own pipeline."""
+
+    skipped: frozenset[str] = frozenset()
+    """Labels of the passes that are left out."""
+    stop_after: str | None = None
+    """The pass, or the stage, after which the compilation ends."""
+    stop_before: str | None = None
+    """The label of a pass before which the compilation ends."""
+    replacements: Mapping[str, tuple[PassCall, ...]] | None = None
+    """Stage -> the passes to run there instead of its own."""
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """What came back from the worker process."""
+
+    stages: Mapping[str, str | bytes]
+    metadata: Mapping[str, Any]
+    passes: tuple[PassRun, ...]
+
+
+# ---------------------------------------------------------------------------------------------------------------------
+# Names of passes
+# ---------------------------------------------------------------------------------------------------------------------
+
+
+def make_plan(
+    listed: Sequence[PassCall],
+    stages: Sequence[str],
+    skip: Iterable[str] = (),
+    stop_after: str | None = None,
+    pipeline: Iterable[Item] | None = None,
+    backend: str = "cuda",
+) -> Plan:
+    """Read what the caller wants against the passes that there are.
+
+    Args:
+        listed: the target's own passes, in order.
+        stages: the names of its stages.
+        skip, stop_after, pipeline: as for `kernellab.compile`.
+        backend: "cuda" or "hip", whose passes `pipeline` may name although the target does not run them.
+
+    Raises:
+        OptionError: a pass, a stage or a run of a pass that does not exist.
+    """
+    if isinstance(skip, str):
+        skip = [skip]
+    skipped = frozenset(call.label for name in skip for call in find_passes(name, listed))
+    if stop_after is not None and stop_after not in stages:
+        stop_after = find_passes(stop_after, listed)[0].label
+    replacements = None if pipeline is None else _replacements(list(pipeline), listed, backend)
+    return Plan(skipped, stop_after, replacements=replacements)
+
+
+_NAME = re.compile(r"(?:(?P<stage>\w+)\.)?(?P<name>\w+)(?:#(?P<number>\d+))?")
+
+
+def find_passes(wanted: str, listed: Sequence[PassCall]) -> list[PassCall]:
+    """The passes that "stage.name#k", "stage.name" or a bare name mean; at least one.
+
+    Raises:
+        OptionError: there is none.
+    """
+    match = _NAME.fullmatch(wanted)
+    found = []
+    if match:
+        found = [
+            call
+            for call in listed
+            if call.name == match["name"]
+            and match["stage"] in (None, call.stage)
+            and match["number"] in (None, str(call.occurrence))
+        ]
+    if found:
+        return found
+    runs = [call for call in listed if match and call.name == match["name"]]
+    if runs:
+        advice = f"It runs as {', '.join(call.label for call in runs)}."
+    else:
+        known = {name for call in listed for name in (call.label, call.name)}
+        advice = nearest(wanted, sorted(known)) or f"Passes: {', '.join(sorted({c.name for c in listed}))}."  # fmt: skip
+    raise OptionError(f"no pass {wanted!r} runs for this target.", advice=advice)
+
+
+def _replacements(
+    items: Sequence[Item], listed: Sequence[PassCall], backend: str
+) -> dict[str, tuple[PassCall, ...]]:
+    """Stage -> its new passes. A bare name belongs to the stage of the item before it where it can, else to its first stage."""
+    new: dict[str, list[PassCall]] = {}
+    stage = ""
+    for item in items:
+        call = _replacement(item, listed, stage, backend)
+        stage = call.stage
+        runs = new.setdefault(stage, [])
+        occurrence = 1 + sum(run.name == call.name for run in runs)
+        runs.append(replace(call, occurrence=occurrence))
+    return {name: tuple(runs) for name, runs in new.items()}
+
+
+def _replacement(item: Item, listed: Sequence[PassCall], stage: str, backend: str) -> PassCall:
+    name, *arguments = (item,) if isinstance(item, str) else item
+    match = _NAME.fullmatch(str(name))
+    offered = pass_adders(backend)
+    if match and match["stage"] in {call.stage for call in listed} and match["name"] in offered:
+        if not any((call.stage, call.name) == (match["stage"], match["name"]) for call in listed):
+            adder = offered[match["name"]]
+            return PassCall(match["stage"], match["name"], 1, tuple(arguments), adder)
+    found = find_passes(str(name), listed)
+    chosen = next((call for call in found if call.stage == stage), found[0])
+    return replace(chosen, arguments=tuple(arguments)) if arguments else chosen
+
+
+# ---------------------------------------------------------------------------------------------------------------------
+# Languages of texts
+# ---------------------------------------------------------------------------------------------------------------------
+
+LANGUAGES = ("ttir", "ttgir", "llir", "ptx", "amdgcn")
+_SUFFIXES = {"ll": "llir", "s": "amdgcn", "ttgir": "ttgir", "ttir": "ttir", "llir": "llir", "ptx": "ptx", "amdgcn": "amdgcn"}  # fmt: skip
+_SIGNS = (
+    ("ptx", re.compile(r"^\s*\.version\s+\d|^\s*\.target\s+sm_", re.M)),
+    ("amdgcn", re.compile(r"^\s*\.amdgcn_target\b|^\s*\.amdhsa_kernel\b", re.M)),
+    ("llir", re.compile(r"^target triple\s*=|^define\s.*@\w+\(", re.M)),
+    ("ttgir", re.compile(r'"?ttg\.(?:num-warps|target)"?\s*=|^#\w+ = #ttg\.|\bttn?g\.\w+', re.M)),
+    ("ttir", re.compile(r'^\s*"?tt\.func\b', re.M)),
+)
+
+
+def guess_language(text: str, suffix: str = "") -> str:
+    """The language of an IR text, from its file's suffix or from what only that language has.
+
+    Raises:
+        OptionError: the text does not tell.
+    """
+    if suffix.lstrip(".") in _SUFFIXES:
+        return _SUFFIXES[suffix.lstrip(".")]
+    for language, sign in _SIGNS:
+        if sign.search(text):
+            return language
+    raise OptionError(
+        "the text does not say which IR it is.",
+        advice=f"Give language=..., one of {', '.join(LANGUAGES)}.",
+    )
+
+
+# ---------------------------------------------------------------------------------------------------------------------
+# In the worker process
+# ---------------------------------------------------------------------------------------------------------------------
+
+
+def compile_in_worker(
+    given: IrText, target: Target, options: Mapping[str, Any], plan: Plan, seconds: float
+) -> Outcome:
+    """Compile an IR text with an edited pipeline where an abort does no harm.
+
+    Raises:
+        CompileError: the compiler refused it, or died of it; `passes` has the record up to there.
+        OptionError: an option value that the target's backend refuses.
+        WorkerError: the time is up.
+    """
+    asked = (given, target, dict(options), plan)
+    try:
+        outcome: Outcome = worker.call(f"{__name__}:run_plan", *asked, seconds=seconds)
+    except WorkerError as death:
+        if not death.last_words:
+            raise
+        raise _refusal_of_dead(death, asked, seconds) from death
+    return outcome
+
+
+_MARK = "kernellab runs the pass "
+_MARKED = re.compile(rf"^{_MARK}(\S+)$", re.M)
+
+
+def _refusal_of_dead(death: WorkerError, asked: tuple[Any, ...], seconds: float) -> CompileError:
+    """The error for a compilation that ended its process, with the record up to the pass that did it."""
+    given, target, options, plan = asked
+    running = (_MARKED.findall(death.last_words) or [None])[-1]
+    refusal = triton_api.text_refusal(death.last_words, given, target, running, "")
+    error = CompileError(
+        f"{refusal.problem} (it ended the compiler's process)",
+        position=refusal.position,
+        failed_pass=running,
+    )
+    if running is not None:
+        until = replace(plan, stop_before=running)
+        with contextlib.suppress(CompileError, WorkerError):
+            again: Outcome = worker.call(f"{__name__}:run_plan", given, target, options, until, seconds=seconds)  # fmt: skip
+            error.passes = again.passes
+    return error
+
+
+class _SteeredRecorder(PassRecorder):
+    """Records, leaves out what is to be left out, and stops where it should."""
+
+    def __init__(self, plan: Plan) -> None:
+        # An order of passes that nobody has tried may leave a module in a state that no table foresees.
+        super().__init__(trusting=False)
+        self._plan = plan
+
+    def wants(self, call: PassCall) -> bool:
+        if call.label in self._plan.skipped:
+            return False
+        if call.label == self._plan.stop_before:
+            raise triton_api.PipelineStopped
+        # Should the process die of the pass, this is how its parent knows which one it was.
+        os.write(2, f"{_MARK}{call.label}\n".encode())
+        return True
+
+    def pass_ran(self, call: PassCall, seconds: float, module: Any) -> None:
+        super().pass_ran(call, seconds, module)
+        if self._plan.stop_after == call.label:
+            raise triton_api.PipelineStopped
+
+    def stage_made(self, name: str, content: str | bytes, seconds: float) -> None:
+        super().stage_made(name, content, seconds)
+        if self._plan.stop_after == name:
+            raise triton_api.PipelineStopped
+
+
+def run_plan(given: IrText, target: Target, options: Mapping[str, Any], plan: Plan) -> Outcome:
+    """Compile on from a text as planned. Runs in the worker process."""
+    try:
+        return _run_once(given, target, options, plan)
+    except CompileError as error:
+        if _is_in_text(error.position, given) or given.language not in ("ttir", "ttgir"):
+            raise
+        # An op's own location names a line of Python; one read from a text without locations names the text's line.
+        refused = _refusal_without_locations(given, target, options, plan)
+        if refused is None:
+            raise
+        refused.passes = error.passes
+        raise refused from error
+
+
+def _run_once(given: IrText, target: Target, options: Mapping[str, Any], plan: Plan) -> Outcome:
+    recorder = _SteeredRecorder(plan)
+    try:
+        compiled = triton_pipeline.compile_text(
+            given, target, options, recorder, plan.replacements or {}
+        )
+    except CompileError as error:
+        error.passes = _packed(recorder.passes)
+        raise
+    return Outcome(compiled.stages, compiled.metadata, _packed(recorder.passes))
+
+
+def _packed(passes: Iterable[PassRun]) -> tuple[PassRun, ...]:
+    kept = tuple(passes)
+    for run in kept:
+        run.text.pack()
+    return kept
+
+
+def _is_in_text(position: SourcePosition | None, given: IrText) -> bool:
+    return position is not None and position.file == given.file
+
+
+def without_locations(text: str) -> str:
+    """An MLIR text whose operations have no location: read again, they name this text's lines, which are as many as before."""
+    lines = ("" if line.startswith("#loc") else _LOCATION.sub("", line) for line in text.splitlines())  # fmt: skip
+    return "\n".join(lines)
+
+
+_LOCATION = re.compile(r'[ \t]*\bloc\((?:[^()"\n]|"[^"\n]*"|\((?:[^()"\n]|"[^"\n]*"|\([^()\n]*\))*\))*\)')  # fmt: skip
+
+
+def _refusal_without_locations(
+    given: IrText, target: Target, options: Mapping[str, Any], plan: Plan
+) -> CompileError | None:
+    bare = IrText(without_locations(given.text), given.language, given.gluon, given.file)
+    try:
+        _run_once(bare, target, options, plan)
+    except CompileError as error:
+        return error if _is_in_text(error.position, given) else None
+    return None

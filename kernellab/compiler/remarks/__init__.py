@@ -1,0 +1,1 @@
+"""What the compiler says about a kernel, tied to its lines."""

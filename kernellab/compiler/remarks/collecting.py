@@ -1,0 +1,109 @@
+"""What the compiler says about a kernel while it compiles it, tied to the kernel's lines."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterable, Iterator
+
+from kernellab import triton_api
+from kernellab.compiler.analyses.module import users_line
+from kernellab.compiler.machine_code.resources import SPILLS
+from kernellab.compiler.remarks.catalogue import explained
+from kernellab.errors import SourcePosition
+from kernellab.records.findings import Remark, Severity
+from kernellab.triton_api.analyses import Diagnosis, PythonWarning
+
+_DIAGNOSTIC = re.compile(
+    r'^(?:loc\()?"?(?P<file>[^":\n]+|<unknown>)"?:(?P<line>\d+)(?::(?P<column>\d+))?\)?: '
+    r"(?P<severity>remark|warning|note|error): (?P<words>.*)$",
+    re.M,
+)
+"""MLIR's form of a diagnostic."""
+
+_CALLED_FROM = "called from"
+_SHOUTED = re.compile(r"^warning:\s*", re.I)
+"""Triton writes some warnings as remarks that begin with this word."""
+
+
+def compiler_remarks(diagnosis: Diagnosis) -> tuple[Remark, ...]:
+    """Everything that MLIR and Triton's Python code said, each once, in the order in which it was said.
+
+    A note that belongs to a remark follows it, on the same line of the kernel.
+    """
+    found = [*_from_mlir(diagnosis.printed), *map(_from_python, diagnosis.warnings)]
+    return tuple(explained(one) for one in dict.fromkeys(found))
+
+
+def _from_mlir(printed: str) -> Iterator[Remark]:
+    """A diagnostic, then the notes that say from where its line was called, then other notes."""
+    matches = list(_DIAGNOSTIC.finditer(printed))
+    place: tuple[SourcePosition | None, tuple[SourcePosition, ...]] = (None, ())
+    for number, match in enumerate(matches):
+        if match["severity"] == "error" or match["words"] == _CALLED_FROM:
+            continue
+        if match["severity"] != "note":
+            chain = [_position(match)]
+            for later in matches[number + 1 :]:
+                if later["words"] != _CALLED_FROM:
+                    break
+                chain.append(_position(later))
+            place = _place([position for position in chain if position is not None])
+        words = match["words"].strip()
+        severity: Severity = match["severity"]  # type: ignore[assignment]
+        if _SHOUTED.match(words):
+            words, severity = _SHOUTED.sub("", words), "warning"
+        yield Remark(severity, words, "mlir", *place)
+
+
+def _position(match: re.Match[str]) -> SourcePosition | None:
+    if match["file"] in ("<unknown>", "-") or not int(match["line"]):
+        return None
+    column = triton_api.column_from_one(int(match["column"])) if match["column"] else 0
+    return SourcePosition(match["file"], int(match["line"]), column)
+
+
+def _place(
+    chain: list[SourcePosition],
+) -> tuple[SourcePosition | None, tuple[SourcePosition, ...]]:
+    span = users_line(chain)
+    return span, tuple(chain[chain.index(span) + 1 :]) if span is not None else ()
+
+
+def _from_python(warning: PythonWarning) -> Remark:
+    """A warning that names a file of Triton's own speaks of the line that the front end reads; if it reads none, of no line."""
+    position = SourcePosition(warning.file, warning.line)
+    if "triton" not in position.file.split("/"):
+        return Remark("warning", warning.words, "triton", position)
+    return Remark("warning", warning.words, "triton", *_place(list(warning.read)))
+
+
+# The PTX assembler
+
+_PTXAS = re.compile(
+    r"^ptxas[\w-]*\s*(?:\S+, line (?P<line>\d+); )?\s*(?P<severity>info|warning)\s*:\s*(?P<words>.*)$"
+)
+_SAYS_NOTHING = re.compile(r"^(?:\d+ bytes gmem|Compiling entry function|Function properties for|Compile time)")  # fmt: skip
+
+KernelLine = Callable[[int], SourcePosition | None]
+"""The line of the kernel that a line of PTX comes from."""
+
+
+def assembler_remarks(log: str, kernel_line: KernelLine) -> tuple[Remark, ...]:
+    """What `ptxas -v` says, without headings: its warnings, stack and spills, registers and barriers. Spilling is a warning."""
+    found = dict.fromkeys(_from_ptxas(log.splitlines(), kernel_line))
+    return tuple(explained(one) for one in found)
+
+
+def _from_ptxas(lines: Iterable[str], kernel_line: KernelLine) -> Iterator[Remark]:
+    for line in lines:
+        match = _PTXAS.match(line)
+        if match is None:
+            if spills := SPILLS.search(line):
+                spilt = int(spills["stores"]) or int(spills["loads"])
+                yield Remark("warning" if spilt else "note", line.strip(), "ptxas")
+            continue
+        words = match["words"].strip()
+        if match["severity"] == "info" and (not words or _SAYS_NOTHING.match(words)):
+            continue
+        span = kernel_line(int(match["line"])) if match["line"] else None
+        yield Remark("note" if match["severity"] == "info" else "warning", words, "ptxas", span)

@@ -1,0 +1,1 @@
+"""How arguments become a `Specialization`: types, promises, constants."""

@@ -1,0 +1,205 @@
+"""What the index of an access was made of: the kernel's own names for the values that went into it, each at its lane.
+
+An index is followed back through the arithmetic that made it, from the access to the program's number, the arguments, and what was loaded. On the way, the lane of the access becomes the lane of each value: a value that was broadcast along a row has one lane for all of the row's.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import numpy
+from xdsl.ir import BlockArgument, Operation, OpResult, SSAValue
+
+from kernellab.interpreter.analyses.dataflow import yielded
+from kernellab.ir import llvm, scf, tt
+from kernellab.ir.locations import Location, locate
+from kernellab.ir.types import is_pointer, shape
+
+Lane = tuple[int, ...]
+
+
+@dataclass(frozen=True)
+class Part:
+    """A value that went into an index.
+
+    Attributes:
+        name: what the kernel calls it, "offsets"; or what it is, "tl.program_id(0)".
+        lane: which of its elements.
+        line: of the kernel's file, where the kernel itself (no function that it calls) computes it; else None.
+    """
+
+    name: str
+    value: SSAValue
+    lane: Lane
+    line: int | None
+
+    @property
+    def is_argument(self) -> bool:
+        """True for a parameter of the kernel."""
+        return isinstance(self.value, BlockArgument) and isinstance(
+            self.value.block.parent_op(), tt.FuncOp
+        )
+
+    def read(
+        self, variables: Mapping[SSAValue, str], frame: Mapping[str, Any], program: int
+    ) -> Any:
+        """Its value for one program of a batch, out of the variables of the generated code; None where those do not have it."""
+        variable = variables.get(self.value)
+        if variable is None or variable not in frame:
+            return self._known_without_variables()
+        array = numpy.asarray(frame[variable])
+        if array.ndim > len(self.lane):
+            array = array[program if len(array) > 1 else 0]
+        return array[tuple(min(i, extent - 1) for i, extent in zip(self.lane, array.shape))].item()
+
+    def _known_without_variables(self) -> int | None:
+        owner = self.value.owner
+        if isinstance(owner, tt.MakeRangeOp):
+            return int(owner.start.value.data) + self.lane[0]
+        return None
+
+
+def index_of(op: Operation) -> SSAValue | None:
+    """The operand that says where `op` reads or writes; of an assertion or assumption, what it says."""
+    match op:
+        case tt.LoadOp() | tt.StoreOp() | tt.AtomicRMWOp() | tt.AtomicCASOp():
+            return op.pointer
+        case tt.AtomicLoadOp() | tt.AtomicStoreOp() | tt.AtomicPollOp():
+            return op.pointer
+        case tt.GatherOp():
+            return op.indices
+        case tt.AssertOp() | llvm.AssumeOp():
+            return op.condition
+        case _:
+            return None
+
+
+def parts_of(op: Operation, lane: Lane) -> Iterator[Part]:
+    """What the index of `op` was made of, the nearest first; nothing where it has none.
+
+    All operations of one assignment carry the name that is assigned to; it is the name of the last one only.
+    """
+    index = index_of(op)
+    seen: set[SSAValue] = set()
+    pending = deque([] if index is None else [(index, lane, locate(op.location).name)])
+    while pending:
+        value, lane, assigned = pending.popleft()
+        if value in seen:
+            continue
+        seen.add(value)
+        variable, line = _variable(value)
+        has_name = variable not in (None, assigned) and not _is_step(value)
+        name = variable if has_name else described(value)
+        if name is not None and not is_pointer(value.type):
+            yield Part(name, value, lane, line)
+        pending += [(source, where, variable) for source, where in _sources(value, lane)]
+
+
+def kept_values(function: tt.FuncOp) -> set[SSAValue]:
+    """Values that a fault would tell of, so that they must not be let go before."""
+    return {
+        part.value
+        for op in function.walk()
+        if (index := index_of(op)) is not None and not isinstance(op, tt.AssertOp | llvm.AssumeOp)
+        for part in parts_of(op, (0,) * len(shape(index.type)))
+    }
+
+
+def _variable(value: SSAValue) -> tuple[str | None, int | None]:
+    """The kernel's variable that a value is assigned to, or is on the way to; and the kernel's line that computes it."""
+    if isinstance(value, BlockArgument):
+        return value.name_hint, None
+    assert isinstance(value, OpResult)
+    location = locate(value.op.location)
+    return location.name, location.frames[0].line if len(location.frames) == 1 else None
+
+
+def _is_step(value: SSAValue) -> bool:
+    """True for a value that is only on the way to the variable whose name it has."""
+    if isinstance(value, BlockArgument):
+        return False
+    assert isinstance(value, OpResult)
+    location = locate(value.op.location)
+    return any(_assigns_the_same(use.operation, location) for use in value.uses)
+
+
+def _assigns_the_same(op: Operation, location: Location) -> bool:
+    """Whether an operation belongs to the assignment that stands at a location."""
+    other = locate(op.location)
+    lines = [frame.line for frame in other.frames]
+    return other.name == location.name and lines == [frame.line for frame in location.frames]
+
+
+def described(value: SSAValue) -> str | None:
+    """What to call a value that the kernel has no name for; None where it is not worth telling."""
+    match value.owner:
+        case tt.GetProgramIdOp() as op:
+            return f"tl.program_id({op.axis.value.data})"
+        case tt.GetNumProgramsOp() as op:
+            return f"tl.num_programs({op.axis.value.data})"
+        case tt.LoadOp() | tt.AtomicLoadOp() | tt.AtomicRMWOp() | tt.AtomicCASOp():
+            return "the value loaded"
+        case _:
+            return None
+
+
+def _sources(value: SSAValue, lane: Lane) -> list[tuple[SSAValue, Lane]]:
+    """The values that `value` was computed from, and which element of each."""
+    if isinstance(value, BlockArgument):
+        return _carried_from(value, lane)
+    assert isinstance(value, OpResult)
+    op = value.op
+    if not (op.name.startswith("arith.") or isinstance(op, _SAME_ELEMENTS)):
+        return []
+    lanes = [(operand, _lane_of(op, operand, lane)) for operand in op.operands]
+    return [(operand, found) for operand, found in lanes if found is not None]
+
+
+def _carried_from(argument: BlockArgument, lane: Lane) -> list[tuple[SSAValue, Lane]]:
+    """What a loop started from, and what each turn adds to it that no turn changes."""
+    loop = argument.block.parent_op()
+    if not isinstance(loop, scf.ForOp) or argument.index == 0:
+        return []
+    step = yielded(loop.block)[argument.index - 1]
+    added = step.op.operands if isinstance(step, OpResult) else ()
+    outside = [v for v in added if not loop.is_ancestor(v.owner)]
+    return [
+        (loop.initial[argument.index - 1], lane),
+        (loop.block.args[0], ()),
+        *((v, lane if shape(v.type) == shape(argument.type) else ()) for v in outside),
+    ]
+
+
+_SAME_ELEMENTS = (
+    tt.AddPtrOp,
+    tt.BitcastOp,
+    tt.SplatOp,
+    tt.ExpandDimsOp,
+    tt.BroadcastOp,
+    tt.TransOp,
+    tt.ReshapeOp,
+)
+
+
+def _lane_of(op: Operation, operand: SSAValue, lane: Lane) -> Lane | None:
+    """Which element of `operand` went into the element of the result at `lane`; None where it is not one."""
+    extents = shape(operand.type)
+    match op:
+        case _ if not extents:
+            return ()
+        case tt.ExpandDimsOp():
+            axis = op.axis.value.data
+            return lane[:axis] + lane[axis + 1 :]
+        case tt.BroadcastOp():
+            return tuple(min(i, extent - 1) for i, extent in zip(lane, extents))
+        case tt.TransOp():
+            order = op.order.get_values()
+            return tuple(i for _, i in sorted(zip(order, lane)))
+        case tt.ReshapeOp():
+            position = numpy.ravel_multi_index(lane, shape(op.result.type))
+            return tuple(int(i) for i in numpy.unravel_index(position, extents))
+        case _:
+            return lane if extents == shape(op.results[0].type) else None

@@ -1,0 +1,72 @@
+"""Which kernels' programs wait for each other: for a lock, a flag, a ticket, a barrier across the grid.
+
+Programs of one batch run in step, so one that waits for another of its batch would wait for ever. The programs of such a kernel run one by one, as coroutines: where a loop that waits turns back, its program lets the others go on (`scheduler.py`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from xdsl.ir import BlockArgument, Operation, OpResult, SSAValue
+
+from kernellab.interpreter.analyses.dataflow import handed_on, yielded
+from kernellab.ir import scf, tt
+
+
+def waits_for_others(function: tt.FuncOp) -> bool:
+    """True where a kernel has a loop that waits, or an operation that is one."""
+    return any(
+        isinstance(op, tt.AtomicPollOp) or (isinstance(op, scf.WhileOp) and waits(op))
+        for op in function.walk()
+    )
+
+
+def waits(loop: scf.WhileOp) -> bool:
+    """True where what another program does may end the loop.
+
+    Such a loop reads memory by an atomic or a volatile load; or its condition depends on a plain load from an address that is the same in every turn.
+    """
+    return any(map(_asks_memory, loop.walk())) or any(
+        isinstance(op, tt.LoadOp) and _is_same_in_every_turn(op.pointer, loop)
+        for op in _deciding(loop)
+    )
+
+
+def _asks_memory(op: Operation) -> bool:
+    match op:
+        case tt.AtomicRMWOp() | tt.AtomicCASOp() | tt.AtomicLoadOp():
+            return True
+        case tt.LoadOp():
+            return op.is_volatile is not None and bool(op.is_volatile.value.data)
+        case _:
+            return False
+
+
+def _deciding(loop: scf.WhileOp) -> Iterator[Operation]:
+    """The operations of the loop that its condition depends on."""
+    arriving = list(handed_on(loop))
+    seen: set[SSAValue] = set()
+    pending = [yielded(loop.before.block)[0]]
+    while pending:
+        value = pending.pop()
+        if value in seen:
+            continue
+        seen.add(value)
+        pending += [source for source, target in arriving if target is value]
+        if isinstance(value, OpResult) and loop.is_ancestor(value.op):
+            for op in value.op.walk():
+                yield op
+                pending += op.operands
+
+
+def _is_same_in_every_turn(value: SSAValue, loop: scf.WhileOp) -> bool:
+    """True for a value from outside the loop, and for one computed from such values alone."""
+    if isinstance(value, BlockArgument):
+        owner = value.block.parent_op()
+        return owner is None or not loop.is_ancestor(owner)
+    assert isinstance(value, OpResult)
+    if not loop.is_ancestor(value.op):
+        return True
+    if value.op.regions or isinstance(value.op, tt.LoadOp):
+        return False
+    return all(_is_same_in_every_turn(operand, loop) for operand in value.op.operands)

@@ -1,0 +1,1 @@
+"""Operations become Python source: expressions, statements, positions."""

@@ -1,0 +1,204 @@
+"""Python code as it is written down: names that nothing uses yet, statements, and where they stand."""
+
+from __future__ import annotations
+
+import ast
+import keyword
+import re
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager
+from typing import Any
+
+import numpy
+from xdsl.ir import Operation
+
+from kernellab.errors import SourcePosition
+from kernellab.interpreter.codegen.code_positions import column_of_location
+from kernellab.interpreter.codegen.expressions import (
+    BUILTINS,
+    MODULES,
+    Expression,
+    Operand,
+    as_node,
+    variable,
+)
+from kernellab.interpreter.codegen.liveness import release_dead
+from kernellab.ir.locations import Location, locate
+
+
+class CodeWriter:
+    """Statements of one function of the kernel's source, each at its line.
+
+    Attributes:
+        file: the file that the function stands in.
+        constants: the objects that the code refers to by name.
+        locations: where its statements come from, callers included; see `code_positions`.
+        located: the operation that each location is of.
+    """
+
+    def __init__(self, home: Operation, file: str) -> None:
+        """`home` is the operation that the first statements are of: the function."""
+        self.file = file
+        self.constants: dict[str, Any] = {}
+        self.locations: list[Location] = []
+        self.located: list[Operation] = []
+        self._home = locate(home.location)
+        self._location = self._home
+        self._operation = home
+        self._taken = {*MODULES, *BUILTINS, "programs", "grid", *keyword.kwlist}
+        self._scopes: list[list[ast.stmt]] = []
+        self._tile_names: set[str] = set()
+        """Variables that are let go after their last use."""
+        self._beginning: list[ast.stmt] = []
+        """What runs before anything else of a batch."""
+        self._of_the_batch: dict[str, str] = {}
+
+    # Names
+
+    def constant(self, value: Any, hint: str = "constant") -> Expression:
+        """An object of its own in the code's globals; equal dtypes share one."""
+        if isinstance(value, numpy.dtype):
+            name = hint if hint not in MODULES else f"{hint}_"
+            if self.constants.get(name) is value:
+                return variable(name)
+        name = self.fresh(hint)
+        self.constants[name] = value
+        return variable(name)
+
+    def fresh(self, hint: str) -> str:
+        """A variable name like `hint` that nothing uses yet."""
+        base = re.sub(r"\W", "_", hint) or "value"
+        if base[0].isdigit():
+            base = f"_{base}"
+        name, number = base, 1
+        while name in self._taken:
+            name, number = f"{base}_{number}", number + 1
+        self._taken.add(name)
+        return name
+
+    # Statements
+
+    def assign(self, target: str | Sequence[str], value: Operand) -> None:
+        """`target = value`; several targets take several values at once."""
+        if not isinstance(target, str) and len(target) == 1:
+            target, value = target[0], value[0]
+        if isinstance(target, str):
+            node: ast.expr = ast.Name(target, ast.Store())
+        else:
+            node = ast.Tuple([ast.Name(name, ast.Store()) for name in target], ast.Store())
+        self.statement(ast.Assign([node], as_node(value)))
+
+    def evaluate(self, hint: str | None, value: Expression) -> Expression:
+        """Evaluate `value` here: for its effect (hint None), or into a variable named like `hint`."""
+        if hint is None:
+            self.statement(ast.Expr(value.node))
+            return value
+        name = self.fresh(hint)
+        self.assign(name, value)
+        return variable(name)
+
+    def once_per_batch(self, name: str, value: Expression) -> Expression:
+        """The variable of that name, set to `value` before anything else of a batch runs; asked for again, it is the same."""
+        if name not in self._of_the_batch:
+            self._of_the_batch[name] = self.fresh(name)
+            self._scopes.append(self._beginning)
+            self.assign(self._of_the_batch[name], value)
+            self._scopes.pop()
+        return variable(self._of_the_batch[name])
+
+    def statement(self, statement: ast.stmt) -> None:
+        """Append a statement that stands at the kernel's own line for the current operation.
+
+        Where the operation was inlined, that is the line of the call; the end column says which location it is.
+        """
+        position = self._kernel_position()
+        line, column, end = position.line, max(position.column - 1, 0), self._location_column()
+        for node in ast.walk(statement):
+            if "lineno" in node._attributes and not hasattr(node, "lineno"):
+                vars(node).update(
+                    lineno=line, end_lineno=line, col_offset=column, end_col_offset=end
+                )
+        self._scopes[-1].append(statement)
+
+    def leave_loop(self, condition: Expression) -> None:
+        """`if condition: break`."""
+        self.statement(ast.If(condition.node, [ast.Break()], []))
+
+    def pause(self, waiting: Expression) -> None:
+        """`yield waiting`: the group of warps goes on when what it waits for has come."""
+        self.statement(ast.Expr(ast.Yield(waiting.node)))
+
+    # Blocks of statements
+
+    @contextmanager
+    def loop(self, target: str, iterable: Expression) -> Iterator[None]:
+        """`for target in iterable:` around what is emitted inside."""
+        with self._collected() as body:
+            yield
+        self.statement(ast.For(ast.Name(target, ast.Store()), iterable.node, body, []))
+
+    @contextmanager
+    def forever(self) -> Iterator[None]:
+        """`while True:` around what is emitted inside."""
+        with self._collected() as body:
+            yield
+        self.statement(ast.While(ast.Constant(True), body, []))
+
+    @contextmanager
+    def when(self, condition: Expression) -> Iterator[None]:
+        """`if condition:` around what is emitted inside."""
+        with self._collected() as body:
+            yield
+        self.statement(ast.If(condition.node, body, []))
+
+    @contextmanager
+    def otherwise(self) -> Iterator[None]:
+        """The `else:` of the `if` just emitted."""
+        with self._collected() as body:
+            yield
+        branch = self._scopes[-1][-1]
+        assert isinstance(branch, ast.If)
+        branch.orelse = body
+
+    @contextmanager
+    def _collected(self) -> Iterator[list[ast.stmt]]:
+        """Collects the statements that are emitted inside; complete when the context ends."""
+        place = self._location, self._operation
+        collected: list[ast.stmt] = []
+        self._scopes.append(collected)
+        yield collected
+        self._scopes.pop()
+        self._location, self._operation = place
+        collected[:] = release_dead(collected, self._tile_names) or [ast.Pass()]
+
+    # Positions
+
+    def _kernel_position(self) -> SourcePosition:
+        """The kernel's own line for the current operation: the outermost of its frames."""
+        for location in (self._location, self._home):
+            if location.frames and location.frames[-1].file == self.file:
+                return location.frames[-1]
+        return SourcePosition(self.file, 1)
+
+    def _location_column(self) -> int:
+        """The end column that stands for the current location."""
+        if not self.locations or self.locations[-1] is not self._location:
+            self.locations.append(self._location)
+            self.located.append(self._operation)
+        return column_of_location(len(self.locations) - 1)
+
+
+def function_definition(
+    name: str, parameters: Iterable[str], body: list[ast.stmt]
+) -> ast.FunctionDef:
+    """`def name(parameters): body`."""
+    arguments = ast.arguments(
+        posonlyargs=[],
+        args=[ast.arg(p) for p in parameters],
+        kwonlyargs=[],
+        kw_defaults=[],
+        defaults=[],
+    )
+    function = ast.FunctionDef(name, arguments, body, decorator_list=[])
+    vars(function)["type_params"] = []  # Python 3.12 and later require it
+    return function

@@ -1,0 +1,556 @@
+"""From operations to Python: operands, rounding, the program axis and control flow, once for all operations.
+
+The code of a kernel is two nested functions. The outer one takes the arguments and computes what no program changes; the inner one runs a batch of programs. Both carry the kernel's own name, file and lines.
+"""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import Any
+
+import numpy
+from xdsl.ir import Block, Operation, Region, SSAValue
+
+from kernellab.errors import UnsupportedOperation
+from kernellab.interpreter.analyses.dataflow import yielded
+from kernellab.interpreter.analyses.index_values import kept_values
+from kernellab.interpreter.analyses.pointers import (
+    ADDRESS,
+    Root,
+    pointee_dtype,
+    roots,
+)
+from kernellab.interpreter.analyses.spin_loops import waits
+from kernellab.interpreter.analyses.starts import starts, widen_offsets
+from kernellab.interpreter.analyses.uniformity import varying_values
+from kernellab.interpreter.codegen.calls import inline_calls
+from kernellab.interpreter.codegen.code_writer import CodeWriter, function_definition
+from kernellab.interpreter.codegen.expressions import (
+    Expression,
+    Operand,
+    address_space,
+    as_node,
+    numerics,
+    tiles,
+    variable,
+)
+from kernellab.interpreter.lowering.registry import RULES, Rule
+from kernellab.ir import scf, tt
+from kernellab.ir.locations import Location, locate
+from kernellab.ir.operation import operation_name
+from kernellab.ir.types import dtype, is_pointer, shape
+
+
+@dataclass(frozen=True)
+class KernelCode:
+    """The generated code of one kernel.
+
+    Attributes:
+        tree: a module with one function, which takes the kernel's arguments and `grid`.
+        name: the function's name.
+        constants: the objects that the code refers to by name.
+        locations: where its statements come from, callers included; see `code_positions`.
+        operations: the operation of each location.
+        variables: the name of each value's variable.
+        arguments: the kernel's runtime arguments, in order: their names and MLIR types.
+        largest_tile: bytes of the largest tile that the kernel computes.
+    """
+
+    tree: ast.Module
+    name: str
+    constants: dict[str, Any]
+    locations: tuple[Location, ...]
+    operations: tuple[Operation, ...]
+    variables: Mapping[SSAValue, str]
+    arguments: tuple[SSAValue, ...]
+    largest_tile: int
+
+
+AfterOperation = Callable[["Emitter", Operation], None]
+"""Is called after an operation was lowered, its results defined: what it emits follows the operation's own statements, at the same position."""
+
+
+def emit_kernel(
+    function: tt.FuncOp, file: str, name: str, after: AfterOperation | None = None
+) -> KernelCode:
+    """Lower a kernel whose source stands in `file` to Python.
+
+    Args:
+        after: adds statements after operations: code that tells an observer what they computed, say.
+
+    Raises:
+        UnsupportedOperation: the kernel holds an operation that nothing lowers; it names the kernel's line.
+    """
+    entry = function.body.blocks.first
+    assert entry is not None
+    emitter = Emitter(function, file, after)
+    name = emitter.fresh(name)  # first of all: a variable of the kernel may have its name
+    tree = emitter.kernel(name)
+    arguments = tuple(entry.args)
+    return KernelCode(
+        tree,
+        name,
+        emitter.constants,
+        tuple(emitter.locations),
+        tuple(emitter.located),
+        emitter.variables(),
+        arguments,
+        emitter._largest_tile,
+    )
+
+
+class Emitter(CodeWriter):
+    """What a lowering is handed: operands as expressions, facts about values, and a place for statements."""
+
+    releases_tiles = True
+    """Whether variables are let go after their last use."""
+
+    def __init__(self, function: tt.FuncOp, file: str, after: AfterOperation | None = None) -> None:
+        self.take_calls(function)
+        self._largest_tile = _largest_tile(function)
+        self._starts = self.find_starts(function)
+        super().__init__(function, file)
+        self._after = after
+        self.function = function
+        self.active: Expression | None = None
+        self.programs = variable("programs")
+        self.grid = variable("grid")
+        self._varying = self.find_varying(function)
+        self._roots = self.find_roots(function)
+        self._expressions: dict[SSAValue, Expression] = {}
+        self._hoisted: set[SSAValue] = set()
+        self._arrived: dict[Block, str] = {}
+        self._widens = False
+        self._inside_element_function = False
+        self.in_warp_group = False
+        """True inside a region that one group of warps runs, and others beside it."""
+        self._kept = kept_values(function)
+
+    # What a flavour of the code decides for itself; here, batches of programs
+
+    def take_calls(self, function: tt.FuncOp) -> None:
+        """Before anything else: what becomes of calls."""
+        inline_calls(function)
+
+    def find_varying(self, function: tt.FuncOp) -> set[SSAValue]:
+        """The values that may differ from program to program."""
+        return varying_values(function)
+
+    def find_roots(self, function: tt.FuncOp) -> dict[SSAValue, Root]:
+        """What stands for each pointer."""
+        return roots(function)
+
+    def find_starts(self, function: tt.FuncOp) -> set[SSAValue]:
+        """The pointers that are an argument as it was given; what is added to them has 64 bits."""
+        found = starts(function)
+        widen_offsets(function, found)
+        return found
+
+    def ends_turn(self, loop: scf.WhileOp, /) -> bool:
+        """Whether a program lets others go on where the loop turns back."""
+        return waits(loop)
+
+    def lowered(self, rule: Rule, op: Operation) -> Any:
+        """What a rule makes of an operation."""
+        return rule.lower(op, self)
+
+    def call(self, op: tt.CallOp) -> tuple[Expression, ...]:
+        """A call of another function; batches have the body of each in place of its calls."""
+        raise AssertionError(f"{op.callee} was not inlined")
+
+    def leave(self, values: Sequence[SSAValue]) -> None:
+        """The end of the function, which returns `values`; a kernel's needs no code."""
+
+    @contextmanager
+    def without_line(self) -> Iterator[None]:
+        """Inside are statements that pass values on, which no line of the kernel says."""
+        yield
+
+    # Facts about values
+
+    def __getitem__(self, value: SSAValue) -> Expression:
+        """The operand as an expression; as float32 where a rounding operation asks for a narrower float."""
+        if value in self._starts and self.rank(value):
+            return tiles.splat(self._start, self.rank(value))
+        expression = self._expressions[value]
+        if expression.name is not None:
+            expression = variable(expression.name)
+        return numerics.widen(expression) if self._widens and _is_narrow(value) else expression
+
+    def optional(self, value: SSAValue | None) -> Expression | None:
+        """The operand as an expression, or None where the operation has none."""
+        return None if value is None else self[value]
+
+    def rank(self, value: SSAValue) -> int:
+        """Number of the tile's dimensions; 0 for a scalar."""
+        return len(shape(value.type))
+
+    def shape(self, value: SSAValue) -> tuple[int, ...]:
+        """The tile's shape; () for a scalar."""
+        return shape(value.type)
+
+    def dtype(self, value: SSAValue) -> Expression:
+        """The dtype of the value's elements."""
+        kind = dtype(value.type)
+        return self.constant(kind, hint=kind.name)
+
+    def varies(self, *values: SSAValue) -> bool:
+        """True where one of the values may differ from program to program."""
+        return any(value in self._varying for value in values)
+
+    def buffer(self, pointer: SSAValue) -> Expression:
+        """What an access through `pointer` goes to: the argument it points into, or whatever is at its address."""
+        asked = pointee_dtype(pointer)
+        root = self._roots.get(pointer)
+        if root is ADDRESS:
+            return variable(self._everything).elements(self.constant(asked, hint=asked.name))
+        argument = variable(self._buffers[root])
+        if pointee_dtype(root) == asked:
+            return argument
+        return argument.viewed_as(self.constant(asked, hint=asked.name))
+
+    def address(self, pointer: SSAValue) -> Expression:
+        """The pointer as a number: where in memory it points, in bytes."""
+        root = self._roots.get(pointer)
+        return self[pointer] if root is ADDRESS else variable(self._buffers[root]).addresses(self[pointer])  # fmt: skip
+
+    def without_root(self, value: SSAValue) -> Expression:
+        """`value` as it is where nobody knows its root, in memory say: a pointer is its address."""
+        return self.address(value) if is_pointer(value.type) else self[value]
+
+    def moved(self, pointer: SSAValue, offset: SSAValue) -> Expression:
+        """The pointer `offset` elements further; a scalar pointer and a tile of offsets make a tile."""
+        if pointer in self._starts and dtype(offset.type) == numpy.int64:
+            return self[offset]
+        start = self[pointer]
+        if self.rank(pointer) < self.rank(offset):
+            start = tiles.splat(start, self.rank(offset))
+        if self._roots.get(pointer) is not ADDRESS:
+            return start + self[offset]
+        size = self.constant(numpy.int64(pointee_dtype(pointer).itemsize), hint="size")
+        return start + self[offset] * size
+
+    def passed(self, value: SSAValue, target: SSAValue) -> Expression:
+        """`value` in the form that `target` has: where that is an address, so is what becomes it."""
+        if is_pointer(target.type) and self._roots.get(target) is ADDRESS:
+            return self.address(value)
+        return self[value]
+
+    @property
+    def everything(self) -> Expression:
+        """The address space: whatever is at an address."""
+        return variable(self._everything)
+
+    def unsupported(self, what: str, advice: str = "") -> UnsupportedOperation:
+        """The error to raise for something the interpreter does not do, on the kernel's line."""
+        return UnsupportedOperation(
+            f"the interpreter does not know {what} (in kernel {self.function.sym_name.data!r})",
+            position=self._location.frames[0] if self._location.frames else None,
+            advice=f"{advice} On a GPU the kernel may still run: compile it with kernellab.compile.".lstrip(),
+        )
+
+    # Variables, and which programs take part
+
+    def bind(self, value: SSAValue) -> str:
+        """A variable for `value`, named as in the kernel."""
+        name = self.fresh(self._hint(value))
+        self._expressions[value] = variable(name)
+        return name
+
+    def variable_of(self, value: SSAValue) -> str:
+        """The variable that `bind` made for `value`."""
+        name = self._expressions[value].name
+        assert name is not None
+        return name
+
+    def end_turn(self) -> None:
+        """`yield`: here a program lets the others go on; the function that runs it becomes a coroutine."""
+        if self._inside_element_function:
+            raise self.unsupported("a loop that waits for other programs in a function of elements")
+        self.statement(ast.Expr(ast.Yield()))
+
+    @contextmanager
+    def only(self, active: str) -> Iterator[None]:
+        """Inside, only the programs that the variable `active` names take part."""
+        before, self.active = self.active, variable(active)
+        yield
+        self.active = before
+
+    def active_programs(self) -> Expression | None:
+        """The variable that says which programs take part, or None where all do."""
+        return None if self.active is None else variable(self.active.name or "")
+
+    # Operations
+
+    def operations(self, block: Block) -> None:
+        """Lower every operation of a block, its terminator excepted where nothing lowers it."""
+        for op in block.ops:
+            self.operation(op)
+
+    def operation(self, op: Operation) -> None:
+        """Lower one operation and bind its results."""
+        outer, self._location = (self._location, self._operation), self._location_of(op)
+        self._operation = op
+        rule = RULES.get(type(op))
+        if rule is None:
+            raise self.unsupported(f"the operation {operation_name(op)}")
+        self._widens = rule.rounds
+        is_start = any(result in self._starts for result in op.results)
+        lowered = () if is_start else self.lowered(rule, op)
+        self._widens = False
+        results = lowered if isinstance(lowered, tuple) else (lowered,)
+        for value, expression in zip(op.results, results):
+            if expression is not None:
+                rounded = rule.rounds and _is_narrow(value)
+                self.define(value, self._rounded(value, expression) if rounded else expression)
+        if self._after is not None:
+            self._after(self, op)
+        self._location, self._operation = outer
+
+    def blocks(self, region: Region, prologue: list[ast.stmt] | None = None) -> None:
+        """Lower a region of one or more blocks: each runs once, with the programs that are sent to it.
+
+        Args:
+            prologue: where operations of the first block go that no program changes.
+        """
+        first, *later = in_order_of_jumps(region)
+        for block in later:
+            self._expect(block)
+        for op in first.ops:
+            if prologue is not None and self._is_hoistable(op):
+                self._hoist(op, prologue)
+            else:
+                self.operation(op)
+        for block in later:
+            self._enter(block)
+
+    def combine_function(self, region: Region) -> Expression:
+        """A function of a reduction's region: takes elements on the left, then those on the right, as arrays of one shape."""
+        if any(op.regions for op in region.walk()):
+            return tiles.by_element(self.element_function(region))
+        return self._function_of(region, [])
+
+    def element_function(self, region: Region) -> Expression:
+        """A function of a region of scalars: takes `elements`, then arrays with one entry an element.
+
+        An element is in a program's place: where control flow parts, some elements are active.
+        """
+        elements = self.fresh("elements")
+        outer, self.programs = self.programs, variable(elements)
+        self._inside_element_function = True
+        function = self._function_of(region, [elements])
+        self.programs = outer
+        self._inside_element_function = False
+        return function
+
+    def _function_of(self, region: Region, parameters: list[str]) -> Expression:
+        self._refuse_programs_in(region)
+        name = self.fresh("combine")
+        parameters = [*parameters, *(self.bind(argument) for argument in region.block.args)]
+        active, self.active = self.active, None
+        with self._collected() as body:
+            self.operations(region.block)
+            values = tuple(self.without_root(value) for value in yielded(region.block))
+            self.statement(ast.Return(as_node(values)))
+        self.active = active
+        self.statement(function_definition(name, parameters, body))
+        return variable(name)
+
+    def _refuse_programs_in(self, region: Region) -> None:
+        """A region of scalars runs for the elements of all programs at once, so it cannot ask which program it is."""
+        for op in region.walk():
+            from_outside = (o for o in op.operands if not region.is_ancestor(o.owner))
+            if isinstance(op, tt.GetProgramIdOp) or self.varies(*from_outside):
+                self._location = self._location_of(op)
+                raise self.unsupported("tl.program_id in a function of elements")
+
+    def warp_group(self, region: Region, returned: Sequence[SSAValue]) -> Expression:
+        """A coroutine without parameters, of a group of warps that returns the values `returned`; see `pause`."""
+        for op in region.walk():
+            for operand in op.operands:
+                if operand in self._expressions:
+                    # From outside: the coroutine reads it when it runs, however late that is.
+                    self._tile_names.discard(self._expressions[operand].name or "")
+        name = self.fresh("group")
+        outer, self.in_warp_group = self.in_warp_group, True
+        with self._collected() as body:
+            self.operations(region.block)
+            self.statement(ast.Return(as_node(tuple(self[value] for value in returned))))
+        self.in_warp_group = outer
+        never = ast.Expr(ast.Yield())  # what makes a coroutine of a group that waits nowhere
+        self.statement(function_definition(name, [], [*body, never]))
+        return variable(name)
+
+    def define(self, value: SSAValue, expression: Expression) -> None:
+        """From here on `value` is what the expression gives, evaluated here."""
+        if expression.name is not None:
+            self._expressions[value] = expression
+            if _leaves_its_block(value):
+                self._tile_names.discard(expression.name)
+            return
+        name = self.bind(value)
+        self.assign(name, expression)
+        if (
+            self.releases_tiles
+            and shape(value.type)
+            and not _leaves_its_block(value)
+            and value not in self._kept
+        ):
+            self._tile_names.add(name)
+
+    def _rounded(self, value: SSAValue, expression: Expression) -> Expression:
+        return numerics.convert(expression, self.dtype(value))
+
+    # The kernel as a whole
+
+    def kernel(self, name: str) -> ast.Module:
+        """A module that defines the kernel's function."""
+        block = self.function.body.blocks.first
+        assert block is not None
+        parameters = self._bind_arguments(block)
+        prologue = self._address_space()
+        with self._collected() as body:
+            self.blocks(self.function.body, prologue)
+        self._scopes.append(prologue)
+        self.statement(function_definition(name, ["programs"], [*self._beginning, *body]))
+        self.statement(ast.Return(as_node(variable(name))))
+        outer = function_definition(name, [*parameters, "grid"], self._scopes.pop())
+        self._scopes.append([])
+        self.statement(outer)
+        return ast.Module(list(self._scopes.pop()), [])
+
+    def _address_space(self) -> list[ast.stmt]:
+        """What finds the tensor at an address, where the kernel has pointers that are addresses, or assembly, where they all are."""
+        has_assembly = any(isinstance(op, tt.ElementwiseInlineAsmOp) for op in self.function.walk())
+        if ADDRESS not in self._roots.values() and not has_assembly:
+            return []
+        self._everything = self.fresh("everything")
+        self._scopes.append([])
+        arguments = tuple(variable(name) for name in self._buffers.values())
+        self.assign(self._everything, address_space.AddressSpace(arguments))
+        return self._scopes.pop()
+
+    def _hoist(self, op: Operation, prologue: list[ast.stmt]) -> None:
+        """Lower an operation that no program changes into the outer function."""
+        self._scopes.append(prologue)
+        self.operation(op)
+        self._scopes.pop()
+        self._hoisted.update(op.results)
+
+    # Blocks that programs are sent to
+
+    def send(
+        self, block: Block, values: Sequence[SSAValue], condition: Expression | None = None
+    ) -> None:
+        """Active programs whose condition holds go on at `block`, with `values` for its arguments."""
+        if block not in self._arrived:
+            raise self.unsupported("a jump backwards")
+        going = self.fresh("going")
+        holds: Operand = True if condition is None else condition
+        self.assign(going, tiles.narrowed(self.active_programs(), holds, self.programs.count))
+        for argument, value in zip(block.args, values):
+            name = self.variable_of(argument)
+            new = self.passed(value, argument)
+            merged = tiles.merge(variable(going), new, variable(name), self.rank(value))
+            self.assign(name, merged)
+        arrived = self._arrived[block]
+        self.assign(arrived, variable(arrived) | variable(going))
+
+    def _expect(self, block: Block) -> None:
+        """Nobody has arrived at `block` yet."""
+        self._arrived[block] = self.fresh("arrived")
+        self.assign(self._arrived[block], tiles.nobody(self.programs.count))
+        for argument in block.args:
+            self.assign(self.bind(argument), None)
+
+    def _enter(self, block: Block) -> None:
+        """Run `block` with the programs that arrived; from here on nobody can be sent there."""
+        arrived, active = variable(self._arrived.pop(block)), self.fresh("active")
+        with self.when(arrived.any()):
+            self.assign(active, tiles.some(arrived))
+            with self.only(active):
+                self.operations(block)
+
+    def variables(self) -> dict[SSAValue, str]:
+        """The variable of each value that has one."""
+        named = ((value, expression.name) for value, expression in self._expressions.items())
+        return {value: name for value, name in named if name is not None}
+
+    def _bind_arguments(self, block: Block) -> list[str]:
+        """Name the arguments; a pointer's value is its offset, 0, and its name stands for the buffer."""
+        self._buffers: dict[SSAValue, str] = {}
+        self._start = self.constant(numpy.int64(0), hint="start")
+        for argument in block.args:
+            if is_pointer(argument.type):
+                self._buffers[argument] = self.fresh(self._hint(argument))
+                self._expressions[argument] = self._start
+            else:
+                self.bind(argument)
+            self._hoisted.add(argument)
+        return [self._buffers.get(a) or str(self._expressions[a].name) for a in block.args]
+
+    def _is_hoistable(self, op: Operation) -> bool:
+        rule = RULES.get(type(op))
+        return (
+            rule is not None
+            and rule.pure
+            and not op.regions
+            and all(operand in self._hoisted for operand in op.operands)
+            and not self.varies(*op.results)
+        )
+
+    # Names and positions
+
+    def _hint(self, value: SSAValue) -> str:
+        op = value.owner if isinstance(value.owner, Operation) else None
+        named = locate(op.location).name if op is not None else None
+        return named or value.name_hint or "value"
+
+    def _location_of(self, op: Operation) -> Location:
+        """Where the operation comes from; one that does not say so is taken to be where the last one was."""
+        location = locate(op.location)
+        return location if location.frames else self._location
+
+
+def in_order_of_jumps(region: Region) -> list[Block]:
+    """The blocks of a region, each after those that jump to it; passes may write them in another order."""
+    ordered: list[Block] = []
+    seen: set[Block] = set()
+
+    def visit(block: Block) -> None:
+        if block not in seen and block.last_op is not None:
+            seen.add(block)
+            for successor in reversed(block.last_op.successors):
+                visit(successor)
+            ordered.append(block)
+
+    visit(region.blocks[0])
+    return ordered[::-1]
+
+
+def _largest_tile(function: tt.FuncOp) -> int:
+    """Bytes of the largest tile among the values of the kernel, pointers left out."""
+    sizes = [
+        int(numpy.prod(shape(value.type))) * dtype(value.type).itemsize
+        for op in function.walk()
+        for value in op.results
+        if shape(value.type) and not is_pointer(value.type)
+    ]
+    return max(sizes, default=1)
+
+
+def _leaves_its_block(value: SSAValue) -> bool:
+    """True where a block that is jumped to later still reads `value`: it must not be let go before."""
+    block = value.owner if isinstance(value.owner, Block) else value.owner.parent
+    if block is None or block.parent is None or len(block.parent.blocks) == 1:
+        return False
+    return any(block.find_ancestor_op_in_block(use.operation) is None for use in value.uses)
+
+
+def _is_narrow(value: SSAValue) -> bool:
+    """True for floats of fewer than 32 bits."""
+    kind = dtype(value.type)
+    return kind.itemsize < 4 and kind.kind not in "iub"

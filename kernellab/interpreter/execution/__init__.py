@@ -1,0 +1,1 @@
+"""A launch on the CPU: programs in batches, their order, their faults."""

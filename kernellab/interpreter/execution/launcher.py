@@ -1,0 +1,316 @@
+"""A launch on the CPU: arguments to buffers, then batch after batch of programs."""
+
+from __future__ import annotations
+
+import dataclasses
+import functools
+import math
+import time
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager, nullcontext
+from dataclasses import dataclass
+from typing import Any
+
+import numpy
+import torch
+
+from kernellab.common.progress import LongWork
+from kernellab.compiler.specialization.binding import ArgumentWords, BoundCall
+from kernellab.errors import ArgumentError
+from kernellab.interpreter.analyses.idle_variables import idle_variables
+from kernellab.interpreter.execution.faults import FAULTS, explain
+from kernellab.interpreter.execution.grid import (
+    Grid,
+    GridSizes,
+    Programs,
+    batches,
+    check_grid,
+    linear_ids,
+    set_apart,
+)
+from kernellab.interpreter.execution.program import ProgramCode, program_code, program_of_text
+from kernellab.interpreter.execution.scheduler import Step, take_turns
+from kernellab.interpreter.memory.descriptors import Descriptor
+from kernellab.interpreter.memory.global_memory import Buffer
+from kernellab.interpreter.memory.observing import Listener
+from kernellab.interpreter.stepping.attached_debugger import AttachedDebugger
+from kernellab.interpreter.stepping.code import SteppingCode, stepping_code
+from kernellab.records import Launch, Run, Target
+from kernellab.records.run_options import DEFAULT, RunOptions
+from kernellab.triton_api import definition_of
+
+
+def launch(
+    kernel: Any,
+    grid: Sequence[int] | int | Callable[[Mapping[str, Any]], Any],
+    call: BoundCall,
+    target: Target,
+    options: RunOptions = DEFAULT,
+    debugger: AttachedDebugger | None = None,
+) -> Run:
+    """Run a kernel on CPU tensors, in place, as the target would.
+
+    Programs run in the order that `options` asks for; programs of one batch run in step, and see each other's stores only from the next operation on, as they may on a GPU. Programs that wait for each other take turns (`scheduler.py`).
+
+    A debugger that is attached to the process sees the programs that it asks for as code for stepping, and no others.
+
+    Raises:
+        GridError: a grid that no GPU would accept.
+        CompileError: the kernel does not compile.
+        UnsupportedOperation: the interpreter does not know one of its operations.
+        OutOfBounds: an access outside the storage behind its tensor, or outside the tensor where `options` ask for that; nothing was written there.
+        Deadlock: programs wait for each other for ever.
+        KernelFault: a failed device_assert, a gather from beyond its tile, or a store into read-only memory.
+    """
+    __tracebackhide__ = True
+    start = time.perf_counter()
+    sizes = check_grid(grid, call.values)
+    if debugger is None:
+        _run(kernel, sizes, call, options, program_code(kernel, call, target, options.stage))
+    else:
+        with debugger.stepping_over():
+            code = stepping_code(kernel, call, target)
+            files = {function.marked.file for function in code.functions.values()}
+            programs = debugger.programs(files, sizes)
+            stepping = Stepping(code, programs, stop=debugger.stop, hides_others=True)
+            launch_stepped(kernel, sizes, call, stepping, options)
+    launch = Launch(
+        kernel=kernel.__name__,
+        grid=sizes,
+        specialization=call.specialization,
+        arguments=ArgumentWords(call.values),
+        options={**call.options, **({} if options is DEFAULT else options.changed())},
+    )
+    return Run(launch, "interpreter", target, time.perf_counter() - start)
+
+
+def launch_text(kernel: Any, grid: Any, call: BoundCall, text: str) -> None:
+    """Run a module in MLIR's generic form that `kernel` became for this call, in place; raises as `launch`."""
+    __tracebackhide__ = True
+    _run(kernel, check_grid(grid, call.values), call, DEFAULT, program_of_text(text, kernel))
+
+
+def launch_observed(
+    kernel: Any,
+    grid: Any,
+    call: BoundCall,
+    code: ProgramCode,
+    listener: Listener | None,
+    options: RunOptions = DEFAULT,
+) -> None:
+    """Run a kernel's code in place; the listener hears of every access. Raises as `launch`."""
+    __tracebackhide__ = True
+    _run(kernel, check_grid(grid, call.values), call, options, code, listener)
+
+
+@dataclass(frozen=True)
+class Stepping:
+    """How chosen programs of a launch are stepped through.
+
+    Attributes:
+        code: the code that they run as.
+        programs: their ids.
+        hook: what traced code calls, see `SteppingCode.prepared`.
+        listener: hears of every access that they make.
+        around: makes a context in which a chosen program runs, or where programs wait for each other each turn of one.
+        stop: what each `breakpoint()` calls.
+        seen_as: what the globals of the source become for those who look at frames, see `SteppingCode.prepared`.
+        hides_others: whether debuggers shall not see the code that the other programs run as.
+    """
+
+    code: SteppingCode
+    programs: Collection[tuple[int, int, int]]
+    hook: Any = None
+    listener: Listener | None = None
+    around: Callable[[Programs], AbstractContextManager[Any]] = nullcontext
+    stop: Callable[[], None] | None = None
+    seen_as: Callable[[dict[str, Any]], dict[str, Any]] | None = None
+    hides_others: bool = False
+
+
+def launch_stepped(
+    kernel: Any, grid: Any, call: BoundCall, stepping: Stepping, options: RunOptions = DEFAULT
+) -> None:
+    """Run a whole launch in place, its chosen programs alone and as code for stepping, all others in batches before and after them.
+
+    Raises:
+        OptionError: a chosen program is not in the grid.
+        GridError, KernelFault: as `launch`.
+    """
+    __tracebackhide__ = True
+    code = stepping.code
+    sizes = check_grid(grid, call.values)
+    chosen = linear_ids(stepping.programs, sizes)
+    arguments = _runtime_arguments(kernel, call, code.batch, options.bounds)
+    with numpy.errstate(all="ignore"):
+        batch = code.batch.hidden() if stepping.hides_others else code.batch
+        program = dataclasses.replace(code.program, codes=code.program.codes | batch.codes)
+        run_batch = batch.prepare(*arguments, GridSizes(sizes))
+        step = code.prepared(
+            arguments,
+            GridSizes(sizes),
+            stepping.hook,
+            stepping.listener,
+            stepping.stop,
+            stepping.seen_as,
+        )
+        all_batches = batches(sizes, code.batch.batch, options.order, options.seed)
+        apart = set_apart(all_batches, chosen, sizes)
+
+        def start(programs: Programs) -> Any:
+            return (step if int(programs.linear[0]) in chosen else run_batch)(programs)
+
+        if stepping.listener is not None:
+            stepping.listener.operations = code.program.operations
+        with _work(kernel, sizes, code.batch) as work:
+            for programs, run in _steps(code.batch, start, apart):
+                is_chosen = int(programs.linear[0]) in chosen
+                around = stepping.around if is_chosen else nullcontext
+                if stepping.listener is not None:
+                    stepping.listener.programs = programs
+                with around(programs):
+                    try:
+                        run()
+                    except FAULTS as fault:
+                        raise explain(fault, programs, sizes, program, call) from None
+                work.advance(programs.count)
+
+
+def _run(
+    kernel: Any,
+    sizes: Grid,
+    call: BoundCall,
+    options: RunOptions,
+    code: ProgramCode,
+    listener: Listener | None = None,
+) -> None:
+    __tracebackhide__ = True
+    arguments = _runtime_arguments(kernel, call, code, options.bounds)
+    prepare = code.prepare
+    if listener is not None:
+        listener.operations = code.operations
+        prepare = code.prepare_observed(listener)
+    with numpy.errstate(all="ignore"):
+        run_batch = prepare(*arguments, GridSizes(sizes))
+        all_batches = batches(sizes, code.batch, options.order, options.seed)
+        with _work(kernel, sizes, code) as work:
+            for programs, run in _steps(code, run_batch, all_batches):
+                if listener is not None:
+                    listener.programs = programs
+                try:
+                    run()
+                except FAULTS as fault:
+                    raise explain(fault, programs, sizes, code, call) from None
+                work.advance(programs.count)
+
+
+def _work(kernel: Any, sizes: Grid, code: ProgramCode) -> LongWork:
+    """The run, for whoever watches it. Programs that wait for each other have turns, of which nobody knows how many."""
+    waiting = code.watched is not None
+    return LongWork(
+        kernel.__name__,
+        None if waiting else math.prod(sizes),
+        "turns" if waiting else "programs",
+        "What its programs stored until then is in the arguments.",
+    )
+
+
+def _steps(
+    code: ProgramCode, run_batch: Callable[[Programs], Any], all_batches: Iterator[Programs]
+) -> Iterator[Step]:
+    """What to run, one after the other: whole batches, or turns of programs that wait for each other."""
+    if code.watched is not None:
+        idle = idle_variables(code.source)
+        return take_turns(all_batches, run_batch, code.watched, idle)
+    return ((programs, functools.partial(run_batch, programs)) for programs in all_batches)
+
+
+def _runtime_arguments(kernel: Any, call: BoundCall, code: ProgramCode, bounds: str) -> list[Any]:
+    """What the code takes: a Buffer for each pointer, a Descriptor for each descriptor, a NumPy scalar for each number."""
+    arguments: list[Any] = []
+    values = _runtime_values(call, code.takes_descriptors_apart)
+    for (name, value), expected in zip(values, code.arguments, strict=True):
+        if expected.role == "number":
+            arguments.append(_scalar(value, expected.dtype))
+            continue
+        buffer = _buffer(name, value, expected.dtype, call, kernel, bounds)
+        is_pointer = expected.role == "pointer"
+        arguments.append(buffer if is_pointer else _descriptor(value, buffer))
+    return arguments
+
+
+def argument_names(call: BoundCall, code: ProgramCode) -> list[str]:
+    """The names of the arguments that the code takes, in order: "x_ptr", "shape[0]" of a tuple."""
+    return [name for name, _ in _runtime_values(call, code.takes_descriptors_apart)]
+
+
+def _runtime_values(call: BoundCall, taken_apart: bool) -> Iterator[tuple[str, Any]]:
+    """(name, value) of every argument that is not compiled in, tuples taken apart, and what a descriptor becomes."""
+    signature, values = call.specialization.signature, call.values
+    return _leaves([(name, values[name], type) for name, type in signature.items()], taken_apart)
+
+
+def _leaves(
+    arguments: Iterable[tuple[str, Any, Any]], taken_apart: bool
+) -> Iterator[tuple[str, Any]]:
+    for name, value, type in arguments:
+        if isinstance(type, tuple):
+            items = zip(value, type)
+            inside = [(f"{name}[{i}]", item, of_item) for i, (item, of_item) in enumerate(items)]
+            yield from _leaves(inside, taken_apart)
+        elif type != "constexpr":
+            yield name, value
+            if type.startswith("tensordesc"):
+                yield from _numbers_of_descriptor(name, value, taken_apart)
+
+
+def _numbers_of_descriptor(name: str, value: Any, taken_apart: bool) -> Iterator[tuple[str, Any]]:
+    """What follows a descriptor: sizes and strides; where the compiler has taken it apart, they and its flags come before too."""
+    numbers = [(f"{name}.shape", size) for size in value.shape]
+    numbers += [(f"{name}.strides", stride) for stride in value.strides]
+    if taken_apart:
+        yield from numbers
+        yield f"{name}.padding", value.padding == "nan"
+        if hasattr(value, "round_f32_to_tf32"):  # from Triton 3.7 on
+            yield f"{name}.round_f32_to_tf32", value.round_f32_to_tf32
+    yield from numbers
+
+
+def _buffer(
+    name: str, value: Any, kind: numpy.dtype, call: BoundCall, kernel: Any, bounds: str
+) -> Buffer:
+    tensor = value
+    while not isinstance(tensor, torch.Tensor) and hasattr(tensor, "base"):
+        tensor = tensor.base  # a descriptor, or Triton's wrapper of a tensor under another type
+    if not isinstance(tensor, torch.Tensor):
+        raise ArgumentError(
+            f"argument {name!r} of {kernel.__name__!r} is a {value.__class__.__name__}, and only its type is known",
+            advice="To run a kernel, pass a torch tensor or a NumPy array.",
+            position=definition_of(kernel),
+        )
+    if tensor.requires_grad:
+        tensor = tensor.detach()
+    return Buffer(name, tensor, kind, name not in call.readonly, bounds)
+
+
+def _descriptor(value: Any, buffer: Buffer) -> Descriptor:
+    return Descriptor(
+        buffer,
+        buffer.elements.dtype,
+        0,
+        tuple(value.shape),
+        tuple(value.strides),
+        value.padding == "nan",
+        getattr(value, "round_f32_to_tf32", False),  # from Triton 3.7 on
+    )
+
+
+def _scalar(value: Any, kind: numpy.dtype) -> Any:
+    """A number as the kernel sees it: integers wrap, floats are rounded to the parameter's type."""
+    if kind.kind == "i":
+        try:
+            return kind.type(value)
+        except OverflowError:
+            bits = int(value) & ((1 << (8 * kind.itemsize)) - 1)
+            return numpy.array(bits, f"u{kind.itemsize}").view(kind)[()]
+    return numpy.asarray(value, kind)[()]

@@ -1,0 +1,78 @@
+"""What is behind something that happens in a kernel: its line and the calls that lead there, and the values that made an index."""
+
+from __future__ import annotations
+
+import itertools
+import linecache
+import re
+import types
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from kernellab.compiler.specialization.binding import BoundCall
+from kernellab.errors import SourcePosition
+from kernellab.interpreter.analyses.index_values import parts_of
+from kernellab.interpreter.codegen.code_positions import located_at
+from kernellab.interpreter.execution.program import ProgramCode
+from kernellab.ir.locations import Location
+
+_TOLD = 8
+"""So many values that made an index are told, the nearest to it."""
+
+
+def calls_at(
+    code: types.CodeType, instruction: int, locations: Sequence[Location]
+) -> list[SourcePosition]:
+    """Where the kernel stands at an instruction of its generated code, and in turn each helper function that was inlined there."""
+    location = located_at(code, instruction, locations)
+    return [] if location is None else list(reversed(location.frames))
+
+
+def values_behind(
+    frame: types.FrameType,
+    instruction: int,
+    place: tuple[int, ...],
+    program: int,
+    code: ProgramCode,
+    call: BoundCall,
+) -> dict[str, Any]:
+    """The values that made the index of an access (of an assertion, the condition), by the kernel's names.
+
+    Args:
+        frame, instruction: where the generated code stands.
+        place: the lane.
+        program: position of its program in the batch.
+    """
+    operation = located_at(frame.f_code, instruction, code.operations)
+    if operation is None:
+        return {}
+    calls = calls_at(frame.f_code, instruction, code.locations)
+    variables = frame.f_locals
+    told: dict[str, Any] = {}
+    lines = [position.line for position in calls[:1]]
+    for part in itertools.islice(parts_of(operation, place), _TOLD):
+        value = part.read(code.variables, variables, program)
+        if value is None and part.is_argument:
+            value = call.values[part.name]
+        told.setdefault(part.name, value)
+        lines += [] if part.line is None else [part.line]
+    told |= _constants_on(lines, calls, call)
+    return {name: value for name, value in told.items() if value is not None}
+
+
+def enumerated(values: Mapping[str, Any]) -> str:
+    """ "offsets = 770, BLOCK = 8"."""
+    return ", ".join(f"{name} = {value}" for name, value in values.items())
+
+
+def _constants_on(
+    lines: Sequence[int], calls: Sequence[SourcePosition], call: BoundCall
+) -> dict[str, Any]:
+    """The numbers that were compiled in and whose names stand on these lines of the kernel's, masks left out."""
+    texts = [linecache.getline(calls[0].file, line).partition("mask=")[0] for line in lines]
+    words = set(re.findall(r"\w+", " ".join(texts)))
+    return {
+        name: call.values[name]
+        for name, type in call.specialization.signature.items()
+        if type == "constexpr" and name in words and isinstance(call.values[name], int | float)
+    }

@@ -1,0 +1,43 @@
+"""Which function lowers which operation."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, TypeVar
+
+from xdsl.ir import Operation
+
+if TYPE_CHECKING:
+    from kernellab.interpreter.codegen.emitter import Emitter
+
+Function = TypeVar("Function", bound=Callable[..., Any])
+
+
+@dataclass(frozen=True)
+class Rule:
+    """How one class of operations is lowered."""
+
+    lower: Callable[[Any, Emitter], Any]
+    """(operation, emitter) -> one expression a result, or None where there are no results."""
+    pure: bool
+    """True where it touches no memory and may move out of the programs' loop."""
+    rounds: bool
+    """True for floating-point arithmetic: operands of fewer than 32 bits arrive as float32, and the result is rounded to its own type, once."""
+
+
+RULES: dict[type[Operation], Rule] = {}
+
+
+def lowers(
+    *operations: type[Operation], pure: bool = True, rounds: bool = False
+) -> Callable[[Function], Function]:
+    """Register the decorated function as the lowering of `operations`."""
+
+    def register(function: Function) -> Function:
+        for operation in operations:
+            assert operation not in RULES, f"{operation.name} is lowered twice"
+            RULES[operation] = Rule(function, pure, rounds)
+        return function
+
+    return register

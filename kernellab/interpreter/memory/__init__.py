@@ -1,0 +1,1 @@
+"""Memory of a launch: global, shared and tensor memory, and every access checked."""

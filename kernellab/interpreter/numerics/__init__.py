@@ -1,0 +1,1 @@
+"""Arithmetic of generated code: tiles, products, rounding, device libraries."""

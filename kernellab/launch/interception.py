@@ -1,0 +1,264 @@
+"""`interpreted()`: other people's kernels on the CPU, launched by other people's code."""
+
+from __future__ import annotations
+
+import functools
+import threading
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import ContextDecorator, ExitStack
+from types import TracebackType
+from typing import Any
+
+from kernellab import triton_api
+from kernellab.compiler.machine_code.resources import read_nvidia
+from kernellab.compiler.specialization.binding import BoundCall
+from kernellab.compiler.targets import (
+    DEFAULT_TARGET,
+    local_target,
+    multiprocessor_count,
+    parse_target,
+    shared_limit,
+)
+from kernellab.errors import ArgumentError, CompileError, OptionError, UnsupportedOperation
+from kernellab.launch.autotuned_kernels import forget_all_untimed
+from kernellab.launch.dispatch import (
+    GpuLaunch,
+    Grid,
+    bind_launch,
+    goes_to_gpu,
+    interpret,
+    launch_on_gpu,
+    refuse_run_options,
+)
+from kernellab.records import Run, Specialization, Target
+from kernellab.records.run_options import DEFAULT, RunOptions, split_keywords
+from kernellab.triton_api import EmulatedDriver, JITFunction
+
+
+class interpreted(ContextDecorator):  # noqa: N801 - a context manager and decorator, spelt like those of contextlib
+    """Run Triton kernels on the interpreter wherever ordinary code launches them with CPU tensors.
+
+        with kernellab.interpreted():
+            z = library.add(x, y)
+
+    Or as a decorator of a function. Any kernel counts: one imported before, autotuned or with heuristics, and whoever calls
+    `kernel[grid](...)`. Where Triton has no GPU, its driver answers for `target` (`triton.runtime.driver.active`: current
+    target, device properties, a benchmarker). Launches with CUDA tensors stay Triton's own. It holds for the thread or
+    asyncio task that entered it; contexts nest, and the innermost one counts. Afterwards Triton is what it was.
+
+    What Triton refuses is refused with Triton's own exceptions; faults are KernelLab's. A launch gives an `InterpretedLaunch`: what Triton's compiled kernel has (`asm`, `metadata`, `n_regs`) is compiled when first asked for.
+    """
+
+    def __init__(
+        self,
+        *,
+        target: str | Target = DEFAULT_TARGET,
+        stage: str = DEFAULT.stage,
+        order: str = DEFAULT.order,
+        seed: int = DEFAULT.seed,
+        bounds: str = DEFAULT.bounds,
+    ) -> None:
+        """Choose what is emulated and how kernels run; a launch that says an option itself goes before.
+
+        Args:
+            target: the GPU to emulate, "sm_90", "gfx942", ...
+            stage, order, seed, bounds: as for `kernellab.run`.
+
+        Raises:
+            TargetError: no such target.
+            OptionError: an option's value is wrong.
+        """
+        self._target = parse_target(target)
+        self._options = RunOptions(stage=stage, order=order, seed=seed, bounds=bounds)
+        self._entered = threading.local()
+
+    def __enter__(self) -> None:
+        stack = ExitStack()
+        stack.callback(forget_all_untimed)
+        stack.enter_context(triton_api.emulated(_OtherPeoplesLaunches(self._target, self._options)))
+        self._stacks().append(stack)
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        self._stacks().pop().close()
+
+    def _stacks(self) -> list[ExitStack]:
+        """One for each time that this thread is inside: a decorated function may call itself."""
+        stacks: list[ExitStack] = vars(self._entered).setdefault("stacks", [])
+        return stacks
+
+
+class Interception:
+    """What stands in the GPU's place: launches go to the interpreter, and questions are answered for its target.
+
+    Attributes:
+        target: the GPU that is emulated.
+    """
+
+    def __init__(self, target: Target, options: RunOptions = DEFAULT) -> None:
+        self.target = target
+        self._options = options
+        self._last: Run | GpuLaunch | None = None
+
+    @functools.cached_property
+    def driver(self) -> EmulatedDriver | None:
+        """What Triton takes for its driver; None where it has a GPU's."""
+        return self._emulated_driver() if local_target() is None else None
+
+    @classmethod
+    def like_the_current(cls) -> Interception:
+        """One of its own for a single launch: of the target and options that are emulated already, else of the default ones."""
+        current = triton_api.current_emulation()
+        if isinstance(current, Interception):
+            return cls(current.target, current._options)
+        return cls(DEFAULT_TARGET)
+
+    @property
+    def last_run(self) -> Run | None:
+        """The latest launch that was carried out; None before the first."""
+        if isinstance(self._last, GpuLaunch):
+            self._last = self._last.as_run()
+        return self._last
+
+    def take_launch(
+        self,
+        run_natively: Callable[..., Any],
+        kernel: JITFunction,
+        args: Sequence[Any],
+        grid: Grid,
+        warmup: bool,
+        keywords: Mapping[str, Any],
+    ) -> Any:
+        """Carry out a launch that Triton would have; see `triton_api.Emulation`."""
+        __tracebackhide__ = True
+        rest, options, run_options = split_keywords(dict(keywords), kernel.arg_names)
+        if goes_to_gpu(kernel, args, rest):
+            refuse_run_options(kernel, run_options)
+            if warmup:
+                return run_natively(*args, grid=grid, warmup=True, **rest, **options)
+            compiled, self._last = launch_on_gpu(
+                run_natively, kernel, args, grid, {**rest, **options}
+            )
+            return compiled
+        call = bind_launch(kernel, args, rest, options, self.target)
+        if warmup:
+            return triton_api.compile_natively(
+                kernel, call.specialization, self.target, call.options
+            )
+        chosen = self._options if run_options is DEFAULT else run_options
+        run = self._last = interpret(kernel, grid, call, self.target, chosen)
+        return InterpretedLaunch(kernel, call, run)
+
+    def _emulated_driver(self) -> EmulatedDriver:
+        properties = {
+            "max_shared_mem": shared_limit(self.target),
+            "max_num_regs": 65536,
+            "multiprocessor_count": multiprocessor_count(self.target),
+            "warpSize": triton_api.gpu_target(self.target).warp_size,
+        }
+        return EmulatedDriver(
+            self.target,
+            {name: value for name, value in properties.items() if value is not None},
+            functools.partial(_loaded, self.target),
+            self._launcher,
+        )
+
+    def _launcher(self, source: Any, metadata: Any) -> Callable[..., None]:
+        """What launches a compiled kernel, as Triton calls it."""
+        specialization = Specialization(source.signature, source.constants, source.attrs)
+        options = {name: getattr(metadata, name) for name in triton_api.option_names(self.target)}
+
+        def launch(x: int, y: int, z: int, *rest: Any) -> None:
+            # stream, function, packed metadata, launch metadata and two hooks come first
+            values = dict(zip(source.fn.arg_names, rest[6:]))
+            call = BoundCall(specialization, values, options, key=metadata.hash)
+            self._last = interpret(source.fn, (x, y, z), call, self.target, self._options)
+
+        return launch
+
+
+def _loaded(
+    target: Target, name: str, binary: bytes, shared: int, _device: int
+) -> tuple[None, None, int, int, int]:
+    """A binary as a driver loads it: no module, no function, and what it takes of the GPU."""
+    if target.backend != "cuda":
+        raise UnsupportedOperation(
+            f"the registers of {name!r} are not read out of AMD's binary, so the compiled kernel cannot be loaded",
+            advice="Launch the kernel itself, kernel[grid](...); kernellab.compile has its resources.",
+        )
+    resources = read_nvidia(binary, name, shared)
+    return None, None, resources.registers, resources.stack_bytes // _WORD, MOST_THREADS
+
+
+class _OtherPeoplesLaunches(Interception):
+    """Launches of code that knows Triton's exceptions, not ours."""
+
+    def take_launch(self, *launch: Any) -> Any:
+        """Carry out a launch; what Triton refuses is refused with Triton's own exception, to which ours is a note."""
+        __tracebackhide__ = True
+        try:
+            return super().take_launch(*launch)
+        except (ArgumentError, CompileError, OptionError) as error:
+            if error.__cause__ is None:
+                raise
+            ours, tritons = str(error), error.__cause__
+        tritons.add_note(ours)
+        raise tritons
+
+
+_WORD = 4
+"""Drivers count what Triton calls spills, the local memory of a thread, in words of 4 bytes."""
+
+MOST_THREADS = 1024
+"""Threads of one block, on every GPU since Fermi (CUDA C++ Programming Guide, technical specifications)."""
+
+
+class InterpretedLaunch:
+    """What `kernel[grid](...)` gives inside `interpreted()`: the run, and all that Triton's compiled kernel has.
+
+    The kernel is compiled for the emulated GPU when `asm`, `metadata`, `n_regs` or another attribute is first asked for.
+
+    Attributes:
+        interpreted_run: the finished Run.
+    """
+
+    def __init__(self, kernel: JITFunction, call: BoundCall, run: Run) -> None:
+        self.interpreted_run = run
+        self._kernel = kernel
+        self._call = call
+
+    @functools.cached_property
+    def _compiled(self) -> Any:
+        return triton_api.compile_natively(
+            self._kernel,
+            self._call.specialization,
+            self.interpreted_run.target,
+            self._call.options,
+        )
+
+    def __getattr__(self, name: str) -> Any:
+        if name.startswith("__"):
+            raise AttributeError(name)
+        if not hasattr(self._compiled, name):
+            triton_api.load(self._compiled)
+        return getattr(self._compiled, name)
+
+    def __getitem__(self, grid: Sequence[int]) -> Callable[..., None]:
+        launch: Callable[..., None] = self._compiled[grid]
+        return launch
+
+    def __repr__(self) -> str:
+        return f"InterpretedLaunch({self.interpreted_run!r})"
+
+
+def emulated_for(kernel: Any) -> Target:
+    """The target that a launch of a kernel (of any kind) on the CPU would emulate."""
+    inside = kernel
+    while hasattr(inside, "fn") and not hasattr(inside, "target"):
+        inside = inside.fn
+    own = getattr(inside, "target", None)
+    return own if isinstance(own, Target) else Interception.like_the_current().target

@@ -1,0 +1,201 @@
+"""`TileKernel`: one launch line, sent to the interpreter or to the GPU."""
+
+from __future__ import annotations
+
+import ast
+import functools
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from types import FunctionType
+from typing import Any
+
+from kernellab import triton_api
+from kernellab.compiler.specialization.binding import BoundCall
+from kernellab.compiler.targets import DEFAULT_TARGET
+from kernellab.errors import ArgumentError, KernelLabError
+from kernellab.launch.autotuned_kernels import ConfigName, launched_with
+from kernellab.launch.dispatch import (
+    GpuLaunch,
+    Grid,
+    bind_launch,
+    goes_to_gpu,
+    innermost,
+    interpret,
+    launch_on_gpu,
+    refuse_run_options,
+)
+from kernellab.launch.interception import Interception
+from kernellab.records import Launch, Run, Target
+from kernellab.records.run_options import split_keywords
+from kernellab.triton_api import GluonJITFunction, JITFunction
+
+
+class TileKernel(JITFunction):
+    """A Triton kernel whose launch line works with and without a GPU.
+
+    `kernel[grid](*args)` with CUDA tensors is Triton's own launch. With torch CPU tensors or NumPy arrays the interpreter runs the kernel, in place, as `target` would. Everything else is Triton's `JITFunction`: it compiles, other kernels call it, `triton.autotune` and `triton.heuristics` wrap it.
+
+    Attributes:
+        target: the GPU that the interpreter emulates; sm_90 unless a cell's `--target` says otherwise.
+        runs_on_cpu: what tells it from a plain kernel, also without importing this module.
+    """
+
+    target: Target = DEFAULT_TARGET
+    runs_on_cpu = True
+    _last: Run | GpuLaunch | None = None
+    _stopped: BoundCall | None = None
+    """What the latest launch was bound to, where something stopped it."""
+
+    def __init__(self, function: Callable[..., Any] | JITFunction, **settings: Any) -> None:
+        """A kernel of a Python function, or of a kernel that `@triton.jit` made; `settings` are those of `@triton.jit`.
+
+        Raises:
+            ArgumentError: something else, such as a kernel with an autotuner around it.
+        """
+        if isinstance(function, JITFunction):
+            settings = {**triton_api.jit_settings(function), **settings}
+            function = function.fn
+        if not isinstance(function, FunctionType):
+            raise ArgumentError(
+                f"a TileKernel is made of a function, and this is of type {type(function).__name__}",
+                advice="An autotuner goes around the TileKernel: triton.autotune(...)(kernellab.TileKernel(kernel)).",
+            )
+        super().__init__(function, **settings)
+
+    def parse(self) -> ast.Module:
+        """The function's source as Triton's front end reads it: `breakpoint()` taken out, `print(x)` a `tl.device_print`."""
+        return triton_api.rewrite_debugging_statements(super().parse())
+
+    def __getitem__(self, grid: Grid) -> Callable[..., Any]:
+        """The kernel with a grid, ready to be called with its arguments."""
+        return functools.partial(self.run, grid=grid, warmup=False)
+
+    def run(self, *args: Any, grid: Grid, warmup: bool, **keywords: Any) -> Any:
+        """Launch the kernel; what `kernel[grid](*args, **keywords)` calls.
+
+        Keywords are parameters, options of the backend (`num_warps`, ...), and options of the interpreter: those of `RunOptions`. Where a name is a parameter too, it is the parameter, and `options={...}` says the option.
+
+        Returns:
+            A `Run` from the interpreter; Triton's compiled kernel from the GPU.
+
+        Raises:
+            ArgumentError: arguments that do not fit, or tensors on the CPU and on a GPU in one launch.
+            OptionError: a keyword that is neither a parameter nor a launch option.
+            GridError: a grid that no GPU would accept.
+            CompileError: the kernel does not compile.
+            UnsupportedOperation: the interpreter cannot run this kernel.
+            KernelFault: the kernel left its tensors, or the like.
+        """
+        __tracebackhide__ = True
+        keywords, options, run_options = split_keywords(keywords, self.arg_names)
+        if goes_to_gpu(self, args, keywords):
+            refuse_run_options(self, run_options)
+            natively = super().run
+            if warmup:
+                return natively(*args, grid=grid, warmup=True, **keywords, **options)
+            self._stopped = None
+            compiled, self._last = launch_on_gpu(
+                natively, self, args, grid, {**keywords, **options}
+            )
+            return compiled
+        call = bind_launch(self, args, keywords, options, self.target)
+        if warmup:
+            return triton_api.compile_kernel(self, call.specialization, self.target, call.options)
+        try:
+            self._last = interpret(self, grid, call, self.target, run_options)
+        except BaseException:
+            self._stopped = BoundCall(call.specialization, {}, call.options)
+            raise
+        self._stopped = None
+        return self._last
+
+    @property
+    def last_run(self) -> Run | None:
+        """The latest launch that was carried out, and where; None before the first."""
+        if isinstance(self._last, GpuLaunch):
+            self._last = self._last.as_run()
+        return self._last
+
+    @property
+    def last_launch(self) -> Launch | None:
+        """The latest launch that was carried out; None before the first."""
+        run = self.last_run
+        return None if run is None else run.launch
+
+    @property
+    def last_call(self) -> Launch | BoundCall | None:
+        """What the latest launch was compiled for, also one that a fault stopped; None before the first."""
+        return self._stopped or self.last_launch
+
+    def __repr__(self) -> str:
+        return f"TileKernel({self.module}:{self.fn.__qualname__})"
+
+
+class GluonTileKernel(TileKernel, GluonJITFunction):
+    """A Gluon kernel as a `TileKernel`: compiled as Gluon; the interpreter runs its TTGIR."""
+
+
+# Becoming a TileKernel
+
+
+def _tile_class(kernel: JITFunction) -> type[TileKernel]:
+    return GluonTileKernel if kernel.is_gluon() else TileKernel
+
+
+@contextmanager
+def tile_kernels_in(file: str, target: Target) -> Iterator[list[TileKernel]]:
+    """While active, `@triton.jit` and `@gluon.jit` on functions whose code comes from `file` make TileKernels.
+
+    Gives the list of them, which grows as they are made. Kernels of other files stay what they are.
+    """
+    made: list[TileKernel] = []
+
+    def adopt(kernel: JITFunction) -> None:
+        kernel.__class__ = _tile_class(kernel)
+        kernel.target = target
+        made.append(kernel)
+
+    with triton_api.kernels_become(adopt, file):
+        yield made
+
+
+def run(
+    kernel: Any, grid: Grid, *args: Any, config: ConfigName | None = None, **constants: Any
+) -> Run:
+    """Launch a kernel as a function call; the same as `kernel[grid](*args, **constants)`, in place.
+
+    Args:
+        kernel: a TileKernel, a plain `@triton.jit` kernel, or either inside `triton.autotune` or `triton.heuristics`.
+        grid: one to three sizes, or a function from the parameters (by name) to them.
+        args: torch tensors, NumPy arrays, scalars.
+        config: of an autotuned kernel, the config to launch with: its number among the autotuner's, from 0, or a `triton.Config` of one's
+            own. None takes the first on a CPU, where time says nothing, and says so; on a GPU Triton times them.
+        constants: constexprs, further parameters by name, and options: the backend's, such as `num_warps`, and the interpreter's own, which are
+
+            stage: the IR to run, "ttir" by default.
+            order: of the programs, "sequential" (by linear id, x fastest), "reversed" or "shuffled".
+            seed: chooses the shuffled order, 0 by default.
+            bounds: what accesses must stay inside, "storage" (the memory behind a tensor) by default, or "view".
+
+            A name that is also a parameter of the kernel is the parameter; `options={...}` then says the option.
+
+    Raises:
+        ArgumentError, OptionError, GridError, CompileError, UnsupportedOperation, KernelFault: as `TileKernel.run`.
+    """
+    __tracebackhide__ = True
+    inside = innermost(kernel)
+    with launched_with(kernel, config):
+        if isinstance(inside, TileKernel):
+            kernel.run(*args, grid=grid, warmup=False, **constants)
+            last = inside.last_run
+        else:
+            interception = Interception.like_the_current()
+            with triton_api.emulated(interception):
+                kernel.run(*args, grid=grid, warmup=False, **constants)
+            last = interception.last_run
+    if last is None:
+        raise KernelLabError(
+            f"no launch of {inside.__name__!r} was carried out: Triton's jit_cache_hook prevented it",
+            advice="triton.knobs.runtime.jit_cache_hook = None takes the hook out.",
+        )
+    return last

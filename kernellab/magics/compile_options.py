@@ -1,0 +1,55 @@
+"""What the line of a magic asks the compiler for, and the call that a kernel is then compiled for."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from itertools import chain
+from typing import Any
+
+from kernellab import triton_api
+from kernellab.compiler.specialization.binding import BoundCall, assume, bind
+from kernellab.compiler.targets import DEFAULT_TARGET
+from kernellab.records import Launch, Target
+
+
+@dataclass(frozen=True)
+class Wishes:
+    """The values of the options in `tilekernel.COMPILING`."""
+
+    target: Target
+    signature: tuple[Sequence[Any], Mapping[str, Any]] | None
+    constants: Mapping[str, Any]
+    options: Mapping[str, Any]
+
+
+def wishes_of(given: Mapping[str, Any], default: Target = DEFAULT_TARGET) -> Wishes:
+    """The wishes of a parsed line; `default` is the target where it names none."""
+    options = {name: given[name] for name in ("num_warps", "num_stages") if given[name] is not None}
+    return Wishes(
+        target=given["target"] or default,
+        signature=given["sig"],
+        constants=dict(chain.from_iterable(given["constexpr"])),
+        options=options,
+    )
+
+
+def launched_call(launch: Launch | BoundCall, wishes: Wishes) -> BoundCall:
+    """The call that a launch made, with the options that it gave itself before those of the line."""
+    return BoundCall(launch.specialization, {}, {**wishes.options, **launch.options})
+
+
+def is_kernel(thing: Any) -> bool:
+    """Whether it can be compiled: a JIT function, also inside `triton.autotune` or `triton.heuristics`."""
+    return isinstance(thing, triton_api.JITFunction | triton_api.Autotuner | triton_api.Heuristics)
+
+
+def stated_call(kernel: Any, wishes: Wishes) -> BoundCall:
+    """The call that the line states; types that it does not state come from annotations, or are assumed.
+
+    Raises:
+        ArgumentError: types or constants do not fit the kernel, or something is missing.
+    """
+    constants = {name: v for name, v in wishes.constants.items() if name in kernel.arg_names}
+    args, named = wishes.signature or ((), assume(kernel, constants))
+    return bind(kernel, args, named, wishes.target, options=wishes.options, constants=constants)

@@ -1,0 +1,148 @@
+"""Programs of a batch whose accesses cost the same: what one of them costs is found out once."""
+
+from __future__ import annotations
+
+from collections.abc import Hashable, Sequence
+from dataclasses import dataclass
+from functools import lru_cache
+from typing import Any
+
+import numpy
+
+from kernellab.interpreter.memory.observing import Seen
+from kernellab.interpreter.numerics.affine import AffineTile, BoxMask, as_box
+from kernellab.interpreter.numerics.bases import as_array
+from kernellab.profiling.accesses.requests import LINE
+from kernellab.profiling.accesses.sectors import SECTOR
+from kernellab.records.layouts import Numbers
+
+
+@dataclass(frozen=True)
+class Alike:
+    """The programs that take part in an access, each with a row that stands for it.
+
+    Attributes:
+        programs: their numbers in the batch.
+        row_of: the row of each program.
+        moved: how many sectors a program's own lie beyond those of its row.
+        key: the same for accesses whose rows are the same; None where nobody may know them.
+    """
+
+    programs: Numbers
+    row_of: Numbers
+    moved: Numbers
+    key: Hashable
+
+    def rows(self) -> tuple[Numbers, numpy.ndarray | None]:
+        """Addresses of every row's elements, in bytes, and which elements take part (None for all): shape (rows, elements)."""
+        raise NotImplementedError
+
+
+def alike(seen: Seen, shape: tuple[int, ...]) -> Alike:
+    """The programs of an access to a tile of `shape`."""
+    count = seen.programs.count
+    programs = numpy.arange(count) if seen.active is None else numpy.flatnonzero(seen.active)
+    tile = seen.addresses
+    if isinstance(tile, AffineTile) and len(programs):
+        box = None if seen.mask is None else as_box(seen.mask, tile.extents)
+        if box is not None or seen.mask is None:
+            return _by_pattern(tile, box, shape, programs)
+    each, nowhere = numpy.arange(len(programs)), numpy.zeros(len(programs), numpy.int64)
+    return _OneByOne(programs, each, nowhere, None, seen, shape)
+
+
+# With a pattern
+
+
+@dataclass(frozen=True)
+class _ByPattern(Alike):
+    """Programs whose addresses begin alike within a line, with the same elements on, cost alike."""
+
+    phases: Numbers
+    """Bytes from the beginning of a line to the first element, by row."""
+    offsets: Numbers
+    """Bytes from the first element to each."""
+    mask: BoxMask | None
+    """One program a row."""
+    shape: tuple[int, ...]
+
+    def rows(self) -> tuple[Numbers, numpy.ndarray | None]:
+        addresses = self.phases[:, None] + self.offsets
+        if self.mask is None:
+            return addresses, None
+        on = numpy.broadcast_to(self.mask.elements(), (len(addresses), *self.shape))
+        return addresses, on.reshape(addresses.shape)
+
+
+def _by_pattern(
+    tile: AffineTile, mask: BoxMask | None, shape: tuple[int, ...], programs: Numbers
+) -> Alike:
+    bases = _of_programs(tile.base, programs)
+    phases = bases % LINE
+    ends = [] if mask is None else [end for interval in mask.intervals.values() for end in interval]
+    told_apart = [phases, *(_of_programs(end, programs) for end in ends)]
+    first, row_of = first_of_each(told_apart)
+    rows = [one[first] for one in told_apart]
+    offsets = _offsets(tile.strides, tile.extents, shape)
+    behind = -(min(int(offsets.min()), 0) // LINE * LINE)  # addresses are counted from 0 on
+    moved = (bases - rows[0][row_of] - behind) // SECTOR
+    box = None
+    if mask is not None:
+        pairs = zip(mask.intervals, zip(rows[1::2], rows[2::2]))
+        box = BoxMask(dict(pairs), mask.extents)
+    masked = () if mask is None else (tuple(mask.intervals), mask.extents)
+    key = tile.strides, tile.extents, masked, numpy.stack(rows).tobytes()
+    return _ByPattern(programs, row_of, moved, key, rows[0] + behind, offsets, box, shape)
+
+
+def _of_programs(numbers: Any, programs: Numbers) -> Numbers:
+    """One number for each of the programs."""
+    array = as_array(numbers)
+    if array.size == 1:
+        return numpy.full(len(programs), int(array.reshape(())))
+    return numpy.asarray(array[programs])
+
+
+def first_of_each(columns: Sequence[Numbers]) -> tuple[Numbers, Numbers]:
+    """Where each different row of some columns of numbers from 0 on is first, and of every row which of those it equals."""
+    first, row_of = numpy.zeros(1, numpy.int64), numpy.zeros(len(columns[0]), numpy.int64)
+    for column in columns:
+        if (column != column[0]).any():
+            key = row_of * (int(column.max()) + 1) + column
+            _, first, row_of = numpy.unique(key, return_index=True, return_inverse=True)
+    return first, row_of
+
+
+@lru_cache(maxsize=64)
+def _offsets(strides: tuple[int, ...], extents: tuple[int, ...], shape: tuple[int, ...]) -> Numbers:
+    """Bytes from a tile's first element to each, the last dimension fastest."""
+    steps = AffineTile(0, strides, extents, numpy.dtype(numpy.int64)).elements()
+    offsets = numpy.broadcast_to(steps, shape).reshape(-1)
+    offsets.flags.writeable = False
+    return offsets
+
+
+# Without
+
+
+@dataclass(frozen=True)
+class _OneByOne(Alike):
+    """Programs whose addresses or masks have no pattern."""
+
+    seen: Seen
+    shape: tuple[int, ...]
+
+    def rows(self) -> tuple[Numbers, numpy.ndarray | None]:
+        mask = self.seen.mask
+        is_on = mask is None or (isinstance(mask, BoxMask) and mask.all())
+        on = None if is_on else self._flat(mask)
+        return self._flat(self.seen.addresses), on
+
+    def _flat(self, value: Any) -> Any:
+        """A tile of every program: shape (programs, elements)."""
+        array = numpy.asarray(value)
+        array = array.reshape((1,) * (len(self.shape) + 1 - array.ndim) + array.shape)
+        if 1 < len(array) != len(self.programs):
+            array = array[self.programs]
+        whole = numpy.broadcast_to(array, (len(self.programs), *self.shape))
+        return whole.reshape(len(self.programs), -1)

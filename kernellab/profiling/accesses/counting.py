@@ -1,0 +1,306 @@
+"""`kernellab.accesses`: what every access of a launch to global memory costs."""
+
+from __future__ import annotations
+
+import math
+import weakref
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
+from typing import Any, NamedTuple, cast
+
+from xdsl.dialects import builtin
+from xdsl.ir import Attribute, BlockArgument, Operation, OpResult, SSAValue
+
+from kernellab.common.progress import UNTOUCHED, LongWork
+from kernellab.compiler.analyses.axis import pointee, pointers_of, root_argument
+from kernellab.compiler.analyses.flow import entering, leaving
+from kernellab.compiler.analyses.module import kind, position_of
+from kernellab.compiler.analyses.warp_accesses import WarpAccess, WarpAccesses
+from kernellab.compiler.analyses.work import bit_width
+from kernellab.compiler.passes.snapshots import LoweredText, lowered, lowered_text
+from kernellab.compiler.specialization.binding import BoundCall, bind
+from kernellab.compiler.subjects import subject_of
+from kernellab.compiler.targets import parse_target
+from kernellab.compiler.unwrapping import unwrap_kernel
+from kernellab.errors import TargetError
+from kernellab.interpreter.analyses.spin_loops import waits
+from kernellab.interpreter.codegen.entries import tell_entries
+from kernellab.interpreter.execution.grid import check_grid
+from kernellab.interpreter.execution.launcher import launch_observed
+from kernellab.interpreter.execution.program import (
+    ProgramCode,
+    entry_of,
+    program_code,
+    program_of_text,
+)
+from kernellab.interpreter.memory.observing import DESCRIPTOR_BYTES, Observer, Seen
+from kernellab.ir import scf, tt, ttg, ttng
+from kernellab.ir.types import TensorDescType, shape
+from kernellab.launch.argument_copies import copied
+from kernellab.launch.dispatch import Grid
+from kernellab.launch.interception import emulated_for
+from kernellab.profiling.accesses.copy_engine import Messages, messages_of
+from kernellab.profiling.accesses.occurrences import occurrences
+from kernellab.profiling.accesses.records import Accesses, Action, GlobalAccess
+from kernellab.profiling.accesses.sectors import SECTOR, SectorSet
+from kernellab.profiling.accesses.shared_costs import SharedCost, may_share, shared_costs
+from kernellab.profiling.accesses.shared_counting import shared_accesses
+from kernellab.profiling.accesses.shared_records import SharedAccess
+from kernellab.profiling.accesses.tallying import Tally
+from kernellab.records import Target
+from kernellab.triton_api.layouts import layouts_of
+
+_BY_LANES: dict[type[Operation], Action] = {
+    tt.LoadOp: "load",
+    tt.AtomicLoadOp: "load",
+    tt.AtomicPollOp: "load",
+    tt.StoreOp: "store",
+    tt.AtomicStoreOp: "store",
+    tt.AtomicRMWOp: "atomic",
+    tt.AtomicCASOp: "atomic",
+    ttg.AsyncCopyGlobalToLocalOp: "async copy",
+}
+_BY_ENGINE: dict[type[Operation], Action] = {
+    ttng.AsyncTmaCopyGlobalToLocalOp: "TMA load",
+    ttng.AsyncTmaGatherOp: "TMA load",
+    ttng.AsyncTmaCopyLocalToGlobalOp: "TMA store",
+    ttng.AsyncTmaScatterOp: "TMA store",
+    ttng.AsyncTmaReduceOp: "TMA reduction",
+    ttng.TensormapCreateOp: "tensor map",
+}
+
+
+def accesses(
+    kernel: Any,
+    grid: Grid,
+    *args: Any,
+    target: str | Target | None = None,
+    **keywords: Any,
+) -> Accesses:
+    """Count what the accesses of a launch to global memory cost, with no GPU.
+
+    The kernel is compiled to TTGIR for the target, and that runs on the interpreter, on copies of the arguments. Which thread of
+    which warp accesses which element comes from the layouts in the TTGIR; addresses and masks come from the run.
+
+    Args:
+        kernel, grid, args, keywords: as for `kernellab.run`; of an autotuned kernel, the first config counts.
+        target: an NVIDIA GPU, "sm_90", ...; None means the one that a launch would emulate.
+
+    Returns:
+        The Accesses: one GlobalAccess for each operation of the TTGIR that accesses global memory.
+
+    Raises:
+        ArgumentError, OptionError, GridError, CompileError, UnsupportedOperation, KernelFault: as `kernellab.run`.
+        TargetError: the target is no GPU of NVIDIA's.
+    """
+    chosen = emulated_for(kernel) if target is None else parse_target(target)
+    plain, keywords = unwrap_kernel(kernel, args, keywords, {})
+    call = bind(plain, args, keywords, chosen)
+    _check_target(chosen)
+    code = program_code(plain, call, chosen, "ttgir", after=tell_entries)
+    found = _counted(plain, grid, call, chosen, code, lambda: lowered(plain, call, chosen))
+    return replace(found, subject=subject_of(plain, call, chosen))
+
+
+def accesses_of_text(kernel: Any, grid: Grid, call: BoundCall, target: Target, text: str) -> Accesses:  # fmt: skip
+    """As `accesses`, of TTGIR in MLIR's generic form that `kernel` became for this call."""
+    _check_target(target)
+    code = program_of_text(text, kernel, after=tell_entries)
+    return _counted(kernel, grid, call, target, code, lambda: lowered_text(text, target))
+
+
+def _check_target(target: Target) -> None:
+    if target.backend != "cuda":
+        raise TargetError(
+            f"accesses counts sectors and requests, as NVIDIA's GPUs have them, and {target} is none.",
+            advice='Take an NVIDIA target: target="sm_90".',
+        )
+
+
+def _counted(
+    kernel: Any,
+    grid: Grid,
+    call: BoundCall,
+    target: Target,
+    code: ProgramCode,
+    lower: Callable[[], LoweredText],
+) -> Accesses:
+    numbers = occurrences(code.module)
+    counted = _Counted(_accesses_of(code, target), numbers, in_turns=code.watched is not None)
+    costs = _shared_costs_of(code, lower)
+    observer = Observer(counted.see)
+    with LongWork(f"accesses of {kernel.__name__}", None, "programs", UNTOUCHED):
+        launch_observed(kernel, grid, replace(call, values=copied(call.values)), code, observer)
+    counted.end_batch()
+    sizes = check_grid(grid, call.values)
+    shared = shared_accesses(costs, observer.entries, math.prod(sizes))
+    return counted.result(kernel.__name__, str(target), sizes, shared)
+
+
+_Found = Mapping[Operation, WarpAccess | Messages]
+"""The operations of a kernel that access global memory, in its order, and how lanes or the copy engine do."""
+
+_kept: weakref.WeakKeyDictionary[ProgramCode, _Found] = weakref.WeakKeyDictionary()
+
+
+def _accesses_of(code: ProgramCode, target: Target) -> _Found:
+    """The accesses in a kernel's code, found once."""
+    if code not in _kept:
+        by_lanes = WarpAccesses(code.module, layouts_of, target)
+        _kept[code] = {
+            op: by_lanes[op] if op.__class__ in _BY_LANES else messages_of(op)
+            for op in entry_of(code.module).walk()
+            if op.__class__ in _BY_LANES or op.__class__ in _BY_ENGINE
+        }
+    return _kept[code]
+
+
+_kept_costs: weakref.WeakKeyDictionary[ProgramCode, tuple[SharedCost, ...]] = (
+    weakref.WeakKeyDictionary()
+)
+
+
+def _shared_costs_of(code: ProgramCode, lower: Callable[[], LoweredText]) -> tuple[SharedCost, ...]:
+    """What the operations of a kernel's code cost in shared memory, found once."""
+    if code not in _kept_costs:
+        _kept_costs[code] = shared_costs(code.module, lower()) if may_share(code.module) else ()
+    return _kept_costs[code]
+
+
+class _Counted:
+    """The tally of every operation that accesses global memory, in the order of the module."""
+
+    def __init__(self, found: _Found, numbers: Mapping[Operation, int], in_turns: bool) -> None:
+        self._numbers = numbers
+        """Operation -> its occurrence; see `GlobalAccess`."""
+        self._tallies = {
+            op: Tally(access, takes_turns=_BY_LANES.get(op.__class__) == "atomic")
+            for op, access in found.items()
+        }
+        self._batch: Any = None
+        self._in_turns = in_turns
+        """Whether programs that others ran after may run again."""
+
+    def see(self, seen: Seen) -> None:
+        """Count an access."""
+        if seen.programs is not self._batch and not self._in_turns:
+            self.end_batch()
+            self._batch = seen.programs
+        self._tallies[seen.operation].add(
+            seen, seen.shape or shape(pointers_of(seen.operation).type)
+        )
+
+    def end_batch(self) -> None:
+        """The programs that were seen are done."""
+        for tally in self._tallies.values():
+            tally.end_batch()
+
+    def result(
+        self,
+        kernel: str,
+        target: str,
+        grid: tuple[int, int, int],
+        shared: tuple[SharedAccess, ...],
+    ) -> Accesses:
+        """Everything that was counted."""
+        found = tuple(
+            _access(op, tally, self._numbers.get(op, 0)) for op, tally in self._tallies.items()
+        )
+        sectors = [tally.different for tally in self._tallies.values()]
+        read = [one for one, access in zip(sectors, found) if access.reads]
+        written = [one for one, access in zip(sectors, found) if access.writes]
+        return Accesses(
+            kernel, target, grid, found, _bytes(sectors), _bytes(read), _bytes(written), shared
+        )  # fmt: skip
+
+
+def _access(op: Operation, tally: Tally, occurrence: int) -> GlobalAccess:
+    part = _by_lanes(op) if op.__class__ in _BY_LANES else _by_engine(op)
+    by_lanes = tally.access if isinstance(tally.access, WarpAccess) else None
+    different = len(tally.different)
+    return GlobalAccess(
+        operation=kind(op),
+        action={**_BY_LANES, **_BY_ENGINE}[op.__class__],
+        argument=part.argument,
+        position=position_of(op),
+        shape=part.shape,
+        element=str(part.element),
+        element_bytes=max(bit_width(part.element) // 8, 1),
+        encoding=part.encoding,
+        vector_width=by_lanes.width if by_lanes else 1,
+        held=by_lanes.held if by_lanes else 1,
+        dimension=by_lanes.dimension if by_lanes else None,
+        steps=tally.steps,
+        executions=tally.executions,
+        requests=tally.requests,
+        sectors=tally.sectors,
+        lines=tally.lines,
+        repeated_sectors=tally.repeated_sectors,
+        best_sectors=tally.best_sectors,
+        useful_bytes=tally.useful_bytes,
+        different_sectors=different,
+        reuse_between_programs=tally.touched / different if different else 0.0,
+        waits=_waits(op),
+        occurrence=occurrence,
+    )
+
+
+def _waits(op: Operation) -> bool:
+    """Whether an operation is in a loop that waits for other programs, or is one."""
+    loop = op.parent_op()
+    while loop is not None and not (isinstance(loop, scf.WhileOp) and waits(loop)):
+        loop = loop.parent_op()
+    return loop is not None or isinstance(op, tt.AtomicPollOp)
+
+
+class _Described(NamedTuple):
+    """What an access goes to."""
+
+    argument: str
+    shape: tuple[int, ...]
+    element: Attribute
+    encoding: str = ""
+
+
+def _by_lanes(op: Operation) -> _Described:
+    pointers = pointers_of(op)
+    type = pointers.type
+    encoding = str(type.encoding) if isinstance(type, builtin.TensorType) else ""
+    return _Described(root_argument(pointers), shape(type), pointee(pointers), encoding)
+
+
+def _by_engine(op: Operation) -> _Described:
+    if isinstance(op, ttng.TensormapCreateOp):
+        return _Described(root_argument(op.global_address), (DESCRIPTOR_BYTES,), builtin.i8)
+    descriptor = op.operands[0]
+    block = cast(TensorDescType, descriptor.type).block
+    return _Described(_argument_behind(descriptor), block.get_shape(), block.get_element_type())
+
+
+def _argument_behind(descriptor: SSAValue) -> str:
+    """The parameter that a descriptor is, or is of; "" where none is found."""
+    seen: set[SSAValue] = set()
+    while descriptor not in seen:
+        seen.add(descriptor)
+        match descriptor:
+            case OpResult(op=ttng.ReinterpretTensorDescriptorOp(pointer=pointer)):
+                makers = [use.operation for use in pointer.uses]
+                made = [one for one in makers if isinstance(one, ttng.TensormapCreateOp)]
+                return root_argument(made[0].global_address) if made else ""
+            case BlockArgument() if isinstance(descriptor.block.parent_op(), tt.FuncOp):
+                return descriptor.name_hint or ""
+            case BlockArgument():
+                before = entering(descriptor)
+            case OpResult():
+                before = leaving(descriptor)
+            case _:
+                before = []
+        if not before:
+            return ""
+        descriptor = before[0]
+    return ""
+
+
+def _bytes(sectors: Sequence[SectorSet]) -> int:
+    """Of the different sectors among several accesses'."""
+    return SECTOR * len(SectorSet.union(sectors))

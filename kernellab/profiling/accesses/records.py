@@ -1,0 +1,267 @@
+"""What the accesses of a launch to memory cost, as plain facts: what `kernellab.accesses` gives.
+
+Where a number comes from stands with the class. `table()` gives a pandas DataFrame, imported when first asked for.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import itertools
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any, Literal
+
+from kernellab.errors import SourcePosition
+from kernellab.profiling.accesses.shared_records import SharedAccess, what_is_wrong
+from kernellab.records import Subject
+from kernellab.records.findings import data_frame
+
+Action = Literal["load", "store", "atomic", "async copy", "TMA load", "TMA store", "TMA reduction", "tensor map"]  # fmt: skip
+"""What an access does: an asynchronous copy loads into shared memory, past the registers; the copy engine (TMA) moves a block at
+once; a tensor map is what it reads of a descriptor that the kernel makes, written by an atomic copy."""
+
+
+@dataclass(frozen=True)
+class GlobalAccess:
+    """One operation of the compiled TTGIR that accesses global memory, and what all its executions cost together.
+
+    Counted from the layout that the tile has there (Triton's), and from the addresses and masks of a run on the interpreter.
+    """
+
+    operation: str
+    action: Action
+    argument: str
+    """The parameter that its addresses start from; "" where none is found."""
+    position: SourcePosition | None
+    """The kernel's line."""
+    shape: tuple[int, ...]
+    """Of the tile; () for a single element."""
+    element: str
+    element_bytes: int
+    encoding: str
+    """The tile's layout; "" where a tile has none, or the copy engine moves it."""
+    vector_width: int
+    """Elements that one thread accesses at once, by the compiler's rules: what is known of addresses and mask, and the layout.
+    1 for the copy engine, which has no threads."""
+    held: int
+    """Neighbours along `dimension` that a thread holds, at most 16 bytes of them: the most that it could access at once."""
+    dimension: int | None
+    """The dimension along which a thread's neighbours lie, or else those of its neighbouring lanes; None for a single element and the
+    copy engine."""
+    steps: tuple[int | None, ...] | None
+    """Bytes from an element to its neighbour, by dimension, None for one without a fixed step; None where no dimension has one. Where
+    the addresses have no pattern as a whole, only `dimension` is looked at."""
+    executions: int
+    """Times that a program executed it."""
+    requests: int
+    """Instructions of warps of which a lane was on; of the copy engine, messages."""
+    sectors: int
+    """Pieces of 32 bytes that requests asked for, each counted once a request."""
+    lines: int
+    """The same of 128 bytes."""
+    repeated_sectors: int
+    """Of the sectors, those that were moved again because lanes of an atomic share an address and take turns."""
+    best_sectors: int
+    """Sectors that would do if the lanes of each request accessed neighbouring elements."""
+    useful_bytes: int
+    """Of the elements that were on."""
+    different_sectors: int
+    """Sectors that all executions together asked for, each counted once."""
+    reuse_between_programs: float
+    """How many programs ask for a sector, on average."""
+    waits: bool = False
+    """Whether it is in a loop that waits for other programs: its executions depend on whose turn it is. The interpreter's programs ask
+    once a turn, a GPU's as often as they can until they find what they wait for."""
+    occurrence: int = 0
+    """The how manieth operation of its name in the text of the TTGIR, from 1; 0 for one of a function that is called there."""
+
+    @property
+    def moved_bytes(self) -> int:
+        """Bytes of all sectors that requests asked for."""
+        return 32 * self.sectors
+
+    @property
+    def footprint_bytes(self) -> int:
+        """Bytes of the different sectors: the part of the L2 cache that holds them all."""
+        return 32 * self.different_sectors
+
+    @property
+    def sectors_per_request(self) -> float:
+        """Sectors of one request, on average; 0 where nothing was asked for."""
+        return self.sectors / self.requests if self.requests else 0.0
+
+    @property
+    def efficiency(self) -> float:
+        """Useful bytes over bytes moved; above 1 where lanes share elements."""
+        return self.useful_bytes / self.moved_bytes if self.sectors else 1.0
+
+    @property
+    def writes(self) -> bool:
+        """Whether it changes memory."""
+        return "load" not in self.action and self.action != "async copy"
+
+    @property
+    def reads(self) -> bool:
+        """Whether it reads memory."""
+        return not self.writes or self.action == "atomic"
+
+    def __str__(self) -> str:
+        where = f"{self.position}: " if self.position else ""
+        return (
+            f"{where}{self.action} of {self.argument or 'memory'}: {self.requests:,} requests, "
+            f"{self.sectors:,} sectors ({self.sectors_per_request:.3g} a request)"
+        )
+
+
+@dataclass(frozen=True)
+class AccessFinding:
+    """Something about an access that costs more than it would have to."""
+
+    what: str
+    position: SourcePosition | None
+    """The kernel's line."""
+    access: GlobalAccess | SharedAccess
+
+    def __str__(self) -> str:
+        return f"{self.position}: {self.what}" if self.position else self.what
+
+
+_WORTH_SAYING = 1.25
+"""So many times the sectors that would do."""
+
+
+def _what_is_wrong(one: GlobalAccess) -> str:
+    """What makes an access cost more than it would have to; "" where nothing does."""
+    if not one.requests:
+        return ""
+    if one.sectors > _WORTH_SAYING * (one.sectors - one.repeated_sectors):
+        once = (one.sectors - one.repeated_sectors) / one.requests
+        return (
+            f"lanes of this {one.action} share elements and take turns: "
+            f"{one.sectors_per_request:.3g} sectors a request, of which {once:.3g} are different"
+        )
+    if one.dimension is None or one.sectors < _WORTH_SAYING * one.best_sectors:
+        return ""
+    cost = (
+        f"{one.sectors_per_request:.3g} sectors a request where "
+        f"{one.best_sectors / one.requests:.3g} would do"
+    )
+    step = None if one.steps is None else one.steps[one.dimension]
+    if one.steps is None or step is None or (None in one.steps and abs(step) <= one.element_bytes):
+        return f"this {one.action} goes to addresses that follow no fixed step: {cost}"
+    if abs(step) == one.element_bytes:
+        return _narrow(one, cost)
+    words = (
+        f"this {one.action} is strided: {cost}; neighbouring lanes lie along dimension {one.dimension}, "
+        f"whose elements are {abs(step):,} bytes apart"
+    )
+    if one.element_bytes not in one.steps:
+        return words
+    near = one.steps.index(one.element_bytes)
+    return (
+        f"{words}, and in memory the elements along dimension {near} are neighbours: "
+        f"the compiler did not know that"
+    )
+
+
+def _narrow(one: GlobalAccess, cost: str) -> str:
+    """Elements are neighbours, and threads take fewer of them at once than they hold."""
+    if one.held <= one.vector_width:
+        return ""
+    taken, could = (number * one.element_bytes for number in (one.vector_width, one.held))
+    return (
+        f"a thread of this {one.action} takes {taken} bytes at once where {could} would do: "
+        f"{one.held // one.vector_width} requests for one, and {cost}; "
+        f"{_ALSO.get(one.action, '')}what the compiler knows of the addresses and the mask allows no more"
+    )
+
+
+_ALSO = {
+    "atomic": "the type of its elements or ",
+    "async copy": "their order in shared memory or ",
+}
+"""What else may keep a thread from taking all its neighbours at once."""
+
+
+@dataclass(frozen=True)
+class Accesses:
+    """The accesses of one launch, in the order of the compiled TTGIR: those to global memory as a sequence, those to shared memory beside."""
+
+    kernel: str
+    target: str
+    grid: tuple[int, int, int]
+    accesses: tuple[GlobalAccess, ...]
+    footprint_bytes: int
+    """Different sectors of all accesses together, in bytes: what the L2 cache holds if nothing is evicted."""
+    dram_bytes_read: int
+    """What comes from DRAM if the caches are cold and large enough: different sectors that are read."""
+    dram_bytes_written: int
+    """What goes to DRAM in the end: different sectors that are written."""
+    shared: tuple[SharedAccess, ...] = ()
+    """The accesses to shared memory."""
+    subject: Subject | None = dataclasses.field(default=None, repr=False, compare=False)
+    """What was counted; None for a TTGIR that came as text."""
+
+    @property
+    def shared_wavefronts(self) -> int:
+        """Turns of shared memory."""
+        return sum(one.wavefronts for one in self.shared)
+
+    @property
+    def bank_conflicts(self) -> int:
+        """Of these, those that would not be needed if the words lay in different banks."""
+        return sum(one.conflicts for one in self.shared)
+
+    @property
+    def shared_bytes(self) -> int:
+        """Bytes that go to shared memory and come from it; what the copy engine moves is not among them."""
+        return sum(one.bytes for one in self.shared)
+
+    @property
+    def findings(self) -> tuple[AccessFinding, ...]:
+        """What costs more than it would have to, in words."""
+        of_global = ((one, _what_is_wrong(one)) for one in self.accesses)
+        of_shared = ((one, what_is_wrong(one)) for one in self.shared)
+        found: Iterator[tuple[GlobalAccess | SharedAccess, str]] = itertools.chain(of_global, of_shared)  # fmt: skip
+        return tuple(AccessFinding(words, one.position, one) for one, words in found if words)
+
+    def __str__(self) -> str:
+        """A line for each access, then one for each finding."""
+        x, y, z = self.grid
+        title = f"{self.kernel} for {self.target}, grid {x}x{y}x{z}"
+        findings = [f"- {one}" for one in self.findings]
+        return "\n".join([title, *map(str, self.accesses), *map(str, self.shared), *findings])
+
+    def __iter__(self) -> Iterator[GlobalAccess]:
+        return iter(self.accesses)
+
+    def __len__(self) -> int:
+        return len(self.accesses)
+
+    def __getitem__(self, argument: str) -> tuple[GlobalAccess, ...]:
+        """The accesses to the memory behind a parameter; none where there are none."""
+        return tuple(access for access in self.accesses if access.argument == argument)
+
+    def to_dict(self) -> dict[str, Any]:
+        """All of it in types that JSON has, and the findings in words."""
+        plain = dataclasses.asdict(dataclasses.replace(self, subject=None))
+        del plain["subject"]
+        return {**plain, "findings": [str(one) for one in self.findings]}
+
+    def table(self) -> Any:
+        """One row per access to global memory, as a pandas DataFrame."""
+        columns = [
+            "operation", "action", "argument", "position", "shape", "element", "vector_width", "executions", "requests", "sectors",
+            "lines", "sectors_per_request", "best_sectors", "useful_bytes", "moved_bytes", "efficiency", "footprint_bytes",
+            "reuse_between_programs", "waits", "encoding",
+        ]  # fmt: skip
+        return data_frame(self.accesses, columns)
+
+    def shared_table(self) -> Any:
+        """One row per access to shared memory, as a pandas DataFrame."""
+        columns = [
+            "operation", "action", "kind", "name", "position", "shape", "element", "in_loop", "executions", "instructions",
+            "wavefronts", "wavefronts_per_instruction", "best_wavefronts", "conflicts", "ways", "bytes", "assumed", "source",
+            "destination",
+        ]  # fmt: skip
+        return data_frame(self.shared, columns)

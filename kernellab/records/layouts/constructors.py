@@ -1,0 +1,339 @@
+"""Layouts made by hand, for teaching: read from an encoding, or by one constructor for each family."""
+
+from __future__ import annotations
+
+import operator
+import re
+from collections.abc import Iterable, Sequence
+from functools import cache
+from typing import TYPE_CHECKING, Any, cast
+
+from kernellab.common import worker
+from kernellab.errors import LayoutError, WorkerError
+from kernellab.records.layouts.linear import LinearTile, Shape, sizes
+from kernellab.records.layouts.spelling import misspelling, misspelt_error
+
+if TYPE_CHECKING:
+    from kernellab.records.layouts.kinds import (
+        Layout,
+        RegisterLayout,
+        SharedLayout,
+        TensorMemoryLayout,
+    )
+
+Sizes = Sequence[int] | int
+"""Whole numbers by dimension; of a tile with one dimension its number alone will do."""
+
+_MAKER = "kernellab.compiler.hand_made_layouts:make"
+"""What the worker process is asked for a layout made by hand: Triton aborts on some. It answers with the kind of the encoding."""
+
+
+class MadeByHand:
+    """What `Layout` has of constructors."""
+
+    @staticmethod
+    def parse(encoding: str, shape: Sizes, target: object = None) -> Layout:
+        """The layout that an encoding gives a tile.
+
+        Triton is asked in the worker process, since it aborts on some; the answer is kept.
+
+        Args:
+            encoding: as TTGIR writes it, with no aliases: "#ttg.slice<{dim = 1, parent = #ttg.blocked<{...}>}>".
+            shape: of the tile, in elements.
+            target: the GPU ("sm_90", "gfx942") that is to have such a layout; None asks for no GPU's approval.
+
+        Raises:
+            LayoutError: the encoding does not parse, the shape does not fit it, or the target has no such layout.
+            TargetError: no such target.
+        """
+        if not isinstance(encoding, str):
+            raise LayoutError(f"{encoding!r} is no encoding.", advice="Give it as text, as TTGIR writes it.")  # fmt: skip
+        return _ask(encoding, _shape(shape), None if target is None else str(target))
+
+    @staticmethod
+    def blocked(
+        *,
+        shape: Sizes,
+        size_per_thread: Sizes,
+        threads_per_warp: Sizes,
+        warps_per_cta: Sizes,
+        order: Sizes,
+    ) -> RegisterLayout:
+        """Each thread holds a box of neighbours, each warp a box of those, the program a box of these; then it repeats.
+
+        Args:
+            shape: of the tile. Here as in all that follow, a whole number will do for one dimension.
+            size_per_thread, threads_per_warp, warps_per_cta: the boxes, by dimension.
+            order: the dimensions, the fastest first.
+
+        Raises LayoutError, here as in all that follow: what is given does not fit together.
+        """
+        return _registers(
+            "ttg.blocked<{"
+            f"sizePerThread = {_list(size_per_thread)}, threadsPerWarp = {_list(threads_per_warp)}, "
+            f"warpsPerCTA = {_list(warps_per_cta)}, order = {_list(order)}}}>",
+            shape,
+        )
+
+    @staticmethod
+    def slice(*, shape: Sizes, dim: int, parent: Layout) -> RegisterLayout:
+        """The parent's layout without its dimension `dim`: what a reduction along it leaves."""
+        return _registers(f"ttg.slice<{{dim = {dim}, parent = {_encoding(parent)}}}>", shape)
+
+    @staticmethod
+    def dot_operand(
+        *, shape: Sizes, operand: int, parent: Layout, k_width: int = 0
+    ) -> RegisterLayout:
+        """A matrix product's operand in registers.
+
+        Args:
+            shape: of the operand.
+            operand: 0 for A, 1 for B.
+            parent: the product's own layout.
+            k_width: neighbours along K that a thread holds side by side; for mma.sync 32 over the element's bits.
+        """
+        width = f", kWidth = {k_width}" if k_width else ""
+        return _registers(
+            f"ttg.dot_op<{{opIdx = {operand}, parent = {_encoding(parent)}{width}}}>", shape
+        )
+
+    @staticmethod
+    def nvidia_mma(
+        *,
+        shape: Sizes,
+        version: int,
+        warps_per_cta: Sizes,
+        instruction_shape: Sizes,
+    ) -> RegisterLayout:
+        """The result of mma.sync (version 2, instruction shape [16, 8]) or wgmma (version 3, [16, N, K]: one warp's part).
+
+        Blackwell's products (version 5) lie in tensor memory: `Layout.tensor_memory`.
+        """
+        return _registers(
+            f"ttg.nvidia_mma<{{versionMajor = {version}, versionMinor = 0, "
+            f"warpsPerCTA = {_list(warps_per_cta)}, instrShape = {_list(instruction_shape)}}}>",
+            shape,
+        )
+
+    @staticmethod
+    def amd_mfma(
+        *,
+        shape: Sizes,
+        version: int,
+        warps_per_cta: Sizes,
+        instruction_shape: Sizes,
+        is_transposed: bool = False,
+    ) -> RegisterLayout:
+        """The result of a CDNA matrix instruction: version 2 is gfx90a, 3 gfx942, 4 gfx950; instruction shape [M, N, K]."""
+        return _registers(
+            f"ttg.amd_mfma<{{version = {version}, warpsPerCTA = {_list(warps_per_cta)}, "
+            f"instrShape = {_list(instruction_shape)}, isTransposed = {_word(is_transposed)}}}>",
+            shape,
+        )
+
+    @staticmethod
+    def amd_wmma(
+        *,
+        shape: Sizes,
+        version: int,
+        warp_bases: Sequence[Sizes] = (),
+        is_transposed: bool = False,
+    ) -> RegisterLayout:
+        """The 16x16 result of an RDNA matrix instruction: version 1 is gfx11, 2 gfx12.
+
+        `warp_bases` says, bit by bit of the warp's number, how many instructions further its part lies. Triton 3.6 spells this
+        encoding in another way: there, `parse` it.
+        """
+        return _registers(
+            f"ttg.amd_wmma<{{version = {version}, isTranspose = {_word(is_transposed)}, "
+            f"ctaLayout = {{warp = {_lists(warp_bases)}}}}}>",
+            shape,
+        )
+
+    @staticmethod
+    def linear(
+        *,
+        shape: Sizes,
+        register: Sequence[Sizes],
+        lane: Sequence[Sizes],
+        warp: Sequence[Sizes] = (),
+        block: Sequence[Sizes] = (),
+    ) -> RegisterLayout:
+        """Any linear layout of registers, by its basis vectors."""
+        return _registers(
+            f"ttg.linear<{{register = {_lists(register)}, lane = {_lists(lane)}, "
+            f"warp = {_lists(warp)}, block = {_lists(block)}}}>",
+            shape,
+        )
+
+    @staticmethod
+    def swizzled_shared(
+        *, shape: Sizes, vector: int, per_phase: int, max_phase: int, order: Sizes
+    ) -> SharedLayout:
+        """Shared memory whose rows are cut into vectors of `vector` elements, permuted by XOR with the row.
+
+        Args:
+            shape: of the tile.
+            vector: elements that stay together.
+            per_phase: rows in a sequence that are permuted alike.
+            max_phase: how many permutations there are; 1 for none.
+            order: the dimensions, the fastest first.
+        """
+        return _shared(
+            f"ttg.swizzled_shared<{{vec = {vector}, perPhase = {per_phase}, maxPhase = {max_phase}, "
+            f"order = {_list(order)}}}>",
+            shape,
+        )
+
+    @staticmethod
+    def amd_rotating_shared(
+        *, shape: Sizes, vector: int, per_phase: int, max_phase: int, order: Sizes
+    ) -> SharedLayout:
+        """As `swizzled_shared`, and after each `max_phase` rows (times `per_phase`) the permutations are others."""
+        return _shared(
+            f"ttg.amd_rotating_shared<{{vec = {vector}, perPhase = {per_phase}, "
+            f"maxPhase = {max_phase}, order = {_list(order)}}}>",
+            shape,
+        )
+
+    @staticmethod
+    def nvmma_shared(
+        *,
+        shape: Sizes,
+        swizzling_byte_width: int,
+        element_bit_width: int,
+        transposed: bool = False,
+    ) -> SharedLayout:
+        """Shared memory as TMA writes it and wgmma and tcgen05 read it, swizzled over 0, 32, 64 or 128 bytes."""
+        return _shared(
+            f"ttg.nvmma_shared<{{swizzlingByteWidth = {swizzling_byte_width}, "
+            f"transposed = {_word(transposed)}, elementBitWidth = {element_bit_width}}}>",
+            shape,
+        )
+
+    @staticmethod
+    def padded_shared(
+        *, shape: Sizes, paddings: Sequence[tuple[int, int]], order: Sizes
+    ) -> SharedLayout:
+        """Shared memory with room left free: after every `interval` elements `padding` of them, for each pair given."""
+        pairs = ", ".join(f"{interval}:+{padding}" for interval, padding in paddings)
+        return _shared(
+            f"ttg.padded_shared<[{pairs}] {{order = {_list(order)}, shape = {_list(shape)}}}>",
+            shape,
+        )
+
+    @staticmethod
+    def shared_linear(
+        *,
+        shape: Sizes,
+        offset: Sequence[Sizes],
+        block: Sequence[Sizes] = (),
+        alignment: int = 16,
+    ) -> SharedLayout:
+        """Any linear layout of shared memory, by its basis vectors; the alignment is in bytes."""
+        blocks = f", block = {_lists(block)}" if block else ""
+        return _shared(
+            f"ttg.shared_linear<{{offset = {_lists(offset)}{blocks}}}, alignment = {alignment}>",
+            shape,
+        )
+
+    @staticmethod
+    def tensor_memory(
+        *, shape: Sizes, block_m: int, block_n: int, column_stride: int = 1
+    ) -> TensorMemoryLayout:
+        """Blackwell's tensor memory, in blocks of `block_m` rows (64 or 128) and `block_n` columns.
+
+        `column_stride` is 1 for elements that lie side by side, and 32 over their bits for narrow ones with a column each.
+        """
+        made = MadeByHand.parse(
+            f"#ttng.tensor_memory_encoding<blockM = {block_m}, blockN = {block_n}, "
+            f"colStride = {column_stride}>",
+            shape,
+        )
+        return cast("TensorMemoryLayout", made)
+
+
+# Asking for a layout made by hand
+
+
+@cache
+def _ask(encoding: str, shape: Shape, target: str | None) -> Layout:
+    try:
+        made: Layout = worker.call(_MAKER, encoding, shape, target)
+    except WorkerError as death:
+        if not death.died:
+            raise
+        said = _assertion(death.last_words)
+        misspelt = misspelling(encoding, said)
+        if misspelt:
+            ended = f"Triton ends its process on it{f', and says: {said}' if said else ''}."
+            raise misspelt_error(encoding, misspelt, ended) from death
+        raise LayoutError(
+            f"Triton has no layout of a tile of {sizes(shape)} for {encoding}: asked for one, it ended its process"
+            + (f", and said: {said}." if said else "."),
+            advice="The encoding does not fit the shape, or no GPU has such a layout.",
+        ) from death
+    return made
+
+
+def _assertion(words: str) -> str:
+    """What an aborting process says, without where in Triton's sources it says so; "" where it says nothing."""
+    found = re.search(r"Assertion [`'](.*)' failed|(?:LLVM ERROR|error): (.*)", words)
+    return (found[1] or found[2]) if found else ""
+
+
+def _shape(given: object) -> Shape:
+    """A shape that somebody gave, as whole numbers."""
+    try:
+        return _whole_numbers(given)
+    except TypeError:
+        raise LayoutError(
+            f"{given!r} is no shape of a tile.",
+            advice="Give its sizes as whole numbers: (128, 64).",
+        ) from None
+
+
+def _whole_numbers(given: object) -> Shape:
+    """Numbers by dimension; raises TypeError for anything else."""
+    numbers = (given,) if isinstance(given, int) else cast(Any, given)
+    return tuple(operator.index(number) for number in numbers)
+
+
+def _encoding(parent: object) -> str:
+    if not isinstance(parent, LinearTile):
+        raise LayoutError(
+            f"The parent is {parent!r}, and has to be a layout.",
+            advice="Layout.parse and the constructors make one.",
+        )
+    return parent.encoding
+
+
+def _registers(encoding: str, shape: Sizes) -> RegisterLayout:
+    return cast("RegisterLayout", MadeByHand.parse(f"#{encoding}", shape))
+
+
+def _shared(encoding: str, shape: Sizes) -> SharedLayout:
+    return cast("SharedLayout", MadeByHand.parse(f"#{encoding}", shape))
+
+
+def _list(given: Sizes) -> str:
+    try:
+        return f"[{', '.join(map(str, _whole_numbers(given)))}]"
+    except TypeError:
+        raise LayoutError(
+            f"{given!r} is no list of whole numbers.",
+            advice="Give one whole number for each dimension: (1, 4).",
+        ) from None
+
+
+def _lists(vectors: Sequence[Sizes]) -> str:
+    if not isinstance(vectors, Iterable):
+        raise LayoutError(
+            f"{vectors!r} is no list of vectors.",
+            advice="Give one vector for each bit, each with a number for each dimension: [(0, 1), (0, 2)].",
+        )
+    return f"[{', '.join(_list(vector) for vector in vectors)}]"
+
+
+def _word(boolean: bool) -> str:
+    return "true" if boolean else "false"

@@ -1,0 +1,167 @@
+"""The linear function that a layout is, and arithmetic on it.
+
+A layout is linear over bits. Each of its inputs (a register's number, a lane's, an offset in memory) has one basis vector for each
+bit: the index of the element that this bit leads to. The element of an input is the XOR of the vectors of the bits that are set in
+it. The vectors come from Triton (its linear layouts); what is done with them here is arithmetic.
+"""
+
+from __future__ import annotations
+
+import math
+import operator
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import cast
+
+import numpy
+from numpy.typing import ArrayLike, NDArray
+
+from kernellab.common.formatting import joined_sizes
+from kernellab.errors import LayoutError
+
+Shape = tuple[int, ...]
+Vector = tuple[int, ...]
+Bases = tuple[Vector, ...]
+"""The basis vectors of one input: entry k is the index of the element that the number 2**k leads to."""
+Numbers = NDArray[numpy.int64]
+
+
+def sizes(shape: Sequence[int]) -> str:
+    """A shape in words: "128x64"; of a tile without dimensions "one element"."""
+    return joined_sizes(shape) or "one element"
+
+
+@dataclass(frozen=True)
+class LinearTile:
+    """A tile with a layout, as a linear function from numbers of registers or places to elements."""
+
+    shape: Shape
+    encoding: str
+    """The layout as TTGIR writes it, aliases spelt out: "#ttg.blocked<{sizePerThread = [1, 4], ...}>"."""
+
+    @property
+    def bases(self) -> Mapping[str, Bases]:
+        """Input -> its basis vectors; the first input varies fastest where inputs are counted through."""
+        raise NotImplementedError
+
+    @property
+    def family(self) -> str:
+        """MLIR's name of the kind of layout: "blocked", "slice", "nvidia_mma", "nvmma_shared", ..."""
+        found = re.match(r"#\w+\.(\w+)", self.encoding)
+        return found[1].removesuffix("_encoding") if found else ""
+
+    @property
+    def element_count(self) -> int:
+        """Elements of the tile."""
+        return math.prod(self.shape)
+
+    @property
+    def replication(self) -> int:
+        """How many holders each element has."""
+        return int(self._inputs_by_element.shape[1])
+
+    def __str__(self) -> str:
+        return f"{self.family.replace('_', ' ')} layout of {sizes(self.shape)}"
+
+    def _title(self) -> str:
+        """What it is, as the beginning of a description."""
+        words = str(self)
+        return f"{words[:1].upper()}{words[1:]}"
+
+    # The linear function
+
+    def _size(self, name: str) -> int:
+        """How many numbers an input has."""
+        return 1 << len(self.bases[name])
+
+    def _number(self, index: Sequence[int]) -> int:
+        """An element's number, the last dimension fastest. Sizes are powers of two: the XOR of indices is the XOR of numbers."""
+        number = 0
+        for position, size in zip(index, self.shape):
+            number = number * size + position
+        return number
+
+    def _indices(self, numbers: Numbers) -> Numbers:
+        """The indices of elements by their numbers, as an array of shape (*numbers.shape, rank)."""
+        if not self.shape:
+            return numpy.zeros((*numbers.shape, 0), numpy.int64)
+        return numpy.stack(numpy.unravel_index(numbers, self.shape), axis=-1)
+
+    def _elements(self, **inputs: ArrayLike) -> Numbers:
+        """The indices of the elements that numbers of the inputs lead to; arrays are broadcast."""
+        found = numpy.zeros((), numpy.int64)
+        for name, given in inputs.items():
+            asked = self._asked(name, given)
+            found = found ^ numpy.zeros_like(asked)  # with no bits, it has a shape all the same
+            for bit, vector in enumerate(self.bases[name]):
+                found = found ^ numpy.where(asked >> bit & 1, self._number(vector), 0)
+        return self._indices(found)
+
+    def _asked(self, name: str, given: ArrayLike) -> Numbers:
+        """Numbers of an input, all of which it has."""
+        asked = numpy.asarray(given)
+        if asked.size and asked.dtype.kind not in "iu":
+            raise LayoutError(f"A {name} is a whole number, and not {given!r}.")
+        outside = (asked < 0) | (asked >= self._size(name))
+        if outside.any():
+            raise LayoutError(
+                f"A {self} has {name} 0 to {self._size(name) - 1}, and was asked for {int(asked[outside].flat[0])}."
+            )
+        return asked.astype(numpy.int64)
+
+    @cached_property
+    def _element_numbers(self) -> Numbers:
+        """The element's number for every input, counted through."""
+        numbers = numpy.zeros(1, numpy.int64)
+        for vectors in self.bases.values():
+            for vector in vectors:
+                numbers = numpy.concatenate([numbers, numbers ^ self._number(vector)])
+        return numbers
+
+    @cached_property
+    def _inputs_by_element(self) -> Numbers:
+        """For every element the inputs that lead to it, in order: an array of shape (elements, replication)."""
+        # Linear and onto: as many inputs lead to one element as to any other.
+        return numpy.argsort(self._element_numbers, kind="stable").reshape(self.element_count, -1)
+
+    def _inputs_of(self, index: Sequence[int]) -> Numbers:
+        """The inputs that lead to one element."""
+        try:
+            given = tuple(operator.index(i) for i in index)
+        except TypeError:
+            given = ()
+        if len(given) != len(self.shape) or any(not 0 <= i < n for i, n in zip(given, self.shape)):
+            raise LayoutError(
+                f"A tile of {sizes(self.shape)} has no element {index}.",
+                advice=f"An index has {len(self.shape)} whole numbers, each below the tile's size.",
+            )
+        return cast(Numbers, self._inputs_by_element[self._number(given)])
+
+    def _inputs_of_all(self, indices: ArrayLike) -> Numbers:
+        """The inputs that lead to each of several elements: indices of shape (..., rank) become inputs of shape (..., replication)."""
+        asked = numpy.asarray(indices)
+        rank = len(self.shape)
+        if asked.shape[-1] != rank or (asked.size and asked.dtype.kind not in "iu"):
+            raise LayoutError(
+                f"Indices into a tile of {sizes(self.shape)} are whole numbers of shape (..., {rank}), and not {asked.dtype} of shape {asked.shape}.",
+                advice=f"The last axis has the {rank} numbers of one index.",
+            )
+        outside = ((asked < 0) | (asked >= numpy.array(self.shape))).any(axis=-1)
+        if outside.any():
+            first = tuple(asked[outside][0].tolist())
+            raise LayoutError(f"A tile of {sizes(self.shape)} has no element {first}.")
+        along = numpy.moveaxis(asked.astype(numpy.int64), -1, 0)
+        numbers = numpy.zeros(asked.shape[:-1], numpy.int64) + self._number(
+            cast(Sequence[int], along)
+        )
+        return self._inputs_by_element[numbers]
+
+    def _split(self, inputs: Numbers) -> Numbers:
+        """Counted-through inputs as one column for each input: an array of shape (*inputs.shape, number of inputs)."""
+        columns = []
+        for name in self.bases:
+            columns.append(inputs % self._size(name))
+            inputs = inputs // self._size(name)
+        return numpy.stack(columns, axis=-1)

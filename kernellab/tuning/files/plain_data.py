@@ -1,0 +1,160 @@
+"""A sweep's records as JSON, and back."""
+
+from __future__ import annotations
+
+import contextlib
+import dataclasses
+import math
+from collections.abc import Mapping
+from typing import Any
+
+import triton.language as tl
+
+from kernellab import triton_api
+from kernellab.common.saved_json import SavedData, value_of, value_to_json
+from kernellab.records import Resources
+from kernellab.tuning.files.named import Named
+from kernellab.tuning.results.records import (
+    Candidate,
+    Compiled,
+    Dropped,
+    Machine,
+    Outcome,
+    Timing,
+    Trial,
+)
+
+
+def outcome_to_json(outcome: Outcome) -> dict[str, Any]:
+    """Plain data; what is not known is left out."""
+    data: dict[str, Any] = {}
+    if outcome.compiled is not None:
+        compiled = dataclasses.asdict(outcome.compiled)
+        compiled["resources"] = dataclasses.asdict(outcome.compiled.resources)
+        compiled["occupancy"] = None if math.isnan(outcome.compiled.occupancy) else outcome.compiled.occupancy  # fmt: skip
+        compiled["seconds"] = round(outcome.compiled.seconds, 4)
+        data["compiled"] = compiled
+    if outcome.dropped is not None:
+        data["dropped"] = dataclasses.asdict(outcome.dropped)
+    if outcome.checked:
+        data["checked"] = outcome.checked
+        data["check_seconds"] = round(outcome.check_seconds, 4)
+    if outcome.unchecked:
+        data["unchecked"] = outcome.unchecked
+    if outcome.timing is not None:
+        timing = dataclasses.asdict(outcome.timing)
+        data["timing"] = {
+            name: round(value, 7) if isinstance(value, float) else value
+            for name, value in timing.items()
+        }
+    return data
+
+
+def outcome_from_json(data: Mapping[str, Any]) -> Outcome:
+    """What `outcome_to_json` wrote.
+
+    Raises:
+        KeyError, TypeError, ValueError, Misfit: it is none.
+    """
+    compiled = None
+    if "compiled" in data:
+        facts = dict(data["compiled"])
+        facts["resources"] = Resources(**facts["resources"])
+        facts["occupancy"] = math.nan if facts["occupancy"] is None else facts["occupancy"]
+        compiled = Compiled(**facts)
+    return Outcome(
+        compiled=compiled,
+        dropped=Dropped(**data["dropped"]) if "dropped" in data else None,
+        checked=data.get("checked", ""),
+        unchecked=data.get("unchecked", ""),
+        check_seconds=data.get("check_seconds", 0.0),
+        timing=Timing(**data["timing"]) if "timing" in data else None,
+    )
+
+
+def trial_to_json(trial: Trial) -> dict[str, Any]:
+    """A config and its outcome."""
+    return {
+        "number": trial.number,
+        "constants": values_to_json(trial.candidate.constants),
+        "options": values_to_json(trial.candidate.options),
+        **_where_any("pre_hook", trial.candidate.hook_name),
+        **_where_any("own_types", values_to_json(trial.types)),
+        **_where_any("own_constants", values_to_json(trial.constants)),
+        **outcome_to_json(trial.outcome),
+    }
+
+
+def _where_any(name: str, value: Any) -> dict[str, Any]:
+    return {name: value} if value else {}
+
+
+def trial_from_json(data: Mapping[str, Any]) -> Trial:
+    """What `trial_to_json` wrote; raises as `outcome_from_json`."""
+    constants, options = (values_from_json(data[name]) for name in ("constants", "options"))
+    types, own = (values_from_json(data.get(name, {})) for name in ("own_types", "own_constants"))
+    candidate = Candidate(constants, options, named_hook=str(data.get("pre_hook", "")))
+    return Trial(int(data["number"]), candidate, outcome_from_json(data), types, own)
+
+
+def machine_to_json(machine: Machine) -> dict[str, str]:
+    """Names and versions."""
+    return dataclasses.asdict(machine)
+
+
+def machine_from_json(data: Mapping[str, Any]) -> Machine:
+    """What `machine_to_json` wrote; raises as `outcome_from_json`."""
+    return Machine(**{field.name: str(data[field.name]) for field in dataclasses.fields(Machine)})
+
+
+def values_to_json(values: Mapping[str, Any]) -> dict[str, Any]:
+    """Constants and options by name: JSON's own kinds, types and layouts of Triton's; functions by name, anything else as text."""
+    return {name: value_to_json(value, _own_to_json) for name, value in values.items()}
+
+
+def values_from_json(data: Mapping[str, Any]) -> dict[str, Any]:
+    """What `values_to_json` wrote; of what was kept as text only, a `Named`.
+
+    Raises:
+        Misfit: it did not.
+    """
+    return {name: value_of(SavedData(value, name), _own_from_json) for name, value in data.items()}
+
+
+def _own_to_json(value: Any) -> Any:
+    """Values that a kernel takes and JSON has no kind for."""
+    if isinstance(value, tl.constexpr):
+        return value_to_json(value.value, _own_to_json)
+    if isinstance(value, tl.dtype):
+        return {"dtype": value.name}
+    if isinstance(value, Named):
+        return {"shown": value.text, **_where_any("function", value.function)}
+    if isinstance(value, triton_api.JITFunction):
+        return {"shown": repr(value), "function": value.fn.__name__}
+    layout = triton_api.parts_of_layout(value)
+    if layout is None:
+        return {"shown": repr(value)}
+    name, fields = layout
+    return {"shown": repr(value), "layout": name, "fields": values_to_json(fields)}
+
+
+def _own_from_json(data: SavedData) -> Any:
+    if data.has("dtype"):
+        return _dtype(data["dtype"])
+    if data.has("layout"):
+        # One that this Triton does not have is still good to read.
+        with contextlib.suppress(ValueError):
+            return triton_api.layout_of_parts(data["layout"].text(), _fields(data["fields"]))
+    function = data["function"].text() if data.has("function") else ""
+    return Named(data["shown"].text(), function)
+
+
+def _dtype(data: SavedData) -> Any:
+    try:
+        return tl.dtype(data.text())
+    except AssertionError:
+        raise data.misfit("the name of a type of Triton's") from None
+
+
+def _fields(data: SavedData) -> dict[str, Any]:
+    return {name: value_of(data[name], _own_from_json) for name in data.names()}

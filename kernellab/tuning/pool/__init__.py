@@ -1,0 +1,1 @@
+"""Workers of a sweep: processes that compile, run and time configs."""

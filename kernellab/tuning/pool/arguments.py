@@ -1,0 +1,154 @@
+"""A launch's arguments on their way to another process, and there: as they were given, again and again."""
+
+from __future__ import annotations
+
+import hashlib
+import io
+import pickle
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+
+from kernellab.launch.argument_copies import aligned_copy
+from kernellab.triton_api.shipping import KernelPickler
+
+_SKELETON = "skeleton"
+
+
+@dataclass(frozen=True, eq=False)
+class Shipment:
+    """Arguments as bytes: a skeleton without memory, and each storage once. Those of equal contents are equal."""
+
+    skeleton: bytes
+    storages: Sequence[NDArray[np.uint8]]
+
+    @cached_property
+    def digest(self) -> str:
+        """SHA-256 over all of it: equal contents, equal digests."""
+        sha = hashlib.sha256(self.skeleton)
+        for storage in self.storages:
+            sha.update(storage.data)
+        return sha.hexdigest()
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Shipment) and self.digest == other.digest
+
+    def __hash__(self) -> int:
+        return hash(self.digest)
+
+    @property
+    def size(self) -> int:
+        """In bytes."""
+        return len(self.skeleton) + sum(map(len, self.storages))
+
+    def write(self, folder: Path) -> None:
+        """Put it into an empty folder, for processes of this machine."""
+        (folder / _SKELETON).write_bytes(self.skeleton)
+        for number, storage in enumerate(self.storages):
+            np.save(folder / f"{number}.npy", storage)
+
+    @classmethod
+    def read(cls, folder: Path) -> Shipment:
+        """What was written into a folder; storages stay there until they are looked at."""
+        files = sorted(folder.glob("*.npy"), key=lambda file: int(file.stem))
+        # "c": torch wants memory that may be written, and nothing of that is to reach the file.
+        storages = [np.load(file, mmap_mode="c") for file in files]
+        return cls((folder / _SKELETON).read_bytes(), storages)
+
+
+class _ArgumentPickler(KernelPickler):
+    """Pickles arguments, with places where their tensors' storages go."""
+
+    def __init__(self, file: io.BytesIO) -> None:
+        super().__init__(file, pickle.HIGHEST_PROTOCOL)
+        self.storages: dict[int, torch.UntypedStorage] = {}
+        self._numbers: dict[int, int] = {}
+
+    def persistent_id(self, value: Any) -> Any:
+        if not isinstance(value, torch.Tensor):
+            return None
+        storage = value.detach().untyped_storage()
+        number = self._numbers.setdefault(storage.data_ptr(), len(self._numbers))
+        self.storages[number] = storage
+        # A tuple of plain values: the other side has no tensor yet.
+        return (
+            number,
+            str(value.dtype).removeprefix("torch."),
+            int(value.storage_offset()),
+            tuple(value.shape),
+            tuple(value.stride()),
+        )
+
+
+def ship(values: Mapping[str, Any]) -> Shipment:
+    """The arguments with the memory behind their tensors, from whatever device; tensors that share memory share it again there."""
+    file = io.BytesIO()
+    pickler = _ArgumentPickler(file)
+    pickler.dump(dict(values))
+    storages = [_bytes(storage) for storage in pickler.storages.values()]
+    return Shipment(file.getvalue(), storages)
+
+
+def _bytes(storage: torch.UntypedStorage) -> NDArray[np.uint8]:
+    raw = torch.empty(0, dtype=torch.uint8, device=storage.device).set_(storage)
+    copied: NDArray[np.uint8] = raw.to("cpu", copy=True).numpy()
+    return copied
+
+
+class _Unpickler(pickle.Unpickler):
+    def __init__(self, skeleton: bytes, storages: Sequence[torch.UntypedStorage]) -> None:
+        super().__init__(io.BytesIO(skeleton))
+        self._storages = storages
+
+    def persistent_load(self, name: Any) -> torch.Tensor:
+        number, dtype, offset, shape, strides = name
+        storage = self._storages[number]
+        empty = torch.empty(0, dtype=getattr(torch, dtype), device=storage.device)
+        return empty.set_(storage, offset, shape, strides)
+
+
+class Arguments:
+    """Arguments that were shipped here: working copies on a device, which can be made what they were.
+
+    Attributes:
+        values: the arguments by name; kernels write into their tensors.
+    """
+
+    def __init__(self, shipment: Shipment, device: torch.device) -> None:
+        self._pristine = [_on_device(content, device) for content in shipment.storages]
+        self._working = [
+            _like(pristine) if pristine.numel() else pristine for pristine in self._pristine
+        ]
+        storages = [one.untyped_storage() for one in self._working]
+        self.values: dict[str, Any] = _Unpickler(shipment.skeleton, storages).load()
+
+    def restore(self) -> None:
+        """Give every storage its first contents."""
+        for working, pristine in zip(self._working, self._pristine):
+            working.copy_(pristine)
+
+    def contents(self) -> list[torch.Tensor]:
+        """A copy of what the storages hold now, as bytes."""
+        return [one.clone() for one in self._working]
+
+    def holds(self, contents: Sequence[torch.Tensor]) -> bool:
+        """Whether the storages hold just that, bit for bit."""
+        return all(torch.equal(one, other) for one, other in zip(self._working, contents))
+
+
+def _on_device(content: NDArray[np.uint8], device: torch.device) -> torch.Tensor:
+    return torch.from_numpy(content).to(device)
+
+
+def _like(pristine: torch.Tensor) -> torch.Tensor:
+    """A copy whose memory begins where a GPU's would: at a multiple of 512 bytes."""
+    if pristine.device.type != "cpu":
+        return pristine.clone()
+    storage = aligned_copy(pristine.untyped_storage())
+    return torch.empty(0, dtype=torch.uint8).set_(storage)

@@ -1,0 +1,171 @@
+"""Anybody's executor as a crew: what is asked of it here, and what its processes do there."""
+
+from __future__ import annotations
+
+import atexit
+import contextlib
+import sys
+import threading
+from collections.abc import Callable
+from concurrent.futures import Executor, Future
+from dataclasses import replace
+from typing import Any
+
+from kernellab.errors import ArgumentError
+from kernellab.records import Target
+from kernellab.tuning.pool.assignments import (
+    Delivery,
+    Setup,
+    Wishes,
+    setup_without_bytes,
+)
+from kernellab.tuning.pool.gpus import one_gpu_for_me
+from kernellab.tuning.pool.in_worker import with_compiled
+from kernellab.tuning.pool.worker import Member
+from kernellab.tuning.results.records import Compiled, Machine, Outcome
+
+SILENCE = 20.0
+"""Seconds without an answer of an executor's processes after which that is said: importing torch and Triton takes some."""
+
+
+class ExecutorCrew:
+    """Any `concurrent.futures.Executor`: each config is one call, which compiles, checks and times it in a process of its own there."""
+
+    compiles_first = False
+    runs_at_once = 1
+    _SMALL = 1 << 20
+    """Bytes of arguments that every call takes along; larger ones are sent to those who ask."""
+
+    def __init__(self, executor: Executor) -> None:
+        self._executor = executor
+        self._with_gpu = False
+        self._futures: set[Future[Any]] = set()
+        """What is not done. A cluster computes again what was lost with a worker as long as somebody holds its future."""
+
+    def machine(self) -> tuple[Machine, Target | None]:
+        """What its processes run on, as one of them says; with the GPU that they time on, where they have one."""
+        try:
+            found = self._first_answer(self._submit(machine_there))
+        except Exception as error:
+            raise ArgumentError(
+                f"the executor's processes cannot sweep: {type(error).__name__}: {error}",
+                advice="Each needs KernelLab, with the Python and the Triton of this process.",
+            ) from error
+        self._with_gpu = bool(found[0].gpu)
+        return found
+
+    def _first_answer(self, asked: Future[Any]) -> tuple[Machine, Target | None]:
+        """What the first process says; that none is there may be nobody's fault, but it must not look like a sweep."""
+        try:
+            answer: tuple[Machine, Target | None] = asked.result(timeout=SILENCE)
+        except TimeoutError:
+            print(
+                f"kernellab.tune waits for the executor: none of its processes has answered for {SILENCE:g} seconds. Are there any, "
+                "with the resources that were asked for?",
+                file=sys.stderr,
+            )  # fmt: skip
+            answer = asked.result()
+        return answer
+
+    def get_ready(self, setup: Setup) -> None:
+        """See Crew: an executor's processes get ready with their first config."""
+
+    def compile(self, job: bytes, task: bytes, seconds: float) -> Future[Outcome]:
+        """See Crew."""
+        return self._submit(compile_there, job, task, seconds)
+
+    def run(self, setup: Setup, task: bytes, wishes: Wishes, seconds: float) -> Future[Outcome]:
+        """See Crew."""
+        shipment = setup.arguments.shipment
+        small = shipment is None or shipment.size <= self._SMALL
+        sent = setup if small else setup_without_bytes(setup)
+        promised: Future[Outcome] = Future()
+
+        def take(done: Future[Any]) -> None:
+            try:
+                outcome = done.result()
+            except BaseException as error:
+                _settle(promised, error=error)
+                return
+            if outcome != ARGUMENTS_WANTED:
+                _settle(promised, outcome)
+                return
+            try:
+                again = self._submit(run_there, setup, task, wishes, seconds, self._with_gpu)
+            except RuntimeError as error:  # It was shut down meanwhile.
+                _settle(promised, error=error)
+            else:
+                again.add_done_callback(take)
+
+        first = self._submit(run_there, sent, task, wishes, seconds, self._with_gpu)
+        first.add_done_callback(take)
+        return promised
+
+    def _submit(self, function: Callable[..., Any], *arguments: Any) -> Future[Any]:
+        future = self._executor.submit(function, *arguments)
+        self._futures.add(future)
+        future.add_done_callback(self._futures.discard)
+        return future
+
+    def stop(self) -> None:
+        """Cancel what has not begun; the executor stays its owner's."""
+        for future in tuple(self._futures):
+            future.cancel()
+
+
+def _settle(promised: Future[Outcome], outcome: Any = None, error: BaseException | None = None) -> None:  # fmt: skip
+    if not promised.set_running_or_notify_cancel():
+        return
+    if error is not None:
+        promised.set_exception(error)
+    else:
+        promised.set_result(outcome)
+
+
+# In its processes
+
+ARGUMENTS_WANTED = "arguments wanted"
+"""What `run_there` gives where the arguments are not there yet."""
+
+_child: list[Member] = []
+_arrived: dict[str, Delivery] = {}
+_lock = threading.Lock()
+
+
+def machine_there() -> tuple[Machine, Target | None]:
+    """In an executor's process: what it runs on."""
+    with _lock:
+        return _member_there().machine()
+
+
+def compile_there(job: bytes, task: bytes, seconds: float) -> Outcome:
+    """In an executor's process: compile a config."""
+    with _lock:
+        return _member_there().compile(job, task, seconds)
+
+
+def run_there(
+    setup: Setup, task: bytes, wishes: Wishes, seconds: float, with_gpu: bool
+) -> Outcome | str:
+    """In an executor's process: compile, check and time a config, in a child process that may crash; or ask for the arguments."""
+    with _lock:
+        if setup.arguments.shipment is not None:
+            _arrived.clear()
+            _arrived[setup.arguments.digest] = setup.arguments
+        elif setup.arguments.digest not in _arrived:
+            return ARGUMENTS_WANTED
+        member = _member_there()
+        compiled = member.compile(setup.job, task, seconds)
+        if compiled.dropped is not None:
+            return compiled
+        said: Compiled | None = compiled.compiled
+        with one_gpu_for_me() if with_gpu else contextlib.nullcontext(None) as device:
+            here = replace(setup, arguments=_arrived[setup.arguments.digest], device=device)
+            return with_compiled(member.run(here, task, wishes, seconds), said)
+
+
+def _member_there() -> Member:
+    if not _child:
+        _child.append(Member())
+        atexit.register(_child[0].close)
+    return _child[0]

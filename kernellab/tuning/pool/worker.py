@@ -1,0 +1,125 @@
+"""One process that compiles or runs a config at a time, and what is said of a config that ended it."""
+
+from __future__ import annotations
+
+import contextlib
+import re
+from dataclasses import replace
+from typing import Any
+
+from kernellab.common.formatting import seconds_words
+from kernellab.common.worker import Worker
+from kernellab.errors import KernelLabError, WorkerError
+from kernellab.records import Target
+from kernellab.tuning.pool.assignments import Setup, Wishes, setup_without_bytes
+from kernellab.tuning.pool.in_worker import process_is_spoilt
+from kernellab.tuning.results.records import (
+    Dropped,
+    Machine,
+    Outcome,
+    Reason,
+)
+
+_HERE = "kernellab.tuning.pool.in_worker"
+
+START_SECONDS = 300.0
+"""How long a process may take to start, to have torch, a GPU and the arguments: no config's fault."""
+
+
+class Member:
+    """A process that does one thing at a time, started again where a config has ended it."""
+
+    def __init__(self, gpu: int | None = None) -> None:
+        """A process that works on that GPU, or on none."""
+        self.gpu = gpu
+        self._worker = Worker("The config")
+        self._prepared: tuple[int | None, Setup] | None = None
+
+    def compile(self, job: bytes, task: bytes, seconds: float) -> Outcome:
+        self._start()
+        return self._guarded("compile_config", "compiling", seconds, job, task)
+
+    def run(self, setup: Setup, task: bytes, wishes: Wishes, seconds: float) -> Outcome:
+        setup = self._here(setup)
+        try:
+            self._prepare(setup)
+        except WorkerError as error:
+            return _of_death(error, "getting ready to run", START_SECONDS)
+        except KernelLabError as error:
+            return Outcome(dropped=Dropped("lost", error.problem))
+        outcome = self._guarded("run_config", "running", seconds, setup_without_bytes(setup), task, wishes)  # fmt: skip
+        if process_is_spoilt(outcome):
+            self._worker.close()
+        return outcome
+
+    def machine(self) -> tuple[Machine, Target | None]:
+        found: tuple[Machine, Target | None] = self._worker.call(
+            f"{_HERE}:machine_here", True, seconds=START_SECONDS
+        )
+        return found
+
+    def get_ready(self, setup: Setup) -> Outcome:
+        with contextlib.suppress(KernelLabError):  # The first config that is run will say it.
+            self._prepare(self._here(setup))
+        return Outcome()
+
+    def _here(self, setup: Setup) -> Setup:
+        return setup if self.gpu is None else replace(setup, device=self.gpu)
+
+    def release(self) -> None:
+        self._prepared = None
+        if self._worker.process_id is not None:
+            with contextlib.suppress(WorkerError):
+                self._worker.call(f"{_HERE}:release")
+
+    def close(self) -> None:
+        self._worker.close()
+
+    def kill(self) -> None:
+        """End the process from another thread, whatever it is doing."""
+        self._worker.kill()
+
+    def _start(self) -> None:
+        """Importing torch and Triton is no config's fault either."""
+        if self._worker.process_id is None:
+            self._worker.call(f"{_HERE}:release", seconds=START_SECONDS)
+
+    def _prepare(self, setup: Setup) -> None:
+        self._start()
+        if self._prepared != (self._worker.process_id, setup):
+            self._worker.call(f"{_HERE}:prepare", setup, seconds=START_SECONDS)
+            self._prepared = (self._worker.process_id, setup)
+
+    def _guarded(self, function: str, doing: str, seconds: float, *arguments: Any) -> Outcome:
+        try:
+            outcome: Outcome = self._worker.call(f"{_HERE}:{function}", *arguments, seconds=seconds)
+        except WorkerError as error:
+            return _of_death(error, doing, seconds)
+        except KernelLabError as error:  # of this process, not of the config
+            return Outcome(dropped=Dropped("lost", f"{doing} it: {error}"))
+        return outcome
+
+
+# What is said of a config that got no answer
+
+_TELLING = re.compile(r"error|assert|fatal|abort", re.IGNORECASE)
+
+
+def _of_death(error: WorkerError, doing: str, seconds: float) -> Outcome:
+    """Why a config got no answer: `doing` says what was done with it."""
+    reason: Reason = "time-out" if error.timed_out else "crash" if error.died else "fault"
+    return Outcome(dropped=Dropped(reason, _words_of(error, doing, seconds)))
+
+
+def _words_of(error: WorkerError, doing: str, seconds: float) -> str:
+    if error.timed_out:
+        return f"{doing} it took longer than {seconds_words(seconds)}, and was stopped"
+    if not error.died:
+        lines = error.problem.strip().splitlines()  # a traceback, whose last line says what it was
+        return f"{doing} it failed: {lines[-1]}\n{error.problem}"
+    ended = f"{doing} it ended the process ({error.ending})"
+    if not error.last_words:
+        return f"{ended}, which printed nothing"
+    lines = error.last_words.splitlines()
+    telling = next((line.strip() for line in lines if _TELLING.search(line)), lines[-1].strip())
+    return f"{ended}: {telling}\nAll that it printed:\n{error.last_words}"

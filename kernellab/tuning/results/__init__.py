@@ -1,0 +1,1 @@
+"""What a sweep gives: trials, rankings, tables, and the kernels that use them."""

@@ -1,0 +1,37 @@
+"""Which config is the fastest, and which cannot be told from it."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from kernellab.tuning.results.records import Trial
+
+FINALIST_MARGIN = 1.05
+"""Configs up to this many times the fastest median are measured again: one round of measuring can be off by some percent."""
+MOST_FINALISTS = 4
+
+
+def timed(trials: Sequence[Trial]) -> list[Trial]:
+    """The configs that were timed and not dropped, the fastest median first."""
+    found = [one for one in trials if one.timing is not None and not one.is_dropped]
+    return sorted(found, key=lambda one: (one.timing.median if one.timing else 0.0, one.number))
+
+
+def tied_with_best(trials: Sequence[Trial]) -> list[Trial]:
+    """The fastest config and those whose times overlap with its own: their lower quartile is not above its upper one."""
+    ranked = timed(trials)
+    if not ranked:
+        return []
+    best = ranked[0].timing
+    assert best is not None
+    return [one for one in ranked if one.timing is not None and one.timing.lower <= best.upper]
+
+
+def finalists(trials: Sequence[Trial]) -> list[Trial]:
+    """The configs worth a second round: the fastest and the next, since a lead may be a moment in which the GPU's clock was high, and those as close to the fastest as that."""
+    ranked = timed(trials)
+    if not ranked or ranked[0].timing is None:
+        return []
+    limit = ranked[0].timing.median * FINALIST_MARGIN
+    close = [one for one in ranked if one.timing is not None and one.timing.median <= limit]
+    return ranked[: min(max(len(close), 2), MOST_FINALISTS)] if len(ranked) > 1 else []

@@ -1,0 +1,37 @@
+"""The sweeps that were made in this process: `kernellab.tunings`."""
+
+from __future__ import annotations
+
+import weakref
+from dataclasses import replace
+from typing import Any
+
+from kernellab.launch.autotuned_kernels import autotuner_timings
+from kernellab.launch.dispatch import innermost
+from kernellab.tuning.results.autotuned import tuning_of_autotuner
+from kernellab.tuning.results.tuning import Tuning
+from kernellab.tuning.results.tunings import Tunings
+
+_made: weakref.WeakKeyDictionary[Any, list[Tuning]] = weakref.WeakKeyDictionary()
+"""Kernel -> its sweeps, in order. They hold no kernel of their own here: that would keep it alive for ever."""
+
+
+def remember(kernel: Any, tuning: Tuning) -> None:
+    """Keep a sweep for `tunings`."""
+    live = None if tuning.live is None else replace(tuning.live, kernel=None)
+    _made.setdefault(innermost(kernel), []).append(replace(tuning, live=live))
+
+
+def tunings(kernel: Any) -> Tunings:
+    """The sweeps of a kernel in this process: what `@triton.autotune` timed around it, then those of `kernellab.tune`, each in order.
+
+    Raises:
+        ArgumentError: `kernel` is no kernel.
+    """
+    plain = innermost(kernel)
+    autotuned = [tuning_of_autotuner(plain, one) for one in autotuner_timings(plain)]
+    made = [
+        replace(one, live=one.live and replace(one.live, kernel=kernel))
+        for one in _made.get(plain, ())
+    ]
+    return Tunings([*(one.with_kernel(kernel) for one in autotuned), *made])

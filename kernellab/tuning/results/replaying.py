@@ -1,0 +1,88 @@
+"""Times that were recorded elsewhere, beside what the compiler says here."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterable, Sequence
+from dataclasses import replace
+
+from kernellab.errors import ArgumentError
+from kernellab.tuning.files.files import load_all, sides
+from kernellab.tuning.files.kernel_source import is_another
+from kernellab.tuning.results.records import Outcome, Trial
+from kernellab.tuning.results.tuning import Tuning
+
+Recorded = str | os.PathLike[str] | Tuning | Iterable[Tuning]
+"""A file of `Tuning.save` or `Tunings.save`, or the sweeps themselves."""
+
+
+def with_recorded_times(tuning: Tuning, found: Sequence[Tuning]) -> Tuning:
+    """A sweep that was compiled here, with the times that another took of the same launch.
+
+    Raises:
+        ArgumentError: none of the recorded sweeps is of this launch.
+    """
+    for one in found:
+        if _same_launch(one, tuning):
+            return _with_times_of(one, tuning)
+    known = "\n".join(f"  {_words(one)}" for one in found) or "  none"
+    raise ArgumentError(
+        f"no recorded sweep is of this launch, {_words(tuning)}",
+        advice=f"There are:\n{known}\nKernel, target, types and sizes must be the same.",
+    )
+
+
+def recorded_sweeps(recorded: Recorded) -> list[Tuning]:
+    """The sweeps of a file, or those that were given.
+
+    Raises:
+        ArchiveError: the file cannot be read.
+    """
+    if isinstance(recorded, str | os.PathLike):
+        return load_all(recorded)
+    return [recorded] if isinstance(recorded, Tuning) else list(recorded)
+
+
+def _same_launch(left: Tuning, right: Tuning) -> bool:
+    """Whether a time depends on the same, but for the machine and the config; names of a key say nothing."""
+    return all(one == other for what, one, other in sides(left, right) if what != "key")
+
+
+def _words(tuning: Tuning) -> str:
+    arguments = ", ".join(f"{name}: {value}" for name, value in tuning.arguments.items())
+    return f"{tuning.kernel} for {tuning.target} ({arguments})"
+
+
+def _with_times_of(recorded: Tuning, tuning: Tuning) -> Tuning:
+    outcomes = {_name(one): one.outcome for one in recorded.trials}
+    trials = tuple(
+        replace(one, outcome=_completed(one.outcome, outcomes.get(_name(one), Outcome())))
+        for one in tuning.trials
+    )
+    notes = [f"times were recorded with {recorded.machine}"]
+    if recorded.machine.triton != tuning.machine.triton:
+        notes[0] += (
+            f"; registers, shared memory and occupancy are those of Triton {tuning.machine.triton}"
+        )
+    if is_another(tuning.source, recorded.source):
+        notes.append(f"the source of {tuning.kernel!r} is another than when they were recorded")
+    return replace(
+        tuning,
+        trials=trials,
+        machine=recorded.machine,
+        baselines=recorded.baselines,
+        notes=(*tuning.notes, *notes, *recorded.notes),
+    )
+
+
+def _name(trial: Trial) -> str:
+    return repr(sorted((name, repr(value)) for name, value in trial.candidate.values.items()))
+
+
+def _completed(here: Outcome, there: Outcome) -> Outcome:
+    """What the compiler says here, and what came of it there."""
+    if here.dropped is not None:
+        return here
+    if there.dropped is not None:
+        return replace(here, dropped=there.dropped)
+    return replace(here, timing=there.timing, checked=here.checked or there.checked)

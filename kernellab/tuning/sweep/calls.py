@@ -1,0 +1,199 @@
+"""One launch of a kernel with each of a sweep's configs: bound, specialised, its grid computed."""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import Any
+
+import numpy
+import torch
+
+from kernellab import triton_api
+from kernellab.compiler.specialization.binding import BoundCall, bind, tensor_of
+from kernellab.compiler.unwrapping import unwrap_kernel
+from kernellab.errors import ArgumentError, GridError, OptionError
+from kernellab.interpreter.execution.grid import check_grid
+from kernellab.launch.dispatch import Grid, innermost
+from kernellab.records import Target
+from kernellab.triton_api import Autotuner
+from kernellab.tuning.pool.arguments import Arguments, Shipment, ship
+from kernellab.tuning.pool.assignments import Task
+from kernellab.tuning.results.records import Candidate, Dropped
+from kernellab.tuning.sweep.callbacks import what_it_raised
+from kernellab.tuning.sweep.spaces import autotuner_in
+
+
+def without_autotuner(kernel: Any) -> Any:
+    """The kernel with its heuristics, and without any autotuner."""
+    if isinstance(kernel, Autotuner):
+        return without_autotuner(kernel.fn)
+    if isinstance(kernel, triton_api.Heuristics):
+        inside = without_autotuner(kernel.fn)
+        if inside is not kernel.fn:
+            kernel = copy.copy(kernel)
+            kernel.fn = inside
+    return kernel
+
+
+@dataclass(frozen=True)
+class PreparedCall:
+    """A launch with one config."""
+
+    call: BoundCall
+    task: Task
+    shipment: Shipment | None
+    """The arguments with memory, where this config has its own (its `pre_hook` changed them); None for those that all share."""
+
+
+class Calls:
+    """Makes the launches of a sweep.
+
+    Attributes:
+        plain: the JIT function inside the kernel.
+        runs: whether there are values to run with; types alone can only be compiled.
+        shared: the arguments with memory, as every config gets them that has no `pre_hook`; None without values.
+    """
+
+    def __init__(
+        self,
+        kernel: Any,
+        grid: Grid,
+        args: Sequence[Any],
+        keywords: Mapping[str, Any],
+        target: Target,
+        ships: bool = True,
+    ) -> None:
+        """The launches of a kernel; without `ships` nobody runs them, and no memory is sent anywhere."""
+        self._ships = ships
+        self._kernel = without_autotuner(kernel)
+        self._grid = grid
+        self._args = args
+        self._keywords = keywords
+        self._target = target
+        autotuner = autotuner_in(kernel)
+        self._zeroed: Sequence[str] = getattr(autotuner, "reset_to_zero", None) or ()
+        # A hook of the user's own for all configs, in place of `reset_to_zero`.
+        users = autotuner is not None and autotuner.user_defined_pre_hook
+        self._hook = autotuner.pre_hook if autotuner is not None and users else None
+        self.plain = innermost(kernel)
+        self.runs = grid is not None and any(map(has_memory, (*args, *keywords.values())))
+        self.shared: Shipment | None = None
+        self._grid_raised: list[str] = []
+        """What the grid function raised, a config each."""
+
+    def prepare_all(self, candidates: Sequence[Candidate]) -> list[PreparedCall | Dropped]:
+        """The launches with all configs, by number.
+
+        Raises:
+            ArgumentError: the arguments fit no config, or the grid function fails for each.
+        """
+        prepared = [self.prepare(number, one) for number, one in enumerate(candidates)]
+        if candidates and len(self._grid_raised) == len(candidates):
+            number = len(candidates)
+            raise ArgumentError(
+                self._grid_raised[0],
+                advice=f"So it does for {'the only config' if number == 1 else f'all {number} configs'}. It is called with one dict of all arguments by name: {', '.join(self.plain.arg_names)}.",
+            )
+        return prepared
+
+    def prepare(self, number: int, candidate: Candidate) -> PreparedCall | Dropped:
+        """The launch with a config, or why there can be none.
+
+        Raises:
+            ArgumentError: the arguments fit no config.
+        """
+        shipment = None
+        args, keywords = self._args, {**self._keywords, **candidate.constants}
+        hooks = [hook for hook in (candidate.pre_hook, self._hook) if hook is not None]
+        try:
+            if hooks and self.runs:
+                args, keywords, shipment = self._after_hooks(hooks, candidate)
+            # Heuristics see the options too, as in Triton's own launch.
+            plain, keywords = unwrap_kernel(self._kernel, args, {**keywords, **candidate.options}, {})  # fmt: skip
+            call = bind(plain, args, keywords, self._target)
+            grid = self._grid_of(call) if self.runs else (1, 1, 1)
+        except OptionError as error:
+            return Dropped("compile error", str(error))
+        except GridError as error:
+            return Dropped("fault", str(error))
+        except _UsersError as error:
+            if isinstance(error, _GridFunctionError):
+                self._grid_raised.append(str(error))
+            return Dropped("fault", str(error))
+        with_memory, others = _apart(call.values)
+        if shipment is not None:
+            shipment = ship(with_memory) if self._ships else None
+        elif self.shared is None and self.runs and self._ships:
+            self.shared = self._ship(with_memory)
+        task = Task(number, call.specialization, call.options, grid, others)
+        return PreparedCall(call, task, shipment)
+
+    def _ship(self, with_memory: Mapping[str, Any]) -> Shipment:
+        shipment = ship(with_memory)
+        if not self._zeroed:
+            return shipment
+        copies = Arguments(shipment, torch.device("cpu")).values
+        for name in self._zeroed:
+            if name in copies:  # an optional tensor may be None
+                copies[name].zero_()
+        return ship(copies)
+
+    def _grid_of(self, call: BoundCall) -> tuple[int, int, int]:
+        with _naming("the grid function", _GridFunctionError):
+            sizes = self._grid(call.values) if callable(self._grid) else self._grid
+        return check_grid(sizes, call.values)
+
+    def _after_hooks(
+        self, hooks: Sequence[Callable[[dict[str, Any]], Any]], candidate: Candidate
+    ) -> tuple[tuple[()], dict[str, Any], Shipment]:
+        """All arguments by name, as the hooks before a launch leave them; the caller's own stay as they are."""
+        given = {**dict(zip(self.plain.arg_names, self._args)), **self._keywords}
+        given = {name: _as_tensor(value) for name, value in given.items()}
+        with_memory, others = _apart(given)
+        first = self._ship(with_memory)
+        copies = Arguments(first, torch.device("cpu")).values
+        everything = {**others, **copies, **candidate.values}
+        for hook in hooks:
+            with _naming("the pre_hook"):
+                hook(everything)
+        options = {*candidate.options}
+        return (), {n: v for n, v in everything.items() if n not in options}, first
+
+
+class _UsersError(Exception):
+    """A function that a launch calls, of the user's own, raised something."""
+
+
+class _GridFunctionError(_UsersError):
+    """The grid function did."""
+
+
+@contextmanager
+def _naming(what: str, kind: type[_UsersError] = _UsersError) -> Iterator[None]:
+    """What fails in a function of the user's own is told with the function, and the line that raised it."""
+    try:
+        yield
+    except Exception as error:
+        raise kind(what_it_raised(what, error)) from error
+
+
+def _apart(values: Mapping[str, Any]) -> tuple[dict[str, Any], dict[str, Any]]:
+    """Arguments with memory, and all others."""
+    with_memory = {name: value for name, value in values.items() if has_memory(value)}
+    return with_memory, {name: value for name, value in values.items() if name not in with_memory}
+
+
+def _as_tensor(value: Any) -> Any:
+    return tensor_of(value) if isinstance(value, numpy.ndarray) else value
+
+
+def has_memory(value: Any) -> bool:
+    """Whether an argument is a tensor, an array, a descriptor, or a tuple with one of them."""
+    if isinstance(value, tuple):
+        return any(has_memory(item) for item in value)
+    if isinstance(value, torch.Tensor | numpy.ndarray):
+        return True
+    return isinstance(getattr(value, "base", None), torch.Tensor)

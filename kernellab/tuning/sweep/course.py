@@ -1,0 +1,315 @@
+"""The course of a sweep: which config is compiled and run when, and what becomes of those that get lost."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from concurrent.futures import FIRST_COMPLETED, CancelledError, Future, wait
+from dataclasses import dataclass, replace
+from typing import Any
+
+from kernellab.common.formatting import seconds_words
+from kernellab.tuning.files.store import Store
+from kernellab.tuning.pool.assignments import Setup, Wishes
+from kernellab.tuning.pool.in_worker import with_compiled
+from kernellab.tuning.pool.pools import Crew
+from kernellab.tuning.results.ranking import finalists
+from kernellab.tuning.results.records import (
+    INTERRUPTED,
+    Candidate,
+    Dropped,
+    Method,
+    Outcome,
+    Timing,
+    Trial,
+)
+from kernellab.tuning.sweep.progress import Progress
+
+_TRIES = 3
+"""How often a config is given to a crew that loses it."""
+
+PATIENCE = 20.0
+"""Seconds that all checks on the interpreter together may take where nobody asked for them, going by the first."""
+
+
+@dataclass(frozen=True)
+class Entry:
+    """A config on its way through a sweep."""
+
+    number: int
+    candidate: Candidate
+    task: bytes
+    """A packed Task; b"" for a config that cannot be launched at all."""
+    setup: Setup | None
+    """What it needs to run; None where it is only compiled."""
+    identity: tuple[Any, ...]
+    """What its outcome depends on, beside what all configs depend on."""
+    refused: Dropped | None = None
+    """Why it cannot be launched."""
+
+
+@dataclass(frozen=True)
+class Conduct:
+    """How a sweep treats its configs."""
+
+    job: bytes
+    check: bool | None
+    """None checks as far as it is quick."""
+    measure: bool
+    seconds: float
+    """For one config to compile, and to run."""
+
+
+@dataclass(frozen=True)
+class _Step:
+    """Something that a crew has promised."""
+
+    entry: Entry
+    what: str
+    """ "compile", "run" or "again"."""
+
+
+class Sweep:
+    """One sweep: gives every config to a crew, and collects what comes back.
+
+    Attributes:
+        notes: what is to be said of the sweep as a whole.
+    """
+
+    def __init__(
+        self,
+        entries: Sequence[Entry],
+        crew: Crew,
+        conduct: Conduct,
+        store: Store,
+        progress: Progress,
+    ) -> None:
+        self.notes: list[str] = []
+        self._entries = entries
+        self._crew = crew
+        self._conduct = conduct
+        self._store = store
+        self._progress = progress
+        self._final: dict[int, Outcome] = {}
+        self._compiled: dict[int, Outcome] = {}
+        self._ready: list[Entry] = []
+        self._standard: Entry | None = None
+        self._leading: set[int] = set()
+        """Numbers of the configs that run before the others."""
+        self._method: Method | None = None
+        self._checks = conduct.check is not False
+        self._under_way: dict[Future[Outcome], _Step] = {}
+        self._tries: dict[tuple[int, str], int] = {}
+
+    def outcomes(self) -> dict[int, Outcome]:
+        """Run to the end, or to Ctrl-C; the outcome of each config by its number, in order."""
+        try:
+            self._take_known()
+            self._start()
+            while self._under_way or self._ready:
+                self._advance()
+            if self._conduct.measure:
+                self._measure_finalists()
+        except KeyboardInterrupt:
+            self._crew.stop()
+            left, total = len(self._entries) - len(self._final), len(self._entries)
+            missing = f"{left} of {total} configs were not tried" if left else "the fastest were not timed a second time"  # fmt: skip
+            self.notes.append(f"{INTERRUPTED}: {missing}")
+        finally:
+            self._progress.end()
+        return dict(sorted(self._final.items()))
+
+    # Beginning
+
+    def _take_known(self) -> None:
+        for entry in self._entries:
+            if entry.refused is not None:
+                self._finish(entry, Outcome(dropped=entry.refused), keep=False)
+                continue
+            known = self._store.get(entry.identity)
+            if known is not None and self._is_enough(entry, known):
+                self._finish(entry, known, keep=False)
+                if known.timing is not None:
+                    self._method = known.timing.method
+                if known.checked == "the first config" and self._standard is None:
+                    self._standard = entry
+
+    def _is_enough(self, entry: Entry, known: Outcome) -> bool:
+        if known.dropped is not None or not self._can_run(entry):
+            return True
+        if self._conduct.measure:
+            return known.timing is not None and (bool(known.checked) or not self._checks)
+        return bool(known.checked)
+
+    @property
+    def _runs_wanted(self) -> bool:
+        return self._checks or self._conduct.measure
+
+    def _start(self) -> None:
+        waiting = [one for one in self._entries if one.number not in self._final]
+        first = next((one.setup for one in waiting if one.setup is not None), None)
+        if first is not None and self._conduct.measure:
+            self._crew.get_ready(first)
+        for entry in waiting:
+            if self._crew.compiles_first or not self._can_run(entry):
+                self._promise(_Step(entry, "compile"))
+            else:
+                self._ready.append(entry)
+
+    def _can_run(self, entry: Entry) -> bool:
+        return self._runs_wanted and entry.setup is not None
+
+    # The way of a config
+
+    def _advance(self) -> None:
+        """Give out what can be run, then wait for something to come back."""
+        self._give_out()
+        # A short wait, so that Ctrl-C is heard.
+        done, _ = wait(self._under_way, timeout=0.5, return_when=FIRST_COMPLETED)
+        for future in sorted(done, key=lambda one: self._under_way[one].entry.number):
+            self._take(future, self._under_way.pop(future))
+
+    def _give_out(self) -> None:
+        """Some lead: the first config where the others are compared with it, else one for each place where one can run. They also say how short the kernel is."""
+        self._ready.sort(key=lambda one: one.number)
+        while self._ready and (self._leads_known or self._may_lead(self._ready[0])):
+            entry = self._ready.pop(0)
+            if not self._leads_known:
+                self._leading.add(entry.number)
+            self._promise(_Step(entry, "run"))
+
+    def _may_lead(self, entry: Entry) -> bool:
+        assert entry.setup is not None
+        if not self._checks or entry.setup.reference is not None:
+            return len(self._leading) < self._crew.runs_at_once
+        compiling = [step.entry.number for step in self._under_way.values() if step.what == "compile"]  # fmt: skip
+        return not self._leading and all(entry.number < number for number in compiling)
+
+    @property
+    def _leads_known(self) -> bool:
+        checked = not self._checks or self._standard is not None
+        return checked and (not self._conduct.measure or self._method is not None)
+
+    def _promise(self, step: _Step) -> None:
+        try:
+            future = self._asked(step)
+        except RuntimeError as error:
+            # An executor that is broken or shut down takes nothing any more.
+            future = Future()
+            future.set_exception(error)
+        self._under_way[future] = step
+
+    def _asked(self, step: _Step) -> Future[Outcome]:
+        entry, conduct = step.entry, self._conduct
+        if step.what == "compile":
+            return self._crew.compile(conduct.job, entry.task, conduct.seconds)
+        assert entry.setup is not None
+        setup = entry.setup
+        if self._checks and self._standard is not None and setup.reference is None:
+            setup = replace(setup, standard=self._standard.task)
+        wishes = Wishes(self._checks and step.what == "run", conduct.measure, self._method)
+        return self._crew.run(setup, entry.task, wishes, conduct.seconds)
+
+    def _take(self, future: Future[Outcome], step: _Step) -> None:
+        try:
+            outcome = future.result()
+        except (Exception, CancelledError) as error:
+            outcome = Outcome(dropped=Dropped("lost", f"{type(error).__name__}: {error}"))
+        if self._is_lost(outcome, step):
+            return
+        if step.what == "compile":
+            self._take_compiled(step.entry, outcome)
+        elif step.what == "run":
+            self._take_run(step.entry, outcome)
+        else:
+            self._take_again(step.entry, outcome)
+
+    def _is_lost(self, outcome: Outcome, step: _Step) -> bool:
+        """Whether the config got lost, and was given out once more."""
+        if outcome.dropped is None or outcome.dropped.reason != "lost":
+            return False
+        name = (step.entry.number, step.what)
+        self._tries[name] = self._tries.get(name, 1) + 1
+        if self._tries[name] > _TRIES:
+            return False
+        self._promise(step)
+        return True
+
+    def _take_compiled(self, entry: Entry, outcome: Outcome) -> None:
+        if outcome.dropped is not None or not (self._can_run(entry) and self._runs_wanted):
+            self._finish(entry, outcome)
+        else:
+            self._compiled[entry.number] = outcome
+            self._ready.append(entry)
+
+    def _take_run(self, entry: Entry, outcome: Outcome) -> None:
+        before = self._compiled.pop(entry.number, Outcome())
+        outcome = with_compiled(outcome, before.compiled)
+        leads = entry.number in self._leading
+        self._leading.discard(entry.number)
+        if not self._conduct.measure:
+            outcome = self._on_interpreter(outcome, leads)
+        if leads and outcome.dropped is None:
+            # One that nobody could look at is no standard: the next takes the lead.
+            if self._standard is None and outcome.checked:
+                self._standard = entry
+            if outcome.timing is not None and not self._times_as(outcome.timing.method):
+                self._compiled[entry.number] = before
+                self._ready.append(entry)
+                return
+        self._finish(entry, outcome)
+
+    def _times_as(self, method: Method) -> bool:
+        """Whether configs are timed in this way; the first to be timed decides for all, and one that led beside it may have chosen otherwise."""
+        if self._method is None:
+            self._method = method
+        return method == self._method
+
+    def _on_interpreter(self, outcome: Outcome, leads: bool) -> Outcome:
+        """A check that takes too long there says nothing against the config."""
+        dropped = outcome.dropped
+        too_long = dropped is not None and dropped.reason == "time-out"
+        if too_long:
+            limit = seconds_words(self._conduct.seconds)
+            why = f"the interpreter did not finish it within {limit}: it hangs, or is slow there"
+            outcome = replace(outcome, dropped=None, unchecked=why)
+        needed = outcome.check_seconds * len(self._entries)
+        if leads and self._conduct.check is None and (too_long or needed > PATIENCE):
+            self.notes.append(f"results were not compared: on the interpreter that takes more than {PATIENCE:.0f} s; check=True asks for it")  # fmt: skip
+            self._checks = False
+            self._finish_compiled()
+        return outcome
+
+    def _finish_compiled(self) -> None:
+        """Nothing more is to be run: what was compiled is done."""
+        for entry in self._ready:
+            if self._crew.compiles_first:
+                self._finish(entry, self._compiled.pop(entry.number))
+            else:
+                self._promise(_Step(entry, "compile"))
+        self._ready.clear()
+
+    def _finish(self, entry: Entry, outcome: Outcome, *, keep: bool = True) -> None:
+        self._final[entry.number] = outcome
+        if keep:
+            self._store.put(entry.identity, outcome)
+        trial = Trial(entry.number, entry.candidate, outcome)
+        self._progress.done(trial, len(self._final), len(self._entries))
+
+    # The end
+
+    def _measure_finalists(self) -> None:
+        """Time the configs near the top once more: one round of measuring may be off by more than they are apart."""
+        trials = [Trial(one.number, one.candidate, self._final[one.number]) for one in self._entries]  # fmt: skip
+        chosen = [one for one in finalists(trials) if one.timing and one.timing.rounds == 1]
+        for trial in chosen if len(chosen) > 1 else ():
+            self._promise(_Step(self._entries[trial.number], "again"))
+        while self._under_way:
+            self._advance()
+
+    def _take_again(self, entry: Entry, outcome: Outcome) -> None:
+        known = self._final[entry.number]
+        if known.timing is None or outcome.timing is None:
+            return
+        timing = Timing.pooled([known.timing, outcome.timing])
+        self._final[entry.number] = replace(known, timing=timing)
+        self._store.put(entry.identity, self._final[entry.number])

@@ -1,0 +1,192 @@
+"""Which configs a sweep tries: a space, a list of triton.Config, or what `@triton.autotune` carries."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import Any
+
+import numpy
+import torch
+
+from kernellab import triton_api
+from kernellab.errors import ArgumentError, OptionError, nearest
+from kernellab.launch.dispatch import innermost
+from kernellab.records import Target
+from kernellab.triton_api import Autotuner, Config
+from kernellab.tuning.results.records import Candidate
+
+Space = Mapping[str, Iterable[Any]] | Iterable[Config | Mapping[str, Any]]
+"""Values to try by name, all combinations of them; or the configs themselves."""
+
+Prune = Callable[[dict[str, Any]], Any]
+"""Called with one dict of all arguments of a launch by name, a config's constants and options among them: whether to leave that config out."""
+
+
+def autotuner_in(kernel: Any) -> Autotuner | None:
+    """The autotuner around a kernel, the outermost one; None where there is none."""
+    inside = kernel
+    while not isinstance(inside, triton_api.JITFunction):
+        if isinstance(inside, Autotuner):
+            return inside
+        inside = getattr(inside, "fn", None)
+        if inside is None:
+            return None
+    return None
+
+
+def candidates(
+    kernel: Any,
+    space: Space | None,
+    target: Target,
+    args: Sequence[Any],
+    keywords: Mapping[str, Any],
+) -> list[Candidate]:
+    """The configs to try, each once, in order.
+
+    Args:
+        kernel: of any kind; without a space, the autotuner around it says which configs there are, after its own pruning.
+        space: the space or the configs.
+        target: whose options count.
+        args, keywords: the launch's, for the autotuner's pruning.
+
+    Raises:
+        ArgumentError: nothing to try.
+        OptionError: a name that is neither a parameter of the kernel nor an option of the target; a value that the launch gives too.
+    """
+    plain = innermost(kernel)
+    given: Any = space
+    if space is None:
+        found = _of_autotuner(kernel, args, keywords)
+    elif isinstance(space, Mapping):
+        found = [_candidate(plain, dict(zip(space, values))) for values in _combinations(space)]
+    elif isinstance(given, Iterable) and not isinstance(given, str):
+        found = [of_config(plain, one) for one in given]
+    else:
+        raise ArgumentError(f"space={space!r} holds no configs", advice=_SPACES)
+    if not found:
+        raise ArgumentError(
+            f"the list of configs for {plain.__name__!r} is empty", advice=_what_was_pruned(kernel, space)
+        )  # fmt: skip
+    _check_names(plain, found, target, args, keywords)
+    return _each_once(found)
+
+
+_SPACES = 'Give a space={"BLOCK": [128, 256], "num_warps": [4, 8]}, or a list of triton.Config.'
+
+
+def _what_was_pruned(kernel: Any, space: Space | None) -> str:
+    autotuner = autotuner_in(kernel)
+    if space is not None or autotuner is None or not autotuner.configs:
+        return _SPACES
+    return f"Its autotuner has {len(autotuner.configs)}, and prunes all of them for these arguments (prune_configs_by)."
+
+
+def count_before_pruning(kernel: Any, space: Space | None, found: Sequence[Candidate]) -> int:
+    """How many configs there were before the autotuner's own pruning left those `found`."""
+    autotuner = autotuner_in(kernel)
+    if space is not None or autotuner is None:
+        return len(found)
+    plain = innermost(kernel)
+    return len(_each_once([of_config(plain, config) for config in autotuner.configs]))
+
+
+def _of_autotuner(kernel: Any, args: Sequence[Any], keywords: Mapping[str, Any]) -> list[Candidate]:
+    autotuner = autotuner_in(kernel)
+    plain = innermost(kernel)
+    if autotuner is None:
+        raise ArgumentError(
+            f"there are no configs to try: {plain.__name__!r} is not under @triton.autotune, and no space was given",
+            advice=_SPACES,
+            position=triton_api.definition_of(plain),
+        )
+    configs = triton_api.pruned_configs(autotuner, args, keywords)
+    return [of_config(plain, config) for config in configs]
+
+
+def _combinations(space: Mapping[str, Iterable[Any]]) -> Iterable[tuple[Any, ...]]:
+    values = {name: _values(name, given) for name, given in space.items()}
+    for name, given in values.items():
+        if not given:
+            raise ArgumentError(
+                f"the space is empty: {name!r} has no values",
+                advice=f"Give at least one: {name}=[...].",
+            )
+    return itertools.product(*values.values()) if values else ()
+
+
+def _values(name: str, given: Any) -> list[Any]:
+    if not isinstance(name, str):
+        raise ArgumentError(f"the space has {name!r} for a name of what is tried", advice=_SPACES)
+    if isinstance(given, str) or not isinstance(given, Iterable):
+        raise ArgumentError(
+            f"the space has {given!r} for {name!r}, which is no list of values",
+            advice=f'Write "{name}": [{given!r}].',
+        )
+    return list(given)
+
+
+def of_config(kernel: Any, config: Config | Mapping[str, Any]) -> Candidate:
+    """A config of Triton's, or a dict of values, as a candidate.
+
+    Raises:
+        ArgumentError: it is neither.
+    """
+    if isinstance(config, Config):
+        made = _candidate(kernel, config.all_kwargs())
+        return Candidate(made.constants, made.options, config.pre_hook)
+    if isinstance(config, Mapping):
+        return _candidate(kernel, config)
+    raise ArgumentError(
+        f"{config!r} is no config",
+        advice='Give a triton.Config, or a dict such as {"BLOCK": 128, "num_warps": 4}.',
+    )
+
+
+def _candidate(kernel: Any, values: Mapping[str, Any]) -> Candidate:
+    plain = {name: _plain(value) for name, value in values.items()}
+    constants = {name: value for name, value in plain.items() if name in kernel.arg_names}
+    options = {name: value for name, value in plain.items() if name not in constants}
+    return Candidate(constants, options)
+
+
+def _plain(value: Any) -> Any:
+    """One of NumPy's or torch's numbers as Python's: `2 ** numpy.arange(6, 10)` are sizes like any others."""
+    is_number = isinstance(value, numpy.generic | numpy.ndarray | torch.Tensor) and value.ndim == 0
+    return value.item() if is_number else value
+
+
+def _check_names(
+    kernel: Any,
+    found: Iterable[Candidate],
+    target: Target,
+    args: Sequence[Any],
+    keywords: Mapping[str, Any],
+) -> None:
+    by_position = set(kernel.arg_names[: len(args)])
+    known = triton_api.option_names(target)
+    tried = {name: value for one in found for name, value in one.values.items()}
+    for name in tried:
+        if name in by_position or name in keywords:
+            raise OptionError(
+                f"{name!r} of {kernel.__name__!r} is part of the configs, and the launch gives it too",
+                advice="Leave it out of the launch, or of the configs.",
+            )
+        if name not in kernel.arg_names and name not in known:
+            close = nearest(name, [*kernel.arg_names, *known])
+            raise OptionError(
+                f"{name!r} is neither a parameter of {kernel.__name__!r} nor an option of {target}",
+                advice=f"{close} Its parameters are {', '.join(kernel.arg_names)}.".lstrip(),
+                position=triton_api.definition_of(kernel),
+            )
+
+
+def _each_once(found: Sequence[Candidate]) -> list[Candidate]:
+    kept: list[Candidate] = []
+    seen = set()
+    for one in found:
+        key = (tuple(sorted((name, repr(value)) for name, value in one.values.items())), one.pre_hook)  # fmt: skip
+        if key not in seen:
+            seen.add(key)
+            kept.append(one)
+    return kept

@@ -1,0 +1,450 @@
+"""`kernellab.tune`: a sweep over a kernel's configs."""
+
+from __future__ import annotations
+
+import inspect
+import os
+import shutil
+import tempfile
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from concurrent.futures import Executor, ThreadPoolExecutor
+from contextlib import ExitStack
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy
+import torch
+
+from kernellab import triton_api
+from kernellab.compiler.targets import local_target, parse_target
+from kernellab.errors import ArgumentError, OptionError, nearest
+from kernellab.interpreter.execution.grid import check_grid
+from kernellab.launch.dispatch import Grid, goes_to_gpu, innermost
+from kernellab.launch.interception import emulated_for
+from kernellab.records import Target
+from kernellab.triton_api.shipping import pack
+from kernellab.tuning.files.store import Store, contents_within, known_content
+from kernellab.tuning.pool.arguments import Shipment
+from kernellab.tuning.pool.assignments import Delivery, Job, Setup
+from kernellab.tuning.pool.executor_pool import ExecutorCrew
+from kernellab.tuning.pool.gpus import chosen_gpus, this_machine
+from kernellab.tuning.pool.local_pool import LocalCrew, local_crew, usable_cores
+from kernellab.tuning.pool.measuring import time_baseline
+from kernellab.tuning.pool.pools import Crew
+from kernellab.tuning.results import registry
+from kernellab.tuning.results.records import (
+    INTERRUPTED,
+    Candidate,
+    Dropped,
+    Machine,
+    Outcome,
+    Timing,
+)
+from kernellab.tuning.results.replaying import Recorded, recorded_sweeps, with_recorded_times
+from kernellab.tuning.results.tuning import Tuning
+from kernellab.tuning.sweep.callbacks import called_with_a_dict, what_it_raised
+from kernellab.tuning.sweep.calls import Calls, PreparedCall
+from kernellab.tuning.sweep.course import Conduct, Entry, Sweep
+from kernellab.tuning.sweep.describing import Amount, describe, given_work
+from kernellab.tuning.sweep.expecting import Reference, expected_results
+from kernellab.tuning.sweep.keys import Key, check_key_is_not_tried, checked_key
+from kernellab.tuning.sweep.progress import progress_for
+from kernellab.tuning.sweep.spaces import (
+    Prune,
+    Space,
+    candidates,
+    count_before_pruning,
+)
+
+
+def tune(
+    kernel: Any,
+    grid: Grid,
+    *args: Any,
+    space: Space | None = None,
+    key: Key = None,
+    prune: Prune | None = None,
+    executor: Executor | None = None,
+    reference: Reference | None = None,
+    rtol: float | None = None,
+    atol: float | None = None,
+    check: bool | None = None,
+    bytes: Amount | None = None,
+    flops: Amount | None = None,
+    baselines: Mapping[str, Callable[[], Any]] | None = None,
+    target: str | Target | None = None,
+    gpus: str | int | Sequence[int] | None = None,
+    workers: int | None = None,
+    seconds: float = 30.0,
+    cache: bool = True,
+    progress: bool | None = None,
+    recorded: Recorded | None = None,
+    **keywords: Any,
+) -> Tuning:
+    """Compile, check and time a kernel with each of many configs.
+
+    Configs compile in processes beside this one, several at a time. With CUDA tensors each is then run, compared and timed in a process of the GPU's own, on copies of the arguments; a config that hangs or crashes is dropped, and the sweep goes on. With tensors on the CPU, configs are compiled for the target and checked on the interpreter, and nothing is timed. With types ("*fp16:16") instead of values they are only compiled. The arguments stay as they are.
+
+    Ctrl-C ends the sweep, and gives what it has found by then; the same call goes on from there, since outcomes are kept on disk.
+
+    Args:
+        kernel: of any kind; what an autotuner around it carries counts where no space is given.
+        grid: one to three sizes, or a function from the parameters (by name) to them. None compiles only.
+        args, keywords: the launch's arguments, without those of the configs.
+        space: {"BLOCK": [128, 256], "num_warps": [4, 8]}, all combinations of them; or a list of triton.Config, or of dicts.
+        key: names of the arguments by whose values `Tunings.apply` chooses among several sweeps; None takes that of an autotuner around the kernel.
+        prune: a function that is called with one dict, all arguments by name and a config's values among them, and says whether to leave that config out: `lambda a: a["BLOCK"] > a["n"]`.
+        executor: where configs are compiled and run, instead of processes of this machine: any `concurrent.futures.Executor`. Where its processes have GPUs, configs are timed there, wherever the arguments are.
+        reference: right results by parameter, or a function that is called with the arguments as the kernel is, and gives them: `lambda x, y, z, n: {"z_ptr": x + y}`. None compares each config with the first that runs.
+        rtol, atol: how far results may be apart, `atol + rtol * |expected|`; by default this goes by the dtype (docs/tuning.md).
+        check: whether to compare results. None does on a GPU; on the CPU where the interpreter takes less than 20 seconds for all.
+        bytes, flops: what a launch moves and computes, for GB/s and TFLOP/s; or functions that are called with one dict, all arguments by name: `lambda a: 12 * a["n"]`. None counts them.
+        baselines: functions that compute the same in other ways, timed on the GPU of this process: {"torch": lambda: x + y}.
+        target: for tensors on the CPU or types, the GPU to compile for; None means the one that a launch would emulate.
+        gpus: numbers of the GPUs to time on, one process each, or "all"; None means the one that holds the arguments.
+        workers: processes that compile; None means a core each, with one left for every GPU.
+        seconds: how long one config may take to compile, and to run.
+        cache: whether to take what is known from earlier sweeps, and to keep what this one finds.
+        progress: whether to say how far it is; None does in a notebook and in a terminal, unless KERNELLAB_PROGRESS is 0.
+        recorded: a saved sweep of the same launch, whose times stand in where there is no GPU: the same call then shows a GPU's times on a laptop, and is live on a GPU.
+
+    Returns:
+        The Tuning.
+
+    Raises:
+        ArgumentError: nothing to try, no grid, a key that is no argument, arguments that do not fit, results in `reference` that fit no argument, a function of the user's that fails.
+        ArchiveError: the file of a recorded sweep cannot be read.
+        GridError: a grid that no launch has.
+        OptionError: a name, of a config's or of the launch's, that is neither a parameter nor an option.
+        TargetError: no such target.
+    """
+    started = time.monotonic()
+    plain = innermost(kernel)
+    _check_wishes(executor, seconds, workers, prune, baselines)
+    _check_grid(grid)
+    names = checked_key(kernel, key, args, keywords)
+    place = _place(kernel, args, keywords, target, executor, gpus)
+    replayed = None if recorded is None or place.has_gpu else recorded_sweeps(recorded)
+    _check_keywords(plain, place.target, keywords)
+    found = candidates(kernel, space, place.target, args, keywords)
+    check_key_is_not_tried(names, found)
+    given = {**dict(zip(plain.arg_names, args)), **keywords}
+    kept = _pruned(found, prune, given)
+    runs = place.has_gpu or check is not False
+    calls = Calls(kernel, grid, args, keywords, place.target, ships=runs)
+    prepared = calls.prepare_all(kept)
+    said = given_work(bytes, flops, prepared)
+    expected = expected_results(reference, plain, args, keywords)
+    conduct = Conduct(
+        job=pack(Job(plain, place.target, rtol, atol, place.machine.triton)),
+        check=(check if check is not None or not place.has_gpu else True),
+        measure=place.has_gpu,
+        seconds=seconds,
+    )
+    alike = (rtol, atol, kept[0].values if expected is None else expected.digest)
+    plan = _Plan(plain, place, kept, prepared, calls, conduct, expected, alike)
+    outcomes, notes = _swept(plan, workers, cache, progress)
+    timed, untimed = _timed_baselines(baselines or {}, outcomes) if place.gpus else ({}, [])
+    tuning = describe(
+        kernel,
+        place.target,
+        kept,
+        prepared,
+        outcomes,
+        key={name: given.get(name) for name in names},
+        said=said,
+        machine=place.machine,
+        baselines=timed,
+        pruned=count_before_pruning(kernel, space, found) - len(kept),
+        notes=(*notes, *untimed),
+        seconds=time.monotonic() - started,
+    )
+    if replayed is not None:
+        tuning = with_recorded_times(tuning, replayed)
+    registry.remember(kernel, tuning)
+    return tuning
+
+
+_PRUNING = "prune=lambda a: a['BLOCK'] > a['n']"
+
+
+def _check_wishes(
+    executor: Any,
+    seconds: Any,
+    workers: Any,
+    prune: Any,
+    baselines: Mapping[str, Callable[[], Any]] | None,
+) -> None:
+    """What is found out now does not end a sweep that has been running for minutes."""
+    if executor is not None and not isinstance(executor, Executor):
+        raise ArgumentError(
+            f"executor={executor!r} is no concurrent.futures.Executor",
+            advice="A Dask Client gives one: client.get_executor().",
+        )
+    if isinstance(seconds, bool) or not isinstance(seconds, int | float) or not seconds > 0:
+        raise ArgumentError(
+            f"seconds={seconds!r} is no time that a config may take", advice="30 is the default."
+        )
+    if workers is not None and (not isinstance(workers, int) or workers < 1):
+        raise ArgumentError(
+            f"workers={workers!r} leaves nobody to compile", advice="Give a number from 1."
+        )
+    if prune is not None and not callable(prune):
+        raise ArgumentError(
+            f"prune is a {type(prune).__name__}, and a function decides about each config",
+            advice=f"As in {_PRUNING}.",
+        )
+    form = 'As in baselines={"torch": lambda: x + y}.'
+    if baselines is not None and not isinstance(baselines, Mapping):
+        raise ArgumentError("baselines are functions by name", advice=form)
+    for name, run in (baselines or {}).items():
+        if not callable(run):
+            raise ArgumentError(
+                f"the baseline {name!r} is a {type(run).__name__}, and a function is timed",
+                advice=form,
+            )
+
+
+def _check_grid(grid: Grid) -> None:
+    """Refuse what is wrong with the grid of every config.
+
+    Raises:
+        ArgumentError: it is no grid.
+        GridError: of a size that no launch has.
+    """
+    sizes: Any = grid
+    if sizes is None or callable(sizes):
+        return
+    if isinstance(sizes, str) or not isinstance(sizes, int | numpy.integer | Sequence):
+        raise ArgumentError(
+            f"the grid is a {type(sizes).__name__}: it must be one to three sizes, a function from the parameters to them, or None to compile only",
+            advice="It comes after the kernel and before the arguments: kernellab.tune(add, (64,), x, y, z, n, ...).",
+        )
+    check_grid(grid, {})
+
+
+def _timed_baselines(baselines: Mapping[str, Callable[[], Any]], outcomes: Mapping[int, Outcome]) -> tuple[dict[str, Timing], list[str]]:  # fmt: skip
+    """The baselines' times, taken as the configs' were, and what is to be said of those that have none: the sweep is worth keeping all the same."""
+    method = next((one.timing.method for one in outcomes.values() if one.timing), None)
+    times: dict[str, Timing] = {}
+    notes = []
+    try:
+        for name, run in baselines.items():
+            try:
+                times[name] = time_baseline(run, method)
+            except Exception as error:
+                notes.append(f"the baseline {name!r} has no time: {type(error).__name__}: {error}")
+    except KeyboardInterrupt:
+        left = ", ".join(name for name in baselines if name not in times)
+        notes.append(f"{INTERRUPTED}: no time was taken of the baselines {left}")
+    return times, notes
+
+
+# Where
+
+
+class _Place:
+    """Where a sweep compiles and runs."""
+
+    def __init__(
+        self,
+        target: Target,
+        machine: Machine,
+        gpus: tuple[int, ...] = (),
+        crew: Crew | None = None,
+    ) -> None:
+        self.target = target
+        self.machine = machine
+        self.gpus = gpus
+        """Of this machine."""
+        self.crew = crew
+
+    @property
+    def has_gpu(self) -> bool:
+        return bool(self.machine.gpu)
+
+
+def _place(
+    kernel: Any,
+    args: Sequence[Any],
+    keywords: Mapping[str, Any],
+    target: str | Target | None,
+    executor: Executor | None,
+    gpus: str | int | Sequence[int] | None,
+) -> _Place:
+    wanted = None if target is None else parse_target(target)
+    if executor is not None:
+        crew = ExecutorCrew(executor)
+        machine, theirs = crew.machine()
+        _check_target(wanted, theirs)
+        return _Place(theirs or wanted or emulated_for(kernel), machine, crew=crew)
+    if not _on_gpu(innermost(kernel), args, keywords):
+        if gpus is not None:
+            raise ArgumentError(
+                f"gpus={gpus!r} is for tensors on a GPU, and these are not",
+                advice="Move them there: x.cuda().",
+            )
+        return _Place(wanted or emulated_for(kernel), this_machine(None))
+    local = local_target()
+    assert local is not None
+    _check_target(wanted, local)
+    numbers = chosen_gpus(gpus, _device_of(args, keywords))
+    return _Place(local, this_machine(numbers[0]), numbers)
+
+
+def _check_target(wanted: Target | None, found: Target | None) -> None:
+    if wanted is not None and found is not None and wanted != found:
+        raise ArgumentError(
+            f"the configs would run on {found}, so nothing can be tuned for {wanted}",
+            advice="Leave the target out; or give types instead of values, to compile only.",
+        )
+
+
+def _check_keywords(kernel: Any, target: Target, keywords: Mapping[str, Any]) -> None:
+    """A wrong name in the launch itself is no config's fault."""
+    known = [*kernel.arg_names, *triton_api.option_names(target)]
+    for name in keywords:
+        if name not in known:
+            wishes = [one.name for one in inspect.signature(tune).parameters.values() if one.kind is one.KEYWORD_ONLY]  # fmt: skip
+            close = nearest(name, [*known, *wishes])
+            raise OptionError(
+                f"{name!r} is neither a parameter of {kernel.__name__!r}, nor an option of {target}, nor of kernellab.tune",
+                advice=f"{close} Its parameters are {', '.join(kernel.arg_names)}.".lstrip(),
+                position=triton_api.definition_of(kernel),
+            )
+
+
+def _on_gpu(kernel: Any, args: Sequence[Any], keywords: Mapping[str, Any]) -> bool:
+    values = (*args, *keywords.values())
+    if any(isinstance(value, str) and value.startswith("*") for value in values):
+        return False
+    return goes_to_gpu(kernel, args, keywords)
+
+
+def _device_of(args: Sequence[Any], keywords: Mapping[str, Any]) -> int:
+    for value in (*args, *keywords.values()):
+        tensor = getattr(value, "base", value)
+        if isinstance(tensor, torch.Tensor) and tensor.device.type == "cuda":
+            return tensor.device.index or 0
+    return 0
+
+
+def _local_crew(place: _Place, workers: int | None) -> LocalCrew:
+    # Of one size for all sweeps: a crew of another size would have to start anew. Only those that are needed start.
+    return local_crew(workers or max(1, usable_cores() - len(place.gpus)), place.gpus)
+
+
+# Configs on their way
+
+
+def _pruned(
+    found: Sequence[Candidate], prune: Prune | None, given: Mapping[str, Any]
+) -> list[Candidate]:
+    if prune is None:
+        return list(found)
+    kept = [one for one in found if not _is_pruned(prune, one, given)]
+    if not kept:
+        raise ArgumentError(
+            f"prune leaves out all {len(found)} configs",
+            advice=f"It is called with one dict of all arguments, and says whether to leave a config out: {_PRUNING}.",
+        )
+    return kept
+
+
+def _is_pruned(prune: Prune, one: Candidate, given: Mapping[str, Any]) -> bool:
+    names = {**given, **one.values}
+    try:
+        return bool(prune(names))
+    except Exception as error:
+        raise ArgumentError(
+            what_it_raised(f"prune, asked about {one},", error),
+            advice=called_with_a_dict(prune, names, _PRUNING),
+        ) from error
+
+
+@dataclass(frozen=True)
+class _Plan:
+    """What a sweep is to do, all of it checked."""
+
+    kernel: Any
+    """The JIT function."""
+    place: _Place
+    configs: Sequence[Candidate]
+    prepared: Sequence[PreparedCall | Dropped]
+    """The launch of each config."""
+    calls: Calls
+    conduct: Conduct
+    expected: Shipment | None
+    alike: tuple[Any, ...]
+    """What every outcome depends on, beside its config, kernel and machine."""
+
+
+def _swept(
+    plan: _Plan, workers: int | None, cache: bool, progress: bool | None
+) -> tuple[dict[int, Outcome], Sequence[str]]:
+    """The outcomes by config, and what is to be said of the sweep."""
+    place, conduct = plan.place, plan.conduct
+    with ExitStack() as stack:
+        crew = place.crew or _local_crew(place, workers)
+        entries = list(_entries(plan, _Sender(stack, inline=place.crew is not None)))
+        content = known_content(plan.kernel) if cache else None
+        about = (content, place.target, place.machine, conduct.measure, *plan.alike)
+        told = progress_for(plan.kernel.__name__, progress, len(entries))
+        sweep = Sweep(entries, crew, conduct, Store(content and about), told)
+        outcomes = sweep.outcomes()
+        if isinstance(crew, LocalCrew) and not crew.is_stopped:
+            crew.release()
+    return outcomes, sweep.notes
+
+
+_SHARED_MEMORY = "/dev/shm"
+
+
+def _roomy(size: int) -> str | None:
+    """A folder in memory for files of that size, where there is one with room to spare; None is the usual place."""
+    if os.access(_SHARED_MEMORY, os.W_OK) and shutil.disk_usage(_SHARED_MEMORY).free > 4 * size:
+        return _SHARED_MEMORY
+    return None
+
+
+class _Sender:
+    """Makes arguments available to the processes: in folders of this machine, or inside the calls."""
+
+    def __init__(self, stack: ExitStack, inline: bool) -> None:
+        self._stack = stack
+        self._inline = inline
+
+    def send(self, shipment: Shipment) -> Delivery:
+        if self._inline:
+            return Delivery(shipment.digest, shipment=shipment)
+        made = tempfile.TemporaryDirectory(prefix="kernellab-", dir=_roomy(shipment.size))
+        folder = self._stack.enter_context(made)
+        with ThreadPoolExecutor(1) as beside:  # Writing takes as long as making the digest.
+            written = beside.submit(shipment.write, Path(folder))
+            digest = shipment.digest
+            written.result()
+        return Delivery(digest, folder=folder)
+
+
+def _entries(plan: _Plan, sender: _Sender) -> Iterator[Entry]:
+    """What each config needs on its way, in order."""
+    calls, expected, prepared = plan.calls, plan.expected, plan.prepared
+    shared = None if calls.shared is None else sender.send(calls.shared)
+    are_run = any(isinstance(one, PreparedCall) and one.shipment for one in prepared) or shared
+    results = sender.send(expected) if expected is not None and are_run else None
+    for number, (candidate, one) in enumerate(zip(plan.configs, prepared)):
+        if isinstance(one, Dropped):
+            yield Entry(number, candidate, b"", None, (), one)
+            continue
+        arguments = shared if one.shipment is None else sender.send(one.shipment)
+        setup = None
+        if arguments is not None:
+            gpu = plan.place.machine.gpu
+            setup = Setup(plan.conduct.job, arguments, results, None, None, gpu)
+        digest = "" if arguments is None else arguments.digest
+        task = one.task
+        functions = contents_within(task.specialization.constants.values())
+        about = (task.specialization, sorted(task.options.items()), task.grid, digest, *functions)
+        yield Entry(number, candidate, pack(task), setup, about)

@@ -1,0 +1,83 @@
+"""The card of a launch's accesses to memory: what each costs, and what they cost together."""
+
+from __future__ import annotations
+
+import linecache
+
+from kernellab.common.formatting import joined_sizes
+from kernellab.errors import SourcePosition
+from kernellab.profiling.accesses.records import Accesses, GlobalAccess
+from kernellab.profiling.accesses.shared_records import SharedAccess
+from kernellab.viz.explorer.card import Card, Table
+
+_COLUMNS = ("access", "line", "elements at once", "requests", "sectors", "a request", "useful", "programs a sector", "")  # fmt: skip
+_SHARED_COLUMNS = ("in shared memory", "line", "instructions", "wavefronts", "each", "bank conflicts", "bytes", "")  # fmt: skip
+
+
+def accesses_card(accesses: Accesses) -> Card:
+    """One row for each access, and the bytes of all together."""
+    grid = joined_sizes(accesses.grid)
+    total = [
+        ("different sectors (L2)", f"{accesses.footprint_bytes:,} bytes"),
+        ("read from cold DRAM", f"{accesses.dram_bytes_read:,} bytes"),
+        ("written to DRAM", f"{accesses.dram_bytes_written:,} bytes"),
+    ]
+    in_shared = f", {len(accesses.shared)} to shared memory" if accesses.shared else ""
+    tables = [Table("", _COLUMNS, [_row(one) for one in accesses])]
+    if accesses.shared:
+        tables.append(Table("", _SHARED_COLUMNS, [_shared_row(one) for one in accesses.shared]))
+        total += [
+            ("wavefronts of shared memory", f"{accesses.shared_wavefronts:,}"),
+            ("bank conflicts among them", f"{accesses.bank_conflicts:,}"),
+            ("to and from shared memory", f"{accesses.shared_bytes:,} bytes"),
+        ]
+    waiting = dict.fromkeys(one.position.line for one in accesses if one.waits and one.position)
+    assumed = dict.fromkeys(one.assumed for one in accesses.shared if one.assumed)
+    return Card(
+        title=f"{accesses.kernel}: {len(accesses)} accesses to global memory{in_shared}",
+        subtitle=f"{accesses.target}, grid {grid}",
+        tables=(*tables, Table("Together", (), total)),
+        notes=(
+            *(f"{finding}." for finding in accesses.findings),
+            *(
+                f"Line {line} waits for other programs: how often it runs depends on whose turn it is."
+                for line in waiting
+            ),
+            *(f"Assumed, where a number has a ~: {what}." for what in assumed),
+        ),
+    )
+
+
+def _row(one: GlobalAccess) -> tuple[str, ...]:
+    place = one.position
+    return (
+        f"{one.action} of {one.argument}" if one.argument else one.action,
+        str(place.line) if place else "",
+        str(one.vector_width) if one.encoding else "",
+        f"{one.requests:,}",
+        f"{one.sectors:,}",
+        f"{one.sectors_per_request:.3g}",
+        f"{one.efficiency:.0%}",
+        f"{one.reuse_between_programs:.3g}",
+        _text_of(place),
+    )
+
+
+def _shared_row(one: SharedAccess) -> tuple[str, ...]:
+    about = "~" if one.is_model else ""
+    worst = f" ({one.ways}-way)" if one.ways > 1 else ""
+    return (
+        f"{one.title} of {one.name}" if one.name else one.title,
+        str(one.position.line) if one.position else "",
+        f"{one.instructions:,}",
+        f"{about}{one.wavefronts:,}",
+        f"{one.wavefronts_per_instruction:.3g}",
+        f"{one.conflicts:,}{worst}",
+        f"{one.bytes:,}",
+        _text_of(one.position),
+    )
+
+
+def _text_of(place: SourcePosition | None) -> str:
+    """The kernel's line itself."""
+    return linecache.getline(place.file, place.line).strip() if place else ""

@@ -1,0 +1,1 @@
+"""Shared and tensor memory over the operations of a program."""

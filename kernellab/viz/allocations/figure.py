@@ -1,0 +1,418 @@
+"""Shared and tensor memory over the operations of a program, drawn by matplotlib: `compilation.shared_memory().plot()`, `.tensor_memory()`."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
+from matplotlib.patches import Patch, Rectangle
+
+from kernellab.common.formatting import counted
+from kernellab.errors import SourcePosition
+from kernellab.records.findings import (
+    SharedBuffer,
+    SharedMemory,
+    TensorBuffer,
+    TensorMemory,
+)
+from kernellab.viz.kit.figures import FigurePicture, sheet
+from kernellab.viz.kit.palette import (
+    BLIND_SAFE,
+    INK,
+    VERMILION,
+    ink_on,
+)
+
+_WIDTH, _HEIGHT = 8.4, 4.4
+"""Inches."""
+
+_LETTER = 0.0098
+"""How wide a letter of a label is, as a share of the picture's width."""
+_LINE = 0.047
+"""How high a line of a label is, as a share of the picture's height."""
+_GAP = 0.008
+"""Between a buffer and a label beside it, as a share of the picture's width."""
+_TICK = 0.032
+"""How far apart line numbers have to be, as a share of the picture's width."""
+
+_LEAST_WIDTH = 0.006
+"""How wide a buffer is drawn at least, as a share of the picture's width: scratch space lives for one operation."""
+
+_HEADROOM = 1.07
+"""How high the picture is, in totals."""
+
+_MOST_BESIDE = 24
+"""Of more buffers none is named beside its rectangle: nobody could tell whose name it is."""
+
+_MOST_LISTED = 12
+"""Buffers that are named below the picture, for want of room in it: the largest."""
+
+
+class AllocationPlot(FigurePicture):
+    """The buffers of a program's memory: bytes, or columns, upwards, operations to the right.
+
+    Offsets, sizes and the total are the compiler's; life spans and so what is in use are worked out here (see `SharedBuffer`).
+
+    Attributes:
+        memory: what is drawn.
+    """
+
+    def __init__(self, memory: SharedMemory | TensorMemory) -> None:
+        self.memory = memory
+
+    def __repr__(self) -> str:
+        return f"<plot of {_chart(self.memory).summary}>"
+
+    def _draw(self) -> Figure:
+        return _draw(_chart(self.memory))
+
+
+def allocation_plot(memory: SharedMemory | TensorMemory) -> AllocationPlot:
+    """The picture of a program's shared or tensor memory."""
+    return AllocationPlot(memory)
+
+
+# What is drawn
+
+
+@dataclass(frozen=True)
+class _Piece:
+    """A rectangle: a buffer, or its part in one half of the rows."""
+
+    name: str
+    start: int
+    size: int
+    first: int
+    last: int
+    words: tuple[str, ...]
+    """What is written of it: name, line, size."""
+    is_scratch: bool = False
+
+
+@dataclass(frozen=True)
+class _Chart:
+    """A picture of memory, whatever it is measured in."""
+
+    title: str
+    subtitle: str
+    summary: str
+    nothing: str
+    """What stands in place of a picture without pieces."""
+    pieces: tuple[_Piece, ...]
+    total: int
+    """What a launch asks for: the dashed line."""
+    busiest: int | None
+    """The operation of the triangle."""
+    upwards: str
+    ticks: tuple[tuple[int, str], ...]
+    borders: tuple[int, ...]
+    """Where one part of the memory ends and another begins."""
+    positions: tuple[tuple[int, SourcePosition], ...]
+    loops: tuple[tuple[int, int], ...]
+    warp_groups: tuple[tuple[int, int], ...]
+
+
+def _chart(memory: SharedMemory | TensorMemory) -> _Chart:
+    return _shared_chart(memory) if isinstance(memory, SharedMemory) else _tensor_chart(memory)
+
+
+def _shared_chart(memory: SharedMemory) -> _Chart:
+    count, total = counted(len(memory.buffers), "buffer"), memory.total_bytes
+    busiest = memory.busiest_operation if len(memory.buffers) > 1 else None
+    words = f"{count}; dashed: the {total:,} bytes that a launch asks for"
+    if busiest is not None:
+        words += f"; triangle: most in use at once, {memory.bytes_in_use(busiest):,} (estimated from life spans)"
+    shown = ["hatched: scratch space of one operation"] if any(one.is_scratch for one in memory.buffers) else []  # fmt: skip
+    # Ticks at a power of two of bytes.
+    step = 2 ** max(0, (total // 4).bit_length() - 1)
+    ticks = tuple((at, f"{at:,} B" if step < 1024 else bytes_words(at)) for at in range(0, total + 1, step))  # fmt: skip
+    return _Chart(
+        title=f"Shared memory{_of(memory)}",
+        subtitle=_with_signs(words, shown, memory),
+        summary=f"shared memory{_of(memory)}: {count}, {total:,} bytes",
+        nothing=f"The program has no buffer there; a launch asks for {total:,} bytes.",
+        pieces=tuple(
+            _Piece(
+                one.name, one.offset, one.size_bytes, one.first_operation, one.last_operation,
+                _words(one, bytes_words(one.size_bytes)), one.is_scratch,
+            )
+            for one in memory.buffers
+        ),
+        total=total,
+        busiest=busiest,
+        upwards="offset in shared memory",
+        ticks=ticks,
+        borders=(),
+        positions=memory.positions, loops=memory.loops, warp_groups=memory.warp_groups,
+    )  # fmt: skip
+
+
+def _tensor_chart(memory: TensorMemory) -> _Chart:
+    """Columns upwards; where a buffer has half of the rows only, the columns of the upper half stand above those of the lower."""
+    count, total = counted(len(memory.buffers), "buffer"), memory.total_columns
+    busiest = memory.busiest_operation if len(memory.buffers) > 1 else None
+    words = f"{count}; dashed: the {total} columns (of 512) that the program asks for"
+    if busiest is not None:
+        words += f"; triangle: most in use at once, {memory.columns_in_use(busiest)} (estimated from life spans)"
+    halved = any(one.rows != 128 for one in memory.buffers)
+    shown = ["above the line: rows 16 to 31 of each warp's 32, below it rows 0 to 15"] if halved else []  # fmt: skip
+    step = max(1, total // 4)
+    ticks = tuple(
+        (half * total + at, str(at))
+        for half in range(2 if halved else 1)
+        for at in range(0, total if halved and not half else total + 1, step)
+    )
+    return _Chart(
+        title=f"Tensor memory{_of(memory)}",
+        subtitle=_with_signs(words, shown, memory),
+        summary=f"tensor memory{_of(memory)}: {count}, {total} columns",
+        nothing=memory.absence,
+        pieces=tuple(
+            _Piece(
+                one.name, half * total + one.column, one.columns, one.first_operation, one.last_operation,
+                _words(one, counted(one.columns, "column")),
+            )
+            for one in memory.buffers
+            for half in (one.halves if halved else (0,))
+        ),
+        total=2 * total if halved else total,
+        busiest=busiest,
+        upwards="column of tensor memory",
+        ticks=ticks,
+        borders=(total,) if halved else (),
+        positions=memory.positions, loops=memory.loops, warp_groups=memory.warp_groups,
+    )  # fmt: skip
+
+
+def _of(memory: SharedMemory | TensorMemory) -> str:
+    return f" of {memory.kernel}" if memory.kernel else ""
+
+
+def _with_signs(words: str, shown: list[str], memory: SharedMemory | TensorMemory) -> str:
+    """A subtitle: what is drawn, then what the signs in it mean."""
+    groups = ["shaded: groups of warps, which run at once"] if memory.warp_groups else []
+    signs = "; ".join([*shown, *groups])
+    return f"{words}\n{signs}" if signs else words
+
+
+def _words(buffer: SharedBuffer | TensorBuffer, size: str) -> tuple[str, ...]:
+    line = [f"line {buffer.position.line}"] if buffer.position else []
+    return (buffer.name, *line, size)
+
+
+# Drawing
+
+
+def _draw(chart: _Chart) -> Figure:
+    if not chart.pieces:
+        return _draw_nothing(chart)
+    figure, axes = sheet(chart.title, chart.subtitle, _WIDTH, _HEIGHT)
+    axes.set_xlim(*_span(chart))
+    axes.set_ylim(0, chart.total * _HEADROOM)
+    _draw_regions(axes, chart)
+    colours = _colours(chart.pieces)
+    boxes = {one: _draw_piece(axes, one, colours[_plain(one.name)]) for one in chart.pieces}
+    unnamed = list(_name(axes, boxes, colours))
+    _list_below(figure, unnamed, colours)
+    _draw_levels(axes, chart)
+    axes.set_yticks([at for at, _ in chart.ticks], [words for _, words in chart.ticks])
+    axes.set_ylabel(chart.upwards)
+    _label_lines(axes, chart)
+    return figure
+
+
+def _draw_nothing(chart: _Chart) -> Figure:
+    figure, axes = sheet(chart.title, "", _WIDTH, 1.2)
+    axes.set_axis_off()
+    axes.text(0, 0.5, chart.nothing, transform=axes.transAxes, va="center")
+    return figure
+
+
+def _span(chart: _Chart) -> tuple[float, float]:
+    """The operations that are drawn: those of the buffers, and a few around them."""
+    first = min(one.first for one in chart.pieces)
+    last = max(one.last for one in chart.pieces)
+    around = max(2.0, 0.04 * (last - first))
+    return first - around, last + 1 + around
+
+
+def _plain(name: str) -> str:
+    """A buffer's name without the number that tells it from others of that name."""
+    return name.partition("#")[0]
+
+
+def _colours(pieces: Sequence[_Piece]) -> Mapping[str, str]:
+    names = list(dict.fromkeys(_plain(one.name) for one in pieces))
+    # Grey is the axes'.
+    return {name: BLIND_SAFE[place % (len(BLIND_SAFE) - 1)] for place, name in enumerate(names)}
+
+
+def _draw_regions(axes: Axes, chart: _Chart) -> None:
+    """Loops as brackets at the top, the parts of a warp-specialised kernel as shades."""
+    for start, end in chart.warp_groups:
+        axes.axvspan(start, end + 1, color=INK, alpha=0.1, linewidth=0)
+    low, high = axes.get_xlim()
+    for start, end in chart.loops:
+        if end < low or start > high:
+            continue
+        left, right = max(start, low), min(end + 1, high)
+        axes.annotate(
+            "", (left, 1), (right, 1), xycoords=("data", "axes fraction"), annotation_clip=False,
+            arrowprops={"arrowstyle": "|-|,widthA=0.25,widthB=0.25", "color": INK, "linewidth": 0.8, "shrinkA": 0, "shrinkB": 0},
+        )  # fmt: skip
+        if right - left > 0.06 * (high - low):
+            axes.text((left + right) / 2, 0.995, "loop", transform=axes.get_xaxis_transform(), ha="center", va="top", fontsize=7)  # fmt: skip
+
+
+@dataclass(frozen=True)
+class _Box:
+    """Part of the picture, in shares of its width and height from below left."""
+
+    left: float
+    bottom: float
+    width: float
+    height: float
+
+    @property
+    def right(self) -> float:
+        return self.left + self.width
+
+    @property
+    def top(self) -> float:
+        return self.bottom + self.height
+
+    def meets(self, other: _Box) -> bool:
+        return (
+            self.left < other.right and other.left < self.right
+            and self.bottom < other.top and other.bottom < self.top
+        )  # fmt: skip
+
+    def holds(self, other: _Box) -> bool:
+        return (
+            self.left <= other.left and other.right <= self.right
+            and self.bottom <= other.bottom and other.top <= self.top
+        )  # fmt: skip
+
+
+_PICTURE = _Box(0, 0, 1.02, 1 / _HEADROOM)
+"""Where words may stand: not above the dashed line, where loops are named."""
+
+
+def _draw_piece(axes: Axes, piece: _Piece, colour: str) -> _Box:
+    """One rectangle; gives where it is."""
+    (first, last), (_, top) = axes.get_xlim(), axes.get_ylim()
+    whole = last - first
+    width = max(piece.last + 1 - piece.first, _LEAST_WIDTH * whole)
+    left = (piece.first - first) / whole
+    box = _Box(left, piece.start / top, width / whole, piece.size / top)
+    # Of a thin one its own colour has to remain.
+    edge = ink_on(colour) if box.height > _LINE / 2 else colour
+    axes.add_patch(
+        Rectangle(
+            (piece.first, piece.start), width, piece.size, facecolor=colour,
+            edgecolor=edge, linewidth=0.4, hatch="////" if piece.is_scratch else None,
+        )
+    )  # fmt: skip
+    return box
+
+
+def _name(axes: Axes, boxes: Mapping[_Piece, _Box], colours: Mapping[str, str]) -> Iterator[_Piece]:
+    """Write each buffer's name, line and size in it or beside it; gives those for which there is no room."""
+    taken: list[_Box] = []
+    for piece, box in sorted(boxes.items(), key=lambda pair: -pair[0].size):
+        crowded = len(boxes) > _MOST_BESIDE
+        others = [*(other for one, other in boxes.items() if one is not piece), *taken]
+        for words, place in _places(piece.words, box):
+            inside = box.holds(place)
+            free = inside or (not (crowded or place.meets(box)) and _PICTURE.holds(place))
+            if free and not any(place.meets(other) for other in others):
+                colour = colours[_plain(piece.name)]
+                axes.text(
+                    place.left + place.width / 2, place.bottom + place.height / 2, words, transform=axes.transAxes,
+                    ha="center", va="center", fontsize=8, color=ink_on(colour) if inside else INK,
+                    bbox={"facecolor": colour, "linewidth": 0, "pad": 1.5} if inside and piece.is_scratch else None,
+                )  # fmt: skip
+                taken.append(place)
+                break
+        else:
+            yield piece
+
+
+def _places(parts: Sequence[str], box: _Box) -> Iterator[tuple[str, _Box]]:
+    """Where a buffer's words could stand, the best place first: in one line or several, inside, beside, above."""
+    forms = [(", ".join(parts), len(", ".join(parts)), 1)]
+    forms.append(("\n".join(parts), max(map(len, parts)), len(parts)))
+    sized = [(words, letters * _LETTER, lines * _LINE) for words, letters, lines in forms]
+    for words, width, height in sized:
+        middle = box.left + (box.width - width) / 2, box.bottom + (box.height - height) / 2
+        yield words, _Box(*middle, width, height)
+    for words, width, height in sized:
+        low = max(0.0, box.bottom + (box.height - height) / 2)
+        yield words, _Box(box.right + _GAP, low, width, height)
+        yield words, _Box(box.left - _GAP - width, low, width, height)
+    for words, width, height in sized:
+        for left in (box.left + (box.width - width) / 2, box.left, box.right - width):
+            yield words, _Box(left, box.top + _GAP, width, height)
+
+
+def _list_below(figure: Figure, unnamed: Sequence[_Piece], colours: Mapping[str, str]) -> None:  # fmt: skip
+    """Name the buffers that have no room for their names in a list below the picture."""
+    if not unnamed:
+        return
+    listed = unnamed[:_MOST_LISTED]
+    marks: list[Patch] = [
+        Patch(
+            facecolor=(colour := colours[_plain(one.name)]), edgecolor=ink_on(colour), linewidth=0.4,
+            hatch="////" if one.is_scratch else None, label=", ".join(one.words),
+        )
+        for one in listed
+    ]  # fmt: skip
+    if len(unnamed) > len(listed):
+        marks.append(Patch(alpha=0, label=f"and {len(unnamed) - len(listed)} more: .table() has all"))  # fmt: skip
+    longest = max(len(", ".join(one.words)) for one in listed)
+    columns = max(1, min(3, int(1 / (longest * _LETTER * 0.9 + 0.06))))
+    figure.set_figheight(_HEIGHT + 0.18 * (-(-len(marks) // columns)) + 0.1)
+    figure.legend(handles=marks, loc="outside lower left", ncols=columns, fontsize=7)
+
+
+def _draw_levels(axes: Axes, chart: _Chart) -> None:
+    """The total that a launch asks for, and where most is in use."""
+    for border in chart.borders:
+        axes.axhline(border, color=INK, linewidth=0.8)
+    axes.axhline(chart.total, color=VERMILION, linewidth=1, linestyle="--")
+    if chart.busiest is not None:
+        axes.plot(chart.busiest, 0, "^", color=VERMILION, markersize=6, clip_on=False, zorder=5)
+
+
+def bytes_words(size: float) -> str:
+    """ "48 KiB", "512 B", "1.5 KiB"."""
+    return f"{size / 1024:.4g} KiB" if size >= 1024 else f"{size:.4g} B"
+
+
+def _label_lines(axes: Axes, chart: _Chart) -> None:
+    """The kernel's lines, where buffers begin and end first, then wherever there is room."""
+    low, high = axes.get_xlim()
+    ends = [at for one in chart.pieces for at in (one.first, one.last)]
+    shown: dict[int, int] = {}
+    for at in dict.fromkeys([*sorted(ends), *dict(chart.positions)]):
+        line = _line_at(chart, at)
+        far = all(abs(at - other) >= _TICK * (high - low) for other in shown)
+        if line is not None and low <= at <= high and far:
+            shown[at] = line
+    places = sorted(shown)
+    # A number is said once while the program stays on its line.
+    told = [at for before, at in zip([None, *places], places) if before is None or shown[before] != shown[at]]  # fmt: skip
+    axes.set_xticks(told, [str(shown[at]) for at in told], fontsize=7)
+    axes.set_xlabel("operations in the order of the program, named by the kernel's lines")
+
+
+def _line_at(chart: _Chart, operation: int) -> int | None:
+    """The kernel's line of an operation: the last one that the text has come to."""
+    line = None
+    for at, position in chart.positions:
+        if at > operation:
+            break
+        line = position.line
+    return line

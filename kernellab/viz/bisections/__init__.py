@@ -1,0 +1,1 @@
+"""The pass that changes a result."""

@@ -1,0 +1,52 @@
+"""The card of a bisection: the pass that changes a result, and what it changes."""
+
+from __future__ import annotations
+
+import linecache
+from collections.abc import Iterator
+
+from kernellab.common.formatting import counted
+from kernellab.errors import SourcePosition
+from kernellab.records.findings import Bisection, Difference
+from kernellab.viz.explorer.card import Card, Table
+
+_MOST_LINES = 12
+"""Lines shown; the record has them all."""
+
+
+def bisection_card(bisection: Bisection) -> Card:
+    """The pass, the lines that it rewrote, the arguments that differ, the modules that could not run."""
+    lines = [_line(position) for position in bisection.lines[:_MOST_LINES]]
+    if len(bisection.lines) > _MOST_LINES:
+        lines.append((f"and {len(bisection.lines) - _MOST_LINES} more", ""))
+    columns = ("argument", "elements off", "farthest", "expected", "found")
+    return Card(
+        title=bisection.kernel,
+        subtitle=f"{bisection.target}: pass by pass",
+        tables=(
+            Table("Arguments that differ", columns, [_row(one) for one in bisection.differences]),
+            Table("Lines that the pass rewrote", ("", ""), lines),
+            Table("Not run", ("after", "because"), list(bisection.not_run.items())),
+        ),
+        notes=tuple(_notes(bisection)),
+    )
+
+
+def _notes(bisection: Bisection) -> Iterator[str]:
+    compared = f"{counted(bisection.modules, 'module')} ran, from {bisection.compared_with} on"
+    if bisection.label is None:
+        yield f"No pass changes a result: {compared}."
+        return
+    yield f"{bisection.label} is the first pass after which a result changes: {compared}."
+    if bisection.failure:
+        yield f"After it the kernel fails: {bisection.failure}"
+
+
+def _row(one: Difference) -> tuple[str, str, str, str, str]:
+    place = f"{one.argument}[{', '.join(map(str, one.index))}]"
+    off = f"{one.elements:,} of {one.size:,}"
+    return one.argument, off, f"{place}, by {one.largest:.3g}", str(one.expected), str(one.found)
+
+
+def _line(position: SourcePosition) -> tuple[str, str]:
+    return str(position.line), linecache.getline(position.file, position.line).strip()

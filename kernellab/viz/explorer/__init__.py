@@ -1,0 +1,1 @@
+"""The IR explorer: a compilation, two of them, or one that failed."""

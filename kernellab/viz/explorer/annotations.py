@@ -1,0 +1,139 @@
+"""What is known of a kernel besides its compilation, laid over the explorer: findings of a check, costs of accesses, a profile.
+
+Each kind of evidence becomes notes on lines of the kernel and numbers on lines of a stage; the explorer carries both to its other texts.
+Evidence of another kernel, or of another definition of it, is refused.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from typing import Any
+
+from kernellab.checker.records import Findings
+from kernellab.compiler.comparison import Comparison
+from kernellab.errors import ArgumentError, KernelLabError
+from kernellab.profiling.accesses.records import Accesses
+from kernellab.profiling.nsight.records import Profile
+from kernellab.records import Compilation
+from kernellab.viz.explorer.access_annotations import shown_of_accesses
+from kernellab.viz.explorer.annotation_records import Shown
+from kernellab.viz.explorer.card import Card, Table
+from kernellab.viz.explorer.check_annotations import shown_of_findings
+from kernellab.viz.explorer.profile_annotations import shown_of_profile
+from kernellab.viz.kit.view_data import IrView, MarginNote, MetricData
+
+
+def shown_with(compilation: Compilation, evidence: Sequence[Any]) -> Shown:
+    """What all evidence says of a compilation.
+
+    Raises:
+        ArgumentError: something is no evidence, or is of another kernel, definition or compilation.
+        ProfileError: a profile of other machine code.
+    """
+    return _together([_shown(compilation, one) for one in evidence])
+
+
+def shown_on_sides(comparison: Comparison, evidence: Sequence[Any]) -> tuple[Shown, Shown]:
+    """The same for two compilations: evidence stands on each side that it is of.
+
+    Raises:
+        ArgumentError, ProfileError: as `shown_with`, where it is of neither.
+    """
+    sides: tuple[list[Shown], list[Shown]] = ([], [])
+    for one in evidence:
+        refusals = []
+        for compilation, found in zip((comparison.left, comparison.right), sides):
+            try:
+                found.append(_shown(compilation, one))
+            except KernelLabError as error:
+                refusals.append(error)
+        if len(refusals) == len(sides):
+            raise refusals[0]
+    return _together(sides[0]), _together(sides[1])
+
+
+def laid_over(view: IrView, shown: Sequence[Shown]) -> IrView:
+    """The explorer's data with what evidence says, one `Shown` for each side; its bars are shown first."""
+    metrics = [metric.name for one in shown for metric in one.metrics]
+    sides = tuple(one.on(side) for side, one in zip(view.sides, shown, strict=True))
+    return dataclasses.replace(view, sides=sides, metric=metrics[0] if metrics else view.metric)
+
+
+def evidence_card(compilation: Compilation, shown: Shown, side: str = "") -> Card:
+    """The same for a still: notes in a table, and of each metric the kernel's lines with the largest numbers."""
+    in_order = sorted(shown.notes, key=lambda note: note.line)
+    rows = [row for note in in_order for row in _rows(note)]
+    notes = Table("", ("line", "", "what", "from"), rows)
+    numbers = Table(
+        "Lines with the largest numbers",
+        ("bars", "line", "", "from"),
+        [
+            (metric.name, str(line), f"{number:,}", metric.origin)
+            for metric in shown.metrics
+            for line, number in _largest(compilation, metric)
+        ],
+    )
+    return Card("Findings and measurements", side, (notes, numbers))
+
+
+def _rows(note: MarginNote) -> Iterator[tuple[str, str, str, str]]:
+    """What is said, line by line, and what to try."""
+    first, *more = note.words.splitlines() or [""]
+    yield str(note.line or ""), note.severity, first, note.origin
+    yield from (("", "", line, "") for line in more)
+    yield from (("", "try", line, "") for line in note.advice.splitlines())
+
+
+_LISTED_LINES = 3
+"""So many lines of each metric stand in a still."""
+
+
+def _largest(compilation: Compilation, metric: MetricData) -> list[tuple[int, float]]:
+    """The kernel's lines that have most of a metric, what was inlined there counted in."""
+    total: Counter[int] = Counter()
+    try:
+        for line, number in metric.values.items():
+            for there in compilation.source_map.lines(metric.stage, "source", line):
+                total[there] += number  # type: ignore[assignment]
+    except ValueError:  # a record from files that kept no lines, or none of this stage
+        return []
+    return list(total.most_common(_LISTED_LINES))
+
+
+def is_evidence(thing: Any) -> bool:
+    """Whether the explorer can show it beside a compilation."""
+    return isinstance(thing, tuple(_READERS))
+
+
+def _shown(compilation: Compilation, evidence: Any) -> Shown:
+    for kind, reader in _READERS.items():
+        if isinstance(evidence, kind):
+            return reader(compilation, evidence)
+    names = ", ".join(kind.__name__ for kind in _READERS)
+    raise ArgumentError(
+        f"A {type(evidence).__name__} is no evidence that the explorer shows.",
+        advice=f"It shows what kernellab.check, kernellab.accesses and kernellab.read_ncu give: {names}.",
+    )
+
+
+def _together(found: Iterable[Shown]) -> Shown:
+    """All notes and metrics; metrics of one name are told apart by a number."""
+    found = list(found)
+    taken: Counter[str] = Counter()
+    metrics = []
+    for metric in (metric for one in found for metric in one.metrics):
+        taken[metric.name] += 1
+        number = taken[metric.name]
+        name = metric.name if number == 1 else f"{metric.name} ({number})"
+        metrics.append(dataclasses.replace(metric, name=name))
+    return Shown(tuple(note for one in found for note in one.notes), tuple(metrics))
+
+
+_READERS: Mapping[type, Callable[[Compilation, Any], Shown]] = {
+    Findings: shown_of_findings,
+    Accesses: shown_of_accesses,
+    Profile: shown_of_profile,
+}
+"""What the explorer takes as evidence -> what it makes of it."""

@@ -1,0 +1,110 @@
+"""The card of two compilations side by side."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any
+
+from kernellab.compiler.comparison import Comparison, Sides
+from kernellab.records import Compilation, PassRun
+from kernellab.viz.explorer.card import Card, Table
+from kernellab.viz.kit.stage_size import size_of
+
+_MOST_ROWS = 12
+"""Opcodes and passes shown; the comparison itself has them all."""
+
+
+def comparison_card(comparison: Comparison) -> Card:
+    """What differs: options and types, stages, resources, passes, opcodes, remarks."""
+    left, right = comparison.names
+    columns = ("", left, right)
+    return Card(
+        title=" and ".join(dict.fromkeys([comparison.left.kernel, comparison.right.kernel])),
+        subtitle=f"{comparison.left.target} and {comparison.right.target}, side by side",
+        tables=(
+            Table("Options and types", columns, _rows([*comparison.specialization, *comparison.options])),
+            Table("Stages", (*columns, ""), _stage_rows(comparison)),
+            Table("One program takes", columns, _rows(_used(comparison.resources))),
+            Table("Passes that do other things", columns, _pass_rows(comparison)),
+            Table("Instructions that differ", columns, _rows(comparison.opcodes[:_MOST_ROWS])),
+            Table("Remarks of one side", ("", "", ""), _remark_rows(comparison)),
+        ),
+        notes=(*comparison.notes, *_equality(comparison), _parting(comparison)),
+    )  # fmt: skip
+
+
+def _equality(comparison: Comparison) -> tuple[str, ...]:
+    if not comparison.is_equal:
+        return ()
+    source = {pair.name: pair for pair in comparison.stages}.get("source")
+    rest = "" if source is None or source.equal else "; their sources are not"
+    return (f"The two are equal: types, options and every stage{rest}.",)
+
+
+def _parting(comparison: Comparison) -> str:
+    first = comparison.first_difference
+    if first is not None:
+        alone = "" if first.ran_on_both else ", which one side alone has"
+        return f"The two part at {first.label}{alone}: .diff({first.label!r}) shows where."
+    if comparison.left.passes and comparison.right.passes:
+        return "The two never part: every pass leaves the same module."
+    return 'Passes are compared where both records have them: record="passes".'
+
+
+def _rows(facts: Iterable[Sides]) -> list[tuple[str, str, str]]:
+    return [(one.name, _shown(one.left), _shown(one.right)) for one in facts]
+
+
+def _used(resources: Iterable[Sides]) -> list[Sides]:
+    return [one for one in resources if one.left or one.right]
+
+
+def _shown(value: Any) -> str:
+    if value is None:
+        return "none"
+    return f"{value:,}" if isinstance(value, int) and not isinstance(value, bool) else str(value)
+
+
+def _stage_rows(comparison: Comparison) -> list[tuple[str, str, str, str]]:
+    def size(compilation: Compilation, name: str) -> str:
+        stage = compilation.stages.get(name)
+        return "" if stage is None else size_of(stage)
+
+    return [
+        (one.name, size(comparison.left, one.name), size(comparison.right, one.name), "the same" if one.equal else "")
+        for one in comparison.stages
+    ]  # fmt: skip
+
+
+def _pass_rows(comparison: Comparison) -> list[tuple[str, str, str]]:
+    """The passes that ran on one side alone, or that added and removed other operations on either."""
+    pairs = [one for one in comparison.passes if _effect(one.left) != _effect(one.right)]
+    rows = [(pair.label, _ops(pair.left), _ops(pair.right)) for pair in pairs[:_MOST_ROWS]]
+    if len(pairs) > _MOST_ROWS:
+        rows.append((f"and {len(pairs) - _MOST_ROWS} more", "", ""))
+    return rows
+
+
+def _effect(run: PassRun | None) -> dict[str, int] | None:
+    """Operations that a pass added, or removed, by name; None for one that did not run."""
+    if run is None:
+        return None
+    before, after = run.op_counts_before, run.op_counts_after
+    changes = {name: after.get(name, 0) - before.get(name, 0) for name in {*before, *after}}
+    return {name: change for name, change in changes.items() if change}
+
+
+def _ops(run: PassRun | None) -> str:
+    if run is None:
+        return "did not run"
+    if not run.op_counts_after:
+        return "ran"
+    before, after = sum(run.op_counts_before.values()), sum(run.op_counts_after.values())
+    return f"{before:,} to {after:,} ops"
+
+
+def _remark_rows(comparison: Comparison) -> list[tuple[str, str, str]]:
+    rows = []
+    for name, remarks in zip(comparison.names, comparison.remarks):
+        rows += [(name, one.meaning or one.what, str(one.span or "")) for one in remarks]
+    return rows

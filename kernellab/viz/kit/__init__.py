@@ -1,0 +1,1 @@
+"""What all views are built with: widget, page, card, figure, palette."""

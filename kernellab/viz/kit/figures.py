@@ -1,0 +1,125 @@
+"""What all matplotlib figures have in common: their theme, and how a cell, a file and a page get them."""
+
+from __future__ import annotations
+
+import io
+import os
+from collections.abc import Iterator
+from contextlib import contextmanager
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+from matplotlib import style
+from matplotlib.axes import Axes
+from matplotlib.backend_bases import FigureCanvasBase
+from matplotlib.colors import LinearSegmentedColormap
+from matplotlib.figure import Figure
+
+from kernellab.common.saved_json import save_whole
+from kernellab.errors import ArgumentError
+from kernellab.viz.kit.palette import INK, ORDERED, VIRIDIS
+
+SEQUENTIAL = LinearSegmentedColormap.from_list(
+    "kernellab", [tuple(channel / 255 for channel in colour) for colour in VIRIDIS]
+)
+"""Numbers as the colours of cells."""
+
+ORDERED_LINES = LinearSegmentedColormap.from_list("kernellab lines", ORDERED)
+"""Numbers as the colours of lines."""
+
+_THEME = {
+    "font.size": 9,
+    "text.color": INK,
+    "text.parse_math": False,  # names of users' are no formulas, whatever is in them
+    "axes.edgecolor": INK,
+    "axes.labelcolor": INK,
+    "axes.titlecolor": INK,
+    "axes.spines.top": False,
+    "axes.spines.right": False,
+    "xtick.color": INK,
+    "ytick.color": INK,
+    "grid.color": INK,
+    "grid.alpha": 0.15,
+    "grid.linewidth": 0.5,
+    "legend.frameon": False,
+    "legend.fontsize": 8,
+    "legend.labelcolor": INK,
+    "hatch.linewidth": 0.7,
+    "savefig.bbox": "tight",  # nothing is cut off, and there is no empty edge
+    "svg.hashsalt": "kernellab",  # the same figure is the same file
+    "svg.fonttype": "none",  # words stay words: searched, copied, read aloud
+}
+
+
+@contextmanager
+def theme() -> Iterator[None]:
+    """Inside, matplotlib draws as the lab does, whatever style the user has chosen for other figures."""
+    with style.context(_THEME, after_reset=True):
+        yield
+
+
+def sheet(title: str, subtitle: str, width: float, height: float) -> tuple[Figure, Axes]:
+    """An empty figure of so many inches, with a title and smaller words below it; to be called inside `theme()`."""
+    figure = Figure(figsize=(width, height), layout="constrained")
+    axes = figure.subplots()
+    add_title(axes, title, subtitle)
+    return figure, axes
+
+
+def add_title(axes: Axes, title: str, subtitle: str) -> None:
+    """A title, and smaller words below it."""
+    room = "\n" * (subtitle.count("\n") + bool(subtitle))
+    axes.set_title(f"{title}{room}", loc="left", fontsize=11, fontweight="bold")
+    axes.text(0, 1.01, subtitle, transform=axes.transAxes, fontsize=8, va="bottom")
+
+
+class FigurePicture:
+    """A matplotlib figure that a cell displays, on transparent paper."""
+
+    def _draw(self) -> Figure:
+        """The figure, made when it is first looked at."""
+        raise NotImplementedError
+
+    @cached_property
+    def figure(self) -> Figure:
+        """The matplotlib figure, to be changed at will."""
+        with theme():
+            return self._draw()
+
+    def png(self, dots_per_inch: int = 110) -> bytes:
+        """The picture on transparent paper."""
+        return self._file("png", dpi=dots_per_inch)
+
+    def svg(self) -> str:
+        """The picture as SVG, its words as text."""
+        # Without a date the same picture is the same text.
+        return self._file("svg", metadata={"Date": None}).decode()
+
+    def _file(self, kind: str, **wishes: Any) -> bytes:
+        file = io.BytesIO()
+        with theme():
+            self.figure.savefig(file, format=kind, transparent=True, **wishes)
+        return file.getvalue()
+
+    def save(self, path: str | os.PathLike[str]) -> Path:
+        """Write the picture in the format that the path ends in; returns the path.
+
+        Raises:
+            ArgumentError: matplotlib does not know the format.
+            KernelLabError: the file cannot be written.
+        """
+        kind = Path(path).suffix.removeprefix(".").lower()
+        known = FigureCanvasBase.get_supported_filetypes()
+        if kind not in known:
+            raise ArgumentError(
+                f"{str(path)!r} names no format of pictures.",
+                advice=f"Let it end in .svg, .pdf or .png; matplotlib also knows {', '.join(known)}.",
+            )
+        # Without a date the same picture is the same file.
+        undated = {"svg": "Date", "pdf": "CreationDate"}
+        wishes = {"metadata": {undated[kind]: None}} if kind in undated else {}
+        return save_whole(path, self._file(kind, **wishes))
+
+    def _repr_png_(self) -> bytes:
+        return self.png()

@@ -1,0 +1,113 @@
+"""Self-contained pages that are alive: the bundle, the views' data, and under them what a reader without scripts sees."""
+
+from __future__ import annotations
+
+import base64
+import gzip
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cache
+from typing import TYPE_CHECKING
+
+from kernellab.records import Compilation
+from kernellab.records.showing import show
+from kernellab.viz.explorer.card import kernel_card
+from kernellab.viz.kit.bundle import SCRIPT, STYLE
+from kernellab.viz.kit.report import (
+    Html,
+    escape,
+    join,
+    page,
+    paragraph,
+    resources_table,
+    table,
+)
+
+if TYPE_CHECKING:
+    from kernellab.viz.kit.views import View
+
+
+@dataclass(frozen=True)
+class Section:
+    """One view of a page."""
+
+    title: str
+    """"" for a page that is the view alone."""
+    view: View
+    words: Sequence[Html]
+    """What stands between the title and the view."""
+
+
+def compilation_report(compilations: Sequence[Compilation]) -> str:
+    """A page for one kernel's compilations, one a target: what each takes, and its IR explorer."""
+    lead = paragraph(
+        "Each stage is what Triton's own compiler made; the numbers are read from the binary."
+    )
+    sections = [
+        Section(
+            f"{compilation.kernel} for {compilation.target}",
+            show(compilation),
+            (Html(kernel_card(compilation).html()),),
+        )
+        for compilation in compilations
+    ]
+    title = f"{compilations[0].kernel}, compiled"
+    return page_of_views(title, sections, join([lead, table(resources_table(compilations))]))
+
+
+def page_of_views(title: str, sections: Sequence[Section], lead: Html | None = None) -> str:
+    """A whole document: its views, which share one bundle."""
+    parts = [_section(number, section) for number, section in enumerate(sections)]
+    data = [
+        Html(
+            f'<script type="text/plain" id="kernellab-data-{number}">{_base64(section.view.packed_data())}</script>'
+        )
+        for number, section in enumerate(sections)
+    ]
+    wide = Html("<style>body { max-width: none; }</style>")
+    return page(title, lead or Html(""), [wide, _THEME, *parts, *data, _bundle(), _START])
+
+
+def _section(number: int, section: Section) -> Html:
+    heading = Html(f"<h2>{escape(section.title)}</h2>\n") if section.title else Html("")
+    return Html(
+        f"<section>\n{heading}{join(section.words)}"
+        f'<div class="kernellab-view" data-view="{number}"><noscript>{section.view.still_html()}</noscript></div>\n</section>'
+    )
+
+
+@cache
+def _bundle() -> Html:
+    packed = gzip.compress(SCRIPT.encode(), mtime=0)
+    return Html(
+        f"<style>{STYLE}\n.kernellab-view :is(.kl-ir, .kl-tuning) {{ height: 85vh; }}</style>\n"
+        f'<script type="text/plain" id="kernellab-bundle">{_base64(packed)}</script>'
+    )
+
+
+def _base64(content: bytes) -> str:
+    """Letters that cannot end a script element, whatever the content is."""
+    return base64.b64encode(content).decode("ascii")
+
+
+_THEME = Html("""<p><label class="soft">Theme
+<select id="kernellab-theme"><option value="">as the system</option><option value="light">light</option><option value="dark">dark</option></select></label></p>
+<style>
+:root[data-kl-theme="light"] { color-scheme: light; --ink: #1b1f24; --soft: #59636e; --paper: #ffffff; --shade: #f5f7f9; --line: #d5dbe1; --accent: #0b62c4; }
+:root[data-kl-theme="dark"] { color-scheme: dark; --ink: #e3e8ed; --soft: #9aa5b1; --paper: #11151a; --shade: #1a2027; --line: #313a44; --accent: #6cb2ff; }
+</style>""")
+
+_START = Html("""<script type="module">
+const bytes = (id) => Uint8Array.from(atob(document.getElementById(id).textContent), (letter) => letter.charCodeAt(0));
+const stream = new Blob([bytes("kernellab-bundle")]).stream().pipeThrough(new DecompressionStream("gzip"));
+const script = new Blob([await new Response(stream).text()], { type: "text/javascript" });
+const address = URL.createObjectURL(script);
+const views = (await import(address)).default;
+URL.revokeObjectURL(address);
+for (const place of document.querySelectorAll("[data-view]")) {
+  await views.mountPacked(place, bytes(`kernellab-data-${place.dataset.view}`));
+}
+document.getElementById("kernellab-theme").addEventListener("change", (event) => {
+  document.documentElement.dataset.klTheme = event.target.value;
+});
+</script>""")

@@ -1,0 +1,114 @@
+"""Bars of long work, drawn by tqdm: a widget in a notebook, a line in a terminal."""
+
+from __future__ import annotations
+
+import sys
+from typing import Any
+
+from kernellab.common.formatting import counted
+from kernellab.common.progress import Bar
+from kernellab.viz.kit.place import in_notebook
+
+
+def open_bar(title: str, total: int | None, seconds: float, *, wanted: bool) -> Bar | None:
+    """A bar for work that has begun.
+
+    Args:
+        title: of the work.
+        total: of its steps, None where nobody knows.
+        seconds: how long the work has been going on.
+        wanted: whether a line is written even where stderr is no terminal.
+
+    Returns:
+        None where nobody watches.
+    """
+    if not (wanted or in_notebook() or sys.stderr.isatty()):
+        return None
+    wishes = {
+        "desc": title,
+        "total": _counted(total),
+        "leave": False,
+        "mininterval": 0,
+        "smoothing": 0,  # what remains goes by all the time that has passed
+    }
+    return _NotebookBar(wishes, seconds) if in_notebook() else _Line(wishes, seconds)
+
+
+class _Line:
+    """A line, written over again and again, and wiped at the end."""
+
+    def __init__(self, wishes: dict[str, Any], seconds: float) -> None:
+        from tqdm import tqdm
+
+        self._bar = _begun(tqdm, wishes, seconds, file=sys.stderr, dynamic_ncols=True, delay=1e-6)
+
+    def draw(self, done: int, total: int | None, unit: str, words: str) -> None:
+        """See Bar."""
+        _set(self._bar, done, total, unit, words)
+
+    def close(self) -> None:
+        """See Bar."""
+        self._bar.close()
+
+
+class _NotebookBar:
+    """tqdm's widget below the cell. At the end the output that showed it is empty, also in a saved notebook: a bar that has gone would be said to be missing there."""
+
+    def __init__(self, wishes: dict[str, Any], seconds: float) -> None:
+        from IPython.display import display
+        from tqdm.notebook import tqdm
+
+        self._bar = _begun(tqdm, wishes, seconds, display=False)
+        self._place = display(self._bar.container, display_id=True)
+
+    def draw(self, done: int, total: int | None, unit: str, words: str) -> None:
+        """See Bar."""
+        _set(self._bar, done, total, unit, words)
+
+    def close(self) -> None:
+        """See Bar."""
+        self._bar.close()
+        self._bar.container.close()
+        if self._place is not None:
+            self._place.update({"text/plain": ""}, raw=True)
+
+
+_COUNTED = (
+    "{desc}: {percentage:3.0f}%|{bar}| {n_fmt}/{total_fmt}{unit} [{elapsed}<{remaining}{postfix}]"
+)
+_UNCOUNTED = "{desc}: {n_fmt}{unit} [{elapsed}{postfix}]"
+_IN_ONE_PIECE = "{desc}: {elapsed}{postfix}"
+
+
+def _begun(kind: Any, wishes: dict[str, Any], seconds: float, **places: Any) -> Any:
+    """A bar that began some seconds ago, and has not been seen before it is drawn."""
+    bar = kind(**wishes, **places, bar_format=_IN_ONE_PIECE)
+    bar.start_t -= seconds
+    return bar
+
+
+def _set(bar: Any, done: int, total: int | None, unit: str, words: str) -> None:
+    steps = _counted(total)
+    if steps is not None and steps != bar.total:
+        began = bar.start_t
+        bar.reset(steps)
+        bar.start_t = began
+    bar.total = steps
+    bar.bar_format = _format(done, total, unit)
+    bar.set_postfix_str(words, refresh=False)
+    bar.n = done
+    bar.refresh()
+
+
+def _counted(total: int | None) -> int | None:
+    """The total, unless the work is in one piece: then there is nothing to count."""
+    return None if total == 1 else total
+
+
+def _format(done: int, total: int | None, unit: str) -> str:
+    """What tqdm shall write; `unit` is a plural."""
+    if total is not None and total > 1:
+        return f"{{desc}}: {{percentage:3.0f}}%|{{bar}}| {{n_fmt}}/{{total_fmt}} {unit} [{{elapsed}}<{{remaining}}{{postfix}}]"
+    if total is None and done:
+        return f"{{desc}}: {counted(done, unit.removesuffix('s'))} [{{elapsed}}{{postfix}}]"
+    return _IN_ONE_PIECE

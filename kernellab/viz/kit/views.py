@@ -1,0 +1,116 @@
+"""Views: one object with every representation, of which the front end takes the best that it can show.
+
+A live notebook gets the widget, a saved one the still, a terminal the text; `to_html` writes a page that needs no kernel and no network.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Mapping, Sequence
+from functools import cached_property
+from pathlib import Path
+from types import MappingProxyType
+from typing import Any
+
+from IPython.display import publish_display_data
+
+from kernellab.common.saved_json import check_place, save_whole
+from kernellab.viz.explorer.card import Card
+from kernellab.viz.kit import page
+from kernellab.viz.kit.place import in_notebook
+from kernellab.viz.kit.requests import Handler
+from kernellab.viz.kit.view_data import packed
+
+_SENT_AT_ONCE = 1_000_000
+"""Bytes of packed data that a widget sends; of more, the largest texts stay here until somebody asks for them."""
+
+
+class View:
+    """Something to look at, made of data that the widget, the page and the still share."""
+
+    handlers: Mapping[str, Handler] = MappingProxyType({})
+    """What answers the requests of the live view, by their kinds."""
+
+    def __init__(
+        self, title: str, make_data: Callable[[], Any], still: Callable[[], Sequence[Card]]
+    ) -> None:
+        """
+        Args:
+            title: one line.
+            make_data: makes what is drawn: one of the classes in `kernellab.viz.kit.view_data`.
+            still: makes the cards that stand for the view where nothing can be drawn.
+        """
+        self.title = title
+        self._make_data = make_data
+        self._make_still = still
+        self._widget: Any = None
+
+    @cached_property
+    def data(self) -> Any:
+        """What is drawn: a data class of `kernellab.viz.kit.view_data`."""
+        return self._make_data()
+
+    @cached_property
+    def still(self) -> tuple[Card, ...]:
+        """The view as cards: tables and text."""
+        return tuple(self._make_still())
+
+    @property
+    def widget(self) -> Any:
+        """The live view, an anywidget: the same one each time, until it is closed. It works on when this notebook's kernel is gone."""
+        from kernellab.viz.kit.widget import ViewWidget, is_closed
+
+        if self._widget is None or is_closed(self._widget):
+            self._widget = ViewWidget(self.data, _SENT_AT_ONCE, self.handlers)
+        return self._widget
+
+    def to_html(self, path: str | os.PathLike[str]) -> Path:
+        """Write the view as one HTML file: no network, every interaction alive, every text in it.
+
+        Returns the file's path.
+
+        Raises:
+            KernelLabError: the file cannot be written.
+        """
+        check_place(path)  # before the work of making it
+        return save_whole(
+            path, page.page_of_views(self.title, [page.Section("", self, ())]).encode()
+        )
+
+    def still_html(self) -> str:
+        """The still as HTML: tables and `pre`, no script."""
+        return "\n".join(card.html() for card in self.still)
+
+    def packed_data(self) -> bytes:
+        """All data as a page embeds it."""
+        return packed(self.data)
+
+    def _ipython_display_(self) -> None:
+        """Send a notebook two outputs: the still, and the widget, whose style sheet hides the still before it.
+
+        One output with both types would be saved with the widget's type on top, and a front end without its model shows an error instead of the still.
+        """
+        if not in_notebook():
+            raise NotImplementedError  # IPython asks `_repr_mimebundle_` then
+        live = self.widget._repr_mimebundle_()
+        data, metadata = live if isinstance(live, tuple) else (live, {})
+        hint = "Run the cell for the live view."
+        publish_display_data({"text/plain": repr(self), "text/html": _STILL % self.still_html()})
+        publish_display_data({**data, "text/plain": hint}, metadata)
+
+    def _repr_mimebundle_(self, include: Any = None, exclude: Any = None) -> dict[str, str]:
+        del include, exclude  # IPython picks from what is given
+        return {"text/plain": repr(self), "text/html": self.still_html()}
+
+    def __repr__(self) -> str:
+        return "\n\n".join(card.text() for card in self.still)
+
+
+_STILL = """<div class="kl-still"><style>
+.jp-OutputArea-child:has(.kl-still) + .jp-OutputArea-child:not(:has(.kl-root, [data-mime-type])) { display: none; }
+.jp-NotebookPanel .kl-still { animation: kl-still-waits 0.4s; }
+@keyframes kl-still-waits { from, to { visibility: hidden; } }
+</style>
+%s
+</div>"""
+"""The still as a notebook saves it. Of the widget after it, which Jupyter has no model for, "model not found" need not be read; and before a widget that does come, the still need not flash up. Where styles are stripped nothing else changes."""

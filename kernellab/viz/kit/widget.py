@@ -1,0 +1,91 @@
+"""The live view: an anywidget that finds the bundle, which goes over once for all views of a kernel."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import anywidget
+import ipywidgets
+import traitlets
+
+from kernellab.viz.kit.bundle import (
+    DIGEST,
+    LOADER,
+    SCRIPT,
+    STYLE,
+)
+from kernellab.viz.kit.lightening import lightened
+from kernellab.viz.kit.requests import Answer, Handler, answer
+from kernellab.viz.kit.view_data import StepperView
+from kernellab.viz.stepper.requests import step_handlers
+
+
+class SharedBundle(ipywidgets.Widget):
+    """A model without a view: it holds the bundle that all views of this kernel are drawn by."""
+
+    source = traitlets.Unicode(SCRIPT).tag(sync=True)
+    style = traitlets.Unicode(STYLE).tag(sync=True)
+
+    _current: SharedBundle | None = None
+
+    @classmethod
+    def current(cls) -> SharedBundle:
+        """This kernel's bundle: made for its first view, and again when somebody has closed all widgets."""
+        if cls._current is None or is_closed(cls._current):
+            cls._current = cls()
+        return cls._current
+
+
+def is_closed(widget: ipywidgets.Widget) -> bool:
+    """Whether a widget has no other end any more: `close` or `Widget.close_all` was called."""
+    return widget.comm is None
+
+
+class ViewWidget(anywidget.AnyWidget):
+    """A view in a notebook. Its data goes over once; what was left out is sent when the view asks for it.
+
+    A request has a kind and a number. It is first answered with `{"kind": "heard"}`, since a busy kernel hears late, and then with the
+    same kind and number and what the handler of that kind gives.
+    """
+
+    _esm = LOADER
+    bundle = traitlets.Instance(SharedBundle).tag(sync=True, **ipywidgets.widget_serialization)
+    digest = traitlets.Unicode(DIGEST).tag(sync=True)
+    data = traitlets.Bytes().tag(sync=True)
+
+    def __init__(
+        self, view: Any, most_bytes: int, handlers: Mapping[str, Handler] | None = None
+    ) -> None:
+        """
+        Args:
+            view: a data class of `kernellab.viz.kit.view_data`.
+            most_bytes: how much packed data is sent; of a view that has more, the largest texts or tiles are left out.
+            handlers: what answers the requests that this kind of view has, besides those for texts.
+        """
+        self._view = view
+        own = step_handlers(view) if isinstance(view, StepperView) else {}
+        self._handlers = {"bundle": _bundle, "text": self._text, **own, **(handlers or {})}
+        super().__init__(data=lightened(view, most_bytes), bundle=SharedBundle.current())
+        self.on_msg(self._answer)
+
+    def _answer(self, _: Any, asked: Any, __: Any) -> None:
+        if not isinstance(asked, dict) or asked.get("kind") not in self._handlers:
+            return
+        self.send({"kind": "heard", "request": asked.get("request")})
+        found = answer(self._handlers, asked)
+        if found is not None:
+            content = {**found.content, "kind": asked["kind"], "request": asked.get("request")}
+            self.send(content, list(found.buffers))
+
+    def _text(self, asked: Mapping[str, Any]) -> Answer:
+        """A text that was left out."""
+        try:
+            return Answer({"text": self._view.sides[asked["side"]].texts[asked["text"]].content})
+        except (AttributeError, LookupError, TypeError):
+            return Answer({"problem": "the view has no such text"})
+
+
+def _bundle(_: Mapping[str, Any]) -> Answer:
+    """The bundle, for a front end that does not show a view the model that holds it."""
+    return Answer({"source": SCRIPT, "style": STYLE})

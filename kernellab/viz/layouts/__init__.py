@@ -1,0 +1,1 @@
+"""Layouts of tiles, and conversions between them."""

@@ -1,0 +1,238 @@
+"""The layout view: tiles of a kernel, layouts made by hand, two layouts and what moves between them."""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Iterable, Mapping, Sequence
+
+from kernellab.errors import ArgumentError, LayoutError, suggestion
+from kernellab.records.findings import Conversion, Layouts, TileLayout
+from kernellab.records.layouts import (
+    Layout,
+    RegisterLayout,
+    SharedLayout,
+    TensorMemoryLayout,
+    sizes,
+)
+from kernellab.viz.explorer.card import Card
+from kernellab.viz.kit.view_data import (
+    LayoutInput,
+    LayoutView,
+    Memory,
+    TileData,
+)
+from kernellab.viz.kit.views import View
+from kernellab.viz.layouts.card import (
+    conversion_words,
+    layout_card,
+    layouts_card,
+    moves_card,
+    tile_card,
+    tile_cards,
+)
+
+LARGEST = 1 << 20
+"""Elements of the largest tile that is drawn."""
+
+
+COLOURINGS: Mapping[Memory, tuple[str, ...]] = {
+    "registers": ("warp", "lane", "register", "block"),
+    "shared memory": ("bank", "offset", "row of the tile"),
+    "tensor memory": ("row", "column"),
+}
+"""What the view can colour a tile by, as js/src/layout_colours.ts has it."""
+
+
+def layout_view(
+    layout: Layout, to: Layout | TileLayout | None = None, by: str | None = None
+) -> View:
+    """One layout; with `to`, beside another one of the same shape, and what has to move. `by` is what the colours are at first."""
+    chosen = [layout] if to is None else [layout, _layout_of(to)]
+    _check_comparable(chosen)
+    names = [str(one) for one in chosen]
+    if len(set(names)) < len(names):
+        names = [f"{name}, {side}" for name, side in zip(names, ("first", "second"))]
+    tiles = tuple(_tile_data(one, name, 0) for one, name in zip(chosen, names))
+    cards = [*_what_moves(chosen), *(layout_card(one) for one in chosen)]
+    title = f"Layout of {sizes(layout.shape)}"
+    return _view(title, tiles, cards, colours=_checked_colours(by, tiles))
+
+
+def tile_view(
+    tile: TileLayout, to: Layout | TileLayout | None = None, by: str | None = None
+) -> View:
+    """The layout of one tile of a kernel; with `to`, beside another layout of the same shape; `by` as for `layout_view`."""
+    shown = [tile] if to is None else [tile, to]
+    found = [_layout_of(one) for one in shown]
+    _check_comparable(found)
+    tiles = tuple(_named_data(one) for one in shown)
+    cards = [tile_card(one) if isinstance(one, TileLayout) else layout_card(one) for one in shown]
+    colours = _checked_colours(by, tiles)
+    return _view(tiles[0].name, tiles, [*_what_moves(found), *cards], colours=colours)
+
+
+def _checked_colours(by: str | None, tiles: Sequence[TileData]) -> str:
+    """What the view is to be coloured by at first; "" where nobody says."""
+    offered = list(dict.fromkeys(name for tile in tiles for name in COLOURINGS[tile.memory]))
+    if by is not None and by not in offered:
+        advice = suggestion(by, offered, "It can be coloured by")
+        raise LayoutError(f"by={by!r} is nothing that this picture has.", advice=advice)
+    return by or ""
+
+
+def _what_moves(layouts: Sequence[Layout]) -> list[Card]:
+    """What has to move, where two layouts of registers stand side by side."""
+    match layouts:
+        case [RegisterLayout() as source, RegisterLayout() as destination]:
+            return [moves_card(source, destination)]
+        case _:
+            return []
+
+
+def layouts_view(layouts: Layouts, name: str | None = None) -> View:
+    """The tiles of a module, one at a time; with a name the kernel's tiles of that name.
+
+    Raises:
+        LayoutError: no tile has that name, or no tile has a layout.
+    """
+    chosen = layouts.tiles if name is None else layouts[name]
+    tiles = tuple({data.name: data for data in map(_named_data, _with_layout(chosen))}.values())
+    if not tiles:
+        raise LayoutError(f"No tile of {layouts.read_from!r} has a layout that can be drawn.")
+    title = f"{name or 'Tiles'} in {layouts.read_from}"
+    cards = [layouts_card(layouts)] if name is None else tile_cards(chosen)
+    first = 0 if name and layouts.type_in_kernel(name) else _largest_named(tiles, chosen)
+    return View(title, lambda: LayoutView("layout", title, tiles, first, None, ""), lambda: cards)
+
+
+def _largest_named(tiles: Sequence[TileData], chosen: Sequence[TileLayout]) -> int:
+    """Which is the largest tile that the kernel gave a name to: an accumulator, a loaded block."""
+    named = {one.name for one in chosen if one.name}
+    return max(
+        range(len(tiles)),
+        key=lambda n: (tiles[n].name.split(",")[0] in named, math.prod(tiles[n].shape), -n),
+    )
+
+
+def conversion_view(conversion: Conversion) -> View:
+    """What a conversion takes, what it gives, and what it moves.
+
+    Raises:
+        LayoutError: one side is no layout of registers or memory that can be asked for by itself.
+    """
+    if not conversion.destination:
+        raise LayoutError(f"{conversion.operation} gives a number: there is no layout to show.")
+    sides = [Layout.parse(one, conversion.shape) for one in (conversion.source, conversion.destination)]  # fmt: skip
+    name = conversion.name or conversion.operation
+    bits = element_bits(conversion.element)
+    tiles = tuple(_tile_data(one, f"{name}, {when}", bits) for one, when in zip(sides, ("before", "after")))  # fmt: skip
+    words = conversion_words(conversion)
+    cards = [Card(name, words), *_what_moves(sides), *map(layout_card, sides)]
+    return _view(name, tiles, cards, conversion=words)
+
+
+def _view(
+    title: str,
+    tiles: tuple[TileData, ...],
+    cards: Sequence[Card],
+    conversion: str = "",
+    colours: str = "",
+) -> View:
+    right = 1 if len(tiles) > 1 else None
+    data = LayoutView("layout", title, tiles, 0, right, conversion, colours)
+    return View(title, lambda: data, lambda: cards)
+
+
+def _with_layout(tiles: Iterable[TileLayout]) -> list[TileLayout]:
+    return [
+        tile
+        for tile in tiles
+        if tile.layout is not None and tile.layout.element_count <= LARGEST and tile.layout.shape
+    ]
+
+
+def _layout_of(thing: Layout | TileLayout) -> Layout:
+    if isinstance(thing, Layout):
+        return thing
+    if not isinstance(thing, TileLayout):
+        raise ArgumentError(
+            f"to={thing!r} is no layout.",
+            advice='Give a Layout, or a tile of a compilation: compilation.layouts()["acc"][0].',
+        )
+    if thing.layout is None:
+        raise LayoutError(f"{thing} cannot be drawn: {thing.why_unknown}")
+    return thing.layout
+
+
+def _check_comparable(layouts: Sequence[Layout]) -> None:
+    first, *rest = layouts
+    if first.element_count > LARGEST:
+        raise LayoutError(
+            f"A tile of {sizes(first.shape)} has more elements than can be drawn: {LARGEST:,}."
+        )
+    for other in rest:
+        if other.shape != first.shape:
+            raise LayoutError(
+                f"A layout of {sizes(other.shape)} cannot be compared with one of {sizes(first.shape)}.",
+                advice="Both have to lay out the same tile.",
+            )
+
+
+def _named_data(thing: Layout | TileLayout) -> TileData:
+    layout = _layout_of(thing)
+    if isinstance(thing, Layout):
+        return _tile_data(layout, str(layout), 0)
+    line = f", line {thing.position.line}" if thing.position else ""
+    what = f"{thing.name or thing.operation}{line}: {sizes(layout.shape)} {thing.element}, {layout.family.replace('_', ' ')}"
+    return _tile_data(layout, what, element_bits(thing.element))
+
+
+def _tile_data(layout: Layout, name: str, bits: int) -> TileData:
+    shape = layout.shape or (1,)
+    return TileData(
+        name=name,
+        shape=shape,
+        memory=_memory(layout),
+        element_bits=bits,
+        encoding=layout.encoding,
+        inputs=tuple(
+            LayoutInput(one, tuple(_number(vector, shape) for vector in vectors))
+            for one, vectors in layout.bases.items()
+        ),
+        paddings=layout.paddings if isinstance(layout, SharedLayout) else (),
+        fragment=fragment(layout),
+        words=layout.describe(),
+    )
+
+
+def _memory(layout: Layout) -> Memory:
+    if isinstance(layout, SharedLayout):
+        return "shared memory"
+    return "tensor memory" if isinstance(layout, TensorMemoryLayout) else "registers"
+
+
+def _number(vector: Sequence[int], shape: Sequence[int]) -> int:
+    """The number of the element at an index, the last dimension fastest."""
+    number = 0
+    for position, size in zip(vector, shape):
+        number = number * size + position
+    return number
+
+
+def fragment(layout: Layout) -> str:
+    """The letter that the PTX manual has for the registers of an NVIDIA matrix instruction."""
+    if not isinstance(layout, RegisterLayout) or "nvidia_mma" not in layout.encoding:
+        return ""
+    if layout.family == "nvidia_mma":
+        return "c"
+    operand = re.match(r"#ttg\.dot_op<\{opIdx = (\d)", layout.encoding)
+    return "ab"[int(operand[1])] if operand else ""
+
+
+def element_bits(element: str) -> int:
+    """The size of an element by its MLIR type, as memory holds it: "f16" 16, "i1" 8, a pointer 64."""
+    if element.startswith("!"):
+        return 64
+    digits = re.search(r"\d+", element)
+    return max(8, int(digits[0])) if digits else 0

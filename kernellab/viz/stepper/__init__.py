@@ -1,0 +1,1 @@
+"""The stepper: the steps of a trace."""

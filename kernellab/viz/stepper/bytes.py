@@ -1,0 +1,177 @@
+"""Elements as a stepper's view has them: bytes one after the other, and small pictures where there are too many."""
+
+from __future__ import annotations
+
+import numpy
+
+from kernellab.tracing.summaries import picture_extents, thumbnail_of
+from kernellab.viz.kit.view_data import ElementsData, PlacesData
+
+SMALL = 32
+"""Rows and columns of a picture that stands for the elements of a tile."""
+
+SMALL_TENSOR = 64
+"""Rows and columns of a picture that stands for the elements of a tensor."""
+
+_FOLD = 64
+"""A tile of one dimension and of more elements than this is folded into rows."""
+
+
+class Bytes:
+    """Arrays one after the other; each begins where an element of any size may. Equal ones are kept once."""
+
+    def __init__(self) -> None:
+        self._parts: list[bytes] = []
+        self._size = 0
+        self._known: dict[bytes, int] = {}
+
+    def add(self, array: numpy.ndarray) -> int:
+        """Where it begins."""
+        content = numpy.ascontiguousarray(array, array.dtype.newbyteorder("<")).tobytes()
+        if content not in self._known:
+            self._known[content] = self._size
+            padded = content + bytes(-len(content) % 8)
+            self._parts.append(padded)
+            self._size += len(padded)
+        return self._known[content]
+
+    def joined(self) -> bytes:
+        """All of them."""
+        return b"".join(self._parts)
+
+
+def plain(array: numpy.ndarray) -> numpy.ndarray:
+    """The same numbers in a dtype that a browser has; bool as bytes."""
+    kind = array.dtype.kind
+    if kind == "b":
+        return array.astype(numpy.uint8)
+    if kind in "iu" or array.dtype == numpy.float64:
+        return array
+    return array.astype(numpy.float32)
+
+
+def narrowed(array: numpy.ndarray) -> numpy.ndarray:
+    """The same integers in 32 bits where they fit: offsets always have 64."""
+    if array.dtype == numpy.int64 and array.size and abs(array).max() < 1 << 31:
+        return array.astype(numpy.int32)
+    return array
+
+
+def elements_of(array: numpy.ndarray, bytes_: Bytes) -> ElementsData | None:
+    """Elements as they are; None where there is nothing to see."""
+    if not array.size:
+        return None
+    rows, columns = picture_extents(array.shape, _FOLD)
+    numbers = plain(array)
+    dtype = "bool" if array.dtype.kind == "b" else numbers.dtype.name
+    return ElementsData(dtype, bytes_.add(numbers), False, rows, columns)
+
+
+def small_picture(thumbnail: numpy.ndarray, bytes_: Bytes) -> ElementsData | None:
+    """A small picture in place of elements."""
+    if thumbnail.size <= 1:
+        return None
+    rows, columns = thumbnail.shape
+    return ElementsData("float32", bytes_.add(thumbnail.astype(numpy.float32)), True, rows, columns)
+
+
+def runs_of(numbers: numpy.ndarray) -> tuple[numpy.ndarray, int]:
+    """Ascending runs of whole numbers, (first, how many) as int32, and how many numbers there are without repetitions."""
+    ascending = numpy.unique(numbers)
+    starts = numpy.flatnonzero(numpy.diff(ascending, prepend=ascending[:1] - 2) != 1)
+    lengths = numpy.diff(starts, append=ascending.size)
+    return numpy.stack([ascending[starts], lengths], axis=1).astype(numpy.int32), ascending.size
+
+
+class Places:
+    """The sets of elements, or cells, that a view's steps touch, numbered; equal ones are kept once."""
+
+    def __init__(self, bytes_: Bytes) -> None:
+        """Places whose runs go into these bytes."""
+        self._bytes = bytes_
+        self._numbers: dict[bytes, int] = {}
+        self._data: list[PlacesData] = []
+
+    @property
+    def data(self) -> tuple[PlacesData, ...]:
+        """All of them, by number."""
+        return tuple(self._data)
+
+    def add(self, numbers: numpy.ndarray) -> int:
+        """The number of these elements."""
+        runs, count = runs_of(numbers)
+        key = runs.tobytes()
+        if key not in self._numbers:
+            self._numbers[key] = len(self._data)
+            self._data.append(PlacesData(self._bytes.add(runs), len(runs), count))
+        return self._numbers[key]
+
+
+class Cells:
+    """Where the elements of a tensor are in its small picture, as `thumbnail_of` draws it; elements and cells are numbered in reading order."""
+
+    def __init__(self, shape: tuple[int, ...], side: int = SMALL_TENSOR) -> None:
+        self.extents = picture_extents(shape, side)
+        """Rows and columns of the elements, before neighbours become one cell."""
+        self._down, self._across = (_edges(extent, side) for extent in self.extents)
+
+    def of(self, numbers: numpy.ndarray) -> numpy.ndarray:
+        """The cells that elements fall into, each once, ascending."""
+        row, column = divmod(numbers, self.extents[1])
+        across = len(self._across) - 1
+        return numpy.unique(_cell(row, self._down) * across + _cell(column, self._across))
+
+    def means(self, folded: numpy.ndarray, numbers: numpy.ndarray) -> tuple[numpy.ndarray, numpy.ndarray]:  # fmt: skip
+        """The cells of the rows and columns that elements lie in, ascending, and the mean of each, float32."""
+        row, column = divmod(numbers, self.extents[1])
+        down, across = _cell(row, self._down), _cell(column, self._across)
+        down, across = numpy.unique(down), numpy.unique(across)
+        rows, row_starts, heights = _within(down, self._down)
+        columns, column_starts, widths = _within(across, self._across)
+        part = folded[numpy.ix_(rows, columns)].astype(numpy.float64)
+        with numpy.errstate(all="ignore"):
+            sums = numpy.add.reduceat(part, row_starts, axis=0)
+            sums = numpy.add.reduceat(sums, column_starts, axis=1)
+            means = (sums / (heights[:, None] * widths)).astype(numpy.float32)
+        cells = down[:, None] * (len(self._across) - 1) + across
+        return cells.reshape(-1), means.reshape(-1)
+
+
+class SmallTensor:
+    """The contents of a tensor, and its small picture, which follows what is written."""
+
+    def __init__(self, contents: numpy.ndarray, side: int = SMALL_TENSOR) -> None:
+        self.cells = Cells(contents.shape, side)
+        self.picture = thumbnail_of(contents, side)
+        self._size = contents.size
+        rows, columns = self.cells.extents
+        flat = plain(contents).reshape(-1)
+        # Places left over in the last row repeat the last element.
+        self._folded = numpy.pad(flat, (0, rows * columns - flat.size), mode="edge").reshape(rows, columns)  # fmt: skip
+
+    def write(self, numbers: numpy.ndarray, contents: numpy.ndarray) -> tuple[numpy.ndarray, numpy.ndarray]:  # fmt: skip
+        """Elements get other contents: the cells that may look different now, ascending, and what they are, float32."""
+        flat = self._folded.reshape(-1)
+        flat[numbers] = plain(contents)
+        if flat.size > self._size and (numbers == self._size - 1).any():
+            flat[self._size :] = flat[self._size - 1]
+            numbers = numpy.append(numbers, numpy.arange(self._size, flat.size))
+        return self.cells.means(self._folded, numbers)
+
+
+def _edges(extent: int, side: int) -> numpy.ndarray:
+    """Where the cells of an axis begin, and the end of the last one."""
+    cells = min(extent, side)
+    return numpy.append(numpy.arange(cells) * extent // cells, extent)
+
+
+def _cell(place: numpy.ndarray, edges: numpy.ndarray) -> numpy.ndarray:
+    return numpy.searchsorted(edges, place, side="right") - 1
+
+
+def _within(cells: numpy.ndarray, edges: numpy.ndarray) -> tuple[numpy.ndarray, numpy.ndarray, numpy.ndarray]:  # fmt: skip
+    """The places in these cells of an axis, where each cell begins among them, and how many it has."""
+    counts = edges[cells + 1] - edges[cells]
+    starts = numpy.cumsum(counts) - counts
+    places = numpy.repeat(edges[cells] - starts, counts) + numpy.arange(counts.sum())
+    return places, starts, counts

@@ -1,0 +1,238 @@
+"""A stepper's view made smaller: the largest tiles and tensors go as small pictures; and what was left out, on its own."""
+
+from __future__ import annotations
+
+import dataclasses
+import math
+from collections.abc import Iterator
+
+import numpy
+
+from kernellab.errors import KernelLabError
+from kernellab.tracing.summaries import thumbnail_of
+from kernellab.viz.kit.view_data import (
+    ArgumentData,
+    ArgumentStep,
+    ElementsData,
+    PlacesData,
+    StepAccess,
+    StepData,
+    StepperView,
+    StepValue,
+    StepWrite,
+    TensorPart,
+)
+from kernellab.viz.stepper.bytes import (
+    SMALL,
+    Bytes,
+    Places,
+    SmallTensor,
+    small_picture,
+)
+
+_WHY = "left out to keep the view small"
+
+
+def lightened_steps(view: StepperView, most_bytes: int) -> StepperView:
+    """The view with at most about so many bytes of elements as they are: the smallest tiles and tensors keep theirs. Of other tensors there is a small picture that follows the steps, of tiles one as long as there is room."""
+    if len(view.numbers) <= most_bytes:
+        return view
+    return _Lightener(view, most_bytes).view()
+
+
+class _Lightener:
+    """Makes a view smaller."""
+
+    def __init__(self, view: StepperView, most_bytes: int) -> None:
+        self._view = view
+        self._bytes = Bytes()
+        self._pictures_left = most_bytes
+        self._places = Places(self._bytes)
+        self._moved: dict[tuple[int, int | None], int] = {}
+        self._small: dict[int, SmallTensor] = {}
+        self._kept = _smallest(view, most_bytes)
+
+    def view(self) -> StepperView:
+        view = self._view
+        values = tuple(self._value(one, ("value", n)) for n, one in enumerate(view.values))
+        arguments = tuple(self._argument(one, n) for n, one in enumerate(view.arguments))
+        steps = tuple(self._step(step) for step in view.steps)
+        note = (
+            "To keep this view small, its largest tiles and tensors are small pictures. "
+            "A live kernel sends their elements when you look at them; trace.at(N) and trace.memory(name, N) have them too."
+        )
+        return dataclasses.replace(
+            view, places=self._places.data, values=values, arguments=arguments, steps=steps,
+            notes=tuple(dict.fromkeys([*view.notes, note])), numbers=self._bytes.joined(),
+        )  # fmt: skip
+
+    def _value(self, one: StepValue, item: tuple[str, int]) -> StepValue:
+        if one.elements is None:
+            return one
+        array = _elements(self._view, one.elements, one.shape)
+        if item in self._kept:
+            return dataclasses.replace(one, elements=self._same(one.elements, array))
+        if one.elements.averaged or array.size <= SMALL * SMALL:
+            in_kernel = not one.elements.averaged
+            return dataclasses.replace(one, elements=None, left_out=one.left_out or _WHY, in_kernel=in_kernel)  # fmt: skip
+        small = thumbnail_of(array, SMALL)
+        self._pictures_left -= small.nbytes
+        picture = small_picture(small, self._bytes) if self._pictures_left > 0 else None
+        return dataclasses.replace(one, elements=picture, left_out=_WHY, in_kernel=True)
+
+    def _argument(self, one: ArgumentData, number: int) -> ArgumentData:
+        if one.elements is None:
+            return one
+        array = _elements(self._view, one.elements, one.shape)
+        if one.elements.averaged or ("argument", number) in self._kept:
+            return dataclasses.replace(one, elements=self._same(one.elements, array))
+        small = self._small[number] = SmallTensor(array)
+        picture = small_picture(small.picture, self._bytes)
+        return dataclasses.replace(one, elements=picture, left_out=_WHY, in_kernel=True)
+
+    def _same(self, elements: ElementsData, array: numpy.ndarray) -> ElementsData:
+        return dataclasses.replace(elements, at=self._bytes.add(array))
+
+    def _step(self, step: StepData) -> StepData:
+        if not step.accesses and not step.writes:
+            return step
+        accesses = tuple(self._access(one) for one in step.accesses)
+        return dataclasses.replace(step, accesses=accesses, writes=tuple(self._writes(step)))
+
+    def _access(self, access: StepAccess) -> StepAccess:
+        if access.argument is None or access.places is None:
+            return access
+        return dataclasses.replace(access, places=self._place(access.places, access.argument))
+
+    def _writes(self, step: StepData) -> Iterator[StepWrite]:
+        for write in step.writes:
+            elements = self._view.arguments[write.argument].elements
+            assert elements is not None
+            count = self._view.places[write.places].count
+            contents = _array(self._view, elements.dtype, write.at, count)
+            small = self._small.get(write.argument)
+            if small is None:
+                places = self._place(write.places, write.argument)
+            else:
+                cells, contents = small.write(_numbers(self._view, write.places), contents)
+                places = self._places.add(cells)
+            yield dataclasses.replace(write, places=places, at=self._bytes.add(contents))
+
+    def _place(self, places: int, argument: int) -> int:
+        """The new number of an argument's places: cells where it has a small picture now."""
+        small = self._small.get(argument)
+        key = places, None if small is None else argument
+        if key not in self._moved:
+            numbers = _numbers(self._view, places)
+            self._moved[key] = self._places.add(numbers if small is None else small.cells.of(numbers))  # fmt: skip
+        return self._moved[key]
+
+
+def _smallest(view: StepperView, most_bytes: int) -> set[tuple[str, int]]:
+    """The values and arguments that keep their elements, the smallest first, while there is room."""
+    written = [0] * len(view.arguments)
+    for step in view.steps:
+        for write in step.writes:
+            written[write.argument] += view.places[write.places].count * 8
+    items = [(_bytes_of(one), ("value", n)) for n, one in enumerate(view.values)]
+    items += [(_bytes_of(one) + written[n], ("argument", n)) for n, one in enumerate(view.arguments)]  # fmt: skip
+    kept = set()
+    for size, item in sorted(items):
+        most_bytes -= size
+        if most_bytes < 0:
+            break
+        kept.add(item)
+    return kept
+
+
+def _bytes_of(one: StepValue | ArgumentData) -> int:
+    if one.elements is None:
+        return 0
+    count = one.elements.rows * one.elements.columns
+    return count * numpy.dtype(one.elements.dtype).itemsize
+
+
+# ---------------------------------------------------------------------------------------------------------------------
+# What was left out
+# ---------------------------------------------------------------------------------------------------------------------
+
+
+def value_part(view: StepperView, number: int) -> tuple[ElementsData, bytes]:
+    """The elements of one of a view's values, and the bytes that they are in.
+
+    Raises:
+        IndexError: the view has no such value.
+        KernelLabError: it has not its elements.
+    """
+    bytes_ = Bytes()
+    return _whole(view, view.values[number], bytes_), bytes_.joined()
+
+
+def _whole(view: StepperView, one: StepValue | ArgumentData, bytes_: Bytes) -> ElementsData:
+    """All elements of a value or a tensor, added to some bytes."""
+    if one.elements is None or one.elements.averaged:
+        raise KernelLabError(one.left_out)
+    at = bytes_.add(_elements(view, one.elements, one.shape))
+    return dataclasses.replace(one.elements, at=at)
+
+
+def tensor_part(view: StepperView, number: int) -> tuple[TensorPart, bytes]:
+    """One of a view's tensors with all that happens to it, and the bytes that its numbers are in.
+
+    Raises:
+        IndexError: the view has no such tensor.
+        KernelLabError: it has not its elements.
+    """
+    bytes_ = Bytes()
+    elements = _whole(view, view.arguments[number], bytes_)
+    numbers: dict[int, int] = {}
+    places: list[PlacesData] = []
+
+    def moved(old: int) -> int:
+        if old not in numbers:
+            numbers[old] = len(places)
+            runs = _array(view, "int32", view.places[old].at, 2 * view.places[old].runs)
+            places.append(dataclasses.replace(view.places[old], at=bytes_.add(runs)))
+        return numbers[old]
+
+    steps = {}
+    for at, step in enumerate(view.steps):
+        accessed = tuple(
+            None if access.places is None else moved(access.places)
+            for access in step.accesses
+            if access.argument == number
+        )
+        writes = tuple(
+            StepWrite(number, moved(write.places), bytes_.add(_array(view, elements.dtype, write.at, view.places[write.places].count)))
+            for write in step.writes
+            if write.argument == number
+        )  # fmt: skip
+        if accessed or writes:
+            steps[at] = ArgumentStep(accessed, writes)
+    return TensorPart(elements, tuple(places), steps), bytes_.joined()
+
+
+# ---------------------------------------------------------------------------------------------------------------------
+# Reading a view's bytes
+# ---------------------------------------------------------------------------------------------------------------------
+
+
+def _array(view: StepperView, dtype: str, at: int, count: int) -> numpy.ndarray:
+    kind = numpy.dtype("uint8" if dtype == "bool" else dtype)
+    return numpy.frombuffer(view.numbers, kind, count, at)
+
+
+def _elements(view: StepperView, elements: ElementsData, shape: tuple[int, ...]) -> numpy.ndarray:
+    """Elements in their shape, or a small picture in its own."""
+    if elements.averaged:
+        shape = elements.rows, elements.columns
+    return _array(view, elements.dtype, elements.at, math.prod(shape)).reshape(shape)
+
+
+def _numbers(view: StepperView, places: int) -> numpy.ndarray:
+    """The numbers of all elements of some places, ascending."""
+    found = view.places[places]
+    runs = _array(view, "int32", found.at, 2 * found.runs).reshape(-1, 2).astype(numpy.int64)
+    first, count = runs[:, 0], runs[:, 1]
+    starts = numpy.cumsum(count) - count
+    return numpy.repeat(first - starts, count) + numpy.arange(found.count)

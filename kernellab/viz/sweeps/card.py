@@ -1,0 +1,160 @@
+"""The card of a sweep: the fastest configs, what the compiler says of them, and why others were dropped."""
+
+from __future__ import annotations
+
+import math
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import replace
+
+from kernellab.common.formatting import counted, percent
+from kernellab.tuning.results.plot_data import varying_parameters
+from kernellab.tuning.results.ranking import timed
+from kernellab.tuning.results.records import Trial
+from kernellab.tuning.results.tables import (
+    MICROSECONDS,
+    achieved,
+    how_timed,
+    parameter_column,
+)
+from kernellab.tuning.results.tuning import Tuning
+from kernellab.tuning.results.tunings import Tunings
+from kernellab.tuning.results.value_formatting import value_words
+from kernellab.viz.explorer.card import Card, Table
+
+MOST_ROWS = 10
+
+REDEFINED = "The kernel has been redefined since this sweep: what stands here, and the IR of its configs, is of the source that it had then."
+
+
+TO_EXPLORE_ALL = ".show() opens the sweeps: times over the key, and each sweep's plots and configs."
+TO_EXPLORE = ".show() opens the sweep: plots and table, linked, and the IR of every config."
+
+
+def tuning_card(tuning: Tuning) -> Card:
+    """The card of one sweep, as a cell shows it."""
+    card = still_card(tuning)
+    return replace(card, notes=(*card.notes, TO_EXPLORE)) if tuning.trials else card
+
+
+def still_card(tuning: Tuning) -> Card:
+    """The card of one sweep, where its view is not to be had."""
+    ranked = timed(tuning.trials)
+    shown = ranked or [one for one in tuning.trials if not one.is_dropped]
+    title = "The fastest" if ranked else f"{untimed_words(tuning)}: what the compiler says"
+    left = sum(not one.is_dropped for one in tuning.trials) - len(shown[:MOST_ROWS])
+    if left > 0:
+        title += f"; {counted(left, 'other')} in tuning.table"
+    return Card(
+        title=f"{tuning.kernel}: {counted(len(tuning.trials), 'config')}",
+        subtitle=f"for {tuning.target}, {tuning.machine.gpu or 'no GPU'}; {tuning.machine.versions}",
+        tables=(_configs(tuning, shown[:MOST_ROWS], title), _baselines(tuning), _dropped(tuning)),
+        # A view says it of each config that is opened.
+        notes=tuple(filter(None, (*sweep_words(tuning), tuning.recompiled))),
+    )
+
+
+def tunings_card(tunings: Tunings) -> Card:
+    """The card of several sweeps, as a cell shows it."""
+    card = still_card_of_all(tunings)
+    return replace(card, notes=(*card.notes, TO_EXPLORE_ALL)) if len(tunings) else card
+
+
+def still_card_of_all(tunings: Tunings) -> Card:
+    """The card of several sweeps, where their view is not to be had: the fastest config for each key."""
+    rows = []
+    for one in tunings:
+        key = ", ".join(f"{name}={value}" for name, value in one.key.items())
+        if one.is_timed and one.best.timing is not None:
+            time = f"{one.best.timing.median * MICROSECONDS:.4g} us"
+            rows.append((key, str(one.best.candidate), time))
+        else:
+            rows.append((key, "not timed", ""))
+    name = tunings[0].kernel if len(tunings) else "no sweeps"
+    columns = ("key", "the fastest config", "time")
+    notes = [REDEFINED] if any(one.is_redefined for one in tunings) else []
+    return Card(f"{name}: {counted(len(tunings), 'sweep')}", "", (Table("", columns, rows),), notes)
+
+
+def untimed_words(tuning: Tuning) -> str:
+    """Of a sweep without times, that it has none; where there was a GPU no config got so far."""
+    if not tuning.trials:
+        return "No config was tried"
+    return "Nothing was timed" if tuning.machine.gpu else "Nothing was timed, which needs a GPU"
+
+
+def sweep_words(tuning: Tuning) -> tuple[str, ...]:
+    """What is to be said of a sweep as a whole, in sentences."""
+    ahead = [REDEFINED] if tuning.is_redefined else []
+    notes = (f"{note[:1].upper()}{note[1:]}." for note in tuning.notes)
+    return (*ahead, *best_words(tuning), *notes)
+
+
+def best_words(tuning: Tuning) -> list[str]:
+    """Which config is the fastest, and with how many it is in a tie, in words."""
+    ranked = tuning.ranked
+    unchecked = _unchecked(tuning)
+    if not ranked:
+        if tuning.trials and all(one.is_dropped for one in tuning.trials):
+            return ["No config is valid."]
+        return unchecked
+    best = ranked[0]
+    assert best.timing is not None
+    time = f"{best.timing.median * MICROSECONDS:.4g} us"
+    ties = len(tuning.ties) - 1
+    how = [*how_timed(tuning), *unchecked]
+    if not ties:
+        return [f"{best.candidate} is the fastest: {time}.", *how]
+    return [f"{best.candidate} has the lowest median, {time}, in a tie with {counted(ties, 'other config')}: their quartiles overlap.", *how]  # fmt: skip
+
+
+def _unchecked(tuning: Tuning) -> list[str]:
+    found = [one for one in tuning.trials if one.outcome.unchecked]
+    if not found:
+        return []
+    return [f"The results of {counted(len(found), 'config')} were not checked. {found[0].number}: {found[0].outcome.unchecked}"]  # fmt: skip
+
+
+def _configs(tuning: Tuning, shown: list[Trial], title: str) -> Table:
+    """A row a config, with a column for each parameter: of names in every row the table would be wider than a page."""
+    varying = varying_parameters([one.candidate.values for one in tuning.trials])
+    parameters = varying or list(shown[0].candidate.values if shown else ())
+    rates = achieved(tuning, tuning.best.timing) if tuning.is_timed else {}
+    times = ["us", "quartiles", *rates] if tuning.is_timed else []
+    results = ["config", *times, "registers", "spilled", "shared", "occupancy"]
+    named = (parameter_column(name, results) for name in parameters)
+    columns = [results[0], *named, *results[1:]]
+    rows = [_row(tuning, one, parameters) for one in shown]
+    return Table(title, columns, rows, numbers=range(1, len(columns)))
+
+
+def _row(tuning: Tuning, trial: Trial, parameters: Sequence[str]) -> tuple[str, ...]:
+    values = trial.candidate.values
+    cells = [str(trial.number), *(value_words(values.get(name, "")) for name in parameters)]
+    timing, compiled = trial.timing, trial.outcome.compiled
+    if tuning.is_timed and timing is not None:
+        median, lower, upper = (one * MICROSECONDS for one in (timing.median, timing.lower, timing.upper))  # fmt: skip
+        cells += [f"{median:.4g}", f"{lower:.4g} to {upper:.4g}"]
+        cells += [f"{rate:.4g}" for rate in achieved(tuning, timing).values() if rate is not None]
+    if compiled is None:
+        return (*cells, "", "", "", "")
+    resources = compiled.resources
+    occupancy = "" if math.isnan(compiled.occupancy) else percent(compiled.occupancy)
+    return (*cells, str(resources.registers), f"{resources.spills:,}", f"{resources.shared_bytes:,}", occupancy)  # fmt: skip
+
+
+def _baselines(tuning: Tuning) -> Table:
+    rows = [(name, f"{one.median * MICROSECONDS:.4g} us", one.how) for name, one in tuning.baselines.items()]  # fmt: skip
+    return Table("Beside it", (), rows)
+
+
+def _dropped(tuning: Tuning) -> Table:
+    """Each reason once, with how many configs it met and what was said of the first."""
+    dropped = [one for one in tuning.trials if one.outcome.dropped is not None]
+    counts = Counter(one.outcome.dropped.reason for one in dropped if one.outcome.dropped)
+    rows = []
+    for reason, count in counts.items():
+        first = next(one for one in dropped if one.outcome.dropped and one.outcome.dropped.reason == reason)  # fmt: skip
+        assert first.outcome.dropped is not None
+        rows.append((f"{count} × {reason}", f"{first.number}: {first.candidate}", first.outcome.dropped.line))  # fmt: skip
+    return Table("Dropped", ("reason", "the first of them", "in the words of who refused it"), rows)

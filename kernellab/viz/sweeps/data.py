@@ -1,0 +1,206 @@
+"""What the view of sweeps draws: `TuningView`, from the same points and lines as the plots."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from kernellab.errors import ArgumentError
+from kernellab.tuning.files.kernel_source import how_to_open
+from kernellab.tuning.results.plot_data import (
+    Line,
+    baseline_times,
+    launch_words,
+    lines_data,
+    varying_parameters,
+)
+from kernellab.tuning.results.ranking import tied_with_best, timed
+from kernellab.tuning.results.records import Trial
+from kernellab.tuning.results.tables import MICROSECONDS, achieved
+from kernellab.tuning.results.tuning import Tuning
+from kernellab.tuning.results.tunings import Tunings
+from kernellab.tuning.results.value_formatting import value_words
+from kernellab.viz.kit.view_data import (
+    ConfigData,
+    SizeLine,
+    SizePoint,
+    SizesData,
+    Standing,
+    SweepData,
+    TuningView,
+)
+from kernellab.viz.sweeps.card import sweep_words, untimed_words
+
+UNITS = ("time", "GB/s", "TFLOP/s")
+
+
+def sweeps_data(
+    title: str,
+    plot: str,
+    sweeps: Sequence[Tuning],
+    sizes: Sequence[SizesData],
+    notes: Sequence[str],
+) -> TuningView:
+    """A view of sweeps without any explorer."""
+    names = [sweep_name(one, sweeps) for one in sweeps]
+    return TuningView(
+        kind="tuning",
+        title=title,
+        plot=plot,
+        sweeps=tuple(_sweep(one, name) for one, name in zip(sweeps, names)),
+        configs=tuple(one for place, sweep in enumerate(sweeps) for one in _configs(sweep, place)),
+        sizes=tuple(sizes),
+        notes=tuple(notes),
+        opened=(),
+        pairs=(),
+    )
+
+
+def sweep_name(tuning: Tuning, beside: Sequence[Tuning]) -> str:
+    """What tells a sweep from those beside it."""
+    key = ", ".join(f"{name}={value}" for name, value in tuning.key.items()) or launch_words(tuning)
+    return f"{tuning.kernel}, {key}" if len({one.kernel for one in beside}) > 1 else key
+
+
+def _sweep(tuning: Tuning, name: str) -> SweepData:
+    configs = [one.candidate.values for one in tuning.trials]
+    untimed = [] if tuning.is_timed else [f"{untimed_words(tuning)}: this is what the compiler says."]  # fmt: skip
+    if not tuning.trials:
+        untimed = [f"{untimed_words(tuning)}."]
+    return SweepData(
+        kernel=tuning.kernel,
+        name=name,
+        machine=f"{tuning.machine.gpu or f'compiled for {tuning.target}, no GPU'}; {tuning.machine.versions}",
+        launch=launch_words(tuning),
+        words=(*untimed, *sweep_words(tuning)),
+        parameters=tuple(_parameters(tuning)),
+        varying=tuple(varying_parameters(configs)),
+        baselines=baseline_times(tuning),
+        knows_kernel=tuning.knows_kernel,
+        how_to_open=""
+        if tuning.knows_kernel
+        else how_to_open(tuning.kernel, tuning.source, ".show()"),
+    )
+
+
+def _parameters(tuning: Tuning) -> list[str]:
+    return list(dict.fromkeys(name for one in tuning.trials for name in one.candidate.values))
+
+
+# Configs
+
+
+def _configs(tuning: Tuning, sweep: int) -> list[ConfigData]:
+    names = _parameters(tuning)
+    tied = {one.number for one in tied_with_best(tuning.trials)}
+    first = next((one.number for one in timed(tuning.trials)), None)
+    standings: dict[int, Standing] = dict.fromkeys(tied, "tied")
+    if first is not None:
+        standings[first] = "best"
+    return [_config(tuning, one, sweep, names, standings) for one in tuning.trials]
+
+
+def _config(
+    tuning: Tuning,
+    trial: Trial,
+    sweep: int,
+    names: Sequence[str],
+    standings: Mapping[int, Standing],
+) -> ConfigData:
+    timing, compiled, dropped = trial.timing, trial.outcome.compiled, trial.outcome.dropped
+    # Without times no rate is wanted, and what a launch moves need not be counted.
+    rates = {} if timing is None else achieved(tuning, timing)
+    standing: Standing = standings.get(trial.number, "behind" if timing else "untimed")
+    us, lower, upper = (
+        (None, None, None)
+        if timing is None
+        else (one * MICROSECONDS for one in (timing.median, timing.lower, timing.upper))
+    )
+    return ConfigData(
+        sweep=sweep,
+        number=trial.number,
+        values=tuple(_value(trial.candidate.values, name) for name in names),
+        standing="dropped" if dropped else standing,
+        us=us,
+        lower=lower,
+        upper=upper,
+        runs=timing.runs if timing else 0,
+        gb_per_s=rates.get("GB/s"),
+        tflop_per_s=rates.get("TFLOP/s"),
+        registers=compiled.resources.registers if compiled else None,
+        spills=compiled.resources.spills if compiled else None,
+        shared=compiled.resources.shared_bytes if compiled else None,
+        occupancy=compiled.occupancy if compiled and math.isfinite(compiled.occupancy) else None,
+        limited_by=compiled.limited_by if compiled else "",
+        matrix=compiled.matrix if compiled else "",
+        checked=trial.outcome.checked,
+        unchecked=trial.outcome.unchecked,
+        dropped=dropped.reason if dropped else "",
+        why=dropped.why.strip() if dropped else "",
+    )
+
+
+_LARGEST_EXACT = 2**53
+"""Whole numbers up to this are the same in JavaScript."""
+
+
+def _value(values: Mapping[str, Any], name: str) -> float | str | None:
+    """A parameter's value: a number where JavaScript has the same one, else text."""
+    if name not in values:
+        return None
+    value = values[name]
+    if isinstance(value, bool) or not isinstance(value, int | float):
+        return value_words(value)
+    return value if math.isfinite(value) and abs(value) <= _LARGEST_EXACT else str(value)
+
+
+# Sizes
+
+
+def sizes_data(groups: Sequence[Tunings], sweeps: Sequence[Tuning]) -> tuple[list[SizesData], str]:
+    """The lines over the key in every unit that is known, and why there are none in the others.
+
+    Args:
+        groups: the sweeps of one kernel each.
+        sweeps: all of them, in the order of the view.
+    """
+    found: list[SizesData] = []
+    problems: list[str] = []
+    firsts = _best_configs(sweeps)
+    for unit in UNITS:
+        try:
+            drawn = lines_data(groups[0], unit, groups[1:])
+        except ArgumentError as error:
+            problems.append(f"No {unit} over sizes: {error.problem}.")
+            continue
+        lines = [_size_line(line, drawn.key, sweeps, firsts) for line in drawn.lines]
+        found.append(SizesData(drawn.key, drawn.unit, tuple(lines)))
+    return found, "" if found else problems[0]
+
+
+def _best_configs(sweeps: Sequence[Tuning]) -> list[int | None]:
+    """Of each sweep the number, among all configs, of the fastest."""
+    before, found = 0, list[int | None]()
+    for one in sweeps:
+        best = one.best if one.is_timed else None
+        found.append(None if best is None else before + one.trials.index(best))
+        before += len(one.trials)
+    return found
+
+
+def _size_line(
+    line: Line,
+    key: str,
+    sweeps: Sequence[Tuning],
+    firsts: Sequence[int | None],
+) -> SizeLine:
+    configs: dict[float, int | None] = {}
+    if not line.is_baseline:
+        configs = {float(one.key[key]): first for one, first in zip(sweeps, firsts) if one.kernel == line.name}  # fmt: skip
+    points = zip(line.x, line.y, line.lower, line.upper, line.warm, strict=True)
+    return SizeLine(
+        name=line.name,
+        is_baseline=line.is_baseline,
+        points=tuple(SizePoint(*point, configs.get(point[0])) for point in points),
+    )

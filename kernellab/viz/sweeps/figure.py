@@ -1,0 +1,336 @@
+"""Plots of sweeps, drawn by matplotlib: `tuning.plot(kind)`."""
+
+from __future__ import annotations
+
+import textwrap
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from matplotlib.axes import Axes
+from matplotlib.axis import Axis
+from matplotlib.colors import LogNorm, Normalize, to_hex
+from matplotlib.figure import Figure
+from matplotlib.patches import Rectangle
+from matplotlib.ticker import LogFormatter
+
+from kernellab.errors import ArgumentError
+from kernellab.tuning.results.plot_data import (
+    AGAINST,
+    CompiledPoint,
+    LinesData,
+    PlotData,
+    Point,
+    UntimedData,
+    default_kind,
+    lines_data,
+    plot_data,
+    untimed_data,
+)
+from kernellab.tuning.results.tuning import Tuning
+from kernellab.tuning.results.tunings import Tunings
+from kernellab.viz.kit.figures import (
+    ORDERED_LINES,
+    SEQUENTIAL,
+    FigurePicture,
+    sheet,
+)
+from kernellab.viz.kit.palette import (
+    BASELINE,
+    BEST,
+    INK,
+    LINES,
+    OTHER,
+    ink_on,
+)
+
+WIDE = 5
+"""Times further apart than this factor are drawn on a logarithmic axis."""
+
+ALTERNATIVES = {
+    "times": "every config's time, the fastest first",
+    "heatmap": "the fastest time for each two values of two parameters",
+    "parallel": "every config's values and time as a line",
+    **{kind: f"time against {words}" for kind, words in AGAINST.items()},
+    "sizes": "the fastest config of each size",
+}
+"""What a picture of each kind shows, for those who do not see it."""
+
+MOST_ROWS = 60
+"""Configs that a plot with a row for each shows: the fastest."""
+
+
+class TuningPlot(FigurePicture):
+    """A plot: a picture where it is displayed, with the data behind it.
+
+    Attributes:
+        data: what is drawn; `data.to_json()` for other programs.
+    """
+
+    def __init__(
+        self, data: PlotData | UntimedData | LinesData, draw: Callable[[Any], Figure]
+    ) -> None:
+        self.data = data
+        self._drawn_by = draw
+
+    def _draw(self) -> Figure:
+        return self._drawn_by(self.data)
+
+    def __repr__(self) -> str:
+        return f"<plot of {self.data.title}: {self.data.kind}>"
+
+
+def plot(subject: Tuning | Tunings, kind: str | None, **options: Any) -> TuningPlot:
+    """The plot of a sweep, or of several: see `Tuning.plot` and `Tunings.plot`."""
+    if isinstance(subject, Tunings):
+        if kind != "sizes":
+            raise ArgumentError(
+                f"several sweeps have no plot of kind {kind!r}",
+                advice='There is kind="sizes"; one sweep has others: tunings[0].plot("times").',
+            )
+        return TuningPlot(lines_data(subject, **options), _draw_lines)
+    kind = default_kind(subject) if kind is None else kind
+    if kind in AGAINST and not subject.is_timed:
+        return TuningPlot(untimed_data(subject, kind), _draw_untimed)
+    return TuningPlot(plot_data(subject, kind, **options), _draw)
+
+
+# Drawing
+
+
+def _draw(data: PlotData) -> Figure:
+    drawers: dict[str, Callable[[PlotData], Figure]] = {
+        "times": _draw_times,
+        "heatmap": _draw_heatmap,
+        "parallel": _draw_parallel,
+    }
+    return drawers.get(data.kind, _draw_against)(data)
+
+
+_LETTERS = 15
+"""Of a subtitle, in an inch."""
+
+
+def _paper(title: str, subtitle: str, width: float, height: float) -> tuple[Figure, Axes]:
+    """A sheet whose subtitle has as many lines as it needs; axis labels take some of the width."""
+    room = int((width - 0.6) * _LETTERS)
+    lines = [short for line in subtitle.split("\n") for short in textwrap.wrap(line, room)]
+    return sheet(title, "\n".join(lines), width, height + 0.13 * (len(lines) - 1))
+
+
+def _logarithmic_if_wide(axes: Axes, points: Sequence[Point], which: str) -> None:
+    times = [one.us for one in points]
+    if max(times) > WIDE * min(times):
+        (axes.set_xscale if which == "x" else axes.set_yscale)("log")
+        _plain_numbers(axes.xaxis if which == "x" else axes.yaxis)
+
+
+def _plain_numbers(axis: Axis) -> None:
+    """200, not two times ten to the second."""
+    axis.set_major_formatter(LogFormatter())
+    axis.set_minor_formatter(LogFormatter())
+
+
+def _baselines(data: PlotData, line: Callable[..., Any]) -> None:
+    for name, time in data.baselines.items():
+        line(time, color=BASELINE, linewidth=1.2, linestyle="--", label=f"{name}, {time:.4g} us")
+
+
+def _legend(axes: Axes, **where: Any) -> None:
+    if axes.get_legend_handles_labels()[0]:
+        axes.legend(**where)
+
+
+_FEW_ROWS = 6
+
+
+def _draw_times(data: PlotData) -> Figure:
+    points = list(data.points)[:MOST_ROWS]
+    more = len(data.points) - len(points)
+    subtitle = data.subtitle + (f"; {more} slower configs not shown" if more else "")
+    figure, axes = _paper(data.title, subtitle, 7, max(2.4, 1.4 + 0.155 * len(points)))
+    for tied, colour, words in ((True, BEST, "the fastest, and those tied with it"), (False, OTHER, None)):  # fmt: skip
+        chosen = [(row, one) for row, one in enumerate(points) if one.tied is tied]
+        if chosen:
+            rows, found = zip(*chosen)
+            errors = [[one.us - one.lower for one in found], [one.upper - one.us for one in found]]
+            axes.errorbar(
+                [one.us for one in found], rows, xerr=errors, fmt="o", color=colour, markersize=3.5,
+                elinewidth=1, capsize=2, label=words,
+            )  # fmt: skip
+    _baselines(data, axes.axvline)
+    _a_row_each(axes, points, data.varying)
+    axes.set_xlabel("us, median and quartiles")
+    _logarithmic_if_wide(axes, points, "x")
+    # The slowest stand below on the right; among a few rows there may be none below.
+    _legend(axes, loc="upper right" if len(points) > _FEW_ROWS else "best")
+    return figure
+
+
+def _a_row_each(axes: Axes, points: Sequence[CompiledPoint], varying: Sequence[str]) -> None:
+    """A row for each config, named by the values that tell it from the others."""
+    names = varying or list(points[0].values)
+    labels = [", ".join(str(one.values.get(name, "")) for name in names) for one in points]
+    axes.set_yticks(range(len(points)), labels, fontsize=7)
+    axes.set_ylabel(", ".join(names))
+    axes.set_ylim(len(points) - 0.4, -0.6)
+    axes.grid(axis="y")
+
+
+def _draw_untimed(data: UntimedData) -> Figure:
+    """A resource of each config, which is all that is known without a GPU."""
+    known = [one for one in data.points if getattr(one, data.kind) is not None]
+    known.sort(key=lambda one: float(getattr(one, data.kind)))
+    points = known[:MOST_ROWS]
+    more = len(known) - len(points)
+    subtitle = data.subtitle + (f"; {more} configs with more not shown" if more else "")
+    figure, axes = _paper(data.title, subtitle, 7, 1.4 + 0.155 * len(points))
+    amounts = [getattr(one, data.kind) for one in points]
+    axes.hlines(range(len(points)), 0, amounts, color=OTHER, linewidth=1.2, alpha=0.6)
+    axes.plot(amounts, range(len(points)), "o", color=OTHER, markersize=3.5)
+    _a_row_each(axes, points, data.varying)
+    axes.set_xlim(left=0)
+    axes.set_xlabel(AGAINST[data.kind])
+    return figure
+
+
+def _draw_heatmap(data: PlotData) -> Figure:
+    across, down = data.axes
+    columns, rows = _levels(data.points, across), _levels(data.points, down)
+    cells = [[_fastest(data.points, {across: x, down: y}) for x in columns] for y in rows]
+    width, height = max(4.6, 1.6 + 0.75 * len(columns)), 1.6 + 0.42 * len(rows)
+    words = f"{data.subtitle}\nus of the fastest config with these two\nframed: the fastest of all, and those tied with it"
+    figure, axes = _paper(data.title, words, width, height)
+    times = [cell.us for line in cells for cell in line if cell is not None]
+    norm = LogNorm(min(times), max(times) if max(times) > min(times) else 2 * min(times))
+    numbers = [[float("nan") if cell is None else cell.us for cell in line] for line in cells]
+    colours = SEQUENTIAL.reversed()
+    axes.imshow(numbers, norm=norm, cmap=colours, aspect="auto")
+    for row, line in enumerate(cells):
+        for column, cell in enumerate(line):
+            if cell is not None:
+                paper = to_hex(colours(norm(cell.us)))
+                ink = ink_on(paper)
+                weight = "bold" if cell is data.points[0] else "normal"
+                axes.text(column, row, f"{cell.us:.4g}", ha="center", va="center", fontsize=8,
+                          color=ink, fontweight=weight)  # fmt: skip
+                if cell.tied:
+                    corner = (column - 0.44, row - 0.4)
+                    axes.add_patch(Rectangle(corner, 0.88, 0.8, fill=False, edgecolor=ink, linewidth=1.1))  # fmt: skip
+    axes.set_xticks(range(len(columns)), [str(one) for one in columns])
+    axes.set_yticks(range(len(rows)), [str(one) for one in rows])
+    axes.set_xlabel(across)
+    axes.set_ylabel(down)
+    return figure
+
+
+def _levels(points: Sequence[Point], name: str) -> list[Any]:
+    """The values of a parameter: numbers by size, others in the order of the sweep."""
+    values = [one.values.get(name) for one in sorted(points, key=lambda one: one.config)]
+    kept = list({repr(one): one for one in values}.values())
+    numbers = all(isinstance(one, int | float) for one in kept)
+    return sorted(kept) if numbers else kept
+
+
+def _fastest(points: Sequence[Point], wanted: dict[str, Any]) -> Point | None:
+    for one in points:  # the fastest first
+        if all(one.values.get(name) == value for name, value in wanted.items()):
+            return one
+    return None
+
+
+def _draw_parallel(data: PlotData) -> Figure:
+    names = [*data.axes, "us"]
+    figure, axes = _paper(data.title, f"{data.subtitle}; one line a config, the fastest on top", max(4.6, 1.6 * len(names)), 4.2)  # fmt: skip
+    times = [one.us for one in data.points]
+    wide = max(times) > WIDE * min(times)
+    norm = (LogNorm if wide else Normalize)(min(times), max(max(times), 1.001 * min(times)))
+    levels = {name: _levels(data.points, name) for name in data.axes}
+    for one in reversed(data.points):
+        heights = [_height(levels[name], one.values.get(name)) for name in data.axes]
+        heights.append(norm(one.us))
+        best = one.tied
+        axes.plot(
+            heights, color=BEST if best else ORDERED_LINES(norm(one.us)), linewidth=2.2 if best else 0.9,
+            alpha=1 if best else 0.6,
+        )  # fmt: skip
+    for place, name in enumerate(data.axes):
+        axes.axvline(place, color=INK, linewidth=0.8)
+        for value in levels[name]:
+            # On paper of its own: lines run through it, and what is behind the picture may be white or black.
+            axes.text(place, _height(levels[name], value), f"{value}", fontsize=8, ha="center", va="center", color=ink_on(INK),
+                      bbox={"boxstyle": "round,pad=0.25", "facecolor": INK, "edgecolor": "none"}, zorder=3)  # fmt: skip
+    axes.axvline(len(names) - 1, color=INK, linewidth=0.8)
+    for part in (0.0, 0.5, 1.0):
+        value = float(norm.inverse(part))
+        axes.text(len(names) - 0.97, part, f"{value:.4g}", fontsize=8, va="center")
+    axes.set_xticks(range(len(names)), names)
+    axes.set_yticks([])
+    axes.spines[["left", "bottom"]].set_visible(False)
+    return figure
+
+
+def _height(levels: Sequence[Any], value: Any) -> float:
+    return levels.index(value) / max(len(levels) - 1, 1)
+
+
+def _draw_against(data: PlotData) -> Figure:
+    figure, axes = _paper(data.title, data.subtitle, 6.4, 4)
+    known = [one for one in data.points if getattr(one, data.kind) is not None]
+    for tied, colour, words in ((False, OTHER, None), (True, BEST, "the fastest, and those tied with it")):  # fmt: skip
+        found = [one for one in known if one.tied is tied]
+        axes.scatter([getattr(one, data.kind) for one in found], [one.us for one in found],
+                     s=22, color=colour, alpha=0.85, linewidths=0, label=words if found else None)  # fmt: skip
+    _baselines(data, axes.axhline)
+    axes.set_xlabel(AGAINST[data.kind])
+    axes.set_ylabel("us")
+    _logarithmic_if_wide(axes, known, "y")
+    _legend(axes)
+    return figure
+
+
+def _draw_lines(data: LinesData) -> Figure:
+    warm = any(one for line in data.lines for one in line.warm)
+    words = "; hollow: run in a row by a CUDA graph, with a warm cache" if warm else ""
+    figure, axes = _paper(data.title, data.subtitle + words, 6.8, 4.2)
+    for number, line in enumerate(data.lines):
+        colour = LINES[number % len(LINES)]
+        style = "--" if line.is_baseline else "-"
+        axes.plot(line.x, line.y, style, color=colour, label=line.name)
+        for warm in (False, True):
+            chosen = [place for place, one in enumerate(line.warm) if one is warm]
+            axes.plot([line.x[place] for place in chosen], [line.y[place] for place in chosen], "o", markersize=4,
+                      color=colour, markerfacecolor="none" if warm else colour)  # fmt: skip
+        axes.fill_between(line.x, line.lower, line.upper, color=colour, alpha=0.2, linewidth=0)
+    axes.set_xscale("log", base=2)
+    sizes = sorted({x for line in data.lines for x in line.x})
+    axes.set_xticks(sizes, _size_words(sizes))
+    axes.minorticks_off()
+    if data.unit == "us":
+        axes.set_yscale("log")
+        _plain_numbers(axes.yaxis)
+    else:
+        axes.set_ylim(bottom=0)
+    axes.set_xlabel(data.key)
+    axes.set_ylabel(data.unit)
+    axes.grid()
+    _legend(axes)
+    return figure
+
+
+_LONGEST = 6
+"""Digits of a number below a tick."""
+
+_UNITS = ((1 << 30, "Gi"), (1 << 20, "Mi"), (1 << 10, "Ki"))
+
+
+def _size_words(sizes: Sequence[float]) -> list[str]:
+    """Sizes as they are; long ones in units of 1024, where all of them are whole numbers of those."""
+    plain = [f"{size:.15g}" for size in sizes]
+    if max(map(len, plain)) <= _LONGEST or any(size % 1024 for size in sizes if size > 1024):
+        return plain
+    return [_in_units(size) for size in sizes]
+
+
+def _in_units(size: float) -> str:
+    factor, unit = next(((factor, unit) for factor, unit in _UNITS if size >= factor), (1, ""))
+    return f"{size / factor:.4g} {unit}".rstrip()

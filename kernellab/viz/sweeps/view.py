@@ -1,0 +1,248 @@
+"""The view of sweeps: plots and table, linked, and the IR explorer of every config that somebody looks at."""
+
+from __future__ import annotations
+
+import base64
+import dataclasses
+import itertools
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from kernellab.common.progress import LongWork
+from kernellab.compiler.comparison import compare
+from kernellab.errors import ArgumentError, CompileError, suggestion
+from kernellab.records import Compilation
+from kernellab.tuning.files.kernel_source import how_to_open
+from kernellab.tuning.results.plot_data import AGAINST, KINDS, default_kind
+from kernellab.tuning.results.tuning import Tuning
+from kernellab.tuning.results.tunings import Tunings
+from kernellab.viz.explorer import data as ir_view
+from kernellab.viz.kit.lightening import lightened
+from kernellab.viz.kit.requests import Answer
+from kernellab.viz.kit.view_data import (
+    ConfigPair,
+    IrView,
+    OpenedConfig,
+    TuningView,
+    as_json,
+    packed,
+)
+from kernellab.viz.kit.views import View
+from kernellab.viz.sweeps import figure as tuning_plots
+from kernellab.viz.sweeps.card import still_card, still_card_of_all
+from kernellab.viz.sweeps.data import sizes_data, sweeps_data
+
+_EMBEDDED = 750_000
+"""Bytes of packed explorers that a page or a widget holds, all together; of more, the largest texts of passes are left out."""
+
+_SENT = 1_000_000
+"""Bytes of an explorer that the kernel sends at once."""
+
+_EXPLORERS_KEPT = 4
+"""Each has every text, some of megabytes."""
+
+SIZES = "sizes"
+"""The kind of plot that several sweeps have besides those of one."""
+
+
+def tuning_view(tuning: Tuning, plot: str | None = None, compilations: Sequence[int] | None = None) -> SweepView:  # fmt: skip
+    """The view of one sweep; `Tuning.show` explains the arguments."""
+    plot = default_kind(tuning) if plot is None else plot
+    _check_kind(plot, KINDS)
+    chosen = None if compilations is None else [(0, number) for number in compilations]
+    return SweepView(tuning.kernel, plot, [Tunings([tuning])], chosen)
+
+
+def tunings_view(
+    tunings: Tunings,
+    plot: str = SIZES,
+    others: Sequence[Tunings] = (),
+    compilations: Sequence[tuple[int, int]] = (),
+) -> SweepView:
+    """The view of several sweeps; `Tunings.show` explains the arguments."""
+    groups = [one for one in (tunings, *others) if len(one)]
+    if not groups:
+        raise ArgumentError("there is no sweep to show")
+    _check_kind(plot, (*KINDS, SIZES))
+    kernels = ", ".join(dict.fromkeys(one[0].kernel for one in groups))
+    return SweepView(kernels, plot, groups, list(compilations))
+
+
+def _check_kind(plot: str, kinds: Sequence[str]) -> None:
+    if plot not in kinds:
+        raise ArgumentError(
+            f"a sweep has no plot of kind {plot!r}",
+            advice=suggestion(str(plot), kinds, "Kinds:"),
+        )
+
+
+class SweepView(View):
+    """Sweeps to explore. The live view asks this kernel to compile the configs that a reader opens; a page holds some."""
+
+    def __init__(
+        self,
+        title: str,
+        plot: str,
+        groups: Sequence[Tunings],
+        compilations: Sequence[tuple[int, int]] | None,
+    ) -> None:
+        """
+        Args:
+            title: one line.
+            plot: the kind that is shown first.
+            groups: the sweeps, by kernel.
+            compilations: (place of a sweep, number of a config) whose IR a page holds; None for the fastest and those that were
+                compiled already.
+
+        Raises:
+            ArgumentError: no such config, or its kernel is not known.
+        """
+        super().__init__(title, self._live_data, self._cards)
+        self._plot = plot
+        self._groups = groups
+        self._sweeps = [one for group in groups for one in group]
+        self._configs = Configs(self._sweeps)
+        self._chosen = None if compilations is None else [self._configs.place(*one) for one in compilations]  # fmt: skip
+        self.handlers = {
+            "config": self._configs.explorer_answer,
+            "config text": self._configs.text_answer,
+            "pair": self._configs.pair_answer,
+        }
+
+    def _bare_data(self) -> TuningView:
+        sizes, problem = ([], "") if len(self._sweeps) == 1 else sizes_data(self._groups, self._sweeps)  # fmt: skip
+        plot = self._plot if sizes or self._plot != SIZES else KINDS[0]
+        return sweeps_data(self.title, plot, self._sweeps, sizes, [problem] if problem else [])
+
+    def _live_data(self) -> TuningView:
+        chosen = self._configs.compiled() if self._chosen is None else self._chosen
+        return self._configs.opened(self._bare_data(), chosen)
+
+    def packed_data(self) -> bytes:
+        """What a page holds: there no kernel can be asked."""
+        chosen = self._configs.worth_a_page() if self._chosen is None else self._chosen
+        return packed(self._configs.opened(self._bare_data(), chosen))
+
+    def _cards(self) -> list[Any]:
+        if len(self._sweeps) == 1:
+            return [still_card(self._sweeps[0])]
+        return [still_card_of_all(group) for group in self._groups]
+
+    def still_html(self) -> str:
+        """The card, and the plot as a picture."""
+        return super().still_html() + self._picture()
+
+    def _picture(self) -> str:
+        subject: Tuning | Tunings = self._sweeps[0]
+        options: dict[str, Any] = {}
+        if self._plot == SIZES:
+            subject, options = self._groups[0], {"others": self._groups[1:]}
+        try:
+            drawn = tuning_plots.plot(subject, self._plot, **options)
+        except ArgumentError:  # nothing was timed, or nothing varies: the card says so
+            return ""
+        alternative = tuning_plots.ALTERNATIVES[self._plot]
+        if self._plot in AGAINST and not self._sweeps[0].is_timed:
+            alternative = f"{AGAINST[self._plot]}, of each config"
+        source = base64.b64encode(drawn.png()).decode("ascii")
+        return f'\n<img alt="{alternative}" style="max-width:100%" src="data:image/png;base64,{source}">'
+
+
+class Configs:
+    """The configs of several sweeps, counted through, and what the IR explorer draws of them."""
+
+    def __init__(self, sweeps: Sequence[Tuning]) -> None:
+        self._sweeps = sweeps
+        self._places = [(sweep, trial) for sweep in sweeps for trial in sweep.trials]
+        self._explorers: dict[int, IrView] = {}
+
+    def place(self, sweep: int, number: int) -> int:
+        """The place of a config among all.
+
+        Raises:
+            ArgumentError: there is no such sweep or config, or its kernel is not known.
+        """
+        if not 0 <= sweep < len(self._sweeps):
+            raise ArgumentError(f"there is no sweep {sweep!r}: there are {len(self._sweeps)}")
+        tuning = self._sweeps[sweep]
+        trial = tuning.trial(number)
+        if not tuning.knows_kernel:
+            raise ArgumentError(
+                f"this sweep of {tuning.kernel!r} was read from a file, which does not hold the kernel, so config {number} cannot be compiled",
+                advice=how_to_open(tuning.kernel, tuning.source),
+            )
+        before = sum(len(one.trials) for one in self._sweeps[:sweep])
+        return before + tuning.trials.index(trial)
+
+    def compiled(self) -> list[int]:
+        """The places of configs that were compiled already."""
+        return [place for place, (sweep, trial) in enumerate(self._places) if trial.number in sweep.compiled]  # fmt: skip
+
+    def worth_a_page(self) -> list[int]:
+        """The fastest of an only sweep, and what was compiled already."""
+        chosen = self.compiled()
+        sweep = self._sweeps[0]
+        if len(self._sweeps) == 1 and sweep.knows_kernel:
+            standing = sweep.ranked or [one for one in sweep.trials if not one.is_dropped]
+            chosen += [sweep.trials.index(one) for one in standing[:1]]
+        return sorted(set(chosen))
+
+    def opened(self, view: TuningView, chosen: Sequence[int]) -> TuningView:
+        """The view with the explorers of some configs, and what comparing each two of them takes."""
+        with LongWork(f"compile {view.title} to show it", len(chosen), "configs") as work:
+            return self._opened(view, list(dict.fromkeys(chosen)), work)
+
+    def _opened(self, view: TuningView, places: Sequence[int], work: LongWork) -> TuningView:
+        room = _EMBEDDED // max(1, len(places))
+        kept = []
+        for part, place in enumerate(places, 1):
+            kept.append(OpenedConfig(place, part, lightened(self._explorer(place), room)))
+            work.advance()
+        pairs = [
+            self._pair(left.config, right.config)
+            for left, right in itertools.combinations(kept, 2)
+            if self._compiles(left.config) and self._compiles(right.config)
+        ]
+        return dataclasses.replace(view, opened=tuple(kept), pairs=tuple(pairs))
+
+    def explorer_answer(self, asked: Mapping[str, Any]) -> Answer:
+        """The answer to the request "config"."""
+        return Answer({}, [lightened(self._explorer(int(asked["config"])), _SENT)])
+
+    def text_answer(self, asked: Mapping[str, Any]) -> Answer:
+        """The answer to the request "config text": one that was too large to send with the explorer."""
+        side = self._explorer(int(asked["config"])).sides[0]
+        return Answer({"text": side.texts[asked["text"]].content})
+
+    def pair_answer(self, asked: Mapping[str, Any]) -> Answer:
+        """The answer to the request "pair"."""
+        return Answer({"pairs": as_json(self._pair(int(asked["left"]), int(asked["right"])).pairs)})
+
+    def _compilation(self, place: int) -> Compilation:
+        sweep, trial = self._places[place]
+        return sweep.compilation(trial.number)
+
+    def _compiles(self, place: int) -> bool:
+        try:
+            self._compilation(place)
+        except CompileError:
+            return False
+        return True
+
+    def _explorer(self, place: int) -> IrView:
+        """A config's explorer; of one that does not compile, up to the pass that failed."""
+        if place not in self._explorers:
+            while len(self._explorers) >= _EXPLORERS_KEPT:
+                del self._explorers[next(iter(self._explorers))]
+            try:
+                found = ir_view.explore_compilation(self._compilation(place))
+            except CompileError as error:
+                found = ir_view.explore_failure(error)
+            sweep = self._places[place][0]
+            sides = tuple(ir_view.noted(side, sweep.recompiled) for side in found.sides)
+            self._explorers[place] = dataclasses.replace(found, sides=sides)
+        return self._explorers[place]
+
+    def _pair(self, left: int, right: int) -> ConfigPair:
+        found = compare(self._compilation(left), self._compilation(right))
+        return ConfigPair(left, right, ir_view.pass_pairs(found))

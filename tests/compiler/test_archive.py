@@ -1,0 +1,349 @@
+"""Saved compilations: what is read back is what was saved, and a bad file is a clear error."""
+
+from __future__ import annotations
+
+import copy
+import dataclasses
+import gzip
+import json
+import os
+import re
+import shutil
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import jsonschema
+import pytest
+
+import kernellab
+from kernellab.common.saved_json import SavedValue
+from kernellab.compiler.files.archive import (
+    SCHEMA,
+    VERSION,
+    from_json,
+    to_json,
+)
+from kernellab.errors import ArchiveError, ArgumentError, KernelLabError
+from kernellab.records import Compilation
+from tests.kernels import analysed
+from tests.support.compiled import compiled, of_corpus
+from tests.support.source_files import ROOT
+
+MEGABYTE = 1_000_000
+CASES = [("matmul", "sm_90"), ("matmul", "gfx942"), ("matmul_tma_specialized", "sm_100"), ("gluon_transpose", "sm_90")]  # fmt: skip
+
+
+@pytest.mark.parametrize(("name", "target"), CASES)
+def test_what_is_loaded_is_what_was_saved(name: str, target: str, tmp_path: Path) -> None:
+    saved = of_corpus(name, target)
+    path = saved.save(tmp_path / "record.json.gz")
+    loaded = kernellab.load(path)
+    assert os.path.getsize(path) < 1.5 * MEGABYTE
+    assert (loaded.kernel, loaded.target) == (saved.kernel, saved.target)
+    assert loaded.options == saved.options
+    assert loaded.specialization.signature == saved.specialization.signature
+    assert dict(loaded.stages) == dict(saved.stages)
+    assert [dataclasses.replace(run, seconds=0) for run in loaded.passes] == [
+        dataclasses.replace(run, seconds=0) for run in saved.passes
+    ]
+    for mine, theirs in zip(loaded.passes, saved.passes):
+        assert mine.text.read() == theirs.text.read()
+        assert mine.seconds == pytest.approx(theirs.seconds, abs=1e-6)
+    assert loaded.resources == saved.resources
+    assert loaded.source_map == saved.source_map
+    assert loaded.remarks == saved.remarks
+    assert loaded.instructions == saved.instructions
+
+
+def test_a_loaded_record_answers_the_analyses_and_compares_as_equal(tmp_path: Path) -> None:
+    saved = of_corpus("matmul", "sm_90")
+    loaded = kernellab.load(saved.save(tmp_path / "a"))
+    for question in ("shared_memory", "barriers", "axis_info", "call_graph", "pipeline_stages", "work", "occupancy"):  # fmt: skip
+        assert getattr(loaded, question)() == getattr(saved, question)()
+    assert str(loaded.module("ttgir.coalesce")) == str(saved.module("ttgir.coalesce"))
+    assert kernellab.compare(saved, loaded).first_difference is None
+    again = kernellab.load(loaded.save(tmp_path / "b"))
+    assert (tmp_path / "a").read_bytes() == (tmp_path / "b").read_bytes()
+    assert again.passes == loaded.passes
+
+
+def test_the_largest_of_the_tuned_kernels_stays_small(tmp_path: Path) -> None:
+    path = of_corpus("attention_backward", "sm_90").save(tmp_path / "large")
+    assert os.path.getsize(path) < 1.5 * MEGABYTE
+
+
+def test_a_record_of_stages_alone(tmp_path: Path) -> None:
+    saved = compiled(
+        analysed.scaled_sums, "*fp32:16", "*fp32:16", BLOCK=64, STEPS=2, record="stages"
+    )
+    loaded = kernellab.load(saved.save(tmp_path / "stages"))
+    assert loaded.passes == ()
+    assert loaded.remarks == saved.remarks
+    with pytest.raises(ArgumentError, match="holds no passes"):
+        loaded.barriers()
+
+
+def test_records_fit_the_schema() -> None:
+    schema = json.loads(SCHEMA.read_text())
+    jsonschema.Draft202012Validator.check_schema(schema)
+    validator = jsonschema.Draft202012Validator(schema)
+    for name, target in CASES:
+        data = json.loads(json.dumps(to_json(of_corpus(name, target))))
+        assert not [error.message for error in validator.iter_errors(data)]
+    assert schema["properties"]["version"]["const"] == VERSION
+
+
+def test_every_text_stands_once() -> None:
+    compilation = of_corpus("matmul", "sm_90")
+    texts = to_json(compilation)["texts"]
+    assert len(texts) == len(set(texts))
+    assert len(texts) < len(compilation.passes)
+
+
+def test_values_that_json_has_no_word_for() -> None:
+    import triton.language as tl
+
+    values: dict[Any, Any] = {
+        (0,): float("inf"), (1, 0): (1, "a", None), (2,): {"k": [1.5]}, (3,): tl.float16, (4,): True,
+    }  # fmt: skip
+    one = of_corpus("vector_add", "sm_90")
+    changed = dataclasses.replace(
+        one, specialization=dataclasses.replace(one.specialization, constants=values)
+    )
+    data = json.loads(json.dumps(to_json(changed)))
+    expected = {**values, (3,): SavedValue(repr(tl.float16))}
+    assert from_json(data).specialization.constants == expected
+
+
+# Files that cannot be loaded
+
+
+@pytest.fixture
+def saved(tmp_path: Path) -> Path:
+    """A good file."""
+    return Path(of_corpus("vector_add", "sm_90").save(tmp_path / "good.json.gz"))
+
+
+def refusal(path: Path) -> str:
+    with pytest.raises(ArchiveError) as caught:
+        kernellab.load(path)
+    return str(caught.value)
+
+
+def test_no_file(tmp_path: Path) -> None:
+    assert "There is no file" in refusal(tmp_path / "nowhere.json.gz")
+
+
+@pytest.mark.parametrize("share", [0.2, 0.9, 0.999])
+def test_a_truncated_file(saved: Path, share: float) -> None:
+    content = saved.read_bytes()
+    saved.write_bytes(content[: int(len(content) * share)])
+    assert "is cut off or damaged" in refusal(saved)
+
+
+def test_a_truncated_json_that_is_not_compressed(saved: Path) -> None:
+    text = gzip.decompress(saved.read_bytes())
+    saved.write_bytes(text)
+    assert kernellab.load(saved).kernel == "vector_add"
+    saved.write_bytes(text[:1000])
+    assert "is cut off or damaged" in refusal(saved)
+
+
+def test_a_flipped_byte(saved: Path) -> None:
+    content = bytearray(saved.read_bytes())
+    content[len(content) // 2] ^= 0xFF
+    saved.write_bytes(content)
+    assert "is cut off or damaged" in refusal(saved)
+
+
+@pytest.mark.parametrize(
+    ("content", "words"),
+    [
+        (b"just some words", "is no saved compilation"),
+        (b"", "is empty"),
+        (b"P", "is cut off after 1 byte."),
+        (b"PK\x03", "is cut off after 3 bytes."),
+        (b"\x1f", "is cut off after 1 byte."),
+        (b"\x7fELF\x02\xff\xfe", "neither gzip nor text"),
+        (b"[1, 2]", "no compilation that KernelLab saved"),
+        (b'{"cells": []}', "no compilation that KernelLab saved"),
+        (b"[" * 100_000, "is no saved compilation"),
+    ],
+)
+def test_files_of_another_kind(tmp_path: Path, content: bytes, words: str) -> None:
+    file = tmp_path / "file"
+    file.write_bytes(content)
+    message = refusal(file)
+    assert words in message
+    assert "trace.save" in message or "no compilation that KernelLab saved" in message
+
+
+def test_another_version(saved: Path) -> None:
+    data = json.loads(gzip.decompress(saved.read_bytes()))
+    data["version"], data["kernellab"] = 7, "9.9.9"
+    saved.write_text(json.dumps(data))
+    message = refusal(saved)
+    assert "version 7 of the format" in message
+    assert f"reads version {VERSION}" in message
+    assert "9.9.9" in message
+
+
+def _set(*way: Any, to: Any) -> Callable[[Any], None]:
+    def change(data: Any) -> None:
+        for step in way[:-1]:
+            data = data[step]
+        data[way[-1]] = to
+
+    return change
+
+
+DAMAGES: list[tuple[Callable[[Any], Any], str]] = [
+    (lambda data: data.pop("passes"), "passes is missing"),
+    (lambda data: data["passes"][3].pop("text"), r"passes[3].text is missing"),
+    (_set("passes", 3, "text", to=10_000), "passes[3].text should be a number below"),
+    (_set("passes", 0, "occurrence", to=True), "passes[0].occurrence should be a whole number"),
+    (_set("passes", 0, "seconds", to="fast"), "passes[0].seconds should be a number"),
+    (_set("passes", to={}), "passes should be a list"),
+    (_set("texts", 1, to=None), "texts[1] should be a text"),
+    (_set("target", "backend", to="metal"), "target.backend should be one of cuda, hip"),
+    (_set("target", to=3), "target should be an object"),
+    (_set("options", 0, to=["num_warps"]), "options[0] should be a pair"),
+    (_set("options", 0, 0, to=[]), "options[0][0] should be a key"),
+    (_set("resources", to={"registers": 3}), "resources.spills is missing"),
+    (_set("source_map", "chains", to=[[1]]), "source_map should be a source map"),
+    (_set("remarks", 0, "severity", to="shout"), "remarks[0].severity should be one of"),
+    (_set("stages", 0, to={"name": "cubin", "language": "elf", "base64": "?"}), "stages[0].base64 should be bytes in base64"),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("damage", "words"), DAMAGES, ids=[words for _, words in DAMAGES])
+def test_a_part_that_does_not_fit_is_named(damage: Callable[[Any], Any], words: str) -> None:
+    data = copy.deepcopy(json.loads(json.dumps(to_json(of_corpus("vector_add", "sm_90")))))
+    from_json(data)
+    damage(data)
+    with pytest.raises(ArchiveError) as caught:
+        from_json(data)
+    assert words in str(caught.value)
+
+
+def test_a_place_that_cannot_be_written(tmp_path: Path) -> None:
+    with pytest.raises(ArchiveError, match="There is no folder"):
+        of_corpus("vector_add", "sm_90").save(tmp_path / "no" / "such" / "folder")
+    assert list(tmp_path.iterdir()) == []
+
+
+# Files from elsewhere
+
+
+def run_apart(program: str, folder: Path, **environment: str) -> str:
+    """What a process of its own prints on stderr."""
+    ran = subprocess.run(
+        [sys.executable, "-c", program], cwd=ROOT, capture_output=True, text=True, check=True,
+        env={**os.environ, "TRITON_CACHE_DIR": str(folder), "PYTHONPATH": os.pathsep.join([str(ROOT), os.environ.get("PYTHONPATH", "")]), **environment},
+    )  # fmt: skip
+    return ran.stderr
+
+
+PROGRAM = (
+    "from tests.corpus.loader import compile_entry, entry\n"
+    "compile_entry(entry('{name}'), '{target}', record='stages')\n"
+)
+
+
+@pytest.fixture(scope="module", params=["sm_90", "gfx942"])
+def left_behind(
+    request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
+) -> tuple[str, Path, Path]:
+    """A matmul that a process compiled with MLIR_ENABLE_DUMP: target, Triton's cache folder, the dump."""
+    cache = tmp_path_factory.mktemp("cache")
+    program = PROGRAM.format(name="matmul", target=request.param)
+    dump = cache.parent / f"{request.param}.dump"
+    dump.write_text(run_apart(program, cache, MLIR_ENABLE_DUMP="1"))
+    (folder,) = {file.parent for file in cache.rglob("matmul.ttgir")}
+    return request.param, folder, dump
+
+
+def test_a_folder_of_tritons_cache(left_behind: tuple[str, Path, Path], tmp_path: Path) -> None:
+    target, folder, _ = left_behind
+    ours = of_corpus("matmul", target)
+    for path in (folder, folder / "matmul.json"):
+        loaded = kernellab.load(path)
+        assert (loaded.kernel, loaded.target, loaded.passes) == ("matmul", ours.target, ())
+        assert loaded.resources == ours.resources
+        assert loaded.options == ours.options
+        assert loaded.stages["ttgir"].text == ours.stages["ttgir"].text
+        assert loaded.work() == ours.work()
+        assert loaded.axis_info().accesses == ours.axis_info().accesses
+    with pytest.raises(ArgumentError, match="holds no remarks"):
+        loaded.remarks
+    assert kernellab.load(loaded.save(tmp_path / "again")).resources == ours.resources
+
+
+def test_a_dump_of_mlir(left_behind: tuple[str, Path, Path]) -> None:
+    target, _, dump = left_behind
+    loaded, ours = kernellab.load(dump), of_corpus("matmul", target)
+    assert (loaded.kernel, loaded.target) == ("matmul", ours.target)
+    assert loaded.stages["ttir"].text.rstrip() == ours.stages["ttir"].text.rstrip()
+    assert loaded.shared_memory().total_bytes == ours.resources.shared_bytes
+    assert {b.size_bytes for b in loaded.shared_memory().buffers} == {
+        b.size_bytes for b in ours.shared_memory().buffers
+    }
+    assert len(loaded.barriers().barriers) == len(ours.barriers().barriers)
+    assert loaded.pipeline_stages().loops == ours.pipeline_stages().loops
+    found = {run.label: run for run in loaded.passes}
+    same = next(run for run in ours.passes if run.label == "ttgir.coalesce")
+    assert found["ttgir.coalesce"].op_counts_after == same.op_counts_after
+    with pytest.raises(ArgumentError, match="no machine code"):
+        loaded.resources
+
+
+def test_a_dump_that_ends_early(left_behind: tuple[str, Path, Path], tmp_path: Path) -> None:
+    _, _, dump = left_behind
+    text = dump.read_text()
+    cut = tmp_path / "cut"
+    # The dump's last module is what the pass before the last one made: what the last pass made is not in it.
+    cut.write_text(text[: text.index("// -----// IR Dump Before TritonGPURemoveLayoutConversions")])
+    early = kernellab.load(cut)
+    assert "ttgir.coalesce" in [run.label for run in early.passes]
+    assert "ttgir" not in early.stages
+    with pytest.raises(ArgumentError, match="no pass 'allocate_shared_memory'"):
+        early.shared_memory()
+    cut.write_text(text[: text.index("IR Dump Before CSE")])
+    assert "names no target" in refusal(cut)
+    cut.write_text("// -----// IR Dump Before CSE (cse) ('builtin.module' operation) //----- //\n")
+    assert "no module with a kernel" in refusal(cut)
+
+
+def test_a_layout_that_mlir_dies_of(left_behind: tuple[str, Path, Path], tmp_path: Path) -> None:
+    """An edited file may end the worker process, never this one; Triton 3.9 refuses it in words."""
+    _, folder, _ = left_behind
+    edited = shutil.copytree(folder, tmp_path / "edited") / "matmul.ttgir"
+    unknown = (
+        "#ttg.nvidia_mma<{versionMajor = 7, versionMinor = 0, warpsPerCTA = [4, 1], instrShape = [16, 8]}>"
+    )  # fmt: skip
+    text = re.sub(r"^(#blocked = ).*$", rf"\1{unknown}", edited.read_text(), count=1, flags=re.M)
+    assert unknown in text
+    edited.write_text(text)
+    loaded = kernellab.load(edited.parent)
+    for ask in (lambda: loaded.module("ttgir"), loaded.axis_info):
+        with pytest.raises(KernelLabError, match=r"Aborted|SIGABRT|versionMajor must be"):
+            ask()
+    assert "tt.func" in str(loaded.module("ttir"))
+
+
+def test_folders_that_are_no_cache(left_behind: tuple[str, Path, Path], tmp_path: Path) -> None:
+    assert "is no folder of Triton's cache" in refusal(tmp_path)
+    (tmp_path / "a.json").write_text("{}")
+    assert "names no target" in refusal(tmp_path)
+    (tmp_path / "b.json").write_text("{}")
+    assert "holds several kernels" in refusal(tmp_path)
+    (tmp_path / "b.json").unlink()
+    (tmp_path / "a.json").write_text('{"target": {"backend": "cuda", "arch": 90}}')
+    assert "holds no stage of 'a'" in refusal(tmp_path)
+
+
+def test_loading_gives_a_compilation(saved: Path) -> None:
+    assert isinstance(kernellab.load(str(saved)), Compilation)

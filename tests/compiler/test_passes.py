@@ -1,0 +1,376 @@
+"""The record of passes: what ran, what each did, and that nothing else is different for it."""
+
+import hashlib
+import re
+import threading
+
+import pytest
+import triton
+from triton import knobs
+from triton.backends.compiler import GPUTarget
+from triton.compiler import ASTSource
+
+import kernellab.triton_api.pipeline
+from kernellab.compiler.passes.pass_notes import PASS_NOTES
+from kernellab.compiler.passes.recorder import ACTS_ON, PassRecorder
+from kernellab.compiler.pipeline import compile, compile_bound
+from kernellab.compiler.specialization.binding import bind
+from kernellab.compiler.targets import SUPPORTED_TARGETS, parse_target
+from kernellab.errors import CompileError
+from kernellab.records import Compilation, DeferredText, Target
+from kernellab.triton_api.mlir_stages import list_passes
+from tests.corpus.loader import case_name, cases, entry
+from tests.kernels import basic, faulty
+from tests.support.source_files import ROOT
+from tools import passes_page
+
+HOPPER = Target("cuda", "90")
+
+
+def bound(name, target):
+    """A corpus kernel, and its call bound for a target."""
+    one = entry(name)
+    call = bind(one.kernel, one.types, {}, target, options=one.options, constants=one.constants)
+    return one.kernel, call
+
+
+def recorded(name, target, **keywords):
+    kernel, call = bound(name, target)
+    return compile_bound(kernel, call, target, record="passes", **keywords)
+
+
+def bare(name, target, monkeypatch):
+    """Triton alone: the stages by name."""
+    kernel, call = bound(name, target)
+    monkeypatch.setattr(knobs.compilation, "always_compile", True)
+    made = call.specialization
+    source = ASTSource(kernel, dict(made.signature), dict(made.constants), dict(made.attributes))
+    arch = target.arch if target.backend == "hip" else int(target.arch)
+    warp_size = 64 if target.arch.startswith("gfx9") else 32
+    gpu = GPUTarget(target.backend, arch, warp_size)
+    compiled = triton.compile(source, target=gpu, options=dict(call.options))
+    return {name: text for name, text in compiled.asm.items() if name != "source"}
+
+
+@pytest.fixture(scope="module")
+def matmul():
+    return recorded("matmul", HOPPER)
+
+
+def labels(compilation):
+    return [run.label for run in compilation.passes]
+
+
+# -- nothing is different ----------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("target", SUPPORTED_TARGETS, ids=str)
+def test_every_stage_is_what_a_bare_compile_makes(target, monkeypatch):
+    theirs = bare("matmul_small", target, monkeypatch)
+    ours = recorded("matmul_small", target, ttgir_lines=False)
+    assert [name for name in ours.stages if name not in ("source", "sass")] == list(theirs)
+    for name, content in theirs.items():
+        assert ours.stages[name].content == content, f"{name} differs"
+
+
+@pytest.mark.parametrize("name", ["attention_forward", "layer_norm_backward"])
+@pytest.mark.parametrize("target", [HOPPER, Target("hip", "gfx942")], ids=str)
+def test_larger_kernels_too(name, target, monkeypatch):
+    theirs = bare(name, target, monkeypatch)
+    ours = recorded(name, target, ttgir_lines=False)
+    for stage, content in theirs.items():
+        assert ours.stages[stage].content == content, f"{stage} differs"
+
+
+def test_a_recorded_compilation_has_the_options_and_resources_of_another(matmul):
+    kernel, call = bound("matmul", HOPPER)
+    plain = compile_bound(kernel, call, HOPPER, record="stages")
+    assert plain.passes == ()
+    assert plain.options == matmul.options
+    assert plain.resources == matmul.resources
+    assert plain.stages["ttgir"].text == matmul.stages["ttgir"].text
+
+
+def test_locations_that_name_ttgir_change_no_instruction(matmul):
+    plain = recorded("matmul", HOPPER, ttgir_lines=False)
+    instruction = re.compile(r"^\s*/\*[0-9a-f]{4,}\*/\s+(\S.*?)\s*$", re.M)
+    texts = [compilation.stages["sass"].text for compilation in (plain, matmul)]
+    assert instruction.findall(texts[0]) == instruction.findall(texts[1])
+
+
+def test_nothing_of_ours_stays_in_the_backends():
+    recorded("vector_add", HOPPER)
+    from triton._C import libtriton
+    from triton.backends.amd import compiler as amd
+    from triton.backends.nvidia import compiler as nvidia
+
+    for module in (nvidia, amd):
+        assert module.ir is libtriton.ir
+        assert module.passes is libtriton.passes
+        assert module.llvm is libtriton.llvm
+    with pytest.raises(CompileError):
+        compile(faulty.bad_packing, "*fp32", BLOCK=64, target="sm_90")
+    assert nvidia.ir is libtriton.ir
+    assert nvidia.nvidia is libtriton.nvidia
+
+
+def test_other_threads_compile_undisturbed(monkeypatch):
+    """While one thread records, Triton's own compile in another makes the same code and lands in no record."""
+    kernel, call = bound("matmul_small", HOPPER)
+    theirs = bare("matmul_small", HOPPER, monkeypatch)
+    seen, started = [], threading.Event()
+
+    class Slow(PassRecorder):
+        def pass_ran(self, call, seconds, module):
+            super().pass_ran(call, seconds, module)
+            started.set()
+
+    def compile_elsewhere():
+        started.wait(30)
+        seen.append(bare("matmul_small", HOPPER, monkeypatch))
+
+    thread = threading.Thread(target=compile_elsewhere)
+    thread.start()
+    watcher = Slow()
+    kernellab.triton_api.pipeline.compile_watched(
+        kernel, call.specialization, HOPPER, call.options, watcher
+    )
+    thread.join()
+    assert seen == [theirs]
+    ran = [run.label for run in watcher.passes if run.op_counts_after]
+    assert ran == ["source.front_end", *(call.label for call in list_passes(HOPPER, {}))]
+
+
+def test_a_pass_that_somebody_adds_behind_our_back_runs_at_its_place():
+    """Proton's instrumentation adds its passes to the pass manager directly, through no name that we stand in for."""
+    from triton._C import libtriton
+    from triton.backends.nvidia.compiler import CUDABackend
+
+    class Instrumentation:
+        @staticmethod
+        def load_dialects(_context):
+            pass
+
+        @staticmethod
+        def patch(place, manager, _context):
+            if place == "ttgpuir_to_llvmir":
+                libtriton.passes.common.add_canonicalizer(manager)
+
+    if not hasattr(CUDABackend, "instrumentation"):
+        pytest.skip("this Triton registers instrumentation elsewhere")
+    plain = recorded("vector_add", HOPPER)
+    CUDABackend.instrumentation = Instrumentation
+    try:
+        instrumented = recorded("vector_add", HOPPER)
+    finally:
+        CUDABackend.instrumentation = None
+    at = labels(instrumented).index("llir.passes_of_a_plugin")
+    assert labels(plain)[at - 1].startswith("llir.")
+    assert labels(instrumented)[:at] == labels(plain)[:at]
+    assert "canonicalize" in instrumented.passes[at].arguments[0]
+    assert instrumented.stages["ptx"].text == plain.stages["ptx"].text
+
+
+# -- what is in the record ---------------------------------------------------------------------------------------------
+
+
+def test_the_first_and_the_last_entries(matmul):
+    names = labels(matmul)
+    assert names[0] == "source.front_end"
+    assert names[-3:] == ["llir.optimize_module", "ptx.translate_to_asm", "sass.ptxas"]
+    assert "tt.call" in matmul.passes[0].text.read()
+    assert matmul.passes[-3].text.read() == matmul.stages["llir"].text
+    assert matmul.passes[-2].text.read() == matmul.stages["ptx"].text
+    assert matmul.passes[-1].text.read() == matmul.stages["sass"].text
+    amd = recorded("matmul_small", Target("hip", "gfx942"))
+    assert labels(amd)[-2:] == ["llir.optimize_module", "amdgcn.translate_to_asm"]
+    assert amd.passes[-1].text.read() == amd.stages["amdgcn"].text
+
+
+def test_sass_is_disassembled_when_asked_for(matmul):
+    fresh = recorded("vector_add", HOPPER)
+    assert isinstance(fresh.passes[-1].text, DeferredText)
+    assert repr(fresh.passes[-1].text) == "DeferredText()"
+    assert "EXIT" in fresh.passes[-1].text.read()
+
+
+def test_the_last_pass_of_a_stage_leaves_the_stages_text(matmul):
+    for stage in ("ttir", "ttgir"):
+        last = [run for run in matmul.passes if run.stage == stage][-1]
+        assert last.text.read() == matmul.stages[stage].text
+
+
+def test_arguments_and_occurrences(matmul):
+    by_label = {run.label: run for run in matmul.passes}
+    assert by_label["ttgir.convert_to_ttgpuir"].arguments == ("cuda:90", 8, 32, 1)
+    assert by_label["ttgir.coalesce"].arguments == ()
+    assert by_label["ttgir.assign_latencies"].arguments == (3,)
+    assert len(by_label) == len(matmul.passes)
+    canonicalizers = [run for run in matmul.passes if run.name == "canonicalizer"]
+    assert [run.occurrence for run in canonicalizers if run.stage == "ttgir"] == [1, 2, 3, 4]
+    assert all(run.seconds >= 0 for run in matmul.passes)
+
+
+def test_unchanged_passes_share_one_text(matmul):
+    before = matmul.passes[0]
+    for run in matmul.passes[1:]:
+        if run.op_counts_after:
+            if run.changed:
+                assert run.text.digest != before.text.digest or run.stage != before.stage
+            elif run.stage == before.stage:
+                assert run.text is before.text
+                assert run.op_counts_after == run.op_counts_before == before.op_counts_after
+            before = run
+    assert any(not run.changed for run in matmul.passes)
+    by_label = {run.label: run for run in matmul.passes}
+    assert by_label["ttgir.coalesce"].changed
+    assert by_label["ttgir.pipeline"].changed
+    assert not by_label["ttgir.interleave_tmem"].changed
+
+
+@pytest.mark.parametrize("label", ["source.front_end", "ttir.cse", "ttgir.pipeline", "llir.to_llvmir"])  # fmt: skip
+def test_op_counts_are_those_of_the_text(matmul, label):
+    """Counted by walking the module; here read from its text: an op's name follows `=`, or starts a line."""
+    run = next(run for run in matmul.passes if run.label == label)
+    written = re.compile(r'^\s*(?:%[^=]*= )?"?((?:tt|ttg|ttng|arith|scf|cf|llvm)\.[\w.]+)', re.M)
+    found: dict[str, int] = {}
+    for name in written.findall(re.sub(r"^#.*$", "", run.text.read(), flags=re.M)):
+        found[name] = found.get(name, 0) + 1
+    assert found
+    # `scf.yield` without operands is not written out; function attributes and module lines are no ops.
+    for name, count in found.items():
+        assert run.op_counts_after[name] >= count, name
+    for name in ("tt.load", "tt.dot", "tt.splat", "arith.muli", "llvm.add", "llvm.insertvalue"):
+        assert run.op_counts_after.get(name, 0) == found.get(name, 0), name
+
+
+@pytest.mark.parametrize("case", cases(), ids=case_name)
+def test_passes_that_have_nothing_to_do_change_nothing(case):
+    """What the recorder takes on trust, printed: passes without an op to act on leave the module as it was."""
+    one, target = case
+    call = bind(one.kernel, one.types, {}, target, options=one.options, constants=one.constants)
+    watcher = PassRecorder(trusting=False)
+    kernellab.triton_api.pipeline.compile_watched(
+        one.kernel, call.specialization, target, call.options, watcher
+    )
+    for run in watcher.passes:
+        if run.name in ACTS_ON:
+            acted_on = [op for op in run.op_counts_before if op.startswith(ACTS_ON[run.name])]
+            assert acted_on or not run.changed, run.label
+
+
+def test_digests_are_of_the_text(matmul):
+    text = matmul.passes[3].text
+    assert text.digest == hashlib.sha256(text.read().encode()).hexdigest()
+
+
+def test_texts_do_not_name_passing_folders():
+    """Two recordings of one kernel are the same, text by text."""
+    first, second = recorded("softmax", HOPPER), recorded("softmax", HOPPER)
+    assert labels(first) == labels(second)
+    for one, other in zip(first.passes, second.passes):
+        assert one.text.digest == other.text.digest, one.label
+        assert "/kernellab-" not in one.text.read()
+
+
+def test_gluon_kernels_are_recorded():
+    compilation = recorded("gluon_transpose", HOPPER)
+    assert labels(compilation)[:2] == ["source.front_end", "ttgir.inliner"]
+    assert compilation.passes[0].op_counts_after["ttg.local_alloc"] == 1
+
+
+# -- notes -------------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("target", SUPPORTED_TARGETS, ids=str)
+def test_every_pass_that_runs_has_a_note(target):
+    listed = [*list_passes(target, {}), *list_passes(target, {}, gluon=True)]
+    missing = {call.label for call in listed if call.name not in PASS_NOTES}
+    assert not missing, "write a note in kernellab/compiler/passes/pass_notes.py"
+
+
+def test_every_entry_of_a_record_has_a_note(matmul):
+    assert not {run.name for run in matmul.passes} - set(PASS_NOTES)
+
+
+def test_the_page_is_made_from_the_notes():
+    assert (ROOT / "docs" / "passes.md").read_text() == passes_page.page(), (
+        "run python tools/passes_page.py"
+    )
+
+
+def test_notes_are_paragraphs():
+    for note in PASS_NOTES.values():
+        assert "\n" not in note.text
+        assert 60 < len(note.text) < 700, note.name
+        assert note.text.endswith(".")
+
+
+# -- what does not compile ---------------------------------------------------------------------------------------------
+
+
+def refusal(kernel, *args, **keywords):
+    with pytest.raises(CompileError) as caught:
+        compile(kernel, *args, **keywords)
+    return caught.value
+
+
+def test_a_failing_pass_keeps_the_record_up_to_it():
+    error = refusal(basic.add, *("*fp32",) * 3, "i32", BLOCK=64, num_ctas=3, target="sm_90")
+    assert error.failed_pass == "ttgir.convert_to_ttgpuir"
+    assert error.passes[0].label == "source.front_end"
+    assert error.passes[-1].label == "ttir.loop_unroll"
+    assert "tt.load" in error.passes[-1].text.read()
+    assert error.position is not None
+    assert error.position.file == str(basic.__file__)
+
+
+def test_a_front_end_error_has_no_record():
+    error = refusal(faulty.odd_arange, "*fp32", BLOCK=100, target="sm_90")
+    assert error.passes == ()
+    assert error.failed_pass is None
+
+
+def test_ptxas_errors_show_the_ptx_line():
+    error = refusal(faulty.bad_assembly, "*fp32", BLOCK=16, target="sm_90")
+    assert error.failed_pass == "sass.ptxas"
+    told = re.fullmatch(r"Line (\d+) of the PTX is: (.*)", error.advice)
+    assert told is not None
+    number, line = told.groups()
+    assert "no_such" in line
+    ptx = error.passes[-1]
+    assert ptx.label == "ptx.translate_to_asm"
+    assert ptx.text.read().splitlines()[int(number) - 1].strip() == line
+
+
+def test_too_much_shared_memory_names_the_buffers():
+    types = (*("*fp32:16",) * 3, *("i32:16",) * 4, "i32:1", "i32:16", "i32:1", "i32:16", "i32:1")
+    error = refusal(basic.matmul, *types, BLOCK_M=256, BLOCK_N=256, BLOCK_K=64, target="sm_90")
+    assert (
+        "needs 393,216 bytes of shared memory per program, and sm_90 has 232,448" in error.problem
+    )
+    assert error.passes[-1].label == "sass.ptxas"
+    buffers = re.findall(r"^ +([\d,]+) bytes  (\S+) (\w+), for line (\d+)$", error.advice, re.M)
+    sizes = [int(size.replace(",", "")) for size, *_ in buffers]
+    assert len(buffers) == 2
+    assert sum(sizes) == 393216
+    with open(str(basic.__file__)) as file:
+        source = file.read().splitlines()
+    assert all("tl.load" in source[int(line) - 1] for *_, line in buffers)
+
+
+def test_thirteen_targets_are_compiled_at_once():
+    one = entry("matmul_small")
+    compilations = compile(
+        one.kernel,
+        *one.types,
+        constants=one.constants,
+        options=one.options,
+        target=SUPPORTED_TARGETS,
+    )
+    assert isinstance(compilations, dict)
+    assert list(compilations) == [target.name for target in SUPPORTED_TARGETS]
+    for name, compilation in compilations.items():
+        assert isinstance(compilation, Compilation)
+        assert compilation.target == parse_target(name)
+        assert len(compilation.passes) > 50

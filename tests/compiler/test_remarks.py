@@ -1,0 +1,382 @@
+"""What the compiler says, tied to the kernel's lines; held against ptxas's own report and against what MLIR prints."""
+
+from __future__ import annotations
+
+import functools
+import os
+import re
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+from triton._C import libtriton
+
+import kernellab
+from kernellab.compiler.remarks.catalogue import WORDINGS, explained
+from kernellab.compiler.remarks.collecting import assembler_remarks, compiler_remarks
+from kernellab.errors import SourcePosition
+from kernellab.records import Compilation, Resources
+from kernellab.records.findings import Remark
+from kernellab.triton_api import column_in_location
+from kernellab.triton_api.analyses import Diagnosis, PythonWarning
+from tests.kernels import analysed, remarked
+from tests.support.compiled import compiled, of_corpus, source_line
+from tests.support.versions import WARNS_OF_BLOCK_POINTERS, WARNS_OF_REORDERING
+
+HALVES = ("*fp16:16", "*fp16:16", "*fp32:16")
+
+
+def test_a_product_that_misses_hoppers_matrix_unit_is_said_on_its_line() -> None:
+    found = compiled(analysed.small_dot, *HALVES, N=32).remarks
+    missed = [one for one in found if "MMA version 3 acceleration not applied" in one.what]
+    assert [(one.severity, one.origin) for one in missed] == [("remark", "mlir")], (
+        "each is said once"
+    )
+    assert "tl.dot(a, b)" in source_line(missed[0].span)
+    note = found[found.index(missed[0]) + 1]
+    assert (note.severity, note.span) == ("note", missed[0].span)
+    assert "(90) supports MMA v3" in note.what
+
+
+def test_a_product_that_fits_is_not_remarked() -> None:
+    assert not [one for one in of_corpus("matmul", "sm_90").remarks if "MMA" in one.what]
+
+
+def test_a_remark_in_an_inlined_helper_names_helper_and_caller() -> None:
+    types = ("*fp32:16", "*fp32:16", "i32")
+    found = compiled(analysed.strided_through_a_helper, *types, BLOCK=1024).remarks
+    (failed,) = [one for one in found if "vectorization fails" in one.what and one.called_from]
+    assert failed.severity == "warning"
+    assert source_line(failed.span).startswith("return tl.load(x_ptr + i * 3")
+    assert [source_line(place) for place in failed.called_from] == [
+        "tl.store(out_ptr + i, load_every_third(x_ptr, i, n))"
+    ]
+
+
+def test_what_the_assembler_said_while_passes_were_recorded_is_what_it_says_when_asked(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    types = ("*fp32:16", "*fp32:16", "i32")
+    asked = compiled(analysed.strided_through_a_helper, *types, BLOCK=1024, record="stages").remarks
+    recorded = compiled(analysed.strided_through_a_helper, *types, BLOCK=1024)
+    monkeypatch.setattr("kernellab.triton_api.analyses.assembler_log", pytest.fail)
+    kept = [one for one in recorded.remarks if one.origin == "ptxas"]
+    assert kept
+    assert kept == [one for one in asked if one.origin == "ptxas"]
+
+
+@pytest.mark.parametrize("target", ["sm_80", "sm_90", "sm_100"])
+def test_registers_in_the_assemblers_notes_are_those_of_the_binary(target: str) -> None:
+    compilation = of_corpus("matmul", target)
+    notes = [one.what for one in compilation.remarks if one.origin == "ptxas"]
+    assert any(f"Used {compilation.resources.registers} registers" in words for words in notes)
+
+
+def test_spills_are_a_warning_and_no_spills_are_none() -> None:
+    def warned(name: str, target: str) -> bool:
+        return any(
+            one.severity == "warning" and "spill" in one.what
+            for one in of_corpus(name, target).remarks
+        )
+
+    for name, target in (("matmul", "sm_90"), ("attention_backward", "sm_90")):
+        assert warned(name, target) == (of_corpus(name, target).resources.spills > 0)
+
+
+def test_collecting_leaves_nothing_behind_and_shows_nothing() -> None:
+    program = (
+        "import os\n"
+        "from tests.support.compiled import compiled\n"
+        "from tests.kernels import analysed\n"
+        "c = compiled(analysed.small_dot, '*fp16:16', '*fp16:16', '*fp32:16', N=32)\n"
+        "before, files = dict(os.environ), set(os.listdir(os.environ['TRITON_CACHE_DIR']))\n"
+        "assert len(c.remarks) > 1\n"
+        "assert dict(os.environ) == before\n"
+        "assert set(os.listdir(os.environ['TRITON_CACHE_DIR'])) == files\n"
+        "from triton import knobs\n"
+        "assert not knobs.nvidia.dump_ptxas_log\n"
+    )
+    import tempfile
+
+    with tempfile.TemporaryDirectory() as cache:
+        # Triton 3.9 warns while it is imported, unless this is set.
+        environment = {
+            **os.environ, "TRITON_CACHE_DIR": cache, "TRITON_DEFAULT_FP_FUSION": "1",
+        }  # fmt: skip
+        environment.pop("MLIR_ENABLE_DIAGNOSTICS", None)
+        ran = subprocess.run(
+            [sys.executable, "-c", program], env=environment, capture_output=True, text=True
+        )
+    assert (ran.returncode, ran.stdout, ran.stderr) == (0, "", "")
+
+
+def test_amd_has_remarks_too_and_no_assemblers_notes() -> None:
+    found = of_corpus("vector_add", "gfx942").remarks
+    assert not [one for one in found if one.origin == "ptxas"]
+
+
+# Forms of words, of compilers that say more than these kernels make them say
+
+
+def test_warnings_and_unknown_places() -> None:
+    printed = (
+        "<unknown>:0: warning: something general\n"
+        f'loc("k.py":3:{column_in_location(5)}): warning: on a line\n'
+        "k.py:5:0: error: not a remark\n"
+    )
+    general, placed = compiler_remarks(Diagnosis(printed, ()))
+    assert (general.severity, general.span, general.what) == ("warning", None, "something general")
+    assert placed.span == SourcePosition("k.py", 3, 5)
+
+
+def test_pythons_warnings_are_tritons() -> None:
+    given = (
+        PythonWarning("slow", "UserWarning", "/x/site-packages/triton/language/semantic.py", 9),
+        PythonWarning("old", "DeprecationWarning", "/home/me/kernel.py", 4),
+    )
+    slow, old = compiler_remarks(Diagnosis("", given))
+    assert (slow.origin, slow.severity, slow.span) == ("triton", "warning", None)
+    assert old.span == SourcePosition("/home/me/kernel.py", 4)
+
+
+def test_an_assembler_warning_with_a_line_of_ptx_names_the_kernels_line() -> None:
+    log = (
+        "ptxas info    : 0 bytes gmem\n"
+        "ptxas info    : Compiling entry function 'k' for 'sm_90a'\n"
+        "ptxas /tmp/k.ptx, line 12; warning : Instruction is deprecated\n"
+        "    8 bytes stack frame, 4 bytes spill stores, 4 bytes spill loads\n"
+    )
+    deprecated, spills = assembler_remarks(log, lambda line: SourcePosition("k.py", line + 1))
+    assert str(deprecated) == "k.py:13: warning: Instruction is deprecated [ptxas]"
+    assert spills.severity == "warning"
+    assert "stores of 4 bytes" in spills.meaning
+
+
+def test_remarks_take_no_work_of_llvms(monkeypatch: pytest.MonkeyPatch) -> None:
+    compilation = compiled(analysed.small_dot, *HALVES, N=32)
+
+    def unwanted(*_: object) -> None:
+        raise AssertionError("LLVM was asked")
+
+    for step in ("to_module", "optimize_module", "translate_to_asm"):
+        monkeypatch.setattr(libtriton.llvm, step, unwanted)
+    assert any("MMA" in one.what for one in compilation.remarks)
+
+
+# What the words mean, of kernels of which they are said
+
+FLOATS = ("*fp32:16", "*fp32:16")
+INTEGERS = ("*i32:16", "*i32:16")
+LOOP = ("*fp16:16", "*fp16:16", "*fp32:16", "*fp32:16", "i32:16", "i32:16")
+FP8_LOOP = ("*fp8e4nv:16", "*fp8e4nv:16", *LOOP[2:])
+SCALED = ("*fp8e4nv:16", "*u8:16", "*fp8e4nv:16", "*u8:16", "*fp32:16")
+TILE = {"M_TILE": 128, "N_TILE": 128, "K_TILE": 64, "LOG": False, "num_stages": 2}
+SMALL = {"M": 32, "N": 32, "K": 32}
+OLD = {"BLOCK": 64}
+
+
+def _remark(compilation: Compilation, phrase: str) -> Remark:
+    """The one remark with a phrase of the compiler's."""
+    (found,) = [one for one in compilation.remarks if phrase in one.what]
+    return found
+
+
+CAUSED = [
+    # kernel, types, constants and options, target; the compiler's words; the kernel's line; what meaning and advice say
+    (remarked.copied, (*FLOATS, "i32"), {"BLOCK": 1024}, "sm_90", "numElems = 8 mask is 1", "x = tl.load(",
+     "its 8 elements one by one, although their addresses allow 4", "multiple of 16"),
+    (remarked.copied, (*FLOATS, "i32"), {"BLOCK": 1024}, "sm_90", "elemsPerThread = 8 mask is 1", "tl.store(",
+     "its 8 elements one by one, although their addresses allow 4", "multiple of 16"),
+    (remarked.strided, FLOATS, {"BLOCK": 1024}, "sm_90", "numElems = 8 mask is -1", "tl.store(y_ptr + i, tl.load(",
+     "its 8 elements one by one: nothing shows", "steps of one"),
+    (remarked.added, (*FLOATS, "i32"), {"BLOCK": 1024}, "sm_90", "packed = 1 origin vec = 1", "tl.atomic_add(",
+     "on 1024 elements takes one element at a time", "multiple of 16"),
+    (remarked.largest, INTEGERS, {"BLOCK": 1024}, "sm_90", "packed = 1 origin vec = ", "tl.atomic_max(",
+     "the GPU has no wider instruction for this operation and type", "dditions of fp16"),
+    (remarked.product, HALVES, SMALL, "sm_90", "MMA version 3", "tl.store(c_ptr", "does not use Hopper's", "M a multiple of 64"),
+    (remarked.product, HALVES, SMALL, "sm_90", "(90) supports MMA v3", "tl.store(c_ptr", "sm_90 has it", ""),
+    (remarked.product, HALVES, SMALL, "sm_100", "MMA version 5", "tl.store(c_ptr", "does not use Blackwell's", "4 or 8 warps"),
+    (remarked.product, HALVES, SMALL, "sm_75", "falls back to the FMA path", "tl.store(c_ptr", "without tensor cores", "sm_80"),
+    (remarked.products, FP8_LOOP, TILE, "sm_90", "Forcing a different order", "total = tl.dot(", "Operand 1 of this product", "transposed"),
+    (remarked.specialised, (*HALVES, "i32:16", "i32:16", "i32:16"), {"TILE": 128}, "sm_90", "capturing tensor values", "def specialised",
+     "handed to groups of warps", "warp_specialize"),
+    (remarked.assuming, (*FLOATS, "i32"), {"BLOCK": 1024, "EITHER": False}, "gfx942", "unsupported cmp predicate", "tl.assume(n != 0)",
+     "does not narrow any range", "tl.assume(n > 0)"),
+    (remarked.assuming, (*FLOATS, "i32"), {"BLOCK": 1024, "EITHER": True}, "gfx942", "unsupported assumption", "tl.assume((n > 0)",
+     "not one comparison", "one tl.assume for each"),
+    (remarked.product, HALVES, {"M": 2, "N": 2, "K": 16}, "gfx942", "for the request", "tl.store(c_ptr",
+     "a 2x2 result with K = 16 of f16 and f16", "at least 16"),
+    (remarked.product, HALVES, {"M": 2, "N": 2, "K": 16}, "gfx942", "to FMA intrinsic", "tl.store(c_ptr",
+     "ordinary multiply-adds", "larger tiles"),
+    (remarked.product, HALVES, {"M": 32, "N": 32, "K": 4}, "gfx942", "kDim=8", "tl.store(c_ptr",
+     "takes 8 elements along K at a time, and the tiles have 4", "multiple of 8"),
+    (remarked.product, ("*fp8e5:16", "*fp8e5:16", "*fp32:16"), SMALL, "gfx942", "missing native support", "tl.store(c_ptr",
+     "become fp16 first", "fp8e5b16 on gfx942"),
+    (remarked.product, ("*fp8e5:16", "*fp8e5:16", "*fp32:16"), SMALL, "gfx942", "for gfx942 please", "tl.store(c_ptr",
+     "as they are", "float8_e5m2fnuz"),
+    (remarked.scaled_product, SCALED, {"N": 64, "K": 128}, "gfx950", "Decomposing scaled dot", "c = tl.dot_scaled(",
+     "keeps the GPU's scaled instruction", "v_mfma_scale"),
+    (remarked.products, LOOP, TILE, "gfx942", "ping pong", "total = tl.dot(", "turn of the loop: one", ""),
+    (remarked.products, LOOP, {**TILE, "M_TILE": 256, "num_warps": 8}, "gfx942", "ping pong", "total = tl.dot(", "turn of the loop: two", ""),
+    (remarked.outdated, INTEGERS, OLD, "sm_90", "tl.where with a non-boolean", "x = tl.where(i, x, 0)", "is int32", "x != 0"),
+    (remarked.outdated, INTEGERS, OLD, "sm_90", "Logical operators", "x = tl.where((i > 3) and", "element by element", "(i > 3) & (i < n)"),
+    (remarked.outdated, INTEGERS, OLD, "sm_90", "maximum bitwidth", "return x << 40", "shift by 40 bits", "tl.int64"),
+    (remarked.outdated, INTEGERS, OLD, "sm_90", "view is deprecated", "x = tl.view(", "on its way out", "tl.reshape"),
+    (remarked.outdated, INTEGERS, OLD, "sm_90", "If conditional", "if one > 3:", "one > 3 is a tile", "(one > 3).item()"),
+    (remarked.product, ("*fp8e4b15:16", "*fp8e4b15:16", "*fp32:16"), SMALL, "sm_90", "fp8e4b15", "tl.store(c_ptr", "become fp16", "fp8e4nv"),
+    (remarked.product, ("*fp8e4b8:16", "*fp8e4b8:16", "*fp32:16"), SMALL, "gfx950", "fp8e4b8 is", "tl.store(c_ptr",
+     "gfx950 has no fp8e4b8", "fp8e4nv"),
+    (remarked.copied, (*FLOATS, "i32:16"), {"BLOCK": 64, "kpack": 2}, "gfx950", "kpack", "", "kpack=2 has no effect", "Leave it out"),
+]  # fmt: skip
+if WARNS_OF_REORDERING:
+    CAUSED += [
+        (remarked.reordered, FLOATS, OLD, "sm_90", "tl.cat(can_reorder", "twice = tl.cat(", "in any order", "Leave can_reorder out"),
+        (remarked.reordered, FLOATS, OLD, "sm_90", "tl.reshape(can_reorder", "tl.store(y_ptr", "in any order", "Leave can_reorder out"),
+        (remarked.softmax, FLOATS, OLD, "sm_90", "keep_dims", "tl.store(y_ptr", "no effect", "Leave it out"),
+    ]  # fmt: skip
+if WARNS_OF_BLOCK_POINTERS:
+    CAUSED += [
+        (remarked.through_a_block_pointer, (*FLOATS, "i32"), OLD, "sm_90", "make_block_ptr", "block = tl.make_block_ptr(",
+         "3.9 has none", "tl.make_tensor_descriptor"),
+    ]  # fmt: skip
+
+
+@pytest.mark.filterwarnings("ignore::UserWarning")
+@pytest.mark.parametrize(
+    ("kernel", "types", "keywords", "target", "phrase", "line", "meaning", "advice"), CAUSED
+)
+def test_what_the_compiler_says_is_put_into_plain_words_on_the_kernels_line(
+    kernel: Any, types: tuple[str, ...], keywords: dict[str, Any], target: str,
+    phrase: str, line: str, meaning: str, advice: str,
+) -> None:  # fmt: skip
+    said = _remark(_made(kernel, types, tuple(keywords.items()), target), phrase)
+    assert (source_line(said.span) if said.span else "").startswith(line)
+    assert meaning in said.meaning
+    assert advice in said.advice
+    assert bool(advice) == bool(said.advice)
+    assert said.what in str(said), "the compiler's own words are there, too"
+
+
+@functools.cache
+def _made(
+    kernel: Any, types: tuple[str, ...], keywords: tuple[tuple[str, Any], ...], target: str
+) -> Compilation:
+    return compiled(kernel, *types, target=target, **dict(keywords))
+
+
+def test_the_meanings_hold_in_the_machine_code() -> None:
+    def widths(kernel: Any, *types: str) -> set[int]:
+        made = _made(kernel, types, (("BLOCK", 1024),), "sm_90")
+        return {width for one in made.axis_info().accesses for width in one.compiled_bytes}
+
+    assert widths(remarked.copied, *FLOATS, "i32") == {4}, "one by one"
+    assert widths(remarked.copied, *FLOATS, "i32:16") == {16}, "a size that is a multiple of 16"
+    small, large = (
+        {one.opcode for one in _made(remarked.product, HALVES, (("M", n), ("N", n), ("K", n)), "sm_90").instructions}
+        for n in (32, 64)
+    )  # fmt: skip
+    assert not any("HGMMA" in opcode for opcode in small)
+    assert any("HGMMA" in opcode for opcode in large)
+    scaled = _made(remarked.scaled_product, SCALED, (("N", 64), ("K", 128)), "gfx950")
+    assert "v_mfma_scale" in scaled.stages["amdgcn"].text, "said, and not so"
+
+
+def test_what_a_stack_is_and_what_spills() -> None:
+    crowded = _made(
+        remarked.crowded, FLOATS, (("BLOCK", 2048), ("num_warps", 1), ("maxnreg", 32)), "sm_90"
+    )
+    spilt = _remark(crowded, "bytes spill stores")
+    stack, stores, loads = (int(number) for number in re.findall(r"\d+", spilt.what))
+    assert (spilt.severity, stores > 0) == ("warning", True)
+    assert all(f"{number}" in spilt.meaning for number in (stack, stores, loads))
+    printing = _remark(
+        _made(remarked.printing, FLOATS, (("BLOCK", 64),), "sm_90"), "bytes spill stores"
+    )
+    assert printing.severity == "note"
+    assert printing.meaning.startswith("Nothing is spilled. Each thread has a stack of")
+
+
+@pytest.mark.parametrize("record", ["passes", "stages"])
+def test_spills_of_the_resources_are_those_of_the_remark(record: str) -> None:
+    """A stack alone is no spill: a print passes its arguments through it."""
+
+    def resources(kernel: Any, **constants: Any) -> Resources:
+        made = kernellab.compile(kernel, *FLOATS, target="sm_90", record=record, **constants)
+        assert isinstance(made, Compilation)
+        return made.resources
+
+    crowded = _made(
+        remarked.crowded, FLOATS, (("BLOCK", 2048), ("num_warps", 1), ("maxnreg", 32)), "sm_90"
+    )
+    stack, stores, loads = map(int, re.findall(r"\d+", _remark(crowded, "spill stores").what))
+    found = resources(remarked.crowded, BLOCK=2048, num_warps=1, maxnreg=32)
+    assert (found.stack_bytes, found.spills, found.spill_loads) == (stack, stores, loads)
+    printing = resources(remarked.printing, BLOCK=64)
+    assert printing.stack_bytes > 0
+    assert (printing.spills, printing.spill_loads) == (0, 0)
+
+
+# Phrases that no kernel here causes: as their sources have them
+
+
+@pytest.mark.parametrize(
+    ("origin", "what", "meaning"),
+    [
+        ("mlir", "Pipelining load that cannot use vectorized copy. This will likely lead to pipelining in registers and severe performance "
+         "degradation.", "pipelined through registers"),
+        ("mlir", "Pipelining load with different use encodings. This will lead to layout conversions and performance degradation.",
+         "two different layouts"),
+        ("mlir", "Not pipelining TMA load because the per-stage shared-memory allocation size is not a multiple of the 128-byte TMA "
+         "alignment.", "no multiple of 128 bytes"),
+        ("mlir", "operation scheduled before its operands. Pipelining will be disabled.", "not pipelined"),
+        ("mlir", "non-root partition #2 has direct SSA consumer", "group 2 computes"),
+        ("mlir", "use at distance 1 in partition #0 here", "Group 0 uses it here, 1 turns"),
+        ("mlir", "Global memory operation between async wait and async_loads. This will hinder the interleaving of memory operations and "
+         "might impact performance.", "between asynchronous copies"),
+        ("mlir", "has subregions but is not analyzed when determining async wait count; this yields conservative waits", "not counted"),
+        ("mlir", "cache modifiers not yet implemented on gfx1250", "no effect on gfx1250"),
+        ("mlir", "Multicast with bit width 16 is not supported on gfx1250 falling back to regular load", "than 16 bits"),
+        ("mlir", "skipping canonicalize-pointers due to ub.poison", "not defined"),
+        ("triton", "Large dot FMA instruction size 128x128x64 may have slow compile times", "A product of 128x128x64"),
+        ("triton", "passing propagate_nan to builtin min is deprecated, use tl.minimum instead", "propagate_nan in min()"),
+        ("ptxas", "(C7510) Potential Performance Loss: wgmma.mma_async instructions are serialized due to insufficient register resources for "
+         "the wgmma pipeline in the function 'k'", "not enough registers"),
+        ("ptxas", "(C7514) Potential Performance Loss: wgmma.mma_async instructions are serialized due to non wgmma instructions defining "
+         "accumulator registers of a wgmma between start and end of the pipeline stage in the function 'k'", "touch their accumulator"),
+        ("ptxas", "Potential Performance Loss: wgmma.mma_async instructions are serialized due to the presence of Extern calls in the "
+         "function 'k'", "the presence of Extern calls."),
+        ("ptxas", "Potential Performance Loss: 'setmaxnreg' ignored to maintain minimum register requirements.", "to maintain minimum"),
+    ],
+)  # fmt: skip
+def test_other_phrases_of_the_compilers_are_known(origin: Any, what: str, meaning: str) -> None:
+    assert meaning in explained(Remark("remark", what, origin)).meaning
+
+
+def test_the_library_that_compiles_has_the_phrases_of_its_passes() -> None:
+    """A version that words a phrase otherwise shows here, not in remarks that stay raw."""
+    library = Path(libtriton.__file__).read_bytes()
+    phrases = [
+        "vectorization fails vec = ", " elemsPerThread = ", "acceleration not applied due to unsupported shapes or data types.",
+        "Forcing a different order [", "Pipelining load that cannot use vectorized copy", "Pipelining load with different use encodings",
+        "operation scheduled before its operands", "non-root partition #", "has direct SSA consumer", "capturing tensor values",
+        "unsupported cmp predicate for assumption", "unsupported assumption operation", "Unable to select MFMA intrinsic",
+        "Performed four ping pong cluster transformation", "skipping canonicalize-pointers due to ub.poison",
+        "has subregions but is not analyzed when determining async",
+    ]  # fmt: skip
+    assert [one for one in phrases if one.encode() not in library] == []
+
+
+def test_unknown_words_stay_as_they_are() -> None:
+    said = Remark("remark", "something new", "mlir")
+    assert explained(said) == said
+    assert str(said) == "remark: something new [mlir]"
+
+
+def test_every_wording_has_only_values_that_its_phrase_has() -> None:
+    for wording in WORDINGS:
+        names = set(re.compile(wording.phrase).groupindex)
+        for text in (wording.meaning, wording.advice):
+            assert set(re.findall(r"\{(\w+)\}", text)) <= names
+        assert wording.meaning.endswith((".", "}."))

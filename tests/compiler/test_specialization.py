@@ -1,0 +1,528 @@
+"""Binding a call and specialising it: the result must be what Triton itself makes of the same call."""
+
+import inspect
+
+import ml_dtypes
+import numpy
+import pytest
+import torch
+import triton.language as tl
+from triton import knobs
+from triton.backends.compiler import GPUTarget
+from triton.language import str_to_ty
+from triton.runtime import jit
+from triton.runtime.driver import driver
+from triton.runtime.jit import JITFunction
+
+from kernellab.compiler.specialization.binding import (
+    StatedType,
+    assume,
+    bind,
+    parse_signature,
+    tensor_of,
+)
+from kernellab.compiler.specialization.type_strings import parse_type
+from kernellab.compiler.targets import DEFAULT_TARGET, parse_target
+from kernellab.errors import ArgumentError, OptionError
+from kernellab.triton_api import type_spellings
+from tests.kernels import basic, parameters
+
+X = torch.arange(64, dtype=torch.float32)
+
+
+def line_of(kernel, text):
+    """The line number of the first line of the kernel's source that holds `text`."""
+    lines, first = inspect.getsourcelines(kernel.fn)
+    return first + next(number for number, line in enumerate(lines) if text in line)
+
+
+class DriverOf:
+    """What a launch asks of a GPU's driver before it compiles."""
+
+    def __init__(self, target):
+        self.target = GPUTarget(
+            target.backend,
+            int(target.arch) if target.backend == "cuda" else target.arch,
+            64 if target.arch.startswith("gfx9") else 32,
+        )
+
+    def get_current_device(self):
+        return 0
+
+    def get_current_stream(self, _device):
+        return 0
+
+    def get_current_target(self):
+        return self.target
+
+
+def launched_by_triton(monkeypatch, kernel, target, args, keywords):
+    """Signature, constants and attributes that JITFunction.run hands to the compiler, for a GPU that is not there."""
+    seen = {}
+
+    def note(*, compile, **rest):
+        seen.update(compile)
+        return True  # Taken care of: do not compile.
+
+    fresh = JITFunction(
+        kernel.fn,
+        do_not_specialize=kernel.do_not_specialize,
+        do_not_specialize_on_alignment=kernel.do_not_specialize_on_alignment,
+    )
+    monkeypatch.setattr(driver, "_active", DriverOf(target))
+    monkeypatch.setattr(knobs.runtime, "jit_cache_hook", note)
+    # The hook's other argument, JSON, cannot hold a JIT function on Triton 3.6.
+    monkeypatch.setattr(jit, "serialize_specialization_data", lambda *_: "")
+    fresh[(1,)](*args, **keywords)
+    return seen["signature"], seen["constants"], seen["configs"][0]
+
+
+CALLS = {
+    "aligned": (basic.add, (X, X, X, 64), {"BLOCK": 16}),
+    "misaligned": (basic.add, (X, X[1:], X, 63), {"BLOCK": 16, "num_warps": 2}),
+    "one": (basic.add, (X, X, X, 1, 16), {}),
+    "large": (basic.add, (X, X, X, 2**40, 16), {}),
+    "unsigned": (basic.add, (X, X, X, 2**63, 16), {}),
+    "negative": (basic.add, (X, X, X, -16, 16), {}),
+    "half": (basic.add, (X.half(), X.bfloat16(), X.to(torch.float8_e5m2), 4, 16), {}),
+    "bool tensor": (basic.add, (X > 3, X.int(), X.to(torch.uint16), 4, 16), {}),
+    "not specialised": (parameters.unspecialized, (X, 16, 16), {}),
+    "annotated": (parameters.annotated, (X, 16, 2), {}),
+    "kinds": (
+        parameters.many_kinds,
+        (X, (X, 16, 1, (X[1:], None)), True, 1, 2.5, None, parameters.double, tl.float32),
+        {},
+    ),
+    "other kinds": (
+        parameters.many_kinds,
+        (X, (X,), False, 1, 0.0, X, parameters.double, tl.float16),
+        {"num_stages": 4},
+    ),
+}
+
+
+@pytest.mark.parametrize("name", CALLS)
+@pytest.mark.parametrize("target", ["sm_75", "sm_90", "gfx942", "gfx1201"])
+def test_values_are_specialised_as_triton_does(monkeypatch, name, target):
+    kernel, args, keywords = CALLS[name]
+    target = parse_target(target)
+    signature, constants, attributes = launched_by_triton(
+        monkeypatch, kernel, target, args, keywords
+    )
+    call = bind(kernel, args, keywords, target)
+    assert dict(call.specialization.signature) == signature
+    assert list(call.specialization.constants.items()) == list(constants.items())
+    assert dict(call.specialization.attributes) == attributes
+    assert call.options == {name: keywords[name] for name in keywords if name != "BLOCK"}
+    assert set(call.specialization.origins.values()) == {"launch"}
+    assert not call.stated
+
+
+def test_values_come_by_name_with_defaults_applied():
+    call = bind(parameters.annotated, (X, 16, 2), {}, DEFAULT_TARGET)
+    assert list(call.values) == ["x_ptr", "n", "eps", "BLOCK"]
+    assert call.values["x_ptr"] is X
+    assert call.values["BLOCK"] == 16
+
+
+def test_warm_calls_share_the_specialisation_and_equal_constants_do_not():
+    def key(block):
+        return bind(basic.add, (X, X, X, 5), {"BLOCK": block}, DEFAULT_TARGET)
+
+    assert key(16).specialization is key(16).specialization
+    assert key(16).key == key(16).key
+    # 1 == True == 1.0 in Python; compiled in, they are three kernels. So are 0.0 and -0.0.
+    alike = [key(value) for value in (1, True, 1.0, 0.0, -0.0, (1, 2), (True, 2))]
+    assert len({call.key for call in alike}) == len(alike)
+    assert [repr(call.specialization.constants[(4,)]) for call in alike] == [
+        "1", "True", "1.0", "0.0", "-0.0", "(1, 2)", "(True, 2)",
+    ]  # fmt: skip
+
+
+def test_a_constant_that_cannot_be_hashed_is_bound_and_not_remembered():
+    call = bind(basic.add, (X, X, X, 5), {"BLOCK": [16]}, DEFAULT_TARGET)
+    assert call.key is None
+    assert call.specialization.constants == {(4,): [16]}
+
+
+def test_kernel_parameters_win_over_options_and_options_can_be_named():
+    call = bind(parameters.option_name, (X,), {"num_warps": 8}, DEFAULT_TARGET)
+    assert call.values["num_warps"] == 8
+    assert call.options == {}
+    call = bind(
+        parameters.option_name, (X,), {"num_warps": 8}, DEFAULT_TARGET, options={"num_warps": 2}
+    )
+    assert call.values["num_warps"] == 8
+    assert call.options == {"num_warps": 2}
+
+
+def test_any_parameter_can_be_made_a_constant():
+    call = bind(basic.add, (X, X, X), {"BLOCK": 16}, DEFAULT_TARGET, constants={"n": 5})
+    assert call.specialization.signature["n"] == "constexpr"
+    assert call.specialization.constants == {(3,): 5, (4,): 16}
+
+
+# -- NumPy -------------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("dtype", "torch_type"),
+    [
+        (numpy.float32, torch.float32),
+        (numpy.float16, torch.float16),
+        (numpy.int8, torch.int8),
+        (numpy.uint16, torch.uint16),
+        (numpy.bool_, torch.bool),
+        (ml_dtypes.bfloat16, torch.bfloat16),
+        (ml_dtypes.float8_e4m3fn, torch.float8_e4m3fn),
+        (ml_dtypes.float8_e4m3fnuz, torch.float8_e4m3fnuz),
+        (ml_dtypes.float8_e5m2, torch.float8_e5m2),
+        (ml_dtypes.float8_e5m2fnuz, torch.float8_e5m2fnuz),
+    ],
+)
+def test_arrays_become_tensors_over_the_same_memory(dtype, torch_type):
+    array = numpy.ones((4, 6), dtype)[::2, 1::2]
+    tensor = tensor_of(array)
+    assert tensor.dtype == torch_type
+    assert tensor.data_ptr() == array.ctypes.data
+    assert tensor.stride() == (12, 2)
+    tensor.zero_()
+    assert not array.astype(numpy.float32).any()
+    assert tensor.element_size() == array.itemsize
+
+
+def test_numpy_arrays_and_scalars_bind_as_tensors_and_numbers_do():
+    array = numpy.zeros(64, numpy.float32)
+    numbers = bind(basic.add, (array, array, array, numpy.int64(64)), {"BLOCK": 16}, DEFAULT_TARGET)
+    plain = bind(basic.add, (X, X, X, 64), {"BLOCK": 16}, DEFAULT_TARGET)
+    assert numbers.specialization.signature == plain.specialization.signature
+    assert numbers.values["n"] == 64
+    assert numbers.values["x_ptr"].data_ptr() == array.ctypes.data
+    assert not numbers.readonly
+
+
+def test_a_read_only_array_is_marked(recwarn):
+    array = numpy.zeros(64, numpy.float32)
+    array.flags.writeable = False
+    call = bind(basic.add, (array, X, X, 64), {"BLOCK": 16}, DEFAULT_TARGET)
+    assert call.readonly == {"x_ptr"}
+    assert call.values["x_ptr"].data_ptr() == array.ctypes.data
+    assert not recwarn.list
+
+
+# -- types instead of values -------------------------------------------------------------------------------------------
+
+
+def test_types_specialise_as_the_values_they_stand_for():
+    types = bind(
+        basic.add, ("*fp32:16", "*fp32", "*fp32:16", "i32:16"), {"BLOCK": 16}, DEFAULT_TARGET
+    )
+    values = bind(basic.add, (X, X[1:], X, 64), {"BLOCK": 16}, DEFAULT_TARGET)
+    for part in ("signature", "constants", "attributes"):
+        assert getattr(types.specialization, part) == getattr(values.specialization, part)
+    assert types.stated == {"x_ptr", "y_ptr", "z_ptr", "n"}
+    assert types.values["y_ptr"] == "*fp32"
+    assert types.specialization.origins == {
+        "x_ptr": "signature",
+        "y_ptr": "signature",
+        "z_ptr": "signature",
+        "n": "signature",
+        "BLOCK": "launch",
+    }
+
+
+def test_types_and_values_mix():
+    call = bind(basic.add, (X, "*fp16", X, "i32:1"), {"BLOCK": 16}, DEFAULT_TARGET)
+    assert call.specialization.signature == {
+        "x_ptr": "*fp32",
+        "y_ptr": "*fp16",
+        "z_ptr": "*fp32",
+        "n": "constexpr",
+        "BLOCK": "constexpr",
+    }
+    assert call.specialization.constants == {(3,): 1, (4,): 16}
+    assert call.values["n"] == 1
+
+
+def test_annotations_stand_in_where_no_value_is_given():
+    call = bind(parameters.annotated, (), {}, DEFAULT_TARGET)
+    assert call.specialization.signature == {
+        "x_ptr": "*fp32",
+        "n": "i64",
+        "eps": "fp32",
+        "BLOCK": "constexpr",
+    }
+    assert call.specialization.origins["x_ptr"] == "annotation"
+
+
+def test_every_type_is_one_that_triton_reads():
+    for name in set(type_spellings().values()):
+        for text in (name, f"*{name}", f"*k{name}"):
+            kind, _ = parse_type(text)
+            assert kind == text
+            assert str_to_ty(kind, None) is not None
+
+
+@pytest.mark.parametrize(
+    ("text", "parsed"),
+    [
+        ("*fp16:16", ("*fp16", "D")),
+        ("*fp16", ("*fp16", "")),
+        (" * float16 : 16 ", ("*fp16", "D")),
+        ("*tl.bfloat16", ("*bf16", "")),
+        ("*kfp8e4nv", ("*kfp8e4nv", "")),
+        ("i32:1", ("constexpr", 1)),
+        ("int64:16", ("i64", "D")),
+        ("float", ("fp32", None)),
+        ("i1", ("u1", None)),
+        ("*i1", ("*u1", "")),
+        ("tensordesc<fp16[128,64]>", ("tensordesc<fp16[128,64]>", None)),
+    ],
+)
+def test_type_strings(text, parsed):
+    assert parse_type(text) == parsed
+
+
+@pytest.mark.parametrize(
+    ("text", "problem", "suggestion"),
+    [
+        ("*f32", "'*f32' is not a Triton type.", "Did you mean '*fp32'?"),
+        ("float23", "'float23' is not a Triton type.", "Did you mean 'fp32'?"),
+        ("fp8e4", "'fp8e4' is not a Triton type.", "Did you mean 'fp8e4"),
+        ("", "'' is not a Triton type.", "Types are"),
+        ("nvTmaDesc", "'nvTmaDesc' is not a Triton type.", "Types are"),
+        ("*fp32:8", "'*fp32:8' promises '8', which does not go with '*fp32'.", '":16" says'),
+        ("fp32:16", "'fp32:16' promises '16', which does not go with 'fp32'.", '":16" says'),
+        ("*fp32:1", "'*fp32:1' promises '1', which does not go with '*fp32'.", '":16" says'),
+        ("tensordesc<fp16>", "'tensordesc<fp16>' is not a tensor descriptor", "block shape"),
+    ],
+)
+def test_a_type_string_that_does_not_parse(text, problem, suggestion):
+    with pytest.raises(ArgumentError) as caught:
+        parse_type(text)
+    assert problem in caught.value.problem
+    assert suggestion in caught.value.advice
+
+
+def test_signatures_of_the_command_line():
+    types, named = parse_signature("*fp32:16, *fp16 ,i32, tensordesc<fp16[64,32]>, 1024, BLOCK=32")
+    assert [str(entry) for entry in types] == [
+        "*fp32:16", "*fp16", "i32", "tensordesc<fp16[64,32]>", "1024",
+    ]  # fmt: skip
+    assert types[0] == StatedType("*fp32:16")
+    assert types[4] == 1024
+    assert named == {"BLOCK": 32}
+    assert parse_signature("n=i32, y=*fp32")[1] == {
+        "n": StatedType("i32"),
+        "y": StatedType("*fp32"),
+    }
+    assert parse_signature("") == ([], {})
+
+
+@pytest.mark.parametrize(
+    ("text", "words"),
+    [
+        ("*fp32,,i32", "The signature '*fp32,,i32' has an empty entry."),
+        ("n=i32,*fp32", "'*fp32' stands after named entries in the signature 'n=i32,*fp32'."),
+        ("*fp32,i23", "'i23' is not a Triton type.\nDid you mean 'i32'?"),
+    ],
+)
+def test_signatures_that_do_not_parse(text, words):
+    with pytest.raises(ArgumentError) as caught:
+        parse_signature(text)
+    assert str(caught.value).startswith(words)
+
+
+# -- assumptions -------------------------------------------------------------------------------------------------------
+
+
+def test_assumed_types_follow_from_what_the_kernel_does():
+    assert {name: str(stated) for name, stated in assume(parameters.roles).items()} == {
+        "out": "*fp32:16",
+        "source": "*fp32:16",
+        "start": "i32",
+        "steps": "i32",
+        "rate": "fp32",
+        "seed": "i32",
+    }
+    strides = assume(basic.matmul)
+    assert {name for name, stated in strides.items() if str(stated).startswith("*")} == {
+        "a_ptr", "b_ptr", "c_ptr",
+    }  # fmt: skip
+    assert str(strides["stride_bk"]) == "i32"
+
+
+def test_assumed_types_say_so_and_leave_known_parameters_alone():
+    stated = assume(parameters.annotated, given={"n"})
+    assert stated == {
+        "x_ptr": StatedType("*fp32", "annotation"),
+        "eps": StatedType("fp32", "annotation"),
+    }
+    call = bind(basic.add, (), {"BLOCK": 16, **assume(basic.add)}, DEFAULT_TARGET)
+    assert call.specialization.origins == {
+        "x_ptr": "assumption",
+        "y_ptr": "assumption",
+        "z_ptr": "assumption",
+        "n": "assumption",
+        "BLOCK": "launch",
+    }
+
+
+def test_a_descriptor_is_not_assumed():
+    with pytest.raises(ArgumentError) as caught:
+        assume(parameters.through_descriptor)
+    assert caught.value.problem == (
+        "'descriptor' of 'through_descriptor' is used as a tensor descriptor, and its block shape is not known."
+    )
+
+
+# -- bad input: the whole message --------------------------------------------------------------------------------------
+
+SIGNATURE = "def add(x_ptr, y_ptr, z_ptr, n, BLOCK: tl.constexpr):"
+LINE = line_of(basic.add, "def add(")
+COMPLEX = X.to(torch.complex64)
+BACKWARDS = numpy.zeros(4, numpy.float32)[::-1]
+FOREIGN = numpy.zeros(4, ">f4")
+
+
+def at(column):
+    """What a message says of a place on the kernel's `def` line; column 0 is the line as a whole."""
+    file = basic.__file__
+    if not column:
+        return f"  at {file}:{LINE}\n{LINE:>5} | {SIGNATURE}\n"
+    caret = " " * (8 + column - 1) + "^"
+    return f"  at {file}:{LINE}:{column}\n{LINE:>5} | {SIGNATURE}\n{caret}\n"
+
+
+@pytest.mark.parametrize(
+    ("args", "keywords", "message"),
+    [
+        (
+            (X, X),
+            {},
+            "'add' was not given 'z_ptr', 'n' and 'BLOCK'.\n" + at(23) + "BLOCK is a tl.constexpr: "
+            "give the value by name (BLOCK=...). Give a tensor, an array or a number; to compile "
+            'without values, a type such as "*fp32:16" or "i32".',
+        ),
+        (
+            (X, X, X, 5),
+            {},
+            "'add' was not given 'BLOCK'.\n" + at(33) + "BLOCK is a tl.constexpr: give the value "
+            "by name (BLOCK=...).",
+        ),
+        (
+            (X, X, X, 5, 16, 4),
+            {},
+            "'add' takes 5 arguments (x_ptr, y_ptr, z_ptr, n, BLOCK), and 6 were given.\n"
+            + at(0)
+            + "Launch options such as num_warps go by name.",
+        ),
+        (
+            ([1.0, 2.0], X, X, 5, 16),
+            {},
+            "Argument 'x_ptr' of 'add' is a list of 2 items; a kernel takes a tensor there, or a tuple.\n"
+            + at(9)
+            + "torch.tensor(...) or numpy.array(...) makes a tensor of numbers, tuple(...) a tuple of arguments.",
+        ),
+        (
+            (X, X, X, 5, 16),
+            {"x_ptr": X},
+            "'add' got 'x_ptr' twice: by position and by name.\n" + at(9).rstrip("\n"),
+        ),
+        (
+            (COMPLEX, X, X, 5, 16),
+            {},
+            "Argument 'x_ptr' of 'add' is a tensor of torch.complex64, a type that Triton does "
+            "not have.\n" + at(9) + "Convert it with .to(...).",
+        ),
+        (
+            (X, X, X, 2**65, 16),
+            {},
+            f"Argument 'n' of 'add' is {2**65}, which does not fit into 64 bits.\n"
+            + at(30).rstrip("\n"),
+        ),
+        (
+            (X, X, X, {}, 16),
+            {},
+            "Argument 'n' of 'add' is of type dict, which cannot be passed to a kernel (failed to "
+            "specialize argument of type: dict).\n" + at(30) + "Tensors, NumPy arrays, numbers, "
+            "None and tuples of them can; anything else must be a tl.constexpr parameter.",
+        ),
+        (
+            (FOREIGN, X, X, 5, 16),
+            {},
+            "Argument 'x_ptr' of 'add': the array has dtype '>f4', in the other byte order than "
+            "this machine's.\n" + at(9) + "array.astype(array.dtype.newbyteorder('=')) makes a "
+            "copy in the native order.",
+        ),
+        (
+            (X, BACKWARDS, X, 5, 16),
+            {},
+            "Argument 'y_ptr' of 'add': the array has negative strides (-4,), which a tensor "
+            "cannot have.\n" + at(16) + "array.copy() makes one that runs forwards.",
+        ),
+        (
+            (X, StatedType("*fp32"), X, 5, StatedType("i32")),
+            {},
+            "'BLOCK' of 'add' is a tl.constexpr, and 'i32' is a type.\n"
+            + at(33)
+            + "Give the value to compile in: BLOCK=...",
+        ),
+    ],
+)
+def test_arguments_that_do_not_fit(args, keywords, message):
+    with pytest.raises(ArgumentError) as caught:
+        bind(basic.add, args, keywords, DEFAULT_TARGET)
+    assert str(caught.value) == message
+
+
+@pytest.mark.parametrize(
+    ("keywords", "message"),
+    [
+        (
+            {"BLOK": 16},
+            "'add' has no parameter 'BLOK', and sm_90 has no such option.\n"
+            + at(0)
+            + "Did you mean 'BLOCK'? Parameters: x_ptr, y_ptr, z_ptr, n, BLOCK. Options: "
+            "num_warps, num_stages, num_ctas, maxnreg, enable_fp_fusion, ...",
+        ),
+        (
+            {"BLOCK": 16, "num_warp": 4},
+            "'add' has no parameter 'num_warp', and sm_90 has no such option.\n"
+            + at(0)
+            + "Did you mean 'num_warps'? Parameters: x_ptr, y_ptr, z_ptr, n, BLOCK. Options: "
+            "num_warps, num_stages, num_ctas, maxnreg, enable_fp_fusion, ...",
+        ),
+        ({"BLOCK": 16, "num_warps": 3}, "sm_90 does not accept num_warps=3: num_warps must be a power of 2"),
+        ({"BLOCK": 16, "num_warps": "4"}, "num_warps must be an integer, and '4' was given."),
+    ],
+)  # fmt: skip
+def test_options_that_do_not_exist_or_do_not_fit(keywords, message):
+    with pytest.raises(OptionError) as caught:
+        bind(basic.add, (X, X, X, 5), keywords, DEFAULT_TARGET)
+    assert str(caught.value) == message
+
+
+def test_options_are_the_targets_own():
+    amd = parse_target("gfx942")
+    call = bind(basic.add, (X, X, X, 5, 16), {"waves_per_eu": 2}, amd)
+    assert call.options == {"waves_per_eu": 2}
+    with pytest.raises(OptionError, match="gfx942 has no such option"):
+        bind(basic.add, (X, X, X, 5, 16), {"maxnreg": 64}, amd)
+    with pytest.raises(OptionError, match="no parameter 'arch', and sm_90 has no such option"):
+        bind(basic.add, (X, X, X, 5, 16), {"arch": "sm80"}, DEFAULT_TARGET)
+
+
+def test_an_annotation_is_not_contradicted():
+    with pytest.raises(ArgumentError) as caught:
+        bind(parameters.annotated, ("*fp16", "i64", "fp32"), {}, DEFAULT_TARGET)
+    assert caught.value.problem == (
+        "'x_ptr' of 'annotated' is annotated as '*fp32', and '*fp16' was given."
+    )
+
+
+def test_a_constant_must_be_a_parameter():
+    with pytest.raises(ArgumentError) as caught:
+        bind(basic.add, (X, X, X, 5), {}, DEFAULT_TARGET, constants={"BLOK": 16})
+    assert caught.value.problem == "'add' has no parameter 'BLOK' to make a constant."
+    assert caught.value.advice.startswith("Did you mean 'BLOCK'?")

@@ -1,0 +1,148 @@
+"""`kernellab.bisect` finds the pass that was made wrong, and no other."""
+
+from __future__ import annotations
+
+import dataclasses
+import re
+from typing import Any
+
+import pytest
+import torch
+
+import kernellab
+from kernellab.compiler.pipeline import record_passes
+from kernellab.errors import OptionError
+from kernellab.records import PassRun, StoredText
+from kernellab.viz.bisections.card import bisection_card
+from tests.corpus import matmuls
+from tests.corpus.rows import softmax
+from tests.interpreter.cases import normal
+from tests.kernels.gluon_add import gluon_add
+from tests.support.compiled import source_line
+from tests.support.versions import PREFETCHES_BY_PARTS
+
+M = N = K = 64
+SHAPE: dict[str, Any] = {"BLOCK_M": 32, "BLOCK_N": 32, "BLOCK_K": 32, "GROUP_M": 4}
+
+
+def matmul_arguments() -> tuple[Any, ...]:
+    a, b = normal(M, K, dtype=torch.float16), normal(K, N, seed=1, dtype=torch.float16)
+    c = torch.zeros(M, N, dtype=torch.float16)
+    return a, b, c, M, N, K, K, 1, N, 1, N, 1
+
+
+def plant(monkeypatch: pytest.MonkeyPatch, label: str, pattern: str, replacement: str) -> None:
+    """From that pass on, every module that is recorded has one operation that it should not have."""
+
+    def with_mistake(*arguments: Any, **keywords: Any) -> tuple[PassRun, ...]:
+        passes = record_passes(*arguments, **keywords)
+        wrong = [one.label for one in passes].index(label)
+        return (*passes[:wrong], *map(made_wrong, passes[wrong:]))
+
+    def made_wrong(one: PassRun) -> PassRun:
+        text, count = re.subn(pattern, replacement, one.text.read(), count=1)
+        assert count == 1, f"nothing to plant in {one.label}"
+        return dataclasses.replace(one, text=StoredText(text))
+
+    monkeypatch.setattr("kernellab.launch.bisection.record_passes", with_mistake)
+
+
+@pytest.mark.parametrize("target", ["sm_80", "sm_90", "sm_100", "gfx942"])
+def test_no_pass_of_triton_changes_a_product(target: str) -> None:
+    arguments = matmul_arguments()
+    found = kernellab.bisect(matmuls.matmul, (4,), *arguments, **SHAPE, target=target)
+    if PREFETCHES_BY_PARTS and target == "sm_80":
+        assert found.label is not None
+        assert "prefetch" in found.label
+        return
+    assert found.label is None
+    assert found.differences == ()
+    assert found.position is None
+    assert found.not_run == {}
+    assert found.modules > 10
+    assert not arguments[2].any(), "the arguments themselves stay as they are"
+
+
+@pytest.mark.parametrize(
+    ("target", "label"),
+    [("sm_90", "ttir.combine"), ("sm_90", "ttgir.coalesce"), ("gfx942", "ttgir.pipeline")],
+)
+def test_the_planted_pass_is_found(
+    target: str, label: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """min becomes max in the rows of a group, so programs compute other tiles than theirs."""
+    plant(monkeypatch, label, r"arith\.minsi", "arith.maxsi")
+    out = matmul_arguments()
+    found = kernellab.bisect(matmuls.matmul, (4,), *out, **SHAPE | {"GROUP_M": 1}, target=target)
+    assert found.label == label
+    assert found.target == target
+    assert "rows = min(tiles_m - first, GROUP_M)" in map(source_line, found.lines)
+
+
+def test_what_differs_is_measured(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Powers of e become powers of 2: the softmax of x * log(2)."""
+    plant(monkeypatch, "ttgir.coalesce", r"math\.exp ", "math.exp2 ")
+    x, out = normal(8, 100), torch.zeros(8, 100)
+    found = kernellab.bisect(softmax, (8,), x, out, 100, 100, BLOCK=128, target="sm_90")
+    assert found.label == "ttgir.coalesce"
+    right = torch.softmax(x.double(), 1)
+    wrong = torch.softmax(x.double() * torch.log(torch.tensor(2.0).double()), 1)
+    (difference,) = found.differences
+    assert difference.argument == "out_ptr"
+    assert difference.size == 800
+    assert difference.elements > 790
+    assert difference.largest == pytest.approx(float((wrong - right).abs().max()), rel=1e-4)
+    assert difference.expected == pytest.approx(float(right[difference.index]), rel=1e-5)
+    assert difference.found == pytest.approx(float(wrong[difference.index]), rel=1e-5)
+    assert [source_line(position) for position in found.lines] == [
+        "numerator = tl.exp(x - tl.max(x, axis=0))"
+    ]
+    tolerant = kernellab.bisect(
+        softmax, (8,), x, out, 100, 100, BLOCK=128, target="sm_90", atol=1.0
+    )
+    assert tolerant.label is None
+
+
+def test_a_fault_counts_as_a_difference(monkeypatch: pytest.MonkeyPatch) -> None:
+    plant(monkeypatch, "ttgir.coalesce", r"arith\.cmpi slt", "arith.cmpi sge")
+    x, out = normal(8, 100), torch.zeros(8, 100)
+    found = kernellab.bisect(softmax, (8,), x, out, 100, 100, BLOCK=256, target="sm_90")
+    assert found.label == "ttgir.coalesce"
+    assert "out of bounds" in found.failure
+    assert found.differences == ()
+
+
+def test_tensors_that_share_memory_share_it_in_every_run() -> None:
+    x = normal(8, 100)
+    found = kernellab.bisect(softmax, (8,), x, x, 100, 100, BLOCK=128)
+    assert found.label is None
+
+
+def test_a_gluon_kernel() -> None:
+    x, y, z = normal(256), normal(256, seed=1), torch.zeros(256)
+    found = kernellab.bisect(gluon_add, (2,), x, y, z, 256, BLOCK=128)
+    assert found.label is None
+    assert found.modules >= 1
+
+
+def test_another_pipeline() -> None:
+    arguments = matmul_arguments()
+    found = kernellab.bisect(
+        matmuls.matmul, (4,), *arguments, **SHAPE, target="sm_80", skip="pipeline"
+    )
+    assert found.label is None
+    with pytest.raises(OptionError, match="no pass 'pipelines'"):
+        kernellab.bisect(matmuls.matmul, (4,), *arguments, **SHAPE, skip="pipelines")
+
+
+def test_the_card_says_the_same_in_text_and_html(monkeypatch: pytest.MonkeyPatch) -> None:
+    plant(monkeypatch, "ttgir.coalesce", r"math\.exp ", "math.exp2 ")
+    x, out = normal(8, 100), torch.zeros(8, 100)
+    found = kernellab.bisect(softmax, (8,), x, out, 100, 100, BLOCK=128, target="sm_90")
+    card = bisection_card(found)
+    for shown in (card.text(), card.html()):
+        assert "ttgir.coalesce is the first pass after which a result changes" in shown
+        assert "out_ptr" in shown
+        assert "numerator = tl.exp(x - tl.max(x, axis=0))" in shown
+    found = kernellab.bisect(softmax, (8,), x, out, 100, 100, BLOCK=128, atol=1.0)
+    assert "No pass changes a result" in bisection_card(found).text()

@@ -1,0 +1,349 @@
+"""`%%tilekernel` through a real notebook kernel: what a cell leaves behind, its line numbers, options, cards, help."""
+
+from collections.abc import Iterator
+from html.parser import HTMLParser
+
+import pytest
+
+from tests.support.notebook_session import ADD, NotebookSession, notebook
+
+
+@pytest.fixture(scope="module")
+def lab() -> Iterator[NotebookSession]:
+    with notebook(
+        "%load_ext kernellab",
+        "import inspect, linecache, numpy as np, torch, triton, triton.language as tl\n"
+        "x = torch.rand(1000); y = torch.rand(1000); z = torch.zeros(1000)",
+    ) as session:
+        yield session
+
+
+# An ordinary cell
+
+
+def test_everything_that_the_cell_defines_is_in_the_namespace(lab: NotebookSession) -> None:
+    cell = f"%%tilekernel --no-compile\nimport math as mathematics\nfive = 5\n{ADD}def plain(): return five"
+    assert lab.run(cell).status == "ok"
+    assert lab.ask("five, plain(), mathematics.pi > 3") == "(5, 5, True)"
+    assert lab.ask("add") == "TileKernel(__main__:add)"
+    assert lab.ask("isinstance(add, triton.runtime.JITFunction), triton.jit.__module__") == (
+        "(True, 'triton.runtime.jit')"
+    )
+
+
+def test_the_last_expression_is_displayed_and_kept(lab: NotebookSession) -> None:
+    outcome = lab.run(f"%%tilekernel --no-compile\n{ADD}6 * 7")
+    assert outcome.result is not None
+    assert outcome.result["text/plain"] == "42"
+    assert lab.ask("_") == "42"
+
+
+def test_a_semicolon_keeps_the_last_expression_quiet(lab: NotebookSession) -> None:
+    assert lab.run(f"%%tilekernel --no-compile\n{ADD}6 * 7;").result is None
+
+
+def test_ipythons_own_syntax_works_in_the_cell(lab: NotebookSession) -> None:
+    outcome = lab.run(f"%%tilekernel --no-compile\nwords = !echo one two\n%precision 3\n{ADD}words")
+    assert outcome.result is not None
+    assert outcome.result["text/plain"] == "['one two']"
+
+
+def test_only_kernels_of_the_cell_become_tile_kernels(lab: NotebookSession) -> None:
+    lab.run(f"%%tilekernel --no-compile\n{ADD}")
+    lab.run(ADD.replace("def add", "def ordinary"))
+    assert lab.ask("type(add).__name__, type(ordinary).__name__, type(tl.sum).__name__") == (
+        "('TileKernel', 'JITFunction', 'JITFunction')"
+    )
+
+
+def test_after_an_exception_kernels_are_tritons_again(lab: NotebookSession) -> None:
+    lab.run(f"%%tilekernel\n{ADD}1 / 0")
+    lab.run(ADD.replace("def add", "def later"))
+    assert lab.ask("type(add).__name__, type(later).__name__") == "('TileKernel', 'JITFunction')"
+
+
+def test_the_extension_unloads_and_loads_again(lab: NotebookSession) -> None:
+    assert lab.run("%unload_ext kernellab").status == "ok"
+    missing = lab.run(f"%%tilekernel\n{ADD}")
+    assert "not found" in missing.streams["stderr"]
+    left = "[m for kind in get_ipython().magics_manager.magics.values() for m in kind if m.startswith('tile')]"
+    assert lab.ask(left) == "[]"
+    assert "--target" not in lab.complete("%%tilekernel --t")
+    assert lab.run("%load_ext kernellab\n%reload_ext kernellab").status == "ok"
+    assert lab.run(f"%%tilekernel --no-compile\n{ADD}").status == "ok"
+
+
+# Line numbers
+
+
+@pytest.mark.parametrize("above", ["", "\n\n", "%%time\n"])
+def test_a_line_of_the_cell_is_the_line_everywhere(lab: NotebookSession, above: str) -> None:
+    cell = f"{above}%%tilekernel --no-compile\nfirst = 1\n\n{ADD}\ndef fail():\n    return 1 / 0\n"
+    lines = cell.splitlines()
+    assert lab.run(cell).status == "ok"
+    definition = lines.index("def add(x_ptr, y_ptr, z_ptr, n, BLOCK: tl.constexpr):") + 1
+
+    source, first_line = "".join(ADD), definition - 1
+    assert lab.ask("inspect.getsourcelines(add.fn)[1]") == str(first_line)
+    assert lab.ask("inspect.getsource(add.fn)") == repr(source)
+    file = "add.fn.__code__.co_filename"
+    assert lab.ask(f"linecache.getline({file}, {definition})") == repr(lines[definition - 1] + "\n")
+    assert lab.ask("add.fn.__code__.co_firstlineno") == str(first_line)
+
+    failed = lab.run("fail()")
+    assert failed.arrows[-1] == f"{len(lines)}: return 1 / 0"
+
+
+def test_the_debugger_of_jupyterlab_finds_the_cell(lab: NotebookSession) -> None:
+    """ipykernel names a cell's file by a hash of its whole text; breakpoints are set in that file."""
+    cell = f"%%tilekernel --no-compile\n{ADD}"
+    lab.run(cell)
+    lab.run(f"from ipykernel.compiler import get_file_name\nexpected = get_file_name({cell!r})")
+    assert lab.ask("add.fn.__code__.co_filename == expected") == "True"
+
+
+# Launches
+
+
+def test_a_launch_runs_in_place_and_the_card_says_how(lab: NotebookSession) -> None:
+    outcome = lab.run(
+        f"%%tilekernel --num-stages 2\n{ADD}add[lambda meta: (triton.cdiv(1000, meta['BLOCK']),)](x, y, z, 1000, BLOCK=256, num_warps=8)\n"
+        "torch.equal(z, x + y)"
+    )
+    assert outcome.result is not None
+    assert outcome.result["text/plain"] == "True"
+    (card,) = outcome.cards
+    assert "add  compiled for sm_90" in card
+    assert "grid (4, 1, 1), 4 programs, num_warps=8" in card
+    assert "ran on the CPU, in the interpreter, emulating sm_90" in card
+    assert _row(card, "x_ptr") == ["x_ptr", "*fp32, divisible by 16", "float32[1000]", "launch"]
+    assert _row(card, "n") == ["n", "i32", "1000", "launch"]
+    assert _row(card, "BLOCK") == ["BLOCK", "constexpr", "256", "launch"]
+    assert _row(card, "warps per program") == ["warps per program", "8"]
+    assert _row(card, "pipeline stages") == ["pipeline stages", "2"]
+    assert _row(card, "matrix instructions") == ["matrix instructions", "none"]
+    for stage in ("source", "ttir", "ttgir", "llir", "ptx", "cubin", "sass"):
+        assert int(_row(card, stage)[1].split()[0].replace(",", "")) > 0
+    assert lab.ask("add.last_launch.grid, add.last_launch.options") == (
+        "((4, 1, 1), {'num_warps': 8})"
+    )
+
+
+def test_numpy_arrays_are_written_in_place(lab: NotebookSession) -> None:
+    lab.run(
+        f"%%tilekernel --no-compile\n{ADD}"
+        "a = np.arange(100, dtype=np.float32); b = np.zeros_like(a)\nadd[(1,)](a, a, b, 100, BLOCK=128)"
+    )
+    assert lab.ask("bool((b == 2 * np.arange(100)).all())") == "True"
+
+
+def test_the_target_is_compiled_for_and_emulated(lab: NotebookSession) -> None:
+    outcome = lab.run(f"%%tilekernel --target gfx942\n{ADD}add[(8,)](x, y, z, 1000, BLOCK=128);")
+    (card,) = outcome.cards
+    assert "compiled for gfx942" in card
+    assert "emulating gfx942" in card
+    assert "amdgcn" in card
+    assert lab.ask("str(add.target)") == "'gfx942'"
+
+
+def test_a_tensor_core_shows_on_the_card(lab: NotebookSession) -> None:
+    outcome = lab.run(
+        "%%tilekernel --target sm_80\n"
+        "@triton.jit\n"
+        "def product(a_ptr, b_ptr, c_ptr):\n"
+        "    i = tl.arange(0, 32)\n"
+        "    at = i[:, None] * 32 + i[None, :]\n"
+        "    tl.store(c_ptr + at, tl.dot(tl.load(a_ptr + at), tl.load(b_ptr + at)))\n"
+        "a = torch.rand(32, 32).half(); c = torch.zeros(32, 32)\n"
+        "product[(1,)](a, a, c)\n"
+        "torch.allclose(c, a.float() @ a.float(), rtol=1e-3)"
+    )
+    assert outcome.result is not None
+    assert outcome.result["text/plain"] == "True"
+    assert "HMMA.16816.F32" in _row(outcome.cards[0], "matrix instructions")[1]
+
+
+def test_helper_functions_have_no_card_of_their_own(lab: NotebookSession) -> None:
+    helper = "@triton.jit\ndef plus(a, b):\n    return a + b\n"
+    kernel = ADD.replace("x + y", "plus(x, y)")
+    outcome = lab.run(f"%%tilekernel\n{helper}{kernel}add[(8,)](x, y, z, 1000, BLOCK=128);")
+    assert [card.split()[0] for card in outcome.cards] == ["add"]
+    alone = lab.run(f"%%tilekernel\n{helper}")
+    assert (alone.status, alone.cards) == ("ok", [])
+
+
+def test_autotune_takes_the_first_config_and_says_so_once(lab: NotebookSession) -> None:
+    configs = "[triton.Config({'BLOCK': 64}, num_warps=2), triton.Config({'BLOCK': 128})]"
+    outcome = lab.run(
+        f"%%tilekernel\n@triton.autotune(configs={configs}, key=['n'])\n{ADD}"
+        "for _ in range(2):\n"
+        "    add[lambda meta: (triton.cdiv(1000, meta['BLOCK']),)](x, y, z, 1000)\n"
+        "torch.equal(z, x + y)"
+    )
+    assert outcome.result is not None
+    assert outcome.result["text/plain"] == "True"
+    said = outcome.streams["stderr"]
+    assert said.count("not autotuned") == 1
+    assert "first of 2 configs" in said
+    (card,) = outcome.cards
+    assert "grid (16, 1, 1)" in card
+    assert _row(card, "warps per program")[1] == "2"
+
+
+# Types that no launch gave
+
+
+def test_types_from_sig(lab: NotebookSession) -> None:
+    outcome = lab.run(
+        f'%%tilekernel --sig "*fp16:16, *bf16, *fp32:16, n=i64" --constexpr BLOCK=64\n{ADD}'
+    )
+    (card,) = outcome.cards
+    assert "Not launched in this cell." in card
+    assert _row(card, "x_ptr") == ["x_ptr", "*fp16, divisible by 16", "--sig"]
+    assert _row(card, "y_ptr") == ["y_ptr", "*bf16", "--sig"]
+    assert _row(card, "n") == ["n", "i64", "--sig"]
+    assert _row(card, "BLOCK") == ["BLOCK", "constexpr", "64", "--constexpr"]
+
+
+def test_types_from_annotations_and_assumptions(lab: NotebookSession) -> None:
+    kernel = ADD.replace("x_ptr,", 'x_ptr: "*fp64",', 1).replace("n, BLOCK", "n, BLOCK", 1)
+    (card,) = lab.run(f"%%tilekernel --constexpr BLOCK=64\n{kernel}").cards
+    assert _row(card, "x_ptr") == ["x_ptr", "*fp64", "annotation"]
+    assert _row(card, "y_ptr") == ["y_ptr", "*fp32, divisible by 16", "assumed"]
+    assert _row(card, "n") == ["n", "i32", "assumed"]
+
+
+def test_a_missing_constexpr_is_asked_for_on_the_card(lab: NotebookSession) -> None:
+    outcome = lab.run(f"%%tilekernel\n{ADD}")
+    assert outcome.status == "ok"
+    (card,) = outcome.cards
+    assert "not compiled" in card
+    assert "'BLOCK'" in card
+    assert "--constexpr" in card
+
+
+def test_what_cannot_be_assumed_is_asked_for_on_the_card(lab: NotebookSession) -> None:
+    outcome = lab.run(
+        "%%tilekernel\n@triton.jit\ndef through_descriptor(desc, out):\n"
+        "    tl.store(out + tl.arange(0, 16), desc.load([0]))\n"
+    )
+    assert outcome.status == "ok", outcome.traceback
+    (card,) = outcome.cards
+    assert "not compiled" in card
+    assert "'desc'" in card
+
+
+@pytest.mark.parametrize(
+    ("text", "value"),
+    [
+        ("64", "64"),
+        ("2.5", "2.5"),
+        ("True", "True"),
+        ("relu", "'relu'"),
+        ("'two words'", "'two words'"),
+        ("tl.float16", "triton.language.float16"),
+    ],
+)
+def test_constexpr_values(lab: NotebookSession, text: str, value: str) -> None:
+    outcome = lab.run(
+        f"%%tilekernel --constexpr V={text}\n"
+        "@triton.jit\ndef k(p, V: tl.constexpr):\n    tl.static_print(V)\n    tl.store(p, 1)\n"
+    )
+    assert not outcome.error, outcome.traceback
+    assert value.strip("'") in _row(outcome.cards[0], "V")[2]
+
+
+# The card's two forms
+
+
+class _Words(HTMLParser):
+    def __init__(self) -> None:
+        super().__init__()
+        self.words: list[str] = []
+        self.tags: set[str] = set()
+
+    def handle_starttag(self, tag: str, attrs: object) -> None:
+        del attrs
+        self.tags.add(tag)
+
+    def handle_data(self, data: str) -> None:
+        self.words += data.split()
+
+
+def test_html_and_text_of_a_card_say_the_same(lab: NotebookSession) -> None:
+    outcome = lab.run(
+        "%%tilekernel --constexpr V='<b>&amp;</b>'\n"
+        "@triton.jit\ndef k(p, V: tl.constexpr):\n    tl.store(p, 1)\n"
+    )
+    (bundle,) = outcome.displays
+    parser = _Words()
+    parser.feed(bundle["text/html"])
+    assert parser.words == bundle["text/plain"].split()
+    assert not parser.tags & {"script", "style", "link", "img"}
+    assert "<b>&amp;</b>" not in bundle["text/html"]
+
+
+def test_records_are_shown_as_cards(lab: NotebookSession) -> None:
+    lab.run(f"%%tilekernel --no-compile\n{ADD}")
+    run = lab.run("add[(8,)](x, y, z, 1000, BLOCK=128)").result
+    assert run is not None
+    assert "grid (8, 1, 1)" in run["text/html"]
+    assert "grid (8, 1, 1)" in run["text/plain"]
+    launch = lab.run("add.last_launch").result
+    assert launch is not None
+    assert "float32[1000]" in launch["text/html"]
+    lab.run("import kernellab\nc = kernellab.compile(add, x, y, z, 1000, BLOCK=128)")
+    compilation = lab.run("c").result
+    assert compilation is not None
+    assert "sass" in compilation["text/html"]
+    resources = lab.run("c.resources").result
+    assert resources is not None
+    assert "registers per thread" in resources["text/html"]
+    nested = lab.run("[c]").result
+    assert nested is not None
+    assert nested["text/plain"].startswith("[Compilation('add' for sm_90")
+
+
+# Help and completion
+
+
+def test_help_explains_every_option_with_examples(lab: NotebookSession) -> None:
+    text = lab.help("%%tilekernel")
+    for option in (
+        "--target",
+        "--sig",
+        "--constexpr",
+        "--num-warps",
+        "--num-stages",
+        "--no-compile",
+    ):
+        assert option in text
+    assert "Examples:" in text
+
+
+@pytest.mark.parametrize(
+    ("line", "offered"),
+    [
+        ("%%tilekernel --t", ["--target"]),
+        ("%%tilekernel --num", ["--num-warps", "--num-stages"]),
+        ("%%tilekernel --target gfx9", ["gfx90a", "gfx942", "gfx950"]),
+        ("%%tilekernel --target=sm_12", ["sm_120"]),
+        ("%%tilekernel --num-warps 1", ["1", "16"]),
+        ("%%tilekernel --target sm_90 --targ", []),
+    ],
+)
+def test_tab_completes_the_magics_line(lab: NotebookSession, line: str, offered: list[str]) -> None:
+    assert sorted(lab.complete(f"{line}\n{ADD}", len(line))) == sorted(offered)
+
+
+def test_tab_below_the_magics_line_completes_python(lab: NotebookSession) -> None:
+    assert "triton" in lab.complete("%%tilekernel\ntrito")
+
+
+def _row(card: str, name: str) -> list[str]:
+    """The cells of the card's row that starts with `name`; an empty cell leaves no trace in the text."""
+    for line in card.splitlines():
+        cells = [cell.strip() for cell in line.strip().split("  ") if cell.strip()]
+        if cells and cells[0] == name:
+            return cells
+    raise AssertionError(f"no row {name!r} in\n{card}")

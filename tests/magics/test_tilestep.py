@@ -1,0 +1,133 @@
+"""`%tilestep` through a real notebook kernel: the stepper below the cell, options, faults, Ctrl-C, help."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+
+import pytest
+
+from tests.support.notebook_session import NotebookSession, notebook
+from tests.viz.test_stepper import Page
+
+KERNELS = """\
+%%tilekernel --no-compile
+@triton.jit
+def halved(x):
+    half = x / 2
+    return half
+
+@triton.jit
+def scale(x_ptr, y_ptr, n, BLOCK: tl.constexpr):
+    offsets = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
+    x = tl.load(x_ptr + offsets)
+    y = halved(x)  # <b>half</b> & half
+    tl.store(y_ptr + offsets, y, mask=offsets < n)
+
+@triton.jit
+def spin(x_ptr, y_ptr):
+    j = 0
+    while j < 1 << 30:
+        j += 1
+        tl.store(y_ptr, j)
+"""
+
+
+@pytest.fixture(scope="module")
+def lab() -> Iterator[NotebookSession]:
+    with notebook(
+        "%load_ext kernellab",
+        "import numpy as np, torch, triton, triton.language as tl\n"
+        "x = torch.arange(64.0); y = torch.zeros(64)",
+        KERNELS,
+    ) as session:
+        yield session
+
+
+def test_the_stepper_is_what_the_cell_gives(lab: NotebookSession) -> None:
+    outcome = lab.run("%tilestep --program 1 scale[(4,)](x, y, 60, BLOCK=16)")
+    page = Page(outcome.still["text/html"])
+    assert len(page.all("input")) == 6
+    assert "# <b>half</b> & half" in page.words
+    assert "Cell In[3], line 9" in page.words
+    text = outcome.still["text/plain"]
+    assert text.startswith("scale  6 steps of program (1, 0, 0), grid (4, 1, 1), on the CPU as ")
+    assert "->    9 |     offsets = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)" in text
+    assert re.search(r"\*  offsets  int32\[16\]  16 .. 31", text)
+    assert lab.ask("y.any().item()") == "False"
+
+
+def test_the_trace_can_be_kept_and_asked(lab: NotebookSession) -> None:
+    outcome = lab.run("t = %tilestep --program 3 --program 1 scale[(4,)](x, y, 60, BLOCK=16)")
+    assert outcome.result is None
+    assert lab.ask("t") == "Trace('scale', grid 4x1x1: 12 steps of 2 programs)"
+    assert lab.ask("t.facts.programs") == "((1, 0, 0), (3, 0, 0))"
+    assert lab.ask("t.at(-1).y[-1], t.find(lambda v: (v.x > 40).any()).number") == (
+        "(np.float32(31.5), 7)"
+    )
+    shown = lab.run("t.show(8)").still["text/plain"]
+    assert "step 8 of 0 to 11" in shown
+    assert "called from Cell In[3], line 11" in shown
+    listed = lab.run("[t]")
+    assert listed.result is not None
+    assert listed.result["text/plain"] == f"[{lab.ask('t')}]"
+
+
+def test_options_and_in_place(lab: NotebookSession) -> None:
+    lab.run("y.zero_()\nt = %tilestep --all --operations --exact-bytes 16 --in-place scale[(4,)](x, y, 60, BLOCK=16)")  # fmt: skip
+    assert lab.ask("t.facts.operations, len(t.facts.programs), t.facts.largest_exact") == (
+        "(True, 4, 16)"
+    )
+    assert lab.ask("torch.equal(y[:60], x[:60] / 2), y[60:].any().item()") == "(True, False)"
+
+
+def test_a_fault_is_shown_and_does_not_fail_the_cell(lab: NotebookSession) -> None:
+    outcome = lab.run("%tilestep --program 3 scale[(4,)](x, y[:40].clone(), 60, BLOCK=16)")
+    assert "stopped by a fault:" in outcome.still["text/plain"]
+    assert "store out of bounds: y_ptr[40]" in outcome.still["text/plain"]
+
+
+@pytest.mark.parametrize(
+    ("line", "error", "told"),
+    [
+        ("--program 4 scale[(4,)](x, y, 60, BLOCK=16)", "OptionError", "no program (4, 0, 0) in the grid (4, 1, 1)"),
+        ("--program one scale[(4,)](x, y, 60, BLOCK=16)", "OptionError", "a program's id is one to three numbers"),
+        ("scale(x, y)", "OptionError", "is no launch"),
+        ("", "OptionError", "no launch is given"),
+        ("--programs 1 scale[(4,)](x)", "OptionError", "Did you mean '--program'"),
+        ("nobody[(1,)](x)", "OptionError", "nothing here is called 'nobody'"),
+    ],
+)  # fmt: skip
+def test_a_line_that_is_wrong(lab: NotebookSession, line: str, error: str, told: str) -> None:
+    outcome = lab.run(f"%tilestep {line}")
+    assert outcome.error == error
+    assert told in outcome.message
+
+
+@pytest.mark.parametrize("magic", ["tilestep", "tilecheck", "tiledebug"])
+def test_names_that_nothing_has(lab: NotebookSession, magic: str) -> None:
+    outcome = lab.run(f"%{magic} scal[(4,)](x, y, 60, BLOCK=16)")
+    assert outcome.error == "OptionError"
+    assert f"%{magic}: nothing here is called 'scal'" in outcome.message
+    assert "Did you mean 'scale'?" in outcome.message
+    assert "launch_line.py" not in "".join(outcome.traceback)
+    outcome = lab.run(f"%{magic} scale[lambda meta: (meta['BLOCK'],)](x, nowhere, 60, BLOCK=16)")
+    assert "nothing here is called 'nowhere'" in outcome.message
+
+
+def test_ctrl_c_leaves_tensors_and_the_notebook_as_they_were(lab: NotebookSession) -> None:
+    lab.run("y.zero_(); print('ready')")
+    outcome = lab.run(
+        "print('go', flush=True)\nt = %tilestep --in-place spin[(1,)](x, y)", interrupt_after="go"
+    )
+    assert outcome.error == "KeyboardInterrupt"
+    assert outcome.seconds < 5
+    assert lab.ask("y.any().item()") == "False"
+    again = lab.run("%tilestep scale[(4,)](x, y, 60, BLOCK=16)")
+    assert again.status == "ok"
+
+
+def test_help_explains_the_options(lab: NotebookSession) -> None:
+    text = lab.help("%tilestep")
+    for words in ("Trace a launch", "--program X,Y,Z", "--operations", "--exact-bytes N", "t.diff"):
+        assert words in text

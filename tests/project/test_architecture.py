@@ -1,0 +1,313 @@
+"""The house's rules, held against its files."""
+
+from __future__ import annotations
+
+import ast
+import importlib
+import importlib.metadata
+import inspect
+import re
+import subprocess
+import sys
+import tomllib
+from pathlib import Path
+
+import pytest
+from packaging.requirements import Requirement
+from packaging.utils import canonicalize_name
+
+import kernellab
+from tests.support.source_files import (
+    ROOT,
+    Import,
+    imports_of,
+    module_name,
+    python_files,
+    tree_of,
+)
+
+PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
+EXTRAS = PROJECT["optional-dependencies"]
+
+
+# Rooms and their order
+
+
+def rooms() -> list[str]:
+    """The rooms of docs/architecture.md, from the bottom up: "errors", "ir", ..., "kernellab" for __init__.py."""
+    page = (ROOT / "docs/architecture.md").read_text()
+    names = re.findall(r"^\| `([\w.]+)/?` \|", page, re.MULTILINE)
+    return ["kernellab" if name == "__init__.py" else name.removesuffix(".py") for name in names]
+
+
+def room_of(module: str) -> str:
+    """The room that a module of ours stands in."""
+    parts = module.split(".")
+    return parts[1] if len(parts) > 1 else "kernellab"
+
+
+def test_every_module_has_a_room() -> None:
+    known = {*rooms(), "__main__"}
+    for file in python_files("kernellab"):
+        assert room_of(module_name(file)) in known, f"docs/architecture.md does not name {file}"
+    for room in rooms():
+        path = ROOT / "kernellab" / room
+        exists = room == "kernellab" or path.is_dir() or path.with_suffix(".py").is_file()
+        assert exists, f"docs/architecture.md names {room}, which is not there"
+
+
+def test_imports_go_one_way() -> None:
+    height = {room: number for number, room in enumerate(rooms())} | {"__main__": 99}
+    upward = []
+    for file in python_files("kernellab"):
+        mine = room_of(module_name(file))
+        for found in imports_of(file):
+            if found.module.split(".")[0] != "kernellab":
+                continue
+            theirs = room_of(found.module)
+            if theirs != mine and height[theirs] > height[mine]:
+                upward.append(str(found))
+    assert not upward, "\n".join(upward)
+
+
+def test_rooms_below_the_screen_know_no_screen() -> None:
+    screens = {"IPython", "ipywidgets", "anywidget", "matplotlib"}
+    below = rooms()[: rooms().index("viz")]
+    seen = [
+        str(found)
+        for file in python_files("kernellab")
+        if room_of(module_name(file)) in below
+        for found in imports_of(file)
+        if found.module.split(".")[0] in screens
+    ]
+    assert not seen, "\n".join(seen)
+
+
+# Other people's private names
+
+PUBLIC_TRITON = ("triton", "triton.language", "triton.testing")
+PUBLIC_IPYTHON = ("IPython", "IPython.display", "IPython.core.magic")
+
+
+def outside(found: Import, package: str, public: tuple[str, ...]) -> bool:
+    """Whether the import reaches into a part of `package` that is not public."""
+    return found.module.split(".")[0] == package and found.module not in public
+
+
+TRITON_ROOM = "triton_api"
+
+
+def test_only_one_room_touches_triton_privates() -> None:
+    private = [
+        str(found)
+        for file in python_files("kernellab")
+        if room_of(module_name(file)) != TRITON_ROOM
+        for found in imports_of(file)
+        if outside(found, "triton", PUBLIC_TRITON) and found.module != "triton.language.core"
+    ]
+    assert not private, "\n".join(private)
+
+
+def test_nobody_reaches_triton_privates_through_attributes() -> None:
+    reached = re.compile(r"triton\.(runtime|compiler|backends|_C|knobs|tools)\b")
+    seen = [
+        f"{file.relative_to(ROOT)}:{node.lineno} {ast.unparse(node)}"
+        for file in python_files("kernellab")
+        if room_of(module_name(file)) != TRITON_ROOM
+        for node in ast.walk(tree_of(file))
+        if isinstance(node, ast.Attribute) and reached.match(ast.unparse(node))
+    ]
+    assert not seen, "\n".join(seen)
+
+
+def test_only_ipython_api_touches_ipython_privates() -> None:
+    private = [
+        str(found)
+        for file in python_files("kernellab")
+        if file.name != "ipython_api.py"
+        for found in imports_of(file)
+        if outside(found, "IPython", PUBLIC_IPYTHON) and not found.for_types_only
+    ]
+    assert not private, "\n".join(private)
+
+
+# Public names
+
+
+def test_no_public_function_shares_a_modules_name() -> None:
+    modules = {module_name(file).split(".")[1] for file in python_files("kernellab") if "." in module_name(file)}  # fmt: skip
+    public = {
+        name
+        for name in kernellab.__all__
+        if not name.startswith("__") and inspect.isroutine(getattr(kernellab, name))
+    }
+    assert not modules & public
+
+
+def test_every_exported_name_is_real_and_documented() -> None:
+    for name in kernellab.__all__:
+        thing = getattr(kernellab, name)
+        if name == "__version__":
+            continue
+        assert inspect.getdoc(thing), f"kernellab.{name} has no docstring"
+        if not inspect.isclass(thing):
+            continue
+        for member, value in vars(thing).items():
+            documented = inspect.isroutine(value) or isinstance(value, property)
+            if documented and not member.startswith("_"):
+                assert inspect.getdoc(value), f"kernellab.{name}.{member} has no docstring"
+
+
+def test_every_module_says_what_it_is_for() -> None:
+    silent = [
+        str(file.relative_to(ROOT))
+        for file in python_files("kernellab", "benchmarks", "tools", "tests")
+        if file.read_text().strip()
+        and not ast.get_docstring(tree_of(file))
+        and "tests/kernels" not in str(file)
+    ]
+    assert not silent, "\n".join(silent)
+
+
+def test_the_version_is_said_once() -> None:
+    assert kernellab.__version__ == PROJECT["version"] == importlib.metadata.version("kernellab")
+
+
+def test_importing_the_package_imports_nothing_heavy() -> None:
+    heavy = ["torch", "triton", "numpy", "pandas", "matplotlib", "IPython", "xdsl"]
+    program = f"import sys, kernellab, kernellab.cli.main; print([name for name in {heavy} if name in sys.modules])"
+    printed = subprocess.run(
+        [sys.executable, "-c", program], capture_output=True, text=True, check=True
+    )
+    assert printed.stdout.strip() == "[]"
+
+
+# Dependencies: declared = used = explained
+
+
+def declared(*groups: str) -> set[str]:
+    """The distributions that pyproject.toml declares: "required", or an extra's name."""
+    texts: list[str] = []
+    for group in groups:
+        texts += PROJECT["dependencies"] if group == "required" else EXTRAS[group]
+    return {str(canonicalize_name(Requirement(text).name)) for text in texts} - {"kernellab"}
+
+
+DISTRIBUTIONS = importlib.metadata.packages_distributions()
+
+
+def distribution_of(found: Import) -> str | None:
+    """The distribution that an import comes from; None for Python's own modules and ours."""
+    top = found.module.split(".")[0]
+    if top in sys.stdlib_module_names or top in {"kernellab", "benchmarks", "tools", "tests"}:
+        return None
+    if top == "pynvml":  # not installed without the extra "gpu"
+        return "nvidia-ml-py"
+    return canonicalize_name(DISTRIBUTIONS[top][0])
+
+
+def used(*folders: str) -> dict[str, str]:
+    """Distribution -> one import that uses it."""
+    return {
+        name: str(found)
+        for file in python_files(*folders)
+        for found in imports_of(file)
+        if (name := distribution_of(found)) is not None
+    }
+
+
+@pytest.mark.parametrize(
+    ("folders", "groups"),
+    [
+        (("kernellab",), ("required", "gpu")),
+        (("benchmarks",), ("required",)),
+        (("tests", "tools"), ("required", "test")),
+    ],
+)
+def test_nothing_is_used_undeclared(folders: tuple[str, ...], groups: tuple[str, ...]) -> None:
+    allowed = declared(*groups)
+    undeclared = [where for name, where in used(*folders).items() if name not in allowed]
+    assert not undeclared, "\n".join(undeclared)
+
+
+def explained() -> dict[str, str]:
+    """Distribution -> what docs/dependencies.md says imports it."""
+    page = (ROOT / "docs/dependencies.md").read_text()
+    rows = re.findall(r"^\| `([\w-]+)` \| ([^|]+) \| ([^|]+) \|$", page, re.MULTILINE)
+    return {canonicalize_name(name): importer.strip() for name, importer, _ in rows}
+
+
+def test_every_dependency_is_explained() -> None:
+    assert set(explained()) == declared("required", *EXTRAS)
+
+
+def test_the_explanation_says_truly_who_imports_what() -> None:
+    imported = {folder: used(folder) for folder in ("kernellab", "tests", "benchmarks")}
+    for name, importer in explained().items():
+        actual = [folder for folder, names in imported.items() if name in names]
+        if importer == "nothing yet" or importer.startswith("nothing:"):
+            assert not actual, (
+                f"{name} is imported by {actual}, and dependencies.md says {importer!r}"
+            )
+        else:
+            assert importer.strip("`").rstrip("/") in actual, (
+                f"{name} is not imported by {importer}"
+            )
+
+
+def test_constraints_pin_every_dependency_to_a_version_that_is_allowed() -> None:
+    lines = (ROOT / "constraints.txt").read_text().splitlines()
+    pins = dict(line.split("==") for line in lines if line and not line.startswith("#"))
+    assert lines[-1] == max(line for line in lines if line and not line.startswith("#"))
+    for text in [*PROJECT["dependencies"], *(text for extra in EXTRAS.values() for text in extra)]:
+        requirement = Requirement(text)
+        if requirement.name == "kernellab":
+            continue
+        pin = pins.get(canonicalize_name(requirement.name))
+        assert pin is not None, f"constraints.txt does not pin {requirement.name}"
+        assert requirement.specifier.contains(pin), f"{requirement} excludes the pin {pin}"
+
+
+# What no file may hold
+
+
+def text_files() -> list[Path]:
+    """Every text file that git tracks or would track."""
+    listed = subprocess.run(
+        ["git", "ls-files", "--cached", "--others", "--exclude-standard", "-z"],
+        cwd=ROOT, capture_output=True, text=True,
+    )  # fmt: skip
+    if listed.returncode != 0:
+        pytest.skip("not a git checkout")
+    files = [ROOT / name for name in listed.stdout.split("\0") if name]
+    return [
+        file
+        for file in files
+        if file.suffix not in (".png", ".npz", ".kernellab") and file.is_file()
+    ]
+
+
+MACHINE_PATH = re.compile(r"(?<![\w.:/])/(?:root|work|opt|Users|mnt)/\w+")
+UNFINISHED = re.compile("|".join(["TO" + "DO", "FIX" + "ME", "XX" + "X"]))
+
+
+def test_no_file_names_a_machine_or_is_left_unfinished() -> None:
+    found = [
+        f"{file.relative_to(ROOT)}:{number}: {line.strip()[:120]}"
+        for file in text_files()
+        for number, line in enumerate(file.read_text(encoding="utf-8").splitlines(), 1)
+        # The letters of a notebook's pictures spell anything sooner or later.
+        if not line.lstrip().startswith('"image/png":')
+        and (MACHINE_PATH.search(line) or UNFINISHED.search(line))
+    ]
+    assert not found, "\n".join(found)
+
+
+def test_links_between_pages_lead_somewhere() -> None:
+    broken = []
+    for page in [*ROOT.glob("*.md"), *(ROOT / "docs").rglob("*.md")]:
+        prose = re.sub(r"```.*?```|`[^`]*`", "", page.read_text(), flags=re.DOTALL)
+        for target in re.findall(r"\]\(([^)#:\s]+)(?:#[^)]*)?\)", prose):
+            if not (page.parent / target).exists():
+                broken.append(f"{page.relative_to(ROOT)} -> {target}")
+    assert not broken, "\n".join(broken)

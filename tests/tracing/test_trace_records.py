@@ -1,0 +1,428 @@
+"""Traces by themselves, of hand-made events: time travel, search, history, difference, and what was not kept."""
+
+from __future__ import annotations
+
+import dataclasses
+from pathlib import Path
+from typing import Any
+
+import ml_dtypes
+import numpy
+import pytest
+import torch
+from hypothesis import given
+from hypothesis import strategies as st
+from hypothesis.extra import numpy as arrays
+
+from kernellab.errors import ArgumentError
+from kernellab.tracing.records import NotRecorded, Trace
+from kernellab.tracing.states import NoSuchVariable, State
+from kernellab.tracing.steps import AffineLanes, TracedArgument
+from kernellab.tracing.summaries import summarize, thumbnail_of
+from kernellab.tracing.tile_pointer import TilePointer
+from kernellab.tracing.values import ValueStore, compressed, decompressed
+from tests.tracing.trace_events import Events
+
+STEPS_A_TURN = 5
+
+
+@pytest.fixture
+def trace(tmp_path: Path) -> Trace:
+    events = Events(tmp_path)
+    events.run()
+    return events.trace()
+
+
+def expected_acc(turns: int) -> numpy.ndarray:
+    """`acc` after so many turns, in plain NumPy."""
+    acc = numpy.zeros(8)
+    for k in range(turns):
+        acc = (acc + numpy.arange(8 * k, 8 * k + 8)) * 2
+    return acc
+
+
+# Steps
+
+
+def test_steps_are_the_lines_in_the_order_in_which_they_end(trace: Trace) -> None:
+    turn = [3, 4, 9, 10, 5]
+    assert [step.line for step in trace] == [2, *turn * 3, 3, 6]
+    assert [step.number for step in trace] == list(range(len(trace)))
+
+
+def test_a_line_of_a_helper_knows_the_line_that_called_it(trace: Trace) -> None:
+    inside = trace[3]
+    assert (inside.line, inside.function) == (9, "double")
+    assert [(call.line, Path(call.file).name) for call in inside.calls] == [(5, "total.py")]
+    caller = trace.at(3).caller
+    assert caller is not None
+    assert caller["k"] == 0
+    assert trace[0].calls == ()
+
+
+def test_turns_count_the_iterations_of_the_loops_around_a_line(trace: Trace) -> None:
+    assert trace[0].turns == ()
+    assert [(turn.line, turn.number) for turn in trace[2 + 2 * STEPS_A_TURN].turns] == [(3, 2)]
+    assert trace[2].turns[0].header == "for k in range(n)"
+    end = trace[1 + 3 * STEPS_A_TURN].turns[0]  # the header, asked once more
+    assert (end.number, end.is_over) == (3, True)
+    assert end.text() == "for k in range(n): over after 3 turns"
+    assert [turn.is_over for turn in trace[1].turns] == [False]
+    assert [turn.number for turn in trace[3].turns] == [0]  # of a helper, called in the first turn
+    assert trace[-1].turns == ()
+
+
+def test_a_step_knows_what_it_accessed(trace: Trace) -> None:
+    load = trace[2 + STEPS_A_TURN].accesses[0]
+    assert load.text() == "load of x_ptr: elements 8 to 15 (8 of 8 lanes)"
+    store = trace[-1].accesses[0]
+    assert store.text() == "store of z_ptr: elements 0 to 6 (7 of 8 lanes)"
+    numpy.testing.assert_array_equal(store.written(), expected_acc(3)[:7])
+
+
+# Time travel
+
+
+def test_all_variables_at_a_step_forwards_and_backwards(trace: Trace) -> None:
+    forwards = [{name: trace.at(n)[name] for name in trace.at(n)} for n in range(len(trace))]
+    for number in reversed(range(len(trace))):
+        again = trace.at(number)
+        assert list(again) == list(forwards[number])
+        for name, value in forwards[number].items():
+            numpy.testing.assert_array_equal(again[name], value)
+    for turn in range(3):
+        numpy.testing.assert_array_equal(
+            trace.at(STEPS_A_TURN * (turn + 1)).acc, expected_acc(turn + 1)
+        )
+
+
+def test_a_variable_that_is_not_there_yet(trace: Trace) -> None:
+    with pytest.raises(NoSuchVariable, match="total has no variable 'x' after step 1"):
+        _ = trace.at(1).x
+    assert "x" not in trace.at(1)
+    assert "x" in trace.at(2)
+    assert not hasattr(trace.at(0), "k")
+
+
+def test_a_variable_hides_a_method_of_the_same_name(tmp_path: Path) -> None:
+    events = Events(tmp_path)
+    events.recorder.turn_of((0, 0, 0))
+    events.recorder.enter("total", events.file, 1, {"values": numpy.float32(7), "step": 3})
+    events.recorder.line(2)
+    state = events.trace().at(0)
+    assert [getattr(state, name) for name in ("values", "step")] == [7, 3]
+    assert dict(state) == {"values": 7, "step": 3}
+
+
+def test_a_step_that_does_not_exist(trace: Trace) -> None:
+    with pytest.raises(IndexError, match=r"no step 18: this trace has steps 0 to 17"):
+        trace.at(18)
+    assert trace.at(-1).step.number == 17
+
+
+def test_memory_at_a_step(trace: Trace) -> None:
+    numpy.testing.assert_array_equal(trace.memory("z_ptr", 0), numpy.zeros(8))
+    numpy.testing.assert_array_equal(trace.memory("z_ptr"), [*expected_acc(3)[:7], 0])
+    numpy.testing.assert_array_equal(trace.memory("x_ptr"), numpy.arange(24))
+    with pytest.raises(ArgumentError, match=r"is called 'zptr'.*\n.*Did you mean 'z_ptr'"):
+        trace.memory("zptr")
+
+
+# Search
+
+
+def test_find_goes_both_ways(trace: Trace) -> None:
+    first = trace.find(lambda v: v.acc.max() > 7)
+    assert first is not None
+    assert (first.number, first.line) == (STEPS_A_TURN, 5)
+    beyond = trace.find(lambda v: v.k == 1, after=first)
+    assert beyond is not None
+    assert beyond.number == first.number + 1
+    last = trace.find(lambda v: v.k == 1, backwards=True)
+    assert last is not None
+    assert last.number == 2 * STEPS_A_TURN
+    assert trace.find(lambda v: numpy.isnan(v.acc).any()) is None
+
+
+def test_find_of_a_name_that_nobody_has(trace: Trace) -> None:
+    with pytest.raises(ArgumentError, match=r"has a variable 'ac'.*\n.*Did you mean 'acc'"):
+        trace.find(lambda v: v.ac.any())
+
+
+def test_history_is_every_value_in_turn(trace: Trace) -> None:
+    history = trace.history("acc")
+    assert [change.step and change.step.line for change in history] == [2, 5, 5, 5]
+    for turns, change in enumerate(history):
+        numpy.testing.assert_array_equal(change.value, expected_acc(turns))
+    table = history.table()
+    assert list(table["high"]) == [expected_acc(turns).max() for turns in range(4)]
+    assert list(trace.history("v")[0].value) == list(range(8))
+    with pytest.raises(ArgumentError, match="Did you mean 'acc'"):
+        trace.history("accu")
+
+
+# Difference
+
+
+def changed_in_turn_two(k: int, tile: numpy.ndarray) -> numpy.ndarray:
+    if k == 2:
+        tile[5] += 0.5
+    return tile
+
+
+def test_diff_finds_the_first_value_that_differs(tmp_path: Path) -> None:
+    first, second = Events(tmp_path), Events(tmp_path)
+    first.run()
+    second.run(change=changed_in_turn_two)
+    found = first.trace().diff(second.trace())
+    assert found
+    assert (found.kind, found.name, found.index) == ("value", "x", (5,))
+    assert (found.ours, found.theirs, found.count, found.size) == (21, 21.5, 1, 8)
+    assert found.step is not None
+    assert found.step.line == 4
+    assert found.step.turns[0].number == 2
+    assert (
+        "they part at x[5]: 21.0 here, 21.5 there (1 of 8 elements differ, by up to 0.5)"
+        in repr(found)
+    )
+    assert not first.trace().diff(second.trace(), atol=100.0)
+
+
+def test_diff_of_equal_runs_is_false_and_says_what_was_compared(trace: Trace) -> None:
+    found = trace.diff(trace)
+    assert not found
+    assert repr(found) == "the runs agree in program (0, 0, 0)\n  13 values compared"
+    whole = Trace(
+        dataclasses.replace(trace.facts, grid=(1, 1, 1)), trace.steps, trace.frames, trace.values,
+        trace.arguments, trace.checkpoints, trace.sources,
+    )  # fmt: skip
+    assert repr(whole.diff(whole)).startswith("the runs agree\n")
+
+
+def test_diff_says_where_nothing_could_be_compared(trace: Trace) -> None:
+    found = trace.diff({"x_ptr": numpy.zeros(trace.arguments["x_ptr"].shape)})
+    assert repr(found).startswith(
+        "nothing could be compared: the traced programs wrote no element of x_ptr"
+    )
+    empty = Trace(trace.facts, (), (), trace.values, trace.arguments, trace.checkpoints, ())
+    found = trace.diff(empty)
+    assert repr(found).startswith("nothing could be compared: no variable got a value in both runs")
+    assert "only one of the runs has acc" in repr(found)
+
+
+def test_diff_tells_where_the_ways_part(tmp_path: Path) -> None:
+    first, second = Events(tmp_path), Events(tmp_path)
+    first.run(turns=2)
+    second.run(turns=3)
+    found = first.trace().diff(second.trace())
+    assert (found.kind, found.ours, found.theirs) == ("path", "line 6", "line 4")
+
+
+def test_diff_allows_for_coarser_types(tmp_path: Path) -> None:
+    first, second = Events(tmp_path), Events(tmp_path)
+    first.run(turns=1, change=lambda _, tile: tile / 3)
+    second.run(turns=1, change=lambda _, tile: (tile / 3).astype(ml_dtypes.bfloat16))
+    ours, theirs = first.trace(), second.trace()
+    assert not ours.diff(theirs)
+    assert ours.diff(theirs, rtol=0.0, atol=0.0).name == "x"
+
+
+def test_diff_with_what_another_launch_left(trace: Trace) -> None:
+    right = expected_acc(3).astype(numpy.float32)
+    assert not trace.diff({"z_ptr": right})  # the last element was masked off
+    right[2] = -1
+    found = trace.diff({"z_ptr": right})
+    assert (found.kind, found.name, found.index, found.theirs) == ("output", "z_ptr", (2,), -1)
+    assert found.step is not None
+    assert found.step.line == 6
+    with pytest.raises(ArgumentError, match="shape"):
+        trace.diff({"z_ptr": right[:4]})
+    with pytest.raises(ArgumentError, match="Did you mean 'z_ptr'"):
+        trace.diff({"zz_ptr": right})
+
+
+@pytest.mark.parametrize("other", [5, torch.zeros(4)], ids=["a number", "a tensor"])
+def test_diff_says_what_it_takes(trace: Trace, other: Any) -> None:
+    with pytest.raises(
+        ArgumentError, match=r"another Trace, or \{argument name: tensor\}"
+    ) as caught:
+        trace.diff(other)
+    assert type(other).__name__ in caught.value.problem
+
+
+@pytest.mark.parametrize("step", ["a", None, 1.5])
+def test_what_is_no_step_is_refused(trace: Trace, step: Any) -> None:
+    with pytest.raises(ArgumentError, match="must be a Step or its number"):
+        trace.at(step)
+    with pytest.raises(ArgumentError, match="must be a Step or its number"):
+        trace.find(lambda _: True, after=step)
+
+
+def test_a_condition_gives_one_truth_value(trace: Trace) -> None:
+    with pytest.raises(ArgumentError, match="takes a function of the variables; 'x' is none"):
+        trace.find("x")  # type: ignore[arg-type]
+    conditions = [lambda v: v.x > 7, lambda v: bool(v.x > 7) and v.k > 0]
+    for condition in conditions:
+        with pytest.raises(
+            ArgumentError, match="after step 2, the condition gives a tile"
+        ) as caught:
+            trace.find(condition)
+        assert ".any() or (...).all()" in caught.value.advice
+        assert caught.value.position == trace[2].position
+    with pytest.raises(ValueError, match="mine"):
+        trace.find(_fails)
+
+
+def _fails(_: State) -> bool:
+    raise ValueError("mine")
+
+
+def test_diff_needs_a_program_in_common(tmp_path: Path) -> None:
+    first, second = Events(tmp_path), Events(tmp_path)
+    first.run()
+    second.run(program=(1, 0, 0))
+    with pytest.raises(ArgumentError, match=r"no program in common: \(0, 0, 0\) and \(1, 0, 0\)"):
+        first.trace().diff(second.trace())
+
+
+# What was not kept
+
+
+def test_what_is_too_large_is_a_summary_and_the_error_names_the_call(tmp_path: Path) -> None:
+    events = Events(tmp_path, largest=16)
+    events.run()
+    trace = events.trace()
+    assert trace.at(STEPS_A_TURN).summaries["acc"].high == 14
+    with pytest.raises(NotRecorded) as caught:
+        _ = trace.at(STEPS_A_TURN).acc
+    assert "'acc' was not recorded: float32[8], 0 .. 14, 32 bytes" in str(caught.value)
+    assert "kernellab.trace(total, (2, 1, 1), ..., programs=(0, 0, 0), exact_bytes=32)" in str(
+        caught.value
+    )
+
+
+def test_what_is_too_large_is_computed_again(tmp_path: Path) -> None:
+    asked = []
+
+    def again(wanted: object) -> dict[tuple[int, str], numpy.ndarray]:
+        asked.append(wanted)
+        return {
+            (STEPS_A_TURN * turns, "acc"): expected_acc(turns).astype(numpy.float32)
+            for turns in (1, 2, 3)
+        }
+
+    events = Events(tmp_path, largest=16)
+    events.run()
+    trace = events.trace(compute_again=again)
+    for turns in (1, 2, 3):
+        acc = trace.at(STEPS_A_TURN * turns).acc
+        numpy.testing.assert_array_equal(acc, expected_acc(turns))
+    assert len(asked) == 1  # values that follow come along
+
+
+def test_another_value_the_second_time_is_refused(tmp_path: Path) -> None:
+    events = Events(tmp_path, largest=16)
+    events.run()
+    wrong = {(STEPS_A_TURN, "acc"): numpy.zeros(8, numpy.float32)}
+    trace = events.trace(compute_again=lambda _: wrong)
+    with pytest.raises(NotRecorded, match="gave another value"):
+        _ = trace.at(STEPS_A_TURN).acc
+
+
+# Values
+
+
+def test_equal_values_are_kept_once() -> None:
+    store = ValueStore()
+    first, again = numpy.arange(6.0), numpy.arange(6.0)
+    numbers = [store.add(first), store.add(again), store.add(first), store.add(again.reshape(2, 3))]
+    assert store[numbers[0]] is store[numbers[1]] is store[numbers[2]]
+    assert store[numbers[3]] is not store[numbers[0]]
+    assert len(list(store.distinct())) == 2
+
+
+KINDS = ["float32", "float16", "int32", "int8", "bool", ml_dtypes.bfloat16, ml_dtypes.float8_e5m2]
+
+
+@given(st.data())
+def test_packing_a_tile_loses_nothing(data: st.DataObject) -> None:
+    kind = numpy.dtype(data.draw(st.sampled_from(KINDS)))
+    shape = data.draw(arrays.array_shapes(min_dims=0, max_dims=3, min_side=0, max_side=5))
+    size = int(numpy.prod(shape)) * kind.itemsize
+    raw = data.draw(st.binary(min_size=size, max_size=size))
+    if kind.kind == "b":
+        raw = bytes(one & 1 for one in raw)
+    tile = numpy.frombuffer(raw, kind).reshape(shape)
+    back = decompressed(compressed(tile), kind.name, shape)
+    assert back.dtype == kind
+    assert back.shape == shape
+    assert back.tobytes() == raw
+
+
+@given(
+    arrays.arrays(
+        numpy.float32, arrays.array_shapes(max_dims=3, max_side=9), elements=st.floats(width=32)
+    )
+)
+def test_a_summary_is_what_numpy_says(tile: numpy.ndarray) -> None:
+    found = summarize(tile)
+    numbers = tile[~numpy.isnan(tile)]
+    assert found.nans == tile.size - numbers.size
+    assert found.infinities == int(numpy.isinf(tile).sum())
+    if numbers.size:
+        assert (found.low, found.high) == (float(numbers.min()), float(numbers.max()))
+    else:
+        assert found.low is found.high is found.mean is None
+
+
+def test_summaries_of_what_is_odd() -> None:
+    assert summarize(numpy.zeros((0, 4), numpy.float32)).range_text == "empty"
+    assert summarize(numpy.float32("nan")).range_text == "all NaN"
+    assert summarize(numpy.array([1, numpy.nan, -numpy.inf])).range_text == "-inf .. 1, 1 NaN, 1 infinite"  # fmt: skip
+    assert summarize(numpy.array([True, False])).mean == 0.5
+    assert summarize(numpy.int64(-(2**63))).low == -(2**63)
+    assert summarize("relu").range_text == ""
+
+
+def test_a_nan_shows_in_a_thumbnail_however_small() -> None:
+    tile = numpy.zeros((512, 512), numpy.float32)
+    tile[300, 100] = numpy.nan
+    small = thumbnail_of(tile)
+    assert small.shape == (64, 64)
+    assert numpy.argwhere(numpy.isnan(small)).tolist() == [[37, 12]]
+    assert thumbnail_of(numpy.arange(1000)).shape == (32, 32)
+    assert thumbnail_of(numpy.zeros((0, 3))).size == 0
+
+
+# Places
+
+
+@given(st.integers(-5, 5), st.lists(st.tuples(st.integers(-4, 4), st.integers(1, 4)), max_size=3))
+def test_affine_lanes_are_all_sums(start: int, sides: list[tuple[int, int]]) -> None:
+    lanes = AffineLanes(start, tuple(s for s, _ in sides), tuple(e for _, e in sides))
+    found = lanes.indices()
+    assert found.shape == lanes.extents
+    for place in numpy.ndindex(*lanes.extents):
+        assert found[place] == start + sum(s * i for s, i in zip(lanes.strides, place))
+
+
+@given(st.permutations(range(3)), st.integers(1, 3))
+def test_coordinates_of_storage_elements(order: list[int], gap: int) -> None:
+    shape = (3, 4, 5)
+    strides = [0, 0, 0]
+    step = gap
+    for axis in order:
+        strides[axis] = step
+        step *= shape[axis] + 1
+    argument = TracedArgument("x", "float32", shape, tuple(strides), 0)
+    places = numpy.indices(shape).reshape(3, -1)
+    inside, found = argument.coordinates(strides @ places)
+    assert inside.all()
+    numpy.testing.assert_array_equal(found, places)
+    inside, _ = argument.coordinates(numpy.array([-1, strides @ numpy.array(shape)]))
+    assert not inside.any()
+
+
+def test_a_pointer_shows_where_it_points() -> None:
+    assert repr(TilePointer("x_ptr", numpy.array(3))) == "x_ptr + 3"
+    assert repr(TilePointer("x_ptr", numpy.arange(3))) == "x_ptr + [0 1 2]"

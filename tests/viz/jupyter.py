@@ -1,0 +1,125 @@
+"""A real Jupyter server for tests of views: notebooks opened and run in Chromium, in JupyterLab or Notebook 7."""
+
+from __future__ import annotations
+
+import secrets
+import subprocess
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+import nbformat
+from playwright.sync_api import Browser, Locator, Page, expect
+
+from tests.viz.browser import Watched, watched
+from tools.screenshot import free_port, quiet_settings, wait_for
+
+FRONT_ENDS = {"JupyterLab": "lab/tree", "Notebook 7": "notebooks"}
+"""Front ends, and where their address of a notebook begins."""
+
+_READY = """async () => {
+  await jupyterapp.restored;
+  const panel = jupyterapp.shell.currentWidget;
+  await panel.context.ready;
+  await panel.sessionContext.ready;
+}"""
+
+_OPEN_WITHOUT_KERNEL = """async (path) => {
+  await jupyterapp.restored;
+  const kernelPreference = { shouldStart: false, canStart: true, autoStartDefault: false };
+  await jupyterapp.commands.execute("docmanager:open", { path, factory: "Notebook", kernelPreference });
+}"""
+
+_SHOW_CELL = "number => jupyterapp.shell.currentWidget.content.scrollToItem(number, 'center')"
+
+
+def show_cell(page: Page, number: int) -> Locator:
+    """A cell, scrolled to: Notebook 7 takes those far away out of the document."""
+    page.evaluate(_SHOW_CELL, number)
+    cell = page.locator(f'.jp-Cell[data-windowed-list-index="{number}"]')
+    expect(cell).to_be_attached()
+    return cell
+
+
+@dataclass(frozen=True)
+class Jupyter:
+    """A running server."""
+
+    address: str
+    token: str
+    folder: Path
+    """Where its notebooks are."""
+    environment: dict[str, str]
+
+    def save(self, notebook: nbformat.NotebookNode, *, trusted: bool = True) -> str:
+        """Put a notebook where the server finds it; gives its name. Of one that is not trusted Jupyter shows safe HTML only."""
+        name = f"{secrets.token_hex(4)}.ipynb"
+        notebook.metadata.kernelspec = {"name": "python3", "display_name": "Python 3", "language": "python"}  # fmt: skip
+        nbformat.write(notebook, self.folder / name)
+        if trusted:
+            command = [sys.executable, "-m", "jupyter", "trust", str(self.folder / name)]
+            subprocess.run(command, env=self.environment, check=True, capture_output=True)
+        return name
+
+    @contextmanager
+    def opened(
+        self, started: Browser, name: str, front_end: str = "JupyterLab", *, kernel: bool = True
+    ) -> Iterator[Watched]:
+        """A saved notebook, open with a fresh kernel, or in JupyterLab with none; nothing of it is run."""
+        path = f"{FRONT_ENDS[front_end]}/{name}" if kernel else "lab"
+        address = f"{self.address}/{path}?token={self.token}&reset"
+        with watched(started, address, warnings=False) as shown:
+            if not kernel:
+                shown.page.wait_for_function("window.jupyterapp")
+                shown.page.evaluate(_OPEN_WITHOUT_KERNEL, name)
+            shown.page.wait_for_function(
+                "window.jupyterapp?.shell?.currentWidget?.sessionContext", timeout=60_000
+            )
+            shown.page.evaluate(_READY)
+            # What the front end says while it starts is not about views; where it asks, is.
+            shown.problems[:] = [one for one in shown.problems if one.startswith("asked for")]
+            yield shown
+
+    @contextmanager
+    def run_watched(
+        self, started: Browser, *cells: str, front_end: str = "JupyterLab"
+    ) -> Iterator[Watched]:
+        """A notebook of these cells, open and run from top to bottom."""
+        made = nbformat.v4.new_notebook(cells=[nbformat.v4.new_code_cell(cell) for cell in cells])
+        with self.opened(started, self.save(made, trusted=False), front_end) as shown:
+            shown.page.evaluate("jupyterapp.commands.execute('notebook:run-all-cells')")
+            yield shown
+
+    @contextmanager
+    def run(self, started: Browser, *cells: str) -> Iterator[Page]:
+        """The page of `run_watched`, for a test that expects no problem."""
+        with self.run_watched(started, *cells) as shown:
+            yield shown.page
+
+
+@contextmanager
+def jupyterlab(folder: Path) -> Iterator[Jupyter]:
+    """A server on a free port, quiet, with settings of its own; JupyterLab and Notebook 7 are both on it."""
+    notebooks = folder / "notebooks"
+    notebooks.mkdir()
+    port, token = free_port(), secrets.token_hex(16)
+    command = [
+        sys.executable, "-m", "jupyter", "lab", "--no-browser", "--allow-root", "--ServerApp.ip=127.0.0.1",
+        f"--ServerApp.port={port}", "--ServerApp.port_retries=0", f"--IdentityProvider.token={token}",
+        f"--ServerApp.root_dir={notebooks}", "--LabApp.expose_app_in_browser=True",
+        "--JupyterNotebookApp.expose_app_in_browser=True",
+    ]  # fmt: skip
+    address, environment = f"http://127.0.0.1:{port}", quiet_settings(folder)
+    with (folder / "log").open("w") as log:
+        # Kernels that belong to no notebook work where the server was started.
+        server = subprocess.Popen(
+            command, cwd=notebooks, env=environment, stdout=log, stderr=subprocess.STDOUT
+        )
+        try:
+            wait_for(f"{address}/api/status?token={token}")
+            yield Jupyter(address, token, notebooks, environment)
+        finally:
+            server.terminate()
+            server.wait(20)

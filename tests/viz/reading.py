@@ -1,0 +1,70 @@
+"""What a page or a widget is sent, read back: the other side's work, in Python."""
+
+from __future__ import annotations
+
+import base64
+import gzip
+import itertools
+import json
+from typing import Any
+
+from tests.viz.test_report import Reader
+
+
+def unpacked(data: bytes) -> Any:
+    """The JSON of packed data; texts that travel as parts are under "loaded"."""
+    count = int.from_bytes(data[:4], "little")
+    sizes = [int.from_bytes(data[4 * n : 4 * n + 4], "little") for n in range(1, count + 1)]
+    starts = list(itertools.accumulate(sizes, initial=4 * (count + 1)))
+    assert starts[-1] == len(data)
+    parts = [gzip.decompress(data[start:end]) for start, end in itertools.pairwise(starts)]
+    found = json.loads(parts[0])
+    for side in found.get("sides", ()):
+        for text in side["texts"]:
+            text["loaded"] = parts[text["part"]].decode() if text["part"] else None
+    return found
+
+
+class _Scripts(Reader):
+    """Collects the text of each element that a page's script reads data from."""
+
+    def __init__(self, page: str) -> None:
+        self.data: list[str] = []
+        self._in_data = False
+        super().__init__(page)
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        super().handle_starttag(tag, attrs)
+        self._in_data = tag == "script" and (dict(attrs).get("id") or "").startswith("kernellab-data")  # fmt: skip
+
+    def handle_endtag(self, tag: str) -> None:
+        super().handle_endtag(tag)
+        self._in_data = False
+
+    def handle_data(self, data: str) -> None:
+        super().handle_data(data)
+        if self._in_data:
+            self.data.append(data)
+
+
+def views_in(page: str) -> list[Any]:
+    """The data of every view of a page."""
+    return [unpacked(base64.b64decode(text)) for text in _Scripts(page).data]
+
+
+def texts_of(view: Any) -> list[str]:
+    """Every text of an IR explorer."""
+    return [
+        text["content"] or text["loaded"] or "" for side in view["sides"] for text in side["texts"]
+    ]
+
+
+def assert_loads_nothing(page: str) -> None:
+    """No element of the page asks for anything from elsewhere."""
+    for tag, attributes in Reader(page).tags:
+        assert tag not in {"link", "iframe", "img", "object", "embed", "base"}
+        for name, value in attributes.items():
+            assert not name.startswith("on"), f"<{tag} {name}=...> is a script"
+            if name in ("src", "href", "xlink:href", "action", "data"):
+                assert value is not None
+                assert value.startswith("#"), f"<{tag} {name}={value!r}> loads something"

@@ -1,0 +1,33 @@
+"""The tests' own watchfulness: a page that errs, or asks another place for anything, fails its test."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from tests.viz.browser import browser, needs_browser, opened
+
+pytestmark = needs_browser
+
+ELSEWHERE = "https://elsewhere.invalid/x"
+BAD = {
+    f'<script src="{ELSEWHERE}"></script>': f"asked for {ELSEWHERE}",
+    f'<link rel="stylesheet" href="{ELSEWHERE}">': f"asked for {ELSEWHERE}",
+    f'<script>fetch("{ELSEWHERE}").catch(() => {{}})</script>': f"asked for {ELSEWHERE}",
+    '<script>new WebSocket("wss://elsewhere.invalid/x")</script>': "asked for wss://elsewhere.invalid/x",
+    '<script>console.error("went wrong")</script>': "went wrong",
+    '<script>throw new Error("uncaught")</script>': "uncaught",
+}
+
+
+def test_what_goes_wrong_in_a_page_fails_its_test(tmp_path: Path) -> None:
+    with browser() as started:
+        for html, told in BAD.items():
+            file = tmp_path / "page.html"
+            file.write_text(f"<!doctype html>{html}")
+            with pytest.raises(AssertionError, match=told), opened(started, file.as_uri()) as page:
+                page.wait_for_timeout(150)
+        file.write_text("<!doctype html><script>console.log('fine')</script>")
+        with opened(started, file.as_uri()) as page:
+            page.wait_for_timeout(150)

@@ -1,0 +1,197 @@
+"""Cards: their two forms hold the same words, everything foreign is escaped, and the facts are those of the records."""
+
+import importlib
+import re
+from html.parser import HTMLParser
+
+import pytest
+
+import kernellab
+from kernellab.records import Launch, Resources, Run, Specialization, Target
+from kernellab.viz import displays
+from kernellab.viz.explorer.card import (
+    Card,
+    Table,
+    argument_table,
+    compilation_card,
+    kernel_card,
+    launch_card,
+    plain_card,
+    resources_card,
+    run_card,
+)
+from tests.kernels import basic
+
+SM_90 = Target("cuda", "90")
+
+
+class Words(HTMLParser):
+    """The words of a page, its tags, and the style attributes."""
+
+    def __init__(self, page: str) -> None:
+        super().__init__()
+        self.words: list[str] = []
+        self.open: list[str] = []
+        self.feed(page)
+
+    def handle_starttag(self, tag: str, attrs: object) -> None:
+        del attrs
+        self.open.append(tag)
+
+    def handle_endtag(self, tag: str) -> None:
+        assert self.open.pop() == tag
+
+    def handle_data(self, data: str) -> None:
+        self.words += data.split()
+
+
+@pytest.fixture(scope="module")
+def matmul() -> kernellab.Compilation:
+    compiled = kernellab.compile(
+        basic.matmul,
+        *["*fp16:16"] * 3,
+        *["i32:16"] * 4,
+        1,
+        "i32:16",
+        1,
+        "i32:16",
+        1,
+        BLOCK_M=64,
+        BLOCK_N=64,
+        BLOCK_K=32,
+        target="sm_90",
+    )
+    assert isinstance(compiled, kernellab.Compilation)
+    return compiled
+
+
+@pytest.fixture
+def run() -> Run:
+    specialization = Specialization(
+        signature={"x": "*fp32", "pair": ("i32", "*fp16"), "one": "constexpr", "name": "constexpr"},
+        constants={(2,): 1, (3,): "<script>&"},
+        attributes={(0,): [["tt.divisibility", 16]], (1, 1): [["tt.divisibility", 16]]},
+        origins=dict.fromkeys(("x", "pair", "one", "name"), "launch"),
+    )
+    launch = Launch("k<1>", (3, 1, 1), specialization, {"x": "float32[7]"}, {"num_warps": 8})
+    return Run(launch, "interpreter", SM_90, 0.00125)
+
+
+def cards(matmul: kernellab.Compilation, run: Run) -> list[Card]:
+    return [
+        kernel_card(matmul, run=run, notes=["a < b"]),
+        compilation_card(matmul),
+        run_card(run),
+        launch_card(run.launch),
+        resources_card(matmul.resources),
+        plain_card("k", SM_90, ["<not> given"], run),
+    ]
+
+
+def test_html_and_text_say_the_same(matmul: kernellab.Compilation, run: Run) -> None:
+    for card in cards(matmul, run):
+        page = Words(card.html())
+        assert page.open == []
+        assert page.words == card.text().split()
+
+
+def test_foreign_text_is_escaped(matmul: kernellab.Compilation, run: Run) -> None:
+    for card in cards(matmul, run):
+        for foreign in ("<script>", "k<1>", "a < b", "<not>"):
+            assert foreign not in card.html()
+    assert "k&lt;1&gt;" in run_card(run).html()
+    assert "&lt;script&gt;&amp;" in launch_card(run.launch).html()
+
+
+def test_a_card_needs_no_script_and_no_network(matmul: kernellab.Compilation, run: Run) -> None:
+    for card in cards(matmul, run):
+        page = card.html()
+        for forbidden in ("<script", "<style", "<link", "<img", "http", "url("):
+            assert forbidden not in page
+
+
+def test_types_promises_and_constants(run: Run) -> None:
+    rows = argument_table(run.launch.specialization, run.launch).rows
+    assert [tuple(row) for row in rows] == [
+        ("x", "*fp32, divisible by 16", "float32[7]", "launch"),
+        ("pair", "(i32, *fp16, divisible by 16)", "", "launch"),
+        ("one", "constexpr", "1", "launch"),
+        ("name", "constexpr", "'<script>&'", "launch"),
+    ]
+
+
+def test_a_compilations_numbers_are_on_its_card(matmul: kernellab.Compilation) -> None:
+    text = compilation_card(matmul).text()
+    resources = matmul.resources
+    assert f"registers per thread  {resources.registers}" in text
+    assert f"shared memory         {resources.shared_bytes:,} bytes" in text
+    sass = matmul.stages["sass"].text
+    # An independent count: each instruction of SASS ends with a semicolon; behind the last EXIT a kernel without calls has padding.
+    code = [line for line in sass.splitlines() if line.rstrip().endswith(";")]
+    instructions = max(n for n, line in enumerate(code, 1) if re.search(r"\bEXIT\b", line))
+    assert {line.split()[1].rstrip(";") for line in code[instructions:]} <= {"BRA", "NOP"}
+    assert f"{instructions:,} instructions" in text
+    products = [line for line in sass.splitlines() if "HGMMA" in line]
+    assert f"{len(products)} × HGMMA" in text
+    ttgir = matmul.stages["ttgir"].text.splitlines()
+    assert f"{sum(not line.startswith('#loc') for line in ttgir)} lines" in text
+
+
+@pytest.mark.parametrize("target", ["sm_90", "gfx942"])
+def test_a_stage_has_one_size_whatever_its_lines_are_linked_to(target: str) -> None:
+    """What the explorer compiles has other debug lines than what a launch runs, and the same code."""
+    arguments = [*["*fp32:16"] * 3, "i32"]
+    cards = []
+    for record in ("stages", "passes"):
+        made = kernellab.compile(basic.add, *arguments, BLOCK=128, target=target, record=record)
+        assert isinstance(made, kernellab.Compilation)
+        text = compilation_card(made).text()
+        cards.append(text.splitlines())
+    assert cards[0] == cards[1]
+
+
+def test_an_amd_card_has_amds_stages() -> None:
+    compiled = kernellab.compile(
+        basic.add, *["*fp32:16"] * 3, "i32", BLOCK=128, target="gfx942", num_warps=2
+    )
+    assert isinstance(compiled, kernellab.Compilation)
+    text = compilation_card(compiled).text()
+    assert "amdgcn" in text
+    assert "sass" not in text
+    assert "warps per program     2" in text
+    assert "matrix instructions   none" in text
+
+
+def test_spills_are_named() -> None:
+    text = resources_card(Resources(255, 1024, 0, 1024)).text()
+    assert "1,024 bytes per thread" in text
+    text = resources_card(Resources(255, 60, 0, 64, spill_loads=120)).text()
+    assert "60 bytes stored, 120 loaded per thread" in text
+    assert re.search(r"stack +64 bytes per thread", text)
+    printing = resources_card(Resources(40, 0, 0, 24)).text()
+    assert re.search(r"spilled +nothing", printing)
+
+
+def test_a_run_on_a_gpu_says_so(run: Run) -> None:
+    on_gpu = Run(run.launch, "gpu", SM_90)
+    assert "ran on the GPU (sm_90)" in run_card(on_gpu).text()
+    assert on_gpu.seconds is None
+    assert " ms" not in run_card(on_gpu).text()
+
+
+def test_columns_line_up_in_the_terminal() -> None:
+    card = Card("t", tables=(Table("Things", ("a", "b"), (("long name", "1"), ("x", "22"))),))
+    assert card.text().splitlines() == [
+        "t",
+        "  Things",
+        "    a          b",
+        "    long name  1",
+        "    x          22",
+    ]
+
+
+def test_every_record_is_registered_by_the_module_that_defines_it() -> None:
+    """IPython looks a type up by the module and the name that it says of itself."""
+    for (module, record), (card_module, card) in displays._CARDS.items():
+        assert getattr(importlib.import_module(module), record).__module__ == module
+        assert callable(getattr(importlib.import_module(card_module), card))

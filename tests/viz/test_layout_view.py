@@ -1,0 +1,383 @@
+"""The layout view: its data against the layouts, its pictures in Chromium, and `%tilelayout`."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+import re
+from pathlib import Path
+
+import pytest
+from playwright.sync_api import Browser, Locator, Page, expect
+
+import kernellab
+from kernellab.errors import LayoutError
+from kernellab.records.layouts import Layout, RegisterLayout
+from kernellab.viz.explorer.card import Card
+from kernellab.viz.kit.view_data import LayoutView
+from kernellab.viz.kit.views import View
+from kernellab.viz.layouts.view import element_bits
+from tests.support.compiled import of_corpus
+from tests.support.notebook_session import notebook
+from tests.viz import layout_fixture
+from tests.viz.browser import needs_browser, opened
+
+MMA = {"version": 2, "warps_per_cta": [1, 1], "instruction_shape": [16, 8]}
+
+
+def mma() -> RegisterLayout:
+    return Layout.nvidia_mma(shape=(16, 8), **MMA)  # type: ignore[arg-type]
+
+
+def test_the_fixture_of_the_typescript_has_pythons_answers() -> None:
+    assert json.loads(layout_fixture.FILE.read_text()) == layout_fixture.fixture()
+
+
+@pytest.mark.parametrize(
+    ("element", "bits"),
+    [("f16", 16), ("bf16", 16), ("i1", 8), ("f8E5M2", 8), ("!tt.ptr<f16>", 64), ("f32", 32)],
+)
+def test_the_size_of_an_element_in_memory(element: str, bits: int) -> None:
+    assert element_bits(element) == bits
+
+
+def test_fragments_have_the_letters_of_the_ptx_manual() -> None:
+    (result,) = mma().show().data.tiles
+    assert result.fragment == "c"
+    for operand, letter in ((0, "a"), (1, "b")):
+        layout = Layout.dot_operand(shape=(16, 16), operand=operand, parent=mma(), k_width=2)
+        assert layout.show().data.tiles[0].fragment == letter
+
+
+def test_tiles_of_a_kernel_are_offered_once_each_the_kernels_own_first() -> None:
+    layouts = of_corpus("matmul", "sm_90").layouts()
+    data = layouts.show().data
+    names = [tile.name for tile in data.tiles]
+    assert len(names) == len(set(names))
+    assert names[data.left].startswith("accumulator, line ")
+    assert {tile.memory for tile in data.tiles} == {"registers", "shared memory"}
+    named = layouts.show("accumulator").data
+    assert all(tile.name.startswith("accumulator") for tile in named.tiles)
+    with pytest.raises(LayoutError, match="called 'nobody'"):
+        layouts.show("nobody")
+
+
+def test_a_conversion_shows_both_sides() -> None:
+    (conversion, *_) = [
+        one for one in of_corpus("matmul", "sm_90").conversions() if one.means == "shared memory"
+    ]
+    data = kernellab.show(conversion).data
+    assert [tile.encoding for tile in data.tiles] == [conversion.source, conversion.destination]
+    assert "through shared memory" in data.conversion
+    assert (data.left, data.right) == (0, 1)
+
+
+def test_other_shapes_are_not_compared() -> None:
+    other = Layout.nvidia_mma(shape=(32, 8), **MMA)  # type: ignore[arg-type]
+    with pytest.raises(LayoutError, match="32x8 cannot be compared with one of 16x8"):
+        mma().show(to=other)
+
+
+def test_the_still_of_two_layouts_says_what_moves() -> None:
+    """512 elements on 128 threads: neighbours of a thread become neighbours of lanes."""
+
+    def of(size: int) -> Layout:
+        return Layout.blocked(
+            shape=512, size_per_thread=size, threads_per_warp=32, warps_per_cta=4, order=0
+        )
+
+    view = of(4).show(to=of(1))
+    for words in (view.still_html(), repr(view)):
+        assert "What moves" in words
+        assert "goes to another warp (through shared memory)" in words
+    assert "384       goes to another warp" in repr(view)
+    assert "What moves" not in repr(of(4).show())
+
+
+def test_tiles_of_one_layout_share_a_card() -> None:
+    layouts = of_corpus("attention_forward", "sm_80").layouts()
+    tiles = layouts["q"]
+    words = repr(layouts.show("q"))
+    pairs = {(tile.shape, tile.encoding) for tile in tiles}
+    assert len(pairs) < len(tiles)
+    assert words.count("Basis vectors") == len(pairs)
+    assert all(tile.operation in words for tile in tiles)
+
+
+def test_the_still_says_what_the_card_says() -> None:
+    view = mma().show()
+    assert "Thread and register" in view.still_html()
+    assert "each thread holds 4 elements" in repr(view)
+
+
+def test_tilelayout_in_a_notebook() -> None:
+    cell = (
+        "%%tilekernel --no-compile\n@triton.jit\ndef total(x_ptr, out_ptr, N: tl.constexpr):\n"
+        "    x = tl.load(x_ptr + tl.arange(0, N))\n    tl.store(out_ptr, tl.sum(x))\n"
+    )
+    with notebook("%load_ext kernellab", "import triton, triton.language as tl", cell) as lab:
+        line = "%tilelayout total x --sig '*fp32:16, *fp32:16' --constexpr N=1024"
+        outcome = lab.run(line)
+        assert "x: 1024 of f32" in outcome.still["text/plain"]
+        refused = lab.run("%tilelayout total nobody --sig '*fp32:16, *fp32:16' --constexpr N=1024")
+        assert refused.error == "LayoutError"
+        assert "nobody" in refused.message
+
+
+# In a browser
+
+
+def canvas(page: Page, number: int) -> Locator:
+    return page.locator(".kl-grid-box canvas:last-child").nth(number)
+
+
+def point(page: Page, number: int, x: int, y: int) -> str:
+    """What is said of a cell (column x, row y) of a picture, whose cells are as large as they get: 38 pixels."""
+    canvas(page, number).hover(position={"x": 38 + 38 * x + 19, "y": 18 + 38 * y + 19})
+    return page.locator(".kl-status").inner_text()
+
+
+@needs_browser
+def test_hover_leads_from_elements_to_threads_and_back(chromium: Browser, tmp_path: Path) -> None:
+    layout = mma()
+    page_file = layout.show().to_html(tmp_path / "mma.html")
+    with opened(chromium, page_file.as_uri()) as page:
+        for x, y in ((0, 0), (3, 1), (7, 8)):
+            (holder,) = layout.holders((y, x))
+            words = point(page, 0, x, y)
+            assert f"element ({y}, {x})" in words
+            assert f"warp {holder.warp}, lane {holder.lane}, register {holder.register}" in words
+        words = point(page, 1, 2, 5)
+        index = tuple(layout.elements(lane=5, register=2).tolist())
+        assert words.endswith(f"element {index}")
+
+
+@needs_browser
+def test_keys_go_from_cell_to_cell(chromium: Browser, tmp_path: Path) -> None:
+    page_file = mma().show().to_html(tmp_path / "mma.html")
+    with opened(chromium, page_file.as_uri()) as page:
+        canvas(page, 0).press("ArrowRight")
+        canvas(page, 0).press("ArrowRight")
+        canvas(page, 0).press("ArrowDown")
+        expect(page.locator(".kl-status")).to_contain_text("element (1, 1)")
+
+
+@needs_browser
+def test_two_layouts_say_what_moves(chromium: Browser, tmp_path: Path) -> None:
+    fixture = layout_fixture.layouts()
+    source, destination = fixture[0], fixture[1]
+    counts = layout_fixture.fixture()["moved"]
+    page_file = source.show(to=destination).to_html(tmp_path / "two.html")
+    with opened(chromium, page_file.as_uri(), dark=True) as page:
+        legend = page.locator(".kl-legend").inner_text()
+        found = dict(re.findall(r"(\d+) × (stays|goes to another (?:register|lane|warp))", legend))
+        words = {"stays": "stays"} | {
+            name: f"goes to another {name}" for name in ("register", "lane", "warp")
+        }
+        assert {words[n]: count for n, count in counts.items() if count} == {
+            word: int(number) for number, word in found.items()
+        }
+
+
+@needs_browser
+def test_shared_memory_three_dimensions_and_one_element(chromium: Browser, tmp_path: Path) -> None:
+    layouts = layout_fixture.layouts()
+    padded = layouts[5].show().to_html(tmp_path / "padded.html")
+    with opened(chromium, padded.as_uri()) as page:
+        canvas(page, 0).press("ArrowDown")
+        canvas(page, 0).press("ArrowDown")
+        expect(page.locator(".kl-status")).to_contain_text(
+            "offset 20 in elements (byte 40), bank 10"
+        )
+    deep = layouts[3].show().to_html(tmp_path / "deep.html")
+    with opened(chromium, deep.as_uri()) as page:
+        page.get_by_label("Slice").select_option(label="slice [1, :, :]")
+        canvas(page, 0).press("ArrowDown")
+        expect(page.locator(".kl-status")).to_contain_text("element (1, 0, 0): warp 1")
+    one = Layout.blocked(shape=(1,), size_per_thread=[1], threads_per_warp=[32], warps_per_cta=[1], order=[0])  # fmt: skip
+    single = one.show().to_html(tmp_path / "one.html")
+    with opened(chromium, single.as_uri()) as page:
+        canvas(page, 0).press("ArrowDown")
+        expect(page.locator(".kl-status")).to_contain_text("and 24 more")
+
+
+BLOCKED = {"threads_per_warp": [4, 8], "warps_per_cta": [4, 1], "order": [1, 0]}
+
+COLOURS = """(canvas) => {
+  const { data } = canvas.getContext("2d").getImageData(0, 0, canvas.width, canvas.height);
+  const found = {};
+  for (let at = 0; at < data.length; at += 4) if (data[at + 3] === 255) {
+    const colour = [data[at], data[at + 1], data[at + 2]].join(",");
+    found[colour] = (found[colour] ?? 0) + 1;
+  }
+  return found;
+}"""
+"""Opaque colours of a canvas -> pixels."""
+
+WARPS = ["86,180,233", "230,159,0", "0,158,115", "240,228,66"]
+
+
+def painted(page: Page, number: int) -> dict[str, int]:
+    found = page.locator(".kl-grid-box canvas:first-child").nth(number).evaluate(COLOURS)
+    assert isinstance(found, dict)
+    return found
+
+
+@needs_browser
+@pytest.mark.parametrize(
+    ("shape", "last"), [((1024, 1024), "(1023, 1023)"), ((4096, 2), "(4095, 1)"), ((2, 4096), "(1, 4095)")]
+)  # fmt: skip
+def test_what_is_larger_than_fits_is_scrolled(
+    chromium: Browser, tmp_path: Path, shape: tuple[int, int], last: str
+) -> None:
+    layout = Layout.blocked(shape=shape, size_per_thread=[1, 1], **BLOCKED)
+    page_file = layout.show().to_html(tmp_path / "large.html")
+    with opened(chromium, page_file.as_uri(), height=800) as page:
+        page.wait_for_selector("[data-ready]")
+        assert painted(page, 0)[WARPS[0]] > 100
+        assert page.evaluate("document.documentElement.scrollWidth <= innerWidth")
+        for key in ("ArrowDown", "End"):
+            canvas(page, 0).press(key)
+        page.keyboard.press("PageDown")
+        while last not in (words := page.locator(".kl-status").inner_text()):
+            page.keyboard.press("PageDown")
+            assert page.locator(".kl-status").inner_text() != words
+        (holder, *_) = layout.holders(tuple(size - 1 for size in shape))
+        assert f"warp {holder.warp}, lane {holder.lane}, register {holder.register}" in words
+        box = page.locator(".kl-grid-box").first
+        assert box.evaluate("(one) => one.scrollTop + one.scrollLeft") > 0
+        # The thread that holds the element is brought into sight in the other picture.
+        other = page.locator(".kl-grid-box canvas:last-child").nth(1)
+        assert sum(other.evaluate(COLOURS).values()) > 0
+
+
+@needs_browser
+def test_a_replicated_element_has_the_colours_of_all_its_warps(
+    chromium: Browser, tmp_path: Path
+) -> None:
+    tile = Layout.blocked(shape=(1, 1), size_per_thread=[1, 1], **BLOCKED)
+    with opened(chromium, tile.show().to_html(tmp_path / "one.html").as_uri()) as page:
+        page.wait_for_selector("[data-ready]")
+        assert set(WARPS) <= set(painted(page, 0))
+        expect(page.locator(".kl-legend")).to_contain_text("each element is held 128 times")
+        canvas(page, 0).press("ArrowDown")
+        expect(page.locator(".kl-status")).to_contain_text("element (0, 0): warp 0, lane 0")
+        expect(page.locator(".kl-status")).to_contain_text("and 120 more")
+
+
+@needs_browser
+def test_a_narrow_cell_another_slice_and_foreign_text(chromium: Browser, tmp_path: Path) -> None:
+    evil = "<img src=x onerror=alert(1)></script>"
+    (tile,) = layout_fixture.layouts()[3].show().data.tiles
+    strange = dataclasses.replace(tile, name=evil, encoding=evil, words=evil)
+    data = LayoutView("layout", evil, (strange,), 0, None, evil)
+    view = View(evil, lambda: data, lambda: [Card(evil, evil)])
+    with opened(chromium, view.to_html(tmp_path / "narrow.html").as_uri(), width=400) as page:
+        page.wait_for_selector("[data-ready]")
+        assert page.locator("img").count() == 0
+        for place in (".kl-head", ".kl-layout-words"):
+            expect(page.locator(place)).to_contain_text(evil)
+        assert page.evaluate("document.documentElement.scrollWidth") <= 400
+        widths = page.locator(".kl-panel").evaluate_all("(all) => all.map((one) => one.clientWidth)")  # fmt: skip
+        assert max(widths) > 300
+        for _ in range(40):
+            canvas(page, 1).press("ArrowDown")
+        expect(page.locator(".kl-status")).to_contain_text("in slice [1, :, :]")
+
+
+@needs_browser
+def test_a_large_tile_is_painted_at_once(chromium: Browser, tmp_path: Path) -> None:
+    large = Layout.blocked(shape=(256, 256), size_per_thread=[1, 8], threads_per_warp=[4, 8], warps_per_cta=[4, 1], order=[1, 0])  # fmt: skip
+    page_file = large.show().to_html(tmp_path / "large.html")
+    with opened(chromium, page_file.as_uri()) as page:
+        expect(page.locator("canvas")).to_have_count(4)
+        canvas(page, 0).press("ArrowDown")
+        expect(page.locator(".kl-status")).to_contain_text("element (0, 0): warp 0, lane 0")
+
+
+# Two memories, colours, and what is pointed at when the picture changes
+
+
+def of_both_memories() -> tuple[RegisterLayout, Layout]:
+    """The same 64x32 tile in the registers of four warps, and swizzled in shared memory."""
+    registers = Layout.blocked(shape=(64, 32), size_per_thread=[1, 4], threads_per_warp=[8, 4], warps_per_cta=[4, 1], order=[1, 0])  # fmt: skip
+    shared = Layout.swizzled_shared(shape=(64, 32), vector=8, per_phase=2, max_phase=4, order=[1, 0])  # fmt: skip
+    return registers, shared
+
+
+@needs_browser
+def test_registers_and_shared_memory_have_their_own_colours(
+    chromium: Browser, tmp_path: Path
+) -> None:
+    registers, shared = of_both_memories()
+    page_file = registers.show(to=shared).to_html(tmp_path / "both.html")
+    with opened(chromium, page_file.as_uri()) as page:
+        expect(page.get_by_label("Colours")).to_have_value("warp | bank")
+        expect(page.get_by_label("Compared with")).to_have_value("1")
+        legend = page.locator(".kl-legend")
+        expect(legend).to_contain_text("warp 3")
+        expect(legend).to_contain_text("bank 0 to 31")
+        # A row of 32 elements of two bytes has 16 banks; each warp has whole rows.
+        assert set(WARPS) <= set(painted(page, 0))
+        assert len(painted(page, 1)) >= 32
+        page.get_by_label("Colours").select_option("row of the tile")
+        expect(legend.locator("span")).to_have_text(["row of the tile 0 to 63"])
+        page.get_by_label("Compared with").select_option("")
+        expect(page.get_by_label("Colours")).to_have_value("warp")
+
+
+def test_a_conversion_to_shared_memory_has_a_tile_on_each_side() -> None:
+    found = of_corpus("attention_forward", "sm_90").conversions()
+    conversion = next(one for one in found if one.operation == "ttg.local_alloc")
+    data = conversion.show().data
+    assert [tile.memory for tile in data.tiles] == ["registers", "shared memory"]
+
+
+@needs_browser
+def test_the_footer_follows_the_picture(chromium: Browser, tmp_path: Path) -> None:
+    """Bytes and banks by hand: element 175 is at byte 350 with 2 bytes, at 1,400 with 8; 128 bytes are 32 banks."""
+    _, shared = of_both_memories()
+    element = next(n for n in range(64 * 32) if shared.holders((n // 32, n % 32))[0].offset == 175)
+    with opened(chromium, shared.show().to_html(tmp_path / "bytes.html").as_uri()) as page:
+        status = page.locator(".kl-status")
+        for _ in range(element // 32 + 1):
+            canvas(page, 0).press("ArrowDown")
+        for _ in range(element % 32):
+            canvas(page, 0).press("ArrowRight")
+        expect(status).to_contain_text("(byte 350), bank 23")
+        page.get_by_label("Bytes of an element").select_option("8")
+        expect(status).to_contain_text("(byte 1400), bank 30")
+
+
+@needs_browser
+def test_another_tile_forgets_what_was_pointed_at(chromium: Browser, tmp_path: Path) -> None:
+    view = of_corpus("matmul", "sm_90").layouts().show()
+    with opened(chromium, view.to_html(tmp_path / "tiles.html").as_uri()) as page:
+        canvas(page, 0).press("ArrowDown")
+        expect(page.locator(".kl-status")).to_contain_text("warp 0")
+        other = next(n for n in range(len(view.data.tiles)) if n != view.data.left)
+        page.get_by_label("Tile", exact=True).select_option(str(other))
+        expect(page.locator(".kl-status")).to_have_text("")
+
+
+@needs_browser
+def test_threads_side_by_side_are_numbered(chromium: Browser, tmp_path: Path) -> None:
+    tile = Layout.blocked(shape=(64,), size_per_thread=[2], threads_per_warp=[32], warps_per_cta=[1], order=[0])  # fmt: skip
+    with opened(chromium, tile.show().to_html(tmp_path / "two.html").as_uri()) as page:
+        expect(page.locator(".kl-panel-title").nth(1)).to_have_text(
+            "registers of each thread, 16 threads a row: +1 is the one after the row's first"
+        )
+
+
+@needs_browser
+def test_a_view_begins_with_the_colours_that_were_asked_for(
+    chromium: Browser, tmp_path: Path
+) -> None:
+    registers, shared = of_both_memories()
+    with opened(chromium, registers.show(by="lane").to_html(tmp_path / "a.html").as_uri()) as page:
+        expect(page.get_by_label("Colours")).to_have_value("lane")
+    both = registers.show(to=shared, by="offset").to_html(tmp_path / "b.html")
+    with opened(chromium, both.as_uri()) as page:
+        expect(page.get_by_label("Colours")).to_have_value("warp | offset")
+    with pytest.raises(LayoutError, match="by='laen' is nothing"):
+        registers.show(by="laen")

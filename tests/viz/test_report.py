@@ -1,0 +1,110 @@
+"""Reports: text comes out as it went in, and a page needs nothing from anywhere."""
+
+from __future__ import annotations
+
+import re
+from html.parser import HTMLParser
+
+import pandas
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from kernellab.records import Stage
+from kernellab.viz.kit import report
+
+
+class Reader(HTMLParser):
+    """Collects what a browser would see: tags with their attributes, and the text inside each <pre>."""
+
+    def __init__(self, page: str) -> None:
+        super().__init__()
+        self.tags: list[tuple[str, dict[str, str | None]]] = []
+        self.preformatted: list[str] = []
+        self._inside = False
+        self.feed(page)
+        self.close()
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        self.tags.append((tag, dict(attrs)))
+        if tag == "pre":
+            self._inside = True
+            self.preformatted.append("")
+
+    def handle_endtag(self, tag: str) -> None:
+        if tag == "pre":
+            self._inside = False
+
+    def handle_data(self, data: str) -> None:
+        if self._inside:
+            self.preformatted[-1] += data
+
+
+def assert_self_contained(page: str) -> None:
+    """No script, nothing loaded from elsewhere: the page is all there is."""
+    seen = Reader(page)
+    names = {tag for tag, _ in seen.tags}
+    assert not names & {"script", "link", "iframe", "img", "object", "embed", "base"}
+    for tag, attributes in seen.tags:
+        for name, value in attributes.items():
+            assert not name.startswith("on"), f"<{tag} {name}=...> is a script"
+            if name in ("src", "href", "xlink:href", "action", "data"):
+                assert value is not None
+                assert value.startswith("#"), f"<{tag} {name}={value!r}> loads something"
+    assert "@import" not in page
+    assert not re.search(r"url\((?!#)", page)
+
+
+@given(st.text())
+def test_any_text_of_a_stage_comes_out_as_it_went_in(text: str) -> None:
+    # What a browser normalises in any text: line ends, and NUL, which HTML has no way to write.
+    text = text.replace("\r", "").replace("\0", "")
+    page = report.page(
+        "stage", report.escape(""), [report.stage_details(Stage("ttir", "mlir", text))]
+    )
+    seen = Reader(page)
+    assert seen.preformatted == [text]
+    assert_self_contained(page)
+
+
+def test_titles_and_cells_are_escaped() -> None:
+    bad = "<script>alert(1)</script>&\"'"
+    rows = pandas.DataFrame({bad: [bad]})
+    page = report.page(bad, report.paragraph(bad), [report.section(bad, report.table(rows))])
+    assert "<script" not in page
+    assert page.count("&lt;script&gt;alert(1)&lt;/script&gt;&amp;&quot;&#x27;") == 6
+
+
+def test_a_binary_stage_shows_its_size_and_its_first_bytes() -> None:
+    shown = report.stage_details(Stage("cubin", "elf", b"\x7fELF" + bytes(1000)))
+    assert "1,004 bytes, binary" in shown
+    assert "7f 45 4c 46" in shown
+    assert ".ELF" in shown
+    assert "... 748 more bytes" in shown
+
+
+@pytest.mark.parametrize(
+    ("number", "words"),
+    [
+        (0.0, "0"), (0.0129, "0.0129"), (124.97, "125"), (12_345.6, "12,346"), (7.46e-9, "7.5e-09"),
+        (24576, "24,576"), (7, "7"),
+    ],
+)  # fmt: skip
+def test_numbers_as_a_reader_wants_them(number: float, words: str) -> None:
+    assert report.number_words(number) == words
+
+
+def test_tables_line_up_in_html_and_in_text() -> None:
+    rows = pandas.DataFrame(
+        {"kernel": ["add", "softmax"], "registers": [26, 1000], "check": ["pass", "FAIL"]}
+    )
+    html = report.table(rows)
+    assert '<th class="number">registers</th>' in html
+    assert '<td class="number">1,000</td>' in html
+    assert '<td class="good">pass</td>' in html
+    assert '<td class="bad">FAIL</td>' in html
+    assert report.text_table(rows).splitlines() == [
+        "kernel   registers  check",
+        "add             26  pass",
+        "softmax      1,000  FAIL",
+    ]

@@ -1,0 +1,212 @@
+"""The static stepper: HTML without a script that can be stepped through, text, a picture, and the plain data behind them."""
+
+from __future__ import annotations
+
+import json
+import re
+from html.parser import HTMLParser
+from io import BytesIO
+from pathlib import Path
+
+import matplotlib.image
+import numpy
+import pytest
+
+from kernellab.tracing.records import Trace
+from kernellab.tracing.steps import TracedFault
+from kernellab.viz.kit.pictures import (
+    INFINITE,
+    NAN,
+    PALETTE,
+    codes_of,
+    coloured,
+    png,
+)
+from kernellab.viz.stepper.trace_data import trace_data
+from kernellab.viz.stepper.view import stepper_of
+from tests.tracing.trace_events import Events
+
+VOID = {"input", "img", "br"}
+
+
+class Page(HTMLParser):
+    """The elements of a page, and its words; every tag must be closed."""
+
+    def __init__(self, page: str) -> None:
+        super().__init__()
+        self.elements: list[tuple[str, dict[str, str | None]]] = []
+        self.open: list[str] = []
+        self.words = ""
+        self.feed(page)
+        assert not self.open
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        self.elements.append((tag, dict(attrs)))
+        if tag not in VOID:
+            self.open.append(tag)
+
+    def handle_endtag(self, tag: str) -> None:
+        assert self.open.pop() == tag
+
+    def handle_data(self, data: str) -> None:
+        self.words += data
+
+    def all(self, tag: str) -> list[dict[str, str | None]]:
+        return [attributes for name, attributes in self.elements if name == tag]
+
+
+@pytest.fixture
+def trace(tmp_path: Path) -> Trace:
+    events = Events(tmp_path)
+    events.run()
+    return events.trace()
+
+
+def test_every_step_is_a_radio_button_and_its_neighbours_are_a_click_away(trace: Trace) -> None:
+    page = Page(trace.show(7).html())
+    buttons = page.all("input")
+    assert len(buttons) == len(trace)
+    assert len({button["name"] for button in buttons}) == 1
+    assert [place for place, button in enumerate(buttons) if "checked" in button] == [7]
+    places = {button["id"]: place for place, button in enumerate(buttons)}
+    targets = [places[label["for"]] for label in page.all("label") if "for" in label]
+    count = len(trace)
+    assert targets == [1, *(n for here in range(1, count - 1) for n in (here - 1, here + 1)), count - 2]  # fmt: skip
+    assert not page.all("script")
+    assert "<form" in trace.show().html()  # what keeps one stepper's buttons from another's
+
+
+def test_a_picture_is_in_the_page_once(trace: Trace) -> None:
+    page = trace.show(7).html()
+    sheet = page.partition("</style>")[0]
+    rules = re.findall(r"\.(kl-stepper-\d+-\d+) \{background-image:url\(data:image/png;base64,(\S+)\)\}", sheet)  # fmt: skip
+    assert len({content for _, content in rules}) == len(rules)
+    names = {name for name, _ in rules}
+    drawn = [one for one in Page(page).all("div") if one.get("role") == "img"]
+    assert len(drawn) > 2 * len(rules)
+    assert all((one["class"] or "").split()[1] in names for one in drawn)
+    images = Page(page).all("img")  # the step that is shown first has images of its own
+    assert [image["alt"] for image in images] == [f"picture of {name}" for name in ("x", "acc", "x_ptr", "z_ptr")]  # fmt: skip
+
+
+def test_two_steppers_of_a_page_share_no_button(trace: Trace) -> None:
+    first, second = Page(trace.show().html()), Page(trace.show().html())
+    names = [{button["id"] for button in page.all("input")} for page in (first, second)]
+    assert not names[0] & names[1]
+
+
+def test_html_text_and_data_say_the_same(trace: Trace) -> None:
+    view = trace.show(7)
+    page, text = Page(view.html()), view.text()
+    for words in (
+        "step 7 of 0 to 17", "total.py, line 4", "turn 1 of for k in range(n)", "x = load(x_ptr + 8 * k)",
+        "float32[8]", "8 .. 15", "n = 3", "load of x_ptr: elements 8 to 15 (8 of 8 lanes)",
+    ):  # fmt: skip
+        assert words in page.words
+        assert words in text
+    assert "->    4 |         x = load(x_ptr + 8 * k)" in text
+    assert re.search(r"\*  x    float32\[8\]  8 .. 15", text)
+    step = view.still_data["steps"][7]
+    assert [one["name"] for one in step["variables"] if one["changed"]] == ["x"]
+    assert json.loads(json.dumps(view.still_data)) == view.still_data
+
+
+def test_arguments_show_the_elements_that_a_step_touches(trace: Trace) -> None:
+    load, store = (trace.show(n).still_data["steps"][n] for n in (7, 17))
+    x, z = load["arguments"]
+    assert x["touched"] == {"load": list(range(8, 16))}
+    assert z["touched"] == {}
+    assert store["arguments"][1]["touched"] == {"store": list(range(7))}
+    assert (load["arguments"][1]["value"], store["arguments"][1]["value"]) == ("0", "0 .. 148")
+
+
+def test_a_long_trace_shows_a_window_and_says_what_is_left_out(tmp_path: Path) -> None:
+    events = Events(tmp_path)
+    events.x = events.x.repeat(100)
+    events.run(turns=200)
+    trace = events.trace()
+    view = stepper_of(trace, 500)
+    assert [step["number"] for step in view.still_data["steps"]] == list(range(480, 520))
+    note = "Shown are steps 480 to 519; the last is 1,002. trace.show(step=N) shows those around another."
+    assert note in view.text()
+    page = Page(view.html())
+    assert note in page.words
+    assert len(page.all("input")) == 40
+    assert len(view.html()) < 200_000
+    for focus, first in ((0, 0), (1002, 963)):
+        assert stepper_of(trace, focus).still_data["steps"][0]["number"] == first
+
+
+def test_foreign_text_is_escaped(tmp_path: Path) -> None:
+    evil = "<img src=x onerror=alert(1)>"
+    events = Events(tmp_path)
+    Path(events.file).write_text(f"def total(x):\n    y = x  # {evil}\n")
+    events.recorder.turn_of((0, 0, 0))
+    events.recorder.enter(evil, events.file, 1, {"x": evil})
+    events.recorder.line(2)
+    events.recorder.bound({evil: numpy.arange(4)})
+    trace = events.trace(TracedFault("Fault", f"failed: {evil}", None, 0), notices=[evil])
+    page = trace.show().html()
+    assert "<img src=x" not in page
+    parsed = Page(page)
+    assert parsed.words.count(evil) >= 5
+    assert all((image["src"] or "").startswith("data:image/png;base64,") for image in parsed.all("img"))  # fmt: skip
+    assert trace.show().png()[:4] == b"\x89PNG"
+
+
+def test_the_fault_is_what_is_shown_first(tmp_path: Path) -> None:
+    events = Events(tmp_path)
+    events.run()
+    trace = events.trace(TracedFault("OutOfBounds", "load out of bounds: x_ptr[24]", None, 12))
+    view = trace.show()
+    assert "step 12 of 0 to 17 (the fault)" in view.text()
+    assert "stopped by a fault: OutOfBounds: load out of bounds: x_ptr[24]" in Page(view.html()).words  # fmt: skip
+
+
+def test_the_picture_is_a_png_of_the_step(trace: Trace) -> None:
+    picture = matplotlib.image.imread(BytesIO(trace.show(7).png()))
+    height, width, _ = picture.shape
+    assert (width, height > 300) == (1100, True)
+    orange = (abs(picture[..., :3] - numpy.array([255, 127, 14]) / 255).max(axis=-1) < 0.25).sum()
+    assert orange > 100  # the elements that the step loads
+
+
+def test_nothing_to_show(tmp_path: Path) -> None:
+    view = Events(tmp_path).trace().show()
+    assert "There are no steps." in Page(view.html()).words
+    assert "there are no steps" in view.text()
+    assert view.png()[:4] == b"\x89PNG"
+
+
+def test_a_tile_of_one_element_has_no_picture(tmp_path: Path) -> None:
+    events = Events(tmp_path)
+    events.recorder.turn_of((0, 0, 0))
+    events.recorder.enter("total", events.file, 1, {})
+    events.recorder.line(2)
+    events.recorder.bound({"one": numpy.ones((1, 1), numpy.float32), "none": numpy.zeros(0)})
+    one, none = trace_data(events.trace())["steps"][0]["variables"]
+    assert (one["type"], one["value"], one["picture"]) == ("float32[1, 1]", "1", None)
+    assert (none["type"], none["value"], none["picture"]) == ("float64[0]", "empty", None)
+
+
+def test_a_step_of_a_helper_shows_the_helper(trace: Trace) -> None:
+    text = trace.show(3).text()
+    assert "double, total.py, line 9 · called from total.py, line 5" in text
+    assert "->    9 |     w = v + v" in text
+    assert re.search(r"\*  w  float32\[8\]  0 \.\. 14", text)
+    assert "acc" not in text
+
+
+# Pictures
+
+
+def test_codes_scale_and_odd_numbers_stand_out() -> None:
+    numbers = numpy.array([[0.0, 5.0, 10.0], [numpy.nan, numpy.inf, -numpy.inf]])
+    assert codes_of(numbers).tolist() == [[0, 124, 249], [NAN, INFINITE, INFINITE]]
+    assert codes_of(numpy.full((2, 2), 7.0)).tolist() == [[124, 124], [124, 124]]
+
+
+def test_a_png_holds_the_colours() -> None:
+    codes = numpy.arange(256, dtype=numpy.uint8).reshape(8, 32)
+    picture = matplotlib.image.imread(BytesIO(png(coloured(codes))))
+    numpy.testing.assert_array_equal(numpy.rint(picture * 255).reshape(-1, 3), PALETTE)
