@@ -40,7 +40,7 @@ from kernellab.compiler.specialization.binding import bind
 from kernellab.compiler.targets import local_target
 from kernellab.tuning.files.call_types import type_strings
 from kernellab.tuning.pool.gpus import this_machine
-from kernellab.tuning.pool.local_pool import close_crews, usable_cores
+from kernellab.tuning.pool.local_pool import close_pools, usable_cores
 from kernellab.tuning.pool.measuring import time_baseline
 
 ROUNDS = 7
@@ -86,9 +86,9 @@ def empty_cache() -> Iterator[None]:
                 os.environ["TRITON_CACHE_DIR"] = before
 
 
-def sweep(case: TuningCase, **wishes: Any) -> kernellab.Tuning:
+def sweep(case: TuningCase, **options: Any) -> kernellab.Tuning:
     """The lab's sweep of a case, with nothing known from earlier."""
-    launch: dict[str, Any] = {**case.arguments, **case.fixed, **wishes}
+    launch: dict[str, Any] = {**case.arguments, **case.fixed, **options}
     with empty_cache():
         return kernellab.tune(
             case.kernel,
@@ -207,10 +207,12 @@ def compile_speed(case: TuningCase) -> dict[str, Any]:
     found: dict[str, Any] = {"cores": usable_cores(), "configs": len(case.configs)}
     found["serial"] = round(serially(case, target), 2)
     for workers in (2, 8):
-        wishes: dict[str, Any] = {"workers": workers, "cache": False, **types, **constants}
-        kernellab.tune(case.kernel, None, space=warm_up(case, workers), **wishes)
+        options: dict[str, Any] = {"workers": workers, "cache": False, **types, **constants}
+        kernellab.tune(case.kernel, None, space=warm_up(case, workers), **options)
         with empty_cache():
-            tuning = kernellab.tune(case.kernel, None, space=case.space, prune=case.prune, **wishes)
+            tuning = kernellab.tune(
+                case.kernel, None, space=case.space, prune=case.prune, **options
+            )
         found[f"{workers} processes"] = round(tuning.seconds, 2)
         found[f"times faster on {workers}"] = round(found["serial"] / tuning.seconds, 2)
     return found
@@ -258,11 +260,11 @@ def on_two(make: dict[str, Callable[[], TuningCase]]) -> dict[str, Any]:
     """The same sweeps on one GPU and on two, all processes running already; of two times each, the shorter."""
     seconds: dict[str, dict[int, list[float]]] = {name: {1: [], 2: []} for name in make}
     for count in (1, 2):
-        wishes: dict[str, Any] = {"gpus": list(range(count)), "workers": usable_cores() - 2}
-        sweep(next(iter(make.values()))(), **wishes)  # starts the processes
+        options: dict[str, Any] = {"gpus": list(range(count)), "workers": usable_cores() - 2}
+        sweep(next(iter(make.values()))(), **options)  # starts the processes
         for _ in range(2):
             for name, make_one in make.items():
-                seconds[name][count].append(round(sweep(make_one(), **wishes).seconds, 2))
+                seconds[name][count].append(round(sweep(make_one(), **options).seconds, 2))
     ratios = {name: round(min(found[2]) / min(found[1]), 3) for name, found in seconds.items()}
     return {"seconds": seconds, "two over one": ratios}
 
@@ -281,9 +283,9 @@ def record(out: Path, small: bool, gpus: int, device: str = "cuda") -> Numbers:
         numbers.attempt("starting the processes", lambda: first_of_a_session(cases["vector_add"]()))
         for name, make in cases.items():
             numbers.attempt(name, functools.partial(one_case, make, out))
-        close_crews()
+        close_pools()
         numbers.attempt("compiling matmul", lambda: compile_speed(cases["matmul"]()))
-        close_crews()
+        close_pools()
         numbers.attempt("vector add over sizes", lambda: vector_sizes(out, small, device))
         numbers.attempt("matmul over sizes", lambda: matmul_sizes(out, small, device))
     numbers.put("all of it", {"seconds": round(time.monotonic() - started, 1)})

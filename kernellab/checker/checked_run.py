@@ -1,4 +1,4 @@
-"""One checked run: what is known of it, and what detectors hear of it."""
+"""One checked run: what is known of it, and the events that detectors observe."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from kernellab.compiler.specialization.binding import BoundCall
 from kernellab.errors import SourcePosition
 from kernellab.interpreter.execution.grid import Grid, Programs
 from kernellab.interpreter.execution.program import ProgramCode
-from kernellab.interpreter.execution.provenance import calls_at, values_behind
+from kernellab.interpreter.execution.provenance import calls_at, index_provenance
 from kernellab.interpreter.memory import boxes, global_memory
 from kernellab.interpreter.memory.global_memory import Buffer
 from kernellab.interpreter.memory.layers import (
@@ -34,7 +34,7 @@ from kernellab.records import Target
 
 
 @dataclass(frozen=True)
-class Scene:
+class CheckedRun:
     """The launch that is checked.
 
     Attributes:
@@ -90,18 +90,18 @@ class Scene:
 
 
 @dataclass(eq=False)
-class Heard:
+class Event:
     """Something that a batch of programs does.
 
     Attributes:
-        scene: the launch.
+        run: the launch.
         operation: what does it.
         programs: the batch; None for what is computed once, before any program runs.
         active: which programs take part; None for all.
         frame, instruction: where the generated code stands.
     """
 
-    scene: Scene
+    run: CheckedRun
     operation: Operation
     programs: Programs | None
     active: Active
@@ -110,15 +110,15 @@ class Heard:
 
     def calls(self) -> tuple[SourcePosition, ...]:
         """The kernel's line, then that of each helper function that was inlined there; Triton's own, `tl.sum` say, left out."""
-        code = self.scene.code
+        code = self.run.code
         places = tuple(calls_at(self.frame.f_code, self.instruction, code.locations))
         own = users_line(reversed(places))
         return places if own is None else places[: places.index(own) + 1]
 
     def values(self, place: tuple[int, ...], program: int) -> dict[str, Any]:
         """What the index of the access was made of, at a lane of the program at a position in the batch."""
-        scene = self.scene
-        return values_behind(self.frame, self.instruction, place, program, scene.code, scene.call)
+        run = self.run
+        return index_provenance(self.frame, self.instruction, place, program, run.code, run.call)
 
     def linear_ids(self, among: numpy.ndarray | None = None) -> numpy.ndarray:
         """Linear ids of the programs that take part, or of those `among` the batch's."""
@@ -129,7 +129,7 @@ class Heard:
 
 
 @dataclass(eq=False)
-class Access(Heard):
+class Access(Event):
     """An access to memory, its lanes outside every storage switched off already.
 
     Attributes:
@@ -222,7 +222,7 @@ _ACTIONS = {Load: "load", Store: "store", Atomic: "atomic", CompareAndSwap: "ato
 
 
 @dataclass(eq=False)
-class Computed(Heard):
+class Computed(Event):
     """Values that an operation computed.
 
     Attributes:

@@ -9,9 +9,9 @@ from kernellab import triton_api
 from kernellab.checker.detector import Detector
 from kernellab.checker.detectors import DETECTORS
 from kernellab.checker.records import Finding, Findings
-from kernellab.checker.session import Examination
+from kernellab.checker.session import CheckSession
 from kernellab.checker.uninitialized import is_uninitialized
-from kernellab.common.progress import UNTOUCHED, LongWork
+from kernellab.common.progress import UNTOUCHED, ProgressBar
 from kernellab.compiler.specialization.binding import BoundCall
 from kernellab.compiler.subjects import subject_of
 from kernellab.compiler.targets import parse_target
@@ -61,19 +61,19 @@ def check(
     refuse_gpu(plain, args, keywords, "check")
     call = bind_launch(plain, args, keywords, outright, chosen)
     sizes = check_grid(grid, call.values)
-    _check_turns(most_turns)
+    _check_most_turns(most_turns)
     named = _outputs(plain, call, outputs)
     stage = "ttgir" if plain.is_gluon() and options.stage == DEFAULT.stage else options.stage
     code = program_code(plain, call, chosen, stage)
     marked = tuple(name for name, one in tensors_in(call.values) if is_uninitialized(one))
 
-    examination = Examination(plain, call, code, sizes, named, marked, most_turns, chosen)
-    with LongWork(f"check {plain.__name__}", len(DETECTORS) + 1, "steps", UNTOUCHED) as work:
-        detectors, stopped = examination.listen(DETECTORS)
+    session = CheckSession(plain, call, code, sizes, named, marked, most_turns, chosen)
+    with ProgressBar(f"check {plain.__name__}", len(DETECTORS) + 1, "steps", UNTOUCHED) as work:
+        detectors, stopped = session.run_detectors(DETECTORS)
         work.total = len(detectors) + 1
         for one in detectors if stopped is None else ():
             work.advance()
-            one.ask(examination)
+            one.ask(session)
     found = _in_order([*_found(detectors), *([] if stopped is None else [stopped])])
     notes = () if stopped is None else (_UNASKED,)
     subject = subject_of(plain, call, chosen)
@@ -119,7 +119,7 @@ def _refuse_options(options: RunOptions) -> None:
         )
 
 
-def _check_turns(most_turns: Any) -> None:
+def _check_most_turns(most_turns: Any) -> None:
     if isinstance(most_turns, bool) or not isinstance(most_turns, int) or most_turns < 1:
         raise OptionError(f"most_turns={most_turns!r} is not a whole number from 1 on.")
 

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from kernellab.checker.detector import Detector
-from kernellab.checker.events import tell_of_values
+from kernellab.checker.events import emit_value_events
 from kernellab.interpreter.execution.program import ProgramCode, program_of_module
 
 _Kept = dict[tuple[type[Detector], ...], ProgramCode]
@@ -22,6 +22,6 @@ def checked_code(
     made = _kept.setdefault(plain, {})
     asked = tuple(detectors)
     if asked not in made:
-        after = functools.partial(tell_of_values, asked)
+        after = functools.partial(emit_value_events, asked)
         made[asked] = program_of_module(plain.module, kernel, after)
     return made[asked]

@@ -1,4 +1,4 @@
-"""What a detector is: it hears what a run does, and tells what is wrong with it."""
+"""What a detector is: it observes a run's events, and reports what is wrong."""
 
 from __future__ import annotations
 
@@ -11,16 +11,16 @@ from xdsl.ir import Operation
 
 from kernellab.checker.checked_run import (
     Access,
+    CheckedRun,
     Computed,
-    Heard,
-    Scene,
+    Event,
 )
 from kernellab.checker.records import LISTED_PROGRAMS, Finding
 from kernellab.interpreter.memory import global_memory
 from kernellab.interpreter.numerics.tiles import Value
 
 if TYPE_CHECKING:
-    from kernellab.checker.session import Examination
+    from kernellab.checker.session import CheckSession
 
 
 class Stopped(Exception):
@@ -36,30 +36,30 @@ class Stopped(Exception):
 
 
 class Detector:
-    """Finds faults of some kinds. What it does not care to hear it does not define.
+    """Finds faults of some kinds. The events that it does not care for it does not define.
 
     Attributes:
         kinds: what its findings are called.
-        sightings: what it has seen so far; `findings` tells it.
+        collector: what it has found so far; `findings` gives it.
     """
 
     kinds: ClassVar[tuple[str, ...]]
 
-    def __init__(self, scene: Scene) -> None:
-        self.scene = scene
-        self.sightings = Sightings(scene)
+    def __init__(self, run: CheckedRun) -> None:
+        self.run = run
+        self.collector = FindingCollector(run)
 
     def meet(self, others: Sequence[Detector]) -> None:
         """Who else will hear the run."""
 
     @classmethod
-    def concerns(cls, scene: Scene) -> bool:
+    def concerns(cls, run: CheckedRun) -> bool:
         """Whether it has anything to look for in a launch."""
-        del scene
+        del run
         return True
 
     @classmethod
-    def hears(cls, operation: Operation) -> bool:
+    def observes(cls, operation: Operation) -> bool:
         """Whether it wants to know what `operation` computes; asked once, when the code is made."""
         del operation
         return False
@@ -71,12 +71,12 @@ class Detector:
         """An access was made; `found` is what a load or an atomic gave."""
 
     def computed(self, computed: Computed) -> None:
-        """An operation that it hears has computed its results; see `hears`."""
+        """An operation that it observes has computed its results; see `observes`."""
 
     def end(self) -> None:
         """The run is over; not called where it ended early."""
 
-    def ask(self, examination: Examination) -> None:
+    def ask(self, session: CheckSession) -> None:
         """The run is over, and the launch may be run again to know more; not called where the run ended early."""
 
     def explains(self) -> frozenset[Operation]:
@@ -85,7 +85,7 @@ class Detector:
 
     def findings(self, explained: Set[Operation] = frozenset()) -> Iterator[Finding]:
         """What it found; nothing of the operations whose faults are `explained`."""
-        return self.sightings.told(explained)
+        return self.collector.findings(explained)
 
 
 def overrides(detector: Detector, method: str) -> bool:
@@ -94,7 +94,7 @@ def overrides(detector: Detector, method: str) -> bool:
 
 
 @dataclass
-class Sighting:
+class PendingFinding:
     """A fault at one operation: what is told of its first lane, and how often it happens.
 
     Attributes:
@@ -108,51 +108,51 @@ class Sighting:
     programs: set[int] = field(default_factory=set)
 
 
-class Sightings:
-    """The faults that a detector sees: each once for every operation that is at fault."""
+class FindingCollector:
+    """The faults that a detector finds: each once for every operation that is at fault."""
 
-    def __init__(self, scene: Scene) -> None:
-        self._scene = scene
-        self._seen: dict[Hashable, Sighting] = {}
+    def __init__(self, run: CheckedRun) -> None:
+        self._run = run
+        self._seen: dict[Hashable, PendingFinding] = {}
 
-    def see(
+    def report(
         self,
-        heard: Heard,
+        event: Event,
         faulty: numpy.ndarray,
         rank: int,
-        tell: Callable[[tuple[int, ...], int], Mapping[str, Any]],
+        facts_of: Callable[[tuple[int, ...], int], Mapping[str, Any]],
         about: Hashable = "",
-    ) -> Sighting:
+    ) -> PendingFinding:
         """Note that lanes are at fault.
 
         Args:
-            heard: what was done.
+            event: what was done.
             faulty: which lanes, programs first where they differ; at least one.
             rank: dimensions of the tile.
-            tell: asked once for every operation: given the first lane at fault and the position of its program in the batch, the fields of the finding that are not known from `heard`: kind, message, advice, argument, index, values.
+            facts_of: asked once for every operation: given the first lane at fault and the position of its program in the batch, the fields of the finding that are not known from `event`: kind, message, advice, argument, index, values.
             about: tells faults of one operation apart: the argument, say.
         """
-        key = heard.operation, about
+        key = event.operation, about
         if key not in self._seen:
-            place, program = global_memory.first_place(faulty, rank, heard.active)
-            positions = heard.calls()
+            place, program = global_memory.first_place(faulty, rank, event.active)
+            positions = event.calls()
             facts = {
                 "position": positions[-1] if positions else None,
                 "calls": positions[:-1],
                 "lane": place,
-                "values": heard.values(place, program),
-                **tell(place, program),
+                "values": event.values(place, program),
+                **facts_of(place, program),
             }
-            self._seen[key] = Sighting(facts)
-        sighting = self._seen[key]
+            self._seen[key] = PendingFinding(facts)
+        pending = self._seen[key]
         has_programs = faulty.ndim > rank
         among: numpy.ndarray | None = None
         if has_programs:
             among = numpy.asarray(faulty.reshape(len(faulty), -1).any(axis=1))
-        ids = heard.linear_ids(self._everyone(among, heard))
-        sighting.programs.update(ids.tolist())
-        sighting.count += int(faulty.sum()) * (1 if has_programs else max(len(ids), 1))
-        return sighting
+        ids = event.linear_ids(self._everyone(among, event))
+        pending.programs.update(ids.tolist())
+        pending.count += int(faulty.sum()) * (1 if has_programs else max(len(ids), 1))
+        return pending
 
     def forget(self, operation: Operation) -> None:
         """What was seen at an operation turns out to be no fault."""
@@ -161,28 +161,28 @@ class Sightings:
 
     def add(self, key: Hashable, facts: Mapping[str, Any], programs: Sequence[int] = (), count: int = 0) -> None:  # fmt: skip
         """Note a fault that is not one of lanes: `facts` are the finding's fields, `programs` linear ids."""
-        sighting = self._seen.setdefault(key, Sighting(dict(facts)))
-        sighting.programs.update(programs)
-        sighting.count += count
+        pending = self._seen.setdefault(key, PendingFinding(dict(facts)))
+        pending.programs.update(programs)
+        pending.count += count
 
-    def _everyone(self, among: numpy.ndarray | None, heard: Heard) -> numpy.ndarray | None:
+    def _everyone(self, among: numpy.ndarray | None, event: Event) -> numpy.ndarray | None:
         """Of a fault that has an axis of programs of extent 1, those that take part."""
-        if among is None or heard.programs is None or len(among) == heard.programs.count:
+        if among is None or event.programs is None or len(among) == event.programs.count:
             return among
         return None
 
-    def told(self, explained: Set[Operation] = frozenset()) -> Iterator[Finding]:
+    def findings(self, explained: Set[Operation] = frozenset()) -> Iterator[Finding]:
         """The findings; nothing of the operations whose faults are `explained`."""
-        for key, sighting in self._seen.items():
+        for key, pending in self._seen.items():
             if isinstance(key, tuple) and key[0] in explained:
                 continue
-            listed = sorted(sighting.programs)[:LISTED_PROGRAMS]
-            facts = dict(sighting.facts)
-            if sighting.describe is not None:
-                facts["message"] = sighting.describe(sighting.count, len(sighting.programs))
+            listed = sorted(pending.programs)[:LISTED_PROGRAMS]
+            facts = dict(pending.facts)
+            if pending.describe is not None:
+                facts["message"] = pending.describe(pending.count, len(pending.programs))
             yield Finding(
                 **facts,
-                programs=tuple(self._scene.program_id(one) for one in listed),
-                count=sighting.count,
-                program_count=len(sighting.programs),
+                programs=tuple(self._run.program_id(one) for one in listed),
+                count=pending.count,
+                program_count=len(pending.programs),
             )

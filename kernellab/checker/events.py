@@ -1,4 +1,4 @@
-"""How detectors hear: memory and values as the generated code of a checked run sees them."""
+"""The events of a checked run: memory and values as its generated code sees them."""
 
 from __future__ import annotations
 
@@ -13,12 +13,12 @@ import numpy
 import torch
 from xdsl.ir import Operation
 
-from kernellab.checker.checked_run import Access, Computed, Scene
+from kernellab.checker.checked_run import Access, CheckedRun, Computed
 from kernellab.checker.detector import Detector, overrides
 from kernellab.checker.detectors.out_of_bounds import OutOfBounds
 from kernellab.interpreter.codegen.code_positions import located_at
 from kernellab.interpreter.codegen.emitter import Emitter
-from kernellab.interpreter.codegen.expressions import listening
+from kernellab.interpreter.codegen.expressions import observer
 from kernellab.interpreter.execution.grid import Programs
 from kernellab.interpreter.memory import descriptors
 from kernellab.interpreter.memory.address_space import Elements
@@ -37,8 +37,8 @@ Change = Callable[[Access], MemoryAccess]
 """Puts another access in the place of one."""
 
 
-class Audience:
-    """Tells the detectors of a run what it does; see `observing.Listener`.
+class EventDispatcher:
+    """Tells the detectors of a run what it does; see `observing.RunObserver`.
 
     Attributes:
         operations: the operations of the code, by location.
@@ -49,32 +49,32 @@ class Audience:
 
     def __init__(
         self,
-        scene: Scene,
+        run: CheckedRun,
         bounds: OutOfBounds,
         detectors: Sequence[Detector],
         change: Change | None = None,
     ) -> None:
-        self.scene = scene
+        self.run = run
         self.bounds = bounds
         self.change = change
         self.operations: Sequence[Operation] = ()
         self.before = [one.before for one in detectors if overrides(one, "before")]
         self.after = [one.after for one in detectors if overrides(one, "after")]
         self._values = [one for one in detectors if overrides(one, "computed")]
-        self._hearing: dict[Operation, list[Any]] = {}
+        self._observing: dict[Operation, list[Any]] = {}
         self._kept: dict[int, tuple[torch.Tensor, torch.Tensor]] = {}
         self._known: dict[tuple[types.CodeType, int], Operation] = {}
 
     def modules(self, memory: Memory) -> Mapping[str, Any]:
-        """As `observing.Listener.modules`."""
-        heard = HeardMemory(memory, self)
-        return {"memory": heard, "descriptors": _Descriptors(heard), "listening": self}
+        """As `observing.RunObserver.modules`."""
+        observed = EventMemory(memory, self)
+        return {"memory": observed, "descriptors": _Descriptors(observed), "observer": self}
 
     def keep(self, tensor: torch.Tensor) -> None:
         """Memory is about to be changed that is no argument's, and so no copy: what it holds is kept for `put_back`."""
         storage = tensor.untyped_storage()
         start = storage.data_ptr()
-        if start not in self._kept and isinstance(self.scene.storage_of(tensor), int):
+        if start not in self._kept and isinstance(self.run.storage_of(tensor), int):
             everything = torch.empty(0, dtype=torch.uint8).set_(storage)
             self._kept[start] = everything, everything.clone()
 
@@ -94,7 +94,7 @@ class Audience:
 
     def kernel_frame(self, frame: types.FrameType | None) -> types.FrameType:
         """The frame of generated code that `frame` was called from."""
-        codes = self.scene.code.codes
+        codes = self.run.code.codes
         while frame is not None and frame.f_code not in codes:
             frame = frame.f_back
         assert frame is not None, "only generated code accesses memory"
@@ -107,61 +107,61 @@ class Audience:
         results: Sequence[Value],
         active: Active,
     ) -> None:
-        """What generated code calls after an operation that somebody hears."""
-        if operation not in self._hearing:
-            wanting = [one.computed for one in self._values if one.hears(operation)]
-            self._hearing[operation] = wanting
+        """What generated code calls after an operation that somebody observes."""
+        if operation not in self._observing:
+            wanting = [one.computed for one in self._values if one.observes(operation)]
+            self._observing[operation] = wanting
         frame = sys._getframe(1)
         programs = vars(self).get("programs")
-        heard = Computed(
-            self.scene, operation, programs, active, frame, frame.f_lasti, operands, results
+        event = Computed(
+            self.run, operation, programs, active, frame, frame.f_lasti, operands, results
         )
-        for hear in self._hearing[operation]:
-            hear(heard)
+        for observe in self._observing[operation]:
+            observe(event)
 
 
-class HeardMemory(MemoryLayer):
+class EventMemory(MemoryLayer):
     """Stands where generated code expects the module `memory`: accesses are kept inside the storages, and detectors hear of them."""
 
-    def __init__(self, inner: Memory, audience: Audience) -> None:
+    def __init__(self, inner: Memory, dispatcher: EventDispatcher) -> None:
         self._inner = inner
-        self._audience = audience
+        self._dispatcher = dispatcher
 
     def around(self, request: MemoryAccess) -> Value | None:
         """Tell of the access, make it, and tell what it gave."""
-        audience = self._audience
-        frame = audience.kernel_frame(sys._getframe(2))
-        operation = audience.operation_at(frame)
+        dispatcher = self._dispatcher
+        frame = dispatcher.kernel_frame(sys._getframe(2))
+        operation = dispatcher.operation_at(frame)
         asked = functools.partial(
             Access,
-            audience.scene,
+            dispatcher.run,
             operation,
-            audience.programs,
+            dispatcher.programs,
             request.active,
             frame,
             frame.f_lasti,
         )
         if isinstance(request.buffer, Buffer):
             access = asked(request, request.buffer)
-            inside = audience.bounds.kept_inside(access)
+            inside = dispatcher.bounds.kept_inside(access)
             if inside is not request:
                 access = replace(access, request=inside, asked=request)
                 if isinstance(self._inner, WatchedMemory):
                     self._inner.strayed = True
-            if audience.change is not None:
-                inside = audience.change(access)
+            if dispatcher.change is not None:
+                inside = dispatcher.change(access)
                 access = replace(access, request=inside)
             accesses = [access]
         else:
             assert isinstance(request.buffer, Elements)
             inside, accesses = self._by_address(request, request.buffer, asked)
         for access in accesses:
-            for hear in audience.before:
-                hear(access)
+            for observe in dispatcher.before:
+                observe(access)
         found = inside.made_by(self._inner)
         for access in accesses:
-            for hear_after in audience.after:
-                hear_after(access, found)
+            for observe_after in dispatcher.after:
+                observe_after(access, found)
         return found
 
     def _by_address(
@@ -182,10 +182,10 @@ class HeardMemory(MemoryLayer):
         ]
         if not isinstance(request, Load):
             for one in parts:
-                self._audience.keep(one.buffer.tensor)
+                self._dispatcher.keep(one.buffer.tensor)
         if wild is None or not wild.any():
             return request, accesses
-        self._audience.bounds.note_wild(asked(request, nowhere(elements)), elements, wild)
+        self._dispatcher.bounds.note_wild(asked(request, nowhere(elements)), elements, wild)
         mask = ~wild if request.mask is None else numpy.asarray(request.mask) & ~wild
         return replace(request, mask=mask), accesses
 
@@ -209,19 +209,19 @@ class _Descriptors:
 # In the generated code
 
 _OF_ELEMENTS = (tt.ReduceOp, tt.ScanOp, tt.MapElementwiseOp)
-"""Operations whose regions run with an element in each program's place: nobody hears what is computed there."""
+"""Operations whose regions run with an element in each program's place: nobody observes what is computed there."""
 
 
-def tell_of_values(detectors: Sequence[type[Detector]], emit: Emitter, op: Operation) -> None:
-    """Add the statement that tells of an operation's values, where one of the detectors hears it; see `emitter.AfterOperation`."""
-    if not any(one.hears(op) for one in detectors) or _is_of_elements(op):
+def emit_value_events(detectors: Sequence[type[Detector]], emit: Emitter, op: Operation) -> None:
+    """Add the statement that tells of an operation's values, where one of the detectors observes it; see `emitter.AfterOperation`."""
+    if not any(one.observes(op) for one in detectors) or _is_of_elements(op):
         return
     operation = emit.constant(op, hint="operation")
     operands = tuple(emit[operand] for operand in op.operands)
     unused = isinstance(op, tt.AtomicRMWOp) and not op.result.uses
     results = () if unused else tuple(emit[result] for result in op.results)
     active = emit.active_programs()
-    emit.evaluate(None, listening.computed(operation, operands, results, active))
+    emit.evaluate(None, observer.computed(operation, operands, results, active))
 
 
 def _is_of_elements(op: Operation) -> bool:

@@ -6,12 +6,12 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
-from kernellab.checker.checked_run import Scene
+from kernellab.checker.checked_run import CheckedRun
 from kernellab.checker.code import checked_code
 from kernellab.checker.detector import Detector, Stopped
 from kernellab.checker.detectors.endless_loop import EndlessLoop
 from kernellab.checker.detectors.out_of_bounds import OutOfBounds
-from kernellab.checker.events import Audience, Change
+from kernellab.checker.events import Change, EventDispatcher
 from kernellab.checker.records import LISTED_PROGRAMS, Finding
 from kernellab.compiler.specialization.binding import BoundCall
 from kernellab.errors import Deadlock
@@ -24,8 +24,8 @@ from kernellab.records.run_options import DEFAULT, RunOptions
 
 
 @dataclass(frozen=True)
-class Examination:
-    """The launch as it was asked for; see `Scene` for the attributes."""
+class CheckSession:
+    """The launch as it was asked for; see `CheckedRun` for the attributes."""
 
     kernel: Any
     call: BoundCall
@@ -36,18 +36,20 @@ class Examination:
     most_turns: int
     target: Target
 
-    def listen(self, kinds: Sequence[type[Detector]]) -> tuple[list[Detector], Finding | None]:
-        """Run it, detectors of these kinds listening: they hear values too.
+    def run_detectors(
+        self, kinds: Sequence[type[Detector]]
+    ) -> tuple[list[Detector], Finding | None]:
+        """Run it, observed by detectors of these kinds: they observe values too.
 
         Returns:
             The detectors; and what stopped the run, where it would not have ended.
         """
-        scene = self._scene(checked_code(self.kernel, self.code, kinds))
-        detectors = [kind(scene) for kind in kinds if kind.concerns(scene)]
+        run = self._new_run(checked_code(self.kernel, self.code, kinds))
+        detectors = [kind(run) for kind in kinds if kind.concerns(run)]
         for one in detectors:
             one.meet(detectors)
         try:
-            self._run(scene, detectors)
+            self._execute(run, detectors)
         except Stopped as stopped:
             return detectors, stopped.finding
         for one in detectors:
@@ -56,35 +58,35 @@ class Examination:
 
     def repeat(
         self,
-        detectors: Callable[[Scene], Sequence[Detector]] = lambda _scene: (),
+        detectors: Callable[[CheckedRun], Sequence[Detector]] = lambda _new_run: (),
         options: RunOptions = DEFAULT,
         *,
         one_by_one: bool = False,
         change: Change | None = None,
-    ) -> Scene:
+    ) -> CheckedRun:
         """Run it again, in another way perhaps.
 
         Args:
-            detectors: makes those that listen, to accesses only.
+            detectors: makes those that observe it, accesses only.
             options: in another order.
             one_by_one: one program after the other, no two in step.
             change: puts other accesses in the place of some.
 
         Returns:
-            The scene, its tensors as the run has left them.
+            The run, its tensors as it has left them.
 
         Raises:
             Stopped: it would not have ended.
             KernelFault: as `kernellab.run`.
         """
         code = checked_code(self.kernel, self.code, (EndlessLoop,))
-        scene = self._scene(replace(code, batch=1) if one_by_one else code)
-        self._run(scene, [EndlessLoop(scene), *detectors(scene)], options, change)
-        return scene
+        run = self._new_run(replace(code, batch=1) if one_by_one else code)
+        self._execute(run, [EndlessLoop(run), *detectors(run)], options, change)
+        return run
 
-    def _scene(self, code: ProgramCode) -> Scene:
+    def _new_run(self, code: ProgramCode) -> CheckedRun:
         call = replace(self.call, values=copied(self.call.values))
-        return Scene(
+        return CheckedRun(
             self.kernel,
             call,
             code,
@@ -95,24 +97,24 @@ class Examination:
             self.most_turns,
         )
 
-    def _run(
+    def _execute(
         self,
-        scene: Scene,
+        run: CheckedRun,
         detectors: Sequence[Detector],
         options: RunOptions = DEFAULT,
         change: Change | None = None,
     ) -> None:
-        bounds = next((d for d in detectors if isinstance(d, OutOfBounds)), OutOfBounds(scene))
-        audience = Audience(scene, bounds, detectors, change)
+        bounds = next((d for d in detectors if isinstance(d, OutOfBounds)), OutOfBounds(run))
+        dispatcher = EventDispatcher(run, bounds, detectors, change)
         try:
-            launch_observed(scene.kernel, scene.grid, scene.call, scene.code, audience, options)
+            launch_observed(run.kernel, run.grid, run.call, run.code, dispatcher, options)
         except Deadlock as deadlock:
-            raise Stopped(_told(deadlock)) from deadlock
+            raise Stopped(_deadlock_finding(deadlock)) from deadlock
         finally:
-            audience.put_back()
+            dispatcher.put_back()
 
 
-def _told(deadlock: Deadlock) -> Finding:
+def _deadlock_finding(deadlock: Deadlock) -> Finding:
     """A deadlock as a finding."""
     return Finding(
         kind="deadlock",

@@ -86,7 +86,7 @@ def _packages() -> Iterator[Finding]:
     """Every requirement that the installed package declares, beside what is there."""
     for text in importlib.metadata.requires("kernellab") or []:
         requirement = Requirement(text)
-        # Extras are wishes, not needs: they are looked at where they are used.
+        # Extras are optional: they are looked at where they are used.
         if requirement.marker is None or requirement.marker.evaluate({"extra": ""}):
             yield _package(requirement)
 

@@ -19,7 +19,7 @@ def percent(share: float) -> str:
     return f"{_THREE_DIGITS.create_decimal_from_float(100 * share).normalize():f} %"
 
 
-def seconds_words(seconds: float) -> str:
+def format_seconds(seconds: float) -> str:
     """ "30 seconds", "1 second", "0.5 seconds"."""
     return f"{seconds:g} second{'' if seconds == 1 else 's'}"
 

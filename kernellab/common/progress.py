@@ -12,7 +12,7 @@ from time import sleep
 from types import TracebackType
 from typing import Any, Protocol
 
-SECONDS_UNTIL_TOLD = 0.5
+SECONDS_UNTIL_SHOWN = 0.5
 """Work that takes less says nothing."""
 
 _SECONDS_BETWEEN = 0.1
@@ -43,7 +43,7 @@ class Bar(Protocol):
 
 
 @dataclass(frozen=True)
-class _News:
+class _State:
     """How far some work is."""
 
     done: int
@@ -56,7 +56,7 @@ _innermost = threading.local()
 """`.work`: the work of this thread that began last and goes on."""
 
 
-class LongWork:
+class ProgressBar:
     """A context in which something that may take long is done, step by step or in one piece.
 
     After half a second a bar appears: in a notebook tqdm's, in a terminal a line. It tells how long the work has been going on, also where no step has been done yet. Work inside other work has no bar of its own, and is told in that one's. An interrupt passes on, with a note of how far the outermost work came and what is kept.
@@ -84,14 +84,14 @@ class LongWork:
         self.words = ""
         self._shown = shown
         self._began = time.monotonic()
-        self._told_next = self._began + SECONDS_UNTIL_TOLD
-        self._told_last = self._began
-        self._around: LongWork | None = None
-        self._inside: LongWork | None = None
+        self._shown_next = self._began + SECONDS_UNTIL_SHOWN
+        self._shown_last = self._began
+        self._around: ProgressBar | None = None
+        self._inside: ProgressBar | None = None
         self._bar: Bar | None = None
         self._is_open = False
 
-    def __enter__(self) -> LongWork:
+    def __enter__(self) -> ProgressBar:
         self._around = getattr(_innermost, "work", None)
         _innermost.work = self
         if self._around is None:
@@ -116,61 +116,61 @@ class LongWork:
         """So many steps more are done."""
         self.done += steps
         now = time.monotonic()
-        if now >= self._told_next:
-            self._told_next = now + _SECONDS_BETWEEN
+        if now >= self._shown_next:
+            self._shown_next = now + _SECONDS_BETWEEN
             outermost = self._outermost()
             if outermost._is_open or self.done != self.total:
-                outermost._tell(now)
+                outermost._show(now)
 
-    def tell_time(self) -> None:
+    def show_time(self) -> None:
         """Have the bar drawn though no step has been done, where it is time for that."""
         now = time.monotonic()
-        shown_next = self._told_last + (_SECONDS_BETWEEN_TIMES if self._is_open else SECONDS_UNTIL_TOLD)  # fmt: skip
+        shown_next = self._shown_last + (_SECONDS_BETWEEN_TIMES if self._is_open else SECONDS_UNTIL_SHOWN)  # fmt: skip
         if now >= shown_next:
-            self._tell(now)
+            self._show(now)
 
-    def _outermost(self) -> LongWork:
+    def _outermost(self) -> ProgressBar:
         work = self
         while work._around is not None:
             work = work._around
         return work
 
-    def _tell(self, now: float) -> None:
+    def _show(self, now: float) -> None:
         """Have the bar drawn, by whatever thread comes first."""
         with _drawing:
             if not _timer.knows(self):
                 return
-            self._told_last = now
-            news = self._news()
+            self._shown_last = now
+            state = self._state()
             if not self._is_open:
                 self._is_open = True
-                self._bar = self._opened(news, now - self._began)
+                self._bar = self._opened(state, now - self._began)
             if self._bar is not None:
-                self._bar.draw(news.done, news.total, news.unit, news.words)
+                self._bar.draw(state.done, state.total, state.unit, state.words)
 
     def _close(self) -> None:
         with _drawing:  # another thread may just be opening the bar
             if self._bar is not None:
                 self._bar.close()
 
-    def _news(self) -> _News:
+    def _state(self) -> _State:
         """How far it is, with how far the work inside it is: where its own steps are not known, the other's are its."""
-        own = _News(self.done, self.total, self.unit, self.words)
+        own = _State(self.done, self.total, self.unit, self.words)
         if self._inside is None:
             return own
-        inner = self._inside._news()
+        inner = self._inside._state()
         if self.total is None:
             return inner
         of = "" if inner.total is None else f"/{inner.total:,}"
-        return _News(self.done, self.total, self.unit, f"{inner.done:,}{of} {inner.unit}")
+        return _State(self.done, self.total, self.unit, f"{inner.done:,}{of} {inner.unit}")
 
-    def _opened(self, news: _News, seconds: float) -> Bar | None:
-        wanted = self._shown if self._shown is not None else _wish_of_environment()
+    def _opened(self, state: _State, seconds: float) -> Bar | None:
+        wanted = self._shown if self._shown is not None else _shown_by_environment()
         if wanted is False:
             return None
         # The room of the screens is above this one: it is found by its name.
         screens: Any = importlib.import_module("kernellab.viz.kit.progress_bar")
-        bar: Bar | None = screens.open_bar(self.title, news.total, seconds, wanted=bool(wanted))
+        bar: Bar | None = screens.open_bar(self.title, state.total, seconds, wanted=bool(wanted))
         return bar
 
     def _how_far(self) -> str:
@@ -183,12 +183,12 @@ class _Timer:
     """A thread that tells the time of the work that goes on. There is one, which sleeps where there is no work: to begin some is cheap."""
 
     def __init__(self) -> None:
-        self._works: dict[LongWork, contextvars.Context] = {}
+        self._works: dict[ProgressBar, contextvars.Context] = {}
         """With what output below which cell is found by."""
         self._wake = threading.Event()
         self._is_awake = False
 
-    def begin(self, work: LongWork) -> None:
+    def begin(self, work: ProgressBar) -> None:
         """This work goes on from now on."""
         self._works[work] = contextvars.copy_context()
         if not self._is_awake:
@@ -210,11 +210,11 @@ class _Timer:
 
     _thread: threading.Thread | None = None
 
-    def end(self, work: LongWork) -> None:
+    def end(self, work: ProgressBar) -> None:
         """It has ended."""
         self._works.pop(work, None)
 
-    def knows(self, work: LongWork) -> bool:
+    def knows(self, work: ProgressBar) -> bool:
         """Whether it goes on."""
         return work in self._works
 
@@ -227,15 +227,15 @@ class _Timer:
                 sleep(_SECONDS_OF_TICK)
                 quiet = 0 if self._works else quiet + 1
                 for work, context in list(self._works.items()):
-                    self._tell(work, context)
+                    self._show(work, context)
             self._is_awake = False
             if self._works:  # begun meanwhile, by one that took this thread to be awake
                 self._is_awake = True
                 self._wake.set()
 
-    def _tell(self, work: LongWork, context: contextvars.Context) -> None:
+    def _show(self, work: ProgressBar, context: contextvars.Context) -> None:
         try:
-            context.run(work.tell_time)
+            context.run(work.show_time)
         except Exception:
             # A bar that cannot be drawn must not end the work, nor the others' bars.
             self._works.pop(work, None)
@@ -258,7 +258,7 @@ if hasattr(os, "register_at_fork"):
     os.register_at_fork(after_in_child=_begin_anew)
 
 
-def _wish_of_environment() -> bool | None:
+def _shown_by_environment() -> bool | None:
     said = os.environ.get(VARIABLE, "").strip().lower()
     if said in ("0", "no", "off", "false"):
         return False

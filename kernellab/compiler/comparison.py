@@ -189,16 +189,16 @@ class Comparison:
         )  # fmt: skip
         return "\n".join(lines)
 
-    def explore(self, *evidence: Any) -> Any:
+    def explore(self, *annotations: Any) -> Any:
         """Both sides in the IR explorer: passes lined up, and what differs after each (docs/widgets.md).
 
         Args:
-            evidence: as for `Compilation.explore`; it stands on each side that it is of.
+            annotations: as for `Compilation.explore`; it stands on each side that it is of.
 
         Raises:
             ArgumentError, ProfileError: evidence that is of neither side.
         """
-        return show(self, *evidence)
+        return show(self, *annotations)
 
     def table(self) -> Any:
         """Parameters, options, resources and opcode counts that differ, as a pandas DataFrame with a column for each side."""

@@ -8,7 +8,7 @@ from typing import Any
 
 from kernellab import triton_api
 from kernellab.common import worker
-from kernellab.common.progress import LongWork
+from kernellab.common.progress import ProgressBar
 from kernellab.compiler.compilations import compilation_of
 from kernellab.compiler.passes import steering
 from kernellab.compiler.passes.edited import (
@@ -95,7 +95,7 @@ def compile(
     else:
         plain, keywords = unwrap_kernel(kernel, args, keywords, constants or {})
         compilations = []
-        with LongWork(f"compile {plain.__name__}", len(targets), "targets") as work:
+        with ProgressBar(f"compile {plain.__name__}", len(targets), "targets") as work:
             for one in targets:
                 call = bind(plain, args, keywords, one, options=options, constants=constants)
                 if edits.any:

@@ -61,8 +61,8 @@ def debug(
         GridError, CompileError, UnsupportedOperation, KernelFault: as `kernellab.run`.
     """
     __tracebackhide__ = True
-    wishes = _Wishes(program, breakpoints, in_place)
-    wishes, of_parameters = apart_from_parameters(wishes, innermost(kernel).arg_names)
+    debug_options = _DebugOptions(program, breakpoints, in_place)
+    debug_options, of_parameters = apart_from_parameters(debug_options, innermost(kernel).arg_names)
     target = emulated_for(kernel)
     plain, keywords = unwrap_kernel(kernel, args, {**keywords, **of_parameters}, {})
     keywords, options, run_options = split_keywords(keywords, plain.arg_names)
@@ -74,12 +74,12 @@ def debug(
     refuse_gpu(plain, args, keywords, "debug")
     call = bind_launch(plain, args, keywords, options, target)
     sizes = check_grid(grid, call.values)
-    programs = chosen_programs(wishes.program, sizes, "program")
+    programs = chosen_programs(debug_options.program, sizes, "program")
     code = stepping_code(plain, call, target)
     places = Places(code)
     own = (Breakpoint(file, line) for file, line in code.breakpoints)
     session = Session(
-        plain.__name__, sizes, places, [*places.breakpoints(wishes.breakpoints), *own]
+        plain.__name__, sizes, places, [*places.breakpoints(debug_options.breakpoints), *own]
     )
     values = copied(call.values)
     try:
@@ -91,12 +91,12 @@ def debug(
         return
     finally:
         session.close()
-    if wishes.in_place:
+    if debug_options.in_place:
         copied_back(values, call.values)
 
 
 @dataclass(frozen=True)
-class _Wishes:
+class _DebugOptions:
     """What `debug` itself is told; see there."""
 
     program: Any = _FIRST

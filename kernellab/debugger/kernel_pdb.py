@@ -98,7 +98,7 @@ class KernelStops(_Pdb):
         function = self.places.function(identifier.strip("'"))
         if function is None:
             return super().lineinfo(identifier)
-        return function.marked.name, function.marked.file, function.marked.line
+        return function.source.name, function.source.file, function.source.line
 
     # Commands that have to know tiles
 

@@ -33,7 +33,7 @@ class Places:
         self._functions = list(code.functions.values())
         self._entry = code.entry
         self._lines = {
-            f: code.lines_with_code(f) for f in {one.marked.file for one in self._functions}
+            f: code.lines_with_code(f) for f in {one.source.file for one in self._functions}
         }
         self.codes = frozenset(code.functions)
 
@@ -44,7 +44,7 @@ class Places:
     def function(self, name: str) -> SteppingFunction | None:
         """The function of that name: "helper", "tl.sum"."""
         last = name.rpartition(".")[2]
-        return next((one for one in self._functions if one.marked.name == last), None)
+        return next((one for one in self._functions if one.source.name == last), None)
 
     def line_with_code(self, file: str, line: int) -> int | None:
         """The line itself if it has code, else the next one that has: of the same function, or outside of functions of the file. None where there is none."""
@@ -54,7 +54,7 @@ class Places:
 
     def is_definition(self, file: str, line: int) -> bool:
         """Whether a function's `def` stands on the line."""
-        return any((f.marked.file, f.marked.line) == (file, line) for f in self._functions)
+        return any((f.source.file, f.source.line) == (file, line) for f in self._functions)
 
     def breakpoints(self, asked: Any) -> Iterator[Breakpoint]:
         """What a caller asks for, one place or several, with lines that have code.
@@ -84,13 +84,13 @@ class Places:
         file, colon, line = place.rpartition(":")
         if line.strip().isdigit():
             if not colon:
-                return self._entry.marked.file, int(line)
+                return self._entry.source.file, int(line)
             matching = [known for known in self._lines if known == file or _ends_with(known, file)]
             if matching:
                 return matching[0], int(line)
         elif (function := self.function(place)) is not None:
-            return function.marked.file, function.marked.line
-        names = [function.marked.name for function in self._functions]
+            return function.source.file, function.source.line
+        names = [function.source.name for function in self._functions]
         raise OptionError(
             f"breakpoints={asked!r} is no place in this kernel",
             advice=f'{nearest(place, names)} Say a line, "FILE:LINE" or the name of a function that the kernel calls '
@@ -100,9 +100,9 @@ class Places:
     def _extents(self, file: str) -> Iterator[tuple[int, int]]:
         """First and last line of each function in the file, from its `def` on."""
         for function in self._functions:
-            if function.marked.file == file:
-                source = str(function.marked.function.src).rstrip("\n")
-                yield function.marked.line, function.marked.line + source.count("\n")
+            if function.source.file == file:
+                source = str(function.source.function.src).rstrip("\n")
+                yield function.source.line, function.source.line + source.count("\n")
 
 
 def _split(asked: Any) -> tuple[str, str]:

@@ -110,9 +110,9 @@ def _called(function: Any, args: Sequence[Any], keywords: Mapping[str, Any], tar
             "the program's id and the grid cannot be asked at the prompt",
             advice="`pid` has the id, where the kernel has no variable of that name.",
         )
-    heard = _Heard()
-    launch_stepped(kernel, (1,), call, Stepping(code, [(0, 0, 0)], hook=heard))
-    return heard.result
+    observer = _ResultObserver()
+    launch_stepped(kernel, (1,), call, Stepping(code, [(0, 0, 0)], hook=observer))
+    return observer.result
 
 
 @lru_cache(maxsize=256)
@@ -188,7 +188,7 @@ def _has_arrays(value: Any) -> bool:
     return isinstance(value, numpy.ndarray | numpy.generic | Pointer)
 
 
-class _Heard:
+class _ResultObserver:
     """The hook of the traced kernel: what the variable of its result was given."""
 
     result: Any = None

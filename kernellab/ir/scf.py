@@ -40,7 +40,7 @@ class ConditionOp(IRDLOperation):
 
 @irdl_op_definition
 class ForOp(IRDLOperation):
-    """`for i in range(lower, upper, step)`, with values carried from turn to turn."""
+    """`for i in range(lower, upper, step)`, with values carried from iteration to iteration."""
 
     name = "scf.for"
     lower = operand_def()

@@ -287,7 +287,7 @@ class WarpReturnOp(IRDLOperation):
 
 @irdl_op_definition
 class PredicateStageOp(IRDLOperation):
-    """Whether a pipeline stage runs in a turn of the loop."""
+    """Whether a pipeline stage runs in an iteration of the loop."""
 
     name = "ttg.predicate_stage"
     induction = operand_def()

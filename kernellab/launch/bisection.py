@@ -10,7 +10,7 @@ from typing import Any
 from xdsl.dialects.builtin import ModuleOp
 
 from kernellab import triton_api
-from kernellab.common.progress import UNTOUCHED, LongWork
+from kernellab.common.progress import UNTOUCHED, ProgressBar
 from kernellab.compiler.passes import steering
 from kernellab.compiler.pipeline import record_passes
 from kernellab.compiler.specialization.binding import BoundCall, bind
@@ -66,7 +66,7 @@ def bisect(
     runs = _Snapshots(plain, grid, call, chosen)
     expected: Contents | None = None
     first, before = "", ""
-    with LongWork(f"bisect {plain.__name__}", None, "modules", UNTOUCHED) as work:
+    with ProgressBar(f"bisect {plain.__name__}", None, "modules", UNTOUCHED) as work:
         passes = record_passes(plain, call, chosen, skip=skip, pipeline=pipeline)
         modules = list(_changing(_from_inliner_on(passes)))
         work.total = len(modules)

@@ -40,26 +40,26 @@ def innermost(kernel: Any) -> JITFunction:
     return inside
 
 
-Wishes = TypeVar("Wishes")
+Options = TypeVar("Options")
 
 
 def apart_from_parameters(
-    wishes: Wishes, parameters: Collection[str]
-) -> tuple[Wishes, dict[str, Any]]:
+    options: Options, parameters: Collection[str]
+) -> tuple[Options, dict[str, Any]]:
     """What a function that launches kernels is told by name: a name that is a parameter of the kernel is the parameter.
 
     Args:
-        wishes: a data class of its options, each with a default.
+        options: a data class of its options, each with a default.
 
     Returns:
-        The wishes without those, and what is for the kernel.
+        The options without those, and what is for the kernel.
     """
-    told: Any = wishes
-    defaults = type(wishes)()
-    both = [one.name for one in fields(told) if one.name in parameters]
-    given = {name: getattr(wishes, name) for name in both}
+    chosen: Any = options
+    defaults = type(options)()
+    both = [one.name for one in fields(chosen) if one.name in parameters]
+    given = {name: getattr(options, name) for name in both}
     for_kernel = {name: one for name, one in given.items() if one is not getattr(defaults, name)}
-    return replace(told, **{name: getattr(defaults, name) for name in both}), for_kernel
+    return replace(chosen, **{name: getattr(defaults, name) for name in both}), for_kernel
 
 
 # On the CPU

@@ -14,7 +14,7 @@ from kernellab.records import Launch, Target
 
 
 @dataclass(frozen=True)
-class Wishes:
+class CompileOptions:
     """The values of the options in `tilekernel.COMPILING`."""
 
     target: Target
@@ -23,10 +23,12 @@ class Wishes:
     options: Mapping[str, Any]
 
 
-def wishes_of(given: Mapping[str, Any], default: Target = DEFAULT_TARGET) -> Wishes:
-    """The wishes of a parsed line; `default` is the target where it names none."""
+def compile_options_of(
+    given: Mapping[str, Any], default: Target = DEFAULT_TARGET
+) -> CompileOptions:
+    """The options of a parsed line; `default` is the target where it names none."""
     options = {name: given[name] for name in ("num_warps", "num_stages") if given[name] is not None}
-    return Wishes(
+    return CompileOptions(
         target=given["target"] or default,
         signature=given["sig"],
         constants=dict(chain.from_iterable(given["constexpr"])),
@@ -34,9 +36,9 @@ def wishes_of(given: Mapping[str, Any], default: Target = DEFAULT_TARGET) -> Wis
     )
 
 
-def launched_call(launch: Launch | BoundCall, wishes: Wishes) -> BoundCall:
+def launched_call(launch: Launch | BoundCall, compile_options: CompileOptions) -> BoundCall:
     """The call that a launch made, with the options that it gave itself before those of the line."""
-    return BoundCall(launch.specialization, {}, {**wishes.options, **launch.options})
+    return BoundCall(launch.specialization, {}, {**compile_options.options, **launch.options})
 
 
 def is_kernel(thing: Any) -> bool:
@@ -44,12 +46,21 @@ def is_kernel(thing: Any) -> bool:
     return isinstance(thing, triton_api.JITFunction | triton_api.Autotuner | triton_api.Heuristics)
 
 
-def stated_call(kernel: Any, wishes: Wishes) -> BoundCall:
+def stated_call(kernel: Any, compile_options: CompileOptions) -> BoundCall:
     """The call that the line states; types that it does not state come from annotations, or are assumed.
 
     Raises:
         ArgumentError: types or constants do not fit the kernel, or something is missing.
     """
-    constants = {name: v for name, v in wishes.constants.items() if name in kernel.arg_names}
-    args, named = wishes.signature or ((), assume(kernel, constants))
-    return bind(kernel, args, named, wishes.target, options=wishes.options, constants=constants)
+    constants = {
+        name: v for name, v in compile_options.constants.items() if name in kernel.arg_names
+    }
+    args, named = compile_options.signature or ((), assume(kernel, constants))
+    return bind(
+        kernel,
+        args,
+        named,
+        compile_options.target,
+        options=compile_options.options,
+        constants=constants,
+    )

@@ -92,22 +92,22 @@ def compilation_of(kernel: Any, given: Mapping[str, Any], position: SourcePositi
     from kernellab.compiler.targets import DEFAULT_TARGET
     from kernellab.compiler.unwrapping import unwrap_kernel
     from kernellab.errors import ArgumentError, MissingArguments
-    from kernellab.magics.compile_options import launched_call, stated_call, wishes_of
+    from kernellab.magics.compile_options import compile_options_of, launched_call, stated_call
 
     plain, added = unwrap_kernel(kernel, (), {}, dict(chain.from_iterable(given["constexpr"])))
-    wishes = wishes_of(given, getattr(plain, "target", DEFAULT_TARGET))
+    compile_options = compile_options_of(given, getattr(plain, "target", DEFAULT_TARGET))
     launch = getattr(plain, "last_call", None)
-    if launch is not None and wishes.signature is None and not wishes.constants:
-        call = launched_call(launch, wishes)
+    if launch is not None and compile_options.signature is None and not compile_options.constants:
+        call = launched_call(launch, compile_options)
     else:
         try:
             options = {name: value for name, value in added.items() if name not in plain.arg_names}
             call = stated_call(
                 plain,
                 replace(
-                    wishes,
-                    constants={**added, **wishes.constants},
-                    options={**options, **wishes.options},
+                    compile_options,
+                    constants={**added, **compile_options.constants},
+                    options={**options, **compile_options.options},
                 ),
             )
         except ArgumentError as error:
@@ -117,4 +117,4 @@ def compilation_of(kernel: Any, given: Mapping[str, Any], position: SourcePositi
                     f"Launch it first, or state what is missing. {stated_by_options(error)}"
                 )
             raise
-    return compile_bound(plain, call, wishes.target, record="passes")
+    return compile_bound(plain, call, compile_options.target, record="passes")

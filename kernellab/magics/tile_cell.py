@@ -12,10 +12,10 @@ from kernellab.errors import ArgumentError, CompileError, KernelLabError, Option
 from kernellab.launch.tile_kernel import TileKernel, tile_kernels_in
 from kernellab.magics import ipython_api
 from kernellab.magics.compile_options import (
-    Wishes,
+    CompileOptions,
+    compile_options_of,
     launched_call,
     stated_call,
-    wishes_of,
 )
 from kernellab.magics.ipython_api import RunningCell
 from kernellab.records import Compilation, Target
@@ -35,8 +35,8 @@ def run_tile_cell(running: RunningCell, given: Mapping[str, Any], body: str) -> 
         KernelLabError: no kernel in the cell; options that do not fit its kernels; a kernel that does not compile.
         BaseException: whatever the body raises.
     """
-    wishes = wishes_of(given)
-    with tile_kernels_in(running.file, wishes.target) as made:
+    compile_options = compile_options_of(given)
+    with tile_kernels_in(running.file, compile_options.target) as made:
         ipython_api.execute(running, body)
     kernels = _latest(made)
     if not kernels:
@@ -47,8 +47,8 @@ def run_tile_cell(running: RunningCell, given: Mapping[str, Any], body: str) -> 
             position=running.position("%%tilekernel"),
         )
     if not given["no_compile"]:
-        _check_constants(wishes, kernels, running)
-        _show_cards(kernels, wishes)
+        _check_constants(compile_options, kernels, running)
+        _show_cards(kernels, compile_options)
 
 
 def _latest(made: Iterable[TileKernel]) -> list[TileKernel]:
@@ -56,9 +56,11 @@ def _latest(made: Iterable[TileKernel]) -> list[TileKernel]:
     return list({definition_of(kernel): kernel for kernel in made}.values())
 
 
-def _check_constants(wishes: Wishes, kernels: Sequence[TileKernel], running: RunningCell) -> None:
+def _check_constants(
+    compile_options: CompileOptions, kernels: Sequence[TileKernel], running: RunningCell
+) -> None:
     names = {name for kernel in kernels for name in kernel.arg_names}
-    for name in wishes.constants:
+    for name in compile_options.constants:
         if name not in names:
             raise OptionError(
                 f"no kernel of this cell has a parameter {name!r}",
@@ -67,7 +69,7 @@ def _check_constants(wishes: Wishes, kernels: Sequence[TileKernel], running: Run
             )
 
 
-def _show_cards(kernels: Sequence[TileKernel], wishes: Wishes) -> None:
+def _show_cards(kernels: Sequence[TileKernel], compile_options: CompileOptions) -> None:
     """Show a card for each kernel, then raise the first error: one bad kernel hides no other's card."""
     failures: list[KernelLabError] = []
     called = _called_by_others(kernels)
@@ -75,7 +77,7 @@ def _show_cards(kernels: Sequence[TileKernel], wishes: Wishes) -> None:
         if kernel.last_launch is None and (id(kernel) in called or _returns_value(kernel)):
             continue
         try:
-            ipython_api.show(_card(kernel, wishes))
+            ipython_api.show(_card(kernel, compile_options))
         except KernelLabError as error:
             failures.append(error)
     if failures:
@@ -98,7 +100,7 @@ def _returns_value(kernel: TileKernel) -> bool:
     return any(isinstance(node, ast.Return) and node.value is not None for node in ast.walk(tree))
 
 
-def _card(kernel: TileKernel, wishes: Wishes) -> Card:
+def _card(kernel: TileKernel, compile_options: CompileOptions) -> Card:
     """The card of one kernel, for the launch that the cell made of it, or else for what is stated or assumed.
 
     Raises:
@@ -107,21 +109,21 @@ def _card(kernel: TileKernel, wishes: Wishes) -> Card:
     """
     run = kernel.last_run
     if run is not None:
-        call = launched_call(run.launch, wishes)
-        return kernel_card(compile_bound(kernel, call, wishes.target), run=run)
+        call = launched_call(run.launch, compile_options)
+        return kernel_card(compile_bound(kernel, call, compile_options.target), run=run)
     try:
-        call = stated_call(kernel, wishes)
+        call = stated_call(kernel, compile_options)
     except ArgumentError as error:
-        if wishes.signature is not None:
+        if compile_options.signature is not None:
             raise
         notes = [
             error.problem,
             "Launch it in its cell, or say what is missing: --constexpr NAME=VALUE, --sig TYPES.",
         ]
-        return plain_card(kernel.__name__, wishes.target, notes)
+        return plain_card(kernel.__name__, compile_options.target, notes)
     return kernel_card(
-        _compile_unlaunched(kernel, call, wishes.target),
-        known_from=_known_from(kernel, call, wishes.constants),
+        _compile_unlaunched(kernel, call, compile_options.target),
+        known_from=_known_from(kernel, call, compile_options.constants),
         notes=["Not launched in this cell."],
     )
 

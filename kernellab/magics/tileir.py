@@ -93,14 +93,16 @@ class TileIrMagics(Magics):
         # Imported here: torch and Triton take longer than the rest of loading the extension.
         from kernellab.errors import CompileError
         from kernellab.magics.compile_options import is_kernel
-        from kernellab.viz.explorer.annotations import is_evidence
+        from kernellab.viz.explorer.annotations import can_annotate
 
-        evidence = [evaluated(name, known, magic, position(name), is_evidence) for name in names]
+        annotations = [
+            evaluated(name, known, magic, position(name), can_annotate) for name in names
+        ]
         if not is_kernel(thing):
             refuse_no_kernel(thing, expression, known, magic, position(""))
-            return show(thing, *evidence)
+            return show(thing, *annotations)
         try:
-            return show(_compiled(thing, given, position("")), *evidence)
+            return show(_compiled(thing, given, position("")), *annotations)
         except CompileError as error:
             ipython_api.show(show(error))
             raise

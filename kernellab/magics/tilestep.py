@@ -75,11 +75,11 @@ class TileStepMagics(Magics):
         # Imported here: torch and Triton take longer than the rest of loading the extension.
         from kernellab.tracing.tracing_run import trace
 
-        wishes: dict[str, Any] = {"operations": given["operations"], "in_place": given["in_place"]}
+        options: dict[str, Any] = {"operations": given["operations"], "in_place": given["in_place"]}
         if given["all"] or given["program"]:
-            wishes["programs"] = "all" if given["all"] else given["program"]
+            options["programs"] = "all" if given["all"] else given["program"]
         if given["exact_bytes"]:
-            wishes["exact_bytes"] = given["exact_bytes"]
-        return trace(launch.kernel, launch.grid, *launch.args, **wishes, **launch.keywords)
+            options["exact_bytes"] = given["exact_bytes"]
+        return trace(launch.kernel, launch.grid, *launch.args, **options, **launch.keywords)
 
     tilestep.__doc__ = _HELP.format(options=OPTIONS.help())

@@ -178,11 +178,11 @@ def _tune(running: RunningCell, given: Mapping[str, Any], body: str) -> None:
         ipython_api.execute(running, above)
     namespace = running.shell.user_ns
     launch = read_launch(launched, namespace, OPTIONS.magic, running.position(OPTIONS.magic))
-    wishes = _wishes(given) | _named_wishes(given, namespace, running.position)
+    tune_options = _options(given) | _named_options(given, namespace, running.position)
     # Imported here: torch and Triton take longer than the rest of loading the extension.
     from kernellab.tuning.sweep.sweeping import tune
 
-    tuning = tune(launch.kernel, launch.grid, *launch.args, **wishes, **launch.keywords)
+    tuning = tune(launch.kernel, launch.grid, *launch.args, **tune_options, **launch.keywords)
     namespace[given["name"] or "tuning"] = tuning
     ipython_api.show(tuning.show(plot=given["plot"]))
 
@@ -208,17 +208,17 @@ def _parts(running: RunningCell, body: str) -> tuple[str, str]:
     return above, ast.get_source_segment(body, last) or ""
 
 
-def _wishes(given: Mapping[str, Any]) -> dict[str, Any]:
-    wishes: dict[str, Any] = {"cache": not given["no_cache"]}
+def _options(given: Mapping[str, Any]) -> dict[str, Any]:
+    tune_options: dict[str, Any] = {"cache": not given["no_cache"]}
     if given["space"]:
-        wishes["space"] = dict(given["space"])
+        tune_options["space"] = dict(given["space"])
     if given["check"]:
-        wishes["check"] = True
+        tune_options["check"] = True
     names = ("key", "target", "gpus", "seconds", "rtol", "atol", "recorded")
-    return wishes | {name: given[name] for name in names if given[name] is not None}
+    return tune_options | {name: given[name] for name in names if given[name] is not None}
 
 
-def _named_wishes(
+def _named_options(
     given: Mapping[str, Any], namespace: Mapping[str, Any], position: Position
 ) -> dict[str, Any]:
     """What variables of the notebook hold, by the parameters of `tune`."""
@@ -226,15 +226,15 @@ def _named_wishes(
     def found(option: str, name: str) -> Any:
         return value_of(name, namespace, OPTIONS.magic, position(name), option)
 
-    wishes = {
-        wish: found(f"--{wish}", given[wish])
-        for wish in ("prune", "reference", "executor")
-        if given[wish] is not None
+    tune_options = {
+        option: found(f"--{option}", given[option])
+        for option in ("prune", "reference", "executor")
+        if given[option] is not None
     }
     names = [name for some in given["baseline"] for name in some]
     if names:
-        wishes["baselines"] = _baselines({name: found("--baseline", name) for name in names})
-    return wishes
+        tune_options["baselines"] = _baselines({name: found("--baseline", name) for name in names})
+    return tune_options
 
 
 def _baselines(held: Mapping[str, Any]) -> dict[str, Any]:

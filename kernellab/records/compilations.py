@@ -273,20 +273,20 @@ class Compilation:
             raise ValueError(f"the limits of {self.target} are not known here")
         return self.read_occupancy(self, registers, shared_bytes, warps)
 
-    def explore(self, *evidence: Any) -> Any:
+    def explore(self, *annotations: Any) -> Any:
         """The IR explorer: every pass, what it changed, and all stages with linked lines (docs/widgets.md).
 
         The last expression of a cell shows it; `.to_html(path)` writes it as one self-contained page.
 
         Args:
-            evidence: what `kernellab.check`, `kernellab.accesses` and `kernellab.read_ncu` found of the same kernel: findings stand in the
+            annotations: what `kernellab.check`, `kernellab.accesses` and `kernellab.read_ncu` found of the same kernel: findings stand in the
                 margin, numbers beside the lines.
 
         Raises:
             ArgumentError: evidence of another kernel, of another definition of it, or counted for another compilation.
             ProfileError: a profile of other machine code.
         """
-        return show(self, *evidence)
+        return show(self, *annotations)
 
     def __repr__(self) -> str:
         return f"Compilation({self.kernel!r} for {self.target}: {', '.join(self.stages)})"

@@ -41,34 +41,34 @@ _PLOTS: Mapping[str, tuple[str, str]] = {
 """A record's class -> module and name of the function that makes its figure."""
 
 
-_WITH_EVIDENCE = ("Compilation", "Comparison")
+_WITH_ANNOTATIONS = ("Compilation", "Comparison")
 """Records whose views take evidence."""
 
 
-def show(record: Any, *evidence: Any, **wishes: Any) -> Any:
+def show(record: Any, *annotations: Any, **options: Any) -> Any:
     """The view of a record: as the last expression of a cell it is displayed.
 
     Args:
         record: a `Compilation`, a `Comparison`, a `CompileError`, a `Trace`, a `Layout`, a tile's or all of a compilation's, a `Conversion`, a `Tuning`, `Tunings`.
-        evidence: of a compilation, or two: what `kernellab.check`, `kernellab.accesses` and `kernellab.read_ncu` give. The explorer shows findings
+        annotations: of a compilation, or two: what `kernellab.check`, `kernellab.accesses` and `kernellab.read_ncu` give. The explorer shows findings
             in its margin and numbers as bars.
-        wishes: what the view of such a record takes.
+        options: what the view of such a record takes.
 
     A record that has no view of its own, such as what a check found, is shown as its card.
 
     Raises:
         ArgumentError: nothing shows it, or evidence is of something else.
-        OptionError: its view takes no such wish.
+        OptionError: its view takes no such option.
         ProfileError: a profile is of other machine code.
     """
     maker = _maker(_VIEWS, record) or _card_of
-    if evidence and not _takes_evidence(record):
+    if annotations and not _takes_annotations(record):
         raise ArgumentError(
             f"The view of {type(record).__name__} takes no evidence.",
-            advice=f"Views that do: {', '.join(_WITH_EVIDENCE)}.",
+            advice=f"Views that do: {', '.join(_WITH_ANNOTATIONS)}.",
         )
-    _check_wishes(record, maker, wishes)
-    return maker(record, *evidence, **wishes)
+    _check_options(record, maker, options)
+    return maker(record, *annotations, **options)
 
 
 def can_show(record: Any) -> bool:
@@ -111,14 +111,14 @@ def _card(record: Any) -> Any:
     return importlib.import_module("kernellab.viz.displays").card_of(record)
 
 
-def _check_wishes(record: Any, maker: Callable[..., Any], wishes: Mapping[str, Any]) -> None:
+def _check_options(record: Any, maker: Callable[..., Any], options: Mapping[str, Any]) -> None:
     """Refuse, in the words of the call, what the view of a record does not take."""
     taken = [
         one.name
         for one in list(inspect.signature(maker).parameters.values())[1:]
         if one.kind in (one.POSITIONAL_OR_KEYWORD, one.KEYWORD_ONLY)
     ]
-    for name in wishes:
+    for name in options:
         if name not in taken:
             raise OptionError(
                 f"The view of {type(record).__name__} takes no {name!r}.",
@@ -126,20 +126,20 @@ def _check_wishes(record: Any, maker: Callable[..., Any], wishes: Mapping[str, A
             )
 
 
-def _takes_evidence(record: Any) -> bool:
-    return any(kind.__qualname__ in _WITH_EVIDENCE for kind in type(record).__mro__)
+def _takes_annotations(record: Any) -> bool:
+    return any(kind.__qualname__ in _WITH_ANNOTATIONS for kind in type(record).__mro__)
 
 
-def plot(record: Any, **wishes: Any) -> Any:
+def plot(record: Any, **options: Any) -> Any:
     """The matplotlib figure of a record that has one: as the last expression of a cell it is displayed.
 
     Args:
         record: a `SharedMemory`, a `TensorMemory`, a `Layout` or a tile's.
-        wishes: what the figure of such a record takes.
+        options: what the figure of such a record takes.
     """
     maker = _maker(_PLOTS, record)
     assert maker is not None, f"a {type(record).__name__} has no figure"
-    return maker(record, **wishes)
+    return maker(record, **options)
 
 
 def _maker(table: Mapping[str, tuple[str, str]], record: Any) -> Callable[..., Any] | None:

@@ -115,7 +115,7 @@ class TraceDifference:
     def _where(self) -> Iterator[str]:
         for word, step in (("here", self.step), ("there", self.other_step)):
             if step is not None:
-                turns = "".join(f", {turn.of_line()}" for turn in step.turns)
+                turns = "".join(f", {iteration.of_line()}" for iteration in step.turns)
                 called = "".join(f", called from line {call.line}" for call in step.calls)
                 yield f"  {word}: step {step.number}, program {step.program}, {step.position}{called}{turns}"
                 excerpt = step.position.excerpt()

@@ -33,13 +33,13 @@ from kernellab.tracing.steps import (
     AffineLanes,
     Checkpoint,
     Frame,
+    LoopIteration,
     Program,
     SourceText,
     Step,
     TracedArgument,
     TracedFault,
     TraceFacts,
-    Turn,
 )
 from kernellab.tracing.summaries import Summary
 from kernellab.tracing.values import (
@@ -117,8 +117,8 @@ def _frame_to_json(frame: Frame) -> list[Any]:
 
 def _step_to_json(step: Step) -> list[Any]:
     turns = [
-        [turn.line, turn.header, turn.number, *([True] if turn.is_over else [])]
-        for turn in step.turns
+        [iteration.line, iteration.header, iteration.number, *([True] if iteration.is_over else [])]
+        for iteration in step.turns
     ]
     accesses = [_access_to_json(access) for access in step.accesses]
     return [step.frame.number, step.line, turns, step.changed_numbers, accesses, step.operation]
@@ -312,7 +312,7 @@ def _step(data: SavedData, number: int, frames: list[Frame], values: ValueStore)
         number,
         frame.place_in(frames),
         line.integer(),
-        tuple(_turn(one) for one in turns.items()),
+        tuple(_iteration(one) for one in turns.items()),
         _numbered(changed, values),
         tuple(_access(one, values) for one in accesses.items()),
         values,
@@ -320,9 +320,9 @@ def _step(data: SavedData, number: int, frames: list[Frame], values: ValueStore)
     )
 
 
-def _turn(data: SavedData) -> Turn:
+def _iteration(data: SavedData) -> LoopIteration:
     line, header, number, *over = data.items()
-    return Turn(line.integer(), header.text(), number.integer(), bool(over))
+    return LoopIteration(line.integer(), header.text(), number.integer(), bool(over))
 
 
 def _access(data: SavedData, values: ValueStore) -> Access:

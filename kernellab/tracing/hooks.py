@@ -23,7 +23,7 @@ from kernellab.interpreter.memory.layers import (
     MemoryLayer,
     Store,
 )
-from kernellab.interpreter.memory.observing import Observer
+from kernellab.interpreter.memory.observing import AccessObserver
 from kernellab.interpreter.numerics.tiles import Active, Value
 from kernellab.interpreter.stepping.code import SteppingCode
 from kernellab.interpreter.stepping.shown import Fields, Pointer, shown
@@ -48,7 +48,7 @@ class TracingHook:
         self._functions = {
             one.code: one
             for one in code.functions.values()
-            if not triton_api.is_in_library(one.marked.file)
+            if not triton_api.is_in_library(one.source.file)
         }
         self._open: list[FrameType] = []
         self._of_programs: dict[Program, list[FrameType]] = {}
@@ -142,11 +142,11 @@ class TracingHook:
         variables = frame.f_locals
         given = [name for name in variables if name in function.names]
         opened.append(frame)
-        marked = function.marked
+        source = function.source
         self._recorder.enter(
-            marked.name,
-            marked.file,
-            marked.line,
+            source.name,
+            source.file,
+            source.line,
             _as_kept(given, [variables[name] for name in given]),
         )
 
@@ -197,7 +197,7 @@ def _result_name(operation: Operation, name: str | None, place: int) -> str:
 # ---------------------------------------------------------------------------------------------------------------------
 
 
-class TracingListener(Observer):
+class TracingObserver(AccessObserver):
     """Tells a recorder of every access of the programs that are traced, and hears which programs run.
 
     Attributes:
@@ -210,31 +210,31 @@ class TracingListener(Observer):
         recorder: Recorder,
         hook: TracingHook,
         buffers: Mapping[str, Buffer],
-        heard: Callable[[Programs], None],
+        on_batch: Callable[[Programs], None],
     ) -> None:
         """As above.
 
         Args:
             buffers: the arguments' memory, by name.
-            heard: is called with every batch before it runs.
+            on_batch: is called with every batch before it runs.
         """
         super().__init__(lambda _: None)
         self._recorder = recorder
         self.hook = hook
         self._buffers = buffers
-        self._heard = heard
+        self._on_batch = on_batch
 
     def __setattr__(self, name: str, value: Any) -> None:
         super().__setattr__(name, value)
         if name == "programs":
-            self._heard(value)
+            self._on_batch(value)
 
     def forget(self) -> None:
         """Let go of everything; see `TracingHook.forget`."""
         vars(self).clear()
 
     def modules(self, memory: Memory) -> Mapping[str, Any]:
-        """As `Listener.modules`."""
+        """As `RunObserver.modules`."""
         return {**super().modules(memory), "memory": _TracedMemory(memory, self)}
 
     def access(
@@ -250,9 +250,9 @@ class TracingListener(Observer):
         del active, shape
         self.hook.back_to(frame)
         operation = located_at(frame.f_code, frame.f_lasti, self.operations)
-        self.tell_access(_kind_of(operation), buffer, offsets, mask)
+        self.record_access(_kind_of(operation), buffer, offsets, mask)
 
-    def tell_access(
+    def record_access(
         self, what: AccessKind, buffer: Buffer | Elsewhere, offsets: Value, mask: Value | None
     ) -> None:
         """Tell the recorder, after finding out whose memory it is."""
@@ -262,9 +262,9 @@ class TracingListener(Observer):
             if known is not None and known.itemsize == buffer.itemsize:
                 self._recorder.access(what, known, known.name, known.itemsize, offsets, mask)
                 return
-        self._tell_of_addresses(what, buffer, numpy.asarray(buffer.addresses(offsets)), mask)
+        self._record_addresses(what, buffer, numpy.asarray(buffer.addresses(offsets)), mask)
 
-    def _tell_of_addresses(
+    def _record_addresses(
         self, what: AccessKind, buffer: Buffer | Elsewhere, addresses: numpy.ndarray, mask: Value | None
     ) -> None:  # fmt: skip
         on = addresses
@@ -285,9 +285,9 @@ class TracingListener(Observer):
 class _TracedMemory(MemoryLayer):
     """Stands where generated code expects the module `memory`."""
 
-    def __init__(self, inner: Memory, listener: TracingListener) -> None:
+    def __init__(self, inner: Memory, observer: TracingObserver) -> None:
         self._inner = inner
-        self._listener = listener
+        self._observer = observer
 
     def around(self, access: MemoryAccess) -> Value | None:
         """Tell, then make the access."""
@@ -296,8 +296,8 @@ class _TracedMemory(MemoryLayer):
             what = "load"
         elif isinstance(access, Store):
             what = "store"
-        self._listener.hook.back_to(sys._getframe(2))
-        self._listener.tell_access(what, access.buffer, access.offsets, access.mask)
+        self._observer.hook.back_to(sys._getframe(2))
+        self._observer.record_access(what, access.buffer, access.offsets, access.mask)
         return access.made_by(self._inner)
 
 

@@ -15,7 +15,7 @@ from kernellab import triton_api
 from kernellab.common.formatting import counted
 from kernellab.compiler.specialization.binding import BoundCall, array_of
 from kernellab.errors import KernelFault
-from kernellab.interpreter.analyses.memory_effects import written_by
+from kernellab.interpreter.analyses.memory_effects import memory_effects
 from kernellab.interpreter.execution.grid import Programs, linear_ids
 from kernellab.interpreter.execution.launcher import Stepping, argument_names, launch_stepped
 from kernellab.interpreter.memory.global_memory import Buffer
@@ -23,7 +23,7 @@ from kernellab.interpreter.stepping.code import SteppingCode
 from kernellab.launch.argument_copies import copied, copied_back, tensors_in
 from kernellab.records.run_options import RunOptions
 from kernellab.tracing.checkpoints import Checkpoints
-from kernellab.tracing.hooks import TracingHook, TracingListener
+from kernellab.tracing.hooks import TracingHook, TracingObserver
 from kernellab.tracing.recording import MOST_STEPS, Enough, Recorder, SecondRecorder
 from kernellab.tracing.records import Trace
 from kernellab.tracing.sources import changed_sources
@@ -107,11 +107,11 @@ class TracedLaunch:
 
     def _may_be_written(self) -> set[str]:
         """Names of tensors that the kernel may write; all of them where nobody knows."""
-        written = written_by(self.code.batch)
-        if written.stored is None or written.updated is None:
+        effects = memory_effects(self.code.batch)
+        if effects.stored is None or effects.updated is None:
             return {name for name, _ in tensors_in(self.call.values)}
         names = argument_names(self.call, self.code.batch)
-        return {names[number] for number in written.stored | written.updated}
+        return {names[number] for number in effects.stored | effects.updated}
 
     def run(self, call: BoundCall, recorder: Recorder, memory: Checkpoints | None = None) -> None:
         """Run it in place, a recorder listening."""
@@ -119,13 +119,13 @@ class TracedLaunch:
         ends = self.code.batch.watched is None  # programs that wait come back for another turn
         chosen = linear_ids(self.programs, self.grid)
 
-        def heard(programs: Programs) -> None:
+        def on_batch(programs: Programs) -> None:
             if memory is not None:
                 memory.next_runs(int(programs.linear[0]) in chosen, len(recorder.steps))
 
-        listener = TracingListener(recorder, hook, _buffers(call), heard)
+        observer = TracingObserver(recorder, hook, _buffers(call), on_batch)
         around = functools.partial(hook.program, ends=ends)
-        stepping = Stepping(self.code, self.programs, hook, listener, around)
+        stepping = Stepping(self.code, self.programs, hook, observer, around)
         try:
             launch_stepped(self.kernel, self.grid, call, stepping, self.options)
             hook.end()
@@ -137,7 +137,7 @@ class TracedLaunch:
             raise
         finally:
             hook.forget()
-            listener.forget()
+            observer.forget()
 
     def computed_again(self, wanted: Mapping[int, set[str]]) -> Mapping[tuple[int, str], Any]:
         """The values that these steps gave to these names, from another run."""

@@ -16,10 +16,10 @@ from kernellab.tracing.steps import (
     AccessKind,
     AffineLanes,
     Frame,
+    LoopIteration,
     Program,
     SourceText,
     Step,
-    Turn,
 )
 from kernellab.tracing.values import ValueStore
 
@@ -32,7 +32,7 @@ class OpenStep:
     """A line that has begun and not ended."""
 
     line: int
-    turns: tuple[Turn, ...]
+    turns: tuple[LoopIteration, ...]
     operation: str = ""
     changed: dict[str, Any] = field(default_factory=dict)
     accesses: list[_SeenAccess] = field(default_factory=list)
@@ -60,24 +60,26 @@ class _OpenFrame:
         self.frame = frame
         self.step: OpenStep | None = None
         self._loops = loops
-        self._turns: tuple[Turn, ...] = ()
+        self._iterations: tuple[LoopIteration, ...] = ()
         self._headers = {loop.line: loop for loop in loops}
         self._body = (1, 0)
         """First and last of the lines around the last one that are in the same loops and head none; nothing where it heads one."""
 
-    def turns_at(self, line: int) -> tuple[Turn, ...]:
+    def iterations_at(self, line: int) -> tuple[LoopIteration, ...]:
         """Which iteration of each loop around it a line begins; a loop's header begins the next one."""
         if self._stays_inside(line):
-            return self._turns
-        numbers = {turn.line: turn.number for turn in self._turns}
+            return self._iterations
+        numbers = {iteration.line: iteration.number for iteration in self._iterations}
         found = []
         for loop in self._loops:
             if loop.holds(line):
                 number = numbers.get(loop.line, -1)
                 begins = number < 0 or line == loop.line
-                found.append(Turn(loop.line, loop.header, number + 1 if begins else number))
-        self._turns = tuple(found)
-        return self._turns
+                found.append(
+                    LoopIteration(loop.line, loop.header, number + 1 if begins else number)
+                )
+        self._iterations = tuple(found)
+        return self._iterations
 
     def goes_on_at(self, line: int | None) -> None:
         """The step that is open has been followed by that line, or by the function's end: a loop whose header it is may be over."""
@@ -86,7 +88,8 @@ class _OpenFrame:
         if step is None or loop is None or (line is not None and loop.holds(line)):
             return
         step.turns = tuple(
-            replace(turn, is_over=True) if turn.line == loop.line else turn for turn in step.turns
+            replace(iteration, is_over=True) if iteration.line == loop.line else iteration
+            for iteration in step.turns
         )
 
     def _stays_inside(self, line: int) -> bool:
@@ -185,7 +188,7 @@ class Recorder:
         frame.goes_on_at(line)
         self._close(frame)
         outer = self._open[-2].step if len(self._open) > 1 else None
-        turns = frame.turns_at(line)
+        turns = frame.iterations_at(line)
         frame.step = OpenStep(line, turns if outer is None else (*outer.turns, *turns))
 
     def operation(self, line: int, name: str, accesses: int) -> None:

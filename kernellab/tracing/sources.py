@@ -49,7 +49,7 @@ def _block(lines: tuple[str, ...]) -> tuple[str, ...]:
 
 @lru_cache(maxsize=256)
 def loops_of(source: SourceText) -> tuple[Loop, ...]:
-    """The loops of a function, outer ones first. One that stands on a single line is left out: its turns cannot be told apart."""
+    """The loops of a function, outer ones first. One that stands on a single line is left out: its iterations cannot be told apart."""
     try:
         tree = ast.parse(textwrap.dedent("\n".join(source.lines)))
     except SyntaxError:

@@ -150,7 +150,7 @@ class History(Sequence[Change]):
                     "step": -1 if step is None else step.number,
                     "program": change.frame.program,
                     "line": 0 if step is None else step.line,
-                    "turns": tuple(turn.number for turn in turns),
+                    "turns": tuple(iteration.number for iteration in turns),
                     "shape": summary.shape,
                     "dtype": summary.dtype,
                     "low": summary.low,

@@ -52,7 +52,7 @@ class Frame:
 
 
 @dataclass(frozen=True)
-class Turn:
+class LoopIteration:
     """Which iteration of a loop a step belongs to.
 
     Attributes:
@@ -184,7 +184,7 @@ class Step:
     number: int
     frame: Frame
     line: int
-    turns: tuple[Turn, ...]
+    turns: tuple[LoopIteration, ...]
     changed_numbers: Mapping[str, int]
     accesses: tuple[Access, ...]
     values: ValueStore = field(repr=False)

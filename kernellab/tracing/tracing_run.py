@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from kernellab import triton_api
-from kernellab.common.progress import UNTOUCHED, LongWork
+from kernellab.common.progress import UNTOUCHED, ProgressBar
 from kernellab.compiler.targets import parse_target
 from kernellab.compiler.unwrapping import unwrap_kernel
 from kernellab.errors import OptionError
@@ -62,25 +62,31 @@ def trace(
         GridError, CompileError, UnsupportedOperation: as `kernellab.run`.
     """
     __tracebackhide__ = True
-    wishes = _Wishes(programs, operations, in_place, exact_bytes, target)
-    wishes, of_parameters = apart_from_parameters(wishes, innermost(kernel).arg_names)
-    chosen = emulated_for(kernel) if wishes.target is None else parse_target(wishes.target)
+    trace_options = _TraceOptions(programs, operations, in_place, exact_bytes, target)
+    trace_options, of_parameters = apart_from_parameters(trace_options, innermost(kernel).arg_names)
+    chosen = (
+        emulated_for(kernel) if trace_options.target is None else parse_target(trace_options.target)
+    )
     plain, keywords = unwrap_kernel(kernel, args, {**keywords, **of_parameters}, {})
     keywords, outright, options = split_keywords(keywords, plain.arg_names)
     _refuse_stage(plain, options)
-    _check_size(wishes.exact_bytes)
+    _check_size(trace_options.exact_bytes)
     refuse_gpu(plain, args, keywords, "trace")
     call = bind_launch(plain, args, keywords, outright, chosen)
     sizes = check_grid(grid, call.values)
-    wanted = chosen_programs(wishes.programs, sizes, "programs")
-    with LongWork(f"trace {plain.__name__}", None, "programs", UNTOUCHED):
-        code = stepping_code(plain, call, chosen, traced=True, traces_operations=wishes.operations)
+    wanted = chosen_programs(trace_options.programs, sizes, "programs")
+    with ProgressBar(f"trace {plain.__name__}", None, "programs", UNTOUCHED):
+        code = stepping_code(
+            plain, call, chosen, traced=True, traces_operations=trace_options.operations
+        )
         launch = TracedLaunch(plain, sizes, call, code, wanted, options, str(chosen))
-        return launch.traced(wishes.in_place, wishes.exact_bytes, wishes.operations)
+        return launch.traced(
+            trace_options.in_place, trace_options.exact_bytes, trace_options.operations
+        )
 
 
 @dataclass(frozen=True)
-class _Wishes:
+class _TraceOptions:
     """What `trace` itself is told; see there."""
 
     programs: Any = (0, 0, 0)

@@ -24,9 +24,9 @@ from kernellab.triton_api.adoption import (
 )
 from kernellab.triton_api.binding import (
     Binder,
+    binding_error,
     create_binder,
     make_specialization,
-    refusal,
 )
 from kernellab.triton_api.columns import (
     column_from_one,
@@ -44,10 +44,10 @@ from kernellab.triton_api.compiling import (
     ttgir_naming_ttir_lines,
 )
 from kernellab.triton_api.debug_info import (
-    MARK,
-    Mark,
-    MarkedFunction,
-    Marks,
+    DEBUG_RECORD,
+    DebugRecord,
+    DebugRecords,
+    SourceFunction,
 )
 from kernellab.triton_api.debugging_statements import (
     rewrite_debugging_statements,
@@ -59,8 +59,8 @@ from kernellab.triton_api.diagnostics import (
     captured_output,
     native_position,
     position_in_kernel,
-    ptxas_refusal,
-    text_refusal,
+    ptxas_diagnostic,
+    text_diagnostic,
     translated_errors,
     translated_text_errors,
 )
@@ -72,8 +72,8 @@ from kernellab.triton_api.emulation import (
 )
 from kernellab.triton_api.from_text import kernel_of_text
 from kernellab.triton_api.front_end import (
-    make_marked_ttir,
     make_ttir,
+    make_ttir_with_debug_info,
 )
 from kernellab.triton_api.functions import (
     definition_of,
@@ -115,7 +115,7 @@ from kernellab.triton_api.triton_values import (
 )
 
 __all__ = [
-    "MARK",
+    "DEBUG_RECORD",
     "TTGIR_FILE_SUFFIX",
     "AutotunedLaunch",
     "Autotuner",
@@ -123,6 +123,8 @@ __all__ = [
     "CompiledKernel",
     "Config",
     "Constant",
+    "DebugRecord",
+    "DebugRecords",
     "EmulatedDriver",
     "GluonJITFunction",
     "Group",
@@ -131,17 +133,16 @@ __all__ = [
     "IrText",
     "JITCallable",
     "JITFunction",
-    "Mark",
-    "MarkedFunction",
-    "Marks",
     "Operand",
     "OutOfResources",
     "PipelineStopped",
+    "SourceFunction",
     "StandaloneText",
     "after_location_snapshot",
     "ast_source_class",
     "backend_for",
     "backend_options",
+    "binding_error",
     "captured_output",
     "check_options",
     "column_from_one",
@@ -165,10 +166,10 @@ __all__ = [
     "layout_of_parts",
     "load",
     "locations_name_ttgir",
-    "make_marked_ttir",
     "make_source",
     "make_specialization",
     "make_ttir",
+    "make_ttir_with_debug_info",
     "native_position",
     "nvidia_tool",
     "offer_autotuned_launches",
@@ -181,15 +182,14 @@ __all__ = [
     "position_in",
     "position_in_kernel",
     "pruned_configs",
-    "ptxas_refusal",
+    "ptxas_diagnostic",
     "reachable_functions",
-    "refusal",
     "rewrite_debugging_statements",
     "scope_of",
     "source_now",
     "stage_names",
     "standalone_text",
-    "text_refusal",
+    "text_diagnostic",
     "translated_errors",
     "translated_text_errors",
     "triton_type",

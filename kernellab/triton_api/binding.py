@@ -38,7 +38,7 @@ def make_specialization(
     return signature, constants, attributes
 
 
-def refusal(value: Any, target: Target) -> Exception | None:
+def binding_error(value: Any, target: Target) -> Exception | None:
     """None if Triton can pass this value to a kernel, else the exception with which it refuses."""
     try:
         native_specialize_impl(backend_for(target), value, False, True, True)

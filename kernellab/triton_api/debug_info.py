@@ -1,9 +1,9 @@
 """TTIR that says which statement of the source each operation belongs to, and what every name then stands for.
 
 Triton's front end reads a kernel statement by statement and keeps a table of its names. Before each statement, and after each that
-gives names to values, a mark is put into the module: a `tt.print` whose text is a number, and whose operands are the values, or where those
-cannot be printed a call of a function that nobody defines. What the operands are called stands in a `Mark` of that number. Aliases, constants, tuples and parameters are then known by name,
-though no operation makes them. Marks are for interpreters; a GPU's compiler must never see one.
+gives names to values, a debug record is put into the module: a `tt.print` whose text is a number, and whose operands are the values, or where those
+cannot be printed a call of a function that nobody defines. What the operands are called stands in a `DebugRecord` of that number. Aliases, constants, tuples and parameters are then known by name,
+though no operation makes them. Debug records are for interpreters; a GPU's compiler must never see one.
 """
 
 from __future__ import annotations
@@ -24,12 +24,12 @@ from kernellab.triton_api.debugging_statements import is_breakpoint
 from kernellab.triton_api.functions import definition_of
 from kernellab.triton_api.triton_values import Handles, Held, held
 
-MARK = "kernellab.mark "
-"""What the text of a mark, or the name of the function called, begins with; its number follows."""
+DEBUG_RECORD = "kernellab.mark "
+"""What the text of a debug record, or the name of the function called, begins with; its number follows."""
 
 
 @dataclass(frozen=True)
-class MarkedFunction:
+class SourceFunction:
     """A function of the source, as the front end specialised it.
 
     Attributes:
@@ -44,8 +44,8 @@ class MarkedFunction:
 
 
 @dataclass(frozen=True)
-class Mark:
-    """What one mark says.
+class DebugRecord:
+    """What one debug record says.
 
     Attributes:
         kind: "enter": a function begins, its parameters have values. "line": a statement begins. "bound": names have new values.
@@ -62,29 +62,29 @@ class Mark:
     names: Mapping[str, Held] = field(default_factory=dict)
     is_static: bool = False
     is_breakpoint: bool = False
-    function: MarkedFunction | None = None
+    function: SourceFunction | None = None
 
 
-Marks: TypeAlias = Sequence[Mark]
+DebugRecords: TypeAlias = Sequence[DebugRecord]
 
-_current: ContextVar[list[Mark] | None] = ContextVar("kernellab_marks", default=None)
+_current: ContextVar[list[DebugRecord] | None] = ContextVar("kernellab_marks", default=None)
 
 
 @contextmanager
-def marked() -> Iterator[list[Mark]]:
-    """While active, modules that this thread's front end makes have marks; gives the list of them, which grows."""
-    marks: list[Mark] = []
-    token = _current.set(marks)
+def recording_debug_info() -> Iterator[list[DebugRecord]]:
+    """While active, modules that this thread's front end makes have debug records; gives the list of them, which grows."""
+    records: list[DebugRecord] = []
+    token = _current.set(records)
     _swap.enter()
     try:
-        yield marks
+        yield records
     finally:
         _swap.leave()
         _current.reset(token)
 
 
-class _MarkingGenerator(CodeGenerator):  # type: ignore[misc]  # Triton has no types
-    """Triton's front end, with marks where this thread wants them."""
+class _DebugInfoGenerator(CodeGenerator):  # type: ignore[misc]  # Triton has no types
+    """Triton's front end, with debug records where this thread wants them."""
 
     _entered = False
 
@@ -94,7 +94,7 @@ class _MarkingGenerator(CodeGenerator):  # type: ignore[misc]  # Triton has no t
         if not self._entered:
             self._entered = True
             self._enter()
-        self._mark(Mark("line", self._line(node), is_breakpoint=is_breakpoint(node)), node)
+        self._record(DebugRecord("line", self._line(node), is_breakpoint=is_breakpoint(node)), node)
         before = dict(self.lscope)
         result = super().visit(node)
         if isinstance(node, ast.Assign | ast.AugAssign | ast.AnnAssign | ast.Expr):
@@ -107,9 +107,9 @@ class _MarkingGenerator(CodeGenerator):  # type: ignore[misc]  # Triton has no t
             return super().visit_compound_statement(stmts)
         if isinstance(loop, ast.For) and isinstance(loop.target, ast.Name):
             name = loop.target.id
-            self._mark(Mark("bound", self._line(loop), {name: self.lscope[name]}), loop)
+            self._record(DebugRecord("bound", self._line(loop), {name: self.lscope[name]}), loop)
         result = super().visit_compound_statement(stmts)
-        self._mark(Mark("back", self._line(loop), is_static=self._is_unrolled(loop)), loop)
+        self._record(DebugRecord("back", self._line(loop), is_static=self._is_unrolled(loop)), loop)
         return result
 
     def _is_unrolled(self, loop: ast.For | ast.While) -> bool:
@@ -133,28 +133,35 @@ class _MarkingGenerator(CodeGenerator):  # type: ignore[misc]  # Triton has no t
     def _enter(self) -> None:
         function = self.jit_fn
         definition = definition_of(function)
-        about = MarkedFunction(function, function.fn.__name__, str(self.file_name), definition.line)
+        about = SourceFunction(function, function.fn.__name__, str(self.file_name), definition.line)
         names = {name: self.lscope[name] for name in function.arg_names if name in self.lscope}
-        self._mark(Mark("enter", definition.line, names, function=about), None)
+        self._record(DebugRecord("enter", definition.line, names, function=about), None)
 
     def _bound(self, before: Mapping[str, Any], node: ast.stmt) -> None:
         names = {n: v for n, v in self.lscope.items() if v is not before.get(n)}
         if names:
-            self._mark(Mark("bound", self._line(node), names), node)
+            self._record(DebugRecord("bound", self._line(node), names), node)
 
-    def _mark(self, mark: Mark, node: ast.stmt | None) -> None:
-        """Put a mark where the builder stands; the values of its names become operands."""
-        marks = _current.get()
-        assert marks is not None
+    def _record(self, record: DebugRecord, node: ast.stmt | None) -> None:
+        """Put a debug record where the builder stands; the values of its names become operands."""
+        records = _current.get()
+        assert records is not None
         handles = Handles()
-        names = {name: held(value, handles) for name, value in mark.names.items()}
-        marks.append(
-            Mark(mark.kind, mark.line, names, mark.is_static, mark.is_breakpoint, mark.function)
+        names = {name: held(value, handles) for name, value in record.names.items()}
+        records.append(
+            DebugRecord(
+                record.kind,
+                record.line,
+                names,
+                record.is_static,
+                record.is_breakpoint,
+                record.function,
+            )
         )
         location = self.builder.get_loc()
         column = 0 if node is None else node.col_offset
-        self.builder.set_loc(self.builder.create_loc(self.file_name, mark.line, column))
-        text = f"{MARK}{len(marks) - 1}"
+        self.builder.set_loc(self.builder.create_loc(self.file_name, record.line, column))
+        text = f"{DEBUG_RECORD}{len(records) - 1}"
         if handles.can_be_printed:
             self.builder.create_print(text, False, handles.values, [True] * len(handles.values))
         else:
@@ -176,7 +183,7 @@ def _is_body(statements: Any, loop: Any) -> bool:
 
 
 class _Swap:
-    """Puts the marking generator in the place of Triton's while any thread wants marks."""
+    """Puts the generator of debug info in the place of Triton's while any thread wants it."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
@@ -185,7 +192,7 @@ class _Swap:
     def enter(self) -> None:
         with self._lock:
             self._inside += 1
-            code_generator.CodeGenerator = _MarkingGenerator
+            code_generator.CodeGenerator = _DebugInfoGenerator
 
     def leave(self) -> None:
         with self._lock:

@@ -179,7 +179,7 @@ def _pass_error(
     )
 
 
-_PTXAS_WORDS = re.compile(
+_PTXAS_DIAGNOSTIC = re.compile(
     r"^ptxas(?:-\w+)?\s*(?:\S+, line (?P<line>\d+); )?\s*(?:error|fatal)\s*:\s*(?P<words>.+)$", re.M
 )
 _PTX_LOCATION = re.compile(r"^\s*\.loc\s+(?P<file>\d+)\s+(?P<line>\d+)\s+(?P<column>\d+)")
@@ -187,7 +187,7 @@ _PTX_LOCATION = re.compile(r"^\s*\.loc\s+(?P<file>\d+)\s+(?P<line>\d+)\s+(?P<col
 
 def _assembler_error(error: Any, kernel: Any, target: Target, printed: str) -> CompileError:
     """ptxas refused the PTX: its words, on the kernel's line that the PTX line came from."""
-    words, numbers = _assembler_words(str(error))
+    words, numbers = _assembler_message(str(error))
     position, advice = definition_of(kernel), ""
     if numbers:
         lines = _printed_ptx(printed)
@@ -204,9 +204,9 @@ def _assembler_error(error: Any, kernel: Any, target: Target, printed: str) -> C
     )
 
 
-def _assembler_words(printed: str) -> tuple[str, list[int]]:
+def _assembler_message(printed: str) -> tuple[str, list[int]]:
     """What ptxas complains about, and the lines of PTX that it names."""
-    complaints = list(_PTXAS_WORDS.finditer(printed))
+    complaints = list(_PTXAS_DIAGNOSTIC.finditer(printed))
     words = "; ".join(dict.fromkeys(c["words"].strip() for c in complaints)) or printed
     return words, [int(c["line"]) for c in complaints if c["line"]]
 
@@ -284,9 +284,9 @@ def translated_text_errors(
         except (KernelLabError, PipelineStopped):
             raise
         except PTXASError as error:
-            raise ptxas_refusal(str(error), given, target) from error
+            raise ptxas_diagnostic(str(error), given, target) from error
         except Exception as error:
-            raise text_refusal(printed(), given, target, running_pass(), str(error)) from error
+            raise text_diagnostic(printed(), given, target, running_pass(), str(error)) from error
 
 
 @contextmanager
@@ -303,9 +303,9 @@ def _tapped_stderr() -> Iterator[Callable[[], str]]:
             yield output.take
 
 
-def ptxas_refusal(printed: str, given: IrText, target: Target) -> CompileError:
+def ptxas_diagnostic(printed: str, given: IrText, target: Target) -> CompileError:
     """ptxas' words about a PTX text, or about the PTX that was made of another text."""
-    words, numbers = _assembler_words(printed)
+    words, numbers = _assembler_message(printed)
     position = None
     if given.language == "ptx" and numbers:
         position = SourcePosition(given.file, numbers[0])
@@ -317,7 +317,7 @@ def ptxas_refusal(printed: str, given: IrText, target: Target) -> CompileError:
     )
 
 
-def text_refusal(
+def text_diagnostic(
     printed: str, given: IrText, target: Target, running: str | None, raised: str
 ) -> CompileError:
     """What MLIR or LLVM printed about an IR text, as an error on its line."""

@@ -9,7 +9,7 @@ from triton._C import libtriton
 
 from kernellab.records import Specialization, Target
 from kernellab.triton_api.compiling import make_source, options_of_launch
-from kernellab.triton_api.debug_info import Marks, marked
+from kernellab.triton_api.debug_info import DebugRecords, recording_debug_info
 from kernellab.triton_api.debugging_statements import debugging_statements_are_read
 from kernellab.triton_api.diagnostics import translated_errors
 from kernellab.triton_api.stages import front_end_module
@@ -33,10 +33,10 @@ def make_ttir(
     return module
 
 
-def make_marked_ttir(
+def make_ttir_with_debug_info(
     kernel: Any, specialization: Specialization, target: Target, options: Mapping[str, Any]
-) -> tuple[Any, Marks]:
-    """The kernel's TTIR as Triton's front end leaves it, helper functions called, with a mark for every statement; see `marking`.
+) -> tuple[Any, DebugRecords]:
+    """The kernel's TTIR as Triton's front end leaves it, helper functions called, with a debug record for every statement; see `marking`.
 
     Block pointers become plain pointers; where helper functions take or give some, functions are inlined.
 
@@ -46,11 +46,11 @@ def make_marked_ttir(
     asked = options_of_launch(kernel, options)
     if not asked["debug"]:
         asked["sanitize_overflow"] = False  # checks that only debug=True asks for
-    with marked() as marks:
+    with recording_debug_info() as records:
         module = _front_end(kernel, specialization, target, asked)
     with translated_errors(kernel, target):
         _rewrite_block_pointers(module)
-    return module, marks
+    return module, records
 
 
 def _front_end(

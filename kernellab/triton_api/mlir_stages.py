@@ -14,7 +14,7 @@ from kernellab.triton_api.patches import (
     LlvmReached,
     Session,
     pass_name,
-    standing_in,
+    patched,
 )
 from kernellab.triton_api.stages import StageFunction, read_module, stage_functions
 from kernellab.triton_api.targets import backend_for, check_options
@@ -100,7 +100,7 @@ def _run_mlir_stages(
 ) -> None:
     """Run the stages as far as they are MLIR's, each on `module_for` what the one before made."""
     metadata = {**parsed.__dict__}
-    with standing_in(backend, session):
+    with patched(backend, session):
         for name, make in stages.items():
             session.stage = name
             if name not in _MLIR_STAGES:

@@ -1,9 +1,9 @@
-"""Stand-ins for the names of Triton's bindings that a backend's stages use, so that someone sees each pass.
+"""Patches for the names of Triton's bindings that a backend's stages use, so that someone sees each pass.
 
 A backend's stage functions build their pass managers from a few names of their module: `ir`, `passes`, `llvm`, and `nvidia` or
-`amd`. While a watched compilation runs, stand-ins take the place of these names. They remember the passes that a stage adds,
+`amd`. While a watched compilation runs, patches take the place of these names. They remember the passes that a stage adds,
 and run each in a pass manager of its own, so that the watcher sees the module after each one, and may leave some out. In
-every other thread, and once the compilation is over, the stand-ins behave as what they stand in for. One more, of Python's
+every other thread, and once the compilation is over, the patches behave as what they replace. One more, of Python's
 `subprocess`, hears what the assembler says.
 """
 
@@ -67,7 +67,7 @@ _current = _CurrentSession()
 class _WatchedPassManager(libtriton.ir.pass_manager):  # type: ignore[misc]
     """A pass manager that keeps what is added to it, and runs it pass by pass.
 
-    It is a real pass manager too: what someone adds who does not go through the stand-ins (Proton's instrumentation does not)
+    It is a real pass manager too: what someone adds who does not go through the patches (Proton's instrumentation does not)
     lands in it directly, and runs at its place, together with everything added after it, as one.
     """
 
@@ -87,12 +87,12 @@ class _WatchedPassManager(libtriton.ir.pass_manager):  # type: ignore[misc]
         """Remember a pass; `adder`, which stands at `path`, adds it to a pass manager."""
         name = pass_name(path.rpartition(".")[2])
         call = self._session.call(name, (*arguments, *keywords.values()), path)
-        if self._has_foreign_passes():
+        if self._has_plugin_passes():
             adder(self, *arguments, **keywords)
         else:
             self._added.append((call, lambda manager: adder(manager, *arguments, **keywords)))
 
-    def _has_foreign_passes(self) -> bool:
+    def _has_plugin_passes(self) -> bool:
         return bool(self.get_pipeline_str() != self._empty_pipeline)
 
     def run(self, module: Any, tag: str = "") -> None:
@@ -103,7 +103,7 @@ class _WatchedPassManager(libtriton.ir.pass_manager):  # type: ignore[misc]
         for call, add_to in self._planned():
             if session.watcher.wants(call):
                 self._run_one(call, add_to, module, tag)
-        if self._has_foreign_passes():
+        if self._has_plugin_passes():
             session.running = session.call("passes_of_a_plugin", (self.get_pipeline_str(),))
             started = time.perf_counter()
             super().run(module, tag)
@@ -242,15 +242,15 @@ class _Subprocess:
         return finished
 
 
-_STOOD_IN = ("ir", "passes", "llvm", "nvidia", "amd", "subprocess")
+_PATCHED = ("ir", "passes", "llvm", "nvidia", "amd", "subprocess")
 _installing = threading.Lock()
 _installed: Counter[str] = Counter()
 _originals: dict[str, dict[str, Any]] = {}
 
 
 @contextmanager
-def standing_in(backend: Any, session: Session) -> Iterator[None]:
-    """Put the stand-ins into the backend's module, for this thread's compilation to see."""
+def patched(backend: Any, session: Session) -> Iterator[None]:
+    """Put the patches into the backend's module, for this thread's compilation to see."""
     module = sys.modules[type(backend).__module__]
     before = _current.session
     _install(module)
@@ -265,10 +265,10 @@ def standing_in(backend: Any, session: Session) -> Iterator[None]:
 def _install(module: ModuleType) -> None:
     with _installing:
         if _installed[module.__name__] == 0:
-            names = [name for name in _STOOD_IN if hasattr(module, name)]
+            names = [name for name in _PATCHED if hasattr(module, name)]
             originals = _originals[module.__name__] = {name: getattr(module, name) for name in names}  # fmt: skip
             for name, original in originals.items():
-                setattr(module, name, _stand_in(name, original))
+                setattr(module, name, _patch_of(name, original))
         _installed[module.__name__] += 1
 
 
@@ -280,6 +280,6 @@ def _uninstall(module: ModuleType) -> None:
                 setattr(module, name, original)
 
 
-def _stand_in(name: str, original: Any) -> Any:
+def _patch_of(name: str, original: Any) -> Any:
     own = {"ir": _Ir, "llvm": _Llvm, "subprocess": _Subprocess}
     return own[name]() if name in own else _Namespace(original, name)

@@ -19,7 +19,7 @@ from kernellab import triton_api
 from kernellab.errors import CompileError
 from kernellab.records import Specialization, Target
 from kernellab.triton_api import IrText
-from kernellab.triton_api.patches import Session, standing_in
+from kernellab.triton_api.patches import Session, patched
 from kernellab.triton_api.stages import (
     StageFunction,
     front_end_module,
@@ -51,7 +51,7 @@ def compile_watched(
     session = Session(watcher)
     with (
         triton_api.translated_errors(kernel, target, session.running_label),
-        standing_in(backend, session),
+        patched(backend, session),
     ):
         started = time.perf_counter()
         module = _front_end(kernel, specialization, target, parsed)
@@ -112,7 +112,7 @@ def compile_text(
     session = Session(watcher, replacements)
     with (
         triton_api.translated_text_errors(given, target, session.running_label),
-        standing_in(backend, session),
+        patched(backend, session),
     ):
         started = time.perf_counter()
         start = _read(given, backend)

@@ -203,8 +203,8 @@ def _decorator(function: Any) -> str:
     if not isinstance(function, JITFunction):
         return "@triton.constexpr_function"
     jit = "triton.experimental.gluon.jit" if isinstance(function, GluonJITFunction) else "triton.jit"  # fmt: skip
-    wishes = {name: value for name, value in jit_settings(function).items() if value}
-    given = ", ".join(f"{name}={value!r}" for name, value in wishes.items())
+    settings = {name: value for name, value in jit_settings(function).items() if value}
+    given = ", ".join(f"{name}={value!r}" for name, value in settings.items())
     return f"@{jit}({given})" if given else f"@{jit}"
 
 

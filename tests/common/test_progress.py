@@ -17,7 +17,7 @@ from pathlib import Path
 import pytest
 
 from kernellab.common import progress
-from kernellab.common.progress import LongWork
+from kernellab.common.progress import ProgressBar
 from kernellab.common.saved_json import write_whole
 from kernellab.viz.kit.progress_bar import open_bar
 from tests.support.notebook_session import WIDGET, NotebookSession, notebook
@@ -81,13 +81,13 @@ def test_steps_are_counted_and_short_work_opens_no_bar(monkeypatch: pytest.Monke
         lambda *given, wanted: opened.append((*given, wanted)),
     )
     monkeypatch.setenv("KERNELLAB_PROGRESS", "1")
-    with LongWork("quick", 3, "steps") as work:
+    with ProgressBar("quick", 3, "steps") as work:
         for _ in range(3):
             clock.now += 0.16
             work.advance()
     assert work.done == 3
     assert not opened
-    with LongWork("slow", 2, "steps") as work:
+    with ProgressBar("slow", 2, "steps") as work:
         clock.now += 0.625
         work.advance()
     assert opened == [("slow", 2, 0.625, True)]
@@ -118,11 +118,11 @@ def test_work_inside_other_work_is_told_in_its_bar(known: bool, monkeypatch: pyt
         return bar
 
     monkeypatch.setattr("kernellab.viz.kit.progress_bar.open_bar", opened)
-    monkeypatch.setattr("kernellab.common.progress.SECONDS_UNTIL_TOLD", 0)
+    monkeypatch.setattr("kernellab.common.progress.SECONDS_UNTIL_SHOWN", 0)
     monkeypatch.setattr("kernellab.common.progress._SECONDS_BETWEEN", 0)
     monkeypatch.setenv("KERNELLAB_PROGRESS", "1")
-    outer = LongWork("bisect", 4 if known else None, "modules")
-    with outer, LongWork("matmul", 2048, "programs") as inner:
+    outer = ProgressBar("bisect", 4 if known else None, "modules")
+    with outer, ProgressBar("matmul", 2048, "programs") as inner:
         inner.advance(1024)
     assert titles == ["bisect"]
     # The timer may have drawn before it, or between the ends of the two.
@@ -137,24 +137,24 @@ def test_work_goes_on_where_no_thread_can_be_started(monkeypatch: pytest.MonkeyP
     bar = Noted()
     timer = progress._Timer()
     monkeypatch.setattr(progress, "_timer", timer)
-    monkeypatch.setattr(progress, "SECONDS_UNTIL_TOLD", 0)
+    monkeypatch.setattr(progress, "SECONDS_UNTIL_SHOWN", 0)
     monkeypatch.setattr(progress, "_SECONDS_BETWEEN", 0)
     monkeypatch.setattr("kernellab.viz.kit.progress_bar.open_bar", lambda *_given, wanted: bar)
     monkeypatch.setenv("KERNELLAB_PROGRESS", "1")
     with monkeypatch.context() as exhausted:
         exhausted.setattr(threading.Thread, "start", refuse)
-        with LongWork("add", 4, "programs") as work:
+        with ProgressBar("add", 4, "programs") as work:
             work.advance(2)
         assert bar.drawn == [(2, 4, "")]
         assert bar.closed == 1
-    with LongWork("add", 4, "programs"):
+    with ProgressBar("add", 4, "programs"):
         assert timer._thread is not None, "tried again"
 
 
 def interrupted_inside() -> None:
-    with LongWork("check add", 15, "steps", "The arguments are as they were.") as work:
+    with ProgressBar("check add", 15, "steps", "The arguments are as they were.") as work:
         work.advance(3)
-        with LongWork("add", 10, "programs", "nobody wants to know"):
+        with ProgressBar("add", 10, "programs", "nobody wants to know"):
             raise KeyboardInterrupt
 
 
@@ -177,7 +177,7 @@ class Clock:
         return self.now
 
 long_work.time = clock = Clock()
-with long_work.LongWork("tune matmul", 10, "configs") as work:
+with long_work.ProgressBar("tune matmul", 10, "configs") as work:
     for number in range(10):
         clock.now += 0.15
         work.words = "2 dropped"
@@ -214,13 +214,13 @@ def test_a_terminal_has_a_line_that_is_wiped_at_the_end() -> None:
     assert not wiped.strip()
 
 
-@pytest.mark.parametrize(("wish", "lines"), [(None, False), ("0", False), ("1", True)])
-def test_a_pipe_has_a_line_only_where_it_is_asked_for(wish: str | None, lines: bool) -> None:
+@pytest.mark.parametrize(("option", "lines"), [(None, False), ("0", False), ("1", True)])
+def test_a_pipe_has_a_line_only_where_it_is_asked_for(option: str | None, lines: bool) -> None:
     environment = {
         name: value for name, value in os.environ.items() if name != "KERNELLAB_PROGRESS"
     }
-    if wish is not None:
-        environment["KERNELLAB_PROGRESS"] = wish
+    if option is not None:
+        environment["KERNELLAB_PROGRESS"] = option
     done = subprocess.run([sys.executable, "-c", PROGRAM], cwd=ROOT, capture_output=True, text=True, env=environment)  # fmt: skip
     assert done.stdout == "end\n"
     assert ("configs" in done.stderr) is lines
@@ -228,9 +228,9 @@ def test_a_pipe_has_a_line_only_where_it_is_asked_for(wish: str | None, lines: b
 
 IN_ONE_PIECE = """
 import time
-from kernellab.common.progress import LongWork
+from kernellab.common.progress import ProgressBar
 
-with LongWork("compile matmul", 1, "targets") as work:
+with ProgressBar("compile matmul", 1, "targets") as work:
     until = time.monotonic() + 60
     while not work._is_open and time.monotonic() < until:
         sum(range(1000))
@@ -267,12 +267,12 @@ def test_what_remains_goes_by_all_the_time_that_has_passed(capsys: pytest.Captur
 
 
 def test_a_notebook_has_a_widget_that_leaves_an_empty_output(lab: NotebookSession) -> None:
-    def told_after(seconds: float) -> None:
-        lab.run(f"import kernellab.common.progress as told; told.SECONDS_UNTIL_TOLD = {seconds}")
+    def shown_after(seconds: float) -> None:
+        lab.run(f"import kernellab.common.progress as told; told.SECONDS_UNTIL_SHOWN = {seconds}")
 
     try:
         lab.run("%env KERNELLAB_PROGRESS=1")
-        told_after(0)
+        shown_after(0)
         done = lab.run("slow[grid](x, y, TURNS=300, BLOCK=128)")
         assert not done.error, done.traceback
         assert [WIDGET in bundle for bundle in done.displays] == [True]
@@ -281,13 +281,13 @@ def test_a_notebook_has_a_widget_that_leaves_an_empty_output(lab: NotebookSessio
         piece = lab.run(IN_ONE_PIECE)
         assert [WIDGET in bundle for bundle in piece.displays] == [True], piece.traceback
         assert piece.updates == [{"text/plain": ""}]
-        told_after(600)
+        shown_after(600)
         assert not lab.run("slow[grid](x, y, TURNS=300, BLOCK=128)").displays
-        told_after(0)
+        shown_after(0)
         lab.run("%env KERNELLAB_PROGRESS=0")
         assert not lab.run("slow[grid](x, y, TURNS=300, BLOCK=128)").displays
     finally:
-        told_after(0.5)
+        shown_after(0.5)
         lab.run("%env KERNELLAB_PROGRESS=0")
 
 

@@ -37,7 +37,7 @@ def test_it_may_be_stored_after_the_loop() -> None:
 
 
 def test_who_listens_to_it_changes_nothing() -> None:
-    heard = "listening.computed(operation, (tries_1, c1), (tries_2,), active)"
+    heard = "observer.computed(operation, (tries_1, c1), (tries_2,), active)"
     assert idle_variables(code(more=heard)) == COUNTED
 
 

@@ -15,7 +15,7 @@ from kernellab.compiler.targets import parse_target
 from kernellab.interpreter.codegen.emitter import Emitter
 from kernellab.interpreter.execution.launcher import launch_observed
 from kernellab.interpreter.execution.program import program_of_module
-from kernellab.interpreter.memory.observing import Observer, Seen
+from kernellab.interpreter.memory.observing import AccessObserver, ObservedAccess
 from kernellab.ir.reader import read_module
 from kernellab.triton_api import generic_text, make_ttir
 
@@ -31,7 +31,7 @@ def test_what_is_added_hears_what_an_operation_computed() -> None:
     x, y, target = torch.arange(6.0), torch.zeros(6), parse_target("sm_90")
     call = bind(doubled, (x, y, 6), {"BLOCK": 4}, target)
     text = generic_text(make_ttir(doubled, call.specialization, target, call.options))
-    seen: list[Seen] = []
+    seen: list[ObservedAccess] = []
     computed: dict[str, Any] = {}
 
     def tell(emitter: Emitter, op: Operation) -> None:
@@ -39,7 +39,7 @@ def test_what_is_added_hears_what_an_operation_computed() -> None:
             teller = emitter.constant(computed.__setitem__, hint="tell")
             emitter.evaluate(None, teller(op.name, emitter[op.results[0]]))
 
-    observer = Observer(seen.append)
+    observer = AccessObserver(seen.append)
     code = program_of_module(read_module(text), doubled, tell)
     launch_observed(doubled, (2,), call, code, observer)
     numpy.testing.assert_array_equal(computed["tt.load"], [[0, 1, 2, 3], [4, 5, 0, 0]])

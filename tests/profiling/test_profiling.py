@@ -98,7 +98,7 @@ def test_what_it_says_of_itself(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("text", "wishes", "words"),
+    ("text", "options", "words"),
     [
         (PAGE, {}, "has several kernels: add, scale"),
         (PAGE, {"kernel": "ad"}, "Did you mean 'add'"),
@@ -111,10 +111,10 @@ def test_what_it_says_of_itself(tmp_path: Path) -> None:
     ],
 )  # fmt: skip
 def test_files_that_are_something_else_are_refused(
-    tmp_path: Path, text: str, wishes: dict[str, object], words: str
+    tmp_path: Path, text: str, options: dict[str, object], words: str
 ) -> None:
     with pytest.raises(ProfileError) as caught:
-        kernellab.read_ncu(page_file(tmp_path, text), **wishes)  # type: ignore[arg-type]
+        kernellab.read_ncu(page_file(tmp_path, text), **options)  # type: ignore[arg-type]
     assert words in str(caught.value)
 
 

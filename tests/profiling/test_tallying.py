@@ -10,7 +10,7 @@ import pytest
 
 from kernellab.compiler.analyses.warp_accesses import NOBODY, WarpAccess
 from kernellab.interpreter.execution.grid import Programs
-from kernellab.interpreter.memory.observing import Seen
+from kernellab.interpreter.memory.observing import ObservedAccess
 from kernellab.interpreter.numerics.affine import AffineTile, BoxMask
 from kernellab.profiling.accesses.copy_engine import Messages
 from kernellab.profiling.accesses.sectors import Runs, SectorSet
@@ -62,17 +62,17 @@ def mask(chance: numpy.random.Generator) -> Any:
             return chance.random((PROGRAMS, *SHAPE)) < 0.3
 
 
-def executions(seed: int) -> Iterator[Seen]:
+def executions(seed: int) -> Iterator[ObservedAccess]:
     """Several of two batches."""
     chance = numpy.random.default_rng(seed)
     for _ in range(2):
         programs = Programs((PROGRAMS, 1, 1), numpy.arange(PROGRAMS))
         for _ in range(int(chance.integers(1, 5))):
             active = None if chance.random() < 0.5 else chance.random(PROGRAMS) < 0.7
-            yield Seen(cast(Any, None), addresses(chance), None, SIZE, mask(chance), active, programs)  # fmt: skip
+            yield ObservedAccess(cast(Any, None), addresses(chance), None, SIZE, mask(chance), active, programs)  # fmt: skip
 
 
-def elements(seen: Seen, program: int) -> tuple[numpy.ndarray, numpy.ndarray]:
+def elements(seen: ObservedAccess, program: int) -> tuple[numpy.ndarray, numpy.ndarray]:
     """Addresses of a program's elements and which are on, flat."""
     found = []
     for value in (seen.addresses, True if seen.mask is None else seen.mask):
@@ -82,7 +82,9 @@ def elements(seen: Seen, program: int) -> tuple[numpy.ndarray, numpy.ndarray]:
     return found[0], found[1]
 
 
-def requests(seen: Seen, program: int, access: WarpAccess | Messages) -> Iterator[list[int]]:
+def requests(
+    seen: ObservedAccess, program: int, access: WarpAccess | Messages
+) -> Iterator[list[int]]:
     """The addresses that each instruction's lanes begin at; of messages, also of those that move nothing."""
     where, on = elements(seen, program)
     lanes = access.first if isinstance(access, WarpAccess) else access.elements
@@ -151,7 +153,7 @@ def test_many_executions_are_kept_as_one() -> None:
     for time in range(300):
         base = numpy.array([0, 1 << 20]) + 512 * (time % 100)
         tile = AffineTile(base, (64, 4), SHAPE, INT64)
-        tally.add(Seen(cast(Any, None), tile, None, SIZE, None, None, programs), SHAPE)
+        tally.add(ObservedAccess(cast(Any, None), tile, None, SIZE, None, None, programs), SHAPE)
     tally.end_batch()
     assert tally.executions == 600
     assert tally.touched == len(tally.different) == 2 * 100 * 16

@@ -23,7 +23,7 @@ from kernellab.tracing.tile_pointer import TilePointer
 from kernellab.tracing.values import ValueStore, compressed, decompressed
 from tests.tracing.trace_events import Events
 
-STEPS_A_TURN = 5
+STEPS_PER_ITERATION = 5
 
 
 @pytest.fixture
@@ -45,8 +45,8 @@ def expected_acc(turns: int) -> numpy.ndarray:
 
 
 def test_steps_are_the_lines_in_the_order_in_which_they_end(trace: Trace) -> None:
-    turn = [3, 4, 9, 10, 5]
-    assert [step.line for step in trace] == [2, *turn * 3, 3, 6]
+    iteration = [3, 4, 9, 10, 5]
+    assert [step.line for step in trace] == [2, *iteration * 3, 3, 6]
     assert [step.number for step in trace] == list(range(len(trace)))
 
 
@@ -62,18 +62,22 @@ def test_a_line_of_a_helper_knows_the_line_that_called_it(trace: Trace) -> None:
 
 def test_turns_count_the_iterations_of_the_loops_around_a_line(trace: Trace) -> None:
     assert trace[0].turns == ()
-    assert [(turn.line, turn.number) for turn in trace[2 + 2 * STEPS_A_TURN].turns] == [(3, 2)]
+    assert [
+        (iteration.line, iteration.number) for iteration in trace[2 + 2 * STEPS_PER_ITERATION].turns
+    ] == [(3, 2)]
     assert trace[2].turns[0].header == "for k in range(n)"
-    end = trace[1 + 3 * STEPS_A_TURN].turns[0]  # the header, asked once more
+    end = trace[1 + 3 * STEPS_PER_ITERATION].turns[0]  # the header, asked once more
     assert (end.number, end.is_over) == (3, True)
     assert end.text() == "for k in range(n): over after 3 turns"
-    assert [turn.is_over for turn in trace[1].turns] == [False]
-    assert [turn.number for turn in trace[3].turns] == [0]  # of a helper, called in the first turn
+    assert [iteration.is_over for iteration in trace[1].turns] == [False]
+    assert [iteration.number for iteration in trace[3].turns] == [
+        0
+    ]  # of a helper, called in the first turn
     assert trace[-1].turns == ()
 
 
 def test_a_step_knows_what_it_accessed(trace: Trace) -> None:
-    load = trace[2 + STEPS_A_TURN].accesses[0]
+    load = trace[2 + STEPS_PER_ITERATION].accesses[0]
     assert load.text() == "load of x_ptr: elements 8 to 15 (8 of 8 lanes)"
     store = trace[-1].accesses[0]
     assert store.text() == "store of z_ptr: elements 0 to 6 (7 of 8 lanes)"
@@ -90,9 +94,9 @@ def test_all_variables_at_a_step_forwards_and_backwards(trace: Trace) -> None:
         assert list(again) == list(forwards[number])
         for name, value in forwards[number].items():
             numpy.testing.assert_array_equal(again[name], value)
-    for turn in range(3):
+    for iteration in range(3):
         numpy.testing.assert_array_equal(
-            trace.at(STEPS_A_TURN * (turn + 1)).acc, expected_acc(turn + 1)
+            trace.at(STEPS_PER_ITERATION * (iteration + 1)).acc, expected_acc(iteration + 1)
         )
 
 
@@ -134,13 +138,13 @@ def test_memory_at_a_step(trace: Trace) -> None:
 def test_find_goes_both_ways(trace: Trace) -> None:
     first = trace.find(lambda v: v.acc.max() > 7)
     assert first is not None
-    assert (first.number, first.line) == (STEPS_A_TURN, 5)
+    assert (first.number, first.line) == (STEPS_PER_ITERATION, 5)
     beyond = trace.find(lambda v: v.k == 1, after=first)
     assert beyond is not None
     assert beyond.number == first.number + 1
     last = trace.find(lambda v: v.k == 1, backwards=True)
     assert last is not None
-    assert last.number == 2 * STEPS_A_TURN
+    assert last.number == 2 * STEPS_PER_ITERATION
     assert trace.find(lambda v: numpy.isnan(v.acc).any()) is None
 
 
@@ -292,9 +296,9 @@ def test_what_is_too_large_is_a_summary_and_the_error_names_the_call(tmp_path: P
     events = Events(tmp_path, largest=16)
     events.run()
     trace = events.trace()
-    assert trace.at(STEPS_A_TURN).summaries["acc"].high == 14
+    assert trace.at(STEPS_PER_ITERATION).summaries["acc"].high == 14
     with pytest.raises(NotRecorded) as caught:
-        _ = trace.at(STEPS_A_TURN).acc
+        _ = trace.at(STEPS_PER_ITERATION).acc
     assert "'acc' was not recorded: float32[8], 0 .. 14, 32 bytes" in str(caught.value)
     assert "kernellab.trace(total, (2, 1, 1), ..., programs=(0, 0, 0), exact_bytes=32)" in str(
         caught.value
@@ -307,7 +311,7 @@ def test_what_is_too_large_is_computed_again(tmp_path: Path) -> None:
     def again(wanted: object) -> dict[tuple[int, str], numpy.ndarray]:
         asked.append(wanted)
         return {
-            (STEPS_A_TURN * turns, "acc"): expected_acc(turns).astype(numpy.float32)
+            (STEPS_PER_ITERATION * turns, "acc"): expected_acc(turns).astype(numpy.float32)
             for turns in (1, 2, 3)
         }
 
@@ -315,7 +319,7 @@ def test_what_is_too_large_is_computed_again(tmp_path: Path) -> None:
     events.run()
     trace = events.trace(compute_again=again)
     for turns in (1, 2, 3):
-        acc = trace.at(STEPS_A_TURN * turns).acc
+        acc = trace.at(STEPS_PER_ITERATION * turns).acc
         numpy.testing.assert_array_equal(acc, expected_acc(turns))
     assert len(asked) == 1  # values that follow come along
 
@@ -323,10 +327,10 @@ def test_what_is_too_large_is_computed_again(tmp_path: Path) -> None:
 def test_another_value_the_second_time_is_refused(tmp_path: Path) -> None:
     events = Events(tmp_path, largest=16)
     events.run()
-    wrong = {(STEPS_A_TURN, "acc"): numpy.zeros(8, numpy.float32)}
+    wrong = {(STEPS_PER_ITERATION, "acc"): numpy.zeros(8, numpy.float32)}
     trace = events.trace(compute_again=lambda _: wrong)
     with pytest.raises(NotRecorded, match="gave another value"):
-        _ = trace.at(STEPS_A_TURN).acc
+        _ = trace.at(STEPS_PER_ITERATION).acc
 
 
 # Values

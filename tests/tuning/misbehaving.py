@@ -34,6 +34,6 @@ def compile_config(job: bytes, task: bytes) -> Outcome:
     return Outcome(checked=f"process {os.getpid()}")
 
 
-def run_config(setup: Any, task: bytes, wishes: Any) -> Outcome:
+def run_config(setup: Any, task: bytes, trial_options: Any) -> Outcome:
     """As `compile_config`."""
     return compile_config(b"", task)

@@ -13,16 +13,16 @@ import pytest
 from kernellab.records import Target
 from kernellab.triton_api.shipping import unpack
 from kernellab.tuning.pool import in_worker
-from kernellab.tuning.pool.assignments import Setup, Wishes
+from kernellab.tuning.pool.assignments import Setup, TrialOptions
 from kernellab.tuning.pool.gpus import this_machine
-from kernellab.tuning.pool.local_pool import LocalCrew
+from kernellab.tuning.pool.local_pool import LocalPool
 from kernellab.tuning.results.records import Outcome, Timing
 from kernellab.tuning.sweep import sweeping
 
 NAME = "a GPU that is not there"
 
 
-class InProcessCrew(LocalCrew):
+class InProcessPool(LocalPool):
     """Does everything at once, here."""
 
     def __init__(self, milliseconds: Callable[[Any], float]) -> None:
@@ -32,9 +32,11 @@ class InProcessCrew(LocalCrew):
     def compile(self, job: bytes, task: bytes, seconds: float) -> Future[Outcome]:
         return _done(in_worker.compile_config(job, task))
 
-    def run(self, setup: Setup, task: bytes, wishes: Wishes, seconds: float) -> Future[Outcome]:
-        outcome = in_worker.run_config(replace(setup, device=None, gpu=""), task, replace(wishes, measure=False))  # fmt: skip
-        if wishes.measure and outcome.dropped is None:
+    def run(
+        self, setup: Setup, task: bytes, trial_options: TrialOptions, seconds: float
+    ) -> Future[Outcome]:
+        outcome = in_worker.run_config(replace(setup, device=None, gpu=""), task, replace(trial_options, measure=False))  # fmt: skip
+        if trial_options.measure and outcome.dropped is None:
             median = self._milliseconds(unpack(task))
             samples = [median * (1 + part / 1000) for part in range(-5, 6)]
             outcome = replace(outcome, timing=Timing.of(samples, "events"))
@@ -51,7 +53,7 @@ def _done(outcome: Outcome) -> Future[Outcome]:
 def pretended_gpu(milliseconds: Callable[[Any], float], name: str = NAME) -> Iterator[None]:
     """While active, every sweep of this process is on that GPU; `milliseconds` of a Task is its time."""
     place = sweeping._Place(
-        Target("cuda", "90"), replace(this_machine(None), gpu=name), (0,), InProcessCrew(milliseconds)
+        Target("cuda", "90"), replace(this_machine(None), gpu=name), (0,), InProcessPool(milliseconds)
     )  # fmt: skip
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(sweeping, "_place", lambda *_: place)

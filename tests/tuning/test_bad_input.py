@@ -31,10 +31,10 @@ def grid(values):
     return (triton.cdiv(values["n"], values["BLOCK"]),)
 
 
-def swept(kernel=double, x=X, the_grid=grid, **wishes):
-    wishes.setdefault("space", {"BLOCK": [64]})
-    wishes.setdefault("workers", 1)
-    return kernellab.tune(kernel, the_grid, x, torch.zeros_like(x), N, **wishes)
+def swept(kernel=double, x=X, the_grid=grid, **options):
+    options.setdefault("space", {"BLOCK": [64]})
+    options.setdefault("workers", 1)
+    return kernellab.tune(kernel, the_grid, x, torch.zeros_like(x), N, **options)
 
 
 def zero():
@@ -42,7 +42,7 @@ def zero():
 
 
 @pytest.mark.parametrize(
-    ("wishes", "error", "words"),
+    ("options", "error", "words"),
     [
         ({"space": {}}, ArgumentError, "the list of configs for 'double' is empty"),
         ({"space": {"BLOCK": 64}}, ArgumentError, r'no list of values\nWrite "BLOCK": \[64\]'),
@@ -84,9 +84,9 @@ def zero():
         ({"recorded": "nowhere.json"}, kernellab.KernelLabError, "There is no file 'nowhere.json'"),
     ],
 )  # fmt: skip
-def test_what_cannot_be_swept_is_said_before_anything_is_compiled(wishes, error, words) -> None:
+def test_what_cannot_be_swept_is_said_before_anything_is_compiled(options, error, words) -> None:
     with pytest.raises(error, match=words):
-        swept(**wishes)
+        swept(**options)
 
 
 def test_values_of_wrong_types_drop_their_configs_and_no_others() -> None:

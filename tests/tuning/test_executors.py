@@ -32,11 +32,11 @@ def own_cache(tmp_path, monkeypatch):
     monkeypatch.setenv("KERNELLAB_CACHE_DIR", str(tmp_path))
 
 
-def swept(executor, n=1000, space=SPACE, **wishes):
+def swept(executor, n=1000, space=SPACE, **options):
     x, z = torch.arange(n, dtype=torch.float32), torch.zeros(n)
     return kernellab.tune(
         double, lambda meta: (triton.cdiv(n, meta["BLOCK"]),), x, z, n,
-        space=space, reference={"z_ptr": 2 * x}, check=True, executor=executor, **wishes,
+        space=space, reference={"z_ptr": 2 * x}, check=True, executor=executor, **options,
     )  # fmt: skip
 
 

@@ -190,16 +190,16 @@ def test_sizes_are_lines_with_their_baselines() -> None:
     assert data.lines[0].x == [1000.0, 2000.0]
     assert data.lines[0].y[0] == pytest.approx(12000 / 10e-6 / 1e9)
     assert all(line.lower <= line.y for line in data.lines)
-    assert tick_words(several) == ["1000", "2000"]
+    assert tick_labels(several) == ["1000", "2000"]
     long = [sweep(key={"n": n}) for n in (512, 16 << 10, 3 << 20)]
-    assert tick_words(kernellab.Tunings(long)) == ["512", "16 Ki", "3 Mi"]
+    assert tick_labels(kernellab.Tunings(long)) == ["512", "16 Ki", "3 Mi"]
     odd = kernellab.Tunings([sweep(key={"n": n}) for n in (1000, 1_000_000)])
-    assert tick_words(odd) == ["1000", "1000000"]
+    assert tick_labels(odd) == ["1000", "1000000"]
     assert several.plot().png().startswith(b"\x89PNG")
     assert list(several.table["BLOCK"]) == [128, 128]
 
 
-def tick_words(several: kernellab.Tunings) -> list[str]:
+def tick_labels(several: kernellab.Tunings) -> list[str]:
     (axes,) = several.plot().figure.axes
     return [one.get_text() for one in axes.get_xticklabels()]
 

@@ -5,25 +5,25 @@ from __future__ import annotations
 import pytest
 
 from kernellab.tuning.pool import worker as crew_member
-from kernellab.tuning.pool.assignments import Delivery, Setup, Wishes
-from kernellab.tuning.pool.local_pool import LocalCrew
+from kernellab.tuning.pool.assignments import Delivery, Setup, TrialOptions
+from kernellab.tuning.pool.local_pool import LocalPool
 
 SETUP = Setup(b"", Delivery("none"), None, None, None)
-WISHES = Wishes(check=True, measure=True, method=None)
+TRIAL_OPTIONS = TrialOptions(check=True, measure=True, method=None)
 
 
 @pytest.fixture
-def crew(monkeypatch):
+def pool(monkeypatch):
     """One process, in which `tests.tuning.misbehaving` runs."""
     monkeypatch.setattr(crew_member, "_HERE", "tests.tuning.misbehaving")
-    made = LocalCrew(1, [])
+    made = LocalPool(1, [])
     yield made
     made.stop()
 
 
-def test_a_config_that_hangs_or_crashes_takes_its_process_along_and_nothing_else(crew) -> None:
+def test_a_config_that_hangs_or_crashes_takes_its_process_along_and_nothing_else(pool) -> None:
     def compiled(task: bytes, seconds: float = 600):
-        return crew.compile(b"", task, seconds).result()
+        return pool.compile(b"", task, seconds).result()
 
     first = compiled(b"fine")
     assert compiled(b"fine") == first  # the same process
@@ -39,30 +39,30 @@ def test_a_config_that_hangs_or_crashes_takes_its_process_along_and_nothing_else
     assert compiled(b"fine").dropped is None
 
 
-def test_a_process_whose_gpu_met_an_error_is_replaced(crew) -> None:
-    first = crew.run(SETUP, b"fine", WISHES, 600).result()
-    spoilt = crew.run(SETUP, b"spoil", WISHES, 600).result()
+def test_a_process_whose_gpu_met_an_error_is_replaced(pool) -> None:
+    first = pool.run(SETUP, b"fine", TRIAL_OPTIONS, 600).result()
+    spoilt = pool.run(SETUP, b"spoil", TRIAL_OPTIONS, 600).result()
     assert spoilt.dropped.reason == "crash"
-    after = crew.run(SETUP, b"fine", WISHES, 600).result()
+    after = pool.run(SETUP, b"fine", TRIAL_OPTIONS, 600).result()
     assert after.dropped is None
     assert after != first
 
 
 def test_a_config_that_hangs_on_one_gpu_holds_up_none_of_the_others(monkeypatch) -> None:
     monkeypatch.setattr(crew_member, "_HERE", "tests.tuning.misbehaving")
-    both = LocalCrew(1, [0, 1])
+    both = LocalPool(1, [0, 1])
     try:
         assert both.runs_at_once == 2
-        hanging = both.run(SETUP, b"hang", WISHES, 600)
-        others = [both.run(SETUP, b"fine", WISHES, 600) for _ in range(4)]
+        hanging = both.run(SETUP, b"hang", TRIAL_OPTIONS, 600)
+        others = [both.run(SETUP, b"fine", TRIAL_OPTIONS, 600) for _ in range(4)]
         assert all(one.result().dropped is None for one in others)
         assert not hanging.done()
     finally:
         both.stop()
 
 
-def test_stopping_ends_a_call_that_is_under_way(crew) -> None:
-    crew.compile(b"", b"fine", 600).result()
-    hanging = crew.compile(b"", b"hang", 600)
-    crew.stop()
+def test_stopping_ends_a_call_that_is_under_way(pool) -> None:
+    pool.compile(b"", b"fine", 600).result()
+    hanging = pool.compile(b"", b"hang", 600)
+    pool.stop()
     assert hanging.cancelled() or hanging.result().dropped.reason == "crash"

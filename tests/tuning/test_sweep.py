@@ -27,7 +27,7 @@ def entries(count: int) -> list[Entry]:
     ]
 
 
-class ObedientCrew:
+class ObedientPool:
     """Answers at once, by two functions of a config's number; keeps what it was asked."""
 
     def __init__(
@@ -51,11 +51,11 @@ class ObedientCrew:
     def compile(self, job, task, seconds):
         return self._answer("compile", int(task), self._compiles)
 
-    def run(self, setup, task, wishes, seconds):
+    def run(self, setup, task, trial_options, seconds):
         number = int(task)
         self.standards.setdefault(number, setup.standard)
-        self.methods.setdefault(number, wishes.method)
-        return self._answer("run" if wishes.check else "again", number, self._runs)
+        self.methods.setdefault(number, trial_options.method)
+        return self._answer("run" if trial_options.check else "again", number, self._runs)
 
     def _answer(self, what, number, answer):
         self.asked.append((what, number))
@@ -75,9 +75,9 @@ def timed(milliseconds: float, method="events") -> Outcome:
     return Outcome(checked="the first config", timing=Timing.of(samples, method))
 
 
-def sweep(count: int, crew: ObedientCrew, *, store=None, measure=True, check=True) -> Sweep:
+def sweep(count: int, pool: ObedientPool, *, store=None, measure=True, check=True) -> Sweep:
     conduct = Conduct(b"job", check=check, measure=measure, seconds=30)
-    return Sweep(entries(count), crew, conduct, store or Store(None), NoProgress())
+    return Sweep(entries(count), pool, conduct, store or Store(None), NoProgress())
 
 
 def fine(_number: int) -> Outcome:
@@ -99,14 +99,14 @@ def dropped(reason) -> Outcome:
 
 
 def test_the_first_config_that_runs_is_what_the_others_are_compared_with() -> None:
-    crew = ObedientCrew(
+    pool = ObedientPool(
         lambda n: dropped("compile error") if n == 0 else fine(n),
         lambda n: dropped("crash") if n == 1 else timed(n),
     )
-    outcomes = sweep(5, crew).outcomes()
-    assert [one for what, one in crew.asked if what == "run"] == [1, 2, 3, 4]
-    assert crew.standards == {1: None, 2: None, 3: b"2", 4: b"2"}
-    assert crew.methods[3] == "events"  # all are timed in the way that suited the first
+    outcomes = sweep(5, pool).outcomes()
+    assert [one for what, one in pool.asked if what == "run"] == [1, 2, 3, 4]
+    assert pool.standards == {1: None, 2: None, 3: b"2", 4: b"2"}
+    assert pool.methods[3] == "events"  # all are timed in the way that suited the first
     assert list(outcomes) == [0, 1, 2, 3, 4]
     assert why(outcomes[0]).startswith("compile error")
     assert why(outcomes[1]).startswith("crash")
@@ -119,30 +119,30 @@ def test_with_a_reference_each_gpu_has_a_config_that_leads_and_all_are_timed_in_
         chosen = answers.get(number, [])
         return timed(1 + number, chosen.pop(0) if chosen else "events")
 
-    crew = ObedientCrew(fine, run, runs_at_once=2)
+    pool = ObedientPool(fine, run, runs_at_once=2)
     referred = [
         replace(one, setup=replace(SETUP, reference=Delivery("results"))) for one in entries(4)
     ]
     conduct = Conduct(b"job", check=True, measure=True, seconds=30)
-    outcomes = Sweep(referred, crew, conduct, Store(None), NoProgress()).outcomes()
-    assert [one for what, one in crew.asked if what == "run"] == [0, 1, 1, 2, 3]
-    assert crew.methods == {0: None, 1: None, 2: "events", 3: "events"}
+    outcomes = Sweep(referred, pool, conduct, Store(None), NoProgress()).outcomes()
+    assert [one for what, one in pool.asked if what == "run"] == [0, 1, 1, 2, 3]
+    assert pool.methods == {0: None, 1: None, 2: "events", 3: "events"}
     assert {timing(outcome).method for outcome in outcomes.values()} == {"events"}
 
 
 def test_configs_near_the_top_are_timed_twice_and_pooled() -> None:
     times = {0: 1.0, 1: 1.02, 2: 2.0, 3: 1.5}
-    crew = ObedientCrew(fine, lambda n: timed(times[n]))
-    outcomes = sweep(4, crew).outcomes()
-    assert [one for what, one in crew.asked if what == "again"] == [0, 1]
+    pool = ObedientPool(fine, lambda n: timed(times[n]))
+    outcomes = sweep(4, pool).outcomes()
+    assert [one for what, one in pool.asked if what == "again"] == [0, 1]
     assert [timing(outcomes[n]).rounds for n in range(4)] == [2, 2, 1, 1]
     assert timing(outcomes[0]).runs == 22
 
 
 def test_one_that_is_far_ahead_is_timed_again_beside_the_next() -> None:
-    crew = ObedientCrew(fine, lambda n: timed([2.0, 1.0, 1.5][n]))
-    outcomes = sweep(3, crew).outcomes()
-    assert [one for what, one in crew.asked if what == "again"] == [1, 2]
+    pool = ObedientPool(fine, lambda n: timed([2.0, 1.0, 1.5][n]))
+    outcomes = sweep(3, pool).outcomes()
+    assert [one for what, one in pool.asked if what == "again"] == [1, 2]
     assert [timing(outcomes[n]).rounds for n in range(3)] == [1, 2, 2]
 
 
@@ -155,11 +155,11 @@ def test_a_config_that_gets_lost_is_given_out_again() -> None:
             raise ConnectionError("the worker is gone")
         return timed(number + 1)
 
-    crew = ObedientCrew(fine, run, compiles_first=False)
-    outcomes = sweep(5, crew).outcomes()
+    pool = ObedientPool(fine, run, compiles_first=False)
+    outcomes = sweep(5, pool).outcomes()
     assert outcomes[2].timing is not None
     assert why(outcomes[3]) == "lost: ConnectionError: the worker is gone"
-    assert crew.asked.count(("run", 3)) == 3
+    assert pool.asked.count(("run", 3)) == 3
     assert outcomes[4].timing is not None
 
 
@@ -177,19 +177,19 @@ def test_an_interrupt_keeps_what_is_there_and_the_next_sweep_goes_on(tmp_path, m
             if finished == 3:
                 raise KeyboardInterrupt
 
-    first = ObedientCrew(fine, run)
+    first = ObedientPool(fine, run)
     conduct = Conduct(b"job", check=True, measure=True, seconds=30)
     interrupted = Sweep(entries(6), first, conduct, Store(["a kernel"]), Interrupting())
     outcomes = interrupted.outcomes()
     assert first.stopped
     assert len(outcomes) == 3
     assert interrupted.notes == ["interrupted: 3 of 6 configs were not tried"]
-    second = ObedientCrew(fine, run)
+    second = ObedientPool(fine, run)
     resumed = sweep(6, second, store=Store(["a kernel"])).outcomes()
     assert sorted(one for what, one in second.asked if what == "run") == sorted(set(range(6)) - set(outcomes))  # fmt: skip
     assert len(resumed) == 6
     assert set(second.standards.values()) == {b"0"}
-    other = ObedientCrew(fine, run)
+    other = ObedientPool(fine, run)
     sweep(6, other, store=Store(["another kernel"])).outcomes()
     assert len([one for what, one in other.asked if what == "run"]) == 6
 
@@ -198,30 +198,30 @@ def test_what_crashed_hung_or_got_lost_is_tried_again_the_next_time(tmp_path, mo
     monkeypatch.setenv("KERNELLAB_CACHE_DIR", str(tmp_path))
     reasons = ["compile error", "crash", "time-out", "wrong result"]
     for expected in ([0, 1, 2, 3, 4], [1, 2]):
-        crew = ObedientCrew(fine, lambda n: dropped(reasons[n]) if n < 4 else timed(1))
-        sweep(5, crew, store=Store(["k"])).outcomes()
-        assert [one for what, one in crew.asked if what == "compile"] == expected
+        pool = ObedientPool(fine, lambda n: dropped(reasons[n]) if n < 4 else timed(1))
+        sweep(5, pool, store=Store(["k"])).outcomes()
+        assert [one for what, one in pool.asked if what == "compile"] == expected
 
 
 def test_slow_checks_on_the_interpreter_are_given_up_unless_asked_for() -> None:
     def slow(number: int) -> Outcome:
         return Outcome(checked="the first config", check_seconds=9.0)
 
-    crew = ObedientCrew(fine, slow)
-    given_up = sweep(4, crew, measure=False, check=None)
+    pool = ObedientPool(fine, slow)
+    given_up = sweep(4, pool, measure=False, check=None)
     outcomes = given_up.outcomes()
     assert [one.checked for one in outcomes.values()] == ["the first config", "", "", ""]
     assert "that takes more than 20 s" in given_up.notes[0]
-    asked_for = sweep(4, ObedientCrew(fine, slow), measure=False, check=True).outcomes()
+    asked_for = sweep(4, ObedientPool(fine, slow), measure=False, check=True).outcomes()
     assert all(one.checked for one in asked_for.values())
-    crew = ObedientCrew(fine, lambda n: dropped("time-out"))
-    outcomes = sweep(3, crew, measure=False, check=None).outcomes()
+    pool = ObedientPool(fine, lambda n: dropped("time-out"))
+    outcomes = sweep(3, pool, measure=False, check=None).outcomes()
     assert not any(one.dropped for one in outcomes.values())
 
 
 def test_a_config_that_the_interpreter_does_not_finish_leads_no_sweep() -> None:
-    crew = ObedientCrew(fine, lambda n: dropped("time-out") if n == 0 else timed(1))
-    outcomes = sweep(3, crew, measure=False).outcomes()
+    pool = ObedientPool(fine, lambda n: dropped("time-out") if n == 0 else timed(1))
+    outcomes = sweep(3, pool, measure=False).outcomes()
     assert "did not finish it within 30 seconds" in outcomes[0].unchecked
     assert outcomes[0].dropped is None
-    assert crew.standards == {0: None, 1: None, 2: b"1"}
+    assert pool.standards == {0: None, 1: None, 2: b"1"}

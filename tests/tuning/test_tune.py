@@ -103,7 +103,7 @@ def test_what_the_autotuner_carries_is_swept_with_its_resets() -> None:
     assert (z == 7).all()
 
 
-def test_pruning_and_bad_wishes() -> None:
+def test_pruning_and_bad_options() -> None:
     x, z = tensors()
     space = {"BLOCK": [64, 128, 256]}
     sweep = tuned(double, x, z, 1000, space=space, prune=lambda one: one["BLOCK"] * 10 > one["n"])

@@ -269,7 +269,7 @@ def test_tiles_of_any_shape_are_drawn(shape: tuple[int, ...]) -> None:
         assert "slice (1, :, :)" in " ".join(said(layout.plot(at=(1,))))
 
 
-def test_a_wrong_wish_is_refused_in_words() -> None:
+def test_a_wrong_option_is_refused_in_words() -> None:
     layout = Layout.blocked(shape=(8, 8), size_per_thread=(1, 1), threads_per_warp=(4, 8), warps_per_cta=(2, 1), order=(1, 0))  # fmt: skip
     with pytest.raises(LayoutError, match=r"It can be coloured by warp, lane, register, block"):
         layout.plot(by="wrap")

@@ -91,7 +91,7 @@ def test_a_binary_stage_shows_its_size_and_its_first_bytes() -> None:
     ],
 )  # fmt: skip
 def test_numbers_as_a_reader_wants_them(number: float, words: str) -> None:
-    assert report.number_words(number) == words
+    assert report.format_number(number) == words
 
 
 def test_tables_line_up_in_html_and_in_text() -> None:

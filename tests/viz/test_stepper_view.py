@@ -282,7 +282,7 @@ def test_a_page_steps_both_ways_and_says_exact_values(
         for step in trace:
             expect(current.locator(".kl-stop")).to_have_text(str(step.line))
             root.press("ArrowRight")
-        ends = [step.number for step in trace if any(turn.is_over for turn in step.turns)]
+        ends = [step.number for step in trace if any(iteration.is_over for iteration in step.turns)]
         step_to(page, ends[-1])
         expect(page.locator(".kl-where")).to_contain_text("for k in range(n): over after 3 turns")
         for asked, given in (("9999", len(trace) - 1), ("9999", len(trace) - 1), ("-3", 0)):

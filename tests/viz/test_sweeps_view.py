@@ -59,8 +59,8 @@ def small(**changes: Any) -> kernellab.Tuning:
     return sweep(**changes).with_kernel(add)
 
 
-def data_of(tuning: Any, **wishes: Any) -> TuningView:
-    found: TuningView = tuning.show(**wishes).data
+def data_of(tuning: Any, **options: Any) -> TuningView:
+    found: TuningView = tuning.show(**options).data
     return found
 
 
@@ -187,7 +187,7 @@ def test_a_config_that_does_not_compile_opens_up_to_where_it_failed() -> None:
 
 
 @pytest.mark.parametrize(
-    ("tuning", "wishes", "words"),
+    ("tuning", "options", "words"),
     [
         (small(), {"plot": "time"}, "Did you mean 'times'"),
         (small(), {"compilations": [9]}, "has no config 9"),
@@ -196,9 +196,9 @@ def test_a_config_that_does_not_compile_opens_up_to_where_it_failed() -> None:
         (kernellab.Tunings([small()]), {"compilations": [(3, 1)]}, "there is no sweep 3"),
     ],
 )
-def test_what_cannot_be_shown_is_said(tuning: Any, wishes: dict[str, Any], words: str) -> None:
+def test_what_cannot_be_shown_is_said(tuning: Any, options: dict[str, Any], words: str) -> None:
     with pytest.raises(ArgumentError, match=words):
-        tuning.show(**wishes)
+        tuning.show(**options)
 
 
 # Doors

@@ -32,4 +32,4 @@ DETECTORS: tuple[type[Detector], ...] = (
     NonFinite,
     DotPrecision,
 )
-"""All that hear a run, in the order in which they hear it."""
+"""All that observe a run, in the order in which they do."""

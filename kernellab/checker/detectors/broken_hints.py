@@ -12,12 +12,12 @@ import torch
 from xdsl.dialects import builtin
 from xdsl.ir import BlockArgument, Operation, OpResult, SSAValue
 
-from kernellab.checker.checked_run import Computed, Scene
+from kernellab.checker.checked_run import CheckedRun, Computed
 from kernellab.checker.detector import Detector
 from kernellab.checker.hint_calls import call_of_hint
 from kernellab.checker.naming import name_of_result
 from kernellab.checker.shadow.values import Array, lifted
-from kernellab.compiler.analyses.axis import root_argument
+from kernellab.compiler.analyses.axis import underlying_argument
 from kernellab.interpreter.numerics.affine import AffineTile
 from kernellab.interpreter.numerics.bases import as_array
 from kernellab.interpreter.numerics.tiles import Value
@@ -71,13 +71,13 @@ class BrokenHints(Detector):
 
     kinds = ("broken-hint",)
 
-    def __init__(self, scene: Scene) -> None:
-        super().__init__(scene)
+    def __init__(self, run: CheckedRun) -> None:
+        super().__init__(run)
         self._promises: dict[Operation, tuple[_Promise, ...]] = {}
         self._carried: dict[Operation, Sequence[Value]] = {}
 
     @classmethod
-    def hears(cls, operation: Operation) -> bool:
+    def observes(cls, operation: Operation) -> bool:
         """Assumptions, operations with a hint on their result, and loops with one on what they carry, with their ends."""
         if isinstance(operation, llvm.AssumeOp):
             return True
@@ -95,7 +95,7 @@ class BrokenHints(Detector):
                 self._see_carried(computed, op, computed.operands[3:])
                 self._carried.pop(op, None)
             case scf.YieldOp():
-                self._see_turn(computed)
+                self._see_iteration(computed)
             case _:
                 for promise in self._promises_of(op):
                     self._see_value(computed, promise, computed.results[0])
@@ -114,7 +114,7 @@ class BrokenHints(Detector):
         if not broken.any():
             return
 
-        def tell(_place: tuple[int, ...], _program: int) -> Mapping[str, Any]:
+        def facts_of(_place: tuple[int, ...], _program: int) -> Mapping[str, Any]:
             advice = (
                 "Correct the assumption or leave it out. The compiler takes it for true: on a GPU it may leave out "
                 "what is only needed where it is false."
@@ -122,12 +122,12 @@ class BrokenHints(Detector):
             message = "what tl.assume promises is false"
             return {"kind": "broken-hint", "message": message, "advice": advice}
 
-        self.sightings.see(computed, broken, 0, tell)
+        self.collector.report(computed, broken, 0, facts_of)
 
     # Hints on what a loop carries
 
-    def _see_turn(self, computed: Computed) -> None:
-        """A turn has ended: what the one before handed on was seen by it."""
+    def _see_iteration(self, computed: Computed) -> None:
+        """An iteration has ended: what the one before handed on was seen by it."""
         loop = computed.operation.parent_op()
         assert loop is not None
         if loop in self._carried:
@@ -154,34 +154,36 @@ class BrokenHints(Detector):
                 lanes = lanes & computed.active.reshape((-1,) + (1,) * (lanes.ndim - 1))
             if lanes.any():
                 shown = placed if broken.hint == "multiple_of" and placed is not None else whole
-                self._tell(computed, broken._replace(lanes=lanes), shown, promise)
+                self._report(computed, broken._replace(lanes=lanes), shown, promise)
 
     def _in_bytes(self, pointer: SSAValue, offsets: Array) -> Array | None:
         """Addresses of elements, counted from a place that is a multiple of every alignment; None where nobody knows the argument."""
-        tensor = self.scene.call.values.get(root_argument(pointer))
+        tensor = self.run.call.values.get(underlying_argument(pointer))
         if not isinstance(tensor, torch.Tensor):
             return None
         return offsets * tensor.element_size() + int(tensor.data_ptr())
 
-    def _tell(self, computed: Computed, broken: _Broken, values: Array, promise: _Promise) -> None:
+    def _report(
+        self, computed: Computed, broken: _Broken, values: Array, promise: _Promise
+    ) -> None:
         about = promise.value
 
-        def tell(place: tuple[int, ...], program: int) -> Mapping[str, Any]:
+        def facts_of(place: tuple[int, ...], program: int) -> Mapping[str, Any]:
             at = (program, *place) if about_a_tile else (program, 0)
             where = tuple(min(i, extent - 1) for i, extent in zip(at, values.shape))
             location = locate(about.owner.location) if isinstance(about, OpResult) else None
             facts = {
                 "kind": "broken-hint",
-                "message": _words(broken, values, where, promise),
+                "message": _format_broken(broken, values, where, promise),
                 "advice": _ADVICE,
                 "values": {},
             }
-            position = call_of_hint(self.scene.kernel, broken.hint, location, name_of_result(about))
+            position = call_of_hint(self.run.kernel, broken.hint, location, name_of_result(about))
             return facts if position is None else {**facts, "position": position}
 
         about_a_tile = bool(shape(about.type))
         lanes = broken.lanes if about_a_tile else broken.lanes[:, 0]
-        self.sightings.see(computed, lanes, len(shape(about.type)), tell, broken.hint)
+        self.collector.report(computed, lanes, len(shape(about.type)), facts_of, broken.hint)
 
 
 def _numbers(attribute: Any) -> tuple[int, ...]:
@@ -269,7 +271,9 @@ def _starts(lanes: Array, run: int) -> Array:
     return first
 
 
-def _words(broken: _Broken, values: Array, where: tuple[int, ...], promise: _Promise) -> str:
+def _format_broken(
+    broken: _Broken, values: Array, where: tuple[int, ...], promise: _Promise
+) -> str:
     """What was promised, and what is."""
     what = name_of_result(promise.value) or "the value"
     promised = promise.numbers(broken.hint)[broken.dimension]

@@ -10,7 +10,7 @@ from typing import Any
 import numpy
 from xdsl.ir import Operation
 
-from kernellab.checker.checked_run import Computed, Scene
+from kernellab.checker.checked_run import CheckedRun, Computed
 from kernellab.checker.detector import Detector
 from kernellab.compiler.targets import has_copy_engine
 from kernellab.interpreter.memory.descriptors import Descriptor
@@ -30,12 +30,12 @@ class DescriptorAlignment(Detector):
     kinds = ("descriptor-alignment",)
 
     @classmethod
-    def concerns(cls, scene: Scene) -> bool:
+    def concerns(cls, run: CheckedRun) -> bool:
         """GPUs without the copy engine follow pointers."""
-        return has_copy_engine(scene.target)
+        return has_copy_engine(run.target)
 
     @classmethod
-    def hears(cls, operation: Operation) -> bool:
+    def observes(cls, operation: Operation) -> bool:
         """What makes a descriptor."""
         return isinstance(operation, tt.MakeTensorDescOp)
 
@@ -57,7 +57,7 @@ class DescriptorAlignment(Detector):
             return
         made = computed.results[0]
 
-        def tell(_place: tuple[int, ...], program: int) -> dict[str, Any]:
+        def facts_of(_place: tuple[int, ...], program: int) -> dict[str, Any]:
             size = int(found if found.ndim == 0 else found[program])
             how_much = _behind(size) if about == BASE else _stride(size, made)
             return {
@@ -67,7 +67,7 @@ class DescriptorAlignment(Detector):
                 "advice": _ADVICE_ON_BASE if about == BASE else _ADVICE_ON_STRIDES,
             }
 
-        self.sightings.see(computed, faulty, 0, tell, about)
+        self.collector.report(computed, faulty, 0, facts_of, about)
 
 
 def _address(made: Descriptor) -> Numbers:

@@ -12,7 +12,7 @@ from typing import Any
 import numpy
 from xdsl.ir import BlockArgument, Operation
 
-from kernellab.checker.checked_run import Computed, Scene
+from kernellab.checker.checked_run import CheckedRun, Computed
 from kernellab.checker.detector import Detector
 from kernellab.checker.shadow.values import Array, lifted
 from kernellab.interpreter.analyses.dataflow import yielded
@@ -64,13 +64,13 @@ class DotPrecision(Detector):
 
     kinds = ("dot-precision",)
 
-    def __init__(self, scene: Scene) -> None:
-        super().__init__(scene)
+    def __init__(self, run: CheckedRun) -> None:
+        super().__init__(run)
         self._sums: dict[Operation, _Sum] = {}
         self._losses: dict[Operation, _Loss] = {}
 
     @classmethod
-    def hears(cls, operation: Operation) -> bool:
+    def observes(cls, operation: Operation) -> bool:
         """Products of fp32 in another precision, and the loops that add them up."""
         if isinstance(operation, scf.ForOp):
             return any(_adds_up(op, operation) for op in operation.block.ops)
@@ -95,7 +95,7 @@ class DotPrecision(Detector):
             self._compare(computed, result, error)
 
     def _add(self, computed: Computed, result: Array, error: Array) -> None:
-        """Another turn of a loop; the result of programs that take no part in it stays as it is."""
+        """Another iteration of a loop; the result of programs that take no part in it stays as it is."""
         before = self._sums.get(computed.operation)
         if before is not None:
             error = before.error + error
@@ -123,7 +123,7 @@ class DotPrecision(Detector):
     def end(self) -> None:
         """Tell of each product."""
         for op, loss in self._losses.items():
-            self.sightings.add((op, ""), loss.facts, sorted(loss.programs))
+            self.collector.add((op, ""), loss.facts, sorted(loss.programs))
 
 
 def _takes_part(active: Array, tiles: Array) -> Array:
@@ -138,7 +138,7 @@ def _precision(op: Operation) -> str | None:
 
 
 def _adds_up(op: Operation, loop: scf.ForOp) -> bool:
-    """Whether a loop carries nothing but the sum of a product's turns."""
+    """Whether a loop carries nothing but the sum of a product's iterations."""
     if _precision(op) in (None, "ieee"):
         return False
     assert isinstance(op, tt.DotOp)

@@ -9,22 +9,22 @@ from typing import Any
 import numpy
 from xdsl.ir import BlockArgument, Operation, OpResult, SSAValue
 
-from kernellab.checker.checked_run import Computed, Scene
+from kernellab.checker.checked_run import CheckedRun, Computed
 from kernellab.checker.detector import Detector, Stopped
 from kernellab.checker.naming import name_of_result
 from kernellab.checker.records import LISTED_PROGRAMS, Finding
 from kernellab.interpreter.analyses.dataflow import yielded
-from kernellab.interpreter.analyses.spin_loops import waits
+from kernellab.interpreter.analyses.spin_loops import is_spin_loop
 from kernellab.interpreter.numerics.tiles import Value, first_active
 from kernellab.ir import scf, tt
 from kernellab.ir.locations import locate
 from kernellab.ir.types import is_pointer, shape
 
-_FREE_TURNS = 32
-"""So many turns are only counted: nearly every loop ends before."""
+_FREE_ITERATIONS = 32
+"""So many iterations are only counted: nearly every loop ends before."""
 
 _PATIENCE = 2
-"""So many times the turns of other loops one may take that waits for other programs: a deadlock is found before."""
+"""So many times the iterations of other loops one may take that waits for other programs: a deadlock is found before."""
 
 _TOUCHING_MEMORY = (
     tt.LoadOp, tt.StoreOp, tt.AtomicRMWOp, tt.AtomicCASOp, tt.AtomicLoadOp, tt.AtomicStoreOp, tt.AtomicPollOp,
@@ -38,30 +38,30 @@ class _Going:
     """A loop that is under way.
 
     Attributes:
-        turns: how many it has taken.
-        first: what it carries from turn to turn, after the first of them.
-        kept, kept_at: the same after some later turn, to be compared with.
+        iterations: how many it has taken.
+        first: what it carries from iteration to iteration, after the first of them.
+        kept, kept_at: the same after some later iteration, to be compared with.
     """
 
-    turns: int = 0
+    iterations: int = 0
     first: tuple[Value, ...] = ()
     kept: tuple[Value, ...] = ()
     kept_at: int = 0
 
 
 class EndlessLoop(Detector):
-    """Counts the turns of `while` loops, and stops one that has come back to an earlier state, or has taken too many."""
+    """Counts the iterations of `while` loops, and stops one that has come back to an earlier state, or has taken too many."""
 
     kinds = ("endless-loop",)
 
-    def __init__(self, scene: Scene) -> None:
-        super().__init__(scene)
+    def __init__(self, run: CheckedRun) -> None:
+        super().__init__(run)
         self._going: dict[tuple[Operation, int], _Going] = {}
         self._known: dict[Operation, Sequence[int] | None] = {}
         self._most: dict[Operation, int] = {}
 
     @classmethod
-    def hears(cls, operation: Operation) -> bool:
+    def observes(cls, operation: Operation) -> bool:
         if isinstance(operation, scf.YieldOp):
             return isinstance(operation.parent_op(), scf.WhileOp)
         return isinstance(operation, scf.WhileOp)
@@ -75,31 +75,31 @@ class EndlessLoop(Detector):
         loop = computed.operation.parent_op()
         assert isinstance(loop, scf.WhileOp)
         going = self._going.setdefault((loop, key), _Going())
-        going.turns += 1
-        if going.turns == 1:
+        going.iterations += 1
+        if going.iterations == 1:
             going.first = tuple(computed.operands)
         if loop not in self._most:
-            self._most[loop] = self.scene.most_turns * (_PATIENCE if waits(loop) else 1)
-        if going.turns >= self._most[loop]:
+            self._most[loop] = self.run.most_turns * (_PATIENCE if is_spin_loop(loop) else 1)
+        if going.iterations >= self._most[loop]:
             self._stop(computed, loop, going, circle=None)
         deciding = self._deciding(loop)
         if deciding is None:
             return
-        if going.turns > _FREE_TURNS or not deciding:
+        if going.iterations > _FREE_ITERATIONS or not deciding:
             self._look_for_circle(computed, loop, going, deciding)
 
     def _look_for_circle(
         self, computed: Computed, loop: scf.WhileOp, going: _Going, deciding: Sequence[int]
     ) -> None:
-        """As `scheduler.py` does: compare with turns 1, 2, 4, 8, ... (R. P. Brent, BIT 20, 1980)."""
+        """As `scheduler.py` does: compare with iterations 1, 2, 4, 8, ... (R. P. Brent, BIT 20, 1980)."""
         carried = _of_active(computed, deciding)
         if going.kept_at and all(map(_is_same, carried, going.kept)):
-            self._stop(computed, loop, going, circle=going.turns - going.kept_at)
-        if going.turns & (going.turns - 1) == 0:
-            going.kept, going.kept_at = carried, going.turns
+            self._stop(computed, loop, going, circle=going.iterations - going.kept_at)
+        if going.iterations & (going.iterations - 1) == 0:
+            going.kept, going.kept_at = carried, going.iterations
 
     def _deciding(self, loop: scf.WhileOp) -> Sequence[int] | None:
-        """Which of the carried values decide, in this turn or a later one, whether the loop goes on; None where memory does."""
+        """Which of the carried values decide, in this iteration or a later one, whether the loop goes on; None where memory does."""
         if loop not in self._known:
             self._known[loop] = _deciding(loop)
         return self._known[loop]
@@ -113,11 +113,11 @@ class EndlessLoop(Detector):
         carried = list(_carried(loop, going.first, computed.operands, position))
         finding = Finding(
             kind="endless-loop",
-            message=_message(going.turns, circle, carried),
+            message=_message(going.iterations, circle, carried),
             advice=_ADVICE,
             position=frames[0] if frames else None,
             calls=tuple(reversed(frames[1:])),
-            programs=tuple(self.scene.program_id(one) for one in ids[:LISTED_PROGRAMS]),
+            programs=tuple(self.run.program_id(one) for one in ids[:LISTED_PROGRAMS]),
             program_count=len(ids),
             values={one.name: one.now for one in carried},
         )
@@ -132,7 +132,7 @@ _ADVICE = (
 
 @dataclass(frozen=True)
 class _Carried:
-    """A number that a loop carries from turn to turn."""
+    """A number that a loop carries from iteration to iteration."""
 
     name: str
     first: Any
@@ -172,7 +172,7 @@ def _deciding(loop: scf.WhileOp) -> Sequence[int] | None:
 
 
 def _made_of(value: SSAValue, loop: scf.WhileOp) -> set[SSAValue]:
-    """What a value is computed from within a turn of the loop, itself among it."""
+    """What a value is computed from within an iteration of the loop, itself among it."""
     found: set[SSAValue] = set()
     pending = [value]
     while pending:
@@ -184,7 +184,7 @@ def _made_of(value: SSAValue, loop: scf.WhileOp) -> set[SSAValue]:
     return found
 
 
-def _message(turns: int, circle: int | None, carried: Sequence[_Carried]) -> str:
+def _message(iterations: int, circle: int | None, carried: Sequence[_Carried]) -> str:
     asked = [one for one in carried if one.decides]
     still = [one for one in asked if _is_same(one.first, one.now)]
     moving = [one for one in asked if one not in still]
@@ -198,7 +198,7 @@ def _message(turns: int, circle: int | None, carried: Sequence[_Carried]) -> str
         return f"this loop never ends: every {circle} turns it comes back to where it was{listed}"
     changes = [f"; {one.name} went from {one.first} to {one.now}" for one in moving]
     changes += [f"; {one.name} = {one.now} did not change" for one in still]
-    return f"this loop was stopped after {turns:,} turns{''.join(changes)}"
+    return f"this loop was stopped after {iterations:,} turns{''.join(changes)}"
 
 
 def _of_program(value: Value, program: int) -> Any:

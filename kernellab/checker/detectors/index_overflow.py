@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 from xdsl.ir import Operation
 
-from kernellab.checker.checked_run import Computed, Scene
+from kernellab.checker.checked_run import CheckedRun, Computed
 from kernellab.checker.detector import Detector
 from kernellab.checker.naming import name_of
 from kernellab.checker.shadow.distances import Distances, Wrap
@@ -27,7 +27,7 @@ from kernellab.ir.locations import locate
 from kernellab.ir.types import dtype, shape
 
 if TYPE_CHECKING:
-    from kernellab.checker.session import Examination
+    from kernellab.checker.session import CheckSession
 
 
 class IndexOverflow(Detector):
@@ -35,13 +35,13 @@ class IndexOverflow(Detector):
 
     kinds = ("index-overflow",)
 
-    def __init__(self, scene: Scene) -> None:
-        super().__init__(scene)
+    def __init__(self, run: CheckedRun) -> None:
+        super().__init__(run)
         self._wraps = False
         self._astray: frozenset[Operation] = frozenset()
 
     @classmethod
-    def hears(cls, operation: Operation) -> bool:
+    def observes(cls, operation: Operation) -> bool:
         """Integer arithmetic on the way to an address or a mask."""
         return may_wrap(operation) and makes_addresses(operation)
 
@@ -50,11 +50,11 @@ class IndexOverflow(Detector):
         if not self._wraps:
             self._wraps = wrapped(computed)
 
-    def ask(self, examination: Examination) -> None:
+    def ask(self, session: CheckSession) -> None:
         """Run it with exact indices, where something wrapped."""
         if self._wraps:
-            (closer,), _ = examination.listen((ExactIndices,))
-            self.sightings, self._astray = closer.sightings, closer.explains()
+            (closer,), _ = session.run_detectors((ExactIndices,))
+            self.collector, self._astray = closer.collector, closer.explains()
 
     def explains(self) -> frozenset[Operation]:
         """Whatever is wrong with accesses that went astray."""
@@ -66,13 +66,13 @@ class ExactIndices(Detector):
 
     kinds: ClassVar[tuple[str, ...]] = ("index-overflow",)
 
-    def __init__(self, scene: Scene) -> None:
-        super().__init__(scene)
+    def __init__(self, run: CheckedRun) -> None:
+        super().__init__(run)
         self._distances = Distances()
         self._harmed: dict[Operation, str] = {}
 
     @classmethod
-    def hears(cls, operation: Operation) -> bool:
+    def observes(cls, operation: Operation) -> bool:
         """Whatever takes part in an address, where values are handed on, and the accesses themselves."""
         return (
             isinstance(operation, ACCESSES)
@@ -112,7 +112,7 @@ class ExactIndices(Detector):
             behind = sources(access)
             for op, wrap in self._distances.wraps.items():
                 if op.results[0] in behind:
-                    self.sightings.add(op, _facts(wrap, effect), sorted(wrap.programs), wrap.count)
+                    self.collector.add(op, _facts(wrap, effect), sorted(wrap.programs), wrap.count)
 
 
 def _effect(access: Operation, moves_away: bool) -> str:

@@ -45,7 +45,7 @@ class LaneCollision(Detector):
     ) -> None:
         name = access.buffer.name
 
-        def tell(place: tuple[int, ...], program: int) -> dict[str, Any]:
+        def facts_of(place: tuple[int, ...], program: int) -> dict[str, Any]:
             where = (program,) if faulty.ndim > access.rank else ()
             target = index[(*where, *place)]
             same = (index[where] == target) & (
@@ -69,7 +69,7 @@ class LaneCollision(Detector):
                 ),
             }
 
-        self.sightings.see(access, faulty, access.rank, tell, name)
+        self.collector.report(access, faulty, access.rank, facts_of, name)
 
 
 def _is_apart(access: Access, value: Value) -> bool:

@@ -10,11 +10,11 @@ from typing import TYPE_CHECKING, Any
 import numpy
 from xdsl.ir import Operation
 
-from kernellab.checker.checked_run import Access, Scene
-from kernellab.checker.detector import Detector, Sighting, Stopped
+from kernellab.checker.checked_run import Access, CheckedRun
+from kernellab.checker.detector import Detector, PendingFinding, Stopped
 from kernellab.checker.events import Change
 from kernellab.checker.outcomes import as_text, differences
-from kernellab.checker.shadow.undefined_lanes import open_loads
+from kernellab.checker.shadow.undefined_lanes import loads_with_undefined_lanes
 from kernellab.errors import KernelFault
 from kernellab.interpreter.memory import global_memory
 from kernellab.interpreter.memory.layers import Load, MemoryAccess
@@ -23,7 +23,7 @@ from kernellab.interpreter.numerics.tiles import full
 from kernellab.ir.types import dtype, shape
 
 if TYPE_CHECKING:
-    from kernellab.checker.session import Examination
+    from kernellab.checker.session import CheckSession
 
 
 class MissingOther(Detector):
@@ -34,17 +34,17 @@ class MissingOther(Detector):
 
     kinds = ("missing-other",)
 
-    def __init__(self, scene: Scene) -> None:
-        super().__init__(scene)
-        self._open = open_loads(scene.code)
-        self._off: dict[Operation, Sighting] = {}
+    def __init__(self, run: CheckedRun) -> None:
+        super().__init__(run)
+        self._undefined = loads_with_undefined_lanes(run.code)
+        self._off: dict[Operation, PendingFinding] = {}
 
     @classmethod
-    def concerns(cls, scene: Scene) -> bool:
-        return bool(open_loads(scene.code))
+    def concerns(cls, run: CheckedRun) -> bool:
+        return bool(loads_with_undefined_lanes(run.code))
 
     def before(self, access: Access) -> None:
-        if access.operation not in self._open:
+        if access.operation not in self._undefined:
             return
         # lanes that the mask switches off; not those that were switched off for leaving their tensor
         mask = (access.request if access.asked is None else access.asked).mask
@@ -59,7 +59,7 @@ class MissingOther(Detector):
         off = full(off, shape(access.operation.results[0].type))
         name = access.buffer.name
 
-        def tell(place: tuple[int, ...], program: int) -> dict[str, Any]:
+        def facts_of(place: tuple[int, ...], program: int) -> dict[str, Any]:
             return {
                 "kind": "missing-other",
                 "argument": name,
@@ -70,40 +70,42 @@ class MissingOther(Detector):
                 ),
             }
 
-        self._off[access.operation] = self.sightings.see(access, off, access.rank, tell, name)
+        self._off[access.operation] = self.collector.report(
+            access, off, access.rank, facts_of, name
+        )
 
-    def ask(self, examination: Examination) -> None:
+    def ask(self, session: CheckSession) -> None:
         suspects = frozenset(self._off)
         guilty: dict[Operation, str] = {}
-        if suspects and (effect := self._effect(examination, suspects)) is not None:
+        if suspects and (effect := self._effect(session, suspects)) is not None:
             for op in suspects:
-                alone = effect if len(suspects) == 1 else self._effect(examination, frozenset((op,)))  # fmt: skip
+                alone = effect if len(suspects) == 1 else self._effect(session, frozenset((op,)))  # fmt: skip
                 if alone is not None:
                     guilty[op] = alone
             if not guilty:  # several together make the difference
                 guilty = dict.fromkeys(suspects, effect)
-        for op, sighting in self._off.items():
+        for op, pending in self._off.items():
             if op in guilty:
-                sighting.facts["message"] = _message(sighting.facts["argument"], guilty[op])
+                pending.facts["message"] = _message(pending.facts["argument"], guilty[op])
             else:
-                self.sightings.forget(op)
+                self.collector.forget(op)
         self._off.clear()
 
     def end(self) -> None:
         """What was seen is no fault yet."""
 
-    def _effect(self, examination: Examination, loads: frozenset[Operation]) -> str | None:
+    def _effect(self, session: CheckSession, loads: frozenset[Operation]) -> str | None:
         """What other values in the lanes that these loads leave open change; None where they change nothing."""
         kinds = {dtype(op.results[0].type).kind in "iub" for op in loads}
         for filling in _FILLINGS:
-            words = filling.in_words(kinds)
+            words = filling.format_for(kinds)
             try:
-                scene = examination.repeat(change=_filled(loads, filling))
+                run = session.repeat(change=_filled(loads, filling))
             except Stopped as stopped:
                 return f"with {words} in them, {stopped.finding.message}"
             except KernelFault as fault:
                 return f"with {words} in them, the kernel fails: {fault.problem.splitlines()[0]}"
-            for apart in differences(self.scene.results, scene.results):
+            for apart in differences(self.run.results, run.results):
                 return f"{apart.element} is {as_text(apart.one)} with zeros in them, and {as_text(apart.other)} with {words}"
         return None
 
@@ -127,7 +129,7 @@ class _Filling:
     number: float
     integer: int
 
-    def in_words(self, are_integers: Set[bool]) -> str:
+    def format_for(self, are_integers: Set[bool]) -> str:
         """ "NaN", "12,345"; both where some loads are of floats and some of integers."""
         integer = f"{self.integer:,}"
         return " and ".join(integer if one else self.words for one in sorted(are_integers))

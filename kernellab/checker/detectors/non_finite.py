@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 import numpy
 from xdsl.ir import Operation, SSAValue
 
-from kernellab.checker.checked_run import Access, Computed, Scene
+from kernellab.checker.checked_run import Access, CheckedRun, Computed
 from kernellab.checker.detector import Detector
 from kernellab.checker.shadow.finite import (
     is_float,
@@ -28,7 +28,7 @@ from kernellab.ir import arith, tt
 from kernellab.ir.types import dtype, shape
 
 if TYPE_CHECKING:
-    from kernellab.checker.session import Examination
+    from kernellab.checker.session import CheckSession
 
 _KINDS = ("nan", "infinity", "float-overflow")
 
@@ -38,12 +38,12 @@ class NonFinite(Detector):
 
     kinds: ClassVar[tuple[str, ...]] = _KINDS
 
-    def __init__(self, scene: Scene) -> None:
-        super().__init__(scene)
+    def __init__(self, run: CheckedRun) -> None:
+        super().__init__(run)
         self._seen = False
 
     @classmethod
-    def hears(cls, operation: Operation) -> bool:
+    def observes(cls, operation: Operation) -> bool:
         """Conversions to floats of 8 bits."""
         if not isinstance(operation, arith.TruncFOp | tt.FpToFpOp):
             return False
@@ -66,11 +66,11 @@ class NonFinite(Detector):
             kind = dtype(computed.operation.results[0].type)
             self._seen = bool(too_large_for(numpy.asarray(computed.operands[0]), kind).any())
 
-    def ask(self, examination: Examination) -> None:
+    def ask(self, session: CheckSession) -> None:
         """Look at where it comes from."""
         if self._seen:
-            (closer,), _ = examination.listen((NonFiniteOrigins,))
-            self.sightings = closer.sightings
+            (closer,), _ = session.run_detectors((NonFiniteOrigins,))
+            self.collector = closer.collector
 
 
 @dataclass
@@ -97,14 +97,14 @@ class NonFiniteOrigins(Detector):
 
     kinds: ClassVar[tuple[str, ...]] = _KINDS
 
-    def __init__(self, scene: Scene) -> None:
-        super().__init__(scene)
+    def __init__(self, run: CheckedRun) -> None:
+        super().__init__(run)
         self._origins = Origins()
         self._memory: dict[tuple[int, int], Array] = {}
         self._harms: dict[tuple[Operation, str], _Harm] = {}
 
     @classmethod
-    def hears(cls, operation: Operation) -> bool:
+    def observes(cls, operation: Operation) -> bool:
         """Whatever has floats, and where values are handed on."""
         if isinstance(operation, arith.ConstantOp):
             return False
@@ -186,7 +186,7 @@ class NonFiniteOrigins(Detector):
                 + _effect(harm.access, harm.element, harm.stored, harm.count),
                 "advice": advice(harm.origin, harm.lane),
             }
-            self.sightings.add((operation, kind), facts, sorted(harm.programs), harm.count)
+            self.collector.add((operation, kind), facts, sorted(harm.programs), harm.count)
 
 
 def _stored(op: Operation) -> SSAValue | None:

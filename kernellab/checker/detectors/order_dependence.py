@@ -9,20 +9,20 @@ import numpy
 import torch
 from xdsl.ir import Operation
 
-from kernellab.checker.checked_run import Access, Scene
+from kernellab.checker.checked_run import Access, CheckedRun
 from kernellab.checker.detector import Detector, Stopped
 from kernellab.checker.detectors.race import Race
 from kernellab.checker.outcomes import Apart, as_text, differences
-from kernellab.checker.shadow.memory import Notes, Storage, Storages
+from kernellab.checker.shadow.memory import ShadowArray, Storage, Storages
 from kernellab.errors import KernelFault
-from kernellab.interpreter.analyses.memory_effects import written_by
+from kernellab.interpreter.analyses.memory_effects import memory_effects
 from kernellab.interpreter.memory.global_memory import Buffer
 from kernellab.interpreter.memory.layers import Atomic
 from kernellab.ir.locations import locate
 from kernellab.records.run_options import RunOptions
 
 if TYPE_CHECKING:
-    from kernellab.checker.session import Examination
+    from kernellab.checker.session import CheckSession
 
 _ORDERS = (
     ("backwards", RunOptions(order="reversed")),
@@ -39,13 +39,13 @@ class OrderDependence(Detector):
 
     kinds = ("order-dependence",)
 
-    def __init__(self, scene: Scene) -> None:
-        super().__init__(scene)
-        self._sums = FloatSums(scene)
+    def __init__(self, run: CheckedRun) -> None:
+        super().__init__(run)
+        self._sums = FloatSums(run)
 
     @classmethod
-    def concerns(cls, scene: Scene) -> bool:
-        return scene.programs > 1
+    def concerns(cls, run: CheckedRun) -> bool:
+        return run.programs > 1
 
     def meet(self, others: Sequence[Detector]) -> None:
         (self._race,) = (one for one in others if isinstance(one, Race))
@@ -53,30 +53,30 @@ class OrderDependence(Detector):
     def before(self, access: Access) -> None:
         self._sums.before(access)
 
-    def ask(self, examination: Examination) -> None:
-        shown = self._race.shared or written_by(self.scene.code).order_shows
+    def ask(self, session: CheckSession) -> None:
+        shown = self._race.shared or memory_effects(self.run.code).order_shows
         if not shown or any(self._race.findings()):
             return
         for words, options in _ORDERS:
             try:
-                scene = examination.repeat(options=options)
+                run = session.repeat(options=options)
             except (Stopped, KernelFault) as failure:
-                self._tell_failure(words, failure)
+                self._report_failure(words, failure)
                 return
-            apart = list(differences(self.scene.results, scene.results, self._sums.tolerance))
+            apart = list(differences(self.run.results, run.results, self._sums.tolerance))
             if apart:
-                self._tell(examination, words, apart)
+                self._report(session, words, apart)
                 return
 
-    def _tell(self, examination: Examination, words: str, apart: Sequence[Apart]) -> None:
+    def _report(self, session: CheckSession, words: str, apart: Sequence[Apart]) -> None:
         first = apart[0]
         writers: list[_Writer] = []
 
-        def watch(scene: Scene) -> Sequence[Detector]:
-            writers.append(_Writer(scene, first))
+        def watch(run: CheckedRun) -> Sequence[Detector]:
+            writers.append(_Writer(run, first))
             return writers
 
-        examination.repeat(watch)
+        session.repeat(watch)
         others = [one.name for one in apart[1:]]
         also = (
             f"; {', '.join(others)} change{'s' if len(others) == 1 else ''} too" if others else ""
@@ -88,7 +88,7 @@ class OrderDependence(Detector):
         facts = {"argument": first.name, "index": first.index, "message": message}
         self._add(writers[0].operation, facts, writers[0].programs, first.count)
 
-    def _tell_failure(self, words: str, failure: Stopped | KernelFault) -> None:
+    def _report_failure(self, words: str, failure: Stopped | KernelFault) -> None:
         if isinstance(failure, Stopped):
             position, why = failure.finding.position, failure.finding.message
         else:
@@ -100,7 +100,7 @@ class OrderDependence(Detector):
             "message": message,
             "advice": _ADVICE,
         }
-        self.sightings.add("order", facts)
+        self.collector.add("order", facts)
 
     def _add(
         self, op: Operation | None, facts: dict[str, Any], programs: Sequence[int], count: int
@@ -112,7 +112,7 @@ class OrderDependence(Detector):
             "calls": tuple(reversed(frames[1:])),
             "advice": _ADVICE,
         }
-        self.sightings.add("order", {**where, **facts}, programs, count)
+        self.collector.add("order", {**where, **facts}, programs, count)
 
 
 _ADVICE = (
@@ -126,9 +126,9 @@ class _Writer(Detector):
 
     kinds = ()
 
-    def __init__(self, scene: Scene, apart: Apart) -> None:
-        super().__init__(scene)
-        tensor = scene.tensors[apart.name]
+    def __init__(self, run: CheckedRun, apart: Apart) -> None:
+        super().__init__(run)
+        tensor = run.tensors[apart.name]
         offset = sum(place * step for place, step in zip(apart.index, tensor.stride()))
         size = tensor.element_size()
         self._start = tensor.untyped_storage().data_ptr()
@@ -161,14 +161,14 @@ class FloatSums(Detector):
 
     kinds = ()
 
-    def __init__(self, scene: Scene) -> None:
-        super().__init__(scene)
+    def __init__(self, run: CheckedRun) -> None:
+        super().__init__(run)
         self._storages = Storages(self._begin)
         self._any = False
 
-    def _begin(self, buffer: Buffer) -> tuple[Storage, Notes, Notes]:
+    def _begin(self, buffer: Buffer) -> tuple[Storage, ShadowArray, ShadowArray]:
         storage = Storage(buffer)
-        return storage, storage.notes(0, numpy.int64), storage.notes(0.0, numpy.float64)
+        return storage, storage.shadow(0, numpy.int64), storage.shadow(0.0, numpy.float64)
 
     def before(self, access: Access) -> None:
         request = access.request
@@ -192,7 +192,7 @@ class FloatSums(Detector):
         unit = torch.finfo(one.dtype).eps / 2
         largest = max(float(tensor.double().abs().nan_to_num(0, 0, 0).max()) for tensor in (one, other))  # fmt: skip
         derived = torch.full(one.shape, unit**0.5 * largest, dtype=torch.float64)
-        tensor = self.scene.tensors[name]
+        tensor = self.run.tensors[name]
         known = self._storages.by_start.get(tensor.untyped_storage().data_ptr())
         if known is None:
             return derived

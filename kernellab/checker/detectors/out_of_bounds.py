@@ -8,7 +8,7 @@ from typing import Any
 import numpy
 import torch
 
-from kernellab.checker.checked_run import Access, Scene
+from kernellab.checker.checked_run import Access, CheckedRun
 from kernellab.checker.detector import Detector
 from kernellab.interpreter.memory import boxes
 from kernellab.interpreter.memory.address_space import Elements
@@ -25,8 +25,8 @@ class OutOfBounds(Detector):
 
     kinds = ("out-of-bounds",)
 
-    def __init__(self, scene: Scene) -> None:
-        super().__init__(scene)
+    def __init__(self, run: CheckedRun) -> None:
+        super().__init__(run)
         self._views: dict[tuple[int, numpy.dtype], Buffer] = {}
 
     def kept_inside(self, access: Access) -> MemoryAccess:
@@ -50,7 +50,7 @@ class OutOfBounds(Detector):
     def note_wild(self, access: Access, elements: Elements, wild: numpy.ndarray) -> None:
         """Lanes of an access through addresses are in no storage."""
 
-        def tell(place: tuple[int, ...], program: int) -> dict[str, Any]:
+        def facts_of(place: tuple[int, ...], program: int) -> dict[str, Any]:
             addresses = numpy.asarray(access.request.offsets)
             addresses = numpy.broadcast_to(
                 addresses, numpy.broadcast_shapes(addresses.shape, wild.shape)
@@ -66,7 +66,7 @@ class OutOfBounds(Detector):
                 ),
             }
 
-        self.sightings.see(access, wild, access.rank, tell, "an address")
+        self.collector.report(access, wild, access.rank, facts_of, "an address")
 
     def _view(self, buffer: Buffer) -> Buffer:
         """The same elements, of which only the view's may be touched."""
@@ -78,7 +78,7 @@ class OutOfBounds(Detector):
         return self._views[key]
 
     def _note(self, access: Access, view: Buffer, outside: numpy.ndarray) -> None:
-        def tell(place: tuple[int, ...], program: int) -> dict[str, Any]:
+        def facts_of(place: tuple[int, ...], program: int) -> dict[str, Any]:
             where = (program, *place) if outside.ndim > access.rank else place
             index = int(numpy.broadcast_to(access.index, outside.shape)[where]) - view.origin
             return {
@@ -89,7 +89,7 @@ class OutOfBounds(Detector):
                 "advice": _advice(access.action, view, index),
             }
 
-        self.sightings.see(access, outside, access.rank, tell, view.name)
+        self.collector.report(access, outside, access.rank, facts_of, view.name)
 
 
 _WORDS = {"load": "reads", "store": "writes", "atomic": "updates"}

@@ -8,30 +8,30 @@ from typing import TYPE_CHECKING, Any
 
 from xdsl.ir import Operation
 
-from kernellab.checker.checked_run import Access, Scene
+from kernellab.checker.checked_run import Access, CheckedRun
 from kernellab.checker.detector import Detector, Stopped
 from kernellab.checker.outcomes import as_text
-from kernellab.checker.races.conflicts import Ground
+from kernellab.checker.races.conflicts import ShadowMemory
 from kernellab.checker.races.tracking import (
-    Deed,
-    Encounter,
+    AccessPair,
+    ElementAccess,
+    PairSummary,
     SeenEnough,
     Suspects,
-    Tally,
     Tracker,
     joined,
     touch_of,
 )
 from kernellab.checker.shadow.memory import Storages
 from kernellab.errors import SourcePosition
-from kernellab.interpreter.analyses.memory_effects import EVERYTHING, Arguments, written_by
+from kernellab.interpreter.analyses.memory_effects import EVERYTHING, Arguments, memory_effects
 from kernellab.interpreter.execution.launcher import argument_names
 from kernellab.interpreter.memory.global_memory import Buffer
 from kernellab.ir.locations import locate
 from kernellab.records.run_options import RunOptions
 
 if TYPE_CHECKING:
-    from kernellab.checker.session import Examination
+    from kernellab.checker.session import CheckSession
 
 
 class Race(Detector):
@@ -43,64 +43,64 @@ class Race(Detector):
 
     kinds = ("race",)
 
-    def __init__(self, scene: Scene) -> None:
-        super().__init__(scene)
-        self._watched = _watched(scene)
-        self._grounds = Storages(self._begin)
+    def __init__(self, run: CheckedRun) -> None:
+        super().__init__(run)
+        self._watched = _watched(run)
+        self._shadows = Storages(self._begin)
         self._suspects: Suspects = {}
         self.shared = False
 
     @classmethod
-    def concerns(cls, scene: Scene) -> bool:
-        return scene.programs > 1
+    def concerns(cls, run: CheckedRun) -> bool:
+        return run.programs > 1
 
-    def _begin(self, buffer: Buffer) -> Ground | None:
-        key = self.scene.storage_of(buffer.tensor)
+    def _begin(self, buffer: Buffer) -> ShadowMemory | None:
+        key = self.run.storage_of(buffer.tensor)
         if self._watched is not EVERYTHING and key not in self._watched:
             return None
-        return Ground(buffer, self.scene.programs)
+        return ShadowMemory(buffer, self.run.programs)
 
     def before(self, access: Access) -> None:
-        ground: Ground | None = self._grounds[access.buffer]
-        if ground is not None:
-            ground.touch(touch_of(access), access)
+        shadow: ShadowMemory | None = self._shadows[access.buffer]
+        if shadow is not None:
+            shadow.touch(touch_of(access), access)
 
     def end(self) -> None:
         suspects = {}
-        for ground in self._grounds.by_start.values():
-            found = None if ground is None else ground.conflicts()
+        for shadow in self._shadows.by_start.values():
+            found = None if shadow is None else shadow.conflicts()
             if found is not None:
                 races, shown = found
                 self.shared = self.shared or bool(shown.any())
                 if races.any():
-                    suspects[self.scene.storage_of(ground.storage.tensor)] = ground.storage, races
+                    suspects[self.run.storage_of(shadow.storage.tensor)] = shadow.storage, races
         self._suspects = suspects
         self.shared = self.shared or bool(suspects)
 
-    def ask(self, examination: Examination) -> None:
+    def ask(self, session: CheckSession) -> None:
         for order in ("sequential", "reversed") if self._suspects else ():
             trackers: list[Tracker] = []
 
-            def track(scene: Scene, trackers: list[Tracker] = trackers) -> Sequence[Detector]:
-                trackers.append(Tracker(scene, self._suspects))
+            def track(run: CheckedRun, trackers: list[Tracker] = trackers) -> Sequence[Detector]:
+                trackers.append(Tracker(run, self._suspects))
                 return trackers
 
             with suppress(Stopped, SeenEnough):  # what was seen until then counts
-                examination.repeat(track, RunOptions(order=order), one_by_one=True)
-            if trackers[0].tallies:
-                for together in joined(trackers[0].tallies):
-                    self._tell(together)
+                session.repeat(track, RunOptions(order=order), one_by_one=True)
+            if trackers[0].summaries:
+                for together in joined(trackers[0].summaries):
+                    self._report(together)
                 return
 
-    def _tell(self, together: list[Tally]) -> None:
+    def _report(self, together: list[PairSummary]) -> None:
         """One finding for operations that race with each other, at the last store among them."""
-        stores = [deed.operation for one in together for deed in _deeds(one.example) if deed.kind == "write"]  # fmt: skip
+        stores = [element_access.operation for one in together for element_access in _element_accesses(one.example) if element_access.kind == "write"]  # fmt: skip
         here = max(stores, key=_line)
-        tally = max(
+        summary = max(
             (one for one in together if _is_among(here, one.example)),
             key=lambda one: one.example.second.operation is here,
         )
-        example = tally.example
+        example = summary.example
         frames = locate(here.location).frames
         facts: dict[str, Any] = {
             "kind": "race",
@@ -109,37 +109,39 @@ class Race(Detector):
             "position": frames[0] if frames else None,
             "calls": tuple(reversed(frames[1:])),
             "values": example.values if example.second.operation is here else {},
-            "message": _message(self.scene, example, here),
+            "message": _message(self.run, example, here),
             "advice": _advice(example),
         }
         programs = {program for one in together for program in one.programs}
-        self.sightings.add(here, facts, sorted(programs), sum(one.count for one in together))
+        self.collector.add(here, facts, sorted(programs), sum(one.count for one in together))
 
 
-def _watched(scene: Scene) -> frozenset[str | int] | None:
-    """The storages that plain stores may write, or atomics while plain loads read them, see `Scene.storage_of`; EVERYTHING where nobody knows."""
-    written = written_by(scene.code)
-    stored, updated, loaded = written.stored, written.updated, written.loaded
+def _watched(run: CheckedRun) -> frozenset[str | int] | None:
+    """The storages that plain stores may write, or atomics while plain loads read them, see `CheckedRun.storage_of`; EVERYTHING where nobody knows."""
+    effects = memory_effects(run.code)
+    stored, updated, loaded = effects.stored, effects.updated, effects.loaded
     if stored is EVERYTHING or (updated is EVERYTHING and loaded is EVERYTHING):
         return EVERYTHING
-    storages = [_storages(scene, arguments) for arguments in (stored, updated, loaded)]
+    storages = [_storages(run, arguments) for arguments in (stored, updated, loaded)]
     return storages[0] | (storages[1] & storages[2])
 
 
-def _storages(scene: Scene, arguments: Arguments) -> frozenset[str | int]:
+def _storages(run: CheckedRun, arguments: Arguments) -> frozenset[str | int]:
     """Those that arguments lie in."""
-    names = argument_names(scene.call, scene.code)
+    names = argument_names(run.call, run.code)
     numbers = range(len(names)) if arguments is EVERYTHING else arguments
-    lying = [scene.tensors[names[one]] for one in numbers if names[one] in scene.tensors]
-    return frozenset(map(scene.storage_of, lying))
+    lying = [run.tensors[names[one]] for one in numbers if names[one] in run.tensors]
+    return frozenset(map(run.storage_of, lying))
 
 
-def _deeds(example: Encounter) -> tuple[Deed, Deed]:
+def _element_accesses(example: AccessPair) -> tuple[ElementAccess, ElementAccess]:
     return example.first, example.second
 
 
-def _is_among(operation: Operation, example: Encounter) -> bool:
-    return any(deed.operation is operation for deed in _deeds(example))
+def _is_among(operation: Operation, example: AccessPair) -> bool:
+    return any(
+        element_access.operation is operation for element_access in _element_accesses(example)
+    )
 
 
 def _line(operation: Operation) -> tuple[str, int]:
@@ -155,31 +157,33 @@ def _position(operation: Operation) -> SourcePosition | None:
 _VERBS = {"read": "reads", "write": "writes", "update": "updates"}
 
 
-def _message(scene: Scene, example: Encounter, here: Operation) -> str:
+def _message(run: CheckedRun, example: AccessPair, here: Operation) -> str:
     which = f"{example.name or 'memory'}[{', '.join(map(str, example.index))}]"
-    first, second = _deeds(example)
+    first, second = _element_accesses(example)
     if first.operation is second.operation:
         values = (
             "" if first.value is None else f": {as_text(first.value)} and {as_text(second.value)}"
         )
-        programs = sorted(scene.program_id(deed.program) for deed in (first, second))
+        programs = sorted(
+            run.program_id(element_access.program) for element_access in (first, second)
+        )
         return f"programs {programs[0]} and {programs[1]} both write {which}{values}, and nothing orders them"
     mine, other = (second, first) if second.operation is here else (first, second)
     position = _position(other.operation)
     place = f" on line {position.line}" if position else ""
     how = " by an atomic" if other.kind == "update" else ""
     return (
-        f"program {scene.program_id(mine.program)} writes {which}{_held(mine)}, and program {scene.program_id(other.program)} "
+        f"program {run.program_id(mine.program)} writes {which}{_held(mine)}, and program {run.program_id(other.program)} "
         f"{_VERBS[other.kind]} it{how}{_held(other)}{place}; nothing orders the two"
     )
 
 
-def _held(deed: Deed) -> str:
-    return "" if deed.value is None else f" = {as_text(deed.value)}"
+def _held(element_access: ElementAccess) -> str:
+    return "" if element_access.value is None else f" = {as_text(element_access.value)}"
 
 
-def _advice(example: Encounter) -> str:
-    kinds = {deed.kind for deed in _deeds(example)}
+def _advice(example: AccessPair) -> str:
+    kinds = {element_access.kind for element_access in _element_accesses(example)}
     if kinds == {"write"}:
         return (
             "Give every program elements of its own (offsets that depend on tl.program_id along each axis of the grid), "

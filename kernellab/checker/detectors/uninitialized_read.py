@@ -6,9 +6,9 @@ from typing import Any
 
 import numpy
 
-from kernellab.checker.checked_run import Access, Scene
+from kernellab.checker.checked_run import Access, CheckedRun
 from kernellab.checker.detector import Detector
-from kernellab.checker.shadow.memory import Notes, Storage, Storages
+from kernellab.checker.shadow.memory import ShadowArray, Storage, Storages
 from kernellab.interpreter.memory.global_memory import Buffer
 from kernellab.interpreter.numerics.tiles import Value
 
@@ -18,22 +18,22 @@ class UninitializedRead(Detector):
 
     kinds = ("uninitialized-read",)
 
-    def __init__(self, scene: Scene) -> None:
-        super().__init__(scene)
-        marked = [scene.tensors[name] for name in scene.uninitialized]
+    def __init__(self, run: CheckedRun) -> None:
+        super().__init__(run)
+        marked = [run.tensors[name] for name in run.uninitialized]
         self._marked = {one.untyped_storage().data_ptr(): one for one in marked}
         self._storages = Storages(self._begin)
 
     @classmethod
-    def concerns(cls, scene: Scene) -> bool:
-        return bool(scene.uninitialized)
+    def concerns(cls, run: CheckedRun) -> bool:
+        return bool(run.uninitialized)
 
-    def _begin(self, buffer: Buffer) -> tuple[Storage, Notes] | None:
+    def _begin(self, buffer: Buffer) -> tuple[Storage, ShadowArray] | None:
         marked = self._marked.get(buffer.tensor.untyped_storage().data_ptr())
         if marked is None:
             return None
         storage = Storage(buffer)
-        written = storage.notes(True, numpy.bool_)
+        written = storage.shadow(True, numpy.bool_)
         storage.view(marked, written.elements)[...] = False
         return storage, written
 
@@ -62,7 +62,7 @@ class UninitializedRead(Detector):
     def _note(self, access: Access, unwritten: numpy.ndarray) -> None:
         name = access.buffer.name
 
-        def tell(place: tuple[int, ...], program: int) -> dict[str, Any]:
+        def facts_of(place: tuple[int, ...], program: int) -> dict[str, Any]:
             index = access.element(unwritten, place, program)
             return {
                 "kind": "uninitialized-read",
@@ -75,4 +75,4 @@ class UninitializedRead(Detector):
                 ),
             }
 
-        self.sightings.see(access, unwritten, access.rank, tell, name)
+        self.collector.report(access, unwritten, access.rank, facts_of, name)

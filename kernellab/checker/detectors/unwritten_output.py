@@ -9,9 +9,9 @@ import numpy
 import torch
 from xdsl.ir import Operation
 
-from kernellab.checker.checked_run import Access, Scene
+from kernellab.checker.checked_run import Access, CheckedRun
 from kernellab.checker.detector import Detector
-from kernellab.checker.shadow.memory import Notes, Storage, Storages
+from kernellab.checker.shadow.memory import ShadowArray, Storage, Storages
 from kernellab.errors import SourcePosition
 from kernellab.interpreter.memory.global_memory import Buffer
 from kernellab.interpreter.numerics.tiles import Value
@@ -24,23 +24,23 @@ class UnwrittenOutput(Detector):
 
     kinds = ("unwritten-output",)
 
-    def __init__(self, scene: Scene) -> None:
-        super().__init__(scene)
-        self._outputs = {name: scene.tensors[name] for name in scene.outputs}
+    def __init__(self, run: CheckedRun) -> None:
+        super().__init__(run)
+        self._outputs = {name: run.tensors[name] for name in run.outputs}
         starts = {tensor.untyped_storage().data_ptr() for tensor in self._outputs.values()}
         self._starts = starts
         self._storages = Storages(self._begin)
         self._writers: dict[str, Operation] = {}
 
     @classmethod
-    def concerns(cls, scene: Scene) -> bool:
-        return bool(scene.outputs)
+    def concerns(cls, run: CheckedRun) -> bool:
+        return bool(run.outputs)
 
-    def _begin(self, buffer: Buffer) -> tuple[Storage, Notes] | None:
+    def _begin(self, buffer: Buffer) -> tuple[Storage, ShadowArray] | None:
         if buffer.tensor.untyped_storage().data_ptr() not in self._starts:
             return None
         storage = Storage(buffer)
-        return storage, storage.notes(False, numpy.bool_)
+        return storage, storage.shadow(False, numpy.bool_)
 
     def after(self, access: Access, found: Value | None) -> None:
         del found
@@ -59,13 +59,13 @@ class UnwrittenOutput(Detector):
             known = self._storages.by_start.get(tensor.untyped_storage().data_ptr())
             written = numpy.zeros(tuple(tensor.shape), numpy.bool_)
             if known is not None:
-                storage, notes = known
-                written = storage.view(tensor, notes.elements)
+                storage, shadow = known
+                written = storage.view(tensor, shadow.elements)
                 written = written.all(axis=-1) if written.ndim > tensor.ndim else written
             if not written.all():
-                self._tell(name, tensor, ~written)
+                self._report(name, tensor, ~written)
 
-    def _tell(self, name: str, tensor: torch.Tensor, unwritten: numpy.ndarray) -> None:
+    def _report(self, name: str, tensor: torch.Tensor, unwritten: numpy.ndarray) -> None:
         count = int(unwritten.sum())
         first = tuple(int(i) for i in numpy.argwhere(unwritten)[0])
         frames = self._position(name)
@@ -79,19 +79,19 @@ class UnwrittenOutput(Detector):
             "calls": tuple(reversed(frames[1:])),
             "message": f"no program writes {which}"
             + (f", nor {count - 1:,} more: {described}" if count > 1 else ""),
-            "advice": _advice(self.scene, count == math.prod(tensor.shape), name in self._writers),
+            "advice": _advice(self.run, count == math.prod(tensor.shape), name in self._writers),
         }
-        self.sightings.add(name, facts, count=count)
+        self.collector.add(name, facts, count=count)
 
     def _position(self, name: str) -> tuple[SourcePosition, ...]:
         """The first store to the argument; the kernel's definition where there is none."""
         writer = self._writers.get(name)
         frames = () if writer is None else locate(writer.location).frames
-        return frames or (definition_of(self.scene.kernel),)
+        return frames or (definition_of(self.run.kernel),)
 
 
-def _advice(scene: Scene, all_of_it: bool, stored: bool) -> str:
-    x, y, z = scene.grid
+def _advice(run: CheckedRun, all_of_it: bool, stored: bool) -> str:
+    x, y, z = run.grid
     if not stored:
         return "The launch never stores there: is it the right argument, and is the store reached?"
     if all_of_it:

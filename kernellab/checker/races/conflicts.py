@@ -14,8 +14,8 @@ from kernellab.checker.checked_run import Access
 from kernellab.checker.shadow.memory import (
     SEVERAL,
     ListedPart,
-    Notes,
     Part,
+    ShadowArray,
     Storage,
 )
 from kernellab.interpreter.memory.global_memory import Buffer
@@ -29,12 +29,12 @@ _MOST_LISTED = 100_000
 """So many accesses are listed; with more, elements are marked at once."""
 
 
-class Ground:
+class ShadowMemory:
     """One storage, and which programs touch its elements."""
 
     def __init__(self, buffer: Buffer, programs: int) -> None:
         self.storage = Storage(buffer)
-        self._marks: dict[Touch, Notes] = {}
+        self._marks: dict[Touch, ShadowArray] = {}
         self._listed: list[tuple[Touch, Part]] | None = []
         self._spans = _Spans(programs)
 
@@ -66,7 +66,7 @@ class Ground:
         """True where nothing but stores touches the storage, no two of them one element: as many elements as lanes."""
         if any(kind != "write" or part.repeats for kind, part in listed):
             return False
-        written = self.storage.notes(False, numpy.bool_)
+        written = self.storage.shadow(False, numpy.bool_)
         for _, part in listed:
             part.write(written.elements, True)
         lanes = sum(part.count() for _, part in listed)
@@ -80,7 +80,7 @@ class Ground:
     def _marks_of(self, kind: Touch) -> numpy.ndarray:
         """One program, NOBODY or SEVERAL for each element."""
         if kind not in self._marks:
-            self._marks[kind] = self.storage.notes(NOBODY, numpy.int32)
+            self._marks[kind] = self.storage.shadow(NOBODY, numpy.int32)
         return self._marks[kind].elements
 
     def _mark(self, kind: Touch, part: Part) -> None:

@@ -9,7 +9,7 @@ from typing import Any, cast
 import numpy
 from xdsl.ir import Operation
 
-from kernellab.checker.checked_run import Access, Scene
+from kernellab.checker.checked_run import Access, CheckedRun
 from kernellab.checker.detector import Detector
 from kernellab.checker.races.conflicts import NOBODY, Touch
 from kernellab.checker.races.happens_before import Clocks, orders_programs
@@ -27,11 +27,11 @@ class SeenEnough(Exception):
 
 
 Suspects = Mapping[str | int, tuple[Storage, numpy.ndarray]]
-"""Storages (see `Scene.storage_of`) with the elements that are looked at, true in an array of notes."""
+"""Storages (see `CheckedRun.storage_of`) with the elements that are looked at, true in a shadow array."""
 
 
 @dataclass(frozen=True)
-class Encounter:
+class AccessPair:
     """Two programs that touch one element, with nothing that orders them: the first that was seen of two operations.
 
     Attributes:
@@ -43,13 +43,13 @@ class Encounter:
 
     name: str
     index: tuple[int, ...]
-    first: Deed
-    second: Deed
+    first: ElementAccess
+    second: ElementAccess
     values: dict[str, Any]
 
 
 @dataclass(frozen=True)
-class Deed:
+class ElementAccess:
     """What a program does to an element.
 
     Attributes:
@@ -64,10 +64,10 @@ class Deed:
 
 
 @dataclass
-class Tally:
-    """All encounters of two operations: how many, of which programs, and the first of them."""
+class PairSummary:
+    """All access pairs of two operations: how many, of which programs, and the first of them."""
 
-    example: Encounter
+    example: AccessPair
     count: int
     programs: set[int]
 
@@ -76,81 +76,88 @@ class Tracker(Detector):
     """Follows programs, which run one by one, through the elements that are suspect.
 
     Attributes:
-        tallies: the encounters, by their operations.
+        summaries: the access pairs, by their operations.
     """
 
     kinds = ()
 
-    def __init__(self, scene: Scene, suspects: Suspects) -> None:
-        super().__init__(scene)
-        self.tallies: dict[frozenset[Operation], Tally] = {}
+    def __init__(self, run: CheckedRun, suspects: Suspects) -> None:
+        super().__init__(run)
+        self.summaries: dict[frozenset[Operation], PairSummary] = {}
         self._suspects = suspects
-        self._clocks = Clocks(scene.programs)
+        self._clocks = Clocks(run.programs)
         self._seen: set[int] = set()
-        self._unordered = not any(map(orders_programs, scene.code.module.walk()))
-        self._grounds = Storages(self._begin)
+        self._unordered = not any(map(orders_programs, run.code.module.walk()))
+        self._histories = Storages(self._begin)
 
-    def _begin(self, buffer: Buffer) -> _Ground:
-        key = self.scene.storage_of(buffer.tensor)
+    def _begin(self, buffer: Buffer) -> _ElementHistory:
+        key = self.run.storage_of(buffer.tensor)
         if key in self._suspects:
             like, suspect = self._suspects[key]
-            return _Ground(Storage(buffer, like), suspect)
+            return _ElementHistory(Storage(buffer, like), suspect)
         storage = Storage(buffer)
-        return _Ground(storage, numpy.zeros(0, numpy.bool_))
+        return _ElementHistory(storage, numpy.zeros(0, numpy.bool_))
 
     def before(self, access: Access) -> None:
         assert access.programs is not None
         program = int(access.programs.linear[0])
         self._seen.add(program)
-        if self._unordered and self.tallies and len(self._seen) > _ENOUGH:
+        if self._unordered and self.summaries and len(self._seen) > _ENOUGH:
             raise SeenEnough
-        ground: _Ground = self._grounds[access.buffer]
-        index = ground.touched(access)
-        suspect, kind = ground.numbers_of(index), touch_of(access)
+        history: _ElementHistory = self._histories[access.buffer]
+        index = history.touched(access)
+        suspect, kind = history.numbers_of(index), touch_of(access)
         if (
             kind == "update"
         ):  # what it acquires at this element does not order it after what was done there
-            self._look_around(kind, access, program, ground, suspect)
-        self._clocks.pass_on(program, id(ground), access, index)
+            self._look_around(kind, access, program, history, suspect)
+        self._clocks.pass_on(program, id(history), access, index)
         if kind != "update":
-            self._look_around(kind, access, program, ground, suspect)
-        ground.note(kind, suspect, program, self._clocks.time, access.operation)
+            self._look_around(kind, access, program, history, suspect)
+        history.note(kind, suspect, program, self._clocks.time, access.operation)
 
     def _look_around(
-        self, kind: Touch, access: Access, program: int, ground: _Ground, suspect: numpy.ndarray
+        self,
+        kind: Touch,
+        access: Access,
+        program: int,
+        history: _ElementHistory,
+        suspect: numpy.ndarray,
     ) -> None:
-        """Encounters of what is done now with what others did."""
+        """Access pairs of what is done now with what others did."""
         for other in _OPPOSITES[kind] if suspect.size else ():
-            trace = ground.traces[other]
+            trace = history.traces[other]
             others, times = trace.programs[suspect], trace.times[suspect]
             met = (others != NOBODY) & ~self._clocks.know(program, others, times)
             for number in numpy.unique(trace.operations[suspect][met]).tolist():
-                operation = ground.operations[number]
+                operation = history.operations[number]
                 both = met & (trace.operations[suspect] == number)
-                deed = Deed(_KIND[other], operation, int(others[both][0]))
-                self._tally(access, deed, kind, program, ground, suspect[both], others[both])
+                element_access = ElementAccess(_KIND[other], operation, int(others[both][0]))
+                self._add_pair(
+                    access, element_access, kind, program, history, suspect[both], others[both]
+                )
 
-    def _tally(
+    def _add_pair(
         self,
         access: Access,
-        first: Deed,
+        first: ElementAccess,
         kind: Touch,
         program: int,
-        ground: _Ground,
+        history: _ElementHistory,
         elements: numpy.ndarray,
         others: numpy.ndarray,
     ) -> None:
         key = frozenset((first.operation, access.operation))
-        if key not in self.tallies:
-            example = _encounter(access, first, kind, program, ground, int(elements[0]))
-            self.tallies[key] = Tally(example, 0, set())
-        tally = self.tallies[key]
-        tally.count += len(elements)
-        tally.programs.update((program, *others.tolist()))
+        if key not in self.summaries:
+            example = _access_pair(access, first, kind, program, history, int(elements[0]))
+            self.summaries[key] = PairSummary(example, 0, set())
+        summary = self.summaries[key]
+        summary.count += len(elements)
+        summary.programs.update((program, *others.tolist()))
 
 
 _Trace = str
-"""Whose deeds are kept: "write", "update", "read", and "read before", the latest read of another program than the last reader's."""
+"""Whose accesses are kept: "write", "update", "read", and "read before", the latest read of another program than the last reader's."""
 
 _KIND: Mapping[_Trace, Touch] = {
     "write": "write",
@@ -193,7 +200,7 @@ class _Latest:
             array[elements] = fact
 
 
-class _Ground:
+class _ElementHistory:
     """A storage, and its suspect elements, numbered."""
 
     def __init__(self, storage: Storage, suspect: numpy.ndarray) -> None:
@@ -230,25 +237,30 @@ class _Ground:
         self.traces[kind].set(suspect, program, time, self._operation_numbers[op])
 
 
-def _encounter(
-    access: Access, first: Deed, kind: Touch, program: int, ground: _Ground, number: int
-) -> Encounter:
+def _access_pair(
+    access: Access,
+    first: ElementAccess,
+    kind: Touch,
+    program: int,
+    history: _ElementHistory,
+    number: int,
+) -> AccessPair:
     buffer = access.buffer
-    wanted = ground.elements[number]
-    where = ground.storage.index_in(access.index, buffer)
+    wanted = history.elements[number]
+    where = history.storage.index_in(access.index, buffer)
     on = numpy.True_ if access.on is None else access.on
-    size = buffer.itemsize // ground.storage.unit
+    size = buffer.itemsize // history.storage.unit
     here = (where <= wanted) & (wanted < where + size) & on
     place = tuple(int(i) for i in numpy.argwhere(here)[0])
     element = int(numpy.broadcast_to(access.index, here.shape)[place])
-    wrote, updated = ground.traces["write"].times[number], ground.traces["update"].times[number]
+    wrote, updated = history.traces["write"].times[number], history.traces["update"].times[number]
     before = buffer.elements[element] if first.kind == "write" and wrote > updated else None
     lane = place[1:] if here.ndim > access.rank else place
-    return Encounter(
+    return AccessPair(
         buffer.name,
         access.coordinates(element),
-        Deed(first.kind, first.operation, first.program, before),
-        Deed(kind, access.operation, program, _stored(access, here.shape, place)),
+        ElementAccess(first.kind, first.operation, first.program, before),
+        ElementAccess(kind, access.operation, program, _stored(access, here.shape, place)),
         access.values(lane, 0),
     )
 
@@ -266,11 +278,11 @@ def _stored(access: Access, shape: tuple[int, ...], place: tuple[int, ...]) -> A
     return cast(Any, numpy.broadcast_to(stored, shape)[place])
 
 
-def joined(tallies: Mapping[frozenset[Operation], Tally]) -> Iterator[list[Tally]]:
+def joined(summaries: Mapping[frozenset[Operation], PairSummary]) -> Iterator[list[PairSummary]]:
     """Tallies that share operations, together: they are one fault."""
-    groups: list[tuple[set[Operation], list[Tally]]] = []
-    for operations, tally in tallies.items():
-        members, together = set(operations), [tally]
+    groups: list[tuple[set[Operation], list[PairSummary]]] = []
+    for operations, summary in summaries.items():
+        members, together = set(operations), [summary]
         apart = []
         for others, theirs in groups:
             if others & members:

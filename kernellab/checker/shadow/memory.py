@@ -1,4 +1,4 @@
-"""Notes about the elements of storages: arrays beside the memory of a launch, read and written where its accesses go."""
+"""Shadow memory: notes about the elements of storages: arrays beside the memory of a launch, read and written where its accesses go."""
 
 from __future__ import annotations
 
@@ -36,11 +36,11 @@ class Part(ABC):
     repeats: bool
 
     @abstractmethod
-    def read(self, notes: numpy.ndarray) -> numpy.ndarray:
+    def read(self, shadow: numpy.ndarray) -> numpy.ndarray:
         """A copy of the notes about its elements."""
 
     @abstractmethod
-    def write(self, notes: numpy.ndarray, values: Any) -> None:
+    def write(self, shadow: numpy.ndarray, values: Any) -> None:
         """Change the notes about its elements; of lanes that touch one element, one wins."""
 
     @abstractmethod
@@ -64,11 +64,11 @@ class _BoxPart(Part):
     bases: Any
     lanes: Any
 
-    def read(self, notes: numpy.ndarray) -> numpy.ndarray:
-        return self.box.read(notes, self.bases, self.lanes)
+    def read(self, shadow: numpy.ndarray) -> numpy.ndarray:
+        return self.box.read(shadow, self.bases, self.lanes)
 
-    def write(self, notes: numpy.ndarray, values: Any) -> None:
-        self.box.write(notes, self.bases, self.lanes, values)
+    def write(self, shadow: numpy.ndarray, values: Any) -> None:
+        self.box.write(shadow, self.bases, self.lanes, values)
 
     def count(self) -> int:
         lanes = [int(stop - start) for start, stop in self.lanes]
@@ -101,12 +101,12 @@ class ListedPart(Part):
 
     index: numpy.ndarray
 
-    def read(self, notes: numpy.ndarray) -> numpy.ndarray:
-        found: numpy.ndarray = notes[self.index]
+    def read(self, shadow: numpy.ndarray) -> numpy.ndarray:
+        found: numpy.ndarray = shadow[self.index]
         return found
 
-    def write(self, notes: numpy.ndarray, values: Any) -> None:
-        notes[self.index] = values
+    def write(self, shadow: numpy.ndarray, values: Any) -> None:
+        shadow[self.index] = values
 
     def count(self) -> int:
         return int(self.index.size)
@@ -129,12 +129,12 @@ class Storage:
         self._start = buffer.tensor.untyped_storage().data_ptr()
         self.unit: int = buffer.itemsize if like is None else like.unit
         self._phase: int = _address(buffer) - self._start if like is None else like._phase
-        self._notes: list[Notes] = []
+        self._shadows: list[ShadowArray] = []
 
-    def notes(self, fill: Any, dtype: Any) -> Notes:
-        """An array of notes with `fill` everywhere."""
-        made = Notes(fill, dtype)
-        self._notes.append(made)
+    def shadow(self, fill: Any, dtype: Any) -> ShadowArray:
+        """A shadow array with `fill` everywhere."""
+        made = ShadowArray(fill, dtype)
+        self._shadows.append(made)
         made.elements = _filled(self._length(), fill, dtype)
         return made
 
@@ -158,15 +158,15 @@ class Storage:
         buffer = access.buffer
         return buffer.itemsize == self.unit and _address(buffer) - self._start == self._phase
 
-    def view(self, tensor: torch.Tensor, notes: numpy.ndarray) -> numpy.ndarray:
+    def view(self, tensor: torch.Tensor, shadow: numpy.ndarray) -> numpy.ndarray:
         """The notes about the elements of a tensor that lies in the storage, in its shape; along a further dimension where an element has several."""
         size, unit = tensor.element_size(), self.unit
         first = tensor.storage_offset() * size - self._phase
-        strides = tuple(step * size // unit * notes.itemsize for step in tensor.stride())
+        strides = tuple(step * size // unit * shadow.itemsize for step in tensor.stride())
         shape = tuple(tensor.shape)
         if size > unit:
-            shape, strides = (*shape, size // unit), (*strides, notes.itemsize)
-        window = notes[first // unit :]
+            shape, strides = (*shape, size // unit), (*strides, shadow.itemsize)
+        window = shadow[first // unit :]
         return numpy.lib.stride_tricks.as_strided(window, shape, strides, writeable=True)
 
     def index_in(self, buffer_index: Any, buffer: Buffer) -> Any:
@@ -181,17 +181,17 @@ class Storage:
         """From here on notes are about single bytes: elements of several sizes share the storage."""
         unit, phase = self.unit, self._phase
         self.unit, self._phase = 1, 0
-        for notes in self._notes:
-            old, notes.elements = (
-                notes.elements,
-                _filled(self._length(), notes.fill, notes.dtype),
+        for shadow in self._shadows:
+            old, shadow.elements = (
+                shadow.elements,
+                _filled(self._length(), shadow.fill, shadow.dtype),
             )
-            notes.elements[phase : phase + len(old) * unit] = numpy.repeat(old, unit)
+            shadow.elements[phase : phase + len(old) * unit] = numpy.repeat(old, unit)
 
 
 @dataclass
-class Notes:
-    """One array of notes; `elements` is another one after elements of another size were touched."""
+class ShadowArray:
+    """Shadow memory of one storage: a note for each element; `elements` is another one after elements of another size were touched."""
 
     fill: Any
     dtype: Any

@@ -24,7 +24,7 @@ _BY_ELEMENT = (
 _kept: weakref.WeakKeyDictionary[ProgramCode, frozenset[Operation]] = weakref.WeakKeyDictionary()
 
 
-def open_loads(code: ProgramCode) -> frozenset[Operation]:
+def loads_with_undefined_lanes(code: ProgramCode) -> frozenset[Operation]:
     """Masked loads without `other` whose lanes that are off may reach something: all but those of which the code shows that they do not."""
     if code not in _kept:
         _kept[code] = frozenset(

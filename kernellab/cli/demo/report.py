@@ -49,7 +49,7 @@ def _case_section(result: Result) -> Html:
 
 
 def _milliseconds(seconds: float) -> str:
-    return f"{report.number_words(seconds * 1e3)} ms"
+    return f"{report.format_number(seconds * 1e3)} ms"
 
 
 def _allowed(absolute: float, relative: float) -> str:
@@ -72,7 +72,7 @@ def times_figure(results: Sequence[Result]) -> Html:
         for index, (label, values) in enumerate(times.items()):
             places = [row + (index - 0.5) * height for row in range(len(results))]
             bars = axes.barh(places, values, height, label=label, color=COLOURS[label])
-            axes.bar_label(bars, fmt=report.number_words, padding=3, fontsize=8)
+            axes.bar_label(bars, fmt=report.format_number, padding=3, fontsize=8)
         axes.set_yticks(range(len(results)), [result.case.name for result in results])
         axes.invert_yaxis()
         axes.set_xscale("log")

@@ -18,7 +18,7 @@ from kernellab.compiler.pipeline import compile as compile_kernel
 from kernellab.compiler.targets import DEFAULT_TARGET
 from kernellab.launch.tile_kernel import run
 from kernellab.records import Compilation, Run
-from kernellab.viz.explorer.card import matrix_words
+from kernellab.viz.explorer.card import format_matrix_instructions
 
 REPEATS = 5
 
@@ -120,7 +120,7 @@ def results_table(results: Sequence[Result]) -> pandas.DataFrame:
                 "torch, ms": result.torch_seconds * 1e3,
                 "registers": resources.registers,
                 "shared, bytes": resources.shared_bytes,
-                "matrix instructions": matrix_words(result.compilation),
+                "matrix instructions": format_matrix_instructions(result.compilation),
             }
         )
     return pandas.DataFrame(rows)

@@ -480,7 +480,7 @@ def _facts_of(op: Operation, facts: Mapping[SSAValue, _Facts], widths_of: Widths
     position = position_of(op)
     return PointerFacts(
         operation=kind(op),
-        pointer=root_argument(pointers),
+        pointer=underlying_argument(pointers),
         element=str(pointee(pointers)),
         shape=shape(tile.type),
         contiguity=known.contiguity,
@@ -559,7 +559,7 @@ def element_bytes(pointers: SSAValue) -> int:
     return max(bit_width(pointer.pointee) // 8, 1)
 
 
-def root_argument(value: SSAValue) -> str:
+def underlying_argument(value: SSAValue) -> str:
     """The parameter that a pointer starts from: through additions, splats and loops."""
     seen: set[SSAValue] = set()
     while value not in seen:

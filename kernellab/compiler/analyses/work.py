@@ -87,10 +87,10 @@ def _repeated(loop: Operation, repeats: _Repeats) -> _Repeats:
     start, end, step = (constant(value) for value in loop.operands[:3])
     if start is not None and end is not None and step:
         return replace(repeats, times=repeats.times * max(-((start - end) // step), 0))
-    length = words(loop.operands[1])
+    length = format_integer(loop.operands[1])
     if start != 0:
-        length = f"({length} - {words(loop.operands[0])})"
-    name = length if step == 1 else f"ceil({length} / {words(loop.operands[2])})"
+        length = f"({length} - {format_integer(loop.operands[0])})"
+    name = length if step == 1 else f"ceil({length} / {format_integer(loop.operands[2])})"
     return replace(repeats, unknown=(*repeats.unknown, name))
 
 
@@ -189,7 +189,7 @@ _SIGNS = {
 _LONGEST = 60
 
 
-def words(value: SSAValue) -> str:
+def format_integer(value: SSAValue) -> str:
     """An integer in the kernel's words: a constant, a parameter's name, an expression of those, or a value's name."""
     number = constant(value)
     if number is not None:
@@ -199,12 +199,12 @@ def words(value: SSAValue) -> str:
     owner = value.owner
     assert isinstance(owner, Operation)
     if kind(owner) in _SIGNS:
-        left, right = (words(operand) for operand in owner.operands)
+        left, right = (format_integer(operand) for operand in owner.operands)
         text = f"({left} {_SIGNS[kind(owner)]} {right})"
         if len(text) <= _LONGEST:
             return text
     if kind(owner) in ("arith.extsi", "arith.trunci"):
-        return words(owner.operands[0])
+        return format_integer(owner.operands[0])
     place = position_of(owner)
     name = locate(owner.location).name or kind(owner).partition(".")[2]
     return f"{name} (line {place.line})" if place else name

@@ -30,7 +30,7 @@ from kernellab.common.saved_json import (
     value_to_json,
     why_unreadable,
 )
-from kernellab.compiler.files.restore import assemble
+from kernellab.compiler.files.restore import restore_compilation
 from kernellab.compiler.remarks.catalogue import explained
 from kernellab.errors import ArchiveError, KernelLabError, SourcePosition
 from kernellab.records import (
@@ -274,7 +274,7 @@ def _compilation(data: SavedData) -> Compilation:
     counts = [_counts(one) for one in data["op_counts"].items()]
     specialization = data["specialization"]
     resources, source_map, remarks = data["resources"], data["source_map"], data["remarks"]
-    return assemble(
+    return restore_compilation(
         kernel=data["kernel"].text(),
         target=Target(
             data["target"]["backend"].one_of("cuda", "hip"), data["target"]["arch"].text()

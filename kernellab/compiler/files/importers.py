@@ -14,7 +14,7 @@ from typing import Any
 
 from kernellab import triton_api
 from kernellab.compiler.compilations import STAGE_LANGUAGES, resource_reader
-from kernellab.compiler.files.restore import assemble
+from kernellab.compiler.files.restore import restore_compilation
 from kernellab.compiler.machine_code.sass import disassemble
 from kernellab.compiler.source_map import read_source_map
 from kernellab.errors import ArchiveError, SourcePosition
@@ -62,7 +62,7 @@ def read_cache_folder(folder: Path, metadata_file: Path | None = None) -> Compil
     options = {option: metadata[option] for option in known if option in metadata}
     compiled = triton_api.CompiledKernel(contents, metadata)
     has_code = "cubin" in contents or "amdgcn" in contents
-    return assemble(
+    return restore_compilation(
         kernel=name,
         target=target,
         specialization=_NOTHING_KNOWN,
@@ -197,7 +197,7 @@ def read_dump(text: str, file: Path) -> Compilation:
     stages = Stages(dict(_stages(passes)))
     place = Target("cuda" if target["backend"] == "cuda" else "hip", target["arch"])
     options = {"num_warps": int(warps[1])} if warps else {}
-    return assemble(
+    return restore_compilation(
         kernel=kernel["name"],
         target=place,
         specialization=_NOTHING_KNOWN,

@@ -25,7 +25,7 @@ from kernellab.records import (
 from kernellab.records.findings import Remark
 
 
-def assemble(
+def restore_compilation(
     *,
     kernel: str,
     target: Target,

@@ -37,7 +37,7 @@ class Edits:
         return bool(self.skip) or self.stop_after is not None or self.pipeline is not None
 
     def plan(self, target: Target, options: Mapping[str, Any], gluon: bool) -> steering.Plan:
-        """These wishes against the passes that the target has."""
+        """These options against the passes that the target has."""
         listed = list_passes(target, options, gluon)
         stages = triton_api.stage_names(target, gluon)
         return steering.make_plan(

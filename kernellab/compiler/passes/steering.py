@@ -190,7 +190,7 @@ def compile_in_worker(
     except WorkerError as death:
         if not death.last_words:
             raise
-        raise _refusal_of_dead(death, asked, seconds) from death
+        raise _diagnostic_of_dead(death, asked, seconds) from death
     return outcome
 
 
@@ -198,14 +198,14 @@ _MARK = "kernellab runs the pass "
 _MARKED = re.compile(rf"^{_MARK}(\S+)$", re.M)
 
 
-def _refusal_of_dead(death: WorkerError, asked: tuple[Any, ...], seconds: float) -> CompileError:
+def _diagnostic_of_dead(death: WorkerError, asked: tuple[Any, ...], seconds: float) -> CompileError:
     """The error for a compilation that ended its process, with the record up to the pass that did it."""
     given, target, options, plan = asked
     running = (_MARKED.findall(death.last_words) or [None])[-1]
-    refusal = triton_api.text_refusal(death.last_words, given, target, running, "")
+    diagnostic = triton_api.text_diagnostic(death.last_words, given, target, running, "")
     error = CompileError(
-        f"{refusal.problem} (it ended the compiler's process)",
-        position=refusal.position,
+        f"{diagnostic.problem} (it ended the compiler's process)",
+        position=diagnostic.position,
         failed_pass=running,
     )
     if running is not None:
@@ -252,7 +252,7 @@ def run_plan(given: IrText, target: Target, options: Mapping[str, Any], plan: Pl
         if _is_in_text(error.position, given) or given.language not in ("ttir", "ttgir"):
             raise
         # An op's own location names a line of Python; one read from a text without locations names the text's line.
-        refused = _refusal_without_locations(given, target, options, plan)
+        refused = _diagnostic_without_locations(given, target, options, plan)
         if refused is None:
             raise
         refused.passes = error.passes
@@ -291,7 +291,7 @@ def without_locations(text: str) -> str:
 _LOCATION = re.compile(r'[ \t]*\bloc\((?:[^()"\n]|"[^"\n]*"|\((?:[^()"\n]|"[^"\n]*"|\([^()\n]*\))*\))*\)')  # fmt: skip
 
 
-def _refusal_without_locations(
+def _diagnostic_without_locations(
     given: IrText, target: Target, options: Mapping[str, Any], plan: Plan
 ) -> CompileError | None:
     bare = IrText(without_locations(given.text), given.language, given.gluon, given.file)

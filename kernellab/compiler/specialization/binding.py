@@ -313,7 +313,7 @@ def _plain(value: Any) -> Any:
 
 def described(value: Any) -> str:
     """An argument in words: "float32[98432]", "1024"."""
-    return _in_words(_facts(value))
+    return _format_facts(_facts(value))
 
 
 class ArgumentWords(Mapping[str, str]):
@@ -326,7 +326,7 @@ class ArgumentWords(Mapping[str, str]):
         self._facts = {name: _facts(value) for name, value in values.items()}
 
     def __getitem__(self, name: str) -> str:
-        return _in_words(self._facts[name])
+        return _format_facts(self._facts[name])
 
     def __iter__(self) -> Iterator[str]:
         return iter(self._facts)
@@ -346,7 +346,7 @@ def _facts(value: Any) -> _Facts:
     return (value.dtype, value.shape) if isinstance(value, torch.Tensor) else repr(value)
 
 
-def _in_words(facts: _Facts) -> str:
+def _format_facts(facts: _Facts) -> str:
     if isinstance(facts, str):
         return facts
     dtype, shape = facts
@@ -586,7 +586,7 @@ class _CarefulBinding:
         for name, value in prepared.items():
             if self.known.by_name[name].is_constexpr or name in self.types:
                 continue
-            refused = triton_api.refusal(value, self.known.target)
+            refused = triton_api.binding_error(value, self.known.target)
             if refused is not None:
                 problem, advice = _explain_value(value, refused)
                 raise self._error(

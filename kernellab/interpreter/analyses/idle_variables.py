@@ -27,7 +27,7 @@ def idle_variables(source: str) -> frozenset[str]:
     tree = ast.parse(source)
     idle: set[str] = set()
     deciding: set[str] = set()
-    for loop, inside_another in _waiting_loops(tree, None):
+    for loop, inside_another in _spin_loops(tree, None):
         assigned = _assigned(loop)
         decides = _deciding(loop, _read_outside(tree, loop) if inside_another else set())
         idle |= assigned - decides
@@ -35,7 +35,7 @@ def idle_variables(source: str) -> frozenset[str]:
     return frozenset(idle - deciding)
 
 
-def _waiting_loops(
+def _spin_loops(
     node: ast.AST, loop: ast.For | ast.While | None, inside_another: bool = False
 ) -> Iterator[tuple[ast.For | ast.While, bool]]:
     """The innermost loop around every `yield`, and whether it is inside another one."""
@@ -43,9 +43,9 @@ def _waiting_loops(
         yield loop, inside_another
     for child in ast.iter_child_nodes(node):
         if isinstance(child, ast.For | ast.While):
-            yield from _waiting_loops(child, child, loop is not None)
+            yield from _spin_loops(child, child, loop is not None)
         else:
-            yield from _waiting_loops(child, loop, inside_another)
+            yield from _spin_loops(child, loop, inside_another)
 
 
 def _assigned(loop: ast.AST) -> set[str]:
@@ -75,7 +75,7 @@ def _deciding(loop: ast.AST, asked_for: set[str]) -> set[str]:
         match statement:
             case ast.Assign(targets=[ast.Name(id=name)], value=value) if _only_computes(value):
                 handed_on.append((name, _read(value)))
-            case ast.Expr(value=value) if _only_tells(value):
+            case ast.Expr(value=value) if _only_emits_event(value):
                 pass
             case ast.If(test=test) | ast.While(test=test):
                 deciding |= _read(test)
@@ -119,11 +119,11 @@ def _is_harmless(function: ast.expr) -> bool:
             return False
 
 
-def _only_tells(value: ast.expr) -> bool:
+def _only_emits_event(value: ast.expr) -> bool:
     """A statement for those who listen to the values of a run."""
     match value:
         case ast.Yield(value=None) | ast.Constant():
             return True
-        case ast.Call(func=ast.Attribute(value=ast.Name(id="listening"), attr="computed")):
+        case ast.Call(func=ast.Attribute(value=ast.Name(id="observer"), attr="computed")):
             return True
     return False

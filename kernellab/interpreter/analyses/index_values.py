@@ -159,7 +159,7 @@ def _sources(value: SSAValue, lane: Lane) -> list[tuple[SSAValue, Lane]]:
 
 
 def _carried_from(argument: BlockArgument, lane: Lane) -> list[tuple[SSAValue, Lane]]:
-    """What a loop started from, and what each turn adds to it that no turn changes."""
+    """What a loop started from, and what each iteration adds to it that none changes."""
     loop = argument.block.parent_op()
     if not isinstance(loop, scf.ForOp) or argument.index == 0:
         return []

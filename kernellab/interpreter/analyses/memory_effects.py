@@ -9,7 +9,7 @@ from typing import cast
 from xdsl.dialects import builtin
 from xdsl.ir import BlockArgument, Operation, OpResult, SSAValue
 
-from kernellab.interpreter.analyses.pointers import ADDRESS, roots
+from kernellab.interpreter.analyses.pointers import ADDRESS, underlying_objects
 from kernellab.interpreter.codegen.calls import InlinedCallOp
 from kernellab.interpreter.execution.program import ProgramCode
 from kernellab.ir import tt
@@ -31,7 +31,7 @@ _NO_MEMORY = ("arith", "math", "scf", "cf", "builtin", "ub", "gpu", "llvm")
 
 
 @dataclass(frozen=True)
-class Written:
+class MemoryEffects:
     """What a kernel writes.
 
     Attributes:
@@ -47,24 +47,28 @@ class Written:
     order_shows: bool
 
 
-_kept: weakref.WeakKeyDictionary[ProgramCode, Written] = weakref.WeakKeyDictionary()
+_kept: weakref.WeakKeyDictionary[ProgramCode, MemoryEffects] = weakref.WeakKeyDictionary()
 
 
-def written_by(code: ProgramCode) -> Written:
+def memory_effects(code: ProgramCode) -> MemoryEffects:
     """What a kernel's code writes; looked up once."""
     if code not in _kept:
         function = next(op for op in code.module.ops if isinstance(op, tt.FuncOp) and op.is_kernel)
-        _kept[code] = _written_by(function)
+        _kept[code] = _memory_effects(function)
     return _kept[code]
 
 
-def _written_by(function: tt.FuncOp) -> Written:
-    known = roots(function)
+def _memory_effects(function: tt.FuncOp) -> MemoryEffects:
+    known = underlying_objects(function)
 
     def argument(target: SSAValue) -> int | None:
-        root = _described(target) if isinstance(target.type, TensorDescType) else target
-        root = known.get(root, ADDRESS) if root is not None and root in known else root
-        return root.index if isinstance(root, BlockArgument) and root.block is function.body.blocks.first else None  # fmt: skip
+        underlying = _described(target) if isinstance(target.type, TensorDescType) else target
+        underlying = (
+            known.get(underlying, ADDRESS)
+            if underlying is not None and underlying in known
+            else underlying
+        )
+        return underlying.index if isinstance(underlying, BlockArgument) and underlying.block is function.body.blocks.first else None  # fmt: skip
 
     stored: set[int | None] = set()
     updated: set[int | None] = set()
@@ -80,7 +84,7 @@ def _written_by(function: tt.FuncOp) -> Written:
             for touched in (stored, updated, loaded):
                 touched.add(None)
     shows = any(map(_shows_order, function.walk()))
-    return Written(
+    return MemoryEffects(
         _arguments(stored), _arguments(updated), _arguments(loaded), shows or None in updated
     )
 

@@ -1,6 +1,6 @@
 """What stands for each pointer of a kernel.
 
-Most pointers can only point into one argument, known before anything runs: that is their root, and the value is an offset, in elements. Any other pointer (chosen between arguments, loaded from memory, made from an integer, cast to elements of another size) is an address: 64 bits, in bytes.
+Most pointers can only point into one argument, known before anything runs: that is their underlying object, and the value is an offset, in elements. Any other pointer (chosen between arguments, loaded from memory, made from an integer, cast to elements of another size) is an address: 64 bits, in bytes.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from kernellab.interpreter.codegen.calls import InlinedCallOp
 from kernellab.ir import arith, scf, tt, ttg, ub
 from kernellab.ir.types import PointerType, dtype, element_type, is_pointer
 
-_KEEPING_ROOTS = (
+_KEEPING_OBJECTS = (
     tt.AddPtrOp,
     tt.SplatOp,
     tt.UnsplatOp,
@@ -29,18 +29,18 @@ _KEEPING_ROOTS = (
 )
 
 ADDRESS = None
-"""In place of a root: the pointer is an address."""
+"""In place of an underlying object: the pointer is an address."""
 
-Root = BlockArgument | None
+UnderlyingObject = BlockArgument | None
 
 
 PointsInto = Callable[[tt.CallOp], tuple[int | None, ...]]
 """For each result of a call the argument that it points into, or None."""
 
 
-def roots(
+def underlying_objects(
     function: tt.FuncOp, addresses: Sequence[bool] = (), points_into: PointsInto | None = None
-) -> dict[SSAValue, Root]:
+) -> dict[SSAValue, UnderlyingObject]:
     """The argument that each pointer of `function` points into, or ADDRESS.
 
     Args:
@@ -49,17 +49,17 @@ def roots(
     """
     entry = function.body.blocks.first
     assert entry is not None
-    found: dict[SSAValue, Root] = {a: a for a in entry.args if is_pointer(a.type)}
+    found: dict[SSAValue, UnderlyingObject] = {a: a for a in entry.args if is_pointer(a.type)}
     found |= {a: ADDRESS for a, is_address in zip(entry.args, addresses) if is_address}
     operations = list(function.walk())
     changed = True
     while changed:
         changed = False
         for op in operations:
-            for pointer, root in _arriving(op, found, points_into):
+            for pointer, underlying in _arriving(op, found, points_into):
                 if pointer not in found:
-                    found[pointer], changed = root, True
-                elif found[pointer] not in (root, ADDRESS):
+                    found[pointer], changed = underlying, True
+                elif found[pointer] not in (underlying, ADDRESS):
                     found[pointer], changed = ADDRESS, True
     return dict.fromkeys(_pointers_in(operations), ADDRESS) | found
 
@@ -71,9 +71,9 @@ def _pointers_in(operations: Iterable[Operation]) -> Iterator[SSAValue]:
 
 
 def _arriving(
-    op: Operation, found: dict[SSAValue, Root], points_into: PointsInto | None
-) -> Iterator[tuple[SSAValue, Root]]:
-    """(pointer, root) for each pointer that `op` makes or hands on, as far as its sources are known."""
+    op: Operation, found: dict[SSAValue, UnderlyingObject], points_into: PointsInto | None
+) -> Iterator[tuple[SSAValue, UnderlyingObject]]:
+    """(pointer, underlying object) for each pointer that `op` makes or hands on, as far as its sources are known."""
     for source, target in handed_on(op):
         if source in found:
             yield target, found[source]
@@ -91,9 +91,9 @@ def _arriving(
 
 
 def _made_from(op: Operation) -> tuple[SSAValue | None, ...]:
-    """The pointers that the results of `op` have their roots from; ADDRESS where they have none."""
+    """The pointers that the results of `op` have their underlying objects from; ADDRESS where they have none."""
     match op:
-        case _ if isinstance(op, _KEEPING_ROOTS):
+        case _ if isinstance(op, _KEEPING_OBJECTS):
             return (op.operands[0],)
         case tt.BitcastOp():
             same = pointee_dtype(op.operand).itemsize == pointee_dtype(op.result).itemsize

@@ -1,6 +1,6 @@
 """Which kernels' programs wait for each other: for a lock, a flag, a ticket, a barrier across the grid.
 
-Programs of one batch run in step, so one that waits for another of its batch would wait for ever. The programs of such a kernel run one by one, as coroutines: where a loop that waits turns back, its program lets the others go on (`scheduler.py`).
+Programs of one batch run in step, so one that waits for another of its batch would wait for ever. The programs of such a kernel run one by one, as coroutines: where a spin loop turns back, its program lets the others go on (`scheduler.py`).
 """
 
 from __future__ import annotations
@@ -13,22 +13,21 @@ from kernellab.interpreter.analyses.dataflow import handed_on, yielded
 from kernellab.ir import scf, tt
 
 
-def waits_for_others(function: tt.FuncOp) -> bool:
-    """True where a kernel has a loop that waits, or an operation that is one."""
+def has_spin_loop(function: tt.FuncOp) -> bool:
+    """True where a kernel has a spin loop, or an operation that is one."""
     return any(
-        isinstance(op, tt.AtomicPollOp) or (isinstance(op, scf.WhileOp) and waits(op))
+        isinstance(op, tt.AtomicPollOp) or (isinstance(op, scf.WhileOp) and is_spin_loop(op))
         for op in function.walk()
     )
 
 
-def waits(loop: scf.WhileOp) -> bool:
+def is_spin_loop(loop: scf.WhileOp) -> bool:
     """True where what another program does may end the loop.
 
-    Such a loop reads memory by an atomic or a volatile load; or its condition depends on a plain load from an address that is the same in every turn.
+    Such a loop reads memory by an atomic or a volatile load; or its condition depends on a plain load from an address that is the same in every iteration.
     """
     return any(map(_asks_memory, loop.walk())) or any(
-        isinstance(op, tt.LoadOp) and _is_same_in_every_turn(op.pointer, loop)
-        for op in _deciding(loop)
+        isinstance(op, tt.LoadOp) and _is_loop_invariant(op.pointer, loop) for op in _deciding(loop)
     )
 
 
@@ -59,7 +58,7 @@ def _deciding(loop: scf.WhileOp) -> Iterator[Operation]:
                 pending += op.operands
 
 
-def _is_same_in_every_turn(value: SSAValue, loop: scf.WhileOp) -> bool:
+def _is_loop_invariant(value: SSAValue, loop: scf.WhileOp) -> bool:
     """True for a value from outside the loop, and for one computed from such values alone."""
     if isinstance(value, BlockArgument):
         owner = value.block.parent_op()
@@ -69,4 +68,4 @@ def _is_same_in_every_turn(value: SSAValue, loop: scf.WhileOp) -> bool:
         return True
     if value.op.regions or isinstance(value.op, tt.LoadOp):
         return False
-    return all(_is_same_in_every_turn(operand, loop) for operand in value.op.operands)
+    return all(_is_loop_invariant(operand, loop) for operand in value.op.operands)

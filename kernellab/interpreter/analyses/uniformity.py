@@ -52,12 +52,12 @@ def _varying(operations: list[Operation]) -> set[SSAValue]:
     while known < len(varying):
         known = len(varying)
         for op in operations:
-            varying.update(_made_to_vary(op, varying))
+            varying.update(_varying_because_of(op, varying))
             varying.update(target for source, target in handed_on(op) if source in varying)
     return varying
 
 
-def _made_to_vary(op: Operation, varying: set[SSAValue]) -> Iterator[SSAValue]:
+def _varying_because_of(op: Operation, varying: set[SSAValue]) -> Iterator[SSAValue]:
     """The values that vary because of `op` itself: of its operands, or of the way that programs take."""
     match op:
         case scf.ForOp():

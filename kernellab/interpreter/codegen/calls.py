@@ -43,9 +43,9 @@ def inline_calls(function: tt.FuncOp) -> None:
 
 
 def inline_calls_of_elements(
-    function: tt.FuncOp, is_mark: Callable[[Operation], object | None]
+    function: tt.FuncOp, is_debug_record: Callable[[Operation], object | None]
 ) -> None:
-    """Do so inside the functions of single elements alone, in place; what `is_mark` knows is taken out of those.
+    """Do so inside the functions of single elements alone, in place; what `is_debug_record` knows is taken out of those.
 
     A call of a function without jumps leaves nothing but its operations behind.
     """
@@ -56,14 +56,14 @@ def inline_calls_of_elements(
         if isinstance(op, tt.ReduceOp | tt.ScanOp | tt.MapElementwiseOp):
             for region in op.regions:
                 _inline(region, functions)
-                _take_out(region, is_mark)
+                _take_out(region, is_debug_record)
             if isinstance(op, tt.MapElementwiseOp) and len(op.function.blocks) > 1:
                 _wrap_in_call(op)
 
 
-def _take_out(region: Region, is_mark: Callable[[Operation], object | None]) -> None:
+def _take_out(region: Region, is_debug_record: Callable[[Operation], object | None]) -> None:
     for op in list(region.walk()):
-        if is_mark(op) is not None:
+        if is_debug_record(op) is not None:
             Rewriter.erase_op(op)
     calls = [op for op in region.walk() if isinstance(op, InlinedCallOp)]
     for call in reversed(calls):

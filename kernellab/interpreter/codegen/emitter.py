@@ -19,11 +19,11 @@ from kernellab.interpreter.analyses.dataflow import yielded
 from kernellab.interpreter.analyses.index_values import kept_values
 from kernellab.interpreter.analyses.pointers import (
     ADDRESS,
-    Root,
+    UnderlyingObject,
     pointee_dtype,
-    roots,
+    underlying_objects,
 )
-from kernellab.interpreter.analyses.spin_loops import waits
+from kernellab.interpreter.analyses.spin_loops import is_spin_loop
 from kernellab.interpreter.analyses.starts import starts, widen_offsets
 from kernellab.interpreter.analyses.uniformity import varying_values
 from kernellab.interpreter.codegen.calls import inline_calls
@@ -119,7 +119,7 @@ class Emitter(CodeWriter):
         self.programs = variable("programs")
         self.grid = variable("grid")
         self._varying = self.find_varying(function)
-        self._roots = self.find_roots(function)
+        self._underlying_objects = self.find_underlying_objects(function)
         self._expressions: dict[SSAValue, Expression] = {}
         self._hoisted: set[SSAValue] = set()
         self._arrived: dict[Block, str] = {}
@@ -139,9 +139,9 @@ class Emitter(CodeWriter):
         """The values that may differ from program to program."""
         return varying_values(function)
 
-    def find_roots(self, function: tt.FuncOp) -> dict[SSAValue, Root]:
+    def find_underlying_objects(self, function: tt.FuncOp) -> dict[SSAValue, UnderlyingObject]:
         """What stands for each pointer."""
-        return roots(function)
+        return underlying_objects(function)
 
     def find_starts(self, function: tt.FuncOp) -> set[SSAValue]:
         """The pointers that are an argument as it was given; what is added to them has 64 bits."""
@@ -151,7 +151,7 @@ class Emitter(CodeWriter):
 
     def ends_turn(self, loop: scf.WhileOp, /) -> bool:
         """Whether a program lets others go on where the loop turns back."""
-        return waits(loop)
+        return is_spin_loop(loop)
 
     def lowered(self, rule: Rule, op: Operation) -> Any:
         """What a rule makes of an operation."""
@@ -204,21 +204,21 @@ class Emitter(CodeWriter):
     def buffer(self, pointer: SSAValue) -> Expression:
         """What an access through `pointer` goes to: the argument it points into, or whatever is at its address."""
         asked = pointee_dtype(pointer)
-        root = self._roots.get(pointer)
-        if root is ADDRESS:
+        underlying = self._underlying_objects.get(pointer)
+        if underlying is ADDRESS:
             return variable(self._everything).elements(self.constant(asked, hint=asked.name))
-        argument = variable(self._buffers[root])
-        if pointee_dtype(root) == asked:
+        argument = variable(self._buffers[underlying])
+        if pointee_dtype(underlying) == asked:
             return argument
         return argument.viewed_as(self.constant(asked, hint=asked.name))
 
     def address(self, pointer: SSAValue) -> Expression:
         """The pointer as a number: where in memory it points, in bytes."""
-        root = self._roots.get(pointer)
-        return self[pointer] if root is ADDRESS else variable(self._buffers[root]).addresses(self[pointer])  # fmt: skip
+        underlying = self._underlying_objects.get(pointer)
+        return self[pointer] if underlying is ADDRESS else variable(self._buffers[underlying]).addresses(self[pointer])  # fmt: skip
 
-    def without_root(self, value: SSAValue) -> Expression:
-        """`value` as it is where nobody knows its root, in memory say: a pointer is its address."""
+    def without_underlying_object(self, value: SSAValue) -> Expression:
+        """`value` as it is where nobody knows its underlying object, in memory say: a pointer is its address."""
         return self.address(value) if is_pointer(value.type) else self[value]
 
     def moved(self, pointer: SSAValue, offset: SSAValue) -> Expression:
@@ -228,14 +228,14 @@ class Emitter(CodeWriter):
         start = self[pointer]
         if self.rank(pointer) < self.rank(offset):
             start = tiles.splat(start, self.rank(offset))
-        if self._roots.get(pointer) is not ADDRESS:
+        if self._underlying_objects.get(pointer) is not ADDRESS:
             return start + self[offset]
         size = self.constant(numpy.int64(pointee_dtype(pointer).itemsize), hint="size")
         return start + self[offset] * size
 
     def passed(self, value: SSAValue, target: SSAValue) -> Expression:
         """`value` in the form that `target` has: where that is an address, so is what becomes it."""
-        if is_pointer(target.type) and self._roots.get(target) is ADDRESS:
+        if is_pointer(target.type) and self._underlying_objects.get(target) is ADDRESS:
             return self.address(value)
         return self[value]
 
@@ -353,7 +353,7 @@ class Emitter(CodeWriter):
         active, self.active = self.active, None
         with self._collected() as body:
             self.operations(region.block)
-            values = tuple(self.without_root(value) for value in yielded(region.block))
+            values = tuple(self.without_underlying_object(value) for value in yielded(region.block))
             self.statement(ast.Return(as_node(values)))
         self.active = active
         self.statement(function_definition(name, parameters, body))
@@ -425,7 +425,7 @@ class Emitter(CodeWriter):
     def _address_space(self) -> list[ast.stmt]:
         """What finds the tensor at an address, where the kernel has pointers that are addresses, or assembly, where they all are."""
         has_assembly = any(isinstance(op, tt.ElementwiseInlineAsmOp) for op in self.function.walk())
-        if ADDRESS not in self._roots.values() and not has_assembly:
+        if ADDRESS not in self._underlying_objects.values() and not has_assembly:
             return []
         self._everything = self.fresh("everything")
         self._scopes.append([])

@@ -5,15 +5,15 @@ from __future__ import annotations
 from xdsl.ir import Operation
 
 from kernellab.interpreter.codegen.emitter import Emitter
-from kernellab.interpreter.codegen.expressions import listening
+from kernellab.interpreter.codegen.expressions import observer
 from kernellab.ir import tt
 
 _OF_ELEMENTS = (tt.ReduceOp, tt.ScanOp, tt.MapElementwiseOp)
 """Operations whose regions run for elements, not for programs."""
 
 
-def tell_entries(emitter: Emitter, op: Operation) -> None:
-    """After the first operation of a block, tell the listener which programs are there.
+def emit_entry_events(emitter: Emitter, op: Operation) -> None:
+    """After the first operation of a block, tell the observer which programs are there.
 
     The kernel's first block is left out: every program enters it once, and what no program changes is computed outside of it.
     """
@@ -24,7 +24,7 @@ def tell_entries(emitter: Emitter, op: Operation) -> None:
         return
     entered = emitter.constant(block, hint="block")
     active = emitter.active_programs()
-    emitter.evaluate(None, listening.entered(entered, emitter.programs.count, active))
+    emitter.evaluate(None, observer.entered(entered, emitter.programs.count, active))
 
 
 def _is_of_elements(op: Operation) -> bool:

@@ -153,8 +153,8 @@ shared_memory = variable("shared_memory")
 mbarriers = variable("mbarriers")
 tensormaps = variable("tensormaps")
 warp_groups = variable("warp_groups")
-listening = variable("listening")
-"""Who hears of values: no module, but what a run's listener puts there; only code that was added to names it."""
+observer = variable("observer")
+"""Who hears of values: no module, but what a run's observer puts there; only code that was added to names it."""
 
 MODULES = (
     "numpy",
@@ -170,7 +170,7 @@ MODULES = (
     "mbarriers",
     "tensormaps",
     "warp_groups",
-    "listening",
+    "observer",
 )
 
 BUILTINS = ("range",)

@@ -18,16 +18,16 @@ from kernellab.interpreter.execution.device_asserts import FailedAssertion
 from kernellab.interpreter.execution.grid import Grid, Programs
 from kernellab.interpreter.execution.lane_fault import LaneFault
 from kernellab.interpreter.execution.program import HIDDEN_FILE, ProgramCode
-from kernellab.interpreter.execution.provenance import calls_at, enumerated, values_behind
-from kernellab.interpreter.execution.scheduler import NobodyMoves, Waiting
+from kernellab.interpreter.execution.provenance import calls_at, enumerated, index_provenance
+from kernellab.interpreter.execution.scheduler import DeadlockDetected, Waiting
 from kernellab.interpreter.memory.address_space import WildAddress
 from kernellab.interpreter.memory.global_memory import OutOfBoundsAccess, ReadOnlyStore
 from kernellab.interpreter.memory.mbarriers import PhaseNeverCompletes
 from kernellab.interpreter.memory.shared_memory import BufferOutsideAllocation
 from kernellab.interpreter.numerics.tiles import IndexOutsideTile
 
-Fault = LaneFault | ReadOnlyStore | BufferOutsideAllocation | PhaseNeverCompletes | NobodyMoves
-FAULTS = (LaneFault, ReadOnlyStore, BufferOutsideAllocation, PhaseNeverCompletes, NobodyMoves)
+Fault = LaneFault | ReadOnlyStore | BufferOutsideAllocation | PhaseNeverCompletes | DeadlockDetected
+FAULTS = (LaneFault, ReadOnlyStore, BufferOutsideAllocation, PhaseNeverCompletes, DeadlockDetected)
 """What running generated code raises."""
 
 _LISTED = 8
@@ -40,7 +40,7 @@ def explain(
     """The fault as an error on the kernel's line, or on that of the helper it called, whose traceback ends there."""
     entries = [e for e in _entries(fault.__traceback__) if e.tb_frame.f_code in code.codes]
     calls = calls_at(entries[-1].tb_frame.f_code, entries[-1].tb_lasti, code.locations)
-    kind, problem, advice = _words(fault, grid, code)
+    kind, problem, advice = _format_fault(fault, grid, code)
     if isinstance(fault, LaneFault):
         problem += _where(fault.program, fault.place, programs, grid) + _others(fault)
         problem += _made_of(fault, entries[-1], code, call)
@@ -53,13 +53,15 @@ def explain(
 
 def _programs_of(fault: Fault, programs: Programs) -> tuple[tuple[int, int, int], ...]:
     """The ids of the programs that the error tells of."""
-    if isinstance(fault, NobodyMoves):
+    if isinstance(fault, DeadlockDetected):
         return tuple(one.programs.id(0) for one in fault.waiting)
     place = getattr(fault, "program", None)
     return () if place is None else (programs.id(place),)
 
 
-def _words(fault: Fault, grid: Grid, code: ProgramCode) -> tuple[type[KernelFault], str, str]:
+def _format_fault(
+    fault: Fault, grid: Grid, code: ProgramCode
+) -> tuple[type[KernelFault], str, str]:
     """What a fault is: the error's class, what went wrong, and what to do."""
     match fault:
         case OutOfBoundsAccess():
@@ -92,7 +94,7 @@ def _words(fault: Fault, grid: Grid, code: ProgramCode) -> tuple[type[KernelFaul
                 f"and {fault.bytes:,} bytes, and nothing is under way that could bring them"
             )
             return KernelFault, problem, ""
-        case NobodyMoves():
+        case DeadlockDetected():
             advice = (
                 "Look for a lock that some way out does not release, a flag that nobody sets, or a barrier "
                 "that counts another number of programs than the grid has."
@@ -125,7 +127,7 @@ def _extent(fault: OutOfBoundsAccess) -> str:
     return f"{owner} holds elements {first} to {last}"
 
 
-def _deadlock(fault: NobodyMoves, grid: Grid, code: ProgramCode) -> str:
+def _deadlock(fault: DeadlockDetected, grid: Grid, code: ProgramCode) -> str:
     programs = grid[0] * grid[1] * grid[2]
     who = f"{len(fault.waiting):,} of the {programs:,} programs" if programs > 1 else "the program"
     verb = "wait" if len(fault.waiting) > 1 else "waits"
@@ -173,7 +175,9 @@ def _made_of(
     fault: LaneFault, entry: types.TracebackType, code: ProgramCode, call: BoundCall
 ) -> str:
     """A line with the values that made the index (of an assertion, the condition), at the faulty lane; "" where none has a name."""
-    values = values_behind(entry.tb_frame, entry.tb_lasti, fault.place, fault.program, code, call)
+    values = index_provenance(
+        entry.tb_frame, entry.tb_lasti, fault.place, fault.program, code, call
+    )
     what = "condition" if isinstance(fault, FailedAssertion) else "index"
     return f"\n  the {what} was made of {enumerated(values)}" if values else ""
 

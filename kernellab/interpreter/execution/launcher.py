@@ -14,7 +14,7 @@ from typing import Any
 import numpy
 import torch
 
-from kernellab.common.progress import LongWork
+from kernellab.common.progress import ProgressBar
 from kernellab.compiler.specialization.binding import ArgumentWords, BoundCall
 from kernellab.errors import ArgumentError
 from kernellab.interpreter.analyses.idle_variables import idle_variables
@@ -32,7 +32,7 @@ from kernellab.interpreter.execution.program import ProgramCode, program_code, p
 from kernellab.interpreter.execution.scheduler import Step, take_turns
 from kernellab.interpreter.memory.descriptors import Descriptor
 from kernellab.interpreter.memory.global_memory import Buffer
-from kernellab.interpreter.memory.observing import Listener
+from kernellab.interpreter.memory.observing import RunObserver
 from kernellab.interpreter.stepping.attached_debugger import AttachedDebugger
 from kernellab.interpreter.stepping.code import SteppingCode, stepping_code
 from kernellab.records import Launch, Run, Target
@@ -70,7 +70,7 @@ def launch(
     else:
         with debugger.stepping_over():
             code = stepping_code(kernel, call, target)
-            files = {function.marked.file for function in code.functions.values()}
+            files = {function.source.file for function in code.functions.values()}
             programs = debugger.programs(files, sizes)
             stepping = Stepping(code, programs, stop=debugger.stop, hides_others=True)
             launch_stepped(kernel, sizes, call, stepping, options)
@@ -95,12 +95,12 @@ def launch_observed(
     grid: Any,
     call: BoundCall,
     code: ProgramCode,
-    listener: Listener | None,
+    observer: RunObserver | None,
     options: RunOptions = DEFAULT,
 ) -> None:
-    """Run a kernel's code in place; the listener hears of every access. Raises as `launch`."""
+    """Run a kernel's code in place; the observer is told of every access. Raises as `launch`."""
     __tracebackhide__ = True
-    _run(kernel, check_grid(grid, call.values), call, options, code, listener)
+    _run(kernel, check_grid(grid, call.values), call, options, code, observer)
 
 
 @dataclass(frozen=True)
@@ -111,7 +111,7 @@ class Stepping:
         code: the code that they run as.
         programs: their ids.
         hook: what traced code calls, see `SteppingCode.prepared`.
-        listener: hears of every access that they make.
+        observer: hears of every access that they make.
         around: makes a context in which a chosen program runs, or where programs wait for each other each turn of one.
         stop: what each `breakpoint()` calls.
         seen_as: what the globals of the source become for those who look at frames, see `SteppingCode.prepared`.
@@ -121,7 +121,7 @@ class Stepping:
     code: SteppingCode
     programs: Collection[tuple[int, int, int]]
     hook: Any = None
-    listener: Listener | None = None
+    observer: RunObserver | None = None
     around: Callable[[Programs], AbstractContextManager[Any]] = nullcontext
     stop: Callable[[], None] | None = None
     seen_as: Callable[[dict[str, Any]], dict[str, Any]] | None = None
@@ -150,7 +150,7 @@ def launch_stepped(
             arguments,
             GridSizes(sizes),
             stepping.hook,
-            stepping.listener,
+            stepping.observer,
             stepping.stop,
             stepping.seen_as,
         )
@@ -160,14 +160,14 @@ def launch_stepped(
         def start(programs: Programs) -> Any:
             return (step if int(programs.linear[0]) in chosen else run_batch)(programs)
 
-        if stepping.listener is not None:
-            stepping.listener.operations = code.program.operations
+        if stepping.observer is not None:
+            stepping.observer.operations = code.program.operations
         with _work(kernel, sizes, code.batch) as work:
             for programs, run in _steps(code.batch, start, apart):
                 is_chosen = int(programs.linear[0]) in chosen
                 around = stepping.around if is_chosen else nullcontext
-                if stepping.listener is not None:
-                    stepping.listener.programs = programs
+                if stepping.observer is not None:
+                    stepping.observer.programs = programs
                 with around(programs):
                     try:
                         run()
@@ -182,21 +182,21 @@ def _run(
     call: BoundCall,
     options: RunOptions,
     code: ProgramCode,
-    listener: Listener | None = None,
+    observer: RunObserver | None = None,
 ) -> None:
     __tracebackhide__ = True
     arguments = _runtime_arguments(kernel, call, code, options.bounds)
     prepare = code.prepare
-    if listener is not None:
-        listener.operations = code.operations
-        prepare = code.prepare_observed(listener)
+    if observer is not None:
+        observer.operations = code.operations
+        prepare = code.prepare_observed(observer)
     with numpy.errstate(all="ignore"):
         run_batch = prepare(*arguments, GridSizes(sizes))
         all_batches = batches(sizes, code.batch, options.order, options.seed)
         with _work(kernel, sizes, code) as work:
             for programs, run in _steps(code, run_batch, all_batches):
-                if listener is not None:
-                    listener.programs = programs
+                if observer is not None:
+                    observer.programs = programs
                 try:
                     run()
                 except FAULTS as fault:
@@ -204,10 +204,10 @@ def _run(
                 work.advance(programs.count)
 
 
-def _work(kernel: Any, sizes: Grid, code: ProgramCode) -> LongWork:
+def _work(kernel: Any, sizes: Grid, code: ProgramCode) -> ProgressBar:
     """The run, for whoever watches it. Programs that wait for each other have turns, of which nobody knows how many."""
     waiting = code.watched is not None
-    return LongWork(
+    return ProgressBar(
         kernel.__name__,
         None if waiting else math.prod(sizes),
         "turns" if waiting else "programs",

@@ -20,7 +20,7 @@ from kernellab.compiler.passes.snapshots import module_after
 from kernellab.compiler.specialization.binding import BoundCall
 from kernellab.errors import KernelLabError, UnsupportedOperation
 from kernellab.interpreter import foreign_code, lowering
-from kernellab.interpreter.analyses.spin_loops import waits_for_others
+from kernellab.interpreter.analyses.spin_loops import has_spin_loop
 from kernellab.interpreter.codegen.emitter import AfterOperation, KernelCode, emit_kernel
 from kernellab.interpreter.execution import device_asserts, warp_groups
 from kernellab.interpreter.memory import (
@@ -31,7 +31,7 @@ from kernellab.interpreter.memory import (
     shared_memory,
     tensormaps,
 )
-from kernellab.interpreter.memory.observing import Listener
+from kernellab.interpreter.memory.observing import RunObserver
 from kernellab.interpreter.memory.watch import WatchedMemory
 from kernellab.interpreter.numerics import numerics, products, tiles
 from kernellab.ir import tt
@@ -109,9 +109,9 @@ class ProgramCode:
         """Whether the compiler has made numbers of descriptors: the code then takes none as such."""
         return all(expected.role != "descriptor" for expected in self.arguments)
 
-    def prepare_observed(self, listener: Listener) -> types.FunctionType:
-        """As `prepare`, for a run that is listened to."""
-        scope = {**self.prepare.__globals__, **listener.modules(self.watched or global_memory)}
+    def prepare_observed(self, observer: RunObserver) -> types.FunctionType:
+        """As `prepare`, for a run that is observed."""
+        scope = {**self.prepare.__globals__, **observer.modules(self.watched or global_memory)}
         return types.FunctionType(self.prepare.__code__, scope)
 
     def hidden(self) -> ProgramCode:
@@ -201,7 +201,7 @@ def program_of_module(
     function = entry_of(module)
     file = kernel.fn.__code__.co_filename
     code = emit_kernel(function, file, kernel.__name__, after)
-    watched = WatchedMemory() if waits_for_others(function) else None
+    watched = WatchedMemory() if has_spin_loop(function) else None
     prepare = _loaded(code, file, {**MODULES, "memory": watched or global_memory})
     return ProgramCode(
         prepare,

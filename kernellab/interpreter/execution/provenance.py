@@ -16,7 +16,7 @@ from kernellab.interpreter.codegen.code_positions import located_at
 from kernellab.interpreter.execution.program import ProgramCode
 from kernellab.ir.locations import Location
 
-_TOLD = 8
+_MOST_VALUES = 8
 """So many values that made an index are told, the nearest to it."""
 
 
@@ -28,7 +28,7 @@ def calls_at(
     return [] if location is None else list(reversed(location.frames))
 
 
-def values_behind(
+def index_provenance(
     frame: types.FrameType,
     instruction: int,
     place: tuple[int, ...],
@@ -48,16 +48,16 @@ def values_behind(
         return {}
     calls = calls_at(frame.f_code, instruction, code.locations)
     variables = frame.f_locals
-    told: dict[str, Any] = {}
+    found: dict[str, Any] = {}
     lines = [position.line for position in calls[:1]]
-    for part in itertools.islice(parts_of(operation, place), _TOLD):
+    for part in itertools.islice(parts_of(operation, place), _MOST_VALUES):
         value = part.read(code.variables, variables, program)
         if value is None and part.is_argument:
             value = call.values[part.name]
-        told.setdefault(part.name, value)
+        found.setdefault(part.name, value)
         lines += [] if part.line is None else [part.line]
-    told |= _constants_on(lines, calls, call)
-    return {name: value for name, value in told.items() if value is not None}
+    found |= _constants_on(lines, calls, call)
+    return {name: value for name, value in found.items() if value is not None}
 
 
 def enumerated(values: Mapping[str, Any]) -> str:

@@ -1,6 +1,6 @@
 """Turns for programs that wait for each other.
 
-Each program is a coroutine. Its turn goes on until it ends, or until a loop that waits turns back. Programs are admitted in the launch's order: the first one alone, and when those that are admitted all wait, as many more as there are waiting. From then on all take their turns round after round, in the order of their admission. So a program that finds every lock free runs from start to end before the next one begins, and few programs are alive at a time, however large the grid.
+Each program is a coroutine. Its turn goes on until it ends, or until a spin loop turns back. Programs are admitted in the launch's order: the first one alone, and when those that are admitted all wait, as many more as there are waiting. From then on all take their turns round after round, in the order of their admission. So a program that finds every lock free runs from start to end before the next one begins, and few programs are alive at a time, however large the grid.
 
 A program waits when its turn changed nothing in memory and did not end it. A round in which all wait is silent. In silence nobody learns anything new: a program whose variables come back to what they were goes round in a circle, and if all do, that is a deadlock. Variables that only count along do not matter (`idle_variables.py`). A program whose count decides when it gives up does not come round; it is given `SILENT_ROUNDS`. One whose accesses leave their tensors, where a checker lets the run go on, is given `STRAY_ROUNDS`: no value that it reads there can end its loop.
 """
@@ -51,7 +51,7 @@ class Waiting:
 
 
 @dataclass
-class NobodyMoves(Exception):
+class DeadlockDetected(Exception):
     """A deadlock; raised where the first of the programs waits.
 
     Attributes:
@@ -109,7 +109,7 @@ def take_turns(
 
 
 def _stop(live: Sequence[_Program], silent_rounds: int, proven: bool) -> Step:
-    stuck = NobodyMoves(tuple(one.waiting() for one in live), silent_rounds, proven)
+    stuck = DeadlockDetected(tuple(one.waiting() for one in live), silent_rounds, proven)
     return live[0].programs, functools.partial(live[0].coroutine.throw, stuck)
 
 
@@ -130,7 +130,7 @@ class _Program:
         self._variables: dict[str, Any] = {}
 
     def turn(self, memory: WatchedMemory) -> None:
-        """Run it until it ends, or until a loop that waits turns back."""
+        """Run it until it ends, or until a spin loop turns back."""
         memory.changed = memory.strayed = False
         self.ended = next(self.coroutine, _END) is _END
         self.changed, self.strayed = memory.changed, memory.strayed

@@ -54,16 +54,18 @@ def for_loop(op: scf.ForOp, emit: Emitter) -> Results:
 
 
 def _divergent_for(op: scf.ForOp, emit: Emitter) -> Results:
-    """Every program counts its own turns; those that are done stay as they are."""
+    """Every program counts its own iterations; those that are done stay as they are."""
     carried = op.block.args[1:]
     carry(op.initial, carried, emit)
-    turns, turn, active = emit.fresh("turns"), emit.fresh("turn"), emit.fresh("active")
+    trip_counts, iteration, active = emit.fresh("turns"), emit.fresh("turn"), emit.fresh("active")
     bounds = emit[op.lower], emit[op.upper], emit[op.step]
-    emit.assign(turns, tiles.turns(*bounds, emit.programs.count, emit.active_programs()))
+    emit.assign(
+        trip_counts, tiles.trip_counts(*bounds, emit.programs.count, emit.active_programs())
+    )
     index = emit.bind(op.block.args[0])
     emit.assign(index, emit[op.lower])
-    with emit.loop(turn, variable("range")(variable(turns).max())):
-        emit.assign(active, tiles.some(variable(turns) > variable(turn)))
+    with emit.loop(iteration, variable("range")(variable(trip_counts).max())):
+        emit.assign(active, tiles.some(variable(trip_counts) > variable(iteration)))
         with emit.only(active):
             emit.operations(op.block)
             merge(carried, yielded(op.block), emit)

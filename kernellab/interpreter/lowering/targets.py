@@ -1,4 +1,4 @@
-"""Variables that outlive a turn or a branch. A target is the value that stands for one: a loop's argument, a branch's result."""
+"""Variables that outlive an iteration or a branch. A target is the value that stands for one: a loop's argument, a branch's result."""
 
 from __future__ import annotations
 

@@ -170,7 +170,7 @@ def store(op: tt.StoreOp | tt.AtomicStoreOp, value: Emitter) -> None:
     call = memory.store(
         value.buffer(op.pointer),
         value[op.pointer],
-        value.without_root(op.value),
+        value.without_underlying_object(op.value),
         value.rank(op.value),
         **given(mask=value.optional(op.mask), active=value.active_programs()),
     )
@@ -342,7 +342,7 @@ def map_elementwise(op: tt.MapElementwiseOp, value: Emitter) -> tuple[Expression
     if math.prod(shape) % pack:
         raise value.unsupported(f"tl.map_elementwise with pack={pack} of a tile of shape {shape}")
     function = value.element_function(op.function)
-    sources = tuple(value.without_root(source) for source in op.sources)
+    sources = tuple(value.without_underlying_object(source) for source in op.sources)
     active = given(active=value.active_programs())
     return _several(op, tiles.map_elements(function, sources, shape, pack, **active), value)
 
@@ -418,5 +418,5 @@ def device_print(op: tt.PrintOp, value: Emitter) -> None:
 
 def _as_printed(argument: SSAValue, signed: bool, value: Emitter) -> Expression:
     unsigned = not signed and dtype(argument.type).kind == "i"
-    shown = value.without_root(argument)
+    shown = value.without_underlying_object(argument)
     return numerics.unsigned(shown) if unsigned else shown

@@ -28,7 +28,7 @@ _SCRATCH = 1 << 46
 
 
 @dataclass(frozen=True)
-class Seen:
+class ObservedAccess:
     """One access of a batch of programs.
 
     Attributes:
@@ -50,8 +50,8 @@ class Seen:
     programs: Programs
 
 
-class Listener(Protocol):
-    """What a run can be listened to by.
+class RunObserver(Protocol):
+    """What observes a run.
 
     Attributes:
         operations: the operations of the code, by location; set before it runs.
@@ -65,17 +65,17 @@ class Listener(Protocol):
         """What generated code calls by name in this run, where that is not the module of the name; `memory` is what it would read and write through."""
 
 
-class Observer:
-    """Hears of every access of a run, and tells it on with the operation that makes it.
+class AccessObserver:
+    """Observes every access of a run, and tells it on with the operation that makes it.
 
     Attributes:
         operations: the operations of the code, by location; set before it runs.
         programs: the batch that runs; set before it does.
-        entries: how often programs entered each block, where the code tells; see `entries.tell_entries`.
+        entries: how often programs entered each block, where the code tells; see `entries.emit_entry_events`.
     """
 
-    def __init__(self, tell: Callable[[Seen], None]) -> None:
-        self._tell = tell
+    def __init__(self, notify: Callable[[ObservedAccess], None]) -> None:
+        self._notify = notify
         self._known: dict[tuple[types.CodeType, int], Operation] = {}
         self.operations: Sequence[Operation] = ()
         self.programs: Programs
@@ -86,12 +86,12 @@ class Observer:
         self.entries[block] += programs if active is None else int(numpy.count_nonzero(active))
 
     def modules(self, memory: Memory) -> Mapping[str, Any]:
-        """As `Listener.modules`."""
+        """As `RunObserver.modules`."""
         return {
             "memory": ObservedMemory(memory, self),
             "descriptors": ObservedDescriptors(self),
             "tensormaps": ObservedTensormaps(self),
-            "listening": self,
+            "observer": self,
         }
 
     def access(
@@ -104,9 +104,9 @@ class Observer:
         shape: tuple[int, ...] | None = None,
     ) -> None:
         """Tell of an access that the generated code of `frame` is about to make."""
-        self.tell(frame, buffer.addresses(offsets), buffer.itemsize, shape, mask, active)
+        self.notify(frame, buffer.addresses(offsets), buffer.itemsize, shape, mask, active)
 
-    def tell(
+    def notify(
         self,
         frame: types.FrameType,
         addresses: Value,
@@ -121,14 +121,14 @@ class Observer:
             operation = located_at(*key, self.operations)
             assert operation is not None, "every statement that accesses memory has a location"
             self._known[key] = operation
-        seen = Seen(self._known[key], addresses, shape, size, mask, active, self.programs)
-        self._tell(seen)
+        seen = ObservedAccess(self._known[key], addresses, shape, size, mask, active, self.programs)
+        self._notify(seen)
 
 
 class ObservedMemory(MemoryLayer):
     """Stands where generated code expects the module `memory`: tells of every access before it is made."""
 
-    def __init__(self, inner: Memory, observer: Observer) -> None:
+    def __init__(self, inner: Memory, observer: AccessObserver) -> None:
         self._inner = inner
         self._observer = observer
 
@@ -142,7 +142,7 @@ class ObservedMemory(MemoryLayer):
 class ObservedDescriptors:
     """Stands where generated code expects the module `descriptors`."""
 
-    def __init__(self, observer: Observer) -> None:
+    def __init__(self, observer: AccessObserver) -> None:
         self._observer = observer
 
     def load(
@@ -218,7 +218,7 @@ class ObservedDescriptors:
 class ObservedTensormaps:
     """Stands where generated code expects the module `tensormaps`."""
 
-    def __init__(self, observer: Observer) -> None:
+    def __init__(self, observer: AccessObserver) -> None:
         self._observer = observer
 
     def Tensormaps(self, programs: int) -> tensormaps.Tensormaps:  # noqa: N802 - the module's class
@@ -227,7 +227,7 @@ class ObservedTensormaps:
 
 
 class _ObservedTensormaps(tensormaps.Tensormaps):
-    def __init__(self, programs: int, observer: Observer) -> None:
+    def __init__(self, programs: int, observer: AccessObserver) -> None:
         super().__init__(programs)
         self._observer = observer
 
@@ -236,5 +236,5 @@ class _ObservedTensormaps(tensormaps.Tensormaps):
         place = numpy.asarray(address) - tensormaps.SCRATCH + _SCRATCH
         place = place + numpy.arange(count) * (1 << 20)
         addresses = place[:, None] + numpy.arange(DESCRIPTOR_BYTES)
-        self._observer.tell(sys._getframe(1), addresses, 1, (DESCRIPTOR_BYTES,), None, active)
+        self._observer.notify(sys._getframe(1), addresses, 1, (DESCRIPTOR_BYTES,), None, active)
         super().write(address, descriptor, active)

@@ -287,7 +287,7 @@ def map_elements(
     everyone = arrays[0].shape
     packs = [array.reshape(-1, pack) for array in arrays]
     count = len(packs[0])
-    operands = (elements[:, turn] for elements in packs for turn in range(pack))
+    operands = (elements[:, iteration] for elements in packs for iteration in range(pack))
     try:
         results = [numpy.broadcast_to(r, (count,)) for r in function(Elements(count), *operands)]
     except LaneFault as fault:
@@ -309,7 +309,9 @@ def count(lower: Any, upper: Any, step: Any) -> Iterator[Any]:
     return map(make, range(int(lower), int(upper), int(step)))
 
 
-def turns(lower: Value, upper: Value, step: Value, programs: int, active: Active) -> numpy.ndarray:
+def trip_counts(
+    lower: Value, upper: Value, step: Value, programs: int, active: Active
+) -> numpy.ndarray:
     """How often each program of the batch runs a loop whose bounds differ between programs."""
     distance = numpy.asarray(upper, numpy.int64) - lower
     number = numpy.broadcast_to(numpy.maximum(-(-distance // step), 0), (programs,))

@@ -21,7 +21,7 @@ from xdsl.rewriter import Rewriter
 from kernellab import triton_api
 from kernellab.compiler.specialization.binding import BoundCall
 from kernellab.errors import UnsupportedOperation
-from kernellab.interpreter.analyses.pointers import ADDRESS, roots
+from kernellab.interpreter.analyses.pointers import ADDRESS, underlying_objects
 from kernellab.interpreter.codegen.emitter import in_order_of_jumps
 from kernellab.interpreter.codegen.expressions import BUILTINS
 from kernellab.interpreter.execution.grid import GridSizes, Programs
@@ -40,7 +40,7 @@ from kernellab.interpreter.execution.program import (
 from kernellab.interpreter.memory import global_memory
 from kernellab.interpreter.memory.address_space import AddressSpace
 from kernellab.interpreter.memory.global_memory import Buffer
-from kernellab.interpreter.memory.observing import Listener
+from kernellab.interpreter.memory.observing import RunObserver
 from kernellab.interpreter.stepping import shown
 from kernellab.interpreter.stepping.emitter import (
     HOOK,
@@ -58,7 +58,7 @@ from kernellab.ir.locations import locate
 from kernellab.ir.reader import read_module
 from kernellab.ir.types import is_pointer
 from kernellab.records import Target
-from kernellab.triton_api import MARK, Mark, MarkedFunction, Marks
+from kernellab.triton_api import DEBUG_RECORD, DebugRecord, DebugRecords, SourceFunction
 
 
 def _go_on() -> None:
@@ -70,14 +70,14 @@ class SteppingFunction:
     """One function of the kernel's source.
 
     Attributes:
-        marked: what it is in the source.
+        source: what it is in the source.
         code: its code object.
         names: the kernel's own names among its variables.
         called: what other functions' code calls it.
         constants: the objects that its code refers to by name.
     """
 
-    marked: MarkedFunction
+    source: SourceFunction
     code: CodeType
     names: frozenset[str]
     called: str
@@ -114,9 +114,9 @@ class SteppingCode:
         lines = {
             line
             for function in self.functions.values()
-            if function.marked.file == file
+            if function.source.file == file
             for _, _, line in function.code.co_lines()
-            if line is not None and line != function.marked.line
+            if line is not None and line != function.source.line
         }
         return tuple(sorted(lines))
 
@@ -125,7 +125,7 @@ class SteppingCode:
         arguments: Sequence[Any],
         grid: GridSizes,
         hook: Any = None,
-        listener: Listener | None = None,
+        observer: RunObserver | None = None,
         stop: Callable[[], None] | None = None,
         seen_as: Callable[[dict[str, Any]], dict[str, Any]] | None = None,
     ) -> Callable[[Programs], Any]:
@@ -135,12 +135,12 @@ class SteppingCode:
             arguments: as code for batches takes them.
             grid: the launch's.
             hook: of traced code, what it calls: `hook.line(number)` before every line, `hook.bound(names, values)` after names were given values, and where operations are traced, `hook.operation(number, results)` after each.
-            listener: hears of every access.
+            observer: hears of every access.
             stop: what each `breakpoint()` calls in code that is not traced.
             seen_as: what the globals of a function's source become for those who look at its frames; they stay as they are where left out.
         """
         through = self.batch.watched or global_memory
-        instead = {} if listener is None else listener.modules(through)
+        instead = {} if observer is None else observer.modules(through)
         modules = {**MODULES, "memory": through, **instead}
         start = self._loaded(modules, hook, stop or _go_on, seen_as or dict)
         values: list[Any] = []
@@ -163,7 +163,7 @@ class SteppingCode:
         made: dict[str, types.FunctionType] = {}
         scopes: list[dict[str, Any]] = []
         for function in self.functions.values():
-            own = seen_as(triton_api.scope_of(function.marked.function.fn))
+            own = seen_as(triton_api.scope_of(function.source.function.fn))
             scope = {"np": numpy, **own, **shared, **function.constants}
             made[function.called] = types.FunctionType(function.code, scope)
             scopes.append(scope)
@@ -232,9 +232,11 @@ def stepping_code(
         check_globals(kernel)
         return known[key]
     batch = program_code(kernel, call, target)
-    module, marks = triton_api.make_marked_ttir(kernel, call.specialization, target, call.options)
+    module, records = triton_api.make_ttir_with_debug_info(
+        kernel, call.specialization, target, call.options
+    )
     read = read_module(triton_api.generic_text(module))
-    code = _Maker(read, marks, batch, traced, traces_operations).code()
+    code = _Maker(read, records, batch, traced, traces_operations).code()
     if key is not None:
         known[key] = code
     return code
@@ -246,14 +248,14 @@ class _Maker:
     def __init__(
         self,
         module: ModuleOp,
-        marks: Marks,
+        records: DebugRecords,
         batch: ProgramCode,
         traced: bool,
         traces_operations: bool,
     ) -> None:
         self._functions = {op.sym_name.data: op for op in module.ops if isinstance(op, tt.FuncOp)}
         self._entry = entry_of(module)
-        self._marks = marks
+        self._debug_records = records
         self._batch = batch
         self.traced = traced or traces_operations
         self.traces_operations = traces_operations
@@ -264,7 +266,7 @@ class _Maker:
         self._callees: dict[tuple[str, tuple[bool, ...]], Callee] = {}
         self._made: list[SteppingFunction] = []
         self._breakpoints: dict[tuple[str, int], None] = {}
-        self._take_out_inlined_marks()
+        self._take_out_inlined_debug_records()
 
     def code(self) -> SteppingCode:
         """Everything."""
@@ -286,8 +288,8 @@ class _Maker:
 
     # What the functions share
 
-    def mark_of(self, op: Operation) -> Mark | None:
-        """What a mark says; None for any other operation."""
+    def debug_record_of(self, op: Operation) -> DebugRecord | None:
+        """What a debug record says; None for any other operation."""
         match op:
             case tt.PrintOp():
                 text = op.prefix.data
@@ -295,7 +297,11 @@ class _Maker:
                 text = _symbol(op)
             case _:
                 return None
-        return self._marks[int(text.removeprefix(MARK))] if text.startswith(MARK) else None
+        return (
+            self._debug_records[int(text.removeprefix(DEBUG_RECORD))]
+            if text.startswith(DEBUG_RECORD)
+            else None
+        )
 
     def takes_turns(self) -> bool:
         """Whether the kernel's programs wait for each other."""
@@ -310,14 +316,14 @@ class _Maker:
 
     def results_point_into(self, call: tt.CallOp) -> tuple[int | None, ...]:
         """For each result of a call, the one argument that it can point into, or None."""
-        if self.mark_of(call) is not None:
+        if self.debug_record_of(call) is not None:
             return ()
         return self._returns_into(_symbol(call))
 
     @functools.cache  # noqa: B019 - the maker lives as long as the making
     def _returns_into(self, symbol: str) -> tuple[int | None, ...]:
         function = self._functions[symbol]
-        known = roots(function, (), self.results_point_into)
+        known = underlying_objects(function, (), self.results_point_into)
         returns = [op for op in function.walk() if isinstance(op, tt.ReturnOp)]
         reached = [op for op in returns if not _is_unreachable(op)]
         results: list[int | None] = []
@@ -340,15 +346,15 @@ class _Maker:
     def _described(self, function: tt.FuncOp, number: int) -> Callee:
         enter = next((op for op in function.body.walk() if self._enters(op)), None)
         assert enter is not None, "every function has a statement"
-        mark = self.mark_of(enter)
-        assert mark is not None
-        assert mark.function is not None
-        name = generated(f"{mark.function.name}_{number}")
-        return Callee(name, function, enter, mark, self._is_coroutine(function))
+        record = self.debug_record_of(enter)
+        assert record is not None
+        assert record.function is not None
+        name = generated(f"{record.function.name}_{number}")
+        return Callee(name, function, enter, record, self._is_coroutine(function))
 
     def _enters(self, op: Operation) -> bool:
-        mark = self.mark_of(op)
-        return mark is not None and mark.kind == "enter"
+        record = self.debug_record_of(op)
+        return record is not None and record.kind == "enter"
 
     def _is_coroutine(self, function: tt.FuncOp) -> bool:
         if not self.takes_turns():
@@ -357,40 +363,44 @@ class _Maker:
             isinstance(op, scf.WhileOp | tt.AtomicPollOp)
             or (isinstance(op, tt.CallOp) and self._is_coroutine(self._called(op)))
             for op in function.walk()
-            if self.mark_of(op) is None
+            if self.debug_record_of(op) is None
         )
 
     def _make(self, callee: Callee, addresses: tuple[bool, ...]) -> None:
-        marked = callee.mark.function
-        assert marked is not None
-        marks = [mark for op in callee.function.walk() if (mark := self.mark_of(op)) is not None]
-        names = frozenset(name for mark in marks for name in mark.names)
+        source = callee.record.function
+        assert source is not None
+        records = [
+            record
+            for op in callee.function.walk()
+            if (record := self.debug_record_of(op)) is not None
+        ]
+        names = frozenset(name for record in records for name in record.names)
         returns_into = self._returns_into(callee.function.sym_name.data)
         emitter = SteppingEmitter(
-            callee.function, callee.mark, names, addresses, returns_into, self
+            callee.function, callee.record, names, addresses, returns_into, self
         )
         definition = emitter.definition(callee, names_id=self._names_id(callee, names))
-        code = _compiled(definition, marked.file, marked.name)
+        code = _compiled(definition, source.file, source.name)
         # Codes are equal where only what they name differs, and those of two functions must not be.
         code = code.replace(co_consts=(*code.co_consts, callee.name))
         self._breakpoints |= {
-            (marked.file, mark.line): None for mark in marks if mark.is_breakpoint
+            (source.file, record.line): None for record in records if record.is_breakpoint
         }
         if callee.function is self._entry:
             self._start = _compiled(emitter.starter(callee), HIDDEN_FILE, "start")
         self._variables |= emitter.variables()
-        function = SteppingFunction(marked, code, names, callee.name, emitter.constants)
+        function = SteppingFunction(source, code, names, callee.name, emitter.constants)
         self._made.append(function)
 
     def _names_id(self, callee: Callee, names: frozenset[str]) -> bool:
         """Whether the program's id is added to the function's locals: to the kernel's, where a debugger looks at them."""
         return callee.function is self._entry and PROGRAM_ID not in names and not self.traced
 
-    def _take_out_inlined_marks(self) -> None:
+    def _take_out_inlined_debug_records(self) -> None:
         """Where block pointers made helpers be inlined, their names are not those of the function around."""
         for function in self._functions.values():
             for op in list(function.walk()):
-                if self.mark_of(op) is not None and len(locate(op.location).frames) > 1:
+                if self.debug_record_of(op) is not None and len(locate(op.location).frames) > 1:
                     Rewriter.erase_op(op)
 
 

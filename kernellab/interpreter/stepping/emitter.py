@@ -16,7 +16,7 @@ import numpy
 from xdsl.ir import Block, Operation, Region, SSAValue
 
 from kernellab.errors import SourcePosition
-from kernellab.interpreter.analyses.pointers import ADDRESS, PointsInto, roots
+from kernellab.interpreter.analyses.pointers import ADDRESS, PointsInto, underlying_objects
 from kernellab.interpreter.analyses.uniformity import varying_elements
 from kernellab.interpreter.codegen.calls import inline_calls_of_elements
 from kernellab.interpreter.codegen.emitter import Emitter, in_order_of_jumps
@@ -32,7 +32,7 @@ from kernellab.interpreter.stepping.line_table import NO_LINE
 from kernellab.ir import scf, tt
 from kernellab.ir.locations import Location
 from kernellab.ir.types import TensorDescType, is_pointer
-from kernellab.triton_api import Constant, Group, Held, Mark
+from kernellab.triton_api import Constant, DebugRecord, Group, Held
 from kernellab.triton_api import Operand as MarkedOperand
 
 HOOK = syntax.generated("hook")
@@ -74,15 +74,15 @@ class Callee:
 
     Attributes:
         name: what generated code calls it.
-        enter: the operation that marks its beginning.
-        mark: what that says.
+        enter: the debug record at its beginning.
+        record: what that says.
         is_coroutine: it lets other programs go on meanwhile.
     """
 
     name: str
     function: tt.FuncOp
     enter: Operation
-    mark: Mark
+    record: DebugRecord
     is_coroutine: bool
 
 
@@ -95,7 +95,7 @@ class Surroundings(Protocol):
     traced: bool
     traces_operations: bool
 
-    def mark_of(self, op: Operation) -> Mark | None: ...
+    def debug_record_of(self, op: Operation) -> DebugRecord | None: ...
 
     def callee(self, call: tt.CallOp, addresses: tuple[bool, ...]) -> Callee: ...
 
@@ -113,32 +113,32 @@ class SteppingEmitter(Emitter):
     def __init__(
         self,
         function: tt.FuncOp,
-        mark: Mark,
+        record: DebugRecord,
         names: frozenset[str],
         addresses: tuple[bool, ...],
         returns_into: tuple[int | None, ...],
         surroundings: Surroundings,
     ) -> None:
-        """A function of which `mark` says what it is.
+        """A function of which `record` says what it is.
 
         Args:
             names: the kernel's own in this function.
             addresses: for each argument, whether it is a pointer that is an address.
             returns_into: for each result, the one argument that it can point into, or None.
         """
-        assert mark.function is not None
+        assert record.function is not None
         self._around = surroundings
         self._addresses = addresses
         self._returns_into = returns_into
-        super().__init__(function, mark.function.file)
-        self.mark = mark
+        super().__init__(function, record.function.file)
+        self.record = record
         self.locations = surroundings.locations
         self.located = surroundings.located
         self.programs, self.grid = variable(_PROGRAMS), variable(_GRID)
         self._everything = _EVERYTHING
         self._taken |= names
         self._dtype_names: dict[Any, str] = {}
-        self._line = mark.line
+        self._line = record.line
         self._straight: int | None = None
         """The line of what ran last, where only one thing can have run last."""
         self._has_no_line = False
@@ -147,7 +147,7 @@ class SteppingEmitter(Emitter):
 
     def take_calls(self, function: tt.FuncOp) -> None:
         """Calls stay calls, except in functions of single elements, which run on whole tiles."""
-        inline_calls_of_elements(function, self._around.mark_of)
+        inline_calls_of_elements(function, self._around.debug_record_of)
 
     def find_starts(self, _function: tt.FuncOp) -> set[SSAValue]:
         """None: functions are given pointers from anywhere, and steps are those of the source."""
@@ -157,9 +157,9 @@ class SteppingEmitter(Emitter):
         """There is one program, so only elements inside functions of elements differ."""
         return varying_elements(function)
 
-    def find_roots(self, function: tt.FuncOp) -> dict[SSAValue, Any]:
-        """Pointers among the arguments are their own roots, except those that are addresses."""
-        return roots(function, self._addresses, self._around.results_point_into)
+    def find_underlying_objects(self, function: tt.FuncOp) -> dict[SSAValue, Any]:
+        """Pointers among the arguments are their own underlying objects, except those that are addresses."""
+        return underlying_objects(function, self._addresses, self._around.results_point_into)
 
     # The function
 
@@ -174,11 +174,11 @@ class SteppingEmitter(Emitter):
                 if names_id:
                     self.assign(PROGRAM_ID, self.programs.id_in(self.grid))
             self.blocks(self.function.body)
-        parameters = syntax.parameters(self.mark.names, [_VALUES])
+        parameters = syntax.parameters(self.record.names, [_VALUES])
         if callee.is_coroutine:
             body.insert(0, ast.If(ast.Constant(False), [ast.Expr(ast.Yield())], []))
-        function = syntax.function(callee.name, parameters, body, self.mark.line)
-        syntax.tell_names_apart(function)
+        function = syntax.function(callee.name, parameters, body, self.record.line)
+        syntax.make_names_unique(function)
         return function
 
     def starter(self, callee: Callee) -> ast.FunctionDef:
@@ -190,18 +190,18 @@ class SteppingEmitter(Emitter):
             self.assign(given, variable(_VALUES))
             self._unpack(block)
             operands = callee.enter.operands
-            parameters = [self._shown(held, operands) for held in callee.mark.names.values()]
+            parameters = [self._shown(held, operands) for held in callee.record.names.values()]
             called = variable(callee.name)(*parameters, **{_VALUES: variable(given)})
             self.statement(ast.Return(called.node))
         function = syntax.function("start", syntax.parameters([_VALUES]), body, 1)
-        syntax.tell_names_apart(function)
+        syntax.make_names_unique(function)
         return function
 
     def _unpack(self, block: Block) -> None:
         self._buffers = {}
         names = [_PROGRAMS, _GRID, _EVERYTHING]
         for argument in block.args:
-            if is_pointer(argument.type) and self._roots.get(argument) is not ADDRESS:
+            if is_pointer(argument.type) and self._underlying_objects.get(argument) is not ADDRESS:
                 self._buffers[argument] = self.fresh("buffer")
                 names.append(self._buffers[argument])
             names.append(self.bind(argument))
@@ -209,21 +209,22 @@ class SteppingEmitter(Emitter):
         self.statement(ast.Delete([ast.Name(_VALUES, ast.Del())]))
 
     def _passed_pointer(self, pointer: SSAValue) -> list[Expression]:
-        """A pointer as an argument of a call: where it has a root, the buffer and the offset."""
-        if self._roots.get(pointer) is ADDRESS:
+        """A pointer as an argument of a call: where it has an underlying object, the buffer and the offset."""
+        if self._underlying_objects.get(pointer) is ADDRESS:
             return [self[pointer]]
         return [self.buffer(pointer), self[pointer]]
 
     def call(self, op: tt.CallOp) -> tuple[Expression, ...]:
         """A call of another function of the source."""
         addresses = tuple(
-            is_pointer(value.type) and self._roots.get(value) is ADDRESS for value in op.arguments
+            is_pointer(value.type) and self._underlying_objects.get(value) is ADDRESS
+            for value in op.arguments
         )
         callee = self._around.callee(op, addresses)
         values: list[Expression] = [self.programs, self.grid, variable(_EVERYTHING)]
         for value in op.arguments:
             values += self._passed_pointer(value) if is_pointer(value.type) else [self[value]]
-        parameters = [self._argument(held, callee, op) for held in callee.mark.names.values()]
+        parameters = [self._argument(held, callee, op) for held in callee.record.names.values()]
         called = variable(callee.name)(*parameters, **{_VALUES: tuple(values)})
         if callee.is_coroutine:
             called = Expression(ast.YieldFrom(called.node))
@@ -236,7 +237,7 @@ class SteppingEmitter(Emitter):
         return tuple(results.item(number) for number in range(len(op.final)))
 
     def _argument(self, held: Held, callee: Callee, call: tt.CallOp) -> Expression:
-        """What a parameter shows as; the values that its mark names are the callee's arguments."""
+        """What a parameter shows as; the values that its debug record names are the callee's arguments."""
         block = callee.function.body.blocks.first
         assert block is not None
         given: dict[SSAValue, SSAValue] = dict(zip(block.args, call.arguments))
@@ -258,62 +259,62 @@ class SteppingEmitter(Emitter):
         is_anywhere = is_pointer(value.type) and argument is None
         return self.address(value) if is_anywhere else self[value]
 
-    # Marks
+    # Debug records
 
     def operation(self, op: Operation) -> None:
-        """Lower one operation, or do as a mark says."""
-        mark = self._around.mark_of(op)
-        if mark is None:
+        """Lower one operation, or do as a debug record says."""
+        record = self._around.debug_record_of(op)
+        if record is None:
             super().operation(op)
             if self._around.traces_operations and not op.regions and not self._inside_element_function:  # fmt: skip
-                self._tell_of(op)
+                self._emit_operation_event(op)
         else:
-            self._do_as(mark, op)
+            self._do_as(record, op)
 
-    def _do_as(self, mark: Mark, op: Operation) -> None:
-        if mark.kind == "line" or (mark.kind == "back" and mark.is_static):
-            self._line = mark.line
-            self._begin_line(mark)
-        elif mark.kind == "back" and self._around.traced:
+    def _do_as(self, record: DebugRecord, op: Operation) -> None:
+        if record.kind == "line" or (record.kind == "back" and record.is_static):
+            self._line = record.line
+            self._begin_line(record)
+        elif record.kind == "back" and self._around.traced:
             with self.without_line():
-                self._tell_of_line(mark)
+                self._emit_line_event(record)
         with self.without_line():
-            for name, held in mark.names.items():
-                if mark.kind != "enter":
+            for name, held in record.names.items():
+                if record.kind != "enter":
                     self.assign(name, self._shown(held, op.operands))
-            if self._around.traced and mark.names and mark.kind != "enter":
-                self._tell_of_names(tuple(mark.names))
+            if self._around.traced and record.names and record.kind != "enter":
+                self._emit_names_event(tuple(record.names))
 
-    def _begin_line(self, mark: Mark) -> None:
-        with self.at_line(mark.line):
+    def _begin_line(self, record: DebugRecord) -> None:
+        with self.at_line(record.line):
             if self._around.traced:
-                self._tell_of_line(mark)
-            elif mark.is_breakpoint:
+                self._emit_line_event(record)
+            elif record.is_breakpoint:
                 self.statement(ast.Expr(variable(STOP)().node))
             else:
                 self.statement(ast.Pass())
 
-    def _tell_of_line(self, mark: Mark) -> None:
-        assert self.mark.function is not None
-        line = Line(self.file, mark.line, self.mark.function.name, mark.kind == "back")
+    def _emit_line_event(self, record: DebugRecord) -> None:
+        assert self.record.function is not None
+        line = Line(self.file, record.line, self.record.function.name, record.kind == "back")
         self._around.lines.append(line)
         number = len(self._around.lines) - 1
         self.statement(ast.Expr(variable(HOOK).line(literal(number)).node))
 
-    def _tell_of_names(self, names: tuple[str, ...]) -> None:
+    def _emit_names_event(self, names: tuple[str, ...]) -> None:
         """Hand what names have been given to the hook."""
         values = tuple(map(syntax.read_of_kernel, names))
-        told = variable(HOOK).bound(self.constant(names, hint="names"), values)
-        self.statement(ast.Expr(told.node))
+        event = variable(HOOK).bound(self.constant(names, hint="names"), values)
+        self.statement(ast.Expr(event.node))
 
-    def _tell_of(self, op: Operation) -> None:
+    def _emit_operation_event(self, op: Operation) -> None:
         """Hand the results of an operation to the hook, None for one that nobody looks at."""
         nothing = Expression(ast.Constant(None))
         results = tuple(self[v] if v in self._expressions else nothing for v in op.results)
         number = self._number_of(op)
         with self.without_line():
-            told = variable(HOOK).operation(literal(number), results)
-            self.statement(ast.Expr(told.node))
+            event = variable(HOOK).operation(literal(number), results)
+            self.statement(ast.Expr(event.node))
 
     def _number_of(self, op: Operation) -> int:
         """The number of an operation among those that have a location."""

@@ -78,11 +78,11 @@ def generated(name: str) -> str:
 
 
 def read_of_kernel(name: str) -> Expression:
-    """Reads a variable of the kernel, until `tell_names_apart` under a name that no module has."""
+    """Reads a variable of the kernel, until `make_names_unique` under a name that no module has."""
     return variable(f"{_OF_KERNEL}{name}")
 
 
-def tell_names_apart(function: ast.FunctionDef) -> None:
+def make_names_unique(function: ast.FunctionDef) -> None:
     """Let the kernel's variables have their names, and modules and Python's own functions generated ones."""
     for node in ast.walk(function):
         if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Load):

@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy
 
-from kernellab.interpreter.memory.observing import Seen
+from kernellab.interpreter.memory.observing import ObservedAccess
 from kernellab.interpreter.numerics.affine import AffineTile, BoxMask, as_box
 from kernellab.interpreter.numerics.bases import as_array
 from kernellab.profiling.accesses.requests import LINE
@@ -38,7 +38,7 @@ class Alike:
         raise NotImplementedError
 
 
-def alike(seen: Seen, shape: tuple[int, ...]) -> Alike:
+def alike(seen: ObservedAccess, shape: tuple[int, ...]) -> Alike:
     """The programs of an access to a tile of `shape`."""
     count = seen.programs.count
     programs = numpy.arange(count) if seen.active is None else numpy.flatnonzero(seen.active)
@@ -129,7 +129,7 @@ def _offsets(strides: tuple[int, ...], extents: tuple[int, ...], shape: tuple[in
 class _OneByOne(Alike):
     """Programs whose addresses or masks have no pattern."""
 
-    seen: Seen
+    seen: ObservedAccess
     shape: tuple[int, ...]
 
     def rows(self) -> tuple[Numbers, numpy.ndarray | None]:

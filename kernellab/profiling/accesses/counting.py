@@ -11,8 +11,8 @@ from typing import Any, NamedTuple, cast
 from xdsl.dialects import builtin
 from xdsl.ir import Attribute, BlockArgument, Operation, OpResult, SSAValue
 
-from kernellab.common.progress import UNTOUCHED, LongWork
-from kernellab.compiler.analyses.axis import pointee, pointers_of, root_argument
+from kernellab.common.progress import UNTOUCHED, ProgressBar
+from kernellab.compiler.analyses.axis import pointee, pointers_of, underlying_argument
 from kernellab.compiler.analyses.flow import entering, leaving
 from kernellab.compiler.analyses.module import kind, position_of
 from kernellab.compiler.analyses.warp_accesses import WarpAccess, WarpAccesses
@@ -23,8 +23,8 @@ from kernellab.compiler.subjects import subject_of
 from kernellab.compiler.targets import parse_target
 from kernellab.compiler.unwrapping import unwrap_kernel
 from kernellab.errors import TargetError
-from kernellab.interpreter.analyses.spin_loops import waits
-from kernellab.interpreter.codegen.entries import tell_entries
+from kernellab.interpreter.analyses.spin_loops import is_spin_loop
+from kernellab.interpreter.codegen.entries import emit_entry_events
 from kernellab.interpreter.execution.grid import check_grid
 from kernellab.interpreter.execution.launcher import launch_observed
 from kernellab.interpreter.execution.program import (
@@ -33,7 +33,7 @@ from kernellab.interpreter.execution.program import (
     program_code,
     program_of_text,
 )
-from kernellab.interpreter.memory.observing import DESCRIPTOR_BYTES, Observer, Seen
+from kernellab.interpreter.memory.observing import DESCRIPTOR_BYTES, AccessObserver, ObservedAccess
 from kernellab.ir import scf, tt, ttg, ttng
 from kernellab.ir.types import TensorDescType, shape
 from kernellab.launch.argument_copies import copied
@@ -97,7 +97,7 @@ def accesses(
     plain, keywords = unwrap_kernel(kernel, args, keywords, {})
     call = bind(plain, args, keywords, chosen)
     _check_target(chosen)
-    code = program_code(plain, call, chosen, "ttgir", after=tell_entries)
+    code = program_code(plain, call, chosen, "ttgir", after=emit_entry_events)
     found = _counted(plain, grid, call, chosen, code, lambda: lowered(plain, call, chosen))
     return replace(found, subject=subject_of(plain, call, chosen))
 
@@ -105,7 +105,7 @@ def accesses(
 def accesses_of_text(kernel: Any, grid: Grid, call: BoundCall, target: Target, text: str) -> Accesses:  # fmt: skip
     """As `accesses`, of TTGIR in MLIR's generic form that `kernel` became for this call."""
     _check_target(target)
-    code = program_of_text(text, kernel, after=tell_entries)
+    code = program_of_text(text, kernel, after=emit_entry_events)
     return _counted(kernel, grid, call, target, code, lambda: lowered_text(text, target))
 
 
@@ -128,8 +128,8 @@ def _counted(
     numbers = occurrences(code.module)
     counted = _Counted(_accesses_of(code, target), numbers, in_turns=code.watched is not None)
     costs = _shared_costs_of(code, lower)
-    observer = Observer(counted.see)
-    with LongWork(f"accesses of {kernel.__name__}", None, "programs", UNTOUCHED):
+    observer = AccessObserver(counted.see)
+    with ProgressBar(f"accesses of {kernel.__name__}", None, "programs", UNTOUCHED):
         launch_observed(kernel, grid, replace(call, values=copied(call.values)), code, observer)
     counted.end_batch()
     sizes = check_grid(grid, call.values)
@@ -181,7 +181,7 @@ class _Counted:
         self._in_turns = in_turns
         """Whether programs that others ran after may run again."""
 
-    def see(self, seen: Seen) -> None:
+    def see(self, seen: ObservedAccess) -> None:
         """Count an access."""
         if seen.programs is not self._batch and not self._in_turns:
             self.end_batch()
@@ -248,7 +248,7 @@ def _access(op: Operation, tally: Tally, occurrence: int) -> GlobalAccess:
 def _waits(op: Operation) -> bool:
     """Whether an operation is in a loop that waits for other programs, or is one."""
     loop = op.parent_op()
-    while loop is not None and not (isinstance(loop, scf.WhileOp) and waits(loop)):
+    while loop is not None and not (isinstance(loop, scf.WhileOp) and is_spin_loop(loop)):
         loop = loop.parent_op()
     return loop is not None or isinstance(op, tt.AtomicPollOp)
 
@@ -266,12 +266,12 @@ def _by_lanes(op: Operation) -> _Described:
     pointers = pointers_of(op)
     type = pointers.type
     encoding = str(type.encoding) if isinstance(type, builtin.TensorType) else ""
-    return _Described(root_argument(pointers), shape(type), pointee(pointers), encoding)
+    return _Described(underlying_argument(pointers), shape(type), pointee(pointers), encoding)
 
 
 def _by_engine(op: Operation) -> _Described:
     if isinstance(op, ttng.TensormapCreateOp):
-        return _Described(root_argument(op.global_address), (DESCRIPTOR_BYTES,), builtin.i8)
+        return _Described(underlying_argument(op.global_address), (DESCRIPTOR_BYTES,), builtin.i8)
     descriptor = op.operands[0]
     block = cast(TensorDescType, descriptor.type).block
     return _Described(_argument_behind(descriptor), block.get_shape(), block.get_element_type())
@@ -286,7 +286,7 @@ def _argument_behind(descriptor: SSAValue) -> str:
             case OpResult(op=ttng.ReinterpretTensorDescriptorOp(pointer=pointer)):
                 makers = [use.operation for use in pointer.uses]
                 made = [one for one in makers if isinstance(one, ttng.TensormapCreateOp)]
-                return root_argument(made[0].global_address) if made else ""
+                return underlying_argument(made[0].global_address) if made else ""
             case BlockArgument() if isinstance(descriptor.block.parent_op(), tt.FuncOp):
                 return descriptor.name_hint or ""
             case BlockArgument():

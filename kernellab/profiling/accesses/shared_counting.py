@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping
 
 from xdsl.ir import Block, Operation, SSAValue
 
-from kernellab.compiler.analyses.axis import root_argument
+from kernellab.compiler.analyses.axis import underlying_argument
 from kernellab.compiler.analyses.flow import tile_type, value_name
 from kernellab.compiler.analyses.module import kind, loops_around, position_of
 from kernellab.ir import tt, ttg
@@ -86,7 +86,7 @@ def _access(one: SharedCost, executions: int, times: int) -> SharedAccess:
 def _name(op: Operation) -> str:
     """The kernel's name of what an operation gives; an asynchronous copy gives none, and is named after the parameter that it reads."""
     if isinstance(op, ttg.AsyncCopyGlobalToLocalOp):
-        return root_argument(op.pointer)
+        return underlying_argument(op.pointer)
     return value_name(op.results[0]) if op.results else ""
 
 

@@ -9,7 +9,7 @@ import numpy
 
 from kernellab.compiler.analyses.warp_accesses import WarpAccess
 from kernellab.interpreter.execution.grid import Programs
-from kernellab.interpreter.memory.observing import Seen
+from kernellab.interpreter.memory.observing import ObservedAccess
 from kernellab.interpreter.numerics.affine import AffineTile
 from kernellab.profiling.accesses.alike import Alike, alike
 from kernellab.profiling.accesses.copy_engine import Messages
@@ -63,7 +63,7 @@ class Tally:
     def __post_init__(self) -> None:
         self._instructions = Instructions.of(self.access)
 
-    def add(self, seen: Seen, shape: tuple[int, ...]) -> None:
+    def add(self, seen: ObservedAccess, shape: tuple[int, ...]) -> None:
         """Count an access to a tile of `shape`."""
         programs = alike(seen, shape)
         if not len(programs.programs):
@@ -80,7 +80,7 @@ class Tally:
         self.best_sectors += int(costs.best @ weights)
         self._under_way.setdefault(seen.programs, Touched()).add(programs, costs.touched)
 
-    def _compare_steps(self, seen: Seen, shape: tuple[int, ...], programs: Alike) -> None:
+    def _compare_steps(self, seen: ObservedAccess, shape: tuple[int, ...], programs: Alike) -> None:
         """Keep the steps that are in this access what they were before."""
         if self.executions and self.steps is None:
             return

@@ -80,23 +80,23 @@ _OPTIONAL = {
 """Keys that some families may do without, which hold the same in each of them."""
 
 
-def misspelling(encoding: str, refusal: str) -> str:
+def misspelling(encoding: str, diagnostic: str) -> str:
     """Which part of a refused encoding is misspelt, as a sentence; "" where none is known to be.
 
     Args:
         encoding: as TTGIR writes it, with no aliases; its parents are looked at too.
-        refusal: what Triton says, which decides whether a key unknown here is unknown there.
+        diagnostic: what Triton says, which decides whether a key unknown here is unknown there.
     """
     if not _is_balanced(encoding):
         return ""  # brackets that do not match: Triton says so, and what is a key is a guess
-    refusal = refusal.replace(encoding, "")
+    diagnostic = diagnostic.replace(encoding, "")
     for family, body in _parts(encoding):
         if family not in _NEEDED:
-            if "unknown attribute" not in refusal:
+            if "unknown attribute" not in diagnostic:
                 continue
             close = nearest(family, _NEEDED)
             return f"{family} is no layout. {close or 'There are ' + ', '.join(_NEEDED) + '.'}"
-        found = _misread(family, body) or _misspelt_key(family, dict(_entries(body)), refusal)
+        found = _misread(family, body) or _misspelt_key(family, dict(_entries(body)), diagnostic)
         if found:
             return found
     return ""
@@ -119,7 +119,7 @@ def _misread(family: str, body: str) -> str:
     return ""
 
 
-def _misspelt_key(family: str, entries: dict[str, str], refusal: str) -> str:
+def _misspelt_key(family: str, entries: dict[str, str], diagnostic: str) -> str:
     needed = {key.name: key for key in _NEEDED[family]}
     kinds = _OPTIONAL | {name: key.kind for name, key in needed.items()}
     missing = [k for k in needed.values() if k.name not in entries and k.instead not in entries]
@@ -131,7 +131,7 @@ def _misspelt_key(family: str, entries: dict[str, str], refusal: str) -> str:
                 f"{family} has no key {other!r}; {key.name!r} is one, and holds {key.kind.words}."
             )
     for name in strange:
-        if re.search(rf"\b{re.escape(name)}\b", refusal):
+        if re.search(rf"\b{re.escape(name)}\b", diagnostic):
             return f"{family} has no key {name!r}. Its keys are {', '.join(needed)}."
     for name, value in entries.items():
         if name in kinds and not re.fullmatch(kinds[name].pattern, value, re.DOTALL):

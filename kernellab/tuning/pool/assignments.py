@@ -81,7 +81,7 @@ def setup_without_bytes(setup: Setup) -> Setup:
 
 
 @dataclass(frozen=True)
-class Wishes:
+class TrialOptions:
     """How a config is to be run."""
 
     check: bool

@@ -1,4 +1,4 @@
-"""Anybody's executor as a crew: what is asked of it here, and what its processes do there."""
+"""Anybody's executor as a worker pool: what is asked of it here, and what its processes do there."""
 
 from __future__ import annotations
 
@@ -16,19 +16,19 @@ from kernellab.records import Target
 from kernellab.tuning.pool.assignments import (
     Delivery,
     Setup,
-    Wishes,
+    TrialOptions,
     setup_without_bytes,
 )
 from kernellab.tuning.pool.gpus import one_gpu_for_me
 from kernellab.tuning.pool.in_worker import with_compiled
-from kernellab.tuning.pool.worker import Member
+from kernellab.tuning.pool.worker import SweepWorker
 from kernellab.tuning.results.records import Compiled, Machine, Outcome
 
 SILENCE = 20.0
 """Seconds without an answer of an executor's processes after which that is said: importing torch and Triton takes some."""
 
 
-class ExecutorCrew:
+class ExecutorPool:
     """Any `concurrent.futures.Executor`: each config is one call, which compiles, checks and times it in a process of its own there."""
 
     compiles_first = False
@@ -68,14 +68,16 @@ class ExecutorCrew:
         return answer
 
     def get_ready(self, setup: Setup) -> None:
-        """See Crew: an executor's processes get ready with their first config."""
+        """See WorkerPool: an executor's processes get ready with their first config."""
 
     def compile(self, job: bytes, task: bytes, seconds: float) -> Future[Outcome]:
-        """See Crew."""
+        """See WorkerPool."""
         return self._submit(compile_there, job, task, seconds)
 
-    def run(self, setup: Setup, task: bytes, wishes: Wishes, seconds: float) -> Future[Outcome]:
-        """See Crew."""
+    def run(
+        self, setup: Setup, task: bytes, trial_options: TrialOptions, seconds: float
+    ) -> Future[Outcome]:
+        """See WorkerPool."""
         shipment = setup.arguments.shipment
         small = shipment is None or shipment.size <= self._SMALL
         sent = setup if small else setup_without_bytes(setup)
@@ -91,13 +93,13 @@ class ExecutorCrew:
                 _settle(promised, outcome)
                 return
             try:
-                again = self._submit(run_there, setup, task, wishes, seconds, self._with_gpu)
+                again = self._submit(run_there, setup, task, trial_options, seconds, self._with_gpu)
             except RuntimeError as error:  # It was shut down meanwhile.
                 _settle(promised, error=error)
             else:
                 again.add_done_callback(take)
 
-        first = self._submit(run_there, sent, task, wishes, seconds, self._with_gpu)
+        first = self._submit(run_there, sent, task, trial_options, seconds, self._with_gpu)
         first.add_done_callback(take)
         return promised
 
@@ -127,7 +129,7 @@ def _settle(promised: Future[Outcome], outcome: Any = None, error: BaseException
 ARGUMENTS_WANTED = "arguments wanted"
 """What `run_there` gives where the arguments are not there yet."""
 
-_child: list[Member] = []
+_child: list[SweepWorker] = []
 _arrived: dict[str, Delivery] = {}
 _lock = threading.Lock()
 
@@ -135,17 +137,17 @@ _lock = threading.Lock()
 def machine_there() -> tuple[Machine, Target | None]:
     """In an executor's process: what it runs on."""
     with _lock:
-        return _member_there().machine()
+        return _worker_there().machine()
 
 
 def compile_there(job: bytes, task: bytes, seconds: float) -> Outcome:
     """In an executor's process: compile a config."""
     with _lock:
-        return _member_there().compile(job, task, seconds)
+        return _worker_there().compile(job, task, seconds)
 
 
 def run_there(
-    setup: Setup, task: bytes, wishes: Wishes, seconds: float, with_gpu: bool
+    setup: Setup, task: bytes, trial_options: TrialOptions, seconds: float, with_gpu: bool
 ) -> Outcome | str:
     """In an executor's process: compile, check and time a config, in a child process that may crash; or ask for the arguments."""
     with _lock:
@@ -154,18 +156,18 @@ def run_there(
             _arrived[setup.arguments.digest] = setup.arguments
         elif setup.arguments.digest not in _arrived:
             return ARGUMENTS_WANTED
-        member = _member_there()
-        compiled = member.compile(setup.job, task, seconds)
+        worker = _worker_there()
+        compiled = worker.compile(setup.job, task, seconds)
         if compiled.dropped is not None:
             return compiled
         said: Compiled | None = compiled.compiled
         with one_gpu_for_me() if with_gpu else contextlib.nullcontext(None) as device:
             here = replace(setup, arguments=_arrived[setup.arguments.digest], device=device)
-            return with_compiled(member.run(here, task, wishes, seconds), said)
+            return with_compiled(worker.run(here, task, trial_options, seconds), said)
 
 
-def _member_there() -> Member:
+def _worker_there() -> SweepWorker:
     if not _child:
-        _child.append(Member())
+        _child.append(SweepWorker())
         atexit.register(_child[0].close)
     return _child[0]

@@ -33,7 +33,7 @@ from kernellab.tuning.pool.assignments import (
     Job,
     Setup,
     Task,
-    Wishes,
+    TrialOptions,
 )
 from kernellab.tuning.pool.gpus import installed_triton, this_machine
 from kernellab.tuning.pool.measuring import measure
@@ -207,17 +207,17 @@ def process_is_spoilt(outcome: Outcome) -> bool:
     return dropped is not None and dropped.reason == "crash"
 
 
-def run_config(setup: Setup, packed_task: bytes, wishes: Wishes) -> Outcome:
+def run_config(setup: Setup, packed_task: bytes, trial_options: TrialOptions) -> Outcome:
     """Run a config: compare what it computes, and time it. `prepare` comes first."""
     prepare(setup)
     stage, task = _ready["stage"], unpack(packed_task)
     try:
         started = time.perf_counter()
-        checked = _check(stage, task) if wishes.check else ""
+        checked = _check(stage, task) if trial_options.check else ""
         seconds = time.perf_counter() - started
         timing = None
-        if wishes.measure:
-            timing = measure(stage.launcher(task), stage.arguments, wishes.method)
+        if trial_options.measure:
+            timing = measure(stage.launcher(task), stage.arguments, trial_options.method)
     except WrongResult as wrong:
         return _dropped("wrong result", str(wrong))
     except triton_api.OutOfResources as error:

@@ -5,11 +5,11 @@ from __future__ import annotations
 from concurrent.futures import Future
 from typing import Protocol
 
-from kernellab.tuning.pool.assignments import Setup, Wishes
+from kernellab.tuning.pool.assignments import Setup, TrialOptions
 from kernellab.tuning.results.records import Outcome
 
 
-class Crew(Protocol):
+class WorkerPool(Protocol):
     """Takes configs, and promises outcomes."""
 
     compiles_first: bool
@@ -23,7 +23,9 @@ class Crew(Protocol):
     def compile(self, job: bytes, task: bytes, seconds: float) -> Future[Outcome]:
         """What the compiler says of a config."""
 
-    def run(self, setup: Setup, task: bytes, wishes: Wishes, seconds: float) -> Future[Outcome]:
+    def run(
+        self, setup: Setup, task: bytes, trial_options: TrialOptions, seconds: float
+    ) -> Future[Outcome]:
         """What becomes of a config that is run."""
 
     def stop(self) -> None:

@@ -7,11 +7,11 @@ import re
 from dataclasses import replace
 from typing import Any
 
-from kernellab.common.formatting import seconds_words
+from kernellab.common.formatting import format_seconds
 from kernellab.common.worker import Worker
 from kernellab.errors import KernelLabError, WorkerError
 from kernellab.records import Target
-from kernellab.tuning.pool.assignments import Setup, Wishes, setup_without_bytes
+from kernellab.tuning.pool.assignments import Setup, TrialOptions, setup_without_bytes
 from kernellab.tuning.pool.in_worker import process_is_spoilt
 from kernellab.tuning.results.records import (
     Dropped,
@@ -26,7 +26,7 @@ START_SECONDS = 300.0
 """How long a process may take to start, to have torch, a GPU and the arguments: no config's fault."""
 
 
-class Member:
+class SweepWorker:
     """A process that does one thing at a time, started again where a config has ended it."""
 
     def __init__(self, gpu: int | None = None) -> None:
@@ -39,7 +39,9 @@ class Member:
         self._start()
         return self._guarded("compile_config", "compiling", seconds, job, task)
 
-    def run(self, setup: Setup, task: bytes, wishes: Wishes, seconds: float) -> Outcome:
+    def run(
+        self, setup: Setup, task: bytes, trial_options: TrialOptions, seconds: float
+    ) -> Outcome:
         setup = self._here(setup)
         try:
             self._prepare(setup)
@@ -47,7 +49,7 @@ class Member:
             return _of_death(error, "getting ready to run", START_SECONDS)
         except KernelLabError as error:
             return Outcome(dropped=Dropped("lost", error.problem))
-        outcome = self._guarded("run_config", "running", seconds, setup_without_bytes(setup), task, wishes)  # fmt: skip
+        outcome = self._guarded("run_config", "running", seconds, setup_without_bytes(setup), task, trial_options)  # fmt: skip
         if process_is_spoilt(outcome):
             self._worker.close()
         return outcome
@@ -102,18 +104,18 @@ class Member:
 
 # What is said of a config that got no answer
 
-_TELLING = re.compile(r"error|assert|fatal|abort", re.IGNORECASE)
+_ERROR_LINE = re.compile(r"error|assert|fatal|abort", re.IGNORECASE)
 
 
 def _of_death(error: WorkerError, doing: str, seconds: float) -> Outcome:
     """Why a config got no answer: `doing` says what was done with it."""
     reason: Reason = "time-out" if error.timed_out else "crash" if error.died else "fault"
-    return Outcome(dropped=Dropped(reason, _words_of(error, doing, seconds)))
+    return Outcome(dropped=Dropped(reason, _format_death(error, doing, seconds)))
 
 
-def _words_of(error: WorkerError, doing: str, seconds: float) -> str:
+def _format_death(error: WorkerError, doing: str, seconds: float) -> str:
     if error.timed_out:
-        return f"{doing} it took longer than {seconds_words(seconds)}, and was stopped"
+        return f"{doing} it took longer than {format_seconds(seconds)}, and was stopped"
     if not error.died:
         lines = error.problem.strip().splitlines()  # a traceback, whose last line says what it was
         return f"{doing} it failed: {lines[-1]}\n{error.problem}"
@@ -121,5 +123,7 @@ def _words_of(error: WorkerError, doing: str, seconds: float) -> str:
     if not error.last_words:
         return f"{ended}, which printed nothing"
     lines = error.last_words.splitlines()
-    telling = next((line.strip() for line in lines if _TELLING.search(line)), lines[-1].strip())
-    return f"{ended}: {telling}\nAll that it printed:\n{error.last_words}"
+    error_line = next(
+        (line.strip() for line in lines if _ERROR_LINE.search(line)), lines[-1].strip()
+    )
+    return f"{ended}: {error_line}\nAll that it printed:\n{error.last_words}"

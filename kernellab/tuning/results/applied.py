@@ -31,7 +31,7 @@ class AppliedTuning:
         self.configs = tuple(choices)
         parameters = inspect.signature(innermost(kernel).fn).parameters.values()
         self._defaults = {one.name: one.default for one in parameters if one.default is not one.empty}  # fmt: skip
-        self._told: set[tuple[Any, ...]] = set()
+        self._announced: set[tuple[Any, ...]] = set()
 
     def __getitem__(self, grid: Grid) -> Callable[..., Any]:
         """The kernel with a grid, ready to be called with the rest of its arguments."""
@@ -74,13 +74,13 @@ class AppliedTuning:
             if key == wanted:
                 return candidate
         key, candidate = min(self.configs, key=lambda one: _distance(one[0], wanted))
-        self._tell(wanted, key)
+        self._announce(wanted, key)
         return candidate
 
-    def _tell(self, wanted: Mapping[str, Any], key: Mapping[str, Any]) -> None:
-        if tuple(wanted.values()) in self._told:
+    def _announce(self, wanted: Mapping[str, Any], key: Mapping[str, Any]) -> None:
+        if tuple(wanted.values()) in self._announced:
             return
-        self._told.add(tuple(wanted.values()))
+        self._announced.add(tuple(wanted.values()))
         words = [", ".join(f"{n}={v}" for n, v in one.items()) for one in (wanted, key)]
         print(f"{self.fn.__name__}: not tuned for {words[0]}; takes the config of {words[1]}", file=sys.stderr)  # fmt: skip
 

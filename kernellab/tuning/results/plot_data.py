@@ -13,7 +13,7 @@ from kernellab.tuning.results.records import Timing, Trial
 from kernellab.tuning.results.tables import MICROSECONDS, achieved
 from kernellab.tuning.results.tuning import Tuning
 from kernellab.tuning.results.tunings import Tunings
-from kernellab.tuning.results.value_formatting import value_words
+from kernellab.tuning.results.value_formatting import format_value
 
 AGAINST = {
     "occupancy": "occupancy",
@@ -155,7 +155,7 @@ def plot_data(tuning: Tuning, kind: str, x: str | None = None, y: str | None = N
     return PlotData(
         kind=kind,
         title=tuning.kernel,
-        subtitle=f"{tuning.machine.gpu}; {launch_words(tuning)}; {_how(timed(tuning.trials))}",
+        subtitle=f"{tuning.machine.gpu}; {format_launch(tuning)}; {_how(timed(tuning.trials))}",
         points=points,
         baselines=baseline_times(tuning),
         varying=varying,
@@ -188,7 +188,7 @@ def untimed_data(tuning: Tuning, kind: str) -> UntimedData:
         ArgumentError: no config compiles.
     """
     compiled = _compiled_trials(tuning)
-    launch = launch_words(tuning)
+    launch = format_launch(tuning)
     return UntimedData(
         kind=kind,
         title=tuning.kernel,
@@ -220,17 +220,17 @@ def _how(trials: Sequence[Trial]) -> str:
 def baseline_times(tuning: Tuning) -> dict[str, float]:
     """Name -> microseconds; the name says how it was timed where that is another way than the fastest config's."""
     return {
-        _baseline_words(name, one, tuning): one.median * MICROSECONDS
+        _format_baseline(name, one, tuning): one.median * MICROSECONDS
         for name, one in tuning.baselines.items()
     }
 
 
-def _baseline_words(name: str, timing: Timing, tuning: Tuning) -> str:
+def _format_baseline(name: str, timing: Timing, tuning: Tuning) -> str:
     best = tuning.ranked[0].timing if tuning.is_timed else None
     return name if best is None or best.method == timing.method else f"{name} ({timing.how})"
 
 
-def launch_words(tuning: Tuning) -> str:
+def format_launch(tuning: Tuning) -> str:
     """What was launched, in a few words: the key's values, else the tensors' types."""
     if tuning.key:
         return ", ".join(f"{name}={value}" for name, value in tuning.key.items())
@@ -268,7 +268,7 @@ def _compiled(trial: Trial) -> dict[str, Any]:
 
 
 def _plain(value: Any) -> Any:
-    return value if isinstance(value, bool | int | float) else value_words(value)
+    return value if isinstance(value, bool | int | float) else format_value(value)
 
 
 def varying_parameters(configs: Sequence[Mapping[str, Any]]) -> list[str]:

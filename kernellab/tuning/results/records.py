@@ -9,7 +9,7 @@ from statistics import median
 from typing import Any, Literal
 
 from kernellab.records import Resources
-from kernellab.tuning.results.value_formatting import value_words
+from kernellab.tuning.results.value_formatting import format_value
 
 Reason = Literal[
     "out of resources", "compile error", "wrong result", "fault", "time-out", "crash", "out of memory", "lost",
@@ -59,7 +59,7 @@ class Candidate:
         return {**self.constants, **self.options}
 
     def __str__(self) -> str:
-        return ", ".join(f"{name}={value_words(value)}" for name, value in self.values.items())
+        return ", ".join(f"{name}={format_value(value)}" for name, value in self.values.items())
 
 
 @dataclass(frozen=True)

@@ -25,9 +25,9 @@ def with_recorded_times(tuning: Tuning, found: Sequence[Tuning]) -> Tuning:
     for one in found:
         if _same_launch(one, tuning):
             return _with_times_of(one, tuning)
-    known = "\n".join(f"  {_words(one)}" for one in found) or "  none"
+    known = "\n".join(f"  {_format_recorded(one)}" for one in found) or "  none"
     raise ArgumentError(
-        f"no recorded sweep is of this launch, {_words(tuning)}",
+        f"no recorded sweep is of this launch, {_format_recorded(tuning)}",
         advice=f"There are:\n{known}\nKernel, target, types and sizes must be the same.",
     )
 
@@ -48,7 +48,7 @@ def _same_launch(left: Tuning, right: Tuning) -> bool:
     return all(one == other for what, one, other in sides(left, right) if what != "key")
 
 
-def _words(tuning: Tuning) -> str:
+def _format_recorded(tuning: Tuning) -> str:
     arguments = ", ".join(f"{name}: {value}" for name, value in tuning.arguments.items())
     return f"{tuning.kernel} for {tuning.target} ({arguments})"
 

@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from kernellab.tuning.results.records import HOW_TIMED, Timing, Trial
-from kernellab.tuning.results.value_formatting import value_words
+from kernellab.tuning.results.value_formatting import format_value
 
 if TYPE_CHECKING:
     from kernellab.tuning.results.tuning import Tuning
@@ -54,7 +54,7 @@ def _table(
         values = [row.get(name) for row in rows]
         kind = "Int64" if name in _WHOLE else "float64" if name in _FRACTIONS else _kind(values)
         if kind == "string":
-            values = [None if one is None else value_words(one) for one in values]
+            values = [None if one is None else format_value(one) for one in values]
         made[name] = pandas.Series(values, dtype=kind, index=index)
     return pandas.DataFrame(made, index=index)
 

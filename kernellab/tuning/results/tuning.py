@@ -339,19 +339,19 @@ class Tuning:
         now = triton_api.source_now(plain)
         return now is not None and now != "".join(plain.raw_src)
 
-    def show(self, **wishes: Any) -> Any:
+    def show(self, **options: Any) -> Any:
         """The sweep to explore: its plots and its table, linked; a click on a config opens its IR (docs/widgets.md).
 
         The last expression of a cell shows it; `.to_html(path)` writes it as one self-contained page.
 
         Args:
-            wishes: plot=, the kind that is shown first (as in `plot`); compilations=, numbers of configs whose IR a page holds, which has no kernel
+            options: plot=, the kind that is shown first (as in `plot`); compilations=, numbers of configs whose IR a page holds, which has no kernel
                 to ask. By default those are the fastest, where the kernel is known, and what `compilation` was asked for.
 
         Raises:
             ArgumentError: no such plot or config, or compilations of a sweep whose kernel is not known.
         """
-        return show(self, **wishes)
+        return show(self, **options)
 
     def plot(self, kind: str | None = None, **options: Any) -> Any:
         """A figure of the sweep; `docs/tuning.md` shows the kinds.

@@ -77,17 +77,17 @@ class Tunings(Sequence[Tuning]):
 
         return best_table(self)
 
-    def show(self, **wishes: Any) -> Any:
+    def show(self, **options: Any) -> Any:
         """The sweeps to explore: time, GB/s and TFLOP/s against the key, and each sweep's plots and table (docs/widgets.md).
 
         Args:
-            wishes: plot=, the kind that is shown first; others=, Tunings of other kernels beside this one; compilations=, pairs of a
+            options: plot=, the kind that is shown first; others=, Tunings of other kernels beside this one; compilations=, pairs of a
                 sweep's place and a config's number, whose IR a page holds.
 
         Raises:
             ArgumentError: as `Tuning.show`.
         """
-        return show(self, **wishes)
+        return show(self, **options)
 
     def plot(self, kind: str = "sizes", **options: Any) -> Any:
         """Time, GB/s or TFLOP/s against the key, with baselines as lines beside it.

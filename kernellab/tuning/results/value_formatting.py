@@ -9,7 +9,7 @@ import triton.language as tl
 from kernellab import triton_api
 
 
-def value_words(value: Any) -> str:
+def format_value(value: Any) -> str:
     """A function by its name, a type as Triton writes it, anything else as text."""
     if isinstance(value, tl.constexpr):
         value = value.value

@@ -12,7 +12,7 @@ from typing import Any
 import torch
 from xdsl.ir import BlockArgument, Operation, OpResult, SSAValue
 
-from kernellab.compiler.analyses.axis import root_argument
+from kernellab.compiler.analyses.axis import underlying_argument
 from kernellab.errors import KernelLabError
 from kernellab.ir import tt
 from kernellab.ir.types import TensorDescType, is_pointer
@@ -41,7 +41,7 @@ def bytes_moved(compilation: Compilation, sizes: Mapping[str, int]) -> tuple[flo
         memory = _memory_of(op)
         if memory is None:
             continue
-        name = root_argument(memory) if is_pointer(memory.type) else _behind(memory)
+        name = underlying_argument(memory) if is_pointer(memory.type) else _behind(memory)
         if name not in sizes:
             return None, "an access starts from no tensor of the arguments"
         touched |= {(name, how) for how in _directions(op)}
@@ -86,7 +86,7 @@ def _directions(op: Operation) -> tuple[str, ...]:
 def _behind(descriptor: SSAValue) -> str:
     match descriptor:
         case OpResult(op=tt.MakeTensorDescOp(base=base)):
-            return root_argument(base)
+            return underlying_argument(base)
         case BlockArgument() if isinstance(descriptor.block.parent_op(), tt.FuncOp):
             return descriptor.name_hint or ""
         case _:

@@ -30,7 +30,7 @@ def check_results(
     for name, want in expected.items():
         allowed = tolerance(want, rtol, atol)
         for one in differences_between({name: want}, {name: found[name]}, *allowed):
-            raise WrongResult(_words(one, compared_with))
+            raise WrongResult(_format_difference(one, compared_with))
 
 
 def tolerance(want: torch.Tensor, rtol: float | None, atol: float | None) -> tuple[float, float]:
@@ -48,7 +48,7 @@ def tolerance(want: torch.Tensor, rtol: float | None, atol: float | None) -> tup
     return part, part * size
 
 
-def _words(one: Difference, compared_with: str) -> str:
+def _format_difference(one: Difference, compared_with: str) -> str:
     place = f"[{', '.join(map(str, one.index))}]" if one.index else ""
     share = f"{one.elements:,} of {one.size:,} elements"
     return (

@@ -7,11 +7,11 @@ from concurrent.futures import FIRST_COMPLETED, CancelledError, Future, wait
 from dataclasses import dataclass, replace
 from typing import Any
 
-from kernellab.common.formatting import seconds_words
+from kernellab.common.formatting import format_seconds
 from kernellab.tuning.files.store import Store
-from kernellab.tuning.pool.assignments import Setup, Wishes
+from kernellab.tuning.pool.assignments import Setup, TrialOptions
 from kernellab.tuning.pool.in_worker import with_compiled
-from kernellab.tuning.pool.pools import Crew
+from kernellab.tuning.pool.pools import WorkerPool
 from kernellab.tuning.results.ranking import finalists
 from kernellab.tuning.results.records import (
     INTERRUPTED,
@@ -25,7 +25,7 @@ from kernellab.tuning.results.records import (
 from kernellab.tuning.sweep.progress import Progress
 
 _TRIES = 3
-"""How often a config is given to a crew that loses it."""
+"""How often a config is given to a pool that loses it."""
 
 PATIENCE = 20.0
 """Seconds that all checks on the interpreter together may take where nobody asked for them, going by the first."""
@@ -61,7 +61,7 @@ class Conduct:
 
 @dataclass(frozen=True)
 class _Step:
-    """Something that a crew has promised."""
+    """Something that a pool has promised."""
 
     entry: Entry
     what: str
@@ -69,7 +69,7 @@ class _Step:
 
 
 class Sweep:
-    """One sweep: gives every config to a crew, and collects what comes back.
+    """One sweep: gives every config to a worker pool, and collects what comes back.
 
     Attributes:
         notes: what is to be said of the sweep as a whole.
@@ -78,14 +78,14 @@ class Sweep:
     def __init__(
         self,
         entries: Sequence[Entry],
-        crew: Crew,
+        pool: WorkerPool,
         conduct: Conduct,
         store: Store,
         progress: Progress,
     ) -> None:
         self.notes: list[str] = []
         self._entries = entries
-        self._crew = crew
+        self._pool = pool
         self._conduct = conduct
         self._store = store
         self._progress = progress
@@ -110,7 +110,7 @@ class Sweep:
             if self._conduct.measure:
                 self._measure_finalists()
         except KeyboardInterrupt:
-            self._crew.stop()
+            self._pool.stop()
             left, total = len(self._entries) - len(self._final), len(self._entries)
             missing = f"{left} of {total} configs were not tried" if left else "the fastest were not timed a second time"  # fmt: skip
             self.notes.append(f"{INTERRUPTED}: {missing}")
@@ -148,9 +148,9 @@ class Sweep:
         waiting = [one for one in self._entries if one.number not in self._final]
         first = next((one.setup for one in waiting if one.setup is not None), None)
         if first is not None and self._conduct.measure:
-            self._crew.get_ready(first)
+            self._pool.get_ready(first)
         for entry in waiting:
-            if self._crew.compiles_first or not self._can_run(entry):
+            if self._pool.compiles_first or not self._can_run(entry):
                 self._promise(_Step(entry, "compile"))
             else:
                 self._ready.append(entry)
@@ -180,7 +180,7 @@ class Sweep:
     def _may_lead(self, entry: Entry) -> bool:
         assert entry.setup is not None
         if not self._checks or entry.setup.reference is not None:
-            return len(self._leading) < self._crew.runs_at_once
+            return len(self._leading) < self._pool.runs_at_once
         compiling = [step.entry.number for step in self._under_way.values() if step.what == "compile"]  # fmt: skip
         return not self._leading and all(entry.number < number for number in compiling)
 
@@ -201,13 +201,15 @@ class Sweep:
     def _asked(self, step: _Step) -> Future[Outcome]:
         entry, conduct = step.entry, self._conduct
         if step.what == "compile":
-            return self._crew.compile(conduct.job, entry.task, conduct.seconds)
+            return self._pool.compile(conduct.job, entry.task, conduct.seconds)
         assert entry.setup is not None
         setup = entry.setup
         if self._checks and self._standard is not None and setup.reference is None:
             setup = replace(setup, standard=self._standard.task)
-        wishes = Wishes(self._checks and step.what == "run", conduct.measure, self._method)
-        return self._crew.run(setup, entry.task, wishes, conduct.seconds)
+        trial_options = TrialOptions(
+            self._checks and step.what == "run", conduct.measure, self._method
+        )
+        return self._pool.run(setup, entry.task, trial_options, conduct.seconds)
 
     def _take(self, future: Future[Outcome], step: _Step) -> None:
         try:
@@ -269,7 +271,7 @@ class Sweep:
         dropped = outcome.dropped
         too_long = dropped is not None and dropped.reason == "time-out"
         if too_long:
-            limit = seconds_words(self._conduct.seconds)
+            limit = format_seconds(self._conduct.seconds)
             why = f"the interpreter did not finish it within {limit}: it hangs, or is slow there"
             outcome = replace(outcome, dropped=None, unchecked=why)
         needed = outcome.check_seconds * len(self._entries)
@@ -282,7 +284,7 @@ class Sweep:
     def _finish_compiled(self) -> None:
         """Nothing more is to be run: what was compiled is done."""
         for entry in self._ready:
-            if self._crew.compiles_first:
+            if self._pool.compiles_first:
                 self._finish(entry, self._compiled.pop(entry.number))
             else:
                 self._promise(_Step(entry, "compile"))

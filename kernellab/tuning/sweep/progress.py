@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Protocol
 
-from kernellab.common.progress import LongWork
+from kernellab.common.progress import ProgressBar
 from kernellab.tuning.results.records import Trial
 
 
@@ -31,7 +31,7 @@ class NoProgress:
 class SweepProgress:
     """A bar with the configs that are done, how many of them were dropped, and the best time so far."""
 
-    def __init__(self, work: LongWork) -> None:
+    def __init__(self, work: ProgressBar) -> None:
         """`work` is begun here, and ends with the sweep."""
         self._work = work.__enter__()
         self._dropped = 0
@@ -43,10 +43,10 @@ class SweepProgress:
         if trial.timing is not None and not trial.is_dropped:
             self._best = min(trial.timing.median, self._best or trial.timing.median)
         self._work.total = total
-        self._work.words = self._words()
+        self._work.words = self._format_state()
         self._work.advance(finished - self._work.done)
 
-    def _words(self) -> str:
+    def _format_state(self) -> str:
         """ "2 dropped, best so far 31.2 us"."""
         words = [f"{self._dropped} dropped"] if self._dropped else []
         if self._best is not None:
@@ -59,7 +59,7 @@ class SweepProgress:
 
 
 def progress_for(kernel: str, wanted: bool | None, configs: int) -> Progress:
-    """The Progress of a sweep over so many configs: none where it is not wanted; where that is not said, as `LongWork` decides."""
+    """The Progress of a sweep over so many configs: none where it is not wanted; where that is not said, as `ProgressBar` decides."""
     if wanted is False:
         return NoProgress()
-    return SweepProgress(LongWork(f"tune {kernel}", configs, "configs", shown=wanted))
+    return SweepProgress(ProgressBar(f"tune {kernel}", configs, "configs", shown=wanted))

@@ -28,11 +28,11 @@ from kernellab.triton_api.shipping import pack
 from kernellab.tuning.files.store import Store, contents_within, known_content
 from kernellab.tuning.pool.arguments import Shipment
 from kernellab.tuning.pool.assignments import Delivery, Job, Setup
-from kernellab.tuning.pool.executor_pool import ExecutorCrew
+from kernellab.tuning.pool.executor_pool import ExecutorPool
 from kernellab.tuning.pool.gpus import chosen_gpus, this_machine
-from kernellab.tuning.pool.local_pool import LocalCrew, local_crew, usable_cores
+from kernellab.tuning.pool.local_pool import LocalPool, local_pool, usable_cores
 from kernellab.tuning.pool.measuring import time_baseline
-from kernellab.tuning.pool.pools import Crew
+from kernellab.tuning.pool.pools import WorkerPool
 from kernellab.tuning.results import registry
 from kernellab.tuning.results.records import (
     INTERRUPTED,
@@ -122,7 +122,7 @@ def tune(
     """
     started = time.monotonic()
     plain = innermost(kernel)
-    _check_wishes(executor, seconds, workers, prune, baselines)
+    _check_options(executor, seconds, workers, prune, baselines)
     _check_grid(grid)
     names = checked_key(kernel, key, args, keywords)
     place = _place(kernel, args, keywords, target, executor, gpus)
@@ -170,7 +170,7 @@ def tune(
 _PRUNING = "prune=lambda a: a['BLOCK'] > a['n']"
 
 
-def _check_wishes(
+def _check_options(
     executor: Any,
     seconds: Any,
     workers: Any,
@@ -253,13 +253,13 @@ class _Place:
         target: Target,
         machine: Machine,
         gpus: tuple[int, ...] = (),
-        crew: Crew | None = None,
+        pool: WorkerPool | None = None,
     ) -> None:
         self.target = target
         self.machine = machine
         self.gpus = gpus
         """Of this machine."""
-        self.crew = crew
+        self.pool = pool
 
     @property
     def has_gpu(self) -> bool:
@@ -276,10 +276,10 @@ def _place(
 ) -> _Place:
     wanted = None if target is None else parse_target(target)
     if executor is not None:
-        crew = ExecutorCrew(executor)
-        machine, theirs = crew.machine()
+        pool = ExecutorPool(executor)
+        machine, theirs = pool.machine()
         _check_target(wanted, theirs)
-        return _Place(theirs or wanted or emulated_for(kernel), machine, crew=crew)
+        return _Place(theirs or wanted or emulated_for(kernel), machine, pool=pool)
     if not _on_gpu(innermost(kernel), args, keywords):
         if gpus is not None:
             raise ArgumentError(
@@ -307,8 +307,8 @@ def _check_keywords(kernel: Any, target: Target, keywords: Mapping[str, Any]) ->
     known = [*kernel.arg_names, *triton_api.option_names(target)]
     for name in keywords:
         if name not in known:
-            wishes = [one.name for one in inspect.signature(tune).parameters.values() if one.kind is one.KEYWORD_ONLY]  # fmt: skip
-            close = nearest(name, [*known, *wishes])
+            tune_options = [one.name for one in inspect.signature(tune).parameters.values() if one.kind is one.KEYWORD_ONLY]  # fmt: skip
+            close = nearest(name, [*known, *tune_options])
             raise OptionError(
                 f"{name!r} is neither a parameter of {kernel.__name__!r}, nor an option of {target}, nor of kernellab.tune",
                 advice=f"{close} Its parameters are {', '.join(kernel.arg_names)}.".lstrip(),
@@ -331,9 +331,9 @@ def _device_of(args: Sequence[Any], keywords: Mapping[str, Any]) -> int:
     return 0
 
 
-def _local_crew(place: _Place, workers: int | None) -> LocalCrew:
-    # Of one size for all sweeps: a crew of another size would have to start anew. Only those that are needed start.
-    return local_crew(workers or max(1, usable_cores() - len(place.gpus)), place.gpus)
+def _local_pool(place: _Place, workers: int | None) -> LocalPool:
+    # Of one size for all sweeps: a pool of another size would have to start anew. Only those that are needed start.
+    return local_pool(workers or max(1, usable_cores() - len(place.gpus)), place.gpus)
 
 
 # Configs on their way
@@ -387,15 +387,15 @@ def _swept(
     """The outcomes by config, and what is to be said of the sweep."""
     place, conduct = plan.place, plan.conduct
     with ExitStack() as stack:
-        crew = place.crew or _local_crew(place, workers)
-        entries = list(_entries(plan, _Sender(stack, inline=place.crew is not None)))
+        pool = place.pool or _local_pool(place, workers)
+        entries = list(_entries(plan, _Sender(stack, inline=place.pool is not None)))
         content = known_content(plan.kernel) if cache else None
         about = (content, place.target, place.machine, conduct.measure, *plan.alike)
         told = progress_for(plan.kernel.__name__, progress, len(entries))
-        sweep = Sweep(entries, crew, conduct, Store(content and about), told)
+        sweep = Sweep(entries, pool, conduct, Store(content and about), told)
         outcomes = sweep.outcomes()
-        if isinstance(crew, LocalCrew) and not crew.is_stopped:
-            crew.release()
+        if isinstance(pool, LocalPool) and not pool.is_stopped:
+            pool.release()
     return outcomes, sweep.notes
 
 

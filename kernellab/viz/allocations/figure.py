@@ -127,7 +127,7 @@ def _shared_chart(memory: SharedMemory) -> _Chart:
     shown = ["hatched: scratch space of one operation"] if any(one.is_scratch for one in memory.buffers) else []  # fmt: skip
     # Ticks at a power of two of bytes.
     step = 2 ** max(0, (total // 4).bit_length() - 1)
-    ticks = tuple((at, f"{at:,} B" if step < 1024 else bytes_words(at)) for at in range(0, total + 1, step))  # fmt: skip
+    ticks = tuple((at, f"{at:,} B" if step < 1024 else format_bytes(at)) for at in range(0, total + 1, step))  # fmt: skip
     return _Chart(
         title=f"Shared memory{_of(memory)}",
         subtitle=_with_signs(words, shown, memory),
@@ -136,7 +136,7 @@ def _shared_chart(memory: SharedMemory) -> _Chart:
         pieces=tuple(
             _Piece(
                 one.name, one.offset, one.size_bytes, one.first_operation, one.last_operation,
-                _words(one, bytes_words(one.size_bytes)), one.is_scratch,
+                _format_buffer(one, format_bytes(one.size_bytes)), one.is_scratch,
             )
             for one in memory.buffers
         ),
@@ -172,7 +172,7 @@ def _tensor_chart(memory: TensorMemory) -> _Chart:
         pieces=tuple(
             _Piece(
                 one.name, half * total + one.column, one.columns, one.first_operation, one.last_operation,
-                _words(one, counted(one.columns, "column")),
+                _format_buffer(one, counted(one.columns, "column")),
             )
             for one in memory.buffers
             for half in (one.halves if halved else (0,))
@@ -197,7 +197,7 @@ def _with_signs(words: str, shown: list[str], memory: SharedMemory | TensorMemor
     return f"{words}\n{signs}" if signs else words
 
 
-def _words(buffer: SharedBuffer | TensorBuffer, size: str) -> tuple[str, ...]:
+def _format_buffer(buffer: SharedBuffer | TensorBuffer, size: str) -> tuple[str, ...]:
     line = [f"line {buffer.position.line}"] if buffer.position else []
     return (buffer.name, *line, size)
 
@@ -386,7 +386,7 @@ def _draw_levels(axes: Axes, chart: _Chart) -> None:
         axes.plot(chart.busiest, 0, "^", color=VERMILION, markersize=6, clip_on=False, zorder=5)
 
 
-def bytes_words(size: float) -> str:
+def format_bytes(size: float) -> str:
     """ "48 KiB", "512 B", "1.5 KiB"."""
     return f"{size / 1024:.4g} KiB" if size >= 1024 else f"{size:.4g} B"
 

@@ -12,7 +12,7 @@ from kernellab.profiling.accesses.records import Accesses, GlobalAccess
 from kernellab.profiling.accesses.shared_records import SharedAccess
 from kernellab.records import Compilation
 from kernellab.viz.explorer.annotation_records import (
-    Shown,
+    Annotations,
     check_subject,
     file_of,
     metric_of,
@@ -21,7 +21,7 @@ from kernellab.viz.explorer.data import line_in
 from kernellab.viz.kit.view_data import MarginNote, MetricData
 
 
-def shown_of_accesses(compilation: Compilation, accesses: Accesses) -> Shown:
+def annotations_of_accesses(compilation: Compilation, accesses: Accesses) -> Annotations:
     """What costs too much on its line, and numbers for each operation of the TTGIR."""
     check_subject("The accesses", accesses.kernel, accesses.subject, compilation)
     if accesses.subject is not None:
@@ -40,7 +40,7 @@ def shown_of_accesses(compilation: Compilation, accesses: Accesses) -> Shown:
     read, written = accesses.dram_bytes_read, accesses.dram_bytes_written
     together = f"{read:,} bytes from DRAM with cold caches, {written:,} to it"
     notes.append(MarginNote("note", together, origin, 0))
-    return Shown(tuple(notes), tuple(_access_metrics(compilation, accesses, file, origin)))
+    return Annotations(tuple(notes), tuple(_access_metrics(compilation, accesses, file, origin)))
 
 
 _GLOBAL: Mapping[str, tuple[str, Callable[[GlobalAccess], int]]] = {

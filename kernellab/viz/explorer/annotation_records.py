@@ -14,7 +14,7 @@ from kernellab.viz.kit.view_data import IrSide, MarginNote, MetricData
 
 
 @dataclass(frozen=True)
-class Shown:
+class Annotations:
     """What evidence adds to one compilation's side of the explorer."""
 
     notes: tuple[MarginNote, ...] = ()

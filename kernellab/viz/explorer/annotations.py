@@ -17,36 +17,38 @@ from kernellab.errors import ArgumentError, KernelLabError
 from kernellab.profiling.accesses.records import Accesses
 from kernellab.profiling.nsight.records import Profile
 from kernellab.records import Compilation
-from kernellab.viz.explorer.access_annotations import shown_of_accesses
-from kernellab.viz.explorer.annotation_records import Shown
+from kernellab.viz.explorer.access_annotations import annotations_of_accesses
+from kernellab.viz.explorer.annotation_records import Annotations
 from kernellab.viz.explorer.card import Card, Table
-from kernellab.viz.explorer.check_annotations import shown_of_findings
-from kernellab.viz.explorer.profile_annotations import shown_of_profile
+from kernellab.viz.explorer.check_annotations import annotations_of_findings
+from kernellab.viz.explorer.profile_annotations import annotations_of_profile
 from kernellab.viz.kit.view_data import IrView, MarginNote, MetricData
 
 
-def shown_with(compilation: Compilation, evidence: Sequence[Any]) -> Shown:
+def annotations_from(compilation: Compilation, given: Sequence[Any]) -> Annotations:
     """What all evidence says of a compilation.
 
     Raises:
         ArgumentError: something is no evidence, or is of another kernel, definition or compilation.
         ProfileError: a profile of other machine code.
     """
-    return _together([_shown(compilation, one) for one in evidence])
+    return _together([_annotations(compilation, one) for one in given])
 
 
-def shown_on_sides(comparison: Comparison, evidence: Sequence[Any]) -> tuple[Shown, Shown]:
+def annotations_by_side(
+    comparison: Comparison, given: Sequence[Any]
+) -> tuple[Annotations, Annotations]:
     """The same for two compilations: evidence stands on each side that it is of.
 
     Raises:
-        ArgumentError, ProfileError: as `shown_with`, where it is of neither.
+        ArgumentError, ProfileError: as `annotations_from`, where it is of neither.
     """
-    sides: tuple[list[Shown], list[Shown]] = ([], [])
-    for one in evidence:
+    sides: tuple[list[Annotations], list[Annotations]] = ([], [])
+    for one in given:
         refusals = []
         for compilation, found in zip((comparison.left, comparison.right), sides):
             try:
-                found.append(_shown(compilation, one))
+                found.append(_annotations(compilation, one))
             except KernelLabError as error:
                 refusals.append(error)
         if len(refusals) == len(sides):
@@ -54,16 +56,16 @@ def shown_on_sides(comparison: Comparison, evidence: Sequence[Any]) -> tuple[Sho
     return _together(sides[0]), _together(sides[1])
 
 
-def laid_over(view: IrView, shown: Sequence[Shown]) -> IrView:
-    """The explorer's data with what evidence says, one `Shown` for each side; its bars are shown first."""
-    metrics = [metric.name for one in shown for metric in one.metrics]
-    sides = tuple(one.on(side) for side, one in zip(view.sides, shown, strict=True))
+def annotated(view: IrView, annotations: Sequence[Annotations]) -> IrView:
+    """The explorer's data with what evidence says, one `Annotations` for each side; its bars are shown first."""
+    metrics = [metric.name for one in annotations for metric in one.metrics]
+    sides = tuple(one.on(side) for side, one in zip(view.sides, annotations, strict=True))
     return dataclasses.replace(view, sides=sides, metric=metrics[0] if metrics else view.metric)
 
 
-def evidence_card(compilation: Compilation, shown: Shown, side: str = "") -> Card:
+def annotation_card(compilation: Compilation, annotations: Annotations, side: str = "") -> Card:
     """The same for a still: notes in a table, and of each metric the kernel's lines with the largest numbers."""
-    in_order = sorted(shown.notes, key=lambda note: note.line)
+    in_order = sorted(annotations.notes, key=lambda note: note.line)
     rows = [row for note in in_order for row in _rows(note)]
     notes = Table("", ("line", "", "what", "from"), rows)
     numbers = Table(
@@ -71,7 +73,7 @@ def evidence_card(compilation: Compilation, shown: Shown, side: str = "") -> Car
         ("bars", "line", "", "from"),
         [
             (metric.name, str(line), f"{number:,}", metric.origin)
-            for metric in shown.metrics
+            for metric in annotations.metrics
             for line, number in _largest(compilation, metric)
         ],
     )
@@ -102,23 +104,23 @@ def _largest(compilation: Compilation, metric: MetricData) -> list[tuple[int, fl
     return list(total.most_common(_LISTED_LINES))
 
 
-def is_evidence(thing: Any) -> bool:
+def can_annotate(thing: Any) -> bool:
     """Whether the explorer can show it beside a compilation."""
     return isinstance(thing, tuple(_READERS))
 
 
-def _shown(compilation: Compilation, evidence: Any) -> Shown:
+def _annotations(compilation: Compilation, given: Any) -> Annotations:
     for kind, reader in _READERS.items():
-        if isinstance(evidence, kind):
-            return reader(compilation, evidence)
+        if isinstance(given, kind):
+            return reader(compilation, given)
     names = ", ".join(kind.__name__ for kind in _READERS)
     raise ArgumentError(
-        f"A {type(evidence).__name__} is no evidence that the explorer shows.",
+        f"A {type(given).__name__} is no evidence that the explorer shows.",
         advice=f"It shows what kernellab.check, kernellab.accesses and kernellab.read_ncu give: {names}.",
     )
 
 
-def _together(found: Iterable[Shown]) -> Shown:
+def _together(found: Iterable[Annotations]) -> Annotations:
     """All notes and metrics; metrics of one name are told apart by a number."""
     found = list(found)
     taken: Counter[str] = Counter()
@@ -128,12 +130,12 @@ def _together(found: Iterable[Shown]) -> Shown:
         number = taken[metric.name]
         name = metric.name if number == 1 else f"{metric.name} ({number})"
         metrics.append(dataclasses.replace(metric, name=name))
-    return Shown(tuple(note for one in found for note in one.notes), tuple(metrics))
+    return Annotations(tuple(note for one in found for note in one.notes), tuple(metrics))
 
 
-_READERS: Mapping[type, Callable[[Compilation, Any], Shown]] = {
-    Findings: shown_of_findings,
-    Accesses: shown_of_accesses,
-    Profile: shown_of_profile,
+_READERS: Mapping[type, Callable[[Compilation, Any], Annotations]] = {
+    Findings: annotations_of_findings,
+    Accesses: annotations_of_accesses,
+    Profile: annotations_of_profile,
 }
 """What the explorer takes as evidence -> what it makes of it."""

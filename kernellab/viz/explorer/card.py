@@ -290,20 +290,20 @@ def _resource_table(compilation: Compilation) -> Table:
     for option, words in (("num_warps", "warps per program"), ("num_stages", "pipeline stages")):
         if option in compilation.options:
             rows.append((words, str(compilation.options[option])))
-    rows.append(("matrix instructions", matrix_words(compilation)))
+    rows.append(("matrix instructions", format_matrix_instructions(compilation)))
     return Table("One program takes", ("", ""), rows)
 
 
 def _resource_rows(resources: Resources) -> list[tuple[str, str]]:
     return [
         ("registers per thread", str(resources.registers)),
-        ("spilled", spill_words(resources)),
+        ("spilled", format_spills(resources)),
         ("shared memory", f"{resources.shared_bytes:,} bytes"),
         ("stack", f"{resources.stack_bytes:,} bytes per thread"),
     ]
 
 
-def spill_words(resources: Resources) -> str:
+def format_spills(resources: Resources) -> str:
     """What did not fit into the registers of a thread: "nothing", or how many bytes are stored, and loaded back."""
     if not resources.spills and not resources.spill_loads:
         return "nothing"
@@ -312,7 +312,7 @@ def spill_words(resources: Resources) -> str:
     return f"{resources.spills:,} bytes stored, {resources.spill_loads:,} loaded per thread"
 
 
-def matrix_words(compilation: Compilation) -> str:
+def format_matrix_instructions(compilation: Compilation) -> str:
     """The matrix instructions in the finished machine code, with how often each stands there; "none"."""
     for name in ("sass", "amdgcn"):
         if name in compilation.stages:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from kernellab.checker.records import Finding, Findings
 from kernellab.common.formatting import joined_sizes
 from kernellab.records import Compilation
-from kernellab.viz.explorer.annotation_records import Shown, check_subject, file_of
+from kernellab.viz.explorer.annotation_records import Annotations, check_subject, file_of
 from kernellab.viz.explorer.data import line_in
 from kernellab.viz.kit.view_data import MarginNote, Severity
 
@@ -13,7 +13,7 @@ _WARNINGS = ("missing-other", "order-dependence", "nan", "infinity", "float-over
 """Kinds of findings that may be meant; all others are faults."""
 
 
-def shown_of_findings(compilation: Compilation, findings: Findings) -> Shown:
+def annotations_of_findings(compilation: Compilation, findings: Findings) -> Annotations:
     """Each finding on its line."""
     check_subject("The findings", findings.kernel, findings.subject, compilation)
     origin = f"check on {findings.target}, grid {joined_sizes(findings.grid)}"
@@ -22,7 +22,7 @@ def shown_of_findings(compilation: Compilation, findings: Findings) -> Shown:
     if not notes:
         notes.append(MarginNote("note", "nothing found", origin, 0))
     notes += [MarginNote("note", words, origin, 0) for words in findings.notes]
-    return Shown(tuple(notes))
+    return Annotations(tuple(notes))
 
 
 def _finding_note(one: Finding, file: str, origin: str) -> MarginNote:

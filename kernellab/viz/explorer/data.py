@@ -17,7 +17,7 @@ from kernellab.compiler.source_map import with_passes
 from kernellab.errors import CompileError, KernelLabError, SourcePosition
 from kernellab.records import Compilation, ControlCodes, Instruction, PassRun, SourceMap
 from kernellab.records.findings import Remark
-from kernellab.viz.explorer.card import spill_words
+from kernellab.viz.explorer.card import format_spills
 from kernellab.viz.explorer.readable import readable
 from kernellab.viz.explorer.source_lines import KernelSource, failed_source, kernel_source
 from kernellab.viz.kit.view_data import (
@@ -34,7 +34,7 @@ from kernellab.viz.kit.view_data import (
     StageData,
     TextData,
 )
-from kernellab.viz.layouts.card import conversion_words
+from kernellab.viz.layouts.card import format_conversion
 
 _LANGUAGE_OF_STEP = {"optimize_module": "llvm", "ptxas": "sass"}
 """Steps after MLIR, whose texts are of other languages; "translate_to_asm" has the target's assembly."""
@@ -266,7 +266,7 @@ def _facts(compilation: Compilation) -> tuple[tuple[str, str], ...]:
     return (
         *facts,
         ("registers", str(resources.registers)),
-        ("spilled", spill_words(resources)),
+        ("spilled", format_spills(resources)),
         *stack,
         ("shared memory", f"{resources.shared_bytes:,} bytes"),
     )
@@ -282,7 +282,7 @@ def _notes(compilation: Compilation, remarks: Iterable[Remark], file: str) -> It
         for one in compilation.conversions():
             if one.means in ("warp shuffles", "shared memory"):
                 place = line_in(file, (one.position,))
-                words = conversion_words(dataclasses.replace(one, position=None))
+                words = format_conversion(dataclasses.replace(one, position=None))
                 yield MarginNote("note", words, "layouts", place)
     except (KernelLabError, ValueError):
         pass

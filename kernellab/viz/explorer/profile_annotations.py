@@ -5,7 +5,7 @@ from __future__ import annotations
 from kernellab.profiling.nsight.lining_up import lines_of
 from kernellab.profiling.nsight.records import ISSUED, REASONS, Profile
 from kernellab.records import Compilation
-from kernellab.viz.explorer.annotation_records import Shown, metric_of
+from kernellab.viz.explorer.annotation_records import Annotations, metric_of
 from kernellab.viz.kit.view_data import MarginNote
 
 _LEAST_SHARE = 0.03
@@ -21,7 +21,7 @@ _MEASURED = {
 """Our name -> in words, and what Nsight Compute calls it."""
 
 
-def shown_of_profile(compilation: Compilation, profile: Profile) -> Shown:
+def annotations_of_profile(compilation: Compilation, profile: Profile) -> Annotations:
     """Samples, the reasons that matter, and executions, on the lines of the SASS."""
     lines = lines_of(profile, compilation)
     metrics = list(
@@ -46,4 +46,4 @@ def shown_of_profile(compilation: Compilation, profile: Profile) -> Shown:
         numbers = ((at, one.counts.get(counted, 0)) for at, one in lines.items())
         metrics += metric_of(name, unit, "sass", numbers, profile.origin)
     note = MarginNote("note", "; ".join(profile.summary), profile.origin, 0)
-    return Shown((note,), tuple(metrics))
+    return Annotations((note,), tuple(metrics))

@@ -10,40 +10,40 @@ from kernellab.compiler.comparison import Comparison
 from kernellab.errors import CompileError
 from kernellab.records import Compilation, PassRun
 from kernellab.viz.explorer import data as ir_view
-from kernellab.viz.explorer.annotation_records import Shown
+from kernellab.viz.explorer.annotation_records import Annotations
 from kernellab.viz.explorer.annotations import (
-    evidence_card,
-    laid_over,
-    shown_on_sides,
-    shown_with,
+    annotated,
+    annotation_card,
+    annotations_by_side,
+    annotations_from,
 )
 from kernellab.viz.explorer.card import Card, Table, kernel_card
 from kernellab.viz.explorer.comparison_card import comparison_card
 from kernellab.viz.kit.views import View
 
 
-def compilation_view(compilation: Compilation, *evidence: Any) -> View:
+def compilation_view(compilation: Compilation, *given: Any) -> View:
     """The explorer of one compilation, with what is known besides: findings, accesses, profiles (`kernellab.viz.explorer.annotations`).
 
     Raises:
         ArgumentError: something is no evidence, or is of another kernel, definition or compilation.
         ProfileError: a profile is of other machine code.
     """
-    shown = shown_with(compilation, evidence)
+    annotations = annotations_from(compilation, given)
     return View(
         f"{compilation.kernel} for {compilation.target}",
-        lambda: laid_over(ir_view.explore_compilation(compilation), [shown]),
+        lambda: annotated(ir_view.explore_compilation(compilation), [annotations]),
         lambda: [
             *_redefined_card(compilation),
             kernel_card(compilation),
             *_source_cards(compilation),
-            *_evidence_cards(compilation, shown),
+            *_annotation_cards(compilation, annotations),
             *_pass_cards(compilation.passes),
         ],
     )
 
 
-def comparison_view(comparison: Comparison, *evidence: Any) -> View:
+def comparison_view(comparison: Comparison, *given: Any) -> View:
     """The explorer of two compilations; evidence stands on each side that it is of.
 
     Raises:
@@ -51,14 +51,14 @@ def comparison_view(comparison: Comparison, *evidence: Any) -> View:
     """
     left, right = comparison.left, comparison.right
     kernels = " and ".join(dict.fromkeys([left.kernel, right.kernel]))
-    sides = shown_on_sides(comparison, evidence)
+    sides = annotations_by_side(comparison, given)
     return View(
         f"{kernels}: {comparison.names[0]} and {comparison.names[1]}",
-        lambda: laid_over(ir_view.explore_comparison(comparison), sides),
+        lambda: annotated(ir_view.explore_comparison(comparison), sides),
         lambda: [
             comparison_card(comparison),
-            *_evidence_cards(left, sides[0], comparison.names[0]),
-            *_evidence_cards(right, sides[1], comparison.names[1]),
+            *_annotation_cards(left, sides[0], comparison.names[0]),
+            *_annotation_cards(right, sides[1], comparison.names[1]),
         ],
     )
 
@@ -77,19 +77,25 @@ def _source_cards(compilation: Compilation) -> list[Card]:
     source, notes = ir_view.source_and_notes(compilation)
     if not source.content:
         return []
-    shown = list(source.numbered())
+    annotations = list(source.numbered())
     rows = []
-    for number, line in shown[:_MOST_LINES]:
+    for number, line in annotations[:_MOST_LINES]:
         words = "; ".join(note.words.splitlines()[0] for note in notes if note.line == number)
         rows.append((f"{number:>4}  {line}", shorten(words, _MOST_LETTERS, placeholder=" …")))
-    more = len(shown) - _MOST_LINES
+    more = len(annotations) - _MOST_LINES
     left_out = (f"{more} more lines are left out.",) if more > 0 else ()
     columns = ("line", "what the compiler says")
     return [Card("Source", "", (Table("", columns, rows, is_listing=True),), left_out)]
 
 
-def _evidence_cards(compilation: Compilation, shown: Shown, side: str = "") -> list[Card]:
-    return [evidence_card(compilation, shown, side)] if shown.notes or shown.metrics else []
+def _annotation_cards(
+    compilation: Compilation, annotations: Annotations, side: str = ""
+) -> list[Card]:
+    return (
+        [annotation_card(compilation, annotations, side)]
+        if annotations.notes or annotations.metrics
+        else []
+    )
 
 
 def failure_view(error: CompileError) -> View:

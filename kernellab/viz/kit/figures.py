@@ -96,10 +96,10 @@ class FigurePicture:
         # Without a date the same picture is the same text.
         return self._file("svg", metadata={"Date": None}).decode()
 
-    def _file(self, kind: str, **wishes: Any) -> bytes:
+    def _file(self, kind: str, **options: Any) -> bytes:
         file = io.BytesIO()
         with theme():
-            self.figure.savefig(file, format=kind, transparent=True, **wishes)
+            self.figure.savefig(file, format=kind, transparent=True, **options)
         return file.getvalue()
 
     def save(self, path: str | os.PathLike[str]) -> Path:
@@ -118,8 +118,8 @@ class FigurePicture:
             )
         # Without a date the same picture is the same file.
         undated = {"svg": "Date", "pdf": "CreationDate"}
-        wishes = {"metadata": {undated[kind]: None}} if kind in undated else {}
-        return save_whole(path, self._file(kind, **wishes))
+        options = {"metadata": {undated[kind]: None}} if kind in undated else {}
+        return save_whole(path, self._file(kind, **options))
 
     def _repr_png_(self) -> bytes:
         return self.png()

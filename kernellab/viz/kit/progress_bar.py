@@ -24,23 +24,23 @@ def open_bar(title: str, total: int | None, seconds: float, *, wanted: bool) -> 
     """
     if not (wanted or in_notebook() or sys.stderr.isatty()):
         return None
-    wishes = {
+    options = {
         "desc": title,
         "total": _counted(total),
         "leave": False,
         "mininterval": 0,
         "smoothing": 0,  # what remains goes by all the time that has passed
     }
-    return _NotebookBar(wishes, seconds) if in_notebook() else _Line(wishes, seconds)
+    return _NotebookBar(options, seconds) if in_notebook() else _Line(options, seconds)
 
 
 class _Line:
     """A line, written over again and again, and wiped at the end."""
 
-    def __init__(self, wishes: dict[str, Any], seconds: float) -> None:
+    def __init__(self, options: dict[str, Any], seconds: float) -> None:
         from tqdm import tqdm
 
-        self._bar = _begun(tqdm, wishes, seconds, file=sys.stderr, dynamic_ncols=True, delay=1e-6)
+        self._bar = _begun(tqdm, options, seconds, file=sys.stderr, dynamic_ncols=True, delay=1e-6)
 
     def draw(self, done: int, total: int | None, unit: str, words: str) -> None:
         """See Bar."""
@@ -54,11 +54,11 @@ class _Line:
 class _NotebookBar:
     """tqdm's widget below the cell. At the end the output that showed it is empty, also in a saved notebook: a bar that has gone would be said to be missing there."""
 
-    def __init__(self, wishes: dict[str, Any], seconds: float) -> None:
+    def __init__(self, options: dict[str, Any], seconds: float) -> None:
         from IPython.display import display
         from tqdm.notebook import tqdm
 
-        self._bar = _begun(tqdm, wishes, seconds, display=False)
+        self._bar = _begun(tqdm, options, seconds, display=False)
         self._place = display(self._bar.container, display_id=True)
 
     def draw(self, done: int, total: int | None, unit: str, words: str) -> None:
@@ -80,9 +80,9 @@ _UNCOUNTED = "{desc}: {n_fmt}{unit} [{elapsed}{postfix}]"
 _IN_ONE_PIECE = "{desc}: {elapsed}{postfix}"
 
 
-def _begun(kind: Any, wishes: dict[str, Any], seconds: float, **places: Any) -> Any:
+def _begun(kind: Any, options: dict[str, Any], seconds: float, **places: Any) -> Any:
     """A bar that began some seconds ago, and has not been seen before it is drawn."""
-    bar = kind(**wishes, **places, bar_format=_IN_ONE_PIECE)
+    bar = kind(**options, **places, bar_format=_IN_ONE_PIECE)
     bar.start_t -= seconds
     return bar
 

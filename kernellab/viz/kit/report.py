@@ -12,7 +12,7 @@ from typing import NewType
 import pandas
 
 from kernellab.records import Compilation, Run, Stage
-from kernellab.viz.explorer.card import kernel_card, matrix_words
+from kernellab.viz.explorer.card import format_matrix_instructions, kernel_card
 
 Html = NewType("Html", str)
 
@@ -92,7 +92,7 @@ def table(rows: pandas.DataFrame) -> Html:
     )
 
 
-def number_words(value: object) -> str:
+def format_number(value: object) -> str:
     """A number for a reader: three significant digits of a float, thousands apart in an integer."""
     if not isinstance(value, float):
         return f"{value:,}"
@@ -104,7 +104,7 @@ def number_words(value: object) -> str:
 def text_table(rows: pandas.DataFrame) -> str:
     """A DataFrame without its index, for a terminal, numbers as in `table`."""
     words = rows.map(
-        lambda value: number_words(value) if isinstance(value, int | float) else str(value)
+        lambda value: format_number(value) if isinstance(value, int | float) else str(value)
     )
     left = {name for name in rows.columns if not pandas.api.types.is_numeric_dtype(rows[name])}
     widths = {name: max(len(name), *(len(word) for word in words[name])) for name in rows.columns}
@@ -122,7 +122,7 @@ def _cell(value: object, is_number: bool) -> Html:
     if value is None or value is pandas.NA or value != value:
         return Html('<td class="soft">&ndash;</td>')
     if is_number:
-        return Html(f'<td class="number">{escape(number_words(value))}</td>')
+        return Html(f'<td class="number">{escape(format_number(value))}</td>')
     if value in ("pass", "FAIL"):
         return Html(f'<td class="{"good" if value == "pass" else "bad"}">{escape(value)}</td>')
     return Html(f"<td>{escape(value)}</td>")
@@ -183,7 +183,7 @@ def resources_table(compilations: Sequence[Compilation]) -> pandas.DataFrame:
                 "registers": resources.registers,
                 "spills, bytes": resources.spills,
                 "shared, bytes": resources.shared_bytes,
-                "matrix instructions": matrix_words(compilation),
+                "matrix instructions": format_matrix_instructions(compilation),
             }
         )
     return pandas.DataFrame(rows)

@@ -18,7 +18,7 @@ class Answer:
 
 
 Handler = Callable[[Mapping[str, Any]], Answer]
-"""Answers one kind of request, whose wishes it is given by name."""
+"""Answers one kind of request, whose options it is given by name."""
 
 
 def answer(handlers: Mapping[str, Handler], asked: Any) -> Answer | None:

@@ -97,7 +97,7 @@ def conversions_card(conversions: Conversions) -> Card:
     )
 
 
-def conversion_words(conversion: Conversion) -> str:
+def format_conversion(conversion: Conversion) -> str:
     """What a conversion says of itself, files by their names alone: a path takes the room of what is to be read."""
     words = str(conversion)
     neighbours = (*conversion.forced_by, *conversion.wanted_by)

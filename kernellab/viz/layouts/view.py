@@ -24,7 +24,7 @@ from kernellab.viz.kit.view_data import (
 )
 from kernellab.viz.kit.views import View
 from kernellab.viz.layouts.card import (
-    conversion_words,
+    format_conversion,
     layout_card,
     layouts_card,
     moves_card,
@@ -127,7 +127,7 @@ def conversion_view(conversion: Conversion) -> View:
     name = conversion.name or conversion.operation
     bits = element_bits(conversion.element)
     tiles = tuple(_tile_data(one, f"{name}, {when}", bits) for one, when in zip(sides, ("before", "after")))  # fmt: skip
-    words = conversion_words(conversion)
+    words = format_conversion(conversion)
     cards = [Card(name, words), *_what_moves(sides), *map(layout_card, sides)]
     return _view(name, tiles, cards, conversion=words)
 

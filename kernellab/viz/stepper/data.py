@@ -155,7 +155,7 @@ class _Maker:
         return StepData(
             step.frame.number,
             step.line,
-            tuple(turn.text() for turn in step.turns),
+            tuple(iteration.text() for iteration in step.turns),
             step.operation,
             {name: self._value(number) for name, number in step.changed_numbers.items()},
             tuple(self._access(one) for one in step.accesses),

@@ -134,7 +134,7 @@ def _steps(trace: Trace, steps: Sequence[Step], pictures: _Pictures) -> Iterator
             "program": list(step.program),
             "function": step.function,
             "calls": [_place(position) for position in step.calls],
-            "turns": [turn.text() for turn in step.turns],
+            "turns": [iteration.text() for iteration in step.turns],
             "code": _code(trace, step),
             "operation": step.operation,
             "variables": variables,

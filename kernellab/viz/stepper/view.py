@@ -140,7 +140,7 @@ def _text_lines(data: Mapping[str, Any]) -> Iterator[str]:
 
 def _text_variables(step: Mapping[str, Any]) -> Iterator[str]:
     rows = [
-        ("*" if one["changed"] else " ", one["name"], one["type"], _value_words(one))
+        ("*" if one["changed"] else " ", one["name"], one["type"], _format_value(one))
         for one in step["variables"]
     ]
     widths = [max((len(row[column]) for row in rows), default=0) for column in range(3)]
@@ -151,7 +151,7 @@ def _text_variables(step: Mapping[str, Any]) -> Iterator[str]:
         yield "  " + ", ".join(f"{name} = {value}" for name, value in step["constants"])
 
 
-def _value_words(variable: Mapping[str, Any]) -> str:
+def _format_value(variable: Mapping[str, Any]) -> str:
     return str(variable["value"]) + ("" if variable["exact"] else "  (summary)")
 
 
@@ -263,7 +263,7 @@ class _Page:
         if one["picture"] is not None:
             picture = self._image(one["picture"], {}, _VARIABLE_WIDTH, one["name"])
         row = ' class="kl-new"' if one["changed"] else ""
-        cells = (escape(one["name"]), escape(one["type"]), escape(_value_words(one)), picture)
+        cells = (escape(one["name"]), escape(one["type"]), escape(_format_value(one)), picture)
         return f"<tr{row}>{''.join(f'<td>{cell}</td>' for cell in cells)}</tr>"
 
     def _memory(self, step: Mapping[str, Any]) -> str:

@@ -19,7 +19,7 @@ from kernellab.tuning.results.tables import (
 )
 from kernellab.tuning.results.tuning import Tuning
 from kernellab.tuning.results.tunings import Tunings
-from kernellab.tuning.results.value_formatting import value_words
+from kernellab.tuning.results.value_formatting import format_value
 from kernellab.viz.explorer.card import Card, Table
 
 MOST_ROWS = 10
@@ -41,7 +41,7 @@ def still_card(tuning: Tuning) -> Card:
     """The card of one sweep, where its view is not to be had."""
     ranked = timed(tuning.trials)
     shown = ranked or [one for one in tuning.trials if not one.is_dropped]
-    title = "The fastest" if ranked else f"{untimed_words(tuning)}: what the compiler says"
+    title = "The fastest" if ranked else f"{format_untimed(tuning)}: what the compiler says"
     left = sum(not one.is_dropped for one in tuning.trials) - len(shown[:MOST_ROWS])
     if left > 0:
         title += f"; {counted(left, 'other')} in tuning.table"
@@ -50,7 +50,7 @@ def still_card(tuning: Tuning) -> Card:
         subtitle=f"for {tuning.target}, {tuning.machine.gpu or 'no GPU'}; {tuning.machine.versions}",
         tables=(_configs(tuning, shown[:MOST_ROWS], title), _baselines(tuning), _dropped(tuning)),
         # A view says it of each config that is opened.
-        notes=tuple(filter(None, (*sweep_words(tuning), tuning.recompiled))),
+        notes=tuple(filter(None, (*format_sweep(tuning), tuning.recompiled))),
     )
 
 
@@ -76,21 +76,21 @@ def still_card_of_all(tunings: Tunings) -> Card:
     return Card(f"{name}: {counted(len(tunings), 'sweep')}", "", (Table("", columns, rows),), notes)
 
 
-def untimed_words(tuning: Tuning) -> str:
+def format_untimed(tuning: Tuning) -> str:
     """Of a sweep without times, that it has none; where there was a GPU no config got so far."""
     if not tuning.trials:
         return "No config was tried"
     return "Nothing was timed" if tuning.machine.gpu else "Nothing was timed, which needs a GPU"
 
 
-def sweep_words(tuning: Tuning) -> tuple[str, ...]:
+def format_sweep(tuning: Tuning) -> tuple[str, ...]:
     """What is to be said of a sweep as a whole, in sentences."""
     ahead = [REDEFINED] if tuning.is_redefined else []
     notes = (f"{note[:1].upper()}{note[1:]}." for note in tuning.notes)
-    return (*ahead, *best_words(tuning), *notes)
+    return (*ahead, *format_best(tuning), *notes)
 
 
-def best_words(tuning: Tuning) -> list[str]:
+def format_best(tuning: Tuning) -> list[str]:
     """Which config is the fastest, and with how many it is in a tie, in words."""
     ranked = tuning.ranked
     unchecked = _unchecked(tuning)
@@ -130,7 +130,7 @@ def _configs(tuning: Tuning, shown: list[Trial], title: str) -> Table:
 
 def _row(tuning: Tuning, trial: Trial, parameters: Sequence[str]) -> tuple[str, ...]:
     values = trial.candidate.values
-    cells = [str(trial.number), *(value_words(values.get(name, "")) for name in parameters)]
+    cells = [str(trial.number), *(format_value(values.get(name, "")) for name in parameters)]
     timing, compiled = trial.timing, trial.outcome.compiled
     if tuning.is_timed and timing is not None:
         median, lower, upper = (one * MICROSECONDS for one in (timing.median, timing.lower, timing.upper))  # fmt: skip

@@ -11,7 +11,7 @@ from kernellab.tuning.files.kernel_source import how_to_open
 from kernellab.tuning.results.plot_data import (
     Line,
     baseline_times,
-    launch_words,
+    format_launch,
     lines_data,
     varying_parameters,
 )
@@ -20,7 +20,7 @@ from kernellab.tuning.results.records import Trial
 from kernellab.tuning.results.tables import MICROSECONDS, achieved
 from kernellab.tuning.results.tuning import Tuning
 from kernellab.tuning.results.tunings import Tunings
-from kernellab.tuning.results.value_formatting import value_words
+from kernellab.tuning.results.value_formatting import format_value
 from kernellab.viz.kit.view_data import (
     ConfigData,
     SizeLine,
@@ -30,7 +30,7 @@ from kernellab.viz.kit.view_data import (
     SweepData,
     TuningView,
 )
-from kernellab.viz.sweeps.card import sweep_words, untimed_words
+from kernellab.viz.sweeps.card import format_sweep, format_untimed
 
 UNITS = ("time", "GB/s", "TFLOP/s")
 
@@ -59,21 +59,23 @@ def sweeps_data(
 
 def sweep_name(tuning: Tuning, beside: Sequence[Tuning]) -> str:
     """What tells a sweep from those beside it."""
-    key = ", ".join(f"{name}={value}" for name, value in tuning.key.items()) or launch_words(tuning)
+    key = ", ".join(f"{name}={value}" for name, value in tuning.key.items()) or format_launch(
+        tuning
+    )
     return f"{tuning.kernel}, {key}" if len({one.kernel for one in beside}) > 1 else key
 
 
 def _sweep(tuning: Tuning, name: str) -> SweepData:
     configs = [one.candidate.values for one in tuning.trials]
-    untimed = [] if tuning.is_timed else [f"{untimed_words(tuning)}: this is what the compiler says."]  # fmt: skip
+    untimed = [] if tuning.is_timed else [f"{format_untimed(tuning)}: this is what the compiler says."]  # fmt: skip
     if not tuning.trials:
-        untimed = [f"{untimed_words(tuning)}."]
+        untimed = [f"{format_untimed(tuning)}."]
     return SweepData(
         kernel=tuning.kernel,
         name=name,
         machine=f"{tuning.machine.gpu or f'compiled for {tuning.target}, no GPU'}; {tuning.machine.versions}",
-        launch=launch_words(tuning),
-        words=(*untimed, *sweep_words(tuning)),
+        launch=format_launch(tuning),
+        words=(*untimed, *format_sweep(tuning)),
         parameters=tuple(_parameters(tuning)),
         varying=tuple(varying_parameters(configs)),
         baselines=baseline_times(tuning),
@@ -151,7 +153,7 @@ def _value(values: Mapping[str, Any], name: str) -> float | str | None:
         return None
     value = values[name]
     if isinstance(value, bool) or not isinstance(value, int | float):
-        return value_words(value)
+        return format_value(value)
     return value if math.isfinite(value) and abs(value) <= _LARGEST_EXACT else str(value)
 
 

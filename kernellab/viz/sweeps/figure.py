@@ -303,7 +303,7 @@ def _draw_lines(data: LinesData) -> Figure:
         axes.fill_between(line.x, line.lower, line.upper, color=colour, alpha=0.2, linewidth=0)
     axes.set_xscale("log", base=2)
     sizes = sorted({x for line in data.lines for x in line.x})
-    axes.set_xticks(sizes, _size_words(sizes))
+    axes.set_xticks(sizes, _format_sizes(sizes))
     axes.minorticks_off()
     if data.unit == "us":
         axes.set_yscale("log")
@@ -323,7 +323,7 @@ _LONGEST = 6
 _UNITS = ((1 << 30, "Gi"), (1 << 20, "Mi"), (1 << 10, "Ki"))
 
 
-def _size_words(sizes: Sequence[float]) -> list[str]:
+def _format_sizes(sizes: Sequence[float]) -> list[str]:
     """Sizes as they are; long ones in units of 1024, where all of them are whole numbers of those."""
     plain = [f"{size:.15g}" for size in sizes]
     if max(map(len, plain)) <= _LONGEST or any(size % 1024 for size in sizes if size > 1024):

@@ -8,7 +8,7 @@ import itertools
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from kernellab.common.progress import LongWork
+from kernellab.common.progress import ProgressBar
 from kernellab.compiler.comparison import compare
 from kernellab.errors import ArgumentError, CompileError, suggestion
 from kernellab.records import Compilation
@@ -189,10 +189,10 @@ class Configs:
 
     def opened(self, view: TuningView, chosen: Sequence[int]) -> TuningView:
         """The view with the explorers of some configs, and what comparing each two of them takes."""
-        with LongWork(f"compile {view.title} to show it", len(chosen), "configs") as work:
+        with ProgressBar(f"compile {view.title} to show it", len(chosen), "configs") as work:
             return self._opened(view, list(dict.fromkeys(chosen)), work)
 
-    def _opened(self, view: TuningView, places: Sequence[int], work: LongWork) -> TuningView:
+    def _opened(self, view: TuningView, places: Sequence[int], work: ProgressBar) -> TuningView:
         room = _EMBEDDED // max(1, len(places))
         kept = []
         for part, place in enumerate(places, 1):
