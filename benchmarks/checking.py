@@ -1,8 +1,10 @@
 """How long it takes to check a launch, over a plain run of it on the interpreter.
 
-One side is `kernellab.check` with every detector on and the outputs named; the other `kernellab.run`. The code of both is kept from the
-launch before. Goal: at most 4 times on each of the eleven kernels, and no finding in any of them. The outputs of the two are not compared,
-since a check leaves its arguments as they are; that it finds faults is what the corpus shows (tests/checker).
+One side is `kernellab.check` with every detector on and the outputs named; the other
+`kernellab.run`. The code of both is kept from the launch before. Goal: at most 4 times on each of
+the eleven kernels, and no finding in any of them. The outputs of the two are not compared, since a
+check leaves its arguments as they are; that it finds faults is what the corpus shows
+(tests/checker).
 """
 
 from __future__ import annotations

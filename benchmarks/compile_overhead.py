@@ -1,7 +1,8 @@
-"""What `kernellab.compile(record="stages")` costs over a bare `triton.compile`, and SASS over the disassembler itself.
+"""What `kernellab.compile(record="stages")` costs over a bare `triton.compile`,
+and SASS over the disassembler itself.
 
-Both sides compile the same specialisation through the same stages, with Triton's cache off, in turns. Goals: at most 1.3 times a
-bare compile; SASS at most 20 ms over `nvdisasm`'s own time.
+Both sides compile the same specialisation through the same stages, with Triton's cache off,
+in turns. Goals: at most 1.3 times a bare compile; SASS at most 20 ms over `nvdisasm`'s own time.
 """
 
 from __future__ import annotations
@@ -45,8 +46,13 @@ class Job:
 
 JOBS = (
     Job("vector add", kernels.vector_add, ["*fp32:16"] * 3 + ["i32"], {"BLOCK": 1024}),
-    Job("matmul", kernels.matmul, MATMUL_TYPES, {"BLOCK_M": 64, "BLOCK_N": 64, "BLOCK_K": 32, "GROUP_M": 8, "PRECISION": "ieee"}),
-)  # fmt: skip
+    Job(
+        "matmul",
+        kernels.matmul,
+        MATMUL_TYPES,
+        {"BLOCK_M": 64, "BLOCK_N": 64, "BLOCK_K": 32, "GROUP_M": 8, "PRECISION": "ieee"},
+    ),
+)
 TARGETS = ("sm_80", "sm_90", "gfx942")
 
 
@@ -66,7 +72,9 @@ def bare_compile(job: Job, target: Target) -> dict[str, Any]:
 
 
 def our_compile(job: Job, target: Target) -> Compilation:
-    """KernelLab's compile, recording stages only: `benchmarks.recording` measures what recording passes costs."""
+    """KernelLab's compile, recording stages only:
+    `benchmarks.recording` measures what recording passes costs.
+    """
     compilation = compile(job.kernel, *job.types, **job.constants, target=target, record="stages")
     assert isinstance(compilation, Compilation)
     return compilation
@@ -106,9 +114,11 @@ def sass_row(job: Job, target: Target) -> tuple[float, dict[str, Any]]:
         fresh = iter([our_compile(job, target) for _ in range(ROUNDS + 1)])
         turns: Comparison = take_turns(
             lambda: timed_sass(next(fresh)),
-            lambda: timed(lambda: subprocess.run(command, capture_output=True, text=True, check=True).stdout),
+            lambda: timed(
+                lambda: subprocess.run(command, capture_output=True, text=True, check=True).stdout
+            ),
             rounds=ROUNDS,
-        )  # fmt: skip
+        )
     extra = turns.our_median - turns.their_median
     return extra, {
         "kernel": job.name,
@@ -134,7 +144,8 @@ def main() -> None:
     print_report(
         "Compiling with and without KernelLab",
         pandas.DataFrame([row for _, row in compiles]),
-        f"Triton's cache off; medians of {ROUNDS} compiles of each side, in turns. Goal: a ratio of at most {GOAL_RATIO}.",
+        f"Triton's cache off; medians of {ROUNDS} compiles of each side, in turns. Goal: a ratio "
+        f"of at most {GOAL_RATIO}.",
     )
     print_report(
         "Disassembling",

@@ -1,10 +1,12 @@
-"""Triton's own test files on KernelLab's interpreter: passed, failed and skipped, against a list of known deviations.
+"""Triton's own test files on KernelLab's interpreter:
+passed, failed and skipped, against a list of known deviations.
 
     git clone https://github.com/triton-lang/triton --branch v3.7.1 ../triton
     python -m benchmarks.conformance --triton-src ../triton
 
-Three modes. "interpreter" runs what upstream's `make test-interpret` runs, and two files more. "gpu" runs the same files without
-asking for the mark, as if a CUDA device were there. "null" is the control: as "interpreter", and no kernel is executed.
+Three modes. "interpreter" runs what upstream's `make test-interpret` runs, and two files more.
+"gpu" runs the same files without asking for the mark, as if a CUDA device were there. "null" is the
+control: as "interpreter", and no kernel is executed.
 """
 
 from __future__ import annotations
@@ -49,7 +51,8 @@ FILES = (
     "language/test_tensor_descriptor.py",
     "language/test_frontend.py",
 )
-"""Those of `test-interpret` in upstream's Makefile, but for the tutorial of attention, and two more at the end."""
+"""Those of `test-interpret` in upstream's Makefile, but for the tutorial of attention,
+and two more at the end."""
 
 
 @dataclass(frozen=True)
@@ -126,17 +129,20 @@ def unit_tests_of(triton_source: Path) -> Path:
     """The folder of the unit tests in a checkout of Triton.
 
     Raises:
-        SystemExit: it is not there, or the checkout is of another version than the installed Triton.
+        SystemExit: it is not there, or the checkout is of another version than the
+            installed Triton.
     """
     tests = triton_source / "python/test/unit"
     if not (tests / "language/test_core.py").is_file():
         raise SystemExit(
-            f"{triton_source} is no checkout of Triton: it has no python/test/unit/language/test_core.py"
+            f"{triton_source} is no checkout of Triton: it has no "
+            "python/test/unit/language/test_core.py"
         )
     version = triton_source / "python/triton/__init__.py"
     if version.is_file() and f"'{triton.__version__}'" not in version.read_text():
         raise SystemExit(
-            f"{triton_source} is not of version {triton.__version__}, which is installed: other tests, other answers"
+            f"{triton_source} is not of version {triton.__version__}, which is installed: other "
+            "tests, other answers"
         )
     return tests.resolve()
 
@@ -163,7 +169,9 @@ def print_verdict(verdict: Verdict, minutes: float) -> None:
 
 
 def main() -> None:
-    """Print a report for each mode; exit with 1 where a test fails that no known deviation explains."""
+    """Print a report for each mode; exit with 1 where a test fails that no known
+    deviation explains.
+    """
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )

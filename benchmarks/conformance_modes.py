@@ -49,7 +49,9 @@ def enter(mode: str) -> None:
 
 
 def say_interpreter() -> None:
-    """Let test files believe that an interpreter runs: they ask a function, which asks the environment."""
+    """Let test files believe that an interpreter runs:
+    they ask a function, which asks the environment.
+    """
     with patch.dict(os.environ, {"TRITON_INTERPRET": "1"}):
         helpers = importlib.import_module("triton._internal_testing")
     vars(helpers)["is_interpreter"] = lambda: True
@@ -73,7 +75,9 @@ def stand_in_for_scipy() -> None:
 
 
 def kolmogorov_smirnov(sample: list[float], _name: str, args: tuple[float, float]) -> Any:
-    """The largest distance between the distribution of a sample and the uniform one from args[0] on, args[1] wide."""
+    """The largest distance between the distribution of a sample and the uniform one
+    from args[0] on, args[1] wide.
+    """
     x = numpy.sort(numpy.asarray(sample))
     expected = numpy.clip((x - args[0]) / args[1], 0, 1)
     above = numpy.arange(1, len(x) + 1) / len(x) - expected
@@ -134,7 +138,9 @@ class _CudaOnCpu(TorchFunctionMode):
 
 
 def _matmul_of_cuda(a: torch.Tensor, b: torch.Tensor) -> torch.Tensor:
-    """References add up in fp32, as a GPU's products do; a CPU's of 16-bit types are less exact than what they are to judge."""
+    """References add up in fp32, as a GPU's products do;
+    a CPU's of 16-bit types are less exact than what they are to judge.
+    """
     if a.element_size() == 2:
         return torch.matmul(a.float(), b.float()).to(a.dtype)
     return torch.matmul(a, b)

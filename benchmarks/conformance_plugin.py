@@ -1,4 +1,5 @@
-"""A pytest plugin under which Triton's own test files meet KernelLab's interpreter; `benchmarks.conformance` loads it.
+"""A pytest plugin under which Triton's own test files meet KernelLab's interpreter;
+`benchmarks.conformance` loads it.
 
 Everything it replaces, it replaces in the process of that pytest alone. No test file is changed.
 """
@@ -29,7 +30,9 @@ def pytest_addoption(parser: Any) -> None:
 
 
 def pytest_configure(config: Any) -> None:
-    """Enter the mode, before a test file is imported: some ask at their top what machine this is."""
+    """Enter the mode, before a test file is imported:
+    some ask at their top what machine this is.
+    """
     is_worker = "PYTEST_XDIST_WORKER" in os.environ  # of pytest-xdist: reports to who started it
     if not is_worker:
         config.pluginmanager.register(ResultsFile(config.getoption("--kernellab-results")))
@@ -50,10 +53,11 @@ def pytest_collection_modifyitems(config: Any, items: list[Any]) -> None:
 
 
 def adapt(module: Any) -> None:
-    """Where a test file is written for Triton's interpreter itself, let it do as it does with the compiler.
+    """Where a test file is written for Triton's interpreter itself,
+    let it do as it does with the compiler.
 
-    For that interpreter `patch_kernel` runs a changed source with `exec`, where no compiler finds it, and what a kernel does
-    wrong raises an exception of its own.
+    For that interpreter `patch_kernel` runs a changed source with `exec`,
+    where no compiler finds it, and what a kernel does wrong raises an exception of its own.
     """
     if hasattr(module, "patch_kernel"):
         module.patch_kernel = patched_kernel
@@ -98,14 +102,18 @@ def pytest_runtest_teardown() -> None:
 
 
 class ResultsFile:
-    """One line of JSON for each test, written as it ends: what an interrupted run found is there."""
+    """One line of JSON for each test, written as it ends:
+    what an interrupted run found is there.
+    """
 
     def __init__(self, path: str) -> None:
         self._path = Path(path)
         self._path.write_text("")
 
     def pytest_runtest_logreport(self, report: Any) -> None:
-        """Keep what came of a test: of its call, and of what is before and after it where that is not well."""
+        """Keep what came of a test: of its call, and of what is before and after it
+        where that is not well.
+        """
         if report.when == "call" or report.outcome != "passed":
             self._write(report, report.duration)
 

@@ -1,4 +1,6 @@
-"""What came of a run of Triton's test files: read, compared with the known deviations, grouped and counted."""
+"""What came of a run of Triton's test files: read, compared with the known deviations,
+grouped and counted.
+"""
 
 from __future__ import annotations
 
@@ -20,7 +22,8 @@ class Outcome:
     """One test."""
 
     test: str
-    """pytest's name of it, from the folder of the unit tests: "language/test_core.py::test_cat[4]"."""
+    """pytest's name of it, from the folder of the unit tests:
+    "language/test_core.py::test_cat[4]"."""
     outcome: str
     """ "passed", "failed" or "skipped"."""
     reason: str = ""
@@ -33,7 +36,8 @@ class Outcome:
 
 
 def read_outcomes(path: Path) -> list[Outcome]:
-    """The file that the plugin wrote; of a test that is named twice (a setup and a call) the last line counts.
+    """The file that the plugin wrote; of a test that is named twice (a setup and a call)
+    the last line counts.
 
     A last line that was cut off by an interruption is left out.
     """
@@ -146,7 +150,9 @@ def grouped(outcomes: Iterable[Outcome]) -> list[tuple[str, list[Outcome]]]:
 
 
 def gist(reason: str) -> str:
-    """The first line of a reason, without what differs from test to test: numbers, and all that is quoted."""
+    """The first line of a reason, without what differs from test to test:
+    numbers, and all that is quoted.
+    """
     first = reason.strip().partition("\n")[0]
     first = re.sub(r"0x[0-9a-f]+|\d+(?:\.\d+)?(?:e[+-]?\d+)?", "#", first)
     return re.sub(r"'[^']*'", "'...'", first)[:200]

@@ -1,7 +1,9 @@
-"""How long it takes to count what the accesses of a launch cost, over a plain run on the interpreter.
+"""How long it takes to count what the accesses of a launch cost,
+over a plain run on the interpreter.
 
-One side is `kernellab.accesses`: the TTGIR run on copies of the tensors, every access counted. The other side is `kernellab.run`.
-Both keep a kernel's code from the launch before. Goal: at most 5 times. Every byte of the outputs must be counted.
+One side is `kernellab.accesses`: the TTGIR run on copies of the tensors, every access counted. The
+other side is `kernellab.run`. Both keep a kernel's code from the launch before. Goal: at most 5
+times. Every byte of the outputs must be counted.
 """
 
 from __future__ import annotations
@@ -99,8 +101,8 @@ def main() -> None:
     print_report(
         "Counting accesses",
         pandas.DataFrame([columns for _, columns in rows]),
-        f"One thread, CPU time; medians of {ROUNDS}, in turns. Goal: at most {GOAL} times a plain run; "
-        f"{sum(times <= GOAL for times, _ in rows)} of {len(rows)} reach it.",
+        f"One thread, CPU time; medians of {ROUNDS}, in turns. Goal: at most {GOAL} times a plain "
+        f"run; {sum(times <= GOAL for times, _ in rows)} of {len(rows)} reach it.",
     )
     raise SystemExit(any(one["all stores counted"] == "NO" for _, one in rows))
 

@@ -1,6 +1,9 @@
 """The eleven kernels that the interpreter is measured on, each at one size.
 
-A row is a `Case` of the demo: a plain `triton.jit` kernel, its grid, constants and seeded inputs (the same on every machine), what it must give and how exactly, and torch doing the same maths. The keys of `tolerance` are the arguments that the kernel writes; `cleared` makes them ready for a launch, on the CPU or on a GPU:
+A row is a `Case` of the demo: a plain `triton.jit` kernel, its grid, constants and seeded inputs
+(the same on every machine), what it must give and how exactly, and torch doing the same maths. The
+keys of `tolerance` are the arguments that the kernel writes; `cleared` makes them ready for a
+launch, on the CPU or on a GPU:
 
     case = eleven_cases()[0]
     arguments = on_device(cleared(case, case.make_arguments()), "cuda")
@@ -50,7 +53,9 @@ def eleven_cases() -> list[Case]:
 
 
 def cleared(case: Case, arguments: Arguments) -> Arguments:
-    """The arguments with every output set to zero, in place: what kernels that add to an output start from."""
+    """The arguments with every output set to zero, in place:
+    what kernels that add to an output start from.
+    """
     for name in case.tolerance:
         arguments[name].zero_()
     return arguments
@@ -85,7 +90,9 @@ def persistent_softmax_case(rows: int, columns: int, programs: int) -> Case:
 
 
 def half_matmul_case(size: int) -> Case:
-    """The demo's product of fp16 matrices, beside torch's product in fp32: its own in fp16 has no fast path on most CPUs."""
+    """The demo's product of fp16 matrices, beside torch's product in fp32:
+    its own in fp16 has no fast path on most CPUs.
+    """
     return dataclasses.replace(
         matmul_case(torch.float16, size),
         torch_twin=lambda arguments: (
@@ -149,7 +156,8 @@ def cumulative_sum_case(rows: int, columns: int) -> Case:
             "n_columns": columns,
         }
 
-    # Each of `columns` additions rounds a sum of up to about 4 * sqrt(columns) by at most half a unit of 2**-23.
+    # Each of `columns` additions rounds a sum of up to about 4 * sqrt(columns)
+    # by at most half a unit of 2**-23.
     rounded = columns * 4 * columns**0.5 * 2.0**-24
     return Case(
         name="cumsum",
@@ -168,7 +176,9 @@ def cumulative_sum_case(rows: int, columns: int) -> Case:
 
 
 def attention_case(heads: int, length: int, head: int) -> Case:
-    """Causal attention of one batch of fp16 queries, keys and values, shape (1, heads, length, head)."""
+    """Causal attention of one batch of fp16 queries, keys and values, shape (1,
+    heads, length, head).
+    """
     block_m, block_n = 64, 32
 
     def make_arguments() -> Arguments:
@@ -203,7 +213,9 @@ def attention_case(heads: int, length: int, head: int) -> Case:
         reference=reference,
         torch_twin=lambda arguments: attend(*(arguments[n] for n in ("q_ptr", "k_ptr", "v_ptr"))),
         tolerance={"out_ptr": Tolerance(absolute=2.0**-10, relative=2.0**-10)},
-        why_tolerance="probabilities are rounded to fp16 before they weigh the values, the result once more",
+        why_tolerance=(
+            "probabilities are rounded to fp16 before they weigh the values, the result once more"
+        ),
         options={"num_warps": 4},
     )
 

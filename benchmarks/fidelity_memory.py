@@ -1,9 +1,11 @@
-"""What Nsight Compute counts while the kernels of `memory_cases` run, and what is predicted with no GPU.
+"""What Nsight Compute counts while the kernels of `memory_cases` run,
+and what is predicted with no GPU.
 
-On a machine with an NVIDIA GPU and ncu, `python -m benchmarks.fidelity_memory --record FOLDER` writes FOLDER/memory_h200.json:
-per kernel its counters, the TTGIR that was compiled, and the machine and versions. Clocks are left alone: nothing here is a time.
-Anywhere, `python -m benchmarks.fidelity_memory` predicts the counters and prints both: a table of docs/fidelity.md, which the
-tests replay.
+On a machine with an NVIDIA GPU and ncu, `python -m benchmarks.fidelity_memory --record FOLDER`
+writes FOLDER/memory_h200.json: per kernel its counters, the TTGIR that was compiled, and the
+machine and versions. Clocks are left alone: nothing here is a time. Anywhere,
+`python -m benchmarks.fidelity_memory` predicts the counters and prints both: a table of
+docs/fidelity.md, which the tests replay.
 """
 
 from __future__ import annotations
@@ -44,7 +46,12 @@ _SHARED = "sm__sass_l1tex_data_pipe_lsu_wavefronts_mem_shared_op_{kind}.sum"
 METRICS = {
     **{
         f"{name}_{what}": _GLOBAL.format(what=what, kind=kind)
-        for name, kind in (("load", "ld"), ("store", "st"), ("atomic", "atom"), ("reduction", "red"))
+        for name, kind in (
+            ("load", "ld"),
+            ("store", "st"),
+            ("atomic", "atom"),
+            ("reduction", "red"),
+        )
         for what in ("requests", "sectors")
     },
     "async_requests": _ASYNC.format(what="requests"),
@@ -56,8 +63,13 @@ METRICS = {
     **{
         f"shared_wavefronts_{name}": _SHARED.format(kind=kind)
         for name, kind in (
-            ("load", "ld"), ("store", "st"), ("ldmatrix", "ldsm"), ("stmatrix", "stsm"), ("async", "ldgsts"),
-            ("wgmma", "gmma"), ("atomic", "atom"),
+            ("load", "ld"),
+            ("store", "st"),
+            ("ldmatrix", "ldsm"),
+            ("stmatrix", "stsm"),
+            ("async", "ldgsts"),
+            ("wgmma", "gmma"),
+            ("atomic", "atom"),
         )
     },
     "shared_conflicts": "l1tex__data_bank_conflicts_pipe_lsu_mem_shared.sum",
@@ -72,7 +84,7 @@ METRICS = {
     "occupancy_limit_shared": "launch__occupancy_limit_shared_mem",
     "occupancy_limit_warps": "launch__occupancy_limit_warps",
     "dram_bytes_read": "dram__bytes_read.sum",
-}  # fmt: skip
+}
 """Our name -> Nsight Compute's metric."""
 
 
@@ -101,7 +113,9 @@ def launch_all(facts: Path) -> None:
 
 
 def without_folders(text: str) -> str:
-    """A module with the names of files from their package on: where that stands is the machine's own affair."""
+    """A module with the names of files from their package on:
+    where that stands is the machine's own affair.
+    """
     for folder in (ROOT, Path(triton.__file__).parent.parent):
         text = text.replace(f"{folder}/", "")
     return text
@@ -112,11 +126,28 @@ def profile(folder: Path) -> dict[str, Any]:
     facts = folder / "facts.json"
     names = sorted({case.kernel.__name__ for case in MEMORY_CASES})
     command = [
-        "ncu", "--clock-control", "none", "--cache-control", "all", "--csv", "--page", "raw", "--print-units", "base",
-        "--kernel-name-base", "function", "--kernel-name", f"regex:^({'|'.join(names)})$",
-        "--metrics", ",".join(METRICS.values()),
-        sys.executable, "-m", "benchmarks.fidelity_memory", "--launch", str(facts),
-    ]  # fmt: skip
+        "ncu",
+        "--clock-control",
+        "none",
+        "--cache-control",
+        "all",
+        "--csv",
+        "--page",
+        "raw",
+        "--print-units",
+        "base",
+        "--kernel-name-base",
+        "function",
+        "--kernel-name",
+        f"regex:^({'|'.join(names)})$",
+        "--metrics",
+        ",".join(METRICS.values()),
+        sys.executable,
+        "-m",
+        "benchmarks.fidelity_memory",
+        "--launch",
+        str(facts),
+    ]
     printed = subprocess.run(command, capture_output=True, text=True, check=False)
     if printed.returncode or not facts.exists():
         raise SystemExit(f"{printed.stdout[-3000:]}\n{printed.stderr[-3000:]}")
@@ -151,7 +182,8 @@ class Counter:
         name: ours; see `METRICS`.
         field: of `GlobalAccess`: "requests" or "sectors".
         actions: of the accesses that it counts.
-        by_warp: whether each warp of a program counts, as it does for an instruction that one thread carries out.
+        by_warp: whether each warp of a program counts, as it does for an instruction that one
+            thread carries out.
     """
 
     name: str
@@ -247,12 +279,12 @@ EXPLAINED = {
         )
     },
     ("matmul bf16, 8 warps", "async_sectors"): (
-        "two counters of one thing: load_sectors, which has the asynchronous copies and nothing else in this kernel, "
-        "is 16,384 in the same run"
+        "two counters of one thing: load_sectors, which has the asynchronous copies and nothing "
+        "else in this kernel, is 16,384 in the same run"
     ),
     ("matmul fp16, descriptors", "tma_load_instructions"): (
-        "the counter has the pipelined loop's last loads too, two for each tensor, which a predicate switches off: "
-        "512 + 256"
+        "the counter has the pipelined loop's last loads too, two for each tensor, which a "
+        "predicate switches off: 512 + 256"
     ),
     **{
         (case, "registers"): _OTHER_PTX.format(count)
@@ -275,7 +307,8 @@ class Prediction:
 
     Attributes:
         case: its name.
-        predicted, counted: by counter; "registers" and "occupancy" where this machine's compiler makes the TTGIR that ran.
+        predicted, counted: by counter; "registers" and "occupancy" where this machine's compiler
+            makes the TTGIR that ran.
         compiled_here: whether it does; else the recorded TTGIR was run.
     """
 
@@ -387,13 +420,16 @@ def report() -> bool:
     """Print both tables, and what is not equal; whether all of that is explained."""
     found = list(predictions())
     facts = json.loads((DATA / FILE).read_text())["machine"]
-    recorded = f"Recorded on: {facts['gpu']}, Triton {facts['triton']}, torch {facts['torch']}. Not equal:"  # fmt: skip
+    recorded = (
+        f"Recorded on: {facts['gpu']}, Triton {facts['triton']}, torch {facts['torch']}. Not equal:"
+    )
     shared = {counter.name for counter in SHARED_COUNTERS}
     copies = {"shared_wavefronts_async"}
     print_report(
         "Accesses to global memory",
         table(found),
-        f"Requests and sectors of {_equal(found, COUNTERS)} of {len(found)} kernels are all equal. {recorded}",
+        f"Requests and sectors of {_equal(found, COUNTERS)} of {len(found)} kernels are all "
+        f"equal. {recorded}",
         "\n".join(_reasons(found, lambda name: name not in shared)),
     )
     using = [one for one in found if any(one.counted[name] for name in shared)]
@@ -401,9 +437,10 @@ def report() -> bool:
     print_report(
         "Accesses to shared memory",
         table(found, SHOWN_SHARED),
-        f"Wavefronts and conflicts of {_equal(found, by_warps)} of {len(found)} kernels are all equal "
-        f"({_equal(using, by_warps)} of the {len(using)} that use shared memory), "
-        f"of {_equal(found, SHARED_COUNTERS)} ({_equal(using, SHARED_COUNTERS)}) with asynchronous copies counted in. {recorded}",
+        f"Wavefronts and conflicts of {_equal(found, by_warps)} of {len(found)} kernels are all "
+        f"equal ({_equal(using, by_warps)} of the {len(using)} that use shared memory), of "
+        f"{_equal(found, SHARED_COUNTERS)} ({_equal(using, SHARED_COUNTERS)}) with asynchronous "
+        f"copies counted in. {recorded}",
         "\n".join(_reasons(found, lambda name: name in shared)),
     )
     return all((one.case, name) in EXPLAINED for one in found for name in one.unequal)
@@ -428,8 +465,16 @@ def main() -> None:
     """
     arguments = argparse.ArgumentParser(description=__doc__)
     does = arguments.add_mutually_exclusive_group()
-    does.add_argument("--record", type=Path, help="profile on this machine's GPU and write the counters to this folder")  # fmt: skip
-    does.add_argument("--launch", type=Path, help="only launch every case, and write what was compiled to this file")  # fmt: skip
+    does.add_argument(
+        "--record",
+        type=Path,
+        help="profile on this machine's GPU and write the counters to this folder",
+    )
+    does.add_argument(
+        "--launch",
+        type=Path,
+        help="only launch every case, and write what was compiled to this file",
+    )
     given = arguments.parse_args()
     if given.launch is not None:
         launch_all(given.launch)

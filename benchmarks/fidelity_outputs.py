@@ -1,8 +1,9 @@
 """What kernels compute on a GPU and in the interpreter, compared element by element.
 
-On a machine with an NVIDIA GPU, `python -m benchmarks.fidelity_outputs --record FOLDER` runs every kernel there and keeps what
-it wrote. Anywhere, `python -m benchmarks.fidelity_outputs` runs the same kernels in the interpreter and prints how far the two
-are apart: the tables of docs/fidelity.md, which the tests replay.
+On a machine with an NVIDIA GPU, `python -m benchmarks.fidelity_outputs --record FOLDER` runs every
+kernel there and keeps what it wrote. Anywhere, `python -m benchmarks.fidelity_outputs` runs the
+same kernels in the interpreter and prints how far the two are apart: the tables of
+docs/fidelity.md, which the tests replay.
 """
 
 from __future__ import annotations
@@ -57,10 +58,12 @@ class Row:
 
 
 LARGE_ULP = {
-    "vector add": 0, "softmax": 4, "softmax, persistent": 4, "matmul fp16": 0.125, "layer norm": 4, "dropout": 0,
-    "histogram by atomic_add": 0, "tl.histogram": 0, "cumsum": 16, "attention": 0.25, "attention by descriptors": 0.25,
+    "vector add": 0, "softmax": 4, "softmax, persistent": 4, "matmul fp16": 0.125, "layer norm": 4,
+    "dropout": 0, "histogram by atomic_add": 0, "tl.histogram": 0, "cumsum": 16, "attention": 0.25,
+    "attention by descriptors": 0.25,
 }  # fmt: skip
-"""Units in the last place of the largest output: sums are made in another order, and exp2 is the hardware's."""
+"""Units in the last place of the largest output:
+sums are made in another order, and exp2 is the hardware's."""
 
 
 def rows() -> Iterator[Row]:
@@ -69,18 +72,40 @@ def rows() -> Iterator[Row]:
         arguments = cleared(case, case.make_arguments())
         constants = {**case.constants, **case.options}
         ulp = LARGE_ULP[case.name]
-        yield Row("eleven", case.name, case.kernel, case.grid, arguments, constants, tuple(case.tolerance), ulp, "largest")  # fmt: skip
+        yield Row(
+            "eleven",
+            case.name,
+            case.kernel,
+            case.grid,
+            arguments,
+            constants,
+            tuple(case.tolerance),
+            ulp,
+            "largest",
+        )
     for one in SMALL_CASES:
-        yield Row("small", one.name, one.kernel, one.grid, dict(one.tensors()), one.constants, one.outputs, one.ulp, one.scale)  # fmt: skip
+        yield Row(
+            "small",
+            one.name,
+            one.kernel,
+            one.grid,
+            dict(one.tensors()),
+            one.constants,
+            one.outputs,
+            one.ulp,
+            one.scale,
+        )
 
 
-# ---------------------------------------------------------------------------------------------------------------------
+# --------------------------------------------------------------------------------------------------
 # On a GPU
-# ---------------------------------------------------------------------------------------------------------------------
+# --------------------------------------------------------------------------------------------------
 
 
 def record(folder: Path) -> None:
-    """Run every kernel on the GPU; write the kept elements, and a digest of everything that went in and came out."""
+    """Run every kernel on the GPU; write the kept elements, and a digest of everything that went
+    in and came out.
+    """
     kept: dict[str, numpy.ndarray] = {}
     facts: dict[str, Any] = {"machine": machine(), "rows": {}}
     for row in rows():
@@ -132,9 +157,9 @@ def sample(tensor: torch.Tensor) -> numpy.ndarray:
     return raw(tensor.reshape(-1)[::step])
 
 
-# ---------------------------------------------------------------------------------------------------------------------
+# --------------------------------------------------------------------------------------------------
 # Anywhere
-# ---------------------------------------------------------------------------------------------------------------------
+# --------------------------------------------------------------------------------------------------
 
 
 @dataclass(frozen=True)
@@ -160,7 +185,9 @@ class Comparison:
         return self.ulp <= self.row.ulp
 
 
-def compare(row: Row, facts: Mapping[str, Any], recorded: Mapping[str, numpy.ndarray]) -> Comparison:  # fmt: skip
+def compare(
+    row: Row, facts: Mapping[str, Any], recorded: Mapping[str, numpy.ndarray]
+) -> Comparison:
     """Run a kernel in the interpreter, beside what the GPU wrote.
 
     Raises:
@@ -185,7 +212,9 @@ def compare(row: Row, facts: Mapping[str, Any], recorded: Mapping[str, numpy.nda
 
 
 def distances(ours: torch.Tensor, theirs: torch.Tensor, scale: str) -> numpy.ndarray:
-    """How far apart two outputs are, element by element, in units of the last place; integers in ones."""
+    """How far apart two outputs are, element by element, in units of the last place;
+    integers in ones.
+    """
     if not theirs.dtype.is_floating_point:
         difference = ours.numpy().astype(object) - theirs.numpy().astype(object)
         whole: numpy.ndarray = numpy.abs(difference.astype(float))
@@ -235,7 +264,9 @@ def table(found: list[Comparison]) -> pandas.DataFrame:
 def main() -> None:
     """Record, or print the tables; exits with 1 where a row is farther off than it says."""
     arguments = argparse.ArgumentParser(description=__doc__)
-    arguments.add_argument("--record", type=Path, help="run on this machine's GPU and write the outputs to this folder")  # fmt: skip
+    arguments.add_argument(
+        "--record", type=Path, help="run on this machine's GPU and write the outputs to this folder"
+    )
     folder = arguments.parse_args().record
     if folder is not None:
         record(folder)

@@ -1,7 +1,8 @@
-"""What the views cost in a browser: size, and time until something is painted. Headless Chromium, medians of five.
+"""What the views cost in a browser: size, and time until something is painted.
+Headless Chromium, medians of five.
 
-The IR explorer of attention forward for sm_90: every pass, LLVM dialect of 10,000 lines. The layout view of a tile of 256x256. The stepper
-of a kernel's 10,000 steps, dragged to and fro.
+The IR explorer of attention forward for sm_90: every pass, LLVM dialect of 10,000 lines.
+The layout view of a tile of 256x256. The stepper of a kernel's 10,000 steps, dragged to and fro.
 
     python -m benchmarks.front_end
 """
@@ -206,9 +207,12 @@ def main() -> None:
         goal = GOALS.get(name)
         if goal is not None and median > goal:
             missed.append(name)
-        rows.append({"": name, "ms": f"{median:.0f}", "goal, ms": "" if goal is None else f"{goal:.0f}"})  # fmt: skip
+        rows.append(
+            {"": name, "ms": f"{median:.0f}", "goal, ms": "" if goal is None else f"{goal:.0f}"}
+        )
     print_report(
-        f"The IR explorer of attention forward, the layout view and the stepper, in Chromium, medians of {ROUNDS}",
+        "The IR explorer of attention forward, the layout view and the stepper, in Chromium, "
+        f"medians of {ROUNDS}",
         pd(rows),
         "From the data's arrival, or from the click, to the end of the frame that shows it.",
     )

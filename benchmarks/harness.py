@@ -1,7 +1,8 @@
 """Two ways of doing one job, measured in turns in one run.
 
-Times of different runs, hours or machines do not compare; ratios of one run do. So the two sides take turns (A, B, A, B, ...), the
-medians are divided, and both sides' outputs are compared, because a fast wrong answer is worth nothing.
+Times of different runs, hours or machines do not compare; ratios of one run do. So the two sides
+take turns (A, B, A, B, ...), the medians are divided, and both sides' outputs are compared, because
+a fast wrong answer is worth nothing.
 """
 
 from __future__ import annotations
@@ -29,7 +30,8 @@ ONE_THREAD = {
     "OPENBLAS_NUM_THREADS": "1",
     "NUMEXPR_NUM_THREADS": "1",
 }
-"""Environment that keeps NumPy's and torch's libraries on one thread; it has to be there before they are imported."""
+"""Environment that keeps NumPy's and torch's libraries on one thread;
+it has to be there before they are imported."""
 
 ROOT = Path(__file__).resolve().parent.parent
 
@@ -44,7 +46,8 @@ class Sample:
 
 
 Side = Callable[[], Sample]
-"""Does the job once and says how long it took, leaving out whatever preparation both sides share."""
+"""Does the job once and says how long it took, leaving out whatever preparation
+both sides share."""
 
 Result = TypeVar("Result")
 
@@ -52,7 +55,8 @@ Result = TypeVar("Result")
 def timed(call: Callable[[], Result], clock: Callable[[], float] = time.perf_counter) -> Sample:
     """Call and time, once.
 
-    With `time.process_time` as the clock, what else runs on the machine counts little; for jobs of one thread that is the time they take on an idle one.
+    With `time.process_time` as the clock, what else runs on the machine counts little;
+    for jobs of one thread that is the time they take on an idle one.
     """
     started = clock()
     output = call()
@@ -105,7 +109,8 @@ def take_turns(
     Args:
         ours, theirs: the two sides.
         rounds: how many turns each side gets.
-        ours_per_round: our calls in one turn, where the other side takes so long that one call of ours would say little.
+        ours_per_round: our calls in one turn, where the other side takes so long that one call of
+            ours would say little.
         warm_up: call each side once beforehand, unmeasured.
         seconds: no new round starts once this time has passed; one round is always made.
     """
@@ -129,7 +134,8 @@ def take_turns(
 
 
 class Server:
-    """A process of its own that answers requests with one function, for a side that needs another environment.
+    """A process of its own that answers requests with one function,
+    for a side that needs another environment.
 
     Use it as a context manager; `ask(request)` gives what the function returns for it.
     """
@@ -153,7 +159,9 @@ class Server:
         self._process.wait()
 
     def ask(self, request: Any) -> Any:
-        """The function's answer; raises RuntimeError with the traceback where it failed, or died."""
+        """The function's answer; raises RuntimeError with the traceback
+        where it failed, or died.
+        """
         assert self._process.stdin is not None
         assert self._process.stdout is not None
         pickle.dump(request, self._process.stdin)
@@ -190,7 +198,9 @@ def command_line() -> str:
 
 
 def markdown_table(rows: pandas.DataFrame) -> str:
-    """A DataFrame without its index, as a markdown table; the first column to the left, the others to the right."""
+    """A DataFrame without its index, as a markdown table;
+    the first column to the left, the others to the right.
+    """
     header = [str(name) for name in rows.columns]
     lines = [header, ["---", *["---:"] * (len(header) - 1)]]
     lines += [[str(value) for value in row] for row in rows.itertuples(index=False, name=None)]
@@ -198,7 +208,9 @@ def markdown_table(rows: pandas.DataFrame) -> str:
 
 
 def machine_facts() -> str:
-    """What a reader needs to know of the machine: versions, processor and cores, and no name of it."""
+    """What a reader needs to know of the machine:
+    versions, processor and cores, and no name of it.
+    """
     versions = ", ".join(
         f"{name} {importlib.metadata.version(name)}" for name in ("torch", "triton", "numpy")
     )

@@ -1,8 +1,8 @@
 """How much memory a launch takes beyond its arguments, at its peak.
 
-Each kernel has a process of its own, which has launched another one before. There Linux notes the largest resident size (VmHWM),
-which is set back once the arguments are made; what it grows by until the launch is over is the launch's: front end, generated
-code, tiles and all.
+Each kernel has a process of its own, which has launched another one before. There Linux notes the
+largest resident size (VmHWM), which is set back once the arguments are made; what it grows by until
+the launch is over is the launch's: front end, generated code, tiles and all.
 """
 
 from __future__ import annotations
@@ -32,7 +32,9 @@ MIB = 2**20
 
 
 def peak_of_launch(name: str) -> int:
-    """Bytes that the first launch of a case needs beyond its arguments; for a process of its own."""
+    """Bytes that the first launch of a case needs beyond its arguments;
+    for a process of its own.
+    """
     _launch(vector_add_case(1000))
     case = next(case for case in eleven_cases() if case.name == name)
     arguments = cleared(case, case.make_arguments())
@@ -56,7 +58,9 @@ def _kilobytes(field: str) -> int:
 
 
 def _forget_peak() -> None:
-    """Give what is free back to Linux, and set VmHWM back to what is resident then (malloc_trim(3); proc(5), clear_refs)."""
+    """Give what is free back to Linux, and set VmHWM back to what is resident then (malloc_trim(3);
+    proc(5), clear_refs).
+    """
     ctypes.CDLL(None).malloc_trim(0)
     Path("/proc/self/clear_refs").write_text("5")
 
@@ -81,8 +85,9 @@ def main() -> None:
     print_report(
         "Memory of a launch",
         rows,
-        "What the resident size of a fresh process grows by, at its peak, from just before the first launch of the kernel to its end "
-        f"(Linux's VmHWM, set back before). Goal: at most {GOAL} MiB each.",
+        "What the resident size of a fresh process grows by, at its peak, from just before the "
+        "first launch of the kernel to its end (Linux's VmHWM, set back before). Goal: at most "
+        f"{GOAL} MiB each.",
     )
     raise SystemExit(1 if rows["beyond them, MiB"].astype(float).max() > GOAL else 0)
 

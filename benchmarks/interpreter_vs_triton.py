@@ -1,6 +1,7 @@
 """Our interpreter beside Triton's own, and beside torch, on eleven kernels; one thread each.
 
-Triton's interpreter runs through its real entry: TRITON_INTERPRET=1 and an ordinary launch, in a process of its own.
+Triton's interpreter runs through its real entry:
+TRITON_INTERPRET=1 and an ordinary launch, in a process of its own.
 """
 
 from __future__ import annotations
@@ -54,7 +55,9 @@ def all_cases() -> list[Case]:
 
 
 def triton_launch(name: str) -> Sample:
-    """One launch of a case on Triton's interpreter, in the server's process; the written tensors come back."""
+    """One launch of a case on Triton's interpreter, in the server's process;
+    the written tensors come back.
+    """
     case = next(case for case in all_cases() if case.name == name)
     arguments = cleared(case, case.make_arguments())
     sample = timed(
@@ -142,10 +145,14 @@ def _agreement(case: Case, arguments: dict[str, Any], theirs: dict[str, torch.Te
 def main() -> None:
     """Print the table; exit with 1 where a result is wrong or a goal is missed."""
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--only", metavar="NAME", action="append", help="a case by name; may be repeated")  # fmt: skip
+    parser.add_argument(
+        "--only", metavar="NAME", action="append", help="a case by name; may be repeated"
+    )
     chosen = parser.parse_args().only
     cases = [case for case in all_cases() if chosen is None or case.name in chosen]
-    with Server("benchmarks.interpreter_vs_triton:triton_launch", {**ONE_THREAD, "TRITON_INTERPRET": "1"}) as server:  # fmt: skip
+    with Server(
+        "benchmarks.interpreter_vs_triton:triton_launch", {**ONE_THREAD, "TRITON_INTERPRET": "1"}
+    ) as server:
         rows = [measure(case, server) for case in cases]
     eleven = {case.name for case in eleven_cases()}
     counted = [row for row in rows if row.case.name in eleven] or rows
@@ -154,12 +161,14 @@ def main() -> None:
     print_report(
         "Our interpreter and Triton's",
         pandas.DataFrame([row.as_dict() for row in rows]),
-        f"Over the eleven kernels of the goals, without bf16 and fp32 products: ratio {geometric_mean(speedups):.0f} "
-        f"(geometric mean; goal: {GOAL}), at least {min(speedups):.0f} (goal: {LEAST}); "
-        f"ours over torch {over_torch:.1f} (geometric mean; goal: at most {TORCH_GOAL}).",
-        f"One thread, CPU time. A row of Triton's is the median of up to {ROUNDS} launches, no more after {SECONDS_PER_CASE:.0f} s; "
-        f"ours of {OURS_PER_ROUND} for each of those, in turns. Triton's interpreter multiplies the raw bits of bf16, so its bf16 "
-        "product is wrong; ours is checked against torch.",
+        "Over the eleven kernels of the goals, without bf16 and fp32 products: ratio "
+        f"{geometric_mean(speedups):.0f} (geometric mean; goal: {GOAL}), at least "
+        f"{min(speedups):.0f} (goal: {LEAST}); ours over torch {over_torch:.1f} (geometric mean; "
+        f"goal: at most {TORCH_GOAL}).",
+        f"One thread, CPU time. A row of Triton's is the median of up to {ROUNDS} launches, no "
+        f"more after {SECONDS_PER_CASE:.0f} s; ours of {OURS_PER_ROUND} for each of those, in "
+        "turns. Triton's interpreter multiplies the raw bits of bf16, so its bf16 product is "
+        "wrong; ours is checked against torch.",
     )
     missed = geometric_mean(speedups) < GOAL or min(speedups) < LEAST or over_torch > TORCH_GOAL
     raise SystemExit(1 if missed or not all(row.right for row in rows) else 0)

@@ -1,4 +1,6 @@
-"""Launches of a size that is common on a GPU: a million programs, and a product of large matrices."""
+"""Launches of a size that is common on a GPU: a million programs,
+and a product of large matrices.
+"""
 
 from __future__ import annotations
 
@@ -26,7 +28,9 @@ BLOCK = 64
 
 
 def cases() -> list[Case]:
-    """Vector add by a million programs of 64 elements, and a product of fp16 matrices of 2048x2048."""
+    """Vector add by a million programs of 64 elements, and a product
+    of fp16 matrices of 2048x2048.
+    """
     programs = 1_000_000
     million = dataclasses.replace(
         vector_add_case(programs * BLOCK), grid=(programs,), constants={"BLOCK": BLOCK}

@@ -1,4 +1,6 @@
-"""What a launch costs before any kernel code runs: the first one of a kernel, and one of a kernel that is known."""
+"""What a launch costs before any kernel code runs:
+the first one of a kernel, and one of a kernel that is known.
+"""
 
 from __future__ import annotations
 
@@ -82,9 +84,10 @@ def main() -> None:
     print_report(
         "The first launch of a kernel",
         first,
-        f'CPU time; medians of {NEW_KERNELS} kernels that are new to a process in which others have run. "Made in": what the first '
-        "launch takes longer than the next, which is Triton's front end, reading its module, and generating the code. Goal: "
-        f"attention in at most {FIRST_GOAL * 1e3:.0f} ms.",
+        f"CPU time; medians of {NEW_KERNELS} kernels that are new to a process in which others "
+        'have run. "Made in": what the first '
+        "launch takes longer than the next, which is Triton's front end, reading its module, and "
+        f"generating the code. Goal: attention in at most {FIRST_GOAL * 1e3:.0f} ms.",
     )
     warm = warm_launches()
     print_report(
@@ -92,7 +95,8 @@ def main() -> None:
         pandas.DataFrame(
             [{"launch": name, "µs": f"{seconds * 1e6:.0f}"} for name, seconds in warm.items()]
         ),
-        f"CPU time; medians of {WARM_LAUNCHES} launches of one program that adds 1,024 elements. Goal: at most {WARM_GOAL * 1e6:.0f} µs.",
+        f"CPU time; medians of {WARM_LAUNCHES} launches of one program that adds 1,024 elements. "
+        f"Goal: at most {WARM_GOAL * 1e6:.0f} µs.",
     )
     attention = float(first.set_index("kernel").loc["attention", "first launch, ms"]) / 1e3
     raise SystemExit(1 if attention > FIRST_GOAL or min(warm.values()) > WARM_GOAL else 0)

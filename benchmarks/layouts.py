@@ -1,8 +1,9 @@
 """How long the layouts of all tiles of a finished TTGIR take.
 
-One side is `compilation.layouts()`: the module read into xDSL, names and lines, every layout asked of Triton and made ready to
-evaluate. The other side is Triton alone: MLIR reads the text, and is asked for the layout of every tensor that it walks past, one
-by one. Goal: a matmul's in at most 0.2 s. Both sides must find the same basis vectors.
+One side is `compilation.layouts()`: the module read into xDSL, names and lines, every layout asked
+of Triton and made ready to evaluate. The other side is Triton alone: MLIR reads the text, and is
+asked for the layout of every tensor that it walks past, one by one. Goal: a matmul's in at most 0.2
+s. Both sides must find the same basis vectors.
 """
 
 from __future__ import annotations
@@ -36,7 +37,8 @@ CASES = [
 ]
 
 Found = set[tuple[Any, ...]]
-"""Shape and basis vectors of each layout of registers: of registers (without those that repeat), lanes, warps and blocks."""
+"""Shape and basis vectors of each layout of registers:
+of registers (without those that repeat), lanes, warps and blocks."""
 
 
 def ask_everything(compilation: Compilation) -> Layouts:
@@ -78,7 +80,9 @@ def bases_of(layouts: Layouts) -> Found:
 
 
 def evaluate(layouts: Layouts) -> int:
-    """The holders of every element of every tile of registers, as arrays; gives how many there are."""
+    """The holders of every element of every tile of registers, as arrays;
+    gives how many there are.
+    """
     return sum(
         tile.layout.all_holders().size
         for tile in layouts
@@ -113,8 +117,8 @@ def main() -> None:
     print_report(
         "Layouts of a finished TTGIR",
         pandas.DataFrame([columns for _, columns in rows]),
-        f"One thread, CPU time; medians of {ROUNDS}, in turns; every holder: arrays of the holders of all elements of all tiles, once. "
-        f"Goal: {GOAL_ENTRY} in at most {GOAL_SECONDS} s.",
+        f"One thread, CPU time; medians of {ROUNDS}, in turns; every holder: arrays of the holders "
+        f"of all elements of all tiles, once. Goal: {GOAL_ENTRY} in at most {GOAL_SECONDS} s.",
     )
     slow = any(seconds > GOAL_SECONDS for seconds, one in rows if one["kernel"] == GOAL_ENTRY)
     raise SystemExit(1 if slow or any(one["same vectors"] == "NO" for _, one in rows) else 0)

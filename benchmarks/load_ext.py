@@ -1,6 +1,8 @@
-"""What `%load_ext kernellab` adds to `import torch, triton`, each side in fresh processes that already have IPython.
+"""What `%load_ext kernellab` adds to `import torch, triton`, each side in fresh processes
+that already have IPython.
 
-The extension loads most of itself at the first `%%tilekernel` cell, so a second row has that cell's imports too.
+The extension loads most of itself at the first `%%tilekernel` cell,
+so a second row has that cell's imports too.
 """
 
 from __future__ import annotations
@@ -33,7 +35,9 @@ print(json.dumps([time.perf_counter() - started, sorted({{'torch', 'triton'}} & 
 
 
 def in_fresh_process(statements: str) -> Sample:
-    """Seconds that the statements take in a new process with an IPython shell; its output: the big modules that are loaded."""
+    """Seconds that the statements take in a new process with an IPython shell; its output:
+    the big modules that are loaded.
+    """
     finished = subprocess.run(
         [sys.executable, "-c", _MEASURE.format(statements=statements)],
         cwd=ROOT,

@@ -1,8 +1,8 @@
 """Our occupancy beside the CUDA driver's, on the GPU of this machine.
 
-For each sample (registers, shared memory, threads) an empty kernel with that many registers is assembled by ptxas and loaded,
-and `cuOccupancyMaxActiveBlocksPerMultiprocessor` is asked. Prints a table, and with `--json FILE` writes the samples;
-exits with 1 where a number differs.
+For each sample (registers, shared memory, threads) an empty kernel with that many registers is
+assembled by ptxas and loaded, and `cuOccupancyMaxActiveBlocksPerMultiprocessor` is asked. Prints a
+table, and with `--json FILE` writes the samples; exits with 1 where a number differs.
 """
 
 from __future__ import annotations
@@ -80,7 +80,9 @@ class Driver:
 
 
 def kernel_with_registers(target: Target, registers: int) -> bytes:
-    """A cubin whose kernel keeps about `registers` values alive at once: loads them all, then stores them all."""
+    """A cubin whose kernel keeps about `registers` values alive at once:
+    loads them all, then stores them all.
+    """
     values = max(1, registers - 12)
     loads = [f"ld.volatile.global.u32 %r{i}, [%address+{4 * i}];" for i in range(values)]
     stores = [
@@ -148,7 +150,8 @@ def main() -> None:
     target = local_target()
     if target is None or target.arch not in NVIDIA_LIMITS:
         raise SystemExit(
-            "This compares with an NVIDIA GPU of this machine, and there is none that KernelLab knows."
+            "This compares with an NVIDIA GPU of this machine, and there is none that "
+            "KernelLab knows."
         )
     table = measure(Driver(), target)
     different = table[table["driver"] != table["ours"]]

@@ -1,10 +1,13 @@
-"""What Nsight Compute samples of two kernels on this machine's GPU, line by line, with the compilations that ran.
+"""What Nsight Compute samples of two kernels on this machine's GPU, line by line,
+with the compilations that ran.
 
-`python -m benchmarks.profile_on_gpu --out FOLDER` writes for each kernel profile_h200_NAME.kernellab (the compilation, as
-`kernellab.load` reads it) and profile_h200_NAME.csv (ncu's source page: samples, stall reasons and executions of every
-instruction, without the columns in which nothing is), and profile_h200.json: machine, versions, launches, whether the compilation is
-the code that ran, and the counters of the whole launch. A part that fails is recorded with its error, and the next goes on.
-`--small` takes small sizes, to see that everything works.
+`python -m benchmarks.profile_on_gpu --out FOLDER` writes for each kernel
+profile_h200_NAME.kernellab (the compilation, as `kernellab.load` reads it) and
+profile_h200_NAME.csv (ncu's source page: samples, stall reasons and executions of every
+instruction, without the columns in which nothing is), and profile_h200.json: machine, versions,
+launches, whether the compilation is the code that ran, and the counters of the whole launch. A part
+that fails is recorded with its error, and the next goes on. `--small` takes small sizes, to see
+that everything works.
 """
 
 from __future__ import annotations
@@ -75,7 +78,8 @@ def compile_case(name: str, sizes: Sizes, folder: Path) -> None:
     target = local_target()
     assert target is not None  # `main` has seen a GPU
     call = bind(case.kernel, (), {**case.arguments, **case.fixed, **config}, target)
-    # With lines of TTGIR in it the machine code stays as it is, and leads back through tl.max and the like.
+    # With lines of TTGIR in it the machine code stays as it is,
+    # and leads back through tl.max and the like.
     compilation = compile_bound(case.kernel, call, target, record="stages", ttgir_lines=True)
     compilation.save(folder / file_name(name, "kernellab"))
 
@@ -134,7 +138,15 @@ def copy_without_places(saved: Path, copy: Path, places: Mapping[str, str]) -> N
 
 def profile_case(name: str, folder: Path, out: Path, small: bool, home: Path) -> dict[str, Any]:
     """Compile a kernel, launch it under the profiler, and write what was sampled."""
-    child = [sys.executable, "-P", "-m", "benchmarks.profile_on_gpu", "--out", str(folder), *(["--small"] if small else [])]  # fmt: skip
+    child = [
+        sys.executable,
+        "-P",
+        "-m",
+        "benchmarks.profile_on_gpu",
+        "--out",
+        str(folder),
+        *(["--small"] if small else []),
+    ]
     paths = [str(home), *filter(None, [os.environ.get("PYTHONPATH")])]
     environment = {**os.environ, "PYTHONPATH": os.pathsep.join(paths)}
     run([*child, "--compile", name], environment)
@@ -144,8 +156,19 @@ def profile_case(name: str, folder: Path, out: Path, small: bool, home: Path) ->
     report = folder / f"{name}.ncu-rep"
     kernel = kernellab.load(saved).kernel
     wanted = [part for section in SECTIONS for part in ("--section", section)]
-    chosen = ("--kernel-name-base", "function", "--kernel-name", f"regex:^{kernel}$", "--launch-skip", "1", "--launch-count", "1")  # fmt: skip
-    printed = run([*NCU, *wanted, *chosen, "--export", str(report), *child, "--launch", name], environment)  # fmt: skip
+    chosen = (
+        "--kernel-name-base",
+        "function",
+        "--kernel-name",
+        f"regex:^{kernel}$",
+        "--launch-skip",
+        "1",
+        "--launch-count",
+        "1",
+    )
+    printed = run(
+        [*NCU, *wanted, *chosen, "--export", str(report), *child, "--launch", name], environment
+    )
     facts: dict[str, Any] = json.loads((folder / f"{name}.json").read_text())
     if not report.exists():
         raise RuntimeError(f"ncu wrote no report: {printed[-2000:]}")
@@ -177,7 +200,9 @@ def source_page(report: Path) -> str:
 
 
 def compact(page: str) -> str:
-    """A source page without the columns in which nothing is; of one that is too long, without those of warps that could have issued nothing."""
+    """A source page without the columns in which nothing is;
+    of one that is too long, without those of warps that could have issued nothing.
+    """
     rows = [row for row in csv.reader(io.StringIO(page)) if row]
     start = next(at for at, row in enumerate(rows) if "Source" in row and "Address" in row)
     kernel = next((row for row in rows[:start] if row[0] == "Kernel Name"), ["Kernel Name", ""])
@@ -204,7 +229,9 @@ def written(rows: Sequence[Sequence[str]]) -> str:
 
 
 def counters(page: str) -> dict[str, str]:
-    """The raw page of one launch: each metric that is not 0, with its unit; what the GPU is like as such is left out."""
+    """The raw page of one launch: each metric that is not 0, with its unit;
+    what the GPU is like as such is left out.
+    """
     lines = [line for line in page.splitlines() if line.startswith('"')]
     head, units, values = list(csv.reader(lines))[:3]
     others = ("Process ID", "Process Name", "Host Name", "device__attribute", "derived_")
@@ -237,13 +264,19 @@ def record(out: Path, small: bool) -> None:
 
 
 def main() -> None:
-    """Parse the command line, and record; the processes that compile and launch are started by this one."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)  # fmt: skip
+    """Parse the command line, and record; the processes that compile
+    and launch are started by this one.
+    """
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     parser.add_argument("--out", type=Path, required=True, help="the folder to write to")
     parser.add_argument("--small", action="store_true", help="small sizes, to try everything")
     does = parser.add_mutually_exclusive_group()
     does.add_argument("--compile", choices=CASES, help="only compile this kernel, and save that")
-    does.add_argument("--launch", choices=CASES, help="only launch this kernel, for a profiler to watch")  # fmt: skip
+    does.add_argument(
+        "--launch", choices=CASES, help="only launch this kernel, for a profiler to watch"
+    )
     given = parser.parse_args()
     if not torch.cuda.is_available():
         raise SystemExit("This profiles kernels on a GPU, and torch sees none.")

@@ -1,8 +1,9 @@
 """How long it takes to read a compiled kernel's module into xDSL, and to print it.
 
-One side is the whole way from the stage's text to typed ops: MLIR parses the text and prints its generic form, xDSL reads that.
-The other side is xDSL's own parser on the same generic form, with no class of ours known to it. Goal: the TTGIR of attention
-forward in at most 0.25 s. Both sides must find the same ops.
+One side is the whole way from the stage's text to typed ops: MLIR parses the text and prints its
+generic form, xDSL reads that. The other side is xDSL's own parser on the same generic form, with no
+class of ours known to it. Goal: the TTGIR of attention forward in at most 0.25 s. Both sides must
+find the same ops.
 """
 
 from __future__ import annotations
@@ -81,7 +82,8 @@ def main() -> None:
     print_report(
         "Reading TTGIR into xDSL",
         pandas.DataFrame([columns for _, columns in rows]),
-        f"Medians of {ROUNDS}, in turns; printing: the best of 3. Goal: {GOAL_ENTRY} in at most {GOAL_SECONDS} s.",
+        f"Medians of {ROUNDS}, in turns; printing: the best of 3. Goal: {GOAL_ENTRY} in at most "
+        f"{GOAL_SECONDS} s.",
     )
     slow = any(seconds > GOAL_SECONDS for seconds, one in rows if one["kernel"] == GOAL_ENTRY)
     raise SystemExit(1 if slow or any(one["same ops"] == "NO" for _, one in rows) else 0)

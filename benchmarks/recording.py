@@ -1,7 +1,8 @@
-"""What recording every pass costs over a bare `triton.compile`, and how long one matmul takes for all 13 targets.
+"""What recording every pass costs over a bare `triton.compile`,
+and how long one matmul takes for all 13 targets.
 
-Both sides compile the same specialisation with Triton's cache off, in turns. Goals: at most 1.5 times a bare compile; the 13
-targets, recorded, in at most 8 s on two cores.
+Both sides compile the same specialisation with Triton's cache off, in turns. Goals:
+at most 1.5 times a bare compile; the 13 targets, recorded, in at most 8 s on two cores.
 """
 
 from __future__ import annotations
@@ -89,12 +90,16 @@ def main() -> None:
     """Print both tables; exit with 1 where a goal is missed or an output differs."""
     rounds = int(sys.argv[1]) if len(sys.argv) > 1 else 7
     knobs.compilation.always_compile = True
-    rows = [row(entry(name), parse_target(target), rounds) for name in KERNELS for target in TARGETS]  # fmt: skip
+    rows = [
+        row(entry(name), parse_target(target), rounds) for name in KERNELS for target in TARGETS
+    ]
     print_report(
         "Recording every pass",
         pandas.DataFrame([cells for _, cells in rows]),
-        f"Triton's cache off; medians of {rounds} compiles of each side, in turns. Goal: a ratio of at most {GOAL_RATIO}. "
-        '"Stages equal": without the locations that name TTGIR lines, every stage is the same, byte for byte.',
+        f"Triton's cache off; medians of {rounds} compiles of each side, in turns. Goal: a ratio "
+        f"of at most {GOAL_RATIO}. "
+        '"Stages equal": without the locations that name TTGIR lines, every stage is the same, '
+        "byte for byte.",
     )
     seconds = all_targets()
     print(

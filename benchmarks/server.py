@@ -1,7 +1,7 @@
 """The other end of `harness.Server`: python -m benchmarks.server module:function
 
-Pickled requests come on standard input; pickled (worked, answer) pairs go to standard output. What the function prints goes to
-standard error.
+Pickled requests come on standard input; pickled (worked, answer) pairs go to standard output.
+What the function prints goes to standard error.
 """
 
 from __future__ import annotations

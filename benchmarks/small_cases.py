@@ -1,7 +1,7 @@
 """Small kernels, each about one kind of operation: what an interpreter and a GPU are compared on.
 
-Inputs are made from integers of a seeded bit generator, so that they are the same on every machine. "Any bits" are floats of
-every exponent, infinities, NaNs and subnormal numbers among them.
+Inputs are made from integers of a seeded bit generator, so that they are the same on every machine.
+"Any bits" are floats of every exponent, infinities, NaNs and subnormal numbers among them.
 """
 
 from __future__ import annotations
@@ -26,12 +26,15 @@ class SmallCase:
     Attributes:
         name: what it is about.
         kernel: the kernel.
-        tensors: makes its tensors, by parameter name, in the order of the parameters; the same ones each time.
+        tensors: makes its tensors, by parameter name, in the order of the parameters; the
+            same ones each time.
         outputs: the names of those that it writes.
         constants: its constexprs.
         grid: how many programs run.
-        ulp: how far outputs may be from an H200's, in units of their last place; 0 is bit by bit, but for the bits of a NaN.
-        scale: what those units are of: "value" is each output's own, "largest" that of the largest output, for sums whose order is the hardware's.
+        ulp: how far outputs may be from an H200's, in units of their last place; 0 is bit by bit,
+            but for the bits of a NaN.
+        scale: what those units are of: "value" is each output's own, "largest" that of the largest
+            output, for sums whose order is the hardware's.
     """
 
     name: str
@@ -44,9 +47,9 @@ class SmallCase:
     scale: str = "value"
 
 
-# ---------------------------------------------------------------------------------------------------------------------
+# --------------------------------------------------------------------------------------------------
 # Inputs
-# ---------------------------------------------------------------------------------------------------------------------
+# --------------------------------------------------------------------------------------------------
 
 COUNT = 2048
 
@@ -66,7 +69,9 @@ def moderate(dtype: torch.dtype, seed: int, *shape: int) -> torch.Tensor:
 
 
 def normal(drawn: torch.Tensor) -> torch.Tensor:
-    """The numbers, and 1.5 for each that is subnormal: some approximate instructions take those for zero."""
+    """The numbers, and 1.5 for each that is subnormal:
+    some approximate instructions take those for zero.
+    """
     return torch.where((drawn != 0) & (drawn.abs() < torch.finfo(drawn.dtype).tiny), 1.5, drawn)
 
 
@@ -87,9 +92,9 @@ def blank(dtype: torch.dtype, *shape: int) -> torch.Tensor:
     return torch.zeros(shape or (COUNT,), dtype=dtype)
 
 
-# ---------------------------------------------------------------------------------------------------------------------
+# --------------------------------------------------------------------------------------------------
 # One function, element by element
-# ---------------------------------------------------------------------------------------------------------------------
+# --------------------------------------------------------------------------------------------------
 
 
 def one(name: str, function: Any, x: Callable[[], torch.Tensor], ulp: int = 0) -> SmallCase:
@@ -112,7 +117,9 @@ def two(
     out: torch.dtype | None = None,
     ulp: int = 0,
 ) -> SmallCase:
-    """`function` of two inputs; the output has the first one's dtype unless `out` says otherwise."""
+    """`function` of two inputs; the output has the first one's dtype unless
+    `out` says otherwise.
+    """
 
     def tensors() -> Tensors:
         first = x()
@@ -191,8 +198,14 @@ APPROXIMATE = [
     one("fp32 erf", tl.erf, lambda: moderate(torch.float32, 4), ulp=2),
     one("fp32 sqrt", tl.sqrt, lambda: positive(torch.float32, 5), ulp=1),
     one("fp32 rsqrt", tl.rsqrt, lambda: positive(torch.float32, 5), ulp=2),
-    two("fp32 divide", kernels.over, lambda: moderate(torch.float32, 4), lambda: moderate(torch.float32, 6) + 9, ulp=2),
-]  # fmt: skip
+    two(
+        "fp32 divide",
+        kernels.over,
+        lambda: moderate(torch.float32, 4),
+        lambda: moderate(torch.float32, 6) + 9,
+        ulp=2,
+    ),
+]
 
 CASTS = [
     cast(torch.float32, torch.float16),
@@ -216,20 +229,40 @@ WHOLE_NUMBERS = [
     two("int32 multiply", kernels.times, _any(torch.int32, 1), _any(torch.int32, 2)),
     two("int64 multiply", kernels.times, _any(torch.int64, 1), _any(torch.int64, 2)),
     two("int8 multiply", kernels.times, _any(torch.int8, 1), _any(torch.int8, 2)),
-    two("int32 divide", kernels.quotient, _any(torch.int32, 1), lambda: integers(torch.int32, 2, 1, 999)),
-    two("int32 remainder", kernels.remainder, _any(torch.int32, 1), lambda: integers(torch.int32, 2, 1, 999)),
+    two(
+        "int32 divide",
+        kernels.quotient,
+        _any(torch.int32, 1),
+        lambda: integers(torch.int32, 2, 1, 999),
+    ),
+    two(
+        "int32 remainder",
+        kernels.remainder,
+        _any(torch.int32, 1),
+        lambda: integers(torch.int32, 2, 1, 999),
+    ),
     two("int32 divide by zero", kernels.quotient, _any(torch.int32, 1), lambda: blank(torch.int32)),
-    two("uint32 divide", kernels.quotient, _any(torch.uint32, 1), lambda: integers(torch.uint32, 2, 1, 999)),
-    two("int32 shifts", kernels.shifted, _any(torch.int32, 1), lambda: integers(torch.int32, 2, 0, 32)),
+    two(
+        "uint32 divide",
+        kernels.quotient,
+        _any(torch.uint32, 1),
+        lambda: integers(torch.uint32, 2, 1, 999),
+    ),
+    two(
+        "int32 shifts",
+        kernels.shifted,
+        _any(torch.int32, 1),
+        lambda: integers(torch.int32, 2, 0, 32),
+    ),
     two("int32 bit by bit", kernels.bits_mixed, _any(torch.int32, 1), _any(torch.int32, 2)),
     two("int32 compare", kernels.compared, _any(torch.int32, 1), _any(torch.int32, 2)),
     two("umulhi", tl.umulhi, _any(torch.uint32, 1), _any(torch.uint32, 2)),
-]  # fmt: skip
+]
 
 
-# ---------------------------------------------------------------------------------------------------------------------
+# --------------------------------------------------------------------------------------------------
 # Tiles
-# ---------------------------------------------------------------------------------------------------------------------
+# --------------------------------------------------------------------------------------------------
 
 
 def tile(
@@ -289,19 +322,41 @@ TILES = [
         outputs=("out", "at_out"),
         constants={"M": 32, "N": 128},
     ),
-    tile("int32 sum", kernels.row_sums, lambda: any_bits(torch.int32, 9, 32, 128), torch.int32, (32,)),
+    tile(
+        "int32 sum", kernels.row_sums, lambda: any_bits(torch.int32, 9, 32, 128), torch.int32, (32,)
+    ),
     # Multiples of 1/128 add up exactly in any order; thirds do not.
     tile("fp32 sum, exact", kernels.row_sums, _small(torch.float32), torch.float32, (32,)),
     tile(
-        "fp32 sum", kernels.row_sums, lambda: moderate(torch.float32, 8, 32, 128) / 3, torch.float32, (32,),
-        ulp=4, scale="largest",
+        "fp32 sum",
+        kernels.row_sums,
+        lambda: moderate(torch.float32, 8, 32, 128) / 3,
+        torch.float32,
+        (32,),
+        ulp=4,
+        scale="largest",
     ),
-    tile("fp16 sum", kernels.row_sums, _small(torch.float16), torch.float16, (32,), ulp=2, scale="largest"),
-    tile("int32 cumsum", kernels.running_sums, lambda: any_bits(torch.int32, 9, 32, 128), torch.int32),
+    tile(
+        "fp16 sum",
+        kernels.row_sums,
+        _small(torch.float16),
+        torch.float16,
+        (32,),
+        ulp=2,
+        scale="largest",
+    ),
+    tile(
+        "int32 cumsum", kernels.running_sums, lambda: any_bits(torch.int32, 9, 32, 128), torch.int32
+    ),
     tile("fp32 cumsum, exact", kernels.running_sums, _small(torch.float32), torch.float32),
     tile("fp32 sort", kernels.sorted_rows, _small(torch.float32), torch.float32),
     tile("int32 sort", kernels.sorted_rows, lambda: any_bits(torch.int32, 9, 32, 128), torch.int32),
-    tile("trans, reshape, split, flip, interleave", kernels.reshaped, _small(torch.float32), torch.float32),
+    tile(
+        "trans, reshape, split, flip, interleave",
+        kernels.reshaped,
+        _small(torch.float32),
+        torch.float32,
+    ),
     SmallCase(
         "histogram",
         kernels.counted,
@@ -319,8 +374,12 @@ TILES = [
         constants={"M": 32, "N": 128},
     ),
     tile(
-        "associative scan of pairs", kernels.linear_recurrence, _small(torch.float32), torch.float32,
-        ulp=4, scale="largest",
+        "associative scan of pairs",
+        kernels.linear_recurrence,
+        _small(torch.float32),
+        torch.float32,
+        ulp=4,
+        scale="largest",
     ),
     dot("fp16 dot", torch.float16, torch.float32, "tf32", ulp=4),
     dot("bf16 dot", torch.bfloat16, torch.float32, "tf32", ulp=2),
@@ -328,18 +387,35 @@ TILES = [
     dot("fp32 dot, ieee", torch.float32, torch.float32, "ieee"),
     dot("fp8 dot", torch.float8_e4m3fn, torch.float32, "tf32", ulp=1024),
     dot("int8 dot", torch.int8, torch.int32, "tf32"),
-]  # fmt: skip
+]
 
 
-# ---------------------------------------------------------------------------------------------------------------------
+# --------------------------------------------------------------------------------------------------
 # Memory, random numbers, control flow
-# ---------------------------------------------------------------------------------------------------------------------
+# --------------------------------------------------------------------------------------------------
 
 
 REST = [
-    SmallCase("philox", kernels.random_bits, lambda: {"out": blank(torch.int32)}, constants={"N": COUNT, "SEED": 42}),
-    SmallCase("rand", kernels.random_uniform, lambda: {"out": blank(torch.float32)}, constants={"N": COUNT, "SEED": 42}),
-    SmallCase("randn", kernels.random_normal, lambda: {"out": blank(torch.float32)}, constants={"N": COUNT, "SEED": 42}, ulp=2, scale="largest"),
+    SmallCase(
+        "philox",
+        kernels.random_bits,
+        lambda: {"out": blank(torch.int32)},
+        constants={"N": COUNT, "SEED": 42},
+    ),
+    SmallCase(
+        "rand",
+        kernels.random_uniform,
+        lambda: {"out": blank(torch.float32)},
+        constants={"N": COUNT, "SEED": 42},
+    ),
+    SmallCase(
+        "randn",
+        kernels.random_normal,
+        lambda: {"out": blank(torch.float32)},
+        constants={"N": COUNT, "SEED": 42},
+        ulp=2,
+        scale="largest",
+    ),
     SmallCase(
         "atomic add and max",
         kernels.atomic_counts,
@@ -380,7 +456,13 @@ REST = [
     ),
     one("inline assembly", kernels.funnel_shifted, _any(torch.int32, 1)),
     one("libdevice rint", kernels.nearest_integer, _any(torch.float32, 3)),
-    two("libdevice pow", kernels.power, lambda: positive(torch.float32, 5), lambda: moderate(torch.float32, 6) / 8, ulp=4),
+    two(
+        "libdevice pow",
+        kernels.power,
+        lambda: positive(torch.float32, 5),
+        lambda: moderate(torch.float32, 6) / 8,
+        ulp=4,
+    ),
     one("libdevice tanh", kernels.hyperbolic_tangent, lambda: moderate(torch.float32, 4), ulp=4),
     one("libdevice cbrt", kernels.cube_root, lambda: moderate(torch.float32, 4), ulp=2),
     SmallCase(
@@ -401,7 +483,7 @@ REST = [
         lambda: {"x": integers(torch.int32, 3, -500, 500, 256), "out": blank(torch.int32, 256)},
         grid=(256,),
     ),
-]  # fmt: skip
+]
 
 SMALL_CASES: tuple[SmallCase, ...] = (
     *FLOATS,

@@ -1,8 +1,9 @@
 """What a trace costs: the time over a run with one program a batch, and the size of the file.
 
-One side is `kernellab.trace`, the other the same launch with its programs one at a time, as tracing has to run them. Goals: one
-program of a 512x512x512 product in at most 4 times and at most 5 MB; all programs of adding a million in at most 10 s and 60 MB.
-What a trace puts off (comparing values, compressing them) is in the time of saving it.
+One side is `kernellab.trace`, the other the same launch with its programs one at a time, as tracing
+has to run them. Goals: one program of a 512x512x512 product in at most 4 times and at most 5 MB;
+all programs of adding a million in at most 10 s and 60 MB. What a trace puts off (comparing values,
+compressing them) is in the time of saving it.
 """
 
 from __future__ import annotations
@@ -78,7 +79,11 @@ def measured(row: Row, file: Path) -> tuple[bool, dict[str, Any]]:
     with one_program_a_batch():
         run()
     rounds = ROUNDS if row.times else 3
-    turns = take_turns(lambda: timed(trace, time.process_time), lambda: timed(run, time.process_time), rounds=rounds)  # fmt: skip
+    turns = take_turns(
+        lambda: timed(trace, time.process_time),
+        lambda: timed(run, time.process_time),
+        rounds=rounds,
+    )
     saving = timed(lambda: latest[0].save(file))
     size = file.stat().st_size / 1e6
     seconds = turns.our_median + saving.seconds
@@ -105,7 +110,8 @@ def main() -> None:
         "Traces",
         pandas.DataFrame([columns for _, columns in rows]),
         f"CPU time; medians of {ROUNDS} in turns, of 3 for all programs. Run: one program a batch. "
-        "Goals: the product in at most 4 times and 5 MB, the sums in at most 10 s with saving and 60 MB.",
+        "Goals: the product in at most 4 times and 5 MB, the sums in at most 10 s with "
+        "saving and 60 MB.",
     )
     raise SystemExit(not all(reached for reached, _ in rows))
 

@@ -1,4 +1,6 @@
-"""The five kernels whose tuning is recorded on a GPU: launches, spaces, right results, torch's way."""
+"""The five kernels whose tuning is recorded on a GPU:
+launches, spaces, right results, torch's way.
+"""
 
 from __future__ import annotations
 
@@ -28,7 +30,8 @@ class TuningCase:
     torch_way: Callable[[], Any]
     prune: Callable[[dict[str, Any]], bool] | None = None
     flops: float | None = None
-    """Operations of a launch, where the lab cannot count them: loops whose length depends on the program."""
+    """Operations of a launch, where the lab cannot count them:
+    loops whose length depends on the program."""
     rtol: float | None = None
 
     @property
@@ -164,10 +167,14 @@ def layer_norm_case(rows: int, columns: int, device: str) -> TuningCase:
 def attention_case(heads: int, tokens: int, device: str) -> TuningCase:
     """Causal attention, forward, of fp16 heads of 64."""
     head = 64
-    q, k, v = (torch.randn(heads, tokens, head, device=device, dtype=torch.float16) for _ in range(3))  # fmt: skip
+    q, k, v = (
+        torch.randn(heads, tokens, head, device=device, dtype=torch.float16) for _ in range(3)
+    )
 
     def torch_way() -> torch.Tensor:
-        return torch.nn.functional.scaled_dot_product_attention(q[None], k[None], v[None], is_causal=True)[0]  # fmt: skip
+        return torch.nn.functional.scaled_dot_product_attention(
+            q[None], k[None], v[None], is_causal=True
+        )[0]
 
     log2e = 1.4426950408889634
     return TuningCase(
@@ -175,8 +182,13 @@ def attention_case(heads: int, tokens: int, device: str) -> TuningCase:
         kernel=attention,
         grid=lambda meta: (triton.cdiv(tokens, meta["BLOCK_M"]), heads),
         arguments={
-            "q_ptr": q, "k_ptr": k, "v_ptr": v, "out_ptr": torch.empty_like(q),
-            "scale": log2e / head**0.5, "stride_head": tokens * head, "stride_token": head,
+            "q_ptr": q,
+            "k_ptr": k,
+            "v_ptr": v,
+            "out_ptr": torch.empty_like(q),
+            "scale": log2e / head**0.5,
+            "stride_head": tokens * head,
+            "stride_token": head,
         },
         fixed={"HEAD": head},
         space={
@@ -190,7 +202,7 @@ def attention_case(heads: int, tokens: int, device: str) -> TuningCase:
         prune=lambda one: one["BLOCK_N"] > one["BLOCK_M"] or one["BLOCK_M"] > 6 * one["BLOCK_N"],
         flops=2 * 2 * heads * tokens * tokens * head / 2,
         rtol=1e-2,
-    )  # fmt: skip
+    )
 
 
 def all_cases(sizes: Sizes, device: str) -> dict[str, Callable[[], TuningCase]]:

@@ -1,10 +1,13 @@
 """Sweeps on this machine's GPU, recorded, beside Triton's own autotuner on the same configs.
 
-`python -m benchmarks.tuning_on_gpu --out FOLDER` sweeps the five cases of `tuning_cases`, lets Triton's autotuner do the same, times
-the two winners against each other, compiles one case's configs serially and in 2 and 8 processes, and sweeps vector add and matmul
-over sizes. `--gpus 2` sweeps on one GPU and on two instead. FOLDER gets tuning_h200_CASE.json (`kernellab.Tuning.load` reads them), the
-Tunings over sizes, and numbers.json, all written as they come: a part that fails is recorded with its error, and the next goes on.
-`--winners numbers.json` only times recorded winners against each other again. `--small` takes small sizes and few configs, to see that everything works.
+`python -m benchmarks.tuning_on_gpu --out FOLDER` sweeps the five cases of `tuning_cases`, lets
+Triton's autotuner do the same, times the two winners against each other, compiles one case's
+configs serially and in 2 and 8 processes, and sweeps vector add and matmul over sizes. `--gpus 2`
+sweeps on one GPU and on two instead. FOLDER gets tuning_h200_CASE.json (`kernellab.Tuning.load`
+reads them), the Tunings over sizes, and numbers.json, all written as they come: a part that fails
+is recorded with its error, and the next goes on. `--winners numbers.json` only times recorded
+winners against each other again. `--small` takes small sizes and few configs, to see that
+everything works.
 """
 
 from __future__ import annotations
@@ -128,7 +131,9 @@ def first_words(tuning: kernellab.Tuning) -> dict[str, Any]:
 
 
 def by_triton(case: TuningCase) -> tuple[dict[str, Any], Any]:
-    """Triton's own sweep over the same configs, in this process; its winner, and how long it took."""
+    """Triton's own sweep over the same configs, in this process;
+    its winner, and how long it took.
+    """
     autotuned = triton.autotune(configs=case.configs, key=[])(case.kernel)
     with empty_cache():
         torch.cuda.synchronize()
@@ -137,20 +142,26 @@ def by_triton(case: TuningCase) -> tuple[dict[str, Any], Any]:
         torch.cuda.synchronize()
         seconds = time.monotonic() - started
     found = autotuned.best_config
-    return {"configs": len(case.configs), "best": found.all_kwargs(), "seconds": round(seconds, 2)}, found  # fmt: skip
+    return {
+        "configs": len(case.configs),
+        "best": found.all_kwargs(),
+        "seconds": round(seconds, 2),
+    }, found
 
 
 def against_each_other(make: Callable[[], TuningCase], ours: Any, theirs: Any) -> dict[str, Any]:
     """Both winners timed in turns, by do_bench; the ratio of medians, ours over theirs.
 
-    Where tensors lie changes times by some percent, and one config's more than another's: each round has tensors of its own, with
-    something of another size between them and the last.
+    Where tensors lie changes times by some percent, and one config's more than another's:
+    each round has tensors of its own, with something of another size between them and the last.
     """
     between: list[Any] = []
     ratios, times = [], {"lab": list[float](), "triton": list[float]()}
     for number in range(ROUNDS):
         case = make()
-        device = next(one.device for one in case.arguments.values() if isinstance(one, torch.Tensor))  # fmt: skip
+        device = next(
+            one.device for one in case.arguments.values() if isinstance(one, torch.Tensor)
+        )
         between += [case, torch.empty((number + 1) * 12_345_678, dtype=torch.uint8, device=device)]
         taken = {"lab": list[float](), "triton": list[float]()}
         for name in ("lab", "triton", "triton", "lab"):
@@ -165,10 +176,16 @@ def against_each_other(make: Callable[[], TuningCase], ours: Any, theirs: Any) -
         for name, mean in means.items():
             times[name].append(mean)
     medians = {name: statistics.median(found) for name, found in times.items()}
-    return {"ms": medians, "lab over triton": round(statistics.median(ratios), 4), "in each round": ratios}  # fmt: skip
+    return {
+        "ms": medians,
+        "lab over triton": round(statistics.median(ratios), 4),
+        "in each round": ratios,
+    }
 
 
-def winners_again(numbers: dict[str, Any], make: Callable[[], TuningCase], name: str) -> dict[str, Any]:  # fmt: skip
+def winners_again(
+    numbers: dict[str, Any], make: Callable[[], TuningCase], name: str
+) -> dict[str, Any]:
     """A case's winners, as they were recorded, timed against each other."""
     found = numbers[name]
     theirs = {name: value for name, value in found["triton"]["best"].items() if value is not None}
@@ -199,7 +216,9 @@ def first_of_a_session(case: TuningCase) -> dict[str, Any]:
 
 
 def compile_speed(case: TuningCase) -> dict[str, Any]:
-    """A case's configs compiled one after the other in this process, as Triton does, and by 2 and 8 processes that run already."""
+    """A case's configs compiled one after the other in this process, as Triton does,
+    and by 2 and 8 processes that run already.
+    """
     target = local_target()
     assert target is not None
     call = bind(case.kernel, (), {**case.arguments, **case.fixed, **case.configs[0].kwargs}, target)
@@ -226,10 +245,15 @@ def warm_up(case: TuningCase, workers: int) -> list[triton.Config]:
 def serially(case: TuningCase, target: kernellab.Target) -> float:
     """Seconds for all configs in this process; the first of them is compiled once before."""
     calls = [
-        bind(case.kernel, (), {**case.arguments, **case.fixed, **config.kwargs}, target,
-             options={"num_warps": config.num_warps, "num_stages": config.num_stages})
+        bind(
+            case.kernel,
+            (),
+            {**case.arguments, **case.fixed, **config.kwargs},
+            target,
+            options={"num_warps": config.num_warps, "num_stages": config.num_stages},
+        )
         for config in case.configs
-    ]  # fmt: skip
+    ]
     for chosen in (calls[:1], calls):
         with empty_cache():
             started = time.monotonic()
@@ -245,7 +269,9 @@ def serially(case: TuningCase, target: kernellab.Target) -> float:
 # Sizes, and several GPUs
 
 
-def over_sizes(folder: Path, name: str, cases: list[TuningCase], space: dict[str, list[Any]], key: str) -> dict[str, Any]:  # fmt: skip
+def over_sizes(
+    folder: Path, name: str, cases: list[TuningCase], space: dict[str, list[Any]], key: str
+) -> dict[str, Any]:
     """A few configs for each of several sizes, with torch as the baseline."""
     found = []
     for case in cases:
@@ -253,11 +279,16 @@ def over_sizes(folder: Path, name: str, cases: list[TuningCase], space: dict[str
         tuning = sweep(small, key=key, baselines={"torch": small.torch_way})
         found.append(tuning)
     kernellab.Tunings(found).save(folder / f"tuning_h200_{name}_sizes.json")
-    return {"sizes": [one.key[key] for one in found], "us": [one.best.timing.median * 1e3 for one in found if one.best.timing]}  # fmt: skip
+    return {
+        "sizes": [one.key[key] for one in found],
+        "us": [one.best.timing.median * 1e3 for one in found if one.best.timing],
+    }
 
 
 def on_two(make: dict[str, Callable[[], TuningCase]]) -> dict[str, Any]:
-    """The same sweeps on one GPU and on two, all processes running already; of two times each, the shorter."""
+    """The same sweeps on one GPU and on two, all processes running already;
+    of two times each, the shorter.
+    """
     seconds: dict[str, dict[int, list[float]]] = {name: {1: [], 2: []} for name in make}
     for count in (1, 2):
         options: dict[str, Any] = {"gpus": list(range(count)), "workers": usable_cores() - 2}
@@ -274,7 +305,10 @@ def record(out: Path, small: bool, gpus: int, device: str = "cuda") -> Numbers:
     out.mkdir(parents=True, exist_ok=True)
     numbers = Numbers(out / ("numbers.json" if gpus == 1 else f"numbers_{gpus}_gpus.json"))
     started = time.monotonic()
-    numbers.put("machine", {**asdict(this_machine(0 if torch.cuda.is_available() else None)), "cores": usable_cores()})  # fmt: skip
+    numbers.put(
+        "machine",
+        {**asdict(this_machine(0 if torch.cuda.is_available() else None)), "cores": usable_cores()},
+    )
     cases = all_cases(SMALL if small else FULL, device)
     if gpus > 1:
         chosen = {name: cases[name] for name in ("matmul", "layer_norm", "attention")}
@@ -312,18 +346,31 @@ def vector_sizes(out: Path, small: bool, device: str) -> dict[str, Any]:
 
 def matmul_sizes(out: Path, small: bool, device: str) -> dict[str, Any]:
     """Square products of 256 to 8192."""
-    cases = [matmul_case(size, device) for size in ((64, 128) if small else (256, 512, 1024, 2048, 4096, 8192))]  # fmt: skip
-    space = {"BLOCK_M": [64, 128], "BLOCK_N": [64, 256], "BLOCK_K": [64], "num_warps": [4, 8], "num_stages": [4]}  # fmt: skip
+    cases = [
+        matmul_case(size, device)
+        for size in ((64, 128) if small else (256, 512, 1024, 2048, 4096, 8192))
+    ]
+    space = {
+        "BLOCK_M": [64, 128],
+        "BLOCK_N": [64, 256],
+        "BLOCK_K": [64],
+        "num_warps": [4, 8],
+        "num_stages": [4],
+    }
     return over_sizes(out, "matmul", cases, space, "M")
 
 
 def main() -> None:
     """Parse the command line, and record."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)  # fmt: skip
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     parser.add_argument("--out", type=Path, required=True, help="the folder to write to")
     parser.add_argument("--gpus", type=int, default=1, choices=(1, 2))
     parser.add_argument("--small", action="store_true", help="small sizes, to try everything")
-    parser.add_argument("--winners", type=Path, help="only time the winners of a numbers.json against each other")  # fmt: skip
+    parser.add_argument(
+        "--winners", type=Path, help="only time the winners of a numbers.json against each other"
+    )
     options = parser.parse_args()
     if not torch.cuda.is_available():
         raise SystemExit("This times kernels on a GPU, and torch sees none.")

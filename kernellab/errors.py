@@ -21,7 +21,8 @@ def no_label(file: str) -> str | None:
 
 
 label_file: Callable[[str], str | None] = no_label
-"""A file's name for people, where it has one: the notebook extension names the files of cells ("Cell In[3]")."""
+"""A file's name for people, where it has one: the notebook extension names the files
+of cells ("Cell In[3]")."""
 
 
 @dataclass(frozen=True)
@@ -40,7 +41,9 @@ class SourcePosition:
         return f"{self.file}:{self.line}{column}"
 
     def excerpt(self) -> str:
-        """The line of source with a caret under the column, or "" where the source cannot be read."""
+        """The line of source with a caret under the column, or "" where the
+        source cannot be read.
+        """
         text = linecache.getline(self.file, self.line).rstrip("\n")
         if not text:
             return ""
@@ -112,7 +115,9 @@ class MissingArguments(ArgumentError):
 
 
 class LayoutError(KernelLabError, ValueError):
-    """A layout that cannot be: an encoding that does not parse, a shape that does not fit it, another target's, or no value has it."""
+    """A layout that cannot be: an encoding that does not parse, a shape that does not fit it,
+    another target's, or no value has it.
+    """
 
 
 class GridError(KernelLabError, ValueError):
@@ -123,7 +128,8 @@ class CompileError(KernelLabError):
     """The compiler refused the kernel; `position` is the kernel's own line.
 
     Attributes:
-        failed_pass: label of the pass that failed, "ttgir.coalesce", or None where it was no pass, or nobody watched.
+        failed_pass: label of the pass that failed, "ttgir.coalesce", or None where it was no pass,
+            or nobody watched.
         kernel: the name of the kernel, "" where it is an IR text.
         target: the target's name, "" where none had a part in it.
         passes: the record of the passes that ran before, a tuple of `records.PassRun`.
@@ -161,7 +167,8 @@ class WorkerError(KernelLabError):
         died: whether the process ended of itself in the call.
         timed_out: whether it took too long, and was ended.
         last_words: what it printed, the end of it; "" where it took too long.
-        ending: how the process ended, "signal SIGSEGV" or "exit status 3"; "" where it took too long.
+        ending: how the process ended, "signal SIGSEGV" or "exit status 3"; "" where
+            it took too long.
     """
 
     def __init__(
@@ -187,7 +194,8 @@ class UnsupportedOperation(KernelLabError, NotImplementedError):
 
 
 class KernelFault(KernelLabError):
-    """The kernel did something that its launch does not allow; nothing was written outside its tensors.
+    """The kernel did something that its launch does not allow;
+    nothing was written outside its tensors.
 
     Attributes:
         programs: the ids of those that it is told of, along x, y, z; none where nobody knows.
@@ -197,7 +205,9 @@ class KernelFault(KernelLabError):
 
 
 class Deadlock(KernelFault):
-    """Programs that wait for each other, or for what no program does, and so never end: `programs` are those that wait."""
+    """Programs that wait for each other, or for what no program does, and so never end:
+    `programs` are those that wait.
+    """
 
 
 class OutOfBounds(KernelFault, IndexError):
@@ -209,7 +219,9 @@ class NoSuchStep(KernelLabError, IndexError):
 
 
 def nearest(word: str, known: Iterable[str]) -> str:
-    """The words "Did you mean X?" for the known word that `word` is probably a slip of, or "" where none is: no guess is better than a wrong one."""
+    """The words "Did you mean X?" for the known word that `word` is probably a slip of,
+    or "" where none is: no guess is better than a wrong one.
+    """
     bare = word.lstrip("-*").casefold()
     close = []
     for candidate in known:
@@ -222,12 +234,14 @@ def nearest(word: str, known: Iterable[str]) -> str:
 
 
 _ALIKE = 0.6
-"""The part of two words' letters that agrees in order, as difflib counts, from which one may be a slip of the other."""
+"""The part of two words' letters that agrees in order, as difflib counts,
+from which one may be a slip of the other."""
 _VERY_ALIKE = 0.8
 
 
 def suggestion(word: str, known: Iterable[str], lead: str) -> str:
-    """Advice on a name that nobody knows: the one that was probably meant, and what there is; of very many, the one alone.
+    """Advice on a name that nobody knows: the one that was probably meant, and what there is;
+    of very many, the one alone.
 
     Args:
         lead: what the list begins with, such as "Its tensors are".
@@ -243,9 +257,11 @@ _MANY = 24
 
 
 def raise_at(error: BaseException, position: SourcePosition) -> NoReturn:
-    """Raise `error` from a frame that stands at `position`, so that a traceback points at that line.
+    """Raise `error` from a frame that stands at `position`, so that a traceback
+    points at that line.
 
-    The frame is made by compiling a `raise` statement that carries the file's name and the line's number; Jinja2 points tracebacks at template lines in the same way.
+    The frame is made by compiling a `raise` statement that carries the file's name
+    and the line's number; Jinja2 points tracebacks at template lines in the same way.
     """
     __tracebackhide__ = True
     code = compile("\n" * (position.line - 1) + "raise __error__", position.file, "exec")
@@ -254,7 +270,9 @@ def raise_at(error: BaseException, position: SourcePosition) -> NoReturn:
 
 
 def frame_at(position: SourcePosition) -> TracebackType:
-    """A traceback entry that stands at `position`, for code that was inlined and has no frame of its own."""
+    """A traceback entry that stands at `position`, for code that was inlined
+    and has no frame of its own.
+    """
     error = _Here()
     with suppress(_Here):
         raise_at(error, position)

@@ -10,18 +10,21 @@ _ZIP_BEGINNING = b"PK\x03\x04"
 
 
 def load(path: str | os.PathLike[str]) -> Any:
-    """Read a compilation, a trace or sweeps from a file, or a compilation from what others left on disk.
+    """Read a compilation, a trace or sweeps from a file, or a compilation
+    from what others left on disk.
 
     Args:
-        path: a file that `compilation.save`, `trace.save` or `tuning.save` wrote; a folder of Triton's cache (~/.triton/cache/<hash>), or the
-            .json in it; or the text that `MLIR_ENABLE_DUMP=1` prints. A record from elsewhere has what is there: a cache folder
+        path: a file that `compilation.save`, `trace.save` or `tuning.save` wrote; a folder of
+            Triton's cache (~/.triton/cache/<hash>), or the .json in it; or the text that
+            `MLIR_ENABLE_DUMP=1` prints. A record from elsewhere has what is there: a cache folder
             holds no passes, a dump no machine code, neither holds remarks.
 
     Returns:
         A `Compilation`, a `Trace`, a `Tuning`, or `Tunings` where a file holds several sweeps.
 
     Raises:
-        ArchiveError: there is no such file, it is none of these, it is damaged, or of another version.
+        ArchiveError: there is no such file, it is none of these, it is damaged, or of
+            another version.
     """
     if _begins_as_zip(path):
         from kernellab.tracing.files import load_trace

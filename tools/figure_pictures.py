@@ -13,8 +13,12 @@ IMAGES = Path(__file__).resolve().parent.parent / "docs/images"
 
 def figures() -> dict[str, FigurePicture]:
     """File name -> figure."""
-    mma = Layout.nvidia_mma(shape=(16, 8), version=2, warps_per_cta=[1, 1], instruction_shape=[16, 8])  # fmt: skip
-    swizzled = Layout.swizzled_shared(shape=(16, 32), vector=8, per_phase=2, max_phase=4, order=[1, 0])  # fmt: skip
+    mma = Layout.nvidia_mma(
+        shape=(16, 8), version=2, warps_per_cta=[1, 1], instruction_shape=[16, 8]
+    )
+    swizzled = Layout.swizzled_shared(
+        shape=(16, 32), vector=8, per_phase=2, max_phase=4, order=[1, 0]
+    )
     return {
         "layout_figure": mma.plot(),
         "layout_figure_shared": swizzled.plot(),

@@ -1,9 +1,11 @@
-"""Write `js/test/result_types.json`: operations as the explorer shows them, and the types that MLIR itself says their results have.
+"""Write `js/test/result_types.json`: operations as the explorer shows them,
+and the types that MLIR itself says their results have.
 
 python tools/result_types.py [KERNEL:TARGET ...]
 
-The pretty form of MLIR leaves most types out; its generic form writes them all, operation by operation in the same order. Every text of
-every pass of some kernels of the corpus is read in both, and of each kind of operation two that differ in shape are kept.
+The pretty form of MLIR leaves most types out; its generic form writes them all, operation by
+operation in the same order. Every text of every pass of some kernels of the corpus is read in both,
+and of each kind of operation two that differ in shape are kept.
 """
 
 from __future__ import annotations
@@ -32,7 +34,8 @@ CASES = (
 STAGES = ("source", "ttir", "ttgir", "llir")
 KEPT = 2
 LONGEST = 400
-"""Characters of a line that is kept: one of a struct with 128 members says no more than one of four."""
+"""Characters of a line that is kept: one of a struct with 128 members says no more
+than one of four."""
 
 _DEFINES = re.compile(r"^\s*%[\w$.-]+(?::\d+)?(?:, %[\w$.-]+(?::\d+)?)* = \"?([\w.]+)")
 _LOCATION = re.compile(r" loc\((?:[^()]|\([^()]*\))*\)")
@@ -40,7 +43,9 @@ _LOCATION = re.compile(r" loc\((?:[^()]|\([^()]*\))*\)")
 
 @dataclass(frozen=True)
 class Seen:
-    """An operation in a text: the lines that it begins and, with regions, ends on, and the types of its results."""
+    """An operation in a text: the lines that it begins and, with regions, ends on,
+    and the types of its results.
+    """
 
     operation: str
     lines: tuple[str, ...]
@@ -67,7 +72,9 @@ def listed(types: str) -> tuple[str, ...]:
 
 
 def types_of_results(generic: str) -> list[tuple[str, ...]]:
-    """Of each operation with results, in the order of their definitions: what stands after the arrow of its type."""
+    """Of each operation with results, in the order of their definitions:
+    what stands after the arrow of its type.
+    """
     types: list[tuple[str, ...]] = []
     open_regions: list[int | None] = []
     for line in _LOCATION.sub("", generic).splitlines():
@@ -87,7 +94,9 @@ def types_of_results(generic: str) -> list[tuple[str, ...]]:
 
 
 def _after_arrow(line: str) -> str:
-    """Of "... : (A, B) -> C" the C: the last such type that is a function's, whatever brackets it holds."""
+    """Of "... : (A, B) -> C" the C: the last such type that is a function's,
+    whatever brackets it holds.
+    """
     for colon in reversed([found.start() for found in re.finditer(r" : \(", line)]):
         depth = 0
         for at in range(colon + 3, len(line)):

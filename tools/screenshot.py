@@ -1,10 +1,11 @@
-"""Take the pictures of the pages: cells of ours, run, open in a real JupyterLab, photographed by headless Chromium.
+"""Take the pictures of the pages: cells of ours, run, open in a real JupyterLab,
+photographed by headless Chromium.
 
     python tools/screenshot.py docs/images/first_cell.txt docs/images/notebook.png
     python tools/screenshot.py docs/images/stepper.txt docs/images/stepper.png --size 1180x1310
 
-The first argument is a notebook, shown as it is saved, or a text of cells, each after a line `# %%`, which is run first. Needs
-Chromium on the path.
+The first argument is a notebook, shown as it is saved, or a text of cells,
+each after a line `# %%`, which is run first. Needs Chromium on the path.
 """
 
 from __future__ import annotations
@@ -26,13 +27,16 @@ from pathlib import Path
 import nbformat
 
 CHROMIUM_OPTIONS = [
-    "--headless", "--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run", "--disable-sync",
-    "--disable-background-networking", "--disable-component-update", "--hide-scrollbars",
+    "--headless", "--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run",
+    "--disable-sync", "--disable-background-networking", "--disable-component-update",
+    "--hide-scrollbars",
 ]  # fmt: skip
 
 
 def free_port() -> int:
-    """A port that nothing listens on, outside the range from which systems hand them out: no notebook kernel takes it before its server does."""
+    """A port that nothing listens on, outside the range from which systems hand them out:
+    no notebook kernel takes it before its server does.
+    """
     while True:
         port = random.randrange(20_000, 32_000)
         with socket.socket() as probe, contextlib.suppress(OSError):
@@ -55,7 +59,9 @@ def wait_for(address: str, seconds: float = 60) -> None:
 
 
 def quiet_settings(folder: Path) -> dict[str, str]:
-    """An environment in which JupyterLab shows the notebook and nothing else: no news, no side bars' memory."""
+    """An environment in which JupyterLab shows the notebook and nothing else:
+    no news, no side bars' memory.
+    """
     settings = folder / "lab" / "user-settings" / "@jupyterlab" / "apputils-extension"
     settings.mkdir(parents=True)
     (settings / "notification.jupyterlab-settings").write_text(
@@ -80,7 +86,9 @@ def run_cells(text: str, notebook: Path) -> None:
 
 
 def photograph(notebook: Path, picture: Path, width: int, height: int) -> None:
-    """Serve the notebook (or the cells, run) from a JupyterLab of its own, and save what Chromium shows of it."""
+    """Serve the notebook (or the cells, run) from a JupyterLab of its own,
+    and save what Chromium shows of it.
+    """
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
         served = folder / "served"
@@ -91,22 +99,44 @@ def photograph(notebook: Path, picture: Path, width: int, height: int) -> None:
         else:
             run_cells(notebook.read_text(), shown)
         environment = quiet_settings(folder)
-        subprocess.run([sys.executable, "-m", "jupyter", "trust", str(shown)], env=environment, check=True)  # fmt: skip
+        subprocess.run(
+            [sys.executable, "-m", "jupyter", "trust", str(shown)], env=environment, check=True
+        )
         port = free_port()
         address = f"http://127.0.0.1:{port}"
         server = subprocess.Popen(
-            [sys.executable, "-m", "jupyter", "lab", "--no-browser", "--allow-root", f"--port={port}",
-             f"--ServerApp.root_dir={served}", "--IdentityProvider.token=", "--ServerApp.password="],
-            env=environment, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL,
-        )  # fmt: skip
+            [
+                sys.executable,
+                "-m",
+                "jupyter",
+                "lab",
+                "--no-browser",
+                "--allow-root",
+                f"--port={port}",
+                f"--ServerApp.root_dir={served}",
+                "--IdentityProvider.token=",
+                "--ServerApp.password=",
+            ],
+            env=environment,
+            stdout=subprocess.DEVNULL,
+            stderr=subprocess.DEVNULL,
+        )
         try:
             wait_for(f"{address}/api/status")
             subprocess.run(
-                ["chromium", *CHROMIUM_OPTIONS, f"--user-data-dir={folder / 'chromium'}",
-                 f"--window-size={width},{height}", "--force-device-scale-factor=1.5", "--virtual-time-budget=30000",
-                 f"--screenshot={picture.absolute()}", f"{address}/doc/tree/{shown.name}"],
-                check=True, stderr=subprocess.DEVNULL,
-            )  # fmt: skip
+                [
+                    "chromium",
+                    *CHROMIUM_OPTIONS,
+                    f"--user-data-dir={folder / 'chromium'}",
+                    f"--window-size={width},{height}",
+                    "--force-device-scale-factor=1.5",
+                    "--virtual-time-budget=30000",
+                    f"--screenshot={picture.absolute()}",
+                    f"{address}/doc/tree/{shown.name}",
+                ],
+                check=True,
+                stderr=subprocess.DEVNULL,
+            )
         finally:
             server.terminate()
             server.wait()
@@ -114,10 +144,14 @@ def photograph(notebook: Path, picture: Path, width: int, height: int) -> None:
 
 def main() -> None:
     """Parse the command line and take the picture."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)  # fmt: skip
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     parser.add_argument("notebook", type=Path)
     parser.add_argument("picture", type=Path)
-    parser.add_argument("--size", default="1000x1010", help="width and height in CSS pixels (default: %(default)s)")  # fmt: skip
+    parser.add_argument(
+        "--size", default="1000x1010", help="width and height in CSS pixels (default: %(default)s)"
+    )
     options = parser.parse_args()
     width, height = map(int, options.size.split("x"))
     photograph(options.notebook, options.picture, width, height)

@@ -1,11 +1,13 @@
 """Print the pip arguments that bring the wanted build of torch.
 
     python tools/torch_index.py cpu     the CPU build, 0.2 GB
-    python tools/torch_index.py cuda    the build that pip takes by itself on Linux, with CUDA: several GB
+    python tools/torch_index.py cuda    the build that pip takes by itself on Linux, with
+                                        CUDA: several GB
     python tools/torch_index.py URL     a build from another index, such as PyTorch's cu126
 
-For `cpu`, pip is asked first what it would install. Only where that brings CUDA packages is PyTorch's own index added: a machine
-whose pip already finds a CPU build, or that already has torch, needs no other index.
+For `cpu`, pip is asked first what it would install. Only where that brings CUDA packages is
+PyTorch's own index added: a machine whose pip already finds a CPU build, or that already has torch,
+needs no other index.
 """
 
 from __future__ import annotations
@@ -20,7 +22,9 @@ CONSTRAINTS = Path(__file__).resolve().parent.parent / "constraints.txt"
 
 
 def pip_would_bring_cuda() -> bool:
-    """Whether installing torch with the constraints would bring NVIDIA's packages; nothing is installed."""
+    """Whether installing torch with the constraints would bring NVIDIA's packages;
+    nothing is installed.
+    """
     command = [sys.executable, "-m", "pip", "install", "--quiet", "--dry-run", "--report", "-"]
     command += ["--constraint", str(CONSTRAINTS), "torch"]
     report = subprocess.run(command, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True)

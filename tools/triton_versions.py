@@ -1,7 +1,9 @@
-"""Run the compiler's tests and the corpus on several versions of Triton: python tools/triton_versions.py [VERSION ...] [-- PYTEST ARGUMENT ...]
+"""Run the compiler's tests and the corpus on several versions of Triton:
+python tools/triton_versions.py [VERSION ...] [-- PYTEST ARGUMENT ...]
 
-Each version is installed into a folder of its own (.triton/VERSION, once), which goes before the environment's packages on
-Python's path: everything else stays the same, torch included, which is used for tensors only. Each version gets a fresh cache.
+Each version is installed into a folder of its own (.triton/VERSION, once), which goes before the
+environment's packages on Python's path: everything else stays the same, torch included, which is
+used for tensors only. Each version gets a fresh cache.
 """
 
 from __future__ import annotations
@@ -31,7 +33,8 @@ TESTS = (
     "tests/records/test_layouts.py",
     "tests/tracing/test_trace.py",
 )
-"""What depends on Triton: recording, steering, maps, resources, analyses, the corpus through all of them, the interpreter, its autotuner's wrapper."""
+"""What depends on Triton: recording, steering, maps, resources, analyses,
+the corpus through all of them, the interpreter, its autotuner's wrapper."""
 
 
 def folder_of(version: str) -> Path:
@@ -39,7 +42,17 @@ def folder_of(version: str) -> Path:
     folder = FOLDER / version
     if not (folder / "triton" / "__init__.py").exists():
         print(f"installing Triton {version} into {folder.relative_to(ROOT)}", flush=True)
-        command = [sys.executable, "-m", "pip", "install", "--quiet", "--no-deps", "--target", str(folder), f"triton=={version}"]  # fmt: skip
+        command = [
+            sys.executable,
+            "-m",
+            "pip",
+            "install",
+            "--quiet",
+            "--no-deps",
+            "--target",
+            str(folder),
+            f"triton=={version}",
+        ]
         subprocess.run(command, check=True)
     return folder
 
@@ -49,19 +62,27 @@ def run_tests(version: str, arguments: list[str]) -> tuple[int, str]:
     with tempfile.TemporaryDirectory(prefix="kernellab-versions-") as cache:
         environment = {
             **os.environ,
-            "PYTHONPATH": os.pathsep.join([str(folder_of(version)), os.environ.get("PYTHONPATH", "")]),
+            "PYTHONPATH": os.pathsep.join(
+                [str(folder_of(version)), os.environ.get("PYTHONPATH", "")]
+            ),
             "TRITON_CACHE_DIR": cache,
             # A version may warn once on import about a choice of its own; that is no finding here.
             "PYTHONWARNINGS": "ignore::UserWarning:triton",
-        }  # fmt: skip
+        }
         check = "import triton, sys; sys.exit(triton.__version__ != sys.argv[1])"
         subprocess.run([sys.executable, "-c", check, version], env=environment, check=True)
         tests = [test for test in TESTS if (ROOT / test).exists()]
-        command = [sys.executable, "-m", "pytest", "-q", "-n", "2", "--dist", "loadfile", "-p", "no:cacheprovider"]  # fmt: skip
+        command = [
+            sys.executable, "-m", "pytest", "-q", "-n", "2", "--dist", "loadfile", "-p",
+            "no:cacheprovider",
+        ]  # fmt: skip
         process = subprocess.Popen(
             [*command, *(arguments or tests)],
-            env=environment, cwd=ROOT, stdout=subprocess.PIPE, text=True,
-        )  # fmt: skip
+            env=environment,
+            cwd=ROOT,
+            stdout=subprocess.PIPE,
+            text=True,
+        )
         assert process.stdout is not None
         last = ""
         for line in process.stdout:

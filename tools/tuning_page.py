@@ -1,4 +1,6 @@
-"""Write docs/tuning_h200.md and its pictures from the sweeps recorded on an H200: python tools/tuning_page.py"""
+"""Write docs/tuning_h200.md and its pictures from the sweeps recorded on an H200:
+python tools/tuning_page.py
+"""
 
 from __future__ import annotations
 
@@ -52,25 +54,50 @@ def page() -> str:
     for name, title in CASES.items():
         lines += _case(name, title)
     for name, unit in SIZES.items():
-        lines += [f"## {CASES[name].partition(',')[0]} over sizes", "", f"{unit} of the fastest of a few configs for each size, and torch's. Hollow points: by a CUDA graph, with a warm L2, in which small tensors stay.", "", f"![{unit} over sizes](images/tuning_{name}_sizes.png)", ""]  # fmt: skip
+        lines += [
+            f"## {CASES[name].partition(',')[0]} over sizes",
+            "",
+            (
+                f"{unit} of the fastest of a few configs for each size, and torch's. Hollow "
+                "points: by a CUDA graph, with a warm L2, in which small tensors stay."
+            ),
+            "",
+            f"![{unit} over sizes](images/tuning_{name}_sizes.png)",
+            "",
+        ]
     return "\n".join(lines).rstrip() + "\n"
 
 
 def _beside_triton(numbers: dict[str, Any]) -> Iterator[str]:
     yield "## Beside Triton's own autotuner"
     yield ""
-    yield "The same configs, everything compiled anew, 16 cores. Winners are timed against each other in turns, seven times, each time with tensors that lie elsewhere: the median of the ratios, and the least and the largest. Where tensors lie changes times by some percent; where both chose the same config, the ratio is noise alone."
+    yield (
+        "The same configs, everything compiled anew, 16 cores. Winners are timed against each "
+        "other in turns, seven times, each time with tensors that lie elsewhere: the median of the "
+        "ratios, and the least and the largest. Where tensors lie changes times by some percent; "
+        "where both chose the same config, the ratio is noise alone."
+    )
     yield ""
-    yield "| kernel | configs | the lab's sweep, s | Triton's, s | ratio | the lab's winner over Triton's |"
+    yield (
+        "| kernel | configs | the lab's sweep, s | Triton's, s | ratio | the lab's winner "
+        "over Triton's |"
+    )
     yield "|---|---|---|---|---|---|"
     for name in CASES:
         found = numbers[name]
         ratio = found["sweep's time over triton's"]
         ours, theirs = found["lab"]["seconds"], found["triton"]["seconds"]
-        yield f"| {name} | {found['lab']['configs']} | {ours:.1f} | {theirs:.1f} | {ratio:.2f} | {_spread(found)} |"
+        yield (
+            f"| {name} | {found['lab']['configs']} | {ours:.1f} | {theirs:.1f} | {ratio:.2f} | "
+            f"{_spread(found)} |"
+        )
     yield ""
     starts = numbers["starting the processes"]
-    yield f"The first sweep of a session also starts the processes that compile and time: {starts['first sweep'] - starts['same again']:.1f} s. In the sweeps of the table they ran already."
+    yield (
+        "The first sweep of a session also starts the processes that compile and time: "
+        f"{starts['first sweep'] - starts['same again']:.1f} s. In the sweeps of the table "
+        "they ran already."
+    )
     yield ""
 
 
@@ -89,7 +116,12 @@ def _spread(found: dict[str, Any]) -> str:
 
 def _compiling(numbers: dict[str, Any]) -> Iterator[str]:
     found = numbers["compiling matmul"]
-    yield f"The {found['configs']} configs of the matrix product compile in {found['serial']:.1f} s one after the other, as Triton does it, in {found['2 processes']:.1f} s with 2 processes ({found['times faster on 2']:.1f} times faster) and in {found['8 processes']:.1f} s with 8 ({found['times faster on 8']:.1f} times)."
+    yield (
+        f"The {found['configs']} configs of the matrix product compile in {found['serial']:.1f} s "
+        f"one after the other, as Triton does it, in {found['2 processes']:.1f} s with 2 processes "
+        f"({found['times faster on 2']:.1f} times faster) and in {found['8 processes']:.1f} s with "
+        f"8 ({found['times faster on 8']:.1f} times)."
+    )
     yield ""
 
 
@@ -98,8 +130,14 @@ def _on_two_gpus() -> Iterator[str]:
     ratios = found["two GPUs"]["two over one"]
     each = ", ".join(f"{name} {ratio:.2f}" for name, ratio in ratios.items())
     # T1 = fixed + work, T2 = fixed + work / 2.
-    fixed = [2 * min(taken["2"]) - min(taken["1"]) for taken in found["two GPUs"]["seconds"].values()]  # fmt: skip
-    yield f"On two GPUs a sweep takes this part of its time on one: {each}. {min(fixed):.1f} to {max(fixed):.1f} s are the same on any number of GPUs: sending the arguments, and until the first config is compiled and has run."
+    fixed = [
+        2 * min(taken["2"]) - min(taken["1"]) for taken in found["two GPUs"]["seconds"].values()
+    ]
+    yield (
+        f"On two GPUs a sweep takes this part of its time on one: {each}. {min(fixed):.1f} to "
+        f"{max(fixed):.1f} s are the same on any number of GPUs: sending the arguments, and until "
+        "the first config is compiled and has run."
+    )
     yield ""
 
 
@@ -110,13 +148,34 @@ def _case(name: str, title: str) -> list[str]:
     rates = list(achieved(tuning, ranked[0].timing))
     torch_us = tuning.baselines["torch"].median * MICROSECONDS
     dropped = sum(one.is_dropped for one in tuning.trials)
-    words = f"{len(tuning.trials)} configs, {dropped} dropped; {len(tuning.ties)} in a tie at the top; torch takes {torch_us:.1f} us. Timed by {ranked[0].timing.how}."
-    head = ["config", "us", "quartiles", *rates, "registers", "spilled bytes", "shared bytes", "occupancy"]  # fmt: skip
+    words = (
+        f"{len(tuning.trials)} configs, {dropped} dropped; {len(tuning.ties)} in a tie at the top; "
+        f"torch takes {torch_us:.1f} us. Timed by {ranked[0].timing.how}."
+    )
+    head = [
+        "config",
+        "us",
+        "quartiles",
+        *rates,
+        "registers",
+        "spilled bytes",
+        "shared bytes",
+        "occupancy",
+    ]
     shown = [*ranked[:BEST], ranked[-1]]
     rows = [_row(tuning, one) for one in shown]
     rows[-1] = [f"the slowest: {rows[-1][0]}", *rows[-1][1:]]
     table = [_line(head), _line(["---"] * len(head)), *map(_line, rows)]
-    return [f"## {title}", "", words, "", *table, "", f"![times of all configs](images/tuning_{name}.png)", ""]  # fmt: skip
+    return [
+        f"## {title}",
+        "",
+        words,
+        "",
+        *table,
+        "",
+        f"![times of all configs](images/tuning_{name}.png)",
+        "",
+    ]
 
 
 def _row(tuning: kernellab.Tuning, trial: Trial) -> list[str]:
@@ -131,9 +190,15 @@ def _row(tuning: kernellab.Tuning, trial: Trial) -> list[str]:
     ]
     taken = compiled.resources
     return [
-        str(trial.candidate), f"{times[0]:.1f}", f"{times[1]:.1f} to {times[2]:.1f}", *rates,
-        str(taken.registers), str(taken.spills), f"{taken.shared_bytes:,}", f"{compiled.occupancy:.0%}",
-    ]  # fmt: skip
+        str(trial.candidate),
+        f"{times[0]:.1f}",
+        f"{times[1]:.1f} to {times[2]:.1f}",
+        *rates,
+        str(taken.registers),
+        str(taken.spills),
+        f"{taken.shared_bytes:,}",
+        f"{compiled.occupancy:.0%}",
+    ]
 
 
 def _line(cells: list[str]) -> str:

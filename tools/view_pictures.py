@@ -96,7 +96,9 @@ def two_configs(page: Any) -> None:
 
 
 def sweep_of_a_product() -> Any:
-    """The sweep recorded on an H200, with the IR of the fastest config, of one in a tie with it, and of the slowest."""
+    """The sweep recorded on an H200, with the IR of the fastest config, of one in a tie with it,
+    and of the slowest.
+    """
     tuning = kernellab.Tuning.load(SWEEP, kernel=swept)
     chosen = (*tuning.ranked[:2], tuning.ranked[-1])
     return tuning.show(compilations=[one.number for one in chosen])
@@ -108,8 +110,25 @@ def product_in_steps() -> Any:
     a, b = torch.outer(wave.sin(), wave.cos()), torch.outer(wave.cos(), wave)
     c = torch.zeros(64, 64)
     traced = kernellab.trace(
-        product, (4, 4), a, b, c, 64, 64, 64, 64, 1, 64, 1, 64, 1, BLOCK_M=16, BLOCK_N=16, BLOCK_K=16, programs=[(1, 1), (2, 1)],
-    )  # fmt: skip
+        product,
+        (4, 4),
+        a,
+        b,
+        c,
+        64,
+        64,
+        64,
+        64,
+        1,
+        64,
+        1,
+        64,
+        1,
+        BLOCK_M=16,
+        BLOCK_N=16,
+        BLOCK_K=16,
+        programs=[(1, 1), (2, 1)],
+    )
     loads = [step for step in traced if step.accesses and "b" in step.changed_numbers]
     return traced.show(loads[2])
 
@@ -117,8 +136,12 @@ def product_in_steps() -> Any:
 def main() -> None:
     """Write every picture."""
     matmul = of_corpus("matmul", "sm_90")
-    mma = Layout.nvidia_mma(shape=(16, 8), version=2, warps_per_cta=[1, 1], instruction_shape=[16, 8])  # fmt: skip
-    swizzled = Layout.swizzled_shared(shape=(16, 32), vector=8, per_phase=2, max_phase=4, order=[1, 0])  # fmt: skip
+    mma = Layout.nvidia_mma(
+        shape=(16, 8), version=2, warps_per_cta=[1, 1], instruction_shape=[16, 8]
+    )
+    swizzled = Layout.swizzled_shared(
+        shape=(16, 32), vector=8, per_phase=2, max_phase=4, order=[1, 0]
+    )
     pictures: list[tuple[str, Any, Callable[[Any], None], bool]] = [
         ("explorer", matmul, stages, False),
         ("explorer_dark", matmul, change, True),

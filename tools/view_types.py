@@ -1,4 +1,5 @@
-"""Write `js/src/data.ts`: the data that views draw, as TypeScript, from the classes of `kernellab/viz/kit/view_data.py`.
+"""Write `js/src/data.ts`: the data that views draw, as TypeScript,
+from the classes of `kernellab/viz/kit/view_data.py`.
 
 python tools/view_types.py [--check]
 """
@@ -23,8 +24,14 @@ HEADER = """\
 // Made by tools/view_types.py from kernellab/viz/kit/view_data.py, which explains the fields; change that file.
 """
 
-_PLAIN = {str: "string", int: "number", float: "number", bool: "boolean", type(None): "null",
-          bytes: "null"}  # fmt: skip
+_PLAIN = {
+    str: "string",
+    int: "number",
+    float: "number",
+    bool: "boolean",
+    type(None): "null",
+    bytes: "null",
+}
 
 
 def typescript(annotation: Any) -> str:
@@ -55,7 +62,7 @@ def _in_brackets(text: str) -> str:
 def interface(kind: type) -> str:
     """A data class as a TypeScript interface."""
     hints = typing.get_type_hints(kind)
-    summary = (inspect.getdoc(kind) or "").splitlines()[0]
+    summary = " ".join((inspect.getdoc(kind) or "").split("\n\n")[0].split())
     lines = [f"/** {summary} */", f"export interface {kind.__name__} {{"]
     lines += [
         f"  readonly {field.name}: {typescript(hints[field.name])};"
@@ -79,7 +86,9 @@ def page() -> str:
 def main() -> None:
     """Write the file, or with --check say whether it is current."""
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--check", action="store_true", help="write nothing; exit 1 where the file is not current")  # fmt: skip
+    parser.add_argument(
+        "--check", action="store_true", help="write nothing; exit 1 where the file is not current"
+    )
     if parser.parse_args().check:
         sys.exit(0 if PAGE.read_text() == page() else f"{PAGE} is not current: run {sys.argv[0]}")
     PAGE.write_text(page())

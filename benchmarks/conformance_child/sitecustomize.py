@@ -1,4 +1,5 @@
-"""Python reads this when it starts, if its folder is on PYTHONPATH: some of Triton's tests start a Python of their own.
+"""Python reads this when it starts, if its folder is on PYTHONPATH:
+some of Triton's tests start a Python of their own.
 
 Those meet the interpreter in the mode of the test that started them.
 """

@@ -74,7 +74,9 @@ class CheckedRun:
         }
 
     def storage_of(self, tensor: torch.Tensor) -> str | int:
-        """What tells the storages of a launch apart in each of its runs: the name of the first argument that lies there; of memory that is no argument's, its address."""
+        """What tells the storages of a launch apart in each of its runs: the name
+        of the first argument that lies there; of memory that is no argument's, its address.
+        """
         start = tensor.untyped_storage().data_ptr()
         return self._names_by_start.get(start, start)
 
@@ -109,14 +111,18 @@ class Event:
     instruction: int
 
     def calls(self) -> tuple[SourcePosition, ...]:
-        """The kernel's line, then that of each helper function that was inlined there; Triton's own, `tl.sum` say, left out."""
+        """The kernel's line, then that of each helper function that was inlined there;
+        Triton's own, `tl.sum` say, left out.
+        """
         code = self.run.code
         places = tuple(calls_at(self.frame.f_code, self.instruction, code.locations))
         own = users_line(reversed(places))
         return places if own is None else places[: places.index(own) + 1]
 
     def values(self, place: tuple[int, ...], program: int) -> dict[str, Any]:
-        """What the index of the access was made of, at a lane of the program at a position in the batch."""
+        """What the index of the access was made of, at a lane of the program
+        at a position in the batch.
+        """
         run = self.run
         return index_provenance(self.frame, self.instruction, place, program, run.code, run.call)
 
@@ -135,7 +141,8 @@ class Access(Event):
     Attributes:
         request: what is asked of memory.
         buffer: the storage that it goes to.
-        asked: what the kernel asked for, where lanes of that were switched off; None where `request` is that.
+        asked: what the kernel asked for, where lanes of that were switched off; None where
+            `request` is that.
     """
 
     request: MemoryAccess
@@ -175,7 +182,9 @@ class Access(Event):
     def element(
         self, among: numpy.ndarray, place: tuple[int, ...], program: int
     ) -> tuple[int, ...]:
-        """Where in its tensor a lane of a program goes, see `Finding.index`; `among` is what was found of all lanes."""
+        """Where in its tensor a lane of a program goes, see `Finding.index`;
+        `among` is what was found of all lanes.
+        """
         index = numpy.broadcast_to(
             self.index, numpy.broadcast_shapes(self.index.shape, among.shape)
         )
@@ -196,7 +205,9 @@ class Access(Event):
 
     @cached_property
     def box(self) -> boxes.Box | None:
-        """The lanes that are on, as a box of the programs that take part; None where they are none."""
+        """The lanes that are on, as a box of the programs that take part;
+        None where they are none.
+        """
         request = self.request
         if not isinstance(request.offsets, AffineTile):
             return None
@@ -207,7 +218,9 @@ class Access(Event):
 
 
 def coordinates(tensor: torch.Tensor, offset: int) -> tuple[int, ...] | None:
-    """Of the element that lies `offset` elements from a tensor's first; None where none of its own does."""
+    """Of the element that lies `offset` elements from a tensor's first;
+    None where none of its own does.
+    """
     found = [0] * tensor.ndim
     rest = offset
     for dimension in sorted(range(tensor.ndim), key=tensor.stride, reverse=True):

@@ -37,10 +37,14 @@ def check(
 ) -> Findings:
     """Run a launch with every detector on, and tell each fault that it finds once.
 
-    The interpreter runs the kernel on copies of the arguments, which stay as they are. A fault does not stop the others from being found, as far as the run can go on.
+    The interpreter runs the kernel on copies of the arguments, which stay as they are.
+    A fault does not stop the others from being found, as far as the run can go on.
 
     Args:
-        kernel, grid, args, keywords: as for `kernellab.run`; of an autotuned kernel, the first config counts. Arguments wrapped in `kernellab.uninitialized` are memory that nobody has written. Of the interpreter's options, `stage` may be given. A parameter that has the name of one of the following is passed by position.
+        kernel, grid, args, keywords: as for `kernellab.run`; of an autotuned kernel, the first
+            config counts. Arguments wrapped in `kernellab.uninitialized` are memory that nobody has
+            written. Of the interpreter's options, `stage` may be given. A parameter that has the
+            name of one of the following is passed by position.
         outputs: names of arguments that the kernel must write as a whole.
         target: the GPU to emulate, "sm_90", ...; None means the one that a launch would emulate.
         most_turns: a `while` loop that takes more turns is stopped, and told as endless.
@@ -49,9 +53,11 @@ def check(
         The Findings; docs/checking.md tells what each kind means, and what is no finding.
 
     Raises:
-        ArgumentError: arguments that do not fit, tensors on a GPU, or a name in `outputs` that is no argument with memory.
+        ArgumentError: arguments that do not fit, tensors on a GPU, or a name in `outputs` that is
+            no argument with memory.
         OptionError, GridError, CompileError, UnsupportedOperation: as `kernellab.run`.
-        KernelFault: what stops a run and is no finding: a failed device_assert, a gather from beyond its tile, a store into a read-only array.
+        KernelFault: what stops a run and is no finding: a failed device_assert, a gather from
+            beyond its tile, a store into a read-only array.
     """
     __tracebackhide__ = True
     chosen = emulated_for(kernel) if target is None else parse_target(target)
@@ -94,7 +100,9 @@ def _found(detectors: Sequence[Detector]) -> Iterator[Finding]:
 
 
 def _in_order(findings: Iterable[Finding]) -> tuple[Finding, ...]:
-    """By file and line; those of one line in the order in which they were found. A helper that is called several times has its fault told once."""
+    """By file and line; those of one line in the order in which they were found.
+    A helper that is called several times has its fault told once.
+    """
 
     def place(one: Finding) -> tuple[str, int]:
         outermost = (*one.calls, one.position)[0]
@@ -114,7 +122,8 @@ def _refuse_options(options: RunOptions) -> None:
     refused = sorted(options.changed().keys() - {"stage"})
     if refused:
         raise OptionError(
-            f"check takes no {refused[0]}: it runs the kernel in several orders, and checks accesses against storage and view.",
+            f"check takes no {refused[0]}: it runs the kernel in several orders, and checks "
+            "accesses against storage and view.",
             advice="Leave it out.",
         )
 

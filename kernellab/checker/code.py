@@ -18,7 +18,9 @@ _kept: weakref.WeakKeyDictionary[ProgramCode, _Kept] = weakref.WeakKeyDictionary
 def checked_code(
     kernel: Any, plain: ProgramCode, detectors: Sequence[type[Detector]]
 ) -> ProgramCode:
-    """The code of a run that these detectors hear, made once for the code of a plain run, and of the same operations."""
+    """The code of a run that these detectors hear, made once for the code of a plain run,
+    and of the same operations.
+    """
     made = _kept.setdefault(plain, {})
     asked = tuple(detectors)
     if asked not in made:

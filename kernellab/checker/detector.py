@@ -77,10 +77,14 @@ class Detector:
         """The run is over; not called where it ended early."""
 
     def ask(self, session: CheckSession) -> None:
-        """The run is over, and the launch may be run again to know more; not called where the run ended early."""
+        """The run is over, and the launch may be run again to know more;
+        not called where the run ended early.
+        """
 
     def explains(self) -> frozenset[Operation]:
-        """Accesses whose faults are consequences of what it found: no other detector needs to tell of them."""
+        """Accesses whose faults are consequences of what it found:
+        no other detector needs to tell of them.
+        """
         return frozenset()
 
     def findings(self, explained: Set[Operation] = frozenset()) -> Iterator[Finding]:
@@ -99,7 +103,8 @@ class PendingFinding:
 
     Attributes:
         facts: fields of the finding, as keywords.
-        describe: called with the number of elements and of programs when all are known; gives the message. None where `facts` has one.
+        describe: called with the number of elements and of programs when all are known; gives the
+            message. None where `facts` has one.
     """
 
     facts: dict[str, Any]
@@ -129,7 +134,9 @@ class FindingCollector:
             event: what was done.
             faulty: which lanes, programs first where they differ; at least one.
             rank: dimensions of the tile.
-            facts_of: asked once for every operation: given the first lane at fault and the position of its program in the batch, the fields of the finding that are not known from `event`: kind, message, advice, argument, index, values.
+            facts_of: asked once for every operation: given the first lane at fault and the position
+                of its program in the batch, the fields of the finding that are not known from
+                `event`: kind, message, advice, argument, index, values.
             about: tells faults of one operation apart: the argument, say.
         """
         key = event.operation, about
@@ -159,8 +166,12 @@ class FindingCollector:
         for key in [key for key in self._seen if isinstance(key, tuple) and key[0] is operation]:
             del self._seen[key]
 
-    def add(self, key: Hashable, facts: Mapping[str, Any], programs: Sequence[int] = (), count: int = 0) -> None:  # fmt: skip
-        """Note a fault that is not one of lanes: `facts` are the finding's fields, `programs` linear ids."""
+    def add(
+        self, key: Hashable, facts: Mapping[str, Any], programs: Sequence[int] = (), count: int = 0
+    ) -> None:
+        """Note a fault that is not one of lanes: `facts` are the finding's fields,
+        `programs` linear ids.
+        """
         pending = self._seen.setdefault(key, PendingFinding(dict(facts)))
         pending.programs.update(programs)
         pending.count += count

@@ -71,7 +71,9 @@ class EventDispatcher:
         return {"memory": observed, "descriptors": _Descriptors(observed), "observer": self}
 
     def keep(self, tensor: torch.Tensor) -> None:
-        """Memory is about to be changed that is no argument's, and so no copy: what it holds is kept for `put_back`."""
+        """Memory is about to be changed that is no argument's, and so no copy:
+        what it holds is kept for `put_back`.
+        """
         storage = tensor.untyped_storage()
         start = storage.data_ptr()
         if start not in self._kept and isinstance(self.run.storage_of(tensor), int):
@@ -121,7 +123,9 @@ class EventDispatcher:
 
 
 class EventMemory(MemoryLayer):
-    """Stands where generated code expects the module `memory`: accesses are kept inside the storages, and detectors hear of them."""
+    """Stands where generated code expects the module `memory`:
+    accesses are kept inside the storages, and detectors hear of them.
+    """
 
     def __init__(self, inner: Memory, dispatcher: EventDispatcher) -> None:
         self._inner = inner
@@ -196,7 +200,9 @@ def nowhere(elements: Elements) -> Buffer:
 
 
 class _Descriptors:
-    """Stands where generated code expects the module `descriptors`: their accesses go through `memory`."""
+    """Stands where generated code expects the module `descriptors`:
+    their accesses go through `memory`.
+    """
 
     def __init__(self, memory: Memory) -> None:
         for name in ("load", "store", "reduce", "gather", "scatter"):
@@ -209,11 +215,14 @@ class _Descriptors:
 # In the generated code
 
 _OF_ELEMENTS = (tt.ReduceOp, tt.ScanOp, tt.MapElementwiseOp)
-"""Operations whose regions run with an element in each program's place: nobody observes what is computed there."""
+"""Operations whose regions run with an element in each program's place:
+nobody observes what is computed there."""
 
 
 def emit_value_events(detectors: Sequence[type[Detector]], emit: Emitter, op: Operation) -> None:
-    """Add the statement that tells of an operation's values, where one of the detectors observes it; see `emitter.AfterOperation`."""
+    """Add the statement that tells of an operation's values, where one
+    of the detectors observes it; see `emitter.AfterOperation`.
+    """
     if not any(one.observes(op) for one in detectors) or _is_of_elements(op):
         return
     operation = emit.constant(op, hint="operation")

@@ -1,4 +1,6 @@
-"""Where a kernel's source gives a hint: in the IR it is an attribute of the operation that made the value, which may stand lines before."""
+"""Where a kernel's source gives a hint: in the IR it is an attribute of the operation
+that made the value, which may stand lines before.
+"""
 
 from __future__ import annotations
 
@@ -47,7 +49,11 @@ def call_of_hint(
         return next(iter(of_name), None)
     file, line = made.frames[0].file, made.frames[0].line
     for call in calls:
-        if call.name is None and call.position.file == file and call.lines[0] <= line <= call.lines[1]:  # fmt: skip
+        if (
+            call.name is None
+            and call.position.file == file
+            and call.lines[0] <= line <= call.lines[1]
+        ):
             return call.position
     later = (one for one in of_name if one.file == file and one.line >= line)
     return min(later, key=lambda position: position.line, default=None)

@@ -22,9 +22,11 @@ _SAME_VALUES = (
 
 
 def name_of(value: SSAValue, user: Operation) -> str | None:
-    """The kernel's name for an operand of `user`, "stride", or what it is, "tl.program_id(0)"; None for a part of an expression.
+    """The kernel's name for an operand of `user`, "stride", or what it is, "tl.program_id(0)";
+    None for a part of an expression.
 
-    All operations of one assignment carry the name that is assigned to: it is no name of an operand.
+    All operations of one assignment carry the name that is assigned to:
+    it is no name of an operand.
     """
     assigned = locate(user.location).name
     while not isinstance(value, BlockArgument):
@@ -40,7 +42,9 @@ def name_of(value: SSAValue, user: Operation) -> str | None:
 
 
 def name_of_result(value: SSAValue) -> str | None:
-    """The variable that the kernel keeps a value in, or is on the way to; None for a part of an expression."""
+    """The variable that the kernel keeps a value in, or is on the way to;
+    None for a part of an expression.
+    """
     if isinstance(value, BlockArgument):
         return value.name_hint
     assert isinstance(value, OpResult)

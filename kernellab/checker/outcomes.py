@@ -9,7 +9,8 @@ from typing import Any
 import torch
 
 Tolerance = Callable[[str, torch.Tensor, torch.Tensor], torch.Tensor | None]
-"""How far elements of the argument of a name may be apart, given both tensors: a tensor of their shape; None where every bit counts."""
+"""How far elements of the argument of a name may be apart, given both tensors:
+a tensor of their shape; None where every bit counts."""
 
 
 @dataclass(frozen=True)

@@ -30,11 +30,15 @@ class Finding:
 
     Attributes:
         kind: what it is: "out-of-bounds", "race", ...; docs/checking.md has all kinds.
-        position: the kernel's line, or that of the helper that it called; None where the IR does not say.
-        calls: the lines of the calls that lead there, the kernel's own first; empty where the line is the kernel's.
+        position: the kernel's line, or that of the helper that it called; None where the
+            IR does not say.
+        calls: the lines of the calls that lead there, the kernel's own first; empty where the line
+            is the kernel's.
         programs: those in which it happens, the first eight by their ids.
         argument: the parameter whose memory it concerns; "" where there is none.
-        index: of the first element that it concerns, in the argument's tensor; one number, counted from the tensor's first element, where it lies outside, or the tensor's elements cannot be told by coordinates.
+        index: of the first element that it concerns, in the argument's tensor; one number, counted
+            from the tensor's first element, where it lies outside, or the tensor's elements cannot
+            be told by coordinates.
         lane: position in its tile of the first lane that it concerns.
         values: what the index was made of, or what was compared, by the kernel's names.
         count: how many elements, or lanes, it concerns; 0 where that means nothing.
@@ -63,7 +67,9 @@ class Finding:
 
     @property
     def where(self) -> str:
-        """ "program (3, 0, 0), lane 2, and 4 more programs"; "every program" for what is computed once for all; "" where nothing is known."""
+        """ "program (3, 0, 0), lane 2, and 4 more programs";
+        "every program" for what is computed once for all; "" where nothing is known.
+        """
         lane = f", lane {self.lane[0] if len(self.lane) == 1 else self.lane}" if self.lane else ""
         if not self.programs:
             return f"every program{lane}" if lane else ""

@@ -1,4 +1,6 @@
-"""A launch that is checked: it can be run again, on copies of its arguments, as often as somebody has a question."""
+"""A launch that is checked: it can be run again, on copies of its arguments,
+as often as somebody has a question.
+"""
 
 from __future__ import annotations
 

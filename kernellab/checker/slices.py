@@ -25,7 +25,9 @@ ACCESSES = (
 
 
 def placing(op: Operation) -> list[SSAValue]:
-    """The operands that say where an operation accesses memory: a pointer, then a mask if there is one; indices of a descriptor."""
+    """The operands that say where an operation accesses memory:
+    a pointer, then a mask if there is one; indices of a descriptor.
+    """
     match op:
         case tt.LoadOp() | tt.StoreOp() | tt.AtomicRMWOp() | tt.AtomicLoadOp() | tt.AtomicStoreOp():
             return [op.pointer] if op.mask is None else [op.pointer, op.mask]

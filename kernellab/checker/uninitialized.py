@@ -1,4 +1,6 @@
-"""`kernellab.uninitialized`: tensors whose contents nobody has written yet, so far as a check is concerned."""
+"""`kernellab.uninitialized`: tensors whose contents nobody has written yet,
+so far as a check is concerned.
+"""
 
 from __future__ import annotations
 
@@ -15,7 +17,8 @@ _MARK = "kernellab_uninitialized"
 def uninitialized(tensor: Any) -> torch.Tensor:
     """`tensor`, marked as memory that nobody has initialised.
 
-    `kernellab.check` reports what reads an element of it before the kernel has written it. For everything else, a plain launch included, it is the tensor: it shares its memory.
+    `kernellab.check` reports what reads an element of it before the kernel has written it.
+    For everything else, a plain launch included, it is the tensor: it shares its memory.
 
     Args:
         tensor: a torch tensor on any device, or a NumPy array.
@@ -30,7 +33,8 @@ def uninitialized(tensor: Any) -> torch.Tensor:
         tensor = torch.from_numpy(tensor)
     if not isinstance(tensor, torch.Tensor):
         raise ArgumentError(
-            f"uninitialized({tensor!r}) takes a torch tensor or a NumPy array, and this is a {type(tensor).__name__}"
+            f"uninitialized({tensor!r}) takes a torch tensor or a NumPy array, and this is a "
+            f"{type(tensor).__name__}"
         )
     marked = tensor.detach()
     setattr(marked, _MARK, True)

@@ -1,4 +1,6 @@
-"""What `kernellab doctor` says: what is installed, whether it fits together, what works, and what is missing."""
+"""What `kernellab doctor` says: what is installed, whether it fits together, what works,
+and what is missing.
+"""
 
 from __future__ import annotations
 
@@ -32,7 +34,8 @@ class Finding:
 
 
 TRITON_FOR_TORCH = {"2.11": "3.6", "2.12": "3.7", "2.13": "3.7", "2.14": "3.8", "2.15": "3.9"}
-"""torch -> the Triton that its CUDA build of that version requires; each pair was installed together."""
+"""torch -> the Triton that its CUDA build of that version requires;
+each pair was installed together."""
 
 NVIDIA_TOOLS = {
     "ptxas": "assembles PTX for GPUs up to sm_90",
@@ -209,7 +212,11 @@ def _compiles() -> Iterator[Finding]:
     sass = compile_bound(vector_add, call, DEFAULT_TARGET).stages["sass"]
     took = time.perf_counter() - started
     lines = sass.text.count("\n")
-    yield Finding("compiler", "ok", f"a kernel became {lines} lines of SASS for {DEFAULT_TARGET} in {took:.2f} s")  # fmt: skip
+    yield Finding(
+        "compiler",
+        "ok",
+        f"a kernel became {lines} lines of SASS for {DEFAULT_TARGET} in {took:.2f} s",
+    )
 
 
 def _runs() -> Iterator[Finding]:

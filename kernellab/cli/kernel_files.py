@@ -72,7 +72,8 @@ def _run_file(file: Path) -> ModuleType:
         raise KernelLabError(f"{file} is not a Python file.", advice="Its name has to end in .py.")
     module = importlib.util.module_from_spec(spec)
     sys.modules[name] = module
-    # As `python FILE` does, so that the file finds its neighbours; not for longer, so that nobody else does.
+    # As `python FILE` does, so that the file finds its neighbours;
+    # not for longer, so that nobody else does.
     folder = str(file.resolve().parent)
     sys.path.insert(0, folder)
     try:

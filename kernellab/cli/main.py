@@ -35,7 +35,9 @@ BAD_INPUT = 2
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Run one command and return its exit status; `arguments` are sys.argv's without the program."""
+    """Run one command and return its exit status;
+    `arguments` are sys.argv's without the program.
+    """
     parser = _parser()
     words = sys.argv[1:] if arguments is None else arguments
     options = parser.parse_args(spread_constexprs(words))
@@ -71,27 +73,38 @@ def _parser() -> argparse.ArgumentParser:
     demo = commands.add_parser(
         "demo",
         help="run five kernels on the CPU, check them against torch, compile them, write a report",
-        description="Run five kernels at real sizes on the CPU, check each against torch, compile each for sm_90, "
-        "print a table and write one self-contained HTML report.",
+        description=(
+            "Run five kernels at real sizes on the CPU, check each against torch, compile "
+            "each for sm_90, print a table and write one self-contained HTML report."
+        ),
     )
     demo.add_argument(
-        "-o", "--output", metavar="FILE", type=Path, default=Path("kernellab-demo.html"),
+        "-o",
+        "--output",
+        metavar="FILE",
+        type=Path,
+        default=Path("kernellab-demo.html"),
         help="where the report goes (default: %(default)s)",
-    )  # fmt: skip
+    )
     demo.set_defaults(command=_demo)
 
     doctor = commands.add_parser(
         "doctor",
         help="say what is installed, whether it fits together, and what is missing",
-        description="Say what is installed, whether it fits together, which GPU is here, and what is missing. "
-        "The exit status is 1 where something that the lab needs is missing or broken.",
+        description=(
+            "Say what is installed, whether it fits together, which GPU is here, and what "
+            "is missing. The exit status is 1 where something that the lab needs is "
+            "missing or broken."
+        ),
     )
     doctor.set_defaults(command=_doctor)
 
     compile_ = commands.add_parser(
         "compile",
         help="compile one kernel of a Python file for one GPU or several",
-        description="Compile one kernel of a Python file through Triton's whole pipeline; no GPU is needed.",
+        description=(
+            "Compile one kernel of a Python file through Triton's whole pipeline; no GPU is needed."
+        ),
     )
     _add_compile_options(compile_)
     compile_.set_defaults(command=_compile)
@@ -103,28 +116,45 @@ def _add_compile_options(parser: argparse.ArgumentParser) -> None:
         "kernel", metavar="FILE::KERNEL", help="the file, which is run, and the kernel's name in it"
     )
     parser.add_argument(
-        "--sig", metavar="TYPES",
-        help='the argument types: "*fp32:16, *fp32, i32"; ":16" promises divisibility by 16; an entry may be named: "n=i32"',
-    )  # fmt: skip
+        "--sig",
+        metavar="TYPES",
+        help=(
+            'the argument types: "*fp32:16, *fp32, i32"; ":16" promises divisibility by 16; an '
+            'entry may be named: "n=i32"'
+        ),
+    )
     parser.add_argument(
-        "--constexpr", metavar="NAME=VALUE", action="append", default=[], type=_reader(read_constexprs),
-        help="the value of a tl.constexpr parameter; several with commas or blanks between them: BM=64,BN=32",
-    )  # fmt: skip
+        "--constexpr",
+        metavar="NAME=VALUE",
+        action="append",
+        default=[],
+        type=_reader(read_constexprs),
+        help=(
+            "the value of a tl.constexpr parameter; several with commas or blanks between them: "
+            "BM=64,BN=32"
+        ),
+    )
     parser.add_argument(
-        "--target", metavar="GPU[,GPU...]",
+        "--target",
+        metavar="GPU[,GPU...]",
         help="sm_80, sm_90, gfx942, ...; this machine's GPU, else sm_90, where left out",
-    )  # fmt: skip
+    )
     parser.add_argument(
         "--num-warps", metavar="N", type=_reader(read_warps), help="warps per program"
     )
     parser.add_argument(
-        "--num-stages", metavar="N", type=_reader(read_whole_number),
+        "--num-stages",
+        metavar="N",
+        type=_reader(read_whole_number),
         help="stages of the software pipeline",
-    )  # fmt: skip
+    )
     parser.add_argument(
-        "-o", "--output", metavar="FILE", type=Path,
+        "-o",
+        "--output",
+        metavar="FILE",
+        type=Path,
         help="write an HTML report: every pass and every stage, in the IR explorer",
-    )  # fmt: skip
+    )
 
 
 def _reader(read: Callable[[str], Any]) -> Callable[[str], Any]:

@@ -15,7 +15,9 @@ _THREE_DIGITS = Context(prec=3, rounding=ROUND_HALF_UP)
 
 
 def percent(share: float) -> str:
-    """A share in percent, of three digits: 0.5625 is "56.3 %". Halves go up, as in the views' `toPrecision`."""
+    """A share in percent, of three digits: 0.5625 is "56.3 %".
+    Halves go up, as in the views' `toPrecision`.
+    """
     return f"{_THREE_DIGITS.create_decimal_from_float(100 * share).normalize():f} %"
 
 

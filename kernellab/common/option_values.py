@@ -32,7 +32,9 @@ def read_constexpr(text: str) -> tuple[str, Any]:
 
 
 def read_constexprs(text: str) -> list[tuple[str, Any]]:
-    """ "BM=64,BN=32" as [("BM", 64), ("BN", 32)]; a comma inside a value that Python can read is the value's own."""
+    """ "BM=64,BN=32" as [("BM", 64), ("BN", 32)];
+    a comma inside a value that Python can read is the value's own.
+    """
     _, _, value = text.partition("=")
     try:
         ast.literal_eval(value)
@@ -46,7 +48,9 @@ _CONSTEXPR = re.compile(r"[^\W\d]\w*=")
 
 
 def spread_constexprs(words: Sequence[str]) -> list[str]:
-    """Command-line words with the option repeated where "--constexpr BM=64 BN=32" gives it several values."""
+    """Command-line words with the option repeated where "--constexpr BM=64 BN=32" gives
+    it several values.
+    """
     spread: list[str] = []
     follows = False
     for number, word in enumerate(words):

@@ -23,10 +23,12 @@ _SECONDS_BETWEEN_TIMES = 1.0
 
 _SECONDS_OF_TICK = 0.1
 _TICKS_UNTIL_ASLEEP = 20
-"""How often the thread that tells the time looks, and for how long it goes on looking where there is no work."""
+"""How often the thread that tells the time looks, and for how long it goes on looking
+where there is no work."""
 
 VARIABLE = "KERNELLAB_PROGRESS"
-"""The environment variable that says whether bars are shown: 0 never, 1 also where stderr is no terminal."""
+"""The environment variable that says whether bars are shown:
+0 never, 1 also where stderr is no terminal."""
 
 UNTOUCHED = "The arguments are as they were."
 """What is kept where work is done on copies."""
@@ -59,7 +61,10 @@ _innermost = threading.local()
 class ProgressBar:
     """A context in which something that may take long is done, step by step or in one piece.
 
-    After half a second a bar appears: in a notebook tqdm's, in a terminal a line. It tells how long the work has been going on, also where no step has been done yet. Work inside other work has no bar of its own, and is told in that one's. An interrupt passes on, with a note of how far the outermost work came and what is kept.
+    After half a second a bar appears: in a notebook tqdm's, in a terminal a line. It tells how long
+    the work has been going on, also where no step has been done yet. Work inside other work has no
+    bar of its own, and is told in that one's. An interrupt passes on, with a note of how far the
+    outermost work came and what is kept.
 
     Attributes:
         done, total: steps; a total of None is not known.
@@ -77,7 +82,8 @@ class ProgressBar:
             total: steps; None where that is not known, 1 where it is in one piece.
             unit: what the steps are, "programs".
             kept: what there is after an interrupt, as a sentence.
-            shown: whether there is a bar; None goes by KERNELLAB_PROGRESS, and where that says nothing shows one in a notebook and in a terminal.
+            shown: whether there is a bar; None goes by KERNELLAB_PROGRESS, and where that says
+                nothing shows one in a notebook and in a terminal.
         """
         self.title, self.total, self.unit, self.kept = title, total, unit, kept
         self.done = 0
@@ -101,8 +107,11 @@ class ProgressBar:
         return self
 
     def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:  # fmt: skip
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
         _innermost.work = self._around
         if self._around is not None:
             self._around._inside = None
@@ -125,7 +134,9 @@ class ProgressBar:
     def show_time(self) -> None:
         """Have the bar drawn though no step has been done, where it is time for that."""
         now = time.monotonic()
-        shown_next = self._shown_last + (_SECONDS_BETWEEN_TIMES if self._is_open else SECONDS_UNTIL_SHOWN)  # fmt: skip
+        shown_next = self._shown_last + (
+            _SECONDS_BETWEEN_TIMES if self._is_open else SECONDS_UNTIL_SHOWN
+        )
         if now >= shown_next:
             self._show(now)
 
@@ -154,7 +165,9 @@ class ProgressBar:
                 self._bar.close()
 
     def _state(self) -> _State:
-        """How far it is, with how far the work inside it is: where its own steps are not known, the other's are its."""
+        """How far it is, with how far the work inside it is:
+        where its own steps are not known, the other's are its.
+        """
         own = _State(self.done, self.total, self.unit, self.words)
         if self._inside is None:
             return own
@@ -180,7 +193,9 @@ class ProgressBar:
 
 
 class _Timer:
-    """A thread that tells the time of the work that goes on. There is one, which sleeps where there is no work: to begin some is cheap."""
+    """A thread that tells the time of the work that goes on.
+    There is one, which sleeps where there is no work: to begin some is cheap.
+    """
 
     def __init__(self) -> None:
         self._works: dict[ProgressBar, contextvars.Context] = {}
@@ -199,7 +214,9 @@ class _Timer:
                 self._wake.set()
 
     def _start(self) -> bool:
-        """Start the thread; False where there can be none: as Python ends, or where the machine has no more. Work goes on without."""
+        """Start the thread; False where there can be none:
+        as Python ends, or where the machine has no more. Work goes on without.
+        """
         thread = threading.Thread(target=self._run, name="kernellab-progress", daemon=True)
         try:
             thread.start()

@@ -1,4 +1,6 @@
-"""Python values as JSON and back; writing a file whole or not at all; reading JSON that somebody saved: every part knows its place, so that an error can name it."""
+"""Python values as JSON and back; writing a file whole or not at all;
+reading JSON that somebody saved: every part knows its place, so that an error can name it.
+"""
 
 from __future__ import annotations
 
@@ -97,13 +99,15 @@ class SavedData:
         return things[place]
 
 
-# ---------------------------------------------------------------------------------------------------------------------
+# --------------------------------------------------------------------------------------------------
 # Values
-# ---------------------------------------------------------------------------------------------------------------------
+# --------------------------------------------------------------------------------------------------
 
 
 class SavedValue:
-    """A value of a saved record that no file can hold, such as a function: what `repr` said of it."""
+    """A value of a saved record that no file can hold, such as a function:
+    what `repr` said of it.
+    """
 
     def __init__(self, shown: str) -> None:
         self.shown = shown
@@ -119,7 +123,9 @@ class SavedValue:
 
 
 def kernellab_version() -> str:
-    """The version that writes and reads: files name it. "not installed" in a checkout that is only on the path."""
+    """The version that writes and reads: files name it.
+    "not installed" in a checkout that is only on the path.
+    """
     try:
         return version("kernellab")
     except PackageNotFoundError:
@@ -140,7 +146,9 @@ def pairs_to_json(mapping: Mapping[Any, Any], own: ToJson = _shown) -> list[list
 
 
 def value_to_json(value: Any, own: ToJson = _shown) -> Any:
-    """JSON's own kinds as they are; tuples and mappings under a word for their kind; anything else as `own` has it."""
+    """JSON's own kinds as they are; tuples and mappings under a word for their kind;
+    anything else as `own` has it.
+    """
     if isinstance(value, float) and not math.isfinite(value):
         return {"float": str(value)}
     if type(value) in (type(None), bool, int, float, str):
@@ -193,9 +201,11 @@ def value_of(data: SavedData, own: FromJson = _saved_value) -> Any:
 
 
 def write_whole(path: str | os.PathLike[str], content: bytes) -> Path:
-    """Write a file; one that is there is replaced once the new one is complete, and an interrupt leaves no half of it.
+    """Write a file; one that is there is replaced once the new one is complete,
+    and an interrupt leaves no half of it.
 
-    What a link leads to is replaced, not the link; a pipe or a device, which nothing can replace, is written to. Returns the path.
+    What a link leads to is replaced, not the link;
+    a pipe or a device, which nothing can replace, is written to. Returns the path.
 
     Raises:
         OSError: it cannot be written.

@@ -1,7 +1,9 @@
-"""A process beside this one, for calls that may abort: edited IR and edited pipelines can take the whole compiler down.
+"""A process beside this one, for calls that may abort:
+edited IR and edited pipelines can take the whole compiler down.
 
-The process starts with the first call and serves later ones. When it dies, the call raises WorkerError with the process's last
-words, and the next call starts a fresh one. It ends with the process that started it, however that ends.
+The process starts with the first call and serves later ones. When it dies, the call raises
+WorkerError with the process's last words, and the next call starts a fresh one. It ends with the
+process that started it, however that ends.
 """
 
 from __future__ import annotations
@@ -29,7 +31,8 @@ SECONDS = 300.0
 """How long a call may take, unless it says otherwise."""
 
 _FORWARDED = ("TRITON_", "MLIR_", "LLVM_", "AMDGCN_", "PTXAS_")
-"""Environment variables that the compiler reads while it runs: each call takes today's values along."""
+"""Environment variables that the compiler reads while it runs:
+each call takes today's values along."""
 
 _MOST_WORDS = 20_000
 """How many bytes of what a process printed are read when it has died."""
@@ -77,7 +80,9 @@ class Worker:
             self._end()
 
     def kill(self) -> None:
-        """End the process at once, also while another thread waits for a call: that call then raises WorkerError."""
+        """End the process at once, also while another thread waits for a call:
+        that call then raises WorkerError.
+        """
         process = self._process
         if process is not None and self._owner == os.getpid():
             process.kill()
@@ -88,7 +93,11 @@ class Worker:
         return None if self._process is None else self._process.pid
 
     def _start(self) -> None:
-        if self._process is not None and self._owner == os.getpid() and self._process.poll() is None:  # fmt: skip
+        if (
+            self._process is not None
+            and self._owner == os.getpid()
+            and self._process.poll() is None
+        ):
             return
         self._end()
         self._printed = tempfile.TemporaryFile(prefix="kernellab-worker-", buffering=0)  # noqa: SIM115
@@ -101,7 +110,8 @@ class Worker:
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             stderr=self._printed,
-            # Ctrl-C goes to the foreground's process group: it is the caller's business, not the worker's.
+            # Ctrl-C goes to the foreground's process group:
+            # it is the caller's business, not the worker's.
             start_new_session=True,
         )
         self._owner = os.getpid()
@@ -195,9 +205,9 @@ def close() -> None:
     _shared.close()
 
 
-# ---------------------------------------------------------------------------------------------------------------------
+# --------------------------------------------------------------------------------------------------
 # In the process
-# ---------------------------------------------------------------------------------------------------------------------
+# --------------------------------------------------------------------------------------------------
 
 
 def serve() -> None:

@@ -38,7 +38,8 @@ class StagePair:
 
     name: str
     left_size: int | None
-    """Lines of text, those of debug information included, or bytes of a binary; None where this side has no such stage."""
+    """Lines of text, those of debug information included, or bytes of a binary;
+    None where this side has no such stage."""
     right_size: int | None
     equal: bool
     """Whether both texts are the same apart from locations, or both binaries byte by byte."""
@@ -83,7 +84,9 @@ def _is_short(value: Any) -> bool:
 
 @dataclass(frozen=True)
 class Comparison:
-    """Two compilations, and where they differ. Whatever needs work is worked out when first asked for."""
+    """Two compilations, and where they differ. Whatever needs work is worked out
+    when first asked for.
+    """
 
     left: Compilation
     right: Compilation
@@ -94,7 +97,9 @@ class Comparison:
 
     @cached_property
     def names(self) -> tuple[str, str]:
-        """What tells the sides apart: kernels, else targets, else constants and the best known options; `told_apart` where nothing does, or more than a heading holds."""
+        """What tells the sides apart: kernels, else targets, else constants
+        and the best known options; `told_apart` where nothing does, or more than a heading holds.
+        """
         if self.left.kernel != self.right.kernel:
             return self.left.kernel, self.right.kernel
         if self.left.target != self.right.target:
@@ -156,7 +161,9 @@ class Comparison:
 
     @cached_property
     def first_difference(self) -> PassPair | None:
-        """The first pass after which the modules differ; None where they never do, or where a side has no passes."""
+        """The first pass after which the modules differ;
+        None where they never do, or where a side has no passes.
+        """
         if not self.left.passes or not self.right.passes:
             return None
         return next((pair for pair in self.passes if not pair.equal), None)
@@ -171,7 +178,8 @@ class Comparison:
         )
 
     def diff(self, name: str, context: int = 3) -> str:
-        """What differs in a stage ("ttgir") or after a pass ("ttgir.coalesce"), as a unified diff without locations.
+        """What differs in a stage ("ttgir") or after a pass ("ttgir.coalesce"),
+        as a unified diff without locations.
 
         Raises:
             ArgumentError: neither side has that stage or pass, or it is binary.
@@ -184,13 +192,18 @@ class Comparison:
                 advice=suggestion(name, known, "There are"),
             )
         lines = difflib.unified_diff(
-            (left or "").splitlines(), (right or "").splitlines(),
-            f"{name} ({self.names[0]})", f"{name} ({self.names[1]})", n=context, lineterm="",
-        )  # fmt: skip
+            (left or "").splitlines(),
+            (right or "").splitlines(),
+            f"{name} ({self.names[0]})",
+            f"{name} ({self.names[1]})",
+            n=context,
+            lineterm="",
+        )
         return "\n".join(lines)
 
     def explore(self, *annotations: Any) -> Any:
-        """Both sides in the IR explorer: passes lined up, and what differs after each (docs/widgets.md).
+        """Both sides in the IR explorer: passes lined up, and what differs after each
+        (docs/widgets.md).
 
         Args:
             annotations: as for `Compilation.explore`; it stands on each side that it is of.
@@ -201,7 +214,9 @@ class Comparison:
         return show(self, *annotations)
 
     def table(self) -> Any:
-        """Parameters, options, resources and opcode counts that differ, as a pandas DataFrame with a column for each side."""
+        """Parameters, options, resources and opcode counts that differ,
+        as a pandas DataFrame with a column for each side.
+        """
         import pandas
 
         rows = [
@@ -219,7 +234,9 @@ class Comparison:
 
     @cached_property
     def is_equal(self) -> bool:
-        """Whether both are the same: types, options, and every stage but the source, apart from locations."""
+        """Whether both are the same: types, options, and every stage but the source,
+        apart from locations.
+        """
         stages = [pair for pair in self.stages if pair.name != "source"]
         return not (self.specialization or self.options) and all(pair.equal for pair in stages)
 
@@ -254,7 +271,9 @@ def _differing(left: Mapping[str, Any], right: Mapping[str, Any]) -> Iterator[Si
 
 
 def _merged(left: list[str], right: list[str]) -> list[str]:
-    """Both lists in one: the left one in its order, and what only the right one has where it stands there."""
+    """Both lists in one: the left one in its order, and what only the right one has
+    where it stands there.
+    """
     merged: list[str] = []
     on_the_left = set(left)
     matcher = difflib.SequenceMatcher(a=left, b=right, autojunk=False)
@@ -354,14 +373,17 @@ MLIR_LOCATION = re.compile(rf"\s*\bloc\({_nested(5)}\)")
 _MLIR_ALIAS = re.compile(r"^#loc\d* = .*\n?", re.M)
 _LLVM_DEBUG = re.compile(r",? !dbg !\d+|^\s*#dbg_\w+\(.*\n?|^!\d+ = .*\n?|^!llvm\..*\n?", re.M)
 _PTX_DEBUG = re.compile(
-    r"^\s*\.(?:loc|file)\b.*\n?|^\s*\.section\s+\.debug[\s\S]*?^\s*}\s*\n?|\s*//.*$|^\$L__(?:tmp|func_\w+)\d*:\n?",
+    r"^\s*\.(?:loc|file)\b.*\n?|^\s*\.section\s+\.debug[\s\S]*?^\s*}\s*\n?|\s*//.*$|^\$L__(?:tmp|"
+    r"func_\w+)\d*:\n?",
     re.M,
 )
 _SASS_PLACE = re.compile(r"^\s*//## File .*\n?", re.M)
 
 
 def without_locations(text: str) -> str:
-    """A stage's text without what says where it came from: MLIR's loc, LLVM's debug metadata, `.loc`, SASS file notes."""
+    """A stage's text without what says where it came from:
+    MLIR's loc, LLVM's debug metadata, `.loc`, SASS file notes.
+    """
     if ".version" in text and ".target" in text and ".visible .entry" in text:
         return _PTX_DEBUG.sub("", text)
     if "target datalayout" in text or "\ndefine " in text:

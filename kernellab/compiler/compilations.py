@@ -1,4 +1,6 @@
-"""What Triton's compiler made, as a `Compilation`: its stages, and how each question about it is answered."""
+"""What Triton's compiler made, as a `Compilation`:
+its stages, and how each question about it is answered.
+"""
 
 from __future__ import annotations
 
@@ -178,7 +180,9 @@ def resource_reader(compiled: triton_api.CompiledKernel, target: Target) -> Call
 
 
 def _assembler_log(compiled: triton_api.CompiledKernel, target: Target) -> str | None:
-    """What `ptxas -v` said of a kernel; it is asked where nobody listened, and None where it has nothing to read, or refuses it."""
+    """What `ptxas -v` said of a kernel; it is asked where nobody listened,
+    and None where it has nothing to read, or refuses it.
+    """
     ptx = compiled.stages.get("ptx")
     if compiled.assembler_log is not None or not isinstance(ptx, str):
         return compiled.assembler_log

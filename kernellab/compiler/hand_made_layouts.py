@@ -1,4 +1,6 @@
-"""Layouts that somebody wrote: the part of `Layout.parse` that runs in the worker process, where Triton may abort."""
+"""Layouts that somebody wrote: the part of `Layout.parse` that runs in the worker process,
+where Triton may abort.
+"""
 
 from __future__ import annotations
 
@@ -19,7 +21,10 @@ from kernellab.records.layouts import (
 from kernellab.records.layouts.spelling import misspelling, misspelt_error
 from kernellab.triton_api.layouts import TileType, layouts_of
 
-_SPELLING = 'Encodings are spelt as in TTGIR, without aliases: "#ttg.blocked<{sizePerThread = [1, 4], ...}>".'
+_SPELLING = (
+    'Encodings are spelt as in TTGIR, without aliases: "#ttg.blocked<{sizePerThread = [1, 4], '
+    '...}>".'
+)
 _MOST_ELEMENTS = 1 << 20
 """Of a tile: TRITON_MAX_TENSOR_NUMEL of Triton's language."""
 
@@ -48,7 +53,9 @@ def make(encoding: str, shape: Shape, target: str | None) -> Layout:
 
 
 def _refused(encoding: str, shape: Shape, problem: str) -> LayoutError:
-    """What MLIR says of an encoding that it does not take, without where in a text that nobody wrote."""
+    """What MLIR says of an encoding that it does not take, without where in a text
+    that nobody wrote.
+    """
     words = re.sub(r"^.*?line \d+, column \d+: ", "", problem, flags=re.DOTALL).rstrip(".")
     words = re.sub(r"\nline \d+, column \d+: ", "; ", words)
     unknown = re.search(r"#\"?(\w+).*unregistered dialect", words)
@@ -72,12 +79,15 @@ def _check_sizes(shape: Shape) -> None:
         raise LayoutError(f"A tile of {sizes(shape)} has no elements.")
     if math.prod(shape) > _MOST_ELEMENTS:
         raise LayoutError(
-            f"A tile of {sizes(shape)} has {math.prod(shape):,} elements, and Triton's tiles have at most {_MOST_ELEMENTS:,}."
+            f"A tile of {sizes(shape)} has {math.prod(shape):,} elements, and Triton's tiles have "
+            f"at most {_MOST_ELEMENTS:,}."
         )
 
 
 def _check_vectors(encoding: str, shape: Shape) -> None:
-    """The basis vectors of linear layouts have as many numbers as the tile has dimensions, and lead to every element."""
+    """The basis vectors of linear layouts have as many numbers as the tile has dimensions,
+    and lead to every element.
+    """
     for linear in re.findall(r"#ttg\.linear<\{.*?\}>", encoding):
         vectors = [
             tuple(int(number) for number in found.split(","))
@@ -87,13 +97,18 @@ def _check_vectors(encoding: str, shape: Shape) -> None:
         for vector in vectors:
             if len(vector) != rank or min(vector) < 0:
                 raise LayoutError(
-                    f"The basis vector {list(vector)} of {encoding} is no index into a tile of {rank} dimensions."
+                    f"The basis vector {list(vector)} of {encoding} is no index into a tile of "
+                    f"{rank} dimensions."
                 )
         spanned, covered = _spanned(vectors), math.prod(_covered(vectors, rank))
         if spanned < covered:
             raise LayoutError(
-                f"The basis vectors of {encoding} lead to {spanned} elements of the {covered} in {sizes(_covered(vectors, rank))}.",
-                advice="Each number 1, 2, 4, ... along each dimension has to be the XOR of some vectors.",
+                f"The basis vectors of {encoding} lead to {spanned} elements of the {covered} in "
+                f"{sizes(_covered(vectors, rank))}.",
+                advice=(
+                    "Each number 1, 2, 4, ... along each dimension has to be the XOR of some "
+                    "vectors."
+                ),
             )
 
 
@@ -115,7 +130,9 @@ def _spanned(vectors: Sequence[tuple[int, ...]]) -> int:
 
 
 def _type(encoding: str, shape: Shape) -> TileType:
-    """A type that has the layout: of a tile in registers, or in the memory that the encoding is for."""
+    """A type that has the layout: of a tile in registers, or in the memory
+    that the encoding is for.
+    """
     dimensions = "".join(f"{size}x" for size in shape)
     if re.match(r"#ttg\.\w*shared", encoding):
         bits = re.search(r"elementBitWidth = (\d+)", encoding)
@@ -146,7 +163,8 @@ def _check_target(layout: Layout, target: Target) -> None:
         lanes = triton_api.gpu_target(target).warp_size
         if layout.lanes != lanes:
             raise LayoutError(
-                f"A warp of {target} has {lanes} lanes, and {layout.encoding} is for {layout.lanes}."
+                f"A warp of {target} has {lanes} lanes, and {layout.encoding} is for "
+                f"{layout.lanes}."
             )
 
 

@@ -18,7 +18,8 @@ _STAGES_OF_MLIR = ("ttir", "ttgir")
 _LABELS_SHOWN = 5
 
 Ask = Callable[..., Any]
-"""Puts a question to MLIR: `ask(function, text, target, ...)` is what the function says of the text."""
+"""Puts a question to MLIR: `ask(function, text, target, ...)` is what the function
+says of the text."""
 
 
 def ask_here(function: Callable[..., Any], *arguments: Any) -> Any:
@@ -27,19 +28,25 @@ def ask_here(function: Callable[..., Any], *arguments: Any) -> Any:
 
 
 def ask_worker(function: Callable[..., Any], *arguments: Any) -> Any:
-    """Ask in the worker process: for texts from files, which somebody may have edited into something that MLIR dies of."""
+    """Ask in the worker process: for texts from files, which somebody may have edited
+    into something that MLIR dies of.
+    """
     try:
         return worker.call(f"{function.__module__}:{function.__name__}", *arguments)
     except WorkerError as death:
         raise WorkerError(
             f"MLIR died of a text in this record, while it ran {function.__name__}. {death}",
-            advice="The text may have been edited, or come from another version of Triton: compare it with what the compiler prints now.",
+            advice=(
+                "The text may have been edited, or come from another version of Triton: compare it "
+                "with what the compiler prints now."
+            ),
             last_words=death.last_words,
         ) from death
 
 
 def open_module(compilation: Compilation, name: str, ask: Ask = ask_here) -> ModuleOp:
-    """The module of a stage ("ttgir"), or after a pass ("ttgir.coalesce", "ttgir.canonicalizer#2"), made anew for each call.
+    """The module of a stage ("ttgir"), or after a pass ("ttgir.coalesce", "ttgir.canonicalizer#2"),
+    made anew for each call.
 
     Raises:
         ArgumentError: there is no such stage or pass, or what it made is no module of MLIR.

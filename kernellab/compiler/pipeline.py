@@ -46,43 +46,55 @@ def compile(
 ) -> Compilation | dict[str, Compilation]:
     """Compile a kernel through Triton's whole pipeline, on any machine, with or without a GPU.
 
-    A pass is named "stage.name#k", its k-th run in that stage ("ttgir.canonicalizer#2"), or "stage.name" or "name" for all its
-    runs; `compilation.passes` has the labels. A compilation with `skip`, `stop_after` or `pipeline`, and one of an IR text, runs in a process
-    of its own: what aborts there is an error here. Triton's cache is not used for it.
+    A pass is named "stage.name#k", its k-th run in that stage ("ttgir.canonicalizer#2"), or
+    "stage.name" or "name" for all its runs; `compilation.passes` has the labels. A compilation with
+    `skip`, `stop_after` or `pipeline`, and one of an IR text, runs in a process of its own: what
+    aborts there is an error here. Triton's cache is not used for it.
 
     Args:
-        kernel: a Triton or Gluon kernel; or an IR text (TTIR, TTGIR, LLVM IR, PTX, AMD assembly) or the path of one, which is
-            compiled on from there to the end. Of an autotuned kernel the first config is taken, its constants and its
-            num_warps; heuristics are computed from the arguments. What is given here goes before either.
-        *args: the kernel's arguments: tensors, NumPy arrays, numbers, or type strings ("*fp16:16", "i32").
-        target: "sm_90", "gfx942", ...; None means this machine's GPU, else sm_90. A list, or one string with commas,
-            compiles for each and gives a dict by target name.
-        record: "passes" keeps what every pass did and made; "stages" what every stage made, which is faster and may come out
-            of Triton's cache.
-        options: backend options (num_warps, num_stages, maxnreg, ...), also those whose name is a kernel parameter's.
-        constants: kernel parameters to compile in, also those whose name is one of this function's own.
+        kernel: a Triton or Gluon kernel; or an IR text (TTIR, TTGIR, LLVM IR, PTX, AMD assembly) or
+            the path of one, which is compiled on from there to the end. Of an autotuned kernel the
+            first config is taken, its constants and its num_warps; heuristics are computed from the
+            arguments. What is given here goes before either.
+        *args: the kernel's arguments: tensors, NumPy arrays, numbers, or type strings
+            ("*fp16:16", "i32").
+        target: "sm_90", "gfx942", ...; None means this machine's GPU, else sm_90. A list, or one
+            string with commas, compiles for each and gives a dict by target name.
+        record: "passes" keeps what every pass did and made; "stages" what every stage made, which
+            is faster and may come out of Triton's cache.
+        options: backend options (num_warps, num_stages, maxnreg, ...), also those whose name is a
+            kernel parameter's.
+        constants: kernel parameters to compile in, also those whose name is one of
+            this function's own.
         skip: passes to leave out.
-        stop_after: a pass (its first run) or a stage to stop after; `stages` holds what was made until then.
-        pipeline: the passes to run, in order, in every stage that it names; the other stages stay as they are. A bare name
-            stays in the stage of the pass before it, where it runs there. A pass keeps the arguments that the target gives it; (name, argument, ...) gives others.
-        language: of an IR text, "ttir", "ttgir", "llir", "ptx" or "amdgcn", where neither the text nor its path tells.
+        stop_after: a pass (its first run) or a stage to stop after; `stages` holds what was
+            made until then.
+        pipeline: the passes to run, in order, in every stage that it names; the other stages stay
+            as they are. A bare name stays in the stage of the pass before it, where it runs there.
+            A pass keeps the arguments that the target gives it; (name, argument, ...) gives others.
+        language: of an IR text, "ttir", "ttgir", "llir", "ptx" or "amdgcn", where neither the text
+            nor its path tells.
         seconds: how long a compilation in a process of its own may take.
         **keywords: kernel parameters by name; other names are backend options.
 
     Returns:
-        The Compilation, or a dict of them by target name. SASS is disassembled, and resources are read, when first
-        asked for.
+        The Compilation, or a dict of them by target name.
+        SASS is disassembled, and resources are read, when first asked for.
 
     Raises:
         TargetError, OptionError, ArgumentError: what was asked for does not exist or does not fit.
-        CompileError: the compiler refused the kernel; the error points at the kernel's line, or at the line of the text.
-            Its `passes` hold the record up to the failing pass.
+        CompileError: the compiler refused the kernel; the error points at the kernel's line, or at
+            the line of the text. Its `passes` hold the record up to the failing pass.
         WorkerError: a process of its own took too long.
     """
     if record not in _RECORDINGS:
         raise OptionError(
             f"record={record!r} is not a way to record.",
-            advice=f'{nearest(str(record), _RECORDINGS)} "passes" keeps what every pass did, "stages" what every stage made.'.strip(),
+            advice=(
+                f'{nearest(str(record), _RECORDINGS)} "passes" keeps what every pass did, "stages" '
+                "what every stage "
+                "made."
+            ).strip(),
         )
     targets = [local_target() or DEFAULT_TARGET] if target is None else parse_targets(target)
     edits = Edits(skip, stop_after, pipeline, seconds)
@@ -109,7 +121,9 @@ def compile(
 
 
 def _names_several(target: str | Target | Iterable[str | Target] | None) -> bool:
-    """Whether targets were asked for in the plural, of which there may be one: as a list, or with a comma."""
+    """Whether targets were asked for in the plural, of which there may be one:
+    as a list, or with a comma.
+    """
     if isinstance(target, str):
         return "," in target
     return target is not None and not isinstance(target, Target)
@@ -130,13 +144,14 @@ def compile_bound(
         kernel: the plain JIT function.
         call, target: what it is compiled for.
         record: as for `compile`.
-        ttgir_lines: let locations after TTGIR name its lines, which makes the source map exact; None means with
-            record="passes".
-        for_launch: with record="stages" and no `ttgir_lines`, leave it in Triton's cache where a launch on the GPU finds it.
+        ttgir_lines: let locations after TTGIR name its lines, which makes the source map exact;
+            None means with record="passes".
+        for_launch: with record="stages" and no `ttgir_lines`, leave it in Triton's cache where a
+            launch on the GPU finds it.
 
     Raises:
-        CompileError: the compiler refused the kernel, or it needs more shared memory or threads than the
-            target has.
+        CompileError: the compiler refused the kernel, or it needs more shared memory or threads
+            than the target has.
     """
     if ttgir_lines is None:
         ttgir_lines = record == "passes"
@@ -147,7 +162,9 @@ def compile_bound(
 def _compile_and_record(
     kernel: Any, call: BoundCall, target: Target, record: str, ttgir_lines: bool, for_launch: bool
 ) -> tuple[triton_api.CompiledKernel, tuple[PassRun, ...]]:
-    """Compile, watched or not; a kernel that does not compile keeps its record up to the failing pass."""
+    """Compile, watched or not; a kernel that does not compile keeps its record up
+    to the failing pass.
+    """
     asked = (kernel, call.specialization, target, call.options)
     if record == "stages":
         compiled = triton_api.compile_kernel(*asked, ttgir_lines=ttgir_lines, for_launch=for_launch)
@@ -165,7 +182,9 @@ def _compile_and_record(
 def _kernel_position(
     kernel: Any, position: SourcePosition | None, texts: Mapping[str, str]
 ) -> SourcePosition | None:
-    """The kernel's line of a place that may be a line of the TTGIR text, which locations after TTGIR name."""
+    """The kernel's line of a place that may be a line of the TTGIR text,
+    which locations after TTGIR name.
+    """
     if position is None or not position.file.endswith(triton_api.TTGIR_FILE_SUFFIX):
         return position
     lines = module_frames(texts.get("ttgir", ""))
@@ -186,7 +205,8 @@ def record_passes(
     pipeline: Sequence[steering.Item] | None = None,
     stop_after: str = "ttgir",
 ) -> tuple[PassRun, ...]:
-    """What every pass up to a stage did, the front end first; `skip` and `pipeline` as for `compile`.
+    """What every pass up to a stage did, the front end first;
+    `skip` and `pipeline` as for `compile`.
 
     Raises:
         CompileError, OptionError, WorkerError: as `compile`.

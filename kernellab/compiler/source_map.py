@@ -3,11 +3,13 @@
 What names what:
 
 - TTIR and TTGIR carry `loc(...)`: the kernel's lines, with the chain of calls of what was inlined.
-- After TTGIR, locations name lines of the TTGIR text where the compilation asked for it (`triton_api.locations_name_ttgir`),
-  and lines of the kernel otherwise: in LLVM IR as `!DILocation`, in PTX and AMD assembly as `.loc`, in a cubin as DWARF lines.
+- After TTGIR, locations name lines of the TTGIR text where the compilation asked for it
+  (`triton_api.locations_name_ttgir`), and lines of the kernel otherwise: in LLVM IR as
+  `!DILocation`, in PTX and AMD assembly as `.loc`, in a cubin as DWARF lines.
 - A cubin names the PTX line of each instruction besides (section `.nv_debug_line_sass`).
-- From TTIR to TTGIR no location leads, since both name the kernel: the TTGIR stage is run once more on the TTIR text with
-  locations that name its lines, and the result is taken if it is the same TTGIR, line by line.
+- From TTIR to TTGIR no location leads, since both name the kernel: the TTGIR stage is run once more
+  on the TTIR text with locations that name its lines, and the result is taken if it is the same
+  TTGIR, line by line.
 """
 
 from __future__ import annotations
@@ -90,7 +92,9 @@ def with_passes(source_map: SourceMap, modules: Mapping[str, str]) -> SourceMap:
 def _of_each_line(
     frames: Iterable[tuple[Frames, ...]], answer: Callable[[tuple[Frames, ...]], Lines]
 ) -> tuple[Lines, ...]:
-    """The answer for each line; lines with one location share their chains, and are asked about once."""
+    """The answer for each line; lines with one location share their chains,
+    and are asked about once.
+    """
     known: dict[int, tuple[tuple[Frames, ...], Lines]] = {}
     found: list[Lines] = []
     for chains in frames:
@@ -123,14 +127,15 @@ def _assemble(
     return SourceMap(file, tuple(files), chains, origins, dict(links))
 
 
-# ---------------------------------------------------------------------------------------------------------------------
+# --------------------------------------------------------------------------------------------------
 # MLIR: loc(...)
-# ---------------------------------------------------------------------------------------------------------------------
+# --------------------------------------------------------------------------------------------------
 
 _OWN_LOCATION = re.compile(r" loc\((#loc\d*|unknown|\"[^\"]*\":\d+:\d+.*?)\)$")
 _PLACE = re.compile(r'"((?:[^"\\]|\\.)*)":(\d+):(\d+)(?: to (?:\d+)?:\d+)?')
 _TOKEN = re.compile(
-    rf'(?P<place>{_PLACE.pattern})|(?P<name>"(?:[^"\\]|\\.)*")\(|(?P<alias>#loc\d*)|(?P<call>callsite\()'
+    rf'(?P<place>{_PLACE.pattern})|(?P<name>"(?:[^"\\]|\\.)*")\(|(?P<alias>#loc\d*)|'
+    r"(?P<call>callsite\()"
     r"|(?P<fused>fused(?:<[^>]*>)?\[)|(?P<unknown>unknown)"
 )
 
@@ -144,7 +149,9 @@ class _Locations:
         self._resolved: dict[str, tuple[Frames, ...]] = {}
 
     def chains(self, written: str) -> tuple[Frames, ...]:
-        """The chains of what stands inside `loc(...)`: none for an unknown place, several for a fused one."""
+        """The chains of what stands inside `loc(...)`:
+        none for an unknown place, several for a fused one.
+        """
         if written not in self._resolved:
             self._resolved[written] = self._read(written, 0)[0]
         return self._resolved[written]
@@ -192,7 +199,8 @@ class _Locations:
 def module_frames(text: str) -> list[tuple[Frames, ...]]:
     """For each line of a module's text the chains of the op that stands there.
 
-    An op with regions prints its location after the last one: its first line, and those between regions, share it.
+    An op with regions prints its location after the last one:
+    its first line, and those between regions, share it.
     """
     lines = text.splitlines()
     locations = _Locations(lines)
@@ -222,15 +230,17 @@ def _own_location(line: str) -> str:
     return "" if location is None else location[1]
 
 
-# ---------------------------------------------------------------------------------------------------------------------
+# --------------------------------------------------------------------------------------------------
 # From TTIR to TTGIR: the stage, run once more
-# ---------------------------------------------------------------------------------------------------------------------
+# --------------------------------------------------------------------------------------------------
 
 
 def _ttir_lines_of_ttgir(
     ttir: str, ttgir: str, target: Target, options: Mapping[str, Any]
 ) -> tuple[Lines, ...] | None:
-    """For each line of TTGIR the lines of TTIR that it was made from; None where that cannot be known for sure."""
+    """For each line of TTGIR the lines of TTIR that it was made from;
+    None where that cannot be known for sure.
+    """
     try:
         counted, again = triton_api.ttgir_naming_ttir_lines(ttir, target, options)
     except (
@@ -253,7 +263,9 @@ _VALUE = re.compile(r"%[\w$.-]+")
 
 
 def _skeleton(text: str) -> list[str]:
-    """A module's lines without locations and without the names of values, which reading a text back partly loses."""
+    """A module's lines without locations and without the names of values,
+    which reading a text back partly loses.
+    """
     return [
         _VALUE.sub("%", _LOCATION.sub("", line))
         for line in text.rstrip().splitlines()
@@ -261,9 +273,9 @@ def _skeleton(text: str) -> list[str]:
     ]
 
 
-# ---------------------------------------------------------------------------------------------------------------------
+# --------------------------------------------------------------------------------------------------
 # LLVM IR, PTX, AMD assembly, SASS
-# ---------------------------------------------------------------------------------------------------------------------
+# --------------------------------------------------------------------------------------------------
 
 
 def _frames_after_ttgir(name: str, stages: Stages) -> list[tuple[Frames, ...]]:
@@ -372,7 +384,9 @@ def _ends_function(line: str) -> bool:
 
 
 def _sass_frames(text: str) -> list[tuple[Frames, ...]]:
-    """For each line of SASS the place that the last comment of nvdisasm's named: file and line, no column."""
+    """For each line of SASS the place that the last comment of nvdisasm's named:
+    file and line, no column.
+    """
     found: list[tuple[Frames, ...]] = []
     current: tuple[Frames, ...] = ()
     for line in text.splitlines():
@@ -385,7 +399,9 @@ def _sass_frames(text: str) -> list[tuple[Frames, ...]]:
 
 
 def _ptx_lines_of_sass(stages: Stages) -> tuple[Lines, ...]:
-    """For each line of SASS the line of PTX that it was made from, as ptxas wrote it into the cubin."""
+    """For each line of SASS the line of PTX that it was made from,
+    as ptxas wrote it into the cubin.
+    """
     cubin = stages["cubin"].content
     assert isinstance(cubin, bytes)
     table = ptx_lines(cubin)
@@ -404,13 +420,17 @@ def _ptx_lines_of_sass(stages: Stages) -> tuple[Lines, ...]:
 
 
 def _line_at(table: list[tuple[int, int]], address: int) -> int:
-    """The line of the last row at or before an address; of several rows at one address the first was overwritten."""
+    """The line of the last row at or before an address;
+    of several rows at one address the first was overwritten.
+    """
     at = bisect.bisect_right(table, address, key=lambda row: row[0])
     return table[at - 1][1] if at else 0
 
 
 def _listed_ptx_lines(cubin: bytes) -> Iterator[int]:
-    """The PTX line of each instruction as nvdisasm lists it, which takes it longer than reading the table."""
+    """The PTX line of each instruction as nvdisasm lists it, which takes it longer
+    than reading the table.
+    """
     current = 0
     for line in run_on_cubin("nvdisasm", ["-gp", "-c"], cubin).splitlines():
         if location := SASS_LOCATION.match(line):

@@ -28,7 +28,9 @@ def subject_of(kernel: Any, call: BoundCall, target: Target) -> Subject:
 
 
 def is_defined_alike(subject: Subject, compilation: Compilation) -> bool:
-    """Whether both are of one definition: the same text, in the same file, on the same lines as far as the record knows them."""
+    """Whether both are of one definition: the same text, in the same file,
+    on the same lines as far as the record knows them.
+    """
     if "source" in compilation.stages:
         if compilation.stages["source"].text.rstrip() != subject.source.rstrip():
             return False
@@ -57,7 +59,9 @@ def definition_line(compilation: Compilation, source_map: SourceMap) -> int | No
 
 
 def differences(subject: Subject, compilation: Compilation) -> Iterator[str]:
-    """How the compilation differs from what was run, in words: target, types, constants, options."""
+    """How the compilation differs from what was run, in words:
+    target, types, constants, options.
+    """
     if subject.target != compilation.target:
         yield f"target {subject.target}, and here {compilation.target}"
     ours, theirs = subject.specialization, compilation.specialization

@@ -20,7 +20,8 @@ SUPPORTED_TARGETS: tuple[Target, ...] = (
 """Every GPU that KernelLab is tested for."""
 
 DEFAULT_TARGET = Target("cuda", "90")
-"""What is compiled for and emulated where nothing is said and no GPU is there: Hopper (H100, H200)."""
+"""What is compiled for and emulated where nothing is said and no GPU is there:
+Hopper (H100, H200)."""
 
 _KIB = 1024
 _SHARED_LIMITS = {
@@ -38,17 +39,22 @@ _SHARED_LIMITS = {
     "gfx1100": 64 * _KIB,
     "gfx1201": 64 * _KIB,
 }
-# NVIDIA: CUDA C++ Programming Guide, "Technical Specifications per Compute Capability", maximum amount of shared memory
-# per thread block. AMD: the LDS size per workgroup in LLVM's "User Guide for AMDGPU Backend" and the CDNA 4 ISA manual.
+# NVIDIA: CUDA C++ Programming Guide, "Technical Specifications per Compute Capability", maximum
+# amount of shared memory per thread block. AMD: the LDS size per workgroup in LLVM's "User Guide
+# for AMDGPU Backend" and the CDNA 4 ISA manual.
 
 
 def shared_limit(target: Target) -> int | None:
-    """The most shared memory that one program may have on this GPU, in bytes; None for a GPU not listed here."""
+    """The most shared memory that one program may have on this GPU, in bytes;
+    None for a GPU not listed here.
+    """
     return _SHARED_LIMITS.get(target.arch)
 
 
 def has_tensor_memory(target: Target) -> bool:
-    """Whether the GPU has tensor memory: data-centre Blackwell, compute capability 10 (PTX ISA, tcgen05)."""
+    """Whether the GPU has tensor memory: data-centre Blackwell,
+    compute capability 10 (PTX ISA, tcgen05).
+    """
     return target.backend == "cuda" and target.arch.startswith("10")
 
 
@@ -76,7 +82,8 @@ _MULTIPROCESSORS = {
 
 
 def multiprocessor_count(target: Target) -> int | None:
-    """Streaming multiprocessors (AMD: compute units, or RDNA's workgroup processors, as HIP counts them) of a usual product of this architecture.
+    """Streaming multiprocessors (AMD: compute units, or RDNA's workgroup processors,
+    as HIP counts them) of a usual product of this architecture.
 
     None for a GPU not listed here.
     """
@@ -84,7 +91,8 @@ def multiprocessor_count(target: Target) -> int | None:
 
 
 def parse_target(name: str | Target) -> Target:
-    """The target of that name: "sm_90" (or "sm90", "sm_90a", "cuda:90"), "gfx942" (or "hip:gfx942").
+    """The target of that name: "sm_90" (or "sm90", "sm_90a", "cuda:90"),
+    "gfx942" (or "hip:gfx942").
 
     Raises:
         TargetError: no such target; the message has the nearest name and the list.

@@ -1,4 +1,6 @@
-"""Kernels under `triton.autotune` and `triton.heuristics`: the JIT function inside, and what these two add to a call."""
+"""Kernels under `triton.autotune` and `triton.heuristics`:
+the JIT function inside, and what these two add to a call.
+"""
 
 from __future__ import annotations
 
@@ -19,12 +21,14 @@ def unwrap_kernel(
     keywords: Mapping[str, Any],
     constants: Mapping[str, Any],
 ) -> tuple[Any, dict[str, Any]]:
-    """The JIT function inside `triton.autotune` and `triton.heuristics`, and the keywords with what these two add.
+    """The JIT function inside `triton.autotune` and `triton.heuristics`,
+    and the keywords with what these two add.
 
     An autotuner adds its first config; heuristics are computed from the arguments, as in a launch.
 
     Raises:
-        ArgumentError: `kernel` is no kernel, or a heuristic cannot be computed from these arguments.
+        ArgumentError: `kernel` is no kernel, or a heuristic cannot be computed from
+            these arguments.
     """
     added: dict[str, Any] = {}
     current = kernel
@@ -54,7 +58,9 @@ def unwrap_kernel(
 
 
 def _described(thing: Any) -> str:
-    """What was given in a kernel's place, on one line: a tensor would fill the screen with its numbers."""
+    """What was given in a kernel's place, on one line:
+    a tensor would fill the screen with its numbers.
+    """
     if isinstance(thing, ModuleType):
         return f"The module {thing.__name__}"
     text = repr(thing)

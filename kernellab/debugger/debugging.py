@@ -41,22 +41,33 @@ def debug(
 ) -> None:
     """Run a launch in pdb, on the kernel's own lines.
 
-    The whole grid runs, in its order; the debugger stops in the named program: at its first line, or where there are breakpoints, at those. `n`, `s`, `u`, `d`, `b`, `p`, `display` and all else are pdb's. Names are the kernel's: tiles are NumPy arrays of their shape, a pointer argument shows its tensor. `s` enters helper functions and Triton's own (`tl.sum`), never the interpreter. Where the extension is loaded in IPython, its debugger takes the place of Python's.
+    The whole grid runs, in its order; the debugger stops in the named program: at its first line,
+    or where there are breakpoints, at those. `n`, `s`, `u`, `d`, `b`, `p`, `display` and all else
+    are pdb's. Names are the kernel's: tiles are NumPy arrays of their shape, a pointer argument
+    shows its tensor. `s` enters helper functions and Triton's own (`tl.sum`), never the
+    interpreter. Where the extension is loaded in IPython, its debugger takes the place of Python's.
 
-    A fault of the program is looked at where it happened: nothing is written yet, and `u` and `d` walk the kernel's frames. Going on from there (`c`) raises it, `q` does not. `q` anywhere, and Ctrl-C while the kernel runs, end the launch, and every tensor is as it was.
+    A fault of the program is looked at where it happened: nothing is written yet, and `u` and `d`
+    walk the kernel's frames. Going on from there (`c`) raises it, `q` does not. `q` anywhere, and
+    Ctrl-C while the kernel runs, end the launch, and every tensor is as it was.
 
     Args:
-        kernel, grid, args, keywords: as for `kernellab.run`; of an autotuned kernel, the first config counts.
-        program: the id of the program to stop in: `96`, `(2, 1)`, `(0, 0, 0)`; a list of ids; or "all".
-        breakpoints: lines of the kernel's file, one or several; with a condition over its names, `"14, x.max() > 10"`; in another file,
-            `"helpers.py:7"`; at a function's beginning, `"helper"`. Each `breakpoint()` in the kernel is one too. One on a line
-            without code moves to the next line that has some.
-        in_place: let the launch change the arguments' own tensors, once it has come to its end; by default it runs on copies.
+        kernel, grid, args, keywords: as for `kernellab.run`; of an autotuned kernel, the
+            first config counts.
+        program: the id of the program to stop in: `96`, `(2, 1)`, `(0, 0, 0)`; a list
+            of ids; or "all".
+        breakpoints: lines of the kernel's file, one or several; with a condition over its names,
+            `"14, x.max() > 10"`; in another file, `"helpers.py:7"`; at a function's beginning,
+            `"helper"`. Each `breakpoint()` in the kernel is one too. One on a line without code
+            moves to the next line that has some.
+        in_place: let the launch change the arguments' own tensors, once it has come to its end; by
+            default it runs on copies.
 
         A name that is also a parameter of the kernel is the parameter.
 
     Raises:
-        OptionError: the program is not in the grid, a breakpoint is nowhere, or a stage other than TTIR is asked for.
+        OptionError: the program is not in the grid, a breakpoint is nowhere, or a stage other than
+            TTIR is asked for.
         ArgumentError: arguments that do not fit, or tensors on a GPU.
         GridError, CompileError, UnsupportedOperation, KernelFault: as `kernellab.run`.
     """
@@ -68,7 +79,8 @@ def debug(
     keywords, options, run_options = split_keywords(keywords, plain.arg_names)
     if run_options.stage != DEFAULT.stage:
         raise OptionError(
-            f"stage={run_options.stage!r}: a debugger walks the kernel's source, which only its TTIR follows line by line",
+            f"stage={run_options.stage!r}: a debugger walks the kernel's source, which only its "
+            "TTIR follows line by line",
             advice="Leave the stage out.",
         )
     refuse_gpu(plain, args, keywords, "debug")

@@ -1,4 +1,6 @@
-"""Which debugger a session takes. Imports nothing heavy: the notebook extension sets it when it is loaded."""
+"""Which debugger a session takes. Imports nothing heavy:
+the notebook extension sets it when it is loaded.
+"""
 
 from __future__ import annotations
 

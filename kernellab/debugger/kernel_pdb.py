@@ -1,4 +1,6 @@
-"""Python's debugger, made to know a kernel: it stops in the kernel's own frames, and in no others."""
+"""Python's debugger, made to know a kernel: it stops in the kernel's own frames,
+and in no others.
+"""
 
 from __future__ import annotations
 
@@ -35,7 +37,9 @@ class KernelStops(_Pdb):
     heading: str = ""
 
     def trace_dispatch(self, frame: FrameType, event: str, arg: Any) -> Any:
-        """Nothing outside the kernel's functions is traced: no frame of the interpreter is stepped into."""
+        """Nothing outside the kernel's functions is traced:
+        no frame of the interpreter is stepped into.
+        """
         if frame.f_code not in self.places.codes:
             return None
         return super().trace_dispatch(frame, event, arg)
@@ -76,13 +80,19 @@ class KernelStops(_Pdb):
         missing = _NO_METHOD.search(msg)
         if missing and triton_api.is_tile_method(missing[1]):
             function = {"to": "cast"}.get(missing[1], missing[1])
-            msg += f"\nTiles are NumPy arrays here, and functions of kernels take them: tl.{function}(x, ...)"
+            msg += (
+                "\n"
+                "Tiles are NumPy arrays here, and functions of kernels take them: "
+                f"tl.{function}(x, ...)"
+            )
         super().error(msg)
 
     # Breakpoints
 
     def checkline(self, filename: str, lineno: int, *more: Any) -> int:
-        """The line at which a breakpoint goes: the next one of the function, where this one has no code; 0 for nowhere."""
+        """The line at which a breakpoint goes: the next one of the function,
+        where this one has no code; 0 for nowhere.
+        """
         if not self.places.knows(filename):
             return int(super().checkline(filename, lineno, *more))
         found = self.places.line_with_code(filename, lineno)
@@ -103,7 +113,9 @@ class KernelStops(_Pdb):
     # Commands that have to know tiles
 
     def preloop(self) -> None:
-        """What `display` asked for, where it has changed; arrays have no single truth to compare by."""
+        """What `display` asked for, where it has changed;
+        arrays have no single truth to compare by.
+        """
         shown = self.displaying.get(self.curframe, {})  # type: ignore[attr-defined]
         for expression, old in shown.items():
             new = self._getval_except(expression)

@@ -47,7 +47,9 @@ class Places:
         return next((one for one in self._functions if one.source.name == last), None)
 
     def line_with_code(self, file: str, line: int) -> int | None:
-        """The line itself if it has code, else the next one that has: of the same function, or outside of functions of the file. None where there is none."""
+        """The line itself if it has code, else the next one that has:
+        of the same function, or outside of functions of the file. None where there is none.
+        """
         ends = [last for first, last in self._extents(file) if first <= line <= last]
         later = [n for n in self._lines[file] if n >= line and (not ends or n <= ends[0])]
         return later[0] if later else None
@@ -73,7 +75,8 @@ class Places:
         found = self.line_with_code(file, line)
         if found is None:
             raise OptionError(
-                f"line {line} of {os.path.basename(file)} has no code of this kernel's, nor has any later line of its function",
+                f"line {line} of {os.path.basename(file)} has no code of this kernel's, nor has "
+                "any later line of its function",
                 advice=f"Lines that have: {_as_ranges(self._lines[file])}.",
             )
         moved = found != line and not self.is_definition(file, line)
@@ -93,8 +96,12 @@ class Places:
         names = [function.source.name for function in self._functions]
         raise OptionError(
             f"breakpoints={asked!r} is no place in this kernel",
-            advice=f'{nearest(place, names)} Say a line, "FILE:LINE" or the name of a function that the kernel calls '
-            f'({", ".join(dict.fromkeys(names))}), and a condition after a comma: "14, x.max() > 10".'.lstrip(),
+            advice=(
+                f'{nearest(place, names)} Say a line, "FILE:LINE" or the name of a function '
+                f"that the kernel calls ({', '.join(dict.fromkeys(names))}), and a "
+                "condition after a "
+                'comma: "14, x.max() > 10".'
+            ).lstrip(),
         )
 
     def _extents(self, file: str) -> Iterator[tuple[int, int]]:

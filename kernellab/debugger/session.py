@@ -16,14 +16,17 @@ from kernellab.interpreter.execution.grid import Grid, Programs
 
 
 class Session:
-    """A debugger around the chosen programs of one launch; a context manager factory for `Stepping.around`."""
+    """A debugger around the chosen programs of one launch;
+    a context manager factory for `Stepping.around`.
+    """
 
     def __init__(
         self, name: str, grid: Grid, places: Places, breakpoints: Sequence[Breakpoint]
     ) -> None:
         self._name = name
         self._grid = grid
-        # Not its handler of SIGINT: it would stay behind, and Ctrl-C ends the launch as it ends any.
+        # Not its handler of SIGINT: it would stay behind, and Ctrl-C ends the
+        # launch as it ends any.
         self._pdb: Any = debugger_class(front_end.current_debugger())(nosigint=True)
         self._pdb.places = places
         self._stops_at_once = not breakpoints
@@ -34,13 +37,17 @@ class Session:
 
     def _set(self, one: Breakpoint) -> None:
         if one.moved_from is not None:
-            self._pdb.message(f"Line {one.moved_from} has no code: the breakpoint moves to line {one.line}")  # fmt: skip
+            self._pdb.message(
+                f"Line {one.moved_from} has no code: the breakpoint moves to line {one.line}"
+            )
         problem = self._pdb.set_break(one.file, one.line, cond=one.condition or None)
         if problem:
             self._pdb.error(problem)
 
     def close(self) -> None:
-        """Forget the breakpoints of this session: Python keeps them for all debuggers of a process."""
+        """Forget the breakpoints of this session: Python keeps them for all
+        debuggers of a process.
+        """
         for one in list(bdb.Breakpoint.bpbynumber):
             if one is not None and id(one) not in self._known:
                 self._pdb.clear_bpbynumber(one.number)
@@ -65,7 +72,9 @@ class Session:
             sys.settrace(before)
 
     def _arm(self, programs: Programs) -> None:
-        """Stop at the program's first line, unless there are breakpoints and the user, or their being there, said to go on."""
+        """Stop at the program's first line, unless there are breakpoints and the user,
+        or their being there, said to go on.
+        """
         number = int(programs.linear[0])
         if number in self._begun:
             return

@@ -1,6 +1,8 @@
-"""Functions of kernels at a debugger's prompt: `tl.sum(x, 0)`, `scaled(x, 2.0)`, where tiles are NumPy arrays.
+"""Functions of kernels at a debugger's prompt:
+`tl.sum(x, 0)`, `scaled(x, 2.0)`, where tiles are NumPy arrays.
 
-Each call becomes a kernel of its own, which Triton's front end reads and the interpreter runs, so that it gives what the same call gives in the kernel.
+Each call becomes a kernel of its own, which Triton's front end reads and the interpreter runs,
+so that it gives what the same call gives in the kernel.
 """
 
 from __future__ import annotations
@@ -26,7 +28,9 @@ from kernellab.records import Target
 
 
 def for_prompts(scope: Mapping[str, Any], target: Target) -> dict[str, Any]:
-    """A function's globals with stand-ins, which take arrays, for Triton's modules and for JIT functions."""
+    """A function's globals with stand-ins, which take arrays, for Triton's modules
+    and for JIT functions.
+    """
     return {name: _stand_in(name, value, target) for name, value in scope.items()}
 
 
@@ -66,10 +70,12 @@ class TileFunction:
         self._target = target
 
     def __call__(self, *args: Any, **keywords: Any) -> Any:
-        """What the function gives for tiles with these elements: arrays, NumPy scalars, tuples of them.
+        """What the function gives for tiles with these elements:
+        arrays, NumPy scalars, tuples of them.
 
         Raises:
-            ArgumentError: it cannot be asked here, or the compiler or the interpreter refuses the call.
+            ArgumentError: it cannot be asked here, or the compiler or the interpreter
+                refuses the call.
         """
         try:
             return _called(self._function, args, keywords, self._target)
@@ -149,7 +155,10 @@ class _KernelText:
         if isinstance(value, Pointer):
             raise ArgumentError(
                 "pointers are not followed at the prompt",
-                advice="x_ptr[:8] reads elements of a tensor, and (x_ptr + offsets)[...] those at offsets.",
+                advice=(
+                    "x_ptr[:8] reads elements of a tensor, and (x_ptr + offsets)[...] those at "
+                    "offsets."
+                ),
             )
         if isinstance(value, tuple | list) and any(map(_has_arrays, value)):
             return f"({', '.join(map(self.spelled, value))},)"
@@ -197,5 +206,7 @@ class _ResultObserver:
         """Before every line."""
 
     def bound(self, names: Iterable[str], values: Iterable[Any]) -> None:
-        """After names were given values; those of functions that are called come before the kernel's own."""
+        """After names were given values; those of functions that are called come before
+        the kernel's own.
+        """
         self.result = dict(zip(names, values)).get(_RESULT, self.result)

@@ -1,4 +1,6 @@
-"""The CPU engine: Triton's own IR, lowered to batched NumPy code that carries the kernel's file, lines and names."""
+"""The CPU engine: Triton's own IR, lowered to batched NumPy code that carries the kernel's file,
+lines and names.
+"""
 
 from kernellab.interpreter.execution.launcher import launch
 

@@ -27,15 +27,17 @@ _SYMBOLS: dict[str, Callable[..., Any]] = {}
 
 
 def inline_assembly(text: str) -> Callable[[Meaning], Meaning]:
-    """Say what a piece of inline assembly computes, for the interpreter; a GPU runs the assembly itself.
+    """Say what a piece of inline assembly computes, for the interpreter;
+    a GPU runs the assembly itself.
 
         @kernellab.inline_assembly("lg2.approx.f32 $0, $1;")
         def _(x):
             return numpy.log2(x)
 
-    The function takes one NumPy array for each argument of `tl.inline_asm_elementwise` and gives one array, or a tuple
-    of one for each result, all element by element; arrays may have to be broadcast against each other. bfloat16 and fp8
-    come as ml_dtypes' types, unsigned integers as signed ones. It goes before what the interpreter knows itself.
+    The function takes one NumPy array for each argument of `tl.inline_asm_elementwise` and gives
+    one array, or a tuple of one for each result, all element by element; arrays may have to be
+    broadcast against each other. bfloat16 and fp8 come as ml_dtypes' types, unsigned integers as
+    signed ones. It goes before what the interpreter knows itself.
 
     Args:
         text: the assembly as in the kernel; how much white space there is does not matter.
@@ -49,7 +51,8 @@ def inline_assembly(text: str) -> Callable[[Meaning], Meaning]:
 
 
 def device_function(symbol: str) -> Callable[[Meaning], Meaning]:
-    """Say what a function of a device library computes, for the interpreter: `inline_assembly`, by symbol.
+    """Say what a function of a device library computes, for the interpreter:
+    `inline_assembly`, by symbol.
 
     @kernellab.device_function("__nv_my_function")
     def _(x, y):
@@ -149,7 +152,9 @@ def assembly(
 
 
 class _Packing:
-    """How the elements of tiles become 32-bit registers: `pack` neighbours go together, as many in a register as fit."""
+    """How the elements of tiles become 32-bit registers:
+    `pack` neighbours go together, as many in a register as fit.
+    """
 
     def __init__(self, pack: int, shape: tuple[int, ...], operands: Sequence[Value]) -> None:
         self.pack = pack

@@ -1,4 +1,6 @@
-"""The `amdg` dialect: what only AMD's GPUs have: buffer instructions, direct loads to LDS (TTGIR)."""
+"""The `amdg` dialect: what only AMD's GPUs have:
+buffer instructions, direct loads to LDS (TTGIR).
+"""
 
 from __future__ import annotations
 
@@ -22,7 +24,9 @@ from kernellab.ir.operation import UnaryOperation, dialect
 
 
 class BufferAccess(IRDLOperation, ABC):
-    """An access at scalar `pointer` + tile of `offsets`, in elements; the hardware checks the range."""
+    """An access at scalar `pointer` + tile of `offsets`, in elements;
+    the hardware checks the range.
+    """
 
     cache = opt_prop_def()
     contiguity = opt_prop_def()
@@ -109,7 +113,8 @@ class InThreadTransposeOp(UnaryOperation):
 
 @irdl_op_definition
 class UpcastMxfpOp(IRDLOperation):
-    """Microscaled numbers times the scales of their groups; `format` is a number: see `tt.SCALED_FORMATS`.
+    """Microscaled numbers times the scales of their groups; `format` is a number:
+    see `tt.SCALED_FORMATS`.
 
     Which of a product's operands it is, the result's layout says.
     """
@@ -134,7 +139,9 @@ class ScaledUpcastFp8Op(IRDLOperation):
 
 @irdl_op_definition
 class ScaledUpcastFp4Op(IRDLOperation):
-    """Two fp4 numbers of each byte, unpacked along `axis`, times their scales, one for each element."""
+    """Two fp4 numbers of each byte, unpacked along `axis`, times their scales,
+    one for each element.
+    """
 
     name = "amdg.scaled_upcast_fp4"
     source = operand_def()
@@ -155,7 +162,9 @@ class AsyncWaitOp(IRDLOperation):
 
 @irdl_op_definition
 class CondBarrierOp(IRDLOperation):
-    """A barrier for the warps whose predicate holds: it sets the two halves of a program out of step."""
+    """A barrier for the warps whose predicate holds:
+    it sets the two halves of a program out of step.
+    """
 
     name = "amdg.cond_barrier"
     predicate = operand_def()

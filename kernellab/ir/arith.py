@@ -1,6 +1,7 @@
 """The `arith` dialect: integer and floating-point arithmetic, on scalars and on tensors.
 
-xDSL has an arith dialect of its own; several of its casts accept scalars only, and Triton uses them on tensors.
+xDSL has an arith dialect of its own; several of its casts accept scalars only,
+and Triton uses them on tensors.
 """
 
 from __future__ import annotations

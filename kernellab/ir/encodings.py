@@ -1,7 +1,8 @@
 """Triton's layouts as typed attributes: `#ttg.blocked<{sizePerThread = [1, 4], ...}>` and its kin.
 
-An encoding keeps every field that MLIR printed, in order, known or not, so that it prints back as it was read whatever the
-version of Triton; a class names the fields that code asks for. To add an encoding, add a class with MLIR's name and its fields.
+An encoding keeps every field that MLIR printed, in order, known or not, so that it prints back as
+it was read whatever the version of Triton; a class names the fields that code asks for. To add an
+encoding, add a class with MLIR's name and its fields.
 """
 
 from __future__ import annotations
@@ -177,7 +178,9 @@ def _print_value(printer: Printer, value: Value) -> None:
 
 @irdl_attr_definition
 class BlockedEncoding(Encoding):
-    """Each thread holds a small box of neighbours, each warp a box of those, the program a box of these."""
+    """Each thread holds a small box of neighbours, each warp a box of those,
+    the program a box of these.
+    """
 
     name = "ttg.blocked"
     size_per_thread = Field[tuple[int, ...]]("sizePerThread")
@@ -199,7 +202,9 @@ class LinearEncoding(Encoding):
 
 @irdl_attr_definition
 class SliceEncoding(Encoding):
-    """The parent layout without one dimension: what a reduction along it leaves, what expand_dims takes."""
+    """The parent layout without one dimension: what a reduction along it leaves,
+    what expand_dims takes.
+    """
 
     name = "ttg.slice"
     dim = Field[int]("dim")
@@ -208,7 +213,9 @@ class SliceEncoding(Encoding):
 
 @irdl_attr_definition
 class DotOperandEncoding(Encoding):
-    """A matrix product's operand in registers: `operand` 0 is A, 1 is B; `parent` is the product's own layout."""
+    """A matrix product's operand in registers: `operand` 0 is A, 1 is B;
+    `parent` is the product's own layout.
+    """
 
     name = "ttg.dot_op"
     operand = Field[int]("opIdx")

@@ -1,4 +1,6 @@
-"""The one operation of the `gpu` dialect that Triton's front end puts into TTIR, up to Triton 3.6."""
+"""The one operation of the `gpu` dialect that Triton's front end puts into TTIR,
+up to Triton 3.6.
+"""
 
 from __future__ import annotations
 

@@ -14,12 +14,15 @@ from kernellab.errors import SourcePosition
 
 @dataclass(frozen=True)
 class Location:
-    """An operation's origin: the name it was assigned to, and the chain of positions that leads to it."""
+    """An operation's origin: the name it was assigned to, and the chain of positions
+    that leads to it.
+    """
 
     name: str | None
     """The kernel's own name for the result ("acc"), or None."""
     frames: tuple[SourcePosition, ...]
-    """The operation's own position first, then its caller's, where helper functions were inlined."""
+    """The operation's own position first, then its caller's, where helper functions
+    were inlined."""
 
 
 def locate(location: Attribute) -> Location:

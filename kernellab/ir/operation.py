@@ -1,6 +1,8 @@
-"""The shapes that many operations share: one operand, two operands, and what an operation is called, and how a dialect is collected.
+"""The shapes that many operations share: one operand, two operands,
+and what an operation is called, and how a dialect is collected.
 
-xDSL puts the operands of a base class after those of the class itself: a class with operands of its own inherits none.
+xDSL puts the operands of a base class after those of the class itself:
+a class with operands of its own inherits none.
 """
 
 from __future__ import annotations

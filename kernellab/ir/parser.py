@@ -1,4 +1,5 @@
-"""xDSL's parser, taught what MLIR prints and xDSL 0.74 does not read, and what a long module repeats.
+"""xDSL's parser, taught what MLIR prints and xDSL 0.74 does not read,
+and what a long module repeats.
 
 The only file that touches private names of xDSL's parser.
 """
@@ -30,7 +31,8 @@ from xdsl.parser import AttrParser, Parser
 from xdsl.utils.mlir_lexer import MLIRTokenKind
 
 _TYPE_TEXT = re.compile(r"[!a-z][\w.$]*(?:<(?:[^<>\"]|<(?:[^<>\"]|<[^<>\"]*>)*>)*>)?")
-"""A type as it stands in the text, brackets nested up to three deep; it only proposes a key for a look-up."""
+"""A type as it stands in the text, brackets nested up to three deep;
+it only proposes a key for a look-up."""
 _SIGNATURE_TEXT = re.compile(r"\([^\n]*?(?= loc\(|\n)")
 """An op's operand and result types, which MLIR prints on one line before the location."""
 _ALIAS_LOCATION = re.compile(r"loc\((#[\w$]+)\)")
@@ -53,8 +55,9 @@ class _FloatBits(AttrParser._TensorLiteralElement):
 class ModuleParser(Parser):
     """Reads MLIR's generic form.
 
-    Beyond xDSL's own parser it reads hexadecimal floats in dense literals, fused locations with metadata, and aliases inside
-    attributes that nobody registered; types and locations that were read once are looked up by their text.
+    Beyond xDSL's own parser it reads hexadecimal floats in dense literals, fused locations with
+    metadata, and aliases inside attributes that nobody registered; types and locations that were
+    read once are looked up by their text.
     """
 
     def __init__(self, context: Context, text: str) -> None:
@@ -80,7 +83,9 @@ class ModuleParser(Parser):
         return read
 
     def parse_function_type(self) -> FunctionType:
-        """As xDSL's, with a look-up of signatures that were read before; one ends where the op's location begins."""
+        """As xDSL's, with a look-up of signatures that were read before;
+        one ends where the op's location begins.
+        """
         start = self._current_token.span.start
         match = _SIGNATURE_TEXT.match(self._text, start)
         if match is None:
@@ -95,7 +100,9 @@ class ModuleParser(Parser):
         return read
 
     def _stands_at(self, position: int) -> bool:
-        """Whether the next token is the first one from that position on: all before it was read, and no more."""
+        """Whether the next token is the first one from that position on:
+        all before it was read, and no more.
+        """
         next_token = self._current_token.span.start
         return next_token >= position and not self._text[position:next_token].strip()
 
@@ -140,7 +147,9 @@ class ModuleParser(Parser):
         return super()._parse_tensor_literal_element()
 
     def _parse_dialect_symbol_body(self) -> str:
-        """The text of an attribute that nobody registered, its aliases spelt out: they end with the text that is read."""
+        """The text of an attribute that nobody registered, its aliases spelt out:
+        they end with the text that is read.
+        """
         body = super()._parse_dialect_symbol_body()
         return _ALIAS_OR_STRING.sub(self._spelt_out, body)
 

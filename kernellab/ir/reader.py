@@ -19,15 +19,16 @@ _ALIAS_OR_STRING = re.compile(r'"(?:[^"\\]|\\.)*"|[#!][A-Za-z_][\w.$-]*')
 def read_module(text: str) -> builtin.ModuleOp:
     """The module that `text`, MLIR's generic form, describes.
 
-    Ops of Triton's own dialects, arith, math, scf, cf and ub become typed classes, every other op stays generic; so do types and
-    attributes. Nothing is refused for being unknown.
-    Raises xdsl.utils.exceptions.ParseError where the text is not MLIR's generic form.
+    Ops of Triton's own dialects, arith, math, scf, cf and ub become typed classes, every other op
+    stays generic; so do types and attributes. Nothing is refused for being unknown. Raises
+    xdsl.utils.exceptions.ParseError where the text is not MLIR's generic form.
     """
     return ModuleParser(context(), in_order_of_use(text)).parse_module()
 
 
 def read_attribute(text: str) -> Attribute:
-    """The attribute or type that `text` spells out: "#ttg.slice<{dim = 1, parent = #ttg.blocked<...>}>", "!tt.ptr<f16>".
+    """The attribute or type that `text` spells out:
+    "#ttg.slice<{dim = 1, parent = #ttg.blocked<...>}>", "!tt.ptr<f16>".
 
     Raises xdsl.utils.exceptions.ParseError where the text is neither.
     """
@@ -41,15 +42,26 @@ def context() -> Context:
     known = Context(allow_unregistered=True)
     known.load_dialect(builtin.Builtin)
     for dialect in (
-        amdg.AMDG, arith.ARITH, cf.CF, gpu.GPU, llvm.LLVM, math.MATH, rocdl.ROCDL, scf.SCF, tt.TT, ttg.TTG,
-        ttng.TTNG, ub.UB,
-    ):  # fmt: skip
+        amdg.AMDG,
+        arith.ARITH,
+        cf.CF,
+        gpu.GPU,
+        llvm.LLVM,
+        math.MATH,
+        rocdl.ROCDL,
+        scf.SCF,
+        tt.TT,
+        ttg.TTG,
+        ttng.TTNG,
+        ub.UB,
+    ):
         known.load_dialect(dialect)
     return known
 
 
 def in_order_of_use(text: str) -> str:
-    """The text with the lines that define aliases (`#loc3 = ...`) at the top, each after those it uses.
+    """The text with the lines that define aliases (`#loc3 = ...`) at the top,
+    each after those it uses.
 
     MLIR prints location aliases after the module and out of order; xDSL refuses forward references.
     """

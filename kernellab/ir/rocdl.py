@@ -1,4 +1,6 @@
-"""The operations of the `rocdl` dialect that TTGIR for AMD's GPUs has: hints to the scheduler of instructions, and waits."""
+"""The operations of the `rocdl` dialect that TTGIR for AMD's GPUs has:
+hints to the scheduler of instructions, and waits.
+"""
 
 from __future__ import annotations
 

@@ -216,7 +216,9 @@ class StoreOp(IRDLOperation):
 
 @irdl_op_definition
 class AtomicRMWOp(IRDLOperation):
-    """Read, modify, write; the result is what was there before. `operation` is a number: see `ATOMIC_OPERATIONS`."""
+    """Read, modify, write; the result is what was there before. `operation` is a number:
+    see `ATOMIC_OPERATIONS`.
+    """
 
     name = "tt.atomic_rmw"
     pointer = operand_def()
@@ -273,7 +275,9 @@ class AtomicStoreOp(IRDLOperation):
 
 @irdl_op_definition
 class AtomicPollOp(IRDLOperation):
-    """Waits until every element was seen to be as expected, or for `timeout` ns; the result says which were. From Triton 3.9 on."""
+    """Waits until every element was seen to be as expected, or for `timeout` ns;
+    the result says which were. From Triton 3.9 on.
+    """
 
     name = "tt.atomic_poll"
     pointer = operand_def()
@@ -323,7 +327,9 @@ PADDINGS = ("", "zero", "nan")
 
 @irdl_op_definition
 class DescriptorLoadOp(IRDLOperation):
-    """The block whose first element is at `indices`; the result may lack leading dimensions of 1."""
+    """The block whose first element is at `indices`;
+    the result may lack leading dimensions of 1.
+    """
 
     name = "tt.descriptor_load"
     descriptor = operand_def(TensorDescType)
@@ -426,14 +432,18 @@ class PreciseDivFOp(BinaryOperation):
 
 @irdl_op_definition
 class ApproxDivFOp(BinaryOperation):
-    """The GPU's fastest division, which may be off by units in the last place; from Triton 3.9 on."""
+    """The GPU's fastest division, which may be off by units in the last place;
+    from Triton 3.9 on.
+    """
 
     name = "tt.approx_divf"
 
 
 @irdl_op_definition
 class DotOp(IRDLOperation):
-    """a @ b + c, for the last two dimensions; `input_precision` is a number: see `INPUT_PRECISIONS`."""
+    """a @ b + c, for the last two dimensions; `input_precision` is a number:
+    see `INPUT_PRECISIONS`.
+    """
 
     name = "tt.dot"
     a = operand_def()
@@ -452,8 +462,9 @@ INPUT_PRECISIONS = ("tf32", "tf32x3", "ieee", "bf16x3", "bf16x6")
 class DotScaledOp(IRDLOperation):
     """scaled a @ scaled b + c; `a_format` and `b_format` are numbers: see `SCALED_FORMATS`.
 
-    A scale holds for a group of neighbours along K, and is [..., M, K / group] for a, [..., N, K / group] for b. Operands
-    of e2m1 come two in a byte, along K, or along the other dimension where their `k_pack` is false.
+    A scale holds for a group of neighbours along K, and is [..., M, K / group] for a, [..., N, K /
+    group] for b. Operands of e2m1 come two in a byte, along K, or along the other dimension where
+    their `k_pack` is false.
     """
 
     name = "tt.dot_scaled"
@@ -583,7 +594,8 @@ class ElementwiseInlineAsmOp(IRDLOperation):
 class MapElementwiseOp(IRDLOperation):
     """A function of scalars for every element, or for `pack` consecutive elements at once.
 
-    The region takes the first operand's `pack` elements, then the second's, and so on, and gives its results likewise.
+    The region takes the first operand's `pack` elements, then the second's, and so on,
+    and gives its results likewise.
     """
 
     name = "tt.map_elementwise"

@@ -1,4 +1,6 @@
-"""The `ttng` dialect: what only NVIDIA's GPUs have: wgmma, TMA, mbarriers, tensor memory (TTGIR)."""
+"""The `ttng` dialect: what only NVIDIA's GPUs have:
+wgmma, TMA, mbarriers, tensor memory (TTGIR).
+"""
 
 from __future__ import annotations
 
@@ -142,7 +144,8 @@ class ClusterWaitOp(IRDLOperation):
 class AsyncTmaCopyGlobalToLocalOp(IRDLOperation):
     """Loads a tile; the barrier's phase completes when its bytes are there.
 
-    Triton 3.6 has no offsets and so no segment sizes: coordinates (i32) and offsets (i16, for im2col) are told by their types.
+    Triton 3.6 has no offsets and so no segment sizes:
+    coordinates (i32) and offsets (i16, for im2col) are told by their types.
     """
 
     name = "ttng.async_tma_copy_global_to_local"

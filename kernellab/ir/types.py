@@ -16,7 +16,9 @@ from xdsl.printer import Printer
 
 @irdl_attr_definition
 class PointerType(ParametrizedAttribute, TypeAttribute):
-    """`!tt.ptr<pointee>` or `!tt.ptr<pointee, address space>`; the address space is 1, global memory, unless given."""
+    """`!tt.ptr<pointee>` or `!tt.ptr<pointee, address space>`;
+    the address space is 1, global memory, unless given.
+    """
 
     name = "tt.ptr"
     pointee: Attribute
@@ -40,7 +42,8 @@ class PointerType(ParametrizedAttribute, TypeAttribute):
 
 @irdl_attr_definition
 class MemDescType(ParametrizedAttribute, TypeAttribute):
-    """`!ttg.memdesc<2x128x64xf16, #shared, #smem, mutable, 3x128x64>`: a tile in shared or tensor memory.
+    """`!ttg.memdesc<2x128x64xf16, #shared, #smem, mutable, 3x128x64>`:
+    a tile in shared or tensor memory.
 
     The last shape is the allocation's, where this is a part of it.
     """
@@ -121,7 +124,9 @@ class AsyncTokenType(ParametrizedAttribute, TypeAttribute):
 
 @irdl_attr_definition
 class TensorDescType(ParametrizedAttribute, TypeAttribute):
-    """`!tt.tensordesc<tensor<128x64xf16>>` (Triton 3.6, 3.7) or `!tt.tensordesc<128x64xf16>`: a tile of a matrix in memory."""
+    """`!tt.tensordesc<tensor<128x64xf16>>` (Triton 3.6, 3.7) or `!tt.tensordesc<128x64xf16>`:
+    a tile of a matrix in memory.
+    """
 
     name = "tt.tensordesc"
     block: builtin.TensorType[Attribute]
@@ -205,7 +210,9 @@ def is_pointer(type: Attribute) -> bool:
 def dtype(type: Attribute) -> numpy.dtype:
     """The NumPy (or ml_dtypes) dtype of a value's elements.
 
-    Integers are signless in MLIR, but those of a descriptor; they are all stored signed. A pointer is an int64; an asynchronous token, which holds nothing, an int8. Raises KeyError for a type that NumPy has no word for.
+    Integers are signless in MLIR, but those of a descriptor; they are all stored signed. A pointer
+    is an int64; an asynchronous token, which holds nothing, an int8. Raises KeyError for a type
+    that NumPy has no word for.
     """
     element = element_type(type)
     if isinstance(element, PointerType):

@@ -12,7 +12,9 @@ from kernellab.ir.reader import context
 
 
 def write_module(module: builtin.ModuleOp, *, locations: bool = True) -> str:
-    """The module in MLIR's generic form, which `triton_api.parse_mlir` (and `mlir-opt`) reads back to the same module."""
+    """The module in MLIR's generic form, which `triton_api.parse_mlir` (and `mlir-opt`)
+    reads back to the same module.
+    """
     stream = StringIO()
     printer = _Printer(stream=stream, print_generic_format=True, print_debuginfo=locations)
     printer.print_op(module)
@@ -21,7 +23,9 @@ def write_module(module: builtin.ModuleOp, *, locations: bool = True) -> str:
 
 
 class _Printer(Printer):
-    """Prints floats that xDSL 0.74 writes without a decimal point (1e-07) as MLIR wants them: 1.0e-07."""
+    """Prints floats that xDSL 0.74 writes without a decimal point (1e-07)
+    as MLIR wants them: 1.0e-07.
+    """
 
     def print_float(self, value: float, type: builtin.AnyFloat) -> None:
         short = repr(value)

@@ -1,4 +1,6 @@
-"""The tensors among a launch's arguments, and copies of them, for a run that must leave the arguments as they are."""
+"""The tensors among a launch's arguments, and copies of them,
+for a run that must leave the arguments as they are.
+"""
 
 from __future__ import annotations
 
@@ -14,7 +16,8 @@ _ALIGNMENT = 512
 
 
 def copied(values: Mapping[str, Any]) -> dict[str, Any]:
-    """The arguments with tensors of their own, on the CPU; tensors that share memory share it again.
+    """The arguments with tensors of their own, on the CPU;
+    tensors that share memory share it again.
 
     Storages begin at multiples of 512 bytes, as on a GPU.
     """
@@ -22,9 +25,12 @@ def copied(values: Mapping[str, Any]) -> dict[str, Any]:
     return {name: _copied(value, storages) for name, value in values.items()}
 
 
-# No function inside `copied`: one that calls itself would keep the copies until Python collects cycles.
+# No function inside `copied`: one that calls itself would keep the copies until Python
+# collects cycles.
 def _copied(value: Any, storages: dict[int, torch.UntypedStorage]) -> Any:
-    """A value with copies in its tensors' places; `storages` has the copies that there are, by the originals' addresses."""
+    """A value with copies in its tensors' places;
+    `storages` has the copies that there are, by the originals' addresses.
+    """
     if isinstance(value, torch.Tensor):
         original = value.detach().untyped_storage()
         if original.data_ptr() not in storages:
@@ -42,7 +48,9 @@ def _copied(value: Any, storages: dict[int, torch.UntypedStorage]) -> Any:
 
 
 def tensors_in(values: Mapping[str, Any]) -> Iterator[tuple[str, torch.Tensor]]:
-    """(name, tensor) of every tensor among the arguments, those in tuples and behind descriptors too."""
+    """(name, tensor) of every tensor among the arguments, those in tuples
+    and behind descriptors too.
+    """
     for name, value in values.items():
         if isinstance(value, torch.Tensor):
             yield name, value
@@ -75,6 +83,7 @@ def aligned_copy(original: torch.UntypedStorage) -> torch.UntypedStorage:
     bytes_ = room[start : start + original.nbytes()]
     if original.nbytes():
         everything = torch.empty(0, dtype=torch.uint8, device=original.device).set_(original)
-        # By NumPy, on this thread: on two cores torch's threads were seen to take 2 ms to begin a copy of half a MB.
+        # By NumPy, on this thread: on two cores torch's threads were seen to take 2 ms
+        # to begin a copy of half a MB.
         bytes_[...] = everything.cpu().numpy()
     return torch.from_numpy(bytes_).untyped_storage()

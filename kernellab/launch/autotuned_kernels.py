@@ -1,4 +1,6 @@
-"""Autotuned kernels where nothing can be timed: Triton's own autotuner, with every config as fast as the next."""
+"""Autotuned kernels where nothing can be timed:
+Triton's own autotuner, with every config as fast as the next.
+"""
 
 from __future__ import annotations
 
@@ -30,7 +32,8 @@ _named: ContextVar[ConfigName | None] = ContextVar("kernellab_config", default=N
 
 @contextmanager
 def launched_with(kernel: Any, config: ConfigName | None) -> Iterator[None]:
-    """While active, autotuned launches of this thread take `config` instead of timing, or of taking the first.
+    """While active, autotuned launches of this thread take `config` instead of timing,
+    or of taking the first.
 
     Raises:
         ArgumentError: `kernel` has no such config.
@@ -78,9 +81,11 @@ def launch_autotuned(
     args: Sequence[Any],
     keywords: Mapping[str, Any],
 ) -> Any:
-    """Launch with the config that was named, else on a CPU with the first that is not pruned; the GPU's are left to Triton.
+    """Launch with the config that was named, else on a CPU with the first that is not pruned;
+    the GPU's are left to Triton.
 
-    All else is Triton's own: pruning, hooks, `best_config`. The choice made without timing is said once, and never used on a GPU.
+    All else is Triton's own: pruning, hooks, `best_config`.
+    The choice made without timing is said once, and never used on a GPU.
     """
     __tracebackhide__ = True
     config = _named.get()
@@ -91,7 +96,8 @@ def launch_autotuned(
         _forget_untimed(autotuner)
         before = _last_timings(autotuner)
         result = run_timed(autotuner, *args, **keywords)
-        # A new key need not mean new timings: from Triton 3.8 on, a single config that pruning leaves is not timed.
+        # A new key need not mean new timings: from Triton 3.8 on,
+        # a single config that pruning leaves is not timed.
         if _last_timings(autotuner) is not before:
             _note_timings(autotuner, args, keywords)
         return result
@@ -110,12 +116,15 @@ def launch_autotuned(
 
 @dataclass(frozen=True)
 class AutotunerTimings:
-    """What Triton's autotuner found out in one launch; Triton keeps it until the next only, and has no hook for it."""
+    """What Triton's autotuner found out in one launch;
+    Triton keeps it until the next only, and has no hook for it.
+    """
 
     key: Mapping[str, Any]
     """The arguments that choose the config, and their values."""
     timings: Sequence[tuple[Config, Sequence[float]]]
-    """Each config's median, 20th and 80th percentile in milliseconds; infinite where it could not run."""
+    """Each config's median, 20th and 80th percentile in milliseconds;
+    infinite where it could not run."""
     calls: Sequence[BoundCall]
     """The launch with each config, values without their memory."""
     seconds: float
@@ -136,7 +145,9 @@ def _last_timings(autotuner: Autotuner) -> Any:
 
 
 def _note_timings(autotuner: Autotuner, args: Sequence[Any], keywords: Mapping[str, Any]) -> None:
-    """Keep what the autotuner has just timed; a launch that cannot be described is not worth an error."""
+    """Keep what the autotuner has just timed; a launch that cannot be described is
+    not worth an error.
+    """
     kernel = innermost(autotuner)
     found = _last_timings(autotuner)
     if not found:
@@ -147,7 +158,11 @@ def _note_timings(autotuner: Autotuner, args: Sequence[Any], keywords: Mapping[s
     with contextlib.suppress(KernelLabError):
         calls = [_call_with(config, autotuner, own) for config in found]
         # A tensor in the key stands for its dtype alone, which Triton adds by itself.
-        key = {name: given[name] for name in autotuner.keys if name in own and not hasattr(given[name], "data_ptr")}  # fmt: skip
+        key = {
+            name: given[name]
+            for name in autotuner.keys
+            if name in own and not hasattr(given[name], "data_ptr")
+        }
         timings = [(config, _percentiles(times)) for config, times in found.items()]
         seconds = float(getattr(autotuner, "bench_time", 0.0))
         noted = AutotunerTimings(key, timings, calls, seconds)
@@ -155,13 +170,18 @@ def _note_timings(autotuner: Autotuner, args: Sequence[Any], keywords: Mapping[s
 
 
 def _call_with(config: Config, autotuner: Autotuner, given: Mapping[str, Any]) -> BoundCall:
-    """The launch with a config, as its hook makes the arguments and heuristics complete them; nothing is done to the tensors."""
+    """The launch with a config, as its hook makes the arguments and heuristics complete them;
+    nothing is done to the tensors.
+    """
     facts = {name: facts_of(value) for name, value in given.items()}
     if config.pre_hook is not None:
         with contextlib.suppress(Exception):  # a hook that wants memory
             config.pre_hook({**facts, **config.all_kwargs()})
     # Tensors as they are, for their alignment; descriptors with the block that the hook gave them.
-    values = {name: value if isinstance(value, torch.Tensor) else facts[name] for name, value in given.items()}  # fmt: skip
+    values = {
+        name: value if isinstance(value, torch.Tensor) else facts[name]
+        for name, value in given.items()
+    }
     kernel, keywords = unwrap_kernel(autotuner.fn, (), {**values, **config.all_kwargs()}, {})
     call = bind(kernel, (), keywords, local_target() or DEFAULT_TARGET)
     return replace(call, values={name: facts_of(value) for name, value in call.values.items()})
@@ -175,7 +195,9 @@ def _percentiles(times: float | Sequence[float]) -> Sequence[float]:
 
 
 def _is_ours(autotuner: Autotuner) -> bool:
-    """Whether the interpreter would get a launch on CPU tensors: in an emulation it gets every kernel's."""
+    """Whether the interpreter would get a launch on CPU tensors:
+    in an emulation it gets every kernel's.
+    """
     kernel = innermost(autotuner)
     return triton_api.current_emulation() is not None or getattr(kernel, "runs_on_cpu", False)
 
@@ -202,7 +224,9 @@ def _all_equal(_kernel_call: Callable[[], Any], quantiles: Sequence[float]) -> l
 
 @contextmanager
 def _replaced(autotuner: Autotuner, **attributes: Any) -> Iterator[None]:
-    """The autotuner with other attributes for a while; those that it did not have are gone again afterwards."""
+    """The autotuner with other attributes for a while;
+    those that it did not have are gone again afterwards.
+    """
     own = vars(autotuner)
     before = {name: own[name] for name in attributes if name in own}
     own.update(attributes)
@@ -215,7 +239,9 @@ def _replaced(autotuner: Autotuner, **attributes: Any) -> Iterator[None]:
 
 
 def _as_tensor(value: Any) -> Any:
-    """Hooks are written for tensors; NumPy arrays become tensors over the same memory, as long as they can be written."""
+    """Hooks are written for tensors; NumPy arrays become tensors over the same memory,
+    as long as they can be written.
+    """
     if isinstance(value, numpy.ndarray) and value.flags.writeable:
         return tensor_of(value)
     return value
@@ -227,7 +253,8 @@ def _check_not_given(autotuner: Autotuner, keywords: Mapping[str, Any]) -> None:
     if twice:
         kernel = innermost(autotuner)
         raise ArgumentError(
-            f"{', '.join(twice)} of {kernel.__name__!r} comes from the autotuner's configs, and the launch gives it too",
+            f"{', '.join(twice)} of {kernel.__name__!r} comes from the autotuner's configs, and "
+            "the launch gives it too",
             advice="Leave it out of the launch.",
             position=triton_api.definition_of(kernel),
         )
@@ -237,8 +264,8 @@ def _say_not_tuned(autotuner: Autotuner) -> None:
     if autotuner in _untimed:
         return
     print(
-        f"{innermost(autotuner).__name__}: not autotuned, because time on a CPU says nothing about a GPU. "
-        f"The first of {len(autotuner.configs)} configs is used: {autotuner.best_config}",
+        f"{innermost(autotuner).__name__}: not autotuned, because time on a CPU says nothing about "
+        f"a GPU. The first of {len(autotuner.configs)} configs is used: {autotuner.best_config}",
         file=sys.stderr,
     )
 

@@ -42,18 +42,26 @@ def bisect(
 ) -> Bisection:
     """Find the first pass after which a kernel computes something else.
 
-    One compilation records the module after every pass of the TTIR and TTGIR stages. From the inliner on, the interpreter runs each that differs from the one before, in the compiler's order, on copies of the arguments, and compares what it leaves in every tensor with what the first of them leaves. The arguments themselves stay as they are.
+    One compilation records the module after every pass of the TTIR and TTGIR stages. From the
+    inliner on, the interpreter runs each that differs from the one before, in the compiler's order,
+    on copies of the arguments, and compares what it leaves in every tensor with what the first of
+    them leaves. The arguments themselves stay as they are.
 
-    A pass may rightly compute floats in another order (a sum in other halves, a product in smaller steps): give a tolerance where it does. An element may be off by `atol + rtol * |expected|`. By default every bit counts, and NaN equals NaN.
+    A pass may rightly compute floats in another order (a sum in other halves, a product in smaller
+    steps): give a tolerance where it does. An element may be off by `atol + rtol * |expected|`. By
+    default every bit counts, and NaN equals NaN.
 
     Args:
-        kernel, grid, args, keywords: as for `kernellab.run`; of an autotuned kernel, the first config counts.
-        target: whose pipeline, "sm_90", "gfx942", ...; None means the one that a launch would emulate.
+        kernel, grid, args, keywords: as for `kernellab.run`; of an autotuned kernel, the
+            first config counts.
+        target: whose pipeline, "sm_90", "gfx942", ...; None means the one that a
+            launch would emulate.
         rtol, atol: how far off an element may be.
         skip, pipeline: another pipeline than the target's own, as for `kernellab.compile`.
 
     Returns:
-        The Bisection: the pass, the lines whose operations it rewrote, the arguments that differ and by how much.
+        The Bisection: the pass, the lines whose operations it rewrote,
+        the arguments that differ and by how much.
 
     Raises:
         ArgumentError, OptionError, GridError, CompileError: as `kernellab.run`.
@@ -99,7 +107,9 @@ def bisect(
 
 
 def _from_inliner_on(passes: Sequence[PassRun]) -> Sequence[PassRun]:
-    """The passes from the first inliner on, all where there is none: a reduction by a called function is added up in another order."""
+    """The passes from the first inliner on, all where there is none:
+    a reduction by a called function is added up in another order.
+    """
     numbers = [number for number, one in enumerate(passes) if one.name == "inliner"]
     return passes[numbers[0] :] if numbers else passes
 
@@ -129,7 +139,9 @@ class _Snapshots:
         self.not_run: dict[str, str] = {}
 
     def contents_after(self, label: str, text: str) -> Contents | None:
-        """What the module leaves in copies of the tensors; None where the interpreter does not know one of its operations."""
+        """What the module leaves in copies of the tensors;
+        None where the interpreter does not know one of its operations.
+        """
         values = copied(self._call.values)
         try:
             launch_text(self._kernel, self._grid, replace(self._call, values=values), text)
@@ -165,7 +177,9 @@ class _Snapshots:
 
 
 def _rewritten_lines(before: str, after: str, kernel: Any) -> tuple[SourcePosition, ...]:
-    """The kernel's lines that have other operations after a pass than before it; layouts do not count."""
+    """The kernel's lines that have other operations after a pass than before it;
+    layouts do not count.
+    """
     had = Counter(_operations(read_module(before), kernel))
     has = Counter(_operations(read_module(after), kernel))
     changed = {position for _, position in (had - has) + (has - had)}
@@ -173,7 +187,9 @@ def _rewritten_lines(before: str, after: str, kernel: Any) -> tuple[SourcePositi
 
 
 def _operations(module: ModuleOp, kernel: Any) -> Iterator[tuple[str, SourcePosition]]:
-    """(what an operation does, the kernel's or a helper's line that it stands on) for each operation that has one."""
+    """(what an operation does, the kernel's or a helper's line that it stands on)
+    for each operation that has one.
+    """
     for op in module.walk():
         if isinstance(op, ttg.ConvertLayoutOp):
             continue

@@ -15,7 +15,9 @@ Contents = Mapping[str, torch.Tensor]
 def differences_between(
     expected: Contents, found: Contents, rtol: float, atol: float
 ) -> Iterator[Difference]:
-    """One Difference for each argument that is off by more than it may be: `atol + rtol * |expected|`; by a bit where both are 0."""
+    """One Difference for each argument that is off by more than it may be:
+    `atol + rtol * |expected|`; by a bit where both are 0.
+    """
     for name, right in expected.items():
         want, got = right.double(), found[name].double()
         same = (want == got) & (want.signbit() == got.signbit()) | (want.isnan() & got.isnan())
@@ -25,6 +27,11 @@ def differences_between(
             flat = torch.where(off, distance.nan_to_num(nan=torch.inf), -1.0).argmax()
             place = tuple(int(index) for index in torch.unravel_index(flat, off.shape))
             yield Difference(
-                name, int(off.sum()), off.numel(), float(distance[place]), place,
-                right[place].item(), found[name][place].item(),
-            )  # fmt: skip
+                name,
+                int(off.sum()),
+                off.numel(),
+                float(distance[place]),
+                place,
+                right[place].item(),
+                found[name][place].item(),
+            )

@@ -1,4 +1,6 @@
-"""One launch of any Triton kernel: where its arguments are, and the way to the interpreter or to the GPU."""
+"""One launch of any Triton kernel: where its arguments are, and the way
+to the interpreter or to the GPU.
+"""
 
 from __future__ import annotations
 
@@ -46,7 +48,8 @@ Options = TypeVar("Options")
 def apart_from_parameters(
     options: Options, parameters: Collection[str]
 ) -> tuple[Options, dict[str, Any]]:
-    """What a function that launches kernels is told by name: a name that is a parameter of the kernel is the parameter.
+    """What a function that launches kernels is told by name:
+    a name that is a parameter of the kernel is the parameter.
 
     Args:
         options: a data class of its options, each with a default.
@@ -95,7 +98,8 @@ def interpret(
         options = replace(options, stage="ttgir")  # where Gluon begins
     if call.options.get("ir_override"):
         raise UnsupportedOperation(
-            f"this launch of {kernel.__name__!r} puts {call.options['ir_override']!r} in the place of its code",
+            f"this launch of {kernel.__name__!r} puts {call.options['ir_override']!r} in the "
+            "place of its code",
             advice="The interpreter runs the kernel itself: leave ir_override out.",
             position=triton_api.definition_of(kernel),
         )
@@ -116,7 +120,9 @@ def _files_of(kernel: JITFunction) -> set[str]:
 
 @dataclass(frozen=True)
 class GpuLaunch:
-    """A launch on the GPU, noted in a few microseconds and turned into records when somebody asks."""
+    """A launch on the GPU, noted in a few microseconds and turned into records
+    when somebody asks.
+    """
 
     kernel: str
     grid: tuple[int, ...]
@@ -161,7 +167,8 @@ def launch_on_gpu(
     """Let Triton launch the kernel, with `run_natively(*args, grid=, warmup=, **keywords)`.
 
     Returns:
-        What Triton gives, its compiled kernel; and a note of the launch, None where a hook of Triton's prevented it.
+        What Triton gives, its compiled kernel; and a note of the launch,
+        None where a hook of Triton's prevented it.
     """
     seen = grid = (grid,) if isinstance(grid, int) else grid
     if callable(grid):
@@ -187,14 +194,17 @@ def refuse_run_options(kernel: JITFunction, options: RunOptions) -> None:
         return
     names = ", ".join(options.changed()) or "stage, order, seed and bounds"
     raise OptionError(
-        f"this launch of {kernel.__name__!r} goes to the GPU, and only the interpreter takes {names}",
+        f"this launch of {kernel.__name__!r} goes to the GPU, and only the interpreter "
+        f"takes {names}",
         advice="Leave it out, or move the tensors to the CPU.",
         position=triton_api.definition_of(kernel),
     )
 
 
 def facts_of(value: Any) -> Any:
-    """What a launch's description needs of a value; never the tensor itself, which would keep its memory."""
+    """What a launch's description needs of a value;
+    never the tensor itself, which would keep its memory.
+    """
     if isinstance(value, torch.Tensor):
         return torch.empty_like(value, device="meta")
     if isinstance(value, tuple):
@@ -233,7 +243,8 @@ def refuse_gpu(
     tensors = any(isinstance(value, torch.Tensor) for value in (*args, *keywords.values()))
     if tensors and goes_to_gpu(kernel, args, keywords):
         raise ArgumentError(
-            f"the tensors of this launch of {kernel.__name__!r} are on a GPU, and {doer} runs kernels on the CPU.",
+            f"the tensors of this launch of {kernel.__name__!r} are on a GPU, and {doer} runs "
+            "kernels on the CPU.",
             advice="Pass copies: x.cpu(). Smaller ones show the same faults sooner.",
             position=triton_api.definition_of(kernel),
         )
@@ -249,7 +260,10 @@ def _wrong_devices(
     ]
     return ArgumentError(
         f"no device holds all tensors of this launch of {kernel.__name__!r}: {'; '.join(places)}",
-        advice="Move all of them to the GPU (the kernel runs there) or to the CPU (the interpreter runs it).",
+        advice=(
+            "Move all of them to the GPU (the kernel runs there) or to the CPU (the "
+            "interpreter runs it)."
+        ),
         position=triton_api.definition_of(kernel),
     )
 

@@ -41,12 +41,15 @@ class interpreted(ContextDecorator):  # noqa: N801 - a context manager and decor
         with kernellab.interpreted():
             z = library.add(x, y)
 
-    Or as a decorator of a function. Any kernel counts: one imported before, autotuned or with heuristics, and whoever calls
-    `kernel[grid](...)`. Where Triton has no GPU, its driver answers for `target` (`triton.runtime.driver.active`: current
-    target, device properties, a benchmarker). Launches with CUDA tensors stay Triton's own. It holds for the thread or
-    asyncio task that entered it; contexts nest, and the innermost one counts. Afterwards Triton is what it was.
+    Or as a decorator of a function. Any kernel counts: one imported before, autotuned or with
+    heuristics, and whoever calls `kernel[grid](...)`. Where Triton has no GPU, its driver answers
+    for `target` (`triton.runtime.driver.active`: current target, device properties, a benchmarker).
+    Launches with CUDA tensors stay Triton's own. It holds for the thread or asyncio task that
+    entered it; contexts nest, and the innermost one counts. Afterwards Triton is what it was.
 
-    What Triton refuses is refused with Triton's own exceptions; faults are KernelLab's. A launch gives an `InterpretedLaunch`: what Triton's compiled kernel has (`asm`, `metadata`, `n_regs`) is compiled when first asked for.
+    What Triton refuses is refused with Triton's own exceptions; faults are KernelLab's. A launch
+    gives an `InterpretedLaunch`: what Triton's compiled kernel has (`asm`, `metadata`, `n_regs`) is
+    compiled when first asked for.
     """
 
     def __init__(
@@ -58,7 +61,8 @@ class interpreted(ContextDecorator):  # noqa: N801 - a context manager and decor
         seed: int = DEFAULT.seed,
         bounds: str = DEFAULT.bounds,
     ) -> None:
-        """Choose what is emulated and how kernels run; a launch that says an option itself goes before.
+        """Choose what is emulated and how kernels run;
+        a launch that says an option itself goes before.
 
         Args:
             target: the GPU to emulate, "sm_90", "gfx942", ...
@@ -93,7 +97,8 @@ class interpreted(ContextDecorator):  # noqa: N801 - a context manager and decor
 
 
 class Interception:
-    """What stands in the GPU's place: launches go to the interpreter, and questions are answered for its target.
+    """What stands in the GPU's place: launches go to the interpreter,
+    and questions are answered for its target.
 
     Attributes:
         target: the GPU that is emulated.
@@ -111,7 +116,9 @@ class Interception:
 
     @classmethod
     def like_the_current(cls) -> Interception:
-        """One of its own for a single launch: of the target and options that are emulated already, else of the default ones."""
+        """One of its own for a single launch: of the target and options that are emulated already,
+        else of the default ones.
+        """
         current = triton_api.current_emulation()
         if isinstance(current, Interception):
             return cls(current.target, current._options)
@@ -187,8 +194,11 @@ def _loaded(
     """A binary as a driver loads it: no module, no function, and what it takes of the GPU."""
     if target.backend != "cuda":
         raise UnsupportedOperation(
-            f"the registers of {name!r} are not read out of AMD's binary, so the compiled kernel cannot be loaded",
-            advice="Launch the kernel itself, kernel[grid](...); kernellab.compile has its resources.",
+            f"the registers of {name!r} are not read out of AMD's binary, so the compiled kernel "
+            "cannot be loaded",
+            advice=(
+                "Launch the kernel itself, kernel[grid](...); kernellab.compile has its resources."
+            ),
         )
     resources = read_nvidia(binary, name, shared)
     return None, None, resources.registers, resources.stack_bytes // _WORD, MOST_THREADS
@@ -198,7 +208,9 @@ class _OtherPeoplesLaunches(Interception):
     """Launches of code that knows Triton's exceptions, not ours."""
 
     def take_launch(self, *launch: Any) -> Any:
-        """Carry out a launch; what Triton refuses is refused with Triton's own exception, to which ours is a note."""
+        """Carry out a launch; what Triton refuses is refused with Triton's own exception,
+        to which ours is a note.
+        """
         __tracebackhide__ = True
         try:
             return super().take_launch(*launch)
@@ -214,13 +226,16 @@ _WORD = 4
 """Drivers count what Triton calls spills, the local memory of a thread, in words of 4 bytes."""
 
 MOST_THREADS = 1024
-"""Threads of one block, on every GPU since Fermi (CUDA C++ Programming Guide, technical specifications)."""
+"""Threads of one block, on every GPU since Fermi (CUDA C++ Programming Guide,
+technical specifications)."""
 
 
 class InterpretedLaunch:
-    """What `kernel[grid](...)` gives inside `interpreted()`: the run, and all that Triton's compiled kernel has.
+    """What `kernel[grid](...)` gives inside `interpreted()`:
+    the run, and all that Triton's compiled kernel has.
 
-    The kernel is compiled for the emulated GPU when `asm`, `metadata`, `n_regs` or another attribute is first asked for.
+    The kernel is compiled for the emulated GPU when `asm`, `metadata`,
+    `n_regs` or another attribute is first asked for.
 
     Attributes:
         interpreted_run: the finished Run.

@@ -33,10 +33,14 @@ from kernellab.triton_api import GluonJITFunction, JITFunction
 class TileKernel(JITFunction):
     """A Triton kernel whose launch line works with and without a GPU.
 
-    `kernel[grid](*args)` with CUDA tensors is Triton's own launch. With torch CPU tensors or NumPy arrays the interpreter runs the kernel, in place, as `target` would. Everything else is Triton's `JITFunction`: it compiles, other kernels call it, `triton.autotune` and `triton.heuristics` wrap it.
+    `kernel[grid](*args)` with CUDA tensors is Triton's own launch. With torch CPU tensors or NumPy
+    arrays the interpreter runs the kernel, in place, as `target` would. Everything else is
+    Triton's `JITFunction`: it compiles, other kernels call it, `triton.autotune` and
+    `triton.heuristics` wrap it.
 
     Attributes:
-        target: the GPU that the interpreter emulates; sm_90 unless a cell's `--target` says otherwise.
+        target: the GPU that the interpreter emulates; sm_90 unless a cell's
+            `--target` says otherwise.
         runs_on_cpu: what tells it from a plain kernel, also without importing this module.
     """
 
@@ -47,7 +51,8 @@ class TileKernel(JITFunction):
     """What the latest launch was bound to, where something stopped it."""
 
     def __init__(self, function: Callable[..., Any] | JITFunction, **settings: Any) -> None:
-        """A kernel of a Python function, or of a kernel that `@triton.jit` made; `settings` are those of `@triton.jit`.
+        """A kernel of a Python function, or of a kernel that `@triton.jit` made;
+        `settings` are those of `@triton.jit`.
 
         Raises:
             ArgumentError: something else, such as a kernel with an autotuner around it.
@@ -57,13 +62,19 @@ class TileKernel(JITFunction):
             function = function.fn
         if not isinstance(function, FunctionType):
             raise ArgumentError(
-                f"a TileKernel is made of a function, and this is of type {type(function).__name__}",
-                advice="An autotuner goes around the TileKernel: triton.autotune(...)(kernellab.TileKernel(kernel)).",
+                "a TileKernel is made of a function, and this is of type "
+                f"{type(function).__name__}",
+                advice=(
+                    "An autotuner goes around the TileKernel: "
+                    "triton.autotune(...)(kernellab.TileKernel(kernel))."
+                ),
             )
         super().__init__(function, **settings)
 
     def parse(self) -> ast.Module:
-        """The function's source as Triton's front end reads it: `breakpoint()` taken out, `print(x)` a `tl.device_print`."""
+        """The function's source as Triton's front end reads it:
+        `breakpoint()` taken out, `print(x)` a `tl.device_print`.
+        """
         return triton_api.rewrite_debugging_statements(super().parse())
 
     def __getitem__(self, grid: Grid) -> Callable[..., Any]:
@@ -73,13 +84,16 @@ class TileKernel(JITFunction):
     def run(self, *args: Any, grid: Grid, warmup: bool, **keywords: Any) -> Any:
         """Launch the kernel; what `kernel[grid](*args, **keywords)` calls.
 
-        Keywords are parameters, options of the backend (`num_warps`, ...), and options of the interpreter: those of `RunOptions`. Where a name is a parameter too, it is the parameter, and `options={...}` says the option.
+        Keywords are parameters, options of the backend (`num_warps`, ...), and options of the
+        interpreter: those of `RunOptions`. Where a name is a parameter too, it is the parameter,
+        and `options={...}` says the option.
 
         Returns:
             A `Run` from the interpreter; Triton's compiled kernel from the GPU.
 
         Raises:
-            ArgumentError: arguments that do not fit, or tensors on the CPU and on a GPU in one launch.
+            ArgumentError: arguments that do not fit, or tensors on the CPU and on a
+                GPU in one launch.
             OptionError: a keyword that is neither a parameter nor a launch option.
             GridError: a grid that no GPU would accept.
             CompileError: the kernel does not compile.
@@ -124,7 +138,9 @@ class TileKernel(JITFunction):
 
     @property
     def last_call(self) -> Launch | BoundCall | None:
-        """What the latest launch was compiled for, also one that a fault stopped; None before the first."""
+        """What the latest launch was compiled for, also one that a fault stopped;
+        None before the first.
+        """
         return self._stopped or self.last_launch
 
     def __repr__(self) -> str:
@@ -144,7 +160,8 @@ def _tile_class(kernel: JITFunction) -> type[TileKernel]:
 
 @contextmanager
 def tile_kernels_in(file: str, target: Target) -> Iterator[list[TileKernel]]:
-    """While active, `@triton.jit` and `@gluon.jit` on functions whose code comes from `file` make TileKernels.
+    """While active, `@triton.jit` and `@gluon.jit` on functions whose code comes
+    from `file` make TileKernels.
 
     Gives the list of them, which grows as they are made. Kernels of other files stay what they are.
     """
@@ -165,22 +182,27 @@ def run(
     """Launch a kernel as a function call; the same as `kernel[grid](*args, **constants)`, in place.
 
     Args:
-        kernel: a TileKernel, a plain `@triton.jit` kernel, or either inside `triton.autotune` or `triton.heuristics`.
+        kernel: a TileKernel, a plain `@triton.jit` kernel, or either inside `triton.autotune` or
+            `triton.heuristics`.
         grid: one to three sizes, or a function from the parameters (by name) to them.
         args: torch tensors, NumPy arrays, scalars.
-        config: of an autotuned kernel, the config to launch with: its number among the autotuner's, from 0, or a `triton.Config` of one's
-            own. None takes the first on a CPU, where time says nothing, and says so; on a GPU Triton times them.
-        constants: constexprs, further parameters by name, and options: the backend's, such as `num_warps`, and the interpreter's own, which are
+        config: of an autotuned kernel, the config to launch with: its number among the autotuner's,
+            from 0, or a `triton.Config` of one's own. None takes the first on a CPU, where time
+            says nothing, and says so; on a GPU Triton times them.
+        constants: constexprs, further parameters by name, and options: the backend's, such as
+            `num_warps`, and the interpreter's own, which are
 
             stage: the IR to run, "ttir" by default.
-            order: of the programs, "sequential" (by linear id, x fastest), "reversed" or "shuffled".
-            seed: chooses the shuffled order, 0 by default.
-            bounds: what accesses must stay inside, "storage" (the memory behind a tensor) by default, or "view".
+            order: of the programs, "sequential" (by linear id, x fastest), "reversed" or
+            "shuffled". seed: chooses the shuffled order, 0 by default. bounds: what accesses must
+            stay inside, "storage" (the memory behind a tensor) by default, or "view".
 
-            A name that is also a parameter of the kernel is the parameter; `options={...}` then says the option.
+            A name that is also a parameter of the kernel is the parameter;
+            `options={...}` then says the option.
 
     Raises:
-        ArgumentError, OptionError, GridError, CompileError, UnsupportedOperation, KernelFault: as `TileKernel.run`.
+        ArgumentError, OptionError, GridError, CompileError, UnsupportedOperation, KernelFault: as
+            `TileKernel.run`.
     """
     __tracebackhide__ = True
     inside = innermost(kernel)
@@ -195,7 +217,8 @@ def run(
             last = interception.last_run
     if last is None:
         raise KernelLabError(
-            f"no launch of {inside.__name__!r} was carried out: Triton's jit_cache_hook prevented it",
+            f"no launch of {inside.__name__!r} was carried out: Triton's "
+            "jit_cache_hook prevented it",
             advice="triton.knobs.runtime.jit_cache_hook = None takes the hook out.",
         )
     return last

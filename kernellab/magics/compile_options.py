@@ -1,4 +1,6 @@
-"""What the line of a magic asks the compiler for, and the call that a kernel is then compiled for."""
+"""What the line of a magic asks the compiler for, and the call that a kernel
+is then compiled for.
+"""
 
 from __future__ import annotations
 
@@ -37,17 +39,22 @@ def compile_options_of(
 
 
 def launched_call(launch: Launch | BoundCall, compile_options: CompileOptions) -> BoundCall:
-    """The call that a launch made, with the options that it gave itself before those of the line."""
+    """The call that a launch made, with the options that it gave itself
+    before those of the line.
+    """
     return BoundCall(launch.specialization, {}, {**compile_options.options, **launch.options})
 
 
 def is_kernel(thing: Any) -> bool:
-    """Whether it can be compiled: a JIT function, also inside `triton.autotune` or `triton.heuristics`."""
+    """Whether it can be compiled: a JIT function, also inside `triton.autotune`
+    or `triton.heuristics`.
+    """
     return isinstance(thing, triton_api.JITFunction | triton_api.Autotuner | triton_api.Heuristics)
 
 
 def stated_call(kernel: Any, compile_options: CompileOptions) -> BoundCall:
-    """The call that the line states; types that it does not state come from annotations, or are assumed.
+    """The call that the line states; types that it does not state come
+    from annotations, or are assumed.
 
     Raises:
         ArgumentError: types or constants do not fit the kernel, or something is missing.

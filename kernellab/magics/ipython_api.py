@@ -1,4 +1,6 @@
-"""The only file that touches what IPython keeps private: running a cell, its file name, its tracebacks."""
+"""The only file that touches what IPython keeps private:
+running a cell, its file name, its tracebacks.
+"""
 
 from __future__ import annotations
 
@@ -47,7 +49,8 @@ class RunningCell:
 
 
 def running_cell(shell: InteractiveShell, header: str, body: str) -> RunningCell:
-    """The cell in which a cell magic was called with the line `header` and the text `body`; its source is made known to `linecache`.
+    """The cell in which a cell magic was called with the line `header` and the text `body`;
+    its source is made known to `linecache`.
 
     `header` is needed only where no cell runs: a script called `run_cell_magic`.
     """
@@ -79,7 +82,9 @@ def _frame_of_running_cell(shell: InteractiveShell) -> FrameType | None:
 
 
 def running_line(shell: InteractiveShell, text: str) -> Callable[[str], SourcePosition]:
-    """Where words stand on the line of a cell from which a line magic was called; `text` is the line where no cell runs."""
+    """Where words stand on the line of a cell from which a line magic was called;
+    `text` is the line where no cell runs.
+    """
     frame = _frame_of_running_cell(shell)
     if frame is None:
         file, number = shell.compile.cache(text, shell.execution_count), 1
@@ -93,7 +98,9 @@ def running_line(shell: InteractiveShell, text: str) -> Callable[[str], SourcePo
 
 
 def _column(line: str, word: str) -> int:
-    """Where `word` stands on a line, counted from 1: by itself if it does, else as a part of another; 0 for nowhere."""
+    """Where `word` stands on a line, counted from 1:
+    by itself if it does, else as a part of another; 0 for nowhere.
+    """
     if not word:
         return 0
     alone = re.search(rf"(?<!\w){re.escape(word)}(?!\w)", line)
@@ -114,7 +121,9 @@ def is_cell_file(shell: InteractiveShell, file: str) -> bool:
 def execute(cell: RunningCell, body: str) -> None:
     """Run the body of a cell as the shell runs an ordinary cell.
 
-    Line N of the visible cell is line N of the code. IPython's own syntax (`!ls`, `%time`), its AST transformers and the display of the last expression work as usual. Top-level `await` does not: a magic is called in the middle of the event loop's step.
+    Line N of the visible cell is line N of the code. IPython's own syntax (`!ls`, `%time`), its AST
+    transformers and the display of the last expression work as usual. Top-level `await` does not: a
+    magic is called in the middle of the event loop's step.
 
     Raises:
         SyntaxError: of the body, with the visible cell's line.
@@ -167,7 +176,8 @@ def _code_objects(
 def report(cell: RunningCell, error: BaseException) -> None:
     """Show `error` as the shell shows an error of an ordinary cell, and let the cell fail with it.
 
-    A magic that raises would show the frames of IPython and of this package too. To be called while the error is being handled. Where no cell runs the error is raised.
+    A magic that raises would show the frames of IPython and of this package too.
+    To be called while the error is being handled. Where no cell runs the error is raised.
     """
     if cell.result is None or isinstance(error, SystemExit):
         raise error
@@ -199,7 +209,9 @@ _INTERNAL = (*_PACKAGES, contextlib.__file__)
 def visible_traceback(error: BaseException) -> TracebackType | None:
     """The part of an error's traceback that concerns the user.
 
-    It starts in the cell, below the frames that ran it. An error that KernelLab raises on purpose, and an interrupt, also lose the frames of KernelLab and of Triton, and end on the line of the kernel where the error names one.
+    It starts in the cell, below the frames that ran it. An error that KernelLab raises on purpose,
+    and an interrupt, also lose the frames of KernelLab and of Triton, and end on the line of the
+    kernel where the error names one.
     """
     entries = list(_entries(error.__traceback__))
     for index, (frame, _) in enumerate(entries):
@@ -237,7 +249,9 @@ def _frame_at(position: SourcePosition) -> FrameType:
 
 
 def _render_kernellab_error(error: KernelLabError) -> list[str]:
-    """How IPython shows a KernelLabError in any cell: without inner frames, without what Triton said first."""
+    """How IPython shows a KernelLabError in any cell:
+    without inner frames, without what Triton said first.
+    """
     shell = InteractiveShell.instance()
     cause, context, position = error.__cause__, error.__context__, error.position
     traceback = visible_traceback(error)
@@ -251,7 +265,9 @@ def _render_kernellab_error(error: KernelLabError) -> list[str]:
 
 
 def show_errors_briefly(shell: InteractiveShell) -> None:
-    """Let IPython show KernelLab's errors on the user's lines alone, in ordinary cells as well, and name cells as it does itself ("Cell In[3]")."""
+    """Let IPython show KernelLab's errors on the user's lines alone, in ordinary cells as well,
+    and name cells as it does itself ("Cell In[3]").
+    """
     KernelLabError._render_traceback_ = _render_kernellab_error  # type: ignore[attr-defined]
 
     def label(file: str) -> str | None:
@@ -276,7 +292,8 @@ def complete_options(
 ) -> None:
     """Let Tab on the magic's line offer what `words` gives for the text up to the cursor.
 
-    On the line of a cell magic ("%%") there is nothing else to offer; on that of a line magic ("%") there are the user's names too.
+    On the line of a cell magic ("%%") there is nothing else to offer;
+    on that of a line magic ("%") there are the user's names too.
     """
     identifier = f"kernellab.{magic}"
 

@@ -59,7 +59,9 @@ def refuse_no_kernel(
     magic: str,
     position: SourcePosition,
 ) -> None:
-    """Raise OptionError where a line names what is neither a kernel nor anything that has a view."""
+    """Raise OptionError where a line names what is neither a kernel nor anything
+    that has a view.
+    """
     if not can_show(thing):
         raise OptionError(
             f"{magic}: {expression} is {described(thing)}, no kernel",
@@ -82,7 +84,8 @@ def _names_of(namespace: Mapping[str, Any], fits: Callable[[Any], bool] | None) 
 
 
 def compilation_of(kernel: Any, given: Mapping[str, Any], position: SourcePosition) -> Compilation:
-    """A kernel compiled, with every pass recorded: for its latest launch, where the line states no types, else for what it states.
+    """A kernel compiled, with every pass recorded:
+    for its latest launch, where the line states no types, else for what it states.
 
     Raises:
         CompileError: the kernel does not compile.

@@ -1,4 +1,6 @@
-"""A launch written on a magic's line, `add[grid](x, y, n, BLOCK=1024)`, taken apart instead of carried out."""
+"""A launch written on a magic's line, `add[grid](x, y, n, BLOCK=1024)`,
+taken apart instead of carried out.
+"""
 
 from __future__ import annotations
 
@@ -32,7 +34,8 @@ def read_launch(
     `magic` is written as the user does, "%tilestep" or "%%tiletune".
 
     Raises:
-        OptionError: the text is no launch, or names something that the notebook does not have; points at `position`, the magic's line.
+        OptionError: the text is no launch, or names something that the notebook does not have;
+            points at `position`, the magic's line.
         Exception: whatever evaluating a part raises.
     """
     if not text.strip():
@@ -54,7 +57,9 @@ def read_launch(
 def _refuse_unknown_names(
     tree: ast.expr, namespace: Mapping[str, Any], magic: str, position: SourcePosition
 ) -> None:
-    """Refuse a launch with a name that nothing has; names that the launch itself gives a meaning (of a lambda, a comprehension) are left alone."""
+    """Refuse a launch with a name that nothing has;
+    names that the launch itself gives a meaning (of a lambda, a comprehension) are left alone.
+    """
     named = [node for node in ast.walk(tree) if isinstance(node, ast.Name)]
     own = {node.id for node in named if not isinstance(node.ctx, ast.Load)}
     own |= {node.arg for node in ast.walk(tree) if isinstance(node, ast.arg)}

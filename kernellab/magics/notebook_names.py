@@ -1,4 +1,6 @@
-"""What the line of a magic names in the notebook: variables, and the error for a name that nothing has."""
+"""What the line of a magic names in the notebook:
+variables, and the error for a name that nothing has.
+"""
 
 from __future__ import annotations
 
@@ -16,7 +18,9 @@ def read_variable(text: str) -> str:
 
 
 def read_variables(text: str) -> list[str]:
-    """ "report,costs" as ["report", "costs"]. Raises ValueError where a part is no variable's name."""
+    """ "report,costs" as ["report", "costs"]. Raises ValueError where a part
+    is no variable's name.
+    """
     names = [name.strip() for name in text.split(",")]
     if not all(name.isidentifier() for name in names):
         raise ValueError("names of variables are wanted, with commas between them")
@@ -29,7 +33,8 @@ def value_of(
     """The value of a variable of the notebook's.
 
     Raises:
-        OptionError: nothing has the name; points at `position`, and says for which option it was wanted.
+        OptionError: nothing has the name; points at `position`, and says for which
+            option it was wanted.
     """
     if name not in namespace:
         raise unknown_name(name, namespace, magic, position, option)
@@ -44,7 +49,9 @@ def unknown_name(
     option: str = "",
     there: str = "",
 ) -> OptionError:
-    """The error for a name on a magic's line ("%tileir", "%%tiletune") that nothing in the notebook has; `there` says in a sentence what it has."""
+    """The error for a name on a magic's line ("%tileir", "%%tiletune")
+    that nothing in the notebook has; `there` says in a sentence what it has.
+    """
     close = nearest(name, (one for one in namespace if not one.startswith("_")))
     advice = f"{close} {there}".strip() or f"Run the cell that defines {name} first."
     return OptionError(

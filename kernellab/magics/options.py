@@ -1,4 +1,6 @@
-"""The options on a magic's line: one table of them serves the parser, Tab completion and the help."""
+"""The options on a magic's line: one table of them serves the parser,
+Tab completion and the help.
+"""
 
 from __future__ import annotations
 
@@ -35,7 +37,8 @@ class Option:
     """The value's name in the help; "" for an option that takes none."""
     help: str
     read: Callable[[str], Any] = str
-    """Turns the value's text into the value; raises ValueError or KernelLabError with words for the user."""
+    """Turns the value's text into the value; raises ValueError or KernelLabError with words
+    for the user."""
     values: Callable[[], Iterable[str]] = no_values
     """The values that Tab offers."""
     repeated: bool = False
@@ -56,10 +59,12 @@ class Options:
         self.by_flag: Mapping[str, Option] = {option.flag: option for option in options}
 
     def parse(self, line: str, position: Position) -> dict[str, Any]:
-        """The values by name: None for an option that was not given (False for one without a value, [] for a repeated one).
+        """The values by name: None for an option that was not given (False for one without a value,
+        [] for a repeated one).
 
         Raises:
-            OptionError: an unknown option, a missing or unreadable value, a stray word; points at the word.
+            OptionError: an unknown option, a missing or unreadable value, a stray word;
+                points at the word.
             KernelLabError: what an option's `read` raises, pointed at the word.
         """
         given: dict[str, Any] = {

@@ -1,4 +1,6 @@
-"""What `%%tilekernel` does with a cell: run it, find its kernels, compile them, show their cards."""
+"""What `%%tilekernel` does with a cell: run it, find its kernels, compile them,
+show their cards.
+"""
 
 from __future__ import annotations
 
@@ -32,7 +34,8 @@ def run_tile_cell(running: RunningCell, given: Mapping[str, Any], body: str) -> 
         body: the cell without the magic's line.
 
     Raises:
-        KernelLabError: no kernel in the cell; options that do not fit its kernels; a kernel that does not compile.
+        KernelLabError: no kernel in the cell; options that do not fit its kernels; a kernel that
+            does not compile.
         BaseException: whatever the body raises.
     """
     compile_options = compile_options_of(given)
@@ -43,7 +46,8 @@ def run_tile_cell(running: RunningCell, given: Mapping[str, Any], body: str) -> 
         raise KernelLabError(
             "this cell defines no kernel",
             advice="Decorate a function with @triton.jit or @gluon.jit. "
-            "A cell that only launches kernels needs no %%tilekernel. What the cell defined is kept.",
+            "A cell that only launches kernels needs no %%tilekernel. What the cell "
+            "defined is kept.",
             position=running.position("%%tilekernel"),
         )
     if not given["no_compile"]:
@@ -52,7 +56,9 @@ def run_tile_cell(running: RunningCell, given: Mapping[str, Any], body: str) -> 
 
 
 def _latest(made: Iterable[TileKernel]) -> list[TileKernel]:
-    """The kernels of the cell; of one that was made several times (in a loop, by a factory) the last."""
+    """The kernels of the cell; of one that was made several times (in a loop,
+    by a factory) the last.
+    """
     return list({definition_of(kernel): kernel for kernel in made}.values())
 
 
@@ -70,7 +76,9 @@ def _check_constants(
 
 
 def _show_cards(kernels: Sequence[TileKernel], compile_options: CompileOptions) -> None:
-    """Show a card for each kernel, then raise the first error: one bad kernel hides no other's card."""
+    """Show a card for each kernel, then raise the first error:
+    one bad kernel hides no other's card.
+    """
     failures: list[KernelLabError] = []
     called = _called_by_others(kernels)
     for kernel in kernels:
@@ -85,7 +93,9 @@ def _show_cards(kernels: Sequence[TileKernel], compile_options: CompileOptions) 
 
 
 def _called_by_others(kernels: Iterable[TileKernel]) -> set[int]:
-    """The identities of kernels that another kernel of the cell calls: device functions, shown inside their callers."""
+    """The identities of kernels that another kernel of the cell calls:
+    device functions, shown inside their callers.
+    """
     return {
         id(callee)
         for kernel in kernels
@@ -95,13 +105,16 @@ def _called_by_others(kernels: Iterable[TileKernel]) -> set[int]:
 
 
 def _returns_value(kernel: TileKernel) -> bool:
-    """Whether the function returns a value, which no kernel can: it is a device function, for kernels yet to come."""
+    """Whether the function returns a value, which no kernel can:
+    it is a device function, for kernels yet to come.
+    """
     tree = kernel.parse()
     return any(isinstance(node, ast.Return) and node.value is not None for node in ast.walk(tree))
 
 
 def _card(kernel: TileKernel, compile_options: CompileOptions) -> Card:
-    """The card of one kernel, for the launch that the cell made of it, or else for what is stated or assumed.
+    """The card of one kernel, for the launch that the cell made of it,
+    or else for what is stated or assumed.
 
     Raises:
         CompileError: the compiler refused the kernel.
@@ -129,7 +142,9 @@ def _card(kernel: TileKernel, compile_options: CompileOptions) -> Card:
 
 
 def _compile_unlaunched(kernel: TileKernel, call: BoundCall, target: Target) -> Compilation:
-    """Compile for stated or assumed types; an error says which were assumed, since those may be what is wrong."""
+    """Compile for stated or assumed types; an error says which were assumed,
+    since those may be what is wrong.
+    """
     try:
         return compile_bound(kernel, call, target)
     except CompileError as error:
@@ -150,7 +165,9 @@ def _compile_unlaunched(kernel: TileKernel, call: BoundCall, target: Target) -> 
 def _known_from(
     kernel: TileKernel, call: BoundCall, constants: Mapping[str, Any]
 ) -> dict[str, str]:
-    """How types and constants are known, in the words of the magic's line, where the specialisation cannot say."""
+    """How types and constants are known, in the words of the magic's line,
+    where the specialisation cannot say.
+    """
     sources = {}
     for parameter in kernel.params:
         name = parameter.name

@@ -25,7 +25,8 @@ OPTIONS = Options(
         Option(
             "--outputs",
             "NAMES",
-            "Arguments that the kernel must write as a whole: z_ptr, or z_ptr,sums_ptr. May be repeated.",
+            "Arguments that the kernel must write as a whole: z_ptr, or z_ptr,sums_ptr. "
+            "May be repeated.",
             _names,
             repeated=True,
         ),
@@ -37,7 +38,8 @@ OPTIONS = Options(
         Option(
             "--most-turns",
             "N",
-            "A while loop that takes more turns is stopped, and told as endless; 100000 by default.",
+            "A while loop that takes more turns is stopped, and told as endless; "
+            "100000 by default.",
             read_whole_number,
         ),
     ),
@@ -46,9 +48,10 @@ OPTIONS = Options(
 
 _HELP = """Run a launch on the CPU with every detector on, and tell each fault that is found once.
 
-It runs on copies: tensors stay as they are. Out-of-bounds accesses, races between programs, reads of
-uninitialised memory (kernellab.uninitialized), unwritten outputs, lanes that collide, missing other=,
-index overflow, broken hints, NaN, deadlocks, loops without end, results that depend on the order.
+It runs on copies: tensors stay as they are. Out-of-bounds accesses, races between programs,
+reads of uninitialised memory (kernellab.uninitialized), unwritten outputs, lanes that collide,
+missing other=, index overflow, broken hints, NaN, deadlocks, loops without end, results that
+depend on the order.
 
 Options, before the launch:
 
@@ -60,7 +63,8 @@ Examples:
       Check the launch.
 
   found = %tilecheck --outputs z_ptr add[grid](x, y, z, n, BLOCK=1024)
-      Check too that every element of z is written, and keep what is found: found[0].line, found.table().
+      Check too that every element of z is written, and keep what is found:
+      found[0].line, found.table().
 """
 
 

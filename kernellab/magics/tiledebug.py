@@ -22,13 +22,16 @@ OPTIONS = Options(
         Option(
             "--break",
             "PLACE",
-            'Where to stop: a line of the cell or file (14), with a condition ("14, x.max() > 10"), or a function that the kernel calls (helper). May be repeated. Without any the debugger stops at the kernel\'s first line.',
+            'Where to stop: a line of the cell or file (14), with a condition ("14, x.max() > '
+            '10"), or a function that the kernel calls (helper). May be repeated. Without any the '
+            "debugger stops at the kernel's first line.",
             repeated=True,
         ),
         Option(
             "--in-place",
             "",
-            "Let the launch change the tensors, once it has come to its end. By default it runs on copies.",
+            "Let the launch change the tensors, once it has come to its end. By default it "
+            "runs on copies.",
         ),
     ),
     sigil="%",
@@ -36,10 +39,11 @@ OPTIONS = Options(
 
 _HELP = """Run a launch in the debugger, on the kernel's own lines.
 
-The whole grid runs; the debugger stops in one program, at the kernel's first line or at breakpoints.
-n, s, u, d, b, p, display and all else are as in %debug. Names are the kernel's: tiles are NumPy arrays,
-pointer arguments show their tensors. s enters helper functions and Triton's own, such as tl.sum.
-A breakpoint() in the kernel is a place to stop. q ends the launch and leaves every tensor as it was.
+The whole grid runs; the debugger stops in one program, at the kernel's first line or at
+breakpoints. n, s, u, d, b, p, display and all else are as in %debug. Names are the kernel's: tiles
+are NumPy arrays, pointer arguments show their tensors. s enters helper functions and Triton's own,
+such as tl.sum. A breakpoint() in the kernel is a place to stop. q ends the launch and leaves every
+tensor as it was.
 
 Options, before the launch:
 

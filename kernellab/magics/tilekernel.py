@@ -1,4 +1,6 @@
-"""`%%tilekernel`: an ordinary cell whose Triton kernels run with or without a GPU, and are shown compiled."""
+"""`%%tilekernel`: an ordinary cell whose Triton kernels run with or without a GPU,
+and are shown compiled.
+"""
 
 from __future__ import annotations
 
@@ -34,20 +36,24 @@ COMPILING = (
     Option(
         "--target",
         "GPU",
-        "The GPU to compile for, and to emulate when a launch runs on the CPU: sm_90 (the default), sm_80, gfx942, ...",
+        "The GPU to compile for, and to emulate when a launch runs on the CPU: sm_90 (the "
+        "default), sm_80, gfx942, ...",
         _target,
         _target_names,
     ),
     Option(
         "--sig",
         "TYPES",
-        'Argument types for kernels that the cell does not launch: "*fp32:16, *fp32, i32". ":16" promises that a pointer or integer is divisible by 16. An entry may be named: "n=i32".',
+        'Argument types for kernels that the cell does not launch: "*fp32:16, *fp32, i32". ":16" '
+        'promises that a pointer or integer is divisible by 16. An entry may be named: "n=i32".',
         _signature,
     ),
     Option(
         "--constexpr",
         "NAME=VALUE",
-        "The value of a tl.constexpr parameter, for kernels that the cell does not launch: an int, a float, True or False, a string, or a type such as tl.float16. Several with commas between them: BM=64,BN=32.",
+        "The value of a tl.constexpr parameter, for kernels that the cell does not launch: an int, "
+        "a float, True or False, a string, or a type such as tl.float16. Several with commas "
+        "between them: BM=64,BN=32.",
         read_constexprs,
         repeated=True,
     ),
@@ -76,8 +82,9 @@ _HELP = """Run the cell; its Triton kernels run on the CPU as on a GPU, and are 
 
 The cell is an ordinary cell: any Python, any number of kernels and helper functions, everything it
 defines is in your namespace afterwards. Functions decorated with @triton.jit or @gluon.jit become
-TileKernels: a launch with CPU tensors or NumPy arrays runs in KernelLab's interpreter, in place; with
-CUDA tensors it runs on the GPU. After the cell, a card for each kernel says what the compiler made of it.
+TileKernels: a launch with CPU tensors or NumPy arrays runs in KernelLab's interpreter, in place;
+with CUDA tensors it runs on the GPU. After the cell, a card for each kernel says what the
+compiler made of it.
 
 The types that a card is compiled for come from the cell's launch of the kernel; without one, from
 --sig; else from annotations (x_ptr: "*fp32"); else they are assumed, and the card says so.

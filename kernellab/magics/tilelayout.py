@@ -20,13 +20,15 @@ OPTIONS = Options(
         Option(
             "--after",
             "PASS",
-            'The pass after which the tiles are looked at: "ttgir.coalesce". The finished TTGIR where left out.',
+            'The pass after which the tiles are looked at: "ttgir.coalesce". The finished TTGIR '
+            "where left out.",
         ),
     ),
     sigil="%",
 )
 
-_HELP = """Show which thread and register, or which place in memory, holds which element of a kernel's tiles.
+_HELP = """Show which thread and register, or which place in memory,
+holds which element of a kernel's tiles.
 
 Give a kernel, and after it the name of a tile; without one, all tiles can be chosen. The kernel is
 compiled for its latest launch, else for --sig, annotations or assumed types. A Compilation, and any

@@ -29,7 +29,8 @@ OPTIONS = Options(
         Option(
             "--exact-bytes",
             "N",
-            "The largest value that is kept exactly, 65536 by default. Larger ones are computed again when they are asked for.",
+            "The largest value that is kept exactly, 65536 by default. Larger ones are computed "
+            "again when they are asked for.",
             read_whole_number,
         ),
         Option(

@@ -44,7 +44,8 @@ OPTIONS = Options(
         Option(
             "--space",
             "NAME=VALUES",
-            "Values to try of a constant or an option: BLOCK=128,256 or num_warps=2,4,8. May be repeated; all combinations are tried. Without it, what @triton.autotune carries.",
+            "Values to try of a constant or an option: BLOCK=128,256 or num_warps=2,4,8. May be "
+            "repeated; all combinations are tried. Without it, what @triton.autotune carries.",
             _values,
             repeated=True,
         ),
@@ -68,19 +69,22 @@ OPTIONS = Options(
         Option(
             "--prune",
             "NAME",
-            "A function that is given all arguments by name and says whether to leave the config out.",
+            "A function that is given all arguments by name and says whether to leave "
+            "the config out.",
             read_variable,
         ),
         Option(
             "--reference",
             "NAME",
-            "Right results by parameter, or a function of the launch's arguments that gives them; without it the first config's count.",
+            "Right results by parameter, or a function of the launch's arguments that gives them; "
+            "without it the first config's count.",
             read_variable,
         ),
         Option(
             "--rtol",
             "NUMBER",
-            "How far results may be apart, as a part of the right ones; by default this goes by the dtype.",
+            "How far results may be apart, as a part of the right ones; by default this "
+            "goes by the dtype.",
             read_tolerance,
         ),
         Option(
@@ -95,7 +99,8 @@ OPTIONS = Options(
         Option(
             "--baseline",
             "NAME[,NAME]",
-            "Functions without arguments that compute the same in other ways, or dicts of such functions by name; they are timed where there is a GPU. May be repeated.",
+            "Functions without arguments that compute the same in other ways, or dicts of such "
+            "functions by name; they are timed where there is a GPU. May be repeated.",
             read_variables,
             repeated=True,
         ),
@@ -108,7 +113,8 @@ OPTIONS = Options(
         Option(
             "--executor",
             "NAME",
-            "Where configs are compiled and run, instead of processes of this machine: a concurrent.futures.Executor.",
+            "Where configs are compiled and run, instead of processes of this machine: a "
+            "concurrent.futures.Executor.",
             read_variable,
         ),
         Option(
@@ -129,10 +135,11 @@ OPTIONS = Options(
 
 _HELP = """Compile, check and time the launch at the end of the cell with each of many configs.
 
-The cell is an ordinary cell whose last expression is a launch, without the constants and options that
-are tried: add[grid](x, y, z, n). What stands above is run; the launch is carried out on copies of its
-arguments. With CUDA tensors configs are timed; with tensors on the CPU they are compiled and checked on
-the interpreter, and there are no times. The Tuning is in the variable `tuning` afterwards.
+The cell is an ordinary cell whose last expression is a launch, without the constants and options
+that are tried: add[grid](x, y, z, n). What stands above is run; the launch is carried out on
+copies of its arguments. With CUDA tensors configs are timed; with tensors on the CPU they are
+compiled and checked on the interpreter, and there are no times. The Tuning is in the variable
+`tuning` afterwards.
 
 Where an option takes the NAME of a variable, the cell itself may define it, above the launch.
 
@@ -238,7 +245,9 @@ def _named_options(
 
 
 def _baselines(held: Mapping[str, Any]) -> dict[str, Any]:
-    """Functions by name: a variable's own where it holds one, those that it gives them where it holds a dict."""
+    """Functions by name: a variable's own where it holds one, those that it gives them
+    where it holds a dict.
+    """
     baselines: dict[str, Any] = {}
     for name, value in held.items():
         baselines |= value if isinstance(value, Mapping) else {name: value}

@@ -1,4 +1,6 @@
-"""The data classes that every part of the lab shares: plain facts, with no screen and no compiler in them."""
+"""The data classes that every part of the lab shares:
+plain facts, with no screen and no compiler in them.
+"""
 
 from __future__ import annotations
 

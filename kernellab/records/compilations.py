@@ -112,7 +112,9 @@ class Compilation:
 
     @property
     def is_redefined(self) -> bool:
-        """Whether the kernel's name stands for another source by now, of a cell that ran again; False where nobody can tell."""
+        """Whether the kernel's name stands for another source by now, of a cell that ran again;
+        False where nobody can tell.
+        """
         now = self.read_source_now() if self.read_source_now is not None else None
         return now is not None and "source" in self.stages and now != self.stages["source"].text
 
@@ -132,7 +134,8 @@ class Compilation:
         return self.read_source_map()
 
     def save(self, path: str | os.PathLike[str]) -> os.PathLike[str]:
-        """Write the whole record to a file (gzipped JSON) that `kernellab.load` reads; returns the file's path.
+        """Write the whole record to a file (gzipped JSON) that `kernellab.load` reads;
+        returns the file's path.
 
         Raises ArchiveError where the file cannot be written.
         """
@@ -142,7 +145,8 @@ class Compilation:
 
     @cached_property
     def remarks(self) -> tuple[Remark, ...]:
-        """What the compiler says: MLIR's remarks and warnings, Triton's own warnings, the PTX assembler's notes.
+        """What the compiler says: MLIR's remarks and warnings, Triton's own warnings,
+        the PTX assembler's notes.
 
         Raises ArgumentError for a record made from files, which hold none.
         """
@@ -166,16 +170,19 @@ class Compilation:
         return found
 
     def shared_memory(self) -> SharedMemory:
-        """How shared memory is laid out: buffers, offsets, sizes, life spans, who shares bytes with whom.
+        """How shared memory is laid out: buffers, offsets, sizes, life spans,
+        who shares bytes with whom.
 
         Raises ArgumentError for a record without passes; so do the other analyses that read passes.
         """
         return self._found("shared_memory", self._analyst.shared_memory)
 
     def tensor_memory(self) -> TensorMemory:
-        """How Blackwell's tensor memory is laid out: buffers, columns, rows, life spans, who shares columns with whom.
+        """How Blackwell's tensor memory is laid out:
+        buffers, columns, rows, life spans, who shares columns with whom.
 
-        Where the target has none, or the program uses none, there are no buffers, and `absence` says why.
+        Where the target has none, or the program uses none, there are no buffers,
+        and `absence` says why.
         """
         return self._found("tensor_memory", self._analyst.tensor_memory)
 
@@ -184,7 +191,9 @@ class Compilation:
         return self._found("barriers", self._analyst.barriers)
 
     def axis_info(self) -> AxisInfo:
-        """What is known of the addresses of each access to global memory, and how wide the finished code's accesses are."""
+        """What is known of the addresses of each access to global memory,
+        and how wide the finished code's accesses are.
+        """
         return self._found("axis_info", self._analyst.axis_info)
 
     def call_graph(self) -> CallGraph:
@@ -200,19 +209,22 @@ class Compilation:
         return self._found("work", self._analyst.work)
 
     def layouts(self, snapshot: str = "ttgir") -> Layouts:
-        """The layout of every tile of a module: which thread and register, or which place in memory, holds which element.
+        """The layout of every tile of a module: which thread and register,
+        or which place in memory, holds which element.
 
         Args:
             snapshot: a stage, or the label of a pass ("ttgir.coalesce"): the module after it.
 
         Raises:
-            ArgumentError: no such stage or pass, its tiles have no layouts (TTIR), or the kernel has no tiles.
+            ArgumentError: no such stage or pass, its tiles have no layouts (TTIR), or the
+                kernel has no tiles.
         """
         ask = self._analyst.layouts
         return self._found(f"layouts {snapshot}", lambda record: ask(record, snapshot))
 
     def conversions(self, snapshot: str = "ttgir") -> Conversions:
-        """Where tiles change their layout: by what means, how many bytes, and which operations on either side force it.
+        """Where tiles change their layout: by what means, how many bytes,
+        and which operations on either side force it.
 
         Raises ArgumentError as `layouts` does.
         """
@@ -220,7 +232,8 @@ class Compilation:
         return self._found(f"conversions {snapshot}", lambda record: ask(record, snapshot))
 
     def module(self, name: str = "ttgir") -> ModuleOp:
-        """The module of a stage ("ttir", "ttgir"), or after a pass ("ttgir.coalesce"), as xDSL ops: walk, rewrite, print it.
+        """The module of a stage ("ttir", "ttgir"), or after a pass ("ttgir.coalesce"), as xDSL ops:
+        walk, rewrite, print it.
 
         Each call gives a module of its own. All widths of loads, without a regular expression:
 
@@ -242,7 +255,8 @@ class Compilation:
     def instructions(self) -> tuple[Instruction, ...]:
         """The machine code, decoded: SASS, or AMD's assembly.
 
-        Raises ValueError for a record that was not made by a compilation here and brought no instructions.
+        Raises ValueError for a record that was not made by a compilation here
+        and brought no instructions.
         """
         if self.read_instructions is None:
             raise ValueError(f"no machine code was kept for {self.kernel!r}")
@@ -250,7 +264,9 @@ class Compilation:
 
     @cached_property
     def spill_sites(self) -> tuple[SpillSite, ...]:
-        """The instructions that move spilled registers and local arrays, with the kernel's lines; see `instructions`."""
+        """The instructions that move spilled registers and local arrays, with the kernel's lines;
+        see `instructions`.
+        """
         if self.read_spill_sites is None:
             raise ValueError(f"no machine code was kept for {self.kernel!r}")
         return self.read_spill_sites(self)
@@ -274,16 +290,19 @@ class Compilation:
         return self.read_occupancy(self, registers, shared_bytes, warps)
 
     def explore(self, *annotations: Any) -> Any:
-        """The IR explorer: every pass, what it changed, and all stages with linked lines (docs/widgets.md).
+        """The IR explorer: every pass, what it changed, and all stages
+        with linked lines (docs/widgets.md).
 
-        The last expression of a cell shows it; `.to_html(path)` writes it as one self-contained page.
+        The last expression of a cell shows it; `.to_html(path)` writes it
+        as one self-contained page.
 
         Args:
-            annotations: what `kernellab.check`, `kernellab.accesses` and `kernellab.read_ncu` found of the same kernel: findings stand in the
-                margin, numbers beside the lines.
+            annotations: what `kernellab.check`, `kernellab.accesses` and `kernellab.read_ncu` found
+                of the same kernel: findings stand in the margin, numbers beside the lines.
 
         Raises:
-            ArgumentError: evidence of another kernel, of another definition of it, or counted for another compilation.
+            ArgumentError: evidence of another kernel, of another definition of it, or counted for
+                another compilation.
             ProfileError: a profile of other machine code.
         """
         return show(self, *annotations)

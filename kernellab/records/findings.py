@@ -1,6 +1,8 @@
-"""What can be found out about a compilation, as plain facts: remarks, and the results of the analyses.
+"""What can be found out about a compilation, as plain facts:
+remarks, and the results of the analyses.
 
-Where a number comes from stands with the class. `table()` gives a pandas DataFrame, imported when first asked for.
+Where a number comes from stands with the class.
+`table()` gives a pandas DataFrame, imported when first asked for.
 """
 
 from __future__ import annotations
@@ -53,7 +55,8 @@ class Remark:
     span: SourcePosition | None = None
     """The kernel's line that it speaks of; None where it speaks of the whole kernel."""
     called_from: tuple[SourcePosition, ...] = ()
-    """The calls that lead to `span` where that stands in an inlined function, the innermost first."""
+    """The calls that lead to `span` where that stands in an inlined function,
+    the innermost first."""
     meaning: str = ""
     """The same in plain words; "" where the compiler's words are not known."""
     advice: str = ""
@@ -61,7 +64,9 @@ class Remark:
 
     @property
     def source(self) -> str:
-        """Who said it, and what, where `meaning` says it in other words: "mlir: vectorization fails vec = 1 ..."."""
+        """Who said it, and what, where `meaning` says it in other words: "mlir:
+        vectorization fails vec = 1 ...".
+        """
         return f"{self.origin}: {self.what}" if self.meaning else self.origin
 
     def __str__(self) -> str:
@@ -80,14 +85,17 @@ class SharedBuffer:
     name: str
     """The value's name in the IR ("a"); of scratch space the operation's ("convert_layout")."""
     operation: str
-    """The operation that has it: "ttg.local_alloc" for a buffer, any other for scratch space of that operation."""
+    """The operation that has it: "ttg.local_alloc" for a buffer,
+    any other for scratch space of that operation."""
     offset: int
-    """First byte. Source: the attribute `allocation.offset` that Triton's allocation pass leaves."""
+    """First byte. Source: the attribute `allocation.offset` that Triton's
+    allocation pass leaves."""
     size_bytes: int
     """Source: the same pass, run on a module that holds this one operation."""
     first_operation: int
-    """Life span: number of the first operation at which it lives, in the order of the module's text after the pass. Ours, by
-    liveness over the control flow of that module: alive from its making to the last use of it or of a view of it."""
+    """Life span: number of the first operation at which it lives, in the order of the module's text
+    after the pass. Ours, by liveness over the control flow of that module: alive from its making to
+    the last use of it or of a view of it."""
     last_operation: int
     position: SourcePosition | None
     """The kernel's line."""
@@ -111,24 +119,28 @@ class SharedMemory:
 
     buffers: tuple[SharedBuffer, ...]
     total_bytes: int
-    """What a launch asks for. Source: the module's attribute `ttg.shared`, which is the metadata's `shared`."""
+    """What a launch asks for. Source: the module's attribute `ttg.shared`,
+    which is the metadata's `shared`."""
     read_from: str
     """The pass after which the module was read: "llir.allocate_shared_memory_nv"."""
     kernel: str = ""
     positions: tuple[tuple[int, SourcePosition], ...] = ()
-    """(number of an operation, the kernel's line), wherever the module's text comes to another line. Source: the locations that the
-    compiler keeps."""
+    """(number of an operation, the kernel's line), wherever the module's text comes
+    to another line. Source: the locations that the compiler keeps."""
     loops: tuple[tuple[int, int], ...] = ()
     """(first, last operation) of each loop: where the module's branches lead back."""
     warp_groups: tuple[tuple[int, int], ...] = ()
-    """(first, last operation) of each part of a warp-specialised kernel: they stand one after the other, and run at once."""
+    """(first, last operation) of each part of a warp-specialised kernel:
+    they stand one after the other, and run at once."""
 
     def table(self) -> Any:
         """One row per buffer, as a pandas DataFrame."""
         return data_frame(self.buffers, _names(SharedBuffer))
 
     def bytes_in_use(self, operation: int) -> int:
-        """How many bytes belong to a buffer that lives at an operation. Ours, from the life spans."""
+        """How many bytes belong to a buffer that lives at an operation.
+        Ours, from the life spans.
+        """
         alive = [
             one for one in self.buffers if one.first_operation <= operation <= one.last_operation
         ]
@@ -142,13 +154,16 @@ class SharedMemory:
     def busiest_operation(self) -> int | None:
         """The first operation with the most bytes in use; None without buffers.
 
-        `total_bytes` is at least what is in use there, and more where buffers are aligned or a place is free only for a while.
+        `total_bytes` is at least what is in use there, and more where buffers are aligned
+        or a place is free only for a while.
         """
         starts = {one.first_operation for one in self.buffers}
         return min(starts, key=lambda at: (-self.bytes_in_use(at), at), default=None)
 
     def plot(self) -> Any:
-        """The buffers over the program's operations: a picture that a cell displays (docs/analyses.md)."""
+        """The buffers over the program's operations:
+        a picture that a cell displays (docs/analyses.md).
+        """
         return plot(self)
 
 
@@ -166,11 +181,14 @@ class TensorBuffer:
     """The value's name in the IR."""
     operation: str
     column: int
-    """First column. Source: the attribute `tensor_memory_col_offset` that Triton's allocation pass leaves."""
+    """First column. Source: the attribute `tensor_memory_col_offset`
+    that Triton's allocation pass leaves."""
     columns: int
-    """Of 32 bits in each row. Source: the same pass, run on a module that holds copies of this one operation."""
+    """Of 32 bits in each row. Source: the same pass, run on a module that holds copies
+    of this one operation."""
     row: int
-    """First row within a warp's 32: 0, or 16 for a buffer of 64 rows in the upper half. Source: `tensor_memory_row_offset`."""
+    """First row within a warp's 32: 0, or 16 for a buffer of 64 rows in the upper half. Source:
+    `tensor_memory_row_offset`."""
     rows: int
     """128; or 64: 16 of the 32 rows of each of four warps. Source: as for `columns`."""
     first_operation: int
@@ -206,9 +224,11 @@ class TensorMemory:
 
     buffers: tuple[TensorBuffer, ...]
     total_columns: int
-    """What the program asks for when it begins: 0, 32, 64, 128, 256 or 512. Source: the module's attribute `ttg.tensor_memory_size`."""
+    """What the program asks for when it begins: 0, 32, 64, 128, 256 or 512. Source:
+    the module's attribute `ttg.tensor_memory_size`."""
     read_from: str
-    """The pass after which the module was read: "llir.allocate_tensor_memory"; "" where there is none."""
+    """The pass after which the module was read: "llir.allocate_tensor_memory";
+    "" where there is none."""
     kernel: str = ""
     positions: tuple[tuple[int, SourcePosition], ...] = ()
     """As of `SharedMemory`; so are the next two."""
@@ -222,7 +242,9 @@ class TensorMemory:
         return data_frame(self.buffers, _names(TensorBuffer))
 
     def columns_in_use(self, operation: int) -> int:
-        """How many columns belong, in some row, to a buffer that lives at an operation. Ours, from the life spans."""
+        """How many columns belong, in some row, to a buffer that lives at an operation.
+        Ours, from the life spans.
+        """
         alive = [
             one for one in self.buffers if one.first_operation <= operation <= one.last_operation
         ]
@@ -235,7 +257,9 @@ class TensorMemory:
         return min(starts, key=lambda at: (-self.columns_in_use(at), at), default=None)
 
     def plot(self) -> Any:
-        """The buffers over the program's operations: a picture that a cell displays (docs/analyses.md)."""
+        """The buffers over the program's operations:
+        a picture that a cell displays (docs/analyses.md).
+        """
         return plot(self)
 
 
@@ -267,8 +291,8 @@ class Hazard:
 class Barrier:
     """A point where the warps of a program wait for each other.
 
-    Source: the operation is the compiler's; which accesses stand on either side of it, and conflict, is ours, from the same
-    module's control flow and its buffers' offsets.
+    Source: the operation is the compiler's; which accesses stand on either side of it,
+    and conflict, is ours, from the same module's control flow and its buffers' offsets.
     """
 
     operation: str
@@ -276,11 +300,14 @@ class Barrier:
     position: SourcePosition | None
     hazards: tuple[Hazard, ...]
     written_by: Literal["membar analysis", "program", "lowering"]
-    """ "membar analysis": inserted between two operations; "program": in the kernel, or put there by an earlier pass;
-    "lowering": inside what one operation became, between its own writes and reads."""
+    """"membar analysis": inserted between two operations; "program": in the kernel, or put there by
+    an earlier pass; "lowering": inside what one operation became, between its own writes and reads.
+    """
 
     def __str__(self) -> str:
-        """ "barrier 2, matmul.py:12, by the membar analysis: read after write of %a: ttg.local_store before ttg.local_load"."""
+        """ "barrier 2, matmul.py:12, by the membar analysis: read after write of %a:
+        ttg.local_store before ttg.local_load".
+        """
         where = f", {self.position}" if self.position else ""
         hazards = [
             f"{one.kind} of {one.after.buffer}: {one.before.operation} before {one.after.operation}"
@@ -296,11 +323,14 @@ class Barriers:
 
     barriers: tuple[Barrier, ...]
     in_finished_code: int | None
-    """Barriers in the finished code, counted: BAR.SYNC in SASS, s_barrier in AMD's assembly; None where there is none."""
+    """Barriers in the finished code, counted: BAR.SYNC in SASS, s_barrier in AMD's assembly;
+    None where there is none."""
     read_from: str
 
     def table(self) -> Any:
-        """One row per barrier, kind of hazard and pair of operations, as a pandas DataFrame; a barrier with no hazard has one row."""
+        """One row per barrier, kind of hazard and pair of operations, as a pandas DataFrame;
+        a barrier with no hazard has one row.
+        """
         import pandas
 
         rows: list[dict[str, Any]] = []
@@ -320,7 +350,11 @@ class Barriers:
         return pandas.DataFrame(rows).drop_duplicates(ignore_index=True)
 
     def __str__(self) -> str:
-        finished = "" if self.in_finished_code is None else f"; {self.in_finished_code:,} in the finished code"  # fmt: skip
+        finished = (
+            ""
+            if self.in_finished_code is None
+            else f"; {self.in_finished_code:,} in the finished code"
+        )
         head = f"{counted(len(self.barriers), 'barrier')} in {self.read_from}{finished}"
         return "\n".join([head, *(f"  {barrier}" for barrier in self.barriers)])
 
@@ -332,8 +366,9 @@ class Barriers:
 class PointerFacts:
     """What is known of the addresses of one access to global memory, per dimension of its tile.
 
-    `contiguity`, `divisibility` and `constancy` are an estimate of ours, by the rules of Triton's AxisInfo analysis
-    (lib/Analysis/AxisInfo.cpp), which the compiler does not print. `compiled_bytes` is the compiler's own result.
+    `contiguity`, `divisibility` and `constancy` are an estimate of ours, by the rules of Triton's
+    AxisInfo analysis (lib/Analysis/AxisInfo.cpp), which the compiler does not print.
+    `compiled_bytes` is the compiler's own result.
     """
 
     operation: str
@@ -348,10 +383,12 @@ class PointerFacts:
     constancy: tuple[int, ...]
     """Elements that have the same address."""
     vector_width: int | None
-    """Elements that one thread may access at once: from the estimate, the layout and the mask; at most 128 bits. None for
-    atomics, and where the layout is no blocked one: `compiled_bytes` knows."""
+    """Elements that one thread may access at once: from the estimate, the layout and the mask; at
+    most 128 bits. None for atomics, and where the layout is no blocked one: `compiled_bytes` knows.
+    """
     compiled_bytes: tuple[int, ...]
-    """Widths in bytes of the accesses to global memory that PTX or AMD assembly has for this line; () where it has none."""
+    """Widths in bytes of the accesses to global memory that PTX or AMD assembly has for this line;
+    () where it has none."""
     position: SourcePosition | None
 
 
@@ -438,7 +475,8 @@ class PipelineStages:
 
     loops: tuple[ScheduledLoop, ...]
     read_from: str
-    """The pass after which the module was read; "" where no pass schedules loops for this target."""
+    """The pass after which the module was read; "" where no pass schedules loops
+    for this target."""
 
     def table(self) -> Any:
         """One row per operation, as a pandas DataFrame."""
@@ -456,12 +494,15 @@ class PipelineStages:
 
 @dataclass(frozen=True)
 class WorkItem:
-    """Arithmetic or memory traffic of one operation of a program. Counted from the IR, not measured."""
+    """Arithmetic or memory traffic of one operation of a program.
+    Counted from the IR, not measured.
+    """
 
     operation: str
     kind: Literal["matrix", "arithmetic", "load", "store", "atomic"]
     each: int
-    """Per execution: floating-point operations ("matrix", "arithmetic"), or bytes of global memory, masks counted as true."""
+    """Per execution: floating-point operations ("matrix", "arithmetic"), or bytes of global memory,
+    masks counted as true."""
     times: int
     """How often it runs, as far as trip counts are known."""
     unknown_loops: tuple[str, ...]
@@ -473,7 +514,8 @@ class WorkItem:
 class Work:
     """Arithmetic and bytes of one program, counted from the TTIR.
 
-    An upper bound for bytes: masked lanes count, and both sides of a branch; every operation of a loop runs in every iteration.
+    An upper bound for bytes: masked lanes count, and both sides of a branch;
+    every operation of a loop runs in every iteration.
     """
 
     items: tuple[WorkItem, ...]
@@ -489,7 +531,8 @@ class Work:
 
     @property
     def flops(self) -> Mapping[str, int]:
-        """Trip counts that are not known ("1" for none) -> floating-point operations to be multiplied with them.
+        """Trip counts that are not known ("1" for none) -> floating-point operations
+        to be multiplied with them.
 
         A multiply-add of a matrix product counts as two.
         """
@@ -511,13 +554,22 @@ class Work:
         return self._sums("store", "atomic")
 
     def __str__(self) -> str:
-        """Three lines: "1,024 flops, 512 of them in matrix products", and the bytes; where trip counts are not known, "16 * n flops"."""
-        products = f", of them in matrix products: {_sum_text(self.matrix_flops)}" if self.matrix_flops else ""  # fmt: skip
+        """Three lines: "1,024 flops, 512 of them in matrix products", and the bytes;
+        where trip counts are not known, "16 * n flops".
+        """
+        products = (
+            f", of them in matrix products: {_sum_text(self.matrix_flops)}"
+            if self.matrix_flops
+            else ""
+        )
         return "\n".join(
             [
                 f"one program, counted from {self.read_from}",
                 f"  floating-point operations: {_sum_text(self.flops)}{products}",
-                f"  bytes loaded: {_sum_text(self.bytes_loaded)}, stored: {_sum_text(self.bytes_stored)}",
+                (
+                    f"  bytes loaded: {_sum_text(self.bytes_loaded)}, stored: "
+                    f"{_sum_text(self.bytes_stored)}"
+                ),
             ]
         )
 
@@ -556,7 +608,9 @@ class Difference:
 
 @dataclass(frozen=True)
 class Bisection:
-    """The first pass after which a kernel computes something else, as `kernellab.bisect` finds it."""
+    """The first pass after which a kernel computes something else,
+    as `kernellab.bisect` finds it.
+    """
 
     kernel: str
     target: str
@@ -600,19 +654,23 @@ class TileLayout:
     position: SourcePosition | None
     """The kernel's line."""
     shape: tuple[int, ...]
-    """In elements; of a piece of memory with several tiles (the buffers of a pipelined loop) all of them."""
+    """In elements; of a piece of memory with several tiles (the buffers
+    of a pipelined loop) all of them."""
     element: str
     """The elements' type as MLIR writes it: "f16", "!tt.ptr<f16>"."""
     encoding: str
     """The layout as TTGIR writes it, aliases spelt out."""
     layout: Layout | None
-    """Of the last dimensions, where a piece of memory has several tiles; None where Triton does not say: see `why_unknown`."""
+    """Of the last dimensions, where a piece of memory has several tiles;
+    None where Triton does not say: see `why_unknown`."""
     why_unknown: str = ""
 
     def show(self, to: TileLayout | Layout | None = None, by: str | None = None) -> Any:
-        """The tile as a picture (docs/widgets.md); with `to`, beside another layout of the same shape; `by` as for `Layout.show`.
+        """The tile as a picture (docs/widgets.md); with `to`, beside another layout
+        of the same shape; `by` as for `Layout.show`.
 
-        Raises LayoutError where the layout is not known, the shapes differ, or nothing is called `by`.
+        Raises LayoutError where the layout is not known, the shapes differ,
+        or nothing is called `by`.
         """
         return show(self, to=to, by=by)
 
@@ -629,12 +687,16 @@ class TileLayout:
         return f"{self.name or self.operation}{where}: {shape}x{self.element}, {self.encoding}"
 
     def has_type(self, shape: Sequence[int], element: str) -> bool:
-        """Whether it is a tile of that shape and element type, or a piece of memory with several of them."""
+        """Whether it is a tile of that shape and element type, or a piece of memory
+        with several of them.
+        """
         own = self.shape[-len(shape) :] if shape else self.shape
         return own == tuple(shape) and self.element == element
 
     def line(self) -> str:
-        """The tile in a few words, the encoding by its families alone: "acc, line 38: tt.dot, 128x64xf32, nvidia mma"."""
+        """The tile in a few words, the encoding by its families alone: "acc, line 38:
+        tt.dot, 128x64xf32, nvidia mma".
+        """
         where = f", line {self.position.line}" if self.position else ""
         name = f"{self.name}{where}: {self.operation}" if self.name else f"{self.operation}{where}"
         shape = joined_sizes(self.shape)
@@ -657,13 +719,14 @@ class Layouts:
     type_in_kernel: Callable[[str], tuple[tuple[int, ...], str] | None] = field(
         repr=False, compare=False, default=lambda _: None
     )
-    """Shape and element type of what the kernel itself calls by a name, last in its TTIR; None where that is not known."""
+    """Shape and element type of what the kernel itself calls by a name, last in its TTIR;
+    None where that is not known."""
 
     def __getitem__(self, name: str) -> tuple[TileLayout, ...]:
         """Every tile that has that name in the kernel, in the order of the text.
 
-        First come those of the type that the named value has in TTIR: a pass gives what it makes for a line (the predicates of a
-        pipelined loop) the line's name too.
+        First come those of the type that the named value has in TTIR: a pass gives what it makes
+        for a line (the predicates of a pipelined loop) the line's name too.
 
         Raises:
             LayoutError: none has; the message says which pass removed it, where one did.
@@ -689,7 +752,8 @@ class Layouts:
         return "\n".join(tile.line() for tile in self.tiles)
 
     def show(self, name: str | None = None) -> Any:
-        """The tiles as pictures, one at a time or two side by side (docs/widgets.md); with a name those that have it.
+        """The tiles as pictures, one at a time or two side by side (docs/widgets.md);
+        with a name those that have it.
 
         Raises LayoutError where no tile has that name.
         """
@@ -709,8 +773,8 @@ class Layouts:
 # Conversions
 
 Means = Literal["no-op", "registers", "warp shuffles", "shared memory"]
-"""How elements get to the threads that need them: they are there; in other registers of the same thread; handed from lane to
-lane; written to shared memory and read from there."""
+"""How elements get to the threads that need them: they are there; in other registers
+of the same thread; handed from lane to lane; written to shared memory and read from there."""
 
 
 @dataclass(frozen=True)
@@ -728,8 +792,9 @@ class Neighbour:
 class Conversion:
     """An operation that brings the elements of a tile to other threads, or that may have to.
 
-    `ttg.convert_layout` does nothing else; a reduction, a scan or a gather does it on the way, and an operand of a matrix product
-    is brought into shared memory and out of it by `ttg.local_alloc` and `ttg.local_load`.
+    `ttg.convert_layout` does nothing else; a reduction, a scan or a gather does it on the way, and
+    an operand of a matrix product is brought into shared memory and out of it by `ttg.local_alloc`
+    and `ttg.local_load`.
     """
 
     operation: str
@@ -747,15 +812,18 @@ class Conversion:
     """The encoding of what it gives; "" where it gives a number."""
     means: Means
     shared_bytes: int
-    """What goes through shared memory in one execution by one program, each byte once however many threads write or read it. Of a
-    conversion, and of what writes or reads a buffer: the tile. Of anything else: `scratch_bytes`, which holds its partial results."""
+    """What goes through shared memory in one execution by one program, each byte once however many
+    threads write or read it. Of a conversion, and of what writes or reads a buffer: the tile. Of
+    anything else: `scratch_bytes`, which holds its partial results."""
     shuffled_bytes: int
-    """What threads hand from lane to lane, likewise: 4 bytes for each thread and instruction (docs/layouts.md)."""
+    """What threads hand from lane to lane, likewise:
+    4 bytes for each thread and instruction (docs/layouts.md)."""
     shuffles_counted: bool
     """Whether `shuffled_bytes` is counted in the machine code; else it is an estimate."""
     kept_bytes: int | None
-    """Of a conversion between registers: what threads hold afterwards and held before, so that it stays with them, by the two layouts;
-    a copy in each thread counts. 0 where the whole tile goes through shared memory; None of operations that are no conversion."""
+    """Of a conversion between registers: what threads hold afterwards and held before, so that it
+    stays with them, by the two layouts; a copy in each thread counts. 0 where the whole tile goes
+    through shared memory; None of operations that are no conversion."""
     scratch_bytes: int
     """Shared memory that it needs while it runs. Source: Triton's allocation pass."""
     in_loop: bool
@@ -764,8 +832,8 @@ class Conversion:
     wanted_by: tuple[Neighbour, ...]
     """The operations that need the layout that it goes to."""
     in_finished_code: Mapping[str, int] = field(default_factory=dict)
-    """Opcode -> how many instructions of the machine code stand on its TTGIR line, of those that move data between threads or
-    wait for each other; empty where the record cannot say."""
+    """Opcode -> how many instructions of the machine code stand on its TTGIR line, of those
+    that move data between threads or wait for each other; empty where the record cannot say."""
 
     def show(self) -> Any:
         """Both layouts as pictures, and what moves between them (docs/widgets.md)."""
@@ -785,7 +853,9 @@ class Conversion:
         return ", ".join(parts) or _WITHOUT_BYTES[self.means]
 
     def _between_lanes(self) -> str:
-        """What the machine code has that hands values from lane to lane: shuffles, or REDUX, which combines those of a whole warp."""
+        """What the machine code has that hands values from lane to lane:
+        shuffles, or REDUX, which combines those of a whole warp.
+        """
         combined = any("REDUX" in opcode for opcode in self.in_finished_code)
         shuffled = any(opcode.startswith("SHFL") for opcode in self.in_finished_code)
         if combined:

@@ -39,7 +39,8 @@ class Target:
 class Specialization:
     """What one compilation of a kernel is specialised on.
 
-    Paths are Triton's own: (2,) is the third parameter, (2, 0) the first element of a tuple given for it.
+    Paths are Triton's own: (2,) is the third parameter, (2, 0)
+    the first element of a tuple given for it.
     """
 
     signature: Mapping[str, Any]
@@ -67,7 +68,9 @@ class Launch:
 
 @dataclass(frozen=True)
 class Subject:
-    """What a run on the interpreter says something about: a kernel as it was defined then, and what it was specialised on."""
+    """What a run on the interpreter says something about:
+    a kernel as it was defined then, and what it was specialised on.
+    """
 
     kernel: str
     definition: SourcePosition
@@ -89,7 +92,8 @@ class Run:
     target: Target
     """The GPU it ran on, or that the interpreter emulated."""
     seconds: float | None = None
-    """Wall time of the interpreter's run, launch overhead included; None on a GPU, where a launch returns before the kernel ends."""
+    """Wall time of the interpreter's run, launch overhead included;
+    None on a GPU, where a launch returns before the kernel ends."""
 
     def __repr__(self) -> str:
         grid = joined_sizes(self.launch.grid)

@@ -17,14 +17,17 @@ class Resources:
     registers: int
     """Registers per thread (AMD: vector registers)."""
     spills: int
-    """Bytes that a thread stores to local memory because its registers do not suffice, each store counted once, as `ptxas -v` says.
-    Where nobody can say (AMD where anything is spilled, records of earlier versions): the whole stack."""
+    """Bytes that a thread stores to local memory because its registers do not suffice, each store
+    counted once, as `ptxas -v` says. Where nobody can say (AMD where anything is spilled, records
+    of earlier versions): the whole stack."""
     shared_bytes: int
     """Shared memory per program, in bytes (AMD: LDS), what a launch asks for included."""
     stack_bytes: int
-    """Stack per thread in local memory, in bytes: spilled registers, local arrays, arguments of calls such as a print's."""
+    """Stack per thread in local memory, in bytes:
+    spilled registers, local arrays, arguments of calls such as a print's."""
     static_shared_bytes: int = 0
-    """The part of the shared memory that is fixed in the binary; the rest is asked for at each launch."""
+    """The part of the shared memory that is fixed in the binary;
+    the rest is asked for at each launch."""
     barriers: int = 0
     """Named barriers of the SM that one program takes (NVIDIA)."""
     tensor_memory_columns: int = 0
@@ -37,7 +40,9 @@ class Resources:
 
 @dataclass(frozen=True)
 class Occupancy:
-    """How many programs are on one multiprocessor at once (AMD: compute unit, or workgroup processor of RDNA)."""
+    """How many programs are on one multiprocessor at once (AMD:
+    compute unit, or workgroup processor of RDNA).
+    """
 
     blocks: int
     """Programs at once."""
@@ -58,20 +63,25 @@ class Occupancy:
 
 @dataclass(frozen=True)
 class ControlCodes:
-    """What an NVIDIA instruction tells the warp scheduler; `compiler/sass_decoding.py` says where the bits are."""
+    """What an NVIDIA instruction tells the warp scheduler;
+    `compiler/sass_decoding.py` says where the bits are.
+    """
 
     stall_cycles: int
     """Cycles until the warp's next instruction may issue: 0 to 15."""
     yields: bool
     """A hint to take another warp next."""
     write_barrier: int | None
-    """The scoreboard (0 to 5) that is set until the result is there; None where nothing waits for it."""
+    """The scoreboard (0 to 5) that is set until the result is there;
+    None where nothing waits for it."""
     read_barrier: int | None
-    """The scoreboard that is set until the operands have been read, so that their registers may be written again."""
+    """The scoreboard that is set until the operands have been read,
+    so that their registers may be written again."""
     waits_for: tuple[int, ...]
     """The scoreboards that must be clear before this instruction issues."""
     reuse: tuple[int, ...]
-    """The register operands (0 to 3, by their slots in the encoding) kept for the next instruction's same slot."""
+    """The register operands (0 to 3, by their slots in the encoding)
+    kept for the next instruction's same slot."""
 
 
 @dataclass(frozen=True)
@@ -79,7 +89,8 @@ class Instruction:
     """One instruction of the machine code."""
 
     address: int
-    """Bytes from the beginning of the function's section; for AMD, whose text has no addresses, -1."""
+    """Bytes from the beginning of the function's section;
+    for AMD, whose text has no addresses, -1."""
     line: int
     """Its line in the text of the stage: "sass", or "amdgcn"."""
     function: str
@@ -90,7 +101,8 @@ class Instruction:
     """With its modifiers: "LDG.E.128", "v_mfma_f32_32x32x8_f16"."""
     operands: tuple[str, ...]
     category: str
-    """The class of the opcode, one of `compiler.opcode_classes.CATEGORIES`: "global load", "matrix", "barrier", ..."""
+    """The class of the opcode, one of `compiler.opcode_classes.CATEGORIES`:
+    "global load", "matrix", "barrier", ..."""
     width: int | None
     """Bytes that each thread moves, for an access to memory whose opcode says it."""
     control: ControlCodes | None
@@ -100,7 +112,8 @@ class Instruction:
     writes: tuple[str, ...]
     """Registers and predicates that it writes (NVIDIA)."""
     chains: tuple[Chain, ...]
-    """Where it comes from, with the calls that were inlined; () for what the compiler made up itself."""
+    """Where it comes from, with the calls that were inlined;
+    () for what the compiler made up itself."""
     ttgir_line: int | None
     """The line of the TTGIR text that it was made from, where the compilation kept that."""
 
@@ -116,7 +129,9 @@ class Instruction:
 
 @dataclass(frozen=True)
 class SpillSite:
-    """An instruction that moves a spilled register, or an element of a local array, to or from local memory."""
+    """An instruction that moves a spilled register, or an element of a local array,
+    to or from local memory.
+    """
 
     line: int
     """In the text of the machine code."""

@@ -1,4 +1,6 @@
-"""How the interpreter is to run a launch: the options that are its own, beside those of the compiler's backend."""
+"""How the interpreter is to run a launch: the options that are its own,
+beside those of the compiler's backend.
+"""
 
 from __future__ import annotations
 
@@ -22,13 +24,16 @@ class RunOptions:
     """
 
     stage: str = "ttir"
-    """The IR that runs: "ttir", "ttgir", or what one of their passes left behind ("ttgir.coalesce", "ttir.cse#2")."""
+    """The IR that runs: "ttir", "ttgir", or what one of their passes left behind ("ttgir.coalesce",
+    "ttir.cse#2")."""
     order: str = "sequential"
-    """The order of the programs: by their linear id, x fastest; "reversed"; or "shuffled" by `seed`."""
+    """The order of the programs: by their linear id, x fastest; "reversed";
+    or "shuffled" by `seed`."""
     seed: int = 0
     """Chooses the order where it is shuffled: equal seeds, equal orders."""
     bounds: str = "storage"
-    """What an access must stay inside: the "storage" behind a tensor, or the "view" itself, its holes left out."""
+    """What an access must stay inside: the "storage" behind a tensor, or the "view" itself,
+    its holes left out."""
 
     def __post_init__(self) -> None:
         _check_word("stage", self.stage, STAGES, word=str(self.stage).partition(".")[0])
@@ -64,13 +69,16 @@ _NAMES = frozenset(field.name for field in fields(RunOptions))
 def split_keywords(
     keywords: dict[str, Any], parameters: Collection[str]
 ) -> tuple[dict[str, Any], dict[str, Any], RunOptions]:
-    """A launch's keywords: those that the kernel and the backend take by name, backend options said outright, run options.
+    """A launch's keywords: those that the kernel and the backend take by name,
+    backend options said outright, run options.
 
-    A name that is both a run option and a parameter is the parameter. `options={...}` among the keywords says options
-    outright, run options and backend options alike, whatever the parameters are called.
+    A name that is both a run option and a parameter is the parameter. `options={...}` among the
+    keywords says options outright, run options and backend options alike, whatever the
+    parameters are called.
 
     Raises:
-        OptionError: a run option's value is wrong, it is given twice, or a seed is given where nothing is shuffled.
+        OptionError: a run option's value is wrong, it is given twice, or a seed is given where
+            nothing is shuffled.
     """
     if _NAMES.isdisjoint(keywords) and "options" not in keywords:
         return keywords, {}, DEFAULT

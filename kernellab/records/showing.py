@@ -49,9 +49,11 @@ def show(record: Any, *annotations: Any, **options: Any) -> Any:
     """The view of a record: as the last expression of a cell it is displayed.
 
     Args:
-        record: a `Compilation`, a `Comparison`, a `CompileError`, a `Trace`, a `Layout`, a tile's or all of a compilation's, a `Conversion`, a `Tuning`, `Tunings`.
-        annotations: of a compilation, or two: what `kernellab.check`, `kernellab.accesses` and `kernellab.read_ncu` give. The explorer shows findings
-            in its margin and numbers as bars.
+        record: a `Compilation`, a `Comparison`, a `CompileError`, a `Trace`, a `Layout`, a tile's
+            or all of a compilation's, a `Conversion`, a `Tuning`, `Tunings`.
+        annotations: of a compilation, or two: what `kernellab.check`, `kernellab.accesses`
+            and `kernellab.read_ncu` give. The explorer shows findings in its margin and
+            numbers as bars.
         options: what the view of such a record takes.
 
     A record that has no view of its own, such as what a check found, is shown as its card.
@@ -95,8 +97,10 @@ def _card_of(record: Any) -> Any:
         name = getattr(record, "__name__", "kernel")
         raise ArgumentError(
             f"{name} is a kernel, which has no view before it is compiled or launched.",
-            advice=f"kernellab.compile({name}, ...).explore() shows its compilation, as does %tileir {name} in a notebook; "
-            f"kernellab.trace({name}, grid, ...) its steps.",
+            advice=(
+                f"kernellab.compile({name}, ...).explore() shows its compilation, as does "
+                f"%tileir {name} in a notebook; kernellab.trace({name}, grid, ...) its steps."
+            ),
         )
     raise ArgumentError(f"There is no view of {described(record)}.", advice=_SHOWN)
 
@@ -131,7 +135,8 @@ def _takes_annotations(record: Any) -> bool:
 
 
 def plot(record: Any, **options: Any) -> Any:
-    """The matplotlib figure of a record that has one: as the last expression of a cell it is displayed.
+    """The matplotlib figure of a record that has one:
+    as the last expression of a cell it is displayed.
 
     Args:
         record: a `SharedMemory`, a `TensorMemory`, a `Layout` or a tile's.

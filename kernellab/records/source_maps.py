@@ -14,15 +14,17 @@ Lines = tuple[int, ...]
 """Line numbers of one text, from 1, in order."""
 
 Chain = tuple[SourcePosition, ...]
-"""Where an operation comes from: the innermost line first, then the call that reached it, then the call of that one, ..."""
+"""Where an operation comes from: the innermost line first, then the call that reached it,
+then the call of that one, ..."""
 
 
 @dataclass(frozen=True)
 class SourceMap:
     """Which line of one stage became which lines of another, both ways.
 
-    A stage is named as in `Compilation.stages`. Lines of an IR or of machine code count from 1 in the stage's text; lines of
-    "source" are those of the file that the kernel stands in (the numbers that an editor, a notebook cell or a traceback shows).
+    A stage is named as in `Compilation.stages`. Lines of an IR or of machine code count from 1 in
+    the stage's text; lines of "source" are those of the file that the kernel stands in (the numbers
+    that an editor, a notebook cell or a traceback shows).
     """
 
     file: str
@@ -30,12 +32,15 @@ class SourceMap:
     files: tuple[str, ...]
     """The files that `chains` speaks of."""
     chains: tuple[tuple[tuple[int, int, int], ...], ...]
-    """Every distinct call chain: (number in `files`, line, column) of each frame, innermost first. Column 0: not known."""
+    """Every distinct call chain: (number in `files`, line, column) of each frame, innermost first.
+    Column 0: not known."""
     origins: Mapping[str, tuple[tuple[int, ...], ...]]
-    """Stage -> for each line the numbers of its chains; for the stages whose own locations name the kernel's lines."""
+    """Stage -> for each line the numbers of its chains;
+    for the stages whose own locations name the kernel's lines."""
     links: Mapping[tuple[str, str], tuple[Lines, ...]]
-    """(earlier stage, later stage) -> for each line of the later one, the lines of the earlier one that it was made from, as
-    the compiler's own line information says."""
+    """(earlier stage, later stage) -> for each line of the later one,
+    the lines of the earlier one that it was made from, as the compiler's own line information says.
+    """
 
     @cached_property
     def stages(self) -> tuple[str, ...]:
@@ -55,10 +60,12 @@ class SourceMap:
         return self._way(from_stage, to_stage) is not None
 
     def lines(self, from_stage: str, to_stage: str, line: int | SourcePosition) -> Lines:
-        """The lines of `to_stage` that are related to a line of `from_stage`: () where there is none.
+        """The lines of `to_stage` that are related to a line of `from_stage`:
+        () where there is none.
 
-        From "source", a line stands for the code on it and for what was inlined there; to "source", a helper's line comes
-        with the lines that called it, as far as they stand in the kernel's file (`chain` has them all).
+        From "source", a line stands for the code on it and for what was inlined there; to "source",
+        a helper's line comes with the lines that called it, as far as they stand in the kernel's
+        file (`chain` has them all).
 
         Raises:
             ValueError: no such stage.
@@ -87,7 +94,8 @@ class SourceMap:
         return found
 
     def chain(self, stage: str, line: int) -> tuple[Chain, ...]:
-        """The call chains that a line of a stage comes from: usually one; none for what the compiler made up itself.
+        """The call chains that a line of a stage comes from: usually one;
+        none for what the compiler made up itself.
 
         Raises:
             ValueError: no such stage.
@@ -109,7 +117,9 @@ class SourceMap:
         return known
 
     def to_json(self) -> dict[str, Any]:
-        """Plain data that `from_json` reads; a line with one relation is a number, with none 0, with several a list."""
+        """Plain data that `from_json` reads; a line with one relation is a number, with none 0,
+        with several a list.
+        """
         return {
             "file": self.file,
             "files": list(self.files),
@@ -150,7 +160,9 @@ class SourceMap:
 
     @cached_property
     def _forward(self) -> dict[tuple[str, str], dict[int, Lines]]:
-        """(earlier, later) -> line of the earlier stage -> lines of the later one: `links` turned round."""
+        """(earlier, later) -> line of the earlier stage -> lines of the later one:
+        `links` turned round.
+        """
         turned: dict[tuple[str, str], dict[int, Lines]] = {}
         for pair, lines in self.links.items():
             table: dict[int, list[int]] = {}
@@ -223,7 +235,9 @@ class SourceMap:
         )
 
     def _lines_by_source(self, from_stage: str, to_stage: str, line: int) -> Lines:
-        """Lines that name the same innermost place, called from the same lines as far as both say; machine code may name no calls."""
+        """Lines that name the same innermost place, called from the same lines as far as both say;
+        machine code may name no calls.
+        """
         from_chains = self._chain_numbers(from_stage, line)
         wanted = set[int]().union(*(self._alike[number] for number in from_chains))
         return tuple(
@@ -234,7 +248,9 @@ class SourceMap:
 
     @cached_property
     def _alike(self) -> tuple[frozenset[int], ...]:
-        """For each chain the numbers of those with the same lines, innermost first, up to the end of the shorter one."""
+        """For each chain the numbers of those with the same lines, innermost first,
+        up to the end of the shorter one.
+        """
         places = [tuple((frame[0], frame[1]) for frame in chain) for chain in self.chains]
         by_innermost: dict[tuple[int, int], list[int]] = {}
         for number, place in enumerate(places):

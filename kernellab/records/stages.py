@@ -17,7 +17,8 @@ class Stage:
     name: str
     """ "source", "ttir", "ttgir", "llir", "ptx", "cubin", "sass", "amdgcn", "hsaco"."""
     language: str
-    """What a highlighter should take it for: "python", "mlir", "llvm", "ptx", "sass", "amdgcn", "elf"."""
+    """What a highlighter should take it for: "python", "mlir", "llvm", "ptx", "sass",
+    "amdgcn", "elf"."""
     content: str | bytes
 
     @property
@@ -35,7 +36,9 @@ class Stage:
 
 
 class Stages(Mapping[str, Stage]):
-    """Stage name -> Stage, in the order of the pipeline; a stage given as a function is made when first asked for."""
+    """Stage name -> Stage, in the order of the pipeline;
+    a stage given as a function is made when first asked for.
+    """
 
     def __init__(self, stages: Mapping[str, Stage | Callable[[], Stage]]) -> None:
         self._stages = dict(stages)
@@ -60,7 +63,9 @@ class StoredText:
     """A text that is kept compressed, and unpacked each time it is read."""
 
     def __init__(self, text: str, erased: tuple[str, ...] = ()) -> None:
-        """Keep `text`, uncompressed until `pack` is called; what is read lacks the parts `erased`: names of passing folders."""
+        """Keep `text`, uncompressed until `pack` is called; what is read lacks the parts `erased`:
+        names of passing folders.
+        """
         self._raw: str | None = text
         self._packed = b""
         self._erased = erased
@@ -117,14 +122,16 @@ class DeferredText(StoredText):
 class PassRun:
     """One pass of a compilation, and the module after it.
 
-    The front end is the first entry; LLVM's steps, the code generator and the assembler are the last, where no module of MLIR
-    is there any more to count ops in.
+    The front end is the first entry; LLVM's steps, the code generator
+    and the assembler are the last, where no module of MLIR is there any more to count ops in.
     """
 
     stage: str
-    """The stage that was being made: "ttir", "ttgir", "llir", ...; "source" for the front end, "sass" for the assembler."""
+    """The stage that was being made: "ttir", "ttgir", "llir", ...;
+    "source" for the front end, "sass" for the assembler."""
     name: str
-    """As in Triton's `add_*`: "coalesce"; "front_end", "optimize_module", "ptxas" where it is no pass of MLIR."""
+    """As in Triton's `add_*`: "coalesce"; "front_end", "optimize_module",
+    "ptxas" where it is no pass of MLIR."""
     occurrence: int
     """The how manieth of that name in the stage's own pipeline, from 1."""
     arguments: tuple[Any, ...]

@@ -10,7 +10,9 @@ from kernellab.tracing.steps import Checkpoint, TracedArgument
 from kernellab.tracing.values import ValueStore
 
 
-def _argument(name: str, tensor: torch.Tensor, dtype: str, storages: dict[int, int]) -> TracedArgument:  # fmt: skip
+def _argument(
+    name: str, tensor: torch.Tensor, dtype: str, storages: dict[int, int]
+) -> TracedArgument:
     """The facts of a tensor; `storages` numbers the memory that there is, by its address."""
     number = storages.setdefault(tensor.untyped_storage().data_ptr(), len(storages))
     start = int(tensor.storage_offset()) * tensor.element_size()
@@ -23,7 +25,8 @@ class Checkpoints:
     Attributes:
         arguments: the tensors of the launch.
         checkpoints: what was kept.
-        fault_step: number of the step in which the run stopped; None where it did not, or in another program.
+        fault_step: number of the step in which the run stopped; None where it did not, or in
+            another program.
     """
 
     def __init__(self, before: BoundCall, works_on: BoundCall, values: ValueStore) -> None:

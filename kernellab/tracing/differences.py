@@ -38,14 +38,16 @@ class TraceDifference:
     """Where two runs first part; false where they agree.
 
     Attributes:
-        kind: "value" (a variable has another value), "shape" (of another shape), "path" (the runs take different ways), "output" (an argument's element differs), None where nothing does.
+        kind: "value" (a variable has another value), "shape" (of another shape), "path" (the runs
+            take different ways), "output" (an argument's element differs), None where nothing does.
         step: of the first trace; of an output, the last step that wrote the element.
         other_step: of the second trace, where there is one.
         name: of the variable, or of the argument.
         index: of the first element that differs, () for a scalar.
         ours, theirs: its two values.
         count, size: how many elements differ, of how many.
-        largest: the largest distance of two elements that differ, infinity where one is NaN; 0 for what is no number.
+        largest: the largest distance of two elements that differ, infinity where one is NaN; 0 for
+            what is no number.
         compared: how many values were compared before, and agree.
         not_compared: variables that only one of the runs has.
         programs: that were compared, where they are not the whole grid; else ().
@@ -117,7 +119,10 @@ class TraceDifference:
             if step is not None:
                 turns = "".join(f", {iteration.of_line()}" for iteration in step.turns)
                 called = "".join(f", called from line {call.line}" for call in step.calls)
-                yield f"  {word}: step {step.number}, program {step.program}, {step.position}{called}{turns}"
+                yield (
+                    f"  {word}: step {step.number}, program {step.program}, "
+                    f"{step.position}{called}{turns}"
+                )
                 excerpt = step.position.excerpt()
                 if excerpt:
                     yield f"  {excerpt}"
@@ -130,15 +135,17 @@ def shown(value: Any) -> str:
     return number_text(value) if isinstance(value, float) else str(value)
 
 
-# ---------------------------------------------------------------------------------------------------------------------
+# --------------------------------------------------------------------------------------------------
 # Two traces
-# ---------------------------------------------------------------------------------------------------------------------
+# --------------------------------------------------------------------------------------------------
 
 
 def difference_of_traces(
     first: Trace, second: Trace, rtol: float | None, atol: float | None
 ) -> TraceDifference:
-    """Compare variable by variable, the k-th value that a program gave one with the k-th that the other run's gave it."""
+    """Compare variable by variable, the k-th value that a program gave one with the k-th
+    that the other run's gave it.
+    """
     others = set(second.facts.programs)
     programs = [one for one in first.facts.programs if one in others]
     if not programs:
@@ -191,7 +198,9 @@ class _Comparison:
         )
 
     def _allow(self, ours: str, theirs: str) -> None:
-        """From here on values may be as far off as the coarser of two dtypes makes them: what follows from one of them is no better."""
+        """From here on values may be as far off as the coarser of two dtypes makes them:
+        what follows from one of them is no better.
+        """
         if ours and theirs:
             self._allowed = max(self._allowed, tolerance(dtype_named(ours), dtype_named(theirs)))
 
@@ -258,7 +267,9 @@ class _Assignments:
 
 
 def _role(frame: Frame) -> str:
-    """What two frames of two kernels have in common: the kernel itself is the kernel, however it is called."""
+    """What two frames of two kernels have in common:
+    the kernel itself is the kernel, however it is called.
+    """
     return frame.function if frame.caller is not None else ""
 
 
@@ -267,7 +278,9 @@ def _source(trace: Trace) -> frozenset[tuple[str, int, tuple[str, ...]]]:
 
 
 def _only_one(first: Trace, second: Trace) -> tuple[str, ...]:
-    names = [{name for step in trace.steps for name in step.changed_numbers} for trace in (first, second)]  # fmt: skip
+    names = [
+        {name for step in trace.steps for name in step.changed_numbers} for trace in (first, second)
+    ]
     return tuple(sorted(names[0] ^ names[1]))
 
 
@@ -280,15 +293,17 @@ def _listed(trace: Trace) -> str:
     return f"{programs[0]}" if len(programs) == 1 else f"{programs[0]} to {programs[-1]}"
 
 
-# ---------------------------------------------------------------------------------------------------------------------
+# --------------------------------------------------------------------------------------------------
 # A trace and what another launch left behind
-# ---------------------------------------------------------------------------------------------------------------------
+# --------------------------------------------------------------------------------------------------
 
 
 def difference_of_outputs(
     trace: Trace, expected: Mapping[str, Any], rtol: float | None, atol: float | None
 ) -> TraceDifference:
-    """Compare the elements that the traced programs wrote; of those that differ, the one that was written first."""
+    """Compare the elements that the traced programs wrote;
+    of those that differ, the one that was written first.
+    """
     found = [_output(trace, name, value, rtol, atol) for name, value in expected.items()]
     compared = sum(one.compared for one in found)
     parted = [(one.step.number, place) for place, one in enumerate(found) if one.step is not None]
@@ -328,13 +343,24 @@ def _output(
     number = int(written[off].min())
     index = tuple(int(one) for one in numpy.argwhere(off & (written == number))[0])
     return TraceDifference(
-        "output", trace.steps[number], None, name, index, contents[index], theirs[index],
-        int(off.sum()), size, _largest(contents[off], theirs[off]), size - int(off.sum()),
-    )  # fmt: skip
+        "output",
+        trace.steps[number],
+        None,
+        name,
+        index,
+        contents[index],
+        theirs[index],
+        int(off.sum()),
+        size,
+        _largest(contents[off], theirs[off]),
+        size - int(off.sum()),
+    )
 
 
 def last_writers(trace: Trace, argument: str) -> numpy.ndarray:
-    """For each element of an argument, the number of the last step that wrote it; -1 where none did."""
+    """For each element of an argument, the number of the last step that wrote it;
+    -1 where none did.
+    """
     known = trace.arguments[argument]
     writers = numpy.full(known.shape, -1, numpy.int64)
     for step in trace.steps:
@@ -344,9 +370,9 @@ def last_writers(trace: Trace, argument: str) -> numpy.ndarray:
     return writers
 
 
-# ---------------------------------------------------------------------------------------------------------------------
+# --------------------------------------------------------------------------------------------------
 # Two values
-# ---------------------------------------------------------------------------------------------------------------------
+# --------------------------------------------------------------------------------------------------
 
 
 @dataclass(frozen=True)
@@ -388,7 +414,9 @@ def _largest(ours: numpy.ndarray, theirs: numpy.ndarray) -> float:
 def _differing(
     ours: numpy.ndarray, theirs: numpy.ndarray, relative: float, absolute: float
 ) -> numpy.ndarray:
-    """Which elements differ by more than they may. NaN equals NaN; where bits count, 0 is not -0."""
+    """Which elements differ by more than they may. NaN equals NaN;
+    where bits count, 0 is not -0.
+    """
     if ours.dtype.kind in "biu" and theirs.dtype.kind in "biu":
         return numpy.asarray(numpy.not_equal(ours, theirs))
     mine, others = ours.astype(numpy.float64), theirs.astype(numpy.float64)

@@ -1,4 +1,5 @@
-"""Traces on disk: a zip file of `trace.json`, the steps and all that is short, and `values`, the tiles, each compressed by itself.
+"""Traces on disk: a zip file of `trace.json`, the steps and all that is short, and `values`,
+the tiles, each compressed by itself.
 
 A change that an older reader would misread gets a new version number.
 """
@@ -57,9 +58,9 @@ VERSION = 1
 _DOCUMENT, _VALUES = "trace.json", "values"
 
 
-# ---------------------------------------------------------------------------------------------------------------------
+# --------------------------------------------------------------------------------------------------
 # Writing
-# ---------------------------------------------------------------------------------------------------------------------
+# --------------------------------------------------------------------------------------------------
 
 
 def save_trace(trace: Trace, path: str | os.PathLike[str]) -> Path:
@@ -128,7 +129,14 @@ def _access_to_json(access: Access) -> list[Any]:
     lanes: Any = access.lanes
     if isinstance(lanes, AffineLanes):
         lanes = [lanes.start, lanes.strides, lanes.extents]
-    return [access.kind, access.argument, access.itemsize, lanes, access.mask_number, access.written_number]  # fmt: skip
+    return [
+        access.kind,
+        access.argument,
+        access.itemsize,
+        lanes,
+        access.mask_number,
+        access.written_number,
+    ]
 
 
 def _fault_to_json(fault: TracedFault | None) -> dict[str, Any] | None:
@@ -156,13 +164,17 @@ def _value_to_json(value: StoredValue, heap: _Heap) -> dict[str, Any]:
     numbers = dataclasses.asdict(value.summary)
     thumbnail = value.thumbnail
     picture = [*heap.place(compressed(thumbnail)), *thumbnail.shape]
-    summary = {name: value_to_json(number) for name, number in numbers.items() if name not in ("shape", "dtype")}  # fmt: skip
+    summary = {
+        name: value_to_json(number)
+        for name, number in numbers.items()
+        if name not in ("shape", "dtype")
+    }
     return {**saved, "summary": summary, "thumbnail": picture}
 
 
-# ---------------------------------------------------------------------------------------------------------------------
+# --------------------------------------------------------------------------------------------------
 # Reading
-# ---------------------------------------------------------------------------------------------------------------------
+# --------------------------------------------------------------------------------------------------
 
 
 def load_trace(path: str | os.PathLike[str]) -> Trace:
@@ -171,7 +183,8 @@ def load_trace(path: str | os.PathLike[str]) -> Trace:
     Where the source of a function is there and has changed since, a notice of the trace says so.
 
     Raises:
-        ArchiveError: there is no such file, it is none of these, it is damaged, or of another version.
+        ArchiveError: there is no such file, it is none of these, it is damaged, or of
+            another version.
     """
     file = Path(path)
     try:
@@ -180,7 +193,9 @@ def load_trace(path: str | os.PathLike[str]) -> Trace:
     except (zipfile.BadZipFile, zlib.error, EOFError) as error:
         raise ArchiveError(f"{str(file)!r} is cut off or damaged: {error}.") from error
     except KeyError as error:
-        raise ArchiveError(f"{str(file)!r} is a zip file, but no trace that KernelLab saved.") from error  # fmt: skip
+        raise ArchiveError(
+            f"{str(file)!r} is a zip file, but no trace that KernelLab saved."
+        ) from error
     except OSError as error:
         raise ArchiveError(why_unreadable(file, error)) from error
     return _from_document(document, heap, str(file))
@@ -195,7 +210,8 @@ def _from_document(document: bytes, heap: bytes, name: str) -> Trace:
         raise ArchiveError(f"{name!r} is no trace that KernelLab saved.")
     if data.get("version") != VERSION:
         raise ArchiveError(
-            f"{name!r} is of version {data.get('version')!r} of the format; this KernelLab ({kernellab_version()}) reads version {VERSION}.",
+            f"{name!r} is of version {data.get('version')!r} of the format; this KernelLab "
+            f"({kernellab_version()}) reads version {VERSION}.",
             advice=f"It was written by KernelLab {data.get('kernellab')}: load it with that one.",
         )
     try:
@@ -384,7 +400,9 @@ def _value(data: SavedData, heap: bytes) -> StoredValue:
 
 def _summary(data: SavedData, shape: tuple[int, ...], dtype: str) -> Summary:
     low, high, mean = (value_of(data[name]) for name in ("low", "high", "mean"))
-    return Summary(shape, dtype, low, high, mean, data["nans"].integer(), data["infinities"].integer())  # fmt: skip
+    return Summary(
+        shape, dtype, low, high, mean, data["nans"].integer(), data["infinities"].integer()
+    )
 
 
 def _cut(heap: bytes, begin: int, length: int) -> bytes:

@@ -1,4 +1,6 @@
-"""What stepping code calls while it is traced: lines and operations, and every access, told to a recorder."""
+"""What stepping code calls while it is traced:
+lines and operations, and every access, told to a recorder.
+"""
 
 from __future__ import annotations
 
@@ -36,9 +38,11 @@ from kernellab.tracing.tile_pointer import TilePointer
 
 
 class TracingHook:
-    """Tells a recorder of each line, which frame it is in, and of each value that a variable is given.
+    """Tells a recorder of each line, which frame it is in, and of each value
+    that a variable is given.
 
-    Functions of Triton's own library are not looked into: what they do belongs to the line that called them.
+    Functions of Triton's own library are not looked into:
+    what they do belongs to the line that called them.
     """
 
     def __init__(self, recorder: Recorder, code: SteppingCode) -> None:
@@ -127,7 +131,9 @@ class TracingHook:
         self._recorder.is_stopped = True
 
     def forget(self) -> None:
-        """Let go of the recorder: the globals of stepping code, which Python collects late, hold on to their hook."""
+        """Let go of the recorder: the globals of stepping code, which Python collects late,
+        hold on to their hook.
+        """
         vars(self).clear()
 
     def _go_to(self, frame: FrameType) -> None:
@@ -151,7 +157,9 @@ class TracingHook:
         )
 
     def back_to(self, frame: FrameType | None) -> None:
-        """Code of `frame` goes on, which may be the library's: helpers that it called have returned."""
+        """Code of `frame` goes on, which may be the library's:
+        helpers that it called have returned.
+        """
         opened = self._open
         while frame is not None:
             if frame in opened:
@@ -192,13 +200,14 @@ def _result_name(operation: Operation, name: str | None, place: int) -> str:
     return chosen if len(operation.results) == 1 else f"{chosen}#{place}"
 
 
-# ---------------------------------------------------------------------------------------------------------------------
+# --------------------------------------------------------------------------------------------------
 # Memory
-# ---------------------------------------------------------------------------------------------------------------------
+# --------------------------------------------------------------------------------------------------
 
 
 class TracingObserver(AccessObserver):
-    """Tells a recorder of every access of the programs that are traced, and hears which programs run.
+    """Tells a recorder of every access of the programs that are traced,
+    and hears which programs run.
 
     Attributes:
         hook: what hears of lines.
@@ -265,8 +274,12 @@ class TracingObserver(AccessObserver):
         self._record_addresses(what, buffer, numpy.asarray(buffer.addresses(offsets)), mask)
 
     def _record_addresses(
-        self, what: AccessKind, buffer: Buffer | Elsewhere, addresses: numpy.ndarray, mask: Value | None
-    ) -> None:  # fmt: skip
+        self,
+        what: AccessKind,
+        buffer: Buffer | Elsewhere,
+        addresses: numpy.ndarray,
+        mask: Value | None,
+    ) -> None:
         on = addresses
         if mask is not None:
             everywhere, lanes = numpy.broadcast_arrays(addresses, numpy.asarray(mask))

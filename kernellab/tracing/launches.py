@@ -33,7 +33,9 @@ from kernellab.tracing.values import ValueStore
 
 @dataclass(frozen=True)
 class TracedLaunch:
-    """A launch that can be traced, again and again: `call` holds the arguments as they were given."""
+    """A launch that can be traced, again and again:
+    `call` holds the arguments as they were given.
+    """
 
     kernel: Any
     grid: Program
@@ -44,7 +46,9 @@ class TracedLaunch:
     target: str
 
     def traced(self, in_place: bool, exact_bytes: int, operations: bool) -> Trace:
-        """Run it and keep the steps; where a program that is not traced ends it by a fault, run it once more with that one traced."""
+        """Run it and keep the steps; where a program that is not traced ends it by a fault,
+        run it once more with that one traced.
+        """
         kept = replace(self, call=replace(self.call, values=copied(self.call.values)))
         run = _Run(replace(self.call, values=kept.to_work_on()), exact_bytes)
         trace = kept.traced_once(run, operations)
@@ -86,10 +90,14 @@ class TracedLaunch:
         )
 
     def to_work_on(self) -> dict[str, Any]:
-        """The arguments for one run: copies of those tensors whose memory the kernel may write, the others as they are."""
+        """The arguments for one run: copies of those tensors whose memory the kernel may write,
+        the others as they are.
+        """
         values = self.call.values
         written = self._may_be_written()
-        storages = {one.untyped_storage().data_ptr() for name, one in tensors_in(values) if name in written}  # fmt: skip
+        storages = {
+            one.untyped_storage().data_ptr() for name, one in tensors_in(values) if name in written
+        }
         shared = {
             name
             for name, value in values.items()
@@ -100,7 +108,9 @@ class TracedLaunch:
         return {name: copies.get(name, value) for name, value in values.items()}
 
     def _take_over(self, values: Mapping[str, Any]) -> None:
-        """Let the launch's own tensors have what a run left in `values`; arrays that are read-only are as they were."""
+        """Let the launch's own tensors have what a run left in `values`;
+        arrays that are read-only are as they were.
+        """
         names = values.keys() - self.call.readonly
         ours = self.call.values
         copied_back({name: values[name] for name in names}, {name: ours[name] for name in names})
@@ -188,14 +198,22 @@ class _Run:
 def _why_traced(program: Program | None) -> list[str]:
     if program is None:
         return []
-    return [f"Program {program} is traced too: the fault is in it, and it was not among those that were chosen."]  # fmt: skip
+    return [
+        (
+            f"Program {program} is traced too: the fault is in it, and it was not among those "
+            "that were chosen."
+        )
+    ]
 
 
 def _notices(recorder: Recorder) -> list[str]:
     if not recorder.left_out:
         return []
     return [
-        f"The trace ends after {counted(len(recorder.steps), 'step')}; {recorder.left_out:,} more were made. Trace fewer programs."
+        (
+            f"The trace ends after {counted(len(recorder.steps), 'step')}; {recorder.left_out:,} "
+            "more were made. Trace fewer programs."
+        )
     ]
 
 
@@ -204,7 +222,12 @@ def _stale(kernel: Any, sources: Sequence[SourceText]) -> list[str]:
     name = kernel.__name__
     now = triton_api.source_now(kernel)
     if now is not None and now != "".join(kernel.raw_src):
-        return [f"{name} has been defined anew since this trace was recorded; the lines shown are those that ran."]  # fmt: skip
+        return [
+            (
+                f"{name} has been defined anew since this trace was recorded; the lines shown are "
+                "those that ran."
+            )
+        ]
     return changed_sources(sources)
 
 

@@ -63,10 +63,13 @@ class _OpenFrame:
         self._iterations: tuple[LoopIteration, ...] = ()
         self._headers = {loop.line: loop for loop in loops}
         self._body = (1, 0)
-        """First and last of the lines around the last one that are in the same loops and head none; nothing where it heads one."""
+        """First and last of the lines around the last one that are in the same loops and head none;
+        nothing where it heads one."""
 
     def iterations_at(self, line: int) -> tuple[LoopIteration, ...]:
-        """Which iteration of each loop around it a line begins; a loop's header begins the next one."""
+        """Which iteration of each loop around it a line begins;
+        a loop's header begins the next one.
+        """
         if self._stays_inside(line):
             return self._iterations
         numbers = {iteration.line: iteration.number for iteration in self._iterations}
@@ -82,7 +85,9 @@ class _OpenFrame:
         return self._iterations
 
     def goes_on_at(self, line: int | None) -> None:
-        """The step that is open has been followed by that line, or by the function's end: a loop whose header it is may be over."""
+        """The step that is open has been followed by that line, or by the function's end:
+        a loop whose header it is may be over.
+        """
         step = self.step
         loop = None if step is None else self._headers.get(step.line)
         if step is None or loop is None or (line is not None and loop.holds(line)):
@@ -112,7 +117,8 @@ class _OpenFrame:
 class Recorder:
     """Hears what programs do, in order, and keeps it as steps.
 
-    A step is closed, and gets its number, when its line is done: the lines of a helper come before the line that called it.
+    A step is closed, and gets its number, when its line is done:
+    the lines of a helper come before the line that called it.
 
     Attributes:
         values: what variables held.
@@ -139,7 +145,9 @@ class Recorder:
         return [source for source, _ in self._known.values() if source is not None]
 
     def turn_of(self, program: Program) -> None:
-        """From here on that program runs, for the first time or again: programs that wait for each other take turns."""
+        """From here on that program runs, for the first time or again:
+        programs that wait for each other take turns.
+        """
         self._program = program
         self._open = self._of_programs.setdefault(program, [])
 
@@ -216,8 +224,14 @@ class Recorder:
             step.changed.update(names)
 
     def access(
-        self, kind: AccessKind, buffer: Buffer | None, argument: str, itemsize: int, offsets: Any, mask: Any
-    ) -> None:  # fmt: skip
+        self,
+        kind: AccessKind,
+        buffer: Buffer | None,
+        argument: str,
+        itemsize: int,
+        offsets: Any,
+        mask: Any,
+    ) -> None:
         """The line that runs is about to access memory.
 
         Args:
@@ -225,7 +239,8 @@ class Recorder:
             buffer: the argument's; None where the memory belongs to none.
             argument: its name, "" for none.
             itemsize: bytes of an element.
-            offsets: elements from the tensor's first to each that is accessed, without a program axis; addresses in bytes where there is no argument.
+            offsets: elements from the tensor's first to each that is accessed, without a program
+                axis; addresses in bytes where there is no argument.
             mask: which lanes take part; None for all.
         """
         for frame in reversed(self._open):
@@ -321,7 +336,8 @@ class SecondRecorder(Recorder):
     """Hears the same run again, keeps no step, and catches the values that are wanted.
 
     Attributes:
-        caught: (number of the step, name) -> value; for what a frame began with, -1 - its number stands for the step.
+        caught: (number of the step, name) -> value; for what a frame began with, -1 - its number
+            stands for the step.
     """
 
     def __init__(self, wanted: Mapping[int, set[str]]) -> None:

@@ -34,11 +34,14 @@ if TYPE_CHECKING:
     from kernellab.tracing.differences import TraceDifference
 
 ComputeAgain = Callable[[Mapping[int, set[str]]], Mapping[tuple[int, str], Any]]
-"""Runs the kernel again: takes names by the step that gave them their value (by -1 - the frame's number, for what a frame began with); returns the values."""
+"""Runs the kernel again: takes names by the step that gave them their value (by -1 - the frame's
+number, for what a frame began with); returns the values."""
 
 
 class NotRecorded(KernelLabError, LookupError):
-    """The exact value of something large was not kept, and there is no kernel left to compute it again."""
+    """The exact value of something large was not kept, and there is no kernel left
+    to compute it again.
+    """
 
 
 class Trace(Sequence[Step]):
@@ -53,7 +56,8 @@ class Trace(Sequence[Step]):
         arguments: the tensors of the launch, by name.
         sources: the text of the functions that ran.
         fault: what stopped the run, or None.
-        notices: sentences to know before one believes it: a source that has changed, steps that were left out.
+        notices: sentences to know before one believes it: a source that has changed, steps
+            that were left out.
     """
 
     def __init__(
@@ -101,7 +105,9 @@ class Trace(Sequence[Step]):
         return f"0 to {max(len(self) - 1, 0):,}"
 
     def notices_now(self) -> tuple[str, ...]:
-        """The notices, and what has become of the kernel since the run: that it was defined anew, that its file has changed."""
+        """The notices, and what has become of the kernel since the run:
+        that it was defined anew, that its file has changed.
+        """
         return tuple(dict.fromkeys([*self.notices, *self._stale()]))
 
     # Time travel
@@ -121,17 +127,22 @@ class Trace(Sequence[Step]):
         """The first step after which a condition on the variables holds; None where there is none.
 
         Args:
-            condition: takes the State after a step, `lambda v: numpy.isnan(v.acc).any()`. Steps at which a variable that it asks for does not exist are passed over.
+            condition: takes the State after a step, `lambda v: numpy.isnan(v.acc).any()`. Steps at
+                which a variable that it asks for does not exist are passed over.
             after: the step behind which the search begins; backwards, the one before which.
             backwards: search towards the beginning; `after` is then the end unless it is given.
 
         Raises:
-            ArgumentError: no step of the trace has a variable that the condition asks for; it cannot be called; or it gives a tile in place of one truth value.
+            ArgumentError: no step of the trace has a variable that the condition asks for; it
+                cannot be called; or it gives a tile in place of one truth value.
         """
         if not callable(condition):
             raise ArgumentError(
                 f"find takes a function of the variables; {condition!r} is none",
-                advice="trace.find(lambda v: (v.x > 40).any()), say; trace.history(name) has every value of a variable.",
+                advice=(
+                    "trace.find(lambda v: (v.x > 40).any()), say; trace.history(name) has every "
+                    "value of a variable."
+                ),
             )
         begin = _number_of(after)
         if backwards:
@@ -162,8 +173,12 @@ class Trace(Sequence[Step]):
             if "truth value of an" not in str(error):
                 raise
             raise ArgumentError(
-                f"after step {step.number}, the condition gives a tile of truth values, and not one",
-                advice="Say whether it shall hold for some element or for each: (...).any() or (...).all().",
+                f"after step {step.number}, the condition gives a tile of truth "
+                "values, and not one",
+                advice=(
+                    "Say whether it shall hold for some element or for each: (...).any() or "
+                    "(...).all()."
+                ),
                 position=step.position,
             ) from error
 
@@ -188,19 +203,30 @@ class Trace(Sequence[Step]):
         return History(name, tuple(changes))
 
     def diff(
-        self, other: Trace | Mapping[str, Any], *, rtol: float | None = None, atol: float | None = None
-    ) -> TraceDifference:  # fmt: skip
+        self,
+        other: Trace | Mapping[str, Any],
+        *,
+        rtol: float | None = None,
+        atol: float | None = None,
+    ) -> TraceDifference:
         """Where two runs first part.
 
         Args:
-            other: another trace: of another kernel, other dtypes, another seed; variables are compared by their names, one value after the other. Or what a launch elsewhere, on a GPU say, left in the arguments: name -> tensor; compared are the elements that the traced programs wrote.
-            rtol, atol: how far off a float may be: `atol + rtol * |theirs|`. None asks for equal bits where dtypes agree, and else allows what torch.testing does for the coarser one.
+            other: another trace: of another kernel, other dtypes, another seed; variables are
+                compared by their names, one value after the other. Or what a launch elsewhere, on a
+                GPU say, left in the arguments: name -> tensor; compared are the elements that the
+                traced programs wrote.
+            rtol, atol: how far off a float may be: `atol + rtol * |theirs|`. None asks for
+                equal bits where dtypes agree, and else allows what torch.testing does for
+                the coarser one.
 
         Returns:
-            The difference: which step, which variable, which element, both values. It is false where the runs agree, and where nothing could be compared, which its text says.
+            The difference: which step, which variable, which element, both values. It is false
+            where the runs agree, and where nothing could be compared, which its text says.
 
         Raises:
-            ArgumentError: the traces have no program in common, no argument has that name, or `other` is neither.
+            ArgumentError: the traces have no program in common, no argument has that name, or
+                `other` is neither.
         """
         from kernellab.tracing.differences import difference_of_outputs, difference_of_traces
 
@@ -208,8 +234,12 @@ class Trace(Sequence[Step]):
             return difference_of_traces(self, other, rtol, atol)
         if not isinstance(other, Mapping):
             raise ArgumentError(
-                f"diff takes another Trace, or {{argument name: tensor}}; this is of type {type(other).__name__}",
-                advice=f"Name the argument: trace.diff({{{next(iter(self.arguments), 'name')!r}: tensor}}).",
+                f"diff takes another Trace, or {{argument name: tensor}}; this is of type "
+                f"{type(other).__name__}",
+                advice=(
+                    f"Name the argument: trace.diff({{{next(iter(self.arguments), 'name')!r}: "
+                    f"tensor}})."
+                ),
             )
         return difference_of_outputs(self, other, rtol, atol)
 
@@ -238,9 +268,13 @@ class Trace(Sequence[Step]):
         return contents
 
     def final_memory(self, argument: str) -> numpy.ndarray:
-        """What the whole launch left in an argument, programs that were not traced included; else as `memory`."""
+        """What the whole launch left in an argument, programs that were not traced included;
+        else as `memory`.
+        """
         _, stored = self._checkpoint(argument, len(self))
-        last = [one for one in self.checkpoints if one.step == len(self) and argument in one.contents]  # fmt: skip
+        last = [
+            one for one in self.checkpoints if one.step == len(self) and argument in one.contents
+        ]
         if not last or not stored.is_exact:
             return self.memory(argument)
         return numpy.array(stored.exact()).reshape(self.arguments[argument].shape)
@@ -264,7 +298,8 @@ class Trace(Sequence[Step]):
         return list(dict.fromkeys(name for _, name in self._changes))
 
     def exact(self, frame: Frame, name: str, step: int) -> Any:
-        """The value that a variable of a frame has after step number `step`, computed again where it was not kept.
+        """The value that a variable of a frame has after step number `step`,
+        computed again where it was not kept.
 
         Raises:
             NoSuchVariable: it has none yet.
@@ -280,7 +315,9 @@ class Trace(Sequence[Step]):
         return self._computed[key]
 
     def variables_at(self, frame: Frame, step: int) -> dict[str, StoredValue]:
-        """The variables that a frame has after step number `step`, in the order in which they first had a value."""
+        """The variables that a frame has after step number `step`,
+        in the order in which they first had a value.
+        """
         return {
             name: self.values[self._latest(frame, name, step)[1]]
             for name in self._names.get(frame.number, ())
@@ -304,7 +341,8 @@ class Trace(Sequence[Step]):
             step: the one that is shown first; None for the fault, else the first.
 
         Returns:
-            What notebooks display as a widget, and terminals as text; `.to_html(path)` writes it as one page, `.html()`, `.png()`, `.text()` give stills.
+            What notebooks display as a widget, and terminals as text;
+            `.to_html(path)` writes it as one page, `.html()`, `.png()`, `.text()` give stills.
         """
         return show(self, **({} if step is None else {"step": self._step(step).number}))
 
@@ -316,7 +354,11 @@ class Trace(Sequence[Step]):
 
     def __repr__(self) -> str:
         facts = self.facts
-        who = f"program {facts.programs[0]}" if len(facts.programs) == 1 else f"{len(facts.programs):,} programs"  # fmt: skip
+        who = (
+            f"program {facts.programs[0]}"
+            if len(facts.programs) == 1
+            else f"{len(facts.programs):,} programs"
+        )
         what = counted(len(self), "operation" if facts.operations else "step")
         fault = f", stopped by {self.fault.kind}" if self.fault else ""
         grid = joined_sizes(facts.grid)
@@ -324,7 +366,9 @@ class Trace(Sequence[Step]):
 
     @cached_property
     def _changes(self) -> dict[tuple[int, str], list[tuple[int, int]]]:
-        """(frame, variable) -> (step, number of the value) of each change; step -1 for what the frame began with."""
+        """(frame, variable) -> (step, number of the value) of each change;
+        step -1 for what the frame began with.
+        """
         changes: dict[tuple[int, str], list[tuple[int, int]]] = {}
         started = set()
         for step in self.steps:
@@ -372,12 +416,17 @@ class Trace(Sequence[Step]):
                 advice=suggestion(name, known, "There are"),
             )
 
-    def _computed_again(self, key: tuple[int, str], stored: StoredValue) -> dict[tuple[int, str], Any]:  # fmt: skip
-        """The value of that key, and of the changes of the same variable that follow, some 64 MiB of them."""
+    def _computed_again(
+        self, key: tuple[int, str], stored: StoredValue
+    ) -> dict[tuple[int, str], Any]:
+        """The value of that key, and of the changes of the same variable that follow,
+        some 64 MiB of them.
+        """
         place, name = key
         if self._compute_again is None:
             raise NotRecorded(
-                f"the exact value of {name!r} was not recorded: {_described(stored.summary)}, {stored.nbytes:,} bytes",
+                f"the exact value of {name!r} was not recorded: {_described(stored.summary)}, "
+                f"{stored.nbytes:,} bytes",
                 advice=f"Record it with {self._call(stored.nbytes)}",
             )
         wanted = {place: {name}}
@@ -393,7 +442,8 @@ class Trace(Sequence[Step]):
         found = dict(self._compute_again(wanted))
         if key not in found or self._digest_of(found[key]) != stored.digest:
             raise NotRecorded(
-                f"{name!r} cannot be computed again: another run of {self.facts.kernel!r} gave another value",
+                f"{name!r} cannot be computed again: another run of {self.facts.kernel!r} "
+                "gave another value",
                 advice=f"Record it with {self._call(stored.nbytes)}",
             )
         return found

@@ -33,7 +33,9 @@ class Loop:
 
 
 def source_of_function(file: str, name: str, line: int) -> SourceText | None:
-    """The lines of the function whose `def` stands on a line of a file or a cell; None where they cannot be read."""
+    """The lines of the function whose `def` stands on a line of a file or a cell;
+    None where they cannot be read.
+    """
     block = _block(tuple(linecache.getlines(file)[line - 1 :]))
     return SourceText(file, name, line, block) if block else None
 
@@ -49,7 +51,9 @@ def _block(lines: tuple[str, ...]) -> tuple[str, ...]:
 
 @lru_cache(maxsize=256)
 def loops_of(source: SourceText) -> tuple[Loop, ...]:
-    """The loops of a function, outer ones first. One that stands on a single line is left out: its iterations cannot be told apart."""
+    """The loops of a function, outer ones first. One that stands on a single line is left out:
+    its iterations cannot be told apart.
+    """
     try:
         tree = ast.parse(textwrap.dedent("\n".join(source.lines)))
     except SyntaxError:
@@ -76,10 +80,13 @@ def changed_sources(sources: Sequence[SourceText]) -> list[str]:
         linecache.checkcache(one.file)
         now = linecache.getlines(one.file)
         if not now:
-            continue  # a cell of another session, a file of another machine: the recorded lines are all there is
+            # a cell of another session, a file of another machine:
+            # the recorded lines are all there is
+            continue
         there = now[one.first_line - 1 : one.first_line - 1 + len(one.lines)]
         if tuple(text.rstrip("\n") for text in there) != one.lines:
             sentences.append(
-                f"{one.function} has changed in {one.file} since this trace was recorded; the lines shown are the recorded ones."
+                f"{one.function} has changed in {one.file} since this trace was recorded; the "
+                "lines shown are the recorded ones."
             )
     return sentences

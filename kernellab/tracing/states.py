@@ -31,7 +31,8 @@ class NoSuchVariable(AttributeError, KeyError):
 class State(Mapping[str, Any]):
     """All variables of a function after a step, by name: `state.acc` or `state["acc"]`.
 
-    A tile is a NumPy array, a pointer a TilePointer, a constexpr what it is. A variable hides a method of the same name; one called `keys` is `state["keys"]`.
+    A tile is a NumPy array, a pointer a TilePointer, a constexpr what it is.
+    A variable hides a method of the same name; one called `keys` is `state["keys"]`.
     """
 
     def __init__(self, trace: Trace, step: Step, frame: Frame | None = None) -> None:
@@ -81,7 +82,9 @@ class State(Mapping[str, Any]):
     def __repr__(self) -> str:
         stored = self._trace.variables_at(self._frame, self._at.number)
         head = f"{self._frame.function} after step {self._at.number}, line {self._at.line}:"
-        return "\n".join([head, *(f"  {name}: {value_text(value)}" for name, value in stored.items())])  # fmt: skip
+        return "\n".join(
+            [head, *(f"  {name}: {value_text(value)}" for name, value in stored.items())]
+        )
 
 
 def value_text(value: StoredValue) -> str:
@@ -117,7 +120,9 @@ class Change:
     @property
     def value(self) -> Any:
         """The exact value, computed again where it was not kept."""
-        return self.trace.exact(self.frame, self.name, -1 if self.step is None else self.step.number)  # fmt: skip
+        return self.trace.exact(
+            self.frame, self.name, -1 if self.step is None else self.step.number
+        )
 
 
 @dataclass(frozen=True, eq=False)
@@ -138,7 +143,9 @@ class History(Sequence[Change]):
         return len(self.changes)
 
     def table(self) -> pandas.DataFrame:
-        """One row for each value: step, program, line, loop iterations, shape, dtype, range, mean, NaNs."""
+        """One row for each value: step, program, line, loop iterations, shape, dtype,
+        range, mean, NaNs.
+        """
         import pandas
 
         rows = []

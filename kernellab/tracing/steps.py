@@ -1,4 +1,6 @@
-"""What a trace is made of: steps, the calls that they belong to, accesses, and the facts of the launch."""
+"""What a trace is made of: steps, the calls that they belong to, accesses,
+and the facts of the launch.
+"""
 
 from __future__ import annotations
 
@@ -17,9 +19,9 @@ Program = tuple[int, int, int]
 AccessKind = Literal["load", "store", "atomic"]
 
 
-# ---------------------------------------------------------------------------------------------------------------------
+# --------------------------------------------------------------------------------------------------
 # Steps
-# ---------------------------------------------------------------------------------------------------------------------
+# --------------------------------------------------------------------------------------------------
 
 
 @dataclass(frozen=True, eq=False)
@@ -32,7 +34,8 @@ class Frame:
         program: who called it.
         caller: the frame that called; None for the kernel itself.
         call_line: the line of the call, in the caller's file; 0 for the kernel itself.
-        given: name -> number of the value, of what has a value before the first line: arguments, constants.
+        given: name -> number of the value, of what has a value before the first line:
+            arguments, constants.
     """
 
     number: int
@@ -81,7 +84,9 @@ class LoopIteration:
 
 @dataclass(frozen=True)
 class AffineLanes:
-    """The places of an access that are regular: `start + sum(strides[d] * lane[d])`, in elements."""
+    """The places of an access that are regular:
+    `start + sum(strides[d] * lane[d])`, in elements.
+    """
 
     start: int
     strides: tuple[int, ...]
@@ -119,7 +124,9 @@ class Access:
 
     @property
     def indices(self) -> numpy.ndarray:
-        """Elements from the tensor's first to each that is accessed, int64, of the tile's shape, masked lanes included."""
+        """Elements from the tensor's first to each that is accessed, int64, of the tile's shape,
+        masked lanes included.
+        """
         if isinstance(self.lanes, AffineLanes):
             found = self.lanes.indices()
         else:
@@ -154,7 +161,9 @@ class Access:
         return on
 
     def text(self) -> str:
-        """ "load of x_ptr: elements 1024 to 2047 (1,024 of 1,024 lanes)"; with gaps "32 elements between 0 and 2047"."""
+        """ "load of x_ptr: elements 1024 to 2047 (1,024 of 1,024 lanes)";
+        with gaps "32 elements between 0 and 2047".
+        """
         target = f"{self.kind} of {self.argument}" if self.argument else f"{self.kind} elsewhere"
         lanes, on = self.indices.size, self.elements.size
         if not on:
@@ -175,8 +184,10 @@ class Step:
         number: from 0, over all traced programs.
         frame: the call that it belongs to.
         line: in the frame's file.
-        turns: the iteration of each loop around the line, the outermost first, those around the calls that led here too.
-        changed_numbers: name -> number of the value, of the variables that are new or have another value afterwards.
+        turns: the iteration of each loop around the line, the outermost first, those around the
+            calls that led here too.
+        changed_numbers: name -> number of the value, of the variables that are new or have another
+            value afterwards.
         accesses: to memory, in order.
         operation: the operation's name, "tt.load", where the trace goes by operations; else "".
     """
@@ -223,9 +234,11 @@ class Step:
     def writes_to(
         self, argument: TracedArgument, arguments: Mapping[str, TracedArgument]
     ) -> Iterator[tuple[tuple[numpy.ndarray, ...], numpy.ndarray]]:
-        """(index along each dimension, what memory holds there afterwards) of each of its writes to an argument.
+        """(index along each dimension, what memory holds there afterwards)
+        of each of its writes to an argument.
 
-        `arguments` are all there are: a write through one that shares memory with this one counts too.
+        `arguments` are all there are: a write through one that shares memory
+        with this one counts too.
         """
         size = dtype_named(argument.dtype).itemsize
         for access in self.accesses:
@@ -239,9 +252,14 @@ class Step:
             yield place, access.written()[inside]
 
     def write_into(
-        self, contents: numpy.ndarray, argument: TracedArgument, arguments: Mapping[str, TracedArgument]
-    ) -> bool:  # fmt: skip
-        """Do in `contents`, an array of the argument's elements, what this step did in its memory; whether it did anything."""
+        self,
+        contents: numpy.ndarray,
+        argument: TracedArgument,
+        arguments: Mapping[str, TracedArgument],
+    ) -> bool:
+        """Do in `contents`, an array of the argument's elements, what this step did in its memory;
+        whether it did anything.
+        """
         did_anything = False
         for place, written in self.writes_to(argument, arguments):
             elements = written.view(contents.dtype)
@@ -262,9 +280,9 @@ class Step:
         )
 
 
-# ---------------------------------------------------------------------------------------------------------------------
+# --------------------------------------------------------------------------------------------------
 # What belongs to the launch
-# ---------------------------------------------------------------------------------------------------------------------
+# --------------------------------------------------------------------------------------------------
 
 
 @dataclass(frozen=True)
@@ -286,7 +304,9 @@ class TracedArgument:
     storage: int
     start: int = 0
 
-    def coordinates(self, indices: numpy.ndarray) -> tuple[numpy.ndarray, tuple[numpy.ndarray, ...]]:  # fmt: skip
+    def coordinates(
+        self, indices: numpy.ndarray
+    ) -> tuple[numpy.ndarray, tuple[numpy.ndarray, ...]]:
         """Where in the tensor elements of its storage are.
 
         Args:
@@ -347,7 +367,8 @@ class TracedFault:
 
 @dataclass(frozen=True)
 class Checkpoint:
-    """What the arguments held before a step: at the beginning, and after programs that were not traced.
+    """What the arguments held before a step: at the beginning,
+    and after programs that were not traced.
 
     Attributes:
         step: the number of the step.

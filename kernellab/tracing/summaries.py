@@ -21,7 +21,8 @@ class Summary:
     Attributes:
         shape: () for a scalar.
         dtype: NumPy's name, "float32", "bfloat16", "bool"; "" for what is no number.
-        low, high, mean: of all elements that are no NaN; None where there is none. Of a mask, `mean` is how much of it is on.
+        low, high, mean: of all elements that are no NaN; None where there is none. Of a mask,
+            `mean` is how much of it is on.
         nans, infinities: how many elements are NaN, and how many infinite.
     """
 
@@ -40,7 +41,9 @@ class Summary:
 
     @property
     def range_text(self) -> str:
-        """ "0.25", "0 .. 1.5", "all NaN", "empty", with NaNs and infinities counted; of a mask "3 of 8 on"."""
+        """ "0.25", "0 .. 1.5", "all NaN", "empty", with NaNs and infinities counted;
+        of a mask "3 of 8 on".
+        """
         if self.dtype == "bool" and self.mean is not None:
             return _on_text(round(self.mean * self.size), self.size)
         words = []
@@ -97,9 +100,11 @@ def summarize(value: Any) -> Summary:
 
 
 def thumbnail_of(value: Any, side: int = THUMBNAIL_SIDE) -> numpy.ndarray:
-    """A small float32 picture of a tile: rows of its last dimension, neighbours averaged where there are too many.
+    """A small float32 picture of a tile: rows of its last dimension,
+    neighbours averaged where there are too many.
 
-    A tile of one dimension is folded into rows, in reading order. Where a NaN or an infinity is among the neighbours, it shows.
+    A tile of one dimension is folded into rows, in reading order.
+    Where a NaN or an infinity is among the neighbours, it shows.
     """
     if isinstance(value, TilePointer):
         value = value.offsets

@@ -39,16 +39,23 @@ def trace(
     target: str | Target | None = None,
     **keywords: Any,
 ) -> Trace:
-    """Run a launch on the interpreter and keep every step of chosen programs: the line, what it changed, what it accessed.
+    """Run a launch on the interpreter and keep every step of chosen programs:
+    the line, what it changed, what it accessed.
 
-    The whole grid runs, in the order that the options ask for: chosen programs one by one, line by line, the others in batches between them. A fault ends the run, and the trace holds every step up to it.
+    The whole grid runs, in the order that the options ask for: chosen programs one by one,
+    line by line, the others in batches between them. A fault ends the run, and the trace holds
+    every step up to it.
 
     Args:
-        kernel, grid, args, keywords: as for `kernellab.run`; of an autotuned kernel, the first config counts.
-        programs: which ones are traced: one as a tuple `(x, y, z)`, `(x, y)` or a number, several as a list of such, or "all".
+        kernel, grid, args, keywords: as for `kernellab.run`; of an autotuned kernel, the
+            first config counts.
+        programs: which ones are traced: one as a tuple `(x, y, z)`, `(x, y)` or a number, several
+            as a list of such, or "all".
         operations: one step for each operation of the IR, not for each line.
-        in_place: let the run change the arguments, once it has come to its end or to a fault; else it works on copies.
-        exact_bytes: the largest value that is kept exactly. Of a larger one a summary is kept, and when its elements are asked for, the kernel runs again.
+        in_place: let the run change the arguments, once it has come to its end or to a fault; else
+            it works on copies.
+        exact_bytes: the largest value that is kept exactly. Of a larger one a summary is kept, and
+            when its elements are asked for, the kernel runs again.
         target: the GPU to emulate, "sm_90", ...; None means the one that a launch would emulate.
 
         A name that is also a parameter of the kernel is the parameter.
@@ -108,7 +115,8 @@ def _check_size(exact_bytes: Any) -> None:
 def _refuse_stage(kernel: Any, options: RunOptions) -> None:
     if options.stage != DEFAULT.stage:
         raise OptionError(
-            f"stage={options.stage!r}: a trace follows the source's lines, which only TTIR from the front end still has",
+            f"stage={options.stage!r}: a trace follows the source's lines, which only TTIR from "
+            "the front end still has",
             advice="Leave the stage out.",
             position=triton_api.definition_of(kernel),
         )

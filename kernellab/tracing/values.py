@@ -17,7 +17,8 @@ from kernellab.tracing.summaries import Summary, number_text, summarize, thumbna
 from kernellab.tracing.tile_pointer import TilePointer
 
 LARGEST_EXACT = 64 * 1024
-"""The largest value that is kept exactly unless a trace says otherwise, in bytes: a 128x128 tile of float32."""
+"""The largest value that is kept exactly unless a trace says otherwise, in bytes:
+a 128x128 tile of float32."""
 
 TOTAL_EXACT = 256 * 1024 * 1024
 """Once so many bytes are kept exactly, further values are kept as summaries."""
@@ -30,16 +31,17 @@ _COMPRESSION = 1
 Kind = Literal["tile", "pointer", "constant"]
 
 
-# ---------------------------------------------------------------------------------------------------------------------
+# --------------------------------------------------------------------------------------------------
 # One value
-# ---------------------------------------------------------------------------------------------------------------------
+# --------------------------------------------------------------------------------------------------
 
 
 class StoredValue:
     """One distinct value of a trace.
 
     Attributes:
-        kind: "tile" (an array, or a NumPy scalar), "pointer", or "constant": a constexpr, and whatever else is no array.
+        kind: "tile" (an array, or a NumPy scalar), "pointer", or "constant": a constexpr, and
+            whatever else is no array.
         dtype, shape: of the array; of a pointer's offsets.
         argument: what a pointer points into.
         digest: equal for equal values, and only for them.
@@ -79,7 +81,8 @@ class StoredValue:
         return math.prod(self.shape) * dtype_named(self.dtype).itemsize if self.dtype else 0
 
     def exact(self) -> Any:
-        """The value: an array (a NumPy scalar where it has no dimension), a TilePointer, or a constant.
+        """The value: an array (a NumPy scalar where it has no dimension),
+        a TilePointer, or a constant.
 
         Raises:
             ValueError: only a summary was kept.
@@ -122,10 +125,14 @@ class StoredValue:
                 return repr(value)
             return str(bool(value)) if self.dtype == "bool" else number_text(value.item())
         range_text = self.summary.range_text
-        return f"{self.argument or 'address'} + {range_text}" if self.kind == "pointer" else range_text  # fmt: skip
+        return (
+            f"{self.argument or 'address'} + {range_text}" if self.kind == "pointer" else range_text
+        )
 
     def type_text(self) -> str:
-        """ "float32[128]", "pointer[64, 64]", "int"; "descriptor" and the like for what is no array."""
+        """ "float32[128]", "pointer[64, 64]", "int";
+        "descriptor" and the like for what is no array.
+        """
         if self.kind == "constant":
             return _word_of(self.constant)
         shape = f"[{', '.join(map(str, self.shape))}]" if self.shape else ""
@@ -184,7 +191,9 @@ def dtype_named(name: str) -> numpy.dtype:
 
 
 def compressed(array: numpy.ndarray) -> bytes:
-    """The elements, first bytes of all together, then the second ones, deflated: exponents compress where mantissas do not."""
+    """The elements, first bytes of all together, then the second ones, deflated:
+    exponents compress where mantissas do not.
+    """
     flat = numpy.ascontiguousarray(array).reshape(-1)
     planes = flat.view(numpy.uint8).reshape(-1, array.dtype.itemsize).T
     return zlib.compress(planes.tobytes(), _COMPRESSION)
@@ -205,16 +214,16 @@ def decompressed(data: bytes, dtype: str, shape: tuple[int, ...]) -> numpy.ndarr
     return numpy.ascontiguousarray(elements).reshape(-1).view(kind).reshape(shape)
 
 
-# ---------------------------------------------------------------------------------------------------------------------
+# --------------------------------------------------------------------------------------------------
 # All of them
-# ---------------------------------------------------------------------------------------------------------------------
+# --------------------------------------------------------------------------------------------------
 
 
 class ValueStore:
     """Values by number. One that comes again, or equals an earlier one, is kept once.
 
-    Adding is cheap: a value is looked at (compared, summarised) when somebody asks, or when much has come together.
-    The values that are added must not change afterwards.
+    Adding is cheap: a value is looked at (compared, summarised) when somebody asks,
+    or when much has come together. The values that are added must not change afterwards.
     """
 
     def __init__(self, largest: int = LARGEST_EXACT, total: int = TOTAL_EXACT) -> None:
@@ -231,7 +240,8 @@ class ValueStore:
         """id of a pending object, which thereby stays alive -> its number."""
 
     def add(self, value: Any, *, whole: bool = False) -> int:
-        """The number of a value: a NumPy array or scalar, something that NumPy makes an array of, a TilePointer, or any other object.
+        """The number of a value: a NumPy array or scalar, something that NumPy makes an array of,
+        a TilePointer, or any other object.
 
         With `whole` it is kept exactly however large it is, while there is room.
         """
@@ -308,11 +318,15 @@ class ValueStore:
             self._left -= array.nbytes
             return StoredValue(kind, digest, name, shape, argument, data=_trimmed(array))
         summary, thumbnail = summarize(array), thumbnail_of(array)
-        return StoredValue(kind, digest, name, shape, argument, summary=summary, thumbnail=thumbnail)  # fmt: skip
+        return StoredValue(
+            kind, digest, name, shape, argument, summary=summary, thumbnail=thumbnail
+        )
 
 
 def _trimmed(array: numpy.ndarray) -> numpy.ndarray:
-    """The array, unless it is a small window of something larger, which would stay alive with it."""
+    """The array, unless it is a small window of something larger,
+    which would stay alive with it.
+    """
     base = array.base
     window = isinstance(base, numpy.ndarray) and base.nbytes > array.nbytes
     return array.copy() if window else array

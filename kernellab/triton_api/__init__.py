@@ -1,6 +1,7 @@
 """Triton's private names, in one place: a new version of Triton is a change of this folder alone.
 
-Everything here reaches behind Triton's public door. Runs on Triton 3.6 to 3.9, on machines with no GPU and no driver.
+Everything here reaches behind Triton's public door.
+Runs on Triton 3.6 to 3.9, on machines with no GPU and no driver.
 """
 
 from __future__ import annotations

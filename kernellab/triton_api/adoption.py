@@ -17,10 +17,12 @@ from triton.runtime.jit import (
 
 @contextmanager
 def kernels_become(adopt: Callable[[Any], None], file: str) -> Iterator[None]:
-    """While active, each kernel that `@triton.jit` or `@gluon.jit` makes of a function in `file` is handed to `adopt`.
+    """While active, each kernel that `@triton.jit` or `@gluon.jit` makes of a function
+    in `file` is handed to `adopt`.
 
-    `adopt` may change the finished kernel's class to a subclass of it. The decorators themselves stay what they are,
-    however they were imported; so does every `isinstance` check, and every kernel of another file.
+    `adopt` may change the finished kernel's class to a subclass of it. The decorators themselves
+    stay what they are, however they were imported; so does every `isinstance` check, and every
+    kernel of another file.
     """
     initialise = JITFunction.__init__
 
@@ -48,7 +50,8 @@ _takers: list[AutotunedLaunch] = []
 def offer_autotuned_launches(taker: AutotunedLaunch) -> None:
     """Give each autotuned launch to `taker`; an earlier taker is replaced.
 
-    Triton's Autotuner asks the GPU's driver for a benchmarker before anything else, so it cannot launch without one.
+    Triton's Autotuner asks the GPU's driver for a benchmarker before anything else,
+    so it cannot launch without one.
     """
     if not _takers:
         Autotuner.run = _run_by_taker(Autotuner.run)
@@ -67,7 +70,9 @@ def _run_by_taker(run_timed: Callable[..., Any]) -> Callable[..., Any]:
 def pruned_configs(
     autotuner: Any, args: Sequence[Any], keywords: Mapping[str, Any]
 ) -> Sequence[Any]:
-    """The configs that an autotuner would time for a launch: those that its own pruning leaves, which may be none."""
+    """The configs that an autotuner would time for a launch:
+    those that its own pruning leaves, which may be none.
+    """
     before = vars(autotuner).get("nargs")
     autotuner.nargs = dict(zip(autotuner.arg_names, args))
     try:

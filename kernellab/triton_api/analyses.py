@@ -1,7 +1,8 @@
-"""What Triton's compiler can be asked about a module besides compiling it: private names, the part for analyses.
+"""What Triton's compiler can be asked about a module besides compiling it:
+private names, the part for analyses.
 
-Its diagnostics (MLIR prints remarks only when an environment variable says so), the barriers that its membar analysis finds
-necessary, and the shared memory that one operation takes.
+Its diagnostics (MLIR prints remarks only when an environment variable says so), the barriers
+that its membar analysis finds necessary, and the shared memory that one operation takes.
 """
 
 from __future__ import annotations
@@ -43,9 +44,9 @@ __all__ = [
     "with_barriers",
 ]
 
-# ---------------------------------------------------------------------------------------------------------------------
+# --------------------------------------------------------------------------------------------------
 # Diagnostics
-# ---------------------------------------------------------------------------------------------------------------------
+# --------------------------------------------------------------------------------------------------
 
 
 @dataclass(frozen=True)
@@ -57,7 +58,8 @@ class PythonWarning:
     file: str
     line: int
     read: tuple[SourcePosition, ...] = ()
-    """What the front end was reading when it warned: the innermost function's place, then its caller's, and so on."""
+    """What the front end was reading when it warned:
+    the innermost function's place, then its caller's, and so on."""
 
 
 @dataclass(frozen=True)
@@ -77,7 +79,8 @@ def diagnose(
 ) -> Diagnosis:
     """Run the front end and every pass of MLIR once more, with MLIR's remarks switched on.
 
-    Nothing is written to Triton's cache, the environment is as before afterwards, and nothing is shown.
+    Nothing is written to Triton's cache, the environment is as before afterwards,
+    and nothing is shown.
 
     Raises:
         CompileError, OptionError: as for `triton_api.compile_kernel`.
@@ -97,7 +100,9 @@ def diagnose(
 
 @contextmanager
 def _warnings_caught() -> Iterator[list[PythonWarning]]:
-    """Keep Python's warnings, each as often as it is given, with what the front end reads meanwhile."""
+    """Keep Python's warnings, each as often as it is given, with what the front end
+    reads meanwhile.
+    """
     caught: list[PythonWarning] = []
 
     def keep(
@@ -114,7 +119,9 @@ def _warnings_caught() -> Iterator[list[PythonWarning]]:
 
 @contextmanager
 def _warned_always() -> Iterator[None]:
-    """Triton 3.9 gives some warnings once per process, which was when the kernel was compiled: here each time."""
+    """Triton 3.9 gives some warnings once per process, which was when the kernel was
+    compiled: here each time.
+    """
     once = getattr(language, "warn_once", None)
     if once is None:
         yield
@@ -153,20 +160,22 @@ def _remarks_printed() -> Iterator[None]:
             os.environ[_DIAGNOSTICS_VARIABLE] = before
 
 
-# ---------------------------------------------------------------------------------------------------------------------
+# --------------------------------------------------------------------------------------------------
 # The assembler
-# ---------------------------------------------------------------------------------------------------------------------
+# --------------------------------------------------------------------------------------------------
 
 
 def assembler_log(ptx: str, target: Target, options: Mapping[str, Any]) -> str:
-    """What ptxas says of a PTX text with its option -v: registers, spills, warnings. The backend's own stage runs it.
+    """What ptxas says of a PTX text with its option -v: registers, spills, warnings.
+    The backend's own stage runs it.
 
     Raises:
         PTXASError: ptxas refuses the text.
     """
     backend = triton_api.backend_for(target)
     known = triton_api.backend_options(target)
-    # Of a warp-specialised kernel num_warps counts all groups, which need not be a power of two; ptxas has no use for it.
+    # Of a warp-specialised kernel num_warps counts all groups, which need not be a power of two;
+    # ptxas has no use for it.
     asked = {name: options[name] for name in options if name in known and name != "num_warps"}
     parsed = backend.parse_options(asked)
     with knobs.nvidia.scope(), io.StringIO() as said, contextlib.redirect_stdout(said):
@@ -175,18 +184,20 @@ def assembler_log(ptx: str, target: Target, options: Mapping[str, Any]) -> str:
         return said.getvalue()
 
 
-# ---------------------------------------------------------------------------------------------------------------------
+# --------------------------------------------------------------------------------------------------
 # Questions about a module's text
-# ---------------------------------------------------------------------------------------------------------------------
+# --------------------------------------------------------------------------------------------------
 
 
 def with_barriers(text: str, target: Target) -> str:
-    """A module, in generic form, with the barriers that Triton's membar analysis finds necessary in shared memory.
+    """A module, in generic form, with the barriers that Triton's membar analysis finds necessary
+    in shared memory.
 
     Args:
-        text: a module after shared memory is allocated and before it becomes LLVM's dialect. The analysis allocates once
-            more, with Triton's common estimate of scratch space in place of the backend's own; compare the barriers' lines with
-            those of the finished code before you rely on them.
+        text: a module after shared memory is allocated and before it becomes LLVM's dialect. The
+            analysis allocates once more, with Triton's common estimate of scratch space in place of
+            the backend's own; compare the barriers' lines with those of the finished code before
+            you rely on them.
         target: what it is compiled for.
     """
     module = triton_api.parse_mlir(text, target)
@@ -196,12 +207,14 @@ def with_barriers(text: str, target: Target) -> str:
 
 
 def allocated_bytes(text: str, target: Target, arguments: tuple[Any, ...]) -> int:
-    """The shared memory, in bytes, that a module takes: the backend's own allocation pass is run on it.
+    """The shared memory, in bytes, that a module takes:
+    the backend's own allocation pass is run on it.
 
     Args:
         text: the module.
         target: what it is compiled for.
-        arguments: the arguments of the backend's pass, as a recording shows them; () for those of another kernel's.
+        arguments: the arguments of the backend's pass, as a recording shows them; () for those of
+            another kernel's.
     """
     arguments = arguments or _usual_arguments(target)
     module = triton_api.parse_mlir(text, target)
@@ -212,10 +225,11 @@ def allocated_bytes(text: str, target: Target, arguments: tuple[Any, ...]) -> in
 
 
 def tensor_memory_places(text: str, target: Target) -> tuple[list[tuple[int, int]], int]:
-    """Row and column where each buffer of a module in tensor memory begins, and the columns that it asks for.
+    """Row and column where each buffer of a module in tensor memory begins,
+    and the columns that it asks for.
 
-    The backend's own allocation pass is run on the module. Columns are rounded up to what a program can ask for, where there are
-    as many.
+    The backend's own allocation pass is run on the module.
+    Columns are rounded up to what a program can ask for, where there are as many.
     """
     module = triton_api.parse_mlir(text, target)
     manager = libtriton.ir.pass_manager(module.context)
@@ -233,7 +247,9 @@ def tensor_memory_places(text: str, target: Target) -> tuple[list[tuple[int, int
 
 @functools.cache
 def _usual_arguments(target: Target) -> tuple[Any, ...]:
-    """What the backend gives to its allocation pass with its usual options: it differs between versions of Triton."""
+    """What the backend gives to its allocation pass with its usual options:
+    it differs between versions of Triton.
+    """
     listed = list_passes(target, {})
     return next(call.arguments for call in listed if call.name in _ALLOCATIONS)
 

@@ -14,11 +14,14 @@ from kernellab.records import Target
 from kernellab.triton_api.targets import backend_for
 
 Binder = Callable[..., tuple[dict[str, Any], list[Any], dict[str, Any]]]
-"""Called like the kernel; gives values by parameter, (type, hint) by parameter, and the keywords that are no parameter."""
+"""Called like the kernel; gives values by parameter, (type, hint) by parameter,
+and the keywords that are no parameter."""
 
 
 def create_binder(kernel: Any, target: Target) -> Binder:
-    """Triton's own binder of a kernel for a target: the same specialisation that a launch on that GPU would make."""
+    """Triton's own binder of a kernel for a target:
+    the same specialisation that a launch on that GPU would make.
+    """
     binder: Binder = create_function_from_signature(
         kernel.signature, kernel.params, backend_for(target)
     )

@@ -6,7 +6,8 @@ from packaging.version import Version
 from triton import __version__
 
 COLUMNS_OF_THE_FILE = Version(__version__) >= Version("3.8")
-"""From 3.8 on columns are the file's, from 1. Before, they are those of Python's AST: from 0, a function's indentation cut off."""
+"""From 3.8 on columns are the file's, from 1. Before, they are those of Python's AST:
+from 0, a function's indentation cut off."""
 
 FIRST_COLUMN = 1 if COLUMNS_OF_THE_FILE else 0
 """What Triton calls the first column."""

@@ -34,13 +34,16 @@ class CompiledKernel:
     stages: Mapping[str, str | bytes]
     """Stage name -> its text, or the bytes of the binary, in the order of the pipeline."""
     metadata: Mapping[str, Any] = field(repr=False)
-    """The backend's options in force, and what it found out: "shared" (bytes), "name" (the entry's symbol), ..."""
+    """The backend's options in force, and what it found out:
+    "shared" (bytes), "name" (the entry's symbol), ..."""
     assembler_log: str | None = field(default=None, repr=False)
     """What `ptxas -v` said; None where nobody listened."""
 
     @property
     def asm(self) -> Mapping[str, str | bytes]:
-        """The stages under the name that they have in Triton's own CompiledKernel, which `warmup` users know."""
+        """The stages under the name that they have in Triton's own CompiledKernel,
+        which `warmup` users know.
+        """
         return self.stages
 
 
@@ -60,12 +63,14 @@ def compile_kernel(
     Args:
         kernel: the plain JIT function.
         specialization, target, options: what it is compiled for.
-        ttgir_lines: let the locations in what comes after TTGIR (LLVM IR, PTX, machine code) name lines of the TTGIR
-            text instead of lines of Python; the instructions stay the same. See `locations_name_ttgir`.
+        ttgir_lines: let the locations in what comes after TTGIR (LLVM IR, PTX, machine code) name
+            lines of the TTGIR text instead of lines of Python; the instructions stay the same. See
+            `locations_name_ttgir`.
         for_launch: leave it in Triton's cache where a launch on the GPU, by any process, finds it.
 
     Raises:
-        CompileError: the compiler refused; `position` is the line of the kernel, or of a helper of the user's that it calls.
+        CompileError: the compiler refused; `position` is the line of the kernel, or of a helper of
+            the user's that it calls.
         OptionError: an option value that the target's backend refuses.
     """
     variant = TTGIR_FILE_SUFFIX if ttgir_lines else ""
@@ -89,9 +94,11 @@ def compile_natively(
     *,
     for_launch: bool = False,
 ) -> Any:
-    """What `triton.compile` makes of a kernel: Triton's own CompiledKernel, not yet loaded onto any device.
+    """What `triton.compile` makes of a kernel: Triton's own CompiledKernel,
+    not yet loaded onto any device.
 
-    `variant` becomes part of the cache's key; with `for_launch`, that is the key of a launch. Raises as `compile_kernel` does.
+    `variant` becomes part of the cache's key; with `for_launch`, that is the key of a launch.
+    Raises as `compile_kernel` does.
     """
     asked = options_of_launch(kernel, options)
     check_options(asked, target)
@@ -101,7 +108,8 @@ def compile_natively(
 
 
 def load(compiled: Any) -> None:
-    """Load a CompiledKernel of Triton's onto the active driver's device: only then has it `n_regs`, `n_spills`, ...
+    """Load a CompiledKernel of Triton's onto the active driver's device:
+    only then has it `n_regs`, `n_spills`, ...
 
     Raises:
         OutOfResources: it needs more than the device has.
@@ -111,11 +119,13 @@ def load(compiled: Any) -> None:
 
 @contextmanager
 def locations_name_ttgir(kernel_name: str) -> Iterator[None]:
-    """While active, a compilation replaces every location by its line in the TTGIR text just before the LLVM stage.
+    """While active, a compilation replaces every location by its line
+    in the TTGIR text just before the LLVM stage.
 
-    The TTGIR stage itself keeps the kernel's own locations, so that the two compose: machine code -> line of TTGIR -> kernel.
-    Triton's stage hook makes room for this in 3.6 to 3.9. From 3.7 on the hook gives what such a compilation leaves in Triton's
-    cache a key of its own; 3.6 does not ask it for one, so the source has to (`make_source`).
+    The TTGIR stage itself keeps the kernel's own locations, so that the two compose: machine code
+    -> line of TTGIR -> kernel. Triton's stage hook makes room for this in 3.6 to 3.9. From 3.7 on
+    the hook gives what such a compilation leaves in Triton's cache a key of its own; 3.6 does not
+    ask it for one, so the source has to (`make_source`).
     """
     earlier = knobs.runtime.add_stages_inspection_hook
 
@@ -143,7 +153,8 @@ def after_location_snapshot(
 ) -> Callable[..., str]:
     """The LLVM stage, run on a module whose locations are lines of its own text.
 
-    `relocated` is called with the module once it has these locations, and with the folder of the file that they name.
+    `relocated` is called with the module once it has these locations,
+    and with the folder of the file that they name.
     """
 
     def make(module: Any, metadata: Any) -> str:
@@ -162,14 +173,16 @@ def ttgir_naming_ttir_lines(
 ) -> tuple[str, str]:
     """Run the TTGIR stage once more on a TTIR text, with locations that name lines of that text.
 
-    Reading the text back costs some names of values (those of block arguments), and could in principle cost the same
-    result: a caller compares with the TTGIR that it has.
+    Reading the text back costs some names of values (those of block arguments),
+    and could in principle cost the same result: a caller compares with the TTGIR that it has.
 
     Returns:
-        The TTIR as printed while its lines were counted, and the TTGIR whose locations name those lines.
+        The TTIR as printed while its lines were counted, and the TTGIR
+        whose locations name those lines.
 
     Raises:
-        Exception: whatever the compiler raises; a caller has a compilation already and can do without.
+        Exception: whatever the compiler raises; a caller has a compilation already
+            and can do without.
     """
     backend = backend_for(target)
     known = {name: value for name, value in options.items() if name in backend_options(target)}
@@ -185,7 +198,9 @@ def ttgir_naming_ttir_lines(
 
 
 def options_of_launch(kernel: Any, options: Mapping[str, Any]) -> dict[str, Any]:
-    """The options of a launch: `@triton.jit(debug=True)`, TRITON_DEBUG and instrumentation count as they do there."""
+    """The options of a launch: `@triton.jit(debug=True)`, TRITON_DEBUG and instrumentation count
+    as they do there.
+    """
     asked = dict(options)
     asked["debug"] = bool(asked.get("debug", kernel.debug) or knobs.runtime.debug)
     asked.setdefault("instrumentation_mode", knobs.compilation.instrumentation_mode)
@@ -193,15 +208,17 @@ def options_of_launch(kernel: Any, options: Mapping[str, Any]) -> dict[str, Any]
 
 
 def make_source(kernel: Any, specialization: Specialization, variant: str | None = "") -> Any:
-    """Triton's ASTSource of a kernel, with the files of its functions, and `variant`, part of the cache key.
+    """Triton's ASTSource of a kernel, with the files of its functions, and `variant`,
+    part of the cache key.
 
     A variant of None keeps Triton's own key, that of a launch.
 
-    While its front end runs, the target that it compiles for is the current one: code that asks which GPU there is
-    (`tl.target_info`, the check of a descriptor's reductions) hears of that, whatever GPU this machine has.
+    While its front end runs, the target that it compiles for is the current one: code that asks
+    which GPU there is (`tl.target_info`, the check of a descriptor's reductions) hears of that,
+    whatever GPU this machine has.
 
-    Triton's own key has the source and the line, not the file: the same kernel pasted into another cell would come
-    back from the cache with the first cell's file name in its locations.
+    Triton's own key has the source and the line, not the file: the same kernel pasted into another
+    cell would come back from the cache with the first cell's file name in its locations.
     """
     base = ast_source_class(kernel)
     files = sorted({str(f.fn.__code__.co_filename) for f in reachable_functions(kernel)})

@@ -1,9 +1,13 @@
-"""TTIR that says which statement of the source each operation belongs to, and what every name then stands for.
+"""TTIR that says which statement of the source each operation belongs to,
+and what every name then stands for.
 
-Triton's front end reads a kernel statement by statement and keeps a table of its names. Before each statement, and after each that
-gives names to values, a debug record is put into the module: a `tt.print` whose text is a number, and whose operands are the values, or where those
-cannot be printed a call of a function that nobody defines. What the operands are called stands in a `DebugRecord` of that number. Aliases, constants, tuples and parameters are then known by name,
-though no operation makes them. Debug records are for interpreters; a GPU's compiler must never see one.
+Triton's front end reads a kernel statement by statement and keeps a table of its names.
+Before each statement, and after each that gives names to values, a debug record is put into
+the module: a `tt.print` whose text is a number, and whose operands are the values, or where
+those cannot be printed a call of a function that nobody defines. What the operands are called
+stands in a `DebugRecord` of that number. Aliases, constants, tuples and parameters are then
+known by name, though no operation makes them. Debug records are for interpreters; a GPU's
+compiler must never see one.
 """
 
 from __future__ import annotations
@@ -25,7 +29,8 @@ from kernellab.triton_api.functions import definition_of
 from kernellab.triton_api.triton_values import Handles, Held, held
 
 DEBUG_RECORD = "kernellab.mark "
-"""What the text of a debug record, or the name of the function called, begins with; its number follows."""
+"""What the text of a debug record, or the name of the function called, begins with;
+its number follows."""
 
 
 @dataclass(frozen=True)
@@ -48,11 +53,13 @@ class DebugRecord:
     """What one debug record says.
 
     Attributes:
-        kind: "enter": a function begins, its parameters have values. "line": a statement begins. "bound": names have new values.
-            "back": a loop's body has ended, and the loop's own line has its turn again.
+        kind: "enter": a function begins, its parameters have values. "line": a statement begins.
+            "bound": names have new values. "back": a loop's body has ended, and the loop's own line
+            has its turn again.
         line: of the file; of the statement, or of the loop.
         names: the names that have values now, and what they are.
-        is_static: of "back", whether the loop was unrolled by the front end, so that no operation stands for its line.
+        is_static: of "back", whether the loop was unrolled by the front end, so that no operation
+            stands for its line.
         is_breakpoint: the statement is a `breakpoint()`.
         function: of "enter", the function.
     """
@@ -72,7 +79,9 @@ _current: ContextVar[list[DebugRecord] | None] = ContextVar("kernellab_marks", d
 
 @contextmanager
 def recording_debug_info() -> Iterator[list[DebugRecord]]:
-    """While active, modules that this thread's front end makes have debug records; gives the list of them, which grows."""
+    """While active, modules that this thread's front end makes have debug records;
+    gives the list of them, which grows.
+    """
     records: list[DebugRecord] = []
     token = _current.set(records)
     _swap.enter()
@@ -118,7 +127,9 @@ class _DebugInfoGenerator(CodeGenerator):  # type: ignore[misc]  # Triton has no
         return isinstance(self.lscope.get(name), code_generator.constexpr)
 
     def _is_statement(self, node: Any) -> bool:
-        """False for the function itself, the defaults of its parameters, a docstring, and what the front end makes of `x += 1`."""
+        """False for the function itself, the defaults of its parameters, a docstring,
+        and what the front end makes of `x += 1`.
+        """
         return (
             isinstance(node, ast.stmt)
             and self.fn is not None

@@ -17,9 +17,9 @@ _IS_BREAKPOINT = "kernellab_breakpoint"
 def rewrite_debugging_statements(tree: ast.Module) -> ast.Module:
     """A kernel's source, in place, as Triton's front end takes it; every statement keeps its line.
 
-    `breakpoint()` becomes `pass`, which is no code on a GPU; `is_breakpoint` still knows it. `print(x)` becomes `print("x", x)`,
-    which is `tl.device_print`: what is printed follows the text before it, or its own expression where there is none. Several
-    texts make several prints.
+    `breakpoint()` becomes `pass`, which is no code on a GPU; `is_breakpoint` still knows it.
+    `print(x)` becomes `print("x", x)`, which is `tl.device_print`: what is printed follows the text
+    before it, or its own expression where there is none. Several texts make several prints.
     """
     rewritten: ast.Module = _Rewriter().visit(tree)
     return rewritten
@@ -32,7 +32,9 @@ def is_breakpoint(node: ast.AST) -> bool:
 
 @contextmanager
 def debugging_statements_are_read() -> Iterator[None]:
-    """While active, what this thread's front end reads is rewritten, whoever the functions belong to."""
+    """While active, what this thread's front end reads is rewritten,
+    whoever the functions belong to.
+    """
     token = _is_reading.set(True)
     _swap.enter()
     try:

@@ -32,14 +32,16 @@ from kernellab.triton_api.functions import (
 )
 
 TTGIR_FILE_SUFFIX = ".kernellab.ttgir"
-"""How the file is named that locations after TTGIR name, where they name lines of the TTGIR text."""
+"""How the file is named that locations after TTGIR name, where they name lines
+of the TTGIR text."""
 
 
 @contextmanager
 def translated_errors(
     kernel: Any, target: Target, running_pass: Callable[[], str | None] = lambda: None
 ) -> Iterator[_Output]:
-    """Turn whatever the compiler raises inside the block into a CompileError on the kernel's own line.
+    """Turn whatever the compiler raises inside the block into a CompileError
+    on the kernel's own line.
 
     Args:
         kernel, target: what is compiled, and for what.
@@ -64,7 +66,9 @@ def translated_errors(
 
 
 def _front_end_error(error: Any, kernel: Any, target: Target) -> CompileError:
-    """Triton nests one CompilationError per call: point at the innermost one that stands in the user's code."""
+    """Triton nests one CompilationError per call:
+    point at the innermost one that stands in the user's code.
+    """
     functions = {str(function.src): function for function in reversed(reachable_functions(kernel))}
     library = str(Path(triton.__file__).parent)
     position = definition_of(kernel)
@@ -84,11 +88,16 @@ def _front_end_error(error: Any, kernel: Any, target: Target) -> CompileError:
 
 
 def _print_option(words: str) -> str:
-    """What is wrong with a `print` that was given one of Python's options, which Triton tells of its own function; "" for other errors."""
+    """What is wrong with a `print` that was given one of Python's options,
+    which Triton tells of its own function; "" for other errors.
+    """
     found = re.search(r"device_print\(\) got an unexpected keyword argument '(\w+)'", words)
     if found is None:
         return ""
-    return f"print in a kernel takes texts and values, and no {found[1]}=; it writes a line for each program."
+    return (
+        f"print in a kernel takes texts and values, and no {found[1]}=; it writes a line for each "
+        "program."
+    )
 
 
 def _compilation_errors(error: Any) -> Iterator[Any]:
@@ -100,7 +109,9 @@ def _compilation_errors(error: Any) -> Iterator[Any]:
 
 
 def _without_quotes(words: str) -> str:
-    """Triton gives some causes by their repr: "NameError('x is not defined')" reads better with a colon."""
+    """Triton gives some causes by their repr: "NameError('x is not defined')" reads
+    better with a colon.
+    """
     match = re.fullmatch(r"""(\w+)\((['"])(.*)\2\)""", words, re.S)
     return f"{match[1]}: {match[3]}" if match else words
 
@@ -114,7 +125,9 @@ def _cause_of(error: BaseException) -> str:
 
 
 def _python_function(error: Exception) -> str | None:
-    """The name of a plain Python function that a kernel calls, where that is what Triton complains about."""
+    """The name of a plain Python function that a kernel calls,
+    where that is what Triton complains about.
+    """
     match = re.match(r"Unsupported function referenced: <function (\S+) at", str(error))
     return match[1].rpartition(".")[2] if match else None
 
@@ -126,8 +139,12 @@ def _python_function_error(name: str, kernel: Any, target: Target) -> CompileErr
             if name in (getattr(node, "id", None), getattr(node, "attr", None)):
                 position = position_in(function, node)
     return CompileError(
-        f"Triton cannot compile {kernel.__name__!r} for {target}: {name!r} is a plain Python function.",
-        advice=f"Put @triton.jit above {name!r}, or @triton.constexpr_function if it computes constants.",
+        f"Triton cannot compile {kernel.__name__!r} for {target}: {name!r} is a plain "
+        "Python function.",
+        advice=(
+            f"Put @triton.jit above {name!r}, or @triton.constexpr_function if it computes "
+            "constants."
+        ),
         position=position,
         kernel=kernel.__name__,
         target=str(target),
@@ -229,10 +246,11 @@ def _ptx_position(kernel: Any, lines: Sequence[str], number: int) -> SourcePosit
 
 
 def native_position(kernel: Any, file: str, line: int, column: int) -> SourcePosition:
-    """The place that the compiler's own location names: the file and line as they are, the column that of the AST node.
+    """The place that the compiler's own location names:
+    the file and line as they are, the column that of the AST node.
 
-    A location in no function of the kernel's (in Triton's library, or unknown) becomes the kernel's `def` line; one in a
-    TTGIR text stays: who has the text can say more.
+    A location in no function of the kernel's (in Triton's library, or unknown)
+    becomes the kernel's `def` line; one in a TTGIR text stays: who has the text can say more.
     """
     if file.endswith(TTGIR_FILE_SUFFIX):
         return SourcePosition(file, line, column)
@@ -241,7 +259,9 @@ def native_position(kernel: Any, file: str, line: int, column: int) -> SourcePos
 
 
 def position_in_kernel(kernel: Any, file: str, line: int, column: int) -> SourcePosition | None:
-    """A place that lies in a function of the kernel's, its column (a location's, from 1) as in the file; else None."""
+    """A place that lies in a function of the kernel's, its column (a location's, from 1)
+    as in the file; else None.
+    """
     for function in reachable_functions(kernel):
         definition = definition_of(function)
         last = definition.line + str(function.src).rstrip().count("\n")
@@ -261,7 +281,8 @@ class IrText:
 
     text: str
     language: str
-    """The stage whose result it is: "ttir", "ttgir", "llir", "ptx", "amdgcn"; "source" for a front end's module."""
+    """The stage whose result it is: "ttir", "ttgir", "llir", "ptx", "amdgcn";
+    "source" for a front end's module."""
     gluon: bool = False
     """Whether a front end's module is Gluon's."""
     file: str = ""
@@ -277,7 +298,9 @@ class IrText:
 def translated_text_errors(
     given: IrText, target: Target, running_pass: Callable[[], str | None]
 ) -> Iterator[None]:
-    """Turn whatever the compiler raises about an IR text into a CompileError, on the text's line where it names one."""
+    """Turn whatever the compiler raises about an IR text into a CompileError,
+    on the text's line where it names one.
+    """
     with redirect_stdout(io.StringIO()), _tapped_stderr() as printed:
         try:
             yield
@@ -293,7 +316,8 @@ def translated_text_errors(
 def _tapped_stderr() -> Iterator[Callable[[], str]]:
     """Read back what is printed to stderr meanwhile.
 
-    A worker process's stderr is a file: what is printed stays there, for whoever wants to know why the process died.
+    A worker process's stderr is a file: what is printed stays there,
+    for whoever wants to know why the process died.
     """
     if stat.S_ISREG(os.fstat(2).st_mode) and fcntl.fcntl(2, fcntl.F_GETFL) & os.O_RDWR:
         start = os.lseek(2, 0, os.SEEK_END)
@@ -357,8 +381,8 @@ class _Output:
         self.native_file = tempfile.TemporaryFile()  # noqa: SIM115, closed by captured_output
 
     def take(self) -> str:
-        """Everything printed so far. Of it only what the kernel itself printed will be shown: the rest is a dump of the
-        whole program, which Triton and MLIR print when they fail."""
+        """Everything printed so far. Of it only what the kernel itself printed will be shown:
+        the rest is a dump of the whole program, which Triton and MLIR print when they fail."""
         printed = self.python.getvalue()
         self.native_file.seek(0)
         diagnostics = self.native_file.read().decode(errors="replace")
@@ -378,7 +402,8 @@ _capturing = threading.RLock()
 
 @contextmanager
 def captured_output(replay: bool = True) -> Iterator[_Output]:
-    """Hold back what the compiler prints, MLIR to the process's stderr and Triton to sys.stdout, until the block ends.
+    """Hold back what the compiler prints, MLIR to the process's stderr and Triton to sys.stdout,
+    until the block ends.
 
     MLIR reports its errors only there.
     """

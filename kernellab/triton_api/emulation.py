@@ -1,4 +1,6 @@
-"""Triton on a machine without a GPU: whose launches go elsewhere, and what its driver answers meanwhile."""
+"""Triton on a machine without a GPU: whose launches go elsewhere,
+and what its driver answers meanwhile.
+"""
 
 from __future__ import annotations
 
@@ -38,7 +40,8 @@ class Emulation(Protocol):
         warmup: bool,
         keywords: Mapping[str, Any],
     ) -> Any:
-        """Carry out a launch of a plain `@triton.jit` or `@gluon.jit` kernel, and give what it gives.
+        """Carry out a launch of a plain `@triton.jit` or `@gluon.jit` kernel,
+        and give what it gives.
 
         `run_natively(*args, grid=, warmup=, **keywords)` is Triton's own way.
         """
@@ -53,7 +56,9 @@ def current_emulation() -> Emulation | None:
 
 
 def current_gpu() -> tuple[str, str] | None:
-    """The GPU that Triton would launch on, as (backend, architecture), or None where there is none: no emulated one counts."""
+    """The GPU that Triton would launch on, as (backend, architecture), or None where there is none:
+    no emulated one counts.
+    """
     token = _current.set(None)
     try:
         target = triton.runtime.driver.active.get_current_target()
@@ -66,9 +71,11 @@ def current_gpu() -> tuple[str, str] | None:
 
 @contextmanager
 def emulated(emulation: Emulation) -> Iterator[None]:
-    """While active, what this thread (or asyncio task) launches goes to `emulation`; the innermost of nested ones counts.
+    """While active, what this thread (or asyncio task) launches goes to `emulation`;
+    the innermost of nested ones counts.
 
-    Triton's classes are changed while any thread is inside, and are what they were when the last one has left.
+    Triton's classes are changed while any thread is inside, and are what they were
+    when the last one has left.
     """
     token = _current.set(emulation)
     _patches.enter()
@@ -81,7 +88,9 @@ def emulated(emulation: Emulation) -> Iterator[None]:
 
 @contextmanager
 def current_target_is(target: Any) -> Iterator[None]:
-    """While active, Triton takes `target`, its own description of one, for the GPU of this machine."""
+    """While active, Triton takes `target`, its own description of one,
+    for the GPU of this machine.
+    """
     with emulated(_AnotherTarget(_DriverFor(target))):
         yield
 
@@ -171,7 +180,9 @@ def _active_or_emulated(active: property) -> property:
 
 
 class EmulatedDriver(DriverBase):  # type: ignore[misc]
-    """What Triton's driver says of a GPU, where there is none: it is device 0, and its tensors lie on the CPU."""
+    """What Triton's driver says of a GPU, where there is none:
+    it is device 0, and its tensors lie on the CPU.
+    """
 
     def __init__(
         self,
@@ -184,11 +195,13 @@ class EmulatedDriver(DriverBase):  # type: ignore[misc]
 
         Args:
             target: the GPU.
-            properties: what `utils.get_device_properties` gives: "multiprocessor_count", "max_shared_mem", ...
-            load_binary: called as `load_binary(name, binary, shared, device)`; gives module, function, registers, spills
-                and the most threads of a program.
-            make_launcher: gives for the source and the metadata of a compiled kernel what launches it; that is called as
-                `launcher(x, y, z, stream, function, packed_metadata, launch_metadata, enter_hook, exit_hook, *values)`.
+            properties: what `utils.get_device_properties` gives: "multiprocessor_count",
+                "max_shared_mem", ...
+            load_binary: called as `load_binary(name, binary, shared, device)`; gives module,
+                function, registers, spills and the most threads of a program.
+            make_launcher: gives for the source and the metadata of a compiled kernel what launches
+                it; that is called as `launcher(x, y, z, stream, function, packed_metadata,
+                launch_metadata, enter_hook, exit_hook, *values)`.
         """
         super().__init__()
         self._target = target
@@ -235,7 +248,9 @@ class EmulatedDriver(DriverBase):  # type: ignore[misc]
         return int(digits[:minor_at]), int(digits[minor_at], 16)
 
     def get_empty_cache_for_benchmark(self) -> torch.Tensor:
-        """What is overwritten to empty a GPU's second-level cache between measurements: nothing here."""
+        """What is overwritten to empty a GPU's second-level cache between
+        measurements: nothing here.
+        """
         return torch.empty(0, dtype=torch.int8)
 
     def clear_cache(self, cache: torch.Tensor) -> None:
@@ -246,7 +261,9 @@ class EmulatedDriver(DriverBase):  # type: ignore[misc]
 
 
 class _CpuInterface:
-    """What `triton.testing.do_bench` takes from `torch.cuda`, for work that is over when its call returns."""
+    """What `triton.testing.do_bench` takes from `torch.cuda`, for work that is over
+    when its call returns.
+    """
 
     @staticmethod
     def synchronize(device: Any = None) -> None:

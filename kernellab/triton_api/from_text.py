@@ -15,12 +15,14 @@ from kernellab.triton_api.standalone import MAIN
 
 
 def kernel_of_text(text: str, name: str, modules: Mapping[str, str]) -> Any:
-    """The kernel of that name in a text of `standalone_text`, which is run, and so are those of the modules that it imports.
+    """The kernel of that name in a text of `standalone_text`, which is run,
+    and so are those of the modules that it imports.
 
     Modules of the process that have the same names are neither used nor replaced.
 
     Raises:
-        SyntaxError, NameError, AttributeError, ImportError, KeyError: it is no such text, or of another Triton.
+        SyntaxError, NameError, AttributeError, ImportError, KeyError: it is no such text, or
+            of another Triton.
     """
     found = vars(_Texts(text, name, modules).module(MAIN))[name]
     if not isinstance(found, JITCallable):
@@ -39,7 +41,9 @@ class _Texts:
         self._kernel = kernel
 
     def module(self, name: str) -> ModuleType:
-        """The module of that name, made where it is not yet; a package without a text is an empty one."""
+        """The module of that name, made where it is not yet;
+        a package without a text is an empty one.
+        """
         if name not in self._made:
             shown = f"kernellab_saved_{self._digest}" if name == MAIN else name
             made = self._made[name] = ModuleType(shown)

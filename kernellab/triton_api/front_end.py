@@ -21,8 +21,8 @@ def make_ttir(
 ) -> Any:
     """The kernel's TTIR module for a target, from Triton's front end and a few of its own passes.
 
-    Helper functions are inlined, block pointers become plain pointers, and what is computed twice or for
-    nothing is gone; nothing that a GPU wants is done yet.
+    Helper functions are inlined, block pointers become plain pointers,
+    and what is computed twice or for nothing is gone; nothing that a GPU wants is done yet.
 
     Raises:
         CompileError, OptionError: as for `compile_kernel`.
@@ -36,9 +36,11 @@ def make_ttir(
 def make_ttir_with_debug_info(
     kernel: Any, specialization: Specialization, target: Target, options: Mapping[str, Any]
 ) -> tuple[Any, DebugRecords]:
-    """The kernel's TTIR as Triton's front end leaves it, helper functions called, with a debug record for every statement; see `marking`.
+    """The kernel's TTIR as Triton's front end leaves it, helper functions called,
+    with a debug record for every statement; see `marking`.
 
-    Block pointers become plain pointers; where helper functions take or give some, functions are inlined.
+    Block pointers become plain pointers; where helper functions take or give some,
+    functions are inlined.
 
     Raises:
         CompileError, OptionError: as for `compile_kernel`.
@@ -63,7 +65,9 @@ def _front_end(
 
 
 def _rewrite_block_pointers(module: Any) -> None:
-    """Make plain pointers of block pointers; where calls pass some, the functions are inlined, for the pass cannot follow them."""
+    """Make plain pointers of block pointers; where calls pass some, the functions are inlined,
+    for the pass cannot follow them.
+    """
     operations = _operations(module)
     if not any(op.get_name() == "tt.make_tensor_ptr" for op in operations):
         return

@@ -34,7 +34,8 @@ def definition_of(function: Any) -> SourcePosition:
 
 
 def source_now(function: Any) -> str | None:
-    """The source, decorators included, of the JIT function that has this one's name by now where it was defined; None where nothing has.
+    """The source, decorators included, of the JIT function that has this one's name by now
+    where it was defined; None where nothing has.
 
     A cell that ran again, or a module that was loaded again, puts another function in its place.
     """
@@ -55,7 +56,9 @@ def _first_line(function: Any) -> int:
 
 
 def position_in(function: Any, node: Any) -> SourcePosition:
-    """The place of an AST node of a JIT function: the node counts lines from `def` and columns from its indentation."""
+    """The place of an AST node of a JIT function:
+    the node counts lines from `def` and columns from its indentation.
+    """
     definition = definition_of(function)
     line = getattr(node, "lineno", None)
     if line is None:
@@ -99,7 +102,9 @@ def reachable_functions(kernel: Any) -> list[Any]:
 
 
 def only_kernels_call(value: Any) -> bool:
-    """Whether an object is a function that refuses calls outside a kernel: of Triton's language, or under `@triton.jit`."""
+    """Whether an object is a function that refuses calls outside a kernel:
+    of Triton's language, or under `@triton.jit`.
+    """
     return isinstance(value, JITFunction) or bool(is_builtin(value))
 
 
@@ -120,7 +125,9 @@ def scope_of(function: Any) -> dict[str, Any]:
 
 
 def _named_values(function: Any) -> Iterator[Any]:
-    """The objects that a Python function names: globals, captured variables, and attributes of modules among them."""
+    """The objects that a Python function names: globals, captured variables,
+    and attributes of modules among them.
+    """
     scope = scope_of(function)
     code = function.__code__
     values = [scope[name] for name in (*code.co_names, *code.co_freevars) if name in scope]

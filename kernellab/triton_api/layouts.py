@@ -1,4 +1,6 @@
-"""What Triton's compiler says of layouts: an encoding and a shape become basis vectors. Private names, the part for layouts."""
+"""What Triton's compiler says of layouts: an encoding and a shape become basis vectors.
+Private names, the part for layouts.
+"""
 
 from __future__ import annotations
 
@@ -39,11 +41,13 @@ class TileType:
     """The type of a tile in registers or in memory, as a question for Triton."""
 
     type: str
-    """In MLIR's words, aliases spelt out: "tensor<128x64xf16, #ttg.blocked<...>>", "!ttg.memdesc<3x128x64xf16, ...>"."""
+    """In MLIR's words, aliases spelt out: "tensor<128x64xf16, #ttg.blocked<...>>",
+    "!ttg.memdesc<3x128x64xf16, ...>"."""
     encoding: str
     """The layout's part of `type`."""
     shape: Shape
-    """Of a part of a larger piece of memory, that piece's. A layout of memory speaks of the last dimensions."""
+    """Of a part of a larger piece of memory, that piece's.
+    A layout of memory speaks of the last dimensions."""
 
     @property
     def in_memory(self) -> bool:
@@ -54,8 +58,8 @@ class TileType:
 def layouts_of(types: Sequence[TileType]) -> list[Layout | LayoutError]:
     """The layout of each type, or why Triton does not say it.
 
-    Every type has to come from the compiler, or be asked for in a process that may abort: Triton ends it for some that somebody
-    made up.
+    Every type has to come from the compiler, or be asked for in a process that may abort:
+    Triton ends it for some that somebody made up.
 
     Raises:
         KernelLabError: MLIR cannot read a type.
@@ -78,7 +82,11 @@ def layouts_of(types: Sequence[TileType]) -> list[Layout | LayoutError]:
 def _layout(type: TileType, value: Any, builder: Any) -> Layout:
     if type.encoding.startswith("#ttg.amd_rotating_shared<"):
         return _rotating(type)
-    read = builder.get_gluon_layout_from_memdesc if type.in_memory else builder.get_gluon_layout_from_tensor  # fmt: skip
+    read = (
+        builder.get_gluon_layout_from_memdesc
+        if type.in_memory
+        else builder.get_gluon_layout_from_tensor
+    )
     try:
         stated = read(value)
     except (ValueError, AssertionError) as error:
@@ -103,7 +111,9 @@ def _failed_assertion(error: BaseException) -> str:
 
 
 def _states_its_vectors(stated: Any) -> bool:
-    """Whether the basis vectors are to be taken from the encoding: padded ones have no other answer, and Triton 3.6 has none for memory."""
+    """Whether the basis vectors are to be taken from the encoding:
+    padded ones have no other answer, and Triton 3.6 has none for memory.
+    """
     is_padded = hasattr(stated, "interval_padding_pairs")
     return is_padded or (hasattr(stated, "offset_bases") and not _ANSWERS_FOR_MEMORY)
 
@@ -140,12 +150,21 @@ def _evaluated(linear: Any, shape: Shape, encoding: str) -> Layout:
     if hasattr(linear, "reg_bases"):
         held = tuple(vector for vector in _bases(linear.reg_bases) if any(vector))
         return RegisterLayout(
-            shape, encoding, held, _bases(linear.lane_bases), _bases(linear.warp_bases), _bases(linear.block_bases)
-        )  # fmt: skip
+            shape,
+            encoding,
+            held,
+            _bases(linear.lane_bases),
+            _bases(linear.warp_bases),
+            _bases(linear.block_bases),
+        )
     if hasattr(linear, "offset_bases"):
         return SharedLayout(
-            shape, encoding, _bases(linear.offset_bases), _bases(linear.block_bases), linear.alignment
-        )  # fmt: skip
+            shape,
+            encoding,
+            _bases(linear.offset_bases),
+            _bases(linear.block_bases),
+            linear.alignment,
+        )
     return TensorMemoryLayout(shape, encoding, _bases(linear.rows), _bases(linear.cols))
 
 
@@ -157,12 +176,15 @@ def _bases(vectors: Iterable[Iterable[int]]) -> Any:
 
 
 def _rotating(type: TileType) -> SharedLayout:
-    """The layout of an AMDRotatingSharedEncoding, by the formula of Triton's sharedToLinearLayoutAMDRotating.
+    """The layout of an AMDRotatingSharedEncoding, by the formula of Triton's
+    sharedToLinearLayoutAMDRotating.
 
-    Rows are swizzled as in swizzled_shared, and each block of as many rows as there are phases by one phase more.
+    Rows are swizzled as in swizzled_shared, and each block of as many rows as there are phases
+    by one phase more.
     """
     stated = re.fullmatch(
-        r"#ttg\.amd_rotating_shared<\{vec = (\d+), perPhase = (\d+), maxPhase = (\d+), order = \[(.*)\]\}>",
+        r"#ttg\.amd_rotating_shared<\{vec = (\d+), perPhase = (\d+), maxPhase = (\d+), order "
+        r"= \[(.*)\]\}>",
         type.encoding,
     )
     if stated is None:
@@ -202,7 +224,10 @@ def _check_fits(rank: int, shape: Shape, type: TileType) -> None:
             f"{type.encoding} lays out tiles of {dimensions}, and {sizes(shape)} has {len(shape)}."
         )
     if any(size < 1 or size & (size - 1) for size in shape):
-        raise LayoutError(f"Layouts are for sizes that are powers of two, and a tile of {sizes(shape)} has others.")  # fmt: skip
+        raise LayoutError(
+            "Layouts are for sizes that are powers of two, and a tile of "
+            f"{sizes(shape)} has others."
+        )
 
 
 def _check_shape(stated: Any, shape: Shape, type: TileType) -> None:
@@ -235,12 +260,17 @@ def _check_answerable(stated: Any, type: TileType) -> None:
     if version not in (None, 2, 3):
         known = "No thread holds the result of an mma of version 5"
         raise LayoutError(
-            f"{known if version == 5 else f'There is no mma of version {version}'}: {type.encoding}.",
-            advice="Version 2 is mma.sync, 3 is wgmma; Blackwell's results lie in tensor memory: Layout.tensor_memory.",
+            f"{known if version == 5 else f'There is no mma of version {version}'}: "
+            f"{type.encoding}.",
+            advice=(
+                "Version 2 is mma.sync, 3 is wgmma; Blackwell's results lie in tensor memory: "
+                "Layout.tensor_memory."
+            ),
         )
     if type.in_memory and not _ANSWERS_FOR_MEMORY:
         raise LayoutError(
-            f"Triton {triton.__version__} does not say where a {type.encoding} puts its elements; 3.7 does."
+            f"Triton {triton.__version__} does not say where a {type.encoding} puts its "
+            "elements; 3.7 does."
         )
 
 
@@ -255,9 +285,11 @@ def _mma_version(stated: Any) -> int | None:
 
 
 def bases_between(source: RegisterLayout, destination: RegisterLayout) -> Mapping[str, Bases]:
-    """Where a register of the destination finds its element in the source: Triton's composition of the one with the other's inverse.
+    """Where a register of the destination finds its element in the source:
+    Triton's composition of the one with the other's inverse.
 
-    For each input of the destination, the basis vectors of its bits: numbers of a register, lane, warp and block of the source.
+    For each input of the destination, the basis vectors of its bits:
+    numbers of a register, lane, warp and block of the source.
     """
     composed = _triton(destination).invert_and_compose(_triton(source))
     return {name: _bases(vectors) for name, vectors in composed.bases}

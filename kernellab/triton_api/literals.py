@@ -24,7 +24,9 @@ class Literal:
 
 
 def literal_of(value: Any) -> Literal | None:
-    """An expression for a number, a text, a type or a layout of Triton's, or a tuple or list of them; None of anything else."""
+    """An expression for a number, a text, a type or a layout of Triton's,
+    or a tuple or list of them; None of anything else.
+    """
     if isinstance(value, tl.constexpr):
         return _call("triton.language.constexpr", {"": value.value})
     if isinstance(value, tl.dtype):
@@ -71,7 +73,9 @@ def _modules(items: Iterable[Literal | None]) -> frozenset[str]:
 
 
 def parts_of_layout(value: Any) -> tuple[str, dict[str, Any]] | None:
-    """The class of one of Gluon's layouts, by its full name, and its fields; None of anything that these do not make again."""
+    """The class of one of Gluon's layouts, by its full name, and its fields;
+    None of anything that these do not make again.
+    """
     kind = type(value)
     if not kind.__module__.startswith(_LAYOUTS) or not dataclasses.is_dataclass(value):
         return None

@@ -1,4 +1,6 @@
-"""The stages as far as they are MLIR's: their passes listed without running any, or run without LLVM."""
+"""The stages as far as they are MLIR's: their passes listed without running any,
+or run without LLVM.
+"""
 
 from __future__ import annotations
 
@@ -26,7 +28,9 @@ _MLIR_STAGES = ("ttir", "glir", "ttgir", "llir")
 
 @functools.cache
 def pass_adders(backend: str) -> Mapping[str, str]:
-    """Every pass that this Triton's bindings offer for a backend, "cuda" or "hip": its name -> where the function is that adds it."""
+    """Every pass that this Triton's bindings offer for a backend, "cuda" or "hip":
+    its name -> where the function is that adds it.
+    """
     found: dict[str, str] = {}
     waiting = [("amd.passes" if backend == "hip" else "nvidia.passes"), "passes"]
     while waiting:
@@ -65,7 +69,8 @@ def _smallest_module(backend: Any) -> Any:
 
 
 def run_up_to_llvm(backend: Any, parsed: Any, gluon: bool, module: Any) -> None:
-    """Run the stages on a module of the front end's until it is one of LLVM's dialect: what only cleans up after that, and LLVM itself, has nothing to say of the kernel.
+    """Run the stages on a module of the front end's until it is one of LLVM's dialect:
+    what only cleans up after that, and LLVM itself, has nothing to say of the kernel.
 
     Args:
         backend, parsed: Triton's backend, and the options that it parsed.

@@ -15,10 +15,12 @@ from kernellab.triton_api.targets import backend_for
 
 
 def parse_mlir(text: str, target: Target) -> Any:
-    """The module of MLIR that a text describes, pretty or generic: TTIR, TTGIR, or the LLVM dialect, of a target.
+    """The module of MLIR that a text describes, pretty or generic:
+    TTIR, TTGIR, or the LLVM dialect, of a target.
 
-    What has no location in the text gets an unknown one. The text must come from the compiler, or be read in a process that
-    may abort: MLIR asserts, and some attributes that it never prints make it do so.
+    What has no location in the text gets an unknown one. The text must come from the compiler,
+    or be read in a process that may abort: MLIR asserts, and some attributes that it never
+    prints make it do so.
 
     Raises:
         KernelLabError: MLIR cannot read the text; the message has MLIR's own words and the line.
@@ -46,11 +48,14 @@ _PLACE_IN_TEXT = re.compile(r'loc\("[^"]*/kernellab-[^"/]*/module\.mlir":\d+:\d+
 _ERROR_IN_TEXT = re.compile(r'loc\("[^"]*/module\.mlir":(\d+):(\d+)\): error: ')
 
 _UNPRINTABLE = "llvm.data_layout"
-"""An attribute whose value MLIR verifies while printing: an invalid one makes it print the generic form."""
+"""An attribute whose value MLIR verifies while printing:
+an invalid one makes it print the generic form."""
 
 
 def generic_text(module: Any) -> str:
-    """The module in MLIR's generic form, locations included: every op quoted, every attribute spelt out."""
+    """The module in MLIR's generic form, locations included:
+    every op quoted, every attribute spelt out.
+    """
     builder = libtriton.ir.builder(module.context)
     module.set_attr(_UNPRINTABLE, builder.get_string_attr("generic form, please"))
     text = str(module)

@@ -1,4 +1,6 @@
-"""What a JIT function takes from outside itself: the globals and captured variables that its source names."""
+"""What a JIT function takes from outside itself:
+the globals and captured variables that its source names.
+"""
 
 from __future__ import annotations
 
@@ -32,7 +34,9 @@ class OutsideName:
 
 
 def outside_names(function: Any) -> Iterator[OutsideName]:
-    """The names that a JIT function takes from outside, in order; names of its own variables hide globals."""
+    """The names that a JIT function takes from outside, in order;
+    names of its own variables hide globals.
+    """
     scope = scope_of(function.fn)
     found = _Names()
     for node in function.parse().body:

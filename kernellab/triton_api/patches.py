@@ -1,9 +1,11 @@
-"""Patches for the names of Triton's bindings that a backend's stages use, so that someone sees each pass.
+"""Patches for the names of Triton's bindings that a backend's stages use,
+so that someone sees each pass.
 
-A backend's stage functions build their pass managers from a few names of their module: `ir`, `passes`, `llvm`, and `nvidia` or
-`amd`. While a watched compilation runs, patches take the place of these names. They remember the passes that a stage adds,
-and run each in a pass manager of its own, so that the watcher sees the module after each one, and may leave some out. In
-every other thread, and once the compilation is over, the patches behave as what they replace. One more, of Python's
+A backend's stage functions build their pass managers from a few names of their module: `ir`,
+`passes`, `llvm`, and `nvidia` or `amd`. While a watched compilation runs, patches take the place of
+these names. They remember the passes that a stage adds, and run each in a pass manager of its own,
+so that the watcher sees the module after each one, and may leave some out. In every other thread,
+and once the compilation is over, the patches behave as what they replace. One more, of Python's
 `subprocess`, hears what the assembler says.
 """
 
@@ -67,8 +69,9 @@ _current = _CurrentSession()
 class _WatchedPassManager(libtriton.ir.pass_manager):  # type: ignore[misc]
     """A pass manager that keeps what is added to it, and runs it pass by pass.
 
-    It is a real pass manager too: what someone adds who does not go through the patches (Proton's instrumentation does not)
-    lands in it directly, and runs at its place, together with everything added after it, as one.
+    It is a real pass manager too: what someone adds who does not go through the patches (Proton's
+    instrumentation does not) lands in it directly, and runs at its place, together with everything
+    added after it, as one.
     """
 
     def __init__(self, context: Any, session: Session) -> None:
@@ -83,7 +86,13 @@ class _WatchedPassManager(libtriton.ir.pass_manager):  # type: ignore[misc]
         self._debugging = True
         return bool(super().enable_debug())
 
-    def add(self, path: str, adder: Callable[..., Any], arguments: tuple[Any, ...], keywords: dict[str, Any]) -> None:  # fmt: skip
+    def add(
+        self,
+        path: str,
+        adder: Callable[..., Any],
+        arguments: tuple[Any, ...],
+        keywords: dict[str, Any],
+    ) -> None:
         """Remember a pass; `adder`, which stands at `path`, adds it to a pass manager."""
         name = pass_name(path.rpartition(".")[2])
         call = self._session.call(name, (*arguments, *keywords.values()), path)
@@ -203,7 +212,9 @@ class LlvmReached(Exception):
 
 
 class _Llvm:
-    """Stands in for `libtriton.llvm`: its steps are watched, and none is taken where only MLIR's passes are wanted."""
+    """Stands in for `libtriton.llvm`: its steps are watched, and none is taken
+    where only MLIR's passes are wanted.
+    """
 
     def __getattr__(self, name: str) -> Any:
         real = getattr(libtriton.llvm, name)
@@ -229,7 +240,9 @@ def _watched_step(
 
 
 class _Subprocess:
-    """Stands in for Python's `subprocess`: the backend starts ptxas with -v, and throws away what it says."""
+    """Stands in for Python's `subprocess`: the backend starts ptxas with -v,
+    and throws away what it says.
+    """
 
     def __getattr__(self, name: str) -> Any:
         return getattr(subprocess, name)
@@ -266,7 +279,9 @@ def _install(module: ModuleType) -> None:
     with _installing:
         if _installed[module.__name__] == 0:
             names = [name for name in _PATCHED if hasattr(module, name)]
-            originals = _originals[module.__name__] = {name: getattr(module, name) for name in names}  # fmt: skip
+            originals = _originals[module.__name__] = {
+                name: getattr(module, name) for name in names
+            }
             for name, original in originals.items():
                 setattr(module, name, _patch_of(name, original))
         _installed[module.__name__] += 1

@@ -1,7 +1,7 @@
 """Triton's pipeline run stage by stage and pass by pass, with someone watching.
 
-The stages are run one after another as `triton.compile` runs them, without its cache: a cache hit runs no pass. What makes
-passes watchable is in `stand_ins.py`.
+The stages are run one after another as `triton.compile` runs them, without its cache:
+a cache hit runs no pass. What makes passes watchable is in `stand_ins.py`.
 """
 
 from __future__ import annotations
@@ -99,12 +99,13 @@ def compile_text(
     Args:
         given: the text; the first stage to run is the one after its language.
         target, options: what it is compiled for.
-        watcher: may leave out passes, and raise `triton_api.PipelineStopped`: what was made until then is returned.
+        watcher: may leave out passes, and raise `triton_api.PipelineStopped`: what was made until
+            then is returned.
         replacements: stage -> the passes to run in it instead of its own.
 
     Raises:
-        CompileError: the compiler refused it; the position is in the text (file `given.file`), or in the kernel's file where
-            the text's own locations lead there.
+        CompileError: the compiler refused it; the position is in the text (file `given.file`), or
+            in the kernel's file where the text's own locations lead there.
         OptionError: an option value that the target's backend refuses.
     """
     triton_api.check_options(options, target)
@@ -124,7 +125,8 @@ def compile_text(
             names = list(stages)
             if given.language not in names:
                 raise CompileError(
-                    f"A {given.language!r} text cannot be compiled for {target}: its stages are {', '.join(names)}."
+                    f"A {given.language!r} text cannot be compiled for {target}: its stages are "
+                    f"{', '.join(names)}."
                 )
             stages = {name: stages[name] for name in names[names.index(given.language) + 1 :]}
         return _run_stages(stages, start, target, parsed, session, _facts(given))
@@ -163,7 +165,9 @@ _ENTRY = {
 
 
 def _facts(given: IrText) -> dict[str, Any]:
-    """What earlier stages would have found out: of a later text only the entry's name is known, and no shared memory."""
+    """What earlier stages would have found out: of a later text only the entry's name is known,
+    and no shared memory.
+    """
     facts: dict[str, Any] = {}
     if given.language not in (FRONT_END_STAGE, *_MLIR_LANGUAGES):
         facts["shared"] = 0
@@ -180,7 +184,9 @@ def _run_stages(
     session: Session,
     facts: Mapping[str, Any] | None = None,
 ) -> triton_api.CompiledKernel:
-    """Each stage on what the one before it made, as `triton.compile` runs them, until the watcher has seen enough."""
+    """Each stage on what the one before it made, as `triton.compile` runs them,
+    until the watcher has seen enough.
+    """
     metadata: dict[str, Any] = {
         "target": triton_api.gpu_target(target),
         **parsed.__dict__,

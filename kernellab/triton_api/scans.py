@@ -6,4 +6,5 @@ from packaging.version import Version
 from triton import __version__
 
 TURNS_WARPS_AT_ONCE = Version(__version__) >= Version("3.9")
-"""A scan from the end turns a warp's values round: by one shuffle from 3.9 on, before by one for each bit of the lane."""
+"""A scan from the end turns a warp's values round:
+by one shuffle from 3.9 on, before by one for each bit of the lane."""

@@ -1,8 +1,10 @@
-"""Kernels that travel to other processes: pickled by what they are made of, since a notebook's cell can be imported nowhere.
+"""Kernels that travel to other processes: pickled by what they are made of,
+since a notebook's cell can be imported nowhere.
 
-A function of a kernel's goes with its code, its source text and the globals that it names; of a module of the user's, which may be
-another by now where it arrives, what is taken of it. Triton's own functions, and libraries, go by name. Where it arrives, a kernel has
-the same source, lines and file, and so the same place in Triton's cache.
+A function of a kernel's goes with its code, its source text and the globals that it names; of a
+module of the user's, which may be another by now where it arrives, what is taken of it. Triton's
+own functions, and libraries, go by name. Where it arrives, a kernel has the same source, lines and
+file, and so the same place in Triton's cache.
 """
 
 from __future__ import annotations
@@ -43,7 +45,8 @@ class KernelPickler(pickle.Pickler):
 
 
 def pack(value: Any) -> bytes:
-    """`value`, which may hold kernels, as bytes that `unpack` reads in another process of the same Python version.
+    """`value`, which may hold kernels, as bytes that `unpack` reads in another process
+    of the same Python version.
 
     Raises:
         ArgumentError: a part of it cannot be pickled.
@@ -63,14 +66,17 @@ def unpack(packed: bytes) -> Any:
     """What `pack` packed.
 
     Raises:
-        ArgumentError: it was packed by another Python, or names a module that is not installed here.
+        ArgumentError: it was packed by another Python, or names a module that is
+            not installed here.
     """
     try:
         value = pickle.loads(packed)
     except (ImportError, AttributeError, ValueError, EOFError) as error:
         raise ArgumentError(
             f"what was sent here cannot be read: {error}",
-            advice="Every process needs the same Python version, and the modules that the kernel uses.",
+            advice=(
+                "Every process needs the same Python version, and the modules that the kernel uses."
+            ),
         ) from error
     return value
 
@@ -86,7 +92,9 @@ def _named(module: str, qualname: str) -> Any:
 
 
 def _taken_apart(function: Any) -> tuple[Any, ...]:
-    """The function as pickle wants it: what makes it, then its globals, which may lead back to it."""
+    """The function as pickle wants it: what makes it, then its globals,
+    which may lead back to it.
+    """
     code = function.fn.__code__
     file = code.co_filename
     made_of = {
@@ -120,7 +128,9 @@ class _PartOfModule:
 
 
 def _taken_along(used: Sequence[tuple[tuple[str, ...], Any]]) -> dict[str, Any]:
-    """What a function needs from outside, by name, as far as it can be sent: (path from the name on, the name's value)."""
+    """What a function needs from outside, by name, as far as it can be sent:
+    (path from the name on, the name's value).
+    """
     found: dict[str, Any] = {}
     inside: dict[str, list[tuple[tuple[str, ...], Any]]] = {}
     for (name, *attributes), value in used:
@@ -193,5 +203,7 @@ def _fill(module: ModuleType, contents: Mapping[str, Any]) -> None:
 
 
 def content_key(kernel: Any) -> str:
-    """What Triton takes for the kernel's content: its source, its place, its helpers and the globals that it uses."""
+    """What Triton takes for the kernel's content:
+    its source, its place, its helpers and the globals that it uses.
+    """
     return f"{kernel.cache_key}:{definition_of(kernel).line}"

@@ -1,4 +1,6 @@
-"""What a backend of Triton compiles with: its stages, the modules that they start from, and the context of those."""
+"""What a backend of Triton compiles with: its stages, the modules that they start from,
+and the context of those.
+"""
 
 from __future__ import annotations
 
@@ -14,7 +16,8 @@ from kernellab.records import Target
 from kernellab.triton_api.targets import backend_for, gpu_target
 
 StageFunction = Callable[[Any, Any], Any]
-"""Takes what the stage before made, and the metadata, a dict that it adds to; gives the stage's own module, text or bytes."""
+"""Takes what the stage before made, and the metadata, a dict that it adds to;
+gives the stage's own module, text or bytes."""
 
 
 def stage_functions(backend: Any, parsed: Any, gluon: bool = False) -> dict[str, StageFunction]:

@@ -29,7 +29,8 @@ class StandaloneText:
     """The source of a kernel with all that it needs."""
 
     text: str
-    """A module's text: imports, constants, helpers, the kernel last. Without decorators but `@triton.jit` and its like."""
+    """A module's text: imports, constants, helpers, the kernel last.
+    Without decorators but `@triton.jit` and its like."""
     modules: Mapping[str, str]
     """The texts of the other modules that it imports, as far as it needs them, by name."""
     missing: tuple[str, ...]
@@ -74,7 +75,9 @@ class _ModuleText:
         return "\n\n\n".join(["\n".join(head), *self.statements, *tail]) + "\n"
 
     def is_taken(self, name: str, value: Any) -> bool:
-        """Whether the name stands for something else already; else it stands for this from now on."""
+        """Whether the name stands for something else already;
+        else it stands for this from now on.
+        """
         return not _is_same(self.known.setdefault(name, value), value)
 
     def add_constant(self, name: str, value: Any, found: Literal) -> None:
@@ -135,7 +138,12 @@ class _Writer:
         """A module of the user's: what is taken of it, in a text of its own."""
         (name, *attributes), value = wanted.path, wanted.value
         there = self._text_of(vars(value))
-        if not attributes or there is None or not hasattr(value, attributes[0]) or module.is_taken(name, value):  # fmt: skip
+        if (
+            not attributes
+            or there is None
+            or not hasattr(value, attributes[0])
+            or module.is_taken(name, value)
+        ):
             self.missing.add(shown)
             return
         imports = module.imports if wanted.is_early else module.late_imports
@@ -143,7 +151,9 @@ class _Writer:
         inside = OutsideName(tuple(attributes), getattr(value, attributes[0]), wanted.is_early)
         self._add(there, inside, shown)
 
-    def _add_function(self, module: _ModuleText, name: str, function: Any, shown: str, is_early: bool) -> None:  # fmt: skip
+    def _add_function(
+        self, module: _ModuleText, name: str, function: Any, shown: str, is_early: bool
+    ) -> None:
         """The function in the text of the module where it stands, and its name in this one."""
         own = function.fn.__name__
         there = self._text_of(function.fn.__globals__)
@@ -173,7 +183,9 @@ class _Writer:
         )
 
     def _text_of(self, scope: dict[str, Any]) -> _ModuleText | None:
-        """The text of the module with these globals; None where another has its name, as after a second import."""
+        """The text of the module with these globals;
+        None where another has its name, as after a second import.
+        """
         if id(scope) in self._texts:
             return self._texts[id(scope)]
         name = str(scope.get("__name__", ""))
@@ -186,7 +198,9 @@ class _Writer:
 
 
 def _as_far_as_modules(used: OutsideName) -> tuple[str, ...]:
-    """("mylib", "scale") of mylib.scale.value: what is taken of a module, not what is asked of that."""
+    """("mylib", "scale") of mylib.scale.value: what is taken of a module,
+    not what is asked of that.
+    """
     value, depth = used.value, 1
     while isinstance(value, ModuleType) and depth < len(used.path):
         value, depth = getattr(value, used.path[depth], None), depth + 1
@@ -196,13 +210,19 @@ def _as_far_as_modules(used: OutsideName) -> tuple[str, ...]:
 def _is_same(one: Any, other: Any) -> bool:
     if one is other:
         return True
-    return type(one) is type(other) and isinstance(one, tl.constexpr | int | float | str) and repr(one) == repr(other)  # fmt: skip
+    return (
+        type(one) is type(other)
+        and isinstance(one, tl.constexpr | int | float | str)
+        and repr(one) == repr(other)
+    )
 
 
 def _decorator(function: Any) -> str:
     if not isinstance(function, JITFunction):
         return "@triton.constexpr_function"
-    jit = "triton.experimental.gluon.jit" if isinstance(function, GluonJITFunction) else "triton.jit"  # fmt: skip
+    jit = (
+        "triton.experimental.gluon.jit" if isinstance(function, GluonJITFunction) else "triton.jit"
+    )
     settings = {name: value for name, value in jit_settings(function).items() if value}
     given = ", ".join(f"{name}={value!r}" for name, value in settings.items())
     return f"@{jit}({given})" if given else f"@{jit}"
@@ -214,11 +234,17 @@ def _renamed(own: str, name: str) -> str:
 
 def _import_of_module(module: str, name: str) -> str:
     package, _, last = module.rpartition(".")
-    return f"from {package} import {_renamed(last, name)}" if package else f"import {_renamed(last, name)}"  # fmt: skip
+    return (
+        f"from {package} import {_renamed(last, name)}"
+        if package
+        else f"import {_renamed(last, name)}"
+    )
 
 
 def _import_of(name: str, value: Any) -> str | None:
-    """What imports something of Triton's, torch's, NumPy's or Python's under a name; None of everything else."""
+    """What imports something of Triton's, torch's, NumPy's or Python's under a name;
+    None of everything else.
+    """
     if not is_of_library(value):
         return None
     if isinstance(value, ModuleType):

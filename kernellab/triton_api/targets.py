@@ -1,4 +1,6 @@
-"""Targets, backends and their options, as Triton has them; on machines with no GPU and no driver."""
+"""Targets, backends and their options, as Triton has them;
+on machines with no GPU and no driver.
+"""
 
 from __future__ import annotations
 
@@ -17,7 +19,9 @@ from kernellab.records import Target
 
 
 def gpu_target(target: Target) -> Any:
-    """Triton's own description of a target. Lanes per warp: 32 on NVIDIA and RDNA (gfx10 and later), 64 on CDNA (gfx9)."""
+    """Triton's own description of a target. Lanes per warp:
+    32 on NVIDIA and RDNA (gfx10 and later), 64 on CDNA (gfx9).
+    """
     if target.backend == "cuda":
         return GPUTarget("cuda", int(target.arch), 32)
     return GPUTarget("hip", target.arch, 64 if target.arch.startswith("gfx9") else 32)
@@ -31,7 +35,9 @@ def backend_for(target: Target) -> Any:
 
 @functools.cache
 def backend_options(target: Target) -> Mapping[str, Any]:
-    """Option name -> default, as the target's backend declares them: num_warps, num_stages, maxnreg, ..."""
+    """Option name -> default, as the target's backend declares them:
+    num_warps, num_stages, maxnreg, ...
+    """
     return dict(backend_for(target).parse_options({}).__dict__)
 
 
@@ -75,14 +81,18 @@ def nvidia_tool(name: str) -> str:
 
 @functools.cache
 def type_spellings() -> Mapping[str, str]:
-    """Every name of a scalar type that Triton knows -> its spelling in a signature: "float32" -> "fp32", "bool" -> "u1"."""
+    """Every name of a scalar type that Triton knows -> its spelling in a signature:
+    "float32" -> "fp32", "bool" -> "u1".
+    """
     from triton._utils import type_canonicalisation_dict
 
     return {name: short for name, short in type_canonicalisation_dict.items() if short != "void"}
 
 
 def triton_type(text: str) -> Any:
-    """Triton's type object for a type string; raises whatever Triton raises for a string that it cannot read."""
+    """Triton's type object for a type string; raises whatever Triton raises for a string
+    that it cannot read.
+    """
     from triton.language import str_to_ty
 
     return str_to_ty(text, None)

@@ -63,7 +63,9 @@ class Handles:
 
 
 def held(value: Any, handles: Handles) -> Held:
-    """What `value`, an entry of the front end's table of names, is; its values of the IR are added to `handles`."""
+    """What `value`, an entry of the front end's table of names, is;
+    its values of the IR are added to `handles`.
+    """
     if isinstance(value, core.constexpr):
         return Constant(value.value)
     if isinstance(value, core.tensor):

@@ -1,4 +1,6 @@
-"""What a watched compilation is told as it goes by: passes, their names, and what a watcher is asked and told."""
+"""What a watched compilation is told as it goes by:
+passes, their names, and what a watcher is asked and told.
+"""
 
 from __future__ import annotations
 
@@ -20,8 +22,8 @@ class PassCall:
     """The how manieth of that name in that stage, from 1, those left out included."""
     arguments: tuple[Any, ...] = ()
     adder: str = ""
-    """Where Triton's bindings have the function that adds it: "passes.ttgpuir.add_coalesce". Both backends have passes of the
-    same name as others'."""
+    """Where Triton's bindings have the function that adds it: "passes.ttgpuir.add_coalesce".
+    Both backends have passes of the same name as others'."""
 
     @property
     def label(self) -> str:
@@ -49,7 +51,9 @@ class Watcher(Protocol):
         """A step of LLVM ran, on LLVM's own module."""
 
     def relocated(self, module: Any, folder: str) -> None:
-        """Outside of any pass, the module's ops were given new locations, in a file in that passing folder."""
+        """Outside of any pass, the module's ops were given new locations,
+        in a file in that passing folder.
+        """
 
     def stage_made(self, name: str, content: str | bytes, seconds: float) -> None:
         """A stage is finished; `content` is its text, or the bytes of the binary."""

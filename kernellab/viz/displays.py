@@ -1,4 +1,6 @@
-"""How notebooks and terminals show the lab's records, registered by name so that nothing is imported before it is shown."""
+"""How notebooks and terminals show the lab's records, registered by name
+so that nothing is imported before it is shown.
+"""
 
 from __future__ import annotations
 
@@ -7,23 +9,50 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 _CARDS: Mapping[tuple[str, str], tuple[str, str]] = {
-    ("kernellab.records.compilations", "Compilation"): ("kernellab.viz.explorer.card", "compilation_card"),
+    ("kernellab.records.compilations", "Compilation"): (
+        "kernellab.viz.explorer.card",
+        "compilation_card",
+    ),
     ("kernellab.records.launches", "Launch"): ("kernellab.viz.explorer.card", "launch_card"),
-    ("kernellab.records.machine_code", "Resources"): ("kernellab.viz.explorer.card", "resources_card"),
+    ("kernellab.records.machine_code", "Resources"): (
+        "kernellab.viz.explorer.card",
+        "resources_card",
+    ),
     ("kernellab.records.launches", "Run"): ("kernellab.viz.explorer.card", "run_card"),
     ("kernellab.checker.records", "Findings"): ("kernellab.viz.checks.card", "findings_card"),
-    ("kernellab.records.findings", "Bisection"): ("kernellab.viz.bisections.card", "bisection_card"),
-    ("kernellab.records.findings", "Conversions"): ("kernellab.viz.layouts.card", "conversions_card"),
+    ("kernellab.records.findings", "Bisection"): (
+        "kernellab.viz.bisections.card",
+        "bisection_card",
+    ),
+    ("kernellab.records.findings", "Conversions"): (
+        "kernellab.viz.layouts.card",
+        "conversions_card",
+    ),
     ("kernellab.records.findings", "Layouts"): ("kernellab.viz.layouts.card", "layouts_card"),
     ("kernellab.records.findings", "TileLayout"): ("kernellab.viz.layouts.card", "tile_card"),
     ("kernellab.tuning.results.tuning", "Tuning"): ("kernellab.viz.sweeps.card", "tuning_card"),
     ("kernellab.tuning.results.tunings", "Tunings"): ("kernellab.viz.sweeps.card", "tunings_card"),
-    ("kernellab.profiling.accesses.records", "Accesses"): ("kernellab.viz.accesses.card", "accesses_card"),
-    ("kernellab.records.layouts.kinds", "RegisterLayout"): ("kernellab.viz.layouts.card", "layout_card"),
-    ("kernellab.records.layouts.kinds", "SharedLayout"): ("kernellab.viz.layouts.card", "layout_card"),
-    ("kernellab.records.layouts.kinds", "TensorMemoryLayout"): ("kernellab.viz.layouts.card", "layout_card"),
-    ("kernellab.compiler.comparison", "Comparison"): ("kernellab.viz.explorer.comparison_card", "comparison_card"),
-}  # fmt: skip
+    ("kernellab.profiling.accesses.records", "Accesses"): (
+        "kernellab.viz.accesses.card",
+        "accesses_card",
+    ),
+    ("kernellab.records.layouts.kinds", "RegisterLayout"): (
+        "kernellab.viz.layouts.card",
+        "layout_card",
+    ),
+    ("kernellab.records.layouts.kinds", "SharedLayout"): (
+        "kernellab.viz.layouts.card",
+        "layout_card",
+    ),
+    ("kernellab.records.layouts.kinds", "TensorMemoryLayout"): (
+        "kernellab.viz.layouts.card",
+        "layout_card",
+    ),
+    ("kernellab.compiler.comparison", "Comparison"): (
+        "kernellab.viz.explorer.comparison_card",
+        "comparison_card",
+    ),
+}
 """Module and name of a record -> module and name of the function that makes its card."""
 
 

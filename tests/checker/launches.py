@@ -1,6 +1,9 @@
-"""How the corpus of faulty kernels is written: pairs of launches, one with a fault and its clean twin.
+"""How the corpus of faulty kernels is written:
+pairs of launches, one with a fault and its clean twin.
 
-The faulty line carries the comment `# fault: race`, or several kinds, `# fault: race, nan`; that is what a check of the faulty launch must find, all of it and nothing else. A check of the clean twin must find nothing. Both may launch one kernel: the fault is then in the launch.
+The faulty line carries the comment `# fault: race`, or several kinds, `# fault: race, nan`; that is
+what a check of the faulty launch must find, all of it and nothing else. A check of the clean twin
+must find nothing. Both may launch one kernel: the fault is then in the launch.
 """
 
 from __future__ import annotations
@@ -45,7 +48,9 @@ class Launch:
         )
 
     def marked(self) -> set[tuple[str, int]]:
-        """(kind, line) of every fault that the source of the kernel, and of the helpers that it calls, is marked with."""
+        """(kind, line) of every fault that the source of the kernel,
+        and of the helpers that it calls, is marked with.
+        """
         return {fault for function in _with_helpers(self.kernel.fn) for fault in _marks(function)}
 
 

@@ -277,7 +277,9 @@ def test_tilecheck_in_a_notebook() -> None:
         for text in (shown.result["text/plain"], shown.result["text/html"]):
             assert "out-of-bounds, Cell In[2], line 5" in text
             assert "x = tl.load(x_ptr + offsets)" in text
-        kept = session.run("found = %tilecheck copy[(4,)](x, out, 1000, BLOCK=256)\nprint(found.kinds, out.sum())")  # fmt: skip
+        kept = session.run(
+            "found = %tilecheck copy[(4,)](x, out, 1000, BLOCK=256)\nprint(found.kinds, out.sum())"
+        )
         assert kept.streams["stdout"] == "('out-of-bounds',) tensor(0.)\n"
         refused = session.run("%tilecheck --output out_ptr copy[(4,)](x, out, 1000, BLOCK=256)")
         assert "--outputs" in refused.message

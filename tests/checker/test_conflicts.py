@@ -67,7 +67,9 @@ def test_a_race_is_found_where_two_programs_touch_what_one_writes(seed: int) -> 
 @pytest.mark.parametrize("seed", range(16))
 def test_tiles_that_overlap(seed: int) -> None:
     chance = numpy.random.default_rng(seed)
-    row, column, step = (int(chance.choice(steps)) for steps in ([4, 5, 16], [1, 2], [3, 4, 16, 17, 64]))  # fmt: skip
+    row, column, step = (
+        int(chance.choice(steps)) for steps in ([4, 5, 16], [1, 2], [3, 4, 16, 17, 64])
+    )
     rows, columns, programs = 4, 4, 5
     elements = [
         [program * step + r * row + c * column for r in range(rows) for c in range(columns)]
@@ -75,7 +77,17 @@ def test_tiles_that_overlap(seed: int) -> None:
     ]
     sets = [set(one) for one in elements]
     shared = any(sets[a] & sets[b] for a in range(programs) for b in range(a))
-    found = kernellab.check(strided_tiles, (programs,), torch.zeros(400), 0, row, column, step, ROWS=rows, COLUMNS=columns)  # fmt: skip
+    found = kernellab.check(
+        strided_tiles,
+        (programs,),
+        torch.zeros(400),
+        0,
+        row,
+        column,
+        step,
+        ROWS=rows,
+        COLUMNS=columns,
+    )
     assert bool(found.of_kind("race")) == shared, (row, column, step)
 
 
@@ -117,8 +129,12 @@ def test_the_corpus_has_every_detector_several_times() -> None:
 # Other stages and targets
 
 
-@pytest.mark.parametrize("settings", [{"stage": "ttgir"}, {"target": "gfx942", "stage": "ttgir"}], ids=str)  # fmt: skip
-@pytest.mark.parametrize("name", ["load_without_mask", "all_store_to_one_place", "forgets_its_step"])  # fmt: skip
+@pytest.mark.parametrize(
+    "settings", [{"stage": "ttgir"}, {"target": "gfx942", "stage": "ttgir"}], ids=str
+)
+@pytest.mark.parametrize(
+    "name", ["load_without_mask", "all_store_to_one_place", "forgets_its_step"]
+)
 def test_faults_are_found_in_other_stages_and_for_other_targets(
     name: str, settings: dict[str, Any]
 ) -> None:

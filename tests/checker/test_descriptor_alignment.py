@@ -1,4 +1,6 @@
-"""What is told of a descriptor that the copy engine cannot take; Triton's own class for the host says the same of one made there."""
+"""What is told of a descriptor that the copy engine cannot take;
+Triton's own class for the host says the same of one made there.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,6 @@
-"""Findings about values, as %tilecheck tells them of the kernels of a cell: lines, hints and helpers are the cell's own."""
+"""Findings about values, as %tilecheck tells them of the kernels of a cell:
+lines, hints and helpers are the cell's own.
+"""
 
 from __future__ import annotations
 
@@ -43,5 +45,6 @@ def test_lines_are_those_of_the_cell() -> None:
         far = CALL.format(1_000_000_008).replace("x,", "torch.ones(64),")
         told = session.run(f"found = {far}\nprint(found.kinds, found[0].line, found[0].message)")
         assert told.streams["stdout"].startswith(
-            "('index-overflow',) 4 pid * stride = 3 * 1,000,000,008 = 3,000,000,024 does not fit int32"
+            "('index-overflow',) 4 pid * stride = 3 * 1,000,000,008 = 3,000,000,024 "
+            "does not fit int32"
         )

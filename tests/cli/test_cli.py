@@ -60,8 +60,11 @@ def kernellab(*arguments: str, **environment: str) -> subprocess.CompletedProces
     """Run the command in a process of its own."""
     return subprocess.run(
         [sys.executable, "-m", "kernellab", *arguments],
-        capture_output=True, text=True, timeout=120, env={**os.environ, **environment},
-    )  # fmt: skip
+        capture_output=True,
+        text=True,
+        timeout=120,
+        env={**os.environ, **environment},
+    )
 
 
 def refused(capsys, *arguments: str) -> str:
@@ -96,7 +99,10 @@ def test_compile_prints_the_card_and_writes_the_report(file) -> None:
     (view,) = views_in(page)
     assert "ttgir.coalesce" in [one["label"] for one in view["sides"][0]["passes"]]
     texts = texts_of(view)
-    assert any("def scale(" in text and '<script>alert("not on my page")</script>' in text for text in texts)  # fmt: skip
+    assert any(
+        "def scale(" in text and '<script>alert("not on my page")</script>' in text
+        for text in texts
+    )
     assert any("tt.func public @scale" in text and '"ttg.num-warps"' not in text for text in texts)
     assert any('"ttg.num-warps" = 2' in text for text in texts)
     assert any(".target sm_90a" in text for text in texts)
@@ -105,8 +111,10 @@ def test_compile_prints_the_card_and_writes_the_report(file) -> None:
 
 def test_compile_for_several_targets_shows_them_side_by_side(file, capsys) -> None:
     status = main(
-        ["compile", "kernels.py::product", "--sig", "*fp16:16, *fp16:16, *fp32:16", "--constexpr", "SIZE=64",
-         "--target", "sm_80,sm_90,gfx942", "-o", "product.html"]
+        [
+            "compile", "kernels.py::product", "--sig", "*fp16:16, *fp16:16, *fp32:16",
+            "--constexpr", "SIZE=64", "--target", "sm_80,sm_90,gfx942", "-o", "product.html",
+        ]
     )  # fmt: skip
     printed = capsys.readouterr().out
     assert status == 0
@@ -158,22 +166,43 @@ def test_a_file_finds_its_neighbours(file, capsys) -> None:
     ("arguments", "words"),
     [
         (["kernel.py::scale"], ["There is no file 'kernel.py'", "Did you mean 'kernels.py'?"]),
-        (["kernels.py::scael"], ["no kernel 'scael'", "Did you mean 'scale'?", "scale, product, broken"]),
+        (
+            ["kernels.py::scael"],
+            ["no kernel 'scael'", "Did you mean 'scale'?", "scale, product, broken"],
+        ),
         (["kernels.py::nope"], ["no kernel 'nope'.\nIt defines scale, product, broken."]),
-        (["kernels.py::scale", "--sig", "*fp32, *fp32"], ['Say --constexpr BLOCK=VALUE and --sig "..., n=TYPE, factor=TYPE"']),
+        (
+            ["kernels.py::scale", "--sig", "*fp32, *fp32"],
+            ['Say --constexpr BLOCK=VALUE and --sig "..., n=TYPE, factor=TYPE"'],
+        ),
         (["kernels.py"], ["3 kernels", "Name one: kernels.py::scale"]),
-        (["kernels.py::scale", "--target", "sm_91", *SCALE], ["'sm_91'", "Did you mean 'sm_90'?", "gfx942"]),
-        (["kernels.py::scale", "--sig", "*fp23, *fp32, i32, fp32"], ["'*fp23' is not a Triton type", "Did you mean '*fp32'?"]),
-        (["kernels.py::scale", "--sig", "*fp32", "--constexpr", "BLOCK=256"], ["'out_ptr'", "kernels.py:7"]),
+        (
+            ["kernels.py::scale", "--target", "sm_91", *SCALE],
+            ["'sm_91'", "Did you mean 'sm_90'?", "gfx942"],
+        ),
+        (
+            ["kernels.py::scale", "--sig", "*fp23, *fp32, i32, fp32"],
+            ["'*fp23' is not a Triton type", "Did you mean '*fp32'?"],
+        ),
+        (
+            ["kernels.py::scale", "--sig", "*fp32", "--constexpr", "BLOCK=256"],
+            ["'out_ptr'", "kernels.py:7"],
+        ),
         (["kernels.py::scale", "--sig", "*fp32, *fp32, i32, fp32"], ["'BLOCK'", "kernels.py:7"]),
-        (["kernels.py::scale", *SCALE[:3], "BLOCK=100"], ["power of 2", "kernels.py:9", "tl.arange(0, BLOCK)", "^"]),
-        (["kernels.py::broken", "--sig", "*fp32", *SCALE[2:]], ["missing is not defined", "kernels.py:23"]),
+        (
+            ["kernels.py::scale", *SCALE[:3], "BLOCK=100"],
+            ["power of 2", "kernels.py:9", "tl.arange(0, BLOCK)", "^"],
+        ),
+        (
+            ["kernels.py::broken", "--sig", "*fp32", *SCALE[2:]],
+            ["missing is not defined", "kernels.py:23"],
+        ),
         (["kernels.py::scale", *SCALE, "--num-warps", "3"], ["--num-warps", "'3'", "power of two"]),
         (["kernels.py::scale", "--constexpr", "BLOCK"], ["--constexpr", "'BLOCK'", "NAME=VALUE"]),
         (["kernels.py::scale", *SCALE, "-o", "nowhere/report.html"], ["no folder", "nowhere"]),
         (["kernels.py::scale", *SCALE, "-o", "."], ["is a folder", "Name a file in it"]),
     ],
-)  # fmt: skip
+)
 def test_bad_input_gets_one_clear_answer(file, capsys, arguments, words) -> None:
     said = refused(capsys, "compile", *arguments)
     for word in words:
@@ -184,12 +213,17 @@ def test_bad_input_gets_one_clear_answer(file, capsys, arguments, words) -> None
     ("text", "words"),
     [
         ("import triton\nx = (\n", ["not valid Python", "user.py:2"]),
-        ("import triton\n\nx = 1 / 0\n", ["ZeroDivisionError: division by zero", "user.py:3", "x = 1 / 0"]),
+        (
+            "import triton\n\nx = 1 / 0\n",
+            ["ZeroDivisionError: division by zero", "user.py:3", "x = 1 / 0"],
+        ),
         ("import no_such_module\n", ["ModuleNotFoundError", "no_such_module", "user.py:1"]),
         ("x = 1\n", ["defines no kernel", "@triton.jit"]),
     ],
-)  # fmt: skip
-def test_a_file_that_does_not_run_is_shown_at_its_line(tmp_path, monkeypatch, capsys, text, words) -> None:  # fmt: skip
+)
+def test_a_file_that_does_not_run_is_shown_at_its_line(
+    tmp_path, monkeypatch, capsys, text, words
+) -> None:
     monkeypatch.chdir(tmp_path)
     (tmp_path / "user.py").write_text(text)
     said = refused(capsys, "compile", "user.py::kernel")
@@ -238,7 +272,9 @@ def test_doctor_reports_what_is_broken_and_fails() -> None:
 
 
 def test_doctor_reports_a_missing_package_and_one_that_is_too_old(tmp_path) -> None:
-    """Metadata of a too old ml_dtypes, and of a kernellab that wants a package that does not exist, come first on the path."""
+    """Metadata of a too old ml_dtypes, and of a kernellab that wants a package that does not exist,
+    come first on the path.
+    """
     for name, version, requirements in [
         ("ml_dtypes", "0.1.0", []),
         ("kernellab", "0.1.0", ["ml_dtypes>=0.5", "no-such-package-anywhere>=2"]),
@@ -275,7 +311,10 @@ def test_doctor_knows_which_versions_belong_together(torch, triton, state) -> No
 
 
 def test_the_doctors_page() -> None:
-    findings = [Finding("Python", "ok", "3.11.7"), Finding("xdsl", "missing", "not installed", "Install it.")]  # fmt: skip
+    findings = [
+        Finding("Python", "ok", "3.11.7"),
+        Finding("xdsl", "missing", "not installed", "Install it."),
+    ]
     assert not healthy(findings)
     assert (
         report_text(findings).splitlines()[1:]

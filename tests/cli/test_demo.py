@@ -24,7 +24,8 @@ from kernellab.cli.demo.runner import run_case
 from kernellab.launch.tile_kernel import run
 from tests.viz.test_report import Reader, assert_self_contained
 
-# Random123, the library of Philox's authors, publishes these in its file of known answers (philox4x32, 10 rounds).
+# Random123, the library of Philox's authors, publishes these in its file
+# of known answers (philox4x32, 10 rounds).
 KNOWN_ANSWERS = [
     ((0x00000000,) * 4, (0x00000000,) * 2, (0x6627E8D5, 0xE169C58D, 0xBC57AC4C, 0x9B00DBD8)),
     ((0xFFFFFFFF,) * 4, (0xFFFFFFFF,) * 2, (0x408F276D, 0x41C83B0E, 0xA20BC7C6, 0x6D5451FD)),
@@ -65,7 +66,9 @@ def test_the_torch_references_agree_with_numpy_in_fp64() -> None:
     )
 
     arguments = cases["layer norm"].make_arguments()
-    x, weight, bias = (arguments[name].numpy().astype(np.float64) for name in ("x_ptr", "weight_ptr", "bias_ptr"))  # fmt: skip
+    x, weight, bias = (
+        arguments[name].numpy().astype(np.float64) for name in ("x_ptr", "weight_ptr", "bias_ptr")
+    )
     centred = x - x.mean(axis=1, keepdims=True)
     normal = centred / np.sqrt((centred**2).mean(axis=1, keepdims=True) + arguments["epsilon"])
     reference = cases["layer norm"].reference(arguments)["out_ptr"].numpy()
@@ -125,8 +128,10 @@ def test_demo_command(tmp_path) -> None:
     report = tmp_path / "demo.html"
     finished = subprocess.run(
         [sys.executable, "-m", "kernellab", "demo", "-o", str(report)],
-        capture_output=True, text=True, timeout=240,
-    )  # fmt: skip
+        capture_output=True,
+        text=True,
+        timeout=240,
+    )
     assert finished.returncode == 0, finished.stdout + finished.stderr
     for case in all_cases():
         assert f"{case.name}, {case.size} ... pass" in finished.stdout

@@ -109,7 +109,9 @@ class Noted:
 
 
 @pytest.mark.parametrize("known", [True, False])
-def test_work_inside_other_work_is_told_in_its_bar(known: bool, monkeypatch: pytest.MonkeyPatch) -> None:  # fmt: skip
+def test_work_inside_other_work_is_told_in_its_bar(
+    known: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
     bar = Noted()
     titles: list[str] = []
 
@@ -192,7 +194,14 @@ def printed_in_a_terminal() -> str:
     environment = {
         name: value for name, value in os.environ.items() if name != "KERNELLAB_PROGRESS"
     }
-    process = subprocess.Popen([sys.executable, "-c", PROGRAM], cwd=ROOT, stdout=theirs, stderr=theirs, stdin=theirs, env=environment)  # fmt: skip
+    process = subprocess.Popen(
+        [sys.executable, "-c", PROGRAM],
+        cwd=ROOT,
+        stdout=theirs,
+        stderr=theirs,
+        stdin=theirs,
+        env=environment,
+    )
     os.close(theirs)
     printed = b""
     try:
@@ -221,7 +230,9 @@ def test_a_pipe_has_a_line_only_where_it_is_asked_for(option: str | None, lines:
     }
     if option is not None:
         environment["KERNELLAB_PROGRESS"] = option
-    done = subprocess.run([sys.executable, "-c", PROGRAM], cwd=ROOT, capture_output=True, text=True, env=environment)  # fmt: skip
+    done = subprocess.run(
+        [sys.executable, "-c", PROGRAM], cwd=ROOT, capture_output=True, text=True, env=environment
+    )
     assert done.stdout == "end\n"
     assert ("configs" in done.stderr) is lines
 
@@ -240,7 +251,13 @@ print("end")
 
 def test_a_bar_tells_the_time_where_nothing_is_counted() -> None:
     environment = {**os.environ, "KERNELLAB_PROGRESS": "1"}
-    done = subprocess.run([sys.executable, "-c", IN_ONE_PIECE], cwd=ROOT, capture_output=True, text=True, env=environment)  # fmt: skip
+    done = subprocess.run(
+        [sys.executable, "-c", IN_ONE_PIECE],
+        cwd=ROOT,
+        capture_output=True,
+        text=True,
+        env=environment,
+    )
     assert done.stdout == "end\n"
     assert "compile matmul: 00:0" in done.stderr
     assert "%" not in done.stderr
@@ -251,7 +268,9 @@ def seconds_of(clock: str) -> int:
     return 60 * int(minutes) + int(seconds)
 
 
-def test_what_remains_goes_by_all_the_time_that_has_passed(capsys: pytest.CaptureFixture[str]) -> None:  # fmt: skip
+def test_what_remains_goes_by_all_the_time_that_has_passed(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
     bar = open_bar("trace matmul", 4, 18, wanted=True)
     assert bar is not None
     bar.draw(1, 4, "programs", "")
@@ -328,15 +347,38 @@ def test_a_link_stays_one_and_a_pipe_is_written_to(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("call", "kept"),
     [
-        ("slow[grid](x, y, TURNS=100_000, BLOCK=128)", "slow was interrupted after 0 of 16,384 programs. What its programs stored until then is in the arguments."),
-        ("kernellab.run(slow, grid, x, y, TURNS=4000, BLOCK=128)", "programs. What its programs stored until then is in the arguments."),
-        ("kernellab.check(slow, grid, x, y, TURNS=4000, BLOCK=128)", "check slow was interrupted after"),
-        ("kernellab.accesses(slow, grid, x, y, TURNS=4000, BLOCK=128)", "accesses of slow was interrupted. The arguments are as they were."),
-        ("kernellab.bisect(slow, grid, x, y, TURNS=4000, BLOCK=128)", "modules. The arguments are as they were."),
-        ("kernellab.trace(slow, grid, x, y, TURNS=4000, BLOCK=128)", "trace slow was interrupted. The arguments are as they were."),
+        (
+            "slow[grid](x, y, TURNS=100_000, BLOCK=128)",
+            (
+                "slow was interrupted after 0 of 16,384 programs. What its programs stored until "
+                "then is in the arguments."
+            ),
+        ),
+        (
+            "kernellab.run(slow, grid, x, y, TURNS=4000, BLOCK=128)",
+            "programs. What its programs stored until then is in the arguments.",
+        ),
+        (
+            "kernellab.check(slow, grid, x, y, TURNS=4000, BLOCK=128)",
+            "check slow was interrupted after",
+        ),
+        (
+            "kernellab.accesses(slow, grid, x, y, TURNS=4000, BLOCK=128)",
+            "accesses of slow was interrupted. The arguments are as they were.",
+        ),
+        (
+            "kernellab.bisect(slow, grid, x, y, TURNS=4000, BLOCK=128)",
+            "modules. The arguments are as they were.",
+        ),
+        (
+            "kernellab.trace(slow, grid, x, y, TURNS=4000, BLOCK=128)",
+            "trace slow was interrupted. The arguments are as they were.",
+        ),
     ],
-)  # fmt: skip
-def test_an_interrupt_ends_long_work_soon_and_says_what_is_kept(lab: NotebookSession, call: str, kept: str) -> None:  # fmt: skip
+)
+def test_an_interrupt_ends_long_work_soon_and_says_what_is_kept(
+    lab: NotebookSession, call: str, kept: str
+) -> None:
     if "bisect" in call:  # its compiler's process takes a while to start
         lab.run("kernellab.bisect(slow, (4,), x, y, TURNS=3, BLOCK=128)")
     lab.run("y.zero_()")

@@ -64,7 +64,8 @@ def test_constants_with_commas(text: str, constants: list[tuple[str, object]]) -
 def test_constants_with_blanks() -> None:
     words = ["--constexpr", "BM=64", "BN=32", "k.py::add", "--sig", "n=i32", "--constexpr", "A=1"]
     assert spread_constexprs(words) == [
-        "--constexpr", "BM=64", "--constexpr", "BN=32", "k.py::add", "--sig", "n=i32", "--constexpr", "A=1",
+        "--constexpr", "BM=64", "--constexpr", "BN=32", "k.py::add", "--sig", "n=i32",
+        "--constexpr", "A=1",
     ]  # fmt: skip
 
 
@@ -73,5 +74,6 @@ def test_what_is_missing_in_the_words_of_a_line() -> None:
     assert stated_by_options(only_constants) == "Say --constexpr BM=VALUE,BN=VALUE."
     both = MissingArguments("", constexprs=["BM"], others=["n", "seed"])
     assert stated_by_options(both) == (
-        'Say --constexpr BM=VALUE and --sig "..., n=TYPE, seed=TYPE"; a TYPE is "*fp32:16", "i32" or the like.'
+        'Say --constexpr BM=VALUE and --sig "..., n=TYPE, seed=TYPE"; a TYPE is "*fp32:16", '
+        '"i32" or the like.'
     )

@@ -133,6 +133,9 @@ def test_ctrl_c_stops_the_call_and_the_next_one_works():
     """
     done = subprocess.run(
         [sys.executable, "-c", textwrap.dedent(code)],
-        capture_output=True, text=True, timeout=30, check=True,
-    )  # fmt: skip
+        capture_output=True,
+        text=True,
+        timeout=30,
+        check=True,
+    )
     assert done.stdout == "interrupted 3\n"

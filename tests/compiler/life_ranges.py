@@ -1,6 +1,7 @@
 """nvdisasm's own register life ranges, read: which registers each instruction reads and writes.
 
-nvdisasm prints them only for cubins of the newer kind, so the PTX is assembled once more by the ptxas that writes those.
+nvdisasm prints them only for cubins of the newer kind, so the PTX is assembled once more
+by the ptxas that writes those.
 """
 
 from __future__ import annotations
@@ -63,7 +64,9 @@ def _read(listing: str) -> list[LifeRange]:
 
 
 def _columns(lines: list[str], title: int) -> dict[int, str]:
-    """Column of the listing -> register: the digits of its number stand below one another, under the name of its file."""
+    """Column of the listing -> register: the digits of its number stand below one another,
+    under the name of its file.
+    """
     last = next(at for at in range(title, len(lines)) if re.search(r"\|\s*#", lines[at]))
     digits = lines[title + 1 : last + 1]
     start = lines[title].index("// |") + 3

@@ -1,4 +1,6 @@
-"""The analyses, held against the metadata, the finished machine code, the compiler's remarks, and counting by hand."""
+"""The analyses, held against the metadata, the finished machine code, the compiler's remarks,
+and counting by hand.
+"""
 
 from __future__ import annotations
 
@@ -44,14 +46,16 @@ def test_buffers_that_share_bytes_do_not_live_at_once(name: str, target: str) ->
                 buffer.last_operation < other.first_operation
                 or other.last_operation < buffer.first_operation
             )
-            # The captures of a warp-specialised operation are read before its groups make buffers of their own.
+            # The captures of a warp-specialised operation are read before its groups make
+            # buffers of their own.
             assert apart or "ttg.warp_specialize" in (buffer.operation, other.operation)
 
 
 def test_a_pipelined_matmuls_buffers_are_its_tiles_times_the_stages() -> None:
     memory = of_corpus("matmul", "sm_90").shared_memory()
     by_name = {buffer.name: buffer for buffer in memory.buffers}
-    # 128 x 64 and 64 x 128 tiles of fp16, three stages; the output tile is exchanged where they were.
+    # 128 x 64 and 64 x 128 tiles of fp16, three stages;
+    # the output tile is exchanged where they were.
     assert by_name["a"].size_bytes == 3 * 128 * 64 * 2
     assert by_name["b"].size_bytes == 3 * 64 * 128 * 2
     assert by_name["b"].offset == by_name["a"].end
@@ -70,8 +74,8 @@ def test_a_kernel_without_shared_memory_has_no_buffers() -> None:
 
 HALVES = ("*fp16:16", "*fp16:16", "*fp32:16")
 _ALLOCATION = re.compile(
-    r"ttng\.tmem_alloc .*?tensor_memory_col_offset = (\d+) : i32, tensor_memory_row_offset = (\d+) : i32.*"
-    r"!ttg\.memdesc<(?P<shape>[\dx]+)x(?P<element>[a-z]+)(?P<bits>\d+)\w*, #tmem"
+    r"ttng\.tmem_alloc .*?tensor_memory_col_offset = (\d+) : i32, tensor_memory_row_offset = (\d+) "
+    r": i32.*!ttg\.memdesc<(?P<shape>[\dx]+)x(?P<element>[a-z]+)(?P<bits>\d+)\w*, #tmem"
 )
 
 
@@ -123,11 +127,15 @@ def test_scales_of_a_product_lie_behind_its_accumulator() -> None:
 
 
 def test_buffers_of_tensor_memory_that_share_columns_do_not_live_at_once() -> None:
-    buffers = {one.name: one for one in of_corpus("attention_forward", "sm_100").tensor_memory().buffers}  # fmt: skip
+    buffers = {
+        one.name: one for one in of_corpus("attention_forward", "sm_100").tensor_memory().buffers
+    }
     pairs = [(one, buffers[name]) for one in buffers.values() for name in one.shares_with]
     assert pairs
     for one, other in pairs:
-        assert one.last_operation < other.first_operation or other.last_operation < one.first_operation  # fmt: skip
+        assert (
+            one.last_operation < other.first_operation or other.last_operation < one.first_operation
+        )
 
 
 @pytest.mark.parametrize(
@@ -207,10 +215,15 @@ def test_every_hazard_has_a_write_and_bytes_in_common() -> None:
 @pytest.mark.parametrize(
     ("name", "target"),
     [
-        ("matmul", "sm_80"), ("matmul", "sm_90"), ("attention_forward", "sm_80"), ("softmax", "sm_90"),
-        ("vector_add", "sm_90"), ("vector_add", "gfx942"), ("layer_norm_backward", "sm_80"),
+        ("matmul", "sm_80"),
+        ("matmul", "sm_90"),
+        ("attention_forward", "sm_80"),
+        ("softmax", "sm_90"),
+        ("vector_add", "sm_90"),
+        ("vector_add", "gfx942"),
+        ("layer_norm_backward", "sm_80"),
     ],
-)  # fmt: skip
+)
 def test_estimated_widths_are_those_of_the_finished_code(name: str, target: str) -> None:
     accesses = of_corpus(name, target).axis_info().accesses
     bytes_of = {"f16": 2, "bf16": 2, "f32": 4, "i32": 4}
@@ -218,7 +231,8 @@ def test_estimated_widths_are_those_of_the_finished_code(name: str, target: str)
     for access in accesses:
         if access.vector_width is None or not access.compiled_bytes or not access.shape:
             continue
-        # Accesses narrower than a word, masked alike, may be joined by LLVM: never wider than the estimate's words.
+        # Accesses narrower than a word, masked alike, may be joined by LLVM:
+        # never wider than the estimate's words.
         assert access.vector_width * bytes_of[access.element] in access.compiled_bytes, access
         compared += 1
     assert compared

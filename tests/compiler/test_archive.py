@@ -33,7 +33,12 @@ from tests.support.compiled import compiled, of_corpus
 from tests.support.source_files import ROOT
 
 MEGABYTE = 1_000_000
-CASES = [("matmul", "sm_90"), ("matmul", "gfx942"), ("matmul_tma_specialized", "sm_100"), ("gluon_transpose", "sm_90")]  # fmt: skip
+CASES = [
+    ("matmul", "sm_90"),
+    ("matmul", "gfx942"),
+    ("matmul_tma_specialized", "sm_100"),
+    ("gluon_transpose", "sm_90"),
+]
 
 
 @pytest.mark.parametrize(("name", "target"), CASES)
@@ -61,7 +66,15 @@ def test_what_is_loaded_is_what_was_saved(name: str, target: str, tmp_path: Path
 def test_a_loaded_record_answers_the_analyses_and_compares_as_equal(tmp_path: Path) -> None:
     saved = of_corpus("matmul", "sm_90")
     loaded = kernellab.load(saved.save(tmp_path / "a"))
-    for question in ("shared_memory", "barriers", "axis_info", "call_graph", "pipeline_stages", "work", "occupancy"):  # fmt: skip
+    for question in (
+        "shared_memory",
+        "barriers",
+        "axis_info",
+        "call_graph",
+        "pipeline_stages",
+        "work",
+        "occupancy",
+    ):
         assert getattr(loaded, question)() == getattr(saved, question)()
     assert str(loaded.module("ttgir.coalesce")) == str(saved.module("ttgir.coalesce"))
     assert kernellab.compare(saved, loaded).first_difference is None
@@ -107,8 +120,12 @@ def test_values_that_json_has_no_word_for() -> None:
     import triton.language as tl
 
     values: dict[Any, Any] = {
-        (0,): float("inf"), (1, 0): (1, "a", None), (2,): {"k": [1.5]}, (3,): tl.float16, (4,): True,
-    }  # fmt: skip
+        (0,): float("inf"),
+        (1, 0): (1, "a", None),
+        (2,): {"k": [1.5]},
+        (3,): tl.float16,
+        (4,): True,
+    }
     one = of_corpus("vector_add", "sm_90")
     changed = dataclasses.replace(
         one, specialization=dataclasses.replace(one.specialization, constants=values)
@@ -215,8 +232,11 @@ DAMAGES: list[tuple[Callable[[Any], Any], str]] = [
     (_set("resources", to={"registers": 3}), "resources.spills is missing"),
     (_set("source_map", "chains", to=[[1]]), "source_map should be a source map"),
     (_set("remarks", 0, "severity", to="shout"), "remarks[0].severity should be one of"),
-    (_set("stages", 0, to={"name": "cubin", "language": "elf", "base64": "?"}), "stages[0].base64 should be bytes in base64"),
-]  # fmt: skip
+    (
+        _set("stages", 0, to={"name": "cubin", "language": "elf", "base64": "?"}),
+        "stages[0].base64 should be bytes in base64",
+    ),
+]
 
 
 @pytest.mark.parametrize(("damage", "words"), DAMAGES, ids=[words for _, words in DAMAGES])
@@ -241,9 +261,18 @@ def test_a_place_that_cannot_be_written(tmp_path: Path) -> None:
 def run_apart(program: str, folder: Path, **environment: str) -> str:
     """What a process of its own prints on stderr."""
     ran = subprocess.run(
-        [sys.executable, "-c", program], cwd=ROOT, capture_output=True, text=True, check=True,
-        env={**os.environ, "TRITON_CACHE_DIR": str(folder), "PYTHONPATH": os.pathsep.join([str(ROOT), os.environ.get("PYTHONPATH", "")]), **environment},
-    )  # fmt: skip
+        [sys.executable, "-c", program],
+        cwd=ROOT,
+        capture_output=True,
+        text=True,
+        check=True,
+        env={
+            **os.environ,
+            "TRITON_CACHE_DIR": str(folder),
+            "PYTHONPATH": os.pathsep.join([str(ROOT), os.environ.get("PYTHONPATH", "")]),
+            **environment,
+        },
+    )
     return ran.stderr
 
 
@@ -257,7 +286,9 @@ PROGRAM = (
 def left_behind(
     request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
 ) -> tuple[str, Path, Path]:
-    """A matmul that a process compiled with MLIR_ENABLE_DUMP: target, Triton's cache folder, the dump."""
+    """A matmul that a process compiled with MLIR_ENABLE_DUMP:
+    target, Triton's cache folder, the dump.
+    """
     cache = tmp_path_factory.mktemp("cache")
     program = PROGRAM.format(name="matmul", target=request.param)
     dump = cache.parent / f"{request.param}.dump"
@@ -304,7 +335,8 @@ def test_a_dump_that_ends_early(left_behind: tuple[str, Path, Path], tmp_path: P
     _, _, dump = left_behind
     text = dump.read_text()
     cut = tmp_path / "cut"
-    # The dump's last module is what the pass before the last one made: what the last pass made is not in it.
+    # The dump's last module is what the pass before the last one made:
+    # what the last pass made is not in it.
     cut.write_text(text[: text.index("// -----// IR Dump Before TritonGPURemoveLayoutConversions")])
     early = kernellab.load(cut)
     assert "ttgir.coalesce" in [run.label for run in early.passes]
@@ -322,8 +354,9 @@ def test_a_layout_that_mlir_dies_of(left_behind: tuple[str, Path, Path], tmp_pat
     _, folder, _ = left_behind
     edited = shutil.copytree(folder, tmp_path / "edited") / "matmul.ttgir"
     unknown = (
-        "#ttg.nvidia_mma<{versionMajor = 7, versionMinor = 0, warpsPerCTA = [4, 1], instrShape = [16, 8]}>"
-    )  # fmt: skip
+        "#ttg.nvidia_mma<{versionMajor = 7, versionMinor = 0, warpsPerCTA = [4, 1], "
+        "instrShape = [16, 8]}>"
+    )
     text = re.sub(r"^(#blocked = ).*$", rf"\1{unknown}", edited.read_text(), count=1, flags=re.M)
     assert unknown in text
     edited.write_text(text)

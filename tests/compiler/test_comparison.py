@@ -138,7 +138,9 @@ def test_the_cards_two_forms_say_the_same_and_escape() -> None:
         assert words in html
     assert "<script" not in html
     assert "are equal" not in text
-    assert str(kernellab.compare(of_corpus("matmul", "sm_80"), of_corpus("matmul", "sm_90"))) == text  # fmt: skip
+    assert (
+        str(kernellab.compare(of_corpus("matmul", "sm_80"), of_corpus("matmul", "sm_90"))) == text
+    )
 
 
 def test_what_cannot_be_compared() -> None:

@@ -1,4 +1,6 @@
-"""kernellab.compile: every target, what the stages hold, and resources against independent readings."""
+"""kernellab.compile: every target, what the stages hold, and resources against
+independent readings.
+"""
 
 import builtins
 import inspect
@@ -52,7 +54,7 @@ def machine_code(compilation):
     return compilation.stages[name].text
 
 
-# -- stages ------------------------------------------------------------------------------------------------------------
+# -- stages ----------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("target", SUPPORTED_TARGETS, ids=str)
@@ -115,8 +117,13 @@ def test_matmul_uses_the_matrix_instructions_of_its_family(name, opcode):
 
 @pytest.mark.parametrize(
     ("types", "name", "family"),
-    [("*fp8e5", "sm_90", "QGMMA"), ("*i8", "sm_80", "IMMA"), ("*fp64", "sm_80", "DMMA"), ("*fp8e5", "sm_120", "QMMA")],
-)  # fmt: skip
+    [
+        ("*fp8e5", "sm_90", "QGMMA"),
+        ("*i8", "sm_80", "IMMA"),
+        ("*fp64", "sm_80", "DMMA"),
+        ("*fp8e5", "sm_120", "QMMA"),
+    ],
+)
 def test_matrix_instructions_of_other_types(types, name, family):
     output = {"*i8": "*i32", "*fp64": "*fp64"}.get(types, "*fp32")
     kernel = basic.matmul_into
@@ -167,7 +174,8 @@ def test_sass_is_disassembled_when_first_asked_for(monkeypatch):
 
 
 def test_sass_names_the_kernels_lines():
-    # Recorded pass by pass, locations after TTGIR name its lines instead (tests/compiler/test_passes.py).
+    # Recorded pass by pass, locations after TTGIR name its lines instead
+    # (tests/compiler/test_passes.py).
     compilation = one(basic.add, *ADD, BLOCK=1024, target="sm_90", record="stages")
     sass = compilation.stages["sass"].text
     file, first = str(basic.__file__), inspect.getsourcelines(basic.add.fn)[1]
@@ -183,11 +191,13 @@ def test_a_cubin_that_is_none():
         disassemble(b"not a cubin")
 
 
-# -- resources, read independently -------------------------------------------------------------------------------------
+# -- resources, read independently -----------------------------------------------------------------
 
 
 def ptxas_report(compilation, tmp_path):
-    """What ptxas itself says with -v: registers, stack frame, spill stores, static shared memory."""
+    """What ptxas itself says with -v: registers, stack frame, spill stores,
+    static shared memory.
+    """
     source = tmp_path / "kernel.ptx"
     source.write_text(compilation.stages["ptx"].text)
     arch = int(compilation.target.arch)
@@ -197,8 +207,10 @@ def ptxas_report(compilation, tmp_path):
     command = [ptxas.path, "-v", "-lineinfo", "--regAllocOptLevel=2", f"--gpu-name={name}"]
     done = subprocess.run(
         [*command, str(source), "-o", str(tmp_path / "again.cubin")],
-        capture_output=True, text=True, check=True,
-    )  # fmt: skip
+        capture_output=True,
+        text=True,
+        check=True,
+    )
     used = re.search(r"Used (\d+) registers", done.stderr)
     frame = re.search(r"(\d+) bytes stack frame, (\d+) bytes spill stores", done.stderr)
     assert used
@@ -211,8 +223,15 @@ def ptxas_report(compilation, tmp_path):
 @pytest.mark.parametrize("limit", [None, 32])
 def test_resources_are_what_ptxas_reports(target, limit, tmp_path):
     compilation = one(
-        basic.copy_many, "*fp32:16", "*fp32:16", "i32", ROWS=64, COLUMNS=128, maxnreg=limit, target=target
-    )  # fmt: skip
+        basic.copy_many,
+        "*fp32:16",
+        "*fp32:16",
+        "i32",
+        ROWS=64,
+        COLUMNS=128,
+        maxnreg=limit,
+        target=target,
+    )
     registers, stack, stores, static = ptxas_report(compilation, tmp_path)
     resources = compilation.resources
     assert (resources.registers, resources.stack_bytes) == (registers, stack)
@@ -226,7 +245,9 @@ def test_resources_are_what_ptxas_reports(target, limit, tmp_path):
 
 @pytest.mark.parametrize("target", NVIDIA, ids=str)
 def test_registers_are_those_of_the_elf(target):
-    """The .nv.info section holds EIATTR_REGCOUNT (0x2f): symbol index and count, or the section header holds it."""
+    """The .nv.info section holds EIATTR_REGCOUNT (0x2f):
+    symbol index and count, or the section header holds it.
+    """
     compilation = one(basic.add, *ADD, BLOCK=1024, target=target)
     assert (
         registers_in_elf(compilation.stages["cubin"].content, "add")
@@ -235,7 +256,9 @@ def test_registers_are_those_of_the_elf(target):
 
 
 def registers_in_elf(cubin, kernel):
-    """EIATTR_REGCOUNT of .nv.info: format 0x04, attribute 0x2f, size 8, then the symbol's index and the count."""
+    """EIATTR_REGCOUNT of .nv.info: format 0x04, attribute 0x2f, size 8,
+    then the symbol's index and the count.
+    """
     (offset,) = struct.unpack_from("<Q", cubin, 0x28)
     entry_size, count, _ = struct.unpack_from("<HHH", cubin, 0x3A)
     for number in range(count):
@@ -253,7 +276,7 @@ def registers_in_elf(cubin, kernel):
 def test_amd_resources_are_what_the_assembler_comments_say(target):
     compilation = one(
         basic.copy_many, "*fp32:16", "*fp32:16", "i32", ROWS=256, COLUMNS=128, target=target
-    )  # fmt: skip
+    )
     text = compilation.stages["amdgcn"].text
     comment = {name: int(value) for name, value in re.findall(r"; (\w+): (\d+)", text)}
     vector = comment.get("TotalNumVgprs", comment["NumVgprs"])
@@ -268,7 +291,9 @@ def test_amd_resources_are_what_the_assembler_comments_say(target):
     ("name", "shared"), [("sm_80", 2 * 2 * 128 * 64 * 2), ("gfx942", 2 * 128 * 64 * 2)]
 )
 def test_shared_memory_is_that_of_the_pipelines_buffers(name, shared):
-    """sm_80 pipelines A and B (128x64 fp16 each) through num_stages - 1 = 2 buffers; gfx942 through one."""
+    """sm_80 pipelines A and B (128x64 fp16 each) through num_stages - 1 = 2 buffers;
+    gfx942 through one.
+    """
     assert one(basic.matmul, *MATMUL, **BLOCKS, target=name).resources.shared_bytes == shared
 
 
@@ -283,7 +308,7 @@ def test_resources_need_their_report():
         resources.read_amd("s_endpgm", 0)
 
 
-# -- the call ----------------------------------------------------------------------------------------------------------
+# -- the call --------------------------------------------------------------------------------------
 
 
 def test_no_target_means_this_machines_gpu_or_sm_90():
@@ -313,8 +338,12 @@ def test_options_reach_the_backend_and_are_reported():
 
 def test_options_and_constants_say_outright_what_a_name_means():
     compilation = one(
-        parameters.option_name, "*fp32", target="sm_90", constants={"num_warps": 32}, options={"num_warps": 2}
-    )  # fmt: skip
+        parameters.option_name,
+        "*fp32",
+        target="sm_90",
+        constants={"num_warps": 32},
+        options={"num_warps": 2},
+    )
     assert compilation.options["num_warps"] == 2
     assert "tensor<32x" in compilation.stages["ttir"].text
 
@@ -349,7 +378,9 @@ def test_heuristics_are_computed_from_the_arguments():
 
 
 def test_the_same_kernel_from_another_file_keeps_its_own_file_name(tmp_path):
-    """Triton's cache knows source and line but no file: two cells with the same text must not share locations."""
+    """Triton's cache knows source and line but no file:
+    two cells with the same text must not share locations.
+    """
     text = inspect.getsource(basic)
     for name in ("first.py", "second.py"):
         path = tmp_path / name
@@ -361,7 +392,7 @@ def test_the_same_kernel_from_another_file_keeps_its_own_file_name(tmp_path):
         assert files == {str(path)}
 
 
-# -- bad input ---------------------------------------------------------------------------------------------------------
+# -- bad input -------------------------------------------------------------------------------------
 
 
 def test_recordings_that_there_are_not():
@@ -369,7 +400,8 @@ def test_recordings_that_there_are_not():
         compile(basic.add, *ADD, BLOCK=64, record="pases")
     assert str(caught.value) == (
         "record='pases' is not a way to record.\n"
-        'Did you mean \'passes\'? "passes" keeps what every pass did, "stages" what every stage made.'
+        'Did you mean \'passes\'? "passes" keeps what every pass did, "stages" what '
+        "every stage made."
     )
 
 

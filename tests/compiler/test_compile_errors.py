@@ -37,10 +37,34 @@ def refusal(kernel, *args, **keywords):
 @pytest.mark.parametrize(
     ("kernel", "arguments", "mark", "under_caret", "words"),
     [
-        (faulty.odd_arange, {"BLOCK": 100}, "odd_arange", "tl.arange(0, BLOCK)", "arange's range must be a power of 2"),
-        (faulty.decorated, {"n": "i32"}, "decorated", "undefined_name", "NameError: undefined_name is not defined"),
-        (faulty.calls_helpers, {"BLOCK": 16}, "inner_helper", "tl.reshape(", "Shape element 0 must be a power of 2"),
-        (faulty.library_fault, {"BLOCK": 16}, "library_fault", "tl.zeros(", "Shape element 1 must be a power of 2"),
+        (
+            faulty.odd_arange,
+            {"BLOCK": 100},
+            "odd_arange",
+            "tl.arange(0, BLOCK)",
+            "arange's range must be a power of 2",
+        ),
+        (
+            faulty.decorated,
+            {"n": "i32"},
+            "decorated",
+            "undefined_name",
+            "NameError: undefined_name is not defined",
+        ),
+        (
+            faulty.calls_helpers,
+            {"BLOCK": 16},
+            "inner_helper",
+            "tl.reshape(",
+            "Shape element 0 must be a power of 2",
+        ),
+        (
+            faulty.library_fault,
+            {"BLOCK": 16},
+            "library_fault",
+            "tl.zeros(",
+            "Shape element 1 must be a power of 2",
+        ),
         (faulty.indented, {"BLOCK": 16}, "indented", "tl.static_assert(", "BLOCK must be 8"),
         (
             faulty.wrong_construct,
@@ -50,9 +74,11 @@ def refusal(kernel, *args, **keywords):
             "NotImplementedError: only tuple comprehensions are supported",
         ),
     ],
-)  # fmt: skip
+)
 def test_front_end_errors(kernel, arguments, mark, under_caret, words):
-    """Inside helpers of helpers, under decorators of several lines, with defaults, in Triton's own library, indented."""
+    """Inside helpers of helpers, under decorators of several lines, with defaults,
+    in Triton's own library, indented.
+    """
     error = refusal(kernel, "*fp32", target="sm_90", **arguments)
     line, text = faulty_line(mark)
     column = text.index(under_caret) + 1
@@ -91,8 +117,8 @@ def test_ptxas_errors_point_at_the_kernels_line():
 def test_a_failing_verifier_gives_mlirs_own_words():
     error = refusal(faulty.bad_packing, "*fp32", BLOCK=64, target="sm_90")
     assert error.problem == (
-        "Triton cannot compile 'bad_packing' for sm_90: number of input elements 64 must be a multiple of the op's "
-        "packed_element attribute, 3"
+        "Triton cannot compile 'bad_packing' for sm_90: number of input elements 64 must be a "
+        "multiple of the op's packed_element attribute, 3"
     )
     line, _ = faulty_line("bad_packing")
     assert error.position is not None
@@ -103,8 +129,8 @@ def test_a_failing_verifier_gives_mlirs_own_words():
 def test_a_failing_pass_is_named_with_what_failed_in_it():
     error = refusal(basic.add, *("*fp32",) * 3, "i32", BLOCK=64, num_ctas=3, target="sm_90")
     assert re.fullmatch(
-        r"Triton cannot compile 'add' for sm_90: an assertion inside the compiler failed, .+ \(\w+\.\w+:\d+\), in the "
-        r"pass ttgir.convert_to_ttgpuir \(ConvertTritonToTritonGPU\)",
+        r"Triton cannot compile 'add' for sm_90: an assertion inside the compiler failed, .+ "
+        r"\(\w+\.\w+:\d+\), in the pass ttgir.convert_to_ttgpuir \(ConvertTritonToTritonGPU\)",
         error.problem,
     )
 
@@ -113,9 +139,9 @@ def test_too_much_shared_memory():
     types = (*("*fp32:16",) * 3, *("i32:16",) * 4, "i32:1", "i32:16", "i32:1", "i32:16", "i32:1")
     error = refusal(basic.matmul, *types, BLOCK_M=256, BLOCK_N=256, BLOCK_K=64, target="sm_90")
     assert error.problem == (
-        "'matmul' needs 393,216 bytes of shared memory per program, and sm_90 has 232,448. At a launch Triton says: "
-        "out of resource: shared memory, Required: 393216, Hardware limit: 232448. Reducing block sizes or "
-        "`num_stages` may help."
+        "'matmul' needs 393,216 bytes of shared memory per program, and sm_90 has 232,448. At a "
+        "launch Triton says: out of resource: shared memory, Required: 393216, Hardware limit: "
+        "232448. Reducing block sizes or `num_stages` may help."
     )
     assert isinstance(error.__cause__, OutOfResources)
 
@@ -141,7 +167,7 @@ def test_what_the_compiler_prints_on_success_is_shown(capfd, monkeypatch):
     assert "tt.func public @add" in capfd.readouterr().err
 
 
-# -- importing where KernelLab cannot work -----------------------------------------------------------------------------
+# -- importing where KernelLab cannot work ---------------------------------------------------------
 
 
 def import_elsewhere(prelude="", **environment):

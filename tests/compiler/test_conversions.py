@@ -291,7 +291,9 @@ def largest_of_rows(x, out, ROWS: tl.constexpr, COLUMNS: tl.constexpr):
 
 
 def test_a_scan_says_what_goes_through_shared_memory_and_what_by_shuffles() -> None:
-    """Four warps leave one number each in shared memory; five shuffles of 128 threads hand on 4 bytes each."""
+    """Four warps leave one number each in shared memory;
+    five shuffles of 128 threads hand on 4 bytes each.
+    """
     compilation = compiled(running_sum, "*fp32:16", "*fp32:16", BLOCK=128, REVERSE=False)
     scan = compilation.conversions()[0]
     assert compilation.resources.shared_bytes == 16
@@ -320,7 +322,9 @@ def test_a_scan_says_what_goes_through_shared_memory_and_what_by_shuffles() -> N
 def test_what_shuffles_hand_on_is_estimated_well(
     kernel: Any, types: tuple[str, ...], constants: dict[str, Any]
 ) -> None:
-    """The estimate, with no machine code to look at, is what the machine code's shuffles hand on: 4 bytes of each thread."""
+    """The estimate, with no machine code to look at, is what the machine code's shuffles hand on:
+    4 bytes of each thread.
+    """
     compilation = compiled(kernel, *types, **constants)
     (one,) = (one for one in compilation.conversions() if one.operation in ("tt.reduce", "tt.scan"))
     passes = [run.label for run in compilation.passes if run.stage == "ttgir"]
@@ -337,7 +341,9 @@ def test_what_shuffles_hand_on_is_estimated_well(
 
 
 def test_a_reduction_of_whole_warps_by_one_instruction() -> None:
-    """REDUX hands 4 bytes of each thread to the others; what the warps found goes on by shuffles, or by REDUX again."""
+    """REDUX hands 4 bytes of each thread to the others;
+    what the warps found goes on by shuffles, or by REDUX again.
+    """
     one = compiled(largest_of_rows, "*i32:16", "*i32:16", ROWS=1, COLUMNS=128).conversions()[0]
     combining = count(one.in_finished_code, "REDUX")
     assert combining == (2 if COMBINES_WARPS_BY_REDUX else 1)

@@ -1,4 +1,6 @@
-"""Occupancy against NVIDIA's own calculator, against LLVM's own count, and against published facts; resources with it."""
+"""Occupancy against NVIDIA's own calculator, against LLVM's own count, and against published facts;
+resources with it.
+"""
 
 import json
 import re
@@ -36,13 +38,18 @@ def resources(registers: int = 32, shared_bytes: int = 0, **others: int) -> Reso
 def of_entry(name: str, target: str) -> Compilation:
     case = entry(name)
     compilation = compile(
-        case.kernel, *case.types, constants=case.constants, options=case.options, target=target, record="stages",
-    )  # fmt: skip
+        case.kernel,
+        *case.types,
+        constants=case.constants,
+        options=case.options,
+        target=target,
+        record="stages",
+    )
     assert isinstance(compilation, Compilation)
     return compilation
 
 
-# -- NVIDIA ------------------------------------------------------------------------------------------------------------
+# -- NVIDIA ----------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("arch", NVIDIA_LIMITS)
@@ -57,7 +64,8 @@ def test_nvidias_own_calculator_says_the_same(arch):
         assert found.blocks == blocks, case
         if blocks:
             expected = {name for bit, name in FACTORS.items() if factors & bit}
-            # Where barriers lower the number further, the calculator leaves what limited it before in its mask.
+            # Where barriers lower the number further, the calculator leaves what limited it
+            # before in its mask.
             assert set(found.limited_by) <= expected, case
             assert "barriers" in found.limited_by or set(found.limited_by) == expected, case
 
@@ -76,8 +84,9 @@ def test_an_h200s_driver_says_the_same():
 
 
 def test_the_programming_guides_example():
-    """CUDA C++ Programming Guide, "Multiprocessor Level" (older editions): on a GPU of compute capability with 65,536
-    registers and 2,048 threads per SM, full occupancy needs at most 32 registers per thread."""
+    """CUDA C++ Programming Guide, "Multiprocessor Level" (older editions): on a GPU of compute
+    capability with 65,536 registers and 2,048 threads per SM, full occupancy needs at most 32
+    registers per thread."""
     sm_90 = parse_target("sm_90")
     assert occupancy(resources(32), sm_90, 8).fraction == 1
     assert occupancy(resources(33), sm_90, 8).fraction < 1
@@ -111,7 +120,7 @@ def test_an_unknown_gpu_is_said():
         occupancy(resources(), Target("cuda", "70"), 4)
 
 
-# -- AMD ---------------------------------------------------------------------------------------------------------------
+# -- AMD -------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("name", ["vector_add", "softmax", "matmul_small", "attention_forward"])
@@ -137,12 +146,13 @@ def test_llvms_own_count_says_the_same(name, arch):
 def test_lds_limits_amd():
     found = occupancy(resources(32, 40 * 1024), parse_target("gfx942"), 4)
     assert (found.blocks, found.limited_by) == (1, ("shared memory",))
-    # Four times as much on one workgroup processor as a workgroup may have on gfx942: two of these, and three.
+    # Four times as much on one workgroup processor as a workgroup may have on gfx942:
+    # two of these, and three.
     assert occupancy(resources(32, 40 * 1024), parse_target("gfx1100"), 4).blocks == 3
     assert occupancy(resources(32, 40 * 1024), parse_target("gfx950"), 4).blocks == 4
 
 
-# -- resources ---------------------------------------------------------------------------------------------------------
+# -- resources -------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("target", ["sm_75", "sm_90", "sm_100"])
@@ -150,7 +160,8 @@ def test_barriers_are_those_that_the_tools_print(target):
     compilation = of_entry("softmax", target)
     cubin = compilation.stages["cubin"].content
     assert isinstance(cubin, bytes)
-    # The assembler for Blackwell, which Triton 3.9 takes for Hopper too, writes an attribute; the other a section flag.
+    # The assembler for Blackwell, which Triton 3.9 takes for Hopper too, writes an attribute;
+    # the other a section flag.
     listing = run_on_cubin("cuobjdump", ["-elf"], cubin)
     printed = re.search(
         r"EIATTR_NUM_BARRIERS\s+Format:\s+EIFMT_BVAL\s+Value:\s+0x(\d+)", listing
@@ -206,7 +217,7 @@ def test_spill_sites_are_the_local_accesses_of_the_sass():
         assert site.bytes == (int(modifier[1]) // 8 if modifier else 4)
 
 
-# -- what if -----------------------------------------------------------------------------------------------------------
+# -- what if ---------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("target", ["sm_75", "sm_90", "gfx942", "gfx1100"])

@@ -61,7 +61,7 @@ def labels(compilation):
     return [run.label for run in compilation.passes]
 
 
-# -- nothing is different ----------------------------------------------------------------------------------------------
+# -- nothing is different --------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("target", SUPPORTED_TARGETS, ids=str)
@@ -115,7 +115,9 @@ def test_nothing_of_ours_stays_in_the_backends():
 
 
 def test_other_threads_compile_undisturbed(monkeypatch):
-    """While one thread records, Triton's own compile in another makes the same code and lands in no record."""
+    """While one thread records, Triton's own compile in another makes the same code
+    and lands in no record.
+    """
     kernel, call = bound("matmul_small", HOPPER)
     theirs = bare("matmul_small", HOPPER, monkeypatch)
     seen, started = [], threading.Event()
@@ -142,7 +144,9 @@ def test_other_threads_compile_undisturbed(monkeypatch):
 
 
 def test_a_pass_that_somebody_adds_behind_our_back_runs_at_its_place():
-    """Proton's instrumentation adds its passes to the pass manager directly, through no name that we stand in for."""
+    """Proton's instrumentation adds its passes to the pass manager directly,
+    through no name that we stand in for.
+    """
     from triton._C import libtriton
     from triton.backends.nvidia.compiler import CUDABackend
 
@@ -171,7 +175,7 @@ def test_a_pass_that_somebody_adds_behind_our_back_runs_at_its_place():
     assert instrumented.stages["ptx"].text == plain.stages["ptx"].text
 
 
-# -- what is in the record ---------------------------------------------------------------------------------------------
+# -- what is in the record -------------------------------------------------------------------------
 
 
 def test_the_first_and_the_last_entries(matmul):
@@ -228,16 +232,21 @@ def test_unchanged_passes_share_one_text(matmul):
     assert not by_label["ttgir.interleave_tmem"].changed
 
 
-@pytest.mark.parametrize("label", ["source.front_end", "ttir.cse", "ttgir.pipeline", "llir.to_llvmir"])  # fmt: skip
+@pytest.mark.parametrize(
+    "label", ["source.front_end", "ttir.cse", "ttgir.pipeline", "llir.to_llvmir"]
+)
 def test_op_counts_are_those_of_the_text(matmul, label):
-    """Counted by walking the module; here read from its text: an op's name follows `=`, or starts a line."""
+    """Counted by walking the module; here read from its text:
+    an op's name follows `=`, or starts a line.
+    """
     run = next(run for run in matmul.passes if run.label == label)
     written = re.compile(r'^\s*(?:%[^=]*= )?"?((?:tt|ttg|ttng|arith|scf|cf|llvm)\.[\w.]+)', re.M)
     found: dict[str, int] = {}
     for name in written.findall(re.sub(r"^#.*$", "", run.text.read(), flags=re.M)):
         found[name] = found.get(name, 0) + 1
     assert found
-    # `scf.yield` without operands is not written out; function attributes and module lines are no ops.
+    # `scf.yield` without operands is not written out;
+    # function attributes and module lines are no ops.
     for name, count in found.items():
         assert run.op_counts_after[name] >= count, name
     for name in ("tt.load", "tt.dot", "tt.splat", "arith.muli", "llvm.add", "llvm.insertvalue"):
@@ -246,7 +255,9 @@ def test_op_counts_are_those_of_the_text(matmul, label):
 
 @pytest.mark.parametrize("case", cases(), ids=case_name)
 def test_passes_that_have_nothing_to_do_change_nothing(case):
-    """What the recorder takes on trust, printed: passes without an op to act on leave the module as it was."""
+    """What the recorder takes on trust, printed:
+    passes without an op to act on leave the module as it was.
+    """
     one, target = case
     call = bind(one.kernel, one.types, {}, target, options=one.options, constants=one.constants)
     watcher = PassRecorder(trusting=False)
@@ -279,7 +290,7 @@ def test_gluon_kernels_are_recorded():
     assert compilation.passes[0].op_counts_after["ttg.local_alloc"] == 1
 
 
-# -- notes -------------------------------------------------------------------------------------------------------------
+# -- notes -----------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("target", SUPPORTED_TARGETS, ids=str)
@@ -306,7 +317,7 @@ def test_notes_are_paragraphs():
         assert note.text.endswith(".")
 
 
-# -- what does not compile ---------------------------------------------------------------------------------------------
+# -- what does not compile -------------------------------------------------------------------------
 
 
 def refusal(kernel, *args, **keywords):

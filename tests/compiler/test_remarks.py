@@ -1,4 +1,6 @@
-"""What the compiler says, tied to the kernel's lines; held against ptxas's own report and against what MLIR prints."""
+"""What the compiler says, tied to the kernel's lines;
+held against ptxas's own report and against what MLIR prints.
+"""
 
 from __future__ import annotations
 
@@ -103,8 +105,10 @@ def test_collecting_leaves_nothing_behind_and_shows_nothing() -> None:
     with tempfile.TemporaryDirectory() as cache:
         # Triton 3.9 warns while it is imported, unless this is set.
         environment = {
-            **os.environ, "TRITON_CACHE_DIR": cache, "TRITON_DEFAULT_FP_FUSION": "1",
-        }  # fmt: skip
+            **os.environ,
+            "TRITON_CACHE_DIR": cache,
+            "TRITON_DEFAULT_FP_FUSION": "1",
+        }
         environment.pop("MLIR_ENABLE_DIAGNOSTICS", None)
         ran = subprocess.run(
             [sys.executable, "-c", program], env=environment, capture_output=True, text=True
@@ -184,63 +188,345 @@ def _remark(compilation: Compilation, phrase: str) -> Remark:
 
 
 CAUSED = [
-    # kernel, types, constants and options, target; the compiler's words; the kernel's line; what meaning and advice say
-    (remarked.copied, (*FLOATS, "i32"), {"BLOCK": 1024}, "sm_90", "numElems = 8 mask is 1", "x = tl.load(",
-     "its 8 elements one by one, although their addresses allow 4", "multiple of 16"),
-    (remarked.copied, (*FLOATS, "i32"), {"BLOCK": 1024}, "sm_90", "elemsPerThread = 8 mask is 1", "tl.store(",
-     "its 8 elements one by one, although their addresses allow 4", "multiple of 16"),
-    (remarked.strided, FLOATS, {"BLOCK": 1024}, "sm_90", "numElems = 8 mask is -1", "tl.store(y_ptr + i, tl.load(",
-     "its 8 elements one by one: nothing shows", "steps of one"),
-    (remarked.added, (*FLOATS, "i32"), {"BLOCK": 1024}, "sm_90", "packed = 1 origin vec = 1", "tl.atomic_add(",
-     "on 1024 elements takes one element at a time", "multiple of 16"),
-    (remarked.largest, INTEGERS, {"BLOCK": 1024}, "sm_90", "packed = 1 origin vec = ", "tl.atomic_max(",
-     "the GPU has no wider instruction for this operation and type", "dditions of fp16"),
-    (remarked.product, HALVES, SMALL, "sm_90", "MMA version 3", "tl.store(c_ptr", "does not use Hopper's", "M a multiple of 64"),
-    (remarked.product, HALVES, SMALL, "sm_90", "(90) supports MMA v3", "tl.store(c_ptr", "sm_90 has it", ""),
-    (remarked.product, HALVES, SMALL, "sm_100", "MMA version 5", "tl.store(c_ptr", "does not use Blackwell's", "4 or 8 warps"),
-    (remarked.product, HALVES, SMALL, "sm_75", "falls back to the FMA path", "tl.store(c_ptr", "without tensor cores", "sm_80"),
-    (remarked.products, FP8_LOOP, TILE, "sm_90", "Forcing a different order", "total = tl.dot(", "Operand 1 of this product", "transposed"),
-    (remarked.specialised, (*HALVES, "i32:16", "i32:16", "i32:16"), {"TILE": 128}, "sm_90", "capturing tensor values", "def specialised",
-     "handed to groups of warps", "warp_specialize"),
-    (remarked.assuming, (*FLOATS, "i32"), {"BLOCK": 1024, "EITHER": False}, "gfx942", "unsupported cmp predicate", "tl.assume(n != 0)",
-     "does not narrow any range", "tl.assume(n > 0)"),
-    (remarked.assuming, (*FLOATS, "i32"), {"BLOCK": 1024, "EITHER": True}, "gfx942", "unsupported assumption", "tl.assume((n > 0)",
-     "not one comparison", "one tl.assume for each"),
-    (remarked.product, HALVES, {"M": 2, "N": 2, "K": 16}, "gfx942", "for the request", "tl.store(c_ptr",
-     "a 2x2 result with K = 16 of f16 and f16", "at least 16"),
-    (remarked.product, HALVES, {"M": 2, "N": 2, "K": 16}, "gfx942", "to FMA intrinsic", "tl.store(c_ptr",
-     "ordinary multiply-adds", "larger tiles"),
-    (remarked.product, HALVES, {"M": 32, "N": 32, "K": 4}, "gfx942", "kDim=8", "tl.store(c_ptr",
-     "takes 8 elements along K at a time, and the tiles have 4", "multiple of 8"),
-    (remarked.product, ("*fp8e5:16", "*fp8e5:16", "*fp32:16"), SMALL, "gfx942", "missing native support", "tl.store(c_ptr",
-     "become fp16 first", "fp8e5b16 on gfx942"),
-    (remarked.product, ("*fp8e5:16", "*fp8e5:16", "*fp32:16"), SMALL, "gfx942", "for gfx942 please", "tl.store(c_ptr",
-     "as they are", "float8_e5m2fnuz"),
-    (remarked.scaled_product, SCALED, {"N": 64, "K": 128}, "gfx950", "Decomposing scaled dot", "c = tl.dot_scaled(",
-     "keeps the GPU's scaled instruction", "v_mfma_scale"),
-    (remarked.products, LOOP, TILE, "gfx942", "ping pong", "total = tl.dot(", "turn of the loop: one", ""),
-    (remarked.products, LOOP, {**TILE, "M_TILE": 256, "num_warps": 8}, "gfx942", "ping pong", "total = tl.dot(", "turn of the loop: two", ""),
-    (remarked.outdated, INTEGERS, OLD, "sm_90", "tl.where with a non-boolean", "x = tl.where(i, x, 0)", "is int32", "x != 0"),
-    (remarked.outdated, INTEGERS, OLD, "sm_90", "Logical operators", "x = tl.where((i > 3) and", "element by element", "(i > 3) & (i < n)"),
-    (remarked.outdated, INTEGERS, OLD, "sm_90", "maximum bitwidth", "return x << 40", "shift by 40 bits", "tl.int64"),
-    (remarked.outdated, INTEGERS, OLD, "sm_90", "view is deprecated", "x = tl.view(", "on its way out", "tl.reshape"),
-    (remarked.outdated, INTEGERS, OLD, "sm_90", "If conditional", "if one > 3:", "one > 3 is a tile", "(one > 3).item()"),
-    (remarked.product, ("*fp8e4b15:16", "*fp8e4b15:16", "*fp32:16"), SMALL, "sm_90", "fp8e4b15", "tl.store(c_ptr", "become fp16", "fp8e4nv"),
-    (remarked.product, ("*fp8e4b8:16", "*fp8e4b8:16", "*fp32:16"), SMALL, "gfx950", "fp8e4b8 is", "tl.store(c_ptr",
-     "gfx950 has no fp8e4b8", "fp8e4nv"),
-    (remarked.copied, (*FLOATS, "i32:16"), {"BLOCK": 64, "kpack": 2}, "gfx950", "kpack", "", "kpack=2 has no effect", "Leave it out"),
-]  # fmt: skip
+    # kernel, types, constants and options, target; the compiler's words; the kernel's line;
+    # what meaning and advice say
+    (
+        remarked.copied,
+        (*FLOATS, "i32"),
+        {"BLOCK": 1024},
+        "sm_90",
+        "numElems = 8 mask is 1",
+        "x = tl.load(",
+        "its 8 elements one by one, although their addresses allow 4",
+        "multiple of 16",
+    ),
+    (
+        remarked.copied,
+        (*FLOATS, "i32"),
+        {"BLOCK": 1024},
+        "sm_90",
+        "elemsPerThread = 8 mask is 1",
+        "tl.store(",
+        "its 8 elements one by one, although their addresses allow 4",
+        "multiple of 16",
+    ),
+    (
+        remarked.strided,
+        FLOATS,
+        {"BLOCK": 1024},
+        "sm_90",
+        "numElems = 8 mask is -1",
+        "tl.store(y_ptr + i, tl.load(",
+        "its 8 elements one by one: nothing shows",
+        "steps of one",
+    ),
+    (
+        remarked.added,
+        (*FLOATS, "i32"),
+        {"BLOCK": 1024},
+        "sm_90",
+        "packed = 1 origin vec = 1",
+        "tl.atomic_add(",
+        "on 1024 elements takes one element at a time",
+        "multiple of 16",
+    ),
+    (
+        remarked.largest,
+        INTEGERS,
+        {"BLOCK": 1024},
+        "sm_90",
+        "packed = 1 origin vec = ",
+        "tl.atomic_max(",
+        "the GPU has no wider instruction for this operation and type",
+        "dditions of fp16",
+    ),
+    (
+        remarked.product,
+        HALVES,
+        SMALL,
+        "sm_90",
+        "MMA version 3",
+        "tl.store(c_ptr",
+        "does not use Hopper's",
+        "M a multiple of 64",
+    ),
+    (
+        remarked.product,
+        HALVES,
+        SMALL,
+        "sm_90",
+        "(90) supports MMA v3",
+        "tl.store(c_ptr",
+        "sm_90 has it",
+        "",
+    ),
+    (
+        remarked.product,
+        HALVES,
+        SMALL,
+        "sm_100",
+        "MMA version 5",
+        "tl.store(c_ptr",
+        "does not use Blackwell's",
+        "4 or 8 warps",
+    ),
+    (
+        remarked.product,
+        HALVES,
+        SMALL,
+        "sm_75",
+        "falls back to the FMA path",
+        "tl.store(c_ptr",
+        "without tensor cores",
+        "sm_80",
+    ),
+    (
+        remarked.products,
+        FP8_LOOP,
+        TILE,
+        "sm_90",
+        "Forcing a different order",
+        "total = tl.dot(",
+        "Operand 1 of this product",
+        "transposed",
+    ),
+    (
+        remarked.specialised,
+        (*HALVES, "i32:16", "i32:16", "i32:16"),
+        {"TILE": 128},
+        "sm_90",
+        "capturing tensor values",
+        "def specialised",
+        "handed to groups of warps",
+        "warp_specialize",
+    ),
+    (
+        remarked.assuming,
+        (*FLOATS, "i32"),
+        {"BLOCK": 1024, "EITHER": False},
+        "gfx942",
+        "unsupported cmp predicate",
+        "tl.assume(n != 0)",
+        "does not narrow any range",
+        "tl.assume(n > 0)",
+    ),
+    (
+        remarked.assuming,
+        (*FLOATS, "i32"),
+        {"BLOCK": 1024, "EITHER": True},
+        "gfx942",
+        "unsupported assumption",
+        "tl.assume((n > 0)",
+        "not one comparison",
+        "one tl.assume for each",
+    ),
+    (
+        remarked.product,
+        HALVES,
+        {"M": 2, "N": 2, "K": 16},
+        "gfx942",
+        "for the request",
+        "tl.store(c_ptr",
+        "a 2x2 result with K = 16 of f16 and f16",
+        "at least 16",
+    ),
+    (
+        remarked.product,
+        HALVES,
+        {"M": 2, "N": 2, "K": 16},
+        "gfx942",
+        "to FMA intrinsic",
+        "tl.store(c_ptr",
+        "ordinary multiply-adds",
+        "larger tiles",
+    ),
+    (
+        remarked.product,
+        HALVES,
+        {"M": 32, "N": 32, "K": 4},
+        "gfx942",
+        "kDim=8",
+        "tl.store(c_ptr",
+        "takes 8 elements along K at a time, and the tiles have 4",
+        "multiple of 8",
+    ),
+    (
+        remarked.product,
+        ("*fp8e5:16", "*fp8e5:16", "*fp32:16"),
+        SMALL,
+        "gfx942",
+        "missing native support",
+        "tl.store(c_ptr",
+        "become fp16 first",
+        "fp8e5b16 on gfx942",
+    ),
+    (
+        remarked.product,
+        ("*fp8e5:16", "*fp8e5:16", "*fp32:16"),
+        SMALL,
+        "gfx942",
+        "for gfx942 please",
+        "tl.store(c_ptr",
+        "as they are",
+        "float8_e5m2fnuz",
+    ),
+    (
+        remarked.scaled_product,
+        SCALED,
+        {"N": 64, "K": 128},
+        "gfx950",
+        "Decomposing scaled dot",
+        "c = tl.dot_scaled(",
+        "keeps the GPU's scaled instruction",
+        "v_mfma_scale",
+    ),
+    (
+        remarked.products,
+        LOOP,
+        TILE,
+        "gfx942",
+        "ping pong",
+        "total = tl.dot(",
+        "turn of the loop: one",
+        "",
+    ),
+    (
+        remarked.products,
+        LOOP,
+        {**TILE, "M_TILE": 256, "num_warps": 8},
+        "gfx942",
+        "ping pong",
+        "total = tl.dot(",
+        "turn of the loop: two",
+        "",
+    ),
+    (
+        remarked.outdated,
+        INTEGERS,
+        OLD,
+        "sm_90",
+        "tl.where with a non-boolean",
+        "x = tl.where(i, x, 0)",
+        "is int32",
+        "x != 0",
+    ),
+    (
+        remarked.outdated,
+        INTEGERS,
+        OLD,
+        "sm_90",
+        "Logical operators",
+        "x = tl.where((i > 3) and",
+        "element by element",
+        "(i > 3) & (i < n)",
+    ),
+    (
+        remarked.outdated,
+        INTEGERS,
+        OLD,
+        "sm_90",
+        "maximum bitwidth",
+        "return x << 40",
+        "shift by 40 bits",
+        "tl.int64",
+    ),
+    (
+        remarked.outdated,
+        INTEGERS,
+        OLD,
+        "sm_90",
+        "view is deprecated",
+        "x = tl.view(",
+        "on its way out",
+        "tl.reshape",
+    ),
+    (
+        remarked.outdated,
+        INTEGERS,
+        OLD,
+        "sm_90",
+        "If conditional",
+        "if one > 3:",
+        "one > 3 is a tile",
+        "(one > 3).item()",
+    ),
+    (
+        remarked.product,
+        ("*fp8e4b15:16", "*fp8e4b15:16", "*fp32:16"),
+        SMALL,
+        "sm_90",
+        "fp8e4b15",
+        "tl.store(c_ptr",
+        "become fp16",
+        "fp8e4nv",
+    ),
+    (
+        remarked.product,
+        ("*fp8e4b8:16", "*fp8e4b8:16", "*fp32:16"),
+        SMALL,
+        "gfx950",
+        "fp8e4b8 is",
+        "tl.store(c_ptr",
+        "gfx950 has no fp8e4b8",
+        "fp8e4nv",
+    ),
+    (
+        remarked.copied,
+        (*FLOATS, "i32:16"),
+        {"BLOCK": 64, "kpack": 2},
+        "gfx950",
+        "kpack",
+        "",
+        "kpack=2 has no effect",
+        "Leave it out",
+    ),
+]
 if WARNS_OF_REORDERING:
     CAUSED += [
-        (remarked.reordered, FLOATS, OLD, "sm_90", "tl.cat(can_reorder", "twice = tl.cat(", "in any order", "Leave can_reorder out"),
-        (remarked.reordered, FLOATS, OLD, "sm_90", "tl.reshape(can_reorder", "tl.store(y_ptr", "in any order", "Leave can_reorder out"),
-        (remarked.softmax, FLOATS, OLD, "sm_90", "keep_dims", "tl.store(y_ptr", "no effect", "Leave it out"),
-    ]  # fmt: skip
+        (
+            remarked.reordered,
+            FLOATS,
+            OLD,
+            "sm_90",
+            "tl.cat(can_reorder",
+            "twice = tl.cat(",
+            "in any order",
+            "Leave can_reorder out",
+        ),
+        (
+            remarked.reordered,
+            FLOATS,
+            OLD,
+            "sm_90",
+            "tl.reshape(can_reorder",
+            "tl.store(y_ptr",
+            "in any order",
+            "Leave can_reorder out",
+        ),
+        (
+            remarked.softmax,
+            FLOATS,
+            OLD,
+            "sm_90",
+            "keep_dims",
+            "tl.store(y_ptr",
+            "no effect",
+            "Leave it out",
+        ),
+    ]
 if WARNS_OF_BLOCK_POINTERS:
     CAUSED += [
-        (remarked.through_a_block_pointer, (*FLOATS, "i32"), OLD, "sm_90", "make_block_ptr", "block = tl.make_block_ptr(",
-         "3.9 has none", "tl.make_tensor_descriptor"),
-    ]  # fmt: skip
+        (
+            remarked.through_a_block_pointer,
+            (*FLOATS, "i32"),
+            OLD,
+            "sm_90",
+            "make_block_ptr",
+            "block = tl.make_block_ptr(",
+            "3.9 has none",
+            "tl.make_tensor_descriptor",
+        ),
+    ]
 
 
 @pytest.mark.filterwarnings("ignore::UserWarning")
@@ -248,9 +534,15 @@ if WARNS_OF_BLOCK_POINTERS:
     ("kernel", "types", "keywords", "target", "phrase", "line", "meaning", "advice"), CAUSED
 )
 def test_what_the_compiler_says_is_put_into_plain_words_on_the_kernels_line(
-    kernel: Any, types: tuple[str, ...], keywords: dict[str, Any], target: str,
-    phrase: str, line: str, meaning: str, advice: str,
-) -> None:  # fmt: skip
+    kernel: Any,
+    types: tuple[str, ...],
+    keywords: dict[str, Any],
+    target: str,
+    phrase: str,
+    line: str,
+    meaning: str,
+    advice: str,
+) -> None:
     said = _remark(_made(kernel, types, tuple(keywords.items()), target), phrase)
     assert (source_line(said.span) if said.span else "").startswith(line)
     assert meaning in said.meaning
@@ -274,9 +566,14 @@ def test_the_meanings_hold_in_the_machine_code() -> None:
     assert widths(remarked.copied, *FLOATS, "i32") == {4}, "one by one"
     assert widths(remarked.copied, *FLOATS, "i32:16") == {16}, "a size that is a multiple of 16"
     small, large = (
-        {one.opcode for one in _made(remarked.product, HALVES, (("M", n), ("N", n), ("K", n)), "sm_90").instructions}
+        {
+            one.opcode
+            for one in _made(
+                remarked.product, HALVES, (("M", n), ("N", n), ("K", n)), "sm_90"
+            ).instructions
+        }
         for n in (32, 64)
-    )  # fmt: skip
+    )
     assert not any("HGMMA" in opcode for opcode in small)
     assert any("HGMMA" in opcode for opcode in large)
     scaled = _made(remarked.scaled_product, SCALED, (("N", 64), ("K", 128)), "gfx950")
@@ -324,32 +621,105 @@ def test_spills_of_the_resources_are_those_of_the_remark(record: str) -> None:
 @pytest.mark.parametrize(
     ("origin", "what", "meaning"),
     [
-        ("mlir", "Pipelining load that cannot use vectorized copy. This will likely lead to pipelining in registers and severe performance "
-         "degradation.", "pipelined through registers"),
-        ("mlir", "Pipelining load with different use encodings. This will lead to layout conversions and performance degradation.",
-         "two different layouts"),
-        ("mlir", "Not pipelining TMA load because the per-stage shared-memory allocation size is not a multiple of the 128-byte TMA "
-         "alignment.", "no multiple of 128 bytes"),
-        ("mlir", "operation scheduled before its operands. Pipelining will be disabled.", "not pipelined"),
+        (
+            "mlir",
+            (
+                "Pipelining load that cannot use vectorized copy. This will likely lead to "
+                "pipelining in registers and severe performance degradation."
+            ),
+            "pipelined through registers",
+        ),
+        (
+            "mlir",
+            (
+                "Pipelining load with different use encodings. This will lead to layout "
+                "conversions and performance degradation."
+            ),
+            "two different layouts",
+        ),
+        (
+            "mlir",
+            (
+                "Not pipelining TMA load because the per-stage shared-memory allocation size is "
+                "not a multiple of the 128-byte TMA alignment."
+            ),
+            "no multiple of 128 bytes",
+        ),
+        (
+            "mlir",
+            "operation scheduled before its operands. Pipelining will be disabled.",
+            "not pipelined",
+        ),
         ("mlir", "non-root partition #2 has direct SSA consumer", "group 2 computes"),
         ("mlir", "use at distance 1 in partition #0 here", "Group 0 uses it here, 1 turns"),
-        ("mlir", "Global memory operation between async wait and async_loads. This will hinder the interleaving of memory operations and "
-         "might impact performance.", "between asynchronous copies"),
-        ("mlir", "has subregions but is not analyzed when determining async wait count; this yields conservative waits", "not counted"),
+        (
+            "mlir",
+            (
+                "Global memory operation between async wait and async_loads. This will hinder the "
+                "interleaving of memory operations and might impact performance."
+            ),
+            "between asynchronous copies",
+        ),
+        (
+            "mlir",
+            (
+                "has subregions but is not analyzed when determining async wait count; this yields "
+                "conservative waits"
+            ),
+            "not counted",
+        ),
         ("mlir", "cache modifiers not yet implemented on gfx1250", "no effect on gfx1250"),
-        ("mlir", "Multicast with bit width 16 is not supported on gfx1250 falling back to regular load", "than 16 bits"),
+        (
+            "mlir",
+            "Multicast with bit width 16 is not supported on gfx1250 falling back to regular load",
+            "than 16 bits",
+        ),
         ("mlir", "skipping canonicalize-pointers due to ub.poison", "not defined"),
-        ("triton", "Large dot FMA instruction size 128x128x64 may have slow compile times", "A product of 128x128x64"),
-        ("triton", "passing propagate_nan to builtin min is deprecated, use tl.minimum instead", "propagate_nan in min()"),
-        ("ptxas", "(C7510) Potential Performance Loss: wgmma.mma_async instructions are serialized due to insufficient register resources for "
-         "the wgmma pipeline in the function 'k'", "not enough registers"),
-        ("ptxas", "(C7514) Potential Performance Loss: wgmma.mma_async instructions are serialized due to non wgmma instructions defining "
-         "accumulator registers of a wgmma between start and end of the pipeline stage in the function 'k'", "touch their accumulator"),
-        ("ptxas", "Potential Performance Loss: wgmma.mma_async instructions are serialized due to the presence of Extern calls in the "
-         "function 'k'", "the presence of Extern calls."),
-        ("ptxas", "Potential Performance Loss: 'setmaxnreg' ignored to maintain minimum register requirements.", "to maintain minimum"),
+        (
+            "triton",
+            "Large dot FMA instruction size 128x128x64 may have slow compile times",
+            "A product of 128x128x64",
+        ),
+        (
+            "triton",
+            "passing propagate_nan to builtin min is deprecated, use tl.minimum instead",
+            "propagate_nan in min()",
+        ),
+        (
+            "ptxas",
+            (
+                "(C7510) Potential Performance Loss: wgmma.mma_async instructions are serialized "
+                "due to insufficient register resources for the wgmma pipeline in the function 'k'"
+            ),
+            "not enough registers",
+        ),
+        (
+            "ptxas",
+            (
+                "(C7514) Potential Performance Loss: wgmma.mma_async instructions are serialized "
+                "due to non wgmma instructions defining accumulator registers of a wgmma between "
+                "start and end of the pipeline stage in the function 'k'"
+            ),
+            "touch their accumulator",
+        ),
+        (
+            "ptxas",
+            (
+                "Potential Performance Loss: wgmma.mma_async instructions are serialized due to "
+                "the presence of Extern calls in the function 'k'"
+            ),
+            "the presence of Extern calls.",
+        ),
+        (
+            "ptxas",
+            (
+                "Potential Performance Loss: 'setmaxnreg' ignored to maintain minimum "
+                "register requirements."
+            ),
+            "to maintain minimum",
+        ),
     ],
-)  # fmt: skip
+)
 def test_other_phrases_of_the_compilers_are_known(origin: Any, what: str, meaning: str) -> None:
     assert meaning in explained(Remark("remark", what, origin)).meaning
 
@@ -358,13 +728,23 @@ def test_the_library_that_compiles_has_the_phrases_of_its_passes() -> None:
     """A version that words a phrase otherwise shows here, not in remarks that stay raw."""
     library = Path(libtriton.__file__).read_bytes()
     phrases = [
-        "vectorization fails vec = ", " elemsPerThread = ", "acceleration not applied due to unsupported shapes or data types.",
-        "Forcing a different order [", "Pipelining load that cannot use vectorized copy", "Pipelining load with different use encodings",
-        "operation scheduled before its operands", "non-root partition #", "has direct SSA consumer", "capturing tensor values",
-        "unsupported cmp predicate for assumption", "unsupported assumption operation", "Unable to select MFMA intrinsic",
-        "Performed four ping pong cluster transformation", "skipping canonicalize-pointers due to ub.poison",
+        "vectorization fails vec = ",
+        " elemsPerThread = ",
+        "acceleration not applied due to unsupported shapes or data types.",
+        "Forcing a different order [",
+        "Pipelining load that cannot use vectorized copy",
+        "Pipelining load with different use encodings",
+        "operation scheduled before its operands",
+        "non-root partition #",
+        "has direct SSA consumer",
+        "capturing tensor values",
+        "unsupported cmp predicate for assumption",
+        "unsupported assumption operation",
+        "Unable to select MFMA intrinsic",
+        "Performed four ping pong cluster transformation",
+        "skipping canonicalize-pointers due to ub.poison",
         "has subregions but is not analyzed when determining async",
-    ]  # fmt: skip
+    ]
     assert [one for one in phrases if one.encode() not in library] == []
 
 

@@ -1,4 +1,6 @@
-"""Decoded machine code: control codes against known facts, registers against nvdisasm, every opcode's class, AMD."""
+"""Decoded machine code: control codes against known facts, registers against nvdisasm,
+every opcode's class, AMD.
+"""
 
 import collections
 import re
@@ -30,11 +32,13 @@ def compiled(name: str, target: str) -> Compilation:
     return _compiled[name, target]
 
 
-# -- control codes -----------------------------------------------------------------------------------------------------
+# -- control codes ---------------------------------------------------------------------------------
 
 
 def test_fields_of_a_known_encoding():
-    """The example of Jia et al., section 2.1, in today's field order: nothing set but a stall of 4 cycles and no yield."""
+    """The example of Jia et al., section 2.1, in today's field order:
+    nothing set but a stall of 4 cycles and no yield.
+    """
     codes = control_codes(0x000FC800_00000000)
     assert (codes.stall_cycles, codes.yields) == (4, True)
     assert (codes.write_barrier, codes.read_barrier) == (None, None)
@@ -64,7 +68,9 @@ def test_reuse_is_what_nvdisasm_marks(target):
 
 
 def until_branch(instructions: tuple[Instruction, ...], start: int) -> list[Instruction]:
-    """The instructions that surely run after the one at `start`, as long as they stand in one row."""
+    """The instructions that surely run after the one at `start`,
+    as long as they stand in one row.
+    """
     following = []
     for one in instructions[start + 1 :]:
         following.append(one)
@@ -76,7 +82,9 @@ def until_branch(instructions: tuple[Instruction, ...], start: int) -> list[Inst
 @pytest.mark.parametrize("target", NVIDIA)
 @pytest.mark.parametrize("name", ["softmax", "matmul_small"])
 def test_readers_wait_for_the_scoreboard_that_a_load_set(name, target):
-    """A load takes an unknown time, so its reader, or someone before it, must wait: a fact of the architecture that no table says."""
+    """A load takes an unknown time, so its reader, or someone before it, must wait:
+    a fact of the architecture that no table says.
+    """
     instructions = compiled(name, target).instructions
     checked = 0
     for at, load in enumerate(instructions):
@@ -87,7 +95,8 @@ def test_readers_wait_for_the_scoreboard_that_a_load_set(name, target):
         ):
             continue
         if load.control.write_barrier is None:
-            continue  # A later access of the same unit, which works in order, sets the scoreboard for both.
+            # A later access of the same unit, which works in order, sets the scoreboard for both.
+            continue
         waited = False
         for one in until_branch(instructions, at):
             assert one.control is not None
@@ -102,8 +111,9 @@ def test_readers_wait_for_the_scoreboard_that_a_load_set(name, target):
 
 @pytest.mark.parametrize("target", NVIDIA)
 def test_fixed_latencies_are_waited_for_by_stalls(target):
-    """An integer or float result is there after 4 cycles at the earliest, on every architecture since Volta (Jia et al. 2018 and
-    2019, tables of latencies), and no scoreboard is set for it: the stalls between must add up."""
+    """An integer or float result is there after 4 cycles at the earliest, on every architecture
+    since Volta (Jia et al. 2018 and 2019, tables of latencies), and no scoreboard is set for it:
+    the stalls between must add up."""
     instructions = compiled("softmax", target).instructions
     distances = []
     for at, one in enumerate(instructions):
@@ -121,20 +131,21 @@ def test_fixed_latencies_are_waited_for_by_stalls(target):
                 break
             cycles += reader.control.stall_cycles
     assert len(distances) > 10
-    # A predicate is there later than a register, and a neighbour may take it earlier through its own bypass: 4 is the least.
+    # A predicate is there later than a register, and a neighbour may take it earlier through its
+    # own bypass: 4 is the least.
     assert min(distances) >= 4
     assert collections.Counter(distances)[4] > 0
 
 
-# -- registers ---------------------------------------------------------------------------------------------------------
+# -- registers -------------------------------------------------------------------------------------
 
 
 def is_comparable(one):
     """Whether text alone can say what nvdisasm says.
 
-    Calls are what the callee does. P2R: nvdisasm does not count what a mask selects. LDGSTS: it counts the predicate that
-    guards the copy as written. Global accesses of sm_80 to 89: the pair with the memory descriptor is in the encoding,
-    not in the text.
+    Calls are what the callee does. P2R: nvdisasm does not count what a mask selects. LDGSTS: it
+    counts the predicate that guards the copy as written. Global accesses of sm_80 to 89: the pair
+    with the memory descriptor is in the encoding, not in the text.
     """
     return not one.opcode.startswith(("CALL", "P2R", "LDGSTS", "RET"))
 
@@ -161,7 +172,8 @@ def without_hidden_descriptor(target, opcode, names):
 )
 def test_registers_are_those_of_nvdisasm(name, target, tmp_path):
     compared = 0
-    # To the nvdisasm of Triton 3.6, UR63 is the zero register everywhere; from sm_100 on that is UR255.
+    # To the nvdisasm of Triton 3.6, UR63 is the zero register everywhere;
+    # from sm_100 on that is UR255.
     unseen = {"UR63"} if OLDEST and target == "sm_100" else set()
     for one in life_ranges(compiled(name, target).stages["ptx"].text, tmp_path):
         if is_comparable(one):
@@ -181,7 +193,7 @@ def test_operands_are_split_outside_of_brackets():
     assert split_operands("") == ()
 
 
-# -- classes -----------------------------------------------------------------------------------------------------------
+# -- classes ---------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(
@@ -266,7 +278,7 @@ def test_no_opcode_of_the_corpus_is_unknown(target):
     assert unknown == {}
 
 
-# -- instructions ------------------------------------------------------------------------------------------------------
+# -- instructions ----------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("target", ["sm_75", "sm_90", "sm_100"])
@@ -332,9 +344,13 @@ def test_amd_instructions_carry_lines_and_classes():
 
 def test_a_compilation_without_machine_code_says_so():
     compilation = Compilation(
-        kernel="add", target=SUPPORTED_TARGETS[0], specialization=compiled("softmax", "sm_90").specialization,
-        options={}, stages=type(compiled("softmax", "sm_90").stages)({}), read_resources=lambda: None,  # type: ignore[arg-type, return-value]
-    )  # fmt: skip
+        kernel="add",
+        target=SUPPORTED_TARGETS[0],
+        specialization=compiled("softmax", "sm_90").specialization,
+        options={},
+        stages=type(compiled("softmax", "sm_90").stages)({}),
+        read_resources=lambda: None,  # type: ignore[arg-type, return-value]
+    )
     with pytest.raises(ValueError, match="no machine code"):
         compilation.instructions
     with pytest.raises(ValueError, match="not known"):

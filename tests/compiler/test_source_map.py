@@ -1,4 +1,6 @@
-"""Source maps: lines known to hold a load, a dot, a store; chains of helpers; what the compile must not change."""
+"""Source maps: lines known to hold a load, a dot, a store; chains of helpers;
+what the compile must not change.
+"""
 
 import json
 import re
@@ -53,7 +55,7 @@ def lines_with(compilation: Compilation, stage: str, pattern: str) -> list[int]:
     return [number for number, line in enumerate(lines, start=1) if re.search(pattern, line)]
 
 
-# -- the compile stays what it is --------------------------------------------------------------------------------------
+# -- the compile stays what it is ------------------------------------------------------------------
 
 
 def instructions_only(text: str) -> list[str]:
@@ -61,14 +63,18 @@ def instructions_only(text: str) -> list[str]:
 
 
 def ptx_code(text: str) -> list[str]:
-    """A PTX text without what names places: .loc, .file, labels for debuggers, comments, debug sections."""
+    """A PTX text without what names places: .loc, .file, labels for debuggers,
+    comments, debug sections.
+    """
     code = text.partition("\t.section")[0].splitlines()
     named = re.compile(r"\s*\.(loc|file)\s|\$L__(tmp|func)")
     return [line.split("//")[0].rstrip() for line in code if not named.match(line)]
 
 
 def ptxas_heeds_lines(name: str, target: str) -> bool:
-    """Where ptxas, given the same instructions under other .loc lines, chooses other registers or another order."""
+    """Where ptxas, given the same instructions under other .loc lines,
+    chooses other registers or another order.
+    """
     version = triton.__version__.rpartition(".")[0]
     return target == "sm_100" or (
         version in ("3.6", "3.8") and (name, target) == ("layer_norm_backward", "sm_90")
@@ -125,7 +131,7 @@ def test_no_path_of_this_machine_is_in_the_stages():
         assert "matmul.kernellab.ttgir" in one.stages[stage].text
 
 
-# -- lines -------------------------------------------------------------------------------------------------------------
+# -- lines -----------------------------------------------------------------------------------------
 
 
 def test_ampere_copies_come_from_the_load_and_products_from_the_dot():
@@ -316,7 +322,7 @@ def test_a_gluon_kernel_has_no_ttir():
         one.source_map.lines("ttir", "sass", 1)
 
 
-# -- without line information of TTGIR's own ---------------------------------------------------------------------------
+# -- without line information of TTGIR's own -------------------------------------------------------
 
 
 def test_without_it_lines_are_related_through_the_kernel():
@@ -334,7 +340,7 @@ def test_without_it_lines_are_related_through_the_kernel():
     )
 
 
-# -- size and form -----------------------------------------------------------------------------------------------------
+# -- size and form ---------------------------------------------------------------------------------
 
 
 def test_a_map_survives_json_and_is_small():
@@ -373,7 +379,9 @@ module {
 
 
 def test_two_calls_of_one_helper_are_told_apart_in_texts_without_links() -> None:
-    """A pass's module before the TTGIR meets machine code in the source alone: by the line of the helper, and by who called it."""
+    """A pass's module before the TTGIR meets machine code in the source alone:
+    by the line of the helper, and by who called it.
+    """
     compilation = of_corpus("matmul", "sm_90")
     (run,) = [one for one in compilation.passes if one.name == "convert_to_ttgpuir"]
     found = with_passes(compilation.source_map, {run.label: run.text.read()})

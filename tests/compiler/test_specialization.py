@@ -1,4 +1,6 @@
-"""Binding a call and specialising it: the result must be what Triton itself makes of the same call."""
+"""Binding a call and specialising it: the result must be what Triton itself makes
+of the same call.
+"""
 
 import inspect
 
@@ -57,7 +59,9 @@ class DriverOf:
 
 
 def launched_by_triton(monkeypatch, kernel, target, args, keywords):
-    """Signature, constants and attributes that JITFunction.run hands to the compiler, for a GPU that is not there."""
+    """Signature, constants and attributes that JITFunction.run hands to the compiler,
+    for a GPU that is not there.
+    """
     seen = {}
 
     def note(*, compile, **rest):
@@ -135,8 +139,14 @@ def test_warm_calls_share_the_specialisation_and_equal_constants_do_not():
     alike = [key(value) for value in (1, True, 1.0, 0.0, -0.0, (1, 2), (True, 2))]
     assert len({call.key for call in alike}) == len(alike)
     assert [repr(call.specialization.constants[(4,)]) for call in alike] == [
-        "1", "True", "1.0", "0.0", "-0.0", "(1, 2)", "(True, 2)",
-    ]  # fmt: skip
+        "1",
+        "True",
+        "1.0",
+        "0.0",
+        "-0.0",
+        "(1, 2)",
+        "(True, 2)",
+    ]
 
 
 def test_a_constant_that_cannot_be_hashed_is_bound_and_not_remembered():
@@ -162,7 +172,7 @@ def test_any_parameter_can_be_made_a_constant():
     assert call.specialization.constants == {(3,): 5, (4,): 16}
 
 
-# -- NumPy -------------------------------------------------------------------------------------------------------------
+# -- NumPy -----------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(
@@ -210,7 +220,7 @@ def test_a_read_only_array_is_marked(recwarn):
     assert not recwarn.list
 
 
-# -- types instead of values -------------------------------------------------------------------------------------------
+# -- types instead of values -----------------------------------------------------------------------
 
 
 def test_types_specialise_as_the_values_they_stand_for():
@@ -307,8 +317,12 @@ def test_a_type_string_that_does_not_parse(text, problem, suggestion):
 def test_signatures_of_the_command_line():
     types, named = parse_signature("*fp32:16, *fp16 ,i32, tensordesc<fp16[64,32]>, 1024, BLOCK=32")
     assert [str(entry) for entry in types] == [
-        "*fp32:16", "*fp16", "i32", "tensordesc<fp16[64,32]>", "1024",
-    ]  # fmt: skip
+        "*fp32:16",
+        "*fp16",
+        "i32",
+        "tensordesc<fp16[64,32]>",
+        "1024",
+    ]
     assert types[0] == StatedType("*fp32:16")
     assert types[4] == 1024
     assert named == {"BLOCK": 32}
@@ -333,7 +347,7 @@ def test_signatures_that_do_not_parse(text, words):
     assert str(caught.value).startswith(words)
 
 
-# -- assumptions -------------------------------------------------------------------------------------------------------
+# -- assumptions -----------------------------------------------------------------------------------
 
 
 def test_assumed_types_follow_from_what_the_kernel_does():
@@ -347,8 +361,10 @@ def test_assumed_types_follow_from_what_the_kernel_does():
     }
     strides = assume(basic.matmul)
     assert {name for name, stated in strides.items() if str(stated).startswith("*")} == {
-        "a_ptr", "b_ptr", "c_ptr",
-    }  # fmt: skip
+        "a_ptr",
+        "b_ptr",
+        "c_ptr",
+    }
     assert str(strides["stride_bk"]) == "i32"
 
 
@@ -372,11 +388,12 @@ def test_a_descriptor_is_not_assumed():
     with pytest.raises(ArgumentError) as caught:
         assume(parameters.through_descriptor)
     assert caught.value.problem == (
-        "'descriptor' of 'through_descriptor' is used as a tensor descriptor, and its block shape is not known."
+        "'descriptor' of 'through_descriptor' is used as a tensor descriptor, and its block "
+        "shape is not known."
     )
 
 
-# -- bad input: the whole message --------------------------------------------------------------------------------------
+# -- bad input: the whole message ------------------------------------------------------------------
 
 SIGNATURE = "def add(x_ptr, y_ptr, z_ptr, n, BLOCK: tl.constexpr):"
 LINE = line_of(basic.add, "def add(")
@@ -386,7 +403,9 @@ FOREIGN = numpy.zeros(4, ">f4")
 
 
 def at(column):
-    """What a message says of a place on the kernel's `def` line; column 0 is the line as a whole."""
+    """What a message says of a place on the kernel's `def` line;
+    column 0 is the line as a whole.
+    """
     file = basic.__file__
     if not column:
         return f"  at {file}:{LINE}\n{LINE:>5} | {SIGNATURE}\n"
@@ -420,9 +439,15 @@ def at(column):
         (
             ([1.0, 2.0], X, X, 5, 16),
             {},
-            "Argument 'x_ptr' of 'add' is a list of 2 items; a kernel takes a tensor there, or a tuple.\n"
+            (
+                "Argument 'x_ptr' of 'add' is a list of 2 items; a kernel takes a tensor "
+                "there, or a tuple.\n"
+            )
             + at(9)
-            + "torch.tensor(...) or numpy.array(...) makes a tensor of numbers, tuple(...) a tuple of arguments.",
+            + (
+                "torch.tensor(...) or numpy.array(...) makes a tensor of numbers, tuple(...) a "
+                "tuple of arguments."
+            ),
         ),
         (
             (X, X, X, 5, 16),
@@ -493,10 +518,13 @@ def test_arguments_that_do_not_fit(args, keywords, message):
             + "Did you mean 'num_warps'? Parameters: x_ptr, y_ptr, z_ptr, n, BLOCK. Options: "
             "num_warps, num_stages, num_ctas, maxnreg, enable_fp_fusion, ...",
         ),
-        ({"BLOCK": 16, "num_warps": 3}, "sm_90 does not accept num_warps=3: num_warps must be a power of 2"),
+        (
+            {"BLOCK": 16, "num_warps": 3},
+            "sm_90 does not accept num_warps=3: num_warps must be a power of 2",
+        ),
         ({"BLOCK": 16, "num_warps": "4"}, "num_warps must be an integer, and '4' was given."),
     ],
-)  # fmt: skip
+)
 def test_options_that_do_not_exist_or_do_not_fit(keywords, message):
     with pytest.raises(OptionError) as caught:
         bind(basic.add, (X, X, X, 5), keywords, DEFAULT_TARGET)

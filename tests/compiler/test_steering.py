@@ -1,4 +1,6 @@
-"""Pipelines edited by name, and IR texts as the input: what runs, what is refused, and where the error points."""
+"""Pipelines edited by name, and IR texts as the input:
+what runs, what is refused, and where the error points.
+"""
 
 import os
 import re
@@ -49,7 +51,7 @@ def instructions(cubin):
     return re.findall(r"^\s*/\*[0-9a-f]{4,}\*/\s+(\S.*?)\s*$", disassemble(cubin), re.M)
 
 
-# -- names -------------------------------------------------------------------------------------------------------------
+# -- names -----------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("target", SUPPORTED_TARGETS, ids=str)
@@ -68,26 +70,40 @@ def test_a_name_means_all_runs_a_label_one():
     assert {label.split(".")[0] for label in everywhere} == {"ttir", "ttgir", "llir"}
     in_ttgir = [call.label for call in find_passes("ttgir.canonicalizer", listed)]
     assert in_ttgir == [label for label in everywhere if label.startswith("ttgir")]
-    assert [c.label for c in find_passes("ttgir.canonicalizer#2", listed)] == ["ttgir.canonicalizer#2"]  # fmt: skip
+    assert [c.label for c in find_passes("ttgir.canonicalizer#2", listed)] == [
+        "ttgir.canonicalizer#2"
+    ]
     assert [c.label for c in find_passes("coalesce#1", listed)] == ["ttgir.coalesce"]
 
 
 @pytest.mark.parametrize(
     ("edit", "message"),
     [
-        ({"skip": ["pipelin"]}, "no pass 'pipelin' runs for this target.\nDid you mean 'pipeline'?"),
-        ({"skip": "ttir.coalesce"}, "no pass 'ttir.coalesce' runs for this target.\nIt runs as ttgir.coalesce."),
-        ({"stop_after": "coalesce#2"}, "no pass 'coalesce#2' runs for this target.\nIt runs as ttgir.coalesce."),
-        ({"pipeline": ["ttgir.coalesced"]}, "no pass 'ttgir.coalesced' runs for this target.\nDid you mean 'ttgir.coalesce'?"),
+        (
+            {"skip": ["pipelin"]},
+            "no pass 'pipelin' runs for this target.\nDid you mean 'pipeline'?",
+        ),
+        (
+            {"skip": "ttir.coalesce"},
+            "no pass 'ttir.coalesce' runs for this target.\nIt runs as ttgir.coalesce.",
+        ),
+        (
+            {"stop_after": "coalesce#2"},
+            "no pass 'coalesce#2' runs for this target.\nIt runs as ttgir.coalesce.",
+        ),
+        (
+            {"pipeline": ["ttgir.coalesced"]},
+            "no pass 'ttgir.coalesced' runs for this target.\nDid you mean 'ttgir.coalesce'?",
+        ),
     ],
-)  # fmt: skip
+)
 def test_names_that_there_are_not(edit, message):
     with pytest.raises(OptionError) as caught:
         matmul(**edit)
     assert str(caught.value) == message
 
 
-# -- editing the pipeline ----------------------------------------------------------------------------------------------
+# -- editing the pipeline --------------------------------------------------------------------------
 
 
 def test_skipping_a_pass(whole):
@@ -137,8 +153,10 @@ def test_replacing_the_passes_of_a_stage(whole):
     short = ["ttgir.convert_to_ttgpuir", "coalesce", "remove_layout_conversions", "canonicalizer"]
     minimal = matmul(pipeline=[*short, "canonicalizer"], stop_after="ttgir")
     assert [label for label in labels(minimal) if label.startswith("ttgir")] == [
-        *short[:1], *(f"ttgir.{name}" for name in short[1:]), "ttgir.canonicalizer#2",
-    ]  # fmt: skip
+        *short[:1],
+        *(f"ttgir.{name}" for name in short[1:]),
+        "ttgir.canonicalizer#2",
+    ]
     assert "#ttg.nvidia_mma" in whole.stages["ttgir"].text
     assert "#ttg.nvidia_mma" not in minimal.stages["ttgir"].text
     assert [run.label for run in minimal.passes if run.stage == "ttir"] == [
@@ -147,7 +165,9 @@ def test_replacing_the_passes_of_a_stage(whole):
 
 
 def test_replacing_the_passes_of_a_stage_by_its_own_on_amd():
-    """Passes of one name are others on another backend: "to_llvmir", "accelerate_matmul", "pipeline"."""
+    """Passes of one name are others on another backend:
+    "to_llvmir", "accelerate_matmul", "pipeline".
+    """
     types, constants = MATMUL.types, MATMUL.constants
     whole = compile(MATMUL.kernel, *types, constants=constants, target="gfx942")
     assert isinstance(whole, Compilation)
@@ -202,7 +222,7 @@ def test_front_end_errors_of_an_edited_compilation_are_the_ordinary_ones():
         compile(faulty.odd_arange, "*fp32", BLOCK=100, target="sm_90", skip="coalesce")
 
 
-# -- texts -------------------------------------------------------------------------------------------------------------
+# -- texts -----------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("stage", ["ttir", "ttgir", "llir", "ptx"])

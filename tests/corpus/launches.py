@@ -1,4 +1,6 @@
-"""Launches of the corpus' kernels on the CPU: arguments of a size that runs in a moment, made afresh for each use."""
+"""Launches of the corpus' kernels on the CPU: arguments of a size that runs in a moment,
+made afresh for each use.
+"""
 
 from __future__ import annotations
 
@@ -94,7 +96,14 @@ LAUNCHES: Mapping[str, CorpusLaunch] = {
     "collatz": CorpusLaunch((2,), lambda: (whole(500, low=1, high=99), zeros(500).int(), 500)),
     "atomics": CorpusLaunch(
         (3,),
-        lambda: (whole(700, low=0, high=50), zeros(50).int(), zeros(1).int(), torch.tensor([-1, -1]).int(), zeros(1), 700),
+        lambda: (
+            whole(700, low=0, high=50),
+            zeros(50).int(),
+            zeros(1).int(),
+            torch.tensor([-1, -1]).int(),
+            zeros(1),
+            700,
+        ),
     ),
     "guarded_copy": CorpusLaunch((3,), lambda: (normal(500), zeros(500), 500)),
     "softmax": CorpusLaunch((5,), lambda: (normal(5, 1000), zeros(5, 1000), 1000, 1000)),
@@ -126,5 +135,6 @@ LAUNCHES: Mapping[str, CorpusLaunch] = {
     "matmul_mxfp4_small": CorpusLaunch((2, 2), lambda: microscaled(64, 64, 128, packed=2)),
     "attention_forward": CorpusLaunch((2, 2), lambda: attention(2, 200)),
     "attention_backward": CorpusLaunch((3, 2), lambda: attention_gradients(2, 160)),
-}  # fmt: skip
-"""By the entry's name; Gluon's kernels have launches of their own, in tests/interpreter/test_gluon.py."""
+}
+"""By the entry's name; Gluon's kernels have launches of their own,
+in tests/interpreter/test_gluon.py."""

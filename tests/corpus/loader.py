@@ -1,7 +1,7 @@
 """Compile one entry of the corpus for one target, and say which pairs a test run takes.
 
-A default run takes a few targets for each kernel; with KERNELLAB_CORPUS=all in the environment (`make corpus`) it takes every
-target that does not refuse the kernel.
+A default run takes a few targets for each kernel; with KERNELLAB_CORPUS=all
+in the environment (`make corpus`) it takes every target that does not refuse the kernel.
 """
 
 from __future__ import annotations
@@ -22,7 +22,9 @@ def entry(name: str) -> Entry:
 
 
 def compile_entry(one: Entry, target: str | Target, record: str = "passes") -> Compilation:
-    """`kernellab.compile` of one entry for one target; raises CompileError where the target refuses it."""
+    """`kernellab.compile` of one entry for one target;
+    raises CompileError where the target refuses it.
+    """
     compilation = compile(
         one.kernel,
         *one.types,

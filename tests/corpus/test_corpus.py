@@ -1,4 +1,6 @@
-"""The corpus itself: every entry compiles where it says so, and is refused where it says so, for the reason it states."""
+"""The corpus itself: every entry compiles where it says so, and is refused where it says so,
+for the reason it states.
+"""
 
 import pytest
 

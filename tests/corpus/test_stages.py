@@ -1,4 +1,6 @@
-"""Every kernel of the corpus gives in TTGIR what it gives in TTIR, for every target that compiles it."""
+"""Every kernel of the corpus gives in TTGIR what it gives in TTIR,
+for every target that compiles it.
+"""
 
 from __future__ import annotations
 
@@ -24,7 +26,8 @@ QUICK = {
 }
 """What a default run takes; a run of the whole corpus takes everything."""
 IN_SMALLER_STEPS = {("matmul", "sm_80")}
-"""Where the pass `prefetch` (from Triton 3.8 on) splits a product along K, and so adds up in another order."""
+"""Where the pass `prefetch` (from Triton 3.8 on) splits a product along K,
+and so adds up in another order."""
 
 
 def chosen() -> list[tuple[Entry, str]]:

@@ -1,4 +1,6 @@
-"""JupyterLab's debugger without JupyterLab: the requests of the debug adapter protocol, as a front end sends them to a notebook's kernel."""
+"""JupyterLab's debugger without JupyterLab: the requests of the debug adapter protocol,
+as a front end sends them to a notebook's kernel.
+"""
 
 from __future__ import annotations
 
@@ -21,9 +23,16 @@ class NotebookDebugger:
         self._number = 0
         self.busy = ""
         self.ask(
-            "initialize", clientID="test", clientName="test", adapterID="", pathFormat="path",
-            linesStartAt1=True, columnsStartAt1=True, supportsVariableType=True, locale="en",
-        )  # fmt: skip
+            "initialize",
+            clientID="test",
+            clientName="test",
+            adapterID="",
+            pathFormat="path",
+            linesStartAt1=True,
+            columnsStartAt1=True,
+            supportsVariableType=True,
+            locale="en",
+        )
         self.ask("attach")
 
     def ask(self, command: str, **arguments: Any) -> dict[str, Any]:
@@ -34,8 +43,11 @@ class NotebookDebugger:
         """
         self._number += 1
         content = {
-            "type": "request", "seq": self._number, "command": command, "arguments": arguments,
-        }  # fmt: skip
+            "type": "request",
+            "seq": self._number,
+            "command": command,
+            "arguments": arguments,
+        }
         message = self._client.session.msg("debug_request", content)
         self._client.control_channel.send(message)
         while True:
@@ -47,7 +59,9 @@ class NotebookDebugger:
                 return body
 
     def run(self, cell: str, stops: dict[int, str]) -> list[dict[str, Any]]:
-        """Begin a cell with breakpoints in its gutter: line -> condition, "" for none; gives what became of each."""
+        """Begin a cell with breakpoints in its gutter: line -> condition, "" for none;
+        gives what became of each.
+        """
         path = self.ask("dumpCell", code=cell)["sourcePath"]
         wanted = [{"line": n, **({"condition": c} if c else {})} for n, c in stops.items()]
         told = self.ask(
@@ -59,7 +73,9 @@ class NotebookDebugger:
         return found
 
     def next_stop(self, seconds: float = 60) -> list[dict[str, Any]] | None:
-        """The frames of the next stop, the innermost first; None where the cell ends without one."""
+        """The frames of the next stop, the innermost first;
+        None where the cell ends without one.
+        """
         deadline = time.monotonic() + seconds
         printed = []
         while time.monotonic() < deadline:
@@ -70,7 +86,9 @@ class NotebookDebugger:
             content = message["content"]
             if message["msg_type"] == "debug_event" and content.get("event") == "stopped":
                 self.thread = content["body"]["threadId"]
-                frames: list[dict[str, Any]] = self.ask("stackTrace", threadId=self.thread)["stackFrames"]  # fmt: skip
+                frames: list[dict[str, Any]] = self.ask("stackTrace", threadId=self.thread)[
+                    "stackFrames"
+                ]
                 return frames
             if message["parent_header"].get("msg_id") != self.busy:
                 continue

@@ -99,8 +99,12 @@ def test_steps_go_into_helpers_and_tritons_own_functions(session: Session) -> No
     call = line_of(stepped, "total, product = scaled")
     printed = session(
         "s; s; a; w; u; p acc.shape; d; r; s; s; s; w; q",
-        stepped.every_name, 3, *every_name(), BLOCK=64, breakpoints=[call],
-    )  # fmt: skip
+        stepped.every_name,
+        3,
+        *every_name(),
+        BLOCK=64,
+        breakpoints=[call],
+    )
     assert [name for _, name in stops(printed)][:3] == ["every_name", "scaled", "scaled"]
     assert "SCALE = 2.0" in printed
     assert "_values" not in printed
@@ -114,8 +118,12 @@ def test_the_end_of_the_kernel_ends_the_session(session: Session) -> None:
     for command in ("s", "n"):
         printed = session(
             f"{command}; {command}; {command}; p 'beyond the end'",
-            stepped.every_name, 3, *every_name(), BLOCK=64, breakpoints=[last],
-        )  # fmt: skip
+            stepped.every_name,
+            3,
+            *every_name(),
+            BLOCK=64,
+            breakpoints=[last],
+        )
         assert "--Return--" in printed
         assert "beyond" not in printed
 
@@ -139,9 +147,13 @@ def test_functions_of_kernels_take_tiles(session: Session) -> None:
         "q",
     ]
     printed = session(
-        "; ".join(typed), stepped.every_name, 3, *every_name(),
-        BLOCK=64, breakpoints=[f"{ADDS}, tl.max(acc, 0) > 62"],
-    )  # fmt: skip
+        "; ".join(typed),
+        stepped.every_name,
+        3,
+        *every_name(),
+        BLOCK=64,
+        breakpoints=[f"{ADDS}, tl.max(acc, 0) > 62"],
+    )
     assert "*** " not in printed
     said = [printed_after(printed, place) for place in range(9)]
     assert "True" in said[0]
@@ -166,9 +178,14 @@ def test_what_is_typed_over_a_tile_reaches_no_other_launch(session: Session) -> 
 
 def test_what_functions_of_kernels_do_not_take(session: Session) -> None:
     printed = session(
-        "p tl.load(x_ptr + offsets); p tl.program_id(0); p tl.sum(acc[:3]); p tl.sum(acc, 5); p acc.to(tl.int32); p acc.nothing; p tl.nothing; q",
-        stepped.every_name, 3, *every_name(), BLOCK=64, breakpoints=[ADDS],
-    )  # fmt: skip
+        "p tl.load(x_ptr + offsets); p tl.program_id(0); p tl.sum(acc[:3]); p tl.sum(acc, 5); p "
+        "acc.to(tl.int32); p acc.nothing; p tl.nothing; q",
+        stepped.every_name,
+        3,
+        *every_name(),
+        BLOCK=64,
+        breakpoints=[ADDS],
+    )
     said = [printed_after(printed, place) for place in range(7)]
     assert "tl.load: pointers are not followed at the prompt\nx_ptr[:8] reads elements" in said[0]
     assert "tl.program_id: the program's id and the grid cannot be asked" in said[1]
@@ -186,8 +203,13 @@ def test_what_functions_of_kernels_do_not_take(session: Session) -> None:
 def test_display_shows_tiles_when_they_change(session: Session) -> None:
     printed = session(
         "display acc[:2]; n; n; n; q",
-        stepped.every_name, 3, *every_name(), BLOCK=64, program=1, breakpoints=[f"{ADDS}, i == 1"],
-    )  # fmt: skip
+        stepped.every_name,
+        3,
+        *every_name(),
+        BLOCK=64,
+        program=1,
+        breakpoints=[f"{ADDS}, i == 1"],
+    )
     assert "display acc[:2]: array([0., 0.], dtype=float32)" in printed
     assert "display acc[:2]: array([64., 65.], dtype=float32)  [old: array([0., 0.]" in printed
 
@@ -196,8 +218,11 @@ def test_a_breakpoint_without_code_moves_and_says_so(session: Session) -> None:
     other = line_of(stepped, "else:")
     printed = session(
         f"b {other}; b {SCALED}; b scaled; b 1000; c; q",
-        stepped.every_name, 3, *every_name(), BLOCK=64,
-    )  # fmt: skip
+        stepped.every_name,
+        3,
+        *every_name(),
+        BLOCK=64,
+    )
     assert f"Line {other} has no code: the breakpoint moves to line {other + 1}" in printed
     assert re.search(rf"Breakpoint \d+ at \S+stepped\.py:{other + 1}\n", printed)
     assert re.search(rf"Breakpoint \d+ at \S+stepped\.py:{SCALED + 1}\n", printed)
@@ -228,7 +253,11 @@ def test_each_of_several_programs(session: Session) -> None:
     first = line_of(stepped, "pid = tl.program_id(0)", 0)
     keywords: dict[str, Any] = {"BLOCK": 64, "program": [0, 2]}
     printed = session("c; n; p pid; c", stepped.every_name, 3, *every_name(), **keywords)
-    assert stops(printed) == [(first, "every_name"), (first, "every_name"), (first + 1, "every_name")]  # fmt: skip
+    assert stops(printed) == [
+        (first, "every_name"),
+        (first, "every_name"),
+        (first + 1, "every_name"),
+    ]
     assert "program (2, 0, 0) of grid" in printed
     last = line_of(stepped, "tl.store(y_ptr + offsets, total")
     printed = session(f"b {last}; c; c; c", stepped.every_name, 3, *every_name(), **keywords)
@@ -245,9 +274,14 @@ def test_a_kernel_without_a_pid_has_one(
     line = line_of(debugged, "y = raised(x)")
     printed = session(
         "p 'here', repr(pid); s; s; p 'there', pid; q",
-        debugged.without_pid, grid, x, y, BLOCK=4, program="all",
+        debugged.without_pid,
+        grid,
+        x,
+        y,
+        BLOCK=4,
+        program="all",
         breakpoints=f"{line}, pid == {program if grid == 3 else own}",
-    )  # fmt: skip
+    )
     assert f"program {(2, 0, 0) if grid == 3 else own} of grid" in printed
     assert f"('here', '{own}')" in printed
     assert "*** NameError: name 'pid' is not defined" in printed, "helpers have none"
@@ -340,8 +374,12 @@ def test_a_fault_is_looked_at_where_it_happened(session: Session) -> None:
 def test_ctrl_c_leaves_everything_as_it_was(session: Session) -> None:
     handler = signal.getsignal(signal.SIGINT)
     x, y = torch.zeros(1 << 22), torch.zeros(1 << 22)
-    # Pressed at the prompt it would only interrupt what is typed there: so half a second after the prompt is left.
-    pressing = "p __import__('threading').Timer(0.5, __import__('os').kill, (__import__('os').getpid(), 2)).start()"
+    # Pressed at the prompt it would only interrupt what is typed there:
+    # so half a second after the prompt is left.
+    pressing = (
+        "p __import__('threading').Timer(0.5, __import__('os').kill, (__import__('os').getpid(), "
+        "2)).start()"
+    )
     with pytest.raises(KeyboardInterrupt):
         session(
             f"{pressing}; c",
@@ -398,7 +436,9 @@ def test_pdb_around_a_launch_stops_in_its_kernel() -> None:
         kernellab.run(stepped.every_name, 3, x, y, n, rounds, BLOCK=64)
 
     call = line_of(stepped, "total, product = scaled")
-    printed = pdb_over(launch, f"b {stepped.__file__}:{call}; c; p type(acc), acc.shape; s; s; p SCALE; c; c")  # fmt: skip
+    printed = pdb_over(
+        launch, f"b {stepped.__file__}:{call}; c; p type(acc), acc.shape; s; s; p SCALE; c; c"
+    )
     assert stops(printed) == [(call, "every_name"), (SCALED, "scaled"), (SCALED + 1, "scaled")]
     assert "(<class 'numpy.ndarray'>, (64,))" in printed
     chosen = pdb_over(launch, f"b {stepped.__file__}:{call}, pid == 2; c; p pid; c")
@@ -433,7 +473,8 @@ def test_pdb_in_a_terminal() -> None:
     script = (
         "import torch, kernellab; from tests.kernels import stepped\n"
         "x, y = torch.arange(150.), torch.zeros(150)\n"
-        f"kernellab.debug(stepped.every_name, 3, x, y, 150, 4, BLOCK=64, program=1, breakpoints=[{ADDS}])\n"
+        "kernellab.debug(stepped.every_name, 3, x, y, 150, 4, BLOCK=64, program=1, "
+        f"breakpoints=[{ADDS}])\n"
         "print('after:', y.abs().sum().item())"
     )
     with terminal([sys.executable, "-c", script], ROOT) as keys:
@@ -463,23 +504,39 @@ def test_tiledebug_in_ipython() -> None:
     ]
     with terminal(command, ROOT) as keys:
         keys.read_until("In [1]:")
-        said(keys, "import torch; from tests.kernels import stepped; x, y = torch.arange(150.), torch.zeros(150)", "In [2]:")  # fmt: skip
+        said(
+            keys,
+            "import torch; from tests.kernels import stepped; x, y = torch.arange(150.), "
+            "torch.zeros(150)",
+            "In [2]:",
+        )
         said(keys, "%load_ext kernellab", "In [3]:")
-        stop = said(keys, f'%tiledebug --program 1 --break "{ADDS}, i == 2" stepped.every_name[(3,)](x, y, 150, 4, BLOCK=64)', "ipdb>")  # fmt: skip
+        stop = said(
+            keys,
+            f'%tiledebug --program 1 --break "{ADDS}, i == 2" stepped.every_name[(3,)](x, y, '
+            "150, 4, BLOCK=64)",
+            "ipdb>",
+        )
         assert "program (1, 0, 0) of grid (3, 1, 1)" in stop
         assert "--> " in stop
         assert "(64,)" in said(keys, "p acc.shape", "ipdb>")
         assert f"stepped.py({ADDS + 1})every_name()" in said(keys, "n", "ipdb>")
         said(keys, "q", "In [4]:")
         assert "0.0" in said(keys, "y.abs().sum().item()", "In [5]:")
-        refused = said(keys, "%tiledebug --program 5 stepped.every_name[(3,)](x, y, 150, 4, BLOCK=64)", "In [6]:")  # fmt: skip
+        refused = said(
+            keys,
+            "%tiledebug --program 5 stepped.every_name[(3,)](x, y, 150, 4, BLOCK=64)",
+            "In [6]:",
+        )
         assert "OptionError: there is no program (5, 0, 0)" in refused
         refused = said(keys, "%tiledebug stepped.every_name(x)", "In [7]:")
         assert "is no launch" in refused
 
 
 def test_an_option_of_pythons_print_is_refused_in_words() -> None:
-    with pytest.raises(CompileError, match=r"print in a kernel takes texts and values, and no end=") as refused:  # fmt: skip
+    with pytest.raises(
+        CompileError, match=r"print in a kernel takes texts and values, and no end="
+    ) as refused:
         kernellab.run(kernellab.TileKernel(debugged.prints_without_end), (1,), torch.zeros(4))
     assert refused.value.position is not None
     assert refused.value.position.file.endswith("debugged.py")

@@ -1,4 +1,6 @@
-"""The session of docs/debugging.md: its blocks are run as they are written, and print what the page shows."""
+"""The session of docs/debugging.md: its blocks are run as they are written,
+and print what the page shows.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,6 @@
-"""JupyterLab's debugger on a cell's kernels, over the protocol that it speaks; VS Code's is the same."""
+"""JupyterLab's debugger on a cell's kernels, over the protocol that it speaks;
+VS Code's is the same.
+"""
 
 from __future__ import annotations
 

@@ -104,15 +104,23 @@ def integer_scalars(dtype: torch.dtype) -> Case:
         xs, ys = x_ptr.tolist(), y_ptr.tolist()
         rows = [
             [
-                x + y, x * y, quotient(x, y), remainder(x, y), xs[0] - ys[0], xs[0] * ys[0],
-                min(x, ys[0]), quotient(xs[0], ys[0]) + remainder(xs[0], ys[0]),
+                x + y,
+                x * y,
+                quotient(x, y),
+                remainder(x, y),
+                xs[0] - ys[0],
+                xs[0] * ys[0],
+                min(x, ys[0]),
+                quotient(xs[0], ys[0]) + remainder(xs[0], ys[0]),
             ]
             for x, y in zip(xs, ys)
-        ]  # fmt: skip
+        ]
         wrapped = [[wrap(v, dtype) for v in row] for row in rows]
         return {"out_ptr": np.array(wrapped, dtype=as_numpy(x_ptr).dtype)}
 
-    return Case(f"integer_scalars-{name_of(dtype)}", arithmetic.integer_scalars, (N,), make, reference)  # fmt: skip
+    return Case(
+        f"integer_scalars-{name_of(dtype)}", arithmetic.integer_scalars, (N,), make, reference
+    )
 
 
 def comparison_rows(x: Any, y: Any) -> list[bool]:
@@ -149,9 +157,19 @@ def booleans() -> Case:
         unsigned_less = ~x & y
         assert unsigned_less.any()
         rows = [
-            x & y, x | y, x ^ y, ~x, x == y, x.astype(int) + y, np.where(x, 2, 0),
-            np.where(x, 3, 4), (i < 5).astype(int) + (i >= 3), unsigned_less, i % 2 == 1, i != 2,
-        ]  # fmt: skip
+            x & y,
+            x | y,
+            x ^ y,
+            ~x,
+            x == y,
+            x.astype(int) + y,
+            np.where(x, 2, 0),
+            np.where(x, 3, 4),
+            (i < 5).astype(int) + (i >= 3),
+            unsigned_less,
+            i % 2 == 1,
+            i != 2,
+        ]
         # tl.int1 from an integer takes any number but 0 for true.
         rows[10] = i != 0
         return {"out_ptr": np.array(rows, dtype=np.int32)}
@@ -161,17 +179,22 @@ def booleans() -> Case:
 
 ENDS_ON_AN_H200 = {
     torch.int8: [
-        [-1, -1, -1, -128, -1, 33, -1, -1], [7, 127, -128, 0, 5, 1, 0, 126],
-        [-128, 0, 0, 0, 0, 0, 0, 0], [0, 0, -1, -1, 0, 0, 0, 0],
+        [-1, -1, -1, -128, -1, 33, -1, -1],
+        [7, 127, -128, 0, 5, 1, 0, 126],
+        [-128, 0, 0, 0, 0, 0, 0, 0],
+        [0, 0, -1, -1, 0, 0, 0, 0],
     ],
     torch.int16: [
-        [-1, -1, -1, -32768, -1, 33, -1, -1], [7, 32767, -32768, 0, 5, 1, 0, 32766],
-        [-32768, 0, 0, 0, 0, 0, 0, -512], [0, 0, -1, -1, 0, 0, 0, 127],
+        [-1, -1, -1, -32768, -1, 33, -1, -1],
+        [7, 32767, -32768, 0, 5, 1, 0, 32766],
+        [-32768, 0, 0, 0, 0, 0, 0, -512],
+        [0, 0, -1, -1, 0, 0, 0, 127],
     ],
     torch.int32: [
         [-1, -1, -1, -2147483648, -1, 33, -1, -1],
         [7, 2147483647, -2147483648, 0, 5, 1, 0, 2147483646],
-        [-2147483648, 0, 0, 0, 0, 0, 0, -512], [0, 0, -1, -1, 0, 0, 0, 8388607],
+        [-2147483648, 0, 0, 0, 0, 0, 0, -512],
+        [0, 0, -1, -1, 0, 0, 0, 8388607],
     ],
     torch.int64: [
         [4294967295, -1, -1, -9223372036854775808, 4294967295, 33, 4294967295, -1],
@@ -180,25 +203,35 @@ ENDS_ON_AN_H200 = {
         [0, 0, -1, -4294967296, 0, 0, 0, 36028797018963967],
     ],
     torch.uint8: [
-        [255, 255, 255, 0, 255, 33, 255, 255], [7, 255, 0, 0, 5, 1, 0, 254],
-        [128, 0, 0, 0, 0, 0, 0, 0], [0, 0, 0, 0, 0, 0, 0, 0],
+        [255, 255, 255, 0, 255, 33, 255, 255],
+        [7, 255, 0, 0, 5, 1, 0, 254],
+        [128, 0, 0, 0, 0, 0, 0, 0],
+        [0, 0, 0, 0, 0, 0, 0, 0],
     ],
     torch.uint32: [
         [4294967295, 4294967295, 4294967295, 0, 4294967295, 33, 4294967295, 4294967295],
-        [7, 4294967295, 0, 0, 5, 1, 0, 4294967294], [2147483648, 0, 0, 0, 0, 0, 0, 4294966784],
+        [7, 4294967295, 0, 0, 5, 1, 0, 4294967294],
+        [2147483648, 0, 0, 0, 0, 0, 0, 4294966784],
         [0, 0, 0, 0, 0, 0, 0, 16777215],
     ],
     torch.uint64: [
         [
-            4294967295, 18446744073709551615, 4294967295, 0, 4294967295, 33, 4294967295,
+            4294967295,
+            18446744073709551615,
+            4294967295,
+            0,
+            4294967295,
+            33,
+            4294967295,
             18446744073709551615,
         ],
         [7, 18446744073709551615, 0, 0, 5, 1, 0, 18446744073709551614],
         [9223372036854775808, 0, 0, 0, 42949672960, 0, 0, 18446744073709551104],
         [0, 0, 0, 0, 0, 0, 0, 72057594037927935],
     ],
-}  # fmt: skip
-"""Quotients, remainders and shifts of `integers_at_the_ends` on an NVIDIA H200 (Triton 3.6): recorded there."""
+}
+"""Quotients, remainders and shifts of `integers_at_the_ends` on an NVIDIA H200 (Triton 3.6):
+recorded there."""
 
 
 def integers_at_the_ends(dtype: torch.dtype) -> Case:
@@ -216,7 +249,13 @@ def integers_at_the_ends(dtype: torch.dtype) -> Case:
     def reference(out_ptr: Any, **_: Any) -> dict[str, Any]:
         return {"out_ptr": np.array(ENDS_ON_AN_H200[dtype], as_numpy(out_ptr).dtype)}
 
-    return Case(f"integers_at_the_ends-{name_of(dtype)}", arithmetic.integers_at_the_ends, (1,), make, reference)  # fmt: skip
+    return Case(
+        f"integers_at_the_ends-{name_of(dtype)}",
+        arithmetic.integers_at_the_ends,
+        (1,),
+        make,
+        reference,
+    )
 
 
 # Floats: float64 is the reference, rounded once to the type by NumPy or ml_dtypes.
@@ -250,10 +289,18 @@ def floats(dtype: torch.dtype) -> Case:
         product = once(x * y)
         negated = -x if versions.NEGATES_ZEROS else 0.0 - x
         rows = [
-            once(x + y), once(x - y), product, once(negated), once(abs(x)), once(np.fmin(x, y)),
-            once(np.fmax(x, y)), once(np.minimum(x, y)), once(np.maximum(x, y)),
-            once(np.where(x < y, x, y)), once(product.astype(np.float64) + x),
-        ]  # fmt: skip
+            once(x + y),
+            once(x - y),
+            product,
+            once(negated),
+            once(abs(x)),
+            once(np.fmin(x, y)),
+            once(np.fmax(x, y)),
+            once(np.minimum(x, y)),
+            once(np.maximum(x, y)),
+            once(np.where(x < y, x, y)),
+            once(product.astype(np.float64) + x),
+        ]
         return {"out_ptr": np.array(rows)}
 
     return Case(f"floats-{name_of(dtype)}", arithmetic.floats, (1,), make, reference)
@@ -325,15 +372,17 @@ def zeros(dtype: torch.dtype) -> Case:
         nan = math.nan
         negated = -0.0 if versions.NEGATES_ZEROS else 0.0
         return {
-            "out_ptr": np.array([
-                [0.0, 0.0, 0.0, -0.0, -0.0, -0.0, 1.0, 0.0],
-                [-0.0, -0.0, 0.0, -0.0, -0.0, -0.0, -0.0, -1.0],
-                [0.0, 0.0, 0.0, -0.0, nan, nan, 1.0, 0.0],
-                [-0.0, -0.0, 0.0, -0.0, nan, nan, -0.0, -1.0],
-                [0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 1.0, 0.0],
-                [negated, 0.0, negated, 0.0, nan, 0.0, -1.0, 1.0],
-            ])
-        }  # fmt: skip
+            "out_ptr": np.array(
+                [
+                    [0.0, 0.0, 0.0, -0.0, -0.0, -0.0, 1.0, 0.0],
+                    [-0.0, -0.0, 0.0, -0.0, -0.0, -0.0, -0.0, -1.0],
+                    [0.0, 0.0, 0.0, -0.0, nan, nan, 1.0, 0.0],
+                    [-0.0, -0.0, 0.0, -0.0, nan, nan, -0.0, -1.0],
+                    [0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 1.0, 0.0],
+                    [negated, 0.0, negated, 0.0, nan, 0.0, -1.0, 1.0],
+                ]
+            )
+        }
 
     return Case(f"zeros-{name_of(dtype)}", arithmetic.zeros, (1,), make, reference)
 
@@ -367,7 +416,15 @@ def elementary(dtype: torch.dtype) -> Case:
         return {"out_ptr": torch.stack(rows).numpy()}
 
     tolerance = 1e-6 if dtype == torch.float32 else 1e-13
-    return Case(f"elementary-{name_of(dtype)}", arithmetic.elementary, (1,), make, reference, rtol=tolerance, atol=tolerance / 10)  # fmt: skip
+    return Case(
+        f"elementary-{name_of(dtype)}",
+        arithmetic.elementary,
+        (1,),
+        make,
+        reference,
+        rtol=tolerance,
+        atol=tolerance / 10,
+    )
 
 
 def precise() -> Case:
@@ -463,7 +520,8 @@ ON_AN_H200: dict[tuple[torch.dtype, torch.dtype], list[float]] = {
     ],
     (torch.float16, torch.bool): [0, 0, *[1] * 30],
 }  # fmt: skip
-"""What `SPECIAL` becomes on an NVIDIA H200 (sm_90, Triton 3.6): recorded there, not computed here."""
+"""What `SPECIAL` becomes on an NVIDIA H200 (sm_90, Triton 3.6):
+recorded there, not computed here."""
 
 TOWARD_ZERO_ON_AN_H200 = {
     torch.float8_e5m2: [
@@ -511,7 +569,9 @@ def converted_toward_zero(target: torch.dtype) -> Case:
     def reference(**_: Any) -> dict[str, Any]:
         return {"out_ptr": exactly(TOWARD_ZERO_ON_AN_H200[target], target)}
 
-    return Case(f"toward-zero-{name_of(target)}", arithmetic.converted_toward_zero, (1,), make, reference)  # fmt: skip
+    return Case(
+        f"toward-zero-{name_of(target)}", arithmetic.converted_toward_zero, (1,), make, reference
+    )
 
 
 def all_patterns(bits: int, dtype: torch.dtype) -> torch.Tensor:
@@ -522,7 +582,9 @@ def all_patterns(bits: int, dtype: torch.dtype) -> torch.Tensor:
 
 
 def widened(source: torch.dtype, target: torch.dtype) -> Case:
-    """From all bit patterns of a narrow float: exact. 4,096 and more elements take another way than few."""
+    """From all bit patterns of a narrow float: exact.
+    4,096 and more elements take another way than few.
+    """
     bits = torch.finfo(source).bits
 
     def make() -> dict[str, Any]:
@@ -532,11 +594,19 @@ def widened(source: torch.dtype, target: torch.dtype) -> Case:
     def reference(x_ptr: Any, **_: Any) -> dict[str, Any]:
         return {"out_ptr": as_numpy(x_ptr).astype(np.float32)}
 
-    return Case(f"widened-{name_of(source)}-to-{name_of(target)}", arithmetic.converted, (1,), make, reference)  # fmt: skip
+    return Case(
+        f"widened-{name_of(source)}-to-{name_of(target)}",
+        arithmetic.converted,
+        (1,),
+        make,
+        reference,
+    )
 
 
 def narrowed(source: torch.dtype, target: torch.dtype, count: int) -> Case:
-    """Random numbers and numbers halfway between two neighbours; the reference rounds by ml_dtypes or NumPy."""
+    """Random numbers and numbers halfway between two neighbours;
+    the reference rounds by ml_dtypes or NumPy.
+    """
 
     def make() -> dict[str, Any]:
         rng = np.random.default_rng(7)
@@ -552,7 +622,13 @@ def narrowed(source: torch.dtype, target: torch.dtype, count: int) -> Case:
         kind = as_numpy(torch.zeros(1, dtype=target)).dtype
         return {"out_ptr": as_numpy(x_ptr).astype(np.float32).astype(kind)}
 
-    return Case(f"narrowed-{name_of(source)}-to-{name_of(target)}-{count}", arithmetic.converted, (1,), make, reference)  # fmt: skip
+    return Case(
+        f"narrowed-{name_of(source)}-to-{name_of(target)}-{count}",
+        arithmetic.converted,
+        (1,),
+        make,
+        reference,
+    )
 
 
 def integer_to_float(source: torch.dtype, target: torch.dtype) -> Case:
@@ -568,7 +644,9 @@ def integer_to_float(source: torch.dtype, target: torch.dtype) -> Case:
             return {"out_ptr": wide.astype(ml_dtypes.bfloat16)}
         return {"out_ptr": [nearest(Fraction(v), target) for v in x_ptr.tolist()]}
 
-    return Case(f"{name_of(source)}-to-{name_of(target)}", arithmetic.converted, (1,), make, reference)  # fmt: skip
+    return Case(
+        f"{name_of(source)}-to-{name_of(target)}", arithmetic.converted, (1,), make, reference
+    )
 
 
 def integer_to_integer(source: torch.dtype, target: torch.dtype) -> Case:
@@ -580,7 +658,9 @@ def integer_to_integer(source: torch.dtype, target: torch.dtype) -> Case:
         wrapped = [wrap(v, target) for v in x_ptr.tolist()]
         return {"out_ptr": np.array(wrapped, dtype=as_numpy(out_ptr).dtype)}
 
-    return Case(f"{name_of(source)}-to-{name_of(target)}", arithmetic.converted, (1,), make, reference)  # fmt: skip
+    return Case(
+        f"{name_of(source)}-to-{name_of(target)}", arithmetic.converted, (1,), make, reference
+    )
 
 
 def same_bits(source: torch.dtype, target: torch.dtype) -> Case:
@@ -590,7 +670,9 @@ def same_bits(source: torch.dtype, target: torch.dtype) -> Case:
     def reference(x_ptr: Any, **_: Any) -> dict[str, Any]:
         return {"out_ptr": x_ptr.view(target)}
 
-    return Case(f"bits-{name_of(source)}-as-{name_of(target)}", arithmetic.same_bits, (1,), make, reference)  # fmt: skip
+    return Case(
+        f"bits-{name_of(source)}-as-{name_of(target)}", arithmetic.same_bits, (1,), make, reference
+    )
 
 
 # Index arithmetic and constants
@@ -609,10 +691,19 @@ def index_as_data() -> Case:
         for program in range(4):  # all programs write to one place: the last one stays
             i = program * 8 + lanes
             rows = [
-                i, i // 3 - i % 3, (i == 5) + (i != 2).astype(int), i.sum() + lanes, -i * 7 + 3,
-                (i << 2) | 1, np.cumsum(i), np.where(i < 4, i, -i), (i * (lanes - 3)).max() + lanes,
-                np.minimum(i, 6), i.astype(np.int8), i ^ lanes,
-            ]  # fmt: skip
+                i,
+                i // 3 - i % 3,
+                (i == 5) + (i != 2).astype(int),
+                i.sum() + lanes,
+                -i * 7 + 3,
+                (i << 2) | 1,
+                np.cumsum(i),
+                np.where(i < 4, i, -i),
+                (i * (lanes - 3)).max() + lanes,
+                np.minimum(i, 6),
+                i.astype(np.int8),
+                i ^ lanes,
+            ]
             out[:96] = np.array(rows).reshape(-1)
             real[:] = [i * 0.5, i, (1.0 / (i + 1))]
         return {"out_ptr": out, "float_ptr": real}
@@ -627,9 +718,12 @@ def near_the_limit(dtype: torch.dtype, start: int) -> Case:
     def reference(**_: Any) -> dict[str, Any]:
         x = [wrap(start + i, dtype) for i in range(16)]
         rows = [
-            x, [wrap(v * 2, dtype) for v in x], [wrap(v + start, dtype) for v in x],
-            [int(v < start) for v in x], [wrap(v, torch.int16) for v in x],
-        ]  # fmt: skip
+            x,
+            [wrap(v * 2, dtype) for v in x],
+            [wrap(v + start, dtype) for v in x],
+            [int(v < start) for v in x],
+            [wrap(v, torch.int16) for v in x],
+        ]
         return {"out_ptr": np.array(rows)}
 
     return Case(f"near_the_limit-{start}", arithmetic.near_the_limit, (1,), make, reference)
@@ -684,7 +778,15 @@ def random_numbers(seed: int, offset: int) -> Case:
             "normal_ptr": gauss,
         }
 
-    return Case(f"random_numbers-{seed}-{offset}", arithmetic.random_numbers, (1,), make, reference, rtol=1e-6, atol=2e-6)  # fmt: skip
+    return Case(
+        f"random_numbers-{seed}-{offset}",
+        arithmetic.random_numbers,
+        (1,),
+        make,
+        reference,
+        rtol=1e-6,
+        atol=2e-6,
+    )
 
 
 def random_four() -> Case:

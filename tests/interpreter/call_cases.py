@@ -82,7 +82,9 @@ def greatest_common_divisors() -> Case:
         parts = [np.gcd.accumulate(x, 2), np.gcd.reduce(x, 2), np.gcd.reduce(x, 1)]
         return {"out_ptr": np.concatenate([part.reshape(programs, -1) for part in parts], 1)}
 
-    return Case("greatest_common_divisors", calls.greatest_common_divisors, (programs,), make, reference)  # fmt: skip
+    return Case(
+        "greatest_common_divisors", calls.greatest_common_divisors, (programs,), make, reference
+    )
 
 
 def longest(dtype: torch.dtype) -> Case:
@@ -129,7 +131,9 @@ def mapped() -> Case:
         x = x_ptr.numpy().reshape(-1, 2)
         y = np.tile(y_ptr.numpy(), programs).reshape(-1, 2)
         ordered = np.sort(x, axis=1)
-        second = np.stack([y[:, 0] + np.where(ordered[:, 0] < 0, 2 * y[:, 1], 0), y[:, 0] * y[:, 1]], 1)  # fmt: skip
+        second = np.stack(
+            [y[:, 0] + np.where(ordered[:, 0] < 0, 2 * y[:, 1], 0), y[:, 0] * y[:, 1]], 1
+        )
         return {
             "out_ptr": [
                 [steps(number) if number >= n else 0 for number in range(programs * n)],

@@ -1,6 +1,7 @@
 """One list of launches with references, that several tests go through.
 
-A case is a kernel, its arguments, and what an independent computation (NumPy, torch, Python's own integers) makes of them. The arguments are made afresh for each use.
+A case is a kernel, its arguments, and what an independent computation (NumPy, torch,
+Python's own integers) makes of them. The arguments are made afresh for each use.
 """
 
 from __future__ import annotations
@@ -43,7 +44,8 @@ class Case:
 
     Attributes:
         make: the arguments, by name in the kernel's order; constexprs too.
-        reference: from arguments that no kernel has touched, the expected contents of those that the kernel writes.
+        reference: from arguments that no kernel has touched, the expected contents of those that
+            the kernel writes.
         rtol, atol: 0 where results must be equal bit for bit (NaN equals NaN).
     """
 
@@ -115,7 +117,9 @@ def normal(*shape: int, seed: int = 0, dtype: torch.dtype = torch.float32) -> to
     return torch.from_numpy(random(seed).standard_normal(shape)).to(dtype)
 
 
-def whole(*shape: int, low: int = -9, high: int = 10, seed: int = 0, dtype: torch.dtype = torch.int32) -> torch.Tensor:  # fmt: skip
+def whole(
+    *shape: int, low: int = -9, high: int = 10, seed: int = 0, dtype: torch.dtype = torch.int32
+) -> torch.Tensor:
     """Integers from low to high - 1."""
     return torch.from_numpy(random(seed).integers(low, high, shape)).to(dtype)
 

@@ -1,4 +1,6 @@
-"""Cases of loops, branches, returns and helpers: the references are the same programs in Python, one after the other."""
+"""Cases of loops, branches, returns and helpers:
+the references are the same programs in Python, one after the other.
+"""
 
 # ruff: noqa: C408 - arguments by name read best as calls of dict
 
@@ -25,7 +27,13 @@ def where_am_i(grid: tuple[int, ...]) -> Case:
         order = [(x, y, z) for z in range(nz) for y in range(ny) for x in range(nx)]
         return {"out_ptr": [x + 100 * y + 10000 * z + 1000000 * nz for x, y, z in order]}
 
-    return Case(f"where_am_i-{'x'.join(map(str, grid))}", control.where_am_i, grid, lambda: dict(out_ptr=zeros(nx * ny * nz)), reference)  # fmt: skip
+    return Case(
+        f"where_am_i-{'x'.join(map(str, grid))}",
+        control.where_am_i,
+        grid,
+        lambda: dict(out_ptr=zeros(nx * ny * nz)),
+        reference,
+    )
 
 
 def collatz() -> Case:
@@ -293,7 +301,9 @@ def control_cases() -> Iterator[Case]:
     yield from map(where_am_i, ((5,), (2, 3), (3, 1, 2)))
     yield from (collatz(), triangular(), nested(0), nested(4), returning_helper())
     yield from map(early_returns, (3, 0, 2000))
-    yield from (uniform_branches(*given) for given in ((True, 0, 2.0), (False, 7, 2.0), (True, 6, -1.0)))  # fmt: skip
+    yield from (
+        uniform_branches(*given) for given in ((True, 0, 2.0), (False, 7, 2.0), (True, 6, -1.0))
+    )
     yield from (chosen_bounds(), binary_search(), conditional_atomics(), unrolled(), tuples())
     yield from shadowing_names()
     yield from map(loop_results, (0, 3))

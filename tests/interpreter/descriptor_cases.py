@@ -28,7 +28,9 @@ def block_of(x: np.ndarray, first: tuple[int, ...], shape: tuple[int, ...], padd
 
 
 def copied(dtype: torch.dtype, padding: str, row: int, column: int) -> Case:
-    """From a view with a stride and an offset; three programs, the last one beyond the target's end."""
+    """From a view with a stride and an offset; three programs,
+    the last one beyond the target's end.
+    """
 
     def make() -> dict[str, Any]:
         x = normal(14, 48).mul(10).to(dtype)[2:, 16:44]
@@ -36,8 +38,11 @@ def copied(dtype: torch.dtype, padding: str, row: int, column: int) -> Case:
         return dict(
             source=TensorDescriptor(x, x.shape, x.stride(), [4, 32], padding),
             target=TensorDescriptor.from_tensor(out, [4, 32]),
-            row=row, column=column, M=4, N=32,
-        )  # fmt: skip
+            row=row,
+            column=column,
+            M=4,
+            N=32,
+        )
 
     def reference(source: Any, **_: Any) -> dict[str, Any]:
         fill = np.nan if padding == "nan" else 0
@@ -58,8 +63,11 @@ def rounded_to_tf32() -> Case:
         return dict(
             source=TensorDescriptor.from_tensor(x, [4, 8], round_f32_to_tf32=True),
             target=TensorDescriptor.from_tensor(torch.zeros(4, 8), [4, 8]),
-            row=0, column=0, M=4, N=8,
-        )  # fmt: skip
+            row=0,
+            column=0,
+            M=4,
+            N=8,
+        )
 
     return Case(
         "rounded_to_tf32",
@@ -93,8 +101,10 @@ def one_a_program() -> Case:
             x_ptr=normal(5, 4, 8),
             out_ptr=torch.zeros(4, 4, 8),
             rows_ptr=torch.tensor([4, 1, 3, 0], dtype=torch.int32),
-            B=4, M=4, N=8,
-        )  # fmt: skip
+            B=4,
+            M=4,
+            N=8,
+        )
 
     def reference(x_ptr: Any, rows_ptr: Any, **_: Any) -> dict[str, Any]:
         out = np.full((4, 4, 8), np.nan, np.float32)
@@ -110,9 +120,13 @@ def of_either() -> Case:
     def make() -> dict[str, Any]:
         rows = torch.arange(7, -1, -1, dtype=torch.int32)
         return dict(
-            x_ptr=normal(8, 8), y_ptr=normal(8, 8, seed=1), out_ptr=torch.ones(4, 8, 8),
-            rows_ptr=rows, M=8, N=8,
-        )  # fmt: skip
+            x_ptr=normal(8, 8),
+            y_ptr=normal(8, 8, seed=1),
+            out_ptr=torch.ones(4, 8, 8),
+            rows_ptr=rows,
+            M=8,
+            N=8,
+        )
 
     def reference(x_ptr: Any, y_ptr: Any, **_: Any) -> dict[str, Any]:
         out = np.zeros((4, 8, 8), np.float32)
@@ -139,7 +153,13 @@ def carried() -> Case:
 
 def selected(flag: int) -> Case:
     def make() -> dict[str, Any]:
-        return dict(x_ptr=whole(2, 4, 8), out_ptr=torch.zeros(3, 4, 8, dtype=torch.int32), flag=flag, M=4, N=8)  # fmt: skip
+        return dict(
+            x_ptr=whole(2, 4, 8),
+            out_ptr=torch.zeros(3, 4, 8, dtype=torch.int32),
+            flag=flag,
+            M=4,
+            N=8,
+        )
 
     def reference(x_ptr: Any, **_: Any) -> dict[str, Any]:
         return {"out_ptr": x_ptr[[0, 1, 0]] + 10 * x_ptr[int(flag > 0)]}
@@ -168,8 +188,9 @@ def gathered_rows(column: int) -> Case:
             x=TensorDescriptor.from_tensor(normal(11, 12), [1, 8], "nan"),
             out=TensorDescriptor.from_tensor(torch.zeros(16, 8), [8, 8]),
             rows_ptr=torch.tensor(ROWS, dtype=torch.int32),
-            column=column, ROWS=8,
-        )  # fmt: skip
+            column=column,
+            ROWS=8,
+        )
 
     def reference(x: Any, **_: Any) -> dict[str, Any]:
         rows = [block_of(x.base.numpy(), (row, column), (1, 8), np.nan) for row in ROWS]
@@ -184,8 +205,10 @@ def scattered_rows() -> Case:
             x_ptr=normal(16, 8),
             out=TensorDescriptor.from_tensor(torch.zeros(11, 12), [1, 8]),
             rows_ptr=torch.tensor(ROWS, dtype=torch.int32),
-            column=6, ROWS=8, N=8,
-        )  # fmt: skip
+            column=6,
+            ROWS=8,
+            N=8,
+        )
 
     def reference(x_ptr: Any, **_: Any) -> dict[str, Any]:
         out = torch.zeros(11, 12)
@@ -198,9 +221,13 @@ def scattered_rows() -> Case:
 
 
 REDUCTIONS = {
-    "add": np.add, "min": np.minimum, "max": np.maximum,
-    "and": np.bitwise_and, "or": np.bitwise_or, "xor": np.bitwise_xor,
-}  # fmt: skip
+    "add": np.add,
+    "min": np.minimum,
+    "max": np.maximum,
+    "and": np.bitwise_and,
+    "or": np.bitwise_or,
+    "xor": np.bitwise_xor,
+}
 
 
 def reduced_into(how: str, dtype: torch.dtype) -> Case:
@@ -213,8 +240,11 @@ def reduced_into(how: str, dtype: torch.dtype) -> Case:
         return dict(
             x_ptr=whole(3, 4, 16, low=low, high=high, dtype=torch.int64).to(dtype),
             out=TensorDescriptor.from_tensor(out, [4, 16]),
-            row=-1, HOW=how, M=4, N=16,
-        )  # fmt: skip
+            row=-1,
+            HOW=how,
+            M=4,
+            N=16,
+        )
 
     def reference(x_ptr: Any, out: Any, **_: Any) -> dict[str, Any]:
         result, x = as_numpy(out.base).copy(), as_numpy(x_ptr)
@@ -222,7 +252,9 @@ def reduced_into(how: str, dtype: torch.dtype) -> Case:
             result[:3] = REDUCTIONS[how](result[:3], block[1:])
         return {"out": result}
 
-    return Case(f"reduced_into-{how}-{name_of(dtype)}", descriptors.reduced_into, (3,), make, reference)  # fmt: skip
+    return Case(
+        f"reduced_into-{how}-{name_of(dtype)}", descriptors.reduced_into, (3,), make, reference
+    )
 
 
 # Block pointers
@@ -230,7 +262,9 @@ def reduced_into(how: str, dtype: torch.dtype) -> Case:
 
 def padded_blocks(padding: str) -> Case:
     def make() -> dict[str, Any]:
-        return dict(x_ptr=normal(9, 6), out_ptr=torch.ones(8, 12), m=6, n=9, PADDING=padding, M=4, N=4)  # fmt: skip
+        return dict(
+            x_ptr=normal(9, 6), out_ptr=torch.ones(8, 12), m=6, n=9, PADDING=padding, M=4, N=4
+        )
 
     def reference(x_ptr: Any, **_: Any) -> dict[str, Any]:
         fill = np.nan if padding == "nan" else 0
@@ -256,7 +290,14 @@ def ragged(first: int, size: int) -> Case:
         x = normal(20, columns)
         shape, strides = [most, most, 2**30, columns], [2**34 - columns, columns, columns, 1]
         source = TensorDescriptor(x, shape, strides, [1, 1, rows, columns])
-        return dict(source=source, out_ptr=torch.ones(rows, columns), first=first, size=size, M=rows, N=columns)  # fmt: skip
+        return dict(
+            source=source,
+            out_ptr=torch.ones(rows, columns),
+            first=first,
+            size=size,
+            M=rows,
+            N=columns,
+        )
 
     def reference(source: Any, **_: Any) -> dict[str, Any]:
         out = np.zeros((rows, columns), np.float32)

@@ -39,7 +39,9 @@ ONE_REGISTER: dict[str, Callable[[int, int, int], int]] = {
 
 def one_register(asm: str, shift: int) -> Case:
     def make() -> dict[str, Any]:
-        x, y = (whole(64, low=0, high=WORD, seed=s, dtype=torch.int64).to(torch.int32) for s in (0, 1))  # fmt: skip
+        x, y = (
+            whole(64, low=0, high=WORD, seed=s, dtype=torch.int64).to(torch.int32) for s in (0, 1)
+        )
         return dict(x_ptr=x, y_ptr=y, out_ptr=torch.zeros_like(x), shift=shift, ASM=asm, N=32)
 
     def reference(x_ptr: Any, y_ptr: Any, **_: Any) -> dict[str, Any]:
@@ -95,7 +97,7 @@ PAIRS: dict[str, Callable[[Any, Any], Any]] = {
     "fma.rn.{}x2 $0, $1, $2, $1;": lambda x, y: x * y + x,
     "max.NaN.{}x2 $0, $1, $2;": np.maximum,
     "{{ .reg .b16 a, b; mov.b32 {{a, b}}, $1; mov.b32 $0, {{a, b}}; }}": lambda x, _: x,
-}  # fmt: skip
+}
 
 
 def pairs_of_halves(asm: str, dtype: torch.dtype) -> Case:
@@ -119,7 +121,9 @@ def through_e4b15() -> Case:
 
     def make() -> dict[str, Any]:
         x = torch.tensor([*magnitudes, *(-m for m in magnitudes)], dtype=torch.float16)
-        return dict(x_ptr=x, out_ptr=torch.zeros_like(x), bits_ptr=torch.zeros(16, dtype=torch.uint8), N=16)  # fmt: skip
+        return dict(
+            x_ptr=x, out_ptr=torch.zeros_like(x), bits_ptr=torch.zeros(16, dtype=torch.uint8), N=16
+        )
 
     def reference(x_ptr: Any, **_: Any) -> dict[str, Any]:
         bits = x_ptr.view(torch.int16).numpy().astype(np.uint16)
@@ -155,15 +159,19 @@ def functions_of_several() -> Case:
         xs, ys = x_ptr.tolist(), y_ptr.tolist()
         tiny = Fraction(float(np.float32(1e-9)))
         return {
-            "out_ptr": np.array([
-                [abs(x) ** y for x, y in zip(xs, ys)],
-                [float(Fraction(x) * Fraction(y) + tiny) for x, y in zip(xs, ys)],
-                [float(mpmath.besselj(3, x)) for x in xs],
-                [math.ceil(x) for x in xs],
-            ])
-        }  # fmt: skip
+            "out_ptr": np.array(
+                [
+                    [abs(x) ** y for x, y in zip(xs, ys)],
+                    [float(Fraction(x) * Fraction(y) + tiny) for x, y in zip(xs, ys)],
+                    [float(mpmath.besselj(3, x)) for x in xs],
+                    [math.ceil(x) for x in xs],
+                ]
+            )
+        }
 
-    return Case("functions_of_several", foreign.functions_of_several, (1,), make, reference, rtol=2e-7)  # fmt: skip
+    return Case(
+        "functions_of_several", foreign.functions_of_several, (1,), make, reference, rtol=2e-7
+    )
 
 
 def integers_and_bits() -> Case:
@@ -178,9 +186,12 @@ def integers_and_bits() -> Case:
             bits = x % WORD
             other = wrap(x + 77, torch.int32)
             row = [
-                bits.bit_count(), 32 - bits.bit_length(), int(f"{bits:032b}"[::-1], 2),
-                (bits & -bits).bit_length(), x * other >> 32,
-            ]  # fmt: skip
+                bits.bit_count(),
+                32 - bits.bit_length(),
+                int(f"{bits:032b}"[::-1], 2),
+                (bits & -bits).bit_length(),
+                x * other >> 32,
+            ]
             rows.append([wrap(v, torch.int32) for v in row])
         return {"out_ptr": np.array(rows).T}
 

@@ -17,7 +17,9 @@ from tests.support import versions
 
 
 def copy_1d(dtype: torch.dtype) -> Case:
-    """Every second element of x, from the third on, to every third of out; the last block is cut."""
+    """Every second element of x, from the third on, to every third of out;
+    the last block is cut.
+    """
 
     def make() -> dict[str, Any]:
         x = torch.from_numpy(np.arange(100) % 7).to(dtype)
@@ -51,11 +53,21 @@ def copy_2d(layout: str) -> Case:
             "broadcast": normal(1, n).expand(m, n),
         }[layout]
         out = torch.zeros(16, 24) if layout != "transposed" else torch.zeros(24, 16).T
-        strides = dict(x_row=x.stride(0), x_column=x.stride(1), out_row=out.stride(0), out_column=out.stride(1))  # fmt: skip
+        strides = dict(
+            x_row=x.stride(0), x_column=x.stride(1), out_row=out.stride(0), out_column=out.stride(1)
+        )
         return dict(
-            x_ptr=x, out_ptr=out, m=m, n=n, **strides, fill=-1.5,
-            BLOCK_M=4, BLOCK_N=8, LOWER_M=lower_m, LOWER_N=lower_n,
-        )  # fmt: skip
+            x_ptr=x,
+            out_ptr=out,
+            m=m,
+            n=n,
+            **strides,
+            fill=-1.5,
+            BLOCK_M=4,
+            BLOCK_N=8,
+            LOWER_M=lower_m,
+            LOWER_N=lower_n,
+        )
 
     def reference(x_ptr: Any, out_ptr: Any, **_: Any) -> dict[str, Any]:
         out = torch.full_like(out_ptr, -1.5)
@@ -153,7 +165,15 @@ def scattered() -> Case:
 
 def block_pointers() -> Case:
     def make() -> dict[str, Any]:
-        return dict(x_ptr=normal(10, 11)[:, 1:], out_ptr=torch.zeros(10, 10), m=10, n=10, row_stride=11, BLOCK_M=4, BLOCK_N=8)  # fmt: skip
+        return dict(
+            x_ptr=normal(10, 11)[:, 1:],
+            out_ptr=torch.zeros(10, 10),
+            m=10,
+            n=10,
+            row_stride=11,
+            BLOCK_M=4,
+            BLOCK_N=8,
+        )
 
     return Case(
         "block_pointers",
@@ -166,9 +186,13 @@ def block_pointers() -> Case:
 
 def descriptors() -> Case:
     def make() -> dict[str, Any]:
-        return dict(x_ptr=normal(10, 12), out_ptr=torch.zeros(10, 12), m=10, n=12, BLOCK_M=4, BLOCK_N=8)  # fmt: skip
+        return dict(
+            x_ptr=normal(10, 12), out_ptr=torch.zeros(10, 12), m=10, n=12, BLOCK_M=4, BLOCK_N=8
+        )
 
-    return Case("descriptors", memory.descriptors, (3,), make, lambda x_ptr, **_: {"out_ptr": x_ptr + 1})  # fmt: skip
+    return Case(
+        "descriptors", memory.descriptors, (3,), make, lambda x_ptr, **_: {"out_ptr": x_ptr + 1}
+    )
 
 
 # Atomics: Python's loop over programs and lanes is the reference.
@@ -212,7 +236,8 @@ def updated(how: str, dtype: torch.dtype, collisions: bool = True) -> Case:
         return {"x_ptr": np.array(x, dtype=kind), "found_ptr": np.array(found, dtype=kind)}
 
     name = f"updated-{how}-{name_of(dtype)}-{'colliding' if collisions else 'apart'}"
-    # Triton makes two atomics on integers of max and min on floats: which lane finds what depends on their order.
+    # Triton makes two atomics on integers of max and min on floats:
+    # which lane finds what depends on their order.
     two_turns = dtype.is_floating_point and how in ("max", "min")
     left_open = frozenset({"found_ptr"}) if two_turns else frozenset()
     return Case(name, memory.updated, (programs,), make, reference, open=left_open)
@@ -227,8 +252,11 @@ def tallied(how: str, dtype: torch.dtype, sem: str, scope: str) -> Case:
             x_ptr=torch.zeros(8, dtype=dtype),
             index_ptr=whole(programs * n, low=0, high=8),
             value_ptr=values.to(dtype),
-            HOW=how, SEM=sem, SCOPE=scope, N=n,
-        )  # fmt: skip
+            HOW=how,
+            SEM=sem,
+            SCOPE=scope,
+            N=n,
+        )
 
     def reference(x_ptr: Any, index_ptr: Any, value_ptr: Any, **_: Any) -> dict[str, Any]:
         x, values = as_numpy(x_ptr), as_numpy(value_ptr)
@@ -239,7 +267,13 @@ def tallied(how: str, dtype: torch.dtype, sem: str, scope: str) -> Case:
                 x[at] = max(x[at], values[lane]) if how == "max" else values[lane]
         return {"x_ptr": x}
 
-    return Case(f"tallied-{how}-{name_of(dtype)}-{sem}-{scope}", memory.tallied, (programs,), make, reference)  # fmt: skip
+    return Case(
+        f"tallied-{how}-{name_of(dtype)}-{sem}-{scope}",
+        memory.tallied,
+        (programs,),
+        make,
+        reference,
+    )
 
 
 def counters() -> Case:
@@ -295,7 +329,14 @@ def last_one_sums() -> Case:
     def make() -> dict[str, Any]:
         ticket = torch.zeros(1, dtype=torch.int32)
         x = whole(8, 16, dtype=torch.float32)
-        return dict(x_ptr=x, partial_ptr=torch.zeros(8), ticket_ptr=ticket, out_ptr=torch.zeros(1), N=16, PROGRAMS=8)  # fmt: skip
+        return dict(
+            x_ptr=x,
+            partial_ptr=torch.zeros(8),
+            ticket_ptr=ticket,
+            out_ptr=torch.zeros(1),
+            N=16,
+            PROGRAMS=8,
+        )
 
     def reference(x_ptr: Any, **_: Any) -> dict[str, Any]:
         return {"partial_ptr": x_ptr.sum(1), "ticket_ptr": [8], "out_ptr": [float(x_ptr.sum())]}
@@ -351,10 +392,22 @@ def bits_of() -> Case:
 
 def memory_cases() -> Iterator[Case]:
     for dtype in (
-        torch.bool, torch.int8, torch.uint8, torch.int16, torch.uint16, torch.int32, torch.uint32,
-        torch.int64, torch.uint64, torch.float16, torch.bfloat16, torch.float32, torch.float64,
-        torch.float8_e4m3fn, torch.float8_e5m2,
-    ):  # fmt: skip
+        torch.bool,
+        torch.int8,
+        torch.uint8,
+        torch.int16,
+        torch.uint16,
+        torch.int32,
+        torch.uint32,
+        torch.int64,
+        torch.uint64,
+        torch.float16,
+        torch.bfloat16,
+        torch.float32,
+        torch.float64,
+        torch.float8_e4m3fn,
+        torch.float8_e5m2,
+    ):
         yield copy_1d(dtype)
     yield from map(copy_2d, ("plain", "transposed", "sliced", "broadcast"))
     yield from (
@@ -389,4 +442,12 @@ def memory_cases() -> Iterator[Case]:
     yield updated("max", torch.float32)
     yield updated("min", torch.float32)
     yield updated("xchg", torch.float32, collisions=False)
-    yield from (counters(), swapped(), locked(), last_one_sums(), reloaded(), walking_pointers(), bits_of())  # fmt: skip
+    yield from (
+        counters(),
+        swapped(),
+        locked(),
+        last_one_sums(),
+        reloaded(),
+        walking_pointers(),
+        bits_of(),
+    )

@@ -1,4 +1,6 @@
-"""Cases of pointers that may point into several arguments, that lie in memory, or that are numbers."""
+"""Cases of pointers that may point into several arguments, that lie in memory,
+or that are numbers.
+"""
 
 # ruff: noqa: C408 - arguments by name read best as calls of dict
 
@@ -69,9 +71,13 @@ def returned() -> Case:
         "returned",
         pointers.returned,
         (16,),
-        lambda: dict(x_ptr=integers(16), y_ptr=integers(16, seed=1), out_ptr=torch.zeros(16, dtype=torch.int32)),
+        lambda: dict(
+            x_ptr=integers(16),
+            y_ptr=integers(16, seed=1),
+            out_ptr=torch.zeros(16, dtype=torch.int32),
+        ),
         reference,
-    )  # fmt: skip
+    )
 
 
 def kept() -> Case:
@@ -95,7 +101,7 @@ def rounded_down() -> Case:
         (1,),
         lambda: dict(x_ptr=integers(8).float(), out_ptr=torch.zeros(1)),
         lambda x_ptr, **_: {"out_ptr": x_ptr[2]},
-    )  # fmt: skip
+    )
 
 
 def narrowed() -> Case:

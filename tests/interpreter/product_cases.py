@@ -64,12 +64,16 @@ def product_cut_to_tf32() -> Case:
 
 
 def product_with_infinity(precision: str) -> Case:
-    """Infinity times a number whose small part is 0 is infinity, whatever 0 * infinity adds up to on the way."""
+    """Infinity times a number whose small part is 0 is infinity,
+    whatever 0 * infinity adds up to on the way.
+    """
 
     def make() -> dict[str, Any]:
         a, b = torch.ones(1, 16, 32), torch.ones(32, 16)
         a[0, 3, 4], a[0, 5, 6], b[7, 8] = math.inf, math.nan, -math.inf
-        return dict(a_ptr=a, b_ptr=b, c_ptr=torch.zeros(1, 16, 16), M=16, N=16, K=32, PRECISION=precision)  # fmt: skip
+        return dict(
+            a_ptr=a, b_ptr=b, c_ptr=torch.zeros(1, 16, 16), M=16, N=16, K=32, PRECISION=precision
+        )
 
     def reference(a_ptr: Any, b_ptr: Any, **_: Any) -> dict[str, Any]:
         return {"c_ptr": a_ptr.double() @ b_ptr.double()}
@@ -78,7 +82,9 @@ def product_with_infinity(precision: str) -> Case:
 
 
 def product_of_narrow_parts(precision: str, kept: float) -> Case:
-    """(1 + 2**-9 + 2**-18) ** 2: how many of its terms come out shows which products were added up."""
+    """(1 + 2**-9 + 2**-18) ** 2: how many of its terms come out shows
+    which products were added up.
+    """
 
     def make() -> dict[str, Any]:
         number = 1 + 2.0**-9 + 2.0**-18
@@ -105,7 +111,15 @@ def product_of_eight_bits(dtype: torch.dtype) -> Case:
     def reference(a_ptr: Any, b_ptr: Any, **_: Any) -> dict[str, Any]:
         return {"c_ptr": (a_ptr.double() @ b_ptr.double()).numpy()}
 
-    return Case(f"product_of_eight_bits-{name_of(dtype)}", products.product_of_eight_bits, (2,), make, reference, rtol=1e-6, atol=1e-5)  # fmt: skip
+    return Case(
+        f"product_of_eight_bits-{name_of(dtype)}",
+        products.product_of_eight_bits,
+        (2,),
+        make,
+        reference,
+        rtol=1e-6,
+        atol=1e-5,
+    )
 
 
 def product_of_transposed() -> Case:
@@ -151,9 +165,12 @@ def product_of_indices() -> Case:
 # Microscaled operands
 
 SCALED_DTYPES = {
-    "e2m1": torch.uint8, "e4m3": torch.float8_e4m3fn, "e5m2": torch.float8_e5m2,
-    "bf16": torch.bfloat16, "fp16": torch.float16,
-}  # fmt: skip
+    "e2m1": torch.uint8,
+    "e4m3": torch.float8_e4m3fn,
+    "e5m2": torch.float8_e5m2,
+    "bf16": torch.bfloat16,
+    "fp16": torch.float16,
+}
 
 
 def scaled_operand(format: str, *shape: int, pack: int, seed: int) -> torch.Tensor:
@@ -175,7 +192,9 @@ def numbers_of(operand: torch.Tensor, format: str, pack: int) -> np.ndarray:
 
 
 def factors_of(scale: torch.Tensor | None) -> np.ndarray:
-    """e8m0 in float64, one for each number along the last axis: ml_dtypes reads it, NaN included."""
+    """e8m0 in float64, one for each number along the last axis:
+    ml_dtypes reads it, NaN included.
+    """
     if scale is None:
         return np.ones(1)
     factors = scale.numpy().view(ml_dtypes.float8_e8m0fnu).astype(np.float64)
@@ -183,10 +202,15 @@ def factors_of(scale: torch.Tensor | None) -> np.ndarray:
 
 
 def scaled_product(
-    a_format: str, b_format: str, scaled: str, *,
-    packed: tuple[bool, bool] = (True, True), special: int | None = None,
-) -> Case:  # fmt: skip
-    """Against float64: the numbers, scales and products here fit the 16-bit type that Triton computes in.
+    a_format: str,
+    b_format: str,
+    scaled: str,
+    *,
+    packed: tuple[bool, bool] = (True, True),
+    special: int | None = None,
+) -> Case:
+    """Against float64: the numbers, scales and products here fit the 16-bit type
+    that Triton computes in.
 
     Args:
         scaled: "a", "b" or "ab".
@@ -209,11 +233,19 @@ def scaled_product(
             b_ptr=scaled_operand(b_format, K, N, pack=b_pack, seed=2),
             b_scale_ptr=scales(N, K // 32, seed=3) if "b" in scaled else None,
             c_ptr=normal(2, M, N, seed=4),
-            M=M, N=N, K=K, A_FORMAT=a_format, B_FORMAT=b_format,
-            A_K_PACK=packed[0], B_K_PACK=packed[1], FAST=False,
-        )  # fmt: skip
+            M=M,
+            N=N,
+            K=K,
+            A_FORMAT=a_format,
+            B_FORMAT=b_format,
+            A_K_PACK=packed[0],
+            B_K_PACK=packed[1],
+            FAST=False,
+        )
 
-    def reference(a_ptr: Any, a_scale_ptr: Any, b_ptr: Any, b_scale_ptr: Any, c_ptr: Any, **_: Any) -> dict[str, Any]:  # fmt: skip
+    def reference(
+        a_ptr: Any, a_scale_ptr: Any, b_ptr: Any, b_scale_ptr: Any, c_ptr: Any, **_: Any
+    ) -> dict[str, Any]:
         a = numbers_of(a_ptr, a_format, a_pack) * factors_of(a_scale_ptr)
         b = numbers_of(b_ptr, b_format, b_pack) * factors_of(b_scale_ptr).T
         return {"c_ptr": a @ b + c_ptr.double().numpy()}
@@ -236,8 +268,15 @@ def scaled_by_no_number(fast: bool) -> Case:
             b_ptr=torch.ones(32, 16, dtype=torch.float16),
             b_scale_ptr=None,
             c_ptr=torch.zeros(1, 32, 16),
-            M=32, N=16, K=32, A_FORMAT="e5m2", B_FORMAT="fp16", A_K_PACK=True, B_K_PACK=True, FAST=fast,
-        )  # fmt: skip
+            M=32,
+            N=16,
+            K=32,
+            A_FORMAT="e5m2",
+            B_FORMAT="fp16",
+            A_K_PACK=True,
+            B_K_PACK=True,
+            FAST=fast,
+        )
 
     def reference(**_: Any) -> dict[str, Any]:
         c = np.full((1, 32, 16), 32.0)
@@ -248,7 +287,9 @@ def scaled_by_no_number(fast: bool) -> Case:
 
 
 def scaled_in_sixteen_bits(format: str) -> Case:
-    """Numbers times scales are rounded to the type that is computed in: beyond fp16's range is infinite, 2**-140 in bf16 is 0."""
+    """Numbers times scales are rounded to the type that is computed in:
+    beyond fp16's range is infinite, 2**-140 in bf16 is 0.
+    """
     exponent, factor = {"fp16": (147, math.inf), "bf16": (0, 0.0)}[format]
 
     def make() -> dict[str, Any]:
@@ -258,8 +299,15 @@ def scaled_in_sixteen_bits(format: str) -> Case:
             b_ptr=torch.full((32, 16), 2.0, dtype=SCALED_DTYPES[format]),
             b_scale_ptr=None,
             c_ptr=torch.ones(1, 32, 16),
-            M=32, N=16, K=32, A_FORMAT="e4m3", B_FORMAT=format, A_K_PACK=True, B_K_PACK=True, FAST=False,
-        )  # fmt: skip
+            M=32,
+            N=16,
+            K=32,
+            A_FORMAT="e4m3",
+            B_FORMAT=format,
+            A_K_PACK=True,
+            B_K_PACK=True,
+            FAST=False,
+        )
 
     return Case(
         f"scaled_in_sixteen_bits-{format}",
@@ -285,7 +333,15 @@ def batched_scaled_product() -> Case:
         a = a_ptr.double().numpy() * factors_of(scale_ptr)
         return {"c_ptr": a @ b_ptr.double().numpy()}
 
-    return Case("batched_scaled_product", products.batched_scaled_product, (1,), make, reference, rtol=1e-6, atol=1e-4)  # fmt: skip
+    return Case(
+        "batched_scaled_product",
+        products.batched_scaled_product,
+        (1,),
+        make,
+        reference,
+        rtol=1e-6,
+        atol=1e-4,
+    )
 
 
 def product_cases() -> Iterator[Case]:

@@ -18,7 +18,12 @@ def handed_over() -> Case:
     programs, n, size = 3, 5, 8
 
     def make() -> dict[str, Any]:
-        return dict(x_ptr=whole(size), out_ptr=torch.full((programs, 2, size), 99, dtype=torch.int32), n=n, N=size)  # fmt: skip
+        return dict(
+            x_ptr=whole(size),
+            out_ptr=torch.full((programs, 2, size), 99, dtype=torch.int32),
+            n=n,
+            N=size,
+        )
 
     def reference(x_ptr: Any, out_ptr: Any, **_: Any) -> dict[str, Any]:
         for p in range(programs):

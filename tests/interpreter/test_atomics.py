@@ -1,4 +1,6 @@
-"""Atomics against their definition: a loop that reads, changes and writes one element after the other."""
+"""Atomics against their definition: a loop that reads, changes and writes one element
+after the other.
+"""
 
 from __future__ import annotations
 
@@ -48,7 +50,9 @@ def bits_of(array: np.ndarray) -> list[int]:
 
 @st.composite
 def places(draw: Any) -> tuple[int, np.ndarray]:
-    """How many elements there are, and which an atomic goes to: each once, some often, or one almost always."""
+    """How many elements there are, and which an atomic goes to:
+    each once, some often, or one almost always.
+    """
     size = draw(st.integers(1, 12))
     if draw(st.booleans()):
         targets = draw(st.lists(st.integers(0, size - 1), unique=True))
@@ -95,7 +99,9 @@ def test_floats(where: tuple[int, np.ndarray], kind: np.dtype, operation: str, d
         state, expected = list(elements), []
         for target, operand in zip(targets.tolist(), operands):
             expected.append(state[target])
-            state[target] = operand if operation == "exchange" else kind.type(state[target] + operand)  # fmt: skip
+            state[target] = (
+                operand if operation == "exchange" else kind.type(state[target] + operand)
+            )
         unasked = elements.copy()
         found = atomics.update(operation, elements, targets, operands)
         atomics.apply(operation, unasked, targets, operands)

@@ -1,4 +1,6 @@
-"""What `bounds="view"` adds: a kernel must stay inside the tensor that it was given, not only inside its storage."""
+"""What `bounds="view"` adds: a kernel must stay inside the tensor that it was given,
+not only inside its storage.
+"""
 
 from __future__ import annotations
 
@@ -16,7 +18,9 @@ from tests.kernels.interp import faults
 
 
 def fault(mark: str, kernel: Any, grid: tuple[int, ...], *arguments: Any, **keywords: Any) -> str:
-    """What a launch says that has to leave a view, on the line with that mark; within the storage it is allowed."""
+    """What a launch says that has to leave a view, on the line with that mark;
+    within the storage it is allowed.
+    """
     with pytest.raises(OutOfBounds) as caught:
         kernellab.run(kernel, grid, *arguments, bounds="view", **keywords)
     assert caught.value.position is not None
@@ -27,7 +31,9 @@ def fault(mark: str, kernel: Any, grid: tuple[int, ...], *arguments: Any, **keyw
 
 
 def test_before_a_view() -> None:
-    problem = fault("load_before", faults.load_before, (1,), torch.arange(11.0)[3:], torch.zeros(8), BLOCK=8)  # fmt: skip
+    problem = fault(
+        "load_before", faults.load_before, (1,), torch.arange(11.0)[3:], torch.zeros(8), BLOCK=8
+    )
     assert "x_ptr[-3], but the view holds elements 0 to 7" in problem
     assert "(x_ptr: float32, shape (8,), strides (1,))" in problem
     assert "lane 0" in problem
@@ -44,7 +50,10 @@ def test_a_hole_between_rows() -> None:
     """The kernel takes the matrix for a contiguous one; its rows lie ten apart."""
     matrix = torch.zeros(4, 10)[:, :8]
     problem = fault("tile_2d", faults.tile_2d, (1,), matrix, 4, 8, BLOCK_M=4, BLOCK_N=8)
-    assert "x_ptr[8], but that is a hole of the view, between the elements that it holds from 0 to 37" in problem  # fmt: skip
+    assert (
+        "x_ptr[8], but that is a hole of the view, between the elements that it holds from 0 to 37"
+        in problem
+    )
     assert "strides (10, 1)" in problem
     assert "lane (1, 0)" in problem
 
@@ -59,7 +68,9 @@ LAYOUTS: dict[str, Callable[[torch.Tensor], torch.Tensor]] = {
 
 @pytest.mark.parametrize("layout", LAYOUTS)
 def test_any_strides_and_offsets(layout: str) -> None:
-    """A kernel that uses the strides it is given stays inside, and touches every element of the view and no other."""
+    """A kernel that uses the strides it is given stays inside,
+    and touches every element of the view and no other.
+    """
     memory, expected = torch.zeros(100), torch.zeros(100)
     x = LAYOUTS[layout](memory)
     LAYOUTS[layout](expected).fill_(1)
@@ -79,7 +90,9 @@ def test_a_tensor_whose_rows_are_one() -> None:
 
 def test_numpy_arrays() -> None:
     memory = np.zeros((9, 8), np.float32)
-    kernellab.run(faults.strided_2d, (2,), memory[4:], 5, 8, 8, 1, BLOCK_M=4, BLOCK_N=8, bounds="view")  # fmt: skip
+    kernellab.run(
+        faults.strided_2d, (2,), memory[4:], 5, 8, 8, 1, BLOCK_M=4, BLOCK_N=8, bounds="view"
+    )
     assert memory.sum(1).tolist() == [0] * 4 + [8] * 5
 
 

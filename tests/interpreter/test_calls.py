@@ -1,4 +1,6 @@
-"""What goes wrong in a called function, and in a function of elements, is said in terms of the kernel."""
+"""What goes wrong in a called function, and in a function of elements,
+is said in terms of the kernel.
+"""
 
 from __future__ import annotations
 

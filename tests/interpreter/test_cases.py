@@ -1,4 +1,6 @@
-"""Every case against its reference; however many programs run together; and that the cases reach every operation."""
+"""Every case against its reference; however many programs run together;
+and that the cases reach every operation.
+"""
 
 from __future__ import annotations
 
@@ -61,18 +63,23 @@ def test_however_many_programs_run_together(size: int, monkeypatch: pytest.Monke
 
 MODULES = (arith, cf, gpu, llvm, math, scf, tt, ttg, ub)
 TRITON_NEVER_MAKES = {
-    arith.BitcastOp, arith.CeilDivSIOp, arith.FloorDivSIOp, arith.IndexCastOp, math.Atan2Op, math.CopySignOp,
-    math.ExpM1Op, math.IsInfOp, math.IsNaNOp, math.Log10Op, math.Log1pOp, math.PowFOp,
-    math.RoundEvenOp, math.TanOp, math.TanhOp, math.TruncOp, ub.PoisonOp,
+    arith.BitcastOp, arith.CeilDivSIOp, arith.FloorDivSIOp, arith.IndexCastOp, math.Atan2Op,
+    math.CopySignOp, math.ExpM1Op, math.IsInfOp, math.IsNaNOp, math.Log10Op, math.Log1pOp,
+    math.PowFOp, math.RoundEvenOp, math.TanOp, math.TanhOp, math.TruncOp, ub.PoisonOp,
 }  # fmt: skip
-"""Lowered, though Triton's front end never writes them, or its first passes take them away again."""
+"""Lowered, though Triton's front end never writes them, or its first passes take
+them away again."""
 if not versions.NEGATES_ZEROS:
     TRITON_NEVER_MAKES |= {arith.NegFOp}
 if not versions.HAS_ATOMIC_LOADS:
     TRITON_NEVER_MAKES |= {
-        tt.ApproxDivFOp, tt.AtomicLoadOp, tt.AtomicPollOp, tt.AtomicStoreOp,
-        tt.GridDependencyLaunchDependentsOp, tt.GridDependencyWaitOp,
-    }  # fmt: skip
+        tt.ApproxDivFOp,
+        tt.AtomicLoadOp,
+        tt.AtomicPollOp,
+        tt.AtomicStoreOp,
+        tt.GridDependencyLaunchDependentsOp,
+        tt.GridDependencyWaitOp,
+    }
 LATER_DIALECTS = ("ttg", "ttng", "amdg", "rocdl")
 """Those of TTGIR: see test_later_stages.py."""
 
@@ -104,7 +111,9 @@ def test_the_cases_reach_every_operation_and_their_modules_come_back_the_same() 
 
 
 def one_of_each_kernel() -> list[Case]:
-    """One case of every kernel under every set of constexprs and element types (of the plain conversions' too)."""
+    """One case of every kernel under every set of constexprs and element types (of the plain
+    conversions' too).
+    """
     kept: dict[tuple[object, ...], Case] = {}
     for case in CASES:
         arguments = case.make().values()

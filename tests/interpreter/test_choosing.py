@@ -1,4 +1,6 @@
-"""Choosing and merging of large tiles, which take other ways than small ones, against `numpy.where`."""
+"""Choosing and merging of large tiles, which take other ways than small ones,
+against `numpy.where`.
+"""
 
 from __future__ import annotations
 

@@ -9,7 +9,9 @@ from tests.kernels.interp import control, pointers
 
 
 def test_device_print(capsys) -> None:
-    """Every program that takes part, in order; unsigned numbers as such, hexadecimal where asked for."""
+    """Every program that takes part, in order; unsigned numbers as such,
+    hexadecimal where asked for.
+    """
     x = torch.arange(12).to(torch.uint32)
     x[3] = 2**32 - 1
     kernellab.run(control.printing, (3,), x, 7)

@@ -28,39 +28,64 @@ REAL = np.array([-7.3, -2.0, -1.5, -0.9, -0.25, 0.0, 1e-9, 0.3, 0.5, 0.99, 1.0, 
 UNIT, POSITIVE, ABOVE_ONE = REAL[(abs(REAL) < 1)], REAL[REAL > 0], REAL[REAL >= 1]
 
 OF_ONE: dict[str, tuple[Callable[[Any], Any], np.ndarray]] = {
-    "acos": (mpmath.acos, UNIT), "acosh": (mpmath.acosh, ABOVE_ONE), "asin": (mpmath.asin, UNIT),
-    "asinh": (mpmath.asinh, REAL), "atan": (mpmath.atan, REAL), "atanh": (mpmath.atanh, UNIT),
-    "cbrt": (lambda x: mpmath.sign(x) * mpmath.cbrt(abs(x)), REAL), "ceil": (mpmath.ceil, REAL),
-    "cos": (mpmath.cos, REAL), "cosh": (mpmath.cosh, REAL), "cospi": (mpmath.cospi, REAL),
+    "acos": (mpmath.acos, UNIT),
+    "acosh": (mpmath.acosh, ABOVE_ONE),
+    "asin": (mpmath.asin, UNIT),
+    "asinh": (mpmath.asinh, REAL),
+    "atan": (mpmath.atan, REAL),
+    "atanh": (mpmath.atanh, UNIT),
+    "cbrt": (lambda x: mpmath.sign(x) * mpmath.cbrt(abs(x)), REAL),
+    "ceil": (mpmath.ceil, REAL),
+    "cos": (mpmath.cos, REAL),
+    "cosh": (mpmath.cosh, REAL),
+    "cospi": (mpmath.cospi, REAL),
     "cyl_bessel_i0": (lambda x: mpmath.besseli(0, x), REAL),
-    "cyl_bessel_i1": (lambda x: mpmath.besseli(1, x), REAL), "erf": (mpmath.erf, REAL),
-    "erfc": (mpmath.erfc, REAL), "erfcinv": (lambda x: mpmath.erfinv(1 - x), UNIT[UNIT > 0]),
+    "cyl_bessel_i1": (lambda x: mpmath.besseli(1, x), REAL),
+    "erf": (mpmath.erf, REAL),
+    "erfc": (mpmath.erfc, REAL),
+    "erfcinv": (lambda x: mpmath.erfinv(1 - x), UNIT[UNIT > 0]),
     "erfcx": (lambda x: mpmath.exp(mpmath.mpf(x) ** 2) * mpmath.erfc(x), REAL),
-    "erfinv": (mpmath.erfinv, UNIT), "exp": (mpmath.exp, REAL),
-    "exp10": (lambda x: mpmath.mpf(10) ** x, REAL), "exp2": (lambda x: mpmath.mpf(2) ** x, REAL),
-    "expm1": (mpmath.expm1, REAL), "fabs": (abs, REAL), "floor": (mpmath.floor, REAL),
-    "j0": (mpmath.j0, REAL), "j1": (mpmath.j1, REAL),
+    "erfinv": (mpmath.erfinv, UNIT),
+    "exp": (mpmath.exp, REAL),
+    "exp10": (lambda x: mpmath.mpf(10) ** x, REAL),
+    "exp2": (lambda x: mpmath.mpf(2) ** x, REAL),
+    "expm1": (mpmath.expm1, REAL),
+    "fabs": (abs, REAL),
+    "floor": (mpmath.floor, REAL),
+    "j0": (mpmath.j0, REAL),
+    "j1": (mpmath.j1, REAL),
     "lgamma": (lambda x: mpmath.re(mpmath.loggamma(x)), REAL[(REAL > 0) | (REAL % 1 != 0)]),
-    "log": (mpmath.log, POSITIVE), "log10": (mpmath.log10, POSITIVE), "log1p": (mpmath.log1p, UNIT),
+    "log": (mpmath.log, POSITIVE),
+    "log10": (mpmath.log10, POSITIVE),
+    "log1p": (mpmath.log1p, UNIT),
     "log2": (lambda x: mpmath.log(x, 2), POSITIVE),
     "logb": (lambda x: mpmath.floor(mpmath.log(x, 2)), POSITIVE),
-    "nearbyint": (mpmath.nint, REAL), "normcdf": (mpmath.ncdf, REAL),
+    "nearbyint": (mpmath.nint, REAL),
+    "normcdf": (mpmath.ncdf, REAL),
     "normcdfinv": (lambda x: mpmath.sqrt(2) * mpmath.erfinv(2 * mpmath.mpf(x) - 1), UNIT[UNIT > 0]),
-    "rcbrt": (lambda x: 1 / mpmath.cbrt(x), POSITIVE), "rint": (mpmath.nint, REAL),
+    "rcbrt": (lambda x: 1 / mpmath.cbrt(x), POSITIVE),
+    "rint": (mpmath.nint, REAL),
     "round": (lambda x: mpmath.sign(x) * mpmath.floor(abs(mpmath.mpf(x)) + 0.5), REAL),
-    "rsqrt": (lambda x: 1 / mpmath.sqrt(x), POSITIVE), "sin": (mpmath.sin, REAL),
-    "sinh": (mpmath.sinh, REAL), "sinpi": (mpmath.sinpi, REAL), "sqrt": (mpmath.sqrt, POSITIVE),
-    "tan": (mpmath.tan, REAL), "tanh": (mpmath.tanh, REAL),
+    "rsqrt": (lambda x: 1 / mpmath.sqrt(x), POSITIVE),
+    "sin": (mpmath.sin, REAL),
+    "sinh": (mpmath.sinh, REAL),
+    "sinpi": (mpmath.sinpi, REAL),
+    "sqrt": (mpmath.sqrt, POSITIVE),
+    "tan": (mpmath.tan, REAL),
+    "tanh": (mpmath.tanh, REAL),
     "tgamma": (mpmath.gamma, REAL[(REAL > 0) | (REAL % 1 != 0)]),
     "trunc": (lambda x: mpmath.sign(x) * mpmath.floor(abs(x)), REAL),
-    "y0": (lambda x: mpmath.bessely(0, x), POSITIVE), "y1": (lambda x: mpmath.bessely(1, x), POSITIVE),
-}  # fmt: skip
+    "y0": (lambda x: mpmath.bessely(0, x), POSITIVE),
+    "y1": (lambda x: mpmath.bessely(1, x), POSITIVE),
+}
 
 
 @pytest.mark.parametrize("suffix", ["", "f"])
 @pytest.mark.parametrize("name", OF_ONE)
 def test_functions_of_one_number(name: str, suffix: str) -> None:
-    """float64 near its precision (Bessel functions lose some near their zeros), float32 to its last bit."""
+    """float64 near its precision (Bessel functions lose some near their zeros),
+    float32 to its last bit.
+    """
     exactly, x = OF_ONE[name]
     x = x.astype(np.float32 if suffix else np.float64)
     got = FUNCTIONS[f"__nv_{name}{suffix}"](x)
@@ -96,7 +121,9 @@ def test_powers_norms_and_exponents() -> None:
     with np.errstate(all="ignore"):
         np.testing.assert_allclose(FUNCTIONS["__nv_pow"](a, b)[:3], [0.25, 3.0**-1.5, 1024])
         np.testing.assert_array_equal(FUNCTIONS["__nv_powi"](a[:2], np.int32(3)), [0.125, 27])
-        np.testing.assert_allclose(FUNCTIONS["__nv_norm3d"](a, a, b)[3:], [2.0, math.sqrt(2) * 1e200])  # fmt: skip
+        np.testing.assert_allclose(
+            FUNCTIONS["__nv_norm3d"](a, a, b)[3:], [2.0, math.sqrt(2) * 1e200]
+        )
         assert FUNCTIONS["__nv_norm4d"](*map(np.float64, (1, 2, 4, 10))) == 11
         assert FUNCTIONS["__nv_hypot"](np.float64(math.nan), np.float64(-math.inf)) == math.inf
         x = np.array([12.0, 0.0, math.inf, math.nan, 5e-324])
@@ -124,20 +151,23 @@ def signed(number: int, bits: int) -> int:
 
 
 OF_INTEGERS: dict[str, tuple[int, Callable[[int, int], int]]] = {
-    "abs": (32, lambda a, _: abs(a)), "llabs": (64, lambda a, _: abs(a)),
+    "abs": (32, lambda a, _: abs(a)),
+    "llabs": (64, lambda a, _: abs(a)),
     "brevll": (64, lambda a, _: int(f"{a % 2**64:064b}"[::-1], 2)),
     "clzll": (64, lambda a, _: 64 - (a % 2**64).bit_length()),
     "ffsll": (64, lambda a, _: (a & -a).bit_length()),
     "popcll": (64, lambda a, _: (a % 2**64).bit_count()),
-    "hadd": (32, lambda a, b: a + b >> 1), "rhadd": (32, lambda a, b: a + b + 1 >> 1),
+    "hadd": (32, lambda a, b: a + b >> 1),
+    "rhadd": (32, lambda a, b: a + b + 1 >> 1),
     "uhadd": (32, lambda a, b: a % 2**32 + b % 2**32 >> 1),
     "urhadd": (32, lambda a, b: a % 2**32 + b % 2**32 + 1 >> 1),
     "mul24": (32, lambda a, b: signed(a, 24) * signed(b, 24)),
     "umul24": (32, lambda a, b: (a % 2**24) * (b % 2**24)),
-    "mulhi": (32, lambda a, b: a * b >> 32), "mul64hi": (64, lambda a, b: a * b >> 64),
+    "mulhi": (32, lambda a, b: a * b >> 32),
+    "mul64hi": (64, lambda a, b: a * b >> 64),
     "umulhi": (32, lambda a, b: (a % 2**32) * (b % 2**32) >> 32),
     "umul64hi": (64, lambda a, b: (a % 2**64) * (b % 2**64) >> 64),
-}  # fmt: skip
+}
 
 
 @pytest.mark.parametrize("name", OF_INTEGERS)
@@ -164,18 +194,25 @@ def test_bits_of_numbers() -> None:
     back = FUNCTIONS["__nv_hiloint2double"](high.astype(np.int32), low)
     assert back.tobytes() == x.tobytes()
     assert FUNCTIONS["__nv_float_as_int"](np.float32(1)) == 0x3F800000
-    assert FUNCTIONS["__nv_byte_perm"](np.int32(0x03020100), np.int32(0x07060504), np.int32(0x6172)) == 0x06010702  # fmt: skip
+    assert (
+        FUNCTIONS["__nv_byte_perm"](np.int32(0x03020100), np.int32(0x07060504), np.int32(0x6172))
+        == 0x06010702
+    )
 
 
 @pytest.mark.parametrize(
     ("symbol", "x", "want"),
     [
-        ("__nv_float2int_rn", 2.5, 2), ("__nv_float2int_ru", -2.5, -2),
-        ("__nv_float2int_rd", -2.5, -3), ("__nv_float2int_rz", 1e20, 2**31 - 1),
-        ("__nv_float2uint_rn", -4.0, 0), ("__nv_double2ll_rn", 2.0**53 + 2, 2**53 + 2),
-        ("__nv_llroundf", -2.5, -3), ("__nv_llrint", 3.5, 4),
+        ("__nv_float2int_rn", 2.5, 2),
+        ("__nv_float2int_ru", -2.5, -2),
+        ("__nv_float2int_rd", -2.5, -3),
+        ("__nv_float2int_rz", 1e20, 2**31 - 1),
+        ("__nv_float2uint_rn", -4.0, 0),
+        ("__nv_double2ll_rn", 2.0**53 + 2, 2**53 + 2),
+        ("__nv_llroundf", -2.5, -3),
+        ("__nv_llrint", 3.5, 4),
     ],
-)  # fmt: skip
+)
 def test_to_integers(symbol: str, x: float, want: int) -> None:
     kind = np.float32 if "float" in symbol or symbol.endswith("f") else np.float64
     assert FUNCTIONS[symbol](kind(x)) == want

@@ -57,11 +57,18 @@ def narrowed(x_ptr, out_ptr, back_ptr, N: tl.constexpr):
 
 @pytest.mark.parametrize("name", ["float8_e4m3fnuz", "float8_e5m2fnuz"])
 def test_amds_own_eight_bit_floats(name: str) -> None:
-    """Rounded to nearest even, the largest number beyond the range; a GPU of NVIDIA's has no such type."""
+    """Rounded to nearest even, the largest number beyond the range;
+    a GPU of NVIDIA's has no such type.
+    """
     dtype, kind = getattr(torch, name), np.dtype(getattr(ml_dtypes, name))
     largest = float(ml_dtypes.finfo(kind).max)
     rng = np.random.default_rng(4)
-    x = np.concatenate([rng.standard_normal(240) * 2.0 ** rng.integers(-8, 6, 240), [0, -0.0, 1e9, -1e9, np.inf, np.nan, 240, 0.4375, *range(8)]]).astype(np.float32)  # fmt: skip
+    x = np.concatenate(
+        [
+            rng.standard_normal(240) * 2.0 ** rng.integers(-8, 6, 240),
+            [0, -0.0, 1e9, -1e9, np.inf, np.nan, 240, 0.4375, *range(8)],
+        ]
+    ).astype(np.float32)
     out, back = torch.zeros(256, dtype=dtype), torch.zeros(256)
     kernel = TileKernel(narrowed.fn)
     kernel.target = parse_target("gfx942")

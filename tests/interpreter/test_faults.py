@@ -1,4 +1,6 @@
-"""What a faulty kernel says: the line, the program, the lane, the argument, the index; and that nothing was written."""
+"""What a faulty kernel says: the line, the program, the lane, the argument, the index;
+and that nothing was written.
+"""
 
 from __future__ import annotations
 
@@ -17,7 +19,9 @@ from tests.support import versions
 
 
 def fault(kernel: Any, grid: tuple[int, ...], *arguments: Any, **constants: Any) -> KernelFault:
-    """Run a kernel that has to fail; its error, whose position and traceback must end on one line of the kernel's."""
+    """Run a kernel that has to fail; its error, whose position and traceback must end on one line
+    of the kernel's.
+    """
     with pytest.raises(KernelFault) as caught:
         kernellab.run(kernel, grid, *arguments, **constants)
     error = caught.value
@@ -59,13 +63,22 @@ def test_the_whole_message() -> None:
     source = "    x = tl.load(x_ptr + offsets)  # FAULT: load_1d"
     column = source.index("tl.load" if versions.LOCATES_WHOLE_CALLS else "x_ptr") + 1
     assert str(error).splitlines() == [
-        "load out of bounds: x_ptr[770], but its storage holds elements 0 to 769 (x_ptr: float32, shape (770,))",
-        "  in program (96, 0, 0) of grid (97, 1, 1), lane 2; out of bounds in 6 elements of the programs that ran together",
+        (
+            "load out of bounds: x_ptr[770], but its storage holds elements 0 to 769 (x_ptr: "
+            "float32, shape (770,))"
+        ),
+        (
+            "  in program (96, 0, 0) of grid (97, 1, 1), lane 2; out of bounds in 6 elements of "
+            "the programs that ran together"
+        ),
         "  the index was made of offsets = 770, tl.program_id(0) = 96, BLOCK = 8",
         f"  at {faults.__file__}:{line}:{column}",
         f"{line:>5} | {source}",
         " " * (7 + column) + "^",
-        "Mask the lanes that reach beyond the tensor: mask=offsets < n. Nothing was written outside.",
+        (
+            "Mask the lanes that reach beyond the tensor: mask=offsets < n. Nothing was "
+            "written outside."
+        ),
     ]
 
 
@@ -137,7 +150,9 @@ def test_an_index_below_zero() -> None:
 
 
 def test_a_view_may_be_left_but_not_its_storage() -> None:
-    """As on a GPU: three elements before a view that starts at element 3 of its storage are there to read."""
+    """As on a GPU: three elements before a view that starts at element 3
+    of its storage are there to read.
+    """
     memory, out = torch.arange(11.0), torch.zeros(8)
     kernellab.run(faults.load_before, (1,), memory[3:], out, BLOCK=8)
     assert out.tolist() == list(range(8))
@@ -180,7 +195,11 @@ def test_an_atomic() -> None:
     error = fault(faults.atomic, (2,), x, BLOCK=8)
     assert_says(error, "atomic", "atomic out of bounds: x_ptr[10]", "program (0, 0, 0)", "lane 5")
     assert not x.any()
-    assert_says(fault(faults.compare_and_swap, (2,), torch.zeros(4, dtype=torch.int32)), "compare_and_swap", "x_ptr[4]")  # fmt: skip
+    assert_says(
+        fault(faults.compare_and_swap, (2,), torch.zeros(4, dtype=torch.int32)),
+        "compare_and_swap",
+        "x_ptr[4]",
+    )
 
 
 def test_a_branch_names_a_program_that_took_it() -> None:

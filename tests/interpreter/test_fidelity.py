@@ -1,4 +1,6 @@
-"""The interpreter beside an H200: what its kernels wrote was recorded, and is computed here again."""
+"""The interpreter beside an H200: what its kernels wrote was recorded,
+and is computed here again.
+"""
 
 from __future__ import annotations
 

@@ -11,7 +11,14 @@ import triton
 from kernellab.interpreter.lowering.registry import RULES
 from kernellab.ir import arith, cf, gpu, llvm, math, scf, tt, ttg, ub
 
-WRITERS = ["language.semantic", "language.core", "language.standard", "language.math", "language.random", "compiler.code_generator"]  # fmt: skip
+WRITERS = [
+    "language.semantic",
+    "language.core",
+    "language.standard",
+    "language.math",
+    "language.random",
+    "compiler.code_generator",
+]
 """Modules of Triton that write operations, by `builder.create_...(...)`."""
 
 WRITTEN = {

@@ -1,4 +1,6 @@
-"""Conversions and rounding modes, bit for bit as on an NVIDIA H200: digests of what it gave for 65,536 numbers each (Triton 3.6)."""
+"""Conversions and rounding modes, bit for bit as on an NVIDIA H200:
+digests of what it gave for 65,536 numbers each (Triton 3.6).
+"""
 
 from __future__ import annotations
 
@@ -65,5 +67,7 @@ def test_converted_to_e4b15() -> None:
 
 def test_rounded_as_asked() -> None:
     x, out = numbers("float32"), torch.zeros(9, 4096)
-    kernellab.run(foreign.rounded_as_asked, (1,), x[:4096].clone(), x[4096:8192].clone(), out, N=4096)  # fmt: skip
+    kernellab.run(
+        foreign.rounded_as_asked, (1,), x[:4096].clone(), x[4096:8192].clone(), out, N=4096
+    )
     assert [digest(row) for row in out] == ROUNDED_AS_ASKED

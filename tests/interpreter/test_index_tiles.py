@@ -1,4 +1,6 @@
-"""Symbolic index tiles against plain NumPy: whatever is built from them, their elements are what arrays would give."""
+"""Symbolic index tiles against plain NumPy: whatever is built from them,
+their elements are what arrays would give.
+"""
 
 from __future__ import annotations
 
@@ -21,7 +23,9 @@ bounded = settings(max_examples=400, derandomize=True)
 
 @dataclass
 class Pair:
-    """What generated code holds, and the same elements in a plain array of shape (PROGRAMS, M, N)."""
+    """What generated code holds, and the same elements in a plain array
+    of shape (PROGRAMS, M, N).
+    """
 
     value: Any
     model: np.ndarray

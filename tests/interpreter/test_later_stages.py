@@ -1,4 +1,6 @@
-"""The IR of later stages gives what TTIR gives: every case of the interpreter once more, in TTGIR."""
+"""The IR of later stages gives what TTIR gives:
+every case of the interpreter once more, in TTGIR.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,6 @@
-"""Loads and stores against a model that walks from element to element, over whatever a kernel may hand them."""
+"""Loads and stores against a model that walks from element to element,
+over whatever a kernel may hand them.
+"""
 
 from __future__ import annotations
 
@@ -28,7 +30,9 @@ bounded = settings(max_examples=400, derandomize=True)
 
 @dataclass
 class Access:
-    """What a load or store is called with, and the same in plain arrays of shape (PROGRAMS, *shape)."""
+    """What a load or store is called with, and the same in plain arrays
+    of shape (PROGRAMS, *shape).
+    """
 
     buffer: Buffer
     storage: np.ndarray
@@ -82,7 +86,9 @@ def accesses(draw: Any) -> Access:
     shape = tuple(draw(st.lists(st.sampled_from([1, 2, 4]), min_size=1, max_size=3)))
     offsets, plain = draw(offset_tiles(shape, len(storage)))
     mask, on = draw(mask_tiles(shape))
-    active = draw(st.one_of(st.none(), st.lists(st.booleans(), min_size=PROGRAMS, max_size=PROGRAMS)))  # fmt: skip
+    active = draw(
+        st.one_of(st.none(), st.lists(st.booleans(), min_size=PROGRAMS, max_size=PROGRAMS))
+    )
     if active is not None:
         active = np.array(active if any(active) else [True] * PROGRAMS)
         on = on & active.reshape((-1,) + (1,) * len(shape))
@@ -98,7 +104,9 @@ def grid_in(whole: torch.Tensor) -> torch.Tensor:
 
 @st.composite
 def offset_tiles(draw: Any, shape: tuple[int, ...], size: int) -> tuple[Any, np.ndarray]:
-    """Offsets as an affine tile or an array, of all programs or of each; mostly near the storage."""
+    """Offsets as an affine tile or an array, of all programs or of each;
+    mostly near the storage.
+    """
     near = st.integers(-2, max(size - 3, 1))
     if draw(st.booleans()):
         base: Any = draw(near)
@@ -117,7 +125,9 @@ def offset_tiles(draw: Any, shape: tuple[int, ...], size: int) -> tuple[Any, np.
         return tile, plain
     leading = draw(st.sampled_from([(), (PROGRAMS,), (1,)]))
     lazy = tuple(n if draw(st.booleans()) else 1 for n in shape)
-    flat = draw(st.lists(near, min_size=int(np.prod(leading + lazy)), max_size=int(np.prod(leading + lazy))))  # fmt: skip
+    flat = draw(
+        st.lists(near, min_size=int(np.prod(leading + lazy)), max_size=int(np.prod(leading + lazy)))
+    )
     array = np.array(flat, np.int64).reshape(leading + lazy)
     return array, np.broadcast_to(array, (PROGRAMS, *shape))
 
@@ -140,7 +150,15 @@ def mask_tiles(draw: Any, shape: tuple[int, ...]) -> tuple[Any, np.ndarray]:
     for axis, n in enumerate(shape):
         if draw(st.booleans()):
             continue
-        ends = [draw(st.one_of(st.integers(0, n), st.lists(st.integers(0, n), min_size=PROGRAMS, max_size=PROGRAMS))) for _ in range(2)]  # fmt: skip
+        ends = [
+            draw(
+                st.one_of(
+                    st.integers(0, n),
+                    st.lists(st.integers(0, n), min_size=PROGRAMS, max_size=PROGRAMS),
+                )
+            )
+            for _ in range(2)
+        ]
         start, stop = (np.array(end) if isinstance(end, list) else end for end in ends)
         intervals[axis] = (start, stop)
         position = np.arange(n).reshape((-1,) + (1,) * (len(shape) - axis - 1))
@@ -206,7 +224,9 @@ def test_stores(access: Access, data: Any) -> None:
 
 @pytest.mark.parametrize("cut", range(PROGRAMS))
 def test_programs_that_write_to_one_place_write_in_order(cut: int) -> None:
-    """The second and third program overwrite what the one before them wrote, whichever of them is cut short by its mask."""
+    """The second and third program overwrite what the one before them wrote,
+    whichever of them is cut short by its mask.
+    """
     out = torch.zeros(8)
     buffer = Buffer("out", out, np.dtype(np.float32))
     offsets = AffineTile(np.array([0, 1, 2]), (1,), (4,), np.dtype(np.int64))
@@ -225,7 +245,9 @@ def test_programs_that_write_to_one_place_write_in_order(cut: int) -> None:
 
 @dataclass
 class Addressed:
-    """An access through addresses into three tensors; `lanes` lists (program, *lane), tensor and element in program order."""
+    """An access through addresses into three tensors;
+    `lanes` lists (program, *lane), tensor and element in program order.
+    """
 
     tensors: list[torch.Tensor]
     addresses: np.ndarray
@@ -254,7 +276,9 @@ def addressed(draw: Any) -> Addressed:
     shape = tuple(draw(st.lists(st.sampled_from([1, 2, 4]), min_size=0, max_size=2)))
     everyone = (PROGRAMS, *shape)
     count = int(np.prod(everyone))
-    targets = st.tuples(st.sampled_from(draw(st.sampled_from([[0], [0, 2], [0, 1, 2]]))), st.integers(0, 6))  # fmt: skip
+    targets = st.tuples(
+        st.sampled_from(draw(st.sampled_from([[0], [0, 2], [0, 1, 2]]))), st.integers(0, 6)
+    )
     chosen = draw(st.lists(targets, min_size=count, max_size=count))
     wanted = [tensors[number][element].data_ptr() for number, element in chosen]
     addresses = np.array(wanted).reshape(everyone)
@@ -274,7 +298,9 @@ def addressed(draw: Any) -> Addressed:
 def test_loads_through_addresses(access: Addressed) -> None:
     contents = access.contents()
     off = np.full(access.addresses.shape, 77, as_numpy(access.tensors[0]).dtype)
-    found = global_memory.load(access.elements, access.addresses, access.rank, access.mask, off, access.active)  # fmt: skip
+    found = global_memory.load(
+        access.elements, access.addresses, access.rank, access.mask, off, access.active
+    )
     expected = off.copy()
     for place, number, element in access.lanes:
         expected[place] = contents[number][element]
@@ -299,8 +325,16 @@ def test_stores_and_atomics_through_addresses(access: Addressed) -> None:
     operation = "fadd" if kind.kind == "f" else "add"
     shape = access.addresses.shape[1:]
     found = global_memory.atomic(
-        operation, access.elements, access.addresses, value, access.rank, shape, PROGRAMS, access.mask, access.active
-    )  # fmt: skip
+        operation,
+        access.elements,
+        access.addresses,
+        value,
+        access.rank,
+        shape,
+        PROGRAMS,
+        access.mask,
+        access.active,
+    )
     expected = np.zeros_like(value)
     for place, number, element in access.lanes:
         expected[place] = contents[number][element]

@@ -1,4 +1,6 @@
-"""The order of the programs: what it is, that every program runs once in each, and that a kernel which depends on it is found."""
+"""The order of the programs: what it is, that every program runs once in each,
+and that a kernel which depends on it is found.
+"""
 
 from __future__ import annotations
 

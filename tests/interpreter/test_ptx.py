@@ -45,7 +45,9 @@ def field(x: int, start: int, length: int) -> int:
     length_ = min(length, 32)
     top = min(start + length_ - 1, 31)
     sign = 0 if length == 0 else x >> top & 1
-    bits = sum((x >> (i + start) & 1 if i < length_ and i + start <= 31 else sign) << i for i in range(32))  # fmt: skip
+    bits = sum(
+        (x >> (i + start) & 1 if i < length_ and i + start <= 31 else sign) << i for i in range(32)
+    )
     return signed(bits, 32)
 
 
@@ -124,10 +126,15 @@ def test_64_bits(text: str, exactly: Callable[[int, int], int]) -> None:
 
 
 NUMBERS = np.array(
-    [0.0, -0.0, 1.0, -1.5, 0.1, 1e-40, math.inf, -math.inf, math.nan, 3e38, 2.0**-24, 7.5, 500, -0.3],
+    [
+        0.0, -0.0, 1.0, -1.5, 0.1, 1e-40, math.inf, -math.inf, math.nan, 3e38,
+        2.0**-24, 7.5, 500, -0.3,
+    ],
     F32,
 )  # fmt: skip
-OTHERS = np.array([-0.0, 0.0, 3.0, 2.5, -0.7, 1.0, 1.0, math.inf, 2.0, 3e38, 1.5, -2.0, 0.5, math.nan], F32)  # fmt: skip
+OTHERS = np.array(
+    [-0.0, 0.0, 3.0, 2.5, -0.7, 1.0, 1.0, math.inf, 2.0, 3e38, 1.5, -2.0, 0.5, math.nan], F32
+)
 
 
 def same(got: np.ndarray, want: Any) -> None:
@@ -197,7 +204,9 @@ def test_two_numbers_packed_the_upper_one_first(kind: str) -> None:
     dtype, largest = NARROW[kind]
     upper = np.array([1.25, -3.0, 1e9, -1e9, 0.3, 0.0], F32)
     lower = upper[::-1].copy()
-    got = result(f"cvt.rn.satfinite.{kind}.f32 $0, $1, $2;", kind.replace(kind, "b16"), upper, lower)  # fmt: skip
+    got = result(
+        f"cvt.rn.satfinite.{kind}.f32 $0, $1, $2;", kind.replace(kind, "b16"), upper, lower
+    )
     high, low = (np.clip(x, -largest, largest).astype(dtype).view(np.uint8) for x in (upper, lower))
     step = 4 if kind == "e2m1x2" else 8
     np.testing.assert_array_equal(got, high.astype(int) << step | low)
@@ -209,15 +218,28 @@ def test_two_numbers_packed_the_upper_one_first(kind: str) -> None:
 
 def test_halves_and_tf32() -> None:
     got = result("cvt.rn.bf16x2.f32 $0, $1, $2;", "b32", NUMBERS[2:6], OTHERS[2:6])
-    upper, lower = (x[2:6].astype(BF16).view(np.uint16).astype(np.uint32) for x in (NUMBERS, OTHERS))  # fmt: skip
+    upper, lower = (
+        x[2:6].astype(BF16).view(np.uint16).astype(np.uint32) for x in (NUMBERS, OTHERS)
+    )
     np.testing.assert_array_equal(got, upper << 16 | lower)
     halfway = np.array([1 + 2.0**-11, -1 - 2.0**-11, 1 + 2.0**-12], F32)
     away = result("cvt.rna.tf32.f32 $0, $1;", "f32", halfway)
     assert away.tolist() == [1 + 2.0**-10, -1 - 2.0**-10, 1.0]
     even = result("cvt.rn.tf32.f32 $0, $1;", "f32", halfway)
     assert even.tolist() == [1.0, -1.0, 1.0]
-    same(result("cvt.rz.f16.f32 $0, $1;", "f16", np.array([65519, 0.1, -70000], F32)), [65504, 0.09997559, -65504])  # fmt: skip
-    same(result("fma.rn.relu.f16 $0, $1, $1, $2;", "f16", np.array([1.5, 1], F16), np.array([0.25, -3], F16)), [2.5, 0])  # fmt: skip
+    same(
+        result("cvt.rz.f16.f32 $0, $1;", "f16", np.array([65519, 0.1, -70000], F32)),
+        [65504, 0.09997559, -65504],
+    )
+    same(
+        result(
+            "fma.rn.relu.f16 $0, $1, $1, $2;",
+            "f16",
+            np.array([1.5, 1], F16),
+            np.array([0.25, -3], F16),
+        ),
+        [2.5, 0],
+    )
 
 
 def test_guards_merge_and_comments_are_skipped() -> None:

@@ -25,7 +25,9 @@ def numbers(dtype: type[np.floating[Any]], seed: int) -> np.ndarray:
 
 
 def lies_right(got: float, exact: Fraction, mode: str, dtype: Any) -> bool:
-    """Whether `got` is `exact` rounded: no other number of the type lies between them, and it is on the right side."""
+    """Whether `got` is `exact` rounded: no other number of the type lies between them,
+    and it is on the right side.
+    """
     value = Fraction(got)
     if value == exact:
         return True

@@ -1,4 +1,6 @@
-"""The interpreter's own options of a launch: how they are said, what they may be, and whose a name is."""
+"""The interpreter's own options of a launch: how they are said, what they may be,
+and whose a name is.
+"""
 
 from __future__ import annotations
 

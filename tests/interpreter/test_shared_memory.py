@@ -1,4 +1,6 @@
-"""Shared memory and the barriers in it, against plain arrays and a barrier that counts one program at a time."""
+"""Shared memory and the barriers in it, against plain arrays and a barrier
+that counts one program at a time.
+"""
 
 from __future__ import annotations
 
@@ -184,7 +186,9 @@ def test_programs_count_for_themselves() -> None:
     events=st.lists(st.tuples(st.sampled_from(["arrive", "expect", "receive"]), st.integers(1, 3))),
 )
 def test_barriers_against_plain_counters(count: int, events: list[tuple[str, int]]) -> None:
-    """A model with three integers; arrivals beyond a phase's count are left out, as the hardware forbids them."""
+    """A model with three integers; arrivals beyond a phase's count are left out,
+    as the hardware forbids them.
+    """
     made = barrier(count)
     phase, lacking, to_come = 0, count, 0
     for kind, number in events:

@@ -1,4 +1,6 @@
-"""Programs that wait for each other: they come to an end where a GPU's would, and a deadlock is told, never waited for."""
+"""Programs that wait for each other: they come to an end where a GPU's would,
+and a deadlock is told, never waited for.
+"""
 
 from __future__ import annotations
 
@@ -152,7 +154,9 @@ def test_only_kernels_that_wait_become_coroutines() -> None:
 def test_programs_that_find_their_locks_free_run_one_after_the_other(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    """However large the grid, one is alive at a time; programs that wait are joined by as many more."""
+    """However large the grid, one is alive at a time;
+    programs that wait are joined by as many more.
+    """
     rounds: list[int] = []
     started = ended = 0
 
@@ -204,7 +208,9 @@ def test_a_poll_with_a_timeout() -> None:
 
 
 def deadlock(kernel: Any, grid: tuple[int, ...], *arguments: Any) -> Deadlock:
-    """Run a kernel that has to stop; its error, whose position and traceback must end on its marked line."""
+    """Run a kernel that has to stop; its error, whose position and traceback must end
+    on its marked line.
+    """
     with pytest.raises(Deadlock) as caught:
         kernellab.run(kernel, grid, *arguments)
     error = caught.value

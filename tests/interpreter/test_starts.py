@@ -30,12 +30,16 @@ def test_tensors_that_begin_elsewhere_in_their_storages(n: int, m: int, programs
 
 
 def test_what_is_shared_is_checked_for_each_tensor() -> None:
-    """The same offsets under the same mask: inside the first tensor and the second, outside the third."""
+    """The same offsets under the same mask: inside the first tensor and the second,
+    outside the third.
+    """
     x = torch.arange(16, dtype=torch.int32)
     with pytest.raises(OutOfBounds, match=r"store out of bounds: out_ptr\[12\].*elements 0 to 11"):
         kernellab.run(starts.three_at_the_same, (2,), x, x, x[:12].clone(), 16, 16, BLOCK=BLOCK)
     with pytest.raises(OutOfBounds, match=r"load out of bounds: y_ptr\[9\]"):
-        kernellab.run(starts.three_at_the_same, (2,), x, x[:9].clone(), x.clone(), 16, 16, BLOCK=BLOCK)  # fmt: skip
+        kernellab.run(
+            starts.three_at_the_same, (2,), x, x[:9].clone(), x.clone(), 16, 16, BLOCK=BLOCK
+        )
 
 
 def test_one_tile_of_offsets_serves_all() -> None:
@@ -86,7 +90,9 @@ def test_one_program_is_as_many(order: str, stage: str) -> None:
     alone, together = torch.zeros(40, dtype=torch.int32), torch.zeros(40, dtype=torch.int32)
     run = kernellab.run
     run(starts.three_at_the_same, (1,), x, x, alone, 7, 6, BLOCK=BLOCK, order=order, stage=stage)
-    run(starts.three_at_the_same, (4,), x, x, together, 30, 6, BLOCK=BLOCK, order=order, stage=stage)  # fmt: skip
+    run(
+        starts.three_at_the_same, (4,), x, x, together, 30, 6, BLOCK=BLOCK, order=order, stage=stage
+    )
     assert torch.equal(alone[:7], together[:7])
     assert torch.equal(together[8:30], x[8:30] + 100)
 

@@ -1,4 +1,6 @@
-"""Code for stepping: it computes what batches compute, and a debugger finds the kernel's own lines and names in it."""
+"""Code for stepping: it computes what batches compute, and a debugger finds the kernel's own lines
+and names in it.
+"""
 
 from __future__ import annotations
 
@@ -129,12 +131,18 @@ def test_every_line_has_its_turn_in_the_order_of_the_source() -> None:
     unrolled = line_of("for t in tl.static_range")
     assert lines == [
         *range(line_of("pid = "), loop),
-        *[loop, *body] * 3, loop, *early, loop,
+        *[loop, *body] * 3,
+        loop,
+        *early,
+        loop,
         *range(loop + 7, waiting),
-        *[waiting, waiting + 1, waiting + 2] * 2, waiting,
-        *[unrolled, unrolled + 1] * 2, unrolled,
-        line_of("if pid == 5"), line_of("tl.store(y_ptr + offsets, total"),
-    ]  # fmt: skip
+        *[waiting, waiting + 1, waiting + 2] * 2,
+        waiting,
+        *[unrolled, unrolled + 1] * 2,
+        unrolled,
+        line_of("if pid == 5"),
+        line_of("tl.store(y_ptr + offsets, total"),
+    ]
 
 
 def test_helpers_are_calls() -> None:
@@ -161,8 +169,8 @@ def test_locals_have_the_kernels_names() -> None:
         acc = acc + x * np.float32(i)
         acc = acc + np.float32(1) if i > 2 else acc * np.float32(2)
     assert set(names) == {
-        "x_ptr", "y_ptr", "n", "rounds", "BLOCK", "pid", "offsets", "mask", "x", "alias", "acc", "HALF",
-        "i", "inner", "total", "product", "s", "both", "c", "j", "t",
+        "x_ptr", "y_ptr", "n", "rounds", "BLOCK", "pid", "offsets", "mask", "x", "alias", "acc",
+        "HALF", "i", "inner", "total", "product", "s", "both", "c", "j", "t",
     }  # fmt: skip
     assert (names["BLOCK"], names["HALF"], names["n"], names["pid"]) == (64, 32, 150, 1)
     assert (names["i"], names["j"], names["t"]) == (3, 2, 1)
@@ -224,7 +232,9 @@ class FirstProgramEnded(Exception):
 
 
 def named_values(case: MeasuredCase) -> tuple[set[str], dict[str, Any]]:
-    """The names that a kernel's source gives to values, and what they are at the end of its first program."""
+    """The names that a kernel's source gives to values, and what they are at the end
+    of its first program.
+    """
     kernel = innermost(case.kernel)
     keywords = {**case.make_arguments(), **case.constants}
     call = bind(kernel, (), keywords, DEFAULT_TARGET, options=case.options)

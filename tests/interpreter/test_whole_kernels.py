@@ -33,7 +33,11 @@ def matrix(draw: Any, m: int, n: int, dtype: torch.dtype) -> torch.Tensor:
     """An (m, n) view into something larger: strides, an offset, a transposition."""
     row_gap, column_gap = draw(st.integers(1, 2)), draw(st.integers(1, 2))
     before = draw(st.integers(0, 5))
-    shape = (n * column_gap, m * row_gap) if (turned := draw(st.booleans())) else (m * row_gap, n * column_gap)  # fmt: skip
+    shape = (
+        (n * column_gap, m * row_gap)
+        if (turned := draw(st.booleans()))
+        else (m * row_gap, n * column_gap)
+    )
     numbers = torch.arange(before + shape[0] * shape[1]) * 7 % 101
     whole = numbers.to(dtype)[before:].view(shape)
     return (whole.T if turned else whole)[::row_gap, ::column_gap]
@@ -42,7 +46,11 @@ def matrix(draw: Any, m: int, n: int, dtype: torch.dtype) -> torch.Tensor:
 @bounded
 @given(st.data())
 def test_copies_of_vectors(data: Any) -> None:
-    n, start, block = data.draw(SMALL), data.draw(st.integers(0, 5)), data.draw(st.sampled_from([4, 16]))  # fmt: skip
+    n, start, block = (
+        data.draw(SMALL),
+        data.draw(st.integers(0, 5)),
+        data.draw(st.sampled_from([4, 16])),
+    )
     stride, out_stride = data.draw(st.integers(1, 3)), data.draw(st.integers(1, 3))
     x = (torch.arange(start + n * stride) % 101).to(data.draw(DTYPES))
     out = torch.zeros(n * out_stride, dtype=x.dtype)
@@ -63,9 +71,20 @@ def test_copies_of_matrices(data: Any) -> None:
     out = out.T.contiguous().T if data.draw(st.booleans()) else out
     lower = data.draw(st.sampled_from([(0, 0), (3, 5)]))
     kernellab.run(
-        memory.copy_2d, grid, x, out, m, n, *x.stride(), *out.stride(), -1,
-        BLOCK_M=4, BLOCK_N=8, LOWER_M=lower[0], LOWER_N=lower[1],
-    )  # fmt: skip
+        memory.copy_2d,
+        grid,
+        x,
+        out,
+        m,
+        n,
+        *x.stride(),
+        *out.stride(),
+        -1,
+        BLOCK_M=4,
+        BLOCK_N=8,
+        LOWER_M=lower[0],
+        LOWER_N=lower[1],
+    )
     expected = torch.full_like(out, -1)
     expected[lower[0] : m, lower[1] : n] = x[lower[0] :, lower[1] :]
     assert torch.equal(out, expected)
@@ -77,5 +96,7 @@ def test_sums_of_rows(data: Any) -> None:
     m, n = data.draw(SMALL), data.draw(SMALL)
     x = matrix(data.draw, m, n, data.draw(DTYPES))
     out = torch.zeros(m, dtype=torch.float64)
-    kernellab.run(memory.sum_rows, (m,), x, out, m, n, *x.stride(), BLOCK=data.draw(st.sampled_from([4, 16])))  # fmt: skip
+    kernellab.run(
+        memory.sum_rows, (m,), x, out, m, n, *x.stride(), BLOCK=data.draw(st.sampled_from([4, 16]))
+    )
     assert torch.equal(out, x.double().sum(1))

@@ -44,7 +44,9 @@ REDUCTIONS = {
 
 
 def reduced_rows(how: str, dtype: torch.dtype) -> Case:
-    """Sums of integers are kept in at least 32 bits, as Triton does; those here are exact in every float."""
+    """Sums of integers are kept in at least 32 bits, as Triton does;
+    those here are exact in every float.
+    """
     result = dtype
     if how.startswith("arg"):
         result = torch.int32
@@ -94,8 +96,13 @@ def reduced_columns() -> Case:
     def reference(x_ptr: Any, **_: Any) -> dict[str, Any]:
         x = x_ptr.numpy().astype(np.float64)
         rows = [
-            x.max(0), (x - x.max(0)).sum(0), x.min(0), x.argmin(0), x.max(0), x.sum() + np.arange(N),
-        ]  # fmt: skip
+            x.max(0),
+            (x - x.max(0)).sum(0),
+            x.min(0),
+            x.argmin(0),
+            x.max(0),
+            x.sum() + np.arange(N),
+        ]
         return {"out_ptr": np.array(rows)}
 
     return Case("reduced_columns", tiles.reduced_columns, (1,), make, reference)
@@ -146,11 +153,15 @@ def scanned(reverse: bool) -> Case:
         sums = np.cumsum(x[:, order], 1)[:, order]
         return {"out_ptr": np.array([sums, np.cumprod(x[order], 0)[order], h])}
 
-    return Case(f"scanned-{'reverse' if reverse else 'forward'}", tiles.scanned, (1,), make, reference)  # fmt: skip
+    return Case(
+        f"scanned-{'reverse' if reverse else 'forward'}", tiles.scanned, (1,), make, reference
+    )
 
 
 def scanned_whatever(dtype: torch.dtype) -> Case:
-    """A running sum: integers wrap in 32 bits at least, 16-bit floats are rounded at every step but bf16, which Triton widens before 3.9."""
+    """A running sum: integers wrap in 32 bits at least, 16-bit floats are rounded at every step
+    but bf16, which Triton widens before 3.9.
+    """
     bits = 0 if dtype.is_floating_point else torch.iinfo(dtype).bits
     result = torch.int32 if 0 < bits < 32 else dtype
     rounded_each_time = {torch.float16}
@@ -158,7 +169,11 @@ def scanned_whatever(dtype: torch.dtype) -> Case:
         rounded_each_time.add(torch.bfloat16)
 
     def make() -> dict[str, Any]:
-        x = normal(64, dtype=dtype) if dtype.is_floating_point else whole(64, low=0, high=100, dtype=dtype)  # fmt: skip
+        x = (
+            normal(64, dtype=dtype)
+            if dtype.is_floating_point
+            else whole(64, low=0, high=100, dtype=dtype)
+        )
         return dict(x_ptr=x, out_ptr=torch.zeros(64, dtype=result), N=64)
 
     def reference(x_ptr: Any, **_: Any) -> dict[str, Any]:
@@ -167,8 +182,20 @@ def scanned_whatever(dtype: torch.dtype) -> Case:
             return {"out_ptr": list(itertools.accumulate(x, lambda a, b: x.dtype.type(a + b)))}
         return {"out_ptr": np.cumsum(x.astype(np.float64))}
 
-    tolerance = 0 if dtype in rounded_each_time else {torch.bfloat16: 2e-2, torch.float32: 1e-5}.get(dtype, 0)  # fmt: skip
-    return Case(f"scanned-{name_of(dtype)}", tiles.scanned_whatever, (1,), make, reference, rtol=tolerance, atol=tolerance)  # fmt: skip
+    tolerance = (
+        0
+        if dtype in rounded_each_time
+        else {torch.bfloat16: 2e-2, torch.float32: 1e-5}.get(dtype, 0)
+    )
+    return Case(
+        f"scanned-{name_of(dtype)}",
+        tiles.scanned_whatever,
+        (1,),
+        make,
+        reference,
+        rtol=tolerance,
+        atol=tolerance,
+    )
 
 
 def shaped() -> Case:
@@ -181,10 +208,17 @@ def shaped() -> Case:
         even, odd = flat[::2], flat[1::2]
         wide = torch.arange(4.0)[:, None].expand(4, 8)
         rows = [
-            flat, x.T.reshape(-1), x.view(2, 2, 8).permute(2, 0, 1).reshape(-1), flat + 100,
-            torch.cat([even, odd]), torch.stack([even, odd + 0.5], -1).reshape(-1),
-            torch.cat([even, odd]), flat.flip(0), wide.reshape(-1), wide.T.reshape(-1),
-        ]  # fmt: skip
+            flat,
+            x.T.reshape(-1),
+            x.view(2, 2, 8).permute(2, 0, 1).reshape(-1),
+            flat + 100,
+            torch.cat([even, odd]),
+            torch.stack([even, odd + 0.5], -1).reshape(-1),
+            torch.cat([even, odd]),
+            flat.flip(0),
+            wide.reshape(-1),
+            wide.T.reshape(-1),
+        ]
         return {"out_ptr": torch.stack(rows)}
 
     return Case("shaped", tiles.shaped, (1,), make, reference)
@@ -241,7 +275,9 @@ def counted() -> Case:
         return dict(x_ptr=whole(3, 64, low=0, high=8), out_ptr=counts, n=50, N=64, BINS=8)
 
     def reference(x_ptr: Any, **_: Any) -> dict[str, Any]:
-        counts = [[torch.bincount(r, minlength=8), torch.bincount(r[:50], minlength=8)] for r in x_ptr]  # fmt: skip
+        counts = [
+            [torch.bincount(r, minlength=8), torch.bincount(r[:50], minlength=8)] for r in x_ptr
+        ]
         return {"out_ptr": torch.stack([torch.stack(pair) for pair in counts]).int()}
 
     return Case("counted", tiles.counted, (3,), make, reference)
@@ -250,9 +286,17 @@ def counted() -> Case:
 def tile_cases() -> Iterator[Case]:
     for how in ("sum", "max", "min"):
         for dtype in (
-            torch.float16, torch.bfloat16, torch.float32, torch.float64, torch.int8, torch.uint8,
-            torch.int32, torch.uint32, torch.int64, torch.uint64,
-        ):  # fmt: skip
+            torch.float16,
+            torch.bfloat16,
+            torch.float32,
+            torch.float64,
+            torch.int8,
+            torch.uint8,
+            torch.int32,
+            torch.uint32,
+            torch.int64,
+            torch.uint64,
+        ):
             yield reduced_rows(how, dtype)
         yield reduced_with_nan(how)
     for how in ("argmax", "argmin"):

@@ -1,4 +1,6 @@
-"""The round trip of a module: MLIR's text into xDSL, xDSL's text into MLIR. Made for a process of its own: MLIR may abort."""
+"""The round trip of a module: MLIR's text into xDSL, xDSL's text into MLIR.
+Made for a process of its own: MLIR may abort.
+"""
 
 from __future__ import annotations
 
@@ -25,7 +27,9 @@ class RoundTrips:
 
 
 def round_trip_entry(name: str, target: Target, every_pass: bool) -> RoundTrips:
-    """Compile one entry of the corpus and send its modules round: those after every pass, or those of the stages."""
+    """Compile one entry of the corpus and send its modules round:
+    those after every pass, or those of the stages.
+    """
     compilation = compile_entry(entry(name), target, record="passes" if every_pass else "stages")
     texts = snapshots(compilation) if every_pass else stage_texts(compilation)
     failures = [
@@ -53,7 +57,9 @@ def snapshots(compilation: Compilation) -> dict[str, str]:
 
 
 def problem_of(text: str, target: Target) -> str:
-    """Why the text does not come back the same, locations and names of values included; "" where it does."""
+    """Why the text does not come back the same, locations and names of values included;
+    "" where it does.
+    """
     generic = triton_api.generic_form(text, target)
     module = read_module(generic)
     try:

@@ -1,4 +1,6 @@
-"""Encodings and types: fields by name, and the text that MLIR printed comes back letter by letter."""
+"""Encodings and types: fields by name, and the text that MLIR printed comes
+back letter by letter.
+"""
 
 import pytest
 from xdsl.dialects.builtin import UnregisteredAttr, f16
@@ -8,28 +10,80 @@ from kernellab.ir import encodings
 from kernellab.ir.reader import read_attribute
 from kernellab.ir.types import AsyncTokenType, MemDescType, PointerType, TensorDescType
 
-BLOCKED = "#ttg.blocked<{sizePerThread = [1, 8], threadsPerWarp = [4, 8], warpsPerCTA = [4, 1], order = [1, 0]}>"
-MMA = "#ttg.nvidia_mma<{versionMajor = 3, versionMinor = 0, warpsPerCTA = [4, 1], instrShape = [16, 64, 16]}>"
+BLOCKED = (
+    "#ttg.blocked<{sizePerThread = [1, 8], threadsPerWarp = [4, 8], warpsPerCTA = [4, 1], "
+    "order = [1, 0]}>"
+)
+MMA = (
+    "#ttg.nvidia_mma<{versionMajor = 3, versionMinor = 0, warpsPerCTA = [4, 1], instrShape = "
+    "[16, 64, 16]}>"
+)
 NVMMA = "#ttg.nvmma_shared<{swizzlingByteWidth = 128, transposed = true, elementBitWidth = 16}>"
 SWIZZLED = "#ttg.swizzled_shared<{vec = 8, perPhase = 1, maxPhase = 8, order = [1, 0]}>"
 
 FIELDS = [
-    (BLOCKED, {"size_per_thread": (1, 8), "threads_per_warp": (4, 8), "warps_per_cta": (4, 1), "order": (1, 0)}),
-    ("#ttg.blocked<{sizePerThread = [1], threadsPerWarp = [32], warpsPerCTA = [4], order = [0], CGALayout = [[0]]}>", {"order": (0,)}),
-    ("#ttg.linear<{register = [[0, 1], [8, 0]], lane = [[1, 0], [0, 2]], warp = [], block = []}>", {"register": ((0, 1), (8, 0)), "warp": ()}),
+    (
+        BLOCKED,
+        {
+            "size_per_thread": (1, 8),
+            "threads_per_warp": (4, 8),
+            "warps_per_cta": (4, 1),
+            "order": (1, 0),
+        },
+    ),
+    (
+        (
+            "#ttg.blocked<{sizePerThread = [1], threadsPerWarp = [32], warpsPerCTA = [4], order = "
+            "[0], CGALayout = [[0]]}>"
+        ),
+        {"order": (0,)},
+    ),
+    (
+        (
+            "#ttg.linear<{register = [[0, 1], [8, 0]], lane = [[1, 0], [0, 2]], warp = "
+            "[], block = []}>"
+        ),
+        {"register": ((0, 1), (8, 0)), "warp": ()},
+    ),
     (f"#ttg.dot_op<{{opIdx = 1, parent = {MMA}, kWidth = 2}}>", {"operand": 1, "k_width": 2}),
     (MMA, {"version_major": 3, "instruction_shape": (16, 64, 16), "warps_per_cta": (4, 1)}),
-    ("#ttg.amd_mfma<{version = 3, warpsPerCTA = [2, 2], instrShape = [32, 32, 8], isTransposed = true}>", {"version": 3, "is_transposed": True, "instruction_shape": (32, 32, 8)}),
-    ("#ttg.amd_wmma<{version = 1, isTranspose = false, ctaLayout = {warp = [[0, 1], [1, 0]]}}>", {"version": 1, "is_transposed": False, "instruction_shape": (16, 16, 16)}),
+    (
+        (
+            "#ttg.amd_mfma<{version = 3, warpsPerCTA = [2, 2], instrShape = [32, 32, 8], "
+            "isTransposed = true}>"
+        ),
+        {"version": 3, "is_transposed": True, "instruction_shape": (32, 32, 8)},
+    ),
+    (
+        "#ttg.amd_wmma<{version = 1, isTranspose = false, ctaLayout = {warp = [[0, 1], [1, 0]]}}>",
+        {"version": 1, "is_transposed": False, "instruction_shape": (16, 16, 16)},
+    ),
     (SWIZZLED, {"vector": 8, "per_phase": 1, "max_phase": 8}),
-    (NVMMA, {"swizzling_byte_width": 128, "transposed": True, "element_bit_width": 16, "fp4_padded": False}),
-    ("#ttg.shared_linear<{offset = [[0, 1], [1, 0]], block = []}, alignment = 128>", {"offset": ((0, 1), (1, 0)), "alignment": 128}),
-    ("#ttg.padded_shared<[64:+4, 128:+8] {order = [1, 0], shape = [64, 64]}>", {"paddings": ((64, 4), (128, 8)), "shape": (64, 64)}),
-    ("#ttng.tensor_memory_encoding<blockM = 128, blockN = 64, colStride = 1>", {"block_m": 128, "block_n": 64, "column_stride": 1}),
+    (
+        NVMMA,
+        {
+            "swizzling_byte_width": 128,
+            "transposed": True,
+            "element_bit_width": 16,
+            "fp4_padded": False,
+        },
+    ),
+    (
+        "#ttg.shared_linear<{offset = [[0, 1], [1, 0]], block = []}, alignment = 128>",
+        {"offset": ((0, 1), (1, 0)), "alignment": 128},
+    ),
+    (
+        "#ttg.padded_shared<[64:+4, 128:+8] {order = [1, 0], shape = [64, 64]}>",
+        {"paddings": ((64, 4), (128, 8)), "shape": (64, 64)},
+    ),
+    (
+        "#ttng.tensor_memory_encoding<blockM = 128, blockN = 64, colStride = 1>",
+        {"block_m": 128, "block_n": 64, "column_stride": 1},
+    ),
     ("#ttng.tensor_memory_scales_encoding<>", {}),
     ("#ttg.shared_memory", {}),
     ("#ttng.tensor_memory", {}),
-]  # fmt: skip
+]
 
 
 @pytest.mark.parametrize(("text", "fields"), FIELDS, ids=[text.split("<")[0] for text, _ in FIELDS])
@@ -89,8 +143,12 @@ def test_a_memory_descriptor_without_more_is_all_of_its_allocation() -> None:
 
 @pytest.mark.parametrize(
     "text",
-    [f"!tt.tensordesc<tensor<128x64xf16, {NVMMA}>>", f"!tt.tensordesc<128x64xf16, {NVMMA}>", "!tt.tensordesc<128x64xf16>"],
-)  # fmt: skip
+    [
+        f"!tt.tensordesc<tensor<128x64xf16, {NVMMA}>>",
+        f"!tt.tensordesc<128x64xf16, {NVMMA}>",
+        "!tt.tensordesc<128x64xf16>",
+    ],
+)
 def test_descriptors_of_every_version_of_triton(text):
     descriptor = read_attribute(text)
     assert isinstance(descriptor, TensorDescType)

@@ -1,4 +1,6 @@
-"""Everything that MLIR prints is read: aliases, locations, literals, resources, ops and attributes that nobody knows."""
+"""Everything that MLIR prints is read: aliases, locations, literals, resources,
+ops and attributes that nobody knows.
+"""
 
 import numpy
 import pytest
@@ -69,7 +71,10 @@ def test_aliases_in_strings_are_left_alone() -> None:
 
 
 def test_aliases_inside_unknown_attributes_are_spelt_out() -> None:
-    text = '#inner = #ttg.blocked<{order = [0]}>\n"test.op"() {a = #new.layout<of = #inner, "#inner">} : () -> ()\n'
+    text = (
+        "#inner = #ttg.blocked<{order = [0]}>\n"
+        '"test.op"() {a = #new.layout<of = #inner, "#inner">} : () -> ()\n'
+    )
     attribute = only_op(text).attributes["a"]
     assert str(attribute) == '#new.layout<of = #ttg.blocked<{order = [0]}>, "#inner">'
 
@@ -142,7 +147,8 @@ def test_every_float_comes_back_through_both_printers(type, kind, data):
     width = numpy.dtype(kind).itemsize * 8
     value = data.draw(st.floats(width=width, allow_nan=False))
     module = read_module(
-        f'"arith.constant"() <{{value = dense<"0x{kind(value).tobytes().hex()}"> : tensor<1x{type}>}}> : () -> tensor<1x{type}>\n'
+        f'"arith.constant"() <{{value = dense<"0x{kind(value).tobytes().hex()}"> : '
+        f"tensor<1x{type}>}}> : () -> tensor<1x{type}>\n"
     )
     generic = triton_api.generic_form(write_module(module), SM_90)
     assert constants(generic) == [(value,)]

@@ -1,7 +1,8 @@
-"""What xDSL prints, MLIR reads back to the same module: every snapshot of every pass, for NVIDIA and AMD.
+"""What xDSL prints, MLIR reads back to the same module:
+every snapshot of every pass, for NVIDIA and AMD.
 
-A default run sends the stages of every chosen pair of the corpus round, and every pass of a few; `make corpus` every pass of
-every pair.
+A default run sends the stages of every chosen pair of the corpus round, and every pass of a few;
+`make corpus` every pass of every pair.
 """
 
 import multiprocessing
@@ -33,7 +34,9 @@ CASES = cases() if WHOLE else [(entry(name), parse_target(target)) for name, tar
 
 @pytest.fixture(scope="module")
 def worker() -> Iterator[ProcessPoolExecutor]:
-    """One process that a broken module may abort: the test that sent it fails, and those after it."""
+    """One process that a broken module may abort:
+    the test that sent it fails, and those after it.
+    """
     with ProcessPoolExecutor(1, mp_context=multiprocessing.get_context("spawn")) as pool:
         yield pool
 

@@ -32,7 +32,9 @@ def matmul_arguments() -> tuple[Any, ...]:
 
 
 def plant(monkeypatch: pytest.MonkeyPatch, label: str, pattern: str, replacement: str) -> None:
-    """From that pass on, every module that is recorded has one operation that it should not have."""
+    """From that pass on, every module that is recorded has one operation
+    that it should not have.
+    """
 
     def with_mistake(*arguments: Any, **keywords: Any) -> tuple[PassRun, ...]:
         passes = record_passes(*arguments, **keywords)

@@ -1,4 +1,6 @@
-"""`kernellab.interpreted()`: a library that knows nothing of KernelLab runs on the CPU, and Triton is left as it was."""
+"""`kernellab.interpreted()`: a library that knows nothing of KernelLab runs on the CPU,
+and Triton is left as it was.
+"""
 
 from __future__ import annotations
 
@@ -249,7 +251,9 @@ def test_work_can_be_timed(pair: Any) -> None:
 
 
 def everything_of_triton() -> dict[Any, Any]:
-    """The attributes of Triton's classes, modules and kernels that launches go through, by identity."""
+    """The attributes of Triton's classes, modules and kernels that launches go
+    through, by identity.
+    """
     classes = (JITFunction, JITCallable, KernelInterface, Autotuner, Heuristics, DriverConfig)
     modules = (
         triton,

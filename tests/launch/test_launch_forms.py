@@ -1,6 +1,8 @@
-"""The forms that a launch may have: every way to give arguments, tensors of any kind, grids of any kind.
+"""The forms that a launch may have: every way to give arguments, tensors of any kind,
+grids of any kind.
 
-Each goes through both doors, `kernellab.run` and an ordinary launch inside `interpreted()`, and copies or scales `x` into `y`.
+Each goes through both doors, `kernellab.run` and an ordinary launch inside `interpreted()`,
+and copies or scales `x` into `y`.
 """
 
 from __future__ import annotations

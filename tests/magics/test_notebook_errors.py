@@ -1,4 +1,6 @@
-"""Bad input through a real notebook kernel: each error's class, its words, the line that the arrow points at, and the kernel lives."""
+"""Bad input through a real notebook kernel: each error's class, its words,
+the line that the arrow points at, and the kernel lives.
+"""
 
 from collections.abc import Iterator
 
@@ -26,7 +28,9 @@ def lab() -> Iterator[NotebookSession]:
 
 
 def fails(lab: NotebookSession, cell: str) -> Outcome:
-    """Run a cell that has to fail; checks that the traceback stays short and the kernel answers afterwards."""
+    """Run a cell that has to fail; checks that the traceback stays short
+    and the kernel answers afterwards.
+    """
     outcome = lab.run(cell)
     assert outcome.status == "error", outcome
     assert "kernellab/" not in outcome.traceback
@@ -256,7 +260,7 @@ def test_a_zero_size_tensor(lab: NotebookSession) -> None:
         ("%tilecheck x[(1,)](x)", "A value of type Tensor is not a Triton kernel."),
         ("kernellab.check(x, (1,), x)", "A value of type Tensor is not a Triton kernel."),
     ],
-)  # fmt: skip
+)
 def test_what_is_checked_is_no_kernel(lab: NotebookSession, line: str, message: str) -> None:
     outcome = lab.run(f"import kernellab\n{line}")
     assert outcome.status == "error"
@@ -267,7 +271,9 @@ def test_what_is_checked_is_no_kernel(lab: NotebookSession, line: str, message: 
 
 
 def test_a_step_that_the_trace_does_not_have(lab: NotebookSession) -> None:
-    outcome = fails(lab, "import kernellab\nkernellab.trace(add, (8,), x, y, z, 1000, BLOCK=128)[99]")  # fmt: skip
+    outcome = fails(
+        lab, "import kernellab\nkernellab.trace(add, (8,), x, y, z, 1000, BLOCK=128)[99]"
+    )
     assert outcome.error == "NoSuchStep"
     assert outcome.message == "there is no step 99: this trace has steps 0 to 3"
     assert len(outcome.arrows) == 1

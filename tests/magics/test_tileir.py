@@ -52,7 +52,10 @@ def test_what_is_compiled_already(lab: NotebookSession) -> None:
     assert "add  compiled for sm_90" in lab.run("made.explore()").still["text/plain"]
 
 
-MADE = "made = kernellab.compile(add, '*fp32:16', '*fp32:16', '*fp32:16', 'i32', BLOCK=256, target='sm_90')"  # fmt: skip
+MADE = (
+    "made = kernellab.compile(add, '*fp32:16', '*fp32:16', '*fp32:16', 'i32', BLOCK=256, "
+    "target='sm_90')"
+)
 EVIDENCE = """\
 costs = kernellab.accesses(add, (8,), x, y, z, 1000, BLOCK=128, num_warps=2)
 report = kernellab.check(add, (9,), x[:900], y, z, 1000, BLOCK=128)"""
@@ -121,7 +124,10 @@ def test_what_was_compiled_before_a_kernel_was_redefined_is_said_to_be_old(
     assert "has been redefined since it was compiled" in shown_then["text/html"]
     assert "redefined" in lab.ask("old.explore().data.sides[0].notice")
     assert "x + y" in lab.ask("old.explore().data.sides[0].texts[0].content")
-    line = "get_ipython().run_line_magic('tileir', \"fresh --sig '*fp32,*fp32,*fp32,i32' --constexpr BLOCK=64\").data.sides[0]"
+    line = (
+        "get_ipython().run_line_magic('tileir', \"fresh --sig '*fp32,*fp32,*fp32,i32' --constexpr "
+        'BLOCK=64").data.sides[0]'
+    )
     assert "x * y" in lab.ask(f"{line}.texts[0].content")
     assert lab.ask(f"{line}.notice") == "''"
 

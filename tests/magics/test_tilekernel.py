@@ -1,4 +1,6 @@
-"""`%%tilekernel` through a real notebook kernel: what a cell leaves behind, its line numbers, options, cards, help."""
+"""`%%tilekernel` through a real notebook kernel:
+what a cell leaves behind, its line numbers, options, cards, help.
+"""
 
 from collections.abc import Iterator
 from html.parser import HTMLParser
@@ -22,7 +24,12 @@ def lab() -> Iterator[NotebookSession]:
 
 
 def test_everything_that_the_cell_defines_is_in_the_namespace(lab: NotebookSession) -> None:
-    cell = f"%%tilekernel --no-compile\nimport math as mathematics\nfive = 5\n{ADD}def plain(): return five"
+    cell = (
+        "%%tilekernel --no-compile\n"
+        "import math as mathematics\n"
+        "five = 5\n"
+        f"{ADD}def plain(): return five"
+    )
     assert lab.run(cell).status == "ok"
     assert lab.ask("five, plain(), mathematics.pi > 3") == "(5, 5, True)"
     assert lab.ask("add") == "TileKernel(__main__:add)"
@@ -66,7 +73,10 @@ def test_the_extension_unloads_and_loads_again(lab: NotebookSession) -> None:
     assert lab.run("%unload_ext kernellab").status == "ok"
     missing = lab.run(f"%%tilekernel\n{ADD}")
     assert "not found" in missing.streams["stderr"]
-    left = "[m for kind in get_ipython().magics_manager.magics.values() for m in kind if m.startswith('tile')]"
+    left = (
+        "[m for kind in get_ipython().magics_manager.magics.values() for m in kind if "
+        "m.startswith('tile')]"
+    )
     assert lab.ask(left) == "[]"
     assert "--target" not in lab.complete("%%tilekernel --t")
     assert lab.run("%load_ext kernellab\n%reload_ext kernellab").status == "ok"
@@ -95,7 +105,9 @@ def test_a_line_of_the_cell_is_the_line_everywhere(lab: NotebookSession, above: 
 
 
 def test_the_debugger_of_jupyterlab_finds_the_cell(lab: NotebookSession) -> None:
-    """ipykernel names a cell's file by a hash of its whole text; breakpoints are set in that file."""
+    """ipykernel names a cell's file by a hash of its whole text;
+    breakpoints are set in that file.
+    """
     cell = f"%%tilekernel --no-compile\n{ADD}"
     lab.run(cell)
     lab.run(f"from ipykernel.compiler import get_file_name\nexpected = get_file_name({cell!r})")
@@ -107,7 +119,9 @@ def test_the_debugger_of_jupyterlab_finds_the_cell(lab: NotebookSession) -> None
 
 def test_a_launch_runs_in_place_and_the_card_says_how(lab: NotebookSession) -> None:
     outcome = lab.run(
-        f"%%tilekernel --num-stages 2\n{ADD}add[lambda meta: (triton.cdiv(1000, meta['BLOCK']),)](x, y, z, 1000, BLOCK=256, num_warps=8)\n"
+        "%%tilekernel --num-stages 2\n"
+        f"{ADD}add[lambda meta: (triton.cdiv(1000, meta['BLOCK']),)](x, y, z, 1000, BLOCK=256, "
+        "num_warps=8)\n"
         "torch.equal(z, x + y)"
     )
     assert outcome.result is not None
@@ -132,7 +146,8 @@ def test_a_launch_runs_in_place_and_the_card_says_how(lab: NotebookSession) -> N
 def test_numpy_arrays_are_written_in_place(lab: NotebookSession) -> None:
     lab.run(
         f"%%tilekernel --no-compile\n{ADD}"
-        "a = np.arange(100, dtype=np.float32); b = np.zeros_like(a)\nadd[(1,)](a, a, b, 100, BLOCK=128)"
+        "a = np.arange(100, dtype=np.float32); b = np.zeros_like(a)\n"
+        "add[(1,)](a, a, b, 100, BLOCK=128)"
     )
     assert lab.ask("bool((b == 2 * np.arange(100)).all())") == "True"
 
@@ -341,7 +356,9 @@ def test_tab_below_the_magics_line_completes_python(lab: NotebookSession) -> Non
 
 
 def _row(card: str, name: str) -> list[str]:
-    """The cells of the card's row that starts with `name`; an empty cell leaves no trace in the text."""
+    """The cells of the card's row that starts with `name`;
+    an empty cell leaves no trace in the text.
+    """
     for line in card.splitlines():
         cells = [cell.strip() for cell in line.strip().split("  ") if cell.strip()]
         if cells and cells[0] == name:

@@ -1,4 +1,6 @@
-"""`%tilestep` through a real notebook kernel: the stepper below the cell, options, faults, Ctrl-C, help."""
+"""`%tilestep` through a real notebook kernel: the stepper below the cell, options,
+faults, Ctrl-C, help.
+"""
 
 from __future__ import annotations
 
@@ -74,7 +76,11 @@ def test_the_trace_can_be_kept_and_asked(lab: NotebookSession) -> None:
 
 
 def test_options_and_in_place(lab: NotebookSession) -> None:
-    lab.run("y.zero_()\nt = %tilestep --all --operations --exact-bytes 16 --in-place scale[(4,)](x, y, 60, BLOCK=16)")  # fmt: skip
+    lab.run(
+        "y.zero_()\n"
+        "t = %tilestep --all --operations --exact-bytes 16 --in-place scale[(4,)](x, "
+        "y, 60, BLOCK=16)"
+    )
     assert lab.ask("t.facts.operations, len(t.facts.programs), t.facts.largest_exact") == (
         "(True, 4, 16)"
     )
@@ -90,14 +96,22 @@ def test_a_fault_is_shown_and_does_not_fail_the_cell(lab: NotebookSession) -> No
 @pytest.mark.parametrize(
     ("line", "error", "told"),
     [
-        ("--program 4 scale[(4,)](x, y, 60, BLOCK=16)", "OptionError", "no program (4, 0, 0) in the grid (4, 1, 1)"),
-        ("--program one scale[(4,)](x, y, 60, BLOCK=16)", "OptionError", "a program's id is one to three numbers"),
+        (
+            "--program 4 scale[(4,)](x, y, 60, BLOCK=16)",
+            "OptionError",
+            "no program (4, 0, 0) in the grid (4, 1, 1)",
+        ),
+        (
+            "--program one scale[(4,)](x, y, 60, BLOCK=16)",
+            "OptionError",
+            "a program's id is one to three numbers",
+        ),
         ("scale(x, y)", "OptionError", "is no launch"),
         ("", "OptionError", "no launch is given"),
         ("--programs 1 scale[(4,)](x)", "OptionError", "Did you mean '--program'"),
         ("nobody[(1,)](x)", "OptionError", "nothing here is called 'nobody'"),
     ],
-)  # fmt: skip
+)
 def test_a_line_that_is_wrong(lab: NotebookSession, line: str, error: str, told: str) -> None:
     outcome = lab.run(f"%tilestep {line}")
     assert outcome.error == error

@@ -65,20 +65,40 @@ def test_a_cell_is_run_and_its_launch_tuned(session) -> None:
         ("%%tiletune --space BLOCK\nx", "OptionError", "write NAME=VALUE,VALUE,..."),
         ("%%tiletune\nn = 5", "OptionError", "the cell ends in no launch"),
         ("%%tiletune\nn + 5", "OptionError", "'n + 5' is no launch"),
-        ("%%tiletune\ndouble[grid](x, z, n)", "ArgumentError", "not under @triton.autotune, and no space"),
-        ("%%tiletune --space BLOK=64\ndouble[grid](x, z, n)", "OptionError", "Did you mean 'BLOCK'"),
+        (
+            "%%tiletune\ndouble[grid](x, z, n)",
+            "ArgumentError",
+            "not under @triton.autotune, and no space",
+        ),
+        (
+            "%%tiletune --space BLOK=64\ndouble[grid](x, z, n)",
+            "OptionError",
+            "Did you mean 'BLOCK'",
+        ),
         ("%%tiletune --space BLOCK=64\ny = (1\n", "SyntaxError", "incomplete input"),
         ("%%tiletune --executor n + 5\nn", "OptionError", "unknown word '+'"),
         ("%%tiletune --rtol -1\nn", "OptionError", "--rtol -1: a number from 0 is needed"),
         ("%%tiletune --atol nan\nn", "OptionError", "--atol nan: a number from 0 is needed"),
-        ("%%tiletune --reference x+y\nn", "OptionError", "--reference x+y: a variable's name is needed"),
+        (
+            "%%tiletune --reference x+y\nn",
+            "OptionError",
+            "--reference x+y: a variable's name is needed",
+        ),
         (f"{TUNES_64} --prune n\n{LAUNCH}", "ArgumentError", "prune is a int"),
-        (f"{TUNES_64} --executor n\n{LAUNCH}", "ArgumentError", "executor=1000 is no concurrent.futures.Executor"),
+        (
+            f"{TUNES_64} --executor n\n{LAUNCH}",
+            "ArgumentError",
+            "executor=1000 is no concurrent.futures.Executor",
+        ),
         (f"{TUNES_64} --baseline n\n{LAUNCH}", "ArgumentError", "the baseline 'n' is a int"),
         (f"{TUNES_64} --reference x\n{LAUNCH}", "ArgumentError", "the reference gives a Tensor"),
-        (f"{TUNES_64} --recorded nowhere.json\n{LAUNCH}", "ArchiveError", "There is no file 'nowhere.json'"),
+        (
+            f"{TUNES_64} --recorded nowhere.json\n{LAUNCH}",
+            "ArchiveError",
+            "There is no file 'nowhere.json'",
+        ),
     ],
-)  # fmt: skip
+)
 def test_what_cannot_be_tuned_is_said(session, cell, error, words) -> None:
     outcome = session.run(cell)
     assert outcome.error == error
@@ -152,7 +172,9 @@ def test_results_are_compared_with_a_variable_of_the_cells_own(session) -> None:
     def said(options):
         outcome = session.run(cell.format(options))
         assert not outcome.error, outcome.traceback
-        return session.run("print(found.table.iloc[0][['same result as', 'dropped']].tolist())").streams["stdout"]  # fmt: skip
+        return session.run(
+            "print(found.table.iloc[0][['same result as', 'dropped']].tolist())"
+        ).streams["stdout"]
 
     # The elements are 0 to 1998, and each is off by 0.5.
     assert "wrong result" in said("--atol 0.4 --rtol 0")
@@ -162,7 +184,8 @@ def test_results_are_compared_with_a_variable_of_the_cells_own(session) -> None:
 
 def test_a_function_leaves_configs_out_and_an_executor_runs_the_others(session) -> None:
     outcome = session.run(
-        "%%tiletune --space BLOCK=32,64,128 --check --no-cache --name found --prune too_small --executor pool\n"
+        "%%tiletune --space BLOCK=32,64,128 --check --no-cache --name found --prune too_small "
+        "--executor pool\n"
         "from concurrent.futures import ThreadPoolExecutor\n"
         "tasks = []\n"
         "class Counted(ThreadPoolExecutor):\n"

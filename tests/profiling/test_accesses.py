@@ -390,7 +390,9 @@ def copy_blocks(x, out, rows, columns, M: tl.constexpr, N: tl.constexpr):
         (torch.int8, (128, 256), 8),
     ],
 )
-def test_messages_of_the_copy_engine(dtype: torch.dtype, block: tuple[int, int], messages: int) -> None:  # fmt: skip
+def test_messages_of_the_copy_engine(
+    dtype: torch.dtype, block: tuple[int, int], messages: int
+) -> None:
     x = torch.zeros(256, 320, dtype=dtype)
     grid = (256 // block[0], triton.cdiv(320, block[1]))
     found = kernellab.accesses(copy_blocks, grid, x, x.clone(), 256, 320, *block, target="sm_90")
@@ -404,10 +406,18 @@ def test_a_product_whose_warps_are_specialised() -> None:
     """Descriptors reach the groups of warps as captured values."""
     one, launch = entry("matmul_tma_specialized"), LAUNCHES["matmul_tma_specialized"]
     m, n, k = 304, 160, 208
-    found = kernellab.accesses(one.kernel, launch.grid, *launch.make(), target="sm_100", **one.constants, **one.options)  # fmt: skip
-    by_argument = {name: sum(a.useful_bytes for a in found[name]) for name in ("a_tiles", "b_tiles", "c_tiles")}  # fmt: skip
+    found = kernellab.accesses(
+        one.kernel, launch.grid, *launch.make(), target="sm_100", **one.constants, **one.options
+    )
+    by_argument = {
+        name: sum(a.useful_bytes for a in found[name]) for name in ("a_tiles", "b_tiles", "c_tiles")
+    }
     across, down = -(-n // 128), -(-m // 128)
-    assert by_argument == {"a_tiles": 2 * m * k * across, "b_tiles": 2 * n * k * down, "c_tiles": 2 * m * n}  # fmt: skip
+    assert by_argument == {
+        "a_tiles": 2 * m * k * across,
+        "b_tiles": 2 * n * k * down,
+        "c_tiles": 2 * m * n,
+    }
     (a,) = found["a_tiles"]
     assert a.requests == across * down * -(-k // 64)
     assert a.sectors == a.useful_bytes // 32
@@ -421,7 +431,9 @@ def test_accesses_of_programs_that_wait() -> None:
     programs, phases = 5, 4
     count, out = torch.zeros(2, dtype=torch.int32), torch.zeros(2 * programs, dtype=torch.int32)
     x = torch.arange(programs, dtype=torch.int32)
-    found = kernellab.accesses(waiting.grid_barrier, (programs,), count, x, out, PHASES=phases, target="sm_90")  # fmt: skip
+    found = kernellab.accesses(
+        waiting.grid_barrier, (programs,), count, x, out, PHASES=phases, target="sm_90"
+    )
     polls = [one for one in found if one.waits]
     assert [one.argument for one in polls] == ["count_ptr", "count_ptr"]
     assert all(one.executions >= programs * phases for one in polls)
@@ -436,6 +448,13 @@ def test_accesses_of_programs_that_wait() -> None:
 
 def test_functions_that_were_put_in_place_of_their_calls_are_no_rows() -> None:
     one, launch = entry("ragged_scale"), LAUNCHES["ragged_scale"]
-    found = kernellab.accesses(one.kernel, launch.grid, *launch.make(), target="sm_90", **one.constants)  # fmt: skip
-    assert [access.argument for access in found] == ["lengths_ptr", "lengths_ptr", "x_ptr", "out_ptr"]  # fmt: skip
+    found = kernellab.accesses(
+        one.kernel, launch.grid, *launch.make(), target="sm_90", **one.constants
+    )
+    assert [access.argument for access in found] == [
+        "lengths_ptr",
+        "lengths_ptr",
+        "x_ptr",
+        "out_ptr",
+    ]
     assert all(access.executions for access in found)

@@ -1,6 +1,8 @@
-"""Profiles of Nsight Compute: its source page as CSV is read, reports go through its own program, bad files are refused.
+"""Profiles of Nsight Compute: its source page as CSV is read, reports go through its own program,
+bad files are refused.
 
-`PAGE` is written by hand in the format that `ncu --page source --csv` prints; its numbers are no measurement.
+`PAGE` is written by hand in the format that `ncu --page source --csv` prints;
+its numbers are no measurement.
 """
 
 from __future__ import annotations
@@ -74,7 +76,8 @@ def test_other_launches_and_kernels_of_a_file(tmp_path: Path) -> None:
 def test_columns_may_have_the_names_of_metrics_and_stand_beside_the_source() -> None:
     text = (
         '"Kernel Name","add"\n'
-        '"Line No","Source","Address","Source","# Samples","smsp__pcsamp_warps_issue_stalled_short_scoreboard",'
+        '"Line No","Source","Address","Source","# '
+        'Samples","smsp__pcsamp_warps_issue_stalled_short_scoreboard",'
         '"smsp__pcsamp_warps_issue_stalled_short_scoreboard_not_issued"\n'
         '"4","x = tl.load(p)","-","-","9","9","9"\n'
         '"","","0x10","LDS R4, [R2]","9","9","9"\n'
@@ -109,7 +112,7 @@ def test_what_it_says_of_itself(tmp_path: Path) -> None:
         ("\x00\xff" * 99, {}, "has no table of instructions"),
         ('"' + "x" * 200_000, {}, "is no CSV that Nsight Compute prints"),
     ],
-)  # fmt: skip
+)
 def test_files_that_are_something_else_are_refused(
     tmp_path: Path, text: str, options: dict[str, object], words: str
 ) -> None:

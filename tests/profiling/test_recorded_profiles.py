@@ -1,4 +1,6 @@
-"""Profiles that `benchmarks.profile_on_gpu` recorded on an H200, replayed: they line up with the code that ran, and are read through its source map."""
+"""Profiles that `benchmarks.profile_on_gpu` recorded on an H200, replayed:
+they line up with the code that ran, and are read through its source map.
+"""
 
 from __future__ import annotations
 
@@ -99,7 +101,8 @@ def test_sectors_are_those_of_the_tensors() -> None:
     # Softmax of 32,768 rows of 1,024 fp32: each read once and written once.
     assert sectors("softmax", "LDG", "LDGSTS") == 32768 * 1024 * 4 // 32
     assert sectors("softmax", "STG") == 32768 * 1024 * 4 // 32
-    # A product of 4,096 squared, fp16: 1,024 programs read 128 rows and 128 columns each; C is written once.
+    # A product of 4,096 squared, fp16: 1,024 programs read 128 rows and 128 columns each;
+    # C is written once.
     assert sectors("matmul", "LDGSTS") == 1024 * 2 * 128 * 4096 * 2 // 32
     assert sectors("matmul", "STG") == 4096 * 4096 * 2 // 32
 
@@ -111,7 +114,9 @@ def test_sectors_are_those_of_the_tensors() -> None:
         ("matmul", "a = tl.load(a_ptrs, mask=k[None, :] < K - start, other=0.0)", "barrier"),
     ],
 )
-def test_the_heaviest_line_is_read_through_the_source_map(name: str, words: str, reason: str) -> None:  # fmt: skip
+def test_the_heaviest_line_is_read_through_the_source_map(
+    name: str, words: str, reason: str
+) -> None:
     by_line: Counter[int] = Counter()
     reasons: dict[int, Counter[str]] = {}
     lines = lines_of(profile(name), compilation(name))
@@ -145,7 +150,9 @@ def test_nearly_all_stalls_have_a_line_of_the_kernel() -> None:
         known = compilation(name).source_map
         placed = sum(one.stalls for at, one in lines.items() if known.lines("sass", "source", at))
         total = sum(one.stalls for one in profile(name))
-        assert placed >= 0.98 * total, "library functions such as tl.max are inlined from a line of the kernel"  # fmt: skip
+        assert placed >= 0.98 * total, (
+            "library functions such as tl.max are inlined from a line of the kernel"
+        )
 
 
 def test_the_other_recording_is_refused() -> None:
@@ -158,4 +165,7 @@ def test_the_recording_is_small_and_names_no_folder_of_a_user() -> None:
         for suffix in ("csv", "kernellab"):
             file: Path = DATA / file_name(name, suffix)
             assert file.stat().st_size < MOST_BYTES
-        assert all(path.startswith(("/lab/", "/site-packages/")) for path in compilation(name).source_map.files)  # fmt: skip
+        assert all(
+            path.startswith(("/lab/", "/site-packages/"))
+            for path in compilation(name).source_map.files
+        )

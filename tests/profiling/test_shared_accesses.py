@@ -411,7 +411,9 @@ def sums(x, out, n, COUNT: tl.constexpr, BLOCK: tl.constexpr):
 
 @pytest.mark.parametrize("count", [1, 2, 4, 12])
 def test_loops_that_the_compiler_unrolls(count: int) -> None:
-    """Each of four warps stores its sum; up to Triton 3.7, one loads the four, stores their sum, and all load that: five of each."""
+    """Each of four warps stores its sum; up to Triton 3.7, one loads the four, stores their sum,
+    and all load that: five of each.
+    """
     x, out = normal(16 * 256), torch.zeros(1)
     found = kernellab.accesses(sums, (1,), x, out, 3, COUNT=count, BLOCK=256, target="sm_90")
     by_line: Counter[int] = Counter()
@@ -424,24 +426,35 @@ def test_loops_that_the_compiler_unrolls(count: int) -> None:
 
 
 def test_a_kernel_without_shared_memory() -> None:
-    found = kernellab.accesses(kernels.copy_whole, (1,), normal(1024), torch.zeros(1024), BLOCK=1024, target="sm_90")  # fmt: skip
+    found = kernellab.accesses(
+        kernels.copy_whole, (1,), normal(1024), torch.zeros(1024), BLOCK=1024, target="sm_90"
+    )
     assert found.shared == ()
     assert found.shared_wavefronts == found.shared_bytes == 0
     assert "shared" not in accesses_card(found).text()
 
 
-OPCODES = {"load": "LDS", "store": "STS", "ldmatrix": "LDSM", "stmatrix": "STSM", "atomic": "ATOMS", "async copy": "LDGSTS"}  # fmt: skip
+OPCODES = {
+    "load": "LDS",
+    "store": "STS",
+    "ldmatrix": "LDSM",
+    "stmatrix": "STSM",
+    "atomic": "ATOMS",
+    "async copy": "LDGSTS",
+}
 
 
 @pytest.mark.parametrize(
     "name",
     [
-        "softmax", "cumsum", "atomics", "histogram", "layer_norm_backward", "guarded_copy", "matmul_descriptors", "matmul_tma",
-        "gluon_transpose",
+        "softmax", "cumsum", "atomics", "histogram", "layer_norm_backward", "guarded_copy",
+        "matmul_descriptors", "matmul_tma", "gluon_transpose",
     ],
 )  # fmt: skip
 def test_the_machine_code_has_the_same_instructions(name: str) -> None:
-    """Those of tensor maps too, whose fields ptxas reads and writes; products by wgmma have no address."""
+    """Those of tensor maps too, whose fields ptxas reads and writes;
+    products by wgmma have no address.
+    """
     if name == "matmul_descriptors" and versions.WRITES_TENSOR_MAPS_TOGETHER:
         pytest.skip("this ptxas writes several fields of a tensor map at once")
     compilation = of_corpus(name, "sm_90")

@@ -22,14 +22,18 @@ INT64 = numpy.dtype(numpy.int64)
 
 
 def by_lanes(width: int) -> WarpAccess:
-    """16 lanes an instruction, each with `width` neighbours; every fourth lane of the last instruction holds nothing."""
+    """16 lanes an instruction, each with `width` neighbours;
+    every fourth lane of the last instruction holds nothing.
+    """
     first = numpy.arange(0, 128, width).reshape(-1, 16)
     first[-1, ::4] = NOBODY
     return WarpAccess(first, width, SIZE, width, 1)
 
 
 def addresses(chance: numpy.random.Generator) -> Any:
-    """Of a tile: with a pattern, backwards too, or without one: near each other, few, all over memory, neighbours in any order."""
+    """Of a tile: with a pattern, backwards too, or without one:
+    near each other, few, all over memory, neighbours in any order.
+    """
     base = (1 << 30) + 4 * chance.integers(0, 400, PROGRAMS)
     match int(chance.integers(7)):
         case 0:
@@ -69,7 +73,9 @@ def executions(seed: int) -> Iterator[ObservedAccess]:
         programs = Programs((PROGRAMS, 1, 1), numpy.arange(PROGRAMS))
         for _ in range(int(chance.integers(1, 5))):
             active = None if chance.random() < 0.5 else chance.random(PROGRAMS) < 0.7
-            yield ObservedAccess(cast(Any, None), addresses(chance), None, SIZE, mask(chance), active, programs)  # fmt: skip
+            yield ObservedAccess(
+                cast(Any, None), addresses(chance), None, SIZE, mask(chance), active, programs
+            )
 
 
 def elements(seen: ObservedAccess, program: int) -> tuple[numpy.ndarray, numpy.ndarray]:
@@ -85,7 +91,9 @@ def elements(seen: ObservedAccess, program: int) -> tuple[numpy.ndarray, numpy.n
 def requests(
     seen: ObservedAccess, program: int, access: WarpAccess | Messages
 ) -> Iterator[list[int]]:
-    """The addresses that each instruction's lanes begin at; of messages, also of those that move nothing."""
+    """The addresses that each instruction's lanes begin at;
+    of messages, also of those that move nothing.
+    """
     where, on = elements(seen, program)
     lanes = access.first if isinstance(access, WarpAccess) else access.elements
     for row in lanes.tolist():
@@ -141,7 +149,15 @@ def test_counts_of_every_element(access: WarpAccess | Messages, turns: bool, see
                 width = access.width if isinstance(access, WarpAccess) else 1
                 naive.best_sectors += min(-(-len(asked) * width * SIZE // 32), moved)
     tally.end_batch()
-    names = "executions", "useful_bytes", "requests", "lines", "sectors", "repeated_sectors", "best_sectors"  # fmt: skip
+    names = (
+        "executions",
+        "useful_bytes",
+        "requests",
+        "lines",
+        "sectors",
+        "repeated_sectors",
+        "best_sectors",
+    )
     assert {n: getattr(tally, n) for n in names} == {n: getattr(naive, n) for n in names}
     assert tally.touched == sum(map(len, touched.values()))
     assert len(tally.different) == len(set().union(*touched.values()))

@@ -34,7 +34,9 @@ EXTRAS = PROJECT["optional-dependencies"]
 
 
 def rooms() -> list[str]:
-    """The rooms of docs/architecture.md, from the bottom up: "errors", "ir", ..., "kernellab" for __init__.py."""
+    """The rooms of docs/architecture.md, from the bottom up:
+    "errors", "ir", ..., "kernellab" for __init__.py.
+    """
     page = (ROOT / "docs/architecture.md").read_text()
     names = re.findall(r"^\| `([\w.]+)/?` \|", page, re.MULTILINE)
     return ["kernellab" if name == "__init__.py" else name.removesuffix(".py") for name in names]
@@ -135,7 +137,11 @@ def test_only_ipython_api_touches_ipython_privates() -> None:
 
 
 def test_no_public_function_shares_a_modules_name() -> None:
-    modules = {module_name(file).split(".")[1] for file in python_files("kernellab") if "." in module_name(file)}  # fmt: skip
+    modules = {
+        module_name(file).split(".")[1]
+        for file in python_files("kernellab")
+        if "." in module_name(file)
+    }
     public = {
         name
         for name in kernellab.__all__
@@ -175,7 +181,10 @@ def test_the_version_is_said_once() -> None:
 
 def test_importing_the_package_imports_nothing_heavy() -> None:
     heavy = ["torch", "triton", "numpy", "pandas", "matplotlib", "IPython", "xdsl"]
-    program = f"import sys, kernellab, kernellab.cli.main; print([name for name in {heavy} if name in sys.modules])"
+    program = (
+        f"import sys, kernellab, kernellab.cli.main; print([name for name in {heavy} if name in "
+        "sys.modules])"
+    )
     printed = subprocess.run(
         [sys.executable, "-c", program], capture_output=True, text=True, check=True
     )
@@ -275,8 +284,10 @@ def text_files() -> list[Path]:
     """Every text file that git tracks or would track."""
     listed = subprocess.run(
         ["git", "ls-files", "--cached", "--others", "--exclude-standard", "-z"],
-        cwd=ROOT, capture_output=True, text=True,
-    )  # fmt: skip
+        cwd=ROOT,
+        capture_output=True,
+        text=True,
+    )
     if listed.returncode != 0:
         pytest.skip("not a git checkout")
     files = [ROOT / name for name in listed.stdout.split("\0") if name]

@@ -1,4 +1,6 @@
-"""The benchmark harness (turns, ratios the right way up, a server that cannot hang its client) and the kernels it measures."""
+"""The benchmark harness (turns, ratios the right way up, a server that cannot hang its client)
+and the kernels it measures.
+"""
 
 from __future__ import annotations
 
@@ -123,7 +125,8 @@ def test_a_recorded_profile_leaves_out_columns_in_which_nothing_is() -> None:
     page = (
         "==PROF== a line of the profiler's own\n"
         '"Kernel Name","add"\n'
-        '"Address","Source","# Samples","Instructions Executed","stall_wait","stall_tex","Access Size"\n'
+        '"Address","Source","# Samples","Instructions '
+        'Executed","stall_wait","stall_tex","Access Size"\n'
         '"0x10","      LDG.E R4, desc[UR4][R2.64] ","0","8","0","0","32"\n'
         '"0x20","      EXIT ","3","8","3","0","-"\n'
     )
@@ -137,7 +140,11 @@ def test_a_recorded_profile_leaves_out_columns_in_which_nothing_is() -> None:
 
 def test_a_recorded_profile_that_is_too_long_loses_the_stalls_that_hid_nothing() -> None:
     rows = "\n".join(f'"0x{at}0","{"NOP " * 9}","1","1","1","1"' for at in range(4000))
-    page = f'"Address","Source","# Samples","Instructions Executed","stall_wait","stall_wait (Not Issued)"\n{rows}\n'
+    page = (
+        '"Address","Source","# Samples","Instructions Executed","stall_wait","stall_wait '
+        '(Not Issued)"\n'
+        f"{rows}\n"
+    )
     kept = profile_on_gpu.compact(page)
     assert "(Not Issued)" not in kept
     assert kept.count("\n") == 2 + 4000

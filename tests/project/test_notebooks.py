@@ -1,4 +1,6 @@
-"""The notebooks as a reader finds them, before running anything: saved outputs, no errors, nothing of the machine."""
+"""The notebooks as a reader finds them, before running anything:
+saved outputs, no errors, nothing of the machine.
+"""
 
 from __future__ import annotations
 

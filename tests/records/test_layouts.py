@@ -834,8 +834,15 @@ def test_a_kernel_without_tiles_is_told_so(kernel: Any, types: list[str], stage:
 
 @pytest.mark.parametrize(
     ("name", "target"),
-    [("matmul", "sm_100"), ("matmul_tma_specialized", "sm_100"), ("matmul", "gfx942"), ("matmul", "gfx950"), ("matmul_small", "gfx1100"), ("matmul_tma", "sm_90")],
-)  # fmt: skip
+    [
+        ("matmul", "sm_100"),
+        ("matmul_tma_specialized", "sm_100"),
+        ("matmul", "gfx942"),
+        ("matmul", "gfx950"),
+        ("matmul_small", "gfx1100"),
+        ("matmul_tma", "sm_90"),
+    ],
+)
 def test_every_tile_of_other_targets_has_a_layout(name: str, target: str) -> None:
     layouts = of_corpus(name, target).layouts()
     assert layouts

@@ -1,4 +1,6 @@
-"""A real notebook kernel for tests: cells go in through Jupyter's protocol, outputs come back as a front end gets them."""
+"""A real notebook kernel for tests: cells go in through Jupyter's protocol,
+outputs come back as a front end gets them.
+"""
 
 from __future__ import annotations
 
@@ -41,7 +43,8 @@ class Outcome:
     result: dict[str, str] | None = None
     """MIME bundle of the last expression."""
     opened: list[dict[str, Any]] = field(default_factory=list)
-    """What was sent when widgets were made: the state of each, and the bytes of all that went over the wire for it."""
+    """What was sent when widgets were made: the state of each,
+    and the bytes of all that went over the wire for it."""
     error: str = ""
     """The error's class name; "" for a cell that succeeded."""
     message: str = ""
@@ -58,7 +61,9 @@ class Outcome:
 
     @property
     def still(self) -> dict[str, str]:
-        """The MIME bundle of the view that the cell shows last: what a notebook saves before the widget."""
+        """The MIME bundle of the view that the cell shows last:
+        what a notebook saves before the widget.
+        """
         assert not self.error, self.traceback
         assert self.result is None, "a view is displayed, and no result beside it"
         still, widget = self.displays[-2:]
@@ -88,7 +93,8 @@ class NotebookSession:
 
         Args:
             cell: its text.
-            interrupt_after: send the interrupt of the stop button once this text has been printed; `Outcome.seconds` then counts from there.
+            interrupt_after: send the interrupt of the stop button once this text has been printed;
+                `Outcome.seconds` then counts from there.
             pause: seconds between the two, so that the kernel is well inside its loop by then.
         """
         outcome = Outcome()

@@ -28,9 +28,15 @@ class Terminal:
         environment = {**os.environ, "TERM": "dumb", "PROMPT_TOOLKIT_NO_CPR": "1"}
         environment.pop("PYTHONSTARTUP", None)
         self.process = subprocess.Popen(
-            command, cwd=folder, stdin=theirs, stdout=theirs, stderr=theirs,
-            env=environment, close_fds=True, start_new_session=True,
-        )  # fmt: skip
+            command,
+            cwd=folder,
+            stdin=theirs,
+            stdout=theirs,
+            stderr=theirs,
+            env=environment,
+            close_fds=True,
+            start_new_session=True,
+        )
         os.close(theirs)
         self._seen = ""
 
@@ -60,7 +66,8 @@ class Terminal:
     def interrupt_until(self, text: str) -> str:
         """What Ctrl-C makes it print, up to and with `text`.
 
-        Python does not notice a signal in the moment between a prompt and the wait for keys, so a person may have to press twice.
+        Python does not notice a signal in the moment between a prompt and the wait for keys,
+        so a person may have to press twice.
         """
         for _ in range(_PRESSES - 1):
             self.process.send_signal(signal.SIGINT)

@@ -1,4 +1,6 @@
-"""A kernel may call its variables what generated code calls its own things: traces show the kernel's."""
+"""A kernel may call its variables what generated code calls its own things:
+traces show the kernel's.
+"""
 
 from __future__ import annotations
 
@@ -20,7 +22,10 @@ from kernellab.interpreter.execution.program import nested_codes, program_code
 from kernellab.interpreter.stepping.code import stepping_code
 
 HEAD = "import triton, triton.language as tl\n@triton.jit\n"
-OF_THE_KERNEL = {"y_ptr", "n", "G", "g", "tile", "tl", "triton", "print", "float", "int", "min", "max", "len", "list", "tuple"}  # fmt: skip
+OF_THE_KERNEL = {
+    "y_ptr", "n", "G", "g", "tile", "tl", "triton", "print", "float", "int", "min", "max", "len",
+    "list", "tuple",
+}  # fmt: skip
 """Names that the kernels below need for themselves."""
 
 WITHOUT_ANY = f"""{HEAD}def names(y_ptr, n, G):
@@ -46,7 +51,9 @@ def module_of(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Any:
 
 
 def names_of_generated_code(kernel: Any, *args: Any) -> list[str]:
-    """Every name that occurs in a kernel's code for batches and for stepping, and each with an underscore or without."""
+    """Every name that occurs in a kernel's code for batches and for stepping,
+    and each with an underscore or without.
+    """
     call = bind(kernel, args, {}, DEFAULT_TARGET)
     found = {*MODULES, *BUILTINS, "np", "pid", "given", "values", "everything", "stop", "start"}
     batch = program_code(kernel, call, DEFAULT_TARGET)
@@ -64,10 +71,16 @@ def names_of_generated_code(kernel: Any, *args: Any) -> list[str]:
 def test_variables_with_names_of_generated_code(module_of: Any) -> None:
     y = torch.zeros(1, dtype=torch.int32)
     names = names_of_generated_code(module_of("without_any", WITHOUT_ANY).names, y, 100, 2)
-    assert {"tiles", "_tiles", "hook", "_hook", "memory", "range", "numpy", "_programs", "shown"} <= {*names}  # fmt: skip
+    assert {
+        "tiles", "_tiles", "hook", "_hook", "memory", "range", "numpy", "_programs", "shown",
+    } <= {*names}  # fmt: skip
     given = "".join(f"        {name} = n * {k}\n" for k, name in enumerate(names, 2))
     used = "".join(f"            tile += {name}\n" for name in names)
-    text = f"{HEAD}def every_name(y_ptr, n, G):\n    tile = tl.program_id(0)\n    for g in range(G):\n{given}        if tile >= 0:\n{used}    tl.store(y_ptr, tile)\n"
+    text = (
+        f"{HEAD}def every_name(y_ptr, n, G):\n    tile = tl.program_id(0)\n    for g in range(G):\n"
+        f"{given}        if tile >= 0:\n"
+        f"{used}    tl.store(y_ptr, tile)\n"
+    )
     trace = kernellab.trace(module_of("with_every", text).every_name, 1, y, 3, 2)
     last = trace.at(-1)
     expected = {name: 3 * k for k, name in enumerate(names, 2)}
@@ -83,7 +96,11 @@ def test_parameters_with_names_of_generated_code(module_of: Any) -> None:
     y = torch.zeros(1, dtype=torch.int32)
     names = names_of_generated_code(module_of("without", WITHOUT_ANY).names, y, 100, 2)
     parameters, total = ", ".join(names), " + ".join(names)
-    text = f"{HEAD}def inner({parameters}):\n    return {total}\n\n@triton.jit\ndef outer(y_ptr, {parameters}):\n    tl.store(y_ptr, inner({parameters}))\n"
+    text = (
+        f"{HEAD}def inner({parameters}):\n    return {total}\n\n"
+        "@triton.jit\n"
+        f"def outer(y_ptr, {parameters}):\n    tl.store(y_ptr, inner({parameters}))\n"
+    )
     values = range(2, 2 + len(names))
     trace = kernellab.trace(module_of("parameters_of", text).outer, 1, y, *values)
     first = trace.at(0)

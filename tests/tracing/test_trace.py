@@ -1,4 +1,6 @@
-"""`kernellab.trace`: every step's values against the same source run by plain Python, and everything that can go wrong."""
+"""`kernellab.trace`: every step's values against the same source run by plain Python,
+and everything that can go wrong.
+"""
 
 from __future__ import annotations
 
@@ -75,7 +77,9 @@ Line = tuple[str, int, dict[str, Any]]
 
 
 def plain_run(program: int, *args: Any) -> list[Line]:
-    """(function, line, its variables afterwards) of every line of `accumulate`, in the order in which lines end."""
+    """(function, line, its variables afterwards) of every line of `accumulate`,
+    in the order in which lines end.
+    """
     scope: dict[str, Any] = {"tl": PlainLanguage(program)}
     for kernel in (traced.smoothed, traced.accumulate):
         scope[kernel.__name__] = types.FunctionType(kernel.fn.__code__, scope)
@@ -101,8 +105,11 @@ def plain_run(program: int, *args: Any) -> list[Line]:
 
 @settings(max_examples=12)
 @given(
-    n=st.integers(2, 40), rounds=st.integers(0, 4), program=st.integers(0, 2), seed=st.integers(0, 9)
-)  # fmt: skip
+    n=st.integers(2, 40),
+    rounds=st.integers(0, 4),
+    program=st.integers(0, 2),
+    seed=st.integers(0, 9),
+)
 def test_every_step_is_what_plain_python_does(n: int, rounds: int, program: int, seed: int) -> None:
     block = 16
     x = torch.from_numpy(numpy.random.default_rng(seed).normal(size=n * 4 + 64)).float()
@@ -161,8 +168,14 @@ def test_traced_kernels_compute_what_they_should(case: Case, operations: bool) -
     x, y, z = (*case.grid, 1, 1)[:3]
     programs = [(0, 0, 0), (x - 1, y - 1, z - 1)]
     found = kernellab.trace(
-        case.kernel, case.grid, programs=programs, in_place=True, operations=operations, **arguments, **case.options
-    )  # fmt: skip
+        case.kernel,
+        case.grid,
+        programs=programs,
+        in_place=True,
+        operations=operations,
+        **arguments,
+        **case.options,
+    )
     case.check(arguments)
     assert found.fault is None
     assert found.show(len(found) // 2).text()
@@ -189,7 +202,13 @@ def test_programs_can_be_named_in_every_way() -> None:
 @pytest.mark.parametrize(
     ("programs", "told"),
     [
-        (4, r"there is no program \(4, 0, 0\) in the grid \(4, 1, 1\)\n.*\(0, 0, 0\) to \(3, 0, 0\)"),
+        (
+            4,
+            (
+                r"there is no program \(4, 0, 0\) in the grid \(4, 1, 1\)\n.*\(0, 0, 0\) "
+                r"to \(3, 0, 0\)"
+            ),
+        ),
         ((0, 1, 0), r"no program \(0, 1, 0\) in the grid"),
         ([0, -1], r"no program \(-1, 0, 0\)"),
         ("some", "programs='some' names no program"),
@@ -197,7 +216,7 @@ def test_programs_can_be_named_in_every_way() -> None:
         ((0, 0, 0, 0), "names no program"),
         (1.5, "programs=1.5 names no program"),
     ],
-)  # fmt: skip
+)
 def test_a_program_that_does_not_exist(programs: Any, told: str) -> None:
     x = torch.zeros(64)
     with pytest.raises(OptionError, match=told):
@@ -206,7 +225,9 @@ def test_a_program_that_does_not_exist(programs: Any, told: str) -> None:
 
 def test_programs_that_are_not_traced_run_before_and_after() -> None:
     total, seen = torch.zeros(1, dtype=torch.int32), torch.full((6,), -1, dtype=torch.int32)
-    found = kernellab.trace(traced.count_programs, (6,), total, seen, programs=[2, 4], in_place=True)  # fmt: skip
+    found = kernellab.trace(
+        traced.count_programs, (6,), total, seen, programs=[2, 4], in_place=True
+    )
     assert [state.before for state in (found.at(0), found.at(2))] == [2, 4]
     assert found[0].accesses[0].kind == "atomic"
     assert found.memory("total_ptr", 0).tolist() == [3]
@@ -219,9 +240,7 @@ def test_programs_that_are_not_traced_run_before_and_after() -> None:
 
 def test_an_order_is_kept_to() -> None:
     total, seen = torch.zeros(1, dtype=torch.int32), torch.zeros(6, dtype=torch.int32)
-    found = kernellab.trace(
-        traced.count_programs, (6,), total, seen, programs=1, order="reversed"
-    )  # fmt: skip
+    found = kernellab.trace(traced.count_programs, (6,), total, seen, programs=1, order="reversed")
     assert found.at(0).before == 4
     assert found.facts.options == {"order": "reversed"}
 
@@ -254,7 +273,11 @@ def test_operations_of_the_ir() -> None:
         "load of x_ptr: elements 0 to 15 (16 of 16 lanes)",
         "load of x_ptr: elements 16 to 31 (16 of 16 lanes)",
     ]
-    assert all(not step.accesses for step in found if "load" not in step.operation and "store" not in step.operation)  # fmt: skip
+    assert all(
+        not step.accesses
+        for step in found
+        if "load" not in step.operation and "store" not in step.operation
+    )
     assert [step.turns[0].number for step in loads] == [0, 1]
     numpy.testing.assert_array_equal(found.at(-1).acc, lines.at(-1).acc)
 
@@ -296,7 +319,9 @@ def test_accesses_through_descriptors() -> None:
     assert given["source"].type_text() == "descriptor"
     assert repr(given["source"]).startswith("<descriptor of source: float32[16, 8]")
     loads = [step for step in found if step.accesses and step.accesses[0].kind == "load"]
-    assert [repr(value) for step in loads for value in step.changed.values()] == ["<float32[4, 8]: 64 .. 95>"]  # fmt: skip
+    assert [repr(value) for step in loads for value in step.changed.values()] == [
+        "<float32[4, 8]: 64 .. 95>"
+    ]
 
 
 def test_accesses_through_chosen_pointers() -> None:
@@ -350,7 +375,9 @@ def test_diff_of_two_inputs_finds_the_load() -> None:
     x, y = torch.ones(64), torch.zeros(16)
     other = x.clone()
     other[40] = 7
-    traces = [kernellab.trace(traced.accumulate, (1,), one, y, 16, 4, BLOCK=16) for one in (x, other)]  # fmt: skip
+    traces = [
+        kernellab.trace(traced.accumulate, (1,), one, y, 16, 4, BLOCK=16) for one in (x, other)
+    ]
     parted = traces[0].diff(traces[1])
     assert parted.step is not None
     assert (parted.name, parted.index, parted.ours, parted.theirs) == ("x", (8,), 1, 7)
@@ -535,7 +562,11 @@ def test_a_kernel_that_was_defined_anew_is_told(
     monkeypatch.setattr(sys, "dont_write_bytecode", True)
     monkeypatch.syspath_prepend(tmp_path)
     file = tmp_path / "kernels_of_today.py"
-    source = "import triton, triton.language as tl\n\n@triton.jit\ndef one(x_ptr):\n    tl.store(x_ptr, {})\n"
+    source = (
+        "import triton, triton.language as tl\n\n"
+        "@triton.jit\n"
+        "def one(x_ptr):\n    tl.store(x_ptr, {})\n"
+    )
     file.write_text(source.format(1))
     module = importlib.import_module("kernels_of_today")
     trace = kernellab.trace(module.one, (1,), torch.zeros(1))

@@ -1,4 +1,6 @@
-"""Traces by themselves, of hand-made events: time travel, search, history, difference, and what was not kept."""
+"""Traces by themselves, of hand-made events: time travel, search, history, difference,
+and what was not kept.
+"""
 
 from __future__ import annotations
 
@@ -197,9 +199,14 @@ def test_diff_of_equal_runs_is_false_and_says_what_was_compared(trace: Trace) ->
     assert not found
     assert repr(found) == "the runs agree in program (0, 0, 0)\n  13 values compared"
     whole = Trace(
-        dataclasses.replace(trace.facts, grid=(1, 1, 1)), trace.steps, trace.frames, trace.values,
-        trace.arguments, trace.checkpoints, trace.sources,
-    )  # fmt: skip
+        dataclasses.replace(trace.facts, grid=(1, 1, 1)),
+        trace.steps,
+        trace.frames,
+        trace.values,
+        trace.arguments,
+        trace.checkpoints,
+        trace.sources,
+    )
     assert repr(whole.diff(whole)).startswith("the runs agree\n")
 
 
@@ -382,7 +389,10 @@ def test_a_summary_is_what_numpy_says(tile: numpy.ndarray) -> None:
 def test_summaries_of_what_is_odd() -> None:
     assert summarize(numpy.zeros((0, 4), numpy.float32)).range_text == "empty"
     assert summarize(numpy.float32("nan")).range_text == "all NaN"
-    assert summarize(numpy.array([1, numpy.nan, -numpy.inf])).range_text == "-inf .. 1, 1 NaN, 1 infinite"  # fmt: skip
+    assert (
+        summarize(numpy.array([1, numpy.nan, -numpy.inf])).range_text
+        == "-inf .. 1, 1 NaN, 1 infinite"
+    )
     assert summarize(numpy.array([True, False])).mean == 0.5
     assert summarize(numpy.int64(-(2**63))).low == -(2**63)
     assert summarize("relu").range_text == ""

@@ -30,7 +30,9 @@ def compile_config(job: bytes, task: bytes) -> Outcome:
             mark.touch()
             os.abort()
     if task == b"spoil":
-        return Outcome(dropped=Dropped("crash", "CUDA error: an illegal memory access was encountered"))  # fmt: skip
+        return Outcome(
+            dropped=Dropped("crash", "CUDA error: an illegal memory access was encountered")
+        )
     return Outcome(checked=f"process {os.getpid()}")
 
 

@@ -1,4 +1,6 @@
-"""A sweep's GPU that is not there: configs run on the interpreter, in this process, and times are made up."""
+"""A sweep's GPU that is not there: configs run on the interpreter, in this process,
+and times are made up.
+"""
 
 from __future__ import annotations
 
@@ -35,7 +37,9 @@ class InProcessPool(LocalPool):
     def run(
         self, setup: Setup, task: bytes, trial_options: TrialOptions, seconds: float
     ) -> Future[Outcome]:
-        outcome = in_worker.run_config(replace(setup, device=None, gpu=""), task, replace(trial_options, measure=False))  # fmt: skip
+        outcome = in_worker.run_config(
+            replace(setup, device=None, gpu=""), task, replace(trial_options, measure=False)
+        )
         if trial_options.measure and outcome.dropped is None:
             median = self._milliseconds(unpack(task))
             samples = [median * (1 + part / 1000) for part in range(-5, 6)]
@@ -51,10 +55,15 @@ def _done(outcome: Outcome) -> Future[Outcome]:
 
 @contextmanager
 def pretended_gpu(milliseconds: Callable[[Any], float], name: str = NAME) -> Iterator[None]:
-    """While active, every sweep of this process is on that GPU; `milliseconds` of a Task is its time."""
+    """While active, every sweep of this process is on that GPU;
+    `milliseconds` of a Task is its time.
+    """
     place = sweeping._Place(
-        Target("cuda", "90"), replace(this_machine(None), gpu=name), (0,), InProcessPool(milliseconds)
-    )  # fmt: skip
+        Target("cuda", "90"),
+        replace(this_machine(None), gpu=name),
+        (0,),
+        InProcessPool(milliseconds),
+    )
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(sweeping, "_place", lambda *_: place)
         patch.setattr(sweeping, "time_baseline", lambda *_: Timing.of([0.5, 0.6], "events"))

@@ -49,41 +49,111 @@ def zero():
         ({"space": 64}, ArgumentError, "space=64 holds no configs"),
         ({"space": "BLOCK"}, ArgumentError, "space='BLOCK' holds no configs"),
         ({"space": {5: [1]}}, ArgumentError, "the space has 5 for a name"),
-        ({"space": {"BLOK": [64]}}, OptionError, "neither a parameter of 'double' nor an option of sm_90"),
+        (
+            {"space": {"BLOK": [64]}},
+            OptionError,
+            "neither a parameter of 'double' nor an option of sm_90",
+        ),
         ({"space": [{"num_warps": 4}]}, ArgumentError, "'double' was not given 'BLOCK'"),
-        ({"BLOCK": 64}, OptionError, "'BLOCK' of 'double' is part of the configs, and the launch gives it too"),
+        (
+            {"BLOCK": 64},
+            OptionError,
+            "'BLOCK' of 'double' is part of the configs, and the launch gives it too",
+        ),
         ({"refrence": X}, OptionError, "nor of kernellab.tune(.|\n)*Did you mean 'reference'"),
-        ({"key": "m"}, ArgumentError, "the key names 'm', which is no argument(.|\n)*Possible are n"),
+        (
+            {"key": "m"},
+            ArgumentError,
+            "the key names 'm', which is no argument(.|\n)*Possible are n",
+        ),
         ({"key": "x_ptr"}, ArgumentError, "the key names 'x_ptr', which is a tensor"),
         ({"key": "BLOCK"}, ArgumentError, "the key names 'BLOCK', which is part of the configs"),
         ({"key": 5}, ArgumentError, 'Write key="n"'),
         ({"prune": 5}, ArgumentError, "prune is a int, and a function decides"),
-        ({"reference": 2 * X}, ArgumentError, "the reference gives a Tensor(.|\n)*As in reference="),
+        (
+            {"reference": 2 * X},
+            ArgumentError,
+            "the reference gives a Tensor(.|\n)*As in reference=",
+        ),
         ({"reference": {}}, ArgumentError, "the reference gives nothing"),
         ({"reference": {"n": X}}, ArgumentError, "the reference names 'n', which is no tensor"),
-        ({"reference": {"z_ptr": X[:5]}}, ArgumentError, r"'z_ptr' is of shape \[5\], and the argument is of shape \[100\]"),
+        (
+            {"reference": {"z_ptr": X[:5]}},
+            ArgumentError,
+            r"'z_ptr' is of shape \[5\], and the argument is of shape \[100\]",
+        ),
         ({"reference": lambda x: {"z_ptr": x}}, ArgumentError, "the reference raised TypeError"),
-        ({"prune": lambda one: one["K"] > 8}, ArgumentError, "prune, asked about BLOCK=64, raised KeyError(.|\n)*x_ptr, z_ptr, n, BLOCK"),
-        ({"prune": lambda **one: one["n"] > 8}, ArgumentError, "It is called with one dict of all arguments \\(x_ptr, z_ptr, n, BLOCK\\): prune=lambda a: a\\['BLOCK'\\] > a\\['n'\\]. Here it takes names alone"),
-        ({"prune": lambda BLOCK: BLOCK > 8}, ArgumentError, "Here 'BLOCK' is that dict, not the argument of this name"),
-        ({"bytes": lambda **one: one["n"]}, ArgumentError, "bytes=(.|\n)*with one dict of all arguments(.|\n)*bytes=lambda a: 4 \\* a\\['n'\\]. Here it takes names alone"),
+        (
+            {"prune": lambda one: one["K"] > 8},
+            ArgumentError,
+            "prune, asked about BLOCK=64, raised KeyError(.|\n)*x_ptr, z_ptr, n, BLOCK",
+        ),
+        (
+            {"prune": lambda **one: one["n"] > 8},
+            ArgumentError,
+            (
+                "It is called with one dict of all arguments \\(x_ptr, z_ptr, n, BLOCK\\): "
+                "prune=lambda a: a\\['BLOCK'\\] > a\\['n'\\]. Here it takes names alone"
+            ),
+        ),
+        (
+            {"prune": lambda BLOCK: BLOCK > 8},
+            ArgumentError,
+            "Here 'BLOCK' is that dict, not the argument of this name",
+        ),
+        (
+            {"bytes": lambda **one: one["n"]},
+            ArgumentError,
+            (
+                "bytes=(.|\n"
+                ")*with one dict of all arguments(.|\n"
+                ")*bytes=lambda a: 4 \\* a\\['n'\\]. Here it takes names alone"
+            ),
+        ),
         ({"flops": lambda n: 8.0 * n}, ArgumentError, "Here 'n' is that dict"),
-        ({"the_grid": lambda one: (one["N"],)}, ArgumentError, "the grid function raised KeyError: 'N'\n  at .*test_bad_input.py(.|\n)*So it does for the only config. It is called with one dict"),
+        (
+            {"the_grid": lambda one: (one["N"],)},
+            ArgumentError,
+            (
+                "the grid function raised KeyError: 'N'\n  at .*test_bad_input.py(.|\n"
+                ")*So it does for the only config. It is called with one dict"
+            ),
+        ),
         ({"prune": lambda one: True}, ArgumentError, "prune leaves out all 1 configs"),
-        ({"the_grid": X}, ArgumentError, "the grid is a Tensor(.|\n)*after the kernel and before the arguments"),
+        (
+            {"the_grid": X},
+            ArgumentError,
+            "the grid is a Tensor(.|\n)*after the kernel and before the arguments",
+        ),
         ({"the_grid": (4, 0)}, GridError, r"the grid is \(4, 0\); size 1 must be from 1"),
-        ({"reference": lambda x, z, n: x / zero()}, ArgumentError, "the reference raised KeyError(.|\n)*test_bad_input.py:(.|\n)*as the kernel is, with \\(x_ptr, z_ptr, n\\)"),
+        (
+            {"reference": lambda x, z, n: x / zero()},
+            ArgumentError,
+            (
+                "the reference raised KeyError(.|\n"
+                ")*test_bad_input.py:(.|\n"
+                ")*as the kernel is, with \\(x_ptr, z_ptr, n\\)"
+            ),
+        ),
         ({"bytes": "8"}, ArgumentError, "bytes= gives '8', which is no number"),
         ({"flops": lambda one: one["K"]}, ArgumentError, "the function flops= raised KeyError"),
-        ({"baselines": {"torch": X}}, ArgumentError, "the baseline 'torch' is a Tensor, and a function is timed"),
+        (
+            {"baselines": {"torch": X}},
+            ArgumentError,
+            "the baseline 'torch' is a Tensor, and a function is timed",
+        ),
         ({"baselines": [lambda: X]}, ArgumentError, "baselines are functions by name"),
-        ({"executor": 3}, ArgumentError, r"no concurrent.futures.Executor(.|\n)*client.get_executor\(\)"),
+        (
+            {"executor": 3},
+            ArgumentError,
+            r"no concurrent.futures.Executor(.|\n)*client.get_executor\(\)",
+        ),
         ({"workers": 0}, ArgumentError, "leaves nobody to compile"),
         ({"seconds": 0}, ArgumentError, "seconds=0 is no time"),
         ({"gpus": "all"}, ArgumentError, "gpus='all' is for tensors on a GPU"),
         ({"recorded": "nowhere.json"}, kernellab.KernelLabError, "There is no file 'nowhere.json'"),
     ],
-)  # fmt: skip
+)
 def test_what_cannot_be_swept_is_said_before_anything_is_compiled(options, error, words) -> None:
     with pytest.raises(error, match=words):
         swept(**options)
@@ -102,7 +172,9 @@ def test_values_of_wrong_types_drop_their_configs_and_no_others() -> None:
         "32",
         "16",
     ]
-    assert list(table["dropped"]) == ["", "fault", "fault", "compile error", "fault", "fault", "", ""]  # fmt: skip
+    assert list(table["dropped"]) == [
+        "", "fault", "fault", "compile error", "fault", "fault", "", "",
+    ]  # fmt: skip
     assert table["why"][1].startswith("the grid function raised TypeError")
     assert "power of 2" in table["why"][3]
     table = swept(space=[{"BLOCK": 64, "num_warps": number} for number in (4, 3, "4")]).table
@@ -140,7 +212,8 @@ def test_a_config_that_hangs_on_the_interpreter_is_told_and_not_dropped() -> Non
     sweep = swept(counts_up, BLOCK=64, space=space, check=True, seconds=4)
     assert list(sweep.table["same result as"]) == [""]
     assert sweep.table["why"][0] == (
-        "not checked: the interpreter did not finish it within 4 seconds: it hangs, or is slow there"
+        "not checked: the interpreter did not finish it within 4 seconds: it hangs, "
+        "or is slow there"
     )
     assert not sweep.trial(0).is_dropped
 
@@ -162,7 +235,9 @@ def test_a_grid_that_fails_for_one_config_drops_that_one() -> None:
 def test_a_kernel_that_works_in_place_starts_from_the_same_each_time() -> None:
     x = torch.zeros(N)
     ones = {"x_ptr": torch.ones(N)}
-    sweep = kernellab.tune(add_one, grid, x, N, space={"BLOCK": [32, 64]}, reference=ones, workers=1)  # fmt: skip
+    sweep = kernellab.tune(
+        add_one, grid, x, N, space={"BLOCK": [32, 64]}, reference=ones, workers=1
+    )
     assert not any(one.is_dropped for one in sweep.trials)
     assert not x.any()
 

@@ -35,9 +35,17 @@ def own_cache(tmp_path, monkeypatch):
 def swept(executor, n=1000, space=SPACE, **options):
     x, z = torch.arange(n, dtype=torch.float32), torch.zeros(n)
     return kernellab.tune(
-        double, lambda meta: (triton.cdiv(n, meta["BLOCK"]),), x, z, n,
-        space=space, reference={"z_ptr": 2 * x}, check=True, executor=executor, **options,
-    )  # fmt: skip
+        double,
+        lambda meta: (triton.cdiv(n, meta["BLOCK"]),),
+        x,
+        z,
+        n,
+        space=space,
+        reference={"z_ptr": 2 * x},
+        check=True,
+        executor=executor,
+        **options,
+    )
 
 
 def test_any_executor_sweeps_and_large_arguments_go_once_to_each_process() -> None:
@@ -132,13 +140,18 @@ def test_processes_with_another_triton_are_not_mixed_in() -> None:
     with OtherMachine(1) as pool:
         sweep = swept(pool, space={"BLOCK": [64]})
     assert list(sweep.table["dropped"]) == ["lost"]
-    assert f"this process has Triton {triton.__version__}, and the sweep is of Triton 3.0.0" in sweep.table["why"][0]  # fmt: skip
+    assert (
+        f"this process has Triton {triton.__version__}, and the sweep is of Triton 3.0.0"
+        in sweep.table["why"][0]
+    )
 
 
 def test_executors_that_cannot_answer_are_told(monkeypatch) -> None:
     closed = ThreadPoolExecutor(1)
     closed.shutdown()
-    with pytest.raises(ArgumentError, match="the executor's processes cannot sweep: RuntimeError: cannot schedule"):  # fmt: skip
+    with pytest.raises(
+        ArgumentError, match="the executor's processes cannot sweep: RuntimeError: cannot schedule"
+    ):
         swept(closed)
     monkeypatch.setattr(executor_pool, "SILENCE", 0.05)
     occupied = IdleExecutor(1)

@@ -142,14 +142,20 @@ def saved(tmp_path, **changes):
         (b"import triton\n", "is no saved sweep: it holds no JSON"),
         (b'{"format":\n "kernel', "breaks off or goes wrong at line 2, column 2"),
         (b"[1, 2]", "holds JSON, but no sweep that KernelLab saved"),
-        (b'{"format": "kernellab.tuning", "version": 0}', "of version 0 of the format; this KernelLab reads version 1"),
+        (
+            b'{"format": "kernellab.tuning", "version": 0}',
+            "of version 0 of the format; this KernelLab reads version 1",
+        ),
         (b'{"format": "kernellab.tuning", "version": 2}', "of version 2 of the format"),
         (b'{"format": "kernellab.tuning", "version": 1}', "is damaged: 'tunings' is missing"),
-        (b'{"format": "kernellab.tuning", "version": 1, "tunings": [{"kernel": "x"}]}', "is damaged"),
+        (
+            b'{"format": "kernellab.tuning", "version": 1, "tunings": [{"kernel": "x"}]}',
+            "is damaged",
+        ),
         (b'{"format": "kernellab.tuning", "version": 1, "tunings": 5}', "is damaged"),
         (b'{"format": "kernellab.tuning", "version": 1, "tunings": []}', "holds 0 sweeps, not one"),
     ],
-)  # fmt: skip
+)
 def test_a_file_that_is_no_sweep_is_refused(tmp_path, text, words) -> None:
     file = tmp_path / "bad.json"
     file.write_bytes(text)
@@ -194,8 +200,12 @@ def test_places_that_cannot_be_read_or_written_are_named(tmp_path) -> None:
 
 def test_a_kernel_that_the_file_is_not_of_is_refused(tmp_path) -> None:
     tuning = kernellab.Tuning.load(saved(tmp_path))
-    with pytest.raises(ArgumentError, match="this is a sweep of 'double', and the kernel given is 'applies'"):  # fmt: skip
+    with pytest.raises(
+        ArgumentError, match="this is a sweep of 'double', and the kernel given is 'applies'"
+    ):
         tuning.with_kernel(applies)
     older = replace(tuning, constants={"SCALE": 2})
-    with pytest.raises(ArgumentError, match="with the parameter 'SCALE', which the kernel given does not have"):  # fmt: skip
+    with pytest.raises(
+        ArgumentError, match="with the parameter 'SCALE', which the kernel given does not have"
+    ):
         older.with_kernel(double)

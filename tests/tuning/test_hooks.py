@@ -26,9 +26,17 @@ def test_the_reference_counts_where_every_config_has_a_hook() -> None:
     configs = [triton.Config({"BLOCK": block}, pre_hook=clear) for block in (32, 64)]
     for right, dropped in ((x.sum(), ""), (x.sum() + 100, "wrong result")):
         sweep = kernellab.tune(
-            summed, lambda meta: (triton.cdiv(100, meta["BLOCK"]),), x, out, 100, space=configs, key="n",
-            reference={"out_ptr": right.reshape(1)}, check=True, cache=False,
-        )  # fmt: skip
+            summed,
+            lambda meta: (triton.cdiv(100, meta["BLOCK"]),),
+            x,
+            out,
+            100,
+            space=configs,
+            key="n",
+            reference={"out_ptr": right.reshape(1)},
+            check=True,
+            cache=False,
+        )
         assert list(sweep.table["dropped"]) == [dropped] * 2
     assert list(sweep.table["same result as"]) == ["", ""]
     assert out == 1

@@ -51,12 +51,17 @@ def test_a_saved_sweep_opens_its_configs_by_itself(tmp_path) -> None:
     sweep = swept(double, *TYPES)
     again = kernellab.Tuning.load(sweep.save(tmp_path / "sweep.json"))
     assert kept(again) == kept(sweep)
-    assert (kept(again).module, kept(again).file) == ("tests.tuning.kernels", "tests/tuning/kernels.py")  # fmt: skip
+    assert (kept(again).module, kept(again).file) == (
+        "tests.tuning.kernels",
+        "tests/tuning/kernels.py",
+    )
     line = (ROOT / kept(again).file).read_text().splitlines()[kept(again).line - 1]
     assert line.startswith("def double(")
     with pytest.raises(ArgumentError, match="which does not hold the kernel") as refused:
         again.compilation(1)
-    assert "from tests.tuning.kernels import double; tuning.with_kernel(double)" in str(refused.value)  # fmt: skip
+    assert "from tests.tuning.kernels import double; tuning.with_kernel(double)" in str(
+        refused.value
+    )
     opened = again.with_kernel()
     assert ttgir(opened, 1) == ttgir(sweep, 1)
     assert opened.compilation(1).resources == sweep.compilation(1).resources

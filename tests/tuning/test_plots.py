@@ -53,10 +53,17 @@ def sweep(**changes) -> kernellab.Tuning:
         trial(4, None, Dropped("compile error", "it <b>will</b> not\nfor ever"), BLOCK=96),
     )
     whole = kernellab.Tuning(
-        kernel="add", target=Target("cuda", "90"), key={"n": 1000}, arguments={"x_ptr": "float32[1000]"},
-        types={"x_ptr": "*fp32:16"}, constants={}, trials=trials, machine=MACHINE,
-        known_work=Work(12000.0, 1000.0, "given", "given"), baselines={"torch": timing(12.0)},
-    )  # fmt: skip
+        kernel="add",
+        target=Target("cuda", "90"),
+        key={"n": 1000},
+        arguments={"x_ptr": "float32[1000]"},
+        types={"x_ptr": "*fp32:16"},
+        constants={},
+        trials=trials,
+        machine=MACHINE,
+        known_work=Work(12000.0, 1000.0, "given", "given"),
+        baselines={"torch": timing(12.0)},
+    )
     return replace(whole, **changes)
 
 
@@ -119,8 +126,10 @@ def test_types_and_functions_are_named_in_the_order_of_the_sweep(tmp_path) -> No
     kinds = [tl.float32, tl.float16]
     trials = [
         trial(number, us, KIND=kind, APPLIES=scaled, BLOCK=block)
-        for number, (us, kind, block) in enumerate([(30.0, kinds[0], 64), (10.0, kinds[1], 64), (20.0, kinds[0], 32)])
-    ]  # fmt: skip
+        for number, (us, kind, block) in enumerate(
+            [(30.0, kinds[0], 64), (10.0, kinds[1], 64), (20.0, kinds[0], 32)]
+        )
+    ]
     found = sweep(trials=tuple(trials))
     assert str(found.best) == "1: KIND=fp16, APPLIES=scaled, BLOCK=64, num_warps=4: 10 us"
     picture = found.plot("heatmap", x="BLOCK", y="KIND")
@@ -279,7 +288,9 @@ def test_sweeps_of_one_launch_are_put_together_and_other_gpus_refused() -> None:
     assert [one.candidate.values["BLOCK"] for one in both.trials] == [64, 128, 256]
     assert [one.number for one in both.trials] == [0, 1, 2]
     assert both.best.candidate.values["BLOCK"] == 128
-    with pytest.raises(ArgumentError, match="one sweep was timed on NVIDIA H200, the other on NVIDIA A100"):  # fmt: skip
+    with pytest.raises(
+        ArgumentError, match="one sweep was timed on NVIDIA H200, the other on NVIDIA A100"
+    ):
         left.merged(sweep(machine=replace(MACHINE, gpu="NVIDIA A100")))
     with pytest.raises(ArgumentError, match=r"differ in their key: \{'n': 1000\} and \{'n': 5\}"):
         left.merged(sweep(key={"n": 5}))
@@ -319,7 +330,9 @@ def test_the_last_sweep_of_a_key_counts_and_gpus_are_never_mixed() -> None:
         kernellab.Tunings([of(100, 32), other]).apply(double)
     with pytest.raises(ArgumentError, match="no config of 'double' was timed"):
         kernellab.Tunings([untimed]).apply(double)
-    with pytest.raises(ArgumentError, match="no config of 'double' was tried: the sweep was interrupted"):  # fmt: skip
+    with pytest.raises(
+        ArgumentError, match="no config of 'double' was tried: the sweep was interrupted"
+    ):
         replace(untimed, trials=()).apply(double)
     assert "No config is valid" not in tuning_card(replace(untimed, trials=())).text()
 

@@ -1,4 +1,6 @@
-"""The sweeps that were recorded on an H200, replayed: what they say, and how they are used with no GPU."""
+"""The sweeps that were recorded on an H200, replayed:
+what they say, and how they are used with no GPU.
+"""
 
 from __future__ import annotations
 
@@ -69,9 +71,14 @@ def test_the_same_call_has_the_recorded_times_where_there_is_no_gpu(tmp_path, mo
 
     def swept(**changes):
         return kernellab.tune(
-            case.kernel, case.grid, space=space, check=False, workers=1,
-            recorded=DATA / "tuning_h200_vector_add.json", **{**case.arguments, **changes},
-        )  # fmt: skip
+            case.kernel,
+            case.grid,
+            space=space,
+            check=False,
+            workers=1,
+            recorded=DATA / "tuning_h200_vector_add.json",
+            **{**case.arguments, **changes},
+        )
 
     tuning, whole = swept(), recorded("vector_add")
     times = {str(one.candidate): one.timing for one in whole.trials}
@@ -99,7 +106,10 @@ def test_a_sweep_says_by_which_versions_it_was_made() -> None:
 def test_a_config_that_another_triton_compiles_says_so_where_it_is_opened_and_compared() -> None:
     tuning = recorded("matmul")
     tuning = replace(tuning, machine=replace(tuning.machine, triton="3.0.0"))
-    words = f"The sweep's configs were compiled by Triton 3.0.0, and what is opened is compiled by Triton {installed_triton()}: its IR, registers and shared memory may differ."
+    words = (
+        "The sweep's configs were compiled by Triton 3.0.0, and what is opened is compiled by "
+        f"Triton {installed_triton()}: its IR, registers and shared memory may differ."
+    )
     assert not tuning.recompiled
     known = tuning.with_kernel()
     assert any(note.startswith(words) for note in tuning_card(known).notes)

@@ -106,7 +106,9 @@ def test_arguments_arrive_with_shared_memory_offsets_and_strides() -> None:
     view, turned = whole[1:, 2:5], whole.t()
     half = torch.ones(8, dtype=torch.bfloat16)
     described = TensorDescriptor(whole, [4, 8], [8, 1], [2, 2])
-    sent = ship({"view": view, "pair": (turned, 3), "half": half, "d": described, "empty": torch.empty(0)})  # fmt: skip
+    sent = ship(
+        {"view": view, "pair": (turned, 3), "half": half, "d": described, "empty": torch.empty(0)}
+    )
     assert len(sent.storages) == 3
     there = Arguments(sent, torch.device("cpu"))
     values = there.values

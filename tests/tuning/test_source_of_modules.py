@@ -1,4 +1,6 @@
-"""Kernels that take from modules of the user's: their sweeps open where those modules are gone, or have changed."""
+"""Kernels that take from modules of the user's:
+their sweeps open where those modules are gone, or have changed.
+"""
 
 from __future__ import annotations
 
@@ -22,7 +24,9 @@ from kernellab.triton_api.shipping import pack, unpack
 from kernellab.tuning.files.kernel_source import KernelSource, is_another, source_of
 
 TRITON = "import triton\nimport triton.language as tl\n"
-GLUON = "from triton.experimental import gluon\nfrom triton.experimental.gluon import language as gl\n"  # fmt: skip
+GLUON = (
+    "from triton.experimental import gluon\nfrom triton.experimental.gluon import language as gl\n"
+)
 PACKAGE = {
     "tilelib/__init__.py": "from .ops import scaled\nfrom . import ops\n",
     # Both define `step`, and they call each other.
@@ -80,7 +84,9 @@ class Written:
 
     def kernel(self, imports: str, expression: str, name: str = "swept_kernels") -> Any:
         """`through`, in a module that imports so and computes that."""
-        self.write({f"{name}.py": f"{TRITON}{imports}\n{textwrap.dedent(KERNEL.format(expression))}"})  # fmt: skip
+        self.write(
+            {f"{name}.py": f"{TRITON}{imports}\n{textwrap.dedent(KERNEL.format(expression))}"}
+        )
         sys.modules.pop(name, None)
         return importlib.import_module(name).through
 
@@ -133,7 +139,12 @@ def computed(kernel: Any, **constants: Any) -> torch.Tensor:
 
 def test_helpers_of_modules_are_in_the_file(written: Written, tmp_path: Path) -> None:
     written.write(PACKAGE)
-    imports = "import tilelib\nimport tilelib.ops as ops\nfrom tilelib.back import step\nfrom tilelib import scaled as s"  # fmt: skip
+    imports = (
+        "import tilelib\n"
+        "import tilelib.ops as ops\n"
+        "from tilelib.back import step\n"
+        "from tilelib import scaled as s"
+    )
     kernel = written.kernel(imports, "tilelib.scaled(x, 4) + ops.scaled(x) + s(x, 16) + step(x)")
     sweep = swept(kernel)
     expected = (torch.arange(200.0) + 5) * (2 * (2 + 3 + 4) + 1)
@@ -190,11 +201,17 @@ def test_a_layout_that_this_triton_lacks_is_still_read_by_name(written: Written)
     from kernellab.common.saved_json import Misfit
     from kernellab.tuning.files.plain_data import values_from_json
 
-    data = {"shown": "FutureLayout(3)", "layout": "triton.experimental.gluon.language._layouts.FutureLayout"}  # fmt: skip
+    data = {
+        "shown": "FutureLayout(3)",
+        "layout": "triton.experimental.gluon.language._layouts.FutureLayout",
+    }
     found = values_from_json({"L": {**data, "fields": {}}})
     assert repr(found["L"]) == "FutureLayout(3)"
     data["layout"] = "subprocess.Popen"  # no class of just any module
-    assert repr(values_from_json({"L": {**data, "fields": {"args": "true"}}})["L"]) == "FutureLayout(3)"  # fmt: skip
+    assert (
+        repr(values_from_json({"L": {**data, "fields": {"args": "true"}}})["L"])
+        == "FutureLayout(3)"
+    )
     with pytest.raises(Misfit, match=r"L\.dtype should be the name of a type"):
         values_from_json({"L": {"dtype": "nonsense"}})
 
@@ -253,23 +270,44 @@ def test_variables_of_the_kernel_are_not_taken_for_globals(written: Written) -> 
     assert len(pack(kernel)) < 10_000
     annotated = written.kernel("import torch", "x")
     text = Path(annotated.fn.__code__.co_filename).read_text()
-    written.write({"swept_annotated.py": text.replace("n, BLOCK", "n: int, BLOCK").replace("x_ptr, z_ptr,", "x_ptr, z_ptr: torch.Tensor,")})  # fmt: skip
+    written.write(
+        {
+            "swept_annotated.py": text.replace("n, BLOCK", "n: int, BLOCK").replace(
+                "x_ptr, z_ptr,", "x_ptr, z_ptr: torch.Tensor,"
+            )
+        }
+    )
     annotated = importlib.import_module("swept_annotated").through
     assert not kept(annotated).missing
     assert torch.equal(computed(kept(annotated).kernel_again()), torch.arange(200.0))
 
 
 def test_other_processes_get_the_modules_as_they_are_here(written: Written) -> None:
-    """One that was loaded again is another than the process that compiles has had, or than the file holds by now."""
-    helper = f"{TRITON}\n@triton.jit\ndef helper(x):\n    return x * FACTOR\nFACTOR = tl.constexpr({{}})\n"  # fmt: skip
+    """One that was loaded again is another than the process that compiles has had,
+    or than the file holds by now.
+    """
+    helper = (
+        f"{TRITON}\n"
+        "@triton.jit\n"
+        "def helper(x):\n    return x * FACTOR\n"
+        f"FACTOR = tl.constexpr({{}})\n"
+    )
     written.write({"edited.py": helper.format(2)})
     x, z = torch.arange(200.0), torch.zeros(200)
 
     def checked(factor: int) -> str:
         kernel = written.kernel("import edited", "edited.helper(x)")
         found = kernellab.tune(
-            kernel, (2,), x, z, 200, space={"BLOCK": [128]}, reference={"z_ptr": factor * x}, check=True, cache=False,
-        )  # fmt: skip
+            kernel,
+            (2,),
+            x,
+            z,
+            200,
+            space={"BLOCK": [128]},
+            reference={"z_ptr": factor * x},
+            check=True,
+            cache=False,
+        )
         return str(found.table["same result as"][0])
 
     assert checked(2) == "the reference"
@@ -295,7 +333,9 @@ def test_another_helper_is_another_source(written: Written) -> None:
     changed["tilelib.constants"] = changed["tilelib.constants"].replace("= 2", "= 3")
     assert is_another(source, replace(source, modules=changed))
     # One text, as earlier versions wrote it, knows only one of the two `step`.
-    flat = "\n".join([source.text, *(text for name, text in source.modules.items() if name != "tilelib.back")])  # fmt: skip
+    flat = "\n".join(
+        [source.text, *(text for name, text in source.modules.items() if name != "tilelib.back")]
+    )
     assert not is_another(source, replace(source, text=flat, modules={}))
 
 

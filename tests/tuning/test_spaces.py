@@ -74,7 +74,7 @@ def test_an_autotuners_own_pruning_counts() -> None:
         ([64], ArgumentError, "64 is no config"),
         (None, ArgumentError, "not under @triton.autotune, and no space was given"),
     ],
-)  # fmt: skip
+)
 def test_what_cannot_be_tried_is_said(space, error, words) -> None:
     with pytest.raises(error, match=words):
         candidates(double, space, SM_90, ("x", "z", 1000), {})

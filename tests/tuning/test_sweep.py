@@ -186,7 +186,9 @@ def test_an_interrupt_keeps_what_is_there_and_the_next_sweep_goes_on(tmp_path, m
     assert interrupted.notes == ["interrupted: 3 of 6 configs were not tried"]
     second = ObedientPool(fine, run)
     resumed = sweep(6, second, store=Store(["a kernel"])).outcomes()
-    assert sorted(one for what, one in second.asked if what == "run") == sorted(set(range(6)) - set(outcomes))  # fmt: skip
+    assert sorted(one for what, one in second.asked if what == "run") == sorted(
+        set(range(6)) - set(outcomes)
+    )
     assert len(resumed) == 6
     assert set(second.standards.values()) == {b"0"}
     other = ObedientPool(fine, run)

@@ -31,14 +31,16 @@ VALUES: dict[str, list[Any]] = {
     "SEED": [2**70, 1, 2],
 }
 KINDS = {
-    "BLOCK": "Int64", "FAST": "boolean", "EXACT": "bool", "FACTOR": "float64", "DTYPE": "string", "MODE": "string",
-    "FUNCTION": "string", "SHAPE": "string", "MIXED": "string", "SEED": "string",
+    "BLOCK": "Int64", "FAST": "boolean", "EXACT": "bool", "FACTOR": "float64", "DTYPE": "string",
+    "MODE": "string", "FUNCTION": "string", "SHAPE": "string", "MIXED": "string", "SEED": "string",
 }  # fmt: skip
 PLAIN = {"int64", "Int64", "float64", "bool", "boolean", "string"}
 
 
 def of_every_kind(us: float | None) -> kernellab.Tuning:
-    """A sweep whose parameters are of all kinds; the second config has only some, and was dropped before it compiled."""
+    """A sweep whose parameters are of all kinds;
+    the second config has only some, and was dropped before it compiled.
+    """
     trials = []
     for number in range(3):
         values = {name: column[number] for name, column in VALUES.items()}

@@ -66,7 +66,11 @@ def test_wrong_results_are_dropped_and_shown() -> None:
 
 
 def test_where_no_config_is_valid_each_reason_is_listed() -> None:
-    space = [{"BLOCK": 128, "BLOCK_K": 512}, {"BLOCK": 48, "BLOCK_K": 32}, {"BLOCK": 64, "BLOCK_K": 32, "num_warps": 3}]  # fmt: skip
+    space = [
+        {"BLOCK": 128, "BLOCK_K": 512},
+        {"BLOCK": 48, "BLOCK_K": 32},
+        {"BLOCK": 64, "BLOCK_K": 32, "num_warps": 3},
+    ]
     types = ("*fp16:16", "*fp16:16", "*fp16:16", "i32:16")
     sweep = kernellab.tune(product, None, *types, space=space, workers=1, num_stages=4)
     assert list(sweep.table["dropped"]) == ["out of resources", "compile error", "compile error"]
@@ -80,7 +84,9 @@ def test_where_no_config_is_valid_each_reason_is_listed() -> None:
 
 def test_types_alone_are_compiled_and_the_matrix_instruction_named() -> None:
     types = ("*fp16:16", "*fp16:16", "*fp16:16", "i32:16")
-    sweep = kernellab.tune(product, None, *types, space={"BLOCK": [32, 64], "BLOCK_K": [32]}, workers=1)  # fmt: skip
+    sweep = kernellab.tune(
+        product, None, *types, space={"BLOCK": [32, 64], "BLOCK_K": [32]}, workers=1
+    )
     names = list(sweep.table["matrix instruction"])
     assert names[0].startswith("mma.m16n8k16")
     assert names[1].startswith("wgmma.mma_async.m64n64k16")
@@ -123,7 +129,10 @@ def test_a_saved_sweep_is_the_same_elsewhere(tmp_path) -> None:
     again = kernellab.Tuning.load(sweep.save(tmp_path / "sweep.json"), kernel=double)
     assert again.table.equals(sweep.table)
     assert again.machine == sweep.machine
-    assert again.compilation(1).specialization.constants == sweep.compilation(1).specialization.constants  # fmt: skip
+    assert (
+        again.compilation(1).specialization.constants
+        == sweep.compilation(1).specialization.constants
+    )
     assert sweep.compare(0, 1).names == ("BLOCK=64", "BLOCK=128")
     assert sweep.compare(1, 1).names == ("config 1", "config 1")
     with pytest.raises(ArgumentError, match="read from a file, which does not hold the kernel"):

@@ -1,4 +1,6 @@
-"""A kernel with everything that is known of it: compiled, checked, counted, and profiled as if on a GPU."""
+"""A kernel with everything that is known of it:
+compiled, checked, counted, and profiled as if on a GPU.
+"""
 
 from __future__ import annotations
 
@@ -63,9 +65,11 @@ def counted() -> Accesses:
 
 
 def ncu_page(instructions: Iterable[Instruction], kernel: str) -> str:
-    """A source page as ncu prints it for these instructions, with numbers that follow from their places: no GPU was asked.
+    """A source page as ncu prints it for these instructions, with numbers that follow
+    from their places: no GPU was asked.
 
-    Instruction number i has 10 executions, and as many samples of stall_long_sb as i % 7, of stall_wait as i % 3, of stall_selected 1.
+    Instruction number i has 10 executions, and as many samples of stall_long_sb as i % 7,
+    of stall_wait as i % 3, of stall_selected 1.
     """
     text = io.StringIO()
     write = csv.writer(text, quoting=csv.QUOTE_ALL, lineterminator="\n").writerow

@@ -1,4 +1,6 @@
-"""Chromium for tests of views. A page that it opened fails its test by an error on the console or by a request to elsewhere."""
+"""Chromium for tests of views. A page that it opened fails its test by an error on the console
+or by a request to elsewhere.
+"""
 
 from __future__ import annotations
 
@@ -11,12 +13,21 @@ import pytest
 from playwright.sync_api import Browser, BrowserContext, Page, sync_playwright
 
 CHROMIUM = shutil.which("chromium")
-OPTIONS = ["--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run", "--disable-sync",
-           "--disable-background-networking", "--disable-component-update"]  # fmt: skip
+OPTIONS = [
+    "--no-sandbox",
+    "--disable-gpu",
+    "--disable-quic",
+    "--no-first-run",
+    "--disable-sync",
+    "--disable-background-networking",
+    "--disable-component-update",
+]
 
 needs_browser = pytest.mark.skipif(
     CHROMIUM is None,
-    reason="Chromium is not installed (apt-get install chromium): views are not tested in a browser",
+    reason=(
+        "Chromium is not installed (apt-get install chromium): views are not tested in a browser"
+    ),
 )
 
 
@@ -37,7 +48,8 @@ class Watched:
 
     page: Page
     problems: list[str] = field(default_factory=list)
-    """Errors on the console, exceptions that nobody caught, and addresses of other places that were asked for."""
+    """Errors on the console, exceptions that nobody caught, and addresses of other places
+    that were asked for."""
 
     def check(self) -> None:
         """Fail if anything went wrong; it is told once."""
@@ -56,7 +68,8 @@ def watched(
     dark: bool = False,
     warnings: bool = True,
 ) -> Iterator[Watched]:
-    """A page of its own, whose problems are noted; when it is closed there must be none that was not told.
+    """A page of its own, whose problems are noted;
+    when it is closed there must be none that was not told.
 
     `warnings` says whether warnings are problems: JupyterLab has some of its own.
     """

@@ -1,4 +1,6 @@
-"""What tests of the explorer's page ask it: panes, lines, and whether readers of the screen and of the keyboard get everything."""
+"""What tests of the explorer's page ask it: panes, lines, and whether readers of the screen
+and of the keyboard get everything.
+"""
 
 from __future__ import annotations
 
@@ -29,7 +31,8 @@ NAMELESS = """root => {
   if (new Set(ids).size !== ids.length) problems.push("two elements have one id");
   return problems;
 }"""
-"""What rules of ARIA and WCAG 4.1.2 find wrong: names, values and places of what has a role or takes the focus."""
+"""What rules of ARIA and WCAG 4.1.2 find wrong:
+names, values and places of what has a role or takes the focus."""
 
 _FOCUSED = """async root => {
   const one = document.activeElement;
@@ -40,11 +43,14 @@ _FOCUSED = """async root => {
   while (!isOutlined() && performance.now() < end) await new Promise((go) => setTimeout(go, 20));
   return [`${one.tagName.toLowerCase()}.${one.className} ${one.getAttribute("aria-label") ?? one.textContent.slice(0, 20)}`, isOutlined()];
 }"""
-"""What has the focus, and whether it shows it: CodeMirror marks its editor a moment after the event."""
+"""What has the focus, and whether it shows it:
+CodeMirror marks its editor a moment after the event."""
 
 
 def soon(holds: Callable[[], bool], seconds: float = 10) -> bool:
-    """Whether something holds within some seconds: for what no expectation of Playwright's waits for."""
+    """Whether something holds within some seconds:
+    for what no expectation of Playwright's waits for.
+    """
     end = time.monotonic() + seconds
     while not holds():
         if time.monotonic() > end:
@@ -64,7 +70,9 @@ def line_with(where: Locator, text: str) -> Locator:
 
 
 def click_the_store(view: Locator) -> Locator:
-    """Show three stages, click the line of the source that stores: the machine code's addition is lit too. The panes."""
+    """Show three stages, click the line of the source that stores:
+    the machine code's addition is lit too. The panes.
+    """
     view.press("3")
     panes = view.locator(".kl-pane")
     expect(panes).to_have_count(3)
@@ -74,7 +82,9 @@ def click_the_store(view: Locator) -> Locator:
 
 
 def lit_numbers(where: Locator) -> set[int]:
-    """The numbers beside the lit lines that are on the screen: gutter and text have the same elements, in order."""
+    """The numbers beside the lit lines that are on the screen:
+    gutter and text have the same elements, in order.
+    """
     found: list[int] = where.evaluate(
         """pane => {
           const top = (one) => Math.round(one.getBoundingClientRect().top);
@@ -95,7 +105,9 @@ def shown_numbers(where: Locator) -> set[int]:
 
 
 def stops_of_tab(page: Page, most: int = 60) -> list[tuple[str, bool]]:
-    """What Tab goes to inside the view, one after the other, and whether it shows that it has the focus."""
+    """What Tab goes to inside the view, one after the other, and whether it shows
+    that it has the focus.
+    """
     root = page.locator(".kl-root")
     root.focus()
     found = []

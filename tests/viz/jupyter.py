@@ -1,4 +1,6 @@
-"""A real Jupyter server for tests of views: notebooks opened and run in Chromium, in JupyterLab or Notebook 7."""
+"""A real Jupyter server for tests of views: notebooks opened and run in Chromium,
+in JupyterLab or Notebook 7.
+"""
 
 from __future__ import annotations
 
@@ -54,9 +56,15 @@ class Jupyter:
     environment: dict[str, str]
 
     def save(self, notebook: nbformat.NotebookNode, *, trusted: bool = True) -> str:
-        """Put a notebook where the server finds it; gives its name. Of one that is not trusted Jupyter shows safe HTML only."""
+        """Put a notebook where the server finds it; gives its name.
+        Of one that is not trusted Jupyter shows safe HTML only.
+        """
         name = f"{secrets.token_hex(4)}.ipynb"
-        notebook.metadata.kernelspec = {"name": "python3", "display_name": "Python 3", "language": "python"}  # fmt: skip
+        notebook.metadata.kernelspec = {
+            "name": "python3",
+            "display_name": "Python 3",
+            "language": "python",
+        }
         nbformat.write(notebook, self.folder / name)
         if trusted:
             command = [sys.executable, "-m", "jupyter", "trust", str(self.folder / name)]
@@ -67,7 +75,9 @@ class Jupyter:
     def opened(
         self, started: Browser, name: str, front_end: str = "JupyterLab", *, kernel: bool = True
     ) -> Iterator[Watched]:
-        """A saved notebook, open with a fresh kernel, or in JupyterLab with none; nothing of it is run."""
+        """A saved notebook, open with a fresh kernel, or in JupyterLab with none;
+        nothing of it is run.
+        """
         path = f"{FRONT_ENDS[front_end]}/{name}" if kernel else "lab"
         address = f"{self.address}/{path}?token={self.token}&reset"
         with watched(started, address, warnings=False) as shown:
@@ -101,16 +111,27 @@ class Jupyter:
 
 @contextmanager
 def jupyterlab(folder: Path) -> Iterator[Jupyter]:
-    """A server on a free port, quiet, with settings of its own; JupyterLab and Notebook 7 are both on it."""
+    """A server on a free port, quiet, with settings of its own;
+    JupyterLab and Notebook 7 are both on it.
+    """
     notebooks = folder / "notebooks"
     notebooks.mkdir()
     port, token = free_port(), secrets.token_hex(16)
     command = [
-        sys.executable, "-m", "jupyter", "lab", "--no-browser", "--allow-root", "--ServerApp.ip=127.0.0.1",
-        f"--ServerApp.port={port}", "--ServerApp.port_retries=0", f"--IdentityProvider.token={token}",
-        f"--ServerApp.root_dir={notebooks}", "--LabApp.expose_app_in_browser=True",
+        sys.executable,
+        "-m",
+        "jupyter",
+        "lab",
+        "--no-browser",
+        "--allow-root",
+        "--ServerApp.ip=127.0.0.1",
+        f"--ServerApp.port={port}",
+        "--ServerApp.port_retries=0",
+        f"--IdentityProvider.token={token}",
+        f"--ServerApp.root_dir={notebooks}",
+        "--LabApp.expose_app_in_browser=True",
         "--JupyterNotebookApp.expose_app_in_browser=True",
-    ]  # fmt: skip
+    ]
     address, environment = f"http://127.0.0.1:{port}", quiet_settings(folder)
     with (folder / "log").open("w") as log:
         # Kernels that belong to no notebook work where the server was started.

@@ -1,4 +1,5 @@
-"""Write `js/test/layouts.json`: layouts as the view is sent them, and what Python says of them, which the TypeScript has to say too.
+"""Write `js/test/layouts.json`: layouts as the view is sent them, and what Python says of them,
+which the TypeScript has to say too.
 
 python -m tests.viz.layout_fixture
 """
@@ -19,19 +20,33 @@ FILE = ROOT / "js/test/layouts.json"
 
 
 def layouts() -> list[Layout]:
-    """One of each kind: replicated, three-dimensional, a matrix instruction's, swizzled, padded, tensor memory."""
+    """One of each kind: replicated, three-dimensional, a matrix instruction's, swizzled,
+    padded, tensor memory.
+    """
     mma = Layout.nvidia_mma(
         shape=(16, 16), version=2, warps_per_cta=[1, 2], instruction_shape=[16, 8]
     )
     return [
         mma,
-        Layout.blocked(shape=(16, 16), size_per_thread=[1, 4], threads_per_warp=[8, 4], warps_per_cta=[2, 1], order=[1, 0]),
+        Layout.blocked(
+            shape=(16, 16),
+            size_per_thread=[1, 4],
+            threads_per_warp=[8, 4],
+            warps_per_cta=[2, 1],
+            order=[1, 0],
+        ),
         Layout.slice(shape=(16,), dim=1, parent=mma),
-        Layout.blocked(shape=(2, 4, 8), size_per_thread=[1, 1, 2], threads_per_warp=[1, 8, 4], warps_per_cta=[2, 1, 1], order=[2, 1, 0]),
+        Layout.blocked(
+            shape=(2, 4, 8),
+            size_per_thread=[1, 1, 2],
+            threads_per_warp=[1, 8, 4],
+            warps_per_cta=[2, 1, 1],
+            order=[2, 1, 0],
+        ),
         Layout.swizzled_shared(shape=(16, 32), vector=8, per_phase=2, max_phase=4, order=[1, 0]),
         Layout.padded_shared(shape=(8, 16), paddings=[(16, 4)], order=[1, 0]),
         Layout.tensor_memory(shape=(64, 16), block_m=64, block_n=16),
-    ]  # fmt: skip
+    ]
 
 
 def said(layout: Layout) -> dict[str, Any]:
@@ -55,9 +70,16 @@ def moved(source: RegisterLayout, destination: RegisterLayout) -> dict[str, int]
     for index in numpy.ndindex(*source.shape):
         for wanted in destination.holders(index):
             ways = [
-                max((level for level, name in enumerate(names, 1) if getattr(held, name) != getattr(wanted, name)), default=0)
+                max(
+                    (
+                        level
+                        for level, name in enumerate(names, 1)
+                        if getattr(held, name) != getattr(wanted, name)
+                    ),
+                    default=0,
+                )
                 for held in source.holders(index)
-            ]  # fmt: skip
+            ]
             counts[("stays", *names)[min(ways)]] += 1
     return counts
 

@@ -35,7 +35,9 @@ class _Scripts(Reader):
 
     def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
         super().handle_starttag(tag, attrs)
-        self._in_data = tag == "script" and (dict(attrs).get("id") or "").startswith("kernellab-data")  # fmt: skip
+        self._in_data = tag == "script" and (dict(attrs).get("id") or "").startswith(
+            "kernellab-data"
+        )
 
     def handle_endtag(self, tag: str) -> None:
         super().handle_endtag(tag)

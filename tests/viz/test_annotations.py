@@ -1,4 +1,6 @@
-"""What a check, a count and a profile say, as the explorer draws it: on which lines, with which numbers, and when it is refused."""
+"""What a check, a count and a profile say, as the explorer draws it:
+on which lines, with which numbers, and when it is refused.
+"""
 
 from __future__ import annotations
 
@@ -94,8 +96,10 @@ def test_bars_have_what_accesses_counted_by_line_and_by_operation() -> None:
     metrics = metrics_of(counted)
     text = case.compilation().stages["ttgir"].text.splitlines()
     for name, number in (
-        ("sectors", "sectors"), ("requests", "requests"), ("DRAM bytes", "footprint_bytes"),
-    ):  # fmt: skip
+        ("sectors", "sectors"),
+        ("requests", "requests"),
+        ("DRAM bytes", "footprint_bytes"),
+    ):
         metric = metrics[name]
         assert metric.stage == "ttgir"
         for access in counted:
@@ -103,7 +107,11 @@ def test_bars_have_what_accesses_counted_by_line_and_by_operation() -> None:
             assert metric.values[line] == getattr(access, number)
         load, store = counted
         by_line = on_the_source(metric)
-        assert by_line[case.line_of("# strided")] == by_line[case.line_of("# the call")] == getattr(load, number)  # fmt: skip
+        assert (
+            by_line[case.line_of("# strided")]
+            == by_line[case.line_of("# the call")]
+            == getattr(load, number)
+        )
         assert by_line[case.line_of("# the store")] == getattr(store, number)
     # Of 4 programs 4 warps each, 32 lanes 16 bytes apart: 16 sectors a request.
     assert sum(metrics["sectors"].values.values()) == 4 * 4 * (16 + 4)
@@ -153,8 +161,11 @@ def test_a_profile_lines_up_with_the_machine_code() -> None:
     metrics = metrics_of(profile)
     measured = [metric for metric in metrics.values() if metric.origin == profile.origin]
     assert [one.name for one in measured] == [
-        "stall samples", "stalls: long scoreboard", "stalls: wait", "times executed",
-    ]  # fmt: skip
+        "stall samples",
+        "stalls: long scoreboard",
+        "stalls: wait",
+        "times executed",
+    ]
     padding = sum(one.opcode == "NOP" for one in code)
     last = max(i for i, one in enumerate(code) if one.opcode != "NOP")
     assert padding, "what fills the section is measured, and left out"
@@ -194,7 +205,9 @@ def test_a_record_that_kept_no_lines_has_evidence_of_the_whole_kernel() -> None:
 def test_evidence_of_another_kernel_is_refused() -> None:
     other = compiled(basic.add, *("*fp32:16",) * 3, "i32:16", BLOCK=1024, record="stages")
     for evidence in (case.checked(), case.counted()):
-        with pytest.raises(ArgumentError, match="of the kernel 'thinned', and the compilation is of 'add'"):  # fmt: skip
+        with pytest.raises(
+            ArgumentError, match="of the kernel 'thinned', and the compilation is of 'add'"
+        ):
             show(other, evidence)
     with pytest.raises(ProfileError, match="of 'thinned', and the compilation of 'add'"):
         show(other, case.profiled())
@@ -225,7 +238,9 @@ def test_accesses_of_another_compilation_are_refused_and_what_differs_is_said() 
 
 def test_a_profile_of_other_machine_code_is_refused_where_it_parts() -> None:
     other = compiled(evidenced.thinned, **case.launch(step=2), record="stages")
-    with pytest.raises(ProfileError, match=r"Instruction \d+ is '.+' in the profile, and '.+' here"):  # fmt: skip
+    with pytest.raises(
+        ProfileError, match=r"Instruction \d+ is '.+' in the profile, and '.+' here"
+    ):
         show(other, case.profiled())
     shorter = dataclasses.replace(case.profiled(), instructions=case.profiled().instructions[:9])
     with pytest.raises(ProfileError, match="9 instructions were profiled") as caught:
@@ -241,7 +256,16 @@ def test_what_is_no_evidence_is_refused() -> None:
         show(case.compilation(), 3)
     assert "Findings, Accesses, Profile" in caught.value.advice
     with pytest.raises(ArgumentError, match="The view of RegisterLayout takes no evidence"):
-        show(kernellab.Layout.blocked(shape=(32,), size_per_thread=[1], threads_per_warp=[32], warps_per_cta=[1], order=[0]), case.checked())  # fmt: skip
+        show(
+            kernellab.Layout.blocked(
+                shape=(32,),
+                size_per_thread=[1],
+                threads_per_warp=[32],
+                warps_per_cta=[1],
+                order=[0],
+            ),
+            case.checked(),
+        )
 
 
 # Two compilations, and the still
@@ -255,7 +279,9 @@ def test_of_two_compilations_each_has_the_evidence_that_is_of_it() -> None:
     names = [{metric.name for metric in side.metrics} for side in (left, right)]
     assert {"sectors", "stall samples"} <= names[1]
     assert not {"sectors", "stall samples"} & names[0]
-    assert all(any(note.words.startswith("out-of-bounds") for note in side.notes) for side in (left, right))  # fmt: skip
+    assert all(
+        any(note.words.startswith("out-of-bounds") for note in side.notes) for side in (left, right)
+    )
     other = compiled(basic.add, *("*fp32:16",) * 3, "i32:16", BLOCK=1024, record="stages")
     neither = kernellab.compare(other, other)
     with pytest.raises(ArgumentError, match="'add'"):
@@ -263,7 +289,10 @@ def test_of_two_compilations_each_has_the_evidence_that_is_of_it() -> None:
 
 
 def test_metrics_of_one_name_are_told_apart() -> None:
-    names = [metric.name for metric in side_of(case.compilation(), case.counted(), case.counted()).metrics]  # fmt: skip
+    names = [
+        metric.name
+        for metric in side_of(case.compilation(), case.counted(), case.counted()).metrics
+    ]
     assert len(set(names)) == len(names)
     assert "sectors (2)" in names
 

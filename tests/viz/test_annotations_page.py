@@ -1,4 +1,6 @@
-"""Evidence in Chromium, as a page that `to_html` wrote: bars by origin, marks, words and advice, keys; and in JupyterLab."""
+"""Evidence in Chromium, as a page that `to_html` wrote:
+bars by origin, marks, words and advice, keys; and in JupyterLab.
+"""
 
 from __future__ import annotations
 
@@ -87,7 +89,11 @@ def test_bars_are_chosen_by_where_their_numbers_come_from(
         assert shown
         assert shown.items() <= measured.items()
         bar = panes.nth(2).locator(".kl-bar").first
-        expect(bar).to_have_attribute("title", r"1 samples that found a warp waiting for the cycles that the compiler has set (measured on NVIDIA H200 by Nsight Compute)")  # fmt: skip
+        expect(bar).to_have_attribute(
+            "title",
+            r"1 samples that found a warp waiting for the cycles that the compiler has set "
+            r"(measured on NVIDIA H200 by Nsight Compute)",
+        )
         choice.select_option("no bars")
         expect(page.locator(".kl-bar")).to_have_count(0)
 

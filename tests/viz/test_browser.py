@@ -1,4 +1,6 @@
-"""The tests' own watchfulness: a page that errs, or asks another place for anything, fails its test."""
+"""The tests' own watchfulness: a page that errs, or asks another place
+for anything, fails its test.
+"""
 
 from __future__ import annotations
 
@@ -15,7 +17,9 @@ BAD = {
     f'<script src="{ELSEWHERE}"></script>': f"asked for {ELSEWHERE}",
     f'<link rel="stylesheet" href="{ELSEWHERE}">': f"asked for {ELSEWHERE}",
     f'<script>fetch("{ELSEWHERE}").catch(() => {{}})</script>': f"asked for {ELSEWHERE}",
-    '<script>new WebSocket("wss://elsewhere.invalid/x")</script>': "asked for wss://elsewhere.invalid/x",
+    '<script>new WebSocket("wss://elsewhere.invalid/x")</script>': (
+        "asked for wss://elsewhere.invalid/x"
+    ),
     '<script>console.error("went wrong")</script>': "went wrong",
     '<script>throw new Error("uncaught")</script>': "uncaught",
 }

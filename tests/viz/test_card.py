@@ -1,4 +1,6 @@
-"""Cards: their two forms hold the same words, everything foreign is escaped, and the facts are those of the records."""
+"""Cards: their two forms hold the same words, everything foreign is escaped,
+and the facts are those of the records.
+"""
 
 import importlib
 import re
@@ -126,7 +128,8 @@ def test_a_compilations_numbers_are_on_its_card(matmul: kernellab.Compilation) -
     assert f"registers per thread  {resources.registers}" in text
     assert f"shared memory         {resources.shared_bytes:,} bytes" in text
     sass = matmul.stages["sass"].text
-    # An independent count: each instruction of SASS ends with a semicolon; behind the last EXIT a kernel without calls has padding.
+    # An independent count: each instruction of SASS ends with a semicolon;
+    # behind the last EXIT a kernel without calls has padding.
     code = [line for line in sass.splitlines() if line.rstrip().endswith(";")]
     instructions = max(n for n, line in enumerate(code, 1) if re.search(r"\bEXIT\b", line))
     assert {line.split()[1].rstrip(";") for line in code[instructions:]} <= {"BRA", "NOP"}
@@ -139,7 +142,9 @@ def test_a_compilations_numbers_are_on_its_card(matmul: kernellab.Compilation) -
 
 @pytest.mark.parametrize("target", ["sm_90", "gfx942"])
 def test_a_stage_has_one_size_whatever_its_lines_are_linked_to(target: str) -> None:
-    """What the explorer compiles has other debug lines than what a launch runs, and the same code."""
+    """What the explorer compiles has other debug lines than what a launch runs,
+    and the same code.
+    """
     arguments = [*["*fp32:16"] * 3, "i32"]
     cards = []
     for record in ("stages", "passes"):

@@ -1,4 +1,6 @@
-"""Views in Colab, as far as its own sources go: what its widget manager is told, the theme, and the still, in a page with what Colab gives a cell's outputs."""
+"""Views in Colab, as far as its own sources go: what its widget manager is told, the theme,
+and the still, in a page with what Colab gives a cell's outputs.
+"""
 
 from __future__ import annotations
 
@@ -37,8 +39,12 @@ get_ipython().display_pub.register_hook(keep)"""
 """What Colab's Python has of its support for widgets; what is displayed is kept."""
 
 VIEW = Layout.blocked(
-    shape=(8, 4), size_per_thread=[1, 1], threads_per_warp=[8, 4], warps_per_cta=[1, 1], order=[1, 0]
-)  # fmt: skip
+    shape=(8, 4),
+    size_per_thread=[1, 1],
+    threads_per_warp=[8, 4],
+    warps_per_cta=[1, 1],
+    order=[1, 0],
+)
 
 PAGE = """\
 <!doctype html><html theme="dark"><meta charset="utf-8"><script>globalThis.google = { colab: {} };</script>
@@ -72,9 +78,14 @@ def page(tmp_path: Path) -> Iterator[Page]:
 
 
 def test_the_manager_for_widgets_is_enabled_and_named_in_the_output() -> None:
-    """Nobody has to call `enable_custom_widget_manager`: anywidget does, and a view passes on what it says."""
+    """Nobody has to call `enable_custom_widget_manager`:
+    anywidget does, and a view passes on what it says.
+    """
     with notebook(STAND_IN, "import kernellab") as lab:
-        outcome = lab.run("kernellab.show(kernellab.Layout.blocked(shape=(8,), size_per_thread=[1], threads_per_warp=[32], warps_per_cta=[1], order=[0]))")  # fmt: skip
+        outcome = lab.run(
+            "kernellab.show(kernellab.Layout.blocked(shape=(8,), size_per_thread=[1], "
+            "threads_per_warp=[32], warps_per_cta=[1], order=[0]))"
+        )
         assert outcome.still
         assert lab.ask("enabled") == "[1]"
         metadata = lab.ask(f"[one['metadata'].get({WIDGET!r}) for one in sent]")
@@ -88,7 +99,10 @@ def test_the_theme_is_colabs(page: Page) -> None:
     view = page.locator(".kl-root[data-ready]")
     expect(view).to_have_attribute("data-theme", "dark")
     page.emulate_media(color_scheme="dark")
-    for light in ("document.documentElement.removeAttribute('theme')", "document.documentElement.setAttribute('theme', 'default')"):  # fmt: skip
+    for light in (
+        "document.documentElement.removeAttribute('theme')",
+        "document.documentElement.setAttribute('theme', 'default')",
+    ):
         page.evaluate(light)
         expect(view).to_have_attribute("data-theme", "light")
         page.evaluate("document.documentElement.setAttribute('theme', 'dark')")

@@ -1,4 +1,6 @@
-"""Colours that stand for something can be told apart with any colour vision; `test_contrast.py` measures text."""
+"""Colours that stand for something can be told apart with any colour vision;
+`test_contrast.py` measures text.
+"""
 
 from __future__ import annotations
 
@@ -26,10 +28,22 @@ Colour = tuple[int, ...]
 
 VISION = {
     "normal": [[1, 0, 0], [0, 1, 0], [0, 0, 1]],
-    "protanopia": [[0.152286, 1.052583, -0.204868], [0.114503, 0.786281, 0.099216], [-0.003882, -0.048116, 1.051998]],
-    "deuteranopia": [[0.367322, 0.860646, -0.227968], [0.280085, 0.672501, 0.047413], [-0.011820, 0.042940, 0.968881]],
-    "tritanopia": [[1.255528, -0.076749, -0.178779], [-0.078411, 0.930809, 0.147602], [0.004733, 0.691367, 0.303900]],
-}  # fmt: skip
+    "protanopia": [
+        [0.152286, 1.052583, -0.204868],
+        [0.114503, 0.786281, 0.099216],
+        [-0.003882, -0.048116, 1.051998],
+    ],
+    "deuteranopia": [
+        [0.367322, 0.860646, -0.227968],
+        [0.280085, 0.672501, 0.047413],
+        [-0.011820, 0.042940, 0.968881],
+    ],
+    "tritanopia": [
+        [1.255528, -0.076749, -0.178779],
+        [-0.078411, 0.930809, 0.147602],
+        [0.004733, 0.691367, 0.303900],
+    ],
+}
 """Linear RGB as it is seen: Machado, Oliveira and Fernandes (2009), severity 1."""
 
 CLEARLY = 15.0
@@ -44,7 +58,11 @@ def linear(given: object) -> numpy.ndarray:
 def lab(given: object, vision: str) -> numpy.ndarray:
     """CIE L*a*b* (D65) of sRGB colours as somebody with that vision sees them."""
     seen = numpy.clip(linear(given) @ numpy.array(VISION[vision]).T, 0, 1)
-    to_xyz = [[0.4124564, 0.3575761, 0.1804375], [0.2126729, 0.7151522, 0.0721750], [0.0193339, 0.1191920, 0.9503041]]  # fmt: skip
+    to_xyz = [
+        [0.4124564, 0.3575761, 0.1804375],
+        [0.2126729, 0.7151522, 0.0721750],
+        [0.0193339, 0.1191920, 0.9503041],
+    ]
     xyz = seen @ numpy.array(to_xyz).T / (0.95047, 1, 1.08883)
     root = numpy.where(xyz > 0.008856, numpy.cbrt(xyz), 7.787 * xyz + 16 / 116)
     x, y, z = root[..., 0], root[..., 1], root[..., 2]
@@ -52,11 +70,15 @@ def lab(given: object, vision: str) -> numpy.ndarray:
 
 
 def difference(one: object, other: object) -> float:
-    """The smallest difference of any colour of one list to any of the other, in the vision where that is smallest."""
+    """The smallest difference of any colour of one list to any of the other,
+    in the vision where that is smallest.
+    """
     return min(
-        float(numpy.linalg.norm(lab(one, vision)[:, None] - lab(other, vision)[None], axis=-1).min())
+        float(
+            numpy.linalg.norm(lab(one, vision)[:, None] - lab(other, vision)[None], axis=-1).min()
+        )
         for vision in VISION
-    )  # fmt: skip
+    )
 
 
 def of_hex(text: str) -> Colour:
@@ -78,12 +100,19 @@ def kinds() -> list[Colour]:
 
 def test_python_and_the_browser_have_the_same_colours() -> None:
     python = {
-        "NAN": PALETTE[NAN], "INFINITE": PALETTE[INFINITE],
-        "READ": TOUCHED["load"], "WRITTEN": TOUCHED["store"],
-    }  # fmt: skip
+        "NAN": PALETTE[NAN],
+        "INFINITE": PALETTE[INFINITE],
+        "READ": TOUCHED["load"],
+        "WRITTEN": TOUCHED["store"],
+    }
     for name, colour in python.items():
         assert named(name) == tuple(int(channel) for channel in colour), name
-    for name, mark in (("nan", "NAN"), ("infinite", "INFINITE"), ("read", "READ"), ("written", "WRITTEN")):  # fmt: skip
+    for name, mark in (
+        ("nan", "NAN"),
+        ("infinite", "INFINITE"),
+        ("read", "READ"),
+        ("written", "WRITTEN"),
+    ):
         assert f".kl-touch-{name} {{ background: rgb{named(mark)}; }}" in STEPPER_STYLE
 
 

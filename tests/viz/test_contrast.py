@@ -1,7 +1,9 @@
-"""The explorer's colours, in both themes: every text can be read on everything that it stands on, and every mark be seen.
+"""The explorer's colours, in both themes: every text can be read on everything that it stands on,
+and every mark be seen.
 
-Ratios as WCAG 2.2 defines them: 4.5 for text (success criterion 1.4.3), 3 for marks and outlines (1.4.11). What differs by its colour
-also differs by its shape (the marks of passes, the two sides of a difference), so that no reader needs to tell colours apart.
+Ratios as WCAG 2.2 defines them: 4.5 for text (success criterion 1.4.3), 3 for marks and outlines
+(1.4.11). What differs by its colour also differs by its shape (the marks of passes, the two sides
+of a difference), so that no reader needs to tell colours apart.
 """
 
 from __future__ import annotations
@@ -13,8 +15,13 @@ import pytest
 from tests.support.source_files import ROOT
 
 STYLE = (ROOT / "js/src/style.css").read_text()
-CODE = ("t-comment", "t-string", "t-value", "t-symbol", "t-attribute", "t-type", "t-keyword", "t-number", "ink")  # fmt: skip
-BEHIND_CODE = ("paper", "lit", "chosen", "match", "selection", "gone", "gone-word", "came", "came-word")  # fmt: skip
+CODE = (
+    "t-comment", "t-string", "t-value", "t-symbol", "t-attribute", "t-type", "t-keyword",
+    "t-number", "ink",
+)  # fmt: skip
+BEHIND_CODE = (
+    "paper", "lit", "chosen", "match", "selection", "gone", "gone-word", "came", "came-word",
+)  # fmt: skip
 WORDS = ("ink", "soft", "bad", "warn")
 BEHIND_WORDS = ("paper", "shade", "hover", "selection", "button")
 MARKS = ("changed", "left", "right", "bad", "warn", "focus", "bar", "edge", "soft", "mark")
@@ -25,9 +32,13 @@ THEMES = {
     "light": (".kl-root",),
     "dark": (".kl-root", '.kl-root[data-theme="dark"]'),
     "light, more contrast": (".kl-root", '.kl-root[data-contrast="more"]'),
-    "dark, more contrast": (".kl-root", '.kl-root[data-theme="dark"]', '.kl-root[data-contrast="more"]',
-                            '.kl-root[data-contrast="more"][data-theme="dark"]'),
-}  # fmt: skip
+    "dark, more contrast": (
+        ".kl-root",
+        '.kl-root[data-theme="dark"]',
+        '.kl-root[data-contrast="more"]',
+        '.kl-root[data-contrast="more"][data-theme="dark"]',
+    ),
+}
 """The selectors that a theme's variables stand at, each of which changes those before it."""
 
 

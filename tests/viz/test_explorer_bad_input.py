@@ -142,7 +142,9 @@ def test_an_empty_kernel(chromium: Browser, tmp_path: Path) -> None:
 def test_one_stage_and_no_pass(chromium: Browser, addition: Compilation, tmp_path: Path) -> None:
     data = show(addition).data
     side: IrSide = data.sides[0]
-    bare = dataclasses.replace(side, stages=side.stages[:1], passes=(), notes=(), controls=(), metrics=(), layouts=())  # fmt: skip
+    bare = dataclasses.replace(
+        side, stages=side.stages[:1], passes=(), notes=(), controls=(), metrics=(), layouts=()
+    )
     with opened(chromium, written(dataclasses.replace(data, sides=(bare,)), tmp_path)) as page:
         expect(page.locator(".kl-pane")).to_have_count(1)
         expect(pane(page, 0)).to_contain_text("def add(")
@@ -160,9 +162,16 @@ def after_passes(data: IrView, *contents: str) -> IrView:
     texts = [TextData("mlir", text, 0, text.count("\n") + 1, ()) for text in contents]
     first = side.passes[0]
     passes = tuple(
-        dataclasses.replace(first, label=f"llir.huge#{n}", stage="llir", effect="changed", text=len(side.texts) + n, place=f"llir.huge#{n}")
+        dataclasses.replace(
+            first,
+            label=f"llir.huge#{n}",
+            stage="llir",
+            effect="changed",
+            text=len(side.texts) + n,
+            place=f"llir.huge#{n}",
+        )
         for n in range(len(texts))
-    )  # fmt: skip
+    )
     huge = dataclasses.replace(side, texts=(*side.texts, *texts), passes=passes)
     return dataclasses.replace(data, sides=(huge,))
 
@@ -182,7 +191,10 @@ def test_fifty_thousand_lines_are_compared_without_freezing(
     chromium: Browser, addition: Compilation, tmp_path: Path
 ) -> None:
     # Nearly every line changes: the worst for whoever draws the marks.
-    lines = [f"    %{n} = llvm.{'add' if n % 3 else 'mul'} %{n // 2}, %{n // 3} : i32" for n in range(50_000)]  # fmt: skip
+    lines = [
+        f"    %{n} = llvm.{'add' if n % 3 else 'mul'} %{n // 2}, %{n // 3} : i32"
+        for n in range(50_000)
+    ]
     other = [line.replace("i32", "i64") if n % 2 else line for n, line in enumerate(lines)]
     other[700:700] = [f"    %new{n} = llvm.mlir.undef : i32" for n in range(40)]
     data = after_passes(show(addition).data, "\n".join(lines), "\n".join(other))
@@ -205,12 +217,20 @@ def test_fifty_thousand_lines_are_compared_without_freezing(
         )
         page.locator(".kl-root").press("2")
         started = time.monotonic()
-        expect(page.locator(".kl-changes")).to_contain_text("more than 4,000 changes", timeout=60_000)  # fmt: skip
+        expect(page.locator(".kl-changes")).to_contain_text(
+            "more than 4,000 changes", timeout=60_000
+        )
         took = time.monotonic() - started
         assert page.evaluate("window.frames").count("comparing …") > 2, "frames during the work"
         assert page.locator(".cm-line").count() < 600
         # Against the same browser's own speed, since the machine may be busy.
-        unit = page.evaluate("() => { const from = performance.now(); let sum = 0; for (let n = 0; n < 2e8; n++) sum += n % 7; return [performance.now() - from, sum]; }")[0] / 1000  # fmt: skip
+        unit = (
+            page.evaluate(
+                "() => { const from = performance.now(); let sum = 0; for (let n = 0; n < 2e8; "
+                "n++) sum += n % 7; return [performance.now() - from, sum]; }"
+            )[0]
+            / 1000
+        )
         assert took < 20 * max(unit, 0.1), (
             f"{took:.1f} s, and 200 million additions take {unit:.2f} s"
         )
@@ -229,7 +249,10 @@ def test_lines_of_a_hundred_thousand_characters(
         expect(pane(page, 1)).to_contain_text("%a = llvm.mlir.undef")
         page.locator(".kl-root").press("w")
         expect(pane(page, 1)).to_contain_text("%a = llvm.mlir.undef")
-        assert pane(page, 1).locator(".cm-line").first.evaluate("one => one.textContent.length") < 60_000  # fmt: skip
+        assert (
+            pane(page, 1).locator(".cm-line").first.evaluate("one => one.textContent.length")
+            < 60_000
+        )
         page.locator(".kl-root").press("2")
         expect(page.locator(".kl-changes")).to_have_text("1 change")
         page.locator(".cm-merge-b .cm-line").first.click(position={"x": 60, "y": 6})

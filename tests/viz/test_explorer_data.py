@@ -157,7 +157,10 @@ def test_every_pass_is_there_with_the_module_after_it() -> None:
     side = side_of("matmul")
     assert [one.label for one in side.passes] == [run.label for run in compilation.passes]
     for shown, run in zip(side.passes, compilation.passes):
-        assert shown.ops_after - shown.ops_before == sum(shown.op_changes.values()) or not shown.ops_before  # fmt: skip
+        assert (
+            shown.ops_after - shown.ops_before == sum(shown.op_changes.values())
+            or not shown.ops_before
+        )
         if not run.changed:
             assert shown.effect == "unchanged"
         language = side.texts[shown.text].language
@@ -196,7 +199,9 @@ def test_control_codes_as_assembler_writers_print_them() -> None:
     padding = padding_of(compilation)
     work = [one for one in compilation.instructions if one.line not in padding]
     assert sum(metrics["instructions"].values()) == sum(1 for one in work if one.chains)
-    assert sum(metrics["stall cycles"].values()) == sum(one.control.stall_cycles for one in work if one.control)  # fmt: skip
+    assert sum(metrics["stall cycles"].values()) == sum(
+        one.control.stall_cycles for one in work if one.control
+    )
 
 
 def test_conversions_that_cost_stand_on_their_lines() -> None:
@@ -245,7 +250,10 @@ def test_of_more_the_largest_texts_stay_behind() -> None:
     missing = [n for n, text in enumerate(texts) if text["content"] is None and not text["part"]]
     assert missing
     assert not stages.intersection(missing)
-    largest = max(range(len(texts)), key=lambda n: len(view.sides[0].texts[n].content or "") * (n not in stages))  # fmt: skip
+    largest = max(
+        range(len(texts)),
+        key=lambda n: len(view.sides[0].texts[n].content or "") * (n not in stages),
+    )
     assert largest in missing
 
 
@@ -258,7 +266,10 @@ def test_two_compilations_have_their_passes_lined_up() -> None:
     assert [side.name for side in view.sides] == ["sm_80", "sm_90"]
     assert len(view.pairs) == len(comparison.passes)
     for pair, expected in zip(view.pairs, comparison.passes):
-        assert (pair.left is None, pair.right is None) == (expected.left is None, expected.right is None)  # fmt: skip
+        assert (pair.left is None, pair.right is None) == (
+            expected.left is None,
+            expected.right is None,
+        )
         assert pair.equal == expected.equal
         if pair.left is not None:
             assert view.sides[0].passes[pair.left].label == pair.label

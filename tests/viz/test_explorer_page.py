@@ -1,4 +1,6 @@
-"""The IR explorer in Chromium, as a page that `to_html` wrote: linked lines, passes, differences, keys, themes, bad input."""
+"""The IR explorer in Chromium, as a page that `to_html` wrote:
+linked lines, passes, differences, keys, themes, bad input.
+"""
 
 from __future__ import annotations
 
@@ -133,7 +135,9 @@ def test_before_and_after_show_what_a_pass_changed(chromium: Browser, matmul_pag
         page.locator(".kl-pass", has_text="accelerate_matmul").first.click()
         page.get_by_role("radio", name="Before | after").click()
         expect(page.locator(".cm-merge-a .cm-changedLine", has_text="tt.dot").first).to_be_visible()
-        expect(page.locator(".cm-merge-b .cm-changedLine", has_text="warp_group_dot").first).to_be_visible()  # fmt: skip
+        expect(
+            page.locator(".cm-merge-b .cm-changedLine", has_text="warp_group_dot").first
+        ).to_be_visible()
         line_with(page.locator(".cm-merge-b"), "warp_group_dot").click(position={"x": 150, "y": 6})
         expect(page.locator(".cm-merge-a .kl-lit", has_text="tt.dot").first).to_be_visible()
 
@@ -168,7 +172,9 @@ def test_a_narrow_place(chromium: Browser, matmul_page: Path) -> None:
         root = page.locator(".kl-root")
         expect(page.locator(".kl-text .cm-line").first).to_be_visible()
         over = root.evaluate(
-            "root => [...root.querySelectorAll('.kl-main, .kl-tools, .kl-panes, .kl-list')].filter((one) => one.getBoundingClientRect().right > root.getBoundingClientRect().right + 1).length"
+            "root => [...root.querySelectorAll('.kl-main, .kl-tools, .kl-panes, "
+            ".kl-list')].filter((one) => one.getBoundingClientRect().right > "
+            "root.getBoundingClientRect().right + 1).length"
         )
         assert over == 0
 
@@ -245,8 +251,12 @@ def test_two_compilations(chromium: Browser, tmp_path: Path) -> None:
         assert first is not None
         expect(page.locator(".kl-facts b")).to_have_text(first.label)
         page.get_by_role("radio", name="Differences").click()
-        expect(page.locator(".cm-merge-a .cm-changedLine", has_text='"cuda:80"').first).to_be_visible()  # fmt: skip
-        expect(page.locator(".cm-merge-b .cm-changedLine", has_text='"cuda:90"').first).to_be_visible()  # fmt: skip
+        expect(
+            page.locator(".cm-merge-a .cm-changedLine", has_text='"cuda:80"').first
+        ).to_be_visible()
+        expect(
+            page.locator(".cm-merge-b .cm-changedLine", has_text='"cuda:90"').first
+        ).to_be_visible()
 
 
 def test_find_says_how_many_places_there_are(chromium: Browser, matmul_page: Path) -> None:
@@ -303,7 +313,9 @@ def test_what_the_assembler_refused_is_in_sight(chromium: Browser, tmp_path: Pat
         lit = pane(page, 1).locator(".cm-line.kl-chosen")
         expect(lit).to_be_in_viewport()
         expect(lit).to_contain_text("no_such")
-        expect(pane(page, 1).get_by_label("Text of pane 2")).to_contain_text("before the failed pass")  # fmt: skip
+        expect(pane(page, 1).get_by_label("Text of pane 2")).to_contain_text(
+            "before the failed pass"
+        )
         page.locator(".kl-root").press("{")
         expect(pane(page, 1).locator(".kl-pane-head > .kl-soft")).to_contain_text("after ")
         assert "before the failed pass" not in pane(page, 1).locator("option:checked").inner_text()

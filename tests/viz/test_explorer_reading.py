@@ -110,7 +110,9 @@ def test_a_name_is_explained_and_followed_by_keys(
 def test_one_of_several_results_has_its_own_type_and_layout(
     chromium: Browser, pages: dict[str, Path]
 ) -> None:
-    """The accumulator is the first of three results: a tile of the product's layout, not the buffer that the third is."""
+    """The accumulator is the first of three results:
+    a tile of the product's layout, not the buffer that the third is.
+    """
     with opened(chromium, pages["one"].as_uri()) as page:
         with_the_product_chosen(page)
         waiting = pane(page, 1).locator(".cm-line", has_text="= ttng.warp_group_dot_wait").first
@@ -192,7 +194,8 @@ CUT_ROWS = """list => {
   const unseen = rows.filter(({ box, chosen }) => chosen && (box.top < edge - 1 || box.bottom > inside.bottom + 1));
   return [...cut, ...unseen].map((one) => one.words);
 }"""
-"""The rows that the heading at the top of the list cuts, and the chosen one if it is not in view."""
+"""The rows that the heading at the top of the list cuts, and the chosen one
+if it is not in view."""
 
 
 @pytest.mark.parametrize("width", [1400, 400])
@@ -201,9 +204,17 @@ def test_no_row_of_the_list_of_passes_is_cut_by_its_heading(
 ) -> None:
     with opened(chromium, pages["one"].as_uri(), width=width) as page:
         passes = page.locator(".kl-passes")
-        assert passes.evaluate("list => list.scrollHeight > 2 * list.clientHeight"), "it is scrolled"  # fmt: skip
+        assert passes.evaluate("list => list.scrollHeight > 2 * list.clientHeight"), (
+            "it is scrolled"
+        )
         assert passes.evaluate(CUT_ROWS) == [], "at first"
-        for key, times in (("Home", 1), ("ArrowDown", 24), ("End", 1), ("ArrowUp", 24), ("Home", 1)):  # fmt: skip
+        for key, times in (
+            ("Home", 1),
+            ("ArrowDown", 24),
+            ("End", 1),
+            ("ArrowUp", 24),
+            ("Home", 1),
+        ):
             for _ in range(times):
                 passes.press(key)
                 assert passes.evaluate(CUT_ROWS) == [], key
@@ -229,7 +240,19 @@ def test_tab_reaches_everything_and_shows_where_it_is(
             what for what, visible in stops if not visible
         ]
         reached = " | ".join(what for what, _ in stops)
-        for part in ("After a pass", "Bars beside", "Find", "Keys", "Search passes", "Passes", "Width of the list", "Text of pane 1", "Text of pane 2", "source", "after ttgir"):  # fmt: skip
+        for part in (
+            "After a pass",
+            "Bars beside",
+            "Find",
+            "Keys",
+            "Search passes",
+            "Passes",
+            "Width of the list",
+            "Text of pane 1",
+            "Text of pane 2",
+            "source",
+            "after ttgir",
+        ):
             assert part in reached, part
         chosen = page.get_by_role("radio", name="After a pass")
         chosen.focus()

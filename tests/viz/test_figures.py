@@ -1,4 +1,6 @@
-"""The figures that matplotlib draws: their colours are the front end's, and what they show is what was asked for."""
+"""The figures that matplotlib draws: their colours are the front end's,
+and what they show is what was asked for.
+"""
 
 from __future__ import annotations
 
@@ -85,7 +87,11 @@ def test_a_users_own_style_stays_and_changes_nothing_here() -> None:
 def rectangles(memory: SharedMemory) -> list[tuple[float, float, float, float]]:
     """First operation, offset, operations, bytes of each rectangle of the picture."""
     patches = memory.plot().figure.axes[0].patches
-    return [(*one.get_xy(), one.get_width(), one.get_height()) for one in patches if type(one) is Rectangle and one.get_height() > 1]  # fmt: skip
+    return [
+        (*one.get_xy(), one.get_width(), one.get_height())
+        for one in patches
+        if type(one) is Rectangle and one.get_height() > 1
+    ]
 
 
 def words(memory: SharedMemory) -> str:
@@ -93,12 +99,16 @@ def words(memory: SharedMemory) -> str:
 
 
 def buffer(name: str, offset: int, size: int, first: int, last: int) -> SharedBuffer:
-    return SharedBuffer(name, "ttg.local_alloc", offset, size, first, last, SourcePosition("k.py", 7, 3))  # fmt: skip
+    return SharedBuffer(
+        name, "ttg.local_alloc", offset, size, first, last, SourcePosition("k.py", 7, 3)
+    )
 
 
 def memory_of(*buffers: SharedBuffer) -> SharedMemory:
     total = max(one.end for one in buffers)
-    return SharedMemory(buffers, total, "llir.allocate_shared_memory_nv", "k", ((0, SourcePosition("k.py", 7, 3)),))  # fmt: skip
+    return SharedMemory(
+        buffers, total, "llir.allocate_shared_memory_nv", "k", ((0, SourcePosition("k.py", 7, 3)),)
+    )
 
 
 def test_the_picture_has_the_compilers_offsets_and_sizes() -> None:
@@ -112,13 +122,32 @@ def test_the_picture_has_the_compilers_offsets_and_sizes() -> None:
     assert [size for *_, size in drawn] == [3 * 128 * 64 * 2, 3 * 64 * 128 * 2, 128 * 128 * 2]
     assert max(offset + size for _, offset, _, size in drawn) == compilation.resources.shared_bytes
     text = words(memory)
-    for said in ("a, line 36, 48 KiB", "b, line 37, 48 KiB", "convert_layout", "98,304 bytes that a launch asks for", "estimated", "loop"):  # fmt: skip
+    for said in (
+        "a, line 36, 48 KiB",
+        "b, line 37, 48 KiB",
+        "convert_layout",
+        "98,304 bytes that a launch asks for",
+        "estimated",
+        "loop",
+    ):
         assert said in text
 
 
 def test_bytes_in_use_are_counted_once_and_at_the_busiest_operation() -> None:
-    memory = memory_of(buffer("a", 0, 100, 1, 9), buffer("b", 50, 100, 5, 6), buffer("c", 200, 10, 8, 12))  # fmt: skip
-    taken = {at: len({byte for one in memory.buffers if one.first_operation <= at <= one.last_operation for byte in range(one.offset, one.end)}) for at in range(14)}  # fmt: skip
+    memory = memory_of(
+        buffer("a", 0, 100, 1, 9), buffer("b", 50, 100, 5, 6), buffer("c", 200, 10, 8, 12)
+    )
+    taken = {
+        at: len(
+            {
+                byte
+                for one in memory.buffers
+                if one.first_operation <= at <= one.last_operation
+                for byte in range(one.offset, one.end)
+            }
+        )
+        for at in range(14)
+    }
     assert {at: memory.bytes_in_use(at) for at in range(14)} == taken
     assert memory.busiest_operation == 5
     assert memory.bytes_in_use(5) == 150
@@ -129,7 +158,12 @@ def test_loops_and_groups_of_warps_are_where_the_module_has_them() -> None:
     memory = of_corpus("matmul_tma_specialized", "sm_100").shared_memory()
     assert len(memory.warp_groups) >= 3
     assert memory.loops
-    inside = [group for group in memory.warp_groups for loop in memory.loops if group[0] <= loop[0] and loop[1] <= group[1]]  # fmt: skip
+    inside = [
+        group
+        for group in memory.warp_groups
+        for loop in memory.loops
+        if group[0] <= loop[0] and loop[1] <= group[1]
+    ]
     assert len(set(inside)) >= 2
     assert "which run at once" in words(memory)
     assert of_corpus("softmax", "sm_90").shared_memory().loops == ()
@@ -145,8 +179,14 @@ def test_tensor_memory_has_the_compilers_columns() -> None:
     compilation = of_corpus("attention_forward", "sm_100")
     memory = compilation.tensor_memory()
     allocated = next(one for one in compilation.passes if one.name == "allocate_tensor_memory")
-    columns = [int(one) for one in re.findall(r"tensor_memory_col_offset = (\d+)", allocated.text.read())]  # fmt: skip
-    drawn = [(*one.get_xy(), one.get_height()) for one in memory.plot().figure.axes[0].patches if type(one) is Rectangle and one.get_height() > 1]  # fmt: skip
+    columns = [
+        int(one) for one in re.findall(r"tensor_memory_col_offset = (\d+)", allocated.text.read())
+    ]
+    drawn = [
+        (*one.get_xy(), one.get_height())
+        for one in memory.plot().figure.axes[0].patches
+        if type(one) is Rectangle and one.get_height() > 1
+    ]
     assert sorted(column for _, column, _ in drawn) == sorted(columns)
     assert {height for *_, height in drawn} == {64, 32}
     text = re.sub(r"<[^>]*>", "\n", memory.plot().svg())
@@ -165,7 +205,11 @@ def test_half_rows_have_a_part_of_the_picture_of_their_own() -> None:
     assert not lower.overlaps(upper)
     memory = TensorMemory((lower, upper, whole), 128, "llir.allocate_tensor_memory")
     patches = memory.plot().figure.axes[0].patches
-    drawn = [(one.get_xy()[1], one.get_height()) for one in patches if type(one) is Rectangle and one.get_height() > 1]  # fmt: skip
+    drawn = [
+        (one.get_xy()[1], one.get_height())
+        for one in patches
+        if type(one) is Rectangle and one.get_height() > 1
+    ]
     assert drawn == [(0, 64), (128, 64), (64, 32), (192, 32)]
     assert memory.columns_in_use(5) == 96
     assert "rows 16 to 31 of each warp" in memory.plot().svg()
@@ -224,8 +268,11 @@ def boxes(picture: Any) -> list[str]:
 
 
 def test_a_fragment_is_labelled_as_in_the_ptx_manual() -> None:
-    # PTX ISA, accumulators of mma.m16n8k8: row = lane / 4 (and 8 more for c2, c3), column = lane % 4 * 2 + i % 2.
-    layout = Layout.nvidia_mma(shape=(16, 8), version=2, warps_per_cta=[1, 1], instruction_shape=[16, 8])  # fmt: skip
+    # PTX ISA, accumulators of mma.m16n8k8: row = lane / 4 (and 8 more for c2, c3),
+    # column = lane % 4 * 2 + i % 2.
+    layout = Layout.nvidia_mma(
+        shape=(16, 8), version=2, warps_per_cta=[1, 1], instruction_shape=[16, 8]
+    )
     expected = [
         f"T{lane}:{{c{half * 2},c{half * 2 + 1}}}" for half in range(2) for lane in range(32)
     ]
@@ -234,25 +281,47 @@ def test_a_fragment_is_labelled_as_in_the_ptx_manual() -> None:
 
 
 def test_boxes_have_the_colours_of_their_warps_and_banks() -> None:
-    blocked = Layout.blocked(shape=(8, 8), size_per_thread=(1, 1), threads_per_warp=(4, 8), warps_per_cta=(2, 1), order=(1, 0))  # fmt: skip
+    blocked = Layout.blocked(
+        shape=(8, 8),
+        size_per_thread=(1, 1),
+        threads_per_warp=(4, 8),
+        warps_per_cta=(2, 1),
+        order=(1, 0),
+    )
     assert boxes(blocked.plot()) == [
         palette.BLIND_SAFE[row // 4] for row in range(8) for _ in range(8)
     ]
     assert boxes(blocked.plot(hardware=True)) == [palette.BLIND_SAFE[t // 32] for t in range(64)]
-    swizzled = Layout.swizzled_shared(shape=(8, 8), vector=2, per_phase=1, max_phase=4, order=[1, 0])  # fmt: skip
+    swizzled = Layout.swizzled_shared(
+        shape=(8, 8), vector=2, per_phase=1, max_phase=4, order=[1, 0]
+    )
     for bits in (16, 32):
         # The formula of the swizzle: vectors of two, their number XOR the row's phase.
-        banks = [(row * 8 + (column // 2 ^ row % 4) * 2 + column % 2) * bits // 8 % 128 // 4 for row in range(8) for column in range(8)]  # fmt: skip
+        banks = [
+            (row * 8 + (column // 2 ^ row % 4) * 2 + column % 2) * bits // 8 % 128 // 4
+            for row in range(8)
+            for column in range(8)
+        ]
         assert boxes(swizzled.plot(element_bits=bits)) == [
             palette.sequential(one / 31) for one in banks
         ]
 
 
 def test_the_hardwares_picture_has_every_element_where_it_is() -> None:
-    swizzled = Layout.swizzled_shared(shape=(4, 8), vector=2, per_phase=1, max_phase=4, order=[1, 0])  # fmt: skip
+    swizzled = Layout.swizzled_shared(
+        shape=(4, 8), vector=2, per_phase=1, max_phase=4, order=[1, 0]
+    )
     words = [one for one in said(swizzled.plot(hardware=True, element_bits=32)) if "," in one]
-    assert words[:32] == [f"{row},{(place // 2 ^ row) * 2 + place % 2}" for row in range(4) for place in range(8)]  # fmt: skip
-    replicated = Layout.blocked(shape=(4, 4), size_per_thread=(1, 1), threads_per_warp=(4, 8), warps_per_cta=(1, 1), order=(1, 0))  # fmt: skip
+    assert words[:32] == [
+        f"{row},{(place // 2 ^ row) * 2 + place % 2}" for row in range(4) for place in range(8)
+    ]
+    replicated = Layout.blocked(
+        shape=(4, 4),
+        size_per_thread=(1, 1),
+        threads_per_warp=(4, 8),
+        warps_per_cta=(1, 1),
+        order=(1, 0),
+    )
     assert "every element is held 2 times" in " ".join(said(replicated.plot(hardware=True)))
 
 
@@ -260,9 +329,12 @@ def test_the_hardwares_picture_has_every_element_where_it_is() -> None:
 def test_tiles_of_any_shape_are_drawn(shape: tuple[int, ...]) -> None:
     rank = len(shape)
     layout = Layout.blocked(
-        shape=shape, size_per_thread=(1,) * rank, threads_per_warp=(1,) * (rank - 1) + (32,),
-        warps_per_cta=(4,) + (1,) * (rank - 1), order=tuple(reversed(range(rank))),
-    )  # fmt: skip
+        shape=shape,
+        size_per_thread=(1,) * rank,
+        threads_per_warp=(1,) * (rank - 1) + (32,),
+        warps_per_cta=(4,) + (1,) * (rank - 1),
+        order=tuple(reversed(range(rank))),
+    )
     for hardware in (False, True):
         assert layout.plot(hardware=hardware).png().startswith(b"\x89PNG")
     if rank == 3:
@@ -270,7 +342,13 @@ def test_tiles_of_any_shape_are_drawn(shape: tuple[int, ...]) -> None:
 
 
 def test_a_wrong_option_is_refused_in_words() -> None:
-    layout = Layout.blocked(shape=(8, 8), size_per_thread=(1, 1), threads_per_warp=(4, 8), warps_per_cta=(2, 1), order=(1, 0))  # fmt: skip
+    layout = Layout.blocked(
+        shape=(8, 8),
+        size_per_thread=(1, 1),
+        threads_per_warp=(4, 8),
+        warps_per_cta=(2, 1),
+        order=(1, 0),
+    )
     with pytest.raises(LayoutError, match=r"It can be coloured by warp, lane, register, block"):
         layout.plot(by="wrap")
     with pytest.raises(LayoutError, match=r"at=\(3,\) is no slice of 8x8: it has no slices"):
@@ -285,5 +363,9 @@ def test_the_tiles_of_a_kernel_are_drawn() -> None:
         assert f"{name}, line {tile.position.line if tile.position else 0}: " in " ".join(
             said(picture)
         )
-    tensor_memory = [one for one in of_corpus("matmul", "sm_100").layouts() if "tensor_memory" in one.encoding and one.layout]  # fmt: skip
+    tensor_memory = [
+        one
+        for one in of_corpus("matmul", "sm_100").layouts()
+        if "tensor_memory" in one.encoding and one.layout
+    ]
     assert "coloured by row" in said(tensor_memory[0].plot())

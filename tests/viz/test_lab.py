@@ -1,4 +1,6 @@
-"""Views in a real JupyterLab and Notebook 7: a notebook is run, lines are clicked, the theme changes, the kernel stops and goes away."""
+"""Views in a real JupyterLab and Notebook 7: a notebook is run, lines are clicked,
+the theme changes, the kernel stops and goes away.
+"""
 
 from __future__ import annotations
 
@@ -54,7 +56,9 @@ def shown(request: pytest.FixtureRequest, chromium: Browser, server: Jupyter) ->
 
 @pytest.fixture
 def page(shown: Watched) -> Iterator[Page]:
-    """The notebook's page: a test of it fails by an error on the console or a request to elsewhere."""
+    """The notebook's page: a test of it fails by an error on the console
+    or a request to elsewhere.
+    """
     yield shown.page
     shown.check()
 
@@ -125,14 +129,18 @@ def test_the_theme_is_the_front_ends(page: Page) -> None:
         page.evaluate(f"jupyterapp.commands.execute('apputils:change-theme', {{theme: '{theme}'}})")
         for kind in KINDS:
             expect(root(page, kind)).to_have_attribute("data-theme", name)
-        # JupyterLab's curtain, which it takes away twice, with an error, where the next theme comes before it is gone.
+        # JupyterLab's curtain, which it takes away twice, with an error,
+        # where the next theme comes before it is gone.
         expect(page.locator("#jupyterlab-splash")).to_have_count(0)
 
 
 def test_a_kernel_that_does_not_answer_can_be_asked_again(page: Page, server: Jupyter) -> None:
     view = root(page, "ir")
     kernel = int((server.folder / "kernel").read_text())
-    page.evaluate("const slow = setTimeout; window.setTimeout = (call, ms, ...rest) => slow(call, ms === 20_000 ? 500 : ms, ...rest)")  # fmt: skip
+    page.evaluate(
+        "const slow = setTimeout; window.setTimeout = (call, ms, ...rest) => slow(call, ms === "
+        "20_000 ? 500 : ms, ...rest)"
+    )
     view.press("1")
     os.kill(kernel, signal.SIGSTOP)
     try:
@@ -162,7 +170,8 @@ def test_views_live_on_when_the_kernel_is_another_one(page: Page) -> None:
     panes.nth(0).locator(".cm-line", has_text="tl.load").first.click(position={"x": 60, "y": 6})
     expect(panes.nth(2).locator(".kl-lit", has_text="LDG").first).to_be_visible()
 
-    # A text that stayed with the old kernel: what happened is said, and said again when asked again.
+    # A text that stayed with the old kernel: what happened is said,
+    # and said again when asked again.
     view.press("1")
     view.locator(".kl-pass", has_text="nvgpu_to_llvm").first.click()
     again = view.get_by_role("button", name="Ask again")

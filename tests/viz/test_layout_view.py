@@ -132,7 +132,9 @@ def canvas(page: Page, number: int) -> Locator:
 
 
 def point(page: Page, number: int, x: int, y: int) -> str:
-    """What is said of a cell (column x, row y) of a picture, whose cells are as large as they get: 38 pixels."""
+    """What is said of a cell (column x, row y) of a picture, whose cells are as large
+    as they get: 38 pixels.
+    """
     canvas(page, number).hover(position={"x": 38 + 38 * x + 19, "y": 18 + 38 * y + 19})
     return page.locator(".kl-status").inner_text()
 
@@ -194,7 +196,9 @@ def test_shared_memory_three_dimensions_and_one_element(chromium: Browser, tmp_p
         page.get_by_label("Slice").select_option(label="slice [1, :, :]")
         canvas(page, 0).press("ArrowDown")
         expect(page.locator(".kl-status")).to_contain_text("element (1, 0, 0): warp 1")
-    one = Layout.blocked(shape=(1,), size_per_thread=[1], threads_per_warp=[32], warps_per_cta=[1], order=[0])  # fmt: skip
+    one = Layout.blocked(
+        shape=(1,), size_per_thread=[1], threads_per_warp=[32], warps_per_cta=[1], order=[0]
+    )
     single = one.show().to_html(tmp_path / "one.html")
     with opened(chromium, single.as_uri()) as page:
         canvas(page, 0).press("ArrowDown")
@@ -225,8 +229,9 @@ def painted(page: Page, number: int) -> dict[str, int]:
 
 @needs_browser
 @pytest.mark.parametrize(
-    ("shape", "last"), [((1024, 1024), "(1023, 1023)"), ((4096, 2), "(4095, 1)"), ((2, 4096), "(1, 4095)")]
-)  # fmt: skip
+    ("shape", "last"),
+    [((1024, 1024), "(1023, 1023)"), ((4096, 2), "(4095, 1)"), ((2, 4096), "(1, 4095)")],
+)
 def test_what_is_larger_than_fits_is_scrolled(
     chromium: Browser, tmp_path: Path, shape: tuple[int, int], last: str
 ) -> None:
@@ -278,7 +283,9 @@ def test_a_narrow_cell_another_slice_and_foreign_text(chromium: Browser, tmp_pat
         for place in (".kl-head", ".kl-layout-words"):
             expect(page.locator(place)).to_contain_text(evil)
         assert page.evaluate("document.documentElement.scrollWidth") <= 400
-        widths = page.locator(".kl-panel").evaluate_all("(all) => all.map((one) => one.clientWidth)")  # fmt: skip
+        widths = page.locator(".kl-panel").evaluate_all(
+            "(all) => all.map((one) => one.clientWidth)"
+        )
         assert max(widths) > 300
         for _ in range(40):
             canvas(page, 1).press("ArrowDown")
@@ -287,7 +294,13 @@ def test_a_narrow_cell_another_slice_and_foreign_text(chromium: Browser, tmp_pat
 
 @needs_browser
 def test_a_large_tile_is_painted_at_once(chromium: Browser, tmp_path: Path) -> None:
-    large = Layout.blocked(shape=(256, 256), size_per_thread=[1, 8], threads_per_warp=[4, 8], warps_per_cta=[4, 1], order=[1, 0])  # fmt: skip
+    large = Layout.blocked(
+        shape=(256, 256),
+        size_per_thread=[1, 8],
+        threads_per_warp=[4, 8],
+        warps_per_cta=[4, 1],
+        order=[1, 0],
+    )
     page_file = large.show().to_html(tmp_path / "large.html")
     with opened(chromium, page_file.as_uri()) as page:
         expect(page.locator("canvas")).to_have_count(4)
@@ -300,8 +313,16 @@ def test_a_large_tile_is_painted_at_once(chromium: Browser, tmp_path: Path) -> N
 
 def of_both_memories() -> tuple[RegisterLayout, Layout]:
     """The same 64x32 tile in the registers of four warps, and swizzled in shared memory."""
-    registers = Layout.blocked(shape=(64, 32), size_per_thread=[1, 4], threads_per_warp=[8, 4], warps_per_cta=[4, 1], order=[1, 0])  # fmt: skip
-    shared = Layout.swizzled_shared(shape=(64, 32), vector=8, per_phase=2, max_phase=4, order=[1, 0])  # fmt: skip
+    registers = Layout.blocked(
+        shape=(64, 32),
+        size_per_thread=[1, 4],
+        threads_per_warp=[8, 4],
+        warps_per_cta=[4, 1],
+        order=[1, 0],
+    )
+    shared = Layout.swizzled_shared(
+        shape=(64, 32), vector=8, per_phase=2, max_phase=4, order=[1, 0]
+    )
     return registers, shared
 
 
@@ -335,7 +356,9 @@ def test_a_conversion_to_shared_memory_has_a_tile_on_each_side() -> None:
 
 @needs_browser
 def test_the_footer_follows_the_picture(chromium: Browser, tmp_path: Path) -> None:
-    """Bytes and banks by hand: element 175 is at byte 350 with 2 bytes, at 1,400 with 8; 128 bytes are 32 banks."""
+    """Bytes and banks by hand: element 175 is at byte 350 with 2 bytes, at 1,400 with 8;
+    128 bytes are 32 banks.
+    """
     _, shared = of_both_memories()
     element = next(n for n in range(64 * 32) if shared.holders((n // 32, n % 32))[0].offset == 175)
     with opened(chromium, shared.show().to_html(tmp_path / "bytes.html").as_uri()) as page:
@@ -362,7 +385,9 @@ def test_another_tile_forgets_what_was_pointed_at(chromium: Browser, tmp_path: P
 
 @needs_browser
 def test_threads_side_by_side_are_numbered(chromium: Browser, tmp_path: Path) -> None:
-    tile = Layout.blocked(shape=(64,), size_per_thread=[2], threads_per_warp=[32], warps_per_cta=[1], order=[0])  # fmt: skip
+    tile = Layout.blocked(
+        shape=(64,), size_per_thread=[2], threads_per_warp=[32], warps_per_cta=[1], order=[0]
+    )
     with opened(chromium, tile.show().to_html(tmp_path / "two.html").as_uri()) as page:
         expect(page.locator(".kl-panel-title").nth(1)).to_have_text(
             "registers of each thread, 16 threads a row: +1 is the one after the row's first"

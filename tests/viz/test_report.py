@@ -15,7 +15,9 @@ from kernellab.viz.kit import report
 
 
 class Reader(HTMLParser):
-    """Collects what a browser would see: tags with their attributes, and the text inside each <pre>."""
+    """Collects what a browser would see: tags with their attributes,
+    and the text inside each <pre>.
+    """
 
     def __init__(self, page: str) -> None:
         super().__init__()
@@ -86,10 +88,15 @@ def test_a_binary_stage_shows_its_size_and_its_first_bytes() -> None:
 @pytest.mark.parametrize(
     ("number", "words"),
     [
-        (0.0, "0"), (0.0129, "0.0129"), (124.97, "125"), (12_345.6, "12,346"), (7.46e-9, "7.5e-09"),
-        (24576, "24,576"), (7, "7"),
+        (0.0, "0"),
+        (0.0129, "0.0129"),
+        (124.97, "125"),
+        (12_345.6, "12,346"),
+        (7.46e-9, "7.5e-09"),
+        (24576, "24,576"),
+        (7, "7"),
     ],
-)  # fmt: skip
+)
 def test_numbers_as_a_reader_wants_them(number: float, words: str) -> None:
     assert report.format_number(number) == words
 

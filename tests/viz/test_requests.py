@@ -24,9 +24,13 @@ def double(asked: Mapping[str, Any]) -> Answer:
 @pytest.fixture
 def told(monkeypatch):
     """A widget that also doubles numbers, asked directly; what it sends is collected."""
-    widget = ViewWidget(compilation_view(of_corpus("vector_add", "sm_90")).data, 1 << 20, {"double": double})  # fmt: skip
+    widget = ViewWidget(
+        compilation_view(of_corpus("vector_add", "sm_90")).data, 1 << 20, {"double": double}
+    )
     sent: list[tuple[Any, Any]] = []
-    monkeypatch.setattr(widget, "send", lambda content, buffers=None: sent.append((content, buffers)))  # fmt: skip
+    monkeypatch.setattr(
+        widget, "send", lambda content, buffers=None: sent.append((content, buffers))
+    )
 
     def tell(message: Any) -> list[tuple[Any, Any]]:
         sent.clear()

@@ -1,4 +1,6 @@
-"""Views in a notebook that somebody else opens: what is stored, what nbconvert makes of it, and what a front end shows before anything is run."""
+"""Views in a notebook that somebody else opens:
+what is stored, what nbconvert makes of it, and what a front end shows before anything is run.
+"""
 
 from __future__ import annotations
 
@@ -128,8 +130,13 @@ def outputs(page: Page, kind: str) -> Locator:
     [("JupyterLab", True, False), ("JupyterLab", False, True), ("Notebook 7", True, True)],
 )
 def test_stills_show_before_anything_is_run(
-    chromium: Browser, server: Jupyter, saved: nbformat.NotebookNode, front_end: str, trusted: bool, kernel: bool
-) -> None:  # fmt: skip
+    chromium: Browser,
+    server: Jupyter,
+    saved: nbformat.NotebookNode,
+    front_end: str,
+    trusted: bool,
+    kernel: bool,
+) -> None:
     notebook = copy.deepcopy(saved)
     # Jupyter also trusts a copy of what it trusts.
     notebook.metadata.title = f"{front_end}, {trusted}"
@@ -138,7 +145,8 @@ def test_stills_show_before_anything_is_run(
         for kind in KINDS:
             still, widget = outputs(shown.page, kind).all()
             expect(still.locator(".kl-still")).to_be_visible()
-            # Of the widget nothing is left where Jupyter tries it, and one line where it does not trust it.
+            # Of the widget nothing is left where Jupyter tries it,
+            # and one line where it does not trust it.
             if trusted:
                 expect(widget).to_be_hidden()
             else:

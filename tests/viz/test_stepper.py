@@ -1,4 +1,6 @@
-"""The static stepper: HTML without a script that can be stepped through, text, a picture, and the plain data behind them."""
+"""The static stepper: HTML without a script that can be stepped through, text, a picture,
+and the plain data behind them.
+"""
 
 from __future__ import annotations
 
@@ -71,7 +73,11 @@ def test_every_step_is_a_radio_button_and_its_neighbours_are_a_click_away(trace:
     places = {button["id"]: place for place, button in enumerate(buttons)}
     targets = [places[label["for"]] for label in page.all("label") if "for" in label]
     count = len(trace)
-    assert targets == [1, *(n for here in range(1, count - 1) for n in (here - 1, here + 1)), count - 2]  # fmt: skip
+    assert targets == [
+        1,
+        *(n for here in range(1, count - 1) for n in (here - 1, here + 1)),
+        count - 2,
+    ]
     assert not page.all("script")
     assert "<form" in trace.show().html()  # what keeps one stepper's buttons from another's
 
@@ -79,14 +85,18 @@ def test_every_step_is_a_radio_button_and_its_neighbours_are_a_click_away(trace:
 def test_a_picture_is_in_the_page_once(trace: Trace) -> None:
     page = trace.show(7).html()
     sheet = page.partition("</style>")[0]
-    rules = re.findall(r"\.(kl-stepper-\d+-\d+) \{background-image:url\(data:image/png;base64,(\S+)\)\}", sheet)  # fmt: skip
+    rules = re.findall(
+        r"\.(kl-stepper-\d+-\d+) \{background-image:url\(data:image/png;base64,(\S+)\)\}", sheet
+    )
     assert len({content for _, content in rules}) == len(rules)
     names = {name for name, _ in rules}
     drawn = [one for one in Page(page).all("div") if one.get("role") == "img"]
     assert len(drawn) > 2 * len(rules)
     assert all((one["class"] or "").split()[1] in names for one in drawn)
     images = Page(page).all("img")  # the step that is shown first has images of its own
-    assert [image["alt"] for image in images] == [f"picture of {name}" for name in ("x", "acc", "x_ptr", "z_ptr")]  # fmt: skip
+    assert [image["alt"] for image in images] == [
+        f"picture of {name}" for name in ("x", "acc", "x_ptr", "z_ptr")
+    ]
 
 
 def test_two_steppers_of_a_page_share_no_button(trace: Trace) -> None:
@@ -99,9 +109,15 @@ def test_html_text_and_data_say_the_same(trace: Trace) -> None:
     view = trace.show(7)
     page, text = Page(view.html()), view.text()
     for words in (
-        "step 7 of 0 to 17", "total.py, line 4", "turn 1 of for k in range(n)", "x = load(x_ptr + 8 * k)",
-        "float32[8]", "8 .. 15", "n = 3", "load of x_ptr: elements 8 to 15 (8 of 8 lanes)",
-    ):  # fmt: skip
+        "step 7 of 0 to 17",
+        "total.py, line 4",
+        "turn 1 of for k in range(n)",
+        "x = load(x_ptr + 8 * k)",
+        "float32[8]",
+        "8 .. 15",
+        "n = 3",
+        "load of x_ptr: elements 8 to 15 (8 of 8 lanes)",
+    ):
         assert words in page.words
         assert words in text
     assert "->    4 |         x = load(x_ptr + 8 * k)" in text
@@ -127,7 +143,10 @@ def test_a_long_trace_shows_a_window_and_says_what_is_left_out(tmp_path: Path) -
     trace = events.trace()
     view = stepper_of(trace, 500)
     assert [step["number"] for step in view.still_data["steps"]] == list(range(480, 520))
-    note = "Shown are steps 480 to 519; the last is 1,002. trace.show(step=N) shows those around another."
+    note = (
+        "Shown are steps 480 to 519; the last is 1,002. trace.show(step=N) shows those around "
+        "another."
+    )
     assert note in view.text()
     page = Page(view.html())
     assert note in page.words
@@ -150,7 +169,9 @@ def test_foreign_text_is_escaped(tmp_path: Path) -> None:
     assert "<img src=x" not in page
     parsed = Page(page)
     assert parsed.words.count(evil) >= 5
-    assert all((image["src"] or "").startswith("data:image/png;base64,") for image in parsed.all("img"))  # fmt: skip
+    assert all(
+        (image["src"] or "").startswith("data:image/png;base64,") for image in parsed.all("img")
+    )
     assert trace.show().png()[:4] == b"\x89PNG"
 
 
@@ -160,7 +181,9 @@ def test_the_fault_is_what_is_shown_first(tmp_path: Path) -> None:
     trace = events.trace(TracedFault("OutOfBounds", "load out of bounds: x_ptr[24]", None, 12))
     view = trace.show()
     assert "step 12 of 0 to 17 (the fault)" in view.text()
-    assert "stopped by a fault: OutOfBounds: load out of bounds: x_ptr[24]" in Page(view.html()).words  # fmt: skip
+    assert (
+        "stopped by a fault: OutOfBounds: load out of bounds: x_ptr[24]" in Page(view.html()).words
+    )
 
 
 def test_the_picture_is_a_png_of_the_step(trace: Trace) -> None:

@@ -85,7 +85,9 @@ def test_a_window_begins_with_what_was_there_before(tmp_path: Path) -> None:
     trace = events.trace()
     view = step_view(trace, "", 990, most_steps=20)
     assert (view.first, len(view.steps), view.step_count) == (980, 20, 1003)
-    before = {name: value.text() for name, value in trace.variables_at(trace[980].frame, 979).items()}  # fmt: skip
+    before = {
+        name: value.text() for name, value in trace.variables_at(trace[980].frame, 979).items()
+    }
     frame = view.frames[view.steps[0].frame]
     assert {name: view.values[number].words for name, number in frame.given.items()} == {
         name: words for name, words in before.items() if name not in ("x_ptr", "z_ptr")
@@ -169,7 +171,9 @@ def pictures_by_step(view: StepperView, name: str) -> Iterator[numpy.ndarray]:
         for write in step.writes:
             if write.argument == number:
                 where = places(view, write.places)
-                shown.reshape(-1)[where] = numpy.frombuffer(view.numbers, shown.dtype, len(where), write.at)  # fmt: skip
+                shown.reshape(-1)[where] = numpy.frombuffer(
+                    view.numbers, shown.dtype, len(where), write.at
+                )
         yield shown
 
 
@@ -219,7 +223,9 @@ def test_what_a_widget_leaves_out_follows_the_steps_and_is_sent_when_asked() -> 
     for number in range(len(trace)):
         for write in part["steps"].get(str(number), {"writes": ()})["writes"]:
             found = part["places"][write["places"]]
-            runs = numpy.frombuffer(sent, numpy.int32, 2 * found["runs"], found["at"]).reshape(-1, 2)  # fmt: skip
+            runs = numpy.frombuffer(sent, numpy.int32, 2 * found["runs"], found["at"]).reshape(
+                -1, 2
+            )
             where = numpy.concatenate([numpy.arange(first, first + count) for first, count in runs])
             memory[where] = numpy.frombuffer(sent, numpy.float32, where.size, write["at"])
         numpy.testing.assert_array_equal(memory.reshape(300, 200), trace.memory("z_ptr", number))
@@ -343,7 +349,9 @@ def test_searches_breakpoints_and_the_watch_list(
 def test_a_fault_is_all_in_sight_and_its_program_is_shown(
     chromium: Browser, tmp_path: Path, width: int
 ) -> None:
-    """Nobody chose program 2, which stores outside: the view begins at its line, and its message is cut nowhere."""
+    """Nobody chose program 2, which stores outside:
+    the view begins at its line, and its message is cut nowhere.
+    """
     trace = kernellab.trace(beyond, (4,), torch.zeros(64), torch.zeros(40), BLOCK=16, programs=0)
     page_file = trace.show().to_html(tmp_path / "fault.html")
     with opened(chromium, page_file.as_uri(), width=width, height=1300) as page:
@@ -430,7 +438,12 @@ def test_a_widget_asks_its_kernel_for_what_was_left_out(
                 box = canvas.bounding_box()
                 assert box is not None
                 # Waits until the picture stands still.
-                canvas.hover(position={"x": (column + 0.5) * box["width"] / 200, "y": (row + 0.5) * box["height"] / 300})  # fmt: skip
+                canvas.hover(
+                    position={
+                        "x": (column + 0.5) * box["width"] / 200,
+                        "y": (row + 0.5) * box["height"] / 300,
+                    }
+                )
                 expect(status).to_contain_text(f"z_ptr[{row}, {column}] = {known[flat]:.4g}"[:-1])
             assert kinds.count("tensor") == 1
         else:
@@ -494,7 +507,11 @@ def test_a_fault_no_steps_one_element_odd_numbers_and_foreign_text(
 def test_kernels_without_a_line_and_tensors_without_elements(
     chromium: Browser, tmp_path: Path
 ) -> None:
-    for tensor, words in ((torch.zeros(0, 4), "no elements"), (torch.tensor(2.5), ""), (torch.ones(1, 1), "")):  # fmt: skip
+    for tensor, words in (
+        (torch.zeros(0, 4), "no elements"),
+        (torch.tensor(2.5), ""),
+        (torch.ones(1, 1), ""),
+    ):
         trace = kernellab.trace(nothing, (1,), tensor)
         page_file = trace.show().to_html(tmp_path / "nothing.html")
         assert "there are no steps" in trace.show().text() or len(trace) == 1
@@ -528,7 +545,9 @@ def test_a_narrow_cell_shows_everything_by_scrolling(
 def test_the_programs_of_a_large_grid_are_named_in_a_narrow_cell(
     chromium: Browser, tmp_path: Path
 ) -> None:
-    trace = kernellab.trace(counted, (120, 3, 17), torch.zeros(1, dtype=torch.int32), programs=[(2, 0, 0), (100, 2, 16)])  # fmt: skip
+    trace = kernellab.trace(
+        counted, (120, 3, 17), torch.zeros(1, dtype=torch.int32), programs=[(2, 0, 0), (100, 2, 16)]
+    )
     with opened(chromium, trace.show().to_html(tmp_path / "s.html").as_uri(), width=400) as page:
         words = page.locator(".kl-programs .kl-pane-head > .kl-soft")
         expect(words).to_have_text("(2, 0, 0) of 120 × 3 × 17, 2 traced")
@@ -560,8 +579,11 @@ def test_every_control_has_a_name_and_shows_its_focus(
             assert found["name"], found
             assert found["isSeen"], found
             reached.append(found["name"])
-    assert {"Go to step", "Number of the step", "Variable", "Tensor", "Program", "Lines: arrows choose one, Enter runs to it",
-            "Watch a variable or an element", "Elements of z", "Elements of z_ptr", "Watch z"} <= set(reached)  # fmt: skip
+    assert {
+        "Go to step", "Number of the step", "Variable", "Tensor", "Program",
+        "Lines: arrows choose one, Enter runs to it", "Watch a variable or an element",
+        "Elements of z", "Elements of z_ptr", "Watch z",
+    } <= set(reached)  # fmt: skip
 
 
 @needs_browser

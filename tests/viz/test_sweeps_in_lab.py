@@ -1,4 +1,6 @@
-"""The view of a sweep in a real JupyterLab: a click on a point has the kernel compile its config."""
+"""The view of a sweep in a real JupyterLab: a click on a point has the
+kernel compile its config.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,6 @@
-"""The view of sweeps: its data against the sweep, pages in Chromium, and what it asks the kernel."""
+"""The view of sweeps: its data against the sweep, pages in Chromium,
+and what it asks the kernel.
+"""
 
 from __future__ import annotations
 
@@ -55,7 +57,9 @@ def page_file(recorded: kernellab.Tuning, tmp_path_factory: pytest.TempPathFacto
 
 def small(**changes: Any) -> kernellab.Tuning:
     """A sweep of `add`, whose kernel is known."""
-    changes = {"types": {"x_ptr": "*fp32:16", "y_ptr": "*fp32:16", "z_ptr": "*fp32:16", "n": "i32"}} | changes  # fmt: skip
+    changes = {
+        "types": {"x_ptr": "*fp32:16", "y_ptr": "*fp32:16", "z_ptr": "*fp32:16", "n": "i32"}
+    } | changes
     return sweep(**changes).with_kernel(add)
 
 
@@ -69,8 +73,12 @@ def data_of(tuning: Any, **options: Any) -> TuningView:
 
 def test_every_config_is_there_with_the_tables_numbers(recorded: kernellab.Tuning) -> None:
     view, table = data_of(recorded), recorded.table
-    columns = {"us": "us", "lower": "us, lower quartile", "upper": "us, upper quartile", "gb_per_s": "GB/s", "tflop_per_s": "TFLOP/s",
-               "registers": "registers", "spills": "spilled bytes", "shared": "shared bytes", "occupancy": "occupancy", "runs": "runs"}  # fmt: skip
+    columns = {
+        "us": "us", "lower": "us, lower quartile", "upper": "us, upper quartile",
+        "gb_per_s": "GB/s", "tflop_per_s": "TFLOP/s", "registers": "registers",
+        "spills": "spilled bytes", "shared": "shared bytes",
+        "occupancy": "occupancy", "runs": "runs",
+    }  # fmt: skip
     assert [one.number for one in view.configs] == list(table.index)
     for field, column in columns.items():
         assert [getattr(one, field) for one in view.configs] == pytest.approx(list(table[column]))
@@ -81,7 +89,9 @@ def test_every_config_is_there_with_the_tables_numbers(recorded: kernellab.Tunin
     tied = {one.number for one in view.configs if one.standing in ("best", "tied")}
     assert best == [recorded.best.number]
     assert tied == {one.number for one in recorded.ties}
-    assert sweep_data.baselines == {"torch": pytest.approx(recorded.baselines["torch"].median * 1e3)}  # fmt: skip
+    assert sweep_data.baselines == {
+        "torch": pytest.approx(recorded.baselines["torch"].median * 1e3)
+    }
 
 
 def test_odd_values_and_what_is_not_known_travel_as_json() -> None:
@@ -91,7 +101,15 @@ def test_odd_values_and_what_is_not_known_travel_as_json() -> None:
         trial(2, None, Dropped("wrong result", "  z differs\nby a lot  "), BLOCK=32),
     )
     view = data_of(sweep(trials=trials))
-    assert view.sweeps[0].parameters == ("BLOCK", "flag", "name", "huge", "rate", "num_warps", "other")  # fmt: skip
+    assert view.sweeps[0].parameters == (
+        "BLOCK",
+        "flag",
+        "name",
+        "huge",
+        "rate",
+        "num_warps",
+        "other",
+    )
     assert view.configs[0].values == (64, "True", "<b>x</b>", str(2**60), "inf", 4, None)
     assert view.configs[1].values == (128, None, None, None, None, 4, "None")
     assert [one.standing for one in view.configs] == ["best", "untimed", "dropped"]
@@ -221,11 +239,16 @@ def test_the_still_is_the_card_and_the_plot() -> None:
     html = view.still_html()
     assert "add: 5 configs" in html
     assert "&lt;b&gt;will&lt;/b&gt;" in html
-    assert re.search(r'<img alt="the fastest time for each two values[^"]*"[^>]* src="data:image/png;base64,', html)  # fmt: skip
+    assert re.search(
+        r'<img alt="the fastest time for each two values[^"]*"[^>]* src="data:image/png;base64,',
+        html,
+    )
     assert "add: 5 configs" in repr(view)
     untimed = sweep(trials=(trial(0, None, BLOCK=64),)).show().still_html()
     assert '<img alt="registers of a thread, of each config"' in untimed
-    assert "<img" not in sweep(trials=(trial(0, None, Dropped("crash", "gone")),)).show().still_html()  # fmt: skip
+    assert (
+        "<img" not in sweep(trials=(trial(0, None, Dropped("crash", "gone")),)).show().still_html()
+    )
     assert "<img" in kernellab.Tunings([sweep()]).show().still_html()
 
 
@@ -269,7 +292,14 @@ def test_a_point_says_all_numbers_and_its_row_is_lit(
     assert box is not None
     page.mouse.move(box["x"] + 3, box["y"] + 3)
     tip = page.locator(".kl-tip")
-    for words in (str(best.candidate), "the fastest", f"{median} us ({lower} to {upper}), {times.runs} runs", str(said.resources.registers), f"{said.resources.shared_bytes:,} bytes", "wgmma"):  # fmt: skip
+    for words in (
+        str(best.candidate),
+        "the fastest",
+        f"{median} us ({lower} to {upper}), {times.runs} runs",
+        str(said.resources.registers),
+        f"{said.resources.shared_bytes:,} bytes",
+        "wgmma",
+    ):
         expect(tip).to_contain_text(words)
     expect(page.locator(f'tr[data-place="{best.number}"]')).to_have_class(re.compile("kl-pointed"))
     page.locator("tbody tr").nth(5).hover()
@@ -280,7 +310,9 @@ def test_a_point_says_all_numbers_and_its_row_is_lit(
 @needs_browser
 def test_the_table_is_sorted_and_filtered_and_the_plots_follow(sweep_page: Page) -> None:
     page = sweep_page
-    assert [float(one) for one in table_column(page, 3)] == sorted(float(one) for one in table_column(page, 3))  # fmt: skip
+    assert [float(one) for one in table_column(page, 3)] == sorted(
+        float(one) for one in table_column(page, 3)
+    )
     page.get_by_role("button", name="registers").click()
     registers = [int(one) for one in table_column(page, 12)]
     assert registers == sorted(registers)
@@ -301,7 +333,12 @@ def test_every_plot_draws_every_config_and_a_selection_is_one(sweep_page: Page) 
     row = page.locator("tbody tr").nth(3)
     row.click(modifiers=["Shift"])
     place = row.get_attribute("data-place")
-    for name, mark, count in (("Times", ".kl-point", 48), ("Parallel", ".kl-line", 48), ("Resources", ".kl-point", 48), ("Heat map", ".kl-cell", 6)):  # fmt: skip
+    for name, mark, count in (
+        ("Times", ".kl-point", 48),
+        ("Parallel", ".kl-line", 48),
+        ("Resources", ".kl-point", 48),
+        ("Heat map", ".kl-cell", 6),
+    ):
         page.get_by_role("radio", name=name).click()
         expect(page.locator(f".kl-plot {mark}")).to_have_count(count)
         expect(page.locator(f".kl-plot {mark}.kl-selected")).to_have_count(1)
@@ -356,7 +393,10 @@ def test_words_stand_over_no_point_and_a_click_in_the_table_leaves_none(sweep_pa
             box = one.bounding_box()
             assert box is not None
             beside = box["x"] + box["width"] < label["x"] or box["x"] > label["x"] + label["width"]
-            assert beside or not label["y"] < box["y"] + box["height"] / 2 < label["y"] + label["height"]  # fmt: skip
+            assert (
+                beside
+                or not label["y"] < box["y"] + box["height"] / 2 < label["y"] + label["height"]
+            )
     row = page.locator("tbody tr").nth(30)
     row.hover()
     expect(page.locator(".kl-tip")).to_be_visible()
@@ -382,7 +422,9 @@ def test_a_narrow_cell_shows_times_and_the_whole_verdict(
         expect(words).to_contain_text("their quartiles overlap.")
         assert words.evaluate("one => one.scrollHeight <= one.clientHeight + 1")
         page.locator("button[title='Keys (?)']").click()
-        expect(page.locator(".kl-help div", has_text="the plots").locator("kbd")).to_have_text(["1", "2", "3", "4"])  # fmt: skip
+        expect(page.locator(".kl-help div", has_text="the plots").locator("kbd")).to_have_text(
+            ["1", "2", "3", "4"]
+        )
 
 
 @needs_browser
@@ -390,7 +432,15 @@ def test_without_times_the_table_says_what_was_checked_and_resources_are_drawn(
     chromium: Browser, tmp_path: Path
 ) -> None:
     trials = [trial(number, None, BLOCK=2**number) for number in range(6)]
-    found = [replace(one.outcome, checked="the first config", compiled=replace(one.outcome.compiled, matrix="wgmma")) for one in trials if one.outcome.compiled]  # fmt: skip
+    found = [
+        replace(
+            one.outcome,
+            checked="the first config",
+            compiled=replace(one.outcome.compiled, matrix="wgmma"),
+        )
+        for one in trials
+        if one.outcome.compiled
+    ]
     found[5] = replace(found[5], checked="", unchecked="the interpreter did not finish it")
     untimed = sweep(
         trials=tuple(replace(one, outcome=outcome) for one, outcome in zip(trials, found))
@@ -403,7 +453,9 @@ def test_without_times_the_table_says_what_was_checked_and_resources_are_drawn(
         row = page.locator("tbody tr").nth(5)
         expect(row).to_contain_text("wgmma")
         expect(row.locator("td").last).to_have_text("not checked")
-        expect(row.locator("td").last).to_have_attribute("title", "the interpreter did not finish it")  # fmt: skip
+        expect(row.locator("td").last).to_have_attribute(
+            "title", "the interpreter did not finish it"
+        )
         expect(page.locator("tbody tr").first.locator("td").last).to_have_text("the first config")
         for cells in ("thead th:last-child button", "tbody tr:first-child td:last-child"):
             assert page.locator(cells).evaluate("one => getComputedStyle(one).textAlign") == "left"
@@ -434,11 +486,15 @@ def test_a_click_opens_the_ir_a_second_config_the_comparison_and_escape_leads_ba
     page.locator(".kl-plot .kl-point").first.click()
     explorer = page.locator(".kl-nested")
     expect(explorer.locator(".kl-head")).to_contain_text("matmul for sm_90")
-    expect(page.locator(".kl-opened-name")).to_contain_text(f"{first.number}: {first.candidate}, {in_words(first.timing.median)} us")  # fmt: skip
+    expect(page.locator(".kl-opened-name")).to_contain_text(
+        f"{first.number}: {first.candidate}, {in_words(first.timing.median)} us"
+    )
     explorer.press("3")
     expect(explorer.locator(".kl-pane").nth(1)).to_contain_text("instrShape = [16, 256, 16]")
     page.get_by_label("Compare with").select_option(str(second.number))
-    expect(explorer.locator(".kl-head")).to_contain_text(f"config {first.number} and config {second.number}")  # fmt: skip
+    expect(explorer.locator(".kl-head")).to_contain_text(
+        f"config {first.number} and config {second.number}"
+    )
     expect(explorer.locator(".kl-passes")).to_contain_text("accelerate_matmul")
     expect(explorer.get_by_role("radio", name="Differences")).to_be_visible()
     page.keyboard.press("Escape")
@@ -448,7 +504,10 @@ def test_a_click_opens_the_ir_a_second_config_the_comparison_and_escape_leads_ba
     missing = recorded.ranked[10].number
     page.locator(f'tr[data-place="{missing}"]').click()
     words = page.locator(".kl-chosen-configs .kl-problem")
-    expect(words).to_contain_text(f"The IR of config {missing} was not recorded: this page holds the IR of config {first.number}, {second.number}")  # fmt: skip
+    expect(words).to_contain_text(
+        f"The IR of config {missing} was not recorded: this page holds the IR of config "
+        f"{first.number}, {second.number}"
+    )
     expect(words).to_contain_text(f"tuning.show(compilations=[{missing}])")
 
 
@@ -503,17 +562,26 @@ def test_sizes_lead_to_their_sweeps(chromium: Browser, tmp_path: Path) -> None:
 def test_few_configs_no_times_and_foreign_text(chromium: Browser, tmp_path: Path) -> None:
     evil = "</script><img src=x onerror=alert(1)>"
     odd = sweep(
-        kernel=evil, key={evil: 1}, baselines={evil: sweep().baselines["torch"]}, notes=(evil,),
-        trials=(trial(0, 5.0, None, **{evil: evil}), trial(1, 6.0, None, **{evil: "b"}), trial(2, None, Dropped("fault", evil), **{evil: evil})),
-    )  # fmt: skip
+        kernel=evil,
+        key={evil: 1},
+        baselines={evil: sweep().baselines["torch"]},
+        notes=(evil,),
+        trials=(
+            trial(0, 5.0, None, **{evil: evil}),
+            trial(1, 6.0, None, **{evil: "b"}),
+            trial(2, None, Dropped("fault", evil), **{evil: evil}),
+        ),
+    )
     cases = {
         "odd": odd,
         "one": sweep(trials=(trial(0, 5.0, BLOCK=64),)),
-        "dropped": sweep(trials=tuple(trial(n, None, Dropped("crash", "gone"), BLOCK=n) for n in range(3))),
+        "dropped": sweep(
+            trials=tuple(trial(n, None, Dropped("crash", "gone"), BLOCK=n) for n in range(3))
+        ),
         "untimed": sweep(trials=(trial(0, None, BLOCK=64), trial(1, None, BLOCK=128))),
         "single": sweep(trials=tuple(trial(n, 5.0 + n, BLOCK=2**n) for n in range(4))),
         "none": sweep(trials=()),
-    }  # fmt: skip
+    }
     for name, tuning in cases.items():
         file = tuning.show().to_html(tmp_path / f"{name}.html")
         with opened(chromium, file.as_uri(), width=420) as page:
@@ -530,7 +598,9 @@ def test_few_configs_no_times_and_foreign_text(chromium: Browser, tmp_path: Path
                 expect(page.locator(".kl-words")).to_contain_text("No config is valid.")
             if name == "single":
                 page.get_by_role("radio", name="Heat map").click()
-                expect(plot(page)).to_contain_text("A heat map needs two parameters that vary, and here BLOCK does.")  # fmt: skip
+                expect(plot(page)).to_contain_text(
+                    "A heat map needs two parameters that vary, and here BLOCK does."
+                )
             if name == "odd":
                 page.get_by_role("radio", name="Times").click()
                 expect(page.locator(".kl-baseline-name")).to_contain_text(evil)
@@ -563,7 +633,11 @@ def test_five_hundred_configs_are_drawn_and_sorted_at_once(
 def test_a_page_without_any_ir_says_so_at_the_top_and_invites_nobody(
     chromium: Browser, tmp_path: Path
 ) -> None:
-    page_file = sweep(trials=tuple(trial(n, 1.0 + n, BLOCK=2**n) for n in range(4))).show().to_html(tmp_path / "no_ir.html")  # fmt: skip
+    page_file = (
+        sweep(trials=tuple(trial(n, 1.0 + n, BLOCK=2**n) for n in range(4)))
+        .show()
+        .to_html(tmp_path / "no_ir.html")
+    )
     with opened(chromium, page_file.as_uri()) as page:
         expect(page.locator(".kl-words")).to_contain_text("No config's IR")
         expect(page.locator(".kl-chosen-configs")).to_have_text(

@@ -1,4 +1,6 @@
-"""The forms of a view, through a real notebook kernel: what is displayed, saved and sent, how often, and what nbconvert makes of it."""
+"""The forms of a view, through a real notebook kernel:
+what is displayed, saved and sent, how often, and what nbconvert makes of it.
+"""
 
 from __future__ import annotations
 
@@ -98,7 +100,10 @@ def test_the_bundle_is_sent_once_for_all_views(lab: NotebookSession) -> None:
 
 
 def test_a_view_that_is_displayed_again_is_the_same_widget(lab: NotebookSession) -> None:
-    lab.run("kept = kernellab.show(kernellab.Layout.blocked(shape=(8,), size_per_thread=[1], threads_per_warp=[32], warps_per_cta=[1], order=[0]))")  # fmt: skip
+    lab.run(
+        "kept = kernellab.show(kernellab.Layout.blocked(shape=(8,), size_per_thread=[1], "
+        "threads_per_warp=[32], warps_per_cta=[1], order=[0]))"
+    )
     first, second = lab.run("kept").displays[-1], lab.run("display(kept)").displays[-1]
     assert first[WIDGET] == second[WIDGET]
     # Somebody closed it: a fresh one, with a fresh bundle, since that was closed too.
@@ -109,7 +114,9 @@ def test_a_view_that_is_displayed_again_is_the_same_widget(lab: NotebookSession)
 
 
 def test_a_terminal_gets_the_text_as_the_cells_result() -> None:
-    layout = Layout.blocked(shape=(8,), size_per_thread=[1], threads_per_warp=[32], warps_per_cta=[1], order=[0])  # fmt: skip
+    layout = Layout.blocked(
+        shape=(8,), size_per_thread=[1], threads_per_warp=[32], warps_per_cta=[1], order=[0]
+    )
     view = layout.show()
     bundle, _ = DisplayFormatter().format(view)
     assert bundle == {"text/plain": repr(view), "text/html": view.still_html()}

@@ -1,4 +1,6 @@
-"""Views with VS Code's widget manager: they appear, lines are clicked, the kernel answers, the theme changes, the kernel is restarted."""
+"""Views with VS Code's widget manager: they appear, lines are clicked, the kernel answers,
+the theme changes, the kernel is restarted.
+"""
 
 from __future__ import annotations
 
@@ -22,7 +24,10 @@ from tests.viz.vscode import (
 
 pytestmark = [needs_browser, needs_manager]
 
-SWEEP = f"import kernellab\nkernellab.load({str(ROOT / 'benchmarks/data/tuning_h200_vector_add.json')!r}).show()"
+SWEEP = (
+    "import kernellab\n"
+    f"kernellab.load({str(ROOT / 'benchmarks/data/tuning_h200_vector_add.json')!r}).show()"
+)
 KINDS = ("ir", "layout", "steps", "tuning")
 THEMES = {
     "vscode-dark": ("dark", "usual"),
@@ -37,7 +42,11 @@ THEMES = {
 def shown(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Watched]:
     """The outputs of a notebook with one view of each kind."""
     folder = tmp_path_factory.mktemp("vscode")
-    with browser() as chromium, jupyterlab(folder) as server, vscode_outputs(chromium, server) as watched:  # fmt: skip
+    with (
+        browser() as chromium,
+        jupyterlab(folder) as server,
+        vscode_outputs(chromium, server) as watched,
+    ):
         for cell in (*CELLS, SWEEP):
             run(watched.page, cell)
         yield watched
@@ -104,7 +113,9 @@ def test_views_stand_on_their_own_paper_and_other_widgets_on_white(page: Page) -
     expect(behind).to_have_count(len(KINDS) + 1)
     for output in behind.filter(has=page.locator(".kl-root")).all():
         expect(output).to_have_css("background-color", "rgba(0, 0, 0, 0)")
-        expect(output.locator(".cell-output-ipywidget-background")).to_have_css("background-color", "rgba(0, 0, 0, 0)")  # fmt: skip
+        expect(output.locator(".cell-output-ipywidget-background")).to_have_css(
+            "background-color", "rgba(0, 0, 0, 0)"
+        )
     expect(behind.filter(has_text="a widget of ipywidgets")).to_have_css(
         "background-color", "rgb(255, 255, 255)"
     )

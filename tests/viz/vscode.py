@@ -1,7 +1,9 @@
-"""VS Code's widget manager, as its Jupyter extension loads it, over a real kernel: the page that VS Code shows a notebook's outputs in.
+"""VS Code's widget manager, as its Jupyter extension loads it, over a real kernel:
+the page that VS Code shows a notebook's outputs in.
 
-The manager and its requirejs are npm packages (`npm ci` in js/). The elements around an output and what the body says of the theme are as in VS Code's page. What stands in for VS Code is the connection to
-the kernel, which JupyterLab lends, and the choice of a type for each output.
+The manager and its requirejs are npm packages (`npm ci` in js/). The elements around an output and
+what the body says of the theme are as in VS Code's page. What stands in for VS Code is the
+connection to the kernel, which JupyterLab lends, and the choice of a type for each output.
 """
 
 from __future__ import annotations
@@ -23,13 +25,16 @@ _FILES = {
     "ipywidgets.js": _MODULES / "@vscode/jupyter-ipywidgets8/dist/ipywidgets.js",
     "require.js": _MODULES / "requirejs/require.js",
     # The extension copies the widgets' scripts from the kernel's environment.
-    "nbextensions/anywidget/index.js": Path(sys.prefix) / "share/jupyter/nbextensions/anywidget/index.js",
-}  # fmt: skip
+    "nbextensions/anywidget/index.js": Path(sys.prefix)
+    / "share/jupyter/nbextensions/anywidget/index.js",
+}
 """Scripts of the page, by their paths below /vscode/."""
 
 needs_manager = pytest.mark.skipif(
     not _FILES["ipywidgets.js"].exists(),
-    reason="VS Code's widget manager is not installed (npm ci in js/): views are not tested with it",
+    reason=(
+        "VS Code's widget manager is not installed (npm ci in js/): views are not tested with it"
+    ),
 )
 
 _PAGE = (Path(__file__).parent / "vscode_page.js").read_text()
@@ -38,7 +43,9 @@ _PAGE = (Path(__file__).parent / "vscode_page.js").read_text()
 @contextmanager
 def vscode_outputs(started: Browser, server: Jupyter) -> Iterator[Watched]:
     """A page of outputs with a fresh kernel; `run` runs a cell in it."""
-    with watched(started, f"{server.address}/lab?token={server.token}&reset", warnings=False) as shown:  # fmt: skip
+    with watched(
+        started, f"{server.address}/lab?token={server.token}&reset", warnings=False
+    ) as shown:
         page = shown.page
         page.route("**/vscode/**", _serve)
         page.wait_for_function("window.jupyterapp?.restored.then(() => true)", timeout=60_000)
@@ -65,9 +72,13 @@ def run(page: Page, cell: str) -> None:
 
 def choose_theme(page: Page, kind: str) -> None:
     """What VS Code says of its theme: a class of the body and an attribute."""
-    page.evaluate("kind => { document.body.className = document.body.dataset.vscodeThemeKind = kind; }", kind)  # fmt: skip
+    page.evaluate(
+        "kind => { document.body.className = document.body.dataset.vscodeThemeKind = kind; }", kind
+    )
 
 
 def restart(page: Page) -> None:
-    """What the extension does when a kernel is restarted: it drops the manager and the connection."""
+    """What the extension does when a kernel is restarted:
+    it drops the manager and the connection.
+    """
     page.evaluate("dropKernel()")

@@ -1,4 +1,6 @@
-"""Promises to the compiler that the values of a run do not keep: `tl.multiple_of`, `tl.max_contiguous`, `tl.max_constancy`, `tl.assume`."""
+"""Promises to the compiler that the values of a run do not keep:
+`tl.multiple_of`, `tl.max_contiguous`, `tl.max_constancy`, `tl.assume`.
+"""
 
 from __future__ import annotations
 
@@ -33,8 +35,8 @@ _ATTRIBUTES = {
 """What the IR calls a hint, and what triton.language does."""
 
 _ADVICE = (
-    "Correct the hint or leave it out. The compiler takes it for true: on a GPU, accesses that rely on it "
-    "read and write other elements, or are misaligned."
+    "Correct the hint or leave it out. The compiler takes it for true: on a GPU, accesses that "
+    "rely on it read and write other elements, or are misaligned."
 )
 
 
@@ -78,10 +80,14 @@ class BrokenHints(Detector):
 
     @classmethod
     def observes(cls, operation: Operation) -> bool:
-        """Assumptions, operations with a hint on their result, and loops with one on what they carry, with their ends."""
+        """Assumptions, operations with a hint on their result, and loops with one
+        on what they carry, with their ends.
+        """
         if isinstance(operation, llvm.AssumeOp):
             return True
-        if isinstance(operation, scf.YieldOp) and isinstance(loop := operation.parent_op(), scf.ForOp):  # fmt: skip
+        if isinstance(operation, scf.YieldOp) and isinstance(
+            loop := operation.parent_op(), scf.ForOp
+        ):
             return bool(_promises(loop))
         return bool(_promises(operation))
 
@@ -116,8 +122,8 @@ class BrokenHints(Detector):
 
         def facts_of(_place: tuple[int, ...], _program: int) -> Mapping[str, Any]:
             advice = (
-                "Correct the assumption or leave it out. The compiler takes it for true: on a GPU it may leave out "
-                "what is only needed where it is false."
+                "Correct the assumption or leave it out. The compiler takes it for true: on a GPU "
+                "it may leave out what is only needed where it is false."
             )
             message = "what tl.assume promises is false"
             return {"kind": "broken-hint", "message": message, "advice": advice}
@@ -157,7 +163,9 @@ class BrokenHints(Detector):
                 self._report(computed, broken._replace(lanes=lanes), shown, promise)
 
     def _in_bytes(self, pointer: SSAValue, offsets: Array) -> Array | None:
-        """Addresses of elements, counted from a place that is a multiple of every alignment; None where nobody knows the argument."""
+        """Addresses of elements, counted from a place that is a multiple of every alignment;
+        None where nobody knows the argument.
+        """
         tensor = self.run.call.values.get(underlying_argument(pointer))
         if not isinstance(tensor, torch.Tensor):
             return None
@@ -254,7 +262,9 @@ def _broken(values: Array, placed: Array | None, promise: _Promise) -> list[_Bro
 
 
 def _breaks(lanes: Array, run: int, step: int, dimension: int) -> Array:
-    """Which lanes do not follow the one before them in a run by `step`; the dimension in question is the last of `lanes`."""
+    """Which lanes do not follow the one before them in a run by `step`;
+    the dimension in question is the last of `lanes`.
+    """
     wrong = numpy.zeros(lanes.shape, numpy.bool_)
     wrong[..., 1:] = lanes[..., 1:] - lanes[..., :-1] != step
     wrong[..., ::run] = False
@@ -262,7 +272,9 @@ def _breaks(lanes: Array, run: int, step: int, dimension: int) -> Array:
 
 
 def _starts(lanes: Array, run: int) -> Array:
-    """Which lanes begin a run of neighbours: as promised, or where nothing is, as the values have it."""
+    """Which lanes begin a run of neighbours: as promised, or where nothing is,
+    as the values have it.
+    """
     first = numpy.ones(lanes.shape, numpy.bool_)
     if run > 1:
         first[..., :] = numpy.arange(lanes.shape[-1]) % run == 0
@@ -281,11 +293,20 @@ def _format_broken(
     if broken.hint == "multiple_of":
         each = " where a run of neighbours begins" if is_tile else ""
         if is_pointer(promise.value.type):
-            return f"tl.multiple_of promises that {what} is a multiple of {promised} bytes{each}, and it is {found % promised} beyond one"
-        return f"tl.multiple_of promises that {what} is a multiple of {promised}{each}, and it is {found:,}"
+            return (
+                f"tl.multiple_of promises that {what} is a multiple of {promised} bytes{each}, and "
+                f"it is {found % promised} beyond one"
+            )
+        return (
+            f"tl.multiple_of promises that {what} is a multiple of {promised}{each}, and it is "
+            f"{found:,}"
+        )
     axis = broken.dimension + 1
     before = int(values[(*where[:axis], where[axis] - 1, *where[axis + 1 :])])
     lane = where[1:] if len(where) > 2 else where[1]
     along = f" along dimension {broken.dimension}" if len(where) > 2 else ""
     run = "neighbours" if broken.hint == "max_contiguous" else "equal elements"
-    return f"tl.{broken.hint} promises runs of {promised} {run}{along} in {what}, and element {lane} is {found:,} after {before:,}"
+    return (
+        f"tl.{broken.hint} promises runs of {promised} {run}{along} in {what}, and element {lane} "
+        f"is {found:,} after {before:,}"
+    )

@@ -1,6 +1,10 @@
-"""Tensor descriptors that the copy engine (TMA) cannot take: where the tensor begins, and how far its rows are apart.
+"""Tensor descriptors that the copy engine (TMA) cannot take:
+where the tensor begins, and how far its rows are apart.
 
-Triton says so of `tl.make_tensor_descriptor` and leaves it to the caller; a descriptor that the host makes is refused by its own class. Nothing refuses one that the kernel makes: the copy engine keeps addresses and strides in units of 16 bytes, and a GPU moves other elements, or stops. GPUs without the engine load through pointers, which may be anywhere.
+Triton says so of `tl.make_tensor_descriptor` and leaves it to the caller; a descriptor that the
+host makes is refused by its own class. Nothing refuses one that the kernel makes: the copy engine
+keeps addresses and strides in units of 16 bytes, and a GPU moves other elements, or stops. GPUs
+without the engine load through pointers, which may be anywhere.
 """
 
 from __future__ import annotations
@@ -19,7 +23,8 @@ from kernellab.ir import tt
 from kernellab.records.layouts import Numbers
 
 UNIT = 16
-"""Bytes that addresses and strides are multiples of: CUDA driver API, cuTensorMapEncodeTiled (globalAddress, globalStrides)."""
+"""Bytes that addresses and strides are multiples of:
+CUDA driver API, cuTensorMapEncodeTiled (globalAddress, globalStrides)."""
 
 BASE = "base"
 

@@ -1,6 +1,8 @@
-"""Products of fp32 tiles that lose what matters: `tl.dot` computes them in tf32 unless it is told otherwise.
+"""Products of fp32 tiles that lose what matters:
+`tl.dot` computes them in tf32 unless it is told otherwise.
 
-Each is computed in fp32 too. Along a loop that adds products up the differences are added up as well, and held against what the loop gives.
+Each is computed in fp32 too. Along a loop that adds products up the differences are added up
+as well, and held against what the loop gives.
 """
 
 from __future__ import annotations
@@ -95,7 +97,9 @@ class DotPrecision(Detector):
             self._compare(computed, result, error)
 
     def _add(self, computed: Computed, result: Array, error: Array) -> None:
-        """Another iteration of a loop; the result of programs that take no part in it stays as it is."""
+        """Another iteration of a loop; the result of programs that take no part
+        in it stays as it is.
+        """
         before = self._sums.get(computed.operation)
         if before is not None:
             error = before.error + error
@@ -194,14 +198,16 @@ def _facts(computed: Computed, part: float, exact: Array, error: Array) -> Facts
         "calls": calls[:-1],
         "lane": lane,
         "message": (
-            f"in {precision} this product differs from the one in ieee by {_portion(part)} its norm; at lane {lane} it gives {wrong:.6g} "
-            f"instead of {right:.6g}. {_WHY.get(precision or '', '')}"
+            f"in {precision} this product differs from the one in ieee by {_portion(part)} its "
+            f"norm; at lane {lane} it gives {wrong:.6g} instead of {right:.6g}. "
+            f"{_WHY.get(precision or '', '')}"
         ).rstrip(),
         "advice": (
-            'Ask for input_precision="ieee", or for "tf32x3", which stays on tensor cores; or take away what the operands have in '
+            'Ask for input_precision="ieee", or for "tf32x3", which stays on tensor cores; or take '
+            "away what the operands have in "
             "common, a mean say, before the product."
         ),
-    }  # fmt: skip
+    }
 
 
 def _portion(part: float) -> str:

@@ -24,12 +24,13 @@ _FREE_ITERATIONS = 32
 """So many iterations are only counted: nearly every loop ends before."""
 
 _PATIENCE = 2
-"""So many times the iterations of other loops one may take that waits for other programs: a deadlock is found before."""
+"""So many times the iterations of other loops one may take that waits for other programs:
+a deadlock is found before."""
 
 _TOUCHING_MEMORY = (
-    tt.LoadOp, tt.StoreOp, tt.AtomicRMWOp, tt.AtomicCASOp, tt.AtomicLoadOp, tt.AtomicStoreOp, tt.AtomicPollOp,
-    tt.DescriptorLoadOp, tt.DescriptorGatherOp, tt.DescriptorStoreOp, tt.DescriptorReduceOp, tt.DescriptorScatterOp,
-    tt.ElementwiseInlineAsmOp,
+    tt.LoadOp, tt.StoreOp, tt.AtomicRMWOp, tt.AtomicCASOp, tt.AtomicLoadOp, tt.AtomicStoreOp,
+    tt.AtomicPollOp, tt.DescriptorLoadOp, tt.DescriptorGatherOp, tt.DescriptorStoreOp,
+    tt.DescriptorReduceOp, tt.DescriptorScatterOp, tt.ElementwiseInlineAsmOp,
 )  # fmt: skip
 
 
@@ -50,7 +51,9 @@ class _Going:
 
 
 class EndlessLoop(Detector):
-    """Counts the iterations of `while` loops, and stops one that has come back to an earlier state, or has taken too many."""
+    """Counts the iterations of `while` loops, and stops one that has come back to an earlier state,
+    or has taken too many.
+    """
 
     kinds = ("endless-loop",)
 
@@ -91,7 +94,9 @@ class EndlessLoop(Detector):
     def _look_for_circle(
         self, computed: Computed, loop: scf.WhileOp, going: _Going, deciding: Sequence[int]
     ) -> None:
-        """As `scheduler.py` does: compare with iterations 1, 2, 4, 8, ... (R. P. Brent, BIT 20, 1980)."""
+        """As `scheduler.py` does: compare with iterations 1, 2, 4, 8, ... (R. P.
+        Brent, BIT 20, 1980).
+        """
         carried = _of_active(computed, deciding)
         if going.kept_at and all(map(_is_same, carried, going.kept)):
             self._stop(computed, loop, going, circle=going.iterations - going.kept_at)
@@ -99,7 +104,9 @@ class EndlessLoop(Detector):
             going.kept, going.kept_at = carried, going.iterations
 
     def _deciding(self, loop: scf.WhileOp) -> Sequence[int] | None:
-        """Which of the carried values decide, in this iteration or a later one, whether the loop goes on; None where memory does."""
+        """Which of the carried values decide, in this iteration or a later one,
+        whether the loop goes on; None where memory does.
+        """
         if loop not in self._known:
             self._known[loop] = _deciding(loop)
         return self._known[loop]
@@ -125,8 +132,9 @@ class EndlessLoop(Detector):
 
 
 _ADVICE = (
-    "Let each turn bring the loop nearer to its end: change what its condition asks (i += BLOCK), in the right direction. "
-    "Where a loop needs more turns than that, say how many: check(..., most_turns=...), or %tilecheck --most-turns N."
+    "Let each turn bring the loop nearer to its end: change what its condition asks (i += BLOCK), "
+    "in the right direction. Where a loop needs more turns than that, say how many: check(..., "
+    "most_turns=...), or %tilecheck --most-turns N."
 )
 
 
@@ -145,7 +153,9 @@ def _carried(
 ) -> Iterator[_Carried]:
     """The scalars with names, for one program."""
     asked = _made_of(yielded(loop.before.block)[0], loop)
-    for argument, ended, before, after in zip(loop.before.block.args, yielded(loop.after.block), first, now):  # fmt: skip
+    for argument, ended, before, after in zip(
+        loop.before.block.args, yielded(loop.after.block), first, now
+    ):
         name = name_of_result(ended) or name_of_result(argument)
         if name is not None and not shape(argument.type) and not is_pointer(argument.type):
             then, at_last = _of_program(before, program), _of_program(after, program)
@@ -161,7 +171,9 @@ def _deciding(loop: scf.WhileOp) -> Sequence[int] | None:
     while pending:
         for value in _made_of(pending.pop(), loop) - found:
             found.add(value)
-            if isinstance(value, OpResult) and any(isinstance(op, _TOUCHING_MEMORY) for op in value.op.walk()):  # fmt: skip
+            if isinstance(value, OpResult) and any(
+                isinstance(op, _TOUCHING_MEMORY) for op in value.op.walk()
+            ):
                 if loop.is_ancestor(value.op):
                     return None
             elif isinstance(value, BlockArgument) and value.block is loop.before.block:

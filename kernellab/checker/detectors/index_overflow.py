@@ -1,6 +1,10 @@
 """Integer arithmetic on the way to an address that does not fit its type.
 
-The checked run only looks whether any of it wraps. Where some does, the launch runs once more, and beside each index goes its distance from the exact one, computed in int64: an access whose lane is on, and whose address or mask is then not what it should be, is what makes a finding. Arithmetic that wraps and harms nobody makes none: a hash, lanes that are off, a sum that leaves int32 and comes back.
+The checked run only looks whether any of it wraps. Where some does, the launch runs once more,
+and beside each index goes its distance from the exact one, computed in int64: an access whose
+lane is on, and whose address or mask is then not what it should be, is what makes a finding.
+Arithmetic that wraps and harms nobody makes none: a hash, lanes that are off, a sum that leaves
+int32 and comes back.
 """
 
 from __future__ import annotations
@@ -62,7 +66,9 @@ class IndexOverflow(Detector):
 
 
 class ExactIndices(Detector):
-    """Follows how far each index is from the exact one, and tells of accesses that this puts elsewhere."""
+    """Follows how far each index is from the exact one, and tells of accesses
+    that this puts elsewhere.
+    """
 
     kinds: ClassVar[tuple[str, ...]] = ("index-overflow",)
 
@@ -73,7 +79,9 @@ class ExactIndices(Detector):
 
     @classmethod
     def observes(cls, operation: Operation) -> bool:
-        """Whatever takes part in an address, where values are handed on, and the accesses themselves."""
+        """Whatever takes part in an address, where values are handed on,
+        and the accesses themselves.
+        """
         return (
             isinstance(operation, ACCESSES)
             or operation.name.startswith(("scf.", "cf.", "tt.return", "kernellab."))
@@ -88,7 +96,9 @@ class ExactIndices(Detector):
             self._distances.follow(computed)
 
     def _look(self, computed: Computed) -> None:
-        """See whether an access goes elsewhere, in a lane that is on, or is on where it should be off."""
+        """See whether an access goes elsewhere, in a lane that is on,
+        or is on where it should be off.
+        """
         op = computed.operation
         for value in placing(op):
             away = self._distances[value]
@@ -142,13 +152,17 @@ def _facts(wrap: Wrap, effect: str) -> dict[str, Any]:
         "position": places[-1] if places else None,
         "calls": places[:-1],
         "lane": lane[1:],
-        "message": f"{_formula(wrap)}{exact:,} does not fit {kind}; it wraps to {wrapped:,}{effect}",
+        "message": (
+            f"{_formula(wrap)}{exact:,} does not fit {kind}; it wraps to {wrapped:,}{effect}"
+        ),
         "advice": _advice(op),
     }
 
 
 def _at(array: Array, place: tuple[int, ...], rank: int) -> Any:
-    """The element of a tile, or of a scalar beside one, at a place whose first number is the program's."""
+    """The element of a tile, or of a scalar beside one, at a place whose first number
+    is the program's.
+    """
     place = place[: array.ndim] if array.ndim <= rank else place
     return array[tuple(min(i, extent - 1) for i, extent in zip(place, array.shape))]
 

@@ -14,7 +14,9 @@ from kernellab.interpreter.numerics.tiles import Value
 
 
 class LaneCollision(Detector):
-    """Looks at what a store left behind: where that is not what a lane stored, another lane stored something else there."""
+    """Looks at what a store left behind: where that is not what a lane stored,
+    another lane stored something else there.
+    """
 
     kinds = ("lane-collision",)
 
@@ -60,8 +62,9 @@ class LaneCollision(Detector):
                 "argument": name,
                 "index": element,
                 "message": (
-                    f"lanes {_lane(lanes[0])} and {_lane(lanes[other])} of one program both store to {access.named(element)}: "
-                    f"{as_text(values[0])} and {as_text(values[other])}; which of them stays is left open"
+                    f"lanes {_lane(lanes[0])} and {_lane(lanes[other])} of one program both store "
+                    f"to {access.named(element)}: {as_text(values[0])} and "
+                    f"{as_text(values[other])}; which of them stays is left open"
                 ),
                 "advice": (
                     "Give each lane an element of its own, let only one of them store (a mask), "
@@ -73,7 +76,9 @@ class LaneCollision(Detector):
 
 
 def _is_apart(access: Access, value: Value) -> bool:
-    """True where it is known, without looking at every lane, that no two lanes of a program store different values to one element."""
+    """True where it is known, without looking at every lane, that no two lanes
+    of a program store different values to one element.
+    """
     box = access.box
     if box is None or not box.is_disjoint(numpy.zeros(1, numpy.int64), box.all_lanes):
         return False

@@ -27,7 +27,8 @@ if TYPE_CHECKING:
 
 
 class MissingOther(Detector):
-    """Runs the launch again with other values in lanes that loads leave open, and looks whether a result changes.
+    """Runs the launch again with other values in lanes that loads leave open,
+    and looks whether a result changes.
 
     The first run has zeros there.
     """
@@ -46,7 +47,8 @@ class MissingOther(Detector):
     def before(self, access: Access) -> None:
         if access.operation not in self._undefined:
             return
-        # lanes that the mask switches off; not those that were switched off for leaving their tensor
+        # lanes that the mask switches off; not those that were switched off
+        # for leaving their tensor
         mask = (access.request if access.asked is None else access.asked).mask
         on = global_memory.lanes_on(mask, None if access.is_shared else access.active, access.rank)
         if on is None:
@@ -65,8 +67,9 @@ class MissingOther(Detector):
                 "argument": name,
                 "index": access.element(off, place, program),
                 "advice": (
-                    "Say what these lanes shall hold: other=0.0 for a sum, other=-float('inf') for a maximum; "
-                    "or mask what is made of them: the store, or tl.where before a reduction."
+                    "Say what these lanes shall hold: other=0.0 for a sum, other=-float('inf') "
+                    "for a maximum; or mask what is made of them: the store, or tl.where "
+                    "before a reduction."
                 ),
             }
 
@@ -79,7 +82,7 @@ class MissingOther(Detector):
         guilty: dict[Operation, str] = {}
         if suspects and (effect := self._effect(session, suspects)) is not None:
             for op in suspects:
-                alone = effect if len(suspects) == 1 else self._effect(session, frozenset((op,)))  # fmt: skip
+                alone = effect if len(suspects) == 1 else self._effect(session, frozenset((op,)))
                 if alone is not None:
                     guilty[op] = alone
             if not guilty:  # several together make the difference
@@ -95,7 +98,9 @@ class MissingOther(Detector):
         """What was seen is no fault yet."""
 
     def _effect(self, session: CheckSession, loads: frozenset[Operation]) -> str | None:
-        """What other values in the lanes that these loads leave open change; None where they change nothing."""
+        """What other values in the lanes that these loads leave open change;
+        None where they change nothing.
+        """
         kinds = {dtype(op.results[0].type).kind in "iub" for op in loads}
         for filling in _FILLINGS:
             words = filling.format_for(kinds)
@@ -106,7 +111,10 @@ class MissingOther(Detector):
             except KernelFault as fault:
                 return f"with {words} in them, the kernel fails: {fault.problem.splitlines()[0]}"
             for apart in differences(self.run.results, run.results):
-                return f"{apart.element} is {as_text(apart.one)} with zeros in them, and {as_text(apart.other)} with {words}"
+                return (
+                    f"{apart.element} is {as_text(apart.one)} with zeros in them, and "
+                    f"{as_text(apart.other)} with {words}"
+                )
         return None
 
     def findings(self, explained: Any = frozenset()) -> Iterator[Any]:
@@ -116,14 +124,16 @@ class MissingOther(Detector):
 
 def _message(name: str, effect: str) -> str:
     return (
-        f"this load of {name} has no other=, and the lanes that its mask switches off reach a result: "
-        f"{effect}"
+        f"this load of {name} has no other=, and the lanes that its mask switches off reach a "
+        f"result: {effect}"
     )
 
 
 @dataclass(frozen=True)
 class _Filling:
-    """What to put in lanes that are left open: a float, and an integer where elements are integers."""
+    """What to put in lanes that are left open: a float, and an integer
+    where elements are integers.
+    """
 
     words: str
     number: float
@@ -151,7 +161,8 @@ _FILLINGS = (
     _Filling("a large number", 1.0, 12_345),
     _Filling("a large negative number", -1.0, -12_345),
 )
-"""NaN shows in sums and products; maxima and minima may pass over it, and show a number on their side."""
+"""NaN shows in sums and products; maxima and minima may pass over it,
+and show a number on their side."""
 
 
 def _filled(loads: frozenset[Operation], filling: _Filling) -> Change:

@@ -1,6 +1,10 @@
-"""NaN and infinity that a kernel writes to memory and did not find there, and numbers too large for the type that they are converted to.
+"""NaN and infinity that a kernel writes to memory and did not find there,
+and numbers too large for the type that they are converted to.
 
-The checked run only looks at what is stored, and at conversions to 8 bits, which saturate. Where something shows, the launch runs once more and each value that is not finite carries the number of the operation that made it, through arithmetic, loops and memory: the finding is told at that operation.
+The checked run only looks at what is stored, and at conversions to 8 bits, which saturate.
+Where something shows, the launch runs once more and each value that is not finite carries the
+number of the operation that made it, through arithmetic, loops and memory: the finding is told
+at that operation.
 """
 
 from __future__ import annotations
@@ -207,7 +211,9 @@ def _key(access: Access) -> tuple[int, int]:
 
 
 def _lane_of(origin: Origin, access: Access, place: tuple[int, ...]) -> tuple[int, ...]:
-    """A lane of the origin to tell of: the one that is stored where the tiles agree, else the first of the program, else the first."""
+    """A lane of the origin to tell of: the one that is stored where the tiles agree,
+    else the first of the program, else the first.
+    """
     lanes, (program, *rest) = origin.lanes, place
     if origin.computed.programs is access.programs and program < len(lanes):
         if lanes.ndim == len(place) and lanes.shape[1:] == tuple(shape(_tile(access))):

@@ -32,7 +32,8 @@ _ORDERS = (
 
 
 class OrderDependence(Detector):
-    """Runs the launch in other orders, where programs can learn of each other at all, and looks whether results change.
+    """Runs the launch in other orders, where programs can learn of each other at all,
+    and looks whether results change.
 
     A race is told as that: what it does to results is its consequence.
     """
@@ -82,8 +83,9 @@ class OrderDependence(Detector):
             f"; {', '.join(others)} change{'s' if len(others) == 1 else ''} too" if others else ""
         )
         message = (
-            f"{first.element} depends on the order of the programs: it is {as_text(first.one)} when they run in the order "
-            f"of their ids, {as_text(first.other)} when they run {words}{also}"
+            f"{first.element} depends on the order of the programs: it is {as_text(first.one)} "
+            f"when they run in the order of their ids, {as_text(first.other)} when they run "
+            f"{words}{also}"
         )
         facts = {"argument": first.name, "index": first.index, "message": message}
         self._add(writers[0].operation, facts, writers[0].programs, first.count)
@@ -93,7 +95,10 @@ class OrderDependence(Detector):
             position, why = failure.finding.position, failure.finding.message
         else:
             position, why = failure.position, failure.problem.splitlines()[0]
-        message = f"with its programs run {words} the kernel does not end as it does in the order of their ids: {why}"
+        message = (
+            f"with its programs run {words} the kernel does not end as it does in the order of "
+            f"their ids: {why}"
+        )
         facts = {
             "kind": self.kinds[0],
             "position": position,
@@ -116,8 +121,9 @@ class OrderDependence(Detector):
 
 
 _ADVICE = (
-    "A GPU promises no order. Look for what a program learns from an atomic (a ticket, a count that others go on changing) "
-    "and lets into its results; let results depend on tl.program_id alone, or sort them afterwards."
+    "A GPU promises no order. Look for what a program learns from an atomic (a ticket, a count "
+    "that others go on changing) and lets into its results; let results depend on tl.program_id "
+    "alone, or sort them afterwards."
 )
 
 
@@ -137,7 +143,10 @@ class _Writer(Detector):
         self.programs: tuple[int, ...] = ()
 
     def before(self, access: Access) -> None:
-        if access.action == "load" or access.buffer.tensor.untyped_storage().data_ptr() != self._start:  # fmt: skip
+        if (
+            access.action == "load"
+            or access.buffer.tensor.untyped_storage().data_ptr() != self._start
+        ):
             return
         buffer = access.buffer
         first = buffer.elements.__array_interface__["data"][0] - self._start
@@ -147,16 +156,20 @@ class _Writer(Detector):
         if here.any():
             self.operation = access.operation
             has_programs = here.ndim > access.rank
-            among = here.reshape(len(here), -1).any(axis=1) if has_programs and len(here) > 1 else None  # fmt: skip
+            among = (
+                here.reshape(len(here), -1).any(axis=1) if has_programs and len(here) > 1 else None
+            )
             self.programs = tuple(access.linear_ids(among).tolist())
 
 
 class FloatSums(Detector):
-    """What is added to each element by atomics on floats, so that the rounding of another order can be told from a fault.
+    """What is added to each element by atomics on floats, so that the rounding
+    of another order can be told from a fault.
 
-    n numbers that are added up in two orders, each sum rounded to a unit u, are at most 2 (n - 1) u sum|x| apart
-    (N. J. Higham, Accuracy and Stability of Numerical Algorithms, section 4.2). In a kernel that adds floats so, floats
-    elsewhere may be made of such sums: they may be apart by the square root of u, relative to the tensor's largest.
+    n numbers that are added up in two orders, each sum rounded to a unit u, are at most 2 (n - 1) u
+    sum|x| apart (N. J. Higham, Accuracy and Stability of Numerical Algorithms, section 4.2). In a
+    kernel that adds floats so, floats elsewhere may be made of such sums: they may be apart by the
+    square root of u, relative to the tensor's largest.
     """
 
     kinds = ()
@@ -190,7 +203,9 @@ class FloatSums(Detector):
         if not self._any:
             return None
         unit = torch.finfo(one.dtype).eps / 2
-        largest = max(float(tensor.double().abs().nan_to_num(0, 0, 0).max()) for tensor in (one, other))  # fmt: skip
+        largest = max(
+            float(tensor.double().abs().nan_to_num(0, 0, 0).max()) for tensor in (one, other)
+        )
         derived = torch.full(one.shape, unit**0.5 * largest, dtype=torch.float64)
         tensor = self.run.tensors[name]
         known = self._storages.by_start.get(tensor.untyped_storage().data_ptr())
@@ -201,4 +216,6 @@ class FloatSums(Detector):
             return derived
         numbers = torch.from_numpy(storage.view(tensor, counts.elements).copy())
         magnitudes = torch.from_numpy(storage.view(tensor, sums.elements).copy())
-        return torch.where(numbers > 0, 2 * numbers * unit * (magnitudes + one.double().abs()), derived)  # fmt: skip
+        return torch.where(
+            numbers > 0, 2 * numbers * unit * (magnitudes + one.double().abs()), derived
+        )

@@ -20,7 +20,8 @@ from kernellab.interpreter.numerics.affine import AffineTile
 class OutOfBounds(Detector):
     """Lanes that are on and leave their tensor.
 
-    Lanes that leave the storage too are switched off, so that the run goes on: what they would load is `other`, or 0.
+    Lanes that leave the storage too are switched off, so that the run goes on:
+    what they would load is `other`, or 0.
     """
 
     kinds = ("out-of-bounds",)
@@ -61,8 +62,9 @@ class OutOfBounds(Detector):
                 "kind": "out-of-bounds",
                 "message": f"{_WORDS[access.action]} {elements.described(address)}",
                 "advice": (
-                    "An address must lie in an argument, or in another torch tensor on the CPU that is still alive: keep the "
-                    "tensors whose data_ptr() you pass, and mask the lanes beyond them. These lanes were switched off, and the run went on."
+                    "An address must lie in an argument, or in another torch tensor on the CPU "
+                    "that is still alive: keep the tensors whose data_ptr() you pass, and mask the "
+                    "lanes beyond them. These lanes were switched off, and the run went on."
                 ),
             }
 
@@ -85,7 +87,9 @@ class OutOfBounds(Detector):
                 "kind": "out-of-bounds",
                 "argument": view.name,
                 "index": (index,),
-                "message": f"{_WORDS[access.action]} {view.name}[{index}], but {_extent(view, index)}",
+                "message": (
+                    f"{_WORDS[access.action]} {view.name}[{index}], but {_extent(view, index)}"
+                ),
                 "advice": _advice(access.action, view, index),
             }
 
@@ -122,10 +126,16 @@ def _extent(view: Buffer, index: int) -> str:
         return f"{view.name} has no elements ({_described(view)})"
     first, last = view.first - view.origin, view.stop - 1 - view.origin
     if first <= index <= last:
-        return f"that lies between the elements of {view.name} ({_described(view)}), in memory that is not its own"
+        return (
+            f"that lies between the elements of {view.name} ({_described(view)}), in memory that "
+            "is not its own"
+        )
     held = f"{view.name} has elements {first} to {last} ({_described(view)})"
     if 0 <= index + view.origin < len(view.elements):
-        return f"{held}; what is there belongs to another part of the storage that {view.name} is a view of"
+        return (
+            f"{held}; what is there belongs to another part of the storage that "
+            f"{view.name} is a view of"
+        )
     return held
 
 

@@ -1,4 +1,6 @@
-"""Races: two programs that touch one element, one of them by a plain store, with nothing that orders them."""
+"""Races: two programs that touch one element, one of them by a plain store,
+with nothing that orders them.
+"""
 
 from __future__ import annotations
 
@@ -35,7 +37,8 @@ if TYPE_CHECKING:
 
 
 class Race(Detector):
-    """Looks which elements are touched by several programs; where there are some, the launch runs again, program by program, to see what orders them.
+    """Looks which elements are touched by several programs;
+    where there are some, the launch runs again, program by program, to see what orders them.
 
     Attributes:
         shared: True where programs see what others left in memory, in order or not.
@@ -94,7 +97,12 @@ class Race(Detector):
 
     def _report(self, together: list[PairSummary]) -> None:
         """One finding for operations that race with each other, at the last store among them."""
-        stores = [element_access.operation for one in together for element_access in _element_accesses(one.example) if element_access.kind == "write"]  # fmt: skip
+        stores = [
+            element_access.operation
+            for one in together
+            for element_access in _element_accesses(one.example)
+            if element_access.kind == "write"
+        ]
         here = max(stores, key=_line)
         summary = max(
             (one for one in together if _is_among(here, one.example)),
@@ -117,7 +125,9 @@ class Race(Detector):
 
 
 def _watched(run: CheckedRun) -> frozenset[str | int] | None:
-    """The storages that plain stores may write, or atomics while plain loads read them, see `CheckedRun.storage_of`; EVERYTHING where nobody knows."""
+    """The storages that plain stores may write, or atomics while plain loads read them,
+    see `CheckedRun.storage_of`; EVERYTHING where nobody knows.
+    """
     effects = memory_effects(run.code)
     stored, updated, loaded = effects.stored, effects.updated, effects.loaded
     if stored is EVERYTHING or (updated is EVERYTHING and loaded is EVERYTHING):
@@ -167,14 +177,18 @@ def _message(run: CheckedRun, example: AccessPair, here: Operation) -> str:
         programs = sorted(
             run.program_id(element_access.program) for element_access in (first, second)
         )
-        return f"programs {programs[0]} and {programs[1]} both write {which}{values}, and nothing orders them"
+        return (
+            f"programs {programs[0]} and {programs[1]} both write {which}{values}, and "
+            "nothing orders them"
+        )
     mine, other = (second, first) if second.operation is here else (first, second)
     position = _position(other.operation)
     place = f" on line {position.line}" if position else ""
     how = " by an atomic" if other.kind == "update" else ""
     return (
-        f"program {run.program_id(mine.program)} writes {which}{_held(mine)}, and program {run.program_id(other.program)} "
-        f"{_VERBS[other.kind]} it{how}{_held(other)}{place}; nothing orders the two"
+        f"program {run.program_id(mine.program)} writes {which}{_held(mine)}, and program "
+        f"{run.program_id(other.program)} {_VERBS[other.kind]} it{how}{_held(other)}{place}; "
+        "nothing orders the two"
     )
 
 
@@ -186,15 +200,18 @@ def _advice(example: AccessPair) -> str:
     kinds = {element_access.kind for element_access in _element_accesses(example)}
     if kinds == {"write"}:
         return (
-            "Give every program elements of its own (offsets that depend on tl.program_id along each axis of the grid), "
-            "let one program store, or combine the values by an atomic: tl.atomic_add, tl.atomic_max."
+            "Give every program elements of its own (offsets that depend on tl.program_id along "
+            "each axis of the grid), let one program store, or combine the values by an atomic: "
+            "tl.atomic_add, tl.atomic_max."
         )
     if "update" in kinds:
         return (
-            "An atomic protects an element only where all of them are atomic: use tl.atomic_xchg for this store, "
-            "or keep the element out of the others' reach until they are ordered."
+            "An atomic protects an element only where all of them are atomic: use tl.atomic_xchg "
+            "for this store, or keep the element out of the others' reach until they are ordered."
         )
     return (
-        "Write to another tensor than the one that is read, or launch twice; programs of one launch are ordered by "
-        'atomics alone: a lock or a flag whose atomics acquire and release (sem="acq_rel", the default).'
+        "Write to another tensor than the one that is read, or launch twice; programs of one "
+        "launch are ordered by "
+        "atomics alone: a lock or a flag whose atomics acquire and release "
+        '(sem="acq_rel", the default).'
     )

@@ -14,7 +14,9 @@ from kernellab.interpreter.numerics.tiles import Value
 
 
 class UninitializedRead(Detector):
-    """Notes beside each storage of a marked argument which elements were written; a lane that is on and reads another is a fault."""
+    """Notes beside each storage of a marked argument which elements were written;
+    a lane that is on and reads another is a fault.
+    """
 
     kinds = ("uninitialized-read",)
 
@@ -68,10 +70,14 @@ class UninitializedRead(Detector):
                 "kind": "uninitialized-read",
                 "argument": name,
                 "index": index,
-                "message": f"{'reads' if access.action == 'load' else 'updates'} {access.named(index)}, which nothing has written before",
+                "message": (
+                    f"{'reads' if access.action == 'load' else 'updates'} {access.named(index)}, "
+                    "which nothing has written before"
+                ),
                 "advice": (
-                    f"Initialise {name} before the launch (torch.zeros instead of torch.empty), store to it first, "
-                    "or mask these lanes: a GPU reads whatever was in that memory."
+                    f"Initialise {name} before the launch (torch.zeros instead of "
+                    "torch.empty), store to it first, or mask these lanes: a GPU reads "
+                    "whatever was in that memory."
                 ),
             }
 

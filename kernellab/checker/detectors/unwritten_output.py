@@ -20,7 +20,9 @@ from kernellab.triton_api import definition_of
 
 
 class UnwrittenOutput(Detector):
-    """Notes which elements of the arguments named in `outputs` were written, and looks for others when the run is over."""
+    """Notes which elements of the arguments named in `outputs` were written,
+    and looks for others when the run is over.
+    """
 
     kinds = ("unwritten-output",)
 

@@ -1,1 +1,3 @@
-"""Accesses of different programs to one element: who touches it, in which order, and whether anything says so."""
+"""Accesses of different programs to one element:
+who touches it, in which order, and whether anything says so.
+"""

@@ -1,6 +1,10 @@
-"""Elements that several programs touch, and at least one of them writes: found without regard to any order.
+"""Elements that several programs touch, and at least one of them writes:
+found without regard to any order.
 
-While a launch runs, accesses are only listed, as boxes. When it is over, and the memory between the first and the last element of each program turns out to be its own, nothing else needs to be done: so it is with most kernels. Else each element is marked with the program that wrote it, read it, or updated it by an atomic.
+While a launch runs, accesses are only listed, as boxes. When it is over, and the memory between the
+first and the last element of each program turns out to be its own, nothing else needs to be done:
+so it is with most kernels. Else each element is marked with the program that wrote it, read it, or
+updated it by an atomic.
 """
 
 from __future__ import annotations
@@ -51,19 +55,27 @@ class ShadowMemory:
                 self._mark_all()
 
     def conflicts(self) -> tuple[numpy.ndarray, numpy.ndarray] | None:
-        """Which elements two programs touch, one of them by a plain store; which one reads and another updates; None where neither is."""
+        """Which elements two programs touch, one of them by a plain store;
+        which one reads and another updates; None where neither is.
+        """
         if self._listed is not None:
             if self._spans.are_apart() or self._is_written_once(self._listed):
                 return None
             self._mark_all()
         wrote, read, updated = (self._marks_of(kind) for kind in ("write", "read", "update"))
         stored = wrote != NOBODY
-        races = (wrote == SEVERAL) | (stored & _by_another(read, wrote)) | (stored & _by_another(updated, wrote))  # fmt: skip
+        races = (
+            (wrote == SEVERAL)
+            | (stored & _by_another(read, wrote))
+            | (stored & _by_another(updated, wrote))
+        )
         shown = (updated != NOBODY) & _by_another(read, updated)
         return (races, shown) if races.any() or shown.any() else None
 
     def _is_written_once(self, listed: Sequence[tuple[Touch, Part]]) -> bool:
-        """True where nothing but stores touches the storage, no two of them one element: as many elements as lanes."""
+        """True where nothing but stores touches the storage, no two of them one element:
+        as many elements as lanes.
+        """
         if any(kind != "write" or part.repeats for kind, part in listed):
             return False
         written = self.storage.shadow(False, numpy.bool_)

@@ -1,8 +1,14 @@
-"""In which order the accesses of different programs happen, whatever the order in which programs run: by atomics alone.
+"""In which order the accesses of different programs happen, whatever the order
+in which programs run: by atomics alone.
 
-An atomic that releases hands on what its program did before; one that acquires at the same element afterwards takes it over. So locks, flags, tickets and barriers across the grid order accesses, as in the memory model of PTX (and as race detectors for threads have it: C. Flanagan and S. Freund, FastTrack, PLDI 2009). A plain load of an element that atomics write acquires too: that is how flags are polled.
+An atomic that releases hands on what its program did before; one that acquires at the same element
+afterwards takes it over. So locks, flags, tickets and barriers across the grid order accesses, as
+in the memory model of PTX (and as race detectors for threads have it: C. Flanagan and S. Freund,
+FastTrack, PLDI 2009). A plain load of an element that atomics write acquires too: that is how
+flags are polled.
 
-Each program has a clock: what it knows of the others' times. In a large grid some programs share a hand of it, so that all clocks together stay small; two of them may then look ordered that are not.
+Each program has a clock: what it knows of the others' times. In a large grid some programs share a
+hand of it, so that all clocks together stay small; two of them may then look ordered that are not.
 """
 
 from __future__ import annotations
@@ -39,7 +45,9 @@ class Clocks:
         self._storages: set[int] = set()
 
     def know(self, program: int, others: numpy.ndarray, times: numpy.ndarray) -> numpy.ndarray:
-        """For each of the others, whether what it did at a time has happened before what `program` does now."""
+        """For each of the others, whether what it did at a time has happened before what
+        `program` does now.
+        """
         known = others == program
         if program in self._of_program:
             known = known | (self._of_program[program][others % self._hands_of_each] >= times)
@@ -91,7 +99,9 @@ def orders_programs(op: Operation) -> bool:
 
 
 def _meaning(op: Operation) -> int | None:
-    """What an atomic orders; None for an operation that is none, and one that other programs do not see in order."""
+    """What an atomic orders; None for an operation that is none,
+    and one that other programs do not see in order.
+    """
     order, scope = op.properties.get("sem"), op.properties.get("scope")
     if not isinstance(order, builtin.IntegerAttr):
         return None

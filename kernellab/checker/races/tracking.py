@@ -1,4 +1,6 @@
-"""A second look at elements that several programs touch: who touches each after whom, and whether anything orders the two."""
+"""A second look at elements that several programs touch:
+who touches each after whom, and whether anything orders the two.
+"""
 
 from __future__ import annotations
 
@@ -27,12 +29,14 @@ class SeenEnough(Exception):
 
 
 Suspects = Mapping[str | int, tuple[Storage, numpy.ndarray]]
-"""Storages (see `CheckedRun.storage_of`) with the elements that are looked at, true in a shadow array."""
+"""Storages (see `CheckedRun.storage_of`) with the elements that are looked at,
+true in a shadow array."""
 
 
 @dataclass(frozen=True)
 class AccessPair:
-    """Two programs that touch one element, with nothing that orders them: the first that was seen of two operations.
+    """Two programs that touch one element, with nothing that orders them:
+    the first that was seen of two operations.
 
     Attributes:
         name: the argument.
@@ -157,7 +161,8 @@ class Tracker(Detector):
 
 
 _Trace = str
-"""Whose accesses are kept: "write", "update", "read", and "read before", the latest read of another program than the last reader's."""
+"""Whose accesses are kept: "write", "update", "read", and "read before",
+the latest read of another program than the last reader's."""
 
 _KIND: Mapping[_Trace, Touch] = {
     "write": "write",
@@ -185,7 +190,9 @@ def touch_of(access: Access) -> Touch:
 
 @dataclass
 class _Latest:
-    """For each suspect element, who did something there last: program, time, number of the operation."""
+    """For each suspect element, who did something there last:
+    program, time, number of the operation.
+    """
 
     programs: numpy.ndarray
     times: numpy.ndarray
@@ -224,7 +231,9 @@ class _ElementHistory:
         numbers = self._numbers[index]
         return numpy.unique(numbers[numbers >= 0])
 
-    def note(self, kind: Touch, suspect: numpy.ndarray, program: int, time: int, op: Operation) -> None:  # fmt: skip
+    def note(
+        self, kind: Touch, suspect: numpy.ndarray, program: int, time: int, op: Operation
+    ) -> None:
         """Remember who has done this last."""
         if op not in self._operation_numbers:
             self._operation_numbers[op] = len(self.operations)

@@ -1,4 +1,6 @@
-"""How far indices are from the exact ones: where each operation that wraps does so first, and what it leads to."""
+"""How far indices are from the exact ones: where each operation that wraps does so first,
+and what it leads to.
+"""
 
 from __future__ import annotations
 

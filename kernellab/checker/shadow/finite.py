@@ -17,7 +17,8 @@ _EXPONENTS = {
     numpy.dtype(numpy.float16): numpy.uint16(0x7C00),
     numpy.dtype(ml_dtypes.bfloat16): numpy.uint16(0x7F80),
 }
-"""The bits that are all set in NaN and infinity, of the 16-bit types: comparing them is faster than converting."""
+"""The bits that are all set in NaN and infinity, of the 16-bit types:
+comparing them is faster than converting."""
 
 
 def is_float(value: SSAValue) -> bool:
@@ -43,7 +44,9 @@ def not_finite(array: Array) -> Array:
 
 
 def too_large_for(values: Array, kind: numpy.dtype) -> Array:
-    """Which values, infinities among them, round to nothing that `kind` has: a conversion that saturates cuts them."""
+    """Which values, infinities among them, round to nothing that `kind` has:
+    a conversion that saturates cuts them.
+    """
     wide = widen(values)
     large: Array = numpy.abs(wide) > largest_finite(kind)
     if large.any():

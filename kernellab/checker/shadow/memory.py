@@ -1,4 +1,6 @@
-"""Shadow memory: notes about the elements of storages: arrays beside the memory of a launch, read and written where its accesses go."""
+"""Shadow memory: notes about the elements of storages:
+arrays beside the memory of a launch, read and written where its accesses go.
+"""
 
 from __future__ import annotations
 
@@ -17,7 +19,8 @@ from kernellab.interpreter.memory.global_memory import Buffer
 from kernellab.interpreter.numerics.bases import as_array, part_of
 
 Ids = Any
-"""Linear ids of the programs that touch elements: an array that broadcasts against them, or one number for all."""
+"""Linear ids of the programs that touch elements:
+an array that broadcasts against them, or one number for all."""
 
 SEVERAL = -2
 """In place of a program's id: more than one."""
@@ -52,7 +55,9 @@ class Part(ABC):
         """The same, its elements one by one."""
 
     def span(self) -> tuple[numpy.ndarray, numpy.ndarray, numpy.ndarray] | None:
-        """(ids, first, last): between which elements each program's lie; None where that takes long to say, or programs share them."""
+        """(ids, first, last): between which elements each program's lie;
+        None where that takes long to say, or programs share them.
+        """
         return None
 
 
@@ -159,7 +164,9 @@ class Storage:
         return buffer.itemsize == self.unit and _address(buffer) - self._start == self._phase
 
     def view(self, tensor: torch.Tensor, shadow: numpy.ndarray) -> numpy.ndarray:
-        """The notes about the elements of a tensor that lies in the storage, in its shape; along a further dimension where an element has several."""
+        """The notes about the elements of a tensor that lies in the storage, in its shape;
+        along a further dimension where an element has several.
+        """
         size, unit = tensor.element_size(), self.unit
         first = tensor.storage_offset() * size - self._phase
         strides = tuple(step * size // unit * shadow.itemsize for step in tensor.stride())
@@ -170,15 +177,21 @@ class Storage:
         return numpy.lib.stride_tricks.as_strided(window, shape, strides, writeable=True)
 
     def index_in(self, buffer_index: Any, buffer: Buffer) -> Any:
-        """Where the notes about elements of a buffer are, given their indices (of each the first)."""
-        return (buffer_index * buffer.itemsize + _address(buffer) - self._start - self._phase) // self.unit  # fmt: skip
+        """Where the notes about elements of a buffer are, given their indices
+        (of each the first).
+        """
+        return (
+            buffer_index * buffer.itemsize + _address(buffer) - self._start - self._phase
+        ) // self.unit
 
     def _length(self) -> int:
         total: int = self.tensor.untyped_storage().nbytes()
         return max(total - self._phase, 0) // self.unit
 
     def _become_bytes(self) -> None:
-        """From here on notes are about single bytes: elements of several sizes share the storage."""
+        """From here on notes are about single bytes:
+        elements of several sizes share the storage.
+        """
         unit, phase = self.unit, self._phase
         self.unit, self._phase = 1, 0
         for shadow in self._shadows:
@@ -191,7 +204,9 @@ class Storage:
 
 @dataclass
 class ShadowArray:
-    """Shadow memory of one storage: a note for each element; `elements` is another one after elements of another size were touched."""
+    """Shadow memory of one storage: a note for each element;
+    `elements` is another one after elements of another size were touched.
+    """
 
     fill: Any
     dtype: Any
@@ -202,7 +217,9 @@ class Storages:
     """The storages that a launch touches, found by the buffers of its accesses."""
 
     def __init__(self, make: Callable[[Buffer], Any]) -> None:
-        """`make` is called once for each storage, with the first buffer that lies in it; what it gives stands for the storage."""
+        """`make` is called once for each storage, with the first buffer that lies in it;
+        what it gives stands for the storage.
+        """
         self._make = make
         self._by_tensor: dict[int, tuple[torch.Tensor, Any]] = {}
         self.by_start: dict[int, Any] = {}

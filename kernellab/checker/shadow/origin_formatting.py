@@ -1,4 +1,6 @@
-"""What is said of an operation that made NaN or infinity, or cut a number to its type: its numbers, and what to do."""
+"""What is said of an operation that made NaN or infinity, or cut a number to its type:
+its numbers, and what to do.
+"""
 
 from __future__ import annotations
 
@@ -56,7 +58,10 @@ def message(origin: Origin, lane: tuple[int, ...]) -> str:
     if origin.kind == "float-overflow":
         name = name_of(op.operands[0], op)
         start = "" if name is None else f"{name} = "
-        return f"{start}{_number(values[0])} does not fit {type_name(kind)}, which holds at most {_number(largest_finite(kind))}; it becomes {_number(result)}"
+        return (
+            f"{start}{_number(values[0])} does not fit {type_name(kind)}, which holds at most "
+            f"{_number(largest_finite(kind))}; it becomes {_number(result)}"
+        )
     what = "NaN" if origin.kind == "nan" else "infinite" if result > 0 else "minus infinity"
     limit = ""
     if origin.kind == "infinity" and not _is_pole(op, values):
@@ -165,21 +170,36 @@ def advice(origin: Origin, lane: tuple[int, ...]) -> str:
     if isinstance(op, _EXPONENTIALS):
         return "Subtract the largest element first, as softmax does: tl.exp(x - tl.max(x, axis))."
     if isinstance(op, _DIVISIONS) and values[1] == 0:
-        return "The divisor is 0: add a small number to it, or choose with tl.where(divisor == 0, 1, divisor)."
+        return (
+            "The divisor is 0: add a small number to it, or choose with tl.where(divisor == 0, 1, "
+            "divisor)."
+        )
     if isinstance(op, _LOGARITHMS):
         return "Keep its argument above 0: tl.maximum(x, 1e-30)."
     if isinstance(op, math.RsqrtOp) and values[0] == 0:
         return "Add a small number to its argument: tl.rsqrt(x + 1e-6)."
     if isinstance(op, _ROOTS):
-        return "Keep its argument at 0 or above: tl.maximum(x, 0). A difference that should not be negative can be, by rounding."
+        return (
+            "Keep its argument at 0 or above: tl.maximum(x, 0). A difference that should not be "
+            "negative can be, by rounding."
+        )
     if isinstance(op, arith.SubFOp) and all(numpy.isinf(value) for value in values):
-        return "Infinity less infinity is NaN. In a softmax, a row whose lanes are all masked has the maximum -inf: put 0 in its place with tl.where."
+        return (
+            "Infinity less infinity is NaN. In a softmax, a row whose lanes are all masked has the "
+            "maximum -inf: put 0 in its place with tl.where."
+        )
     if isinstance(op, tt.DotOp):
         values = [numpy.sum(widen(line)) for line in _row_and_column(origin, lane)]
     if not isinstance(op, tt.ReduceOp | tt.ScanOp) and not all(map(numpy.isfinite, values)):
-        return "One of the numbers is infinite already: an argument holds it, or the source writes it. Leave such lanes out with tl.where."
+        return (
+            "One of the numbers is infinite already: an argument holds it, or the source writes "
+            "it. Leave such lanes out with tl.where."
+        )
     if isinstance(op, tt.DotOp) and kind.itemsize < 4:
         return "Add up in fp32: leave out_dtype out, and convert the result once it is scaled."
     if is_float(op.results[0]) and kind.itemsize < 4:
-        return f"Compute it in fp32, .to(tl.float32), and convert the result: {type_name(kind)} arithmetic overflows early."
+        return (
+            f"Compute it in fp32, .to(tl.float32), and convert the result: {type_name(kind)} "
+            "arithmetic overflows early."
+        )
     return "Scale the values, or keep them from growing, before this line."

@@ -1,4 +1,6 @@
-"""Where NaN and infinity come from: beside each value goes the number of the event that made it what it is."""
+"""Where NaN and infinity come from: beside each value goes the number of the event
+that made it what it is.
+"""
 
 from __future__ import annotations
 
@@ -30,18 +32,22 @@ _NARROWING = (arith.TruncFOp, tt.FpToFpOp, arith.SIToFPOp, arith.UIToFPOp)
 _BITS = (arith.BitcastOp, tt.BitcastOp)
 
 _ARITHMETIC = (
-    tt.FpToFpOp, tt.ClampFOp, tt.PreciseDivFOp, tt.PreciseSqrtOp, tt.ApproxDivFOp, tt.DotOp, tt.DotScaledOp, tt.ReduceOp, tt.ScanOp,
-    tt.MapElementwiseOp, tt.ExternElementwiseOp, tt.ElementwiseInlineAsmOp,
+    tt.FpToFpOp, tt.ClampFOp, tt.PreciseDivFOp, tt.PreciseSqrtOp, tt.ApproxDivFOp, tt.DotOp,
+    tt.DotScaledOp, tt.ReduceOp, tt.ScanOp, tt.MapElementwiseOp, tt.ExternElementwiseOp,
+    tt.ElementwiseInlineAsmOp,
 )  # fmt: skip
-"""What computes, beside the operations of `arith` and `math`; whatever else gives numbers has them from somewhere."""
+"""What computes, beside the operations of `arith` and `math`;
+whatever else gives numbers has them from somewhere."""
 
 
 @dataclass(frozen=True, eq=False)
 class Origin:
-    """An operation made something of its operands that they were not: NaN, infinity, a number cut to what its type holds.
+    """An operation made something of its operands that they were not:
+    NaN, infinity, a number cut to what its type holds.
 
     Attributes:
-        kind: of the finding that it makes; "" for a load outside memory, whose values nobody knows: nothing that comes of them is told.
+        kind: of the finding that it makes; "" for a load outside memory, whose values nobody knows:
+            nothing that comes of them is told.
         computed: the operation, and where it stood.
         operands, result: its values, programs first.
         lanes: of the result, in which it happened.
@@ -59,7 +65,8 @@ class Origin:
 class Origins(Shadows):
     """The number of the origin of each value that has one; `events[number - 1]` tells of it.
 
-    What arguments bring, and what the source spells out, has none; nor has what comes out of shared memory.
+    What arguments bring, and what the source spells out, has none;
+    nor has what comes out of shared memory.
     """
 
     def __init__(self) -> None:
@@ -71,7 +78,9 @@ class Origins(Shadows):
         """Of each load, the lanes that really read, where that is not all of them."""
 
     def told(self, numbers: Array, values: Array) -> Array:
-        """The numbers of those values whose origin still shows: they are not finite, or what was made of them stays."""
+        """The numbers of those values whose origin still shows:
+        they are not finite, or what was made of them stays.
+        """
         shows = not_finite(values)
         if any(event.stays for event in self.events):
             stays = numpy.array([False, *(event.stays for event in self.events)])
@@ -95,7 +104,9 @@ class Origins(Shadows):
         ]
 
     def _lose(self, computed: Computed, op: tt.LoadOp, on: Array) -> None:
-        """Lanes that the kernel had on, and that were switched off because they left their tensor."""
+        """Lanes that the kernel had on, and that were switched off because
+        they left their tensor.
+        """
         rank = len(shape(op.result.type))
         asked = True if op.mask is None else lifted(computed.operands[1], rank)
         lost = numpy.logical_and(asked, ~lifted(on, rank)) & _taking_part(computed)
@@ -120,7 +131,9 @@ class Origins(Shadows):
     def _inherited(
         self, computed: Computed, operands: Sequence[Shadow], result: Array
     ) -> Array | None:
-        """Of each lane of the result, the latest origin among the elements that it was computed from."""
+        """Of each lane of the result, the latest origin among the elements
+        that it was computed from.
+        """
         found = [
             reach(computed.operation, position, shadow)
             for position, shadow in enumerate(operands)

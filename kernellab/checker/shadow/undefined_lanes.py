@@ -1,6 +1,8 @@
-"""Where the values go that a masked load leaves open: of which loads it is plain from the code that nothing comes of them.
+"""Where the values go that a masked load leaves open:
+of which loads it is plain from the code that nothing comes of them.
 
-On a GPU, a lane that a mask switches off holds what its register held before, where the load has no `other`.
+On a GPU, a lane that a mask switches off holds what its register held before,
+where the load has no `other`.
 """
 
 from __future__ import annotations
@@ -25,7 +27,9 @@ _kept: weakref.WeakKeyDictionary[ProgramCode, frozenset[Operation]] = weakref.We
 
 
 def loads_with_undefined_lanes(code: ProgramCode) -> frozenset[Operation]:
-    """Masked loads without `other` whose lanes that are off may reach something: all but those of which the code shows that they do not."""
+    """Masked loads without `other` whose lanes that are off may reach something:
+    all but those of which the code shows that they do not.
+    """
     if code not in _kept:
         _kept[code] = frozenset(
             op
@@ -39,7 +43,9 @@ def loads_with_undefined_lanes(code: ProgramCode) -> frozenset[Operation]:
 
 
 def _stays_off(load: tt.LoadOp) -> bool:
-    """True where what is made of the load, lane by lane, ends in accesses that are masked off where the load was."""
+    """True where what is made of the load, lane by lane, ends in accesses that are masked off
+    where the load was.
+    """
     assert load.mask is not None
     seen: set[SSAValue] = set()
     pending: list[SSAValue] = [load.result]

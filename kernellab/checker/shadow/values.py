@@ -1,6 +1,8 @@
-"""A second number beside each element of a run's values, carried along as the values are computed: how far an index is from what it should be, where a NaN began.
+"""A second number beside each element of a run's values, carried along as the values are computed:
+how far an index is from what it should be, where a NaN began.
 
-A shadow is an array that broadcasts to (programs, *shape of the tile), programs always first; None is zero everywhere, which nearly all of them are.
+A shadow is an array that broadcasts to (programs, *shape of the tile), programs always first;
+None is zero everywhere, which nearly all of them are.
 """
 
 from __future__ import annotations
@@ -26,7 +28,9 @@ Shadow = Array | None
 
 
 def lifted(value: Value, rank: int) -> Array:
-    """The value of a tile as an array with programs first, of which there is one where all agree."""
+    """The value of a tile as an array with programs first, of which there is one
+    where all agree.
+    """
     array = numpy.asarray(value)
     return array if array.ndim > rank else array[None]
 
@@ -144,8 +148,8 @@ def _merged(new: Shadow, old: Shadow, active: Active, rank: int) -> Shadow:
 
 
 _MOVES = (
-    tt.SplatOp, tt.UnsplatOp, tt.ExpandDimsOp, tt.BroadcastOp, tt.ReshapeOp, tt.TransOp, tt.JoinOp, tt.CatOp, tt.SplitOp,
-    tt.GatherOp, arith.SelectOp,
+    tt.SplatOp, tt.UnsplatOp, tt.ExpandDimsOp, tt.BroadcastOp, tt.ReshapeOp, tt.TransOp, tt.JoinOp,
+    tt.CatOp, tt.SplitOp, tt.GatherOp, arith.SelectOp,
 )  # fmt: skip
 
 
@@ -217,7 +221,9 @@ def _together(op: tt.JoinOp | tt.CatOp, lhs: Shadow, rhs: Shadow) -> Shadow:
 
 
 def reach(op: Operation, position: int, array: Array) -> Array:
-    """For each lane of the results, the largest entry of `array` among the lanes of an operand that it is computed from."""
+    """For each lane of the results, the largest entry of `array` among the lanes of an operand
+    that it is computed from.
+    """
     source = shape(op.operands[position].type)
     lanes = (-1,) + (1,) * len(shape(op.results[0].type))
     found: Array

@@ -41,14 +41,19 @@ _FOLLOWED: dict[type[Operation], Exact] = {
     arith.MaxSIOp: numpy.maximum,
     arith.MinSIOp: numpy.minimum,
 }
-"""What carries an inexact operand on. Bits and unsigned numbers do not: who takes those of a product wants it modulo 2**32."""
+"""What carries an inexact operand on. Bits and unsigned numbers do not:
+who takes those of a product wants it modulo 2**32."""
 
 _CASTS = (arith.ExtSIOp, arith.ExtUIOp, arith.TruncIOp, arith.IndexCastOp)
 
 _COMPARISONS: dict[str, numpy.ufunc] = {
-    "eq": numpy.equal, "ne": numpy.not_equal,
-    "lt": numpy.less, "le": numpy.less_equal, "gt": numpy.greater, "ge": numpy.greater_equal,
-}  # fmt: skip
+    "eq": numpy.equal,
+    "ne": numpy.not_equal,
+    "lt": numpy.less,
+    "le": numpy.less_equal,
+    "gt": numpy.greater,
+    "ge": numpy.greater_equal,
+}
 
 _LOGIC: dict[type[Operation], Exact] = {
     arith.AndIOp: numpy.bitwise_and,
@@ -147,7 +152,8 @@ def integers(value: Any, rank: int) -> Array:
 
 
 def exact_result(computed: Computed, distances: Sequence[Shadow]) -> Array | None:
-    """What an operation gives for exact operands, in int64, programs first; None for one that nothing is carried through.
+    """What an operation gives for exact operands, in int64, programs first;
+    None for one that nothing is carried through.
 
     Args:
         distances: of the operands from the exact ones.

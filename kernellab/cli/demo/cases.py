@@ -75,7 +75,9 @@ def all_cases() -> list[Case]:
     ]
 
 
-def random_normal(*shape: int, dtype: torch.dtype = torch.float32, seed: int = SEED) -> torch.Tensor:  # fmt: skip
+def random_normal(
+    *shape: int, dtype: torch.dtype = torch.float32, seed: int = SEED
+) -> torch.Tensor:
     """Normal deviates of this shape and dtype, the same for the same seed."""
     return torch.randn(shape, generator=torch.Generator().manual_seed(seed)).to(dtype)
 
@@ -135,7 +137,9 @@ def softmax_case(rows: int, columns: int) -> Case:
         reference=lambda arguments: {"out_ptr": softmax(arguments)},
         torch_twin=softmax,
         tolerance={"out_ptr": Tolerance(relative=2e-6)},
-        why_tolerance="two libraries' exp and the order of an fp32 sum: a few units in the last place",
+        why_tolerance=(
+            "two libraries' exp and the order of an fp32 sum: a few units in the last place"
+        ),
     )
 
 
@@ -158,7 +162,8 @@ def matmul_case(dtype: torch.dtype, size: int = 512) -> Case:
         product = arguments["a_ptr"].double() @ arguments["b_ptr"].double()
         return {"c_ptr": product.to(dtype)}
 
-    # An fp32 sum of `size` products of normal deviates is off by about sqrt(size) units of 2**-24, times 4 for the largest of many.
+    # An fp32 sum of `size` products of normal deviates is off by about sqrt(size) units of 2**-24,
+    # times 4 for the largest of many.
     summed = 4 * size**0.5 * 2.0**-24 * size**0.5
     one_unit = {torch.float16: 2.0**-10, torch.bfloat16: 2.0**-7, torch.float32: 2.0**-23}[dtype]
     return Case(
@@ -171,7 +176,8 @@ def matmul_case(dtype: torch.dtype, size: int = 512) -> Case:
             "BLOCK_N": block_n,
             "BLOCK_K": block_k,
             "GROUP_M": group_m,
-            # tf32, the default on an NVIDIA GPU, would round fp32 inputs to 11 bits; other dtypes ignore it.
+            # tf32, the default on an NVIDIA GPU, would round fp32 inputs to 11 bits;
+            # other dtypes ignore it.
             "PRECISION": "ieee",
         },
         make_arguments=make_arguments,

@@ -16,7 +16,8 @@ class OutputCheck:
     parameter: str
     passed: bool
     max_error: float
-    """The largest |result - expected|, in fp64; infinity where a NaN or an infinity stands and none belongs."""
+    """The largest |result - expected|, in fp64; infinity where a NaN or an infinity stands
+    and none belongs."""
     tolerance: Tolerance
 
 
@@ -37,11 +38,13 @@ def compare(
     """Compare two tensors of one shape and dtype, element by element, in fp64."""
     if result.shape != expected.shape or result.dtype != expected.dtype:
         raise ValueError(
-            f"{name}: {tuple(result.shape)} {result.dtype} beside {tuple(expected.shape)} {expected.dtype}"
+            f"{name}: {tuple(result.shape)} {result.dtype} beside {tuple(expected.shape)} "
+            f"{expected.dtype}"
         )
     wanted = expected.double()
     error = (result.double() - wanted).abs()
-    # An infinity less itself is NaN, though nothing is wrong; any other NaN is an error without bound.
+    # An infinity less itself is NaN, though nothing is wrong;
+    # any other NaN is an error without bound.
     error[result == expected] = 0.0
     error = error.nan_to_num(nan=float("inf"), posinf=float("inf"))
     allowed = tolerance.absolute + tolerance.relative * wanted.abs()

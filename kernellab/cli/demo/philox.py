@@ -1,7 +1,7 @@
 """Philox4x32-10 in NumPy, written from its paper: the dropout kernel's mask, known without Triton.
 
-Salmon, Moraes, Dror, Shaw: "Parallel random numbers: as easy as 1, 2, 3", SC 2011. The constants are the paper's; the test checks
-the known answers that Random123, its authors' library, publishes.
+Salmon, Moraes, Dror, Shaw: "Parallel random numbers: as easy as 1, 2, 3", SC 2011. The constants
+are the paper's; the test checks the known answers that Random123, its authors' library, publishes.
 """
 
 from __future__ import annotations
@@ -17,8 +17,12 @@ KEY_INCREMENTS = (np.uint64(0x9E3779B9), np.uint64(0xBB67AE85))
 LOW_32 = np.uint64(0xFFFFFFFF)
 
 
-def philox4x32(counter: tuple[Words, Words, Words, Words], key: tuple[int, int]) -> tuple[Words, Words, Words, Words]:  # fmt: skip
-    """Ten rounds of Philox on four words of counter (arrays of uint32, one shape) with two words of key."""
+def philox4x32(
+    counter: tuple[Words, Words, Words, Words], key: tuple[int, int]
+) -> tuple[Words, Words, Words, Words]:
+    """Ten rounds of Philox on four words of counter (arrays of uint32, one shape)
+    with two words of key.
+    """
     c0, c1, c2, c3 = (word.astype(np.uint64) for word in counter)
     k0, k1 = (np.uint64(word) for word in key)
     for _ in range(ROUNDS):
@@ -37,10 +41,12 @@ def philox4x32(counter: tuple[Words, Words, Words, Words], key: tuple[int, int])
 
 
 def uniform(seed: int, offsets: NDArray[np.int32]) -> NDArray[np.float32]:
-    """What Triton documents for `tl.rand(seed, offsets)`: fp32 in [0, 1), of the shape of `offsets`.
+    """What Triton documents for `tl.rand(seed, offsets)`:
+    fp32 in [0, 1), of the shape of `offsets`.
 
-    The offset is the counter's first word and the seed is the key. The first word that Philox gives, taken as a signed integer, is
-    folded to a non-negative one (-1 to 0, -2 to 1, ...) and scaled by just under 2**-31, so that the largest stays below 1.
+    The offset is the counter's first word and the seed is the key. The first word that Philox
+    gives, taken as a signed integer, is folded to a non-negative one (-1 to 0, -2 to 1, ...) and
+    scaled by just under 2**-31, so that the largest stays below 1.
     """
     zero = np.zeros_like(offsets, dtype=np.uint32)
     counter = (offsets.view(np.uint32), zero, zero, zero)

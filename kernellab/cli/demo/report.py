@@ -19,26 +19,34 @@ COLOURS = {"interpreter": BLUE, "torch, one thread": ORANGE}
 def demo_report(results: Sequence[Result]) -> str:
     """The whole page: the table, the times as a figure, then each kernel with its stages."""
     lead = report.paragraph(
-        "Each kernel ran on the CPU, in KernelLab's interpreter, which executed the IR that Triton's own compiler made for "
-        f"{results[0].run.target}; the outputs were compared with torch. Then the same compiler took it to machine code. "
-        "No GPU took part."
+        "Each kernel ran on the CPU, in KernelLab's interpreter, which executed the IR that "
+        f"Triton's own compiler made for {results[0].run.target}; the outputs were compared with "
+        "torch. Then the same compiler took it to machine code. No GPU took part."
     )
     sections = [_case_section(result) for result in results]
     return report.page(
-        "KernelLab demo", lead, [report.table(results_table(results)), times_figure(results), *sections]
-    )  # fmt: skip
+        "KernelLab demo",
+        lead,
+        [report.table(results_table(results)), times_figure(results), *sections],
+    )
 
 
 def _case_section(result: Result) -> Html:
     case = result.case
     errors = "; ".join(
-        f"{check.parameter}: {check.max_error:.2g} at most, {_allowed(check.tolerance.absolute, check.tolerance.relative)}"
+        (
+            f"{check.parameter}: {check.max_error:.2g} at most, "
+            f"{_allowed(check.tolerance.absolute, check.tolerance.relative)}"
+        )
         for check in result.checks
     )
     lines = [
         f"{'Passed' if result.passed else 'FAILED'}. Error of {errors} ({case.why_tolerance}).",
-        f"First run {_milliseconds(result.first_seconds)}, in which the kernel becomes NumPy code; then {_milliseconds(result.seconds)}. "
-        f"Torch on one thread: {_milliseconds(result.torch_seconds)}.",
+        (
+            f"First run {_milliseconds(result.first_seconds)}, in which the kernel becomes NumPy "
+            f"code; then {_milliseconds(result.seconds)}. Torch on one thread: "
+            f"{_milliseconds(result.torch_seconds)}."
+        ),
     ]
     if result.remark:
         lines.append(f"It {result.remark}.")
@@ -60,7 +68,9 @@ def _allowed(absolute: float, relative: float) -> str:
 
 
 def times_figure(results: Sequence[Result]) -> Html:
-    """Bars of the interpreter's and torch's times, on a logarithmic axis, as SVG in the page's colours."""
+    """Bars of the interpreter's and torch's times, on a logarithmic axis,
+    as SVG in the page's colours.
+    """
     times = {
         "interpreter": [result.seconds * 1e3 for result in results],
         "torch, one thread": [result.torch_seconds * 1e3 for result in results],

@@ -1,1 +1,3 @@
-"""What can be found out about a kernel from the modules that the compiler left: one file per question."""
+"""What can be found out about a kernel from the modules that the compiler left:
+one file per question.
+"""

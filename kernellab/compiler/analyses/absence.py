@@ -10,7 +10,9 @@ _WITHOUT_LAYOUTS = ("source", "ttir")
 
 
 def explain(compilation: Compilation, snapshot: str, name: str, found: Layouts) -> str:
-    """Why no tile of a snapshot is called `name`: it is no tile, a pass removed it, or the kernel has no such name."""
+    """Why no tile of a snapshot is called `name`:
+    it is no tile, a pass removed it, or the kernel has no such name.
+    """
     if not isinstance(name, str):
         return f"Ask for a tile by its name in the kernel: {', '.join(found.names)}."
     if compilation.specialization.signature.get(name) == "constexpr":

@@ -1,4 +1,6 @@
-"""Answers what can be asked of a compilation beyond its stages: remarks, and the analyses, each when first asked for."""
+"""Answers what can be asked of a compilation beyond its stages:
+remarks, and the analyses, each when first asked for.
+"""
 
 from __future__ import annotations
 
@@ -52,10 +54,12 @@ Diagnose = Callable[[], triton_analyses.Diagnosis]
 
 
 class CompilerAnalyst:
-    """The compiler room's `records.Analyst`: reads the modules that the passes left, and asks Triton where it can.
+    """The compiler room's `records.Analyst`: reads the modules that the passes left,
+    and asks Triton where it can.
 
     Args:
-        diagnose: compiles the kernel once more for its remarks; None where there is no kernel any more (a loaded record).
+        diagnose: compiles the kernel once more for its remarks; None where there is no kernel any
+            more (a loaded record).
         remarks: remarks that are known already.
         assembler_log: what `ptxas -v` said; None where it has to be asked.
         ask: where MLIR is asked about the compilation's texts.
@@ -77,7 +81,8 @@ class CompilerAnalyst:
     def remarks(self, compilation: Compilation) -> tuple[Remark, ...]:
         """What MLIR, Triton and the PTX assembler say.
 
-        The passes of MLIR run once more for this, and the assembler too where the compilation recorded no passes.
+        The passes of MLIR run once more for this, and the assembler too
+        where the compilation recorded no passes.
 
         Raises:
             ArgumentError: the record was made from files, which hold no remarks.
@@ -86,8 +91,12 @@ class CompilerAnalyst:
             return self._remarks
         if self._diagnose is None:
             raise ArgumentError(
-                f"The record of {compilation.kernel!r} holds no remarks, and no kernel to ask the compiler again.",
-                advice="Compile the kernel with kernellab.compile, or load a file that compilation.save wrote.",
+                f"The record of {compilation.kernel!r} holds no remarks, and no kernel to ask the "
+                "compiler again.",
+                advice=(
+                    "Compile the kernel with kernellab.compile, or load a file that "
+                    "compilation.save wrote."
+                ),
             )
         return (
             *compiler_remarks(self._diagnose()),
@@ -95,7 +104,9 @@ class CompilerAnalyst:
         )
 
     def shared_memory(self, compilation: Compilation) -> SharedMemory:
-        """The layout of shared memory: see `findings.SharedMemory` for where each number comes from."""
+        """The layout of shared memory: see `findings.SharedMemory` for where each
+        number comes from.
+        """
         allocated = _pass_named(compilation, "allocate_shared_memory")
         return memory.shared_memory(
             self._module(allocated, compilation),
@@ -106,7 +117,9 @@ class CompilerAnalyst:
         )
 
     def tensor_memory(self, compilation: Compilation) -> TensorMemory:
-        """The layout of tensor memory: see `findings.TensorBuffer` for where each number comes from."""
+        """The layout of tensor memory: see `findings.TensorBuffer` for where each
+        number comes from.
+        """
         if not has_tensor_memory(compilation.target):
             absence = (
                 f"{compilation.target} has no tensor memory: GPUs of compute capability 10 have."
@@ -139,7 +152,9 @@ class CompilerAnalyst:
         places.put_into(module)
         lowered_at = barriers.lowered_barriers(lowered.text.read())
         finished = next((s for s in ("sass", "amdgcn") if s in compilation.stages), None)
-        count = None if finished is None else barriers.barriers_in(compilation.stages[finished].text)  # fmt: skip
+        count = (
+            None if finished is None else barriers.barriers_in(compilation.stages[finished].text)
+        )
         return barriers.barriers(
             module,
             compilation.shared_memory(),
@@ -183,12 +198,16 @@ class CompilerAnalyst:
         first = _first_stage(compilation)
         if not found.tiles and not layouts.has_tiles(self._snapshot(compilation, first)):
             raise ArgumentError(
-                f"{compilation.kernel!r} has no tiles: it computes with single numbers, which have no layout."
+                f"{compilation.kernel!r} has no tiles: it computes with single numbers, which "
+                "have no layout."
             )
         if not found.tiles:
             raise ArgumentError(
                 f"The tiles of {snapshot!r} have no layouts.",
-                advice="They get them on the way to TTGIR: ask for 'ttgir', or for a pass after 'ttgir.convert_to_ttgpuir'.",
+                advice=(
+                    "They get them on the way to TTGIR: ask for 'ttgir', or for a pass after "
+                    "'ttgir.convert_to_ttgpuir'."
+                ),
             )
         types = functools.cache(
             lambda: (
@@ -225,8 +244,12 @@ class CompilerAnalyst:
         return found
 
     def _snapshot(self, compilation: Compilation, name: str) -> builtin.ModuleOp:
-        """The module of a stage or after a pass, with the kernel's own places; that of a stage is read once, for several questions."""
-        run = next((run for run in compilation.passes if run.label == name and run.op_counts_after), None)  # fmt: skip
+        """The module of a stage or after a pass, with the kernel's own places;
+        that of a stage is read once, for several questions.
+        """
+        run = next(
+            (run for run in compilation.passes if run.label == name and run.op_counts_after), None
+        )
         if run is not None:
             return self._module(run, compilation)
         if name not in self._opened:
@@ -234,7 +257,9 @@ class CompilerAnalyst:
         return self._opened[name]
 
     def _module(self, run: PassRun, compilation: Compilation) -> builtin.ModuleOp:
-        """The module after a pass, with the kernel's own places, also where its locations name lines of the TTGIR text."""
+        """The module after a pass, with the kernel's own places,
+        also where its locations name lines of the TTGIR text.
+        """
         module = read_module(self._generic(run, compilation))
         _KernelPlaces(compilation).put_into(module)
         return module
@@ -253,7 +278,9 @@ _SSA_NAME = re.compile(r"^\s*%([A-Za-z_]\w*?)(?:_\d+)?(?::\d+)? = ")
 
 
 class _KernelPlaces:
-    """The kernel's lines behind locations that name lines of the TTGIR text, as those after the TTGIR stage may do."""
+    """The kernel's lines behind locations that name lines of the TTGIR text,
+    as those after the TTGIR stage may do.
+    """
 
     def __init__(self, compilation: Compilation) -> None:
         self._compilation = compilation
@@ -273,7 +300,9 @@ class _KernelPlaces:
             if not frames or not frames[0].file.endswith(triton_api.TTGIR_FILE_SUFFIX):
                 continue
             place = self.of(frames[0])
-            op.location = builtin.UnknownLoc() if place is None else _named(self._name(frames[0].line), place)  # fmt: skip
+            op.location = (
+                builtin.UnknownLoc() if place is None else _named(self._name(frames[0].line), place)
+            )
 
     def _name(self, line: int) -> str:
         found = _SSA_NAME.match(self._lines[line - 1]) if line <= len(self._lines) else None
@@ -302,7 +331,9 @@ def _pass_named(compilation: Compilation, beginning: str) -> PassRun:
 
 
 def _before_membar(compilation: Compilation) -> PassRun | None:
-    """The pass before the one that inserts barriers, where that is a pass of its own: from Triton 3.9 on."""
+    """The pass before the one that inserts barriers, where that is a pass of its own:
+    from Triton 3.9 on.
+    """
     for before, run in itertools.pairwise(compilation.passes):
         if run.name == "membar":
             return before
@@ -342,7 +373,9 @@ _MOVING = ("lanes", "shared load", "shared store", "barrier")
 
 
 def _opcodes_of_lines(compilation: Compilation) -> conversions.Opcodes:
-    """The instructions of the machine code that move data between threads, by the operation of the TTGIR text that they come from."""
+    """The instructions of the machine code that move data between threads,
+    by the operation of the TTGIR text that they come from.
+    """
     counts: dict[int, Counter[str]] = {}
     for instruction in _machine_code(compilation):
         if instruction.category in _MOVING and instruction.ttgir_line is not None:

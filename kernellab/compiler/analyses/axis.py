@@ -1,7 +1,9 @@
-"""What is known of the addresses of each access to global memory: an estimate, held against the finished code.
+"""What is known of the addresses of each access to global memory:
+an estimate, held against the finished code.
 
-Triton decides the width of an access by its AxisInfo analysis, which its Python bindings do not show. The rules here are those of
-lib/Analysis/AxisInfo.cpp for the operations that addresses are made of; for any other operation nothing is claimed.
+Triton decides the width of an access by its AxisInfo analysis, which its Python bindings do not
+show. The rules here are those of lib/Analysis/AxisInfo.cpp for the operations that addresses are
+made of; for any other operation nothing is claimed.
 """
 
 from __future__ import annotations
@@ -81,9 +83,9 @@ def _constant(value: SSAValue, number: int) -> _Facts:
     return _Facts((1,) * rank, (power_of_two_in(number),) * rank, _sizes(value), number)
 
 
-# ---------------------------------------------------------------------------------------------------------------------
+# --------------------------------------------------------------------------------------------------
 # One rule per operation
-# ---------------------------------------------------------------------------------------------------------------------
+# --------------------------------------------------------------------------------------------------
 
 _Rule = Callable[[Operation, list[_Facts]], _Facts]
 """From an operation and what is known of its operands to what is known of its result."""
@@ -133,15 +135,19 @@ def _of_splat(op: Operation, given: list[_Facts]) -> _Facts:
 def _of_expand(op: Operation, given: list[_Facts]) -> _Facts:
     (tile,), axis = given, _number(op, "axis")
     along = zip(tile.contiguity, tile.divisibility)
-    # A run of neighbours stops being one along the new dimension: its later elements are divisible by nothing.
+    # A run of neighbours stops being one along the new dimension:
+    # its later elements are divisible by nothing.
     new = gcd(*(1 if contiguous > 1 else divisible for contiguous, divisible in along))
 
     def widened(numbers: tuple[int, ...], number: int) -> tuple[int, ...]:
         return (*numbers[:axis], number, *numbers[axis:])
 
     return _Facts(
-        widened(tile.contiguity, 1), widened(tile.divisibility, new), widened(tile.constancy, 1), tile.value
-    )  # fmt: skip
+        widened(tile.contiguity, 1),
+        widened(tile.divisibility, new),
+        widened(tile.constancy, 1),
+        tile.value,
+    )
 
 
 @_rule("tt.broadcast")
@@ -163,13 +169,20 @@ def _of_transposition(op: Operation, given: list[_Facts]) -> _Facts:
     def moved(numbers: tuple[int, ...]) -> tuple[int, ...]:
         return tuple(numbers[place] for place in places)
 
-    return _Facts(moved(tile.contiguity), moved(tile.divisibility), moved(tile.constancy), tile.value)  # fmt: skip
+    return _Facts(
+        moved(tile.contiguity), moved(tile.divisibility), moved(tile.constancy), tile.value
+    )
 
 
 @_rule(
-    "arith.extsi", "arith.extui", "arith.trunci", "arith.index_cast", "arith.bitcast", "ttg.convert_layout",
+    "arith.extsi",
+    "arith.extui",
+    "arith.trunci",
+    "arith.index_cast",
+    "arith.bitcast",
+    "ttg.convert_layout",
     "tt.unsplat",
-)  # fmt: skip
+)
 def _of_same_values(_: Operation, given: list[_Facts]) -> _Facts:
     return given[0]
 
@@ -189,10 +202,12 @@ def _of_sum(op: Operation, given: list[_Facts]) -> _Facts:
         value = left.value + (right.value if kind(op) == "arith.addi" else -right.value)
     return _Facts(
         tuple(contiguity),
-        tuple(gcd(a, min(b * step, _LARGEST)) for a, b in zip(left.divisibility, right.divisibility)),
+        tuple(
+            gcd(a, min(b * step, _LARGEST)) for a, b in zip(left.divisibility, right.divisibility)
+        ),
         _gcds(left.constancy, right.constancy),
         value,
-    )  # fmt: skip
+    )
 
 
 @_rule("arith.muli")
@@ -200,7 +215,8 @@ def _of_product(_: Operation, given: list[_Facts]) -> _Facts:
     left, right = given
 
     def divisible(one: _Facts, other: _Facts) -> list[int]:
-        # Times more than one, neighbours are no neighbours any more: each element then starts a run.
+        # Times more than one, neighbours are no neighbours any more:
+        # each element then starts a run.
         return [
             1 if contiguous > 1 and other.value != 1 else divisor
             for contiguous, divisor in zip(one.contiguity, one.divisibility)
@@ -215,8 +231,10 @@ def _of_product(_: Operation, given: list[_Facts]) -> _Facts:
         tuple(max(a, b) for a, b in zip(kept_left, kept_right)),
         tuple(min(a * b, _LARGEST) for a, b in both),
         _gcds(left.constancy, right.constancy),
-        left.value * right.value if known and left.value is not None and right.value is not None else None,
-    )  # fmt: skip
+        left.value * right.value
+        if known and left.value is not None and right.value is not None
+        else None,
+    )
 
 
 @_rule("arith.shli")
@@ -224,7 +242,9 @@ def _of_shift(op: Operation, given: list[_Facts]) -> _Facts:
     left, right = given
     if right.value is None or not 0 <= right.value < 32:
         return replace(_nothing(op.results[0]), constancy=_gcds(left.constancy, right.constancy))
-    times = replace(right, value=1 << right.value, divisibility=(1 << right.value,) * len(right.divisibility))  # fmt: skip
+    times = replace(
+        right, value=1 << right.value, divisibility=(1 << right.value,) * len(right.divisibility)
+    )
     return _of_product(op, [left, times])
 
 
@@ -243,7 +263,9 @@ def _of_quotient(op: Operation, given: list[_Facts]) -> _Facts:
         for d, contiguous in enumerate(left.contiguity):
             if contiguous == 1:
                 divisibility[d] = max(left.divisibility[d] // right.value, 1)
-    return replace(_nothing(op.results[0]), constancy=tuple(constancy), divisibility=tuple(divisibility))  # fmt: skip
+    return replace(
+        _nothing(op.results[0]), constancy=tuple(constancy), divisibility=tuple(divisibility)
+    )
 
 
 @_rule("arith.remsi", "arith.remui")
@@ -266,7 +288,8 @@ def _of_comparison(op: Operation, given: list[_Facts]) -> _Facts:
     constancy = list(_gcds(left.constancy, right.constancy))
     predicate = _number(op, "predicate")
     for d in range(len(constancy)):
-        # x < n with x contiguous: elements up to the next multiple of what divides both compare alike.
+        # x < n with x contiguous: elements up to the next multiple of what divides
+        # both compare alike.
         if predicate in _LESS:
             run = gcd(left.contiguity[d], left.divisibility[d], right.divisibility[d])
             constancy[d] = max(constancy[d], gcd(run, right.constancy[d]))
@@ -301,16 +324,23 @@ def _of_extremum(op: Operation, given: list[_Facts]) -> _Facts:
 @_rule("arith.select")
 def _of_selection(op: Operation, given: list[_Facts]) -> _Facts:
     condition, left, right = given
-    same = condition.constancy if len(condition.constancy) == len(left.constancy) else _sizes(op.results[0])  # fmt: skip
+    same = (
+        condition.constancy
+        if len(condition.constancy) == len(left.constancy)
+        else _sizes(op.results[0])
+    )
     joined = left.join(right)
     return replace(
-        joined, contiguity=_gcds(joined.contiguity, same), constancy=_gcds(joined.constancy, same), value=None
-    )  # fmt: skip
+        joined,
+        contiguity=_gcds(joined.contiguity, same),
+        constancy=_gcds(joined.constancy, same),
+        value=None,
+    )
 
 
-# ---------------------------------------------------------------------------------------------------------------------
+# --------------------------------------------------------------------------------------------------
 # A whole module
-# ---------------------------------------------------------------------------------------------------------------------
+# --------------------------------------------------------------------------------------------------
 
 
 def _solve(module: Operation) -> dict[SSAValue, _Facts]:
@@ -339,7 +369,11 @@ def _parameters(module: Operation) -> dict[SSAValue, _Facts]:
         promised = attribute(function, "arg_attrs")
         written = promised.data if isinstance(promised, builtin.ArrayAttr) else ()
         for argument, promises in zip(function.regions[0].blocks[0].args, written):
-            divisor = promises.data.get("tt.divisibility") if isinstance(promises, builtin.DictionaryAttr) else None  # fmt: skip
+            divisor = (
+                promises.data.get("tt.divisibility")
+                if isinstance(promises, builtin.DictionaryAttr)
+                else None
+            )
             number = divisor.value.data if isinstance(divisor, builtin.IntegerAttr) else 1
             facts[argument] = _Facts((1,), (number,), (1,))
     return facts
@@ -418,25 +452,32 @@ def _with_hints(op: Operation, found: _Facts) -> _Facts:
     return _Facts(numbers[0], numbers[1], numbers[2], found.value)
 
 
-# ---------------------------------------------------------------------------------------------------------------------
+# --------------------------------------------------------------------------------------------------
 # Accesses
-# ---------------------------------------------------------------------------------------------------------------------
+# --------------------------------------------------------------------------------------------------
 
 _ACCESSES = frozenset(
     {
-        "tt.load", "tt.store", "tt.atomic_rmw", "tt.atomic_cas", "tt.atomic_load", "tt.atomic_store", "tt.atomic_poll",
-        "ttg.async_copy_global_to_local",
+        "tt.load", "tt.store", "tt.atomic_rmw", "tt.atomic_cas", "tt.atomic_load",
+        "tt.atomic_store", "tt.atomic_poll", "ttg.async_copy_global_to_local",
     }
 )  # fmt: skip
 _BUFFER_ACCESSES = frozenset(
     f"{dialect}.{name}"
     for dialect in ("amdg", "amdgpu")
-    for name in ("buffer_load", "buffer_store", "buffer_load_to_local", "buffer_atomic_rmw", "buffer_atomic_cas")
-)  # fmt: skip
+    for name in (
+        "buffer_load",
+        "buffer_store",
+        "buffer_load_to_local",
+        "buffer_atomic_rmw",
+        "buffer_atomic_cas",
+    )
+)
 """AMD's accesses with a scalar pointer and a tile of offsets."""
 
 WidthsOf = Callable[[SourcePosition | None], tuple[int, ...]]
-"""The widths, in bytes, of the finished code's accesses to global memory for a line of the kernel."""
+"""The widths, in bytes, of the finished code's accesses to global memory for a line
+of the kernel."""
 
 
 def axis_info(module: Operation, widths_of: WidthsOf, read_from: str) -> AxisInfo:
@@ -447,21 +488,26 @@ def axis_info(module: Operation, widths_of: WidthsOf, read_from: str) -> AxisInf
 
 
 RunOf = Callable[[SSAValue], tuple[int, int] | None]
-"""For a tile: elements that a thread holds side by side, and the dimension along which it does; None where that is not known."""
+"""For a tile: elements that a thread holds side by side, and the dimension along which it does;
+None where that is not known."""
 
 
 def vector_widths(module: Operation, run_of: RunOf) -> Mapping[Operation, int]:
-    """For each access by a tile of pointers or by one: the elements that addresses, layout and mask let a thread take at once.
+    """For each access by a tile of pointers or by one:
+    the elements that addresses, layout and mask let a thread take at once.
 
     Atomics and asynchronous copies may take fewer, for other reasons.
     """
     facts = _solve(module)
     return {
-        op: _vector_width(op, pointers, pointers, facts.get(pointers, _nothing(pointers)), facts, run_of) or 1
+        op: _vector_width(
+            op, pointers, pointers, facts.get(pointers, _nothing(pointers)), facts, run_of
+        )
+        or 1
         for op in module.walk()
         if kind(op) in _ACCESSES
         for pointers in [pointers_of(op)]
-    }  # fmt: skip
+    }
 
 
 def pointers_of(access: Operation) -> SSAValue:
@@ -473,10 +519,19 @@ def _facts_of(op: Operation, facts: Mapping[SSAValue, _Facts], widths_of: Widths
     pointers = pointers_of(op)
     tile, known = pointers, facts.get(pointers, _nothing(pointers))
     if kind(op) in _BUFFER_ACCESSES:
-        tile = next(v for v in op.operands if shape(v.type) and not is_pointer(v.type) and v is not op.operands[0])  # fmt: skip
+        tile = next(
+            v
+            for v in op.operands
+            if shape(v.type) and not is_pointer(v.type) and v is not op.operands[0]
+        )
         base, offsets = facts.get(pointers, _nothing(pointers)), facts.get(tile, _nothing(tile))
         step = element_bytes(pointers)
-        known = replace(offsets, divisibility=tuple(gcd(base.divisibility[0], min(d * step, _LARGEST)) for d in offsets.divisibility))  # fmt: skip
+        known = replace(
+            offsets,
+            divisibility=tuple(
+                gcd(base.divisibility[0], min(d * step, _LARGEST)) for d in offsets.divisibility
+            ),
+        )
     position = position_of(op)
     return PointerFacts(
         operation=kind(op),
@@ -495,9 +550,16 @@ def _facts_of(op: Operation, facts: Mapping[SSAValue, _Facts], widths_of: Widths
 
 
 def _vector_width(
-    op: Operation, tile: SSAValue, pointers: SSAValue, known: _Facts, facts: Mapping[SSAValue, _Facts], run_of: RunOf
-) -> int | None:  # fmt: skip
-    """min(contiguity, divisibility, what a thread holds side by side, 128 bits), then the mask's runs."""
+    op: Operation,
+    tile: SSAValue,
+    pointers: SSAValue,
+    known: _Facts,
+    facts: Mapping[SSAValue, _Facts],
+    run_of: RunOf,
+) -> int | None:
+    """min(contiguity, divisibility, what a thread holds side by side, 128 bits),
+    then the mask's runs.
+    """
     if not shape(tile.type):
         return 1
     layout = run_of(tile)
@@ -506,9 +568,11 @@ def _vector_width(
     per_thread, dimension = layout
     size = element_bytes(pointers)
     width = min(
-        known.contiguity[dimension], max(known.divisibility[dimension] // size, 1), per_thread,
+        known.contiguity[dimension],
+        max(known.divisibility[dimension] // size, 1),
+        per_thread,
         max(_VECTOR_BITS // (8 * size), 1),
-    )  # fmt: skip
+    )
     for operand in op.operands:
         if shape(operand.type) == shape(tile.type) and element_type(operand.type) == builtin.i1:
             width = min(width, facts.get(operand, _nothing(operand)).constancy[dimension])
@@ -526,7 +590,9 @@ def power_of_two_up_to(number: int) -> int:
 
 
 def blocked_run(tile: SSAValue) -> tuple[int, int] | None:
-    """For a tile in a blocked layout: elements that a thread holds side by side, and the dimension along which it does."""
+    """For a tile in a blocked layout: elements that a thread holds side by side,
+    and the dimension along which it does.
+    """
     type = tile.type
     if not isinstance(type, builtin.TensorType):
         return None
@@ -585,23 +651,28 @@ def underlying_argument(value: SSAValue) -> str:
 # Widths in the finished code
 
 _PTX_ACCESS = re.compile(
-    r"\b(?:ld|st|atom|red)\.(?:\w+\.)*?global(?:\.[\w:]+)*?(?:\.v(?P<vector>\d))?\.[busf](?P<bits>\d+)\b"
+    r"\b(?:ld|st|atom|red)\.(?:\w+\.)*?global(?:\.[\w:]+)*?(?:\.v(?P<vector>\d))?\.[busf]"
+    r"(?P<bits>\d+)\b"
 )
 _PTX_COPY = re.compile(
     r"\bcp\.async\.c[ag]\.shared\.global\b[^,]*,[^,]*,\s*(?P<bytes>0x[0-9a-f]+|\d+)"
 )
 _AMD_ACCESS = re.compile(
-    r"^\s*(?:global|buffer|flat)_(?:load|store|atomic)_(?:lds_)?(?:\w+_)?(?P<kind>[a-z]+\d*)(?:_d16(?:_hi)?)?\b"
-)  # fmt: skip
+    r"^\s*(?:global|buffer|flat)_(?:load|store|atomic)_(?:lds_)?(?:\w+_)?"
+    r"(?P<kind>[a-z]+\d*)(?:_d16(?:_hi)?)?\b"
+)
 _AMD_BYTES = {
-    "ubyte": 1, "sbyte": 1, "byte": 1, "u8": 1, "i8": 1, "b8": 1, "ushort": 2, "sshort": 2, "short": 2,
-    "u16": 2, "i16": 2, "b16": 2, "f16": 2, "dword": 4, "b32": 4, "u32": 4, "i32": 4, "f32": 4,
-    "dwordx2": 8, "b64": 8, "f64": 8, "u64": 8, "dwordx3": 12, "b96": 12, "dwordx4": 16, "b128": 16,
+    "ubyte": 1, "sbyte": 1, "byte": 1, "u8": 1, "i8": 1, "b8": 1, "ushort": 2, "sshort": 2,
+    "short": 2, "u16": 2, "i16": 2, "b16": 2, "f16": 2, "dword": 4, "b32": 4, "u32": 4, "i32": 4,
+    "f32": 4, "dwordx2": 8, "b64": 8, "f64": 8, "u64": 8, "dwordx3": 12, "b96": 12,
+    "dwordx4": 16, "b128": 16,
 }  # fmt: skip
 
 
 def access_width(line: str) -> int | None:
-    """Bytes that one thread moves to or from global memory by a line of PTX or AMD assembly; None where it moves none."""
+    """Bytes that one thread moves to or from global memory by a line of PTX or AMD assembly;
+    None where it moves none.
+    """
     if copy := _PTX_COPY.search(line):
         return int(copy["bytes"], 0)
     if access := _PTX_ACCESS.search(line):

@@ -25,14 +25,19 @@ from kernellab.records.findings import (
 BARRIERS = frozenset({"ttg.barrier", "gpu.barrier", "ttg.local_barrier"})
 """What a barrier of a whole program is called in TTGIR, over the versions of Triton."""
 
-_WAITS = frozenset({"ttg.async_wait", "amdg.async_wait", "amdgpu.async_wait", "ttng.async_tma_store_wait"})  # fmt: skip
+_WAITS = frozenset(
+    {"ttg.async_wait", "amdg.async_wait", "amdgpu.async_wait", "ttng.async_tma_store_wait"}
+)
 
 _WRITERS = frozenset(
     {
-        "ttg.local_store", "ttg.local_scatter", "ttg.local_atomic_scatter_rmw",
-        "ttng.init_barrier", "ttng.inval_barrier",
+        "ttg.local_store",
+        "ttg.local_scatter",
+        "ttg.local_atomic_scatter_rmw",
+        "ttng.init_barrier",
+        "ttng.inval_barrier",
     }
-)  # fmt: skip
+)
 _READERS = frozenset(
     {
         "ttg.local_load", "ttg.local_gather", "ttng.warp_group_dot", "ttng.tc_gen5_mma",
@@ -43,8 +48,9 @@ _READERS = frozenset(
 _ASYNC_WRITERS = frozenset(
     {"ttg.async_copy_global_to_local", "amdg.buffer_load_to_local", "amdgpu.buffer_load_to_local"}
 )
-"""They write later: what they wrote is there for other warps after a wait and a barrier. Copies of the tensor memory
-accelerator are not among them: they signal through a barrier in memory of their own."""
+"""They write later: what they wrote is there for other warps after a wait and a barrier.
+Copies of the tensor memory accelerator are not among them: they signal through a barrier in
+memory of their own."""
 
 Effect = Literal["read", "write"]
 Author = Literal["membar analysis", "program", "lowering"]
@@ -97,8 +103,8 @@ def barriers(
         module: after allocation, with the barriers that the membar analysis inserts.
         memory: its layout.
         original: the names of the operations of the module before the membar analysis.
-        lowered: the barriers of the module right after it became LLVM's dialect, by line: the compilation's own. A barrier that
-            these do not have is left out.
+        lowered: the barriers of the module right after it became LLVM's dialect, by line: the
+            compilation's own. A barrier that these do not have is left out.
         in_finished_code, read_from: see `Barriers`.
     """
     number = numbered(module)
@@ -120,14 +126,20 @@ def barriers(
     for position, count in left.items():
         owner = scratch.get(position)
         for _ in range(max(count, 0)):
-            found.append(_lowering_barrier(position, owner.operation if owner else "", owner.name if owner else ""))  # fmt: skip
+            found.append(
+                _lowering_barrier(
+                    position, owner.operation if owner else "", owner.name if owner else ""
+                )
+            )
     return Barriers(tuple(found), in_finished_code, read_from)
 
 
 def _barriers_of(
     ops: Iterable[Operation], original: Sequence[str]
 ) -> Iterator[tuple[Operation, bool]]:
-    """The barriers, and whether the membar analysis has put each in: then the module before it has none at that place."""
+    """The barriers, and whether the membar analysis has put each in:
+    then the module before it has none at that place.
+    """
     cursor = 0
     for op in ops:
         there_before = cursor < len(original) and original[cursor] == kind(op)
@@ -137,7 +149,9 @@ def _barriers_of(
 
 
 def _lowering_barrier(position: SourcePosition | None, operation: str, buffer: str) -> Barrier:
-    """A barrier inside what one operation became: its warps exchange data through its scratch space."""
+    """A barrier inside what one operation became:
+    its warps exchange data through its scratch space.
+    """
     hazards: tuple[Hazard, ...] = ()
     if buffer:
         write = Access(operation, "write", buffer, 0, position)
@@ -214,9 +228,11 @@ def _step_back(points: _Points, op: Operation, views: Views) -> _Points:
 
 
 def _accesses(op: Operation, views: Views, scratch: Effect) -> Iterator[_Point]:
-    """What an operation does to shared memory itself; what stands in its regions is looked at on its own.
+    """What an operation does to shared memory itself;
+    what stands in its regions is looked at on its own.
 
-    An operation with scratch space writes it, waits, and reads it: what comes before meets its write, what follows its read.
+    An operation with scratch space writes it, waits, and reads it:
+    what comes before meets its write, what follows its read.
     """
     if allocates(op):
         if not kind(op).endswith("_alloc"):
@@ -250,11 +266,15 @@ def _hazards(
             break
         points = _step_back(points, op, known.views)
     found = {
-        Hazard(_kind(first, second), _access(first, bytes_of, number), _access(second, bytes_of, number))
+        Hazard(
+            _kind(first, second),
+            _access(first, bytes_of, number),
+            _access(second, bytes_of, number),
+        )
         for first in state.pending
         for second in points
         if "write" in (first.effect, second.effect) and _overlap(first, second, bytes_of)
-    }  # fmt: skip
+    }
     yield from sorted(found, key=lambda h: (h.after.number, h.before.number, h.kind))
 
 
@@ -280,7 +300,8 @@ def _access(point: _Point, bytes_of: _Bytes, number: Mapping[Operation, int]) ->
 # The compilation's own barriers, in the text of LLVM's dialect
 
 _LLVM_BARRIER = re.compile(
-    r"^\s*(?:nvvm\.barrier0|nvvm\.barrier|rocdl\.s\.barrier|rocdl\.barrier|ttg\.barrier|gpu\.barrier)\b.* loc\((.*)\)$"
+    r"^\s*(?:nvvm\.barrier0|nvvm\.barrier|rocdl\.s\.barrier|rocdl\.barrier|ttg\.barrier|"
+    r"gpu\.barrier)\b.* loc\((.*)\)$"
 )
 _ALIAS = re.compile(r"^(#loc\d*) = loc\((.*)\)$", re.M)
 _ALIAS_OR_PLACE = re.compile(r'#loc\d*|"([^"]+)":(\d+):(\d+)')
@@ -309,5 +330,7 @@ _AMD_BARRIER = re.compile(r"^\s*s_barrier(?:_wait)?\b", re.M)
 
 
 def barriers_in(machine_code: str) -> int:
-    """The barriers of a whole program in SASS or AMD assembly: instructions in the text, not executions."""
+    """The barriers of a whole program in SASS or AMD assembly:
+    instructions in the text, not executions.
+    """
     return len(_NVIDIA_BARRIER.findall(machine_code)) + len(_AMD_BARRIER.findall(machine_code))

@@ -1,4 +1,6 @@
-"""The buffers in shared memory that a TTGIR module allocates, for the error that says there are too many."""
+"""The buffers in shared memory that a TTGIR module allocates,
+for the error that says there are too many.
+"""
 
 from __future__ import annotations
 
@@ -11,17 +13,19 @@ from kernellab.common.formatting import joined_sizes
 from kernellab.compiler.source_map import module_frames
 
 _ALLOCATION = re.compile(
-    r"^\s*(?P<name>%[\w$.-]+) = ttg\.local_alloc\b.*!ttg\.memdesc<(?P<shape>(?:\d+x)+)(?P<element>[a-z]\w*)"
+    r"^\s*(?P<name>%[\w$.-]+) = ttg\.local_alloc\b.*!ttg\.memdesc<(?P<shape>(?:\d+x)+)"
+    r"(?P<element>[a-z]\w*)"
 )
 _BITS = re.compile(r"^[a-zA-Z]+(\d+)")
 _POINTER_BITS = 64
 
 
 def buffer_report(kernel: Any, compiled: triton_api.CompiledKernel) -> str:
-    """One line per `local_alloc` of a kernel's TTGIR, the largest first: its bytes, its shape, the kernel's line.
+    """One line per `local_alloc` of a kernel's TTGIR, the largest first:
+    its bytes, its shape, the kernel's line.
 
-    Padding, scratch memory of reductions and layout conversions, and buffers that share room are not in it: the sum differs
-    from what the allocator asks for.
+    Padding, scratch memory of reductions and layout conversions,
+    and buffers that share room are not in it: the sum differs from what the allocator asks for.
     """
     text = str(compiled.stages.get("ttgir", ""))
     frames = module_frames(text)

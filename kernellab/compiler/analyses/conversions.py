@@ -38,7 +38,8 @@ from kernellab.records.layouts import (
 Compose = Callable[[RegisterLayout, RegisterLayout], Mapping[str, Bases]]
 """Asks Triton where a register of the second layout finds its element in the first."""
 Opcodes = Callable[[str, int], Mapping[str, int]]
-"""What the machine code has for the how manieth operation of a name, in the order of the text, from 0."""
+"""What the machine code has for the how manieth operation of a name,
+in the order of the text, from 0."""
 
 _CONVERSION = "ttg.convert_layout"
 _INTO_SHARED = ("ttg.local_alloc", "ttg.local_store")
@@ -161,7 +162,9 @@ class _Explanation:
         return "warp shuffles"
 
     def _means_of_conversion(self) -> Means:
-        """By the highest of warp, lane and register that does not find its elements where it is itself."""
+        """By the highest of warp, lane and register that does not find its elements
+        where it is itself.
+        """
         source, destination = self._registers(self._source), self._registers(self._destination)
         if source is None or destination is None:
             return "no-op"
@@ -179,7 +182,9 @@ class _Explanation:
         return layout if isinstance(layout, RegisterLayout) else None
 
     def _along_axis(self) -> AlongAxis | None:
-        """The operation as a reduction or scan; None where it is none, or its layout is not known."""
+        """The operation as a reduction or scan; None where it is none,
+        or its layout is not known.
+        """
         layout, axis = self._registers(self._source), integer(self._op, "axis")
         if kind(self._op) not in _ALONG_AN_AXIS or layout is None or axis is None:
             return None
@@ -188,7 +193,9 @@ class _Explanation:
         return AlongAxis(layout, axis, sizes, scans, scans and bool(integer(self._op, "reverse")))
 
     def _shared_bytes(self, means: Means) -> int:
-        """The tile, where all of it goes through shared memory; the scratch space of whatever keeps partial results there."""
+        """The tile, where all of it goes through shared memory;
+        the scratch space of whatever keeps partial results there.
+        """
         name = kind(self._op)
         if means != "shared memory":
             return 0
@@ -205,7 +212,9 @@ class _Explanation:
         return settled(counted, self._estimated_shuffles(means), bool(loops_around(self._op)))
 
     def _kept_bytes(self, means: Means) -> int | None:
-        """What stays in its thread; None where the operation is no conversion between known layouts of registers."""
+        """What stays in its thread; None where the operation is no conversion between known
+        layouts of registers.
+        """
         source, destination = self._registers(self._source), self._registers(self._destination)
         if kind(self._op) != _CONVERSION or source is None or destination is None:
             return None
@@ -215,7 +224,9 @@ class _Explanation:
         return _element_bytes(self._source.type) * (held - elements_moved(source, destination))
 
     def _estimated_shuffles(self, means: Means) -> int:
-        """By how Triton lowers a reduction or scan; of a conversion what has to change threads; of a gather its result."""
+        """By how Triton lowers a reduction or scan; of a conversion what has to change threads;
+        of a gather its result.
+        """
         if (along := self._along_axis()) is not None:
             return along.estimated_bytes()
         if means != "warp shuffles":
@@ -238,12 +249,16 @@ def _stays(found: Mapping[str, Bases], level: str, place: int) -> bool:
 
 
 def elements_moved(source: RegisterLayout, destination: RegisterLayout) -> int:
-    """How many registers of the destination hold an element that their thread did not hold in the source."""
+    """How many registers of the destination hold an element that their thread did not
+    hold in the source.
+    """
     return int(numpy.count_nonzero(~numpy.isin(_held(destination), _held(source))))
 
 
 def _held(layout: RegisterLayout) -> Numbers:
-    """One number for each thread and element that it holds; the same for the same pair in any layout of the tile."""
+    """One number for each thread and element that it holds;
+    the same for the same pair in any layout of the tile.
+    """
     indices = numpy.moveaxis(layout.all_elements(), -1, 0)
     elements = numpy.ravel_multi_index(tuple(indices), layout.shape)
     threads = numpy.arange(elements.size // layout.registers_per_thread)

@@ -1,4 +1,6 @@
-"""How layouts travel through a module: which values hand theirs on to which, and which operations settle one."""
+"""How layouts travel through a module: which values hand theirs on to which,
+and which operations settle one.
+"""
 
 from __future__ import annotations
 
@@ -21,12 +23,13 @@ _FREE = ("arith.constant", "tt.make_range", "tt.splat", "tt.expand_dims", "tt.br
 """Operations that make any layout alike, or follow from another."""
 _SETTLING = frozenset(
     (
-        "tt.load", "tt.store", "tt.atomic_rmw", "tt.atomic_cas", "tt.dot", "tt.dot_scaled", "ttng.warp_group_dot",
-        "tt.reduce", "tt.scan", "tt.gather", "tt.histogram", "tt.reshape",
+        "tt.load", "tt.store", "tt.atomic_rmw", "tt.atomic_cas", "tt.dot", "tt.dot_scaled",
+        "ttng.warp_group_dot", "tt.reduce", "tt.scan", "tt.gather", "tt.histogram", "tt.reshape",
         "ttg.local_alloc", "ttg.local_load", "ttg.local_store", "ttg.async_copy_global_to_local",
     )
 )  # fmt: skip
-"""Operations that have a layout of their own, even where what they take and give has the same one."""
+"""Operations that have a layout of their own, even where what they take
+and give has the same one."""
 
 
 @cache
@@ -34,8 +37,13 @@ def tile_type(type: Attribute) -> TileType | None:
     """A type as a question for Triton; None for one without a layout."""
     if isinstance(type, MemDescType):
         whole = MemDescType(
-            type.allocation, type.element_type, type.encoding, type.memory_space, builtin.IntAttr(0), type.allocation
-        )  # fmt: skip
+            type.allocation,
+            type.element_type,
+            type.encoding,
+            type.memory_space,
+            builtin.IntAttr(0),
+            type.allocation,
+        )
         return TileType(str(whole), str(type.encoding), type.allocated_shape)
     if isinstance(type, builtin.TensorType) and not isinstance(type.encoding, builtin.NoneAttr):
         return TileType(str(type), str(type.encoding), type.get_shape())
@@ -57,7 +65,9 @@ class Flow:
                 self._heirs.setdefault(source, []).append(value)
 
     def makers(self, value: SSAValue) -> list[Operation]:
-        """The operations that settle a value's layout, backwards; free ones only where nothing else does."""
+        """The operations that settle a value's layout, backwards;
+        free ones only where nothing else does.
+        """
         ends = [one for one in _reached(value, self._sources) if not self._sources.get(one)]
         made = [one.op for one in ends if isinstance(one, OpResult)]
         return [op for op in made if kind(op) not in _FREE] or made
@@ -120,7 +130,9 @@ def _same_encoding(one: Attribute, other: Attribute) -> bool:
 
 
 def entering(argument: BlockArgument) -> list[SSAValue]:
-    """What each way into a block hands to one of its arguments; to a loop's also what comes round."""
+    """What each way into a block hands to one of its arguments;
+    to a loop's also what comes round.
+    """
     place = argument.index
     loop = argument.block.parent_op()
     if (
@@ -160,7 +172,9 @@ def _ended(op: Operation, region: int, place: int) -> list[SSAValue]:
 
 
 def value_name(value: SSAValue) -> str:
-    """The kernel's own name for a value; of a loop's variable, where it has none, that of what goes in or comes round."""
+    """The kernel's own name for a value; of a loop's variable, where it has none,
+    that of what goes in or comes round.
+    """
     for one in (value, *_handed(value)):
         if name := _own_name(one):
             return name
@@ -168,7 +182,9 @@ def value_name(value: SSAValue) -> str:
 
 
 def _handed(value: SSAValue) -> list[SSAValue]:
-    """What a block's argument, or one of an operation's several results, was before it was handed on, one and two steps back."""
+    """What a block's argument, or one of an operation's several results,
+    was before it was handed on, one and two steps back.
+    """
     if isinstance(value, BlockArgument):
         before = entering(value)
     else:
@@ -190,7 +206,9 @@ def _waited_for(result: OpResult) -> list[SSAValue]:
 
 
 def _own_name(value: SSAValue) -> str:
-    """The name that a value's own location says; the location of an operation with several results names none of them."""
+    """The name that a value's own location says;
+    the location of an operation with several results names none of them.
+    """
     if isinstance(value, BlockArgument):
         return locate(value.location).name or ""
     assert isinstance(value, OpResult)

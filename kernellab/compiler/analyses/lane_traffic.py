@@ -1,4 +1,6 @@
-"""How many bytes an operation hands from lane to lane: counted in the machine code, or estimated by how Triton lowers it."""
+"""How many bytes an operation hands from lane to lane:
+counted in the machine code, or estimated by how Triton lowers it.
+"""
 
 from __future__ import annotations
 
@@ -38,12 +40,16 @@ class AlongAxis:
         return sum(1 for vector in self.layout.bases[level] if vector[self.axis])
 
     def estimated_bytes(self) -> int:
-        """What all threads hand on, by the steps of Triton's lowering; no loop and no branch of it is left out by LLVM."""
+        """What all threads hand on, by the steps of Triton's lowering;
+        no loop and no branch of it is left out by LLVM.
+        """
         numbers = self._of_scan() if self.scans else self._of_reduction()
         return numbers * threads(self.layout) * sum(map(in_words, self.sizes))
 
     def _of_reduction(self) -> int:
-        """Numbers that each thread hands on: one for each of its runs and step between lanes, then the partial results of warps."""
+        """Numbers that each thread hands on: one for each of its runs and step between lanes,
+        then the partial results of warps.
+        """
         runs = self.layout.registers_per_thread >> self.bits("register")
         between_warps = self.bits("warp")
         partial_results = (
@@ -53,8 +59,8 @@ class AlongAxis:
         return runs * self.bits("lane") + each * between_warps
 
     def _of_scan(self) -> int:
-        """One for each run of neighbours and step between lanes, and one more that the next lane begins with; a scan from the end
-        turns every value of a warp round, before and after."""
+        """One for each run of neighbours and step between lanes, and one more that the next lane
+        begins with; a scan from the end turns every value of a warp round, before and after."""
         neighbours = self.layout.contiguous[self.axis]
         runs = self.layout.registers_per_thread // neighbours
         steps = self.bits("lane")
@@ -75,7 +81,9 @@ def in_words(size: int) -> int:
 
 
 def counted_bytes(opcodes: Mapping[str, int], layout: RegisterLayout) -> int:
-    """What the machine code's instructions hand on when each runs once in every thread; 0 where it has none, as AMD's."""
+    """What the machine code's instructions hand on when each runs once in every thread;
+    0 where it has none, as AMD's.
+    """
     instructions = sum(many for opcode, many in opcodes.items() if opcode.startswith(_HANDING))
     return instructions * threads(layout) * WORD
 
@@ -83,8 +91,9 @@ def counted_bytes(opcodes: Mapping[str, int], layout: RegisterLayout) -> int:
 def settled(counted: int, estimated: int, in_loop: bool) -> tuple[int, bool]:
     """The bytes of one execution, and whether they are counted.
 
-    The compiler may unroll a loop, and then the machine code has an operation several times: what is counted is taken for the bytes
-    of one execution outside loops only, and inside them where it is a multiple of the estimate.
+    The compiler may unroll a loop, and then the machine code has an operation several times: what
+    is counted is taken for the bytes of one execution outside loops only, and inside them where it
+    is a multiple of the estimate.
     """
     if counted and not in_loop:
         return counted, True

@@ -42,9 +42,11 @@ def has_tiles(module: builtin.ModuleOp) -> bool:
 
 
 def types_by_name(module: builtin.ModuleOp) -> dict[str, tuple[tuple[int, ...], str]]:
-    """Shape and element type of the last tile that has each of the kernel's names, in a module of TTIR.
+    """Shape and element type of the last tile that has each of the kernel's names,
+    in a module of TTIR.
 
-    What an expression computes on its way has the name too; the value that the name gets comes last.
+    What an expression computes on its way has the name too;
+    the value that the name gets comes last.
     """
     return {
         value_name(value): (value.type.get_shape(), str(value.type.element_type))
@@ -62,7 +64,9 @@ def layouts_by_type(
 
 
 def _values(module: builtin.ModuleOp) -> Iterator[tuple[SSAValue, Operation, int]]:
-    """Every value, with the operation that makes it or whose region it enters, in the order of the text."""
+    """Every value, with the operation that makes it or whose region it enters,
+    in the order of the text.
+    """
     for op, number in numbered(module).items():
         for result in op.results:
             yield result, op, number

@@ -1,4 +1,6 @@
-"""Shared memory of a module after the allocation pass: which bytes each buffer has, which values are views of it, how long it lives."""
+"""Shared memory of a module after the allocation pass:
+which bytes each buffer has, which values are views of it, how long it lives.
+"""
 
 from __future__ import annotations
 
@@ -32,7 +34,8 @@ OFFSET = "allocation.offset"
 """The attribute with which the allocation pass says where an operation's shared memory begins."""
 
 Measure = Callable[[str], int]
-"""How many bytes of shared memory a module takes: the compiler's own allocation pass, run on the module's text."""
+"""How many bytes of shared memory a module takes:
+the compiler's own allocation pass, run on the module's text."""
 
 Views = Mapping[SSAValue, frozenset[Operation]]
 """A value that stands for memory -> the allocating operations that it may be a view of."""
@@ -125,7 +128,9 @@ def _with_sharers(buffers: list[SharedBuffer]) -> list[SharedBuffer]:
 
 
 def allocates(op: Operation) -> bool:
-    """Whether the pass gave this operation memory. A function has some where it starts warp groups of several kinds."""
+    """Whether the pass gave this operation memory.
+    A function has some where it starts warp groups of several kinds.
+    """
     return OFFSET in op.attributes
 
 
@@ -136,7 +141,8 @@ def _size(op: Operation, module: builtin.ModuleOp, measure: Measure) -> int:
         inside = [inner for inner in function.walk() if allocates(inner)]
         return max((_offset(inner) + _size(inner, module, measure) for inner in inside), default=0)
     if kind(op) == "tt.func":
-        # The pass gives no size, and a function cannot be measured alone: its room ends where the next buffer begins.
+        # The pass gives no size, and a function cannot be measured alone:
+        # its room ends where the next buffer begins.
         others = [_offset(inner) for inner in module.walk() if allocates(inner)]
         end = min((offset for offset in others if offset > _offset(op)), default=None)
         return (end if end is not None else integer(module, "ttg.shared") or 0) - _offset(op)
@@ -152,7 +158,9 @@ def _offset(op: Operation) -> int:
 
 
 def unique_names(ops: list[Operation]) -> dict[Operation, str]:
-    """A name for each: the kernel's own for a buffer's value, the operation's for scratch space; doubles get a number."""
+    """A name for each: the kernel's own for a buffer's value, the operation's for scratch space;
+    doubles get a number.
+    """
     names: dict[Operation, str] = {}
     for op in ops:
         plain = (name_of(op) if kind(op).endswith("_alloc") else "") or kind(op).partition(".")[2]
@@ -162,7 +170,9 @@ def unique_names(ops: list[Operation]) -> dict[Operation, str]:
 
 
 def alone(op: Operation, module: builtin.ModuleOp) -> str:
-    """A module, in generic form, with the same attributes and a kernel that does this one operation on its arguments."""
+    """A module, in generic form, with the same attributes and a kernel that does this one operation
+    on its arguments.
+    """
     taken = taken_from_outside(op)
     block = Block(arg_types=[value.type for value in taken])
     copy = op.clone(dict(zip(taken, block.args)))
@@ -183,7 +193,9 @@ def alone(op: Operation, module: builtin.ModuleOp) -> str:
 def kernel_text(
     block: Block, results: list[Attribute], module: builtin.ModuleOp, leave_out: str
 ) -> str:
-    """A module, in generic form, whose one kernel has this body; with the attributes of `module` but for one."""
+    """A module, in generic form, whose one kernel has this body;
+    with the attributes of `module` but for one.
+    """
     kernel = builtin.UnregisteredOp.with_name("tt.func").create(
         properties={
             "function_type": builtin.FunctionType.from_lists(
@@ -211,7 +223,9 @@ def taken_from_outside(op: Operation) -> list[SSAValue]:
 
 
 def _empty(op: Operation) -> None:
-    """Take the work out of the regions of a warp-specialised operation: what is inside has memory of its own."""
+    """Take the work out of the regions of a warp-specialised operation:
+    what is inside has memory of its own.
+    """
     for region in [region for inner in op.walk() for region in inner.regions]:
         ends = [block.last_op for block in region.blocks if block.last_op is not None]
         end = next(
@@ -231,7 +245,8 @@ def _empty(op: Operation) -> None:
 
 
 def views_of(module: Operation, mark: str = OFFSET) -> Views:
-    """Which allocations each memory value may be a view of, through views, selections, branches and loops.
+    """Which allocations each memory value may be a view of, through views, selections,
+    branches and loops.
 
     Args:
         module: as an allocation pass left it.
@@ -273,7 +288,9 @@ def _origins(op: Operation, result: SSAValue, views: Views, mark: str) -> frozen
 
 
 def last_use(allocation: Operation, views: Views, number: Mapping[Operation, int]) -> int:
-    """Number of the last operation at which a buffer lives, by liveness over the control flow of its function."""
+    """Number of the last operation at which a buffer lives, by liveness over the control flow
+    of its function.
+    """
     region = allocation.parent_region()
     home = allocation.parent_block()
     used_by = {

@@ -24,7 +24,9 @@ def _library() -> str:
 
 
 def users_line(frames: Iterable[SourcePosition]) -> SourcePosition | None:
-    """Of a chain of calls, innermost first, the first place that is not in Triton's own library; None for no place."""
+    """Of a chain of calls, innermost first, the first place that is not in Triton's own library;
+    None for no place.
+    """
     places = list(frames)
     own = (place for place in places if not place.file.startswith(_library()))
     return next(own, places[0] if places else None)
@@ -36,7 +38,9 @@ def kind(op: Operation) -> str:
 
 
 def position_of(op: Operation) -> SourcePosition | None:
-    """The line of the user's code that an operation comes from: of a helper's that was inlined, the helper's."""
+    """The line of the user's code that an operation comes from:
+    of a helper's that was inlined, the helper's.
+    """
     return users_line(locate(op.location).frames)
 
 
@@ -46,7 +50,9 @@ def name_of(op: Operation) -> str:
 
 
 def numbered(module: Operation) -> dict[Operation, int]:
-    """Every operation with its number in the order of the module's text, the module itself being 0."""
+    """Every operation with its number in the order of the module's text,
+    the module itself being 0.
+    """
     return {op: number for number, op in enumerate(module.walk())}
 
 
@@ -75,7 +81,9 @@ def integer(op: Operation, name: str) -> int | None:
 
 
 def symbol(op: Operation, name: str) -> str:
-    """The text of an attribute that names a symbol: "sym_name", "callee"; "" where there is none."""
+    """The text of an attribute that names a symbol: "sym_name", "callee";
+    "" where there is none.
+    """
     value = attribute(op, name)
     if isinstance(value, builtin.SymbolRefAttr):
         return value.root_reference.data
@@ -88,7 +96,9 @@ def functions(module: Operation) -> Iterator[Operation]:
 
 
 def arguments_towards(block: Block) -> Iterator[tuple[Operation, Sequence[SSAValue]]]:
-    """For each way into a block: the operation that leads there, and what it hands to the block's arguments."""
+    """For each way into a block: the operation that leads there,
+    and what it hands to the block's arguments.
+    """
     region = block.parent
     if region is None:
         return

@@ -1,4 +1,6 @@
-"""Tensor memory of a module after the pass that allocates it: which columns and rows each buffer has, and how long it lives."""
+"""Tensor memory of a module after the pass that allocates it:
+which columns and rows each buffer has, and how long it lives.
+"""
 
 from __future__ import annotations
 
@@ -36,7 +38,8 @@ TOTAL = "ttg.tensor_memory_size"
 Place = tuple[int, int]
 """Row and column."""
 Allocate = Callable[[str], tuple[Sequence[Place], int]]
-"""Where a module's buffers begin, and how many columns it takes: the compiler's own pass, run on the module's text."""
+"""Where a module's buffers begin, and how many columns it takes:
+the compiler's own pass, run on the module's text."""
 
 
 def tensor_memory(module: builtin.ModuleOp, allocate: Allocate, read_from: str) -> TensorMemory:
@@ -98,9 +101,10 @@ def _with_sharers(buffers: list[TensorBuffer]) -> list[TensorBuffer]:
 def _size(op: Operation, module: builtin.ModuleOp, allocate: Allocate) -> tuple[int, int]:
     """Rows and columns of a buffer.
 
-    The pass leaves no sizes, but it puts copies of one buffer, alive together, side by side: two of 64 rows above each other,
-    others in the next columns, at a multiple of 4. Up to Triton 3.8 the total is exact where it is more than there is; from 3.9 on it is rounded up, and so less
-    than 4 columns count as 4.
+    The pass leaves no sizes, but it puts copies of one buffer, alive together, side by side: two of
+    64 rows above each other, others in the next columns, at a multiple of 4. Up to Triton 3.8 the
+    total is exact where it is more than there is; from 3.9 on it is rounded up, and so less than 4
+    columns count as 4.
     """
     places, _ = allocate(_copies(op, 3, module))
     above = places[1][1] == places[0][1]
@@ -111,7 +115,9 @@ def _size(op: Operation, module: builtin.ModuleOp, allocate: Allocate) -> tuple[
 
 
 def _copies(op: Operation, count: int, module: builtin.ModuleOp) -> str:
-    """A module with a kernel that makes the same buffer several times, and uses all of them at its end."""
+    """A module with a kernel that makes the same buffer several times,
+    and uses all of them at its end.
+    """
     taken = taken_from_outside(op)
     block = Block(arg_types=[value.type for value in taken])
     copies = [op.clone(dict(zip(taken, block.args))) for _ in range(count)]

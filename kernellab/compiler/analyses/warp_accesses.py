@@ -33,7 +33,8 @@ NOBODY = -1
 """In the place of an element, for a lane that does not take part."""
 
 _VECTOR_ATOMICS_FROM = 90
-"""The compute capability that adds several floats in one atomic: PTX has .v2, .v4 and .v8 from sm_90 on."""
+"""The compute capability that adds several floats in one atomic:
+PTX has .v2, .v4 and .v8 from sm_90 on."""
 _FLOATS_TO_ADD = ("f16", "bf16", "f32")
 _WIDEST_BITS = 128
 
@@ -43,12 +44,14 @@ class WarpAccess:
     """How one operation accesses a tile.
 
     Attributes:
-        first: for each instruction of a warp and each of its lanes the number of the first element that it accesses, or NOBODY:
-            int64 of shape (instructions, lanes). Elements are numbered with the last dimension fastest.
+        first: for each instruction of a warp and each of its lanes the number of the first element
+            that it accesses, or NOBODY: int64 of shape (instructions, lanes). Elements are numbered
+            with the last dimension fastest.
         width: elements that follow it in the same access, itself included.
         size: of an element, in bytes.
         held: neighbours along `dimension` that a thread holds, as many as one access could take.
-        dimension: the one along which a thread's neighbours lie, or the neighbouring lanes' elements; None for a single element.
+        dimension: the one along which a thread's neighbours lie, or the neighbouring lanes'
+            elements; None for a single element.
     """
 
     first: Numbers
@@ -59,7 +62,8 @@ class WarpAccess:
 
 
 class WarpAccesses:
-    """The accesses of a module whose addresses are tiles of pointers or single ones, by their operations.
+    """The accesses of a module whose addresses are tiles of pointers or single ones,
+    by their operations.
 
     Args:
         module: TTGIR.
@@ -94,10 +98,14 @@ class WarpAccesses:
             return WarpAccess(used, width, size, 1, None)
         held = {dim: run for dim, run in enumerate(layout.contiguous) if run > 1}
         dimension = max(held, key=held.__getitem__, default=_along(layout))
-        return WarpAccess(used, width, size, min(held.get(dimension, 1), _WIDEST_BITS // (8 * size)), dimension)  # fmt: skip
+        return WarpAccess(
+            used, width, size, min(held.get(dimension, 1), _WIDEST_BITS // (8 * size)), dimension
+        )
 
     def _holders(self, pointers: SSAValue) -> Numbers:
-        """The element of every register: shape (blocks and warps, lanes, registers). All threads hold a scalar."""
+        """The element of every register: shape (blocks and warps, lanes, registers).
+        All threads hold a scalar.
+        """
         layout = self._layouts.get(pointers.type)
         if layout is None:
             return numpy.zeros((self._warps, self._lanes, 1), numpy.int64)
@@ -128,7 +136,9 @@ class WarpAccesses:
                 return width
 
     def _most_in_one_atomic(self, op: tt.AtomicRMWOp) -> int:
-        """Triton's rule (AtomicRMWOpConversion): several floats are added at once, other atomics take one element."""
+        """Triton's rule (AtomicRMWOpConversion): several floats are added at once,
+        other atomics take one element.
+        """
         element = str(element_type(op.value.type))
         if tt.ATOMIC_OPERATIONS[op.operation.value.data] != "fadd":
             return 1
@@ -162,8 +172,12 @@ def _along(layout: RegisterLayout) -> int:
 
 _ATOMICS_OF_ONE_ELEMENT = (tt.AtomicCASOp, tt.AtomicLoadOp, tt.AtomicStoreOp, tt.AtomicPollOp)
 _ACCESSES = (
-    tt.LoadOp, tt.StoreOp, tt.AtomicRMWOp, *_ATOMICS_OF_ONE_ELEMENT, ttg.AsyncCopyGlobalToLocalOp,
-)  # fmt: skip
+    tt.LoadOp,
+    tt.StoreOp,
+    tt.AtomicRMWOp,
+    *_ATOMICS_OF_ONE_ELEMENT,
+    ttg.AsyncCopyGlobalToLocalOp,
+)
 
 
 def _is_access(op: Operation) -> bool:
@@ -171,7 +185,9 @@ def _is_access(op: Operation) -> bool:
 
 
 def _once(holders: Numbers, layout: Layout | LayoutError | None) -> Numbers:
-    """The holders, of those that hold the same only the first: what changes memory, and any atomic, is done by one thread."""
+    """The holders, of those that hold the same only the first:
+    what changes memory, and any atomic, is done by one thread.
+    """
     if layout is None:
         kept = numpy.full_like(holders, NOBODY)
         kept[0, 0] = holders[0, 0]

@@ -22,22 +22,59 @@ from kernellab.records.findings import Work, WorkItem
 
 _FLOAT_OPERATIONS = frozenset(
     {
-        *(f"arith.{name}" for name in (
-            "addf", "subf", "mulf", "divf", "remf", "negf", "maximumf", "minimumf", "maxnumf", "minnumf",
-        )),
-        *(f"math.{name}" for name in (
-            "absf", "ceil", "floor", "cos", "sin", "tan", "tanh", "exp", "exp2", "expm1", "log", "log2", "log10",
-            "log1p", "sqrt", "rsqrt", "erf", "powf", "atan2",
-        )),
-        "tt.precise_sqrt", "tt.precise_divf", "tt.approx_divf", "tt.clampf",
+        *(
+            f"arith.{name}"
+            for name in (
+                "addf",
+                "subf",
+                "mulf",
+                "divf",
+                "remf",
+                "negf",
+                "maximumf",
+                "minimumf",
+                "maxnumf",
+                "minnumf",
+            )
+        ),
+        *(
+            f"math.{name}"
+            for name in (
+                "absf",
+                "ceil",
+                "floor",
+                "cos",
+                "sin",
+                "tan",
+                "tanh",
+                "exp",
+                "exp2",
+                "expm1",
+                "log",
+                "log2",
+                "log10",
+                "log1p",
+                "sqrt",
+                "rsqrt",
+                "erf",
+                "powf",
+                "atan2",
+            )
+        ),
+        "tt.precise_sqrt",
+        "tt.precise_divf",
+        "tt.approx_divf",
+        "tt.clampf",
     }
-)  # fmt: skip
-"""Each counts as one floating-point operation per element, a division and an exponential as much as an addition."""
+)
+"""Each counts as one floating-point operation per element, a division and an exponential as much
+as an addition."""
 
 _KINDS = {
-    "tt.load": "load", "tt.atomic_load": "load", "tt.descriptor_load": "load", "tt.descriptor_gather": "load",
-    "tt.store": "store", "tt.atomic_store": "store", "tt.descriptor_store": "store", "tt.descriptor_scatter": "store",
-    "tt.atomic_rmw": "atomic", "tt.atomic_cas": "atomic", "tt.descriptor_reduce": "atomic",
+    "tt.load": "load", "tt.atomic_load": "load", "tt.descriptor_load": "load",
+    "tt.descriptor_gather": "load", "tt.store": "store", "tt.atomic_store": "store",
+    "tt.descriptor_store": "store", "tt.descriptor_scatter": "store", "tt.atomic_rmw": "atomic",
+    "tt.atomic_cas": "atomic", "tt.descriptor_reduce": "atomic",
 }  # fmt: skip
 
 
@@ -164,7 +201,8 @@ def bit_width(element: Attribute) -> int:
         return width
     if isinstance(element, builtin.AnyFloat):
         return int(element.size * 8)
-    # xDSL has no class for 8-bit and narrower floats: their names begin with the width, as in f8E5M2.
+    # xDSL has no class for 8-bit and narrower floats:
+    # their names begin with the width, as in f8E5M2.
     digits = "".join(c for c in str(element).lstrip('!f"')[:2] if c.isdigit())
     return int(digits) if digits else 8
 
@@ -183,14 +221,20 @@ def constant(value: SSAValue) -> int | None:
 
 
 _SIGNS = {
-    "arith.addi": "+", "arith.subi": "-", "arith.muli": "*",
-    "arith.divsi": "//", "arith.divui": "//", "arith.remsi": "%",
-}  # fmt: skip
+    "arith.addi": "+",
+    "arith.subi": "-",
+    "arith.muli": "*",
+    "arith.divsi": "//",
+    "arith.divui": "//",
+    "arith.remsi": "%",
+}
 _LONGEST = 60
 
 
 def format_integer(value: SSAValue) -> str:
-    """An integer in the kernel's words: a constant, a parameter's name, an expression of those, or a value's name."""
+    """An integer in the kernel's words: a constant, a parameter's name, an expression of those,
+    or a value's name.
+    """
     number = constant(value)
     if number is not None:
         return str(number)

@@ -1,6 +1,7 @@
 """Compilations on disk: `compilation.save` and `kernellab.load`.
 
-The format is schema/record.schema.json, gzipped. A change that an older reader would misread gets a new version number.
+The format is schema/record.schema.json, gzipped.
+A change that an older reader would misread gets a new version number.
 """
 
 from __future__ import annotations
@@ -53,9 +54,9 @@ SCHEMA = Path(__file__).with_name("schema") / "record.schema.json"
 _COMPRESSION = 6
 
 
-# ---------------------------------------------------------------------------------------------------------------------
+# --------------------------------------------------------------------------------------------------
 # Writing
-# ---------------------------------------------------------------------------------------------------------------------
+# --------------------------------------------------------------------------------------------------
 
 
 class _Pool:
@@ -77,7 +78,8 @@ def save(compilation: Compilation, path: str | os.PathLike[str]) -> Path:
 
     Args:
         compilation: what is saved. What it would compute when asked is computed now.
-        path: the file, whatever its suffix: gzipped JSON. A file that is there is overwritten once the new one is complete.
+        path: the file, whatever its suffix: gzipped JSON. A file that is there is overwritten once
+            the new one is complete.
 
     Returns:
         The path.
@@ -165,21 +167,23 @@ def _position_to_json(position: SourcePosition) -> list[Any]:
     return [position.file, position.line, position.column]
 
 
-# ---------------------------------------------------------------------------------------------------------------------
+# --------------------------------------------------------------------------------------------------
 # Reading
-# ---------------------------------------------------------------------------------------------------------------------
+# --------------------------------------------------------------------------------------------------
 
 
 def load(path: str | os.PathLike[str]) -> Compilation:
     """Read a compilation from a file, or from what others left on disk.
 
     Args:
-        path: a file that `compilation.save` wrote; a folder of Triton's cache (~/.triton/cache/<hash>), or the .json in it; or
-            the text that `MLIR_ENABLE_DUMP=1` prints. A record from elsewhere has what is there: a cache folder holds no
-            passes, a dump no machine code, neither holds remarks.
+        path: a file that `compilation.save` wrote; a folder of Triton's cache
+            (~/.triton/cache/<hash>), or the .json in it; or the text that `MLIR_ENABLE_DUMP=1`
+            prints. A record from elsewhere has what is there: a cache folder holds no passes, a
+            dump no machine code, neither holds remarks.
 
     Raises:
-        ArchiveError: there is no such file, it is none of these, it is damaged, or of another version.
+        ArchiveError: there is no such file, it is none of these, it is damaged, or of
+            another version.
     """
     from kernellab.compiler.files.importers import read_cache_folder, read_dump
 
@@ -219,8 +223,8 @@ _BEGINNINGS = (b"\x1f\x8b", b"PK\x03\x04")
 """Of a saved compilation (gzip) and of a saved trace (zip)."""
 
 _WHAT_LOAD_READS = (
-    "kernellab.load reads what compilation.save, trace.save or tuning.save wrote, a folder of Triton's cache, "
-    "or a dump of MLIR_ENABLE_DUMP=1."
+    "kernellab.load reads what compilation.save, trace.save or tuning.save wrote, a folder of "
+    "Triton's cache, or a dump of MLIR_ENABLE_DUMP=1."
 )
 
 
@@ -251,7 +255,8 @@ def from_json(data: Any, name: str = "the record") -> Compilation:
     """The compilation that `to_json` made into `data`.
 
     Raises:
-        ArchiveError: the data is of another kind or version, or does not fit the schema; the message says where.
+        ArchiveError: the data is of another kind or version, or does not fit the schema; the
+            message says where.
     """
     if not isinstance(data, dict) or data.get("format") != FORMAT:
         raise ArchiveError(f"{name!r} holds JSON, but no compilation that KernelLab saved.")
@@ -259,8 +264,10 @@ def from_json(data: Any, name: str = "the record") -> Compilation:
         raise ArchiveError(
             f"{name!r} is of version {data.get('version')!r} of the format; this KernelLab "
             f"({kernellab_version()}) reads version {VERSION}.",
-            advice="It was written by KernelLab " + str(data.get("kernellab")) + ": load it with that one.",
-        )  # fmt: skip
+            advice="It was written by KernelLab "
+            + str(data.get("kernellab"))
+            + ": load it with that one.",
+        )
     try:
         return _compilation(SavedData(data))
     except Misfit as error:

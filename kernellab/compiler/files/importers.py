@@ -1,4 +1,6 @@
-"""Compilations that others left on disk: Triton's cache, and what MLIR prints with MLIR_ENABLE_DUMP=1."""
+"""Compilations that others left on disk: Triton's cache, and what MLIR prints
+with MLIR_ENABLE_DUMP=1.
+"""
 
 from __future__ import annotations
 
@@ -30,15 +32,17 @@ from kernellab.records import (
 
 _BINARY = frozenset({"cubin", "hsaco"})
 _NOTHING_KNOWN = Specialization({}, {}, {})
-"""Neither a cache folder nor a dump says what a kernel was specialised on in Triton's own terms; the IR's signature does."""
+"""Neither a cache folder nor a dump says what a kernel was specialised on in Triton's own terms;
+the IR's signature does."""
 
-# ---------------------------------------------------------------------------------------------------------------------
+# --------------------------------------------------------------------------------------------------
 # Triton's cache
-# ---------------------------------------------------------------------------------------------------------------------
+# --------------------------------------------------------------------------------------------------
 
 
 def read_cache_folder(folder: Path, metadata_file: Path | None = None) -> Compilation:
-    """The record of one kernel in Triton's cache: stages, options, resources, source map; no passes, no remarks.
+    """The record of one kernel in Triton's cache: stages, options, resources, source map;
+    no passes, no remarks.
 
     Args:
         folder: ~/.triton/cache/<hash>.
@@ -126,7 +130,9 @@ _FUNCTION_PLACE = re.compile(r'^#loc = loc\("([^"]+)":(\d+):\d+\)', re.M)
 
 
 def _map_reader(stages: Stages, target: Target, options: Mapping[str, Any]) -> Any:
-    """Reads the source map of stages whose IR says where the kernel stands; None where none does."""
+    """Reads the source map of stages whose IR says where the kernel stands;
+    None where none does.
+    """
     for name in ("ttir", "ttgir"):
         if name in stages and (place := _FUNCTION_PLACE.search(stages[name].text)):
             kernel = SourcePosition(place[1], int(place[2]))
@@ -134,22 +140,30 @@ def _map_reader(stages: Stages, target: Target, options: Mapping[str, Any]) -> A
     return None
 
 
-# ---------------------------------------------------------------------------------------------------------------------
+# --------------------------------------------------------------------------------------------------
 # Dumps of MLIR
-# ---------------------------------------------------------------------------------------------------------------------
+# --------------------------------------------------------------------------------------------------
 
 _HEADER = re.compile(r"^// -----// .*$", re.M)
 _BEFORE = re.compile(
     r"^// -----// IR Dump Before \w+(?: \((?P<name>[\w-]+)\)|: (?P<newer>[\w-]+)(?:\{.*\})?) "
     r"\('builtin\.module' operation(?:: @[\w$.]+)?\)"
 )
-"""MLIR's heading: "Coalesce (tritongpu-coalesce)", and from Triton 3.9 on "Coalesce: tritongpu-coalesce{options}"."""
+"""MLIR's heading: "Coalesce (tritongpu-coalesce)", and from Triton 3.9 on "Coalesce:
+tritongpu-coalesce{options}"."""
 _KERNEL = re.compile(r"^\s*tt\.func public @\"?(?P<name>[\w$.]+)", re.M)
 _TARGET = re.compile(r'ttg\.target = "(?P<backend>cuda|hip):(?P<arch>\w+)"')
 _WARPS = re.compile(r'"ttg\.num-warps" = (\d+) : i32')
 _OPERATION = re.compile(r"^\s*(?:%[^=\n]*= )?\"?(?P<name>[a-z_]\w*(?:\.\w+)+)\b", re.M)
 
-_PREFIXES = ("tritongpu-", "tritonamdgpu-", "triton-nvidia-gpu-", "triton-nvidia-", "triton-amdgpu-", "triton-")  # fmt: skip
+_PREFIXES = (
+    "tritongpu-",
+    "tritonamdgpu-",
+    "triton-nvidia-gpu-",
+    "triton-nvidia-",
+    "triton-amdgpu-",
+    "triton-",
+)
 _TRITONS_NAMES = {
     "inline": "inliner",
     "canonicalize": "canonicalizer",
@@ -175,10 +189,12 @@ class _Dump:
 
 
 def read_dump(text: str, file: Path) -> Compilation:
-    """The record of the first kernel in what `MLIR_ENABLE_DUMP=1` printed: its passes, and the stages of MLIR among them.
+    """The record of the first kernel in what `MLIR_ENABLE_DUMP=1` printed:
+    its passes, and the stages of MLIR among them.
 
-    MLIR prints each module before a pass: what the last pass made is not there. Operations are counted from the texts.
-    A pass is in the stage of the module that it makes: TTGIR once it names a target, LLVM once it has functions of LLVM's.
+    MLIR prints each module before a pass: what the last pass made is not there. Operations are
+    counted from the texts. A pass is in the stage of the module that it makes: TTGIR once it names
+    a target, LLVM once it has functions of LLVM's.
 
     Raises:
         ArchiveError: the text holds no module of a kernel, or none that names a target.
@@ -211,7 +227,9 @@ def read_dump(text: str, file: Path) -> Compilation:
 
 
 def _dumps(text: str) -> Iterator[_Dump]:
-    """The whole modules of the dump; what a pass prints of itself, and dumps of single functions, are left out."""
+    """The whole modules of the dump; what a pass prints of itself,
+    and dumps of single functions, are left out.
+    """
     headers = list(_HEADER.finditer(text))
     ends = [header.start() for header in headers[1:]] + [len(text)]
     for header, end in zip(headers, ends):
@@ -250,7 +268,9 @@ def _stage_of(text: str) -> str:
 
 
 def _passes(dumps: list[_Dump]) -> Iterator[PassRun]:
-    """Each dump's pass, with the next dump's module after it; the first entry is the module before any."""
+    """Each dump's pass, with the next dump's module after it;
+    the first entry is the module before any.
+    """
     if not dumps:
         return
     counts, stored = _counts(dumps[0].text), StoredText(dumps[0].text)
@@ -271,7 +291,9 @@ def _counts(text: str) -> Mapping[str, int]:
 
 
 def _stages(passes: Iterable[PassRun]) -> Iterator[tuple[str, Stage]]:
-    """TTIR before it becomes TTGIR, and TTGIR before it is prepared for LLVM: loops become branches there."""
+    """TTIR before it becomes TTGIR, and TTGIR before it is prepared for LLVM:
+    loops become branches there.
+    """
     before: PassRun | None = None
     found: set[str] = set()
     for run in passes:

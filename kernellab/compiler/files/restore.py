@@ -37,9 +37,11 @@ def restore_compilation(
     read_source_map: Callable[[], SourceMap] | None,
     remarks: tuple[Remark, ...] | None,
 ) -> Compilation:
-    """A compilation whose kernel is not at hand: what can be found out from its stages and passes is found out as ever.
+    """A compilation whose kernel is not at hand:
+    what can be found out from its stages and passes is found out as ever.
 
-    None stands for what was not kept: asking for it is an error that says so. MLIR reads the texts in the worker process: a file may hold anything.
+    None stands for what was not kept: asking for it is an error that says so.
+    MLIR reads the texts in the worker process: a file may hold anything.
     """
     has_code = any(name in stages for name in ("sass", "amdgcn"))
     return Compilation(

@@ -48,7 +48,9 @@ def sections(cubin: bytes) -> dict[str, Section]:
 
 
 def size_without_debug(binary: bytes) -> int:
-    """Bytes of the sections of an ELF file, a cubin or AMD's, that are no debug information; of what is no ELF file, of all of it."""
+    """Bytes of the sections of an ELF file, a cubin or AMD's, that are no debug information;
+    of what is no ELF file, of all of it.
+    """
     try:
         found = sections(binary)
     except (CompileError, struct.error, ValueError, IndexError):
@@ -58,14 +60,15 @@ def size_without_debug(binary: bytes) -> int:
 
 _NO_BITS_ATTRIBUTE, _BYTE_ATTRIBUTE, _HALF_ATTRIBUTE = 1, 2, 3
 _NUM_BARRIERS = 0x4C
-"""Formats of an attribute in `.nv.info`, and the number of EIATTR_NUM_BARRIERS, as `cuobjdump -elf` names both."""
+"""Formats of an attribute in `.nv.info`, and the number of EIATTR_NUM_BARRIERS,
+as `cuobjdump -elf` names both."""
 
 
 def barrier_count(cubin: bytes, kernel: str) -> int:
     """How many of an SM's named barriers a block of the kernel takes (what `bar.sync` works on).
 
-    Older cubins have it in the flags of the code's section (nvdisasm prints SHF_BARRIERS), newer ones (from the ptxas that
-    Triton uses for Blackwell) as an attribute in the kernel's `.nv.info`.
+    Older cubins have it in the flags of the code's section (nvdisasm prints SHF_BARRIERS), newer
+    ones (from the ptxas that Triton uses for Blackwell) as an attribute in the kernel's `.nv.info`.
     """
     known = sections(cubin)
     info = known.get(f".nv.info.{kernel}")
@@ -91,23 +94,24 @@ def _attributes(info: bytes) -> Iterator[tuple[int, int]]:
             at += value  # The number is the size of what follows.
 
 
-# ---------------------------------------------------------------------------------------------------------------------
+# --------------------------------------------------------------------------------------------------
 # Line tables
-# ---------------------------------------------------------------------------------------------------------------------
+# --------------------------------------------------------------------------------------------------
 
 _LINE_HEADER = struct.Struct("<IHIBBbBB")
-"""DWARF 2, section 6.2.4: length, version, length of the rest, smallest instruction, default_is_stmt, line_base, line_range,
-opcode_base."""
+"""DWARF 2, section 6.2.4: length, version, length of the rest, smallest instruction,
+default_is_stmt, line_base, line_range, opcode_base."""
 
 _COPY, _ADVANCE_ADDRESS, _ADVANCE_LINE, _CONSTANT_ADVANCE, _FIXED_ADVANCE = 1, 2, 3, 8, 9
 _END_OF_SEQUENCE = 1
 
 
 def ptx_lines(cubin: bytes) -> list[tuple[int, int]] | None:
-    """(address, PTX line) in the order of addresses: from each address to the next, code came from that line.
+    """(address, PTX line) in the order of addresses:
+    from each address to the next, code came from that line.
 
-    ptxas writes them as a DWARF line table of its own, `.nv_debug_line_sass`. None where the cubin has several code sections,
-    whose tables only a linker can tell apart, or no such table.
+    ptxas writes them as a DWARF line table of its own, `.nv_debug_line_sass`. None where the cubin
+    has several code sections, whose tables only a linker can tell apart, or no such table.
     """
     known = sections(cubin)
     table = known.get(".nv_debug_line_sass")
@@ -117,7 +121,9 @@ def ptx_lines(cubin: bytes) -> list[tuple[int, int]] | None:
 
 
 def _line_rows(table: bytes) -> Iterator[tuple[int, int]]:
-    """The rows that the line-number program of the table's one unit makes (DWARF 2, section 6.2.5)."""
+    """The rows that the line-number program of the table's one unit makes
+    (DWARF 2, section 6.2.5).
+    """
     header = _LINE_HEADER.unpack_from(table)
     _length, _version, rest, smallest, _statement, line_base, line_range, opcode_base = header
     end = min(header[0] + 4, len(table))

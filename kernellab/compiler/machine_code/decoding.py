@@ -1,9 +1,10 @@
 """Machine code, decoded: SASS with its control codes and registers, and AMD's assembly.
 
-An instruction of every NVIDIA GPU from Volta (sm_70) on is 128 bits. The upper bits tell the scheduler what the hardware
-does not find out by itself; their places are in no document of NVIDIA's, and were found by experiment: Jia, Maggioni,
-Staiger and Scarpazza, "Dissecting the NVIDIA Volta GPU Architecture via Microbenchmarking" (2018, arXiv:1804.06826), section
-2.1; the same fields in CuAssembler's documentation for Turing and Ampere; maxas's wiki for what each means.
+An instruction of every NVIDIA GPU from Volta (sm_70) on is 128 bits. The upper bits tell the
+scheduler what the hardware does not find out by itself; their places are in no document of
+NVIDIA's, and were found by experiment: Jia, Maggioni, Staiger and Scarpazza, "Dissecting the NVIDIA
+Volta GPU Architecture via Microbenchmarking" (2018, arXiv:1804.06826), section 2.1; the same fields
+in CuAssembler's documentation for Turing and Ampere; maxas's wiki for what each means.
 
 ======= ============================================================================
 bits    meaning
@@ -16,8 +17,9 @@ bits    meaning
 122-125 reuse: operand slots kept in the operand cache
 ======= ============================================================================
 
-The tests hold them against facts that do not depend on the table: nvdisasm's own `.reuse` marks, and that whoever reads
-the result of a load waits for the scoreboard that the load set, on every target.
+The tests hold them against facts that do not depend on the table: nvdisasm's own `.reuse`
+marks, and that whoever reads the result of a load waits for the scoreboard that the load set,
+on every target.
 """
 
 from __future__ import annotations
@@ -58,13 +60,17 @@ def decode(compilation: Compilation) -> tuple[Instruction, ...]:
 
 
 def padding_of(compilation: Compilation) -> frozenset[int]:
-    """The lines of the machine code with instructions that no warp executes; AMD's assembly has none."""
+    """The lines of the machine code with instructions that no warp executes;
+    AMD's assembly has none.
+    """
     stages = compilation.stages
     return padding_lines(stages["sass"].text) if "sass" in stages else frozenset()
 
 
 def spill_sites(compilation: Compilation) -> tuple[SpillSite, ...]:
-    """The instructions that access local memory: spilled registers, and arrays that no register can hold."""
+    """The instructions that access local memory:
+    spilled registers, and arrays that no register can hold.
+    """
     sites = []
     for one in compilation.instructions:
         if one.category in ("local load", "local store") and one.width is not None:
@@ -73,13 +79,15 @@ def spill_sites(compilation: Compilation) -> tuple[SpillSite, ...]:
     return tuple(sites)
 
 
-# ---------------------------------------------------------------------------------------------------------------------
+# --------------------------------------------------------------------------------------------------
 # NVIDIA: text and encoding
-# ---------------------------------------------------------------------------------------------------------------------
+# --------------------------------------------------------------------------------------------------
 
 
 def _sass_instructions(text: str, cubin: bytes, source_map: SourceMap) -> Iterator[Instruction]:
-    """The instructions of nvdisasm's text; their control codes are read from the cubin's own bytes."""
+    """The instructions of nvdisasm's text; their control codes are read
+    from the cubin's own bytes.
+    """
     known = sections(cubin)
     code, function = b"", ""
     for number, line in enumerate(text.splitlines(), start=1):
@@ -111,7 +119,8 @@ def _sass_instructions(text: str, cubin: bytes, source_map: SourceMap) -> Iterat
 def _function_name(label: str) -> str | None:
     """The function that a label begins, or None for a label inside one.
 
-    A function that the kernel calls is named "$kernel$its_name"; what ptxas adds, "$__internal_0_$its_name".
+    A function that the kernel calls is named "$kernel$its_name";
+    what ptxas adds, "$__internal_0_$its_name".
     """
     if label.startswith("."):
         return None
@@ -121,7 +130,9 @@ def _function_name(label: str) -> str | None:
 
 
 def control_codes(high: int) -> ControlCodes:
-    """The control codes in the upper 64 bits of an encoding; the module's docstring has their places."""
+    """The control codes in the upper 64 bits of an encoding;
+    the module's docstring has their places.
+    """
 
     def bits(first: int, count: int) -> int:
         return high >> (first - 64) & (1 << count) - 1
@@ -139,7 +150,8 @@ def control_codes(high: int) -> ControlCodes:
 
 def split_operands(text: str) -> tuple[str, ...]:
     """Operands, split at the commas that stand in no bracket."""
-    # nvdisasm remarks on an indirect branch, "(*...*)"; in Triton 3.6 also on scheduling, "?trans1" in a column of its own.
+    # nvdisasm remarks on an indirect branch, "(*...*)";
+    # in Triton 3.6 also on scheduling, "?trans1" in a column of its own.
     text = re.sub(r"\s*\(\*.*|\s+\?\w+\s*$", "", text).strip()
     parts, depth, start = [], 0, 0
     for at, character in enumerate(text):
@@ -158,16 +170,18 @@ def _ttgir_line(source_map: SourceMap, stage: str, line: int) -> int | None:
     return lines[0] if lines else None
 
 
-# ---------------------------------------------------------------------------------------------------------------------
+# --------------------------------------------------------------------------------------------------
 # AMD
-# ---------------------------------------------------------------------------------------------------------------------
+# --------------------------------------------------------------------------------------------------
 
 _AMD_CODE = re.compile(r"^\t(?P<opcode>[a-z]\w*)(?:\s+(?P<operands>[^;]*?))?\s*(?:;.*)?$")
 _AMD_FUNCTION = re.compile(r"^(?P<name>[A-Za-z_$][\w$.]*):")
 
 
 def _amd_instructions(text: str, source_map: SourceMap) -> Iterator[Instruction]:
-    """The instructions of AMD assembly: mnemonic and operands as they stand there, with class, width and lines."""
+    """The instructions of AMD assembly: mnemonic and operands as they stand there, with class,
+    width and lines.
+    """
     function = ""
     for number, line in enumerate(text.splitlines(), start=1):
         if name := _AMD_FUNCTION.match(line):

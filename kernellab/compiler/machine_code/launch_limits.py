@@ -11,8 +11,8 @@ from kernellab.errors import CompileError
 from kernellab.records import PassRun, Target
 
 _MOST_THREADS = 1024
-"""Threads in one program, on every GPU here. CUDA C++ Programming Guide, "Technical Specifications per Compute
-Capability"; HIP's device property maxThreadsPerBlock."""
+"""Threads in one program, on every GPU here. CUDA C++ Programming Guide,
+"Technical Specifications per Compute Capability"; HIP's device property maxThreadsPerBlock."""
 
 
 def check_launchable(
@@ -34,8 +34,8 @@ def check_launchable(
         if limit is not None and needed > limit:
             words = triton_api.OutOfResources(needed, limit, resource)
             error = CompileError(
-                f"{kernel.__name__!r} needs {needed:,} {what} per program, and {target} has {limit:,}. "
-                f"At a launch Triton says: {words}",
+                f"{kernel.__name__!r} needs {needed:,} {what} per program, and {target} has "
+                f"{limit:,}. At a launch Triton says: {words}",
                 advice=buffer_report(kernel, compiled) if resource == "shared memory" else "",
                 position=triton_api.definition_of(kernel),
                 kernel=kernel.__name__,

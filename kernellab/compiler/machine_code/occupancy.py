@@ -1,8 +1,9 @@
 """How many programs fit on one multiprocessor at once, and what limits that.
 
-A program of Triton is a block (CTA) on NVIDIA and a workgroup on AMD. NVIDIA's rules are those of NVIDIA's own occupancy
-calculator (`cuda_occupancy.h` of the CUDA toolkit, 13.0), AMD's those of LLVM's AMDGPU backend. A GPU may still run fewer:
-clusters, other kernels and the driver's own choice of shared memory are not in the model.
+A program of Triton is a block (CTA) on NVIDIA and a workgroup on AMD. NVIDIA's rules are those of
+NVIDIA's own occupancy calculator (`cuda_occupancy.h` of the CUDA toolkit, 13.0), AMD's those of
+LLVM's AMDGPU backend. A GPU may still run fewer: clusters, other kernels and the driver's own
+choice of shared memory are not in the model.
 """
 
 from __future__ import annotations
@@ -37,7 +38,8 @@ class NvidiaLimits:
     """What the system takes of it for each block."""
     shared_granularity: int
     barriers_per_block_slot: int = 0
-    """Named barriers of the SM, for each of its `blocks`; 0: NVIDIA's calculator does not count them before Hopper."""
+    """Named barriers of the SM, for each of its `blocks`; 0:
+    NVIDIA's calculator does not count them before Hopper."""
     tensor_memory_columns: int = 0
     """Columns of tensor memory, of 128 lanes by 4 bytes each; 0: the GPU has none."""
     registers: int = 65536
@@ -49,27 +51,40 @@ class NvidiaLimits:
 
 _CONSUMER = {"shared": 100 * _KIB, "shared_per_block": 99 * _KIB, "warps": 48}
 _DATACENTRE = {
-    "shared": 228 * _KIB, "shared_per_block": 227 * _KIB, "warps": 64, "blocks": 32,
+    "shared": 228 * _KIB,
+    "shared_per_block": 227 * _KIB,
+    "warps": 64,
+    "blocks": 32,
     "barriers_per_block_slot": 2,
-}  # fmt: skip
+}
 _RESERVED = {"shared_reserved": _KIB, "shared_granularity": 128}
 
 NVIDIA_LIMITS = {
-    "75": NvidiaLimits(blocks=16, warps=32, shared=64 * _KIB, shared_per_block=64 * _KIB, shared_reserved=0, shared_granularity=256),
-    "80": NvidiaLimits(blocks=32, warps=64, shared=164 * _KIB, shared_per_block=163 * _KIB, **_RESERVED),
+    "75": NvidiaLimits(
+        blocks=16,
+        warps=32,
+        shared=64 * _KIB,
+        shared_per_block=64 * _KIB,
+        shared_reserved=0,
+        shared_granularity=256,
+    ),
+    "80": NvidiaLimits(
+        blocks=32, warps=64, shared=164 * _KIB, shared_per_block=163 * _KIB, **_RESERVED
+    ),
     "86": NvidiaLimits(blocks=16, **_CONSUMER, **_RESERVED),
     "89": NvidiaLimits(blocks=24, **_CONSUMER, **_RESERVED),
     "90": NvidiaLimits(**_DATACENTRE, **_RESERVED),
     "100": NvidiaLimits(tensor_memory_columns=512, **_DATACENTRE, **_RESERVED),
     "103": NvidiaLimits(tensor_memory_columns=512, **_DATACENTRE, **_RESERVED),
     "120": NvidiaLimits(blocks=24, barriers_per_block_slot=1, **_CONSUMER, **_RESERVED),
-}  # fmt: skip
+}
 """By architecture.
 
-Blocks, warps, shared memory, registers: CUDA C++ Programming Guide 13.0, "Compute Capabilities", table "Technical Specifications
-per Compute Capability"; the 1 KiB that the system reserves for each block: the same chapter, "Shared Memory" of 8.x and later.
-Granularities (256 registers per warp; 128 bytes of shared memory, 256 before 8.0), the four partitions, blocks per SM and named
-barriers per SM: `cuda_occupancy.h`. Tensor memory: PTX ISA 8.7, "Tensor Memory": 512 columns of 128 lanes.
+Blocks, warps, shared memory, registers: CUDA C++ Programming Guide 13.0, "Compute Capabilities",
+table "Technical Specifications per Compute Capability"; the 1 KiB that the system reserves for each
+block: the same chapter, "Shared Memory" of 8.x and later. Granularities (256 registers per warp;
+128 bytes of shared memory, 256 before 8.0), the four partitions, blocks per SM and named barriers
+per SM: `cuda_occupancy.h`. Tensor memory: PTX ISA 8.7, "Tensor Memory": 512 columns of 128 lanes.
 """
 
 
@@ -81,7 +96,8 @@ class AmdLimits:
     """SIMD units that the waves of a workgroup share."""
     waves_per_simd: int
     vector_registers: int
-    """Vector registers per lane of one SIMD, of 32 bits; on CDNA 2 and later those of the matrix units included."""
+    """Vector registers per lane of one SIMD, of 32 bits;
+    on CDNA 2 and later those of the matrix units included."""
     vector_granularity: int
     """Vector registers are given to a wave in units of this many."""
     scalar_registers: int
@@ -116,11 +132,13 @@ AMD_LIMITS = {
     "gfx1100": AmdLimits(lds=128 * _KIB, lds_granularity=1024, **_RDNA),
     "gfx1201": AmdLimits(lds=128 * _KIB, lds_granularity=1024, **_RDNA),
 }
-"""By architecture; RDNA in workgroup-processor mode, which the code objects here ask for, and with waves of 32 lanes.
+"""By architecture; RDNA in workgroup-processor mode, which the code objects here ask for,
+and with waves of 32 lanes.
 
-LLVM's AMDGPU backend (`AMDGPUBaseInfo.cpp`: getMaxWavesPerEU, getTotalNumVGPRs, getVGPRAllocGranule, getTotalNumSGPRs,
-getMaxWorkGroupsPerCU, getEUsPerCU; `AMDGPU.td` and `GCNProcessors.td` for the features of each processor) and AMD's ISA manuals (CDNA 2, 3 and 4:
-64, 64 and 160 KiB of LDS per compute unit; RDNA 3 and 4: 128 KiB per workgroup processor).
+LLVM's AMDGPU backend (`AMDGPUBaseInfo.cpp`: getMaxWavesPerEU, getTotalNumVGPRs,
+getVGPRAllocGranule, getTotalNumSGPRs, getMaxWorkGroupsPerCU, getEUsPerCU; `AMDGPU.td` and
+`GCNProcessors.td` for the features of each processor) and AMD's ISA manuals (CDNA 2, 3 and 4: 64,
+64 and 160 KiB of LDS per compute unit; RDNA 3 and 4: 128 KiB per workgroup processor).
 """
 
 _SCALAR_GRANULARITY = 16
@@ -246,14 +264,15 @@ def _round_up(number: int, unit: int) -> int:
     return -(-number // unit) * unit
 
 
-# ---------------------------------------------------------------------------------------------------------------------
+# --------------------------------------------------------------------------------------------------
 # What if
-# ---------------------------------------------------------------------------------------------------------------------
+# --------------------------------------------------------------------------------------------------
 
 Varied = Literal["registers", "shared_bytes", "warps"]
 
 IF_THE_REST_STAYED = "if the rest stayed"
-"""What every what-if says of itself: a kernel with fewer registers may spill, one with other warps is another kernel."""
+"""What every what-if says of itself: a kernel with fewer registers may spill,
+one with other warps is another kernel."""
 
 
 def what_if(
@@ -301,8 +320,11 @@ def _shared_steps(target: Target) -> Sequence[int]:
     else:
         sm = NVIDIA_LIMITS[target.arch]
         most, whole, reserved, step = (
-            sm.shared_per_block, sm.shared, sm.shared_reserved, sm.shared_granularity,
-        )  # fmt: skip
+            sm.shared_per_block,
+            sm.shared,
+            sm.shared_reserved,
+            sm.shared_granularity,
+        )
     sizes = {whole // count // step * step - reserved for count in range(1, 33)}
     return sorted({0, *(min(size, most) for size in sizes if size >= 0)})
 
@@ -310,7 +332,8 @@ def _shared_steps(target: Target) -> Sequence[int]:
 def what_if_table(
     resources: Resources, target: Target, warps: int, vary: Varied
 ) -> pandas.DataFrame:
-    """`what_if` as a DataFrame: the varied value, programs and resident warps per multiprocessor, occupancy (0 to 1), what limits it.
+    """`what_if` as a DataFrame: the varied value, programs and resident warps per multiprocessor,
+    occupancy (0 to 1), what limits it.
 
     `attrs["assumption"]` says "if the rest stayed".
     """

@@ -1,7 +1,7 @@
 """Which registers and predicates a SASS instruction reads and writes, from its text.
 
-The text names the first register of each operand; how many it spans follows from the opcode and its modifiers. The tests hold
-this against nvdisasm's own register life ranges (`nvdisasm -plr`).
+The text names the first register of each operand; how many it spans follows from the opcode and its
+modifiers. The tests hold this against nvdisasm's own register life ranges (`nvdisasm -plr`).
 """
 
 from __future__ import annotations
@@ -15,14 +15,17 @@ _REGISTER = re.compile(r"(?<![\w.])(?P<file>UR|UP|R|P)(?P<number>\d+)(?P<suffix>
 
 _NO_RESULT = frozenset(
     """
-    STG ST STS STL STSM STTM RED REDG REDS BAR BRA BRX BRXU CALL RET EXIT BSSY BSYNC BREAK NOP NANOSLEEP MEMBAR FENCE ERRBAR
-    CCTL DEPBAR LDGDEPBAR LDGSTS WARPSYNC WARPGROUP UTMALDG UTMASTG UTMAREDG UTMAPF UTMACCTL UTMACMDFLUSH UTCBAR UTCCP
-    UTCHMMA UTCIMMA UTCQMMA UTCOMMA UTCBMMA UVIRTCOUNT CGAERRBAR BPT KILL UBLKCP UBLKPF UBLKRED UTCSHIFT ARRIVES ACQBULK
+        STG ST STS STL STSM STTM RED REDG REDS BAR BRA BRX BRXU CALL RET EXIT BSSY BSYNC BREAK NOP
+        NANOSLEEP MEMBAR FENCE ERRBAR CCTL DEPBAR LDGDEPBAR LDGSTS WARPSYNC WARPGROUP UTMALDG
+        UTMASTG UTMAREDG UTMAPF UTMACCTL UTMACMDFLUSH UTCBAR UTCCP UTCHMMA UTCIMMA UTCQMMA UTCOMMA
+        UTCBMMA UVIRTCOUNT CGAERRBAR BPT KILL UBLKCP UBLKPF UBLKRED UTCSHIFT ARRIVES ACQBULK
     """.split()  # noqa: SIM905
 )
 """Opcodes that write no register: all their operands are read."""
 
-_TWO_PREDICATES = ("ISETP", "FSETP", "DSETP", "HSETP2", "PLOP3", "PSETP", "UISETP", "UFSETP", "UPLOP3", "UPSETP")  # fmt: skip
+_TWO_PREDICATES = (
+    "ISETP", "FSETP", "DSETP", "HSETP2", "PLOP3", "PSETP", "UISETP", "UFSETP", "UPLOP3", "UPSETP",
+)  # fmt: skip
 """Their first two operands are results: a predicate and its complement."""
 
 _PREDICATE_THEN_REGISTER = (
@@ -38,17 +41,22 @@ _PREDICATE_THEN_REGISTER = (
     "UTCATOMSWS",
 )
 
-_WITH_CARRIES = ("IADD", "IADD3", "UIADD3", "LEA", "ULEA", "IMAD", "UIMAD", "VIADDMNMX", "VIMNMX", "VIMNMX3", "UVIMNMX")  # fmt: skip
+_WITH_CARRIES = (
+    "IADD", "IADD3", "UIADD3", "LEA", "ULEA", "IMAD", "UIMAD", "VIADDMNMX", "VIMNMX",
+    "VIMNMX3", "UVIMNMX",
+)  # fmt: skip
 """Predicates right after the result are results too: IADD3 R4, P0, P1, R2, R6, RZ."""
 
 
 def registers_of(
     opcode: str, operands: Sequence[str], predicate: str
 ) -> tuple[tuple[str, ...], tuple[str, ...]]:
-    """The registers and predicates that an instruction reads, and those that it writes, in the order of its operands.
+    """The registers and predicates that an instruction reads, and those that it writes,
+    in the order of its operands.
 
-    Registers that are always zero (RZ, URZ) and predicates that are always true (PT, UPT) do not count. Where the encoding
-    alone knows how many registers are meant (the coordinates of a TMA copy), the named one stands for all.
+    Registers that are always zero (RZ, URZ) and predicates that are always true (PT, UPT) do not
+    count. Where the encoding alone knows how many registers are meant (the coordinates of a TMA
+    copy), the named one stands for all.
     """
     root, *modifiers = opcode.split(".")
     results = _result_count(root, operands)
@@ -66,7 +74,9 @@ def registers_of(
 
 
 def _masked_predicates(mask: str) -> list[str]:
-    """The predicates that P2R and R2P copy: a bit of the mask for each, or all where no number says it."""
+    """The predicates that P2R and R2P copy: a bit of the mask for each,
+    or all where no number says it.
+    """
     try:
         bits = int(mask, 16)
     except ValueError:
@@ -138,7 +148,9 @@ _GENERIC = ("LDG", "STG", "LD", "ST", "ATOMG", "ATOM", "RED", "REDG")
 def _address_span(
     root: str, modifiers: list[str], operands: Sequence[str], position: int, match: re.Match[str]
 ) -> int:
-    """E stands for a 64-bit address; before sm_80 and in some atomics nothing else in the text says so."""
+    """E stands for a 64-bit address; before sm_80 and in some atomics nothing else
+    in the text says so.
+    """
     if root in _GENERIC:
         return (
             2
@@ -152,12 +164,15 @@ def _address_span(
 
 
 def _has_base(operands: Sequence[str], position: int, match: re.Match[str]) -> bool:
-    """Whether a register is the 32-bit offset to a uniform base, which is the 64-bit part then: [R4.U32+UR6]."""
+    """Whether a register is the 32-bit offset to a uniform base,
+    which is the 64-bit part then: [R4.U32+UR6].
+    """
     return match["file"] == "UR" and ".64" in operands[position] and "desc" in operands[position]
 
 
 def _tma_span(root: str, modifiers: list[str], position: int) -> int:
-    """A TMA copy names the tile (address in shared memory, a load's barrier, coordinates), then the descriptor's address.
+    """A TMA copy names the tile (address in shared memory, a load's barrier, coordinates),
+    then the descriptor's address.
 
     PTX ISA, `cp.async.bulk.tensor`.
     """
@@ -187,7 +202,9 @@ def _arithmetic_span(root: str, modifiers: list[str], position: int, suffix: str
 
 
 def _conversion_span(root: str, modifiers: list[str], position: int) -> int:
-    """F2F names the types of result and source (F2F.F64.F32); I2F and F2I the one that is not 32 bits."""
+    """F2F names the types of result and source (F2F.F64.F32);
+    I2F and F2I the one that is not 32 bits.
+    """
     types = [modifier for modifier in modifiers if re.fullmatch(r"[FUSB]*\d+", modifier)]
     if root == "F2F":
         return 2 if len(types) > position and types[position] == "F64" else 1
@@ -202,9 +219,16 @@ _MMA_SPANS = {
     "IMMA": {"16816": (4, 2, 1), "16832": (4, 4, 2), "8816": (2, 1, 1), "16864": (4, 4, 2)},
     "QMMA": {"16832": (4, 4, 2), "16816": (4, 2, 1)},
     "OMMA": {"16864": (4, 4, 2)},
-    "DMMA": {"884": (4, 2, 2), "8x8x4": (4, 2, 2), "1684": (8, 4, 2), "1688": (8, 8, 4), "16816": (8, 16, 8)},
-}  # fmt: skip
-"""Opcode -> shape -> registers of the result, of A and of B: PTX ISA, "Matrix Fragments for mma"."""
+    "DMMA": {
+        "884": (4, 2, 2),
+        "8x8x4": (4, 2, 2),
+        "1684": (8, 4, 2),
+        "1688": (8, 8, 4),
+        "16816": (8, 16, 8),
+    },
+}
+"""Opcode -> shape -> registers of the result, of A and of B:
+PTX ISA, "Matrix Fragments for mma"."""
 
 
 def _matrix_span(root: str, modifiers: list[str], operands: Sequence[str], position: int) -> int:
@@ -221,6 +245,8 @@ def _matrix_span(root: str, modifiers: list[str], operands: Sequence[str], posit
 
 
 def _descriptor_span(root: str, operands: Sequence[str]) -> int:
-    """A shared-memory descriptor is 64 bits; a warp-group product names those of A and B by one operand."""
+    """A shared-memory descriptor is 64 bits; a warp-group product names those of A
+    and B by one operand.
+    """
     is_warp_group = root.endswith("GMMA") and not root.startswith("UTC")
     return 4 if is_warp_group and operands[1].startswith("gdesc") else 2

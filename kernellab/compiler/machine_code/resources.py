@@ -26,11 +26,14 @@ def read_nvidia(
     Args:
         cubin: the binary.
         kernel: the symbol of its entry.
-        shared_bytes: what a launch asks for. All of a Triton kernel's shared memory is asked for at launch; the 1024 bytes
-            that cuobjdump reports besides, from sm_90 on, are the driver's own and stand outside the kernel's limit.
-        tensor_memory_columns: what the kernel allocates of Blackwell's tensor memory; the cubin does not say it.
-        assembler_log: gives what `ptxas -v` said, or None where nobody knows. It is asked only where there is a stack,
-            since the cubin does not tell spilled registers from local arrays and the arguments of calls.
+        shared_bytes: what a launch asks for. All of a Triton kernel's shared memory is asked for at
+            launch; the 1024 bytes that cuobjdump reports besides, from sm_90 on, are the driver's
+            own and stand outside the kernel's limit.
+        tensor_memory_columns: what the kernel allocates of Blackwell's tensor memory; the cubin
+            does not say it.
+        assembler_log: gives what `ptxas -v` said, or None where nobody knows. It is asked only
+            where there is a stack, since the cubin does not tell spilled registers from local
+            arrays and the arguments of calls.
 
     Raises:
         CompileError: the cubin cannot be read, or the kernel is not in it.
@@ -73,7 +76,8 @@ def _driver_bytes(shared: int) -> int:
 
 
 def read_amd(assembly: str, shared_bytes: int) -> Resources:
-    """Resources of a kernel in AMD assembly, from the metadata that its loader reads (`amdhsa.kernels`).
+    """Resources of a kernel in AMD assembly, from the metadata that its loader reads
+    (`amdhsa.kernels`).
 
     Raises:
         CompileError: the assembly has no such metadata.
@@ -87,7 +91,8 @@ def read_amd(assembly: str, shared_bytes: int) -> Resources:
         registers, scratch = metadata["vgpr_count"], metadata["private_segment_fixed_size"]
         return Resources(
             registers=registers,
-            # The count of spilled registers says more than lands in scratch memory: some go to other registers.
+            # The count of spilled registers says more than lands in scratch memory:
+            # some go to other registers.
             spills=scratch if metadata["vgpr_spill_count"] else 0,
             shared_bytes=shared_bytes,
             stack_bytes=scratch,

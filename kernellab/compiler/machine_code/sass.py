@@ -17,7 +17,8 @@ from kernellab.errors import CompileError
 # The stage and the record of the assembler's step ask one after the other.
 @functools.lru_cache(maxsize=4)
 def disassemble(cubin: bytes) -> str:
-    """The SASS of a cubin, with the source file and line of each instruction, by the `nvdisasm` bundled with Triton.
+    """The SASS of a cubin, with the source file and line of each instruction,
+    by the `nvdisasm` bundled with Triton.
 
     Raises:
         CompileError: nvdisasm refused the cubin; the message has its words.
@@ -43,14 +44,16 @@ def run_on_cubin(tool: str, arguments: list[str], cubin: bytes) -> str:
 
 
 _NVIDIA_MATRIX = re.compile(r"^\s*/\*[0-9a-f]+\*/\s+(?:@!?\w+\s+)?([A-Z]*MMA[\w.]*)", re.M)
-"""An instruction of SASS whose opcode ends in MMA: HMMA, IMMA, DMMA, QMMA; warp groups: HGMMA, QGMMA; Blackwell: UTCHMMA."""
+"""An instruction of SASS whose opcode ends in MMA: HMMA, IMMA, DMMA, QMMA; warp groups:
+HGMMA, QGMMA; Blackwell: UTCHMMA."""
 
 _AMD_MATRIX = re.compile(r"^\s*(v_mfma\w*|v_smfmac\w*|v_wmma\w*|v_swmmac\w*)", re.M)
 """AMD's: v_mfma and v_smfmac (CDNA), v_wmma and v_swmmac (RDNA); the s forms are sparse."""
 
 
 def matrix_instructions(machine_code: str) -> Counter[str]:
-    """The matrix instructions in SASS or in AMD assembly: opcode with its modifiers -> how often it stands there.
+    """The matrix instructions in SASS or in AMD assembly:
+    opcode with its modifiers -> how often it stands there.
 
     The count is of instructions in the program's text, not of executions.
     """
@@ -58,7 +61,8 @@ def matrix_instructions(machine_code: str) -> Counter[str]:
 
 
 INSTRUCTION_LINE = re.compile(r"^\s*/\*(?P<address>[0-9a-f]+)\*/\s+\S", re.M)
-"""A line of nvdisasm's that starts with the instruction's offset: "/*0010*/  S2R R0, SR_TID.X ;"."""
+"""A line of nvdisasm's that starts with the instruction's offset:
+"/*0010*/ S2R R0, SR_TID.X ;"."""
 
 SASS_LOCATION = re.compile(r'^\s*//## File "(?P<file>[^"]*)", line (?P<line>\d+)')
 """A line of nvdisasm's that names where the instructions after it come from."""
@@ -75,7 +79,9 @@ def instruction_count(sass: str) -> int:
 
 
 def padding_lines(sass: str) -> frozenset[int]:
-    """The lines of SASS text, from 1, with instructions that no warp executes: behind the end of a section's code ptxas puts a branch to itself, then NOPs up to a round address."""
+    """The lines of SASS text, from 1, with instructions that no warp executes: behind the end
+    of a section's code ptxas puts a branch to itself, then NOPs up to a round address.
+    """
     lines = sass.splitlines()
     padding = []
     at_end = True

@@ -1,4 +1,6 @@
-"""Pipelines with edits, and IR texts: what is compiled in the worker process, because it may abort."""
+"""Pipelines with edits, and IR texts: what is compiled in the worker process,
+because it may abort.
+"""
 
 from __future__ import annotations
 
@@ -49,7 +51,8 @@ def compile_edited(kernel: Any, call: BoundCall, target: Target, edits: Edits) -
     """A kernel through an edited pipeline: the front end here, all passes in the worker process.
 
     Raises:
-        CompileError: the compiler refused the kernel, or died; its position is in the kernel's file.
+        CompileError: the compiler refused the kernel, or died; its position is in
+            the kernel's file.
         OptionError: an edit, or an option's value, that does not fit the target.
         WorkerError: it took longer than `edits.seconds`.
     """
@@ -84,8 +87,12 @@ def given_text(given: str | os.PathLike[str], language: str | None) -> IrText:
         except OSError as error:
             why = why_unreadable(path, error)
             raise ArgumentError(
-                f"{str(given)!r} is neither a kernel, nor an IR text, nor a file that holds one. {why}",
-                advice="Give the kernel itself, a TTIR, TTGIR, LLVM IR, PTX or AMDGCN text, or the path of one.",
+                f"{str(given)!r} is neither a kernel, nor an IR text, nor a file that "
+                f"holds one. {why}",
+                advice=(
+                    "Give the kernel itself, a TTIR, TTGIR, LLVM IR, PTX or AMDGCN text, or "
+                    "the path of one."
+                ),
             ) from error
         except UnicodeDecodeError as error:
             raise ArgumentError(f"{str(given)!r} holds no text: it is a binary file.") from error
@@ -106,7 +113,8 @@ def compile_given(
     """An IR text, compiled on to the end in the worker process.
 
     Raises:
-        CompileError: the compiler refused the text, or died; its position is in the text where that is known.
+        CompileError: the compiler refused the text, or died; its position is in the text
+            where that is known.
         OptionError: an edit, or an option, that does not fit the target.
         WorkerError: it took longer than `edits.seconds`.
     """
@@ -127,6 +135,8 @@ def compile_given(
 
 
 def _let_errors_show(given: IrText) -> None:
-    """Give Python's cache of source lines the text, which may be in no file, for an error's excerpt."""
+    """Give Python's cache of source lines the text, which may be in no file,
+    for an error's excerpt.
+    """
     lines = given.text.splitlines(keepends=True)
     linecache.cache[given.file] = (len(given.text), None, lines, given.file)

@@ -23,22 +23,25 @@ ACTS_ON = {
     "tmem_load_reduce": "ttng.tmem",
     "warp_specialize_to_llvm": "ttg.warp_specialize",
 }
-"""Pass -> how the names of the ops begin that it rewrites: in a module without them it has nothing to do.
+"""Pass -> how the names of the ops begin that it rewrites:
+in a module without them it has nothing to do.
 
-Printing a module is most of what recording costs. These passes rewrite nothing else, in any supported version of Triton: a test
-prints after them all the same, for the whole corpus.
+Printing a module is most of what recording costs. These passes rewrite nothing else,
+in any supported version of Triton: a test prints after them all the same, for the whole corpus.
 """
 
 
 class PassRecorder:
     """A `Watcher` that keeps one PassRun per pass.
 
-    Passes run one after the other, and most change nothing: an unchanged text is noticed before anything else is done to it,
-    and shares the counts and the stored text of the one before.
+    Passes run one after the other, and most change nothing: an unchanged text is noticed before
+    anything else is done to it, and shares the counts and the stored text of the one before.
     """
 
     def __init__(self, *, trusting: bool = True) -> None:
-        """`trusting` passes over modules in which a pass has nothing to do (`ACTS_ON`), without printing them."""
+        """`trusting` passes over modules in which a pass has nothing to do (`ACTS_ON`),
+        without printing them.
+        """
         self._trusting = trusting
         self.passes: list[PassRun] = []
         self.stage_texts: dict[str, str] = {}
@@ -69,10 +72,17 @@ class PassRecorder:
             self._text = text
         self.passes.append(
             PassRun(
-                call.stage, call.name, call.occurrence, call.arguments,
-                seconds, changed, before, self._op_counts, self._stored,
+                call.stage,
+                call.name,
+                call.occurrence,
+                call.arguments,
+                seconds,
+                changed,
+                before,
+                self._op_counts,
+                self._stored,
             )
-        )  # fmt: skip
+        )
 
     def _has_nothing_to_do(self, name: str) -> bool:
         if not self._trusting or name not in ACTS_ON:
@@ -80,13 +90,17 @@ class PassRecorder:
         return not any(op.startswith(ACTS_ON[name]) for op in self._op_counts)
 
     def step_ran(self, call: PassCall, seconds: float, module: Any) -> None:
-        """Remember how long LLVM optimised; its text is the stage's own result, which comes later."""
+        """Remember how long LLVM optimised; its text is the stage's own result,
+        which comes later.
+        """
         del module
         if call.name == "optimize_module":
             self._optimisation = (call, seconds)
 
     def relocated(self, module: Any, folder: str) -> None:
-        """New locations are no pass's doing; the folder in them is another one each time, and says nothing."""
+        """New locations are no pass's doing; the folder in them is another one each time,
+        and says nothing.
+        """
         self._erased = (f"{folder}/", folder)
         self._text = str(module)
         self._stored = self._keep(self._text)
@@ -109,10 +123,17 @@ class PassRecorder:
     def _add_step(self, call: PassCall, seconds: float, stored: StoredText) -> None:
         self.passes.append(
             PassRun(
-                call.stage, call.name, call.occurrence, call.arguments,
-                seconds, True, _NO_OPS, _NO_OPS, stored,
+                call.stage,
+                call.name,
+                call.occurrence,
+                call.arguments,
+                seconds,
+                True,
+                _NO_OPS,
+                _NO_OPS,
+                stored,
             )
-        )  # fmt: skip
+        )
 
     def _keep(self, text: str) -> StoredText:
         if text not in self._known:

@@ -16,11 +16,13 @@ from kernellab.triton_api.watching import IdleWatcher, PassCall
 
 
 def module_after(kernel: Any, call: BoundCall, target: Target, stage: str) -> str:
-    """What a kernel has become after a stage ("ttgir") or a pass ("ttgir.coalesce", "ttir.cse#2"), in MLIR's generic form.
+    """What a kernel has become after a stage ("ttgir") or a pass ("ttgir.coalesce", "ttir.cse#2"),
+    in MLIR's generic form.
 
     Raises:
         CompileError: the compiler refused the kernel before that.
-        OptionError: an option value that the target's backend refuses, or a pass that does not run for this target.
+        OptionError: an option value that the target's backend refuses, or a pass that does not run
+            for this target.
     """
     label = stage
     if "." in stage:
@@ -55,7 +57,8 @@ def lowered(kernel: Any, call: BoundCall, target: Target) -> LoweredText:
 
 
 def lowered_text(text: str, target: Target) -> LoweredText:
-    """The PTX of a TTGIR text that a compiler of Triton's made, in MLIR's own form or the generic one.
+    """The PTX of a TTGIR text that a compiler of Triton's made,
+    in MLIR's own form or the generic one.
 
     Raises:
         CompileError: the compiler refuses it.

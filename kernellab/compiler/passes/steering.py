@@ -1,4 +1,6 @@
-"""Which passes run: names of passes, and compilations whose pipeline or whose IR was edited, in the worker process."""
+"""Which passes run: names of passes, and compilations whose pipeline or whose IR was edited,
+in the worker process.
+"""
 
 from __future__ import annotations
 
@@ -46,9 +48,9 @@ class Outcome:
     passes: tuple[PassRun, ...]
 
 
-# ---------------------------------------------------------------------------------------------------------------------
+# --------------------------------------------------------------------------------------------------
 # Names of passes
-# ---------------------------------------------------------------------------------------------------------------------
+# --------------------------------------------------------------------------------------------------
 
 
 def make_plan(
@@ -65,7 +67,8 @@ def make_plan(
         listed: the target's own passes, in order.
         stages: the names of its stages.
         skip, stop_after, pipeline: as for `kernellab.compile`.
-        backend: "cuda" or "hip", whose passes `pipeline` may name although the target does not run them.
+        backend: "cuda" or "hip", whose passes `pipeline` may name although the target
+            does not run them.
 
     Raises:
         OptionError: a pass, a stage or a run of a pass that does not exist.
@@ -105,14 +108,19 @@ def find_passes(wanted: str, listed: Sequence[PassCall]) -> list[PassCall]:
         advice = f"It runs as {', '.join(call.label for call in runs)}."
     else:
         known = {name for call in listed for name in (call.label, call.name)}
-        advice = nearest(wanted, sorted(known)) or f"Passes: {', '.join(sorted({c.name for c in listed}))}."  # fmt: skip
+        advice = (
+            nearest(wanted, sorted(known))
+            or f"Passes: {', '.join(sorted({c.name for c in listed}))}."
+        )
     raise OptionError(f"no pass {wanted!r} runs for this target.", advice=advice)
 
 
 def _replacements(
     items: Sequence[Item], listed: Sequence[PassCall], backend: str
 ) -> dict[str, tuple[PassCall, ...]]:
-    """Stage -> its new passes. A bare name belongs to the stage of the item before it where it can, else to its first stage."""
+    """Stage -> its new passes. A bare name belongs to the stage of the item before it where it can,
+    else to its first stage.
+    """
     new: dict[str, list[PassCall]] = {}
     stage = ""
     for item in items:
@@ -137,12 +145,20 @@ def _replacement(item: Item, listed: Sequence[PassCall], stage: str, backend: st
     return replace(chosen, arguments=tuple(arguments)) if arguments else chosen
 
 
-# ---------------------------------------------------------------------------------------------------------------------
+# --------------------------------------------------------------------------------------------------
 # Languages of texts
-# ---------------------------------------------------------------------------------------------------------------------
+# --------------------------------------------------------------------------------------------------
 
 LANGUAGES = ("ttir", "ttgir", "llir", "ptx", "amdgcn")
-_SUFFIXES = {"ll": "llir", "s": "amdgcn", "ttgir": "ttgir", "ttir": "ttir", "llir": "llir", "ptx": "ptx", "amdgcn": "amdgcn"}  # fmt: skip
+_SUFFIXES = {
+    "ll": "llir",
+    "s": "amdgcn",
+    "ttgir": "ttgir",
+    "ttir": "ttir",
+    "llir": "llir",
+    "ptx": "ptx",
+    "amdgcn": "amdgcn",
+}
 _SIGNS = (
     ("ptx", re.compile(r"^\s*\.version\s+\d|^\s*\.target\s+sm_", re.M)),
     ("amdgcn", re.compile(r"^\s*\.amdgcn_target\b|^\s*\.amdhsa_kernel\b", re.M)),
@@ -169,9 +185,9 @@ def guess_language(text: str, suffix: str = "") -> str:
     )
 
 
-# ---------------------------------------------------------------------------------------------------------------------
+# --------------------------------------------------------------------------------------------------
 # In the worker process
-# ---------------------------------------------------------------------------------------------------------------------
+# --------------------------------------------------------------------------------------------------
 
 
 def compile_in_worker(
@@ -199,7 +215,9 @@ _MARKED = re.compile(rf"^{_MARK}(\S+)$", re.M)
 
 
 def _diagnostic_of_dead(death: WorkerError, asked: tuple[Any, ...], seconds: float) -> CompileError:
-    """The error for a compilation that ended its process, with the record up to the pass that did it."""
+    """The error for a compilation that ended its process, with the record up
+    to the pass that did it.
+    """
     given, target, options, plan = asked
     running = (_MARKED.findall(death.last_words) or [None])[-1]
     diagnostic = triton_api.text_diagnostic(death.last_words, given, target, running, "")
@@ -211,7 +229,9 @@ def _diagnostic_of_dead(death: WorkerError, asked: tuple[Any, ...], seconds: flo
     if running is not None:
         until = replace(plan, stop_before=running)
         with contextlib.suppress(CompileError, WorkerError):
-            again: Outcome = worker.call(f"{__name__}:run_plan", given, target, options, until, seconds=seconds)  # fmt: skip
+            again: Outcome = worker.call(
+                f"{__name__}:run_plan", given, target, options, until, seconds=seconds
+            )
             error.passes = again.passes
     return error
 
@@ -220,7 +240,8 @@ class _SteeredRecorder(PassRecorder):
     """Records, leaves out what is to be left out, and stops where it should."""
 
     def __init__(self, plan: Plan) -> None:
-        # An order of passes that nobody has tried may leave a module in a state that no table foresees.
+        # An order of passes that nobody has tried may leave a module in a state
+        # that no table foresees.
         super().__init__(trusting=False)
         self._plan = plan
 
@@ -251,7 +272,8 @@ def run_plan(given: IrText, target: Target, options: Mapping[str, Any], plan: Pl
     except CompileError as error:
         if _is_in_text(error.position, given) or given.language not in ("ttir", "ttgir"):
             raise
-        # An op's own location names a line of Python; one read from a text without locations names the text's line.
+        # An op's own location names a line of Python;
+        # one read from a text without locations names the text's line.
         refused = _diagnostic_without_locations(given, target, options, plan)
         if refused is None:
             raise
@@ -283,12 +305,18 @@ def _is_in_text(position: SourcePosition | None, given: IrText) -> bool:
 
 
 def without_locations(text: str) -> str:
-    """An MLIR text whose operations have no location: read again, they name this text's lines, which are as many as before."""
-    lines = ("" if line.startswith("#loc") else _LOCATION.sub("", line) for line in text.splitlines())  # fmt: skip
+    """An MLIR text whose operations have no location:
+    read again, they name this text's lines, which are as many as before.
+    """
+    lines = (
+        "" if line.startswith("#loc") else _LOCATION.sub("", line) for line in text.splitlines()
+    )
     return "\n".join(lines)
 
 
-_LOCATION = re.compile(r'[ \t]*\bloc\((?:[^()"\n]|"[^"\n]*"|\((?:[^()"\n]|"[^"\n]*"|\([^()\n]*\))*\))*\)')  # fmt: skip
+_LOCATION = re.compile(
+    r'[ \t]*\bloc\((?:[^()"\n]|"[^"\n]*"|\((?:[^()"\n]|"[^"\n]*"|\([^()\n]*\))*\))*\)'
+)
 
 
 def _diagnostic_without_locations(

@@ -26,7 +26,8 @@ _SHOUTED = re.compile(r"^warning:\s*", re.I)
 
 
 def compiler_remarks(diagnosis: Diagnosis) -> tuple[Remark, ...]:
-    """Everything that MLIR and Triton's Python code said, each once, in the order in which it was said.
+    """Everything that MLIR and Triton's Python code said, each once,
+    in the order in which it was said.
 
     A note that belongs to a remark follows it, on the same line of the kernel.
     """
@@ -70,7 +71,9 @@ def _place(
 
 
 def _from_python(warning: PythonWarning) -> Remark:
-    """A warning that names a file of Triton's own speaks of the line that the front end reads; if it reads none, of no line."""
+    """A warning that names a file of Triton's own speaks of the line that the front end reads;
+    if it reads none, of no line.
+    """
     position = SourcePosition(warning.file, warning.line)
     if "triton" not in position.file.split("/"):
         return Remark("warning", warning.words, "triton", position)
@@ -80,16 +83,21 @@ def _from_python(warning: PythonWarning) -> Remark:
 # The PTX assembler
 
 _PTXAS = re.compile(
-    r"^ptxas[\w-]*\s*(?:\S+, line (?P<line>\d+); )?\s*(?P<severity>info|warning)\s*:\s*(?P<words>.*)$"
+    r"^ptxas[\w-]*\s*(?:\S+, line (?P<line>\d+); )?\s*(?P<severity>info|warning)\s*:\s*"
+    r"(?P<words>.*)$"
 )
-_SAYS_NOTHING = re.compile(r"^(?:\d+ bytes gmem|Compiling entry function|Function properties for|Compile time)")  # fmt: skip
+_SAYS_NOTHING = re.compile(
+    r"^(?:\d+ bytes gmem|Compiling entry function|Function properties for|Compile time)"
+)
 
 KernelLine = Callable[[int], SourcePosition | None]
 """The line of the kernel that a line of PTX comes from."""
 
 
 def assembler_remarks(log: str, kernel_line: KernelLine) -> tuple[Remark, ...]:
-    """What `ptxas -v` says, without headings: its warnings, stack and spills, registers and barriers. Spilling is a warning."""
+    """What `ptxas -v` says, without headings: its warnings, stack and spills,
+    registers and barriers. Spilling is a warning.
+    """
     found = dict.fromkeys(_from_ptxas(log.splitlines(), kernel_line))
     return tuple(explained(one) for one in found)
 

@@ -1,7 +1,8 @@
 """How the arguments of a call become a `Specialization`.
 
-Real values go through Triton's own binder, so that the signature, constants and attributes are those of a launch on the
-GPU. Type strings ("*fp16:16", "i32") stand for values that are not there yet, and may be mixed with values.
+Real values go through Triton's own binder, so that the signature, constants and attributes are
+those of a launch on the GPU. Type strings ("*fp16:16", "i32") stand for values that are not there
+yet, and may be mixed with values.
 """
 
 from __future__ import annotations
@@ -52,12 +53,13 @@ class BoundCall:
 
     specialization: Specialization
     values: Mapping[str, Any]
-    """Every parameter by name, defaults applied. NumPy arrays have become torch tensors that share their memory; a
-    parameter of which only the type is known has its type string."""
+    """Every parameter by name, defaults applied. NumPy arrays have become torch tensors
+    that share their memory; a parameter of which only the type is known has its type string."""
     options: Mapping[str, Any]
     """Keywords that are no kernel parameters: num_warps, num_stages, ..."""
     key: Hashable = None
-    """Equal keys of one kernel and target mean equal specialisations; None where some constant cannot be hashed."""
+    """Equal keys of one kernel and target mean equal specialisations;
+    None where some constant cannot be hashed."""
     stated: frozenset[str] = frozenset()
     """Parameters of which only the type is known: such a call can be compiled, not run."""
     readonly: frozenset[str] = frozenset()
@@ -73,19 +75,24 @@ def bind(
     options: Mapping[str, Any] | None = None,
     constants: Mapping[str, Any] | None = None,
 ) -> BoundCall:
-    """Bind a call's arguments to the kernel's parameters and specialise it, as Triton would for a launch on `target`.
+    """Bind a call's arguments to the kernel's parameters and specialise it,
+    as Triton would for a launch on `target`.
 
     Args:
         kernel: a Triton or Gluon JIT function.
-        args: values or type strings, by position. A value is a torch tensor, a NumPy array (shared, not copied), a
-            number, None, a tuple of these, a tensor descriptor, or whatever a tl.constexpr parameter takes.
-        keywords: values or type strings by parameter name; other names are options of the target's backend.
+        args: values or type strings, by position. A value is a torch tensor, a NumPy array (shared,
+            not copied), a number, None, a tuple of these, a tensor descriptor, or whatever a
+            tl.constexpr parameter takes.
+        keywords: values or type strings by parameter name; other names are options of the
+            target's backend.
         target: the GPU to specialise for.
         options: backend options, also those whose name is a kernel parameter's.
-        constants: parameter name -> value to compile in, whether or not the kernel declares it tl.constexpr.
+        constants: parameter name -> value to compile in, whether or not the kernel declares
+            it tl.constexpr.
 
     Raises:
-        ArgumentError: arguments that do not fit the kernel; the message names the parameter and the kernel's line.
+        ArgumentError: arguments that do not fit the kernel; the message names the parameter and
+            the kernel's line.
         OptionError: a keyword that nobody takes, or an option value that the backend refuses.
     """
     known = _known_kernel(kernel, target)
@@ -102,17 +109,20 @@ _ASSUMED: dict[Role, str] = {"pointer": "*fp32:16", "integer": "i32", "float": "
 
 
 def assume(kernel: Any, given: Collection[str] = ()) -> dict[str, StatedType]:
-    """Types for the parameters that nobody has said anything about, to be shown as what they are: an assumption.
+    """Types for the parameters that nobody has said anything about,
+    to be shown as what they are: an assumption.
 
-    An annotation goes first. Else a parameter that the kernel loads from or stores to is "*fp32:16", one that takes
-    part in addresses, masks and loops is "i32", and any other is "fp32". A tl.constexpr is never guessed.
+    An annotation goes first. Else a parameter that the kernel loads from or stores to is
+    "*fp32:16", one that takes part in addresses, masks and loops is "i32", and any other is "fp32".
+    A tl.constexpr is never guessed.
 
     Args:
         kernel: a Triton or Gluon JIT function.
         given: names of the parameters whose value or type is known.
 
     Returns:
-        Parameter name -> its type, with "annotation" or "assumption" as its origin; to be given to `bind` by name.
+        Parameter name -> its type, with "annotation" or "assumption" as its origin;
+        to be given to `bind` by name.
 
     Raises:
         ArgumentError: a parameter is a tensor descriptor, whose block shape cannot be guessed.
@@ -128,20 +138,26 @@ def assume(kernel: Any, given: Collection[str] = ()) -> dict[str, StatedType]:
         role = roles[parameter.name]
         if role == "descriptor":
             raise ArgumentError(
-                f"{parameter.name!r} of {kernel.__name__!r} is used as a tensor descriptor, and its block shape is not known.",
-                advice=f'Say it: {parameter.name}="tensordesc<fp16[128,64]>", with the type and shape that you use.',
+                f"{parameter.name!r} of {kernel.__name__!r} is used as a tensor descriptor, and "
+                "its block shape is not known.",
+                advice=(
+                    f'Say it: {parameter.name}="tensordesc<fp16[128,64]>", with the type and '
+                    "shape that you "
+                    "use."
+                ),
                 position=triton_api.parameter_position(kernel, parameter.name),
             )
         types[parameter.name] = StatedType(_ASSUMED[role], "assumption")
     return types
 
 
-# ---------------------------------------------------------------------------------------------------------------------
+# --------------------------------------------------------------------------------------------------
 # What is remembered of a kernel, so that a warm call is cheap
-# ---------------------------------------------------------------------------------------------------------------------
+# --------------------------------------------------------------------------------------------------
 
 _LARGEST_MEMORY = 1024
-"""Specialisations remembered per kernel and target; a kernel called with ever new constants starts over after that."""
+"""Specialisations remembered per kernel and target;
+a kernel called with ever new constants starts over after that."""
 
 
 class _KnownKernel:
@@ -180,7 +196,9 @@ class _KnownKernel:
         stated: Mapping[str, Origin] | None = None,
         readonly: frozenset[str] = frozenset(),
     ) -> BoundCall:
-        """The BoundCall of what Triton's binder gave; `stated` names the parameters known by type only."""
+        """The BoundCall of what Triton's binder gave;
+        `stated` names the parameters known by type only.
+        """
         stated = stated or {}
         key: Hashable = (
             tuple(types),
@@ -217,7 +235,9 @@ class _KnownKernel:
         return Specialization(signature, constants, attributes, origins)
 
     def check_options(self, options: Mapping[str, Any]) -> None:
-        """Raise OptionError for an option that the backend does not have, or a value that it refuses."""
+        """Raise OptionError for an option that the backend does not have,
+        or a value that it refuses.
+        """
         text = repr(options)
         if text in self._accepted_options:
             return
@@ -235,7 +255,10 @@ class _KnownKernel:
         suggestion = nearest(name, [*self.by_name, *known])
         raise OptionError(
             f"{self.name!r} has no parameter {name!r}, and {self.target} has no such option.",
-            advice=f"{suggestion} Parameters: {', '.join(self.by_name)}. Options: {', '.join(usual)}, ...".strip(),
+            advice=(
+                f"{suggestion} Parameters: {', '.join(self.by_name)}. Options: {', '.join(usual)}, "
+                "..."
+            ).strip(),
             position=triton_api.definition_of(self.kernel),
         )
 
@@ -263,16 +286,18 @@ def _known_kernel(kernel: Any, target: Target) -> _KnownKernel:
 
 
 def _exact(value: Any) -> object:
-    """What tells apart constants that compare equal and compile differently: 1, True and 1.0; 0.0 and -0.0."""
+    """What tells apart constants that compare equal and compile differently:
+    1, True and 1.0; 0.0 and -0.0.
+    """
     kind = type(value)
     if isinstance(value, tuple):
         return (kind, *[_exact(item) for item in value])
     return (kind, repr(value)) if isinstance(value, float) else kind
 
 
-# ---------------------------------------------------------------------------------------------------------------------
+# --------------------------------------------------------------------------------------------------
 # NumPy
-# ---------------------------------------------------------------------------------------------------------------------
+# --------------------------------------------------------------------------------------------------
 
 _TORCH_TYPES = {
     numpy.dtype(ml_dtypes.bfloat16): torch.bfloat16,
@@ -319,7 +344,8 @@ def described(value: Any) -> str:
 class ArgumentWords(Mapping[str, str]):
     """The arguments of a call by name, each in words.
 
-    A launch notes what the words say, and not the tensors, which would keep their memory; the words are made when somebody reads them.
+    A launch notes what the words say, and not the tensors, which would keep their memory;
+    the words are made when somebody reads them.
     """
 
     def __init__(self, values: Mapping[str, Any]) -> None:
@@ -339,7 +365,8 @@ class ArgumentWords(Mapping[str, str]):
 
 
 _Facts = tuple[torch.dtype, torch.Size] | str
-"""What the words for an argument need of it: dtype and shape of a tensor, of anything else the words."""
+"""What the words for an argument need of it: dtype and shape of a tensor,
+of anything else the words."""
 
 
 def _facts(value: Any) -> _Facts:
@@ -357,7 +384,8 @@ def tensor_of(array: numpy.ndarray[Any, Any]) -> torch.Tensor:
     """A torch tensor over the memory of a NumPy array, ml_dtypes' bfloat16 and fp8 included.
 
     Raises:
-        ArgumentError: a dtype that no GPU has, a foreign byte order, or strides that torch cannot express.
+        ArgumentError: a dtype that no GPU has, a foreign byte order, or strides that
+            torch cannot express.
     """
     if not array.dtype.isnative:
         raise ArgumentError(
@@ -383,7 +411,9 @@ def tensor_of(array: numpy.ndarray[Any, Any]) -> torch.Tensor:
 
 
 def array_of(tensor: torch.Tensor) -> numpy.ndarray[Any, Any]:
-    """A NumPy array of a tensor's elements, bfloat16 and fp8 included: over the same memory where the tensor is contiguous and on the CPU, else of a copy."""
+    """A NumPy array of a tensor's elements, bfloat16 and fp8 included:
+    over the same memory where the tensor is contiguous and on the CPU, else of a copy.
+    """
     plain = tensor.detach()
     if plain.device.type != "cpu" or not plain.is_contiguous():
         plain = plain.cpu().contiguous()
@@ -395,9 +425,9 @@ def array_of(tensor: torch.Tensor) -> numpy.ndarray[Any, Any]:
     return found
 
 
-# ---------------------------------------------------------------------------------------------------------------------
+# --------------------------------------------------------------------------------------------------
 # The careful way: by name, with type strings, annotations and every error explained
-# ---------------------------------------------------------------------------------------------------------------------
+# --------------------------------------------------------------------------------------------------
 
 
 class _CarefulBinding:
@@ -445,14 +475,15 @@ class _CarefulBinding:
         type_name, hint = self.types[name]
         return hint if type_name == "constexpr" else str(self.given[name])
 
-    # -- whose is which ------------------------------------------------------------------------------------------------
+    # -- whose is which ----------------------------------------------------------------------------
 
     def _take_positional(self, args: Sequence[Any]) -> None:
         parameters = self.known.parameters
         if len(args) > len(parameters):
             names = ", ".join(self.known.by_name)
             raise self._error(
-                f"{self.known.name!r} takes {counted(len(parameters), 'argument')} ({names}), and {len(args)} were given.",
+                f"{self.known.name!r} takes {counted(len(parameters), 'argument')} ({names}), and "
+                f"{len(args)} were given.",
                 advice="Launch options such as num_warps go by name.",
             )
         for parameter, value in zip(parameters, args, strict=False):
@@ -484,7 +515,9 @@ class _CarefulBinding:
             self.given[name] = value
 
     def _fill_from_annotations(self) -> None:
-        """Where no runtime value is given at all, this is no launch: annotations may say the types."""
+        """Where no runtime value is given at all, this is no launch:
+        annotations may say the types.
+        """
         if any(self._is_runtime_value(name, value) for name, value in self.given.items()):
             return
         for parameter in self.known.parameters:
@@ -512,7 +545,8 @@ class _CarefulBinding:
             advice.append(f"{_listed(constexprs)} {verb}: give the value by name ({example}).")
         if len(constexprs) < len(missing):
             advice.append(
-                'Give a tensor, an array or a number; to compile without values, a type such as "*fp32:16" or "i32".'
+                "Give a tensor, an array or a number; to compile without values, a type such as "
+                '"*fp32:16" or "i32".'
             )
         raise MissingArguments(
             f"{self.known.name!r} was not given {names}.",
@@ -522,10 +556,12 @@ class _CarefulBinding:
             others=[one.name for one in missing if not one.is_constexpr],
         )
 
-    # -- values and types ----------------------------------------------------------------------------------------------
+    # -- values and types --------------------------------------------------------------------------
 
     def _prepare(self, name: str, value: Any) -> Any:
-        """The value for Triton's binder; a stated type becomes None there, and its type is put in afterwards."""
+        """The value for Triton's binder; a stated type becomes None there,
+        and its type is put in afterwards.
+        """
         parameter = self.known.by_name[name]
         if name in self.constants:
             self.types[name] = ("constexpr", value)
@@ -533,7 +569,8 @@ class _CarefulBinding:
         if parameter.is_constexpr:
             if isinstance(value, StatedType):
                 raise self._error(
-                    f"{name!r} of {self.known.name!r} is a tl.constexpr, and {value.text!r} is a type.",
+                    f"{name!r} of {self.known.name!r} is a tl.constexpr, and "
+                    f"{value.text!r} is a type.",
                     advice=f"Give the value to compile in: {name}=...",
                     name=name,
                 )
@@ -572,14 +609,15 @@ class _CarefulBinding:
         declared = self.known.by_name[name].annotation_type
         if declared and parsed[0] not in (declared, "constexpr"):
             raise self._error(
-                f"{name!r} of {self.known.name!r} is annotated as {declared!r}, and {stated.text!r} was given.",
+                f"{name!r} of {self.known.name!r} is annotated as {declared!r}, and "
+                f"{stated.text!r} was given.",
                 name=name,
             )
         self.given[name] = stated
         self.stated[name] = stated.origin
         self.types[name] = parsed
 
-    # -- errors --------------------------------------------------------------------------------------------------------
+    # -- errors ------------------------------------------------------------------------------------
 
     def _explain(self, prepared: Mapping[str, Any], error: Exception) -> None:
         """Raise for the argument that Triton cannot pass to a kernel."""
@@ -609,7 +647,10 @@ def _explain_value(value: Any, refused: Exception) -> tuple[str, str]:
     if isinstance(value, list):
         return (
             f"a list of {counted(len(value), 'item')}; a kernel takes a tensor there, or a tuple.",
-            "torch.tensor(...) or numpy.array(...) makes a tensor of numbers, tuple(...) a tuple of arguments.",
+            (
+                "torch.tensor(...) or numpy.array(...) makes a tensor of numbers, tuple(...) a "
+                "tuple of arguments."
+            ),
         )
     if isinstance(value, torch.Tensor):
         return (
@@ -623,7 +664,10 @@ def _explain_value(value: Any, refused: Exception) -> tuple[str, str]:
     kind = f"{type(value).__module__}.{type(value).__qualname__}".removeprefix("builtins.")
     return (
         f"of type {kind}, which cannot be passed to a kernel ({refused}).",
-        "Tensors, NumPy arrays, numbers, None and tuples of them can; anything else must be a tl.constexpr parameter.",
+        (
+            "Tensors, NumPy arrays, numbers, None and tuples of them can; anything else must be a "
+            "tl.constexpr parameter."
+        ),
     )
 
 

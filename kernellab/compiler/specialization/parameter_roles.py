@@ -1,4 +1,6 @@
-"""What a kernel's parameters are for, as far as its source shows: pointers, whole numbers, or other numbers."""
+"""What a kernel's parameters are for, as far as its source shows:
+pointers, whole numbers, or other numbers.
+"""
 
 from __future__ import annotations
 
@@ -36,9 +38,10 @@ _NOT_AN_INDEX = {"value", "val", "other", "cmp"}
 def parameter_roles(kernel: Any) -> dict[str, Role]:
     """The role of each parameter of a kernel that is no tl.constexpr.
 
-    A parameter that some load, store or atomic uses as its base is a pointer, also inside helper functions. One that
-    takes part in an address, a mask, a loop's bounds or a seed is a whole number. Whatever is left only takes part
-    in arithmetic, and is a float. This is a reading of the source, not the compiler's knowledge: it can be wrong.
+    A parameter that some load, store or atomic uses as its base is a pointer, also inside helper
+    functions. One that takes part in an address, a mask, a loop's bounds or a seed is a whole
+    number. Whatever is left only takes part in arithmetic, and is a float. This is a reading of the
+    source, not the compiler's knowledge: it can be wrong.
     """
     return _roles(kernel, set())
 
@@ -52,7 +55,9 @@ def _roles(kernel: Any, visiting: set[int]) -> dict[str, Role]:
 
 
 class _Reader:
-    """Reads one function: which names flow into pointers, and which into addresses, masks and loop bounds."""
+    """Reads one function: which names flow into pointers, and which into addresses,
+    masks and loop bounds.
+    """
 
     def __init__(self, kernel: Any, parameters: set[str], visiting: set[int]) -> None:
         self.parameters = parameters
@@ -78,7 +83,7 @@ class _Reader:
             return "integer"
         return "pointer" if name.lower().endswith("ptr") else "float"
 
-    # -- what a local name may hold ------------------------------------------------------------------------------------
+    # -- what a local name may hold ----------------------------------------------------------------
 
     def _note_assignment(self, node: ast.AST) -> None:
         if isinstance(node, ast.Assign):
@@ -97,7 +102,7 @@ class _Reader:
             for one, part in zip(target.elts, parts, strict=False):
                 self._note(one, part)
 
-    # -- calls ---------------------------------------------------------------------------------------------------------
+    # -- calls -------------------------------------------------------------------------------------
 
     def _read_call(self, call: ast.Call) -> None:
         name = _called_name(call)
@@ -150,7 +155,9 @@ class _Reader:
         )
 
     def _helper(self, function: ast.expr) -> Any:
-        """The user's JIT function that is called, or None (for Triton's own, too: their names say enough)."""
+        """The user's JIT function that is called, or None (for Triton's own, too:
+        their names say enough).
+        """
         value: Any = None
         scope: Mapping[str, Any] = triton_api.scope_of(self.function)
         if isinstance(function, ast.Name):
@@ -160,10 +167,12 @@ class _Reader:
         is_users = not str(getattr(value, "__module__", "")).startswith("triton.")
         return value if isinstance(value, triton_api.JITFunction) and is_users else None
 
-    # -- expressions ---------------------------------------------------------------------------------------------------
+    # -- expressions -------------------------------------------------------------------------------
 
     def _base(self, expression: ast.expr, seen: set[str]) -> str | None:
-        """The parameter that a pointer expression starts from: the first one of the sum that it is."""
+        """The parameter that a pointer expression starts from:
+        the first one of the sum that it is.
+        """
         for name in self._summands(expression):
             if name in self.parameters:
                 return name
@@ -175,7 +184,9 @@ class _Reader:
         return None
 
     def _summands(self, expression: ast.expr) -> Iterator[str]:
-        """The names that a sum adds up, left to right; a product is an offset and never a pointer."""
+        """The names that a sum adds up, left to right;
+        a product is an offset and never a pointer.
+        """
         if isinstance(expression, ast.Name):
             yield expression.id
         elif isinstance(expression, ast.BinOp) and isinstance(expression.op, ast.Add | ast.Sub):
@@ -197,7 +208,9 @@ class _Reader:
                     yield from self._summands(keyword.value)
 
     def _count_as_integers(self, expressions: list[ast.expr]) -> None:
-        """Every name that such an expression is computed from, through local names, holds whole numbers."""
+        """Every name that such an expression is computed from, through local names,
+        holds whole numbers.
+        """
         waiting = list(expressions)
         seen: set[str] = set()
         while waiting:
@@ -209,7 +222,9 @@ class _Reader:
 
 
 def _without_loads(expression: ast.expr) -> Iterator[ast.AST]:
-    """The nodes of an expression, except inside a load: what is loaded does not tell what the address is made of."""
+    """The nodes of an expression, except inside a load:
+    what is loaded does not tell what the address is made of.
+    """
     waiting: list[ast.AST] = [expression]
     while waiting:
         node = waiting.pop()

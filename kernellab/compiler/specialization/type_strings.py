@@ -1,6 +1,8 @@
-"""Type strings: "*fp16:16" for a pointer to fp16 that is divisible by 16, "i32" for an integer, and so on.
+"""Type strings: "*fp16:16" for a pointer to fp16 that is divisible by 16,
+"i32" for an integer, and so on.
 
-They stand in for values where there are none yet: in `kernellab.compile`, in "--sig", in a kernel's annotations.
+They stand in for values where there are none yet:
+in `kernellab.compile`, in "--sig", in a kernel's annotations.
 """
 
 from __future__ import annotations
@@ -32,10 +34,11 @@ _DESCRIPTOR = re.compile(r"tensordesc<.+>")
 
 
 def parse_type(text: str) -> tuple[Any, Any]:
-    """A type string as Triton's binder would give it: (type, hint), so "*fp16:16" is ("*fp16", "D").
+    """A type string as Triton's binder would give it:
+    (type, hint), so "*fp16:16" is ("*fp16", "D").
 
-    The promise after the colon: 16 says that the pointer or integer is divisible by 16, 1 that the integer is 1 (and
-    is compiled in). Long names ("float16", "*tl.float32") are accepted too.
+    The promise after the colon: 16 says that the pointer or integer is divisible by 16, 1 that the
+    integer is 1 (and is compiled in). Long names ("float16", "*tl.float32") are accepted too.
 
     Raises:
         ArgumentError: the string is no Triton type; the message has the nearest one.
@@ -55,7 +58,8 @@ def _promised(text: str, type_name: str, promise: str | None) -> tuple[Any, Any]
     is_pointer = type_name.startswith("*")
     is_integer = type_name[0] in "iu" and type_name != "u1"
     if promise is None:
-        # As Triton writes it: "" for an argument that might have had a hint, None for one that cannot.
+        # As Triton writes it: "" for an argument that might have had a hint,
+        # None for one that cannot.
         return type_name, "" if is_pointer or is_integer else None
     if promise == "16" and (is_pointer or is_integer):
         return type_name, "D"
@@ -63,7 +67,9 @@ def _promised(text: str, type_name: str, promise: str | None) -> tuple[Any, Any]
         return "constexpr", 1
     raise ArgumentError(
         f"{text!r} promises {promise!r}, which does not go with {type_name!r}.",
-        advice='":16" says that a pointer or an integer is divisible by 16, ":1" that an integer is 1.',
+        advice=(
+            '":16" says that a pointer or an integer is divisible by 16, ":1" that an integer is 1.'
+        ),
     )
 
 
@@ -87,19 +93,20 @@ def _type_advice(text: str) -> str:
         suggestion = suggestion.replace(repr(long), repr(pointer + short))
     names = ", ".join(sorted(set(spellings.values())))
     return (
-        f'{suggestion} Types are {names}; "*" before one makes a pointer, ":16" after it promises that the pointer or '
-        'integer is divisible by 16, as in "*fp16:16".'
+        f'{suggestion} Types are {names}; "*" before one makes a pointer, ":16" after it promises '
+        'that the pointer or integer is divisible by 16, as in "*fp16:16".'
     ).strip()
 
 
 def parse_signature(text: str) -> tuple[list[Any], dict[str, Any]]:
     """The arguments that a "--sig" string states, for `bind`: by position, and by name.
 
-    Entries are separated by commas: a type ("*fp32:16"), the value of a constexpr ("1024"), or either with the
-    parameter's name before it ("n=i32", "BLOCK=1024").
+    Entries are separated by commas: a type ("*fp32:16"), the value of a constexpr ("1024"),
+    or either with the parameter's name before it ("n=i32", "BLOCK=1024").
 
     Raises:
-        ArgumentError: an entry that is neither a type nor a value, or a positional entry after a named one.
+        ArgumentError: an entry that is neither a type nor a value, or a positional entry
+            after a named one.
     """
     positional: list[Any] = []
     named: dict[str, Any] = {}

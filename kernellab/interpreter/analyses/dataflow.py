@@ -11,7 +11,9 @@ from kernellab.ir import cf, scf, tt, ttg
 
 
 def handed_on(op: Operation) -> Iterator[tuple[SSAValue, SSAValue]]:
-    """(value, where it arrives) for what `op` hands on unchanged: around a loop, out of a branch, to a block, to a group of warps, into a call and back."""
+    """(value, where it arrives) for what `op` hands on unchanged:
+    around a loop, out of a branch, to a block, to a group of warps, into a call and back.
+    """
     match op:
         case scf.ForOp():
             carried = op.block.args[1:]

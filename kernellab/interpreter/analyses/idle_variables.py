@@ -1,6 +1,8 @@
 """Variables that change while a program waits, and decide nothing: the number of its tries.
 
-A program that waits is in a circle if what decides comes back to what it was: what a loop's condition is computed from, and what it reads and writes memory by. What only counts along may go on. It is looked for in the generated code, whose variables the scheduler compares.
+A program that waits is in a circle if what decides comes back to what it was: what a loop's
+condition is computed from, and what it reads and writes memory by. What only counts along may go
+on. It is looked for in the generated code, whose variables the scheduler compares.
 """
 
 from __future__ import annotations
@@ -10,7 +12,9 @@ from collections.abc import Iterator
 from functools import lru_cache
 
 _WITHOUT_EFFECT = {
-    "tiles": {"merge", "narrowed", "splat", "unsplat", "expand_dims", "make_range", "select", "full"},
+    "tiles": {
+        "merge", "narrowed", "splat", "unsplat", "expand_dims", "make_range", "select", "full",
+    },
     "numpy": {"where", "minimum", "maximum"},
 }  # fmt: skip
 """Functions of generated code's modules that compute and cannot fail."""
@@ -20,9 +24,11 @@ _WITH_EFFECTS = ast.Await | ast.Yield | ast.YieldFrom | ast.NamedExpr | ast.Lamb
 
 @lru_cache(maxsize=64)
 def idle_variables(source: str) -> frozenset[str]:
-    """The variables of generated code that decide nothing in the loops that wait, those which `yield`.
+    """The variables of generated code that decide nothing in the loops that wait,
+    those which `yield`.
 
-    A loop inside another one is come to again with what it left behind: there, variables that are read outside of it decide too.
+    A loop inside another one is come to again with what it left behind:
+    there, variables that are read outside of it decide too.
     """
     tree = ast.parse(source)
     idle: set[str] = set()
@@ -68,7 +74,9 @@ def _read_outside(node: ast.AST, loop: ast.AST) -> set[str]:
 
 
 def _deciding(loop: ast.AST, asked_for: set[str]) -> set[str]:
-    """The variables from which anything is computed that has an effect, says where the loop goes on, or is asked for."""
+    """The variables from which anything is computed that has an effect,
+    says where the loop goes on, or is asked for.
+    """
     deciding = set(asked_for)
     handed_on: list[tuple[str, set[str]]] = []
     for statement in _statements(loop):
@@ -91,7 +99,9 @@ def _deciding(loop: ast.AST, asked_for: set[str]) -> set[str]:
 
 
 def _statements(node: ast.AST) -> Iterator[ast.stmt]:
-    """The statements of a loop and of the branches and loops in it, itself first; others are not looked into."""
+    """The statements of a loop and of the branches and loops in it, itself first;
+    others are not looked into.
+    """
     if isinstance(node, ast.stmt):
         yield node
     if isinstance(node, ast.If | ast.While):
@@ -100,7 +110,9 @@ def _statements(node: ast.AST) -> Iterator[ast.stmt]:
 
 
 def _only_computes(value: ast.expr) -> bool:
-    """Whether an expression has no effect, cannot fail, and depends on nothing but the variables in it."""
+    """Whether an expression has no effect, cannot fail, and depends on nothing
+    but the variables in it.
+    """
     return all(
         _is_harmless(node.func)
         if isinstance(node, ast.Call)

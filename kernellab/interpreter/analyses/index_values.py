@@ -1,6 +1,9 @@
-"""What the index of an access was made of: the kernel's own names for the values that went into it, each at its lane.
+"""What the index of an access was made of: the kernel's own names for the values that went into it,
+each at its lane.
 
-An index is followed back through the arithmetic that made it, from the access to the program's number, the arguments, and what was loaded. On the way, the lane of the access becomes the lane of each value: a value that was broadcast along a row has one lane for all of the row's.
+An index is followed back through the arithmetic that made it, from the access to the program's
+number, the arguments, and what was loaded. On the way, the lane of the access becomes the lane of
+each value: a value that was broadcast along a row has one lane for all of the row's.
 """
 
 from __future__ import annotations
@@ -28,7 +31,8 @@ class Part:
     Attributes:
         name: what the kernel calls it, "offsets"; or what it is, "tl.program_id(0)".
         lane: which of its elements.
-        line: of the kernel's file, where the kernel itself (no function that it calls) computes it; else None.
+        line: of the kernel's file, where the kernel itself (no function that it calls)
+            computes it; else None.
     """
 
     name: str
@@ -46,7 +50,9 @@ class Part:
     def read(
         self, variables: Mapping[SSAValue, str], frame: Mapping[str, Any], program: int
     ) -> Any:
-        """Its value for one program of a batch, out of the variables of the generated code; None where those do not have it."""
+        """Its value for one program of a batch, out of the variables of the generated code;
+        None where those do not have it.
+        """
         variable = variables.get(self.value)
         if variable is None or variable not in frame:
             return self._known_without_variables()
@@ -63,7 +69,9 @@ class Part:
 
 
 def index_of(op: Operation) -> SSAValue | None:
-    """The operand that says where `op` reads or writes; of an assertion or assumption, what it says."""
+    """The operand that says where `op` reads or writes;
+    of an assertion or assumption, what it says.
+    """
     match op:
         case tt.LoadOp() | tt.StoreOp() | tt.AtomicRMWOp() | tt.AtomicCASOp():
             return op.pointer
@@ -80,7 +88,8 @@ def index_of(op: Operation) -> SSAValue | None:
 def parts_of(op: Operation, lane: Lane) -> Iterator[Part]:
     """What the index of `op` was made of, the nearest first; nothing where it has none.
 
-    All operations of one assignment carry the name that is assigned to; it is the name of the last one only.
+    All operations of one assignment carry the name that is assigned to;
+    it is the name of the last one only.
     """
     index = index_of(op)
     seen: set[SSAValue] = set()
@@ -109,7 +118,9 @@ def kept_values(function: tt.FuncOp) -> set[SSAValue]:
 
 
 def _variable(value: SSAValue) -> tuple[str | None, int | None]:
-    """The kernel's variable that a value is assigned to, or is on the way to; and the kernel's line that computes it."""
+    """The kernel's variable that a value is assigned to, or is on the way to;
+    and the kernel's line that computes it.
+    """
     if isinstance(value, BlockArgument):
         return value.name_hint, None
     assert isinstance(value, OpResult)
@@ -185,7 +196,9 @@ _SAME_ELEMENTS = (
 
 
 def _lane_of(op: Operation, operand: SSAValue, lane: Lane) -> Lane | None:
-    """Which element of `operand` went into the element of the result at `lane`; None where it is not one."""
+    """Which element of `operand` went into the element of the result at `lane`;
+    None where it is not one.
+    """
     extents = shape(operand.type)
     match op:
         case _ if not extents:

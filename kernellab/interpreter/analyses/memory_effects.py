@@ -38,7 +38,8 @@ class MemoryEffects:
         stored: arguments that plain stores may write.
         updated: arguments that atomics may update.
         loaded: arguments that plain loads may read.
-        order_shows: True where atomics may show in which order they were made: what one found is used, floats are added, values exchanged.
+        order_shows: True where atomics may show in which order they were made: what one found is
+            used, floats are added, values exchanged.
     """
 
     stored: Arguments
@@ -68,7 +69,12 @@ def _memory_effects(function: tt.FuncOp) -> MemoryEffects:
             if underlying is not None and underlying in known
             else underlying
         )
-        return underlying.index if isinstance(underlying, BlockArgument) and underlying.block is function.body.blocks.first else None  # fmt: skip
+        return (
+            underlying.index
+            if isinstance(underlying, BlockArgument)
+            and underlying.block is function.body.blocks.first
+            else None
+        )
 
     stored: set[int | None] = set()
     updated: set[int | None] = set()
@@ -94,7 +100,9 @@ def _arguments(found: set[int | None]) -> Arguments:
 
 
 def _described(descriptor: SSAValue) -> SSAValue | None:
-    """The pointer that a descriptor was made of, or the descriptor itself where it is an argument; None where nobody knows."""
+    """The pointer that a descriptor was made of, or the descriptor itself where it is an argument;
+    None where nobody knows.
+    """
     match descriptor:
         case OpResult(op=tt.MakeTensorDescOp(base=base)):
             return base

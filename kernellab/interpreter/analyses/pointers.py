@@ -1,6 +1,9 @@
 """What stands for each pointer of a kernel.
 
-Most pointers can only point into one argument, known before anything runs: that is their underlying object, and the value is an offset, in elements. Any other pointer (chosen between arguments, loaded from memory, made from an integer, cast to elements of another size) is an address: 64 bits, in bytes.
+Most pointers can only point into one argument, known before anything runs: that is their
+underlying object, and the value is an offset, in elements. Any other pointer (chosen between
+arguments, loaded from memory, made from an integer, cast to elements of another size) is an
+address: 64 bits, in bytes.
 """
 
 from __future__ import annotations
@@ -66,14 +69,18 @@ def underlying_objects(
 
 def _pointers_in(operations: Iterable[Operation]) -> Iterator[SSAValue]:
     for op in operations:
-        arguments = (value for region in op.regions for block in region.blocks for value in block.args)  # fmt: skip
+        arguments = (
+            value for region in op.regions for block in region.blocks for value in block.args
+        )
         yield from (value for value in (*op.results, *arguments) if is_pointer(value.type))
 
 
 def _arriving(
     op: Operation, found: dict[SSAValue, UnderlyingObject], points_into: PointsInto | None
 ) -> Iterator[tuple[SSAValue, UnderlyingObject]]:
-    """(pointer, underlying object) for each pointer that `op` makes or hands on, as far as its sources are known."""
+    """(pointer, underlying object) for each pointer that `op` makes or hands on,
+    as far as its sources are known.
+    """
     for source, target in handed_on(op):
         if source in found:
             yield target, found[source]
@@ -91,7 +98,9 @@ def _arriving(
 
 
 def _made_from(op: Operation) -> tuple[SSAValue | None, ...]:
-    """The pointers that the results of `op` have their underlying objects from; ADDRESS where they have none."""
+    """The pointers that the results of `op` have their underlying objects from;
+    ADDRESS where they have none.
+    """
     match op:
         case _ if isinstance(op, _KEEPING_OBJECTS):
             return (op.operands[0],)

@@ -1,6 +1,9 @@
-"""Which kernels' programs wait for each other: for a lock, a flag, a ticket, a barrier across the grid.
+"""Which kernels' programs wait for each other:
+for a lock, a flag, a ticket, a barrier across the grid.
 
-Programs of one batch run in step, so one that waits for another of its batch would wait for ever. The programs of such a kernel run one by one, as coroutines: where a spin loop turns back, its program lets the others go on (`scheduler.py`).
+Programs of one batch run in step, so one that waits for another of its batch would wait for ever.
+The programs of such a kernel run one by one, as coroutines: where a spin loop turns back, its
+program lets the others go on (`scheduler.py`).
 """
 
 from __future__ import annotations
@@ -24,7 +27,8 @@ def has_spin_loop(function: tt.FuncOp) -> bool:
 def is_spin_loop(loop: scf.WhileOp) -> bool:
     """True where what another program does may end the loop.
 
-    Such a loop reads memory by an atomic or a volatile load; or its condition depends on a plain load from an address that is the same in every iteration.
+    Such a loop reads memory by an atomic or a volatile load;
+    or its condition depends on a plain load from an address that is the same in every iteration.
     """
     return any(map(_asks_memory, loop.walk())) or any(
         isinstance(op, tt.LoadOp) and _is_loop_invariant(op.pointer, loop) for op in _deciding(loop)

@@ -1,6 +1,7 @@
 """Pointers to the first element of an argument's tensor, where most accesses begin.
 
-Such a pointer's offset is 0, so a pointer that is `offsets` further has these offsets, and nothing needs to be added; accesses of several tensors at the same offsets then share one tile.
+Such a pointer's offset is 0, so a pointer that is `offsets` further has these offsets,
+and nothing needs to be added; accesses of several tensors at the same offsets then share one tile.
 """
 
 from __future__ import annotations
@@ -34,7 +35,9 @@ def starts(function: tt.FuncOp) -> set[SSAValue]:
 
 
 def widen_offsets(function: tt.FuncOp, of: set[SSAValue]) -> None:
-    """Give the pointers `of` offsets of 64 bits, in place: each offset is widened once, where it is made, for all of them."""
+    """Give the pointers `of` offsets of 64 bits, in place:
+    each offset is widened once, where it is made, for all of them.
+    """
     wide: dict[SSAValue, SSAValue] = {}
     for op in list(function.walk()):
         if isinstance(op, tt.AddPtrOp) and op.pointer in of and _is_narrow(op.offset):

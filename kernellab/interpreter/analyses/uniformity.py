@@ -35,7 +35,9 @@ def varying_values(function: tt.FuncOp) -> set[SSAValue]:
 
 
 def varying_elements(function: tt.FuncOp) -> set[SSAValue]:
-    """The values that may differ from element to element inside functions of elements, where `function` runs for one program."""
+    """The values that may differ from element to element inside functions of elements,
+    where `function` runs for one program.
+    """
     return _varying(
         [
             inside
@@ -58,7 +60,9 @@ def _varying(operations: list[Operation]) -> set[SSAValue]:
 
 
 def _varying_because_of(op: Operation, varying: set[SSAValue]) -> Iterator[SSAValue]:
-    """The values that vary because of `op` itself: of its operands, or of the way that programs take."""
+    """The values that vary because of `op` itself:
+    of its operands, or of the way that programs take.
+    """
     match op:
         case scf.ForOp():
             if _any((op.lower, op.upper, op.step), varying):

@@ -1,4 +1,6 @@
-"""Functions that are still called: those under `@triton.jit(noinline=True)`, and helpers with a return in the middle that Triton could not inline into a loop or a combine function."""
+"""Functions that are still called: those under `@triton.jit(noinline=True)`, and helpers
+with a return in the middle that Triton could not inline into a loop or a combine function.
+"""
 
 from __future__ import annotations
 
@@ -29,9 +31,12 @@ class InlinedCallOp(IRDLOperation):
 
 
 def inline_calls(function: tt.FuncOp) -> None:
-    """Put the body of every function of the module that `function` calls in place of the call, in place.
+    """Put the body of every function of the module that `function` calls in place
+    of the call, in place.
 
-    Locations then name the call, as those of functions that Triton inlined do. A function of elements into which Triton inlined jumps becomes a call too, so that every region but a function's has one block.
+    Locations then name the call, as those of functions that Triton inlined do. A function of
+    elements into which Triton inlined jumps becomes a call too, so that every region but a
+    function's has one block.
     """
     module = function.parent_op()
     if isinstance(module, ModuleOp):
@@ -45,7 +50,8 @@ def inline_calls(function: tt.FuncOp) -> None:
 def inline_calls_of_elements(
     function: tt.FuncOp, is_debug_record: Callable[[Operation], object | None]
 ) -> None:
-    """Do so inside the functions of single elements alone, in place; what `is_debug_record` knows is taken out of those.
+    """Do so inside the functions of single elements alone, in place;
+    what `is_debug_record` knows is taken out of those.
 
     A call of a function without jumps leaves nothing but its operations behind.
     """
@@ -100,14 +106,18 @@ def _inline(region: Region, functions: Mapping[str, tt.FuncOp]) -> None:
 
 
 def _wrap_in_call(op: tt.MapElementwiseOp) -> None:
-    """Make the blocks of the function the body of a call, which is all that the function then does."""
+    """Make the blocks of the function the body of a call, which is all
+    that the function then does.
+    """
     body = Region()
     op.function.move_blocks(body)
     results: Sequence[Attribute] = ()
     for block in body.blocks:
         if isinstance(end := block.last_op, tt.MapElementwiseReturnOp):
             results = end.operand_types
-            Rewriter.replace_op(end, tt.ReturnOp.create(operands=end.operands, location=end.location))  # fmt: skip
+            Rewriter.replace_op(
+                end, tt.ReturnOp.create(operands=end.operands, location=end.location)
+            )
     assert body.blocks.first is not None
     block = Block(arg_types=[argument.type for argument in body.blocks.first.args])
     call = _inlined(block.args, results, body, op.location)

@@ -1,6 +1,7 @@
 """How generated code keeps which location, and which operation, each of its instructions is of.
 
-Python keeps positions for us, chains of calls it does not: a statement stands at the kernel's line, and its end column is the number of its location.
+Python keeps positions for us, chains of calls it does not:
+a statement stands at the kernel's line, and its end column is the number of its location.
 """
 
 from __future__ import annotations
@@ -22,7 +23,9 @@ def column_of_location(number: int) -> int:
 
 
 def located_at(code: CodeType, instruction: int, located: Sequence[Located]) -> Located | None:
-    """What an instruction of generated code belongs to: one of the locations, or of their operations; None for none of them."""
+    """What an instruction of generated code belongs to:
+    one of the locations, or of their operations; None for none of them.
+    """
     *_, end_column = next(itertools.islice(code.co_positions(), instruction // 2, None))
     number = (end_column or 0) - _FIRST_COLUMN
     return located[number] if 0 <= number < len(located) else None

@@ -1,4 +1,6 @@
-"""Python code as it is written down: names that nothing uses yet, statements, and where they stand."""
+"""Python code as it is written down: names that nothing uses yet, statements,
+and where they stand.
+"""
 
 from __future__ import annotations
 
@@ -89,7 +91,9 @@ class CodeWriter:
         self.statement(ast.Assign([node], as_node(value)))
 
     def evaluate(self, hint: str | None, value: Expression) -> Expression:
-        """Evaluate `value` here: for its effect (hint None), or into a variable named like `hint`."""
+        """Evaluate `value` here: for its effect (hint None), or into a
+        variable named like `hint`.
+        """
         if hint is None:
             self.statement(ast.Expr(value.node))
             return value
@@ -98,7 +102,9 @@ class CodeWriter:
         return variable(name)
 
     def once_per_batch(self, name: str, value: Expression) -> Expression:
-        """The variable of that name, set to `value` before anything else of a batch runs; asked for again, it is the same."""
+        """The variable of that name, set to `value` before anything else of a batch runs;
+        asked for again, it is the same.
+        """
         if name not in self._of_the_batch:
             self._of_the_batch[name] = self.fresh(name)
             self._scopes.append(self._beginning)
@@ -109,7 +115,8 @@ class CodeWriter:
     def statement(self, statement: ast.stmt) -> None:
         """Append a statement that stands at the kernel's own line for the current operation.
 
-        Where the operation was inlined, that is the line of the call; the end column says which location it is.
+        Where the operation was inlined, that is the line of the call;
+        the end column says which location it is.
         """
         position = self._kernel_position()
         line, column, end = position.line, max(position.column - 1, 0), self._location_column()

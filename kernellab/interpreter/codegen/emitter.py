@@ -1,6 +1,9 @@
-"""From operations to Python: operands, rounding, the program axis and control flow, once for all operations.
+"""From operations to Python: operands, rounding, the program axis and control flow,
+once for all operations.
 
-The code of a kernel is two nested functions. The outer one takes the arguments and computes what no program changes; the inner one runs a batch of programs. Both carry the kernel's own name, file and lines.
+The code of a kernel is two nested functions. The outer one takes the arguments and computes
+what no program changes; the inner one runs a batch of programs. Both carry the kernel's own
+name, file and lines.
 """
 
 from __future__ import annotations
@@ -70,7 +73,8 @@ class KernelCode:
 
 
 AfterOperation = Callable[["Emitter", Operation], None]
-"""Is called after an operation was lowered, its results defined: what it emits follows the operation's own statements, at the same position."""
+"""Is called after an operation was lowered, its results defined:
+what it emits follows the operation's own statements, at the same position."""
 
 
 def emit_kernel(
@@ -79,10 +83,12 @@ def emit_kernel(
     """Lower a kernel whose source stands in `file` to Python.
 
     Args:
-        after: adds statements after operations: code that tells an observer what they computed, say.
+        after: adds statements after operations: code that tells an observer what
+            they computed, say.
 
     Raises:
-        UnsupportedOperation: the kernel holds an operation that nothing lowers; it names the kernel's line.
+        UnsupportedOperation: the kernel holds an operation that nothing lowers; it names
+            the kernel's line.
     """
     entry = function.body.blocks.first
     assert entry is not None
@@ -103,7 +109,9 @@ def emit_kernel(
 
 
 class Emitter(CodeWriter):
-    """What a lowering is handed: operands as expressions, facts about values, and a place for statements."""
+    """What a lowering is handed: operands as expressions, facts about values,
+    and a place for statements.
+    """
 
     releases_tiles = True
     """Whether variables are let go after their last use."""
@@ -172,7 +180,9 @@ class Emitter(CodeWriter):
     # Facts about values
 
     def __getitem__(self, value: SSAValue) -> Expression:
-        """The operand as an expression; as float32 where a rounding operation asks for a narrower float."""
+        """The operand as an expression; as float32 where a rounding operation asks
+        for a narrower float.
+        """
         if value in self._starts and self.rank(value):
             return tiles.splat(self._start, self.rank(value))
         expression = self._expressions[value]
@@ -202,7 +212,9 @@ class Emitter(CodeWriter):
         return any(value in self._varying for value in values)
 
     def buffer(self, pointer: SSAValue) -> Expression:
-        """What an access through `pointer` goes to: the argument it points into, or whatever is at its address."""
+        """What an access through `pointer` goes to:
+        the argument it points into, or whatever is at its address.
+        """
         asked = pointee_dtype(pointer)
         underlying = self._underlying_objects.get(pointer)
         if underlying is ADDRESS:
@@ -215,14 +227,22 @@ class Emitter(CodeWriter):
     def address(self, pointer: SSAValue) -> Expression:
         """The pointer as a number: where in memory it points, in bytes."""
         underlying = self._underlying_objects.get(pointer)
-        return self[pointer] if underlying is ADDRESS else variable(self._buffers[underlying]).addresses(self[pointer])  # fmt: skip
+        return (
+            self[pointer]
+            if underlying is ADDRESS
+            else variable(self._buffers[underlying]).addresses(self[pointer])
+        )
 
     def without_underlying_object(self, value: SSAValue) -> Expression:
-        """`value` as it is where nobody knows its underlying object, in memory say: a pointer is its address."""
+        """`value` as it is where nobody knows its underlying object, in memory say:
+        a pointer is its address.
+        """
         return self.address(value) if is_pointer(value.type) else self[value]
 
     def moved(self, pointer: SSAValue, offset: SSAValue) -> Expression:
-        """The pointer `offset` elements further; a scalar pointer and a tile of offsets make a tile."""
+        """The pointer `offset` elements further; a scalar pointer and a tile
+        of offsets make a tile.
+        """
         if pointer in self._starts and dtype(offset.type) == numpy.int64:
             return self[offset]
         start = self[pointer]
@@ -234,7 +254,9 @@ class Emitter(CodeWriter):
         return start + self[offset] * size
 
     def passed(self, value: SSAValue, target: SSAValue) -> Expression:
-        """`value` in the form that `target` has: where that is an address, so is what becomes it."""
+        """`value` in the form that `target` has: where that is an address,
+        so is what becomes it.
+        """
         if is_pointer(target.type) and self._underlying_objects.get(target) is ADDRESS:
             return self.address(value)
         return self[value]
@@ -249,7 +271,9 @@ class Emitter(CodeWriter):
         return UnsupportedOperation(
             f"the interpreter does not know {what} (in kernel {self.function.sym_name.data!r})",
             position=self._location.frames[0] if self._location.frames else None,
-            advice=f"{advice} On a GPU the kernel may still run: compile it with kernellab.compile.".lstrip(),
+            advice=(
+                f"{advice} On a GPU the kernel may still run: compile it with kernellab.compile."
+            ).lstrip(),
         )
 
     # Variables, and which programs take part
@@ -267,7 +291,9 @@ class Emitter(CodeWriter):
         return name
 
     def end_turn(self) -> None:
-        """`yield`: here a program lets the others go on; the function that runs it becomes a coroutine."""
+        """`yield`: here a program lets the others go on;
+        the function that runs it becomes a coroutine.
+        """
         if self._inside_element_function:
             raise self.unsupported("a loop that waits for other programs in a function of elements")
         self.statement(ast.Expr(ast.Yield()))
@@ -311,7 +337,8 @@ class Emitter(CodeWriter):
         self._location, self._operation = outer
 
     def blocks(self, region: Region, prologue: list[ast.stmt] | None = None) -> None:
-        """Lower a region of one or more blocks: each runs once, with the programs that are sent to it.
+        """Lower a region of one or more blocks: each runs once, with the programs
+        that are sent to it.
 
         Args:
             prologue: where operations of the first block go that no program changes.
@@ -328,13 +355,16 @@ class Emitter(CodeWriter):
             self._enter(block)
 
     def combine_function(self, region: Region) -> Expression:
-        """A function of a reduction's region: takes elements on the left, then those on the right, as arrays of one shape."""
+        """A function of a reduction's region: takes elements on the left, then those on the right,
+        as arrays of one shape.
+        """
         if any(op.regions for op in region.walk()):
             return tiles.by_element(self.element_function(region))
         return self._function_of(region, [])
 
     def element_function(self, region: Region) -> Expression:
-        """A function of a region of scalars: takes `elements`, then arrays with one entry an element.
+        """A function of a region of scalars: takes `elements`, then arrays
+        with one entry an element.
 
         An element is in a program's place: where control flow parts, some elements are active.
         """
@@ -360,7 +390,9 @@ class Emitter(CodeWriter):
         return variable(name)
 
     def _refuse_programs_in(self, region: Region) -> None:
-        """A region of scalars runs for the elements of all programs at once, so it cannot ask which program it is."""
+        """A region of scalars runs for the elements of all programs at once,
+        so it cannot ask which program it is.
+        """
         for op in region.walk():
             from_outside = (o for o in op.operands if not region.is_ancestor(o.owner))
             if isinstance(op, tt.GetProgramIdOp) or self.varies(*from_outside):
@@ -368,7 +400,9 @@ class Emitter(CodeWriter):
                 raise self.unsupported("tl.program_id in a function of elements")
 
     def warp_group(self, region: Region, returned: Sequence[SSAValue]) -> Expression:
-        """A coroutine without parameters, of a group of warps that returns the values `returned`; see `pause`."""
+        """A coroutine without parameters, of a group of warps that returns the values
+        `returned`; see `pause`.
+        """
         for op in region.walk():
             for operand in op.operands:
                 if operand in self._expressions:
@@ -423,7 +457,9 @@ class Emitter(CodeWriter):
         return ast.Module(list(self._scopes.pop()), [])
 
     def _address_space(self) -> list[ast.stmt]:
-        """What finds the tensor at an address, where the kernel has pointers that are addresses, or assembly, where they all are."""
+        """What finds the tensor at an address, where the kernel has pointers that are addresses,
+        or assembly, where they all are.
+        """
         has_assembly = any(isinstance(op, tt.ElementwiseInlineAsmOp) for op in self.function.walk())
         if ADDRESS not in self._underlying_objects.values() and not has_assembly:
             return []
@@ -445,7 +481,9 @@ class Emitter(CodeWriter):
     def send(
         self, block: Block, values: Sequence[SSAValue], condition: Expression | None = None
     ) -> None:
-        """Active programs whose condition holds go on at `block`, with `values` for its arguments."""
+        """Active programs whose condition holds go on at `block`,
+        with `values` for its arguments.
+        """
         if block not in self._arrived:
             raise self.unsupported("a jump backwards")
         going = self.fresh("going")
@@ -480,7 +518,9 @@ class Emitter(CodeWriter):
         return {value: name for value, name in named if name is not None}
 
     def _bind_arguments(self, block: Block) -> list[str]:
-        """Name the arguments; a pointer's value is its offset, 0, and its name stands for the buffer."""
+        """Name the arguments; a pointer's value is its offset, 0,
+        and its name stands for the buffer.
+        """
         self._buffers: dict[SSAValue, str] = {}
         self._start = self.constant(numpy.int64(0), hint="start")
         for argument in block.args:
@@ -510,13 +550,17 @@ class Emitter(CodeWriter):
         return named or value.name_hint or "value"
 
     def _location_of(self, op: Operation) -> Location:
-        """Where the operation comes from; one that does not say so is taken to be where the last one was."""
+        """Where the operation comes from; one that does not say so is taken to be
+        where the last one was.
+        """
         location = locate(op.location)
         return location if location.frames else self._location
 
 
 def in_order_of_jumps(region: Region) -> list[Block]:
-    """The blocks of a region, each after those that jump to it; passes may write them in another order."""
+    """The blocks of a region, each after those that jump to it;
+    passes may write them in another order.
+    """
     ordered: list[Block] = []
     seen: set[Block] = set()
 
@@ -543,7 +587,9 @@ def _largest_tile(function: tt.FuncOp) -> int:
 
 
 def _leaves_its_block(value: SSAValue) -> bool:
-    """True where a block that is jumped to later still reads `value`: it must not be let go before."""
+    """True where a block that is jumped to later still reads `value`:
+    it must not be let go before.
+    """
     block = value.owner if isinstance(value.owner, Block) else value.owner.parent
     if block is None or block.parent is None or len(block.parent.blocks) == 1:
         return False

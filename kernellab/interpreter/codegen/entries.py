@@ -1,4 +1,6 @@
-"""How often programs enter each block of a kernel: an instrument of the emitter, for runs that are observed."""
+"""How often programs enter each block of a kernel:
+an instrument of the emitter, for runs that are observed.
+"""
 
 from __future__ import annotations
 
@@ -15,7 +17,8 @@ _OF_ELEMENTS = (tt.ReduceOp, tt.ScanOp, tt.MapElementwiseOp)
 def emit_entry_events(emitter: Emitter, op: Operation) -> None:
     """After the first operation of a block, tell the observer which programs are there.
 
-    The kernel's first block is left out: every program enters it once, and what no program changes is computed outside of it.
+    The kernel's first block is left out: every program enters it once,
+    and what no program changes is computed outside of it.
     """
     block = op.parent
     if block is None or op is not block.first_op:

@@ -1,6 +1,8 @@
-"""Python expressions as values: operators on them build the expression that generated code will evaluate.
+"""Python expressions as values: operators on them build the expression
+that generated code will evaluate.
 
-A lowering reads like the NumPy code it generates: `value[op.lhs] + value[op.rhs]` is an `ast.BinOp`.
+A lowering reads like the NumPy code it generates:
+`value[op.lhs] + value[op.rhs]` is an `ast.BinOp`.
 """
 
 from __future__ import annotations
@@ -21,7 +23,9 @@ class Expression:
         return self.node.id if isinstance(self.node, ast.Name) else None
 
     def member(self, attribute: str) -> Expression:
-        """`self.attribute`, as syntax; for names that are written out, plain attribute access does the same."""
+        """`self.attribute`, as syntax; for names that are written out,
+        plain attribute access does the same.
+        """
         return Expression(ast.Attribute(self.node, attribute, ast.Load()))
 
     def __getattr__(self, attribute: str) -> Expression:
@@ -110,7 +114,8 @@ class Expression:
 
 
 Operand = Any
-"""What an expression can be combined with: an expression, a literal, or a tuple or list of these."""
+"""What an expression can be combined with: an expression, a literal,
+or a tuple or list of these."""
 
 
 def as_node(value: Any) -> ast.expr:
@@ -154,7 +159,8 @@ mbarriers = variable("mbarriers")
 tensormaps = variable("tensormaps")
 warp_groups = variable("warp_groups")
 observer = variable("observer")
-"""Who hears of values: no module, but what a run's observer puts there; only code that was added to names it."""
+"""Who hears of values: no module, but what a run's observer puts there;
+only code that was added to names it."""
 
 MODULES = (
     "numpy",

@@ -1,4 +1,6 @@
-"""`del` after the last use: tiles are let go as soon as nothing reads them, so that a batch stays in the cache."""
+"""`del` after the last use: tiles are let go as soon as nothing reads them,
+so that a batch stays in the cache.
+"""
 
 from __future__ import annotations
 
@@ -6,7 +8,8 @@ import ast
 
 
 def release_dead(statements: list[ast.stmt], candidates: set[str]) -> list[ast.stmt]:
-    """`statements`, with a `del` after the last use of each candidate that they assign, once, at their own level.
+    """`statements`, with a `del` after the last use of each candidate that they assign, once,
+    at their own level.
 
     A variable whose last use is the last statement is left to the end of the block.
     """

@@ -1,4 +1,6 @@
-"""A fault of a running kernel, told in the user's terms: kernel line, program, lane, argument, index."""
+"""A fault of a running kernel, told in the user's terms:
+kernel line, program, lane, argument, index.
+"""
 
 from __future__ import annotations
 
@@ -37,7 +39,9 @@ _LISTED = 8
 def explain(
     fault: Fault, programs: Programs, grid: Grid, code: ProgramCode, call: BoundCall
 ) -> KernelLabError:
-    """The fault as an error on the kernel's line, or on that of the helper it called, whose traceback ends there."""
+    """The fault as an error on the kernel's line, or on that of the helper it called,
+    whose traceback ends there.
+    """
     entries = [e for e in _entries(fault.__traceback__) if e.tb_frame.f_code in code.codes]
     calls = calls_at(entries[-1].tb_frame.f_code, entries[-1].tb_lasti, code.locations)
     kind, problem, advice = _format_fault(fault, grid, code)
@@ -65,14 +69,21 @@ def _format_fault(
     """What a fault is: the error's class, what went wrong, and what to do."""
     match fault:
         case OutOfBoundsAccess():
-            advice = "Mask the lanes that reach beyond the tensor: mask=offsets < n. Nothing was written outside."
+            advice = (
+                "Mask the lanes that reach beyond the tensor: mask=offsets < n. Nothing was "
+                "written outside."
+            )
             if fault.buffer.bounds == "view":
-                advice += ' With bounds="storage" a kernel may walk from a view into its storage, as on a GPU.'
+                advice += (
+                    ' With bounds="storage" a kernel may walk from a view into its '
+                    "storage, as on a "
+                    "GPU."
+                )
             return OutOfBounds, _out_of_bounds(fault), advice
         case WildAddress():
             advice = (
-                "An address must lie in an argument of the launch, or in another torch tensor on the CPU "
-                "that is still alive: keep the tensors whose data_ptr() you pass."
+                "An address must lie in an argument of the launch, or in another torch tensor on "
+                "the CPU that is still alive: keep the tensors whose data_ptr() you pass."
             )
             return OutOfBounds, fault.problem, advice
         case IndexOutsideTile():
@@ -90,14 +101,15 @@ def _format_fault(
             return KernelFault, f"buffer {fault.index} of {buffers}", ""
         case PhaseNeverCompletes():
             problem = (
-                f"a wait that never ends: phase {fault.phase} of the barrier lacks {fault.arrivals} arrivals "
-                f"and {fault.bytes:,} bytes, and nothing is under way that could bring them"
+                f"a wait that never ends: phase {fault.phase} of the barrier lacks "
+                f"{fault.arrivals} arrivals and {fault.bytes:,} bytes, and nothing is under way "
+                "that could bring them"
             )
             return KernelFault, problem, ""
         case DeadlockDetected():
             advice = (
-                "Look for a lock that some way out does not release, a flag that nobody sets, or a barrier "
-                "that counts another number of programs than the grid has."
+                "Look for a lock that some way out does not release, a flag that nobody sets, or a "
+                "barrier that counts another number of programs than the grid has."
             )
             return Deadlock, _deadlock(fault, grid, code), advice
     raise AssertionError(f"no words for {fault!r}")
@@ -174,7 +186,9 @@ def _others(fault: LaneFault) -> str:
 def _made_of(
     fault: LaneFault, entry: types.TracebackType, code: ProgramCode, call: BoundCall
 ) -> str:
-    """A line with the values that made the index (of an assertion, the condition), at the faulty lane; "" where none has a name."""
+    """A line with the values that made the index (of an assertion, the condition),
+    at the faulty lane; "" where none has a name.
+    """
     values = index_provenance(
         entry.tb_frame, entry.tb_lasti, fault.place, fault.program, code, call
     )
@@ -191,7 +205,9 @@ def _entries(traceback: types.TracebackType | None) -> Iterator[types.TracebackT
 def _traceback(
     entries: Sequence[types.TracebackType], calls: Sequence[SourcePosition]
 ) -> types.TracebackType | None:
-    """The kernel's own frames, then one for each helper function that has none: no frame of the interpreter."""
+    """The kernel's own frames, then one for each helper function that has none:
+    no frame of the interpreter.
+    """
     result: types.TracebackType | None = None
     own = [entry for entry in entries if entry.tb_frame.f_code.co_filename != HIDDEN_FILE]
     frames = [*own, *(frame_at(position) for position in (calls[1:] if own else calls))]

@@ -12,7 +12,8 @@ from kernellab.errors import GridError, OptionError
 Grid = tuple[int, int, int]
 
 LIMITS = (2**31 - 1, 65535, 65535)
-"""The largest grid along each axis (CUDA C++ Programming Guide, technical specifications per compute capability)."""
+"""The largest grid along each axis (CUDA C++ Programming Guide,
+technical specifications per compute capability)."""
 
 
 def check_grid(
@@ -21,7 +22,8 @@ def check_grid(
     """The grid as three sizes; a callable is asked with the kernel's arguments by name.
 
     Raises:
-        GridError: no size, more than three, a size that is no positive integer, or beyond what a GPU takes.
+        GridError: no size, more than three, a size that is no positive integer, or beyond
+            what a GPU takes.
     """
     given = grid(meta) if callable(grid) else grid
     if (
@@ -40,7 +42,8 @@ def check_grid(
     for axis, (size, limit) in enumerate(zip(sizes, LIMITS)):
         if isinstance(size, bool) or not isinstance(size, int | numpy.integer):
             raise GridError(
-                f"the grid is {tuple(sizes)!r}; size {axis} is a {type(size).__name__}, not an integer",
+                f"the grid is {tuple(sizes)!r}; size {axis} is a {type(size).__name__}, "
+                "not an integer",
                 advice="triton.cdiv(n, BLOCK) divides and rounds up to an integer.",
             )
         if not 1 <= size <= limit:
@@ -123,7 +126,8 @@ class Programs:
 def batches(grid: Grid, size: int, order: str = "sequential", seed: int = 0) -> Iterator[Programs]:
     """All programs of the grid, at most `size` at a time, in one of `run_options.ORDERS`.
 
-    A shuffled order has batches of random sizes: programs of one batch run in step, so what a kernel shows by its order depends on which programs are together.
+    A shuffled order has batches of random sizes: programs of one batch run in step,
+    so what a kernel shows by its order depends on which programs are together.
     """
     total = grid[0] * grid[1] * grid[2]
     if order == "shuffled":
@@ -196,14 +200,19 @@ def _is_tuple(value: Any) -> bool:
 def _no_program(value: Any, option: str) -> OptionError:
     return OptionError(
         f"{option}={value!r} names no program",
-        advice=f'Give one as a tuple, {option}=(3, 0, 0), several as a list, {option}=[0, 1, 2], or "all".',
+        advice=(
+            f"Give one as a tuple, {option}=(3, 0, 0), several as a list, {option}=[0, 1, 2], or "
+            '"all".'
+        ),
     )
 
 
 def set_apart(
     all_batches: Iterable[Programs], chosen: Collection[int], grid: Grid
 ) -> Iterator[Programs]:
-    """The same programs in the same order, each one whose linear id is chosen in a batch of its own."""
+    """The same programs in the same order, each one whose linear id is chosen
+    in a batch of its own.
+    """
     for programs in all_batches:
         linear = programs.linear
         (places,) = numpy.nonzero(numpy.isin(linear, list(chosen)))

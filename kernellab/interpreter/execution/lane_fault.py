@@ -7,7 +7,9 @@ from dataclasses import dataclass
 
 @dataclass(kw_only=True)
 class LaneFault(Exception):
-    """Something that lanes of a batch do and may not, in the terms of that batch; the launch adds kernel line and program."""
+    """Something that lanes of a batch do and may not, in the terms of that batch;
+    the launch adds kernel line and program.
+    """
 
     place: tuple[int, ...]
     """Position in its tile of the first lane at fault."""

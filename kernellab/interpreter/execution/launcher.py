@@ -50,17 +50,22 @@ def launch(
 ) -> Run:
     """Run a kernel on CPU tensors, in place, as the target would.
 
-    Programs run in the order that `options` asks for; programs of one batch run in step, and see each other's stores only from the next operation on, as they may on a GPU. Programs that wait for each other take turns (`scheduler.py`).
+    Programs run in the order that `options` asks for; programs of one batch run in step, and see
+    each other's stores only from the next operation on, as they may on a GPU. Programs that wait
+    for each other take turns (`scheduler.py`).
 
-    A debugger that is attached to the process sees the programs that it asks for as code for stepping, and no others.
+    A debugger that is attached to the process sees the programs that it asks for as code
+    for stepping, and no others.
 
     Raises:
         GridError: a grid that no GPU would accept.
         CompileError: the kernel does not compile.
         UnsupportedOperation: the interpreter does not know one of its operations.
-        OutOfBounds: an access outside the storage behind its tensor, or outside the tensor where `options` ask for that; nothing was written there.
+        OutOfBounds: an access outside the storage behind its tensor, or outside the tensor where
+            `options` ask for that; nothing was written there.
         Deadlock: programs wait for each other for ever.
-        KernelFault: a failed device_assert, a gather from beyond its tile, or a store into read-only memory.
+        KernelFault: a failed device_assert, a gather from beyond its tile, or a store into
+            read-only memory.
     """
     __tracebackhide__ = True
     start = time.perf_counter()
@@ -85,7 +90,9 @@ def launch(
 
 
 def launch_text(kernel: Any, grid: Any, call: BoundCall, text: str) -> None:
-    """Run a module in MLIR's generic form that `kernel` became for this call, in place; raises as `launch`."""
+    """Run a module in MLIR's generic form that `kernel` became for this call, in place;
+    raises as `launch`.
+    """
     __tracebackhide__ = True
     _run(kernel, check_grid(grid, call.values), call, DEFAULT, program_of_text(text, kernel))
 
@@ -112,9 +119,11 @@ class Stepping:
         programs: their ids.
         hook: what traced code calls, see `SteppingCode.prepared`.
         observer: hears of every access that they make.
-        around: makes a context in which a chosen program runs, or where programs wait for each other each turn of one.
+        around: makes a context in which a chosen program runs, or where programs wait for each
+            other each turn of one.
         stop: what each `breakpoint()` calls.
-        seen_as: what the globals of the source become for those who look at frames, see `SteppingCode.prepared`.
+        seen_as: what the globals of the source become for those who look at frames, see
+            `SteppingCode.prepared`.
         hides_others: whether debuggers shall not see the code that the other programs run as.
     """
 
@@ -131,7 +140,8 @@ class Stepping:
 def launch_stepped(
     kernel: Any, grid: Any, call: BoundCall, stepping: Stepping, options: RunOptions = DEFAULT
 ) -> None:
-    """Run a whole launch in place, its chosen programs alone and as code for stepping, all others in batches before and after them.
+    """Run a whole launch in place, its chosen programs alone and as code for stepping,
+    all others in batches before and after them.
 
     Raises:
         OptionError: a chosen program is not in the grid.
@@ -205,7 +215,9 @@ def _run(
 
 
 def _work(kernel: Any, sizes: Grid, code: ProgramCode) -> ProgressBar:
-    """The run, for whoever watches it. Programs that wait for each other have turns, of which nobody knows how many."""
+    """The run, for whoever watches it. Programs that wait for each other have turns,
+    of which nobody knows how many.
+    """
     waiting = code.watched is not None
     return ProgressBar(
         kernel.__name__,
@@ -218,7 +230,9 @@ def _work(kernel: Any, sizes: Grid, code: ProgramCode) -> ProgressBar:
 def _steps(
     code: ProgramCode, run_batch: Callable[[Programs], Any], all_batches: Iterator[Programs]
 ) -> Iterator[Step]:
-    """What to run, one after the other: whole batches, or turns of programs that wait for each other."""
+    """What to run, one after the other: whole batches, or turns of programs
+    that wait for each other.
+    """
     if code.watched is not None:
         idle = idle_variables(code.source)
         return take_turns(all_batches, run_batch, code.watched, idle)
@@ -226,7 +240,9 @@ def _steps(
 
 
 def _runtime_arguments(kernel: Any, call: BoundCall, code: ProgramCode, bounds: str) -> list[Any]:
-    """What the code takes: a Buffer for each pointer, a Descriptor for each descriptor, a NumPy scalar for each number."""
+    """What the code takes: a Buffer for each pointer, a Descriptor for each descriptor,
+    a NumPy scalar for each number.
+    """
     arguments: list[Any] = []
     values = _runtime_values(call, code.takes_descriptors_apart)
     for (name, value), expected in zip(values, code.arguments, strict=True):
@@ -245,7 +261,9 @@ def argument_names(call: BoundCall, code: ProgramCode) -> list[str]:
 
 
 def _runtime_values(call: BoundCall, taken_apart: bool) -> Iterator[tuple[str, Any]]:
-    """(name, value) of every argument that is not compiled in, tuples taken apart, and what a descriptor becomes."""
+    """(name, value) of every argument that is not compiled in, tuples taken apart,
+    and what a descriptor becomes.
+    """
     signature, values = call.specialization.signature, call.values
     return _leaves([(name, values[name], type) for name, type in signature.items()], taken_apart)
 
@@ -265,7 +283,9 @@ def _leaves(
 
 
 def _numbers_of_descriptor(name: str, value: Any, taken_apart: bool) -> Iterator[tuple[str, Any]]:
-    """What follows a descriptor: sizes and strides; where the compiler has taken it apart, they and its flags come before too."""
+    """What follows a descriptor: sizes and strides;
+    where the compiler has taken it apart, they and its flags come before too.
+    """
     numbers = [(f"{name}.shape", size) for size in value.shape]
     numbers += [(f"{name}.strides", stride) for stride in value.strides]
     if taken_apart:
@@ -284,7 +304,8 @@ def _buffer(
         tensor = tensor.base  # a descriptor, or Triton's wrapper of a tensor under another type
     if not isinstance(tensor, torch.Tensor):
         raise ArgumentError(
-            f"argument {name!r} of {kernel.__name__!r} is a {value.__class__.__name__}, and only its type is known",
+            f"argument {name!r} of {kernel.__name__!r} is a {value.__class__.__name__}, and only "
+            "its type is known",
             advice="To run a kernel, pass a torch tensor or a NumPy array.",
             position=definition_of(kernel),
         )

@@ -46,16 +46,19 @@ TTIR = "ttir"
 """The stage that runs unless another is asked for."""
 
 BATCH_BYTES = 1024 * 1024
-"""How large the largest tile of a batch may be: large enough that Python takes little of the time, small enough for a core's caches."""
+"""How large the largest tile of a batch may be:
+large enough that Python takes little of the time, small enough for a core's caches."""
 
 _LARGEST_RECYCLED = 31 * 1024 * 1024
 
 
 def _let_malloc_recycle_tiles() -> None:
-    """Free one large block, untouched, so that glibc keeps smaller ones for the next tile instead of returning them.
+    """Free one large block, untouched, so that glibc keeps smaller ones for the next tile instead
+    of returning them.
 
-    glibc raises its mmap and trim thresholds to the size of a freed mapping, up to 32 MiB (mallopt(3), M_MMAP_THRESHOLD).
-    Until then every tile of some 100 KiB is mapped and faulted in anew, which took half the time of a layer norm.
+    glibc raises its mmap and trim thresholds to the size of a freed mapping, up to 32 MiB
+    (mallopt(3), M_MMAP_THRESHOLD). Until then every tile of some 100 KiB is mapped and faulted in
+    anew, which took half the time of a layer norm.
     """
     numpy.empty(_LARGEST_RECYCLED, numpy.uint8)
 
@@ -81,15 +84,18 @@ class ProgramCode:
     """The generated code of one specialisation of a kernel.
 
     Attributes:
-        prepare: takes the runtime arguments and the grid's sizes; returns the function that runs a batch, or where programs wait for each other, makes a coroutine of one.
+        prepare: takes the runtime arguments and the grid's sizes; returns the function that runs a
+            batch, or where programs wait for each other, makes a coroutine of one.
         module: what the code was made of, with calls inlined.
-        codes: the code objects of both functions, to recognise the kernel's own frames in a traceback.
+        codes: the code objects of both functions, to recognise the kernel's own
+            frames in a traceback.
         locations: where the code's statements come from; see `code_positions`.
         operations: the operation of each location.
         variables: the name of each value's variable in the code.
         arguments: what the code takes, in order.
         batch: how many programs run together.
-        watched: what the code reads and writes memory through where programs wait for each other, else None.
+        watched: what the code reads and writes memory through where programs wait for each
+            other, else None.
         source: the generated code as text, for reading.
     """
 
@@ -106,7 +112,9 @@ class ProgramCode:
 
     @functools.cached_property
     def takes_descriptors_apart(self) -> bool:
-        """Whether the compiler has made numbers of descriptors: the code then takes none as such."""
+        """Whether the compiler has made numbers of descriptors:
+        the code then takes none as such.
+        """
         return all(expected.role != "descriptor" for expected in self.arguments)
 
     def prepare_observed(self, observer: RunObserver) -> types.FunctionType:
@@ -155,7 +163,9 @@ def program_code(
 
 
 def key_of(kernel: Any, call: BoundCall, target: Target, *how: Hashable) -> Hashable:
-    """What a kernel's code depends on, options among it (debug=True keeps assertions); None where that cannot be hashed."""
+    """What a kernel's code depends on, options among it (debug=True keeps assertions);
+    None where that cannot be hashed.
+    """
     if call.key is None:
         return None
     try:
@@ -172,12 +182,16 @@ def make_program(
     stage: str = TTIR,
     after: AfterOperation | None = None,
 ) -> ProgramCode:
-    """Triton's front end (and its passes, for a later stage), lowering and Python's own compiler, with nothing kept."""
+    """Triton's front end (and its passes, for a later stage), lowering and Python's own compiler,
+    with nothing kept.
+    """
     return program_of_text(_generic_text(kernel, call, target, stage), kernel, after)
 
 
 def _generic_text(kernel: Any, call: BoundCall, target: Target, stage: str) -> str:
-    """The IR that runs: for "ttir" only as far as the interpreter needs it, for any other stage as the compiler leaves it."""
+    """The IR that runs: for "ttir" only as far as the interpreter needs it,
+    for any other stage as the compiler leaves it.
+    """
     if stage != TTIR:
         return module_after(kernel, call, target, stage)
     module = triton_api.make_ttir(kernel, call.specialization, target, call.options)
@@ -185,7 +199,9 @@ def _generic_text(kernel: Any, call: BoundCall, target: Target, stage: str) -> s
 
 
 def program_of_text(text: str, kernel: Any, after: AfterOperation | None = None) -> ProgramCode:
-    """The code of a module in MLIR's generic form that came from `kernel`; `after` as for `program_of_module`."""
+    """The code of a module in MLIR's generic form that came from `kernel`;
+    `after` as for `program_of_module`.
+    """
     return program_of_module(read_module(text), kernel, after)
 
 
@@ -218,11 +234,14 @@ def program_of_module(
 
 
 def _refuse_clusters(module: ModuleOp, kernel: Any) -> None:
-    """In TTGIR the blocks of a cluster share barriers and tiles, which a program of one block does not know."""
+    """In TTGIR the blocks of a cluster share barriers and tiles,
+    which a program of one block does not know.
+    """
     blocks = module.attributes.get("ttg.num-ctas")
     if isinstance(blocks, IntegerAttr) and blocks.value.data > 1:
         raise UnsupportedOperation(
-            f"the interpreter does not run the TTGIR of clusters, and {kernel.__name__!r} was launched with num_ctas={blocks.value.data}",
+            f"the interpreter does not run the TTGIR of clusters, and {kernel.__name__!r} was "
+            f"launched with num_ctas={blocks.value.data}",
             position=triton_api.definition_of(kernel),
             advice='Launch it with num_ctas=1, or run its TTIR: stage="ttir".',
         )
@@ -259,7 +278,9 @@ def _loaded(code: KernelCode, file: str, modules: Mapping[str, Any]) -> types.Fu
 
 
 def with_plain_names(code: types.CodeType) -> types.CodeType:
-    """The code with each function under its own name: a traceback says "add", not "add.<locals>.add"."""
+    """The code with each function under its own name:
+    a traceback says "add", not "add.<locals>.add".
+    """
     constants = tuple(
         with_plain_names(constant) if isinstance(constant, types.CodeType) else constant
         for constant in code.co_consts
@@ -268,7 +289,8 @@ def with_plain_names(code: types.CodeType) -> types.CodeType:
 
 
 HIDDEN_FILE = "<frozen kernellab>"
-"""The file name of generated code that no debugger shall stop in; debugpy traces none that is frozen."""
+"""The file name of generated code that no debugger shall stop in;
+debugpy traces none that is frozen."""
 
 
 def hidden(code: types.CodeType) -> types.CodeType:
@@ -301,8 +323,8 @@ def check_globals(kernel: Any) -> None:
         current: Mapping[str, Any] = scope
         if current.get(name) != compiled:
             raise KernelLabError(
-                f"the global {name!r} was {compiled!r} when kernel {kernel.__name__!r} was compiled, and is now "
-                f"{current.get(name, 'gone')!r}",
+                f"the global {name!r} was {compiled!r} when kernel {kernel.__name__!r} was "
+                f"compiled, and is now {current.get(name, 'gone')!r}",
                 advice="Define the kernel again, or pass the value as a tl.constexpr argument.",
                 position=triton_api.definition_of(kernel),
             )

@@ -1,4 +1,6 @@
-"""What is behind something that happens in a kernel: its line and the calls that lead there, and the values that made an index."""
+"""What is behind something that happens in a kernel:
+its line and the calls that lead there, and the values that made an index.
+"""
 
 from __future__ import annotations
 
@@ -23,7 +25,9 @@ _MOST_VALUES = 8
 def calls_at(
     code: types.CodeType, instruction: int, locations: Sequence[Location]
 ) -> list[SourcePosition]:
-    """Where the kernel stands at an instruction of its generated code, and in turn each helper function that was inlined there."""
+    """Where the kernel stands at an instruction of its generated code,
+    and in turn each helper function that was inlined there.
+    """
     location = located_at(code, instruction, locations)
     return [] if location is None else list(reversed(location.frames))
 
@@ -36,7 +40,8 @@ def index_provenance(
     code: ProgramCode,
     call: BoundCall,
 ) -> dict[str, Any]:
-    """The values that made the index of an access (of an assertion, the condition), by the kernel's names.
+    """The values that made the index of an access (of an assertion, the condition),
+    by the kernel's names.
 
     Args:
         frame, instruction: where the generated code stands.
@@ -68,7 +73,9 @@ def enumerated(values: Mapping[str, Any]) -> str:
 def _constants_on(
     lines: Sequence[int], calls: Sequence[SourcePosition], call: BoundCall
 ) -> dict[str, Any]:
-    """The numbers that were compiled in and whose names stand on these lines of the kernel's, masks left out."""
+    """The numbers that were compiled in and whose names stand on these lines
+    of the kernel's, masks left out.
+    """
     texts = [linecache.getline(calls[0].file, line).partition("mask=")[0] for line in lines]
     words = set(re.findall(r"\w+", " ".join(texts)))
     return {

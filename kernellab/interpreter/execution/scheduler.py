@@ -1,8 +1,17 @@
 """Turns for programs that wait for each other.
 
-Each program is a coroutine. Its turn goes on until it ends, or until a spin loop turns back. Programs are admitted in the launch's order: the first one alone, and when those that are admitted all wait, as many more as there are waiting. From then on all take their turns round after round, in the order of their admission. So a program that finds every lock free runs from start to end before the next one begins, and few programs are alive at a time, however large the grid.
+Each program is a coroutine. Its turn goes on until it ends, or until a spin loop turns back.
+Programs are admitted in the launch's order: the first one alone, and when those that are admitted
+all wait, as many more as there are waiting. From then on all take their turns round after round, in
+the order of their admission. So a program that finds every lock free runs from start to end before
+the next one begins, and few programs are alive at a time, however large the grid.
 
-A program waits when its turn changed nothing in memory and did not end it. A round in which all wait is silent. In silence nobody learns anything new: a program whose variables come back to what they were goes round in a circle, and if all do, that is a deadlock. Variables that only count along do not matter (`idle_variables.py`). A program whose count decides when it gives up does not come round; it is given `SILENT_ROUNDS`. One whose accesses leave their tensors, where a checker lets the run go on, is given `STRAY_ROUNDS`: no value that it reads there can end its loop.
+A program waits when its turn changed nothing in memory and did not end it. A round in which all
+wait is silent. In silence nobody learns anything new: a program whose variables come back to what
+they were goes round in a circle, and if all do, that is a deadlock. Variables that only count along
+do not matter (`idle_variables.py`). A program whose count decides when it gives up does not come
+round; it is given `SILENT_ROUNDS`. One whose accesses leave their tensors, where a checker lets the
+run go on, is given `STRAY_ROUNDS`: no value that it reads there can end its loop.
 """
 
 from __future__ import annotations
@@ -25,13 +34,15 @@ Step = tuple[Programs, Callable[[], object]]
 """A batch of programs, and what to call to run it, or to run it on."""
 
 SILENT_ROUNDS = 100_000
-"""So many silent rounds may pass, with no program left to admit, before programs that count their tries are stopped."""
+"""So many silent rounds may pass, with no program left to admit,
+before programs that count their tries are stopped."""
 
 STRAY_ROUNDS = 2_000
 """The same, where every program goes in a circle or makes accesses that leave their tensors."""
 
 PATIENCE = 1_000
-"""After so many rounds in which no program ended, more are admitted though memory changes: programs may count there as they wait."""
+"""After so many rounds in which no program ended, more are admitted though memory changes:
+programs may count there as they wait."""
 
 
 @dataclass(frozen=True)
@@ -57,7 +68,8 @@ class DeadlockDetected(Exception):
     Attributes:
         waiting: every program that has not ended, in the order of their turns.
         silent_rounds: how many silent rounds have passed.
-        proven: True where all went round in circles, False where the programs were stopped for their number of rounds.
+        proven: True where all went round in circles, False where the programs were stopped for
+            their number of rounds.
     """
 
     waiting: tuple[Waiting, ...]
@@ -137,9 +149,12 @@ class _Program:
         self._reading = memory.reading
 
     def comes_round(self, silent_rounds: int, idle: Collection[str]) -> bool:
-        """True where its variables, but for the idle ones, are what they were at an earlier end of a turn in this silence.
+        """True where its variables, but for the idle ones, are what they were at an earlier end
+        of a turn in this silence.
 
-        To be asked after every silent round, from the first on. It compares with rounds 1, 2, 4, 8, ..., so that a circle of any length is found (R. P. Brent, An improved Monte Carlo factorization algorithm, BIT 20, 1980).
+        To be asked after every silent round, from the first on. It compares with rounds 1, 2, 4, 8,
+        ..., so that a circle of any length is found (R. P. Brent, An improved Monte Carlo
+        factorization algorithm, BIT 20, 1980).
         """
         frame = self._frame()
         variables = {name: value for name, value in frame.f_locals.items() if name not in idle}

@@ -1,4 +1,6 @@
-"""Groups of warps that run code of their own: coroutines, each of which goes on until it has to wait at a barrier."""
+"""Groups of warps that run code of their own: coroutines, each of which goes on until it has
+to wait at a barrier.
+"""
 
 from __future__ import annotations
 
@@ -28,7 +30,8 @@ Group: TypeAlias = "Generator[Waiting, None, Any]"
 
 
 def run(groups: tuple[Group, ...]) -> Any:
-    """Let every group run to its end, in turns; returns what the first one, the default group, returns.
+    """Let every group run to its end, in turns; returns what the first one,
+    the default group, returns.
 
     Raises:
         PhaseNeverCompletes: all that are left wait; raised where the first of them does.

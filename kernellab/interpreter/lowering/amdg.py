@@ -117,7 +117,9 @@ def upcast_fp4(op: amdg.ScaledUpcastFp4Op, value: Emitter) -> Expression:
 
 
 def _is_left_operand(tile: SSAValue) -> bool:
-    """Whether a dot's operand is the left one, whose groups follow each other along its last dimension."""
+    """Whether a dot's operand is the left one, whose groups follow each other along
+    its last dimension.
+    """
     assert isinstance(tile.type, builtin.TensorType)
     encoding = tile.type.encoding
     assert isinstance(encoding, DotOperandEncoding)

@@ -1,6 +1,7 @@
 """The `cf` dialect: jumps, which Triton's front end makes of a return in the middle of a kernel.
 
-They only lead forward (a loop is scf's), so every block runs once, with the programs that were sent to it.
+They only lead forward (a loop is scf's), so every block runs once,
+with the programs that were sent to it.
 """
 
 from __future__ import annotations

@@ -39,7 +39,8 @@ def store_shared(memory: SSAValue, tile: Expression, emit: Emitter) -> None:
 
 @contextmanager
 def where(condition: SSAValue | None, emit: Emitter) -> Iterator[None]:
-    """Inside, only programs for which the scalar condition holds take part; None, or true, is for all.
+    """Inside, only programs for which the scalar condition holds take part;
+    None, or true, is for all.
 
     Nothing is done where there are none.
     """

@@ -23,7 +23,8 @@ class Rule:
     pure: bool
     """True where it touches no memory and may move out of the programs' loop."""
     rounds: bool
-    """True for floating-point arithmetic: operands of fewer than 32 bits arrive as float32, and the result is rounded to its own type, once."""
+    """True for floating-point arithmetic: operands of fewer than 32 bits arrive as float32,
+    and the result is rounded to its own type, once."""
 
 
 RULES: dict[type[Operation], Rule] = {}

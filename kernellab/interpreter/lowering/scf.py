@@ -1,6 +1,7 @@
 """The `scf` dialect: loops and branches.
 
-Where every program goes the same way they become Python's own. Where programs part, both ways are taken, with only their own programs active, and the results are merged.
+Where every program goes the same way they become Python's own. Where programs part,
+both ways are taken, with only their own programs active, and the results are merged.
 """
 
 from __future__ import annotations

@@ -1,4 +1,6 @@
-"""Variables that outlive an iteration or a branch. A target is the value that stands for one: a loop's argument, a branch's result."""
+"""Variables that outlive an iteration or a branch. A target is the value that stands for one:
+a loop's argument, a branch's result.
+"""
 
 from __future__ import annotations
 

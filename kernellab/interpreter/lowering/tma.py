@@ -1,4 +1,6 @@
-"""TMA: the `ttng` dialect's copies between global and shared memory by tensor descriptors, done at once."""
+"""TMA: the `ttng` dialect's copies between global and shared memory
+by tensor descriptors, done at once.
+"""
 
 from __future__ import annotations
 
@@ -120,7 +122,9 @@ def allocate_scratch(op: ttg.GlobalScratchAllocOp, emit: Emitter) -> Expression:
 
 @lowers(ttng.TensormapCreateOp, pure=False)
 def create(op: ttng.TensormapCreateOp, emit: Emitter) -> None:
-    """Sizes and strides come innermost first; the innermost stride is one element, and the others are in bytes."""
+    """Sizes and strides come innermost first; the innermost stride is one element,
+    and the others are in bytes.
+    """
     kind = pointee_dtype(op.global_address)
     outer_strides = [emit[stride] // kind.itemsize for stride in reversed(op.global_stride)]
     descriptor = descriptors.Descriptor(

@@ -37,7 +37,8 @@ def number_of_programs(op: tt.GetNumProgramsOp, value: Emitter) -> Expression:
     return value.grid.member("xyz"[op.axis.value.data])
 
 
-# Making and reshaping tiles. Axes count from the end, so that a program axis in front changes nothing.
+# Making and reshaping tiles. Axes count from the end, so that a program axis
+# in front changes nothing.
 
 
 @lowers(tt.MakeRangeOp)
@@ -62,7 +63,9 @@ def expand_dims(op: tt.ExpandDimsOp, value: Emitter) -> Expression:
 
 @lowers(tt.BroadcastOp)
 def broadcast(op: tt.BroadcastOp, value: Emitter) -> Expression:
-    """Broadcasts are lazy: the dimension keeps its extent of 1 until an operation needs it whole."""
+    """Broadcasts are lazy: the dimension keeps its extent of 1 until an
+    operation needs it whole.
+    """
     return value[op.operand]
 
 
@@ -141,7 +144,9 @@ def atomic_load(op: tt.AtomicLoadOp, value: Emitter) -> Expression:
 
 @lowers(tt.AtomicPollOp, pure=False)
 def poll(op: tt.AtomicPollOp, value: Emitter) -> Expression:
-    """Goes on until every element was seen to be as expected; meanwhile other programs have their turns."""
+    """Goes on until every element was seen to be as expected;
+    meanwhile other programs have their turns.
+    """
     if op.timeout is not None:
         raise value.unsupported(
             "tl.atomic_poll with a timeout", "Leave timeout_ns out: a poll that never ends is told."
@@ -381,7 +386,9 @@ def _several(op: Operation, call: Expression, value: Emitter) -> tuple[Expressio
     pure=False,
 )
 def nothing(op: Operation, value: Emitter) -> None:
-    """A promise to the compiler; a wait of threads for each other: tiles are whole here after every operation; one launch's wait for another: they run one after the other."""
+    """A promise to the compiler; a wait of threads for each other: tiles are whole here after every
+    operation; one launch's wait for another: they run one after the other.
+    """
 
 
 @lowers(tt.AssertOp, pure=False)

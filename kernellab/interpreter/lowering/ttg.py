@@ -1,4 +1,6 @@
-"""The `ttg` dialect: layouts, which change nothing here, shared memory, and asynchronous copies, which are done at once."""
+"""The `ttg` dialect: layouts, which change nothing here, shared memory, and asynchronous copies,
+which are done at once.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,6 @@
-"""The `ttng` dialect, TMA and waits left out: wgmma, mbarriers and tensor memory. Products are done as soon as they are asked for."""
+"""The `ttng` dialect, TMA and waits left out: wgmma, mbarriers and tensor memory.
+Products are done as soon as they are asked for.
+"""
 
 from __future__ import annotations
 
@@ -163,7 +165,9 @@ def scaled_matrix_product(op: ttng.Tcgen5MmaScaledOp, value: Emitter) -> Express
 def _scaled_operand(
     operand: SSAValue, scale: SSAValue, number: builtin.IntegerAttr, axis: int, value: Emitter
 ) -> Expression:
-    """The operand times the scales of its groups along `axis`, exactly; scales come with their groups last."""
+    """The operand times the scales of its groups along `axis`, exactly;
+    scales come with their groups last.
+    """
     tile, factors = _operand(operand, value), _operand(scale, value)
     if tt.SCALED_FORMATS[number.value.data] == "e2m1":
         tile = products.unpack_fp4(tile, axis)

@@ -1,4 +1,6 @@
-"""Warp specialisation: each group of warps is a coroutine, and the operation ends when all of them have."""
+"""Warp specialisation: each group of warps is a coroutine, and the operation ends
+when all of them have.
+"""
 
 from __future__ import annotations
 

@@ -1,6 +1,8 @@
 """Accesses through addresses: which tensor is there, and whether the access may be made.
 
-An address is looked up among the storages of the launch's arguments, and after that among those of all torch tensors on the CPU that Python code holds: pointers may come out of memory (`torch.tensor([t.data_ptr() for t in tensors])`).
+An address is looked up among the storages of the launch's arguments, and after that among those of
+all torch tensors on the CPU that Python code holds: pointers may come out of memory
+(`torch.tensor([t.data_ptr() for t in tensors])`).
 """
 
 from __future__ import annotations
@@ -99,7 +101,9 @@ class AddressSpace:
 
 
 def _live_tensors() -> Iterator[torch.Tensor]:
-    """Every tensor on the CPU that has memory of its own and that Python's garbage collector knows."""
+    """Every tensor on the CPU that has memory of its own and that Python's
+    garbage collector knows.
+    """
     kinds = set(_with_subclasses(torch.Tensor))
     for found in gc.get_objects():
         if type(found) not in kinds:
@@ -143,9 +147,11 @@ class _Regions:
         return self._sorted[number] if number >= 0 and high <= self._sorted[number].stop else None
 
     def window(self, dtype: numpy.dtype) -> tuple[Buffer, int]:
-        """One buffer from the first element of the first storage to the last of the last, and its first address.
+        """One buffer from the first element of the first storage to the last of the last,
+        and its first address.
 
-        What lies between storages is no memory of ours, and perhaps nobody's: only elements that `numbers` knows may be touched.
+        What lies between storages is no memory of ours, and perhaps nobody's:
+        only elements that `numbers` knows may be touched.
         """
         if dtype not in self._windows:
             size = dtype.itemsize
@@ -160,7 +166,9 @@ class _Regions:
         return self._windows[dtype]
 
     def numbers(self, addresses: numpy.ndarray, size: int) -> numpy.ndarray:
-        """In which storage the element at each address lies; -1 where in none, or where the address is no multiple of its size."""
+        """In which storage the element at each address lies;
+        -1 where in none, or where the address is no multiple of its size.
+        """
         if not self._sorted:
             return numpy.full(addresses.shape, -1)
         number = numpy.searchsorted(self._start_array, addresses, side="right") - 1
@@ -191,7 +199,9 @@ class Part:
 
 
 class Elements:
-    """Elements of one dtype anywhere in memory: takes a Buffer's place in an access through addresses."""
+    """Elements of one dtype anywhere in memory: takes a Buffer's place
+    in an access through addresses.
+    """
 
     def __init__(self, space: AddressSpace, dtype: numpy.dtype) -> None:
         self._space = space
@@ -248,8 +258,17 @@ class Elements:
         """As `memory.atomic`."""
         access = self._checked("atomic", addresses, rank, mask, active)
         return global_memory.atomic(
-            operation, access.buffer, access.offsets, value, rank, shape, programs, access.mask, access.active, wanted
-        )  # fmt: skip
+            operation,
+            access.buffer,
+            access.offsets,
+            value,
+            rank,
+            shape,
+            programs,
+            access.mask,
+            access.active,
+            wanted,
+        )
 
     def compare_and_swap(
         self,
@@ -265,8 +284,16 @@ class Elements:
         """As `memory.compare_and_swap`."""
         access = self._checked("atomic", addresses, rank, mask, active)
         return global_memory.compare_and_swap(
-            access.buffer, access.offsets, compare, value, rank, shape, programs, access.mask, access.active
-        )  # fmt: skip
+            access.buffer,
+            access.offsets,
+            compare,
+            value,
+            rank,
+            shape,
+            programs,
+            access.mask,
+            access.active,
+        )
 
     def _checked(
         self,
@@ -305,7 +332,8 @@ class Elements:
     def parts(
         self, addresses: Value, rank: int, mask: Value | None, active: Active, uniform: bool
     ) -> tuple[list[Part], numpy.ndarray | None]:
-        """An access taken apart, storage by storage, and which of its lanes are in none; None where all are in one.
+        """An access taken apart, storage by storage, and which of its lanes are in none;
+        None where all are in one.
 
         Args:
             uniform: all programs make one access, which has no program axis.
@@ -331,7 +359,9 @@ class Elements:
         return f"{self._dtype} at address {address:#x}{self._reason(address)}"
 
     def _numbers(self, lanes: numpy.ndarray, taking_part: Any) -> numpy.ndarray:
-        """In which storage each lane is, see `_Regions.numbers`; other tensors are looked for where one that takes part is in none."""
+        """In which storage each lane is, see `_Regions.numbers`;
+        other tensors are looked for where one that takes part is in none.
+        """
         number = self._space.regions.numbers(lanes, self._dtype.itemsize)
         if numpy.any((number < 0) & taking_part) and self._space.look_further():
             number = self._space.regions.numbers(lanes, self._dtype.itemsize)
@@ -340,7 +370,8 @@ class Elements:
     def _in_one_storage(
         self, addresses: Value, anywhere: bool = False
     ) -> tuple[Buffer, Value] | None:
-        """The storage that holds all of the addresses, masked lanes too, and where in it they are; None where there is none.
+        """The storage that holds all of the addresses, masked lanes too, and where in it they are;
+        None where there is none.
 
         Args:
             anywhere: look among all tensors, should the storages that are known not hold them.

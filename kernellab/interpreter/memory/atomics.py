@@ -1,6 +1,9 @@
-"""Atomics on a flat array: as if one element after the other were read, changed and written, in the order given.
+"""Atomics on a flat array: as if one element after the other were read, changed and written,
+in the order given.
 
-Elements at different addresses do not see each other, so only those at one address have to take turns. Addresses that a few elements share take theirs together, round by round; one that many share runs alone, as one accumulation.
+Elements at different addresses do not see each other, so only those at one address have to take
+turns. Addresses that a few elements share take theirs together, round by round; one that many share
+runs alone, as one accumulation.
 """
 
 from __future__ import annotations
@@ -24,7 +27,8 @@ UFUNCS = {
 }
 
 _ROUNDS = 64
-"""An address that more elements share runs alone: so there are few rounds, and few that run alone."""
+"""An address that more elements share runs alone:
+so there are few rounds, and few that run alone."""
 
 
 def apply(operation: str, elements: Array, targets: Array, operands: Array) -> None:
@@ -62,7 +66,9 @@ def update(operation: str, elements: Array, targets: Array, operands: Array) -> 
 
 
 def compare_and_swap(elements: Array, targets: Array, expected: Array, replacement: Array) -> Array:
-    """Write `replacement` where the target holds `expected`; returns what it held. All are bits: unsigned integers."""
+    """Write `replacement` where the target holds `expected`; returns what it held. All are bits:
+    unsigned integers.
+    """
 
     def step(found: Array, lanes: Array | slice) -> Array:
         return numpy.where(found == expected[lanes], replacement[lanes], found)
@@ -96,7 +102,8 @@ def _in_turns(
 
     Args:
         step: (what is found, lanes) -> what is written, for lanes with targets that differ.
-        alone: (what is found first, lanes) -> the states of one target: what its lanes find one after the other, and what remains.
+        alone: (what is found first, lanes) -> the states of one target: what its lanes find one
+            after the other, and what remains.
     """
     if (targets[1:] > targets[:-1]).all():
         untouched: Array = elements[targets]

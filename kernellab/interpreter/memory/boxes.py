@@ -1,4 +1,6 @@
-"""Loads and stores at affine offsets under a box mask: strided slices of memory, moved in as few copies as the mask allows."""
+"""Loads and stores at affine offsets under a box mask:
+strided slices of memory, moved in as few copies as the mask allows.
+"""
 
 from __future__ import annotations
 
@@ -97,13 +99,15 @@ def store(
 
 @dataclass
 class Box:
-    """Where accesses at affine offsets under a box mask go: worked out once for all that share offsets and mask.
+    """Where accesses at affine offsets under a box mask go:
+    worked out once for all that share offsets and mask.
 
     Attributes:
         bases: element index of lane 0, per program.
         strides: elements from one lane to the next along each dimension, none negative.
         extents: shape of the access, mask and offsets together.
-        intervals: where the mask is on along each dimension: ints for all programs, or arrays with one entry each.
+        intervals: where the mask is on along each dimension: ints for all programs, or arrays
+            with one entry each.
         bounds: smallest and largest index, masked lanes included; they may be loose.
         is_alike: True where the mask is on for the same lanes of all programs.
         is_everything: True where no lane of any program is off.
@@ -134,7 +138,9 @@ class Box:
         return self._with_programs(lambda numbers: numbers[active])
 
     def made_alike(self, active: numpy.ndarray) -> Box:
-        """The same for active programs; the others make the access of the first of them, which is as good as any."""
+        """The same for active programs; the others make the access of the first of them,
+        which is as good as any.
+        """
         first = first_active(active)
         return self._with_programs(lambda numbers: numpy.where(active, numbers, numbers[first]))
 
@@ -188,7 +194,9 @@ class Box:
                 result[*before, max(stop, start) :] = fill
 
     def pieces(self) -> Iterator[tuple[int, int, Lanes]]:
-        """(first program, the one beyond the last, lanes that are on), in program order: neighbours with every lane on go together."""
+        """(first program, the one beyond the last, lanes that are on), in program order:
+        neighbours with every lane on go together.
+        """
         count = len(self.bases)
         if self.is_alike:
             if all(start < stop for start, stop in self.intervals):
@@ -215,7 +223,9 @@ class Box:
         return found.copy() if isinstance(bases, Progression) else found
 
     def looked_at(self, elements: numpy.ndarray, bases: Bases, lanes: Lanes) -> numpy.ndarray:
-        """As `read`, and a view of `elements` where there can be one: where the programs are evenly spaced."""
+        """As `read`, and a view of `elements` where there can be one:
+        where the programs are evenly spaced.
+        """
         starts = self._first_on(bases, lanes)
         if isinstance(starts, Progression):
             return self._evenly_spaced(elements, starts, lanes)
@@ -262,7 +272,9 @@ class Box:
         )
 
     def is_disjoint(self, starts: Bases, lanes: Lanes) -> bool:
-        """True where no two lanes of any programs are known to share an element: then NumPy may write them in any order."""
+        """True where no two lanes of any programs are known to share an element:
+        then NumPy may write them in any order.
+        """
         steps = [(stride, stop - start) for stride, (start, stop) in zip(self.strides, lanes)]
         if isinstance(starts, Progression):
             return _reach([*steps, (abs(starts.step), starts.count)]) is not None
@@ -273,7 +285,9 @@ class Box:
 
 
 def _box_at(origin: int, offsets: AffineTile, mask: Value | None) -> Box | None:
-    """The box of an access to a buffer with that origin; None where the mask is no box, or a stride is negative."""
+    """The box of an access to a buffer with that origin;
+    None where the mask is no box, or a stride is negative.
+    """
     on = None if mask is None else as_box(mask, offsets.extents)
     if (mask is not None and on is None) or min(offsets.strides, default=0) < 0:
         return None
@@ -290,18 +304,29 @@ def _box_at(origin: int, offsets: AffineTile, mask: Value | None) -> Box | None:
             bases = Progression(extremes(bases)[0], 0, len(differing[0]))
     bounds = offsets.low + origin, offsets.high + origin
     return Box(
-        bases, offsets.strides, extents, intervals, bounds, not differing, is_everything, has_programs
-    )  # fmt: skip
+        bases,
+        offsets.strides,
+        extents,
+        intervals,
+        bounds,
+        not differing,
+        is_everything,
+        has_programs,
+    )
 
 
 def _have_collisions(offsets: AffineTile) -> bool:
-    """Whether lanes of one program share elements because they do not differ along some dimension."""
+    """Whether lanes of one program share elements because they do not differ
+    along some dimension.
+    """
     along = zip(offsets.strides, offsets.extents)
     return any(extent > 1 and not stride for stride, extent in along)
 
 
 def _reach(steps: Sequence[tuple[int, int]]) -> int | None:
-    """How far the last of all elements is from the first, given (step, number) along each dimension; None where two may be one."""
+    """How far the last of all elements is from the first, given (step, number)
+    along each dimension; None where two may be one.
+    """
     reach = 0
     for step, number in sorted(steps):
         if number > 1:

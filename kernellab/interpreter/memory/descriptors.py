@@ -45,7 +45,8 @@ class Descriptor(Composite):
         start: offset of its first element from the start of the argument, or its address.
         shape, strides: in elements, dimension by dimension.
         pads_with_nan: whether elements outside are NaN instead of 0.
-        rounds_to_tf32: whether loaded float32 numbers are rounded to tf32, as the copy engine can do.
+        rounds_to_tf32: whether loaded float32 numbers are rounded to tf32, as the
+            copy engine can do.
     """
 
     buffer: Buffer | Elsewhere
@@ -60,13 +61,17 @@ class Descriptor(Composite):
         """What a debugger shows."""
         place = self.buffer.name if isinstance(self.buffer, Buffer) else f"address {self.start}"
         shape, strides = (tuple(map(str, sizes)) for sizes in (self.shape, self.strides))
-        return f"<descriptor of {place}: {self.dtype}[{', '.join(shape)}], strides ({', '.join(strides)})>"
+        return (
+            f"<descriptor of {place}: {self.dtype}[{', '.join(shape)}], strides "
+            f"({', '.join(strides)})>"
+        )
 
     def merged(self, old: Any, active: Active) -> Descriptor:
         """This descriptor for active programs, `old` for the others; both see the same argument."""
         if self._kind() != old._kind():
             raise UnsupportedOperation(
-                "the interpreter does not know a tensor descriptor that is of one argument in some programs, of another in others",
+                "the interpreter does not know a tensor descriptor that is of one argument in some "
+                "programs, of another in others",
                 advice="Load from both descriptors, and choose between the tiles.",
             )
         return Descriptor(
@@ -91,7 +96,9 @@ class Descriptor(Composite):
 
     @property
     def unit(self) -> int:
-        """How much one element adds to an offset; where the tensor is known by its address, offsets are bytes."""
+        """How much one element adds to an offset; where the tensor is known by its address,
+        offsets are bytes.
+        """
         return 1 if isinstance(self.buffer, Buffer) else self.dtype.itemsize
 
 
@@ -103,7 +110,8 @@ def load(
     active: Active = None,
     through: Memory = global_memory,
 ) -> Value:
-    """The block whose first element has the coordinates `indices`, as a tile of `shape`; read through that memory.
+    """The block whose first element has the coordinates `indices`, as a tile of `shape`;
+    read through that memory.
 
     Raises:
         OutOfBoundsAccess: an element inside the descriptor's shape lies outside the storage.
@@ -144,7 +152,9 @@ def reduce(
     active: Active = None,
     through: Memory = global_memory,
 ) -> None:
-    """Combine the block at `indices` with a tile of `shape`, program after program; `operation` as for `memory.atomic`."""
+    """Combine the block at `indices` with a tile of `shape`, program after program;
+    `operation` as for `memory.atomic`.
+    """
     offsets, mask = box(descriptor, indices, block)
     through.atomic(
         operation,
@@ -183,7 +193,9 @@ def scatter(
     active: Active = None,
     through: Memory = global_memory,
 ) -> None:
-    """Write a tile of `shape` to the given rows of a descriptor of two dimensions, from `column` on."""
+    """Write a tile of `shape` to the given rows of a descriptor of two dimensions,
+    from `column` on.
+    """
     offsets, mask = rows_of(descriptor, rows, column, shape)
     through.store(descriptor.buffer, offsets, value, 2, mask, active)
 
@@ -239,7 +251,9 @@ def _base(value: Value) -> End:
 
 
 def _wrapped(offset: End) -> End:
-    """An offset in 64 bits, as addresses are: ragged descriptors reach backwards by going round (`triton.tools.ragged_tma`)."""
+    """An offset in 64 bits, as addresses are: ragged descriptors reach backwards
+    by going round (`triton.tools.ragged_tma`).
+    """
     if isinstance(offset, int):
         return (offset + 2**63) % 2**64 - 2**63
     return offset

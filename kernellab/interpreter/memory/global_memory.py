@@ -1,6 +1,9 @@
 """Loads and stores, checked: what generated code calls to touch the tensors of a launch.
 
-A pointer is an element offset from the start of one argument's tensor. Every access is checked before anything is read or written: against the storage behind that tensor, since valid GPU code may walk from a view into its storage, never out of it; or, if the launch asks for that, against the view itself.
+A pointer is an element offset from the start of one argument's tensor. Every access is checked
+before anything is read or written: against the storage behind that tensor, since valid GPU code
+may walk from a view into its storage, never out of it; or, if the launch asks for that, against
+the view itself.
 """
 
 from __future__ import annotations
@@ -44,9 +47,11 @@ class Buffer:
         elements: the storage as a flat array, from its first whole element on.
         origin: index in `elements` of the tensor's first element.
         writable: False for a NumPy array that its owner made read-only.
-        bounds: what an access must stay inside: the "storage", or the "view" that the tensor is of it.
+        bounds: what an access must stay inside: the "storage", or the "view" that the
+            tensor is of it.
         first, stop: index in `elements` of the first one that may be touched, and beyond the last.
-        present: which of `elements` belong to the view, where it has holes and is the bounds; else None.
+        present: which of `elements` belong to the view, where it has holes and is the
+            bounds; else None.
     """
 
     def __init__(
@@ -120,7 +125,9 @@ _PLAIN = frozenset(
 
 
 def _storage_elements(tensor: torch.Tensor, dtype: numpy.dtype) -> tuple[numpy.ndarray, int]:
-    """The tensor's storage as elements of `dtype`, and which of them is the tensor's first; the bytes before and behind whole elements are left out."""
+    """The tensor's storage as elements of `dtype`, and which of them is the tensor's first;
+    the bytes before and behind whole elements are left out.
+    """
     storage = tensor.untyped_storage()
     size = storage.nbytes()
     if not size:
@@ -189,9 +196,11 @@ def load(
     other: Value | None = None,
     active: Active = None,
 ) -> Value:
-    """Read `offsets` where `mask` is on and the program is active; elsewhere the result is `other`, or 0.
+    """Read `offsets` where `mask` is on and the program is active;
+    elsewhere the result is `other`, or 0.
 
-    At least one program is active. Where all would make the same access, it is made once, and the result has no program axis.
+    At least one program is active. Where all would make the same access, it is made once,
+    and the result has no program axis.
 
     Raises:
         OutOfBoundsAccess: an element that would be read lies outside the storage.
@@ -231,7 +240,8 @@ def store(
     """Write `value` at `offsets` where `mask` is on and the program is active, in program order.
 
     Raises:
-        OutOfBoundsAccess: an element that would be written lies outside the storage; nothing was written.
+        OutOfBoundsAccess: an element that would be written lies outside the storage;
+            nothing was written.
         ReadOnlyStore: the argument's memory is read-only.
     """
     if not isinstance(buffer, Buffer):
@@ -282,7 +292,8 @@ def _check(
     rank: int,
     active: Active,
 ) -> bool:
-    """True where every index is inside the buffer's bounds, False where only lanes that are off are outside.
+    """True where every index is inside the buffer's bounds, False where only lanes
+    that are off are outside.
 
     Raises:
         OutOfBoundsAccess: a lane that is on is outside.
@@ -334,7 +345,8 @@ def atomic(
 
     Args:
         operation: one of `atomics.UFUNCS`, or "exchange".
-        shape: the tile's shape; every lane of every active program takes part, also where addresses agree.
+        shape: the tile's shape; every lane of every active program takes part, also where
+            addresses agree.
         programs: number of programs in the batch.
         wanted: False where nobody looks at what is returned.
 
@@ -373,7 +385,9 @@ def compare_and_swap(
     mask: Value | None = None,
     active: Active = None,
 ) -> Value:
-    """Write `value` where memory holds `compare`, bit for bit, one element after the other; returns what each lane found."""
+    """Write `value` where memory holds `compare`, bit for bit, one element after the other;
+    returns what each lane found.
+    """
     if not isinstance(buffer, Buffer):
         return buffer.compare_and_swap(offsets, compare, value, rank, shape, programs, mask, active)
     index, on = _atomic_lanes(buffer, offsets, rank, mask, active)

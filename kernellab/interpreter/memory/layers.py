@@ -1,4 +1,6 @@
-"""Layers around memory: what stands where generated code expects the module `memory`, and does something about every access."""
+"""Layers around memory: what stands where generated code expects the module `memory`,
+and does something about every access.
+"""
 
 from __future__ import annotations
 
@@ -63,7 +65,9 @@ class Memory(Protocol):
 
 @dataclass(frozen=True)
 class MemoryAccess(ABC):
-    """One access of a batch of programs, before it is made; see the functions of `memory` for the attributes."""
+    """One access of a batch of programs, before it is made;
+    see the functions of `memory` for the attributes.
+    """
 
     buffer: Buffer | Elsewhere
     offsets: Value
@@ -111,8 +115,17 @@ class Atomic(MemoryAccess):
     def made_by(self, memory: Memory) -> Value | None:
         """What each lane found, where that is wanted."""
         return memory.atomic(
-            self.operation, self.buffer, self.offsets, self.value, self.rank, self.shape, self.programs, self.mask, self.active, self.wanted
-        )  # fmt: skip
+            self.operation,
+            self.buffer,
+            self.offsets,
+            self.value,
+            self.rank,
+            self.shape,
+            self.programs,
+            self.mask,
+            self.active,
+            self.wanted,
+        )
 
 
 @dataclass(frozen=True)
@@ -127,16 +140,28 @@ class CompareAndSwap(MemoryAccess):
     def made_by(self, memory: Memory) -> Value:
         """What each lane found."""
         return memory.compare_and_swap(
-            self.buffer, self.offsets, self.compare, self.value, self.rank, self.shape, self.programs, self.mask, self.active
-        )  # fmt: skip
+            self.buffer,
+            self.offsets,
+            self.compare,
+            self.value,
+            self.rank,
+            self.shape,
+            self.programs,
+            self.mask,
+            self.active,
+        )
 
 
 class MemoryLayer(ABC):
-    """Stands where generated code expects the module `memory`: every access of it goes through `around`."""
+    """Stands where generated code expects the module `memory`:
+    every access of it goes through `around`.
+    """
 
     @abstractmethod
     def around(self, access: MemoryAccess) -> Value | None:
-        """Make the access, or another one in its place. Two frames up stands the generated code that asks for it."""
+        """Make the access, or another one in its place.
+        Two frames up stands the generated code that asks for it.
+        """
 
     def load(
         self,

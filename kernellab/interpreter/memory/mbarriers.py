@@ -1,6 +1,10 @@
 """Barriers in shared memory (mbarriers): words that count arrivals and bytes, as on the hardware.
 
-A phase completes when every arrival has come and every byte that was announced is there; then the phase's parity turns and counting begins anew (PTX ISA, mbarrier). The word of a barrier holds, from the lowest bit: the parity of the phase that is under way, the arrivals that it still lacks, the arrivals of each phase, and the bytes that are still to come, which are negative where bytes come before they are announced.
+A phase completes when every arrival has come and every byte that was announced is there; then the
+phase's parity turns and counting begins anew (PTX ISA, mbarrier). The word of a barrier holds, from
+the lowest bit: the parity of the phase that is under way, the arrivals that it still lacks, the
+arrivals of each phase, and the bytes that are still to come, which are negative where bytes come
+before they are announced.
 """
 
 from __future__ import annotations
@@ -78,7 +82,8 @@ def is_under_way(barrier: SharedTile, phase: Value, active: Active = None) -> bo
 
 
 def wait(barrier: SharedTile, phase: Value, active: Active = None) -> None:
-    """Go on when the phase of that parity is complete; copies and products are done as soon as they are asked for.
+    """Go on when the phase of that parity is complete;
+    copies and products are done as soon as they are asked for.
 
     Raises:
         PhaseNeverCompletes: it is not complete, and there is nobody left to complete it.

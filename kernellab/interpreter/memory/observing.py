@@ -1,4 +1,6 @@
-"""Global memory as a run that is observed sees it: every access is told to an observer, and then done."""
+"""Global memory as a run that is observed sees it:
+every access is told to an observer, and then done.
+"""
 
 from __future__ import annotations
 
@@ -24,7 +26,8 @@ from kernellab.interpreter.numerics.tiles import Active, Value
 DESCRIPTOR_BYTES = 128
 """Size and alignment of a descriptor that a kernel writes (PTX ISA, tensor-map)."""
 _SCRATCH = 1 << 46
-"""Where scratch memory is taken to begin: no address of this process lies so high, and every program's follows the last one's."""
+"""Where scratch memory is taken to begin: no address of this process lies so high,
+and every program's follows the last one's."""
 
 
 @dataclass(frozen=True)
@@ -33,8 +36,10 @@ class ObservedAccess:
 
     Attributes:
         operation: what makes it.
-        addresses: of its elements, in bytes: an affine tile or an array, programs first where they differ.
-        shape: of the block that a descriptor describes, or that is written for one; None where the type of the pointers has it.
+        addresses: of its elements, in bytes: an affine tile or an array, programs first
+            where they differ.
+        shape: of the block that a descriptor describes, or that is written for one; None where the
+            type of the pointers has it.
         size: of an element, in bytes.
         mask: which elements take part; None for all.
         active: which programs take part; None for all.
@@ -62,7 +67,9 @@ class RunObserver(Protocol):
     programs: Programs
 
     def modules(self, memory: Memory) -> Mapping[str, Any]:
-        """What generated code calls by name in this run, where that is not the module of the name; `memory` is what it would read and write through."""
+        """What generated code calls by name in this run, where that is not the module of the name;
+        `memory` is what it would read and write through.
+        """
 
 
 class AccessObserver:
@@ -71,7 +78,8 @@ class AccessObserver:
     Attributes:
         operations: the operations of the code, by location; set before it runs.
         programs: the batch that runs; set before it does.
-        entries: how often programs entered each block, where the code tells; see `entries.emit_entry_events`.
+        entries: how often programs entered each block, where the code tells; see
+            `entries.emit_entry_events`.
     """
 
     def __init__(self, notify: Callable[[ObservedAccess], None]) -> None:
@@ -126,7 +134,9 @@ class AccessObserver:
 
 
 class ObservedMemory(MemoryLayer):
-    """Stands where generated code expects the module `memory`: tells of every access before it is made."""
+    """Stands where generated code expects the module `memory`:
+    tells of every access before it is made.
+    """
 
     def __init__(self, inner: Memory, observer: AccessObserver) -> None:
         self._inner = inner
@@ -186,28 +196,50 @@ class ObservedDescriptors:
         descriptors.reduce(operation, descriptor, indices, value, block, shape, programs, active)
 
     def gather(
-        self, descriptor: Descriptor, rows: Value, column: Value, shape: Block, active: Active = None
-    ) -> Value:  # fmt: skip
+        self,
+        descriptor: Descriptor,
+        rows: Value,
+        column: Value,
+        shape: Block,
+        active: Active = None,
+    ) -> Value:
         """As `descriptors.gather`."""
         self._rows(sys._getframe(1), descriptor, rows, column, shape, active)
         return descriptors.gather(descriptor, rows, column, shape, active)
 
     def scatter(
-        self, descriptor: Descriptor, rows: Value, column: Value, value: Value, shape: Block, active: Active = None
-    ) -> None:  # fmt: skip
+        self,
+        descriptor: Descriptor,
+        rows: Value,
+        column: Value,
+        value: Value,
+        shape: Block,
+        active: Active = None,
+    ) -> None:
         """As `descriptors.scatter`."""
         self._rows(sys._getframe(1), descriptor, rows, column, shape, active)
         descriptors.scatter(descriptor, rows, column, value, shape, active)
 
     def _box(
-        self, frame: types.FrameType, descriptor: Descriptor, indices: tuple[Value, ...], block: Block, active: Active
-    ) -> None:  # fmt: skip
+        self,
+        frame: types.FrameType,
+        descriptor: Descriptor,
+        indices: tuple[Value, ...],
+        block: Block,
+        active: Active,
+    ) -> None:
         offsets, mask = descriptors.box(descriptor, indices, block)
         self._observer.access(frame, descriptor.buffer, offsets, mask, active, block)
 
     def _rows(
-        self, frame: types.FrameType, descriptor: Descriptor, rows: Value, column: Value, shape: Block, active: Active
-    ) -> None:  # fmt: skip
+        self,
+        frame: types.FrameType,
+        descriptor: Descriptor,
+        rows: Value,
+        column: Value,
+        shape: Block,
+        active: Active,
+    ) -> None:
         offsets, mask = descriptors.rows_of(descriptor, rows, column, shape)
         self._observer.access(frame, descriptor.buffer, offsets, mask, active, shape)
 

@@ -1,6 +1,9 @@
-"""Memory on the chip, shared and tensor memory alike: what generated code calls for TTGIR's memory descriptors.
+"""Memory on the chip, shared and tensor memory alike:
+what generated code calls for TTGIR's memory descriptors.
 
-An allocation is one array, programs first, and a memory descriptor is a view of it. Layouts say where the hardware puts an element; here every element is in its place already. All that a kernel reads and writes on the chip passes through `load`, `operand` and `store`.
+An allocation is one array, programs first, and a memory descriptor is a view of it. Layouts say
+where the hardware puts an element; here every element is in its place already. All that a kernel
+reads and writes on the chip passes through `load`, `operand` and `store`.
 """
 
 from __future__ import annotations
@@ -26,19 +29,23 @@ Choice = int | numpy.ndarray
 
 @dataclass
 class BufferOutsideAllocation(Exception):
-    """A buffer that an allocation does not have, in the terms of one batch; the launch adds kernel line and program."""
+    """A buffer that an allocation does not have, in the terms of one batch;
+    the launch adds kernel line and program.
+    """
 
     index: int
     extent: int
     program: int
-    """Position of the program in the batch; the first that takes part, where all ask for the same."""
+    """Position of the program in the batch; the first that takes part,
+    where all ask for the same."""
 
 
 class SharedTile(Composite):
     """A memory descriptor: for each program of the batch, a tile in its own memory.
 
     Attributes:
-        memory: what the tile is chosen from, a view of an allocation, shape (programs, *choices, *tile).
+        memory: what the tile is chosen from, a view of an allocation, shape (programs,
+            *choices, *tile).
         chosen: which index each program takes along each dimension of choices.
     """
 
@@ -57,7 +64,9 @@ class SharedTile(Composite):
         return int(numpy.prod(self.shape)) * self.memory.itemsize
 
     def read(self) -> numpy.ndarray:
-        """The tile of every program, shape (programs, *tile): in place where all chose alike, else a copy."""
+        """The tile of every program, shape (programs, *tile):
+        in place where all chose alike, else a copy.
+        """
         tile: numpy.ndarray = self.memory[self._place()]
         return tile
 
@@ -92,7 +101,9 @@ class SharedTile(Composite):
 
 
 def allocate(programs: int, shape: tuple[int, ...], dtype: numpy.dtype) -> SharedTile:
-    """Memory for a tile, its bytes all ones: NaN in every type of float, so that reading before writing shows."""
+    """Memory for a tile, its bytes all ones: NaN in every type of float,
+    so that reading before writing shows.
+    """
     size = int(numpy.prod(shape)) * dtype.itemsize
     memory = numpy.full((programs, size), 0xFF, numpy.uint8).view(dtype)
     return SharedTile(memory.reshape(programs, *shape))
@@ -124,7 +135,9 @@ def store(tile: SharedTile, value: Value, active: Active = None) -> None:
 
 
 def gather(tile: SharedTile, indices: Value, axis: int, shape: tuple[int, ...]) -> numpy.ndarray:
-    """result[..., i, ...] = tile[..., indices[..., i, ...], ...] along `axis` (negative); `shape` is the indices'."""
+    """result[..., i, ...] = tile[..., indices[..., i, ...], ...] along `axis` (negative);
+    `shape` is the indices'.
+    """
     data = tile.read()
     index = numpy.broadcast_to(full(indices, shape), (len(data), *shape))
     return numpy.take_along_axis(data, index.astype(numpy.int64), axis)
@@ -138,7 +151,9 @@ def scatter(
     shape: tuple[int, ...],
     active: Active = None,
 ) -> None:
-    """tile[..., indices[..., i, ...], ...] = value[..., i, ...] along `axis` (negative); `shape` is the indices'."""
+    """tile[..., indices[..., i, ...], ...] = value[..., i, ...] along `axis` (negative);
+    `shape` is the indices'.
+    """
     data = numpy.array(tile.read())
     index = numpy.broadcast_to(full(indices, shape), (len(data), *shape)).astype(numpy.int64)
     numpy.put_along_axis(data, index, numpy.broadcast_to(full(value, shape), index.shape), axis)

@@ -1,4 +1,6 @@
-"""Tensor descriptors that a kernel writes to global scratch memory, for the copy engine to read there."""
+"""Tensor descriptors that a kernel writes to global scratch memory,
+for the copy engine to read there.
+"""
 
 from __future__ import annotations
 
@@ -13,7 +15,9 @@ SCRATCH = 1 << 62
 
 
 class Tensormaps:
-    """What the programs of one batch have written, by address: each program has scratch memory of its own, all at one place."""
+    """What the programs of one batch have written, by address:
+    each program has scratch memory of its own, all at one place.
+    """
 
     def __init__(self, programs: int) -> None:
         self._programs = programs

@@ -1,4 +1,6 @@
-"""Memory as code whose programs wait for each other sees it: watched for changes, and for what was read last."""
+"""Memory as code whose programs wait for each other sees it:
+watched for changes, and for what was read last.
+"""
 
 from __future__ import annotations
 
@@ -47,7 +49,8 @@ class WatchedMemory(threading.local, MemoryLayer):
 
     Attributes:
         changed: whether memory has other bits than when this was last set to False.
-        strayed: whether an access has left its tensor since this was last set to False; said by who lets such a run go on.
+        strayed: whether an access has left its tensor since this was last set to False; said by who
+            lets such a run go on.
         reading: the latest load or atomic, None before the first.
     """
 

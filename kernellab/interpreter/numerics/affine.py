@@ -1,6 +1,9 @@
-"""Integer tiles that stay symbolic: index arithmetic whose elements are never computed unless something asks.
+"""Integer tiles that stay symbolic: index arithmetic whose elements are never computed
+unless something asks.
 
-Most offsets of a kernel are affine in the lane: `pid * BLOCK + arange(0, BLOCK)`. Kept as a base and strides, a load of such offsets is a strided slice of memory, and a comparison with a bound is a box. Everything that is not affine falls back to NumPy arrays, so nothing here changes a result.
+Most offsets of a kernel are affine in the lane: `pid * BLOCK + arange(0, BLOCK)`. Kept as a base
+and strides, a load of such offsets is a strided slice of memory, and a comparison with a bound is a
+box. Everything that is not affine falls back to NumPy arrays, so nothing here changes a result.
 """
 
 from __future__ import annotations
@@ -22,9 +25,11 @@ from kernellab.interpreter.numerics.bases import (
 
 
 class SymbolicTile(NDArrayOperatorsMixin):
-    """A tile that can become an array: NumPy functions take it as one, and fall back to its elements.
+    """A tile that can become an array: NumPy functions take it as one,
+    and fall back to its elements.
 
-    The shape is `(programs, *extents)`, or `extents` where all programs agree, with extent 1 along every dimension that the tile does not depend on.
+    The shape is `(programs, *extents)`, or `extents` where all programs agree,
+    with extent 1 along every dimension that the tile does not depend on.
     """
 
     extents: tuple[int, ...]
@@ -78,9 +83,7 @@ class AffineTile(SymbolicTile):
         latest_box: (mask, origin, box) of the latest access at these offsets; see `boxes.Box.of`.
     """
 
-    __slots__ = (
-        "_elements", "base", "dtype", "extents", "high", "latest_box", "low", "strides"
-    )  # fmt: skip
+    __slots__ = ("_elements", "base", "dtype", "extents", "high", "latest_box", "low", "strides")
 
     def __init__(
         self,
@@ -146,7 +149,9 @@ class AffineTile(SymbolicTile):
         return self.elements().astype(dtype)
 
     def expand_dims(self, axis: int) -> AffineTile:
-        """A new dimension of extent 1 before dimension `axis` (negative: counted from the new end)."""
+        """A new dimension of extent 1 before dimension `axis` (negative:
+        counted from the new end).
+        """
         at = axis if axis >= 0 else len(self.extents) + 1 + axis
         return AffineTile(
             self.base,
@@ -178,7 +183,9 @@ Interval = tuple[End, End]
 
 
 class BoxMask(SymbolicTile):
-    """A mask that is true inside a box: along each constrained dimension, from `start` up to `stop`."""
+    """A mask that is true inside a box: along each constrained dimension,
+    from `start` up to `stop`.
+    """
 
     __slots__ = ("_elements", "extents", "intervals")
     dtype = numpy.dtype(numpy.bool_)
@@ -208,7 +215,9 @@ class BoxMask(SymbolicTile):
         return True
 
     def expand_dims(self, axis: int) -> BoxMask:
-        """A new dimension of extent 1 before dimension `axis` (negative: counted from the new end)."""
+        """A new dimension of extent 1 before dimension `axis` (negative:
+        counted from the new end).
+        """
         at = axis if axis >= 0 else len(self.extents) + 1 + axis
         intervals = {d + (d >= at): interval for d, interval in self.intervals.items()}
         return BoxMask(intervals, (*self.extents[:at], 1, *self.extents[at:]))
@@ -233,7 +242,9 @@ def _is_everywhere(end: End, number: int) -> bool:
 
 
 def affine(value: Any, rank: int) -> AffineTile | None:
-    """`value` as an affine tile of that rank, or None where it is no integer or differs from lane to lane."""
+    """`value` as an affine tile of that rank, or None where it is no integer or differs
+    from lane to lane.
+    """
     if isinstance(value, AffineTile):
         return value if len(value.extents) == rank else None
     if isinstance(value, SymbolicTile):
@@ -297,7 +308,9 @@ def _fitting(
     dtype: numpy.dtype,
     bounds: tuple[int, int],
 ) -> AffineTile | None:
-    """The tile, if every element fits the dtype; else None, and NumPy computes the wrapped elements."""
+    """The tile, if every element fits the dtype;
+    else None, and NumPy computes the wrapped elements.
+    """
     lowest, highest = _limits(dtype)
     if bounds[0] < lowest or bounds[1] > highest:
         bounds = _exact_bounds(base, strides, extents)
@@ -414,7 +427,8 @@ def _comparison(
         extent = left.extents[dimension]
         stride = left.strides[dimension]
         distance = right.base - left.base
-        # Both ends only grow with the distance, so where its extremes have the same ends, all programs do.
+        # Both ends only grow with the distance, so where its extremes have the same ends,
+        # all programs do.
         least, most = extremes(distance)
         ends = _clipped(interval(least, stride), extent)
         if least != most and ends != _clipped(interval(most, stride), extent):
@@ -435,7 +449,9 @@ def _clipped(interval: Interval, extent: int) -> Interval:
 
 
 def cut(end: End, extent: int) -> End:
-    """An end of an interval, moved to the nearest of the lanes that there are; an int where it is then the same in every program."""
+    """An end of an interval, moved to the nearest of the lanes that there are;
+    an int where it is then the same in every program.
+    """
     if isinstance(end, int):
         return 0 if end < 0 else extent if end > extent else end
     low, high = extremes(end)
@@ -464,7 +480,9 @@ def _and(lhs: Any, rhs: Any) -> BoxMask | None:
 
 
 def _where_on(box: BoxMask, mask: Any) -> BoxMask | None:
-    """The box in programs whose mask, one boolean each, is true, and nothing in the others; None for any other mask."""
+    """The box in programs whose mask, one boolean each, is true, and nothing in the others;
+    None for any other mask.
+    """
     on = _of_programs(mask, len(box.extents))
     if on is None or not box.intervals:
         return None
@@ -474,7 +492,9 @@ def _where_on(box: BoxMask, mask: Any) -> BoxMask | None:
 
 
 def _of_programs(mask: Any, rank: int) -> numpy.ndarray | None:
-    """A mask that is one boolean a program, as pipelined loops have: with one entry each, or one for all; None for any other."""
+    """A mask that is one boolean a program, as pipelined loops have:
+    with one entry each, or one for all; None for any other.
+    """
     if isinstance(mask, SymbolicTile):
         return None
     on = numpy.asarray(mask)
@@ -510,7 +530,9 @@ _SYMBOLIC: dict[numpy.ufunc, Callable[[Any, Any], SymbolicTile | None]] = {
 
 
 def _without_dispatch(ufunc: numpy.ufunc) -> Callable[[SymbolicTile, Any], Any]:
-    """Python's operator for a ufunc: what stays symbolic need not go through NumPy, which takes longer than the arithmetic."""
+    """Python's operator for a ufunc: what stays symbolic need not go through NumPy,
+    which takes longer than the arithmetic.
+    """
     symbolic = _SYMBOLIC[ufunc]
 
     def operate(lhs: SymbolicTile, rhs: Any) -> Any:

@@ -1,4 +1,6 @@
-"""One integer a program: how the numbers of a batch are kept, so that arithmetic on them costs little."""
+"""One integer a program: how the numbers of a batch are kept,
+so that arithmetic on them costs little.
+"""
 
 from __future__ import annotations
 
@@ -10,7 +12,8 @@ import numpy
 class Progression:
     """start, start + step, start + 2 * step, ...: one number for each of `count` programs.
 
-    The numbers of neighbouring programs are mostly of this kind, and arithmetic on them is then arithmetic on Python's integers.
+    The numbers of neighbouring programs are mostly of this kind,
+    and arithmetic on them is then arithmetic on Python's integers.
     """
 
     __slots__ = ("count", "start", "step")
@@ -58,14 +61,17 @@ class Progression:
 
 
 Bases = Any
-"""One integer for each program: a Progression, or an int64 array (of which a single entry is for all)."""
+"""One integer for each program: a Progression, or an int64 array (of
+which a single entry is for all)."""
 
 Base = Any
 """One int for all programs, or `Bases`."""
 
 
 def base_of(numbers: numpy.ndarray) -> Base:
-    """One integer, or one a program, in the form that costs least: that of a single program is for all."""
+    """One integer, or one a program, in the form that costs least:
+    that of a single program is for all.
+    """
     if not numbers.ndim:
         return int(numbers)
     count = len(numbers)

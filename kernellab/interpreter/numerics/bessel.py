@@ -1,6 +1,7 @@
 """Bessel functions of whole order in float64: torch's are good for nine digits.
 
-Errors are a few units of the sixteenth digit of the function's size thereabouts, not of its value near a zero.
+Errors are a few units of the sixteenth digit of the function's size thereabouts,
+not of its value near a zero.
 """
 
 from __future__ import annotations
@@ -52,7 +53,9 @@ def y(order: int, x: Array) -> Array:
 
 
 def _small_j(x: Array) -> Array:
-    """J of all orders up to 60: the trapezoidal rule on Bessel's integral (DLMF 10.9.2), exact but for rounding."""
+    """J of all orders up to 60: the trapezoidal rule on Bessel's integral (DLMF 10.9.2),
+    exact but for rounding.
+    """
     angles = 2 * numpy.pi * numpy.arange(_POINTS) / _POINTS
     wave = numpy.exp(1j * x[..., None] * numpy.sin(angles))
     return numpy.moveaxis((numpy.fft.fft(wave) / _POINTS).real, -1, 0)[:60]
@@ -100,7 +103,9 @@ def _second_kind_of(order: int, x: float) -> float:
 
 
 def _upward(order: int, x: float, zeroth: float, first: float) -> float:
-    """By f(k + 1) = 2k / x f(k) - f(k - 1) (DLMF 10.6.1), which is stable for Y, and for J up to x."""
+    """By f(k + 1) = 2k / x f(k) - f(k - 1) (DLMF 10.6.1), which is stable for Y,
+    and for J up to x.
+    """
     below, here = zeroth, first
     if order == 0:
         return zeroth
@@ -112,7 +117,9 @@ def _upward(order: int, x: float, zeroth: float, first: float) -> float:
 
 
 def _downward(order: int, x: float) -> float:
-    """Miller's way: from far above the order down, then scaled so that J0 + 2 J2 + 2 J4 + ... is 1."""
+    """Miller's way: from far above the order down, then scaled so that J0 + 2
+    J2 + 2 J4 + ... is 1.
+    """
     if x == 0:
         return 0.0
     above, here, wanted, total = 0.0, 1e-300, 0.0, 0.0

@@ -1,6 +1,8 @@
-"""Functions of the vendors' device libraries, NVIDIA's libdevice (`__nv_...`) and AMD's OCML and OCKL (`__ocml_...`, `__ockl_...`), in NumPy.
+"""Functions of the vendors' device libraries, NVIDIA's libdevice (`__nv_...`)
+and AMD's OCML and OCKL (`__ocml_...`, `__ockl_...`), in NumPy.
 
-Functions of float32 are computed in float64 and rounded once, so a GPU's results differ by the error that its library documents.
+Functions of float32 are computed in float64 and rounded once,
+so a GPU's results differ by the error that its library documents.
 """
 
 from __future__ import annotations
@@ -166,7 +168,9 @@ def _wide(function: Function) -> Function:
     """float32 operands as float64, and the result rounded once."""
 
     def computed(*operands: Array) -> Array:
-        with_more = (o.astype(FLOAT64) if o.dtype == FLOAT32 else o for o in map(numpy.asarray, operands))  # fmt: skip
+        with_more = (
+            o.astype(FLOAT64) if o.dtype == FLOAT32 else o for o in map(numpy.asarray, operands)
+        )
         return numpy.asarray(function(*with_more)).astype(FLOAT32)
 
     return computed
@@ -253,10 +257,13 @@ _OF_INTEGERS: dict[str, Function] = {
 _MODES: tuple[rounding.Mode, ...] = ("rn", "rz", "rd", "ru")
 _TO_WHOLE = {"rn": numpy.rint, "rz": numpy.trunc, "rd": numpy.floor, "ru": numpy.ceil}
 _ARITHMETIC: dict[str, Function] = {
-    "add": rounding.add, "sub": rounding.subtract, "mul": rounding.multiply, "div": rounding.divide,
+    "add": rounding.add,
+    "sub": rounding.subtract,
+    "mul": rounding.multiply,
+    "div": rounding.divide,
     "rcp": lambda x, mode: rounding.divide(numpy.asarray(x).dtype.type(1), x, mode),
     "sqrt": rounding.square_root,
-}  # fmt: skip
+}
 _INTEGER_TYPES = {"int": numpy.int32, "uint": numpy.uint32, "ll": numpy.int64, "ull": numpy.uint64}
 
 
@@ -316,9 +323,14 @@ def _libdevice() -> Iterator[tuple[str, Function]]:
 _LIBDEVICE = dict(_libdevice())
 
 _OCML_NAMES = {
-    "i0": "cyl_bessel_i0", "i1": "cyl_bessel_i1", "isfinite": "isfinited", "isinf": "isinfd",
-    "isnan": "isnand", "pown": "powi", "signbit": "signbitd",
-}  # fmt: skip
+    "i0": "cyl_bessel_i0",
+    "i1": "cyl_bessel_i1",
+    "isfinite": "isfinited",
+    "isinf": "isinfd",
+    "isnan": "isnand",
+    "pown": "powi",
+    "signbit": "signbitd",
+}
 """Functions that OCML calls otherwise than libdevice."""
 
 _OCKL: dict[str, Function] = {

@@ -1,6 +1,7 @@
 """What generated code calls for arithmetic that NumPy does otherwise than a GPU, or slowly.
 
-Floating-point types of 16 bits and fewer are computed in float32 and rounded to nearest even once per operation. Integers are stored signed; operations that MLIR calls unsigned view them so.
+Floating-point types of 16 bits and fewer are computed in float32 and rounded to nearest even once
+per operation. Integers are stored signed; operations that MLIR calls unsigned view them so.
 """
 
 from __future__ import annotations
@@ -75,7 +76,9 @@ def convert(value: Value, dtype: numpy.dtype) -> Value:
 
 
 def _as_tensor(array: Array) -> torch.Tensor:
-    """A tensor that shares the array's memory where torch can: it takes no negative strides, and warns of what may not be written."""
+    """A tensor that shares the array's memory where torch can:
+    it takes no negative strides, and warns of what may not be written.
+    """
     shareable = array.flags.writeable and min(array.strides, default=0) >= 0
     return torch.from_numpy(array if shareable else array.copy())
 
@@ -111,12 +114,16 @@ def convert_toward_zero(value: Value, dtype: numpy.dtype) -> Value:
 
 
 def cut_to_tf32(value: Array) -> Value:
-    """float32 with the low 13 bits of the fraction ignored, as the tensor core reads .tf32 operands (PTX ISA, mma)."""
+    """float32 with the low 13 bits of the fraction ignored, as the tensor core reads .tf32
+    operands (PTX ISA, mma).
+    """
     return (value.view(numpy.uint32) & numpy.uint32(0xFFFFE000)).view(FLOAT32)
 
 
 def round_to_tf32(value: Array, ties_to_even: bool = False) -> Value:
-    """float32 rounded to tf32's ten bits, halves away from zero (PTX's cvt.rna.tf32.f32) or to even (cvt.rn.tf32.f32)."""
+    """float32 rounded to tf32's ten bits, halves away from zero (PTX's cvt.rna.tf32.f32)
+    or to even (cvt.rn.tf32.f32).
+    """
     bits = numpy.asarray(value).view(numpy.uint32)
     below_half = numpy.uint32(0xFFF)
     last = bits >> numpy.uint32(13) & numpy.uint32(1) if ties_to_even else numpy.uint32(1)
@@ -126,9 +133,11 @@ def round_to_tf32(value: Array, ties_to_even: bool = False) -> Value:
 
 
 def to_integer(value: Value, dtype: numpy.dtype) -> Value:
-    """A float as an integer, toward zero, and beyond the integer's range what an NVIDIA GPU's cvt.rzi gives.
+    """A float as an integer, toward zero, and beyond the integer's range what an NVIDIA
+    GPU's cvt.rzi gives.
 
-    That saturates (PTX ISA, cvt). 8-bit integers are the low byte of a 16-bit conversion. NaN is 0, but the integer with only its top bit set where source or result has 64 bits; seen on an H200.
+    That saturates (PTX ISA, cvt). 8-bit integers are the low byte of a 16-bit conversion. NaN is 0,
+    but the integer with only its top bit set where source or result has 64 bits; seen on an H200.
     """
     wide = widen(value)
     through = numpy.dtype(f"{dtype.kind}{max(dtype.itemsize, 2)}")
@@ -186,7 +195,9 @@ def divide_toward_zero(a: Value, b: Value) -> Value:
 
 
 def _divided_by_zero(a: Array) -> Value:
-    """All ones; of 64-bit integers that fit 32 bits, which are divided as such, 32 ones (seen on an H200)."""
+    """All ones; of 64-bit integers that fit 32 bits, which are divided as such,
+    32 ones (seen on an H200).
+    """
     ones = ~a.dtype.type(0)
     if a.dtype.itemsize < 8:
         return ones
@@ -202,7 +213,9 @@ def remainder(a: Value, b: Value) -> Value:
 
 
 def extreme(ufunc: numpy.ufunc, a: Value, b: Value) -> Value:
-    """`ufunc`, one of maximum, minimum, fmax and fmin, for which +0 is larger than -0 (IEEE 754-2019, 9.6)."""
+    """`ufunc`, one of maximum, minimum, fmax and fmin, for which +0 is larger
+    than -0 (IEEE 754-2019, 9.6).
+    """
     a, b = numpy.asarray(a), numpy.asarray(b)
     result = ufunc(a, b)
     fewer, more = (a, b) if a.size <= b.size else (b, a)
@@ -238,7 +251,9 @@ def _multiply_high_64(a: Array, b: Array) -> Value:
 
 
 def leading_zeros(value: Array) -> Array:
-    """How many zeros stand before the first one in the bits of an unsigned or signed integer, in uint64."""
+    """How many zeros stand before the first one in the bits of an unsigned
+    or signed integer, in uint64.
+    """
     bits = 8 * value.dtype.itemsize
     rest = value.view(f"u{value.dtype.itemsize}").astype(numpy.uint64)
     for step in (1, 2, 4, 8, 16, 32):
@@ -266,7 +281,9 @@ def erf(value: Value) -> Value:
 
 
 def fma(a: Value, b: Value, c: Value, dtype: numpy.dtype) -> Value:
-    """a * b + c with one rounding; float64 too, short of overflow and underflow inside (Boldo and Melquiond, 2008)."""
+    """a * b + c with one rounding; float64 too, short of overflow and underflow inside (Boldo
+    and Melquiond, 2008).
+    """
     a, b, c = (numpy.asarray(operand, FLOAT64) for operand in (a, b, c))
     if dtype != FLOAT64:
         wide = rounded_to_odd(a * b, c)
@@ -300,7 +317,9 @@ def _halves(value: Array) -> tuple[Array, Array]:
 
 
 def rounded_to_odd(a: Array, b: Array) -> Value:
-    """a + b in float64, where an inexact sum takes its neighbour with an odd last bit: rounding once more is then right."""
+    """a + b in float64, where an inexact sum takes its neighbour with an odd last bit:
+    rounding once more is then right.
+    """
     return _made_odd(*exact_sum(a, b))
 
 
@@ -311,7 +330,9 @@ def _narrowed_to_odd(value: Array) -> Value:
 
 
 def _made_odd(rounded: Array, error: Array) -> Value:
-    """The neighbour with an odd last bit, toward `error`, of each rounded value whose last bit is even and whose error is not 0."""
+    """The neighbour with an odd last bit, toward `error`, of each rounded value
+    whose last bit is even and whose error is not 0.
+    """
     bits = numpy.asarray(rounded).view(f"i{rounded.dtype.itemsize}")
     inexact = (error != 0) & numpy.isfinite(rounded) & (bits & 1 == 0)
     step = numpy.where((error > 0) == (rounded > 0), 1, -1).astype(bits.dtype)
@@ -319,7 +340,9 @@ def _made_odd(rounded: Array, error: Array) -> Value:
 
 
 def reduce(ufunc: numpy.ufunc, value: Array, axis: int) -> Value:
-    """Combine all elements along an axis in the tile's own type; narrow floats in float32, rounded once at the end."""
+    """Combine all elements along an axis in the tile's own type;
+    narrow floats in float32, rounded once at the end.
+    """
     if value.dtype.kind == "i" and ufunc in (numpy.add, numpy.multiply):
         return ufunc.reduce(value, axis=axis, dtype=value.dtype)
     if value.dtype.kind == "i":
@@ -338,8 +361,8 @@ def accumulate(ufunc: numpy.ufunc, value: Array, axis: int, reverse: bool) -> Va
 def reduce_ignoring_nan(ufunc: numpy.ufunc, value: Array, axis: int) -> Value:
     """maximum or minimum along an axis, NaN only where every element is NaN.
 
-    NumPy's fmax and fmin are several times slower than maximum and minimum, so they run only where a NaN turned up. Along
-    a short axis torch is several times faster again.
+    NumPy's fmax and fmin are several times slower than maximum and minimum,
+    so they run only where a NaN turned up. Along a short axis torch is several times faster again.
     """
     if value.dtype == FLOAT32 and value.size >= _TORCH_FROM and value.shape[axis] <= _SHORT_AXIS:
         along = torch.amax if ufunc is numpy.maximum else torch.amin

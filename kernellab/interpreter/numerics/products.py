@@ -1,4 +1,6 @@
-"""Matrix products as tensor cores compute them: narrow operands multiplied exactly, sums kept in float32."""
+"""Matrix products as tensor cores compute them:
+narrow operands multiplied exactly, sums kept in float32.
+"""
 
 from __future__ import annotations
 
@@ -27,9 +29,10 @@ BFLOAT16 = numpy.dtype(ml_dtypes.bfloat16)
 def dot(a: Array, b: Array, c: Array, input_precision: str) -> Value:
     """a @ b + c over the last two dimensions.
 
-    Integers are exact. Floats of 16 bits and fewer are multiplied exactly and accumulated in float32. What happens to
-    float32 operands is `input_precision`: "ieee" leaves them alone, "tf32" cuts them, "tf32x3", "bf16x3" and "bf16x6"
-    split them into two or three narrow parts and add up the products that matter, as Triton's pass f32-dot-tc does.
+    Integers are exact. Floats of 16 bits and fewer are multiplied exactly and accumulated in
+    float32. What happens to float32 operands is `input_precision`: "ieee" leaves them alone, "tf32"
+    cuts them, "tf32x3", "bf16x3" and "bf16x6" split them into two or three narrow parts and add up
+    the products that matter, as Triton's pass f32-dot-tc does.
     """
     if c.dtype.kind == "i":
         return _integer_product(a, b).astype(c.dtype) + c
@@ -67,7 +70,9 @@ def _tf32x3_product(a: Array, b: Array) -> Value:
 
 
 def _bf16_parts_product(a: Array, b: Array, count: int) -> Value:
-    """Products of the parts of `a` and `b`, smallest first; those of parts whose numbers add up to `count` or more are left out."""
+    """Products of the parts of `a` and `b`, smallest first;
+    those of parts whose numbers add up to `count` or more are left out.
+    """
     a_parts, b_parts = _bf16_parts(a, count), _bf16_parts(b, count)
     small: Any = FLOAT32.type(0)
     for weight in range(count - 1, 0, -1):
@@ -87,7 +92,9 @@ def _bf16_parts(value: Array, count: int) -> list[Array]:
 
 
 def _zero_for_nan(small: Array) -> Value:
-    """An infinite operand leaves NaN in its small part; the product of the large parts says what is true."""
+    """An infinite operand leaves NaN in its small part;
+    the product of the large parts says what is true.
+    """
     return numpy.where(numpy.isnan(small), FLOAT32.type(0), small)
 
 
@@ -113,14 +120,18 @@ def unpack_fp4(packed: Array, axis: int) -> Value:
 def scaled(
     values: Array, scale: Array | None, axis: int, dtype: numpy.dtype, fast_math: bool
 ) -> Value:
-    """An operand of `tl.dot_scaled`: numbers times the scale of their group along `axis` (negative), as float32.
+    """An operand of `tl.dot_scaled`: numbers times the scale of their group along `axis`
+    (negative), as float32.
 
-    Numbers, scales and products are each rounded to `dtype`, the 16-bit type that the product is computed in: so does
-    Triton on targets whose tensor cores do not scale themselves (its DecomposeScaledBlocked pattern).
+    Numbers, scales and products are each rounded to `dtype`, the 16-bit type that the product is
+    computed in: so does Triton on targets whose tensor cores do not scale themselves (its
+    DecomposeScaledBlocked pattern).
 
     Args:
-        scale: e8m0 exponents as bytes, or floats; its axis `axis` is shorter by the size of a group. None: no scaling.
-        fast_math: leave out the rule that an exponent of 0xFF makes NaN; it is an infinite scale then.
+        scale: e8m0 exponents as bytes, or floats; its axis `axis` is shorter by the size of a
+            group. None: no scaling.
+        fast_math: leave out the rule that an exponent of 0xFF makes NaN; it is an
+            infinite scale then.
     """
     operand = _through(values, dtype)
     if scale is None:

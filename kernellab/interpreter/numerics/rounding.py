@@ -1,6 +1,8 @@
-"""IEEE 754 arithmetic in float32 and float64 in every rounding mode: what PTX and libdevice spell `.rn`, `.rz`, `.rd`, `.ru`.
+"""IEEE 754 arithmetic in float32 and float64 in every rounding mode:
+what PTX and libdevice spell `.rn`, `.rz`, `.rd`, `.ru`.
 
-NumPy rounds to nearest even. The other modes come from that result and the sign of what was rounded off, which is computed exactly; of float64 short of overflow and underflow inside.
+NumPy rounds to nearest even. The other modes come from that result and the sign of what was rounded
+off, which is computed exactly; of float64 short of overflow and underflow inside.
 """
 
 from __future__ import annotations
@@ -25,7 +27,9 @@ Mode = Literal["rn", "rz", "rd", "ru"]
 
 
 def add(a: Any, b: Any, mode: Mode = "rn") -> Any:
-    """a + b. A sum of 0 that is exact is -0 when rounded down, unless both are +0 (IEEE 754, 6.3)."""
+    """a + b. A sum of 0 that is exact is -0 when rounded down,
+    unless both are +0 (IEEE 754, 6.3).
+    """
     a, b = numpy.broadcast_arrays(a, b)
     total, error = exact_sum(a, b)
     result = _directed(total, error, mode, a, b)
@@ -92,7 +96,9 @@ def convert(value: Any, dtype: numpy.dtype, mode: Mode = "rn") -> Any:
 
 
 def _directed(nearest: Any, error: Any, mode: Mode, *operands: Array) -> Any:
-    """`nearest` rounded by `mode` instead, where it overflowed too: the exact result is below infinity."""
+    """`nearest` rounded by `mode` instead, where it overflowed too:
+    the exact result is below infinity.
+    """
     if mode == "rn":
         return nearest
     finite = numpy.logical_and.reduce([numpy.isfinite(operand) for operand in operands])
@@ -101,7 +107,9 @@ def _directed(nearest: Any, error: Any, mode: Mode, *operands: Array) -> Any:
 
 
 def _toward(nearest: Any, error: Any, mode: Mode) -> Any:
-    """The nearest number, or its neighbour on the side that `mode` asks for; `error` is the exact result less the nearest."""
+    """The nearest number, or its neighbour on the side that `mode` asks for;
+    `error` is the exact result less the nearest.
+    """
     kind = numpy.asarray(nearest).dtype.type
     match mode:
         case "rz":

@@ -1,6 +1,9 @@
 """What generated code calls to make, shape and merge tiles.
 
-A value of rank r is an array of r dimensions, or of r + 1 with the programs of the batch first. Dimensions along which a tile does not change may have extent 1: broadcasts stay lazy until an operation needs every element in place. A scalar is a NumPy scalar, or an array with one entry a program.
+A value of rank r is an array of r dimensions, or of r + 1 with the programs of the batch
+first. Dimensions along which a tile does not change may have extent 1: broadcasts stay lazy
+until an operation needs every element in place. A scalar is a NumPy scalar, or an array with
+one entry a program.
 """
 
 from __future__ import annotations
@@ -61,7 +64,9 @@ def permute(value: Value, order: tuple[int, ...]) -> Value:
 
 
 def full(value: Value, shape: tuple[int, ...]) -> numpy.ndarray:
-    """Every element in place: an array (or a read-only view) of `shape`, programs first where it has them."""
+    """Every element in place: an array (or a read-only view) of `shape`,
+    programs first where it has them.
+    """
     array = numpy.asarray(value)
     programs = array.shape[: array.ndim - len(shape)]
     if array.shape[len(programs) :] == shape:
@@ -123,8 +128,10 @@ def gather(
     if index.min() < 0 or index.max() >= extent:
         _check_indices(index, extent, len(index_shape), active)
         index = numpy.clip(index, 0, extent - 1)
-    programs = max(data.shape[0] if data.ndim > len(source_shape) else 0,
-                   index.shape[0] if index.ndim > len(index_shape) else 0)  # fmt: skip
+    programs = max(
+        data.shape[0] if data.ndim > len(source_shape) else 0,
+        index.shape[0] if index.ndim > len(index_shape) else 0,
+    )
     if programs:
         data = numpy.broadcast_to(data, (programs, *source_shape))
         index = numpy.broadcast_to(index, (programs, *index_shape))
@@ -168,7 +175,8 @@ def histogram(
 
 
 Combine = Callable[..., tuple[Value, ...]]
-"""Takes the elements of every tile on the left, then those on the right; returns the combined elements."""
+"""Takes the elements of every tile on the left, then those on the right;
+returns the combined elements."""
 
 
 def reduce(
@@ -200,9 +208,11 @@ def scan(
     reverse: bool,
     active: Active = None,
 ) -> tuple[numpy.ndarray, ...]:
-    """Combine each element with all before it along `axis` (negative); `reverse` counts from the end.
+    """Combine each element with all before it along `axis` (negative);
+    `reverse` counts from the end.
 
-    One after the other: a GPU takes another order, so a function that is not associative gives another result there.
+    One after the other: a GPU takes another order, so a function that is not associative gives
+    another result there.
     """
     arrays, put_back = _of_active(values, shape, active)
     tiles = [numpy.moveaxis(array, axis, 0) for array in arrays]
@@ -224,7 +234,9 @@ def scan(
 def _of_active(
     values: Sequence[Value], shape: tuple[int, ...], active: Active
 ) -> tuple[list[numpy.ndarray], Callable[[numpy.ndarray], numpy.ndarray]]:
-    """The tiles of active programs, whole; and what puts results in the places of these programs, with 0 in the others'."""
+    """The tiles of active programs, whole; and what puts results in the places of these programs,
+    with 0 in the others'.
+    """
     arrays = _aligned([full(value, shape) for value in values])
     if active is None or arrays[0].ndim == len(shape):
         return arrays, lambda result: result
@@ -249,14 +261,17 @@ def _lane(position: tuple[int, ...], rank: int, active: Active) -> tuple[tuple[i
 
 
 class Elements:
-    """A number of elements that a function of scalars runs for at once, each in a program's place."""
+    """A number of elements that a function of scalars runs for at once,
+    each in a program's place.
+    """
 
     def __init__(self, count: int) -> None:
         self.count = count
 
 
 OfElements = Callable[..., tuple[Value, ...]]
-"""Takes Elements, then arrays with one entry an element; returns such arrays, or scalars for all."""
+"""Takes Elements, then arrays with one entry an element;
+returns such arrays, or scalars for all."""
 
 
 def by_element(function: OfElements) -> Combine:
@@ -278,7 +293,8 @@ def map_elements(
     pack: int,
     active: Active = None,
 ) -> tuple[numpy.ndarray, ...]:
-    """Run the function for every `pack` consecutive elements of tiles, the last dimension running fastest.
+    """Run the function for every `pack` consecutive elements of tiles,
+    the last dimension running fastest.
 
     Raises:
         LaneFault: what the function raises, with the element's program and place in its tile.
@@ -348,7 +364,9 @@ class Composite:
 
 
 def merge(active: Active, new: Value, old: Value | None, rank: int) -> Value:
-    """`new` for active programs, `old` for the others; no `old` yet means that no other program has one."""
+    """`new` for active programs, `old` for the others;
+    no `old` yet means that no other program has one.
+    """
     if active is None or old is None or new is old:
         return new
     if isinstance(new, Composite):
@@ -370,7 +388,9 @@ def merge(active: Active, new: Value, old: Value | None, rank: int) -> Value:
 
 
 def select(condition: Value, true_value: Value, false_value: Value, rank: int) -> Value:
-    """Lane by lane; a scalar condition chooses whole tiles (`rank` is the tiles', the condition's is 0)."""
+    """Lane by lane; a scalar condition chooses whole tiles (`rank` is the tiles',
+    the condition's is 0).
+    """
     if isinstance(true_value, Composite):
         if numpy.ndim(condition):
             return true_value.merged(false_value, condition)
@@ -390,7 +410,9 @@ _BITS_FROM = 4096
 def _lane_by_lane(
     condition: numpy.ndarray, true_value: numpy.ndarray, false_value: numpy.ndarray
 ) -> Value:
-    """`numpy.where`, by bits where there are many lanes: it takes a branch at each, and guesses wrong where they are irregular."""
+    """`numpy.where`, by bits where there are many lanes:
+    it takes a branch at each, and guesses wrong where they are irregular.
+    """
     dtype = true_value.dtype
     if condition.size < _BITS_FROM or false_value.dtype != dtype:
         return numpy.where(condition, true_value, false_value)

@@ -1,4 +1,6 @@
-"""The text of a whole PTX function: its instructions in order, each with the line of the source that it comes from."""
+"""The text of a whole PTX function: its instructions in order,
+each with the line of the source that it comes from.
+"""
 
 from __future__ import annotations
 
@@ -56,7 +58,9 @@ class Function:
 
     @cached_property
     def loops(self) -> tuple[int, ...]:
-        """How many loops are around each statement: a loop goes from a label to the last jump back there."""
+        """How many loops are around each statement:
+        a loop goes from a label to the last jump back there.
+        """
         begins: dict[str, int] = {}
         ends: dict[int, int] = {}
         for place, statement in enumerate(self.statements):

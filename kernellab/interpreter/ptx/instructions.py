@@ -72,7 +72,9 @@ def form_of(instruction: Instruction) -> Form:
 
 
 def instruction(*names: str, modifiers: str = "") -> Callable[[Function], Function]:
-    """Register a function of the machine, the form and the operands; `modifiers` are those it knows, between spaces."""
+    """Register a function of the machine, the form and the operands;
+    `modifiers` are those it knows, between spaces.
+    """
 
     def register(function: Function) -> Function:
         for name in names:
@@ -84,7 +86,9 @@ def instruction(*names: str, modifiers: str = "") -> Callable[[Function], Functi
 
 
 def computes(*names: str, modifiers: str = "") -> Callable[[Function], Function]:
-    """Register a function of the form and the operands' numbers, all of one kind; it gives the result's."""
+    """Register a function of the form and the operands' numbers, all of one kind;
+    it gives the result's.
+    """
 
     def register(function: Function) -> Function:
         def run(machine: Machine, form: Form, operands: Sequence[Operand]) -> None:
@@ -98,7 +102,9 @@ def computes(*names: str, modifiers: str = "") -> Callable[[Function], Function]
 
 
 def _computed(function: Callable[..., Array], form: Form, values: list[Array]) -> Array:
-    """The result in the form's type; what is narrower than float32 is computed in that, and rounded once."""
+    """The result in the form's type; what is narrower than float32 is computed in that,
+    and rounded once.
+    """
     if not form.kind.is_float:
         return function(form, *values)
     if "ftz" in form.modifiers:
@@ -219,7 +225,9 @@ def maximum(form: Form, *values: Array) -> Array:
 def _extreme(
     form: Form, propagating: numpy.ufunc, ignoring: numpy.ufunc, values: Sequence[Array]
 ) -> Array:
-    """A minimum or maximum of two or three; of numbers, NaN counts only with `.NaN`, and -0 is less than +0."""
+    """A minimum or maximum of two or three; of numbers, NaN counts only with `.NaN`,
+    and -0 is less than +0.
+    """
     if not form.kind.is_float:
         return propagating(*values)
     chosen = propagating if "NaN" in form.modifiers else ignoring
@@ -377,13 +385,17 @@ def _shifted_right(value: Array, amount: Array) -> Array:
 
 
 def _amount(value: Array, amount: Array) -> Array:
-    """In the value's type; 64 is beyond every width, and NumPy then gives 0, or the sign to the right."""
+    """In the value's type; 64 is beyond every width, and NumPy then gives 0,
+    or the sign to the right.
+    """
     return numpy.minimum(amount, 64).astype(numpy.asarray(value).dtype)
 
 
 @instruction("shf", modifiers="l r wrap clamp")
 def funnel_shift(machine: Machine, form: Form, operands: Sequence[Operand]) -> None:
-    """Shifts the 64 bits of the second operand over the first; gives the upper half to the left, the lower to the right."""
+    """Shifts the 64 bits of the second operand over the first;
+    gives the upper half to the left, the lower to the right.
+    """
     target, *sources = operands
     low, high, amount = (machine.read(source, KINDS["u32"]) for source in sources)
     whole = numpy.asarray(high, numpy.uint64) << numpy.uint64(32) | numpy.asarray(low, numpy.uint64)
@@ -400,7 +412,9 @@ _PRMT_MODES = ("f4e", "b4e", "rc8", "ecl", "ecr", "rc16")
 
 @instruction("prmt", modifiers=" ".join(_PRMT_MODES))
 def permute(machine: Machine, form: Form, operands: Sequence[Operand]) -> None:
-    """Four bytes out of the eight of two words, chosen by four bits each; the fourth bit spreads the byte's sign."""
+    """Four bytes out of the eight of two words, chosen by four bits each;
+    the fourth bit spreads the byte's sign.
+    """
     target, *sources = operands
     a, b, selector = (numpy.asarray(machine.read(s, KINDS["u32"]), numpy.uint64) for s in sources)
     both = b << numpy.uint64(32) | a
@@ -515,7 +529,9 @@ _JOINTS = {"and": numpy.logical_and, "or": numpy.logical_or, "xor": numpy.logica
 
 @instruction("setp", modifiers=" ".join([*_COMPARISONS, *_JOINTS, "ftz"]))
 def set_predicate(machine: Machine, form: Form, operands: Sequence[Operand]) -> None:
-    """One predicate, or two of which the second is the opposite, each joined with a third operand if there is one."""
+    """One predicate, or two of which the second is the opposite,
+    each joined with a third operand if there is one.
+    """
     joint = next((_JOINTS[m] for m in form.modifiers if m in _JOINTS), None)
     several = len(operands) - 2 - (joint is not None)
     targets, rest = operands[:several], operands[several:]
@@ -574,7 +590,9 @@ _TO_INTEGER = {"rni": numpy.rint, "rzi": numpy.trunc, "rmi": numpy.floor, "rpi":
 
 @instruction("cvt", modifiers=f"{ROUNDS} rna rni rzi rmi rpi relu satfinite tf32")
 def convert(machine: Machine, form: Form, operands: Sequence[Operand]) -> None:
-    """Between types; two numbers packed into one register come as two operands, the upper one first."""
+    """Between types; two numbers packed into one register come as two operands,
+    the upper one first.
+    """
     if "tf32" in form.modifiers:
         _convert_to_tf32(machine, form, operands)
         return
@@ -602,7 +620,10 @@ def _converted(value: Array, of: Kind, to: Kind, form: Form) -> Array:
         return rounding.convert(value, to.dtype, form.mode)
     if "sat" in form.modifiers:
         limits = numpy.iinfo(to.dtype)
-        low, high = max(limits.min, numpy.iinfo(of.dtype).min), min(limits.max, numpy.iinfo(of.dtype).max)  # fmt: skip
+        low, high = (
+            max(limits.min, numpy.iinfo(of.dtype).min),
+            min(limits.max, numpy.iinfo(of.dtype).max),
+        )
         value = numpy.clip(value, low, high)
     return numpy.asarray(value).astype(to.dtype)
 
@@ -666,8 +687,13 @@ def store(machine: Machine, form: Form, operands: Sequence[Operand]) -> None:
 
 
 @instruction(
-    "membar", "fence", "nanosleep", "griddepcontrol", "bar", "barrier",
+    "membar",
+    "fence",
+    "nanosleep",
+    "griddepcontrol",
+    "bar",
+    "barrier",
     modifiers="sys gl cta gpu sc acq_rel proxy async wait launch_dependents sync warp aligned",
-)  # fmt: skip
+)
 def nothing(_machine: Machine, _form: Form, _operands: Sequence[Operand]) -> None:
     """Threads wait for each other, or for another kernel: here everything before is over."""

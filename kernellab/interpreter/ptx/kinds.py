@@ -22,7 +22,8 @@ class Kind:
         name: "f32", "s64", "e4m3x2".
         dtype: of one number.
         bits: of the whole value; numbers narrower than a byte fill a byte each in `dtype`.
-        count: how many numbers it holds; they stand along a last axis, the lowest bits first, where there are two or more.
+        count: how many numbers it holds; they stand along a last axis, the lowest bits first, where
+            there are two or more.
     """
 
     name: str
@@ -53,7 +54,11 @@ def _kind(name: str, dtype: Any, bits: int, count: int = 1) -> tuple[str, Kind]:
 KINDS: dict[str, Kind] = dict(
     [
         _kind("pred", numpy.bool_, 1),
-        *(_kind(f"{letter}{bits}", f"u{bits // 8}", bits) for letter in "bu" for bits in (8, 16, 32, 64)),
+        *(
+            _kind(f"{letter}{bits}", f"u{bits // 8}", bits)
+            for letter in "bu"
+            for bits in (8, 16, 32, 64)
+        ),
         *(_kind(f"s{bits}", f"i{bits // 8}", bits) for bits in (8, 16, 32, 64)),
         _kind("f16", numpy.float16, 16),
         _kind("bf16", ml_dtypes.bfloat16, 16),
@@ -68,8 +73,9 @@ KINDS: dict[str, Kind] = dict(
         _kind("e2m3x2", ml_dtypes.float6_e2m3fn, 16, 2),
         _kind("e3m2x2", ml_dtypes.float6_e3m2fn, 16, 2),
     ]
-)  # fmt: skip
-"""Every type by name. `tf32` is no type of a register: the instruction that makes it writes a b32."""
+)
+"""Every type by name. `tf32` is no type of a register:
+the instruction that makes it writes a b32."""
 
 
 def bits_of(width: int) -> numpy.dtype:
@@ -78,7 +84,9 @@ def bits_of(width: int) -> numpy.dtype:
 
 
 def resized(bits: Array, width: int, signed: bool = False) -> Array:
-    """A register's bits in a register of another width: cut off, or extended with zeros or with the sign."""
+    """A register's bits in a register of another width:
+    cut off, or extended with zeros or with the sign.
+    """
     array = numpy.asarray(bits)
     wanted = bits_of(width)
     if array.dtype == wanted:

@@ -168,7 +168,8 @@ _SPECIAL_REGISTERS: dict[str, Callable[[], Array]] = {
     "%smid": lambda: numpy.uint32(0),
     "%nsmid": lambda: numpy.uint32(1),
 }
-"""What is true here: time in nanoseconds, and one multiprocessor. Numbers of threads there are none."""
+"""What is true here: time in nanoseconds, and one multiprocessor.
+Numbers of threads there are none."""
 
 
 def _check_registers(assembly: Assembly) -> None:

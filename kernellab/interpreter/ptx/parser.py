@@ -11,7 +11,9 @@ from kernellab.interpreter.ptx.kinds import KINDS
 
 
 class PtxError(Exception):
-    """Assembly that cannot be run; the message says what stands there, as it goes on from "does not know"."""
+    """Assembly that cannot be run; the message says what stands there,
+    as it goes on from "does not know".
+    """
 
 
 @dataclass(frozen=True)
@@ -73,17 +75,21 @@ class Instruction:
 
 @dataclass
 class Assembly:
-    """Instructions, and the widths in bits of the registers that the text declares; 1 is a predicate."""
+    """Instructions, and the widths in bits of the registers that the text declares;
+    1 is a predicate.
+    """
 
     instructions: list[Instruction] = field(default_factory=list)
     widths: dict[str, int] = field(default_factory=dict)
 
 
 def parse(text: str) -> Assembly:
-    """Read the text of inline assembly, in which `$0` stands for the first operand and `$$` for a dollar sign.
+    """Read the text of inline assembly, in which `$0` stands for the first operand and `$$`
+    for a dollar sign.
 
     Raises:
-        PtxError: a statement that is none of declaration and instruction; labels and branches are not run.
+        PtxError: a statement that is none of declaration and instruction; labels and
+            branches are not run.
     """
     assembly = Assembly()
     for statement in _statements(text):

@@ -1,9 +1,11 @@
-"""What the registers of every thread of a program hold, as far as that follows from the threads' numbers alone.
+"""What the registers of every thread of a program hold, as far as that follows
+from the threads' numbers alone.
 
-The addresses of accesses to shared memory do, nearly always: the compiler computes them from the thread's number and from numbers
-that are the same in every thread (loop counters, arguments, the program's id). Such an equal number is not known here; it is
-taken for 0, which moves the accesses of all threads alike. A register that is written in several places, as a variable of a loop
-is, has what it is given first.
+The addresses of accesses to shared memory do, nearly always: the compiler computes them from the
+thread's number and from numbers that are the same in every thread (loop counters, arguments, the
+program's id). Such an equal number is not known here; it is taken for 0, which moves the accesses
+of all threads alike. A register that is written in several places, as a variable of a loop is, has
+what it is given first.
 """
 
 from __future__ import annotations
@@ -200,7 +202,9 @@ class Threads:
 
 
 def _reads_ahead(instructions: Sequence[Instruction]) -> bool:
-    """Whether one of the instructions, in the order of the text, reads what only a later one writes."""
+    """Whether one of the instructions, in the order of the text,
+    reads what only a later one writes.
+    """
     everything = {name for one in instructions for name in _written(one)}
     written: set[str] = set()
     for one in instructions:
@@ -224,11 +228,13 @@ class _NoMemory:
 
 _FROM_ELSEWHERE = frozenset(
     (
-        "ld", "ldu", "ldmatrix", "atom", "shfl", "vote", "match", "redux", "activemask", "elect", "call", "mbarrier", "mma",
-        "wgmma", "tcgen05", "clusterlaunchcontrol", "mapa", "getctarank", "tex", "isspacep",
+        "ld", "ldu", "ldmatrix", "atom", "shfl", "vote", "match", "redux", "activemask", "elect",
+        "call", "mbarrier", "mma", "wgmma", "tcgen05", "clusterlaunchcontrol", "mapa", "getctarank",
+        "tex", "isspacep",
     )
 )  # fmt: skip
-"""Instructions whose result comes from memory, other threads or units: equal where what they take is equal."""
+"""Instructions whose result comes from memory, other threads or units:
+equal where what they take is equal."""
 
 _MOVE_ALIKE = frozenset(("add", "sub", "or", "xor", "mad", "mov", "cvt", "cvta", "selp"))
 """Instructions through which an equal number moves a known one, the same way in every thread."""
@@ -249,7 +255,9 @@ def _shuffled(machine: Machine, instruction: Instruction, threads: int) -> Unkno
     kind = KINDS["b32"]
     values = numpy.broadcast_to(machine.read(source, kind), threads).reshape(-1, WARP)
     asked = numpy.broadcast_to(machine.read(lane, kind), threads).reshape(-1, WARP) % WARP
-    machine.write(target, numpy.take_along_axis(values, asked.astype(numpy.int64), 1).reshape(-1), kind)  # fmt: skip
+    machine.write(
+        target, numpy.take_along_axis(values, asked.astype(numpy.int64), 1).reshape(-1), kind
+    )
     return None
 
 
@@ -259,7 +267,10 @@ _BY_WARP = {"elect": _elected, "shfl": _shuffled}
 
 # Registers of an instruction
 
-_WRITES_NOTHING = frozenset(("st", "stmatrix", "red", "cp", "bar", "barrier", "bra", "ret", "exit", "fence", "membar", "prefetch"))  # fmt: skip
+_WRITES_NOTHING = frozenset((
+    "st", "stmatrix", "red", "cp", "bar", "barrier", "bra", "ret", "exit", "fence",
+    "membar", "prefetch",
+))  # fmt: skip
 _MAY_WRITE_TWO = {"elect": 1, "shfl": 4, "setp": 2}
 """Instructions that may write `a|b`, and how many operands they read."""
 

@@ -1,4 +1,6 @@
-"""A debugger that watches this process: an editor's (JupyterLab's and VS Code's are debugpy), or Python's own with breakpoints in a kernel's file."""
+"""A debugger that watches this process: an editor's (JupyterLab's and VS Code's are debugpy),
+or Python's own with breakpoints in a kernel's file.
+"""
 
 from __future__ import annotations
 
@@ -24,15 +26,20 @@ class AttachedDebugger:
     Attributes:
         stop: stops where it is called, as `breakpoint()` does.
         conditional: the files with breakpoints that have a condition.
-        stepping_over: makes a context in which steps of the user's enter no code of the interpreter, nor of what it is made of.
+        stepping_over: makes a context in which steps of the user's enter no code of the
+            interpreter, nor of what it is made of.
     """
 
     stop: Callable[[], None]
     conditional: frozenset[str]
     stepping_over: Callable[[], AbstractContextManager[None]]
 
-    def programs(self, files: Iterable[str], grid: tuple[int, int, int]) -> list[tuple[int, int, int]]:  # fmt: skip
-        """Which programs it shall see: the first, or where a condition chooses among them, all of them as far as that goes."""
+    def programs(
+        self, files: Iterable[str], grid: tuple[int, int, int]
+    ) -> list[tuple[int, int, int]]:
+        """Which programs it shall see: the first, or where a condition chooses among them,
+        all of them as far as that goes.
+        """
         if self.conditional.isdisjoint(map(_canonical, files)):
             return [(0, 0, 0)]
         x, y, z = grid
@@ -90,7 +97,10 @@ def _python_debugger(tracer: bdb.Bdb, files: Iterable[str]) -> AttachedDebugger 
 def _conditional_files() -> Iterator[str]:
     # Where there is no such attribute, conditions are asked of the first program alone.
     for file, lines in getattr(_pydevd(), "breakpoints", {}).items():
-        if any(getattr(one, "condition", None) or getattr(one, "hit_condition", None) for one in lines.values()):  # fmt: skip
+        if any(
+            getattr(one, "condition", None) or getattr(one, "hit_condition", None)
+            for one in lines.values()
+        ):
             yield _canonical(file)
 
 

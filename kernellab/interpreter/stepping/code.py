@@ -94,7 +94,8 @@ class SteppingCode:
         lines: what traced code calls its hook with, by number.
         breakpoints: (file, line) of every `breakpoint()`.
         batch: the code for batches of the same specialisation.
-        program: what both flavours are made of, for faults and observers: code objects, locations, operations, variables.
+        program: what both flavours are made of, for faults and observers: code objects, locations,
+            operations, variables.
     """
 
     functions: Mapping[CodeType, SteppingFunction]
@@ -134,10 +135,13 @@ class SteppingCode:
         Args:
             arguments: as code for batches takes them.
             grid: the launch's.
-            hook: of traced code, what it calls: `hook.line(number)` before every line, `hook.bound(names, values)` after names were given values, and where operations are traced, `hook.operation(number, results)` after each.
+            hook: of traced code, what it calls: `hook.line(number)` before every line,
+                `hook.bound(names, values)` after names were given values, and where operations are
+                traced, `hook.operation(number, results)` after each.
             observer: hears of every access.
             stop: what each `breakpoint()` calls in code that is not traced.
-            seen_as: what the globals of a function's source become for those who look at its frames; they stay as they are where left out.
+            seen_as: what the globals of a function's source become for those who look at its
+                frames; they stay as they are where left out.
         """
         through = self.batch.watched or global_memory
         instead = {} if observer is None else observer.modules(through)
@@ -156,7 +160,9 @@ class SteppingCode:
         stop: Callable[[], None],
         seen_as: Callable[[dict[str, Any]], dict[str, Any]],
     ) -> Callable[[Any], Any]:
-        """Functions with globals of their own: those of their source, and what generated code calls."""
+        """Functions with globals of their own: those of their source,
+        and what generated code calls.
+        """
         shared = {generated(name): module for name, module in modules.items()}
         shared |= {generated(name): getattr(builtins, name) for name in BUILTINS}
         shared |= {SHOWN: shown, HOOK: hook, STOP: stop}
@@ -223,7 +229,8 @@ def stepping_code(
     """
     if kernel.is_gluon():
         raise UnsupportedOperation(
-            f"{kernel.__name__!r} is a Gluon kernel, and only Triton kernels can be stepped through",
+            f"{kernel.__name__!r} is a Gluon kernel, and only Triton kernels can be "
+            "stepped through",
             position=triton_api.definition_of(kernel),
         )
     key = key_of(kernel, call, target, f"stepping {traced} {traces_operations}")
@@ -308,7 +315,9 @@ class _Maker:
         return self._batch.watched is not None
 
     def callee(self, call: tt.CallOp, addresses: tuple[bool, ...]) -> Callee:
-        """The function that a call calls, made for the pointers among its arguments that are addresses."""
+        """The function that a call calls, made for the pointers among its arguments
+        that are addresses.
+        """
         return self._callee(self._called(call), addresses)
 
     def _called(self, call: tt.CallOp) -> tt.FuncOp:
@@ -393,11 +402,15 @@ class _Maker:
         self._made.append(function)
 
     def _names_id(self, callee: Callee, names: frozenset[str]) -> bool:
-        """Whether the program's id is added to the function's locals: to the kernel's, where a debugger looks at them."""
+        """Whether the program's id is added to the function's locals:
+        to the kernel's, where a debugger looks at them.
+        """
         return callee.function is self._entry and PROGRAM_ID not in names and not self.traced
 
     def _take_out_inlined_debug_records(self) -> None:
-        """Where block pointers made helpers be inlined, their names are not those of the function around."""
+        """Where block pointers made helpers be inlined, their names are not those
+        of the function around.
+        """
         for function in self._functions.values():
             for op in list(function.walk()):
                 if self.debug_record_of(op) is not None and len(locate(op.location).frames) > 1:

@@ -1,6 +1,10 @@
-"""The emitter for stepping: the same rules, for one program, as Python functions that a debugger walks through.
+"""The emitter for stepping: the same rules, for one program, as Python functions
+that a debugger walks through.
 
-What differs from batches: nothing is computed ahead of the program, no variable is let go, branches and loops are Python's own, and every function of the kernel's source is a function. The marks of the front end (`triton_api/marking.py`) become lines and locals. The generated code's own variables begin with an underscore; what it refers to outside the function has names that no source can have.
+What differs from batches: nothing is computed ahead of the program, no variable is let go, branches
+and loops are Python's own, and every function of the kernel's source is a function. The marks of
+the front end (`triton_api/marking.py`) become lines and locals. The generated code's own variables
+begin with an underscore; what it refers to outside the function has names that no source can have.
 """
 
 from __future__ import annotations
@@ -49,12 +53,14 @@ _PROGRAMS, _GRID, _EVERYTHING, _VALUES = map(
 )
 
 PROGRAM_ID = "pid"
-"""The local of a kernel's frame that holds the program's id, unless the kernel has a variable of that name."""
+"""The local of a kernel's frame that holds the program's id, unless the kernel has a variable
+of that name."""
 
 
 @dataclass(frozen=True)
 class Line:
-    """A place where traced code calls its hook: a statement begins, or a loop's line has its turn again.
+    """A place where traced code calls its hook: a statement begins,
+    or a loop's line has its turn again.
 
     Attributes:
         file, line: the statement's own.
@@ -158,13 +164,17 @@ class SteppingEmitter(Emitter):
         return varying_elements(function)
 
     def find_underlying_objects(self, function: tt.FuncOp) -> dict[SSAValue, Any]:
-        """Pointers among the arguments are their own underlying objects, except those that are addresses."""
+        """Pointers among the arguments are their own underlying objects,
+        except those that are addresses.
+        """
         return underlying_objects(function, self._addresses, self._around.results_point_into)
 
     # The function
 
     def definition(self, callee: Callee, *, names_id: bool) -> ast.FunctionDef:
-        """The function; it takes what its parameters show as, and the values themselves by a keyword. Where `names_id`, it begins with `PROGRAM_ID` among its locals."""
+        """The function; it takes what its parameters show as, and the values themselves
+        by a keyword. Where `names_id`, it begins with `PROGRAM_ID` among its locals.
+        """
         block = self.function.body.blocks.first
         assert block is not None
         with self._collected() as body:
@@ -182,7 +192,9 @@ class SteppingEmitter(Emitter):
         return function
 
     def starter(self, callee: Callee) -> ast.FunctionDef:
-        """What a launch calls: it takes the values, and calls the kernel with what its parameters show as."""
+        """What a launch calls: it takes the values, and calls the kernel
+        with what its parameters show as.
+        """
         block = self.function.body.blocks.first
         assert block is not None
         with self._collected() as body:
@@ -209,7 +221,9 @@ class SteppingEmitter(Emitter):
         self.statement(ast.Delete([ast.Name(_VALUES, ast.Del())]))
 
     def _passed_pointer(self, pointer: SSAValue) -> list[Expression]:
-        """A pointer as an argument of a call: where it has an underlying object, the buffer and the offset."""
+        """A pointer as an argument of a call: where it has an underlying object,
+        the buffer and the offset.
+        """
         if self._underlying_objects.get(pointer) is ADDRESS:
             return [self[pointer]]
         return [self.buffer(pointer), self[pointer]]
@@ -237,7 +251,9 @@ class SteppingEmitter(Emitter):
         return tuple(results.item(number) for number in range(len(op.final)))
 
     def _argument(self, held: Held, callee: Callee, call: tt.CallOp) -> Expression:
-        """What a parameter shows as; the values that its debug record names are the callee's arguments."""
+        """What a parameter shows as; the values that its debug record names are the
+        callee's arguments.
+        """
         block = callee.function.body.blocks.first
         assert block is not None
         given: dict[SSAValue, SSAValue] = dict(zip(block.args, call.arguments))
@@ -255,7 +271,9 @@ class SteppingEmitter(Emitter):
             self.statement(ast.Return(as_node(returned[0] if len(returned) == 1 else returned)))
 
     def _returned(self, value: SSAValue, argument: int | None) -> Expression:
-        """A pointer that can point into one of the arguments alone goes back as an offset, any other as its address."""
+        """A pointer that can point into one of the arguments alone goes back as an offset,
+        any other as its address.
+        """
         is_anywhere = is_pointer(value.type) and argument is None
         return self.address(value) if is_anywhere else self[value]
 
@@ -266,7 +284,11 @@ class SteppingEmitter(Emitter):
         record = self._around.debug_record_of(op)
         if record is None:
             super().operation(op)
-            if self._around.traces_operations and not op.regions and not self._inside_element_function:  # fmt: skip
+            if (
+                self._around.traces_operations
+                and not op.regions
+                and not self._inside_element_function
+            ):
                 self._emit_operation_event(op)
         else:
             self._do_as(record, op)
@@ -357,7 +379,9 @@ class SteppingEmitter(Emitter):
 
     @contextmanager
     def without_line(self) -> Iterator[None]:
-        """Inside, statements are at the line of what ran last, so that a debugger does not stop there."""
+        """Inside, statements are at the line of what ran last, so that a debugger
+        does not stop there.
+        """
         outer, self._has_no_line = self._has_no_line, True
         yield
         self._has_no_line = outer

@@ -1,6 +1,9 @@
 """Lines of a code object, rewritten: instructions that belong to no line of the source get none.
 
-Python numbers every statement that it compiles. Where generated code joins values after a branch there is nothing in the source to stand at, and a debugger that stopped there would jump about. Such statements are compiled at `NO_LINE`, and lose their line here. The format is CPython's for 3.11 and later (Objects/locations.md in its sources).
+Python numbers every statement that it compiles. Where generated code joins values after a branch
+there is nothing in the source to stand at, and a debugger that stopped there would jump about. Such
+statements are compiled at `NO_LINE`, and lose their line here. The format is CPython's for 3.11 and
+later (Objects/locations.md in its sources).
 """
 
 from __future__ import annotations
@@ -34,7 +37,9 @@ def without_made_up_lines(code: CodeType) -> CodeType:
 
 
 def _positions(code: CodeType) -> Iterator[Position]:
-    """The position of each code unit; a jump back has none, so that a loop's line has its turn once an iteration."""
+    """The position of each code unit; a jump back has none, so that a loop's line has its turn
+    once an iteration.
+    """
     jumps_back = False
     for position, opcode in zip(code.co_positions(), code.co_code[::2], strict=True):
         if opcode != _CACHE:

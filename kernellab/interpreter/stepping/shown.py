@@ -1,4 +1,6 @@
-"""What a person sees of a kernel's values: arrays of the tile's shape, numbers, and pointers that say where they point."""
+"""What a person sees of a kernel's values: arrays of the tile's shape, numbers,
+and pointers that say where they point.
+"""
 
 from __future__ import annotations
 
@@ -37,12 +39,15 @@ _SHOWN = 64
 class Pointer:
     """A pointer of a kernel, or a tile of pointers.
 
-    A parameter is a pointer to the first element of its tensor. Indexing reads the elements that it points to, as `pointer[0]` does in C: `x_ptr[:8]` are the first eight elements of a tensor that is contiguous, `(x_ptr + offsets)[...]` those at the offsets.
+    A parameter is a pointer to the first element of its tensor. Indexing reads the elements that it
+    points to, as `pointer[0]` does in C: `x_ptr[:8]` are the first eight elements of a tensor that
+    is contiguous, `(x_ptr + offsets)[...]` those at the offsets.
 
     Attributes:
         argument: the name of the parameter that it points into; "" where only its address is known.
         tensor: the tensor behind that parameter; None where only the address is known.
-        offsets: how many elements beyond the tensor's first one, a NumPy integer or an array; where only the address is known, the address in bytes.
+        offsets: how many elements beyond the tensor's first one, a NumPy integer or an array; where
+            only the address is known, the address in bytes.
         dtype: of the elements that it points to.
     """
 
@@ -87,10 +92,12 @@ class Pointer:
         return Pointer(self._buffer, moved, moved.shape)
 
     def __getitem__(self, index: Any) -> Any:
-        """The elements that are pointed to: of a tile, those of the pointers at `index`; of a single pointer, those `index` elements further.
+        """The elements that are pointed to: of a tile, those of the pointers at `index`;
+        of a single pointer, those `index` elements further.
 
         Raises:
-            IndexError: an element outside the storage, or of a pointer of which only the address is known.
+            IndexError: an element outside the storage, or of a pointer of which only the
+                address is known.
         """
         if not isinstance(self._buffer, Buffer):
             raise IndexError(

@@ -22,7 +22,9 @@ def parts_ways(statement: ast.stmt) -> bool:
 
 
 def without_positions(statement: ast.stmt) -> ast.stmt:
-    """A copy of its own: expressions are shared, and each takes the position of its first statement. Statements inside are as they are."""
+    """A copy of its own: expressions are shared, and each takes the position
+    of its first statement. Statements inside are as they are.
+    """
     copied = copy.copy(statement)
     for name, value in ast.iter_fields(statement):
         if isinstance(value, list) and value and isinstance(value[0], ast.stmt):
@@ -66,7 +68,8 @@ def function(
 
 # Names
 #
-# A kernel may call its variables anything: `tiles`, `range`, `_hook`. What generated code refers to beside them therefore has names with a dot, which no source can have.
+# A kernel may call its variables anything: `tiles`, `range`, `_hook`. What generated code refers
+# to beside them therefore has names with a dot, which no source can have.
 
 _GENERATED = "_."
 _OF_KERNEL = "kernel."
@@ -83,7 +86,9 @@ def read_of_kernel(name: str) -> Expression:
 
 
 def make_names_unique(function: ast.FunctionDef) -> None:
-    """Let the kernel's variables have their names, and modules and Python's own functions generated ones."""
+    """Let the kernel's variables have their names, and modules and Python's own
+    functions generated ones.
+    """
     for node in ast.walk(function):
         if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Load):
             if node.id.startswith(_OF_KERNEL):

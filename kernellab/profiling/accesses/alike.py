@@ -34,7 +34,9 @@ class Alike:
     key: Hashable
 
     def rows(self) -> tuple[Numbers, numpy.ndarray | None]:
-        """Addresses of every row's elements, in bytes, and which elements take part (None for all): shape (rows, elements)."""
+        """Addresses of every row's elements, in bytes, and which elements take part (None for all):
+        shape (rows, elements).
+        """
         raise NotImplementedError
 
 
@@ -104,7 +106,9 @@ def _of_programs(numbers: Any, programs: Numbers) -> Numbers:
 
 
 def first_of_each(columns: Sequence[Numbers]) -> tuple[Numbers, Numbers]:
-    """Where each different row of some columns of numbers from 0 on is first, and of every row which of those it equals."""
+    """Where each different row of some columns of numbers from 0 on is first,
+    and of every row which of those it equals.
+    """
     first, row_of = numpy.zeros(1, numpy.int64), numpy.zeros(len(columns[0]), numpy.int64)
     for column in columns:
         if (column != column[0]).any():

@@ -1,10 +1,11 @@
 """How shared memory serves a warp: in wavefronts, by its banks.
 
-Shared memory has 32 banks of 4 bytes; a word's bank is its address over 4, modulo 32. An instruction of a warp is served in
-turns of as many lanes as can take 128 bytes together: 32 lanes of 4 bytes or less, 16 of 8, 8 of 16, and the 8 rows of a matrix
-of ldmatrix and stmatrix. A turn takes as many wavefronts as there are different words in one bank; lanes that share a word share
-it. CUDA C++ Programming Guide, "Shared Memory"; on an H200 the counts of 53 kernels are what this gives, but for
-asynchronous copies whose pieces change their places (docs/fidelity.md).
+Shared memory has 32 banks of 4 bytes; a word's bank is its address over 4, modulo 32. An
+instruction of a warp is served in turns of as many lanes as can take 128 bytes together: 32 lanes
+of 4 bytes or less, 16 of 8, 8 of 16, and the 8 rows of a matrix of ldmatrix and stmatrix. A turn
+takes as many wavefronts as there are different words in one bank; lanes that share a word share it.
+CUDA C++ Programming Guide, "Shared Memory"; on an H200 the counts of 53 kernels are what this
+gives, but for asynchronous copies whose pieces change their places (docs/fidelity.md).
 """
 
 from __future__ import annotations

@@ -1,4 +1,6 @@
-"""The copy engine (TMA): the messages in which it moves a block between global and shared memory."""
+"""The copy engine (TMA): the messages in which it moves a block between global
+and shared memory.
+"""
 
 from __future__ import annotations
 
@@ -18,7 +20,8 @@ from kernellab.records.layouts import Numbers
 _MOST = 256
 """Elements of a message along each dimension (PTX ISA, boxDim of a tensor map)."""
 _ROWS_TOGETHER = 4
-"""Rows that one message gathers or scatters (PTX ISA, cp.async.bulk.tensor, .tile::gather4 and .tile::scatter4)."""
+"""Rows that one message gathers or scatters (PTX ISA, cp.async.bulk.tensor,
+.tile::gather4 and .tile::scatter4)."""
 
 OfBlocks = (
     ttng.AsyncTmaCopyGlobalToLocalOp
@@ -34,7 +37,8 @@ class Messages:
     """How a block is moved.
 
     Attributes:
-        elements: for each message the numbers of its elements, int64 of shape (messages, elements); the last dimension counts fastest.
+        elements: for each message the numbers of its elements, int64 of shape (messages, elements);
+            the last dimension counts fastest.
     """
 
     elements: Numbers

@@ -79,18 +79,21 @@ def accesses(
 ) -> Accesses:
     """Count what the accesses of a launch to global memory cost, with no GPU.
 
-    The kernel is compiled to TTGIR for the target, and that runs on the interpreter, on copies of the arguments. Which thread of
-    which warp accesses which element comes from the layouts in the TTGIR; addresses and masks come from the run.
+    The kernel is compiled to TTGIR for the target, and that runs on the interpreter, on copies of
+    the arguments. Which thread of which warp accesses which element comes from the layouts in the
+    TTGIR; addresses and masks come from the run.
 
     Args:
-        kernel, grid, args, keywords: as for `kernellab.run`; of an autotuned kernel, the first config counts.
+        kernel, grid, args, keywords: as for `kernellab.run`; of an autotuned kernel, the
+            first config counts.
         target: an NVIDIA GPU, "sm_90", ...; None means the one that a launch would emulate.
 
     Returns:
         The Accesses: one GlobalAccess for each operation of the TTGIR that accesses global memory.
 
     Raises:
-        ArgumentError, OptionError, GridError, CompileError, UnsupportedOperation, KernelFault: as `kernellab.run`.
+        ArgumentError, OptionError, GridError, CompileError, UnsupportedOperation, KernelFault: as
+            `kernellab.run`.
         TargetError: the target is no GPU of NVIDIA's.
     """
     chosen = emulated_for(kernel) if target is None else parse_target(target)
@@ -102,7 +105,9 @@ def accesses(
     return replace(found, subject=subject_of(plain, call, chosen))
 
 
-def accesses_of_text(kernel: Any, grid: Grid, call: BoundCall, target: Target, text: str) -> Accesses:  # fmt: skip
+def accesses_of_text(
+    kernel: Any, grid: Grid, call: BoundCall, target: Target, text: str
+) -> Accesses:
     """As `accesses`, of TTGIR in MLIR's generic form that `kernel` became for this call."""
     _check_target(target)
     code = program_of_text(text, kernel, after=emit_entry_events)
@@ -112,7 +117,8 @@ def accesses_of_text(kernel: Any, grid: Grid, call: BoundCall, target: Target, t
 def _check_target(target: Target) -> None:
     if target.backend != "cuda":
         raise TargetError(
-            f"accesses counts sectors and requests, as NVIDIA's GPUs have them, and {target} is none.",
+            "accesses counts sectors and requests, as NVIDIA's GPUs have them, and "
+            f"{target} is none.",
             advice='Take an NVIDIA target: target="sm_90".',
         )
 
@@ -138,7 +144,8 @@ def _counted(
 
 
 _Found = Mapping[Operation, WarpAccess | Messages]
-"""The operations of a kernel that access global memory, in its order, and how lanes or the copy engine do."""
+"""The operations of a kernel that access global memory, in its order,
+and how lanes or the copy engine do."""
 
 _kept: weakref.WeakKeyDictionary[ProgramCode, _Found] = weakref.WeakKeyDictionary()
 
@@ -211,7 +218,7 @@ class _Counted:
         written = [one for one, access in zip(sectors, found) if access.writes]
         return Accesses(
             kernel, target, grid, found, _bytes(sectors), _bytes(read), _bytes(written), shared
-        )  # fmt: skip
+        )
 
 
 def _access(op: Operation, tally: Tally, occurrence: int) -> GlobalAccess:

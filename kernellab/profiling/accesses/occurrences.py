@@ -13,7 +13,9 @@ from kernellab.interpreter.codegen.calls import InlinedCallOp
 
 
 def occurrences(module: builtin.ModuleOp) -> Mapping[Operation, int]:
-    """Operation -> the how manieth of its name it is in the module's text, from 1; not those that were put in place of a call."""
+    """Operation -> the how manieth of its name it is in the module's text, from 1;
+    not those that were put in place of a call.
+    """
     seen: Counter[str] = Counter()
     found = {}
     for op in module.walk():

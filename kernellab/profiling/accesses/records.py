@@ -1,6 +1,7 @@
 """What the accesses of a launch to memory cost, as plain facts: what `kernellab.accesses` gives.
 
-Where a number comes from stands with the class. `table()` gives a pandas DataFrame, imported when first asked for.
+Where a number comes from stands with the class.
+`table()` gives a pandas DataFrame, imported when first asked for.
 """
 
 from __future__ import annotations
@@ -16,16 +17,21 @@ from kernellab.profiling.accesses.shared_records import SharedAccess, what_is_wr
 from kernellab.records import Subject
 from kernellab.records.findings import data_frame
 
-Action = Literal["load", "store", "atomic", "async copy", "TMA load", "TMA store", "TMA reduction", "tensor map"]  # fmt: skip
-"""What an access does: an asynchronous copy loads into shared memory, past the registers; the copy engine (TMA) moves a block at
-once; a tensor map is what it reads of a descriptor that the kernel makes, written by an atomic copy."""
+Action = Literal[
+    "load", "store", "atomic", "async copy", "TMA load", "TMA store", "TMA reduction", "tensor map"
+]
+"""What an access does: an asynchronous copy loads into shared memory, past the registers; the copy
+engine (TMA) moves a block at once; a tensor map is what it reads of a descriptor that the kernel
+makes, written by an atomic copy."""
 
 
 @dataclass(frozen=True)
 class GlobalAccess:
-    """One operation of the compiled TTGIR that accesses global memory, and what all its executions cost together.
+    """One operation of the compiled TTGIR that accesses global memory,
+    and what all its executions cost together.
 
-    Counted from the layout that the tile has there (Triton's), and from the addresses and masks of a run on the interpreter.
+    Counted from the layout that the tile has there (Triton's),
+    and from the addresses and masks of a run on the interpreter.
     """
 
     operation: str
@@ -41,16 +47,18 @@ class GlobalAccess:
     encoding: str
     """The tile's layout; "" where a tile has none, or the copy engine moves it."""
     vector_width: int
-    """Elements that one thread accesses at once, by the compiler's rules: what is known of addresses and mask, and the layout.
-    1 for the copy engine, which has no threads."""
+    """Elements that one thread accesses at once, by the compiler's rules: what is known
+    of addresses and mask, and the layout. 1 for the copy engine, which has no threads."""
     held: int
-    """Neighbours along `dimension` that a thread holds, at most 16 bytes of them: the most that it could access at once."""
+    """Neighbours along `dimension` that a thread holds, at most 16 bytes of them:
+    the most that it could access at once."""
     dimension: int | None
-    """The dimension along which a thread's neighbours lie, or else those of its neighbouring lanes; None for a single element and the
-    copy engine."""
+    """The dimension along which a thread's neighbours lie, or else those of its neighbouring lanes;
+    None for a single element and the copy engine."""
     steps: tuple[int | None, ...] | None
-    """Bytes from an element to its neighbour, by dimension, None for one without a fixed step; None where no dimension has one. Where
-    the addresses have no pattern as a whole, only `dimension` is looked at."""
+    """Bytes from an element to its neighbour, by dimension, None for one without a fixed step;
+    None where no dimension has one. Where the addresses have no pattern as a whole, only
+    `dimension` is looked at."""
     executions: int
     """Times that a program executed it."""
     requests: int
@@ -60,7 +68,8 @@ class GlobalAccess:
     lines: int
     """The same of 128 bytes."""
     repeated_sectors: int
-    """Of the sectors, those that were moved again because lanes of an atomic share an address and take turns."""
+    """Of the sectors, those that were moved again because lanes of an atomic share an address
+    and take turns."""
     best_sectors: int
     """Sectors that would do if the lanes of each request accessed neighbouring elements."""
     useful_bytes: int
@@ -70,10 +79,12 @@ class GlobalAccess:
     reuse_between_programs: float
     """How many programs ask for a sector, on average."""
     waits: bool = False
-    """Whether it is in a loop that waits for other programs: its executions depend on whose turn it is. The interpreter's programs ask
-    once a turn, a GPU's as often as they can until they find what they wait for."""
+    """Whether it is in a loop that waits for other programs: its executions depend on whose turn it
+    is. The interpreter's programs ask once a turn, a GPU's as often as they can until they find
+    what they wait for."""
     occurrence: int = 0
-    """The how manieth operation of its name in the text of the TTGIR, from 1; 0 for one of a function that is called there."""
+    """The how manieth operation of its name in the text of the TTGIR, from 1;
+    0 for one of a function that is called there."""
 
     @property
     def moved_bytes(self) -> int:
@@ -152,8 +163,8 @@ def _what_is_wrong(one: GlobalAccess) -> str:
     if abs(step) == one.element_bytes:
         return _narrow(one, cost)
     words = (
-        f"this {one.action} is strided: {cost}; neighbouring lanes lie along dimension {one.dimension}, "
-        f"whose elements are {abs(step):,} bytes apart"
+        f"this {one.action} is strided: {cost}; neighbouring lanes lie along dimension "
+        f"{one.dimension}, whose elements are {abs(step):,} bytes apart"
     )
     if one.element_bytes not in one.steps:
         return words
@@ -172,7 +183,8 @@ def _narrow(one: GlobalAccess, cost: str) -> str:
     return (
         f"a thread of this {one.action} takes {taken} bytes at once where {could} would do: "
         f"{one.held // one.vector_width} requests for one, and {cost}; "
-        f"{_ALSO.get(one.action, '')}what the compiler knows of the addresses and the mask allows no more"
+        f"{_ALSO.get(one.action, '')}what the compiler knows of the addresses and the mask "
+        "allows no more"
     )
 
 
@@ -185,16 +197,20 @@ _ALSO = {
 
 @dataclass(frozen=True)
 class Accesses:
-    """The accesses of one launch, in the order of the compiled TTGIR: those to global memory as a sequence, those to shared memory beside."""
+    """The accesses of one launch, in the order of the compiled TTGIR:
+    those to global memory as a sequence, those to shared memory beside.
+    """
 
     kernel: str
     target: str
     grid: tuple[int, int, int]
     accesses: tuple[GlobalAccess, ...]
     footprint_bytes: int
-    """Different sectors of all accesses together, in bytes: what the L2 cache holds if nothing is evicted."""
+    """Different sectors of all accesses together, in bytes:
+    what the L2 cache holds if nothing is evicted."""
     dram_bytes_read: int
-    """What comes from DRAM if the caches are cold and large enough: different sectors that are read."""
+    """What comes from DRAM if the caches are cold and large enough:
+    different sectors that are read."""
     dram_bytes_written: int
     """What goes to DRAM in the end: different sectors that are written."""
     shared: tuple[SharedAccess, ...] = ()
@@ -214,7 +230,9 @@ class Accesses:
 
     @property
     def shared_bytes(self) -> int:
-        """Bytes that go to shared memory and come from it; what the copy engine moves is not among them."""
+        """Bytes that go to shared memory and come from it;
+        what the copy engine moves is not among them.
+        """
         return sum(one.bytes for one in self.shared)
 
     @property
@@ -222,7 +240,9 @@ class Accesses:
         """What costs more than it would have to, in words."""
         of_global = ((one, _what_is_wrong(one)) for one in self.accesses)
         of_shared = ((one, what_is_wrong(one)) for one in self.shared)
-        found: Iterator[tuple[GlobalAccess | SharedAccess, str]] = itertools.chain(of_global, of_shared)  # fmt: skip
+        found: Iterator[tuple[GlobalAccess | SharedAccess, str]] = itertools.chain(
+            of_global, of_shared
+        )
         return tuple(AccessFinding(words, one.position, one) for one, words in found if words)
 
     def __str__(self) -> str:
@@ -251,8 +271,9 @@ class Accesses:
     def table(self) -> Any:
         """One row per access to global memory, as a pandas DataFrame."""
         columns = [
-            "operation", "action", "argument", "position", "shape", "element", "vector_width", "executions", "requests", "sectors",
-            "lines", "sectors_per_request", "best_sectors", "useful_bytes", "moved_bytes", "efficiency", "footprint_bytes",
+            "operation", "action", "argument", "position", "shape", "element", "vector_width",
+            "executions", "requests", "sectors", "lines", "sectors_per_request", "best_sectors",
+            "useful_bytes", "moved_bytes", "efficiency", "footprint_bytes",
             "reuse_between_programs", "waits", "encoding",
         ]  # fmt: skip
         return data_frame(self.accesses, columns)
@@ -260,8 +281,8 @@ class Accesses:
     def shared_table(self) -> Any:
         """One row per access to shared memory, as a pandas DataFrame."""
         columns = [
-            "operation", "action", "kind", "name", "position", "shape", "element", "in_loop", "executions", "instructions",
-            "wavefronts", "wavefronts_per_instruction", "best_wavefronts", "conflicts", "ways", "bytes", "assumed", "source",
-            "destination",
+            "operation", "action", "kind", "name", "position", "shape", "element", "in_loop",
+            "executions", "instructions", "wavefronts", "wavefronts_per_instruction",
+            "best_wavefronts", "conflicts", "ways", "bytes", "assumed", "source", "destination",
         ]  # fmt: skip
         return data_frame(self.shared, columns)

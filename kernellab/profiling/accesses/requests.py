@@ -1,10 +1,11 @@
 """What one execution of an access asks of the memory system, from its addresses.
 
-An NVIDIA GPU takes an access warp by warp. The lanes of one instruction that are on make one request, which moves every sector of
-32 bytes that one of them touches, once; but lanes of an atomic that share an address take turns. Four sectors, at a multiple of 128 bytes, are a line.
+An NVIDIA GPU takes an access warp by warp. The lanes of one instruction that are on make one
+request, which moves every sector of 32 bytes that one of them touches, once; but lanes of an atomic
+that share an address take turns. Four sectors, at a multiple of 128 bytes, are a line.
 
-Of the copy engine each message is a request, as an H200 counts (sm__sass_inst_executed_op_tma_ld), one that lies wholly outside the
-tensor too; its elements stand in the lanes' place.
+Of the copy engine each message is a request, as an H200 counts (sm__sass_inst_executed_op_tma_ld),
+one that lies wholly outside the tensor too; its elements stand in the lanes' place.
 """
 
 from __future__ import annotations
@@ -29,19 +30,24 @@ LINE = 128
 
 _LINE_BITS = 7
 _NOWHERE = -2 * SECTOR
-"""In the place of an address, for a lane that is off: its sector lies below all others and beside none."""
+"""In the place of an address, for a lane that is off:
+its sector lies below all others and beside none."""
 _NARROW = (numpy.int16, numpy.int32)
-"""What addresses near each other are kept as: the fewer bits, the sooner they are sorted and compared."""
+"""What addresses near each other are kept as: the fewer bits,
+the sooner they are sorted and compared."""
 
 
 @dataclass(frozen=True)
 class RowCosts:
-    """What rows of addresses cost, a row being one program's execution: arrays with one entry a row.
+    """What rows of addresses cost, a row being one program's execution:
+    arrays with one entry a row.
 
     Attributes:
         requests, sectors, lines: see the module.
-        repeated: of the sectors, those that were moved again because lanes share an address and take turns.
-        best: sectors that the requests would move if the lanes that are on accessed neighbouring elements.
+        repeated: of the sectors, those that were moved again because lanes share an
+            address and take turns.
+        best: sectors that the requests would move if the lanes that are on accessed
+            neighbouring elements.
         elements: how many elements were on.
         touched: the different sectors.
     """
@@ -57,11 +63,13 @@ class RowCosts:
 
 @dataclass(frozen=True)
 class Instructions:
-    """The instructions that make an access, or the copy engine's messages, in the order of their first elements.
+    """The instructions that make an access, or the copy engine's messages,
+    in the order of their first elements.
 
     Attributes:
         access: how lanes access the tile, or the copy engine does.
-        lanes: the first element of each lane, int64 of shape (instructions, lanes); any where a lane takes no part.
+        lanes: the first element of each lane, int64 of shape (instructions, lanes); any where a
+            lane takes no part.
         taking_part: which lanes do, of the same shape; None for all.
         as_they_lie: lane after lane they are the elements as they are numbered.
     """
@@ -80,7 +88,9 @@ class Instructions:
         flat = places.reshape(-1)
         as_they_lie = bool((flat == numpy.arange(len(flat))).all())
         everybody = taking_part.all()
-        return Instructions(access, numpy.maximum(places, 0), None if everybody else taking_part, as_they_lie)  # fmt: skip
+        return Instructions(
+            access, numpy.maximum(places, 0), None if everybody else taking_part, as_they_lie
+        )
 
     def taken(self, elements: numpy.ndarray) -> numpy.ndarray:
         """What rows of elements hold for every lane: shape (rows, instructions, lanes)."""
@@ -89,7 +99,9 @@ class Instructions:
         return elements.take(self.lanes, axis=1)
 
     def asking(self, on: numpy.ndarray | None) -> numpy.ndarray | None:
-        """Which lanes take part, if of the elements those do that are `on`: shape (rows or 1, instructions, lanes); None for all."""
+        """Which lanes take part, if of the elements those do that are `on`:
+        shape (rows or 1, instructions, lanes); None for all.
+        """
         if on is None:
             return None if self.taking_part is None else self.taking_part[None]
         asking = self.taken(on)
@@ -136,7 +148,9 @@ def costs_of_rows(
 
 
 def _near(addresses: Numbers) -> tuple[Numbers, int]:
-    """Addresses counted from the beginning of a line below all of them, in as few bits as do; and where that line begins."""
+    """Addresses counted from the beginning of a line below all of them, in as few bits as do;
+    and where that line begins.
+    """
     origin = int(addresses.min()) // LINE * LINE
     highest = int(addresses.max()) - origin
     kind = next((kind for kind in _NARROW if highest <= numpy.iinfo(kind).max), numpy.int64)
@@ -158,7 +172,9 @@ def _sorted(numbers: Numbers) -> Numbers:
 
 
 def _changes(ordered: Numbers) -> numpy.ndarray:
-    """Where along the last axis, on which numbers are in order, another one begins that takes part."""
+    """Where along the last axis, on which numbers are in order,
+    another one begins that takes part.
+    """
     flat = ordered.reshape(-1)
     changes = numpy.empty(ordered.shape, numpy.bool_)
     # All rows at once, as one: their first places are seen to afterwards.
@@ -180,11 +196,14 @@ def _count(marks: numpy.ndarray) -> Numbers:
 
 
 def _extra_turns(ordered: Numbers) -> Numbers:
-    """How many sectors requests move again because their lanes take turns: the n-th lanes at their addresses move theirs together.
+    """How many sectors requests move again because their lanes take turns:
+    the n-th lanes at their addresses move theirs together.
 
-    Counted so on an H200: 32 lanes at one address move 32 sectors; 4 at each of 8 neighbours, one sector 4 times.
+    Counted so on an H200: 32 lanes at one address move 32 sectors;
+    4 at each of 8 neighbours, one sector 4 times.
     """
-    # Lane by lane, of all requests at once: NumPy goes along a long axis much sooner than along a short one.
+    # Lane by lane, of all requests at once: NumPy goes along a long axis much sooner
+    # than along a short one.
     address = numpy.ascontiguousarray(ordered.reshape(-1, ordered.shape[-1]).T)
     sector = address >> SECTOR_BITS
     same_address = (address[1:] == address[:-1]) & (address[1:] >= 0)

@@ -1,4 +1,6 @@
-"""Sectors: the pieces of 32 bytes in which memory is moved, by their numbers (address over 32). Mostly many follow each other: runs."""
+"""Sectors: the pieces of 32 bytes in which memory is moved, by their numbers (address over 32).
+Mostly many follow each other: runs.
+"""
 
 from __future__ import annotations
 
@@ -16,7 +18,8 @@ SECTOR_BITS = 5
 
 _PAGE_BITS = 16
 _PAGE = 1 << _PAGE_BITS
-"""Sectors of a page, 2 MiB of memory: a set keeps a boolean for each sector of the pages that it touches."""
+"""Sectors of a page, 2 MiB of memory: a set keeps a boolean for each sector of the pages
+that it touches."""
 _FEW_RUNS = 256
 """So many runs are marked one by one; of more, every sector is looked up."""
 _SHORT = 4
@@ -60,7 +63,7 @@ class Runs(NamedTuple):
         if count == len(lengths):  # no run is empty
             return self.starts
         before = numpy.cumsum(lengths) - lengths
-        every: Numbers = numpy.arange(count) + numpy.repeat(self.starts - before, lengths)  # fmt: skip
+        every: Numbers = numpy.arange(count) + numpy.repeat(self.starts - before, lengths)
         return every
 
     @staticmethod
@@ -89,7 +92,9 @@ class RunsOfRows(NamedTuple):
         return self
 
     def chosen(self, rows: Numbers, moved: Numbers) -> tuple[Runs, Numbers]:
-        """The runs of some rows, moved by so many sectors each; and which entry of `rows` each run is of."""
+        """The runs of some rows, moved by so many sectors each;
+        and which entry of `rows` each run is of.
+        """
         many = self.counts[rows]
         owners = numpy.repeat(numpy.arange(len(rows)), many)
         starts = numpy.cumsum(self.counts) - self.counts
@@ -124,7 +129,9 @@ SectorsOfRows = RunsOfRows | ScatteredRows
 
 
 def sectors_of_rows(different: Numbers, counts: Numbers, origin: int) -> SectorsOfRows:
-    """The different sectors of rows, counted from `origin` on: row after row, so many of each, and those of each in order."""
+    """The different sectors of rows, counted from `origin` on:
+    row after row, so many of each, and those of each in order.
+    """
     begins = numpy.ones(len(different) + 1, numpy.bool_)
     begins[1:-1] = different[1:] - different[:-1] != 1
     begins[numpy.cumsum(counts)] = True

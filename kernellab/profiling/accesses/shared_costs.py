@@ -1,4 +1,6 @@
-"""What operations of a kernel cost in shared memory each time they run: from the addresses in its PTX."""
+"""What operations of a kernel cost in shared memory each time they run:
+from the addresses in its PTX.
+"""
 
 from __future__ import annotations
 
@@ -33,8 +35,9 @@ class SharedCost:
         kind: of the instructions.
         cost: of one execution of these instructions by a whole program.
         block: that the operation runs with.
-        per: these instructions run once for each time that a program enters this block: the same, or where the compiler unrolled the
-            loop around the operation, the one that the loop stands in.
+        per: these instructions run once for each time that a program enters this block: the
+            same, or where the compiler unrolled the loop around the operation, the one that
+            the loop stands in.
         assumed, occurrence: as in `SharedAccess`.
     """
 
@@ -48,8 +51,8 @@ class SharedCost:
 
 
 _MAY_SHARE = (
-    "ttg.convert_layout", "ttg.local_", "ttg.async_copy", "ttg.warp_specialize", "ttng.", "tt.reduce", "tt.scan", "tt.gather",
-    "tt.histogram", "tt.atomic", "tt.dot",
+    "ttg.convert_layout", "ttg.local_", "ttg.async_copy", "ttg.warp_specialize", "ttng.",
+    "tt.reduce", "tt.scan", "tt.gather", "tt.histogram", "tt.atomic", "tt.dot",
 )  # fmt: skip
 """How the names of operations begin that may access shared memory."""
 _AROUND = ("tt.func", "tt.return")
@@ -57,7 +60,9 @@ _AROUND = ("tt.func", "tt.return")
 
 
 def may_share(module: builtin.ModuleOp) -> bool:
-    """Whether a module may access shared memory; where it does not, there is no need for its PTX."""
+    """Whether a module may access shared memory;
+    where it does not, there is no need for its PTX.
+    """
     return any(kind(op).startswith(_MAY_SHARE) for op in module.walk())
 
 
@@ -65,7 +70,8 @@ def shared_costs(module: builtin.ModuleOp, text: LoweredText) -> tuple[SharedCos
     """What the operations of a kernel cost, in the order of the module.
 
     Args:
-        module: TTGIR, in which calls may be inlined; what functions that the text still calls do is left out.
+        module: TTGIR, in which calls may be inlined; what functions that the text still
+            calls do is left out.
         text: the same TTGIR, and its PTX.
     """
     numbers = occurrences(module)
@@ -88,8 +94,8 @@ def shared_costs(module: builtin.ModuleOp, text: LoweredText) -> tuple[SharedCos
 def _accessing(at: Operation | None) -> Operation | None:
     """The operation that accesses shared memory, of an instruction that stands at one.
 
-    LLVM moves loads to where their values are used: then it is one that made the values, the nearest. None where LLVM has taken the
-    line from what it moved.
+    LLVM moves loads to where their values are used: then it is one that made the values,
+    the nearest. None where LLVM has taken the line from what it moved.
     """
     waiting = [] if at is None else [at]
     for op in waiting:
@@ -103,7 +109,9 @@ def _accessing(at: Operation | None) -> Operation | None:
 def _cost(
     op: Operation, kind: SharedKind, parts: Sequence[SharedInstruction], occurrence: int
 ) -> SharedCost:
-    """Copies of an operation beside a loop are its first or last rounds; where no loop is left, all its rounds."""
+    """Copies of an operation beside a loop are its first or last rounds;
+    where no loop is left, all its rounds.
+    """
     around = loops_around(op)
     left = min(max(one.loops for one in parts), len(around))
     inside = op if left == len(around) else around[len(around) - left - 1]
@@ -121,7 +129,9 @@ def _block_of(op: Operation) -> Block:
 
 
 def _operations_by_line(numbers: Mapping[Operation, int], text: str) -> Mapping[int, Operation]:
-    """The operation on each line of a module's text: the n-th of a name there is the n-th of the module."""
+    """The operation on each line of a module's text:
+    the n-th of a name there is the n-th of the module.
+    """
     lines = lines_of_operations(text)
     found = {}
     for op, number in numbers.items():
@@ -132,7 +142,9 @@ def _operations_by_line(numbers: Mapping[Operation, int], text: str) -> Mapping[
 
 
 class _Warps:
-    """Which warps execute an operation: all of the default group, or those of the partition that it stands in."""
+    """Which warps execute an operation: all of the default group,
+    or those of the partition that it stands in.
+    """
 
     def __init__(self, default: int) -> None:
         self._default = default

@@ -1,4 +1,6 @@
-"""What the accesses of a run to shared memory cost: what operations cost each time, times how often they ran."""
+"""What the accesses of a run to shared memory cost:
+what operations cost each time, times how often they ran.
+"""
 
 from __future__ import annotations
 
@@ -42,7 +44,8 @@ def shared_accesses(
 
     Args:
         costs: of one execution each.
-        entries: how often programs entered each block but the kernel's first, which each enters once.
+        entries: how often programs entered each block but the kernel's first, which
+            each enters once.
         programs: of the launch.
     """
 
@@ -84,7 +87,9 @@ def _access(one: SharedCost, executions: int, times: int) -> SharedAccess:
 
 
 def _name(op: Operation) -> str:
-    """The kernel's name of what an operation gives; an asynchronous copy gives none, and is named after the parameter that it reads."""
+    """The kernel's name of what an operation gives;
+    an asynchronous copy gives none, and is named after the parameter that it reads.
+    """
     if isinstance(op, ttg.AsyncCopyGlobalToLocalOp):
         return underlying_argument(op.pointer)
     return value_name(op.results[0]) if op.results else ""

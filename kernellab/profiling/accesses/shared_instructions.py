@@ -1,4 +1,6 @@
-"""The accesses to shared memory in a kernel's PTX, and what one execution of each costs a program."""
+"""The accesses to shared memory in a kernel's PTX, and what one execution
+of each costs a program.
+"""
 
 from __future__ import annotations
 
@@ -107,7 +109,9 @@ _ROW = 16
 
 
 def _transfers(instruction: Instruction) -> Sequence[_Transfer]:
-    """How lanes access shared memory in an instruction; nothing for one that does not, or of which another unit moves the data."""
+    """How lanes access shared memory in an instruction;
+    nothing for one that does not, or of which another unit moves the data.
+    """
     words = instruction.suffixes
     if not any(word.startswith("shared") for word in words) or {"async", "bulk"} & {*words[1:]}:
         return ()
@@ -134,11 +138,14 @@ def _transfers(instruction: Instruction) -> Sequence[_Transfer]:
 _AS_A_STORE = "an asynchronous copy writes as a store of the same lanes does"
 _FIELD_OF_MAP = "each field of a tensor map is written by itself, and with it the rest of its word"
 _WHOLE_WORDS = {"global_address": [8], "global_dim": [4], "global_stride": [4]}
-"""Fields of a tensor map that are words of their own, and their bytes; the others are parts of a word, which is read and written."""
+"""Fields of a tensor map that are words of their own, and their bytes;
+the others are parts of a word, which is read and written."""
 
 
 def _transfers_of_tensor_map(words: Sequence[str]) -> Sequence[_Transfer]:
-    """`tensormap.replace` writes a field of the map in shared memory; `tensormap.cp_fenceproxy` copies the map to global memory."""
+    """`tensormap.replace` writes a field of the map in shared memory;
+    `tensormap.cp_fenceproxy` copies the map to global memory.
+    """
     if "cp_fenceproxy" in words:
         return [_Transfer("load", WORD, assumed=_FIELD_OF_MAP, in_a_row=True)]
     field = words[words.index("tile") + 1]
@@ -181,7 +188,9 @@ _OPERANDS_FIT = "operands of wgmma are read without conflicts"
 
 
 def _multiplied(statement: Statement, warps: int) -> Wavefronts:
-    """`wgmma`: four warps together read the right operand, and the left one where registers do not hold it, each once."""
+    """`wgmma`: four warps together read the right operand, and the left one
+    where registers do not hold it, each once.
+    """
     instruction = statement.instruction
     shape = _SHAPE.search(instruction.opcode)
     assert shape is not None, "PTX says the shape of a product"

@@ -8,16 +8,18 @@ from typing import Literal
 from kernellab.errors import SourcePosition
 
 SharedKind = Literal["load", "store", "atomic", "ldmatrix", "stmatrix", "async copy", "wgmma"]
-"""Which instructions access shared memory: loads, stores and atomics of lanes (LDS, STS, ATOMS), those that move matrices by rows
-(LDSM, STSM), copies past the registers (LDGSTS), and products of sm_90 that read their operands there."""
+"""Which instructions access shared memory: loads, stores and atomics of lanes (LDS, STS, ATOMS),
+those that move matrices by rows (LDSM, STSM), copies past the registers (LDGSTS), and products of
+sm_90 that read their operands there."""
 
 
 @dataclass(frozen=True)
 class SharedAccess:
-    """The instructions of one kind that one operation of the TTGIR became, and what all their executions cost together.
+    """The instructions of one kind that one operation of the TTGIR became,
+    and what all their executions cost together.
 
-    Counted from the addresses that the compiled code computes for every thread, and from how often a run on the interpreter
-    executed the operation.
+    Counted from the addresses that the compiled code computes for every thread,
+    and from how often a run on the interpreter executed the operation.
     """
 
     operation: str
@@ -45,17 +47,21 @@ class SharedAccess:
     best_wavefronts: int
     """Wavefronts without bank conflicts."""
     ways: int
-    """Of the worst instruction: how many words in one bank lanes want at once; 1 without conflicts."""
+    """Of the worst instruction: how many words in one bank lanes want at once;
+    1 without conflicts."""
     bytes: int
     """That lanes read or write, those that share a word each for itself."""
     assumed: str
     """What is assumed, in words, where the count does not follow from addresses alone; else ""."""
     occurrence: int = 0
-    """The how manieth operation of its name in the text of the TTGIR, from 1; 0 for one of a function that is called there."""
+    """The how manieth operation of its name in the text of the TTGIR, from 1;
+    0 for one of a function that is called there."""
 
     @property
     def conflicts(self) -> int:
-        """Bank conflicts: wavefronts that would not be needed if the words lay in different banks."""
+        """Bank conflicts: wavefronts that would not be needed if the words lay
+        in different banks.
+        """
         return self.wavefronts - self.best_wavefronts
 
     @property
@@ -82,8 +88,8 @@ class SharedAccess:
         where = f"{self.position}: " if self.position else ""
         of_what = f" of {self.name}" if self.name else ""
         return (
-            f"{where}{self.title}{of_what}: {self.instructions:,} instructions, {self.wavefronts:,} wavefronts, "
-            f"{self.conflicts:,} of them bank conflicts"
+            f"{where}{self.title}{of_what}: {self.instructions:,} instructions, "
+            f"{self.wavefronts:,} wavefronts, {self.conflicts:,} of them bank conflicts"
         )
 
 
@@ -96,13 +102,14 @@ def what_is_wrong(one: SharedAccess) -> str:
     words = []
     if one.action == "conversion" and one.in_loop and one.writes and one.executions:
         words.append(
-            f"conversion through shared memory in the loop: {one.bytes // one.executions:,} bytes written each time, "
-            f"{one.executions:,} times"
+            f"conversion through shared memory in the loop: {one.bytes // one.executions:,} bytes "
+            f"written each time, {one.executions:,} times"
         )
     if one.wavefronts >= _WORTH_SAYING * one.best_wavefronts and one.conflicts:
         words.append(
-            f"{one.ways}-way bank conflict: {_instructions(one)} {one.wavefronts_per_instruction:.3g} wavefronts "
-            f"each time where {one.best_wavefronts / one.instructions:.3g} would do"
+            f"{one.ways}-way bank conflict: {_instructions(one)} "
+            f"{one.wavefronts_per_instruction:.3g} wavefronts each time where "
+            f"{one.best_wavefronts / one.instructions:.3g} would do"
         )
     return "; ".join(words)
 

@@ -31,16 +31,20 @@ class Tally:
 
     Attributes:
         access: how lanes access its tile, or the copy engine does.
-        takes_turns: whether lanes that share an address take turns, as those of atomics do: each turn moves the sector.
+        takes_turns: whether lanes that share an address take turns, as those of atomics do: each
+            turn moves the sector.
         executions: how often a program has executed it.
         requests, sectors, lines: see `requests`.
-        best_sectors: how many sectors its requests would move if the lanes that are on accessed neighbouring elements.
+        best_sectors: how many sectors its requests would move if the lanes that are on accessed
+            neighbouring elements.
         useful_bytes: of the elements that were on, each counted once an execution.
         touched: the different sectors of each program, added up.
         different: the different sectors of all programs.
-        repeated_sectors: of the sectors, those that were moved again because lanes share an address and take turns.
-        steps: bytes from an element to its neighbour, by dimension, the same in every execution; None where there is no such step.
-            Where addresses have no pattern as a whole, only the dimension is looked at along which neighbouring lanes lie.
+        repeated_sectors: of the sectors, those that were moved again because lanes share an
+            address and take turns.
+        steps: bytes from an element to its neighbour, by dimension, the same in every execution;
+            None where there is no such step. Where addresses have no pattern as a whole, only the
+            dimension is looked at along which neighbouring lanes lie.
     """
 
     access: WarpAccess | Messages
@@ -108,7 +112,9 @@ class Tally:
         return costs
 
     def end_batch(self) -> None:
-        """The programs that were seen are done: which of them touched which sector matters no more."""
+        """The programs that were seen are done: which of them touched
+        which sector matters no more.
+        """
         for touched in self._under_way.values():
             self.touched += touched.by_programs()
             touched.put_into(self.different)
@@ -118,7 +124,9 @@ class Tally:
 def _steps_along(
     dimension: int, addresses: Numbers, on: numpy.ndarray | None, shape: tuple[int, ...]
 ) -> Steps | None:
-    """The step along one dimension of rows of addresses that have no pattern as a whole; None where neighbours that are on differ."""
+    """The step along one dimension of rows of addresses that have no pattern as a whole;
+    None where neighbours that are on differ.
+    """
     if shape[dimension] < 2:
         return None
     whole = numpy.moveaxis(addresses.reshape(-1, *shape), dimension + 1, -1)

@@ -18,7 +18,8 @@ from kernellab.profiling.accesses.sectors import (
 from kernellab.records.layouts import Numbers
 
 _PROGRAM_BITS = 42
-"""A program's number shifted by so many bits, plus a sector's, is a number of its own: addresses have 47 bits, so sectors have 42."""
+"""A program's number shifted by so many bits, plus a sector's, is a number of its own:
+addresses have 47 bits, so sectors have 42."""
 _NO_ROW = -1
 """In the place of a row, for a program that takes no part."""
 _MOST_EXECUTIONS = 64
@@ -56,7 +57,9 @@ class Touched:
         """Programs have made the access once more."""
         if len(self._executions) == _MOST_EXECUTIONS:
             self._executions = [self._as_one()]
-        self._executions.append(_Execution(rows, programs.programs, programs.row_of, programs.moved))  # fmt: skip
+        self._executions.append(
+            _Execution(rows, programs.programs, programs.row_of, programs.moved)
+        )
 
     def put_into(self, found: SectorSet) -> None:
         """Put all sectors into a set."""
@@ -96,7 +99,9 @@ class Touched:
         return _Execution(of_rows, programs, programs, numpy.zeros_like(programs))
 
     def _by_time(self) -> tuple[Numbers, Numbers]:
-        """The row of every program in each execution, and how far it was moved: shape (executions, programs)."""
+        """The row of every program in each execution, and how far it was moved:
+        shape (executions, programs).
+        """
         count = 1 + max(int(one.programs.max()) for one in self._executions)
         rows = numpy.full((len(self._executions), count), _NO_ROW)
         moved = numpy.zeros(rows.shape, numpy.int64)
@@ -106,7 +111,9 @@ class Touched:
         return rows, moved
 
     def _merged(self, rows: Numbers, moved: Numbers) -> Runs:
-        """All that was touched by each column of `_by_time`, whose number stands above _PROGRAM_BITS."""
+        """All that was touched by each column of `_by_time`, whose number stands
+        above _PROGRAM_BITS.
+        """
         parts = []
         for one, row, shift in zip(self._executions, rows, moved):
             taking_part = numpy.flatnonzero(row != _NO_ROW)

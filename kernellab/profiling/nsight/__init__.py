@@ -1,1 +1,3 @@
-"""Profiles of Nsight Compute: its files and pages read, and lined up with a compilation's instructions."""
+"""Profiles of Nsight Compute: its files and pages read, and lined up
+with a compilation's instructions.
+"""

@@ -24,14 +24,16 @@ def read_ncu(
     """Read what Nsight Compute measured of a kernel, instruction by instruction.
 
     Args:
-        path: a report (.ncu-rep), which this machine's `ncu` prints; or its source page as CSV, which
-            `ncu --import FILE --page source --print-source sass --csv` prints where it was recorded.
+        path: a report (.ncu-rep), which this machine's `ncu` prints; or its source page as
+            CSV, which `ncu --import FILE --page source --print-source sass --csv` prints where
+            it was recorded.
         kernel: the kernel's name; may be left out where the file has one kernel.
         launch: which of its launches, from 1.
         gpu: the GPU's name, for a CSV, which does not have it.
 
     Raises:
-        ProfileError: the file cannot be read, holds no such kernel or launch, or has no instructions.
+        ProfileError: the file cannot be read, holds no such kernel or launch, or has
+            no instructions.
     """
     file = Path(path)
     is_report = file.suffix in (".ncu-rep", ".ncu-repz")
@@ -64,7 +66,8 @@ def _printed(file: Path, page: str, *options: str) -> str:
         raise ProfileError(why_unreadable(file, FileNotFoundError()))
     if shutil.which("ncu") is None:
         raise ProfileError(
-            f"{file.name} is a report of Nsight Compute's, which only its own program reads, and there is no ncu here.",
+            f"{file.name} is a report of Nsight Compute's, which only its own program reads, and "
+            "there is no ncu here.",
             advice=f"Where it was recorded: {_EXPORT.format(file=file.name)}",
         )
     command = ["ncu", "--import", str(file), "--page", page, *options, "--csv"]
@@ -81,7 +84,10 @@ def _chosen(pages: list[LaunchPage], file: Path, kernel: str, launch: int) -> La
     if not kernels:
         raise ProfileError(
             f"{file.name} has no table of instructions with the columns Address and Source.",
-            advice=f"Record with samples of each instruction: {_RECORD}\nThen: {_EXPORT.format(file='profile.ncu-rep')}",
+            advice=(
+                f"Record with samples of each instruction: {_RECORD}\n"
+                f"Then: {_EXPORT.format(file='profile.ncu-rep')}"
+            ),
         )
     if not kernel and len(kernels) > 1:
         raise ProfileError(

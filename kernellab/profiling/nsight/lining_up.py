@@ -1,4 +1,6 @@
-"""Which line of a compilation's SASS each instruction of a profile is; refused where they are not the same code."""
+"""Which line of a compilation's SASS each instruction of a profile is;
+refused where they are not the same code.
+"""
 
 from __future__ import annotations
 
@@ -14,8 +16,11 @@ from kernellab.records import Compilation, Instruction
 
 _TEXT = re.compile(r"\s*(?P<predicate>@!?U?P\w+)?\s*(?P<opcode>[A-Z][\w.]*)\s*(?P<operands>[^;]*)")
 
-_JUMPS = ("BRA", "BRX", "BRXU", "BSSY", "BSYNC", "CALL", "JMP", "JMX", "JMXU", "RET", "WARPSYNC", "BREAK")  # fmt: skip
-"""Instructions whose operands are places in the code, which disassemblers name in their own ways."""
+_JUMPS = (
+    "BRA", "BRX", "BRXU", "BSSY", "BSYNC", "CALL", "JMP", "JMX", "JMXU", "RET", "WARPSYNC", "BREAK",
+)  # fmt: skip
+"""Instructions whose operands are places in the code, which disassemblers name
+in their own ways."""
 
 
 Item = TypeVar("Item")
@@ -30,7 +35,9 @@ class _Code:
     operands: tuple[str, ...]
 
     def agrees(self, other: _Code) -> bool:
-        """Whether both are the same instruction: the order of operands is the disassembler's affair (LDGSTS), and so is how it names places in the code."""
+        """Whether both are the same instruction: the order of operands is the disassembler's affair
+        (LDGSTS), and so is how it names places in the code.
+        """
         if (self.predicate, self.opcode) != (other.predicate, other.opcode):
             return False
         if self.opcode.partition(".")[0] in _JUMPS:
@@ -44,7 +51,8 @@ def lines_of(profile: Profile, compilation: Compilation) -> Mapping[int, Sampled
     """Line of the compilation's SASS -> what was measured of its instruction.
 
     Raises:
-        ProfileError: the profile is of another kernel, or of other code: other options, another version of Triton.
+        ProfileError: the profile is of another kernel, or of other code: other options, another
+            version of Triton.
     """
     if profile.kernel != compilation.kernel:
         raise ProfileError(
@@ -53,7 +61,9 @@ def lines_of(profile: Profile, compilation: Compilation) -> Mapping[int, Sampled
     try:
         whole = compilation.instructions
     except ValueError as error:
-        raise ProfileError(f"The compilation has no machine code to line a profile up with: {error}.") from error  # fmt: skip
+        raise ProfileError(
+            f"The compilation has no machine code to line a profile up with: {error}."
+        ) from error
     measured = _without_padding([(_of_text(one.text), one) for one in profile])
     own = [one for one in whole if one.function == compilation.kernel]
     ours = next(
@@ -107,9 +117,12 @@ def _other_code(
     ours = str(here[1]) if here else "no more"
     theirs = there[1].text if there else "no more"
     return ProfileError(
-        f"The profile of {profile.kernel!r} is of other machine code than this compilation for {compilation.target}: "
-        f"{counts[1]:,} instructions were profiled, and {counts[0]:,} are here. "
-        f"Instruction {number} is {theirs!r} in the profile, and {ours!r} here.",
-        advice="Compile for the launch that was profiled: the same types, constants, options and Triton version. "
-        "Or save the compilation where the profile is recorded (compilation.save), and load it here.",
+        f"The profile of {profile.kernel!r} is of other machine code than this compilation for "
+        f"{compilation.target}: {counts[1]:,} instructions were profiled, and {counts[0]:,} are "
+        f"here. Instruction {number} is {theirs!r} in the profile, and {ours!r} here.",
+        advice=(
+            "Compile for the launch that was profiled: the same types, constants, options and "
+            "Triton version. Or save the compilation where the profile is recorded "
+            "(compilation.save), and load it here."
+        ),
     )

@@ -1,7 +1,9 @@
-"""The source page that Nsight Compute prints as CSV: `ncu --import FILE --page source --print-source sass --csv`.
+"""The source page that Nsight Compute prints as CSV:
+`ncu --import FILE --page source --print-source sass --csv`.
 
-One table for each launch: a row with the kernel's name, a row with the columns, then one row for each instruction. Columns differ with
-the version, the GPU and the sections that were collected; stall reasons have short names ("stall_long_sb") or those of the metrics
+One table for each launch: a row with the kernel's name, a row with the columns, then one row for
+each instruction. Columns differ with the version, the GPU and the sections that were collected;
+stall reasons have short names ("stall_long_sb") or those of the metrics
 ("smsp__pcsamp_warps_issue_stalled_long_scoreboard").
 """
 
@@ -16,7 +18,8 @@ from dataclasses import dataclass
 from kernellab.profiling.nsight.records import SampledInstruction
 
 _REASON = re.compile(r"(?:stall_|smsp__pcsamp_warps_issue_stalled_)(?P<name>\w+)$")
-"""A column of samples with a stall reason; those that end in "not issued" count a part of the same samples again."""
+"""A column of samples with a stall reason; those that end in "not issued" count a part
+of the same samples again."""
 
 _SHORT = {
     "branch_resolve": "branch_resolving",
@@ -74,7 +77,9 @@ def launch_pages(text: str) -> Iterator[LaunchPage]:
 
 
 def _name(words: str) -> str:
-    """A kernel's name without what some versions add: "matmul (1024, 1, 1)x(256, 1, 1), Context 1, ..."."""
+    """A kernel's name without what some versions add:
+    "matmul (1024, 1, 1)x(256, 1, 1), Context 1, ...".
+    """
     return words.partition("(")[0].strip()
 
 
@@ -102,13 +107,18 @@ class _Columns:
         return cls(
             width=len(head),
             address=address,
-            # Beside Python or CUDA, an instruction's text is the second "Source", after its address.
-            text=next(at for at, name in enumerate(head) if name == "Source" and (at > address or head.count("Source") == 1)),
+            # Beside Python or CUDA, an instruction's text is the second "Source",
+            # after its address.
+            text=next(
+                at
+                for at, name in enumerate(head)
+                if name == "Source" and (at > address or head.count("Source") == 1)
+            ),
             samples=_first(head, _SAMPLES),
             executed=_first(head, _EXECUTED),
             reasons=reasons,
             counted={at: name for at, name in enumerate(head) if name in _COUNTED},
-        )  # fmt: skip
+        )
 
     def read(self, row: Sequence[str]) -> SampledInstruction | None:
         """The instruction of a row; None for a row of something else."""

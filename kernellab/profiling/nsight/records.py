@@ -1,4 +1,6 @@
-"""A profile of one launch, as plain facts: what Nsight Compute sampled and counted of each instruction."""
+"""A profile of one launch, as plain facts: what Nsight Compute sampled and counted
+of each instruction.
+"""
 
 from __future__ import annotations
 
@@ -36,7 +38,8 @@ REASONS: Mapping[str, str] = {
     "wait": "for the cycles that the compiler has set",
     "warpgroup_arrive": "for the other warps of its warp group",
 }
-"""Reason -> what the warp waited for. After "Warp Stall Reasons" in NVIDIA's Kernel Profiling Guide."""
+"""Reason -> what the warp waited for. After "Warp Stall Reasons" in NVIDIA's Kernel
+Profiling Guide."""
 
 
 @dataclass(frozen=True)
@@ -44,7 +47,8 @@ class SampledInstruction:
     """One instruction of SASS, with what was measured of it."""
 
     address: int
-    """As the profiler gives it: where the code was in the GPU's memory, or bytes from its beginning."""
+    """As the profiler gives it: where the code was in the GPU's memory,
+    or bytes from its beginning."""
     text: str
     """ "@P0 LDG.E.128 R4, desc[UR4][R2.64]"."""
     samples: int
@@ -54,7 +58,8 @@ class SampledInstruction:
     executed: int | None
     """How often a warp executed it; None where that was not counted."""
     counts: Mapping[str, int]
-    """What else was counted, under the profiler's own words: "L2 Theoretical Sectors Global"; what is 0 is left out."""
+    """What else was counted, under the profiler's own words: "L2 Theoretical Sectors Global";
+    what is 0 is left out."""
 
     @property
     def stalls(self) -> int:
@@ -109,7 +114,9 @@ class Profile:
 
     @property
     def summary(self) -> tuple[str, ...]:
-        """How much was sampled, and what warps waited for in at least a twentieth of the samples."""
+        """How much was sampled, and what warps waited for in at least a
+        twentieth of the samples.
+        """
         waited = [
             f"{number / self.samples:.0%} waiting {REASONS.get(reason, reason)} ({reason})"
             for reason, number in self.reasons.items()

@@ -1,4 +1,6 @@
-"""Layouts: which register of which thread, or which place in memory, holds which element of a tile."""
+"""Layouts: which register of which thread, or which place in memory,
+holds which element of a tile.
+"""
 
 from kernellab.records.layouts.kinds import (
     Holder,

@@ -1,4 +1,6 @@
-"""Layouts made by hand, for teaching: read from an encoding, or by one constructor for each family."""
+"""Layouts made by hand, for teaching: read from an encoding, or by one constructor
+for each family.
+"""
 
 from __future__ import annotations
 
@@ -25,7 +27,8 @@ Sizes = Sequence[int] | int
 """Whole numbers by dimension; of a tile with one dimension its number alone will do."""
 
 _MAKER = "kernellab.compiler.hand_made_layouts:make"
-"""What the worker process is asked for a layout made by hand: Triton aborts on some. It answers with the kind of the encoding."""
+"""What the worker process is asked for a layout made by hand: Triton aborts on some.
+It answers with the kind of the encoding."""
 
 
 class MadeByHand:
@@ -38,16 +41,21 @@ class MadeByHand:
         Triton is asked in the worker process, since it aborts on some; the answer is kept.
 
         Args:
-            encoding: as TTGIR writes it, with no aliases: "#ttg.slice<{dim = 1, parent = #ttg.blocked<{...}>}>".
+            encoding: as TTGIR writes it, with no aliases: "#ttg.slice<{dim = 1, parent =
+                #ttg.blocked<{...}>}>".
             shape: of the tile, in elements.
-            target: the GPU ("sm_90", "gfx942") that is to have such a layout; None asks for no GPU's approval.
+            target: the GPU ("sm_90", "gfx942") that is to have such a layout; None asks for
+                no GPU's approval.
 
         Raises:
-            LayoutError: the encoding does not parse, the shape does not fit it, or the target has no such layout.
+            LayoutError: the encoding does not parse, the shape does not fit it, or the target
+                has no such layout.
             TargetError: no such target.
         """
         if not isinstance(encoding, str):
-            raise LayoutError(f"{encoding!r} is no encoding.", advice="Give it as text, as TTGIR writes it.")  # fmt: skip
+            raise LayoutError(
+                f"{encoding!r} is no encoding.", advice="Give it as text, as TTGIR writes it."
+            )
         return _ask(encoding, _shape(shape), None if target is None else str(target))
 
     @staticmethod
@@ -59,10 +67,12 @@ class MadeByHand:
         warps_per_cta: Sizes,
         order: Sizes,
     ) -> RegisterLayout:
-        """Each thread holds a box of neighbours, each warp a box of those, the program a box of these; then it repeats.
+        """Each thread holds a box of neighbours, each warp a box of those,
+        the program a box of these; then it repeats.
 
         Args:
-            shape: of the tile. Here as in all that follow, a whole number will do for one dimension.
+            shape: of the tile. Here as in all that follow, a whole number will do
+                for one dimension.
             size_per_thread, threads_per_warp, warps_per_cta: the boxes, by dimension.
             order: the dimensions, the fastest first.
 
@@ -70,8 +80,9 @@ class MadeByHand:
         """
         return _registers(
             "ttg.blocked<{"
-            f"sizePerThread = {_list(size_per_thread)}, threadsPerWarp = {_list(threads_per_warp)}, "
-            f"warpsPerCTA = {_list(warps_per_cta)}, order = {_list(order)}}}>",
+            f"sizePerThread = {_list(size_per_thread)}, threadsPerWarp = "
+            f"{_list(threads_per_warp)}, warpsPerCTA = {_list(warps_per_cta)}, order = "
+            f"{_list(order)}}}>",
             shape,
         )
 
@@ -90,7 +101,8 @@ class MadeByHand:
             shape: of the operand.
             operand: 0 for A, 1 for B.
             parent: the product's own layout.
-            k_width: neighbours along K that a thread holds side by side; for mma.sync 32 over the element's bits.
+            k_width: neighbours along K that a thread holds side by side; for mma.sync 32 over
+                the element's bits.
         """
         width = f", kWidth = {k_width}" if k_width else ""
         return _registers(
@@ -105,7 +117,8 @@ class MadeByHand:
         warps_per_cta: Sizes,
         instruction_shape: Sizes,
     ) -> RegisterLayout:
-        """The result of mma.sync (version 2, instruction shape [16, 8]) or wgmma (version 3, [16, N, K]: one warp's part).
+        """The result of mma.sync (version 2, instruction shape [16, 8]) or wgmma (version 3, [16,
+        N, K]: one warp's part).
 
         Blackwell's products (version 5) lie in tensor memory: `Layout.tensor_memory`.
         """
@@ -124,7 +137,9 @@ class MadeByHand:
         instruction_shape: Sizes,
         is_transposed: bool = False,
     ) -> RegisterLayout:
-        """The result of a CDNA matrix instruction: version 2 is gfx90a, 3 gfx942, 4 gfx950; instruction shape [M, N, K]."""
+        """The result of a CDNA matrix instruction: version 2 is gfx90a, 3 gfx942, 4 gfx950;
+        instruction shape [M, N, K].
+        """
         return _registers(
             f"ttg.amd_mfma<{{version = {version}, warpsPerCTA = {_list(warps_per_cta)}, "
             f"instrShape = {_list(instruction_shape)}, isTransposed = {_word(is_transposed)}}}>",
@@ -141,8 +156,8 @@ class MadeByHand:
     ) -> RegisterLayout:
         """The 16x16 result of an RDNA matrix instruction: version 1 is gfx11, 2 gfx12.
 
-        `warp_bases` says, bit by bit of the warp's number, how many instructions further its part lies. Triton 3.6 spells this
-        encoding in another way: there, `parse` it.
+        `warp_bases` says, bit by bit of the warp's number, how many instructions further its part
+        lies. Triton 3.6 spells this encoding in another way: there, `parse` it.
         """
         return _registers(
             f"ttg.amd_wmma<{{version = {version}, isTranspose = {_word(is_transposed)}, "
@@ -170,7 +185,8 @@ class MadeByHand:
     def swizzled_shared(
         *, shape: Sizes, vector: int, per_phase: int, max_phase: int, order: Sizes
     ) -> SharedLayout:
-        """Shared memory whose rows are cut into vectors of `vector` elements, permuted by XOR with the row.
+        """Shared memory whose rows are cut into vectors of `vector` elements,
+        permuted by XOR with the row.
 
         Args:
             shape: of the tile.
@@ -180,8 +196,8 @@ class MadeByHand:
             order: the dimensions, the fastest first.
         """
         return _shared(
-            f"ttg.swizzled_shared<{{vec = {vector}, perPhase = {per_phase}, maxPhase = {max_phase}, "
-            f"order = {_list(order)}}}>",
+            f"ttg.swizzled_shared<{{vec = {vector}, perPhase = {per_phase}, maxPhase = "
+            f"{max_phase}, order = {_list(order)}}}>",
             shape,
         )
 
@@ -189,7 +205,9 @@ class MadeByHand:
     def amd_rotating_shared(
         *, shape: Sizes, vector: int, per_phase: int, max_phase: int, order: Sizes
     ) -> SharedLayout:
-        """As `swizzled_shared`, and after each `max_phase` rows (times `per_phase`) the permutations are others."""
+        """As `swizzled_shared`, and after each `max_phase` rows (times `per_phase`)
+        the permutations are others.
+        """
         return _shared(
             f"ttg.amd_rotating_shared<{{vec = {vector}, perPhase = {per_phase}, "
             f"maxPhase = {max_phase}, order = {_list(order)}}}>",
@@ -204,7 +222,9 @@ class MadeByHand:
         element_bit_width: int,
         transposed: bool = False,
     ) -> SharedLayout:
-        """Shared memory as TMA writes it and wgmma and tcgen05 read it, swizzled over 0, 32, 64 or 128 bytes."""
+        """Shared memory as TMA writes it and wgmma and tcgen05 read it, swizzled over 0, 32,
+        64 or 128 bytes.
+        """
         return _shared(
             f"ttg.nvmma_shared<{{swizzlingByteWidth = {swizzling_byte_width}, "
             f"transposed = {_word(transposed)}, elementBitWidth = {element_bit_width}}}>",
@@ -215,7 +235,9 @@ class MadeByHand:
     def padded_shared(
         *, shape: Sizes, paddings: Sequence[tuple[int, int]], order: Sizes
     ) -> SharedLayout:
-        """Shared memory with room left free: after every `interval` elements `padding` of them, for each pair given."""
+        """Shared memory with room left free: after every `interval` elements `padding` of them,
+        for each pair given.
+        """
         pairs = ", ".join(f"{interval}:+{padding}" for interval, padding in paddings)
         return _shared(
             f"ttg.padded_shared<[{pairs}] {{order = {_list(order)}, shape = {_list(shape)}}}>",
@@ -243,7 +265,8 @@ class MadeByHand:
     ) -> TensorMemoryLayout:
         """Blackwell's tensor memory, in blocks of `block_m` rows (64 or 128) and `block_n` columns.
 
-        `column_stride` is 1 for elements that lie side by side, and 32 over their bits for narrow ones with a column each.
+        `column_stride` is 1 for elements that lie side by side,
+        and 32 over their bits for narrow ones with a column each.
         """
         made = MadeByHand.parse(
             f"#ttng.tensor_memory_encoding<blockM = {block_m}, blockN = {block_n}, "
@@ -269,7 +292,10 @@ def _ask(encoding: str, shape: Shape, target: str | None) -> Layout:
             ended = f"Triton ends its process on it{f', and says: {said}' if said else ''}."
             raise misspelt_error(encoding, misspelt, ended) from death
         raise LayoutError(
-            f"Triton has no layout of a tile of {sizes(shape)} for {encoding}: asked for one, it ended its process"
+            (
+                f"Triton has no layout of a tile of {sizes(shape)} for {encoding}: asked for one, "
+                "it ended its process"
+            )
             + (f", and said: {said}." if said else "."),
             advice="The encoding does not fit the shape, or no GPU has such a layout.",
         ) from death
@@ -277,7 +303,9 @@ def _ask(encoding: str, shape: Shape, target: str | None) -> Layout:
 
 
 def _assertion(words: str) -> str:
-    """What an aborting process says, without where in Triton's sources it says so; "" where it says nothing."""
+    """What an aborting process says, without where in Triton's sources it says so;
+    "" where it says nothing.
+    """
     found = re.search(r"Assertion [`'](.*)' failed|(?:LLVM ERROR|error): (.*)", words)
     return (found[1] or found[2]) if found else ""
 
@@ -330,7 +358,10 @@ def _lists(vectors: Sequence[Sizes]) -> str:
     if not isinstance(vectors, Iterable):
         raise LayoutError(
             f"{vectors!r} is no list of vectors.",
-            advice="Give one vector for each bit, each with a number for each dimension: [(0, 1), (0, 2)].",
+            advice=(
+                "Give one vector for each bit, each with a number for each dimension: [(0, 1), (0, "
+                "2)]."
+            ),
         )
     return f"[{', '.join(_list(vector) for vector in vectors)}]"
 

@@ -28,8 +28,8 @@ _MOST_PICTURED = 64
 
 Move = Literal["stays", "register", "lane", "warp", "block"]
 MOVES: tuple[Move, ...] = ("stays", "register", "lane", "warp", "block")
-"""Where an element is, as seen from a register that is to have it: there, in another register of the thread, another lane of the
-warp, another warp of the block, another block."""
+"""Where an element is, as seen from a register that is to have it: there, in another register
+of the thread, another lane of the warp, another warp of the block, another block."""
 
 
 class Holder(NamedTuple):
@@ -59,7 +59,9 @@ class TensorMemoryPlace(NamedTuple):
 
 @dataclass(frozen=True)
 class Layout(LinearTile, MadeByHand):
-    """Where the elements of a tile are: made by a compilation, by `Layout.parse`, or by the constructors named after families."""
+    """Where the elements of a tile are: made by a compilation, by `Layout.parse`,
+    or by the constructors named after families.
+    """
 
     @overload
     def holders(self, index: Sequence[int]) -> tuple[Any, ...]: ...
@@ -74,7 +76,8 @@ class Layout(LinearTile, MadeByHand):
             index: of one element, or an array of indices of shape (..., rank of the tile).
 
         Returns:
-            A tuple for one index. For an array int64 of shape (..., replication, fields), the last axis as in the tuple's entries.
+            A tuple for one index. For an array int64 of shape (..., replication, fields),
+            the last axis as in the tuple's entries.
 
         Raises:
             LayoutError: the tile has no such element.
@@ -86,7 +89,9 @@ class Layout(LinearTile, MadeByHand):
         return self._split(inputs)
 
     def _held(self, index: ArrayLike, place: Callable[..., Any]) -> Any:
-        """What `holders` gives: for one index a tuple of places, for an array of indices an array."""
+        """What `holders` gives: for one index a tuple of places,
+        for an array of indices an array.
+        """
         if _is_array_of_indices(index):
             return self._places(self._inputs_of_all(index))
         one = self._inputs_of(cast("Sequence[int]", index))
@@ -97,7 +102,9 @@ class Layout(LinearTile, MadeByHand):
         raise NotImplementedError
 
     def _plane(self, by_element: Numbers, most_rows: int, most_columns: int) -> Numbers:
-        """The first rows and columns of what there is for every element: shape (rows, columns, ...) from (*shape, ...)."""
+        """The first rows and columns of what there is for every element:
+        shape (rows, columns, ...) from (*shape, ...).
+        """
         rank = len(self.shape)
         if rank < 2:
             columns = min(self.element_count, most_columns)
@@ -107,7 +114,9 @@ class Layout(LinearTile, MadeByHand):
         return plane[:most_rows, :most_columns]
 
     def part_shown(self, most_rows: int, most_columns: int) -> str:
-        """Which part of the tile so many rows and columns are, in words: "" where they are all of it."""
+        """Which part of the tile so many rows and columns are, in words:
+        "" where they are all of it.
+        """
         if self.element_count <= most_rows * most_columns and len(self.shape) < 2:
             return ""
         if len(self.shape) < 2:
@@ -123,11 +132,14 @@ class Layout(LinearTile, MadeByHand):
         return ", ".join(parts)
 
     def show(self, to: Layout | None = None, by: str | None = None) -> Any:
-        """The layout as a picture: elements, and the threads or the memory that hold them (docs/widgets.md).
+        """The layout as a picture: elements, and the threads or the memory
+        that hold them (docs/widgets.md).
 
         Args:
             to: another layout of the same shape, to see what a conversion to it moves.
-            by: what the colours are at first: "warp", "lane", "register" or "block"; of shared memory "bank", "offset" or "row of the tile"; of tensor memory "row" or "column". None leaves the choice to the view.
+            by: what the colours are at first: "warp", "lane", "register" or "block"; of shared
+                memory "bank", "offset" or "row of the tile"; of tensor memory "row" or "column".
+                None leaves the choice to the view.
 
         Raises:
             LayoutError: the shapes differ, or nothing is called `by`.
@@ -141,19 +153,25 @@ class Layout(LinearTile, MadeByHand):
         hardware: bool = False,
         element_bits: int = 16,
     ) -> Any:
-        """The layout as a figure, for a page or a slide: coloured cells, labelled where they are large enough.
+        """The layout as a figure, for a page or a slide:
+        coloured cells, labelled where they are large enough.
 
         Args:
-            by: what the colours are: "warp", "lane", "register" or "block"; of shared memory "bank" or "offset"; of tensor memory "row" or "column". None means the first of them that differs.
-            at: of a tile with more than two dimensions, the index of the slice; nothing means the first.
-            hardware: draw the places rather than the tile: registers by thread, or memory in rows of 128 bytes; by="row of the tile" is known there.
+            by: what the colours are: "warp", "lane", "register" or "block"; of shared memory
+                "bank" or "offset"; of tensor memory "row" or "column". None means the first of
+                them that differs.
+            at: of a tile with more than two dimensions, the index of the slice; nothing
+                means the first.
+            hardware: draw the places rather than the tile: registers by thread, or memory in rows
+                of 128 bytes; by="row of the tile" is known there.
             element_bits: of an element in shared memory; banks depend on it.
 
         Returns:
             A picture that a cell displays: `.save(path)`, `.png()`, `.svg()`, `.figure`.
 
         Raises:
-            LayoutError: nothing has the name `by`, there is no such slice, or the tile is too large to be drawn.
+            LayoutError: nothing has the name `by`, there is no such slice, or the tile is too
+                large to be drawn.
         """
         return plot(self, by=by, at=at, hardware=hardware, bits=element_bits)
 
@@ -162,8 +180,9 @@ class Layout(LinearTile, MadeByHand):
 class RegisterLayout(Layout):
     """A tile in the registers of a program's threads.
 
-    Registers count the elements of the tile that a thread holds, not 32-bit registers of the hardware: two fp16 elements share one
-    of those. A register that always repeats another one is left out.
+    Registers count the elements of the tile that a thread holds, not 32-bit registers of the
+    hardware: two fp16 elements share one of those. A register that always repeats another
+    one is left out.
     """
 
     register: Bases
@@ -222,11 +241,15 @@ class RegisterLayout(Layout):
         return self._elements(block=block, warp=warp, lane=lane, register=register)
 
     def all_elements(self) -> Numbers:
-        """The index of every register's element: int64 of shape (blocks, warps, lanes, registers, rank)."""
+        """The index of every register's element: int64 of shape (blocks, warps, lanes,
+        registers, rank).
+        """
         return self._indices(self.all_numbers())
 
     def all_numbers(self) -> Numbers:
-        """As `all_elements`, the elements by their numbers, the last dimension fastest: shape (blocks, warps, lanes, registers)."""
+        """As `all_elements`, the elements by their numbers, the last dimension fastest:
+        shape (blocks, warps, lanes, registers).
+        """
         shape = (self.blocks, self.warps, self.lanes, self.registers_per_thread)
         return self._element_numbers.reshape(shape)
 
@@ -243,7 +266,8 @@ class RegisterLayout(Layout):
             index: of one element, or an array of indices of shape (..., rank of the tile).
 
         Returns:
-            A tuple of `Holder` for one index. For an array int64 of shape (..., replication, 4): register, lane, warp, block.
+            A tuple of `Holder` for one index. For an array int64 of shape (..., replication, 4):
+            register, lane, warp, block.
 
         Raises:
             LayoutError: the tile has no such element.
@@ -251,11 +275,15 @@ class RegisterLayout(Layout):
         return self._held(index, Holder)
 
     def all_holders(self) -> Numbers:
-        """The holders of every element: int64 of shape (*shape, replication, 4), the last axis as in `Holder`."""
+        """The holders of every element: int64 of shape (*shape, replication, 4),
+        the last axis as in `Holder`.
+        """
         return self._split(self._inputs_by_element).reshape(*self.shape, -1, 4)
 
     def threads(self, index: Sequence[int]) -> tuple[int, ...]:
-        """The threads that hold the element at `index`, by their numbers in the program, in order."""
+        """The threads that hold the element at `index`, by their numbers
+        in the program, in order.
+        """
         held = self.holders(index)
         return tuple(
             sorted({(one.block * self.warps + one.warp) * self.lanes + one.lane for one in held})
@@ -268,14 +296,17 @@ class RegisterLayout(Layout):
 
     @property
     def order(self) -> tuple[int, ...]:
-        """The dimensions, the fastest first: in the order in which registers, then lanes, warps and blocks go along them."""
+        """The dimensions, the fastest first: in the order in which registers, then lanes,
+        warps and blocks go along them.
+        """
         vectors = [vector for vectors in self.bases.values() for vector in vectors]
         along = [dim for vector in vectors for dim, step in enumerate(vector) if step]
         rest = reversed(range(len(self.shape)))
         return tuple(dict.fromkeys([*along, *rest]))
 
     def vector_width(self, element_bits: int, most_bits: int = 128) -> int:
-        """Elements that one access of a thread could take at once, if memory is contiguous along the fastest dimension.
+        """Elements that one access of a thread could take at once,
+        if memory is contiguous along the fastest dimension.
 
         Args:
             element_bits: size of an element.
@@ -296,10 +327,12 @@ class RegisterLayout(Layout):
         return tuple(step if d == dim else 0 for d in range(len(self.shape)))
 
     def moves_to(self, other: RegisterLayout) -> Mapping[Move, int]:
-        """How the registers of another layout of the tile, those of all threads together, get their elements from this one.
+        """How the registers of another layout of the tile, those of all threads together,
+        get their elements from this one.
 
         Returns:
-            How far away the element is -> how many registers; the nearest first. Where it is held several times, the nearest counts.
+            How far away the element is -> how many registers; the nearest first.
+            Where it is held several times, the nearest counts.
 
         Raises:
             LayoutError: the shapes differ.
@@ -310,7 +343,8 @@ class RegisterLayout(Layout):
         place = other._split(numpy.arange(wanted.size))
         nearest = numpy.full(wanted.size, len(MOVES) - 1)
         for held in self._inputs_by_element[wanted].T:
-            # From behind: block, warp, lane, register. The first that is another one says how far it is.
+            # From behind: block, warp, lane, register.
+            # The first that is another one says how far it is.
             differs = (self._split(held) != place)[:, ::-1]
             far = numpy.where(differs.any(axis=1), len(MOVES) - 1 - differs.argmax(axis=1), 0)
             nearest = numpy.minimum(nearest, far)
@@ -362,10 +396,11 @@ class RegisterLayout(Layout):
         )
 
     def picture(self) -> str:
-        """Which threads hold which element: "Layout(0,0)={0,4}, (0,1)={1,5}, ..." for a tile of at most 64 elements.
+        """Which threads hold which element: "Layout(0,0)={0,4}, (0,1)={1,5},
+        ..." for a tile of at most 64 elements.
 
-        Of a larger tile the first rows and columns, one cell an element: "T12:3" is register 3 of thread 12, the first that holds it.
-        A last line then says how much of the tile that is.
+        Of a larger tile the first rows and columns, one cell an element: "T12:3" is register 3
+        of thread 12, the first that holds it. A last line then says how much of the tile that is.
         """
         if self.element_count <= _MOST_PICTURED:
             cells = [
@@ -381,7 +416,8 @@ class RegisterLayout(Layout):
     def cells(self, most_rows: int, most_columns: int) -> list[list[str]]:
         """The tile's first rows and columns: "T12:3" for thread and register.
 
-        A tile of one dimension is folded into rows of `most_columns`; of more than two, it is the plane at index 0 of the leading ones.
+        A tile of one dimension is folded into rows of `most_columns`;
+        of more than two, it is the plane at index 0 of the leading ones.
         """
         plane = self._plane(self.all_holders()[..., 0, :], most_rows, most_columns)
         register, lane, warp, block = numpy.moveaxis(plane, -1, 0)
@@ -414,7 +450,8 @@ class SharedLayout(Layout):
         return int(self._padded(self._size("offset") - 1)) + 1
 
     def elements(self, offset: ArrayLike, block: ArrayLike = 0) -> Numbers:
-        """The indices of the elements at offsets (in elements, padding included): int64 of shape (*broadcast shape, rank).
+        """The indices of the elements at offsets (in elements, padding included):
+        int64 of shape (*broadcast shape, rank).
 
         Raises:
             LayoutError: an offset past the end, or one that padding leaves free.
@@ -441,7 +478,8 @@ class SharedLayout(Layout):
             index: of one element, or an array of indices of shape (..., rank of the tile).
 
         Returns:
-            A tuple of `SharedPlace` for one index. For an array int64 of shape (..., replication, 2): offset, block.
+            A tuple of `SharedPlace` for one index. For an array int64 of shape (..., replication,
+            2): offset, block.
 
         Raises:
             LayoutError: the tile has no such element.
@@ -459,7 +497,9 @@ class SharedLayout(Layout):
         return self._padded(first).reshape(self.shape)
 
     def cells(self, most_rows: int, most_columns: int) -> list[list[str]]:
-        """The offsets, in elements, of the tile's first rows and columns; folded and cut as of a `RegisterLayout`."""
+        """The offsets, in elements, of the tile's first rows and columns;
+        folded and cut as of a `RegisterLayout`.
+        """
         plane = self._plane(self.offsets(), most_rows, most_columns)
         return [[str(offset) for offset in row] for row in plane.tolist()]
 
@@ -495,7 +535,9 @@ class TensorMemoryLayout(Layout):
         return {"row": self.row, "column": self.column}
 
     def elements(self, row: ArrayLike, column: ArrayLike) -> Numbers:
-        """The indices of the elements at rows and columns: int64 of shape (*broadcast shape, rank)."""
+        """The indices of the elements at rows and columns:
+        int64 of shape (*broadcast shape, rank).
+        """
         return self._elements(row=row, column=column)
 
     @overload
@@ -505,13 +547,15 @@ class TensorMemoryLayout(Layout):
     def holders(self, index: ArrayLike) -> Any: ...
 
     def holders(self, index: ArrayLike) -> Any:
-        """The places of the element at `index`: several where it fills several columns, or where rows lie idle beside it.
+        """The places of the element at `index`: several where it fills several columns,
+        or where rows lie idle beside it.
 
         Args:
             index: of one element, or an array of indices of shape (..., rank of the tile).
 
         Returns:
-            A tuple of `TensorMemoryPlace` for one index. For an array int64 of shape (..., replication, 2): row, column.
+            A tuple of `TensorMemoryPlace` for one index.
+            For an array int64 of shape (..., replication, 2): row, column.
 
         Raises:
             LayoutError: the tile has no such element.
@@ -522,21 +566,31 @@ class TensorMemoryLayout(Layout):
         """The layout in words."""
         return (
             f"{self._title()}: {_FAMILIES[self.family]}.\n"
-            f"It takes {counted(self._size('row'), 'row')} and {counted(self._size('column'), 'column')}, "
-            f"in units of one element."
+            f"It takes {counted(self._size('row'), 'row')} and "
+            f"{counted(self._size('column'), 'column')}, in units of one element."
         )
 
 
 _FAMILIES = {
-    "blocked": "each thread holds a box of neighbours, each warp a box of those, the program a box of these",
+    "blocked": (
+        "each thread holds a box of neighbours, each warp a box of those, the program a box of "
+        "these"
+    ),
     "slice": "another layout without one of its dimensions, as a reduction leaves it",
-    "dot_op": "an operand of a matrix product, in the registers where the instruction takes it from",
-    "nvidia_mma": "the result of mma.sync or wgmma, in the registers where the instruction leaves it",
+    "dot_op": (
+        "an operand of a matrix product, in the registers where the instruction takes it from"
+    ),
+    "nvidia_mma": (
+        "the result of mma.sync or wgmma, in the registers where the instruction leaves it"
+    ),
     "amd_mfma": "the result of a CDNA matrix instruction, in the registers where it leaves it",
     "amd_wmma": "the result of an RDNA matrix instruction, in the registers where it leaves it",
     "linear": "a layout by its basis vectors alone",
     "swizzled_shared": "rows whose vectors are permuted by XOR, against bank conflicts",
-    "amd_rotating_shared": "rows whose vectors are permuted by XOR, otherwise in each block of rows, against bank conflicts",
+    "amd_rotating_shared": (
+        "rows whose vectors are permuted by XOR, otherwise in each block of rows, against bank "
+        "conflicts"
+    ),
     "nvmma_shared": "as TMA writes it and the matrix units read it",
     "padded_shared": "rows with room between them, against bank conflicts",
     "shared_linear": "a layout by its basis vectors alone",

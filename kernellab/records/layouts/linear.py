@@ -1,8 +1,9 @@
 """The linear function that a layout is, and arithmetic on it.
 
-A layout is linear over bits. Each of its inputs (a register's number, a lane's, an offset in memory) has one basis vector for each
-bit: the index of the element that this bit leads to. The element of an input is the XOR of the vectors of the bits that are set in
-it. The vectors come from Triton (its linear layouts); what is done with them here is arithmetic.
+A layout is linear over bits. Each of its inputs (a register's number, a lane's, an offset in
+memory) has one basis vector for each bit: the index of the element that this bit leads to. The
+element of an input is the XOR of the vectors of the bits that are set in it. The vectors come from
+Triton (its linear layouts); what is done with them here is arithmetic.
 """
 
 from __future__ import annotations
@@ -24,7 +25,8 @@ from kernellab.errors import LayoutError
 Shape = tuple[int, ...]
 Vector = tuple[int, ...]
 Bases = tuple[Vector, ...]
-"""The basis vectors of one input: entry k is the index of the element that the number 2**k leads to."""
+"""The basis vectors of one input: entry k is the index of the element
+that the number 2**k leads to."""
 Numbers = NDArray[numpy.int64]
 
 
@@ -35,20 +37,27 @@ def sizes(shape: Sequence[int]) -> str:
 
 @dataclass(frozen=True)
 class LinearTile:
-    """A tile with a layout, as a linear function from numbers of registers or places to elements."""
+    """A tile with a layout, as a linear function from numbers of registers
+    or places to elements.
+    """
 
     shape: Shape
     encoding: str
-    """The layout as TTGIR writes it, aliases spelt out: "#ttg.blocked<{sizePerThread = [1, 4], ...}>"."""
+    """The layout as TTGIR writes it, aliases spelt out:
+    "#ttg.blocked<{sizePerThread = [1, 4], ...}>"."""
 
     @property
     def bases(self) -> Mapping[str, Bases]:
-        """Input -> its basis vectors; the first input varies fastest where inputs are counted through."""
+        """Input -> its basis vectors; the first input varies fastest
+        where inputs are counted through.
+        """
         raise NotImplementedError
 
     @property
     def family(self) -> str:
-        """MLIR's name of the kind of layout: "blocked", "slice", "nvidia_mma", "nvmma_shared", ..."""
+        """MLIR's name of the kind of layout: "blocked", "slice", "nvidia_mma",
+        "nvmma_shared", ...
+        """
         found = re.match(r"#\w+\.(\w+)", self.encoding)
         return found[1].removesuffix("_encoding") if found else ""
 
@@ -77,7 +86,9 @@ class LinearTile:
         return 1 << len(self.bases[name])
 
     def _number(self, index: Sequence[int]) -> int:
-        """An element's number, the last dimension fastest. Sizes are powers of two: the XOR of indices is the XOR of numbers."""
+        """An element's number, the last dimension fastest. Sizes are powers of two:
+        the XOR of indices is the XOR of numbers.
+        """
         number = 0
         for position, size in zip(index, self.shape):
             number = number * size + position
@@ -107,7 +118,8 @@ class LinearTile:
         outside = (asked < 0) | (asked >= self._size(name))
         if outside.any():
             raise LayoutError(
-                f"A {self} has {name} 0 to {self._size(name) - 1}, and was asked for {int(asked[outside].flat[0])}."
+                f"A {self} has {name} 0 to {self._size(name) - 1}, and was asked for "
+                f"{int(asked[outside].flat[0])}."
             )
         return asked.astype(numpy.int64)
 
@@ -122,7 +134,9 @@ class LinearTile:
 
     @cached_property
     def _inputs_by_element(self) -> Numbers:
-        """For every element the inputs that lead to it, in order: an array of shape (elements, replication)."""
+        """For every element the inputs that lead to it, in order:
+        an array of shape (elements, replication).
+        """
         # Linear and onto: as many inputs lead to one element as to any other.
         return numpy.argsort(self._element_numbers, kind="stable").reshape(self.element_count, -1)
 
@@ -140,12 +154,15 @@ class LinearTile:
         return cast(Numbers, self._inputs_by_element[self._number(given)])
 
     def _inputs_of_all(self, indices: ArrayLike) -> Numbers:
-        """The inputs that lead to each of several elements: indices of shape (..., rank) become inputs of shape (..., replication)."""
+        """The inputs that lead to each of several elements:
+        indices of shape (..., rank) become inputs of shape (..., replication).
+        """
         asked = numpy.asarray(indices)
         rank = len(self.shape)
         if asked.shape[-1] != rank or (asked.size and asked.dtype.kind not in "iu"):
             raise LayoutError(
-                f"Indices into a tile of {sizes(self.shape)} are whole numbers of shape (..., {rank}), and not {asked.dtype} of shape {asked.shape}.",
+                f"Indices into a tile of {sizes(self.shape)} are whole numbers of shape (..., "
+                f"{rank}), and not {asked.dtype} of shape {asked.shape}.",
                 advice=f"The last axis has the {rank} numbers of one index.",
             )
         outside = ((asked < 0) | (asked >= numpy.array(self.shape))).any(axis=-1)
@@ -159,7 +176,9 @@ class LinearTile:
         return self._inputs_by_element[numbers]
 
     def _split(self, inputs: Numbers) -> Numbers:
-        """Counted-through inputs as one column for each input: an array of shape (*inputs.shape, number of inputs)."""
+        """Counted-through inputs as one column for each input:
+        an array of shape (*inputs.shape, number of inputs).
+        """
         columns = []
         for name in self.bases:
             columns.append(inputs % self._size(name))

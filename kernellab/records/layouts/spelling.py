@@ -1,4 +1,5 @@
-"""How encodings are spelt: the keys of each family and what each holds, to say which one is wrong where Triton refuses an encoding.
+"""How encodings are spelt: the keys of each family and what each holds,
+to say which one is wrong where Triton refuses an encoding.
 
 Triton alone decides what it takes. Nothing here refuses anything.
 """
@@ -25,8 +26,9 @@ _NUMBERS = r"\[\s*(\d+\s*(,\s*\d+\s*)*)?\]"
 _NUMBER = Kind("a whole number from 0", r"\d+(\s*:\s*\w+)?")
 _LIST = Kind("a list of whole numbers, as in [1, 0]", _NUMBERS)
 _VECTORS = Kind(
-    "a list of basis vectors, as in [[0, 1], [0, 2]]", rf"\[\s*({_NUMBERS}\s*(,\s*{_NUMBERS}\s*)*)?\]"
-)  # fmt: skip
+    "a list of basis vectors, as in [[0, 1], [0, 2]]",
+    rf"\[\s*({_NUMBERS}\s*(,\s*{_NUMBERS}\s*)*)?\]",
+)
 _WORD = Kind("true or false", "true|false")
 _LAYOUT = Kind("an encoding, as in #ttg.blocked<{...}>", r"#[\w.]+\s*<.*>")
 _BASES = Kind("lists of basis vectors by name, as in {warp = [[0, 1]]}", r"\{.*\}")
@@ -41,8 +43,11 @@ class _Key:
 
 
 _SWIZZLED = (
-    _Key("vec", _NUMBER), _Key("perPhase", _NUMBER), _Key("maxPhase", _NUMBER), _Key("order", _LIST),
-)  # fmt: skip
+    _Key("vec", _NUMBER),
+    _Key("perPhase", _NUMBER),
+    _Key("maxPhase", _NUMBER),
+    _Key("order", _LIST),
+)
 _NEEDED: dict[str, tuple[_Key, ...]] = {
     "#ttg.blocked": tuple(
         _Key(name, _LIST) for name in ("sizePerThread", "threadsPerWarp", "warpsPerCTA", "order")
@@ -50,24 +55,32 @@ _NEEDED: dict[str, tuple[_Key, ...]] = {
     "#ttg.slice": (_Key("dim", _NUMBER), _Key("parent", _LAYOUT)),
     "#ttg.dot_op": (_Key("opIdx", _NUMBER), _Key("parent", _LAYOUT)),
     "#ttg.nvidia_mma": (
-        _Key("versionMajor", _NUMBER), _Key("warpsPerCTA", _LIST), _Key("instrShape", _LIST),
+        _Key("versionMajor", _NUMBER),
+        _Key("warpsPerCTA", _LIST),
+        _Key("instrShape", _LIST),
     ),
     "#ttg.amd_mfma": (
-        _Key("version", _NUMBER, "versionMajor"), _Key("warpsPerCTA", _LIST), _Key("instrShape", _LIST),
+        _Key("version", _NUMBER, "versionMajor"),
+        _Key("warpsPerCTA", _LIST),
+        _Key("instrShape", _LIST),
     ),
     "#ttg.amd_wmma": (_Key("version", _NUMBER), _Key("ctaLayout", _BASES, "warpsPerCTA")),
     "#ttg.linear": tuple(_Key(name, _VECTORS) for name in ("register", "lane", "warp", "block")),
     "#ttg.swizzled_shared": _SWIZZLED,
     "#ttg.amd_rotating_shared": _SWIZZLED,
     "#ttg.nvmma_shared": (
-        _Key("swizzlingByteWidth", _NUMBER), _Key("transposed", _WORD), _Key("elementBitWidth", _NUMBER),
+        _Key("swizzlingByteWidth", _NUMBER),
+        _Key("transposed", _WORD),
+        _Key("elementBitWidth", _NUMBER),
     ),
     "#ttg.padded_shared": (_Key("order", _LIST, "offset"), _Key("shape", _LIST, "offset")),
     "#ttg.shared_linear": (_Key("offset", _VECTORS), _Key("alignment", _NUMBER)),
     "#ttng.tensor_memory_encoding": (
-        _Key("blockM", _NUMBER), _Key("blockN", _NUMBER), _Key("colStride", _NUMBER, "unpacked"),
+        _Key("blockM", _NUMBER),
+        _Key("blockN", _NUMBER),
+        _Key("colStride", _NUMBER, "unpacked"),
     ),
-}  # fmt: skip
+}
 """Keys that a layout is not made without."""
 _OPTIONAL = {
     "kWidth": _NUMBER,
@@ -103,7 +116,9 @@ def misspelling(encoding: str, diagnostic: str) -> str:
 
 
 def misspelt_error(encoding: str, found: str, detail: str) -> LayoutError:
-    """The error for an encoding of which a part is misspelt; the detail is a sentence about what Triton made of it."""
+    """The error for an encoding of which a part is misspelt;
+    the detail is a sentence about what Triton made of it.
+    """
     return LayoutError(found, advice=f"In {encoding}\n{detail}")
 
 
@@ -145,7 +160,9 @@ def _misspelt_key(family: str, entries: dict[str, str], diagnostic: str) -> str:
 
 
 def _parts(encoding: str) -> Iterator[tuple[str, str]]:
-    """Family and body of an encoding, then of each that stands in it: ("#ttg.slice", "{dim = 1, parent = ...}")."""
+    """Family and body of an encoding, then of each that stands in it:
+    ("#ttg.slice", "{dim = 1, parent = ...}").
+    """
     for found in re.finditer(r"(#\w+\.\w+)\s*<", encoding):
         yield found[1], encoding[found.end() : _end(encoding, found.end())]
 

@@ -10,8 +10,12 @@ from kernellab.compiler.specialization.binding import BoundCall
 from kernellab.records import Specialization
 
 
-def type_strings(specialization: Specialization, names: Sequence[str]) -> tuple[dict[str, Any], dict[str, Any]]:  # fmt: skip
-    """Of the parameters `names`: the types of those that a launch passes ("*fp16:16"), and the values of those compiled in."""
+def type_strings(
+    specialization: Specialization, names: Sequence[str]
+) -> tuple[dict[str, Any], dict[str, Any]]:
+    """Of the parameters `names`: the types of those that a launch passes ("*fp16:16"),
+    and the values of those compiled in.
+    """
     types: dict[str, Any] = {}
     constants: dict[str, Any] = {}
     for number, (name, kind) in enumerate(specialization.signature.items()):
@@ -43,7 +47,10 @@ def types_of_calls(calls: Mapping[int, BoundCall], names: Sequence[str]) -> Call
     """Of the parameters `names`, in each launch of a sweep: see `type_strings`."""
     found = {n: type_strings(one.specialization, names) for n, one in calls.items()}
     types, constants = next(iter(found.values()), ({}, {}))
-    own = {n: (_others(kinds, types), _others(values, constants)) for n, (kinds, values) in found.items()}  # fmt: skip
+    own = {
+        n: (_others(kinds, types), _others(values, constants))
+        for n, (kinds, values) in found.items()
+    }
     return CallTypes(types, constants, own)
 
 

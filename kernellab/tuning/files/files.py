@@ -29,7 +29,8 @@ VERSION = 1
 
 
 def save(tunings: Iterable[Tuning], path: str | os.PathLike[str]) -> Path:
-    """Write sweeps to one JSON file; a file that is there is overwritten once the new one is complete.
+    """Write sweeps to one JSON file; a file that is there is overwritten once the new
+    one is complete.
 
     Raises:
         ArchiveError: the file cannot be written.
@@ -92,10 +93,13 @@ def load_all(path: str | os.PathLike[str]) -> list[Tuning]:
     name = str(path)
     data = _read(Path(path))
     if not isinstance(data, dict) or data.get("format") != FORMAT:
-        raise ArchiveError(f"{name!r} holds JSON, but no sweep that KernelLab saved.", advice=_WHO_WRITES)  # fmt: skip
+        raise ArchiveError(
+            f"{name!r} holds JSON, but no sweep that KernelLab saved.", advice=_WHO_WRITES
+        )
     if data.get("version") != VERSION:
         raise ArchiveError(
-            f"{name!r} is of version {data.get('version')!r} of the format; this KernelLab reads version {VERSION}."
+            f"{name!r} is of version {data.get('version')!r} of the format; this KernelLab reads "
+            f"version {VERSION}."
         )
     try:
         return [from_json(one) for one in data["tunings"]]
@@ -119,15 +123,20 @@ def _read(file: Path) -> Any:
     except OSError as error:
         raise ArchiveError(why_unreadable(file, error)) from error
     except UnicodeDecodeError as error:
-        raise ArchiveError(f"{name!r} holds no text, so no saved sweep.", advice=_WHO_WRITES) from error  # fmt: skip
+        raise ArchiveError(
+            f"{name!r} holds no text, so no saved sweep.", advice=_WHO_WRITES
+        ) from error
     try:
         return json.loads(text)
     except json.JSONDecodeError as error:
         if not text.lstrip().startswith(("{", "[")):
             holds = "it holds no JSON" if text.strip() else "it is empty"
-            raise ArchiveError(f"{name!r} is no saved sweep: {holds}.", advice=_WHO_WRITES) from error  # fmt: skip
+            raise ArchiveError(
+                f"{name!r} is no saved sweep: {holds}.", advice=_WHO_WRITES
+            ) from error
         raise ArchiveError(
-            f"{name!r} is damaged: its JSON breaks off or goes wrong at line {error.lineno}, column {error.colno}."
+            f"{name!r} is damaged: its JSON breaks off or goes wrong at line {error.lineno}, "
+            f"column {error.colno}."
         ) from error
 
 
@@ -208,14 +217,20 @@ def _text(values: Mapping[str, Any]) -> str:
 
 
 def _as_part_of(left: Tuning, right: Tuning, trial: Trial) -> Trial:
-    """A config of `right` with the types and constants in which its launch differs from those of `left`."""
+    """A config of `right` with the types and constants in which its launch differs
+    from those of `left`.
+    """
     types = {**right.types, **trial.types}
     constants = {**right.constants, **trial.constants}
     return replace(
         trial,
         types={name: one for name, one in types.items() if left.types.get(name) != one},
-        constants={name: one for name, one in constants.items() if repr(left.constants.get(name)) != repr(one)},
-    )  # fmt: skip
+        constants={
+            name: one
+            for name, one in constants.items()
+            if repr(left.constants.get(name)) != repr(one)
+        },
+    )
 
 
 def _one_machine(left: Machine, right: Machine) -> tuple[Machine, list[str]]:
@@ -226,7 +241,8 @@ def _one_machine(left: Machine, right: Machine) -> tuple[Machine, list[str]]:
     """
     if left.gpu and right.gpu and left.gpu != right.gpu:
         raise ArgumentError(
-            f"one sweep was timed on {left.gpu}, the other on {right.gpu}: such times are never mixed",
+            f"one sweep was timed on {left.gpu}, the other on {right.gpu}: such times "
+            "are never mixed",
             advice="Keep them apart, and compare their tables or plots.",
         )
     machine = left if left.gpu or not right.gpu else right

@@ -19,9 +19,11 @@ class KernelSource:
 
     kernel: str
     module: str
-    """That it can be imported from; "" of a notebook's cell, a script, or a function inside another."""
+    """That it can be imported from; "" of a notebook's cell, a script,
+    or a function inside another."""
     file: str
-    """Relative to where its module is imported from; "a notebook's cell"; "" where it stands in no file."""
+    """Relative to where its module is imported from; "a notebook's cell";
+    "" where it stands in no file."""
     line: int
     """Of its `def`."""
     text: str
@@ -49,14 +51,16 @@ class KernelSource:
         """
         if self.missing:
             raise ArchiveError(
-                f"The source of {self.kernel!r} that the sweep was saved with lacks {', '.join(self.missing)}, so it makes no kernel.",
+                f"The source of {self.kernel!r} that the sweep was saved with lacks "
+                f"{', '.join(self.missing)}, so it makes no kernel.",
                 advice=how_to_open(self.kernel, self),
             )
         try:
             return triton_api.kernel_of_text(self.text, self.kernel, self.modules)
         except Exception as error:
             raise ArchiveError(
-                f"The source of {self.kernel!r} that the sweep was saved with makes no kernel here: {type(error).__name__}: {error}.",
+                f"The source of {self.kernel!r} that the sweep was saved with makes no kernel "
+                f"here: {type(error).__name__}: {error}.",
                 advice=f"Give the kernel itself, that of {self.place}.",
             ) from error
 
@@ -120,19 +124,32 @@ def _relative(file: str, module: str) -> str:
 
 
 def how_to_open(kernel: str, source: KernelSource | None, then: str = "") -> str:
-    """What to do so that a sweep from a file opens its configs, in sentences; `then` is what is done with it: ".show()"."""
+    """What to do so that a sweep from a file opens its configs, in sentences;
+    `then` is what is done with it: ".show()".
+    """
     give = f"tuning.with_kernel({kernel}){then}"
     if source is None:
-        return f"The file says nothing of the kernel's source, as those of earlier versions; {give} opens every config."
+        return (
+            f"The file says nothing of the kernel's source, as those of earlier versions; {give} "
+            "opens every config."
+        )
     found = f"from {source.module} import {kernel}; " if source.module else ""
     itself = f"the kernel of {source.place}: {found}{give}."
     if source.is_whole:
-        return f"tuning.with_kernel(){then} opens every config, by the source that the file holds; or give {itself}"
-    return f"Give {itself} The file holds its source, but not what that takes from elsewhere: {', '.join(source.missing)}."
+        return (
+            f"tuning.with_kernel(){then} opens every config, by the source that the file holds; or "
+            f"give {itself}"
+        )
+    return (
+        f"Give {itself} The file holds its source, but not what that takes from elsewhere: "
+        f"{', '.join(source.missing)}."
+    )
 
 
 def is_another(one: KernelSource | None, other: KernelSource | None) -> bool:
-    """Whether two sources are known, and something that both define is not the same; comments, docstrings and places do not count."""
+    """Whether two sources are known, and something that both define is not the same;
+    comments, docstrings and places do not count.
+    """
     if one is None or other is None or (one.text, one.modules) == (other.text, other.modules):
         return False
     try:
@@ -144,7 +161,9 @@ def is_another(one: KernelSource | None, other: KernelSource | None) -> bool:
 
 
 def _definitions(source: KernelSource) -> dict[str, set[str]]:
-    """What the texts define: name -> its statements, in whichever modules, without comments and docstrings."""
+    """What the texts define: name -> its statements, in whichever modules,
+    without comments and docstrings.
+    """
     found: dict[str, set[str]] = {}
     for text in (source.text, *source.modules.values()):
         for name, statement in _statements(text):

@@ -1,4 +1,6 @@
-"""What a saved sweep can only name: functions among its constants and the configs' hooks, found again beside the kernel."""
+"""What a saved sweep can only name: functions among its constants and the configs' hooks,
+found again beside the kernel.
+"""
 
 from __future__ import annotations
 
@@ -32,7 +34,8 @@ def found_again(value: Any, parameter: str, kernel: Any) -> Any:
     """The value that `Named` stands for; anything else as it is.
 
     Raises:
-        ArgumentError: there is no such function where the kernel is defined, or the value is no function.
+        ArgumentError: there is no such function where the kernel is defined, or the
+            value is no function.
     """
     if not isinstance(value, Named):
         return value
@@ -41,7 +44,8 @@ def found_again(value: Any, parameter: str, kernel: Any) -> Any:
         return found
     wanted = f"the function {value.function!r}" if value.function else value.text
     raise ArgumentError(
-        f"{parameter!r} of this sweep of {kernel.__name__!r} was {wanted}, which its file can only name",
+        f"{parameter!r} of this sweep of {kernel.__name__!r} was {wanted}, which its "
+        "file can only name",
         advice="The file that defines the kernel must define it too."
         if value.function
         else "Numbers, texts, types of Triton's and JIT functions can be read from a file.",
@@ -60,7 +64,9 @@ def complete(candidate: Candidate, kernel: Any, plain: Any) -> Candidate:
     Raises:
         ArgumentError: one of them is nowhere to be found.
     """
-    constants = {name: found_again(value, name, plain) for name, value in candidate.constants.items()}  # fmt: skip
+    constants = {
+        name: found_again(value, name, plain) for name, value in candidate.constants.items()
+    }
     candidate = replace(candidate, constants=constants)
     if candidate.pre_hook is not None or not candidate.hook_name:
         return candidate

@@ -31,7 +31,9 @@ def outcome_to_json(outcome: Outcome) -> dict[str, Any]:
     if outcome.compiled is not None:
         compiled = dataclasses.asdict(outcome.compiled)
         compiled["resources"] = dataclasses.asdict(outcome.compiled.resources)
-        compiled["occupancy"] = None if math.isnan(outcome.compiled.occupancy) else outcome.compiled.occupancy  # fmt: skip
+        compiled["occupancy"] = (
+            None if math.isnan(outcome.compiled.occupancy) else outcome.compiled.occupancy
+        )
         compiled["seconds"] = round(outcome.compiled.seconds, 4)
         data["compiled"] = compiled
     if outcome.dropped is not None:
@@ -108,7 +110,9 @@ def machine_from_json(data: Mapping[str, Any]) -> Machine:
 
 
 def values_to_json(values: Mapping[str, Any]) -> dict[str, Any]:
-    """Constants and options by name: JSON's own kinds, types and layouts of Triton's; functions by name, anything else as text."""
+    """Constants and options by name: JSON's own kinds, types and layouts of Triton's;
+    functions by name, anything else as text.
+    """
     return {name: value_to_json(value, _own_to_json) for name, value in values.items()}
 
 

@@ -1,4 +1,5 @@
-"""Outcomes on disk, by content: an interrupted sweep goes on where it was, and a config is not timed twice.
+"""Outcomes on disk, by content: an interrupted sweep goes on where it was,
+and a config is not timed twice.
 
 One small JSON file for each config, named by a hash of all that it depends on.
 """
@@ -27,7 +28,9 @@ _LASTING = ("out of resources", "compile error", "wrong result", "out of memory"
 
 
 def folder() -> Path:
-    """Where outcomes are kept: KERNELLAB_CACHE_DIR, else kernellab/ in the user's folder for caches."""
+    """Where outcomes are kept: KERNELLAB_CACHE_DIR, else kernellab/
+    in the user's folder for caches.
+    """
     given = os.environ.get("KERNELLAB_CACHE_DIR")
     if given:
         return Path(given, "tuning")
@@ -36,7 +39,9 @@ def folder() -> Path:
 
 
 def known_content(kernel: Any) -> str | None:
-    """What a kernel is made of, as text; None where Triton cannot say: it refers to something that compiling refuses too."""
+    """What a kernel is made of, as text; None where Triton cannot say:
+    it refers to something that compiling refuses too.
+    """
     try:
         return content_key(kernel)
     except Exception:
@@ -44,7 +49,9 @@ def known_content(kernel: Any) -> str | None:
 
 
 def contents_within(values: Iterable[Any]) -> list[str]:
-    """What the kernels and helpers among constants are made of: their names say nothing of their code."""
+    """What the kernels and helpers among constants are made of:
+    their names say nothing of their code.
+    """
     found: list[str] = []
     for value in values:
         if isinstance(value, tuple):

@@ -1,4 +1,6 @@
-"""A launch's arguments on their way to another process, and there: as they were given, again and again."""
+"""A launch's arguments on their way to another process, and there:
+as they were given, again and again.
+"""
 
 from __future__ import annotations
 
@@ -23,7 +25,9 @@ _SKELETON = "skeleton"
 
 @dataclass(frozen=True, eq=False)
 class Shipment:
-    """Arguments as bytes: a skeleton without memory, and each storage once. Those of equal contents are equal."""
+    """Arguments as bytes: a skeleton without memory, and each storage once.
+    Those of equal contents are equal.
+    """
 
     skeleton: bytes
     storages: Sequence[NDArray[np.uint8]]
@@ -87,7 +91,9 @@ class _ArgumentPickler(KernelPickler):
 
 
 def ship(values: Mapping[str, Any]) -> Shipment:
-    """The arguments with the memory behind their tensors, from whatever device; tensors that share memory share it again there."""
+    """The arguments with the memory behind their tensors, from whatever device;
+    tensors that share memory share it again there.
+    """
     file = io.BytesIO()
     pickler = _ArgumentPickler(file)
     pickler.dump(dict(values))
@@ -114,7 +120,8 @@ class _Unpickler(pickle.Unpickler):
 
 
 class Arguments:
-    """Arguments that were shipped here: working copies on a device, which can be made what they were.
+    """Arguments that were shipped here: working copies on a device,
+    which can be made what they were.
 
     Attributes:
         values: the arguments by name; kernels write into their tensors.

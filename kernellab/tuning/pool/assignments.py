@@ -1,4 +1,6 @@
-"""What is sent to the processes of a sweep: plain data, by which they compile and run its configs."""
+"""What is sent to the processes of a sweep: plain data, by which they compile
+and run its configs.
+"""
 
 from __future__ import annotations
 
@@ -40,7 +42,9 @@ class Task:
 
 @dataclass(frozen=True)
 class Delivery:
-    """Where arguments, or expected results, can be had: a folder on this machine, or the bytes themselves."""
+    """Where arguments, or expected results, can be had:
+    a folder on this machine, or the bytes themselves.
+    """
 
     digest: str
     folder: str = ""
@@ -63,7 +67,8 @@ class Setup:
     reference: Delivery | None
     """Results that are right, by parameter; None takes those of `standard`."""
     standard: bytes | None
-    """A packed Task: the config that the others are compared with; None where nothing has run yet."""
+    """A packed Task: the config that the others are compared with;
+    None where nothing has run yet."""
     device: int | None
     """Number of the GPU; None runs configs on the interpreter."""
     gpu: str = ""

@@ -1,4 +1,6 @@
-"""Anybody's executor as a worker pool: what is asked of it here, and what its processes do there."""
+"""Anybody's executor as a worker pool: what is asked of it here,
+and what its processes do there.
+"""
 
 from __future__ import annotations
 
@@ -25,11 +27,14 @@ from kernellab.tuning.pool.worker import SweepWorker
 from kernellab.tuning.results.records import Compiled, Machine, Outcome
 
 SILENCE = 20.0
-"""Seconds without an answer of an executor's processes after which that is said: importing torch and Triton takes some."""
+"""Seconds without an answer of an executor's processes after which that is said:
+importing torch and Triton takes some."""
 
 
 class ExecutorPool:
-    """Any `concurrent.futures.Executor`: each config is one call, which compiles, checks and times it in a process of its own there."""
+    """Any `concurrent.futures.Executor`: each config is one call, which compiles,
+    checks and times it in a process of its own there.
+    """
 
     compiles_first = False
     runs_at_once = 1
@@ -40,10 +45,13 @@ class ExecutorPool:
         self._executor = executor
         self._with_gpu = False
         self._futures: set[Future[Any]] = set()
-        """What is not done. A cluster computes again what was lost with a worker as long as somebody holds its future."""
+        """What is not done. A cluster computes again what was lost with a worker as long
+        as somebody holds its future."""
 
     def machine(self) -> tuple[Machine, Target | None]:
-        """What its processes run on, as one of them says; with the GPU that they time on, where they have one."""
+        """What its processes run on, as one of them says;
+        with the GPU that they time on, where they have one.
+        """
         try:
             found = self._first_answer(self._submit(machine_there))
         except Exception as error:
@@ -55,15 +63,17 @@ class ExecutorPool:
         return found
 
     def _first_answer(self, asked: Future[Any]) -> tuple[Machine, Target | None]:
-        """What the first process says; that none is there may be nobody's fault, but it must not look like a sweep."""
+        """What the first process says; that none is there may be nobody's fault,
+        but it must not look like a sweep.
+        """
         try:
             answer: tuple[Machine, Target | None] = asked.result(timeout=SILENCE)
         except TimeoutError:
             print(
-                f"kernellab.tune waits for the executor: none of its processes has answered for {SILENCE:g} seconds. Are there any, "
-                "with the resources that were asked for?",
+                "kernellab.tune waits for the executor: none of its processes has answered for "
+                f"{SILENCE:g} seconds. Are there any, with the resources that were asked for?",
                 file=sys.stderr,
-            )  # fmt: skip
+            )
             answer = asked.result()
         return answer
 
@@ -115,7 +125,9 @@ class ExecutorPool:
             future.cancel()
 
 
-def _settle(promised: Future[Outcome], outcome: Any = None, error: BaseException | None = None) -> None:  # fmt: skip
+def _settle(
+    promised: Future[Outcome], outcome: Any = None, error: BaseException | None = None
+) -> None:
     if not promised.set_running_or_notify_cancel():
         return
     if error is not None:
@@ -149,7 +161,9 @@ def compile_there(job: bytes, task: bytes, seconds: float) -> Outcome:
 def run_there(
     setup: Setup, task: bytes, trial_options: TrialOptions, seconds: float, with_gpu: bool
 ) -> Outcome | str:
-    """In an executor's process: compile, check and time a config, in a child process that may crash; or ask for the arguments."""
+    """In an executor's process: compile, check and time a config,
+    in a child process that may crash; or ask for the arguments.
+    """
     with _lock:
         if setup.arguments.shipment is not None:
             _arrived.clear()

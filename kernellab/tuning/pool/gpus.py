@@ -20,7 +20,8 @@ from kernellab.tuning.results.records import Machine
 
 
 def chosen_gpus(gpus: str | int | Sequence[int] | None, own: int) -> tuple[int, ...]:
-    """The numbers of the GPUs to time on: None is the arguments' own, "all" every one; they must be of one kind.
+    """The numbers of the GPUs to time on: None is the arguments' own, "all" every one;
+    they must be of one kind.
 
     Raises:
         ArgumentError: no such GPU, or GPUs of several kinds.
@@ -41,7 +42,8 @@ def chosen_gpus(gpus: str | int | Sequence[int] | None, own: int) -> tuple[int, 
     names = {torch.cuda.get_device_name(one) for one in numbers}
     if len(names) > 1:
         raise ArgumentError(
-            f"the GPUs {', '.join(map(str, numbers))} are of several kinds: {', '.join(sorted(names))}",
+            f"the GPUs {', '.join(map(str, numbers))} are of several kinds: "
+            f"{', '.join(sorted(names))}",
             advice="Times of different GPUs are never mixed: sweep on each kind by itself.",
         )
     return numbers
@@ -75,9 +77,11 @@ def _driver() -> str:
 
 @contextmanager
 def one_gpu_for_me() -> Iterator[int]:
-    """A GPU that no other process times on meanwhile, among those that this process sees; waits for one where all are taken.
+    """A GPU that no other process times on meanwhile, among those that this process sees;
+    waits for one where all are taken.
 
-    The lock is a file in the folder for temporary files, so that several processes of one machine share its GPUs fairly.
+    The lock is a file in the folder for temporary files, so that several processes
+    of one machine share its GPUs fairly.
     """
     files = [open(_lock_file(number), "w") for number in range(torch.cuda.device_count())]  # noqa: SIM115
     try:

@@ -1,6 +1,8 @@
-"""What a sweep does in processes beside the notebook's: compile a config, run it, compare its results, time it.
+"""What a sweep does in processes beside the notebook's:
+compile a config, run it, compare its results, time it.
 
-Everything here is called by name, with plain data: a config that hangs or crashes takes its process along and nothing else.
+Everything here is called by name, with plain data:
+a config that hangs or crashes takes its process along and nothing else.
 """
 
 from __future__ import annotations
@@ -46,9 +48,9 @@ from kernellab.tuning.results.records import (
 )
 from kernellab.tuning.sweep.comparing import WrongResult, check_results
 
-# ---------------------------------------------------------------------------------------------------------------------
+# --------------------------------------------------------------------------------------------------
 # Compiling
-# ---------------------------------------------------------------------------------------------------------------------
+# --------------------------------------------------------------------------------------------------
 
 
 @functools.lru_cache(maxsize=4)
@@ -64,7 +66,9 @@ def _job(packed: bytes) -> Job:
 
 
 def compile_config(packed_job: bytes, packed_task: bytes) -> Outcome:
-    """Compile a config, so that a launch finds it in Triton's cache; what the compiler says of it."""
+    """Compile a config, so that a launch finds it in Triton's cache;
+    what the compiler says of it.
+    """
     job, task = _job(packed_job), unpack(packed_task)
     call = BoundCall(task.specialization, {}, task.options)
     started = time.perf_counter()
@@ -100,7 +104,9 @@ _MODIFIERS = re.compile(r"\.(?:sync|aligned|row|col)\b")
 
 
 def _matrix_instruction(compilation: Compilation) -> str:
-    """The matrix instruction that stands most often in the PTX, or in AMD's assembly; disassembling SASS takes longer than compiling."""
+    """The matrix instruction that stands most often in the PTX, or in AMD's assembly;
+    disassembling SASS takes longer than compiling.
+    """
     if "ptx" in compilation.stages:
         found = Counter(_PTX_MATRIX.findall(compilation.stages["ptx"].text))
         names = [_MODIFIERS.sub("", name) for name, _ in found.most_common(1)]
@@ -114,9 +120,9 @@ def _dropped(reason: Reason, why: str) -> Outcome:
     return Outcome(dropped=Dropped(reason, why))
 
 
-# ---------------------------------------------------------------------------------------------------------------------
+# --------------------------------------------------------------------------------------------------
 # Running
-# ---------------------------------------------------------------------------------------------------------------------
+# --------------------------------------------------------------------------------------------------
 
 
 class _Stage:
@@ -140,7 +146,9 @@ class _Stage:
             self.compared_with = "the reference"
 
     def launcher(self, task: Task) -> Callable[[], None]:
-        """A function that launches a config on the working arguments, and does not wait for a GPU."""
+        """A function that launches a config on the working arguments,
+        and does not wait for a GPU.
+        """
         values = {**self.arguments.values, **task.values}
         kernel = self.job.kernel
         values = {name: values[name] for name in kernel.arg_names if name in values}
@@ -151,7 +159,9 @@ class _Stage:
         return lambda: kernel.run(grid=task.grid, warmup=False, **keywords)
 
     def run(self, task: Task) -> Contents:
-        """One run on the arguments as they were given; what it leaves in their tensors (not copied)."""
+        """One run on the arguments as they were given;
+        what it leaves in their tensors (not copied).
+        """
         self.arguments.restore()
         launch = self.launcher(task)
         launch()
@@ -178,12 +188,20 @@ def _interpreted(kernel: Any, task: Task, call: BoundCall, target: Target) -> No
 
 
 _ready: dict[str, Any] = {}
-"""What this process has at hand: the arguments of one sweep at a time, which may fill much of a GPU."""
+"""What this process has at hand: the arguments of one sweep at a time,
+which may fill much of a GPU."""
 
 
 def prepare(setup: Setup) -> None:
-    """Have arguments and right results at hand; nothing to do where they are. May take as long as torch, a GPU and a copy take."""
-    key = (setup.job, setup.arguments.digest, setup.reference and setup.reference.digest, setup.device)  # fmt: skip
+    """Have arguments and right results at hand; nothing to do where they are.
+    May take as long as torch, a GPU and a copy take.
+    """
+    key = (
+        setup.job,
+        setup.arguments.digest,
+        setup.reference and setup.reference.digest,
+        setup.device,
+    )
     if _ready.get("key") != key:
         release()
         _ready.update(key=key, stage=_Stage(setup), standard=None)
@@ -202,7 +220,9 @@ def release() -> None:
 
 
 def process_is_spoilt(outcome: Outcome) -> bool:
-    """Whether a GPU's error ended all work in the process that met it: CUDA answers every later call with the same error."""
+    """Whether a GPU's error ended all work in the process that met it:
+    CUDA answers every later call with the same error.
+    """
     dropped = outcome.dropped
     return dropped is not None and dropped.reason == "crash"
 
@@ -235,8 +255,9 @@ def run_config(setup: Setup, packed_task: bytes, trial_options: TrialOptions) ->
 
 
 _DEAD_CONTEXT = re.compile(
-    r"illegal memory access|illegal instruction|misaligned address|unspecified launch failure|device-side assert"
-    r"|hardware stack error|invalid program counter|CUDA_ERROR_(?:LAUNCH|ILLEGAL|ASSERT|MISALIGNED)",
+    r"illegal memory access|illegal instruction|misaligned address|unspecified launch failure|"
+    r"device-side assert|hardware stack error|invalid program counter|CUDA_ERROR_(?:LAUNCH|ILLEGAL|"
+    r"ASSERT|MISALIGNED)",
     re.IGNORECASE,
 )
 

@@ -48,7 +48,9 @@ class _WorkerGroup:
 
 
 class LocalPool:
-    """Processes of this machine: some that compile, and one for each GPU that runs; without a GPU those that compile run too."""
+    """Processes of this machine: some that compile, and one for each GPU that runs;
+    without a GPU those that compile run too.
+    """
 
     compiles_first = True
 
@@ -98,7 +100,9 @@ _kept: dict[tuple[int, tuple[int, ...]], LocalPool] = {}
 
 
 def local_pool(compilers: int, gpus: Sequence[int]) -> LocalPool:
-    """The pool of that size, kept from one sweep to the next: its processes take seconds to start."""
+    """The pool of that size, kept from one sweep to the next:
+    its processes take seconds to start.
+    """
     key = (compilers, tuple(gpus))
     for other in [one for one, pool in _kept.items() if one != key or pool.is_stopped]:
         _kept.pop(other).stop()

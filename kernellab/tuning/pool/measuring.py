@@ -11,7 +11,8 @@ from triton.testing import do_bench, do_bench_cudagraph
 from kernellab.tuning.results.records import Method, Timing
 
 SHORT = 0.015
-"""Milliseconds. Of a shorter kernel, the gap between two launches is a large part of what events see: graphs time it better."""
+"""Milliseconds. Of a shorter kernel, the gap between two launches is a large part
+of what events see: graphs time it better."""
 
 
 class Restorable(Protocol):
@@ -32,8 +33,10 @@ def measure(launch: Callable[[], Any], arguments: Restorable, method: Method | N
 
     Args:
         launch: starts the kernel on the working arguments.
-        arguments: what it works on; restored before each timed run where a run changes what the next computes.
-        method: None takes "graph" for a short kernel that may run again and again on its own output, else "events".
+        arguments: what it works on; restored before each timed run where a run changes what
+            the next computes.
+        method: None takes "graph" for a short kernel that may run again and again on its own
+            output, else "events".
 
     Returns:
         The quartiles of the runs' times. With "events", the L2 cache is emptied before each.
@@ -51,7 +54,8 @@ def time_baseline(run: Callable[[], Any], method: Method | None = None) -> Timin
 
     Args:
         run: launches.
-        method: that of the kernels that stand beside it; None finds out which suits, as for a kernel.
+        method: that of the kernels that stand beside it; None finds out which suits,
+            as for a kernel.
     """
     if method != "graph":
         timing = Timing.of(do_bench(run, return_mode="all"), "events")
@@ -74,9 +78,11 @@ def _by_events(launch: Callable[[], Any], restored: Restorable | None) -> Timing
 
 
 class _BetweenRuns:
-    """Stands for a tensor in do_bench's `grad_to_none`, whose gradients it clears before each timed run, outside the time.
+    """Stands for a tensor in do_bench's `grad_to_none`, whose gradients it clears before each timed
+    run, outside the time.
 
-    do_bench offers no other moment between runs. Its warm-up runs clear nothing, so they restore for themselves.
+    do_bench offers no other moment between runs.
+    Its warm-up runs clear nothing, so they restore for themselves.
     """
 
     def __init__(self, arguments: Restorable) -> None:
@@ -100,7 +106,9 @@ class _BetweenRuns:
 
 
 def _depends_on_earlier_runs(launch: Callable[[], Any], arguments: Restorable) -> bool:
-    """Whether a second run, on what the first left, leaves something else: the kernel reads what it writes."""
+    """Whether a second run, on what the first left, leaves something else:
+    the kernel reads what it writes.
+    """
     arguments.restore()
     launch()
     after_one = arguments.contents()

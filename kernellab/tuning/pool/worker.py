@@ -1,4 +1,6 @@
-"""One process that compiles or runs a config at a time, and what is said of a config that ended it."""
+"""One process that compiles or runs a config at a time, and what is said
+of a config that ended it.
+"""
 
 from __future__ import annotations
 
@@ -23,7 +25,8 @@ from kernellab.tuning.results.records import (
 _HERE = "kernellab.tuning.pool.in_worker"
 
 START_SECONDS = 300.0
-"""How long a process may take to start, to have torch, a GPU and the arguments: no config's fault."""
+"""How long a process may take to start, to have torch, a GPU and the arguments:
+no config's fault."""
 
 
 class SweepWorker:
@@ -49,7 +52,9 @@ class SweepWorker:
             return _of_death(error, "getting ready to run", START_SECONDS)
         except KernelLabError as error:
             return Outcome(dropped=Dropped("lost", error.problem))
-        outcome = self._guarded("run_config", "running", seconds, setup_without_bytes(setup), task, trial_options)  # fmt: skip
+        outcome = self._guarded(
+            "run_config", "running", seconds, setup_without_bytes(setup), task, trial_options
+        )
         if process_is_spoilt(outcome):
             self._worker.close()
         return outcome

@@ -17,7 +17,8 @@ from kernellab.tuning.sweep.calls import without_autotuner
 
 
 class AppliedTuning:
-    """A kernel whose config is chosen already: `tuned[grid](x, y, n)` needs no constants of the config.
+    """A kernel whose config is chosen already: `tuned[grid](x, y, n)` needs no
+    constants of the config.
 
     Attributes:
         fn: the kernel inside.
@@ -30,7 +31,9 @@ class AppliedTuning:
         self.arg_names: Sequence[str] = self.fn.arg_names
         self.configs = tuple(choices)
         parameters = inspect.signature(innermost(kernel).fn).parameters.values()
-        self._defaults = {one.name: one.default for one in parameters if one.default is not one.empty}  # fmt: skip
+        self._defaults = {
+            one.name: one.default for one in parameters if one.default is not one.empty
+        }
         self._announced: set[tuple[Any, ...]] = set()
 
     def __getitem__(self, grid: Grid) -> Callable[..., Any]:
@@ -58,7 +61,8 @@ class AppliedTuning:
         return self.fn.run(*args, grid=grid, warmup=warmup, **keywords, **candidate.values)
 
     def choose(self, given: Mapping[str, Any]) -> Candidate:
-        """The config for arguments by name: that of the equal key, else of the nearest, which is said once.
+        """The config for arguments by name: that of the equal key, else of the nearest,
+        which is said once.
 
         Raises:
             ArgumentError: an argument of the key is missing.
@@ -82,7 +86,10 @@ class AppliedTuning:
             return
         self._announced.add(tuple(wanted.values()))
         words = [", ".join(f"{n}={v}" for n, v in one.items()) for one in (wanted, key)]
-        print(f"{self.fn.__name__}: not tuned for {words[0]}; takes the config of {words[1]}", file=sys.stderr)  # fmt: skip
+        print(
+            f"{self.fn.__name__}: not tuned for {words[0]}; takes the config of {words[1]}",
+            file=sys.stderr,
+        )
 
     def __repr__(self) -> str:
         return f"AppliedTuning({self.fn!r}, {counted(len(self.configs), 'config')})"

@@ -1,4 +1,6 @@
-"""What a sweep's plots show, as plain data that fits into JSON: stills and widgets draw the same."""
+"""What a sweep's plots show, as plain data that fits into JSON:
+stills and widgets draw the same.
+"""
 
 from __future__ import annotations
 
@@ -99,7 +101,8 @@ class Line:
     lower: Sequence[float]
     upper: Sequence[float]
     warm: Sequence[bool]
-    """Of each point, whether it was measured in a row, with a warm cache: no such rate lasts for tensors from memory."""
+    """Of each point, whether it was measured in a row, with a warm cache:
+    no such rate lasts for tensors from memory."""
 
 
 @dataclass(frozen=True)
@@ -131,14 +134,19 @@ def plot_data(tuning: Tuning, kind: str, x: str | None = None, y: str | None = N
         x, y: parameters of a heat map; None takes the two that vary most.
 
     Raises:
-        ArgumentError: no such kind, nothing was timed, no such parameters, or nothing varies that could be drawn.
+        ArgumentError: no such kind, nothing was timed, no such parameters, or nothing varies
+            that could be drawn.
     """
     check_kind(kind)
     if not tuning.is_timed:
         _compiled_trials(tuning)
         raise ArgumentError(
-            f"nothing of this sweep of {tuning.kernel!r} was timed, so there is no plot of kind {kind!r}",
-            advice=f"Without times there are {', '.join(AGAINST)}. Times need a GPU, or a saved sweep: kernellab.Tuning.load(path).",
+            f"nothing of this sweep of {tuning.kernel!r} was timed, so there is no plot of "
+            f"kind {kind!r}",
+            advice=(
+                f"Without times there are {', '.join(AGAINST)}. Times need a GPU, or a saved "
+                "sweep: kernellab.Tuning.load(path)."
+            ),
         )
     tied = {one.number for one in tied_with_best(tuning.trials)}
     points = [_point(one, one.number in tied) for one in timed(tuning.trials)]
@@ -208,7 +216,8 @@ def _compiled_trials(tuning: Tuning) -> list[Trial]:
     if compiled:
         return compiled
     raise ArgumentError(
-        f"no config of this sweep of {tuning.kernel!r} was timed or compiled, so there is nothing to draw",
+        f"no config of this sweep of {tuning.kernel!r} was timed or compiled, so there is "
+        "nothing to draw",
         advice="tuning.table says what became of each.",
     )
 
@@ -218,7 +227,9 @@ def _how(trials: Sequence[Trial]) -> str:
 
 
 def baseline_times(tuning: Tuning) -> dict[str, float]:
-    """Name -> microseconds; the name says how it was timed where that is another way than the fastest config's."""
+    """Name -> microseconds; the name says how it was timed where that is another way
+    than the fastest config's.
+    """
     return {
         _format_baseline(name, one, tuning): one.median * MICROSECONDS
         for name, one in tuning.baselines.items()
@@ -295,7 +306,8 @@ def _two_axes(points: Sequence[Point], x: str | None, y: str | None) -> tuple[st
         )
     if len(names) < 2:
         raise ArgumentError(
-            f"a heat map needs two parameters that vary, and here {' and '.join(names) or 'nothing'} does"
+            "a heat map needs two parameters that vary, and here "
+            f"{' and '.join(names) or 'nothing'} does"
         )
     counts = {name: len({repr(one.values.get(name)) for one in points}) for name in names}
     free = sorted((name for name in names if name not in (x, y)), key=lambda name: -counts[name])
@@ -309,10 +321,12 @@ _UNITS = {"time": "us", "us": "us", "GB/s": "GB/s", "TFLOP/s": "TFLOP/s"}
 
 
 def lines_data(tunings: Tunings, y: str = "time", others: Sequence[Tunings] = ()) -> LinesData:
-    """What a plot over sizes shows: each kernel's fastest config, and the baselines, against the only key.
+    """What a plot over sizes shows: each kernel's fastest config, and the baselines,
+    against the only key.
 
     Raises:
-        ArgumentError: sweeps without exactly one key that is a number, untimed ones, GPUs of several kinds, or work that is not known.
+        ArgumentError: sweeps without exactly one key that is a number, untimed ones, GPUs of
+            several kinds, or work that is not known.
     """
     if y not in _UNITS:
         raise ArgumentError(f"y={y!r} is none of time, GB/s and TFLOP/s")
@@ -337,7 +351,9 @@ def lines_data(tunings: Tunings, y: str = "time", others: Sequence[Tunings] = ()
 
 def _lines(tunings: Tunings, key: str, unit: str, alone: bool) -> list[Line]:
     ordered = sorted(tunings, key=lambda one: float(one.key[key]))
-    found = [_line(tunings[0].kernel, False, ordered, [one.best.timing for one in ordered], key, unit)]  # fmt: skip
+    found = [
+        _line(tunings[0].kernel, False, ordered, [one.best.timing for one in ordered], key, unit)
+    ]
     for name in dict.fromkeys(name for one in ordered for name in one.baselines):
         having = [one for one in ordered if name in one.baselines]
         times = [one.baselines[name] for one in having]
@@ -354,7 +370,10 @@ def _line(
     key: str,
     unit: str,
 ) -> Line:
-    amounts = [[_amount(one, timing, part, unit) for part in ("median", "lower", "upper")] for one, timing in zip(tunings, times)]  # fmt: skip
+    amounts = [
+        [_amount(one, timing, part, unit) for part in ("median", "lower", "upper")]
+        for one, timing in zip(tunings, times)
+    ]
     return Line(
         name=name,
         is_baseline=is_baseline,
@@ -374,7 +393,8 @@ def _amount(tuning: Tuning, timing: Timing | None, part: str, unit: str) -> floa
     rate = achieved(tuning, at).get(unit)
     if rate is None:
         raise ArgumentError(
-            f"{unit} of {tuning.kernel!r} is not known: {tuning.work.bytes_from if unit == 'GB/s' else tuning.work.flops_from}",
+            f"{unit} of {tuning.kernel!r} is not known: "
+            f"{tuning.work.bytes_from if unit == 'GB/s' else tuning.work.flops_from}",
             advice="Say what a launch moves and computes: bytes=, flops=.",
         )
     return rate

@@ -7,7 +7,8 @@ from collections.abc import Sequence
 from kernellab.tuning.results.records import Trial
 
 FINALIST_MARGIN = 1.05
-"""Configs up to this many times the fastest median are measured again: one round of measuring can be off by some percent."""
+"""Configs up to this many times the fastest median are measured again:
+one round of measuring can be off by some percent."""
 MOST_FINALISTS = 4
 
 
@@ -18,7 +19,9 @@ def timed(trials: Sequence[Trial]) -> list[Trial]:
 
 
 def tied_with_best(trials: Sequence[Trial]) -> list[Trial]:
-    """The fastest config and those whose times overlap with its own: their lower quartile is not above its upper one."""
+    """The fastest config and those whose times overlap with its own:
+    their lower quartile is not above its upper one.
+    """
     ranked = timed(trials)
     if not ranked:
         return []
@@ -28,7 +31,9 @@ def tied_with_best(trials: Sequence[Trial]) -> list[Trial]:
 
 
 def finalists(trials: Sequence[Trial]) -> list[Trial]:
-    """The configs worth a second round: the fastest and the next, since a lead may be a moment in which the GPU's clock was high, and those as close to the fastest as that."""
+    """The configs worth a second round: the fastest and the next, since a lead may be a moment
+    in which the GPU's clock was high, and those as close to the fastest as that.
+    """
     ranked = timed(trials)
     if not ranked or ranked[0].timing is None:
         return []

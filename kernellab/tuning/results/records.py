@@ -12,14 +12,23 @@ from kernellab.records import Resources
 from kernellab.tuning.results.value_formatting import format_value
 
 Reason = Literal[
-    "out of resources", "compile error", "wrong result", "fault", "time-out", "crash", "out of memory", "lost",
-]  # fmt: skip
-"""Why a config was dropped. "fault": the kernel left its tensors, or an error was raised when it was prepared or launched; "lost": the process
-that had it was lost again and again, with no fault of the config's known."""
+    "out of resources",
+    "compile error",
+    "wrong result",
+    "fault",
+    "time-out",
+    "crash",
+    "out of memory",
+    "lost",
+]
+"""Why a config was dropped. "fault": the kernel left its tensors, or an error was raised when it
+was prepared or launched; "lost": the process that had it was lost again and again, with no fault of
+the config's known."""
 
 Method = Literal["events", "graph"]
-"""How a time was measured: "events" is `triton.testing.do_bench`, the L2 cache emptied before each run; "graph" is
-`do_bench_cudagraph`, runs in a row with a warm cache, for kernels so short that a launch takes longer."""
+"""How a time was measured: "events" is `triton.testing.do_bench`, the L2 cache emptied before each
+run; "graph" is `do_bench_cudagraph`, runs in a row with a warm cache, for kernels so short that a
+launch takes longer."""
 
 
 HOW_TIMED: Mapping[Method, str] = {
@@ -51,7 +60,9 @@ class Candidate:
     @property
     def hook_name(self) -> str:
         """The hook's name; "" where there is none."""
-        return self.named_hook or getattr(self.pre_hook, "__name__", "" if self.pre_hook is None else "pre_hook")  # fmt: skip
+        return self.named_hook or getattr(
+            self.pre_hook, "__name__", "" if self.pre_hook is None else "pre_hook"
+        )
 
     @property
     def values(self) -> dict[str, Any]:
@@ -82,13 +93,16 @@ class Compiled:
 
     resources: Resources
     occupancy: float
-    """Warps on a multiprocessor over the most possible, 0 to 1, as far as the model goes; NaN where no limits are known."""
+    """Warps on a multiprocessor over the most possible, 0 to 1, as far as the model goes;
+    NaN where no limits are known."""
     limited_by: str
     """What allows no more: "registers", "shared memory", ..."""
     matrix: str
-    """The matrix instructions with the most work each, as PTX or AMD's assembly names them; "" where there are none."""
+    """The matrix instructions with the most work each, as PTX or AMD's assembly names them;
+    "" where there are none."""
     seconds: float
-    """Wall time of the compilation, on a machine that compiles others beside it; near 0 where Triton's cache had it."""
+    """Wall time of the compilation, on a machine that compiles others beside it;
+    near 0 where Triton's cache had it."""
 
 
 @dataclass(frozen=True)
@@ -104,7 +118,8 @@ class Timing:
     runs: int
     method: Method
     rounds: int = 1
-    """How many times it was measured, with others in between; quartiles are then the widest of all rounds."""
+    """How many times it was measured, with others in between;
+    quartiles are then the widest of all rounds."""
 
     @property
     def how(self) -> str:
@@ -147,12 +162,14 @@ class Outcome:
     compiled: Compiled | None = None
     dropped: Dropped | None = None
     checked: str = ""
-    """What its results were found equal to: "the reference", or "the first config"; "" where nobody looked."""
+    """What its results were found equal to: "the reference", or "the first config";
+    "" where nobody looked."""
     timing: Timing | None = None
     check_seconds: float = 0.0
     """Wall time of the run that was looked at."""
     unchecked: str = ""
-    """Why its results could not be looked at, though that was wanted: the interpreter's limits, of operations or of time."""
+    """Why its results could not be looked at, though that was wanted:
+    the interpreter's limits, of operations or of time."""
 
 
 @dataclass(frozen=True, repr=False)
@@ -164,9 +181,11 @@ class Trial:
     candidate: Candidate
     outcome: Outcome
     types: Mapping[str, Any] = field(default_factory=dict)
-    """Parameter -> its type string, where that depends on the config: a tensor descriptor's has the block in it."""
+    """Parameter -> its type string, where that depends on the config:
+    a tensor descriptor's has the block in it."""
     constants: Mapping[str, Any] = field(default_factory=dict)
-    """Parameter -> the value compiled in, where that depends on the config and is no part of it: what a heuristic computes."""
+    """Parameter -> the value compiled in, where that depends on the config and is no part of it:
+    what a heuristic computes."""
 
     @property
     def timing(self) -> Timing | None:

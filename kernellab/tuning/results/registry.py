@@ -13,7 +13,8 @@ from kernellab.tuning.results.tuning import Tuning
 from kernellab.tuning.results.tunings import Tunings
 
 _made: weakref.WeakKeyDictionary[Any, list[Tuning]] = weakref.WeakKeyDictionary()
-"""Kernel -> its sweeps, in order. They hold no kernel of their own here: that would keep it alive for ever."""
+"""Kernel -> its sweeps, in order. They hold no kernel of their own here:
+that would keep it alive for ever."""
 
 
 def remember(kernel: Any, tuning: Tuning) -> None:
@@ -23,7 +24,8 @@ def remember(kernel: Any, tuning: Tuning) -> None:
 
 
 def tunings(kernel: Any) -> Tunings:
-    """The sweeps of a kernel in this process: what `@triton.autotune` timed around it, then those of `kernellab.tune`, each in order.
+    """The sweeps of a kernel in this process: what `@triton.autotune` timed around it,
+    then those of `kernellab.tune`, each in order.
 
     Raises:
         ArgumentError: `kernel` is no kernel.

@@ -44,7 +44,9 @@ def recorded_sweeps(recorded: Recorded) -> list[Tuning]:
 
 
 def _same_launch(left: Tuning, right: Tuning) -> bool:
-    """Whether a time depends on the same, but for the machine and the config; names of a key say nothing."""
+    """Whether a time depends on the same, but for the machine and the config;
+    names of a key say nothing.
+    """
     return all(one == other for what, one, other in sides(left, right) if what != "key")
 
 

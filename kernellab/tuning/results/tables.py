@@ -18,7 +18,9 @@ MICROSECONDS = 1e3
 
 
 def tuning_table(tuning: Tuning) -> Any:
-    """One row per config, in the order of the sweep; columns of times are there only where something was timed."""
+    """One row per config, in the order of the sweep;
+    columns of times are there only where something was timed.
+    """
     import pandas
 
     names = list(dict.fromkeys(name for one in tuning.trials for name in one.candidate.values))
@@ -27,15 +29,35 @@ def tuning_table(tuning: Tuning) -> Any:
     return _table(rows, index, _OF_EVERY_SWEEP)
 
 
-_COMPILED = ("registers", "spilled bytes", "shared bytes", "occupancy", "limited by", "matrix instruction")  # fmt: skip
+_COMPILED = (
+    "registers",
+    "spilled bytes",
+    "shared bytes",
+    "occupancy",
+    "limited by",
+    "matrix instruction",
+)
 _OF_EVERY_SWEEP = (*_COMPILED, "same result as", "dropped", "why")
 """Columns of a sweep that was stopped before its first config, too."""
 
-_OF_SWEEPS = ("us", "us, lower quartile", "us, upper quartile", "runs", "timed by", "GB/s", "TFLOP/s", *_OF_EVERY_SWEEP, "ties", "GPU")  # fmt: skip
+_OF_SWEEPS = (
+    "us",
+    "us, lower quartile",
+    "us, upper quartile",
+    "runs",
+    "timed by",
+    "GB/s",
+    "TFLOP/s",
+    *_OF_EVERY_SWEEP,
+    "ties",
+    "GPU",
+)
 
 
 def parameter_column(name: str, results: Sequence[str] = _OF_SWEEPS) -> str:
-    """The column of a parameter; one that is called as a column of results is told apart: "runs (parameter)"."""
+    """The column of a parameter; one that is called as a column of results is told apart:
+    "runs (parameter)".
+    """
     return f"{name} (parameter)" if name in results else name
 
 
@@ -46,7 +68,9 @@ _FRACTIONS = ("us", "us, lower quartile", "us, upper quartile", "GB/s", "TFLOP/s
 def _table(
     rows: Sequence[Mapping[str, Any]], index: Any = None, columns: Sequence[str] = ()
 ) -> Any:
-    """A DataFrame of numbers, booleans and texts alone, so that pandas writes it in any format; what is not known is null."""
+    """A DataFrame of numbers, booleans and texts alone, so that pandas writes it in any format;
+    what is not known is null.
+    """
     import pandas
 
     made = {}
@@ -93,13 +117,25 @@ def _parameters(values: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def how_timed(tuning: Tuning) -> list[str]:
-    """How the times were taken, in sentences: those of a warm cache are no times of tensors that come from memory."""
+    """How the times were taken, in sentences: those of a warm cache are no times of tensors
+    that come from memory.
+    """
     methods = Counter(one.timing.method for one in tuning.trials if one.timing is not None)
     if len(methods) > 1:
         words = " and ".join(f"{count} by {HOW_TIMED[method]}" for method, count in methods.items())
-        return [f"Configs were timed in two ways, {words}: times of one are not to be compared with those of the other."]  # fmt: skip
+        return [
+            (
+                f"Configs were timed in two ways, {words}: times of one are not to be compared "
+                "with those of the other."
+            )
+        ]
     if "graph" in methods:
-        return [f"Timed by {HOW_TIMED['graph']}: the kernel is so short that runs are made in a row, and find their tensors in the cache where they fit."]  # fmt: skip
+        return [
+            (
+                f"Timed by {HOW_TIMED['graph']}: the kernel is so short that runs are made in a "
+                "row, and find their tensors in the cache where they fit."
+            )
+        ]
     return [f"Timed by {HOW_TIMED['events']}."] if methods else []
 
 
@@ -140,7 +176,9 @@ def _compiled(trial: Trial) -> dict[str, Any]:
 
 
 def best_table(tunings: Tunings) -> Any:
-    """One row per sweep: its key, its fastest config, the time, and how many configs cannot be told from it."""
+    """One row per sweep: its key, its fastest config, the time,
+    and how many configs cannot be told from it.
+    """
 
     rows = []
     for one in tunings:

@@ -50,7 +50,10 @@ class Work:
     flops_from: str
 
 
-OTHER_SOURCE = "the kernel given has another source than the one that was swept: what is compiled is of the one given"
+OTHER_SOURCE = (
+    "the kernel given has another source than the one that was swept: what is compiled is "
+    "of the one given"
+)
 
 _COMPILATIONS_KEPT = 8
 """Of a sweep: one with every pass recorded is up to a megabyte."""
@@ -58,7 +61,9 @@ _COMPILATIONS_KEPT = 8
 
 @dataclass(frozen=True)
 class Live:
-    """What a sweep made in this process can still do: the kernel, and the specialisation of each config."""
+    """What a sweep made in this process can still do:
+    the kernel, and the specialisation of each config.
+    """
 
     kernel: Any
     calls: Mapping[int, BoundCall]
@@ -101,7 +106,9 @@ class Tuning:
 
     @cached_property
     def work(self) -> Work:
-        """What a launch moves and computes, whatever its config; counted when first asked for, where nobody said it."""
+        """What a launch moves and computes, whatever its config;
+        counted when first asked for, where nobody said it.
+        """
         if self.known_work is not None:
             return self.known_work
         if self.live is None or self.live.count_work is None:
@@ -128,7 +135,8 @@ class Tuning:
         """The fastest config.
 
         Raises:
-            ArgumentError: nothing was timed; every config's reason is listed where all were dropped.
+            ArgumentError: nothing was timed; every config's reason is listed where
+                all were dropped.
         """
         ranked = self.ranked
         if ranked:
@@ -142,12 +150,18 @@ class Tuning:
             raise ArgumentError(f"no config of {self.kernel!r} is valid:\n{self._reasons()}")
         raise ArgumentError(
             f"no config of {self.kernel!r} was timed, so none is the fastest",
-            advice="Times need a GPU, or a saved sweep: kernellab.Tuning.load(path). tuning.table has what the compiler says.",
+            advice=(
+                "Times need a GPU, or a saved sweep: kernellab.Tuning.load(path). tuning.table has "
+                "what the compiler says."
+            ),
         )
 
     def _reasons(self) -> str:
         lines = [
-            f"  {one.number}: {one.candidate}: {one.outcome.dropped.reason}: {one.outcome.dropped.line}"
+            (
+                f"  {one.number}: {one.candidate}: {one.outcome.dropped.reason}: "
+                f"{one.outcome.dropped.line}"
+            )
             for one in self.trials
             if one.outcome.dropped is not None
         ]
@@ -155,7 +169,9 @@ class Tuning:
 
     @property
     def ties(self) -> tuple[Trial, ...]:
-        """The configs that cannot be told from the fastest, itself first: the quartiles of their times overlap with its own."""
+        """The configs that cannot be told from the fastest, itself first:
+        the quartiles of their times overlap with its own.
+        """
         return tuple(tied_with_best(self.trials))
 
     @property
@@ -194,7 +210,8 @@ class Tuning:
             kernel: for a sweep that was loaded from a file.
 
         Raises:
-            ArgumentError: no such config, no kernel is known, or compiling it has ended a process, or had no end.
+            ArgumentError: no such config, no kernel is known, or compiling it has ended a
+                process, or had no end.
             CompileError: it does not compile.
         """
         trial = number if isinstance(number, Trial) else self.trial(number)
@@ -221,9 +238,14 @@ class Tuning:
     def _check_compiles(self, trial: Trial) -> None:
         """What ended the process that compiled it would end this one."""
         dropped = trial.outcome.dropped
-        if trial.outcome.compiled is None and dropped is not None and dropped.reason in ("crash", "time-out"):  # fmt: skip
+        if (
+            trial.outcome.compiled is None
+            and dropped is not None
+            and dropped.reason in ("crash", "time-out")
+        ):
             raise ArgumentError(
-                f"config {trial.number} ({trial.candidate}) was not compiled again here: {dropped.line}",
+                f"config {trial.number} ({trial.candidate}) was not compiled again here: "
+                f"{dropped.line}",
                 advice="kernellab.compile compiles in this process, whatever becomes of it.",
             )
 
@@ -239,7 +261,9 @@ class Tuning:
         )
 
     def compare(self, left: int | Trial, right: int | Trial, kernel: Any = None) -> Comparison:
-        """What differs between two configs: options, IR after each pass, SASS, resources; its notes say where another Triton compiles them than at the sweep. Raises as `compilation`."""
+        """What differs between two configs: options, IR after each pass, SASS, resources;
+        its notes say where another Triton compiles them than at the sweep. Raises as `compilation`.
+        """
         found = compare(self.compilation(left, kernel), self.compilation(right, kernel))
         numbers = (one.number if isinstance(one, Trial) else one for one in (left, right))
         first, second = (f"config {number}" for number in numbers)
@@ -265,7 +289,8 @@ class Tuning:
             return given
         if self.live is None:
             raise ArgumentError(
-                f"this sweep of {self.kernel!r} was read from a file, which does not hold the kernel",
+                f"this sweep of {self.kernel!r} was read from a file, which does not "
+                "hold the kernel",
                 advice=how_to_open(self.kernel, self.source),
             )
         return self.live.kernel
@@ -274,7 +299,8 @@ class Tuning:
         """This sweep with the kernel that it is of, so that configs can be compiled and applied.
 
         Args:
-            kernel: None makes it from the source that the sweep was saved with, which is run for that: trust the file.
+            kernel: None makes it from the source that the sweep was saved with, which is run for
+                that: trust the file.
 
         Raises:
             ArgumentError: it is another kernel, or none is given and the file has no source.
@@ -291,7 +317,8 @@ class Tuning:
         unknown = sorted({*self.types, *self.constants, *tried} - set(plain.arg_names))
         if unknown:
             raise ArgumentError(
-                f"this sweep is of a {self.kernel!r} with the parameter {unknown[0]!r}, which the kernel given does not have",
+                f"this sweep is of a {self.kernel!r} with the parameter {unknown[0]!r}, which the "
+                "kernel given does not have",
                 position=triton_api.definition_of(plain),
             )
         given = source_of(plain) if self.source is not None else None
@@ -320,19 +347,27 @@ class Tuning:
 
     @property
     def recompiled(self) -> str:
-        """What is to be known of a config that is compiled here, where the sweep's were compiled by another Triton; "" where they were not."""
-        # With the launches of each config it was compiled in this process, whatever machine its times are of.
+        """What is to be known of a config that is compiled here,
+        where the sweep's were compiled by another Triton; "" where they were not.
+        """
+        # With the launches of each config it was compiled in this process,
+        # whatever machine its times are of.
         return "" if self.live is None or self.live.calls else self._other_triton()
 
     def _other_triton(self) -> str:
         here, there = installed_triton(), self.machine.triton
         if here == there:
             return ""
-        return f"The sweep's configs were compiled by Triton {there}, and what is opened is compiled by Triton {here}: its IR, registers and shared memory may differ."
+        return (
+            f"The sweep's configs were compiled by Triton {there}, and what is opened is compiled "
+            f"by Triton {here}: its IR, registers and shared memory may differ."
+        )
 
     @property
     def is_redefined(self) -> bool:
-        """Whether the kernel's name stands for another source by now, of a cell that ran again; False where nobody can tell."""
+        """Whether the kernel's name stands for another source by now, of a cell that ran again;
+        False where nobody can tell.
+        """
         if self.live is None or self.live.kernel is None:
             return False
         plain = innermost(self.live.kernel)
@@ -340,16 +375,20 @@ class Tuning:
         return now is not None and now != "".join(plain.raw_src)
 
     def show(self, **options: Any) -> Any:
-        """The sweep to explore: its plots and its table, linked; a click on a config opens its IR (docs/widgets.md).
+        """The sweep to explore: its plots and its table, linked;
+        a click on a config opens its IR (docs/widgets.md).
 
-        The last expression of a cell shows it; `.to_html(path)` writes it as one self-contained page.
+        The last expression of a cell shows it; `.to_html(path)` writes it
+        as one self-contained page.
 
         Args:
-            options: plot=, the kind that is shown first (as in `plot`); compilations=, numbers of configs whose IR a page holds, which has no kernel
-                to ask. By default those are the fastest, where the kernel is known, and what `compilation` was asked for.
+            options: plot=, the kind that is shown first (as in `plot`); compilations=, numbers of
+                configs whose IR a page holds, which has no kernel to ask. By default those are the
+                fastest, where the kernel is known, and what `compilation` was asked for.
 
         Raises:
-            ArgumentError: no such plot or config, or compilations of a sweep whose kernel is not known.
+            ArgumentError: no such plot or config, or compilations of a sweep whose
+                kernel is not known.
         """
         return show(self, **options)
 
@@ -357,8 +396,9 @@ class Tuning:
         """A figure of the sweep; `docs/tuning.md` shows the kinds.
 
         Args:
-            kind: "times" (sorted, with quartiles), "heatmap" (over two parameters), "parallel" (coordinates), "occupancy", "registers",
-                "spills", "shared" (time against each, or each alone where nothing was timed). None is "times", or "registers" without times.
+            kind: "times" (sorted, with quartiles), "heatmap" (over two parameters), "parallel"
+                (coordinates), "occupancy", "registers", "spills", "shared" (time against each, or
+                each alone where nothing was timed). None is "times", or "registers" without times.
             options: "heatmap" takes x= and y=, names of two parameters.
 
         Raises:
@@ -384,7 +424,8 @@ class Tuning:
         """The sweep that a file holds, with `kernel` where that is given.
 
         Raises:
-            ArchiveError: no such file, it is damaged, or of another version, or it holds several sweeps.
+            ArchiveError: no such file, it is damaged, or of another version, or it
+                holds several sweeps.
         """
         from kernellab.tuning.files.files import load_one
 
@@ -397,7 +438,8 @@ class Tuning:
         A config that both timed keeps the time that has more runs.
 
         Raises:
-            ArgumentError: they are of different kernels, arguments or targets, or timed on different GPUs: such times are never mixed.
+            ArgumentError: they are of different kernels, arguments or targets, or timed on
+                different GPUs: such times are never mixed.
         """
         from kernellab.tuning.files.files import merge
 
@@ -405,7 +447,10 @@ class Tuning:
 
     def __repr__(self) -> str:
         dropped = sum(one.is_dropped for one in self.trials)
-        words = f"Tuning({self.kernel!r} for {self.target}: {counted(len(self.trials), 'config')}, {dropped} dropped"
+        words = (
+            f"Tuning({self.kernel!r} for {self.target}: {counted(len(self.trials), 'config')}, "
+            f"{dropped} dropped"
+        )
         if self.is_interrupted:
             words += ", interrupted"
         if not self.ranked:

@@ -44,12 +44,15 @@ class Tunings(Sequence[Tuning]):
         return iter(self._tunings)
 
     def apply(self, kernel: Any = None) -> AppliedTuning:
-        """The kernel with the fastest config for each key; a launch with another key takes that of the nearest.
+        """The kernel with the fastest config for each key;
+        a launch with another key takes that of the nearest.
 
-        Sweeps in which nothing was timed are left out; of several with the same key the last counts.
+        Sweeps in which nothing was timed are left out;
+        of several with the same key the last counts.
 
         Raises:
-            ArgumentError: there is no sweep, nothing was timed, the sweeps do not have the same key names, or they were timed on different GPUs.
+            ArgumentError: there is no sweep, nothing was timed, the sweeps do not have the same key
+                names, or they were timed on different GPUs.
         """
         if not self._tunings:
             raise ArgumentError("there is no sweep whose configs could be applied")
@@ -57,13 +60,19 @@ class Tunings(Sequence[Tuning]):
         if len({tuple(one.key) for one in timed_ones}) > 1:
             raise ArgumentError(
                 "these sweeps have keys of different names, so none can choose",
-                advice='Apply those that have the same: kernellab.Tunings([one for one in tunings if "n" in one.key]).',
+                advice=(
+                    "Apply those that have the same: kernellab.Tunings([one for one in "
+                    'tunings if "n" in '
+                    "one.key])."
+                ),
             )
         gpus = sorted({one.machine.gpu for one in timed_ones})
         if len(gpus) > 1:
             raise ArgumentError(
                 f"these sweeps were timed on different GPUs: {', '.join(gpus)}",
-                advice="What is the fastest on one says nothing of another: apply those of one GPU.",
+                advice=(
+                    "What is the fastest on one says nothing of another: apply those of one GPU."
+                ),
             )
         known = timed_ones if kernel is None else [one.with_kernel(kernel) for one in timed_ones]
         applied = [one.apply() for one in reversed(known)]
@@ -78,11 +87,13 @@ class Tunings(Sequence[Tuning]):
         return best_table(self)
 
     def show(self, **options: Any) -> Any:
-        """The sweeps to explore: time, GB/s and TFLOP/s against the key, and each sweep's plots and table (docs/widgets.md).
+        """The sweeps to explore: time, GB/s and TFLOP/s against the key,
+        and each sweep's plots and table (docs/widgets.md).
 
         Args:
-            options: plot=, the kind that is shown first; others=, Tunings of other kernels beside this one; compilations=, pairs of a
-                sweep's place and a config's number, whose IR a page holds.
+            options: plot=, the kind that is shown first; others=, Tunings of other kernels
+                beside this one; compilations=, pairs of a sweep's place and a config's number,
+                whose IR a page holds.
 
         Raises:
             ArgumentError: as `Tuning.show`.
@@ -94,7 +105,8 @@ class Tunings(Sequence[Tuning]):
 
         Args:
             kind: "sizes".
-            options: y="time", "GB/s" or "TFLOP/s"; others=, Tunings of other kernels to draw beside this one.
+            options: y="time", "GB/s" or "TFLOP/s"; others=, Tunings of other kernels to draw
+                beside this one.
         """
         return importlib.import_module("kernellab.viz.sweeps.figure").plot(self, kind, **options)
 

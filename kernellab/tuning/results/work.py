@@ -27,7 +27,8 @@ def tensor_bytes(value: Any) -> int:
 
 
 def bytes_moved(compilation: Compilation, sizes: Mapping[str, int]) -> tuple[float | None, str]:
-    """The least that a launch moves: each tensor that the kernel reads or writes, whole and once; twice where it does both.
+    """The least that a launch moves: each tensor that the kernel reads or writes, whole and once;
+    twice where it does both.
 
     Args:
         compilation: of any config.
@@ -55,15 +56,19 @@ def _first_stage(compilation: Compilation) -> str:
 
 
 _ACCESS = re.compile(
-    r"tt\.(load|store|atomic_\w+|descriptor_\w+)|(ttg|ttng|amdg|amdgpu)\.\w*(load|store|atomic|copy|gather|scatter|reduce)\w*"
+    r"tt\.(load|store|atomic_\w+|descriptor_\w+)|(ttg|ttng|amdg|amdgpu)\.\w*(load|store|atomic|"
+    r"copy|gather|scatter|reduce)\w*"
 )
-"""Names of operations that access memory; of those after the first, global memory where they take a pointer or a descriptor."""
+"""Names of operations that access memory; of those after the first,
+global memory where they take a pointer or a descriptor."""
 _READS = re.compile(r"load|gather|poll|global_to_local")
 _UPDATES = re.compile(r"atomic_(rmw|cas)|reduce")
 
 
 def _memory_of(op: Operation) -> SSAValue | None:
-    """The pointers or the descriptor by which an operation accesses global memory; None of one that does not."""
+    """The pointers or the descriptor by which an operation accesses global memory;
+    None of one that does not.
+    """
     if not _ACCESS.fullmatch(op.name):
         return None
     return next(
@@ -104,7 +109,8 @@ def flops_done(
         scalars: numbers among the arguments, for the trip counts of loops.
 
     Returns:
-        Operations, and how they were counted; None where a trip count depends on more than the arguments, or some are unknown.
+        Operations, and how they were counted; None where a trip count depends on more
+        than the arguments, or some are unknown.
     """
     unknown = next(
         (

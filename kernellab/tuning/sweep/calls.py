@@ -45,7 +45,8 @@ class PreparedCall:
     call: BoundCall
     task: Task
     shipment: Shipment | None
-    """The arguments with memory, where this config has its own (its `pre_hook` changed them); None for those that all share."""
+    """The arguments with memory, where this config has its own (its `pre_hook` changed them);
+    None for those that all share."""
 
 
 class Calls:
@@ -54,7 +55,8 @@ class Calls:
     Attributes:
         plain: the JIT function inside the kernel.
         runs: whether there are values to run with; types alone can only be compiled.
-        shared: the arguments with memory, as every config gets them that has no `pre_hook`; None without values.
+        shared: the arguments with memory, as every config gets them that has no `pre_hook`;
+            None without values.
     """
 
     def __init__(
@@ -66,7 +68,9 @@ class Calls:
         target: Target,
         ships: bool = True,
     ) -> None:
-        """The launches of a kernel; without `ships` nobody runs them, and no memory is sent anywhere."""
+        """The launches of a kernel; without `ships` nobody runs them,
+        and no memory is sent anywhere.
+        """
         self._ships = ships
         self._kernel = without_autotuner(kernel)
         self._grid = grid
@@ -95,7 +99,12 @@ class Calls:
             number = len(candidates)
             raise ArgumentError(
                 self._grid_raised[0],
-                advice=f"So it does for {'the only config' if number == 1 else f'all {number} configs'}. It is called with one dict of all arguments by name: {', '.join(self.plain.arg_names)}.",
+                advice=(
+                    "So it does for "
+                    f"{'the only config' if number == 1 else f'all {number} configs'}. It is "
+                    "called with one dict of all arguments by name: "
+                    f"{', '.join(self.plain.arg_names)}."
+                ),
             )
         return prepared
 
@@ -112,7 +121,9 @@ class Calls:
             if hooks and self.runs:
                 args, keywords, shipment = self._after_hooks(hooks, candidate)
             # Heuristics see the options too, as in Triton's own launch.
-            plain, keywords = unwrap_kernel(self._kernel, args, {**keywords, **candidate.options}, {})  # fmt: skip
+            plain, keywords = unwrap_kernel(
+                self._kernel, args, {**keywords, **candidate.options}, {}
+            )
             call = bind(plain, args, keywords, self._target)
             grid = self._grid_of(call) if self.runs else (1, 1, 1)
         except OptionError as error:
@@ -149,7 +160,9 @@ class Calls:
     def _after_hooks(
         self, hooks: Sequence[Callable[[dict[str, Any]], Any]], candidate: Candidate
     ) -> tuple[tuple[()], dict[str, Any], Shipment]:
-        """All arguments by name, as the hooks before a launch leave them; the caller's own stay as they are."""
+        """All arguments by name, as the hooks before a launch leave them;
+        the caller's own stay as they are.
+        """
         given = {**dict(zip(self.plain.arg_names, self._args)), **self._keywords}
         given = {name: _as_tensor(value) for name, value in given.items()}
         with_memory, others = _apart(given)
@@ -173,7 +186,9 @@ class _GridFunctionError(_UsersError):
 
 @contextmanager
 def _naming(what: str, kind: type[_UsersError] = _UsersError) -> Iterator[None]:
-    """What fails in a function of the user's own is told with the function, and the line that raised it."""
+    """What fails in a function of the user's own is told with the function,
+    and the line that raised it.
+    """
     try:
         yield
     except Exception as error:

@@ -1,4 +1,6 @@
-"""The course of a sweep: which config is compiled and run when, and what becomes of those that get lost."""
+"""The course of a sweep: which config is compiled and run when,
+and what becomes of those that get lost.
+"""
 
 from __future__ import annotations
 
@@ -28,7 +30,8 @@ _TRIES = 3
 """How often a config is given to a pool that loses it."""
 
 PATIENCE = 20.0
-"""Seconds that all checks on the interpreter together may take where nobody asked for them, going by the first."""
+"""Seconds that all checks on the interpreter together may take where nobody asked for them,
+going by the first."""
 
 
 @dataclass(frozen=True)
@@ -112,7 +115,11 @@ class Sweep:
         except KeyboardInterrupt:
             self._pool.stop()
             left, total = len(self._entries) - len(self._final), len(self._entries)
-            missing = f"{left} of {total} configs were not tried" if left else "the fastest were not timed a second time"  # fmt: skip
+            missing = (
+                f"{left} of {total} configs were not tried"
+                if left
+                else "the fastest were not timed a second time"
+            )
             self.notes.append(f"{INTERRUPTED}: {missing}")
         finally:
             self._progress.end()
@@ -169,7 +176,9 @@ class Sweep:
             self._take(future, self._under_way.pop(future))
 
     def _give_out(self) -> None:
-        """Some lead: the first config where the others are compared with it, else one for each place where one can run. They also say how short the kernel is."""
+        """Some lead: the first config where the others are compared with it,
+        else one for each place where one can run. They also say how short the kernel is.
+        """
         self._ready.sort(key=lambda one: one.number)
         while self._ready and (self._leads_known or self._may_lead(self._ready[0])):
             entry = self._ready.pop(0)
@@ -181,7 +190,9 @@ class Sweep:
         assert entry.setup is not None
         if not self._checks or entry.setup.reference is not None:
             return len(self._leading) < self._pool.runs_at_once
-        compiling = [step.entry.number for step in self._under_way.values() if step.what == "compile"]  # fmt: skip
+        compiling = [
+            step.entry.number for step in self._under_way.values() if step.what == "compile"
+        ]
         return not self._leading and all(entry.number < number for number in compiling)
 
     @property
@@ -261,7 +272,9 @@ class Sweep:
         self._finish(entry, outcome)
 
     def _times_as(self, method: Method) -> bool:
-        """Whether configs are timed in this way; the first to be timed decides for all, and one that led beside it may have chosen otherwise."""
+        """Whether configs are timed in this way; the first to be timed decides for all,
+        and one that led beside it may have chosen otherwise.
+        """
         if self._method is None:
             self._method = method
         return method == self._method
@@ -276,7 +289,10 @@ class Sweep:
             outcome = replace(outcome, dropped=None, unchecked=why)
         needed = outcome.check_seconds * len(self._entries)
         if leads and self._conduct.check is None and (too_long or needed > PATIENCE):
-            self.notes.append(f"results were not compared: on the interpreter that takes more than {PATIENCE:.0f} s; check=True asks for it")  # fmt: skip
+            self.notes.append(
+                "results were not compared: on the interpreter that takes more than "
+                f"{PATIENCE:.0f} s; check=True asks for it"
+            )
             self._checks = False
             self._finish_compiled()
         return outcome
@@ -300,8 +316,12 @@ class Sweep:
     # The end
 
     def _measure_finalists(self) -> None:
-        """Time the configs near the top once more: one round of measuring may be off by more than they are apart."""
-        trials = [Trial(one.number, one.candidate, self._final[one.number]) for one in self._entries]  # fmt: skip
+        """Time the configs near the top once more: one round of measuring may be off by more
+        than they are apart.
+        """
+        trials = [
+            Trial(one.number, one.candidate, self._final[one.number]) for one in self._entries
+        ]
         chosen = [one for one in finalists(trials) if one.timing and one.timing.rounds == 1]
         for trial in chosen if len(chosen) > 1 else ():
             self._promise(_Step(self._entries[trial.number], "again"))

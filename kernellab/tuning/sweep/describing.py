@@ -30,7 +30,8 @@ from kernellab.tuning.sweep.callbacks import called_with_a_dict, what_it_raised
 from kernellab.tuning.sweep.calls import PreparedCall
 
 Amount = float | Callable[[Mapping[str, Any]], float]
-"""Bytes or operations of a launch, or a function that is called with one dict of the arguments by name, and gives them."""
+"""Bytes or operations of a launch, or a function that is called with one dict of the arguments
+by name, and gives them."""
 
 
 def describe(
@@ -118,7 +119,9 @@ def _amount(name: str, given: Amount | None, values: Mapping[str, Any]) -> float
     if given is None or (callable(given) and not values):
         return None
     example = f"{name}=lambda a: 4 * a['n']"
-    advice = f"Give a number, or a function that is called with one dict of all arguments: {example}."  # fmt: skip
+    advice = (
+        f"Give a number, or a function that is called with one dict of all arguments: {example}."
+    )
     try:
         found: Any = given(values) if callable(given) else given
     except Exception as error:

@@ -24,7 +24,8 @@ def expected_results(
     """The right results, ready to be sent; None where there is no reference.
 
     Raises:
-        ArgumentError: the reference gives something else than tensors by the names of tensor parameters, of their shape.
+        ArgumentError: the reference gives something else than tensors by the names of tensor
+            parameters, of their shape.
     """
     if reference is None:
         return None
@@ -33,7 +34,8 @@ def expected_results(
     if not isinstance(found, Mapping) or not found:
         kind = "nothing" if isinstance(found, Mapping) else f"a {type(found).__name__}"
         raise ArgumentError(
-            f"the reference gives {kind}; right results are needed by the names of the parameters that they belong to",
+            f"the reference gives {kind}; right results are needed by the names of the parameters "
+            "that they belong to",
             advice=_FORMS,
             position=triton_api.definition_of(kernel),
         )
@@ -55,7 +57,10 @@ def _called(
         given = [*kernel.arg_names[: len(args)], *(f"{name}={name}" for name in keywords)]
         raise ArgumentError(
             what_it_raised("the reference", error),
-            advice=f"It is called as the kernel is, with ({', '.join(given)}), and returns right results by parameter.",
+            advice=(
+                f"It is called as the kernel is, with ({', '.join(given)}), and returns right "
+                "results by parameter."
+            ),
         ) from error
 
 
@@ -64,13 +69,15 @@ def _fitting(kernel: Any, name: str, value: Any, given: Mapping[str, Any]) -> to
     if argument is None:
         tensors = [one for one, other in given.items() if _tensor(other) is not None]
         raise ArgumentError(
-            f"the reference names {name!r}, which is no tensor among the arguments of {kernel.__name__!r}",
+            f"the reference names {name!r}, which is no tensor among the arguments of "
+            f"{kernel.__name__!r}",
             advice=suggestion(name, tensors, "Its tensors are"),
         )
     if result is None or result.shape != argument.shape:
         shape = "no tensor" if result is None else f"of shape {list(result.shape)}"
         raise ArgumentError(
-            f"the reference's {name!r} is {shape}, and the argument is of shape {list(argument.shape)}"
+            f"the reference's {name!r} is {shape}, and the argument is of shape "
+            f"{list(argument.shape)}"
         )
     return result.to(argument.dtype)
 

@@ -27,7 +27,8 @@ def checked_key(
         args, keywords: the launch's.
 
     Raises:
-        ArgumentError: a name is no argument of the kernel, or a tensor's: no other launch would have the same.
+        ArgumentError: a name is no argument of the kernel, or a tensor's: no other launch
+            would have the same.
     """
     plain = innermost(kernel)
     given = {**dict(zip(plain.arg_names, args)), **keywords}
@@ -55,7 +56,8 @@ def _check_name(kernel: Any, name: Any, given: Mapping[str, Any]) -> None:
         )
     if has_memory(given.get(name)):
         raise ArgumentError(
-            f"the key names {name!r}, which is a tensor; a key is what other launches may have too, such as a size",
+            f"the key names {name!r}, which is a tensor; a key is what other launches may have "
+            "too, such as a size",
             advice=advice,
             position=triton_api.definition_of(kernel),
         )
@@ -71,6 +73,7 @@ def check_key_is_not_tried(key: Sequence[str], found: Iterable[Candidate]) -> No
     for name in key:
         if name in tried:
             raise ArgumentError(
-                f"the key names {name!r}, which is part of the configs; the key's values are what chooses the config",
+                f"the key names {name!r}, which is part of the configs; the key's values are what "
+                "chooses the config",
                 advice="Name arguments of the launch.",
             )

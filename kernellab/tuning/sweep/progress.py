@@ -29,7 +29,9 @@ class NoProgress:
 
 
 class SweepProgress:
-    """A bar with the configs that are done, how many of them were dropped, and the best time so far."""
+    """A bar with the configs that are done, how many of them were dropped,
+    and the best time so far.
+    """
 
     def __init__(self, work: ProgressBar) -> None:
         """`work` is begun here, and ends with the sweep."""
@@ -59,7 +61,9 @@ class SweepProgress:
 
 
 def progress_for(kernel: str, wanted: bool | None, configs: int) -> Progress:
-    """The Progress of a sweep over so many configs: none where it is not wanted; where that is not said, as `ProgressBar` decides."""
+    """The Progress of a sweep over so many configs: none where it is not wanted;
+    where that is not said, as `ProgressBar` decides.
+    """
     if wanted is False:
         return NoProgress()
     return SweepProgress(ProgressBar(f"tune {kernel}", configs, "configs", shown=wanted))

@@ -1,4 +1,6 @@
-"""Which configs a sweep tries: a space, a list of triton.Config, or what `@triton.autotune` carries."""
+"""Which configs a sweep tries: a space, a list of triton.Config,
+or what `@triton.autotune` carries.
+"""
 
 from __future__ import annotations
 
@@ -20,7 +22,8 @@ Space = Mapping[str, Iterable[Any]] | Iterable[Config | Mapping[str, Any]]
 """Values to try by name, all combinations of them; or the configs themselves."""
 
 Prune = Callable[[dict[str, Any]], Any]
-"""Called with one dict of all arguments of a launch by name, a config's constants and options among them: whether to leave that config out."""
+"""Called with one dict of all arguments of a launch by name, a config's constants
+and options among them: whether to leave that config out."""
 
 
 def autotuner_in(kernel: Any) -> Autotuner | None:
@@ -45,14 +48,16 @@ def candidates(
     """The configs to try, each once, in order.
 
     Args:
-        kernel: of any kind; without a space, the autotuner around it says which configs there are, after its own pruning.
+        kernel: of any kind; without a space, the autotuner around it says which configs there are,
+            after its own pruning.
         space: the space or the configs.
         target: whose options count.
         args, keywords: the launch's, for the autotuner's pruning.
 
     Raises:
         ArgumentError: nothing to try.
-        OptionError: a name that is neither a parameter of the kernel nor an option of the target; a value that the launch gives too.
+        OptionError: a name that is neither a parameter of the kernel nor an option of the target; a
+            value that the launch gives too.
     """
     plain = innermost(kernel)
     given: Any = space
@@ -66,8 +71,9 @@ def candidates(
         raise ArgumentError(f"space={space!r} holds no configs", advice=_SPACES)
     if not found:
         raise ArgumentError(
-            f"the list of configs for {plain.__name__!r} is empty", advice=_what_was_pruned(kernel, space)
-        )  # fmt: skip
+            f"the list of configs for {plain.__name__!r} is empty",
+            advice=_what_was_pruned(kernel, space),
+        )
     _check_names(plain, found, target, args, keywords)
     return _each_once(found)
 
@@ -79,7 +85,10 @@ def _what_was_pruned(kernel: Any, space: Space | None) -> str:
     autotuner = autotuner_in(kernel)
     if space is not None or autotuner is None or not autotuner.configs:
         return _SPACES
-    return f"Its autotuner has {len(autotuner.configs)}, and prunes all of them for these arguments (prune_configs_by)."
+    return (
+        f"Its autotuner has {len(autotuner.configs)}, and prunes all of them for these arguments "
+        "(prune_configs_by)."
+    )
 
 
 def count_before_pruning(kernel: Any, space: Space | None, found: Sequence[Candidate]) -> int:
@@ -96,7 +105,8 @@ def _of_autotuner(kernel: Any, args: Sequence[Any], keywords: Mapping[str, Any])
     plain = innermost(kernel)
     if autotuner is None:
         raise ArgumentError(
-            f"there are no configs to try: {plain.__name__!r} is not under @triton.autotune, and no space was given",
+            f"there are no configs to try: {plain.__name__!r} is not under @triton.autotune, and "
+            "no space was given",
             advice=_SPACES,
             position=triton_api.definition_of(plain),
         )
@@ -151,7 +161,9 @@ def _candidate(kernel: Any, values: Mapping[str, Any]) -> Candidate:
 
 
 def _plain(value: Any) -> Any:
-    """One of NumPy's or torch's numbers as Python's: `2 ** numpy.arange(6, 10)` are sizes like any others."""
+    """One of NumPy's or torch's numbers as Python's:
+    `2 ** numpy.arange(6, 10)` are sizes like any others.
+    """
     is_number = isinstance(value, numpy.generic | numpy.ndarray | torch.Tensor) and value.ndim == 0
     return value.item() if is_number else value
 
@@ -169,7 +181,8 @@ def _check_names(
     for name in tried:
         if name in by_position or name in keywords:
             raise OptionError(
-                f"{name!r} of {kernel.__name__!r} is part of the configs, and the launch gives it too",
+                f"{name!r} of {kernel.__name__!r} is part of the configs, and the "
+                "launch gives it too",
                 advice="Leave it out of the launch, or of the configs.",
             )
         if name not in kernel.arg_names and name not in known:
@@ -185,7 +198,10 @@ def _each_once(found: Sequence[Candidate]) -> list[Candidate]:
     kept: list[Candidate] = []
     seen = set()
     for one in found:
-        key = (tuple(sorted((name, repr(value)) for name, value in one.values.items())), one.pre_hook)  # fmt: skip
+        key = (
+            tuple(sorted((name, repr(value)) for name, value in one.values.items())),
+            one.pre_hook,
+        )
         if key not in seen:
             seen.add(key)
             kept.append(one)

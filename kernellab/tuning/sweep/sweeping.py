@@ -85,39 +85,62 @@ def tune(
 ) -> Tuning:
     """Compile, check and time a kernel with each of many configs.
 
-    Configs compile in processes beside this one, several at a time. With CUDA tensors each is then run, compared and timed in a process of the GPU's own, on copies of the arguments; a config that hangs or crashes is dropped, and the sweep goes on. With tensors on the CPU, configs are compiled for the target and checked on the interpreter, and nothing is timed. With types ("*fp16:16") instead of values they are only compiled. The arguments stay as they are.
+    Configs compile in processes beside this one, several at a time. With CUDA tensors each is then
+    run, compared and timed in a process of the GPU's own, on copies of the arguments; a config that
+    hangs or crashes is dropped, and the sweep goes on. With tensors on the CPU, configs are
+    compiled for the target and checked on the interpreter, and nothing is timed. With types
+    ("*fp16:16") instead of values they are only compiled. The arguments stay as they are.
 
-    Ctrl-C ends the sweep, and gives what it has found by then; the same call goes on from there, since outcomes are kept on disk.
+    Ctrl-C ends the sweep, and gives what it has found by then;
+    the same call goes on from there, since outcomes are kept on disk.
 
     Args:
         kernel: of any kind; what an autotuner around it carries counts where no space is given.
-        grid: one to three sizes, or a function from the parameters (by name) to them. None compiles only.
+        grid: one to three sizes, or a function from the parameters (by name) to them.
+            None compiles only.
         args, keywords: the launch's arguments, without those of the configs.
-        space: {"BLOCK": [128, 256], "num_warps": [4, 8]}, all combinations of them; or a list of triton.Config, or of dicts.
-        key: names of the arguments by whose values `Tunings.apply` chooses among several sweeps; None takes that of an autotuner around the kernel.
-        prune: a function that is called with one dict, all arguments by name and a config's values among them, and says whether to leave that config out: `lambda a: a["BLOCK"] > a["n"]`.
-        executor: where configs are compiled and run, instead of processes of this machine: any `concurrent.futures.Executor`. Where its processes have GPUs, configs are timed there, wherever the arguments are.
-        reference: right results by parameter, or a function that is called with the arguments as the kernel is, and gives them: `lambda x, y, z, n: {"z_ptr": x + y}`. None compares each config with the first that runs.
-        rtol, atol: how far results may be apart, `atol + rtol * |expected|`; by default this goes by the dtype (docs/tuning.md).
-        check: whether to compare results. None does on a GPU; on the CPU where the interpreter takes less than 20 seconds for all.
-        bytes, flops: what a launch moves and computes, for GB/s and TFLOP/s; or functions that are called with one dict, all arguments by name: `lambda a: 12 * a["n"]`. None counts them.
-        baselines: functions that compute the same in other ways, timed on the GPU of this process: {"torch": lambda: x + y}.
-        target: for tensors on the CPU or types, the GPU to compile for; None means the one that a launch would emulate.
-        gpus: numbers of the GPUs to time on, one process each, or "all"; None means the one that holds the arguments.
+        space: {"BLOCK": [128, 256], "num_warps": [4, 8]}, all combinations of them; or a list of
+            triton.Config, or of dicts.
+        key: names of the arguments by whose values `Tunings.apply` chooses among several sweeps;
+            None takes that of an autotuner around the kernel.
+        prune: a function that is called with one dict, all arguments by name and a config's values
+            among them, and says whether to leave that config out: `lambda a: a["BLOCK"] > a["n"]`.
+        executor: where configs are compiled and run, instead of processes of this machine: any
+            `concurrent.futures.Executor`. Where its processes have GPUs, configs are timed there,
+            wherever the arguments are.
+        reference: right results by parameter, or a function that is called with the arguments as
+            the kernel is, and gives them: `lambda x, y, z, n: {"z_ptr": x + y}`. None compares each
+            config with the first that runs.
+        rtol, atol: how far results may be apart, `atol + rtol * |expected|`; by default this goes
+            by the dtype (docs/tuning.md).
+        check: whether to compare results. None does on a GPU; on the CPU where the interpreter
+            takes less than 20 seconds for all.
+        bytes, flops: what a launch moves and computes, for GB/s and TFLOP/s; or functions that are
+            called with one dict, all arguments by name: `lambda a: 12 * a["n"]`. None counts them.
+        baselines: functions that compute the same in other ways, timed on the GPU of this process:
+            {"torch": lambda: x + y}.
+        target: for tensors on the CPU or types, the GPU to compile for; None means the one that a
+            launch would emulate.
+        gpus: numbers of the GPUs to time on, one process each, or "all"; None means the one that
+            holds the arguments.
         workers: processes that compile; None means a core each, with one left for every GPU.
         seconds: how long one config may take to compile, and to run.
         cache: whether to take what is known from earlier sweeps, and to keep what this one finds.
-        progress: whether to say how far it is; None does in a notebook and in a terminal, unless KERNELLAB_PROGRESS is 0.
-        recorded: a saved sweep of the same launch, whose times stand in where there is no GPU: the same call then shows a GPU's times on a laptop, and is live on a GPU.
+        progress: whether to say how far it is; None does in a notebook and in a terminal, unless
+            KERNELLAB_PROGRESS is 0.
+        recorded: a saved sweep of the same launch, whose times stand in where there is no GPU: the
+            same call then shows a GPU's times on a laptop, and is live on a GPU.
 
     Returns:
         The Tuning.
 
     Raises:
-        ArgumentError: nothing to try, no grid, a key that is no argument, arguments that do not fit, results in `reference` that fit no argument, a function of the user's that fails.
+        ArgumentError: nothing to try, no grid, a key that is no argument, arguments that do not
+            fit, results in `reference` that fit no argument, a function of the user's that fails.
         ArchiveError: the file of a recorded sweep cannot be read.
         GridError: a grid that no launch has.
-        OptionError: a name, of a config's or of the launch's, that is neither a parameter nor an option.
+        OptionError: a name, of a config's or of the launch's, that is neither a
+            parameter nor an option.
         TargetError: no such target.
     """
     started = time.monotonic()
@@ -219,14 +242,22 @@ def _check_grid(grid: Grid) -> None:
         return
     if isinstance(sizes, str) or not isinstance(sizes, int | numpy.integer | Sequence):
         raise ArgumentError(
-            f"the grid is a {type(sizes).__name__}: it must be one to three sizes, a function from the parameters to them, or None to compile only",
-            advice="It comes after the kernel and before the arguments: kernellab.tune(add, (64,), x, y, z, n, ...).",
+            f"the grid is a {type(sizes).__name__}: it must be one to three sizes, a function from "
+            "the parameters to them, or None to compile only",
+            advice=(
+                "It comes after the kernel and before the arguments: kernellab.tune(add, (64,), x, "
+                "y, z, n, ...)."
+            ),
         )
     check_grid(grid, {})
 
 
-def _timed_baselines(baselines: Mapping[str, Callable[[], Any]], outcomes: Mapping[int, Outcome]) -> tuple[dict[str, Timing], list[str]]:  # fmt: skip
-    """The baselines' times, taken as the configs' were, and what is to be said of those that have none: the sweep is worth keeping all the same."""
+def _timed_baselines(
+    baselines: Mapping[str, Callable[[], Any]], outcomes: Mapping[int, Outcome]
+) -> tuple[dict[str, Timing], list[str]]:
+    """The baselines' times, taken as the configs' were, and what is to be said of those
+    that have none: the sweep is worth keeping all the same.
+    """
     method = next((one.timing.method for one in outcomes.values() if one.timing), None)
     times: dict[str, Timing] = {}
     notes = []
@@ -307,10 +338,15 @@ def _check_keywords(kernel: Any, target: Target, keywords: Mapping[str, Any]) ->
     known = [*kernel.arg_names, *triton_api.option_names(target)]
     for name in keywords:
         if name not in known:
-            tune_options = [one.name for one in inspect.signature(tune).parameters.values() if one.kind is one.KEYWORD_ONLY]  # fmt: skip
+            tune_options = [
+                one.name
+                for one in inspect.signature(tune).parameters.values()
+                if one.kind is one.KEYWORD_ONLY
+            ]
             close = nearest(name, [*known, *tune_options])
             raise OptionError(
-                f"{name!r} is neither a parameter of {kernel.__name__!r}, nor an option of {target}, nor of kernellab.tune",
+                f"{name!r} is neither a parameter of {kernel.__name__!r}, nor an option of "
+                f"{target}, nor of kernellab.tune",
                 advice=f"{close} Its parameters are {', '.join(kernel.arg_names)}.".lstrip(),
                 position=triton_api.definition_of(kernel),
             )
@@ -332,7 +368,8 @@ def _device_of(args: Sequence[Any], keywords: Mapping[str, Any]) -> int:
 
 
 def _local_pool(place: _Place, workers: int | None) -> LocalPool:
-    # Of one size for all sweeps: a pool of another size would have to start anew. Only those that are needed start.
+    # Of one size for all sweeps: a pool of another size would have to start anew.
+    # Only those that are needed start.
     return local_pool(workers or max(1, usable_cores() - len(place.gpus)), place.gpus)
 
 
@@ -348,7 +385,10 @@ def _pruned(
     if not kept:
         raise ArgumentError(
             f"prune leaves out all {len(found)} configs",
-            advice=f"It is called with one dict of all arguments, and says whether to leave a config out: {_PRUNING}.",
+            advice=(
+                "It is called with one dict of all arguments, and says whether to leave a config "
+                f"out: {_PRUNING}."
+            ),
         )
     return kept
 
@@ -403,14 +443,18 @@ _SHARED_MEMORY = "/dev/shm"
 
 
 def _roomy(size: int) -> str | None:
-    """A folder in memory for files of that size, where there is one with room to spare; None is the usual place."""
+    """A folder in memory for files of that size, where there is one with room to spare;
+    None is the usual place.
+    """
     if os.access(_SHARED_MEMORY, os.W_OK) and shutil.disk_usage(_SHARED_MEMORY).free > 4 * size:
         return _SHARED_MEMORY
     return None
 
 
 class _Sender:
-    """Makes arguments available to the processes: in folders of this machine, or inside the calls."""
+    """Makes arguments available to the processes:
+    in folders of this machine, or inside the calls.
+    """
 
     def __init__(self, stack: ExitStack, inline: bool) -> None:
         self._stack = stack

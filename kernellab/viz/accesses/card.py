@@ -10,8 +10,13 @@ from kernellab.profiling.accesses.records import Accesses, GlobalAccess
 from kernellab.profiling.accesses.shared_records import SharedAccess
 from kernellab.viz.explorer.card import Card, Table
 
-_COLUMNS = ("access", "line", "elements at once", "requests", "sectors", "a request", "useful", "programs a sector", "")  # fmt: skip
-_SHARED_COLUMNS = ("in shared memory", "line", "instructions", "wavefronts", "each", "bank conflicts", "bytes", "")  # fmt: skip
+_COLUMNS = (
+    "access", "line", "elements at once", "requests", "sectors", "a request", "useful",
+    "programs a sector", "",
+)  # fmt: skip
+_SHARED_COLUMNS = (
+    "in shared memory", "line", "instructions", "wavefronts", "each", "bank conflicts", "bytes", "",
+)  # fmt: skip
 
 
 def accesses_card(accesses: Accesses) -> Card:
@@ -40,7 +45,10 @@ def accesses_card(accesses: Accesses) -> Card:
         notes=(
             *(f"{finding}." for finding in accesses.findings),
             *(
-                f"Line {line} waits for other programs: how often it runs depends on whose turn it is."
+                (
+                    f"Line {line} waits for other programs: how often it runs depends on "
+                    "whose turn it is."
+                )
                 for line in waiting
             ),
             *(f"Assumed, where a number has a ~: {what}." for what in assumed),

@@ -1,4 +1,6 @@
-"""Shared and tensor memory over the operations of a program, drawn by matplotlib: `compilation.shared_memory().plot()`, `.tensor_memory()`."""
+"""Shared and tensor memory over the operations of a program, drawn by matplotlib:
+`compilation.shared_memory().plot()`, `.tensor_memory()`.
+"""
 
 from __future__ import annotations
 
@@ -38,7 +40,8 @@ _TICK = 0.032
 """How far apart line numbers have to be, as a share of the picture's width."""
 
 _LEAST_WIDTH = 0.006
-"""How wide a buffer is drawn at least, as a share of the picture's width: scratch space lives for one operation."""
+"""How wide a buffer is drawn at least, as a share of the picture's width:
+scratch space lives for one operation."""
 
 _HEADROOM = 1.07
 """How high the picture is, in totals."""
@@ -53,7 +56,8 @@ _MOST_LISTED = 12
 class AllocationPlot(FigurePicture):
     """The buffers of a program's memory: bytes, or columns, upwards, operations to the right.
 
-    Offsets, sizes and the total are the compiler's; life spans and so what is in use are worked out here (see `SharedBuffer`).
+    Offsets, sizes and the total are the compiler's;
+    life spans and so what is in use are worked out here (see `SharedBuffer`).
 
     Attributes:
         memory: what is drawn.
@@ -123,11 +127,20 @@ def _shared_chart(memory: SharedMemory) -> _Chart:
     busiest = memory.busiest_operation if len(memory.buffers) > 1 else None
     words = f"{count}; dashed: the {total:,} bytes that a launch asks for"
     if busiest is not None:
-        words += f"; triangle: most in use at once, {memory.bytes_in_use(busiest):,} (estimated from life spans)"
-    shown = ["hatched: scratch space of one operation"] if any(one.is_scratch for one in memory.buffers) else []  # fmt: skip
+        words += (
+            f"; triangle: most in use at once, {memory.bytes_in_use(busiest):,} (estimated "
+            "from life spans)"
+        )
+    shown = (
+        ["hatched: scratch space of one operation"]
+        if any(one.is_scratch for one in memory.buffers)
+        else []
+    )
     # Ticks at a power of two of bytes.
     step = 2 ** max(0, (total // 4).bit_length() - 1)
-    ticks = tuple((at, f"{at:,} B" if step < 1024 else format_bytes(at)) for at in range(0, total + 1, step))  # fmt: skip
+    ticks = tuple(
+        (at, f"{at:,} B" if step < 1024 else format_bytes(at)) for at in range(0, total + 1, step)
+    )
     return _Chart(
         title=f"Shared memory{_of(memory)}",
         subtitle=_with_signs(words, shown, memory),
@@ -135,8 +148,13 @@ def _shared_chart(memory: SharedMemory) -> _Chart:
         nothing=f"The program has no buffer there; a launch asks for {total:,} bytes.",
         pieces=tuple(
             _Piece(
-                one.name, one.offset, one.size_bytes, one.first_operation, one.last_operation,
-                _format_buffer(one, format_bytes(one.size_bytes)), one.is_scratch,
+                one.name,
+                one.offset,
+                one.size_bytes,
+                one.first_operation,
+                one.last_operation,
+                _format_buffer(one, format_bytes(one.size_bytes)),
+                one.is_scratch,
             )
             for one in memory.buffers
         ),
@@ -145,19 +163,28 @@ def _shared_chart(memory: SharedMemory) -> _Chart:
         upwards="offset in shared memory",
         ticks=ticks,
         borders=(),
-        positions=memory.positions, loops=memory.loops, warp_groups=memory.warp_groups,
-    )  # fmt: skip
+        positions=memory.positions,
+        loops=memory.loops,
+        warp_groups=memory.warp_groups,
+    )
 
 
 def _tensor_chart(memory: TensorMemory) -> _Chart:
-    """Columns upwards; where a buffer has half of the rows only, the columns of the upper half stand above those of the lower."""
+    """Columns upwards; where a buffer has half of the rows only,
+    the columns of the upper half stand above those of the lower.
+    """
     count, total = counted(len(memory.buffers), "buffer"), memory.total_columns
     busiest = memory.busiest_operation if len(memory.buffers) > 1 else None
     words = f"{count}; dashed: the {total} columns (of 512) that the program asks for"
     if busiest is not None:
-        words += f"; triangle: most in use at once, {memory.columns_in_use(busiest)} (estimated from life spans)"
+        words += (
+            f"; triangle: most in use at once, {memory.columns_in_use(busiest)} (estimated "
+            "from life spans)"
+        )
     halved = any(one.rows != 128 for one in memory.buffers)
-    shown = ["above the line: rows 16 to 31 of each warp's 32, below it rows 0 to 15"] if halved else []  # fmt: skip
+    shown = (
+        ["above the line: rows 16 to 31 of each warp's 32, below it rows 0 to 15"] if halved else []
+    )
     step = max(1, total // 4)
     ticks = tuple(
         (half * total + at, str(at))
@@ -171,7 +198,11 @@ def _tensor_chart(memory: TensorMemory) -> _Chart:
         nothing=memory.absence,
         pieces=tuple(
             _Piece(
-                one.name, half * total + one.column, one.columns, one.first_operation, one.last_operation,
+                one.name,
+                half * total + one.column,
+                one.columns,
+                one.first_operation,
+                one.last_operation,
                 _format_buffer(one, counted(one.columns, "column")),
             )
             for one in memory.buffers
@@ -182,8 +213,10 @@ def _tensor_chart(memory: TensorMemory) -> _Chart:
         upwards="column of tensor memory",
         ticks=ticks,
         borders=(total,) if halved else (),
-        positions=memory.positions, loops=memory.loops, warp_groups=memory.warp_groups,
-    )  # fmt: skip
+        positions=memory.positions,
+        loops=memory.loops,
+        warp_groups=memory.warp_groups,
+    )
 
 
 def _of(memory: SharedMemory | TensorMemory) -> str:
@@ -259,11 +292,29 @@ def _draw_regions(axes: Axes, chart: _Chart) -> None:
             continue
         left, right = max(start, low), min(end + 1, high)
         axes.annotate(
-            "", (left, 1), (right, 1), xycoords=("data", "axes fraction"), annotation_clip=False,
-            arrowprops={"arrowstyle": "|-|,widthA=0.25,widthB=0.25", "color": INK, "linewidth": 0.8, "shrinkA": 0, "shrinkB": 0},
-        )  # fmt: skip
+            "",
+            (left, 1),
+            (right, 1),
+            xycoords=("data", "axes fraction"),
+            annotation_clip=False,
+            arrowprops={
+                "arrowstyle": "|-|,widthA=0.25,widthB=0.25",
+                "color": INK,
+                "linewidth": 0.8,
+                "shrinkA": 0,
+                "shrinkB": 0,
+            },
+        )
         if right - left > 0.06 * (high - low):
-            axes.text((left + right) / 2, 0.995, "loop", transform=axes.get_xaxis_transform(), ha="center", va="top", fontsize=7)  # fmt: skip
+            axes.text(
+                (left + right) / 2,
+                0.995,
+                "loop",
+                transform=axes.get_xaxis_transform(),
+                ha="center",
+                va="top",
+                fontsize=7,
+            )
 
 
 @dataclass(frozen=True)
@@ -285,15 +336,19 @@ class _Box:
 
     def meets(self, other: _Box) -> bool:
         return (
-            self.left < other.right and other.left < self.right
-            and self.bottom < other.top and other.bottom < self.top
-        )  # fmt: skip
+            self.left < other.right
+            and other.left < self.right
+            and self.bottom < other.top
+            and other.bottom < self.top
+        )
 
     def holds(self, other: _Box) -> bool:
         return (
-            self.left <= other.left and other.right <= self.right
-            and self.bottom <= other.bottom and other.top <= self.top
-        )  # fmt: skip
+            self.left <= other.left
+            and other.right <= self.right
+            and self.bottom <= other.bottom
+            and other.top <= self.top
+        )
 
 
 _PICTURE = _Box(0, 0, 1.02, 1 / _HEADROOM)
@@ -311,15 +366,22 @@ def _draw_piece(axes: Axes, piece: _Piece, colour: str) -> _Box:
     edge = ink_on(colour) if box.height > _LINE / 2 else colour
     axes.add_patch(
         Rectangle(
-            (piece.first, piece.start), width, piece.size, facecolor=colour,
-            edgecolor=edge, linewidth=0.4, hatch="////" if piece.is_scratch else None,
+            (piece.first, piece.start),
+            width,
+            piece.size,
+            facecolor=colour,
+            edgecolor=edge,
+            linewidth=0.4,
+            hatch="////" if piece.is_scratch else None,
         )
-    )  # fmt: skip
+    )
     return box
 
 
 def _name(axes: Axes, boxes: Mapping[_Piece, _Box], colours: Mapping[str, str]) -> Iterator[_Piece]:
-    """Write each buffer's name, line and size in it or beside it; gives those for which there is no room."""
+    """Write each buffer's name, line and size in it or beside it;
+    gives those for which there is no room.
+    """
     taken: list[_Box] = []
     for piece, box in sorted(boxes.items(), key=lambda pair: -pair[0].size):
         crowded = len(boxes) > _MOST_BESIDE
@@ -330,10 +392,18 @@ def _name(axes: Axes, boxes: Mapping[_Piece, _Box], colours: Mapping[str, str]) 
             if free and not any(place.meets(other) for other in others):
                 colour = colours[_plain(piece.name)]
                 axes.text(
-                    place.left + place.width / 2, place.bottom + place.height / 2, words, transform=axes.transAxes,
-                    ha="center", va="center", fontsize=8, color=ink_on(colour) if inside else INK,
-                    bbox={"facecolor": colour, "linewidth": 0, "pad": 1.5} if inside and piece.is_scratch else None,
-                )  # fmt: skip
+                    place.left + place.width / 2,
+                    place.bottom + place.height / 2,
+                    words,
+                    transform=axes.transAxes,
+                    ha="center",
+                    va="center",
+                    fontsize=8,
+                    color=ink_on(colour) if inside else INK,
+                    bbox={"facecolor": colour, "linewidth": 0, "pad": 1.5}
+                    if inside and piece.is_scratch
+                    else None,
+                )
                 taken.append(place)
                 break
         else:
@@ -341,7 +411,9 @@ def _name(axes: Axes, boxes: Mapping[_Piece, _Box], colours: Mapping[str, str]) 
 
 
 def _places(parts: Sequence[str], box: _Box) -> Iterator[tuple[str, _Box]]:
-    """Where a buffer's words could stand, the best place first: in one line or several, inside, beside, above."""
+    """Where a buffer's words could stand, the best place first:
+    in one line or several, inside, beside, above.
+    """
     forms = [(", ".join(parts), len(", ".join(parts)), 1)]
     forms.append(("\n".join(parts), max(map(len, parts)), len(parts)))
     sized = [(words, letters * _LETTER, lines * _LINE) for words, letters, lines in forms]
@@ -357,20 +429,25 @@ def _places(parts: Sequence[str], box: _Box) -> Iterator[tuple[str, _Box]]:
             yield words, _Box(left, box.top + _GAP, width, height)
 
 
-def _list_below(figure: Figure, unnamed: Sequence[_Piece], colours: Mapping[str, str]) -> None:  # fmt: skip
+def _list_below(figure: Figure, unnamed: Sequence[_Piece], colours: Mapping[str, str]) -> None:
     """Name the buffers that have no room for their names in a list below the picture."""
     if not unnamed:
         return
     listed = unnamed[:_MOST_LISTED]
     marks: list[Patch] = [
         Patch(
-            facecolor=(colour := colours[_plain(one.name)]), edgecolor=ink_on(colour), linewidth=0.4,
-            hatch="////" if one.is_scratch else None, label=", ".join(one.words),
+            facecolor=(colour := colours[_plain(one.name)]),
+            edgecolor=ink_on(colour),
+            linewidth=0.4,
+            hatch="////" if one.is_scratch else None,
+            label=", ".join(one.words),
         )
         for one in listed
-    ]  # fmt: skip
+    ]
     if len(unnamed) > len(listed):
-        marks.append(Patch(alpha=0, label=f"and {len(unnamed) - len(listed)} more: .table() has all"))  # fmt: skip
+        marks.append(
+            Patch(alpha=0, label=f"and {len(unnamed) - len(listed)} more: .table() has all")
+        )
     longest = max(len(", ".join(one.words)) for one in listed)
     columns = max(1, min(3, int(1 / (longest * _LETTER * 0.9 + 0.06))))
     figure.set_figheight(_HEIGHT + 0.18 * (-(-len(marks) // columns)) + 0.1)
@@ -403,7 +480,11 @@ def _label_lines(axes: Axes, chart: _Chart) -> None:
             shown[at] = line
     places = sorted(shown)
     # A number is said once while the program stays on its line.
-    told = [at for before, at in zip([None, *places], places) if before is None or shown[before] != shown[at]]  # fmt: skip
+    told = [
+        at
+        for before, at in zip([None, *places], places)
+        if before is None or shown[before] != shown[at]
+    ]
     axes.set_xticks(told, [str(shown[at]) for at in told], fontsize=7)
     axes.set_xlabel("operations in the order of the program, named by the kernel's lines")
 

@@ -15,7 +15,9 @@ _MOST_LINES = 12
 
 
 def bisection_card(bisection: Bisection) -> Card:
-    """The pass, the lines that it rewrote, the arguments that differ, the modules that could not run."""
+    """The pass, the lines that it rewrote, the arguments that differ,
+    the modules that could not run.
+    """
     lines = [_line(position) for position in bisection.lines[:_MOST_LINES]]
     if len(bisection.lines) > _MOST_LINES:
         lines.append((f"and {len(bisection.lines) - _MOST_LINES} more", ""))

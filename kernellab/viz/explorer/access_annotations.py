@@ -1,4 +1,6 @@
-"""What `kernellab.accesses` counted: notes on the kernel's lines, and numbers on those of the TTGIR."""
+"""What `kernellab.accesses` counted: notes on the kernel's lines,
+and numbers on those of the TTGIR.
+"""
 
 from __future__ import annotations
 
@@ -28,8 +30,11 @@ def annotations_of_accesses(compilation: Compilation, accesses: Accesses) -> Ann
         unequal = list(differences(accesses.subject, compilation))
         if unequal:
             raise ArgumentError(
-                f"The accesses were counted for another compilation of {accesses.kernel!r}: {'; '.join(unequal)}.",
-                advice="Compile with the arguments, options and target of the launch that was counted.",
+                f"The accesses were counted for another compilation of {accesses.kernel!r}: "
+                f"{'; '.join(unequal)}.",
+                advice=(
+                    "Compile with the arguments, options and target of the launch that was counted."
+                ),
             )
     origin = f"run of the interpreter for {accesses.target}, grid {joined_sizes(accesses.grid)}"
     file = file_of(compilation)
@@ -60,7 +65,9 @@ _SHARED: Mapping[str, tuple[str, Callable[[SharedAccess], int]]] = {
 def _access_metrics(
     compilation: Compilation, accesses: Accesses, file: str, origin: str
 ) -> Iterator[MetricData]:
-    """Numbers on the lines of the TTGIR where every operation is found there, else on the kernel's."""
+    """Numbers on the lines of the TTGIR where every operation is found there,
+    else on the kernel's.
+    """
     everything: list[GlobalAccess | SharedAccess] = [*accesses, *accesses.shared]
     lines = _ttgir_lines(compilation, everything)
     stage = "source" if lines is None else "ttgir"

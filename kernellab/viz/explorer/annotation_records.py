@@ -1,4 +1,6 @@
-"""What evidence adds to a compilation's side of the explorer, and what all who read evidence need."""
+"""What evidence adds to a compilation's side of the explorer,
+and what all who read evidence need.
+"""
 
 from __future__ import annotations
 
@@ -38,18 +40,21 @@ def file_of(compilation: Compilation) -> str:
 def check_subject(
     what: str, kernel: str, subject: Subject | None, compilation: Compilation
 ) -> None:
-    """Refuse what is of another kernel, or of another definition of it; `what` is of it, as in "The findings".
+    """Refuse what is of another kernel, or of another definition of it;
+    `what` is of it, as in "The findings".
 
     Raises:
         ArgumentError: it is.
     """
     if kernel != compilation.kernel:
         raise ArgumentError(
-            f"{what} are of the kernel {kernel!r}, and the compilation is of {compilation.kernel!r}."
+            f"{what} are of the kernel {kernel!r}, and the compilation is of "
+            f"{compilation.kernel!r}."
         )
     if subject is not None and not is_defined_alike(subject, compilation):
         raise ArgumentError(
-            f"{what} are of another definition of {kernel!r} than the compilation: its lines are others.",
+            f"{what} are of another definition of {kernel!r} than the compilation: its "
+            "lines are others.",
             advice="Run it again with the kernel as it is now, or compile the kernel again.",
             position=subject.definition,
         )
@@ -58,7 +63,9 @@ def check_subject(
 def metric_of(
     name: str, unit: str, stage: str, numbers: Iterable[tuple[int, float]], origin: str
 ) -> Iterator[MetricData]:
-    """Pairs of a line and a number as a metric, the numbers of each line summed; nothing where all are 0."""
+    """Pairs of a line and a number as a metric, the numbers of each line summed;
+    nothing where all are 0.
+    """
     total: Counter[int] = Counter()
     for line, number in numbers:
         if line and number:

@@ -1,7 +1,9 @@
-"""What is known of a kernel besides its compilation, laid over the explorer: findings of a check, costs of accesses, a profile.
+"""What is known of a kernel besides its compilation, laid over the explorer:
+findings of a check, costs of accesses, a profile.
 
-Each kind of evidence becomes notes on lines of the kernel and numbers on lines of a stage; the explorer carries both to its other texts.
-Evidence of another kernel, or of another definition of it, is refused.
+Each kind of evidence becomes notes on lines of the kernel and numbers on lines of a stage; the
+explorer carries both to its other texts. Evidence of another kernel, or of another definition
+of it, is refused.
 """
 
 from __future__ import annotations
@@ -57,14 +59,18 @@ def annotations_by_side(
 
 
 def annotated(view: IrView, annotations: Sequence[Annotations]) -> IrView:
-    """The explorer's data with what evidence says, one `Annotations` for each side; its bars are shown first."""
+    """The explorer's data with what evidence says, one `Annotations` for each side;
+    its bars are shown first.
+    """
     metrics = [metric.name for one in annotations for metric in one.metrics]
     sides = tuple(one.on(side) for side, one in zip(view.sides, annotations, strict=True))
     return dataclasses.replace(view, sides=sides, metric=metrics[0] if metrics else view.metric)
 
 
 def annotation_card(compilation: Compilation, annotations: Annotations, side: str = "") -> Card:
-    """The same for a still: notes in a table, and of each metric the kernel's lines with the largest numbers."""
+    """The same for a still: notes in a table, and of each metric the kernel's lines
+    with the largest numbers.
+    """
     in_order = sorted(annotations.notes, key=lambda note: note.line)
     rows = [row for note in in_order for row in _rows(note)]
     notes = Table("", ("line", "", "what", "from"), rows)
@@ -116,7 +122,10 @@ def _annotations(compilation: Compilation, given: Any) -> Annotations:
     names = ", ".join(kind.__name__ for kind in _READERS)
     raise ArgumentError(
         f"A {type(given).__name__} is no evidence that the explorer shows.",
-        advice=f"It shows what kernellab.check, kernellab.accesses and kernellab.read_ncu give: {names}.",
+        advice=(
+            "It shows what kernellab.check, kernellab.accesses and kernellab.read_ncu give: "
+            f"{names}."
+        ),
     )
 
 

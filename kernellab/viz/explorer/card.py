@@ -1,4 +1,6 @@
-"""Cards: what is known of a kernel's compilation or launch, as HTML and as plain text of the same content."""
+"""Cards: what is known of a kernel's compilation or launch, as HTML and as plain text
+of the same content.
+"""
 
 from __future__ import annotations
 
@@ -55,7 +57,9 @@ class Card:
     notes: Sequence[str] = field(default=())
 
     def html(self) -> str:
-        """Self-contained HTML: no script, no style sheet; readable where styles are stripped, in light and in dark."""
+        """Self-contained HTML: no script, no style sheet;
+        readable where styles are stripped, in light and in dark.
+        """
         tables = "\n".join(_table_html(table) for table in self.tables if table.rows)
         notes = "\n".join(f'<div style="{_NOTE}">{escape(note)}</div>' for note in self.notes)
         heading = f'<b style="font-size:1.1em">{escape(self.title)}</b>'
@@ -91,9 +95,11 @@ _ACROSS = "column-span:all"
 _MOST_BESIDE = 4
 """Columns of the widest table that stands beside another; one with more has the whole width."""
 _MOST_ROOMY = 9
-"""Columns of the widest table of ordinary size; one with more is set tighter, so that a page of a notebook holds it."""
+"""Columns of the widest table of ordinary size;
+one with more is set tighter, so that a page of a notebook holds it."""
 _ROOM, _LITTLE_ROOM = "padding:1px 14px 1px 0", "padding:1px 8px 1px 0"
-# Notebook pages style tables of their own, and pages without a doctype give tables no inherited colour.
+# Notebook pages style tables of their own, and pages without a doctype give tables no
+# inherited colour.
 _TABLE = "border-collapse:collapse;border:0;margin:2px 0;font:inherit;color:inherit"
 _CELL = f"text-align:left;{_ROOM};border:0;vertical-align:top;background:none"
 _HEAD = f"{_CELL};font-weight:normal;opacity:.65"
@@ -107,8 +113,13 @@ def _table_html(table: Table) -> str:
         title = f'<div style="padding-top:8px;font-weight:600">{escape(table.title)}</div>\n'
     head = ""
     if any(table.columns):
-        heads = [f"{_HEAD};text-align:right" if n in table.numbers else _HEAD for n in range(len(table.columns))]  # fmt: skip
-        names = "".join(f'<th style="{style}">{escape(name)}</th>' for style, name in zip(heads, table.columns))  # fmt: skip
+        heads = [
+            f"{_HEAD};text-align:right" if n in table.numbers else _HEAD
+            for n in range(len(table.columns))
+        ]
+        names = "".join(
+            f'<th style="{style}">{escape(name)}</th>' for style, name in zip(heads, table.columns)
+        )
         head = f"<thead><tr>{names}</tr></thead>\n"
     across = table.is_listing or len(table.columns) > _MOST_BESIDE
     dense = len(table.columns) > _MOST_ROOMY
@@ -129,7 +140,12 @@ def _table_html(table: Table) -> str:
     body = "\n".join(rows)
     if dense:
         head, body = (part.replace(_ROOM, _LITTLE_ROOM) for part in (head, body))
-    return f'<div style="{_ACROSS if across else _TOGETHER}">{title}<table style="{table_style}">\n{head}<tbody>\n{body}\n</tbody></table></div>'
+    return (
+        f'<div style="{_ACROSS if across else _TOGETHER}">{title}<table style="{table_style}">\n'
+        f"{head}<tbody>\n"
+        f"{body}\n"
+        "</tbody></table></div>"
+    )
 
 
 def _table_text(table: Table) -> list[str]:
@@ -140,7 +156,7 @@ def _table_text(table: Table) -> list[str]:
         cells = (
             cell.rjust(width) if n in table.numbers else cell.ljust(width)
             for n, (cell, width) in enumerate(zip(row, widths, strict=True))
-        )  # fmt: skip
+        )
         lines.append(f"    {'  '.join(cells)}".rstrip())
     return lines
 
@@ -155,12 +171,14 @@ def kernel_card(
     known_from: Mapping[str, str] | None = None,
     notes: Iterable[str] = (),
 ) -> Card:
-    """The card of a kernel: how it was launched, what each stage of the compiler made, what it takes.
+    """The card of a kernel: how it was launched, what each stage of the compiler
+    made, what it takes.
 
     Args:
         compilation: what is shown.
         run: the launch that the compilation's types come from, if any.
-        known_from: parameter name -> how its value is known, where the compilation cannot say: "--constexpr".
+        known_from: parameter name -> how its value is known, where the compilation cannot
+            say: "--constexpr".
         notes: sentences that stand above the tables.
     """
     arguments = argument_table(
@@ -233,7 +251,9 @@ def argument_table(
     *,
     known_from: Mapping[str, str] | None = None,
 ) -> Table:
-    """Each parameter with its type, what is promised of it, its value where one was seen, and how the type is known."""
+    """Each parameter with its type, what is promised of it, its value where one was seen,
+    and how the type is known.
+    """
     rows = []
     for number, (name, kind) in enumerate(specialization.signature.items()):
         constant = (number,) in specialization.constants
@@ -304,7 +324,9 @@ def _resource_rows(resources: Resources) -> list[tuple[str, str]]:
 
 
 def format_spills(resources: Resources) -> str:
-    """What did not fit into the registers of a thread: "nothing", or how many bytes are stored, and loaded back."""
+    """What did not fit into the registers of a thread:
+    "nothing", or how many bytes are stored, and loaded back.
+    """
     if not resources.spills and not resources.spill_loads:
         return "nothing"
     if not resources.spill_loads:
@@ -313,7 +335,9 @@ def format_spills(resources: Resources) -> str:
 
 
 def format_matrix_instructions(compilation: Compilation) -> str:
-    """The matrix instructions in the finished machine code, with how often each stands there; "none"."""
+    """The matrix instructions in the finished machine code, with how often each
+    stands there; "none".
+    """
     for name in ("sass", "amdgcn"):
         if name in compilation.stages:
             found = matrix_instructions(compilation.stages[name].text)

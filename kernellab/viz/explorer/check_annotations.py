@@ -9,7 +9,14 @@ from kernellab.viz.explorer.annotation_records import Annotations, check_subject
 from kernellab.viz.explorer.data import line_in
 from kernellab.viz.kit.view_data import MarginNote, Severity
 
-_WARNINGS = ("missing-other", "order-dependence", "nan", "infinity", "float-overflow", "dot-precision")  # fmt: skip
+_WARNINGS = (
+    "missing-other",
+    "order-dependence",
+    "nan",
+    "infinity",
+    "float-overflow",
+    "dot-precision",
+)
 """Kinds of findings that may be meant; all others are faults."""
 
 

@@ -22,7 +22,11 @@ def comparison_card(comparison: Comparison) -> Card:
         title=" and ".join(dict.fromkeys([comparison.left.kernel, comparison.right.kernel])),
         subtitle=f"{comparison.left.target} and {comparison.right.target}, side by side",
         tables=(
-            Table("Options and types", columns, _rows([*comparison.specialization, *comparison.options])),
+            Table(
+                "Options and types",
+                columns,
+                _rows([*comparison.specialization, *comparison.options]),
+            ),
             Table("Stages", (*columns, ""), _stage_rows(comparison)),
             Table("One program takes", columns, _rows(_used(comparison.resources))),
             Table("Passes that do other things", columns, _pass_rows(comparison)),
@@ -30,7 +34,7 @@ def comparison_card(comparison: Comparison) -> Card:
             Table("Remarks of one side", ("", "", ""), _remark_rows(comparison)),
         ),
         notes=(*comparison.notes, *_equality(comparison), _parting(comparison)),
-    )  # fmt: skip
+    )
 
 
 def _equality(comparison: Comparison) -> tuple[str, ...]:
@@ -71,13 +75,20 @@ def _stage_rows(comparison: Comparison) -> list[tuple[str, str, str, str]]:
         return "" if stage is None else size_of(stage)
 
     return [
-        (one.name, size(comparison.left, one.name), size(comparison.right, one.name), "the same" if one.equal else "")
+        (
+            one.name,
+            size(comparison.left, one.name),
+            size(comparison.right, one.name),
+            "the same" if one.equal else "",
+        )
         for one in comparison.stages
-    ]  # fmt: skip
+    ]
 
 
 def _pass_rows(comparison: Comparison) -> list[tuple[str, str, str]]:
-    """The passes that ran on one side alone, or that added and removed other operations on either."""
+    """The passes that ran on one side alone, or that added and removed other
+    operations on either.
+    """
     pairs = [one for one in comparison.passes if _effect(one.left) != _effect(one.right)]
     rows = [(pair.label, _ops(pair.left), _ops(pair.right)) for pair in pairs[:_MOST_ROWS]]
     if len(pairs) > _MOST_ROWS:

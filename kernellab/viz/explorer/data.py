@@ -37,7 +37,8 @@ from kernellab.viz.kit.view_data import (
 from kernellab.viz.layouts.card import format_conversion
 
 _LANGUAGE_OF_STEP = {"optimize_module": "llvm", "ptxas": "sass"}
-"""Steps after MLIR, whose texts are of other languages; "translate_to_asm" has the target's assembly."""
+"""Steps after MLIR, whose texts are of other languages;
+"translate_to_asm" has the target's assembly."""
 
 
 def explore_compilation(compilation: Compilation) -> IrView:
@@ -80,7 +81,9 @@ def pass_pairs(comparison: Comparison) -> tuple[PassPairData, ...]:
 
 
 def explore_failure(error: CompileError) -> IrView:
-    """What the explorer draws of a compilation that failed: everything up to the pass that did, and the error on its line."""
+    """What the explorer draws of a compilation that failed:
+    everything up to the pass that did, and the error on its line.
+    """
     side = _failed_side(error)
     return IrView("ir", failure_title(error), (side,), (), _pass_notes([side]), "")
 
@@ -190,7 +193,10 @@ def _pass(run: PassRun, effect: Effect, text: int, place: str) -> PassData:
 # One compilation
 
 
-REDEFINED = "The kernel has been redefined since it was compiled. This is the compilation of the source that is shown here."
+REDEFINED = (
+    "The kernel has been redefined since it was compiled. This is the compilation of the source "
+    "that is shown here."
+)
 """What the explorer says of a kernel whose cell ran again with other text."""
 
 
@@ -330,7 +336,8 @@ def _controls(instructions: Iterable[Instruction]) -> tuple[ControlData, ...]:
 def control_codes(control: ControlCodes) -> str:
     """Control codes as assembler writers print them: "B0-----:R-:W1:Y:S04".
 
-    Scoreboards waited for, the one set until operands are read, the one set until the result is there, a hint to yield, stall cycles.
+    Scoreboards waited for, the one set until operands are read,
+    the one set until the result is there, a hint to yield, stall cycles.
     """
     waits = "".join(str(n) if n in control.waits_for else "-" for n in range(6))
     read = "-" if control.read_barrier is None else control.read_barrier
@@ -426,7 +433,9 @@ def _failure_line(error: CompileError) -> int:
 
 
 def _failed_pass(label: str, before: PassData) -> PassData:
-    """The pass that ended the compilation: nobody has the module after it, and it stands with the one before."""
+    """The pass that ended the compilation: nobody has the module after it,
+    and it stands with the one before.
+    """
     stage, _, name = label.partition(".")
     return dataclasses.replace(
         before,

@@ -26,10 +26,13 @@ def annotations_of_profile(compilation: Compilation, profile: Profile) -> Annota
     lines = lines_of(profile, compilation)
     metrics = list(
         metric_of(
-            "stall samples", "samples that found a warp waiting", "sass",
-            ((at, one.stalls) for at, one in lines.items()), profile.origin,
+            "stall samples",
+            "samples that found a warp waiting",
+            "sass",
+            ((at, one.stalls) for at, one in lines.items()),
+            profile.origin,
         )
-    )  # fmt: skip
+    )
     stalls = {reason: n for reason, n in profile.reasons.items() if reason != ISSUED}
     least = _LEAST_SHARE * sum(stalls.values())
     for reason in [reason for reason, n in stalls.items() if n >= least][:_MOST_REASONS]:
@@ -39,9 +42,12 @@ def annotations_of_profile(compilation: Compilation, profile: Profile) -> Annota
             f"stalls: {reason.replace('_', ' ')}", unit, "sass", numbers, profile.origin
         )
     metrics += metric_of(
-        "times executed", "executions by warps", "sass",
-        ((at, one.executed or 0) for at, one in lines.items()), profile.origin,
-    )  # fmt: skip
+        "times executed",
+        "executions by warps",
+        "sass",
+        ((at, one.executed or 0) for at, one in lines.items()),
+        profile.origin,
+    )
     for name, (unit, counted) in _MEASURED.items():
         numbers = ((at, one.counts.get(counted, 0)) for at, one in lines.items())
         metrics += metric_of(name, unit, "sass", numbers, profile.origin)

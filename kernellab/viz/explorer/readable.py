@@ -1,4 +1,6 @@
-"""A stage's text as people read it: without what says where it came from, which the source map knows."""
+"""A stage's text as people read it: without what says where it came from,
+which the source map knows.
+"""
 
 from __future__ import annotations
 
@@ -14,7 +16,9 @@ Lines = Iterator[str | None]
 
 @dataclass(frozen=True)
 class ReadableText:
-    """A text with some lines left out. Every shown line keeps the number that it has in the full text."""
+    """A text with some lines left out. Every shown line keeps the number that it has
+    in the full text.
+    """
 
     content: str
     skipped: tuple[int, ...]
@@ -22,7 +26,9 @@ class ReadableText:
 
 
 def readable(language: str, text: str) -> ReadableText:
-    """The text without MLIR's locations, LLVM's debug metadata, `.loc` and `.file`, debug sections, nvdisasm's file notes."""
+    """The text without MLIR's locations, LLVM's debug metadata, `.loc` and `.file`, debug sections,
+    nvdisasm's file notes.
+    """
     clean = _CLEANERS.get(language)
     lines = text.splitlines()
     shown = list(lines if clean is None else clean(lines))
@@ -41,7 +47,8 @@ def _mlir(lines: list[str]) -> Lines:
         if line.startswith(("#loc", "#di_")):
             yield None
         elif (at := line.rfind(" loc(#")) >= 0 and _OWN_ALIAS.match(line, at):
-            # Ten times as fast as the general pattern, which only lines with several locations need.
+            # Ten times as fast as the general pattern, which only lines
+            # with several locations need.
             own = line[:at]
             yield MLIR_LOCATION.sub("", own) if "loc(" in own else own
         else:
@@ -82,7 +89,10 @@ def _assembly(lines: list[str]) -> Lines:
 
 
 _INDENTED = re.compile(r"^ +(/\*[0-9a-f]+\*/) +")
-_DIRECTIVE = re.compile(r"\s*\.(?:headerflags|elftype|section|sectionflags|sectioninfo|align|global|type|size|other|weak)\b")  # fmt: skip
+_DIRECTIVE = re.compile(
+    r"\s*\.(?:headerflags|elftype|section|sectionflags|sectioninfo|align|global|type|size|"
+    r"other|weak)\b"
+)
 
 
 def _sass(lines: list[str]) -> Lines:

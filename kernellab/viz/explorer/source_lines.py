@@ -1,4 +1,6 @@
-"""The Python that a view shows: the kernel, and what it calls in the same file, under the file's own line numbers."""
+"""The Python that a view shows: the kernel, and what it calls in the same file,
+under the file's own line numbers.
+"""
 
 from __future__ import annotations
 
@@ -34,7 +36,9 @@ class KernelSource:
 
 
 def kernel_source(compilation: Compilation, source_map: SourceMap) -> KernelSource:
-    """The kernel's text as it was compiled; with it the functions of its file that were inlined, while the file still says the same."""
+    """The kernel's text as it was compiled; with it the functions of its file that were inlined,
+    while the file still says the same.
+    """
     if "source" not in compilation.stages:
         return KernelSource("", ())
     text = compilation.stages["source"].text.rstrip("\n")
@@ -45,15 +49,19 @@ def kernel_source(compilation: Compilation, source_map: SourceMap) -> KernelSour
     if [line.strip() for line in lines[first - 1 : span[1]]] != [line.strip() for line in own]:
         return KernelSource(text, tuple(range(1, first)))
     named = {
-        frame[1] for chain in source_map.chains for frame in chain
+        frame[1]
+        for chain in source_map.chains
+        for frame in chain
         if source_map.files[frame[0]] == source_map.file
-    }  # fmt: skip
+    }
     helpers = [one for one in _functions(lines) if any(one[0] <= n <= one[1] for n in named)]
     return _cut(lines, [span, *helpers])
 
 
 def failed_source(position: SourcePosition | None) -> KernelSource:
-    """The function that a position stands in, as its file has it now; nothing where the file cannot be read."""
+    """The function that a position stands in, as its file has it now;
+    nothing where the file cannot be read.
+    """
     if position is None:
         return KernelSource("", ())
     lines = [line.rstrip("\n") for line in linecache.getlines(position.file)]
@@ -66,7 +74,9 @@ def failed_source(position: SourcePosition | None) -> KernelSource:
 
 def _first_line(compilation: Compilation, text: str, source_map: SourceMap) -> int:
     """The number of the source text's first line."""
-    in_text = next((n for n, line in enumerate(text.split("\n")) if line.lstrip().startswith("def ")), 0)  # fmt: skip
+    in_text = next(
+        (n for n, line in enumerate(text.split("\n")) if line.lstrip().startswith("def ")), 0
+    )
     definition = definition_line(compilation, source_map)
     return 1 if definition is None else max(1, definition - in_text)
 

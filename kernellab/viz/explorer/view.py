@@ -23,7 +23,8 @@ from kernellab.viz.kit.views import View
 
 
 def compilation_view(compilation: Compilation, *given: Any) -> View:
-    """The explorer of one compilation, with what is known besides: findings, accesses, profiles (`kernellab.viz.explorer.annotations`).
+    """The explorer of one compilation, with what is known besides:
+    findings, accesses, profiles (`kernellab.viz.explorer.annotations`).
 
     Raises:
         ArgumentError: something is no evidence, or is of another kernel, definition or compilation.
@@ -73,7 +74,9 @@ _MOST_LETTERS = 240
 
 
 def _source_cards(compilation: Compilation) -> list[Card]:
-    """The kernel under its file's line numbers, and beside each line what the compiler says of it."""
+    """The kernel under its file's line numbers, and beside each line what the
+    compiler says of it.
+    """
     source, notes = ir_view.source_and_notes(compilation)
     if not source.content:
         return []

@@ -1,4 +1,6 @@
-"""What `make js` builds from js/: the bundle that draws views, its style sheet, and the loader that finds the bundle in a notebook."""
+"""What `make js` builds from js/: the bundle that draws views, its style sheet,
+and the loader that finds the bundle in a notebook.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,6 @@
-"""What all matplotlib figures have in common: their theme, and how a cell, a file and a page get them."""
+"""What all matplotlib figures have in common: their theme, and how a cell,
+a file and a page get them.
+"""
 
 from __future__ import annotations
 
@@ -54,13 +56,17 @@ _THEME = {
 
 @contextmanager
 def theme() -> Iterator[None]:
-    """Inside, matplotlib draws as the lab does, whatever style the user has chosen for other figures."""
+    """Inside, matplotlib draws as the lab does, whatever style the user has chosen
+    for other figures.
+    """
     with style.context(_THEME, after_reset=True):
         yield
 
 
 def sheet(title: str, subtitle: str, width: float, height: float) -> tuple[Figure, Axes]:
-    """An empty figure of so many inches, with a title and smaller words below it; to be called inside `theme()`."""
+    """An empty figure of so many inches, with a title and smaller words below it;
+    to be called inside `theme()`.
+    """
     figure = Figure(figsize=(width, height), layout="constrained")
     axes = figure.subplots()
     add_title(axes, title, subtitle)
@@ -114,7 +120,9 @@ class FigurePicture:
         if kind not in known:
             raise ArgumentError(
                 f"{str(path)!r} names no format of pictures.",
-                advice=f"Let it end in .svg, .pdf or .png; matplotlib also knows {', '.join(known)}.",
+                advice=(
+                    f"Let it end in .svg, .pdf or .png; matplotlib also knows {', '.join(known)}."
+                ),
             )
         # Without a date the same picture is the same file.
         undated = {"svg": "Date", "pdf": "CreationDate"}

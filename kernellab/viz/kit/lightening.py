@@ -18,7 +18,8 @@ _LEAST_ROOM = 10_000
 
 
 def lightened(view: Any, most_bytes: int) -> bytes:
-    """The packed data, without the largest texts of passes, or a stepper's largest tiles, where it would be more than `most_bytes`.
+    """The packed data, without the largest texts of passes, or a stepper's largest tiles,
+    where it would be more than `most_bytes`.
 
     The texts of stages stay: they are what a reader sees first.
     """
@@ -35,7 +36,8 @@ def lightened(view: Any, most_bytes: int) -> bytes:
         largest = _largest_text(view)
         if largest is None:
             return data
-        # Halve what is left of the passes' texts before packing again: packing takes longer than choosing.
+        # Halve what is left of the passes' texts before packing again:
+        # packing takes longer than choosing.
         for side, text in largest:
             view = _without(view, side, text)
         data = packed(view)

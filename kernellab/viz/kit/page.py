@@ -1,4 +1,6 @@
-"""Self-contained pages that are alive: the bundle, the views' data, and under them what a reader without scripts sees."""
+"""Self-contained pages that are alive: the bundle, the views' data,
+and under them what a reader without scripts sees.
+"""
 
 from __future__ import annotations
 
@@ -60,7 +62,8 @@ def page_of_views(title: str, sections: Sequence[Section], lead: Html | None = N
     parts = [_section(number, section) for number, section in enumerate(sections)]
     data = [
         Html(
-            f'<script type="text/plain" id="kernellab-data-{number}">{_base64(section.view.packed_data())}</script>'
+            '<script type="text/plain" '
+            f'id="kernellab-data-{number}">{_base64(section.view.packed_data())}</script>'
         )
         for number, section in enumerate(sections)
     ]
@@ -72,7 +75,9 @@ def _section(number: int, section: Section) -> Html:
     heading = Html(f"<h2>{escape(section.title)}</h2>\n") if section.title else Html("")
     return Html(
         f"<section>\n{heading}{join(section.words)}"
-        f'<div class="kernellab-view" data-view="{number}"><noscript>{section.view.still_html()}</noscript></div>\n</section>'
+        '<div class="kernellab-view" '
+        f'data-view="{number}"><noscript>{section.view.still_html()}</noscript></div>\n'
+        "</section>"
     )
 
 

@@ -1,7 +1,8 @@
-"""The colours of every picture, those of the front end among them (`js/src/palette.ts`; a test compares the two).
+"""The colours of every picture, those of the front end among them (`js/src/palette.ts`;
+a test compares the two).
 
-Readers with any colour vision tell them apart. Figures stand on paper that is transparent, so that a page's own paper, light or dark, shows through: what they draw
-has to be seen on both.
+Readers with any colour vision tell them apart. Figures stand on paper that is transparent,
+so that a page's own paper, light or dark, shows through: what they draw has to be seen on both.
 """
 
 from __future__ import annotations
@@ -11,24 +12,28 @@ from itertools import pairwise
 BLIND_SAFE = (
     "#56b4e9", "#e69f00", "#009e73", "#f0e442", "#0072b2", "#d55e00", "#cc79a7", "#555555",
 )  # fmt: skip
-"""Okabe and Ito (2008), for the cells of up to eight kinds; in place of their black, which a dark page has too, a dark grey."""
+"""Okabe and Ito (2008), for the cells of up to eight kinds;
+in place of their black, which a dark page has too, a dark grey."""
 
 SKY, ORANGE, GREEN, YELLOW, BLUE, VERMILION, PURPLE, GREY = BLIND_SAFE
 
 LINES = (BLUE, VERMILION, GREEN, PURPLE, "#8a3ffc", "#a0522d")
-"""For lines and points, the clearest first. Violet and brown stand for what thin lines of Okabe and Ito's other colours are not: seen on white and on a dark page, with a contrast of 3."""
+"""For lines and points, the clearest first. Violet and brown stand for what thin lines of Okabe
+and Ito's other colours are not: seen on white and on a dark page, with a contrast of 3."""
 
 BEST, OTHER, BASELINE = VERMILION, BLUE, GREEN
 """Of configs: the fastest, all others, and what they are compared with."""
 
 ORDERED = ("#b07d12", GREEN, "#4a7fe0")
-"""From low to high for thin lines: even in lightness, so that all of it is seen on white and on a dark page."""
+"""From low to high for thin lines: even in lightness, so that all of it is seen on white
+and on a dark page."""
 
 VIRIDIS = (
     (68, 1, 84), (72, 40, 120), (62, 74, 137), (49, 104, 142), (38, 130, 142),
     (31, 158, 137), (53, 183, 121), (109, 205, 89), (180, 222, 44), (253, 231, 37),
 )  # fmt: skip
-"""Red, green, blue at equal steps from the smallest number to the largest: its lightness only grows."""
+"""Red, green, blue at equal steps from the smallest number to the largest:
+its lightness only grows."""
 
 INK = "#767d84"
 """Of axes and words: as far from white as from the paper of a dark page."""
@@ -40,7 +45,9 @@ LIGHT_PAPER, DARK_PAPER = "#ffffff", "#14181d"
 def luminance(colour: str) -> float:
     """Relative luminance of "#rrggbb", from 0 to 1 (WCAG 2.2)."""
     channels = [int(colour[at : at + 2], 16) / 255 for at in (1, 3, 5)]
-    red, green, blue = (one / 12.92 if one <= 0.04045 else ((one + 0.055) / 1.055) ** 2.4 for one in channels)  # fmt: skip
+    red, green, blue = (
+        one / 12.92 if one <= 0.04045 else ((one + 0.055) / 1.055) ** 2.4 for one in channels
+    )
     return 0.2126 * red + 0.7152 * green + 0.0722 * blue
 
 

@@ -10,12 +10,14 @@ import numpy
 from kernellab.viz.kit.palette import VIRIDIS
 
 NAN, INFINITE = 255, 254
-"""The codes of elements that are no finite number; the others go from 0, the smallest, to `LARGEST`."""
+"""The codes of elements that are no finite number;
+the others go from 0, the smallest, to `LARGEST`."""
 
 LARGEST = 249
 
 TOUCHED = {"load": (220, 91, 0), "store": (27, 60, 255), "atomic": (27, 60, 255)}
-"""The colours that mark the elements of an access: orange is read, blue is written. With any colour vision they differ from each other, from the scale, and from NaN and infinity."""
+"""The colours that mark the elements of an access: orange is read, blue is written.
+With any colour vision they differ from each other, from the scale, and from NaN and infinity."""
 
 
 def _palette() -> numpy.ndarray:
@@ -35,7 +37,9 @@ PALETTE = _palette()
 
 
 def codes_of(numbers: numpy.ndarray, scale: tuple[float, float] | None = None) -> numpy.ndarray:
-    """The colour codes of numbers, uint8: the smallest finite one is 0, the largest 249; equal ones are in the middle. `scale` says outright what 0 and 249 are."""
+    """The colour codes of numbers, uint8: the smallest finite one is 0, the largest 249;
+    equal ones are in the middle. `scale` says outright what 0 and 249 are.
+    """
     codes = numpy.full(numbers.shape, LARGEST // 2, numpy.uint8)
     finite = numpy.isfinite(numbers)
     if finite.any():
@@ -54,7 +58,9 @@ def coloured(codes: numpy.ndarray) -> numpy.ndarray:
     return colours
 
 
-def marked(colours: numpy.ndarray, cells: numpy.ndarray, colour: tuple[int, int, int]) -> numpy.ndarray:  # fmt: skip
+def marked(
+    colours: numpy.ndarray, cells: numpy.ndarray, colour: tuple[int, int, int]
+) -> numpy.ndarray:
     """A picture with these cells in another colour."""
     result = colours.copy()
     result[cells] = colour

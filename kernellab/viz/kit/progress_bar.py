@@ -52,7 +52,9 @@ class _Line:
 
 
 class _NotebookBar:
-    """tqdm's widget below the cell. At the end the output that showed it is empty, also in a saved notebook: a bar that has gone would be said to be missing there."""
+    """tqdm's widget below the cell. At the end the output that showed it is empty,
+    also in a saved notebook: a bar that has gone would be said to be missing there.
+    """
 
     def __init__(self, options: dict[str, Any], seconds: float) -> None:
         from IPython.display import display
@@ -108,7 +110,10 @@ def _counted(total: int | None) -> int | None:
 def _format(done: int, total: int | None, unit: str) -> str:
     """What tqdm shall write; `unit` is a plural."""
     if total is not None and total > 1:
-        return f"{{desc}}: {{percentage:3.0f}}%|{{bar}}| {{n_fmt}}/{{total_fmt}} {unit} [{{elapsed}}<{{remaining}}{{postfix}}]"
+        return (
+            f"{{desc}}: {{percentage:3.0f}}%|{{bar}}| {{n_fmt}}/{{total_fmt}} {unit} "
+            f"[{{elapsed}}<{{remaining}}{{postfix}}]"
+        )
     if total is None and done:
         return f"{{desc}}: {counted(done, unit.removesuffix('s'))} [{{elapsed}}{{postfix}}]"
     return _IN_ONE_PIECE

@@ -1,6 +1,7 @@
 """Self-contained HTML pages: no network, no script; light or dark as the reader's system is.
 
-Text that comes from a user or a compiler goes through `escape` on its way in; what is already HTML has the type `Html`.
+Text that comes from a user or a compiler goes through `escape` on its way in;
+what is already HTML has the type `Html`.
 """
 
 from __future__ import annotations
@@ -76,19 +77,27 @@ def page(title: str, lead: Html, body: Iterable[Html]) -> str:
 
 
 def table(rows: pandas.DataFrame) -> Html:
-    """A DataFrame without its index: numbers stand to the right, "pass" and "FAIL" have their colours."""
+    """A DataFrame without its index: numbers stand to the right,
+    "pass" and "FAIL" have their colours.
+    """
     numeric = {name: pandas.api.types.is_numeric_dtype(rows[name]) for name in rows.columns}
     head = join(
-        Html(f'<th class="number">{escape(name)}</th>' if numeric[name] else f"<th>{escape(name)}</th>")
+        Html(
+            f'<th class="number">{escape(name)}</th>'
+            if numeric[name]
+            else f"<th>{escape(name)}</th>"
+        )
         for name in rows.columns
-    )  # fmt: skip
+    )
     lines = [
         join(_cell(value, numeric[name]) for name, value in zip(rows.columns, row, strict=True))
         for row in rows.itertuples(index=False, name=None)
     ]
     body = "".join(f"<tr>{line}</tr>\n" for line in lines)
     return Html(
-        f'<div class="wide"><table><thead><tr>{head}</tr></thead>\n<tbody>\n{body}</tbody></table></div>'
+        f'<div class="wide"><table><thead><tr>{head}</tr></thead>\n'
+        "<tbody>\n"
+        f"{body}</tbody></table></div>"
     )
 
 
@@ -143,7 +152,8 @@ def stage_details(stage: Stage, is_open: bool = False) -> Html:
     size = _readable_size(stage.size)
     if isinstance(stage.content, bytes):
         return Html(
-            f'<details><summary><code>{escape(stage.name)}</code><span class="soft">{size}, binary</span></summary>'
+            f'<details><summary><code>{escape(stage.name)}</code><span class="soft">{size}, '
+            "binary</span></summary>"
             f"<pre>{escape(_hexdump(stage.content))}</pre></details>"
         )
     lines = len(stage.content.splitlines())

@@ -22,7 +22,9 @@ Handler = Callable[[Mapping[str, Any]], Answer]
 
 
 def answer(handlers: Mapping[str, Handler], asked: Any) -> Answer | None:
-    """The answer to a message: under "problem" it says why there is none; None for a message that is no known request."""
+    """The answer to a message: under "problem" it says why there is none;
+    None for a message that is no known request.
+    """
     handler = handlers.get(str(asked.get("kind"))) if isinstance(asked, dict) else None
     if handler is None:
         return None

@@ -1,4 +1,6 @@
-"""How large a stage is, in words: the same for the card, the comparison and whoever else says it."""
+"""How large a stage is, in words: the same for the card, the comparison
+and whoever else says it.
+"""
 
 from __future__ import annotations
 
@@ -9,9 +11,11 @@ from kernellab.viz.explorer.readable import readable
 
 
 def size_of(stage: Stage) -> str:
-    """Bytes of a binary without its debug information, instructions of SASS, lines of other texts as the IR explorer shows them.
+    """Bytes of a binary without its debug information, instructions of SASS,
+    lines of other texts as the IR explorer shows them.
 
-    Lines that only say where the code came from do not count: a compilation for the explorer has others (docs/sass.md), and the same code.
+    Lines that only say where the code came from do not count:
+    a compilation for the explorer has others (docs/sass.md), and the same code.
     """
     if isinstance(stage.content, bytes):
         return _counted(size_without_debug(stage.content), "byte")

@@ -1,6 +1,7 @@
 """What views draw, as plain data: the contract between Python and the TypeScript in `js/`.
 
-`tools/view_types.py` writes `js/src/data.ts` from these classes; a test holds the two together. The widget, the self-contained page and the still of a saved notebook are made from the same object.
+`tools/view_types.py` writes `js/src/data.ts` from these classes; a test holds the two together.
+The widget, the self-contained page and the still of a saved notebook are made from the same object.
 """
 
 from __future__ import annotations
@@ -13,7 +14,8 @@ from dataclasses import dataclass
 from typing import Any, Literal
 
 Effect = Literal["changed", "locations", "unchanged", "failed"]
-"""What a pass did to the module: its text, only its locations, nothing; the last is of the pass that ended a compilation."""
+"""What a pass did to the module: its text, only its locations, nothing;
+the last is of the pass that ended a compilation."""
 Memory = Literal["registers", "shared memory", "tensor memory"]
 Severity = Literal["error", "warning", "remark", "note"]
 Standing = Literal["best", "tied", "behind", "untimed", "dropped"]
@@ -26,12 +28,14 @@ class TextData:
 
     language: str
     content: str | None
-    """None where it travels as a part of its own, or was left out to keep the data small: then the view asks the kernel for it."""
+    """None where it travels as a part of its own, or was left out to keep the data small:
+    then the view asks the kernel for it."""
     part: int
     """Number of the part that holds it (see `packed`); 0 for none."""
     line_count: int
     skipped: tuple[int, ...]
-    """Numbers of the full text's lines that are not shown, as far as shown lines follow them; lines keep their numbers."""
+    """Numbers of the full text's lines that are not shown, as far as shown lines follow them;
+    lines keep their numbers."""
 
 
 @dataclass(frozen=True)
@@ -82,7 +86,8 @@ class MarginNote:
     words: str
     origin: str
     line: int
-    """In the kernel's file, whose numbers the source text has; 0 where it speaks of the whole kernel."""
+    """In the kernel's file, whose numbers the source text has;
+    0 where it speaks of the whole kernel."""
     advice: str = ""
     """What to try; "" where there is nothing to say."""
     said: str = ""
@@ -109,7 +114,8 @@ class MetricData:
     values: Mapping[int, float]
     """Line of that stage -> the number."""
     origin: str
-    """Where the numbers come from: "machine code", "run of the interpreter, grid 8x1x1", "measured on NVIDIA H200 by ..."."""
+    """Where the numbers come from: "machine code", "run of the interpreter, grid 8x1x1",
+    "measured on NVIDIA H200 by ..."."""
 
 
 @dataclass(frozen=True)
@@ -135,9 +141,11 @@ class IrSide:
     failure: str
     """Why there are no stages after the last one shown; "" for a compilation that succeeded."""
     failure_line: int
-    """Line of the failed pass's text, as the full one counts, that the failure names; 0 for none."""
+    """Line of the failed pass's text, as the full one counts, that the failure
+    names; 0 for none."""
     notice: str
-    """What a reader has to know beforehand: that the kernel says something else by now; "" for nothing."""
+    """What a reader has to know beforehand: that the kernel says something else by now;
+    "" for nothing."""
     texts: tuple[TextData, ...]
     stages: tuple[StageData, ...]
     passes: tuple[PassData, ...]
@@ -150,7 +158,9 @@ class IrSide:
 
 @dataclass(frozen=True)
 class PassPairData:
-    """A pass of either side of a comparison: its number in `IrSide.passes`, None where it did not run there."""
+    """A pass of either side of a comparison: its number in `IrSide.passes`,
+    None where it did not run there.
+    """
 
     label: str
     left: int | None
@@ -181,7 +191,8 @@ class LayoutInput:
     name: str
     """ "register", "lane", "warp", "block"; of memory "offset", "block"; "row", "column"."""
     bases: tuple[int, ...]
-    """By bits of the input: the number of the element that the bit leads to, the last dimension fastest."""
+    """By bits of the input: the number of the element that the bit leads to,
+    the last dimension fastest."""
 
 
 @dataclass(frozen=True)
@@ -199,7 +210,8 @@ class TileData:
     paddings: tuple[tuple[int, int], ...]
     """(interval, padding) in elements."""
     fragment: str
-    """What the PTX manual calls the registers: "a", "b" (operands), "c" (the result); "" for other layouts."""
+    """What the PTX manual calls the registers: "a", "b" (operands), "c" (the result);
+    "" for other layouts."""
     words: str
     """The layout in words."""
 
@@ -226,14 +238,17 @@ class ElementsData:
     """Elements in the bytes of a `StepperView`."""
 
     dtype: str
-    """ "float32", "float64", "bool", "int8" to "int64", "uint8" to "uint64"; narrower floats are float32 here."""
+    """"float32", "float64", "bool", "int8" to "int64", "uint8" to "uint64";
+    narrower floats are float32 here."""
     at: int
     """Where the first is; elements lie one after the other, little-endian."""
     averaged: bool
-    """Whether this is a small picture in which neighbours are averaged, and not the elements themselves."""
+    """Whether this is a small picture in which neighbours are averaged,
+    and not the elements themselves."""
     rows: int
     columns: int
-    """Of the picture. Elements themselves fill it in reading order, the last row maybe not to its end."""
+    """Of the picture. Elements themselves fill it in reading order,
+    the last row maybe not to its end."""
 
 
 @dataclass(frozen=True)
@@ -276,15 +291,19 @@ class StepFrame:
     calls: tuple[str, ...]
     """The lines of the calls that led here, the innermost first."""
     given: Mapping[str, int]
-    """Name -> number in `StepperView.values`, of what has a value before the first line that is shown."""
+    """Name -> number in `StepperView.values`, of what has a value before the first line
+    that is shown."""
 
 
 @dataclass(frozen=True)
 class PlacesData:
-    """Which elements of an argument, or cells of its picture: their numbers in reading order, ascending."""
+    """Which elements of an argument, or cells of its picture:
+    their numbers in reading order, ascending.
+    """
 
     at: int
-    """Where in the bytes of the view pairs of 32-bit integers are: the first of a run, and how many follow each other."""
+    """Where in the bytes of the view pairs of 32-bit integers are:
+    the first of a run, and how many follow each other."""
     runs: int
     count: int
 
@@ -334,7 +353,8 @@ class ArgumentData:
     """Its range before the first step."""
     shape: tuple[int, ...]
     elements: ElementsData | None
-    """Before the first step; None where there is nothing to see. Where they are averaged, places of accesses and writes are cells of the picture."""
+    """Before the first step; None where there is nothing to see.
+    Where they are averaged, places of accesses and writes are cells of the picture."""
     left_out: str
     """Why there is not every element, in words; "" where there is."""
     in_kernel: bool
@@ -352,7 +372,9 @@ class ArgumentStep:
 
 @dataclass(frozen=True)
 class TensorPart:
-    """A tensor of a stepper's view with every element: what was left out to keep the view small. Its numbers are in bytes of their own."""
+    """A tensor of a stepper's view with every element: what was left out to keep the view small.
+    Its numbers are in bytes of their own.
+    """
 
     elements: ElementsData
     places: tuple[PlacesData, ...]
@@ -392,7 +414,9 @@ class StepperView:
 
 @dataclass(frozen=True)
 class ConfigData:
-    """One config of a sweep, and all that was found out about it. Times in microseconds; None is not known, or not measured."""
+    """One config of a sweep, and all that was found out about it. Times in microseconds;
+    None is not known, or not measured.
+    """
 
     sweep: int
     """Number in `TuningView.sweeps`."""
@@ -517,7 +541,9 @@ class TuningView:
 
 
 def as_json(data: Any) -> Any:
-    """Data classes as plain objects, tuples as lists, bytes left out; what is plain already stays as it is."""
+    """Data classes as plain objects, tuples as lists, bytes left out;
+    what is plain already stays as it is.
+    """
     kind = type(data)
     if kind in (int, str, float, bool, type(None)):  # most of it, and quick to tell
         return data
@@ -549,7 +575,8 @@ _OWN_PART = 50_000
 def packed(data: Any) -> bytes:
     """The data as the widget sends it and a page embeds it; the same data gives the same bytes.
 
-    Parts, each gzipped: the first is the data as JSON, the others are its long texts, a stepper's elements, or the explorers that a sweep's view holds. Before them stand the number of parts and
+    Parts, each gzipped: the first is the data as JSON, the others are its long texts, a stepper's
+    elements, or the explorers that a sweep's view holds. Before them stand the number of parts and
     the length of each, as little-endian 32-bit numbers.
     """
     texts: list[str] = []

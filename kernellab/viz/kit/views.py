@@ -1,6 +1,8 @@
-"""Views: one object with every representation, of which the front end takes the best that it can show.
+"""Views: one object with every representation, of which the front end takes the best
+that it can show.
 
-A live notebook gets the widget, a saved one the still, a terminal the text; `to_html` writes a page that needs no kernel and no network.
+A live notebook gets the widget, a saved one the still, a terminal the text;
+`to_html` writes a page that needs no kernel and no network.
 """
 
 from __future__ import annotations
@@ -22,7 +24,8 @@ from kernellab.viz.kit.requests import Handler
 from kernellab.viz.kit.view_data import packed
 
 _SENT_AT_ONCE = 1_000_000
-"""Bytes of packed data that a widget sends; of more, the largest texts stay here until somebody asks for them."""
+"""Bytes of packed data that a widget sends; of more, the largest texts stay here until somebody
+asks for them."""
 
 
 class View:
@@ -57,7 +60,9 @@ class View:
 
     @property
     def widget(self) -> Any:
-        """The live view, an anywidget: the same one each time, until it is closed. It works on when this notebook's kernel is gone."""
+        """The live view, an anywidget: the same one each time, until it is closed.
+        It works on when this notebook's kernel is gone.
+        """
         from kernellab.viz.kit.widget import ViewWidget, is_closed
 
         if self._widget is None or is_closed(self._widget):
@@ -86,9 +91,11 @@ class View:
         return packed(self.data)
 
     def _ipython_display_(self) -> None:
-        """Send a notebook two outputs: the still, and the widget, whose style sheet hides the still before it.
+        """Send a notebook two outputs: the still, and the widget,
+        whose style sheet hides the still before it.
 
-        One output with both types would be saved with the widget's type on top, and a front end without its model shows an error instead of the still.
+        One output with both types would be saved with the widget's type on top,
+        and a front end without its model shows an error instead of the still.
         """
         if not in_notebook():
             raise NotImplementedError  # IPython asks `_repr_mimebundle_` then
@@ -113,4 +120,6 @@ _STILL = """<div class="kl-still"><style>
 </style>
 %s
 </div>"""
-"""The still as a notebook saves it. Of the widget after it, which Jupyter has no model for, "model not found" need not be read; and before a widget that does come, the still need not flash up. Where styles are stripped nothing else changes."""
+"""The still as a notebook saves it. Of the widget after it, which Jupyter has no model for, "model
+not found" need not be read; and before a widget that does come, the still need not flash up. Where
+styles are stripped nothing else changes."""

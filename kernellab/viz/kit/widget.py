@@ -1,4 +1,6 @@
-"""The live view: an anywidget that finds the bundle, which goes over once for all views of a kernel."""
+"""The live view: an anywidget that finds the bundle, which goes over once
+for all views of a kernel.
+"""
 
 from __future__ import annotations
 
@@ -31,7 +33,9 @@ class SharedBundle(ipywidgets.Widget):
 
     @classmethod
     def current(cls) -> SharedBundle:
-        """This kernel's bundle: made for its first view, and again when somebody has closed all widgets."""
+        """This kernel's bundle: made for its first view, and again when somebody has
+        closed all widgets.
+        """
         if cls._current is None or is_closed(cls._current):
             cls._current = cls()
         return cls._current
@@ -43,10 +47,12 @@ def is_closed(widget: ipywidgets.Widget) -> bool:
 
 
 class ViewWidget(anywidget.AnyWidget):
-    """A view in a notebook. Its data goes over once; what was left out is sent when the view asks for it.
+    """A view in a notebook. Its data goes over once;
+    what was left out is sent when the view asks for it.
 
-    A request has a kind and a number. It is first answered with `{"kind": "heard"}`, since a busy kernel hears late, and then with the
-    same kind and number and what the handler of that kind gives.
+    A request has a kind and a number. It is first answered with `{"kind": "heard"}`, since a
+    busy kernel hears late, and then with the same kind and number and what the handler of
+    that kind gives.
     """
 
     _esm = LOADER
@@ -60,7 +66,8 @@ class ViewWidget(anywidget.AnyWidget):
         """
         Args:
             view: a data class of `kernellab.viz.kit.view_data`.
-            most_bytes: how much packed data is sent; of a view that has more, the largest texts or tiles are left out.
+            most_bytes: how much packed data is sent; of a view that has more, the largest texts or
+                tiles are left out.
             handlers: what answers the requests that this kind of view has, besides those for texts.
         """
         self._view = view

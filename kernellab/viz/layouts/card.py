@@ -98,7 +98,9 @@ def conversions_card(conversions: Conversions) -> Card:
 
 
 def format_conversion(conversion: Conversion) -> str:
-    """What a conversion says of itself, files by their names alone: a path takes the room of what is to be read."""
+    """What a conversion says of itself, files by their names alone:
+    a path takes the room of what is to be read.
+    """
     words = str(conversion)
     neighbours = (*conversion.forced_by, *conversion.wanted_by)
     for position in (conversion.position, *(one.position for one in neighbours)):
@@ -132,7 +134,9 @@ def _named(layout: Layout) -> tuple[str, ...]:
 
 
 def _picture(layout: Layout) -> Table:
-    """The first rows and columns: thread and register of each element, or its offset; the title says what is left out."""
+    """The first rows and columns: thread and register of each element, or its offset;
+    the title says what is left out.
+    """
     if isinstance(layout, RegisterLayout):
         title, cells = "Thread and register", layout.cells(_MOST_ROWS, _MOST_COLUMNS)
     elif isinstance(layout, SharedLayout):
@@ -148,7 +152,9 @@ def _picture(layout: Layout) -> Table:
 
 
 def moves_card(source: RegisterLayout, destination: RegisterLayout) -> Card:
-    """What has to move from one layout of a tile to another, counted by the registers that hold it afterwards."""
+    """What has to move from one layout of a tile to another, counted by the registers
+    that hold it afterwards.
+    """
     found = source.moves_to(destination)
     rows = [(f"{count:,}", _MOVES[move]) for move, count in found.items()]
     return Card("What moves", tables=(Table("", ("elements", "each"), rows),))

@@ -113,7 +113,9 @@ def _plot(
     layout: Layout, title: str, by: str | None, at: Sequence[int], hardware: bool, bits: int
 ) -> LayoutPlot:
     if layout.element_count > LARGEST:
-        raise LayoutError(f"A tile of {sizes(layout.shape)} has more elements than can be drawn: {LARGEST:,}.")  # fmt: skip
+        raise LayoutError(
+            f"A tile of {sizes(layout.shape)} has more elements than can be drawn: {LARGEST:,}."
+        )
     plane = _checked_plane(layout, at)
     picture = _of_hardware(layout, bits) if hardware else _of_tile(layout, plane, bits)
     chosen = picture.first if by is None else by
@@ -125,7 +127,9 @@ def _plot(
         words.append(f"slice ({', '.join(map(str, plane))}, :, :)")
     copies = layout.replication
     if copies > 1:
-        words.append(f"every element is held {copies} times" + ("" if hardware else ", the first is shown"))  # fmt: skip
+        words.append(
+            f"every element is held {copies} times" + ("" if hardware else ", the first is shown")
+        )
     return LayoutPlot(title, "; ".join(words), picture, chosen)
 
 
@@ -169,7 +173,9 @@ def _of_tile(layout: Layout, plane: tuple[int, ...], bits: int) -> _Picture:
 
 
 def _first_holders(layout: Layout, plane: tuple[int, ...]) -> numpy.ndarray:
-    """The first holder of each element of a slice: int64 of shape (rows, columns, fields); a tile of one dimension has rows of 32, -1 after its end."""
+    """The first holder of each element of a slice: int64 of shape (rows, columns, fields);
+    a tile of one dimension has rows of 32, -1 after its end.
+    """
     shape = layout.shape[len(plane) :]
     index = numpy.moveaxis(numpy.indices(shape or (1,)), 0, -1).reshape(-1, max(len(shape), 1))
     if not layout.shape:
@@ -194,15 +200,18 @@ def _numbers(cells: Cells) -> Iterator[tuple[int, int, int, str]]:
 
 
 def _runs(thread: Cells, register: Cells, letter: str) -> Iterator[tuple[int, int, int, str]]:
-    """Cells side by side of one thread, with consecutive registers: "T0:{c0,c1}" as the PTX manual labels them."""
+    """Cells side by side of one thread, with consecutive registers:
+    "T0:{c0,c1}" as the PTX manual labels them.
+    """
     if thread.size > _MOST_LABELS:
         return
     for row, (threads, registers) in enumerate(zip(thread.tolist(), register.tolist())):
         start = 0
         for end in range(1, len(threads) + 1):
             goes_on = end < len(threads) and (threads[end], registers[end]) == (
-                threads[start], registers[start] + end - start,
-            )  # fmt: skip
+                threads[start],
+                registers[start] + end - start,
+            )
             if not goes_on:
                 held = _registers(letter or "r", registers[start], end - start)
                 yield row, start, end - start, f"T{threads[start]}:{held}"
@@ -227,11 +236,22 @@ def _of_hardware(layout: Layout, bits: int) -> _Picture:
         places = (-1, numbers.shape[-1])
         parts: dict[str, Cells] = {
             name: one.reshape(places)
-            for name, one in (("warp", warps), ("lane", lanes), ("register", registers), ("block", blocks))
-        }  # fmt: skip
+            for name, one in (
+                ("warp", warps),
+                ("lane", lanes),
+                ("register", registers),
+                ("block", blocks),
+            )
+        }
         element = numbers.reshape(places)
         parts["row of the tile"] = element // layout.shape[-1] if layout.shape else element
-        return _Picture(parts, _elements(element, layout), "register", "thread", "warp" if warps.max() else "lane")  # fmt: skip
+        return _Picture(
+            parts,
+            _elements(element, layout),
+            "register",
+            "thread",
+            "warp" if warps.max() else "lane",
+        )
     held = _all_places(layout)
     if isinstance(layout, SharedLayout):
         byte = held[:, 0] * bits // 8
@@ -253,7 +273,9 @@ def _of_hardware(layout: Layout, bits: int) -> _Picture:
 
 
 def _all_places(layout: Layout) -> numpy.ndarray:
-    """Every place of every element, in the order of the elements: int64 of shape (places, fields)."""
+    """Every place of every element, in the order of the elements:
+    int64 of shape (places, fields).
+    """
     shape = layout.shape or (1,)
     index = numpy.moveaxis(numpy.indices(shape), 0, -1).reshape(-1, len(shape))
     held: Any = layout.holders(index if layout.shape else index[:, :0])
@@ -310,13 +332,17 @@ def _draw_shapes(
     painted: Sequence[Sequence[str | None]],
     labels: Sequence[tuple[int, int, int, str]],
 ) -> None:
-    """A box for each cell, the paper between them; cells that share a label and a colour share a box."""
+    """A box for each cell, the paper between them;
+    cells that share a label and a colour share a box.
+    """
     joined = {
         (row, column): wide
         for row, column, wide, _ in labels
         if len(set(painted[row][column : column + wide])) == 1
     }
-    inside = {(row, column + more) for (row, column), wide in joined.items() for more in range(1, wide)}  # fmt: skip
+    inside = {
+        (row, column + more) for (row, column), wide in joined.items() for more in range(1, wide)
+    }
     boxes, colours = [], []
     for row, line in enumerate(painted):
         for column, colour in enumerate(line):

@@ -1,4 +1,6 @@
-"""The layout view: tiles of a kernel, layouts made by hand, two layouts and what moves between them."""
+"""The layout view: tiles of a kernel, layouts made by hand, two layouts
+and what moves between them.
+"""
 
 from __future__ import annotations
 
@@ -47,7 +49,9 @@ COLOURINGS: Mapping[Memory, tuple[str, ...]] = {
 def layout_view(
     layout: Layout, to: Layout | TileLayout | None = None, by: str | None = None
 ) -> View:
-    """One layout; with `to`, beside another one of the same shape, and what has to move. `by` is what the colours are at first."""
+    """One layout; with `to`, beside another one of the same shape, and what has to move.
+    `by` is what the colours are at first.
+    """
     chosen = [layout] if to is None else [layout, _layout_of(to)]
     _check_comparable(chosen)
     names = [str(one) for one in chosen]
@@ -62,7 +66,9 @@ def layout_view(
 def tile_view(
     tile: TileLayout, to: Layout | TileLayout | None = None, by: str | None = None
 ) -> View:
-    """The layout of one tile of a kernel; with `to`, beside another layout of the same shape; `by` as for `layout_view`."""
+    """The layout of one tile of a kernel; with `to`, beside another layout of the same shape;
+    `by` as for `layout_view`.
+    """
     shown = [tile] if to is None else [tile, to]
     found = [_layout_of(one) for one in shown]
     _check_comparable(found)
@@ -123,10 +129,14 @@ def conversion_view(conversion: Conversion) -> View:
     """
     if not conversion.destination:
         raise LayoutError(f"{conversion.operation} gives a number: there is no layout to show.")
-    sides = [Layout.parse(one, conversion.shape) for one in (conversion.source, conversion.destination)]  # fmt: skip
+    sides = [
+        Layout.parse(one, conversion.shape) for one in (conversion.source, conversion.destination)
+    ]
     name = conversion.name or conversion.operation
     bits = element_bits(conversion.element)
-    tiles = tuple(_tile_data(one, f"{name}, {when}", bits) for one, when in zip(sides, ("before", "after")))  # fmt: skip
+    tiles = tuple(
+        _tile_data(one, f"{name}, {when}", bits) for one, when in zip(sides, ("before", "after"))
+    )
     words = format_conversion(conversion)
     cards = [Card(name, words), *_what_moves(sides), *map(layout_card, sides)]
     return _view(name, tiles, cards, conversion=words)
@@ -174,7 +184,8 @@ def _check_comparable(layouts: Sequence[Layout]) -> None:
     for other in rest:
         if other.shape != first.shape:
             raise LayoutError(
-                f"A layout of {sizes(other.shape)} cannot be compared with one of {sizes(first.shape)}.",
+                f"A layout of {sizes(other.shape)} cannot be compared with one of "
+                f"{sizes(first.shape)}.",
                 advice="Both have to lay out the same tile.",
             )
 
@@ -184,7 +195,10 @@ def _named_data(thing: Layout | TileLayout) -> TileData:
     if isinstance(thing, Layout):
         return _tile_data(layout, str(layout), 0)
     line = f", line {thing.position.line}" if thing.position else ""
-    what = f"{thing.name or thing.operation}{line}: {sizes(layout.shape)} {thing.element}, {layout.family.replace('_', ' ')}"
+    what = (
+        f"{thing.name or thing.operation}{line}: {sizes(layout.shape)} {thing.element}, "
+        f"{layout.family.replace('_', ' ')}"
+    )
     return _tile_data(layout, what, element_bits(thing.element))
 
 
@@ -231,7 +245,9 @@ def fragment(layout: Layout) -> str:
 
 
 def element_bits(element: str) -> int:
-    """The size of an element by its MLIR type, as memory holds it: "f16" 16, "i1" 8, a pointer 64."""
+    """The size of an element by its MLIR type, as memory holds it:
+    "f16" 16, "i1" 8, a pointer 64.
+    """
     if element.startswith("!"):
         return 64
     digits = re.search(r"\d+", element)

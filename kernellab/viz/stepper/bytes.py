@@ -1,4 +1,6 @@
-"""Elements as a stepper's view has them: bytes one after the other, and small pictures where there are too many."""
+"""Elements as a stepper's view has them: bytes one after the other,
+and small pictures where there are too many.
+"""
 
 from __future__ import annotations
 
@@ -18,7 +20,9 @@ _FOLD = 64
 
 
 class Bytes:
-    """Arrays one after the other; each begins where an element of any size may. Equal ones are kept once."""
+    """Arrays one after the other; each begins where an element of any size may.
+    Equal ones are kept once.
+    """
 
     def __init__(self) -> None:
         self._parts: list[bytes] = []
@@ -76,7 +80,9 @@ def small_picture(thumbnail: numpy.ndarray, bytes_: Bytes) -> ElementsData | Non
 
 
 def runs_of(numbers: numpy.ndarray) -> tuple[numpy.ndarray, int]:
-    """Ascending runs of whole numbers, (first, how many) as int32, and how many numbers there are without repetitions."""
+    """Ascending runs of whole numbers, (first, how many) as int32,
+    and how many numbers there are without repetitions.
+    """
     ascending = numpy.unique(numbers)
     starts = numpy.flatnonzero(numpy.diff(ascending, prepend=ascending[:1] - 2) != 1)
     lengths = numpy.diff(starts, append=ascending.size)
@@ -84,7 +90,9 @@ def runs_of(numbers: numpy.ndarray) -> tuple[numpy.ndarray, int]:
 
 
 class Places:
-    """The sets of elements, or cells, that a view's steps touch, numbered; equal ones are kept once."""
+    """The sets of elements, or cells, that a view's steps touch, numbered;
+    equal ones are kept once.
+    """
 
     def __init__(self, bytes_: Bytes) -> None:
         """Places whose runs go into these bytes."""
@@ -108,7 +116,9 @@ class Places:
 
 
 class Cells:
-    """Where the elements of a tensor are in its small picture, as `thumbnail_of` draws it; elements and cells are numbered in reading order."""
+    """Where the elements of a tensor are in its small picture, as `thumbnail_of` draws it;
+    elements and cells are numbered in reading order.
+    """
 
     def __init__(self, shape: tuple[int, ...], side: int = SMALL_TENSOR) -> None:
         self.extents = picture_extents(shape, side)
@@ -121,8 +131,12 @@ class Cells:
         across = len(self._across) - 1
         return numpy.unique(_cell(row, self._down) * across + _cell(column, self._across))
 
-    def means(self, folded: numpy.ndarray, numbers: numpy.ndarray) -> tuple[numpy.ndarray, numpy.ndarray]:  # fmt: skip
-        """The cells of the rows and columns that elements lie in, ascending, and the mean of each, float32."""
+    def means(
+        self, folded: numpy.ndarray, numbers: numpy.ndarray
+    ) -> tuple[numpy.ndarray, numpy.ndarray]:
+        """The cells of the rows and columns that elements lie in, ascending,
+        and the mean of each, float32.
+        """
         row, column = divmod(numbers, self.extents[1])
         down, across = _cell(row, self._down), _cell(column, self._across)
         down, across = numpy.unique(down), numpy.unique(across)
@@ -147,10 +161,16 @@ class SmallTensor:
         rows, columns = self.cells.extents
         flat = plain(contents).reshape(-1)
         # Places left over in the last row repeat the last element.
-        self._folded = numpy.pad(flat, (0, rows * columns - flat.size), mode="edge").reshape(rows, columns)  # fmt: skip
+        self._folded = numpy.pad(flat, (0, rows * columns - flat.size), mode="edge").reshape(
+            rows, columns
+        )
 
-    def write(self, numbers: numpy.ndarray, contents: numpy.ndarray) -> tuple[numpy.ndarray, numpy.ndarray]:  # fmt: skip
-        """Elements get other contents: the cells that may look different now, ascending, and what they are, float32."""
+    def write(
+        self, numbers: numpy.ndarray, contents: numpy.ndarray
+    ) -> tuple[numpy.ndarray, numpy.ndarray]:
+        """Elements get other contents: the cells that may look different now, ascending,
+        and what they are, float32.
+        """
         flat = self._folded.reshape(-1)
         flat[numbers] = plain(contents)
         if flat.size > self._size and (numbers == self._size - 1).any():
@@ -169,8 +189,12 @@ def _cell(place: numpy.ndarray, edges: numpy.ndarray) -> numpy.ndarray:
     return numpy.searchsorted(edges, place, side="right") - 1
 
 
-def _within(cells: numpy.ndarray, edges: numpy.ndarray) -> tuple[numpy.ndarray, numpy.ndarray, numpy.ndarray]:  # fmt: skip
-    """The places in these cells of an axis, where each cell begins among them, and how many it has."""
+def _within(
+    cells: numpy.ndarray, edges: numpy.ndarray
+) -> tuple[numpy.ndarray, numpy.ndarray, numpy.ndarray]:
+    """The places in these cells of an axis, where each cell begins among them,
+    and how many it has.
+    """
     counts = edges[cells + 1] - edges[cells]
     starts = numpy.cumsum(counts) - counts
     places = numpy.repeat(edges[cells] - starts, counts) + numpy.arange(counts.sum())

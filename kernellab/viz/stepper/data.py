@@ -46,7 +46,9 @@ _LARGEST_PICTURE = 1 << 18
 _TOO_MANY = f"more than the {_LARGEST_PICTURE:,} elements that are drawn one by one"
 
 
-def step_view(trace: Trace, heading: str, focus: int, most_steps: int = MOST_LIVE_STEPS) -> StepperView:  # fmt: skip
+def step_view(
+    trace: Trace, heading: str, focus: int, most_steps: int = MOST_LIVE_STEPS
+) -> StepperView:
     """The data of the live stepper.
 
     Args:
@@ -61,9 +63,9 @@ def step_view(trace: Trace, heading: str, focus: int, most_steps: int = MOST_LIV
     )
 
 
-# ---------------------------------------------------------------------------------------------------------------------
+# --------------------------------------------------------------------------------------------------
 # A trace as data
-# ---------------------------------------------------------------------------------------------------------------------
+# --------------------------------------------------------------------------------------------------
 
 
 class _Maker:
@@ -118,8 +120,8 @@ class _Maker:
         if len(self._steps) < len(self._trace):
             unit = "operations" if self._trace.facts.operations else "steps"
             yield (
-                f"Shown are {unit} {self._first:,} to {self._steps[-1].number:,}; the last is {len(self._trace) - 1:,}. "
-                f"trace.show(step=N) shows those around another."
+                f"Shown are {unit} {self._first:,} to {self._steps[-1].number:,}; the last is "
+                f"{len(self._trace) - 1:,}. trace.show(step=N) shows those around another."
             )
 
     def _frames(self) -> tuple[StepFrame, ...]:
@@ -131,9 +133,13 @@ class _Maker:
 
     def _frame(self, frame: Frame, given: dict[str, int]) -> StepFrame:
         source = next(
-            (n for n, one in enumerate(self._trace.sources)
-             if (one.file, one.function) == (frame.file, frame.function)), None
-        )  # fmt: skip
+            (
+                n
+                for n, one in enumerate(self._trace.sources)
+                if (one.file, one.function) == (frame.file, frame.function)
+            ),
+            None,
+        )
         return StepFrame(
             frame.function,
             _label(frame.file),
@@ -205,7 +211,9 @@ class _Maker:
             picture = small_picture(small.picture, self._bytes)
             return ArgumentData(name, kind, words, argument.shape, picture, _TOO_MANY, False)
         self._drawn.add(name)
-        return ArgumentData(name, kind, words, argument.shape, elements_of(contents, self._bytes), "", False)  # fmt: skip
+        return ArgumentData(
+            name, kind, words, argument.shape, elements_of(contents, self._bytes), "", False
+        )
 
     def _contents(self, argument: TracedArgument, stored: StoredValue) -> numpy.ndarray:
         """Before the first step that is shown."""
@@ -254,7 +262,9 @@ class _Maker:
                 array = numpy.asarray(stored.exact()).reshape(-1)
                 yield self._write(self._trace.arguments[name], numpy.arange(array.size), array)
 
-    def _write(self, argument: TracedArgument, places: numpy.ndarray, contents: numpy.ndarray) -> StepWrite:  # fmt: skip
+    def _write(
+        self, argument: TracedArgument, places: numpy.ndarray, contents: numpy.ndarray
+    ) -> StepWrite:
         small = self._small.get(argument.name)
         if small is not None:
             places, contents = small.write(places, contents)
@@ -283,4 +293,7 @@ def _place(position: SourcePosition) -> str:
 
 
 def _only_a_summary(stored: StoredValue) -> str:
-    return f"only a summary was recorded; kernellab.trace(..., exact_bytes={stored.nbytes}) keeps every element"
+    return (
+        f"only a summary was recorded; kernellab.trace(..., exact_bytes={stored.nbytes}) "
+        "keeps every element"
+    )

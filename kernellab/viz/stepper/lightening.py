@@ -1,4 +1,6 @@
-"""A stepper's view made smaller: the largest tiles and tensors go as small pictures; and what was left out, on its own."""
+"""A stepper's view made smaller: the largest tiles and tensors go as small pictures;
+and what was left out, on its own.
+"""
 
 from __future__ import annotations
 
@@ -34,7 +36,10 @@ _WHY = "left out to keep the view small"
 
 
 def lightened_steps(view: StepperView, most_bytes: int) -> StepperView:
-    """The view with at most about so many bytes of elements as they are: the smallest tiles and tensors keep theirs. Of other tensors there is a small picture that follows the steps, of tiles one as long as there is room."""
+    """The view with at most about so many bytes of elements as they are: the smallest tiles and
+    tensors keep theirs. Of other tensors there is a small picture that follows the steps, of tiles
+    one as long as there is room.
+    """
     if len(view.numbers) <= most_bytes:
         return view
     return _Lightener(view, most_bytes).view()
@@ -59,12 +64,18 @@ class _Lightener:
         steps = tuple(self._step(step) for step in view.steps)
         note = (
             "To keep this view small, its largest tiles and tensors are small pictures. "
-            "A live kernel sends their elements when you look at them; trace.at(N) and trace.memory(name, N) have them too."
+            "A live kernel sends their elements when you look at them; trace.at(N) and "
+            "trace.memory(name, N) have them too."
         )
         return dataclasses.replace(
-            view, places=self._places.data, values=values, arguments=arguments, steps=steps,
-            notes=tuple(dict.fromkeys([*view.notes, note])), numbers=self._bytes.joined(),
-        )  # fmt: skip
+            view,
+            places=self._places.data,
+            values=values,
+            arguments=arguments,
+            steps=steps,
+            notes=tuple(dict.fromkeys([*view.notes, note])),
+            numbers=self._bytes.joined(),
+        )
 
     def _value(self, one: StepValue, item: tuple[str, int]) -> StepValue:
         if one.elements is None:
@@ -74,7 +85,9 @@ class _Lightener:
             return dataclasses.replace(one, elements=self._same(one.elements, array))
         if one.elements.averaged or array.size <= SMALL * SMALL:
             in_kernel = not one.elements.averaged
-            return dataclasses.replace(one, elements=None, left_out=one.left_out or _WHY, in_kernel=in_kernel)  # fmt: skip
+            return dataclasses.replace(
+                one, elements=None, left_out=one.left_out or _WHY, in_kernel=in_kernel
+            )
         small = thumbnail_of(array, SMALL)
         self._pictures_left -= small.nbytes
         picture = small_picture(small, self._bytes) if self._pictures_left > 0 else None
@@ -124,18 +137,24 @@ class _Lightener:
         key = places, None if small is None else argument
         if key not in self._moved:
             numbers = _numbers(self._view, places)
-            self._moved[key] = self._places.add(numbers if small is None else small.cells.of(numbers))  # fmt: skip
+            self._moved[key] = self._places.add(
+                numbers if small is None else small.cells.of(numbers)
+            )
         return self._moved[key]
 
 
 def _smallest(view: StepperView, most_bytes: int) -> set[tuple[str, int]]:
-    """The values and arguments that keep their elements, the smallest first, while there is room."""
+    """The values and arguments that keep their elements, the smallest first,
+    while there is room.
+    """
     written = [0] * len(view.arguments)
     for step in view.steps:
         for write in step.writes:
             written[write.argument] += view.places[write.places].count * 8
     items = [(_bytes_of(one), ("value", n)) for n, one in enumerate(view.values)]
-    items += [(_bytes_of(one) + written[n], ("argument", n)) for n, one in enumerate(view.arguments)]  # fmt: skip
+    items += [
+        (_bytes_of(one) + written[n], ("argument", n)) for n, one in enumerate(view.arguments)
+    ]
     kept = set()
     for size, item in sorted(items):
         most_bytes -= size
@@ -152,9 +171,9 @@ def _bytes_of(one: StepValue | ArgumentData) -> int:
     return count * numpy.dtype(one.elements.dtype).itemsize
 
 
-# ---------------------------------------------------------------------------------------------------------------------
+# --------------------------------------------------------------------------------------------------
 # What was left out
-# ---------------------------------------------------------------------------------------------------------------------
+# --------------------------------------------------------------------------------------------------
 
 
 def value_part(view: StepperView, number: int) -> tuple[ElementsData, bytes]:
@@ -203,18 +222,22 @@ def tensor_part(view: StepperView, number: int) -> tuple[TensorPart, bytes]:
             if access.argument == number
         )
         writes = tuple(
-            StepWrite(number, moved(write.places), bytes_.add(_array(view, elements.dtype, write.at, view.places[write.places].count)))
+            StepWrite(
+                number,
+                moved(write.places),
+                bytes_.add(_array(view, elements.dtype, write.at, view.places[write.places].count)),
+            )
             for write in step.writes
             if write.argument == number
-        )  # fmt: skip
+        )
         if accessed or writes:
             steps[at] = ArgumentStep(accessed, writes)
     return TensorPart(elements, tuple(places), steps), bytes_.joined()
 
 
-# ---------------------------------------------------------------------------------------------------------------------
+# --------------------------------------------------------------------------------------------------
 # Reading a view's bytes
-# ---------------------------------------------------------------------------------------------------------------------
+# --------------------------------------------------------------------------------------------------
 
 
 def _array(view: StepperView, dtype: str, at: int, count: int) -> numpy.ndarray:

@@ -12,7 +12,8 @@ from kernellab.viz.stepper.lightening import tensor_part, value_part
 
 
 def step_handlers(view: StepperView) -> Mapping[str, Handler]:
-    """What answers a stepper: "value" with the elements of a tile, "tensor" with a tensor and all that happens to it. Each takes a number by the name of its kind.
+    """What answers a stepper: "value" with the elements of a tile,
+    "tensor" with a tensor and all that happens to it. Each takes a number by the name of its kind.
 
     Args:
         view: all of the view's data, nothing left out.

@@ -1,4 +1,6 @@
-"""What a view of a trace shows, as plain data: JSON-able, and the same for every view that draws it."""
+"""What a view of a trace shows, as plain data:
+JSON-able, and the same for every view that draws it.
+"""
 
 from __future__ import annotations
 
@@ -31,7 +33,9 @@ _SHORT_FUNCTION = 30
 VERSION = 1
 
 
-def trace_data(trace: Trace, focus: int | None = None, most_steps: int = MOST_STEPS) -> dict[str, Any]:  # fmt: skip
+def trace_data(
+    trace: Trace, focus: int | None = None, most_steps: int = MOST_STEPS
+) -> dict[str, Any]:
     """The plain data of a view.
 
     Args:
@@ -42,11 +46,13 @@ def trace_data(trace: Trace, focus: int | None = None, most_steps: int = MOST_ST
     Returns:
         An object of JSON's own kinds:
 
-        kernel, grid, target, programs, step_count, unit ("step" or "operation"); focus; notes: sentences; fault: text or None.
-        steps: number, title, place, program, function, calls, turns, code (line number, text, whether it is current), variables
-        (name, type, value, changed, picture), constants, accesses (texts), arguments (name, type, value, picture, touched).
-        pictures: width, height, codes (base64, one byte an element; see `pictures.PALETTE`).
-        A picture is named by its place; `touched` has, for each kind of access, the cells that it touches.
+        kernel, grid, target, programs, step_count, unit ("step" or "operation"); focus; notes:
+        sentences; fault: text or None. steps: number, title, place, program, function, calls,
+        turns, code (line number, text, whether it is current), variables (name, type, value,
+        changed, picture), constants, accesses (texts), arguments (name, type, value, picture,
+        touched). pictures: width, height, codes (base64, one byte an element; see
+        `pictures.PALETTE`). A picture is named by its place; `touched` has, for each kind of
+        access, the cells that it touches.
     """
     chosen = _focus(trace, focus)
     first = min(max(chosen - most_steps // 2, 0), max(len(trace) - most_steps, 0))
@@ -83,8 +89,8 @@ def _left_out(trace: Trace, steps: Sequence[Step]) -> Iterator[str]:
     if len(steps) < len(trace):
         unit = "operations" if trace.facts.operations else "steps"
         yield (
-            f"Shown are {unit} {steps[0].number:,} to {steps[-1].number:,}; the last is {len(trace) - 1:,}. "
-            f"trace.show(step=N) shows those around another."
+            f"Shown are {unit} {steps[0].number:,} to {steps[-1].number:,}; the last is "
+            f"{len(trace) - 1:,}. trace.show(step=N) shows those around another."
         )
 
 
@@ -97,7 +103,9 @@ class _Pictures:
         self._of_values: dict[bytes, int | None] = {}
 
     def of_numbers(self, numbers: numpy.ndarray, dtype: str) -> int | None:
-        """The picture of a thumbnail of elements of that dtype; None where there is nothing to see. A mask's goes from off to on, whatever is in it."""
+        """The picture of a thumbnail of elements of that dtype; None where there is nothing to see.
+        A mask's goes from off to on, whatever is in it.
+        """
         if numbers.size <= 1:
             return None
         codes = codes_of(numbers, (0, 1) if dtype == "bool" else None)
@@ -118,9 +126,9 @@ class _Pictures:
         return self._of_values[value.digest]
 
 
-# ---------------------------------------------------------------------------------------------------------------------
+# --------------------------------------------------------------------------------------------------
 # Steps
-# ---------------------------------------------------------------------------------------------------------------------
+# --------------------------------------------------------------------------------------------------
 
 
 def _steps(trace: Trace, steps: Sequence[Step], pictures: _Pictures) -> Iterator[dict[str, Any]]:
@@ -171,7 +179,9 @@ def _code(trace: Trace, step: Step) -> list[list[Any]]:
 def _variables(
     trace: Trace, step: Step, pictures: _Pictures
 ) -> tuple[list[dict[str, Any]], list[list[str]]]:
-    """The variables of the step's function, those that changed first; constants and what the function was given as a number are apart."""
+    """The variables of the step's function, those that changed first;
+    constants and what the function was given as a number are apart.
+    """
     rows, constants = [], []
     for name, value in trace.variables_at(step.frame, step.number).items():
         changed = name in step.changed_numbers
@@ -198,9 +208,9 @@ def _is_plain_parameter(step: Step, name: str, value: StoredValue) -> bool:
     return name in step.frame.given and not value.shape
 
 
-# ---------------------------------------------------------------------------------------------------------------------
+# --------------------------------------------------------------------------------------------------
 # Arguments
-# ---------------------------------------------------------------------------------------------------------------------
+# --------------------------------------------------------------------------------------------------
 
 
 class _Memory:
@@ -229,7 +239,10 @@ class _Memory:
         return {**self._shown, "touched": _touched(mine, self._argument)}
 
     def _is_checkpoint(self, number: int) -> bool:
-        return any(one.step == number and self._argument.name in one.contents for one in self._trace.checkpoints)  # fmt: skip
+        return any(
+            one.step == number and self._argument.name in one.contents
+            for one in self._trace.checkpoints
+        )
 
     def _draw(self, number: int) -> None:
         shape = f"[{', '.join(str(size) for size in self._argument.shape)}]"
@@ -262,7 +275,9 @@ def _touched(accesses: Sequence[Access], argument: TracedArgument) -> dict[str, 
 
 
 def _cells(place: tuple[numpy.ndarray, ...], shape: tuple[int, ...]) -> numpy.ndarray:
-    """The cells that elements at `place` fall into, where a tensor of that shape is drawn by `thumbnail_of`."""
+    """The cells that elements at `place` fall into, where a tensor of that shape is drawn
+    by `thumbnail_of`.
+    """
     if not shape:
         return numpy.zeros(1, numpy.int64)
     flat = numpy.ravel_multi_index(place, shape)

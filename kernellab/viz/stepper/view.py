@@ -1,4 +1,6 @@
-"""The stepper of a trace: its live view, and the still as HTML without a script, as text, and as a PNG picture."""
+"""The stepper of a trace: its live view, and the still as HTML without a script, as text,
+and as a PNG picture.
+"""
 
 from __future__ import annotations
 
@@ -59,7 +61,9 @@ class Stepper(View):
         return step_view(self._trace, _heading(still), still["focus"])
 
     def html(self) -> str:
-        """Self-contained HTML without a script: radio buttons go from step to step, both ways. Where styles are stripped, the step that is shown first stays."""
+        """Self-contained HTML without a script: radio buttons go from step to step, both ways.
+        Where styles are stripped, the step that is shown first stays.
+        """
         return _Page(self.still_data).html()
 
     def still_html(self) -> str:
@@ -85,7 +89,10 @@ def _heading(data: Mapping[str, Any]) -> str:
     programs = data["programs"]
     who = f"program {tuple(programs[0])}" if len(programs) == 1 else f"{len(programs):,} programs"
     unit = data["unit"] + ("" if data["step_count"] == 1 else "s")
-    return f"{data['step_count']:,} {unit} of {who}, grid {tuple(data['grid'])}, on the CPU as {data['target']} would"
+    return (
+        f"{data['step_count']:,} {unit} of {who}, grid {tuple(data['grid'])}, on the CPU as "
+        f"{data['target']} would"
+    )
 
 
 def _shown_first(data: Mapping[str, Any]) -> Mapping[str, Any] | None:
@@ -114,9 +121,9 @@ def _colours(picture: Mapping[str, Any], touched: Mapping[str, Sequence[int]]) -
     return colours
 
 
-# ---------------------------------------------------------------------------------------------------------------------
+# --------------------------------------------------------------------------------------------------
 # Text
-# ---------------------------------------------------------------------------------------------------------------------
+# --------------------------------------------------------------------------------------------------
 
 
 def _text_lines(data: Mapping[str, Any]) -> Iterator[str]:
@@ -155,9 +162,9 @@ def _format_value(variable: Mapping[str, Any]) -> str:
     return str(variable["value"]) + ("" if variable["exact"] else "  (summary)")
 
 
-# ---------------------------------------------------------------------------------------------------------------------
+# --------------------------------------------------------------------------------------------------
 # HTML
-# ---------------------------------------------------------------------------------------------------------------------
+# --------------------------------------------------------------------------------------------------
 
 _LINE = "1px solid rgba(128,128,128,.35)"
 _STYLE = f"""
@@ -210,16 +217,29 @@ class _Page:
         if data["fault"]:
             fault = f'<div class="kl-fault">stopped by a fault: {escape(data["fault"])}</div>'
         steps = "\n".join(self._steps()) or "<div>There are no steps.</div>"
-        heading = f'<b style="font-size:1.1em">{escape(data["kernel"])}</b> <span class="kl-faint">{escape(_heading(data))}</span>'
+        heading = (
+            f'<b style="font-size:1.1em">{escape(data["kernel"])}</b> <span '
+            f'class="kl-faint">{escape(_heading(data))}</span>'
+        )
         return (
-            f'<div class="kl-stepper">\n<style>\n{_STYLE}\n{self._pictures()}\n</style>\n<div>{heading}</div>\n'
+            '<div class="kl-stepper">\n'
+            "<style>\n"
+            f"{_STYLE}\n"
+            f"{self._pictures()}\n"
+            "</style>\n"
+            f"<div>{heading}</div>\n"
             f'{notes}\n{fault}\n<form class="kl-track">\n{steps}\n</form>\n</div>'
         )
 
     def _pictures(self) -> str:
-        """The pictures as rules of the style sheet: each is there once, however many steps show it."""
+        """The pictures as rules of the style sheet:
+        each is there once, however many steps show it.
+        """
         return "\n".join(
-            f".kl-stepper .{self._name}-{place} {{background-image:url(data:image/png;base64,{content})}}"
+            (
+                f".kl-stepper .{self._name}-{place} "
+                f"{{background-image:url(data:image/png;base64,{content})}}"
+            )
             for place, content in enumerate(self._images.values())
         )
 
@@ -231,8 +251,9 @@ class _Page:
             hidden = "" if self._is_first else " hidden"  # also where styles are stripped
             tip = escape(f"{step['title']}: {step['place']}", quote=True)
             yield (
-                f'<input type="radio" name="{self._name}" id="{self._name}-{place}" title="{tip}"{checked}>'
-                f'<div class="kl-step"{hidden}>\n{self._bar(place, len(steps))}\n'
+                f'<input type="radio" name="{self._name}" id="{self._name}-{place}" '
+                f'title="{tip}"{checked}><div class="kl-step"{hidden}>\n'
+                f"{self._bar(place, len(steps))}\n"
                 f'<div class="kl-sides">\n{_code_html(step)}\n{self._variables(step)}\n</div>\n'
                 f"{self._memory(step)}\n</div>"
             )
@@ -269,7 +290,12 @@ class _Page:
     def _memory(self, step: Mapping[str, Any]) -> str:
         accesses = "".join(f"<div>{escape(text)}</div>" for text in step["accesses"])
         figures = "\n".join(self._argument(one) for one in step["arguments"])
-        return f'<div style="margin-top:6px">{accesses}</div>\n<div class="kl-sides">\n{figures}\n</div>'
+        return (
+            f'<div style="margin-top:6px">{accesses}</div>\n'
+            '<div class="kl-sides">\n'
+            f"{figures}\n"
+            "</div>"
+        )
 
     def _argument(self, one: Mapping[str, Any]) -> str:
         words = f"<b>{escape(one['name'])}</b> {escape(one['type'])}<br>{escape(one['value'])}"
@@ -278,7 +304,9 @@ class _Page:
         image = self._image(one["picture"], one["touched"], _ARGUMENT_WIDTH, one["name"])
         return f"<figure>{image}<figcaption>{words}</figcaption></figure>"
 
-    def _image(self, number: int, touched: Mapping[str, Sequence[int]], width: int, name: str) -> str:  # fmt: skip
+    def _image(
+        self, number: int, touched: Mapping[str, Sequence[int]], width: int, name: str
+    ) -> str:
         key = number, repr(touched)
         if key not in self._images:
             content = png(_colours(self._data["pictures"][number], touched))
@@ -292,7 +320,10 @@ class _Page:
             return f'<img width="{across}" height="{down}" alt="{alt}" src="{source}">'
         place = list(self._images).index(key)
         size = f"width:{across}px;height:{down}px"
-        return f'<div role="img" aria-label="{alt}" class="kl-picture {self._name}-{place}" style="{size}"></div>'
+        return (
+            f'<div role="img" aria-label="{alt}" class="kl-picture {self._name}-{place}" '
+            f'style="{size}"></div>'
+        )
 
 
 def _code_html(step: Mapping[str, Any]) -> str:
@@ -303,9 +334,9 @@ def _code_html(step: Mapping[str, Any]) -> str:
     return f'<pre class="kl-code">{chr(10).join(lines)}</pre>'
 
 
-# ---------------------------------------------------------------------------------------------------------------------
+# --------------------------------------------------------------------------------------------------
 # PNG
-# ---------------------------------------------------------------------------------------------------------------------
+# --------------------------------------------------------------------------------------------------
 
 _MOST_PICTURES = 6
 """Variables with a picture, and arguments, in the PNG."""
@@ -328,10 +359,16 @@ def _figure(data: Mapping[str, Any]) -> bytes:
     for number, line in enumerate(text):
         current = line.startswith("  ->")
         figure.text(
-            0.01, 1 - (0.2 + number * _LINE_HEIGHT) / whole, line, family="monospace", fontsize=9,
-            weight="bold" if current or number == 0 else "normal", parse_math=False, verticalalignment="center",
+            0.01,
+            1 - (0.2 + number * _LINE_HEIGHT) / whole,
+            line,
+            family="monospace",
+            fontsize=9,
+            weight="bold" if current or number == 0 else "normal",
+            parse_math=False,
+            verticalalignment="center",
             backgroundcolor="#ffeeb0" if current else "none",
-        )  # fmt: skip
+        )
     for number, (title, colours) in enumerate(pictures):
         row, column = divmod(number, _MOST_PICTURES)
         bottom = (1.9 * (rows - row - 1) + 0.1) / whole
@@ -351,7 +388,9 @@ def _thickened(colours: numpy.ndarray) -> numpy.ndarray:
     return numpy.repeat(colours, max(columns // (8 * rows), 1), axis=0)
 
 
-def _pictures(data: Mapping[str, Any], step: Mapping[str, Any]) -> Iterator[tuple[str, numpy.ndarray]]:  # fmt: skip
+def _pictures(
+    data: Mapping[str, Any], step: Mapping[str, Any]
+) -> Iterator[tuple[str, numpy.ndarray]]:
     """(title, colours) of the variables with a picture, then of the arguments."""
     drawn = [one for one in step["variables"] if one["picture"] is not None]
     for one in drawn[:_MOST_PICTURES]:

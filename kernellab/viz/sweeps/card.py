@@ -1,4 +1,6 @@
-"""The card of a sweep: the fastest configs, what the compiler says of them, and why others were dropped."""
+"""The card of a sweep: the fastest configs, what the compiler says of them,
+and why others were dropped.
+"""
 
 from __future__ import annotations
 
@@ -24,7 +26,10 @@ from kernellab.viz.explorer.card import Card, Table
 
 MOST_ROWS = 10
 
-REDEFINED = "The kernel has been redefined since this sweep: what stands here, and the IR of its configs, is of the source that it had then."
+REDEFINED = (
+    "The kernel has been redefined since this sweep: what stands here, and the IR of its configs, "
+    "is of the source that it had then."
+)
 
 
 TO_EXPLORE_ALL = ".show() opens the sweeps: times over the key, and each sweep's plots and configs."
@@ -47,7 +52,9 @@ def still_card(tuning: Tuning) -> Card:
         title += f"; {counted(left, 'other')} in tuning.table"
     return Card(
         title=f"{tuning.kernel}: {counted(len(tuning.trials), 'config')}",
-        subtitle=f"for {tuning.target}, {tuning.machine.gpu or 'no GPU'}; {tuning.machine.versions}",
+        subtitle=(
+            f"for {tuning.target}, {tuning.machine.gpu or 'no GPU'}; {tuning.machine.versions}"
+        ),
         tables=(_configs(tuning, shown[:MOST_ROWS], title), _baselines(tuning), _dropped(tuning)),
         # A view says it of each config that is opened.
         notes=tuple(filter(None, (*format_sweep(tuning), tuning.recompiled))),
@@ -61,7 +68,9 @@ def tunings_card(tunings: Tunings) -> Card:
 
 
 def still_card_of_all(tunings: Tunings) -> Card:
-    """The card of several sweeps, where their view is not to be had: the fastest config for each key."""
+    """The card of several sweeps, where their view is not to be had:
+    the fastest config for each key.
+    """
     rows = []
     for one in tunings:
         key = ", ".join(f"{name}={value}" for name, value in one.key.items())
@@ -105,18 +114,31 @@ def format_best(tuning: Tuning) -> list[str]:
     how = [*how_timed(tuning), *unchecked]
     if not ties:
         return [f"{best.candidate} is the fastest: {time}.", *how]
-    return [f"{best.candidate} has the lowest median, {time}, in a tie with {counted(ties, 'other config')}: their quartiles overlap.", *how]  # fmt: skip
+    return [
+        (
+            f"{best.candidate} has the lowest median, {time}, in a tie with "
+            f"{counted(ties, 'other config')}: their quartiles overlap."
+        ),
+        *how,
+    ]
 
 
 def _unchecked(tuning: Tuning) -> list[str]:
     found = [one for one in tuning.trials if one.outcome.unchecked]
     if not found:
         return []
-    return [f"The results of {counted(len(found), 'config')} were not checked. {found[0].number}: {found[0].outcome.unchecked}"]  # fmt: skip
+    return [
+        (
+            f"The results of {counted(len(found), 'config')} were not checked. {found[0].number}: "
+            f"{found[0].outcome.unchecked}"
+        )
+    ]
 
 
 def _configs(tuning: Tuning, shown: list[Trial], title: str) -> Table:
-    """A row a config, with a column for each parameter: of names in every row the table would be wider than a page."""
+    """A row a config, with a column for each parameter:
+    of names in every row the table would be wider than a page.
+    """
     varying = varying_parameters([one.candidate.values for one in tuning.trials])
     parameters = varying or list(shown[0].candidate.values if shown else ())
     rates = achieved(tuning, tuning.best.timing) if tuning.is_timed else {}
@@ -133,18 +155,29 @@ def _row(tuning: Tuning, trial: Trial, parameters: Sequence[str]) -> tuple[str, 
     cells = [str(trial.number), *(format_value(values.get(name, "")) for name in parameters)]
     timing, compiled = trial.timing, trial.outcome.compiled
     if tuning.is_timed and timing is not None:
-        median, lower, upper = (one * MICROSECONDS for one in (timing.median, timing.lower, timing.upper))  # fmt: skip
+        median, lower, upper = (
+            one * MICROSECONDS for one in (timing.median, timing.lower, timing.upper)
+        )
         cells += [f"{median:.4g}", f"{lower:.4g} to {upper:.4g}"]
         cells += [f"{rate:.4g}" for rate in achieved(tuning, timing).values() if rate is not None]
     if compiled is None:
         return (*cells, "", "", "", "")
     resources = compiled.resources
     occupancy = "" if math.isnan(compiled.occupancy) else percent(compiled.occupancy)
-    return (*cells, str(resources.registers), f"{resources.spills:,}", f"{resources.shared_bytes:,}", occupancy)  # fmt: skip
+    return (
+        *cells,
+        str(resources.registers),
+        f"{resources.spills:,}",
+        f"{resources.shared_bytes:,}",
+        occupancy,
+    )
 
 
 def _baselines(tuning: Tuning) -> Table:
-    rows = [(name, f"{one.median * MICROSECONDS:.4g} us", one.how) for name, one in tuning.baselines.items()]  # fmt: skip
+    rows = [
+        (name, f"{one.median * MICROSECONDS:.4g} us", one.how)
+        for name, one in tuning.baselines.items()
+    ]
     return Table("Beside it", (), rows)
 
 
@@ -154,7 +187,15 @@ def _dropped(tuning: Tuning) -> Table:
     counts = Counter(one.outcome.dropped.reason for one in dropped if one.outcome.dropped)
     rows = []
     for reason, count in counts.items():
-        first = next(one for one in dropped if one.outcome.dropped and one.outcome.dropped.reason == reason)  # fmt: skip
+        first = next(
+            one for one in dropped if one.outcome.dropped and one.outcome.dropped.reason == reason
+        )
         assert first.outcome.dropped is not None
-        rows.append((f"{count} × {reason}", f"{first.number}: {first.candidate}", first.outcome.dropped.line))  # fmt: skip
+        rows.append(
+            (
+                f"{count} × {reason}",
+                f"{first.number}: {first.candidate}",
+                first.outcome.dropped.line,
+            )
+        )
     return Table("Dropped", ("reason", "the first of them", "in the words of who refused it"), rows)

@@ -67,13 +67,18 @@ def sweep_name(tuning: Tuning, beside: Sequence[Tuning]) -> str:
 
 def _sweep(tuning: Tuning, name: str) -> SweepData:
     configs = [one.candidate.values for one in tuning.trials]
-    untimed = [] if tuning.is_timed else [f"{format_untimed(tuning)}: this is what the compiler says."]  # fmt: skip
+    untimed = (
+        [] if tuning.is_timed else [f"{format_untimed(tuning)}: this is what the compiler says."]
+    )
     if not tuning.trials:
         untimed = [f"{format_untimed(tuning)}."]
     return SweepData(
         kernel=tuning.kernel,
         name=name,
-        machine=f"{tuning.machine.gpu or f'compiled for {tuning.target}, no GPU'}; {tuning.machine.versions}",
+        machine=(
+            f"{tuning.machine.gpu or f'compiled for {tuning.target}, no GPU'}; "
+            f"{tuning.machine.versions}"
+        ),
         launch=format_launch(tuning),
         words=(*untimed, *format_sweep(tuning)),
         parameters=tuple(_parameters(tuning)),
@@ -199,7 +204,11 @@ def _size_line(
 ) -> SizeLine:
     configs: dict[float, int | None] = {}
     if not line.is_baseline:
-        configs = {float(one.key[key]): first for one, first in zip(sweeps, firsts) if one.kernel == line.name}  # fmt: skip
+        configs = {
+            float(one.key[key]): first
+            for one, first in zip(sweeps, firsts)
+            if one.kernel == line.name
+        }
     points = zip(line.x, line.y, line.lower, line.upper, line.warm, strict=True)
     return SizeLine(
         name=line.name,

@@ -148,15 +148,25 @@ def _draw_times(data: PlotData) -> Figure:
     more = len(data.points) - len(points)
     subtitle = data.subtitle + (f"; {more} slower configs not shown" if more else "")
     figure, axes = _paper(data.title, subtitle, 7, max(2.4, 1.4 + 0.155 * len(points)))
-    for tied, colour, words in ((True, BEST, "the fastest, and those tied with it"), (False, OTHER, None)):  # fmt: skip
+    for tied, colour, words in (
+        (True, BEST, "the fastest, and those tied with it"),
+        (False, OTHER, None),
+    ):
         chosen = [(row, one) for row, one in enumerate(points) if one.tied is tied]
         if chosen:
             rows, found = zip(*chosen)
             errors = [[one.us - one.lower for one in found], [one.upper - one.us for one in found]]
             axes.errorbar(
-                [one.us for one in found], rows, xerr=errors, fmt="o", color=colour, markersize=3.5,
-                elinewidth=1, capsize=2, label=words,
-            )  # fmt: skip
+                [one.us for one in found],
+                rows,
+                xerr=errors,
+                fmt="o",
+                color=colour,
+                markersize=3.5,
+                elinewidth=1,
+                capsize=2,
+                label=words,
+            )
     _baselines(data, axes.axvline)
     _a_row_each(axes, points, data.varying)
     axes.set_xlabel("us, median and quartiles")
@@ -198,7 +208,11 @@ def _draw_heatmap(data: PlotData) -> Figure:
     columns, rows = _levels(data.points, across), _levels(data.points, down)
     cells = [[_fastest(data.points, {across: x, down: y}) for x in columns] for y in rows]
     width, height = max(4.6, 1.6 + 0.75 * len(columns)), 1.6 + 0.42 * len(rows)
-    words = f"{data.subtitle}\nus of the fastest config with these two\nframed: the fastest of all, and those tied with it"
+    words = (
+        f"{data.subtitle}\n"
+        "us of the fastest config with these two\n"
+        "framed: the fastest of all, and those tied with it"
+    )
     figure, axes = _paper(data.title, words, width, height)
     times = [cell.us for line in cells for cell in line if cell is not None]
     norm = LogNorm(min(times), max(times) if max(times) > min(times) else 2 * min(times))
@@ -211,11 +225,21 @@ def _draw_heatmap(data: PlotData) -> Figure:
                 paper = to_hex(colours(norm(cell.us)))
                 ink = ink_on(paper)
                 weight = "bold" if cell is data.points[0] else "normal"
-                axes.text(column, row, f"{cell.us:.4g}", ha="center", va="center", fontsize=8,
-                          color=ink, fontweight=weight)  # fmt: skip
+                axes.text(
+                    column,
+                    row,
+                    f"{cell.us:.4g}",
+                    ha="center",
+                    va="center",
+                    fontsize=8,
+                    color=ink,
+                    fontweight=weight,
+                )
                 if cell.tied:
                     corner = (column - 0.44, row - 0.4)
-                    axes.add_patch(Rectangle(corner, 0.88, 0.8, fill=False, edgecolor=ink, linewidth=1.1))  # fmt: skip
+                    axes.add_patch(
+                        Rectangle(corner, 0.88, 0.8, fill=False, edgecolor=ink, linewidth=1.1)
+                    )
     axes.set_xticks(range(len(columns)), [str(one) for one in columns])
     axes.set_yticks(range(len(rows)), [str(one) for one in rows])
     axes.set_xlabel(across)
@@ -240,7 +264,12 @@ def _fastest(points: Sequence[Point], wanted: dict[str, Any]) -> Point | None:
 
 def _draw_parallel(data: PlotData) -> Figure:
     names = [*data.axes, "us"]
-    figure, axes = _paper(data.title, f"{data.subtitle}; one line a config, the fastest on top", max(4.6, 1.6 * len(names)), 4.2)  # fmt: skip
+    figure, axes = _paper(
+        data.title,
+        f"{data.subtitle}; one line a config, the fastest on top",
+        max(4.6, 1.6 * len(names)),
+        4.2,
+    )
     times = [one.us for one in data.points]
     wide = max(times) > WIDE * min(times)
     norm = (LogNorm if wide else Normalize)(min(times), max(max(times), 1.001 * min(times)))
@@ -250,15 +279,27 @@ def _draw_parallel(data: PlotData) -> Figure:
         heights.append(norm(one.us))
         best = one.tied
         axes.plot(
-            heights, color=BEST if best else ORDERED_LINES(norm(one.us)), linewidth=2.2 if best else 0.9,
+            heights,
+            color=BEST if best else ORDERED_LINES(norm(one.us)),
+            linewidth=2.2 if best else 0.9,
             alpha=1 if best else 0.6,
-        )  # fmt: skip
+        )
     for place, name in enumerate(data.axes):
         axes.axvline(place, color=INK, linewidth=0.8)
         for value in levels[name]:
-            # On paper of its own: lines run through it, and what is behind the picture may be white or black.
-            axes.text(place, _height(levels[name], value), f"{value}", fontsize=8, ha="center", va="center", color=ink_on(INK),
-                      bbox={"boxstyle": "round,pad=0.25", "facecolor": INK, "edgecolor": "none"}, zorder=3)  # fmt: skip
+            # On paper of its own: lines run through it, and what is behind the picture may
+            # be white or black.
+            axes.text(
+                place,
+                _height(levels[name], value),
+                f"{value}",
+                fontsize=8,
+                ha="center",
+                va="center",
+                color=ink_on(INK),
+                bbox={"boxstyle": "round,pad=0.25", "facecolor": INK, "edgecolor": "none"},
+                zorder=3,
+            )
     axes.axvline(len(names) - 1, color=INK, linewidth=0.8)
     for part in (0.0, 0.5, 1.0):
         value = float(norm.inverse(part))
@@ -276,10 +317,20 @@ def _height(levels: Sequence[Any], value: Any) -> float:
 def _draw_against(data: PlotData) -> Figure:
     figure, axes = _paper(data.title, data.subtitle, 6.4, 4)
     known = [one for one in data.points if getattr(one, data.kind) is not None]
-    for tied, colour, words in ((False, OTHER, None), (True, BEST, "the fastest, and those tied with it")):  # fmt: skip
+    for tied, colour, words in (
+        (False, OTHER, None),
+        (True, BEST, "the fastest, and those tied with it"),
+    ):
         found = [one for one in known if one.tied is tied]
-        axes.scatter([getattr(one, data.kind) for one in found], [one.us for one in found],
-                     s=22, color=colour, alpha=0.85, linewidths=0, label=words if found else None)  # fmt: skip
+        axes.scatter(
+            [getattr(one, data.kind) for one in found],
+            [one.us for one in found],
+            s=22,
+            color=colour,
+            alpha=0.85,
+            linewidths=0,
+            label=words if found else None,
+        )
     _baselines(data, axes.axhline)
     axes.set_xlabel(AGAINST[data.kind])
     axes.set_ylabel("us")
@@ -298,8 +349,14 @@ def _draw_lines(data: LinesData) -> Figure:
         axes.plot(line.x, line.y, style, color=colour, label=line.name)
         for warm in (False, True):
             chosen = [place for place, one in enumerate(line.warm) if one is warm]
-            axes.plot([line.x[place] for place in chosen], [line.y[place] for place in chosen], "o", markersize=4,
-                      color=colour, markerfacecolor="none" if warm else colour)  # fmt: skip
+            axes.plot(
+                [line.x[place] for place in chosen],
+                [line.y[place] for place in chosen],
+                "o",
+                markersize=4,
+                color=colour,
+                markerfacecolor="none" if warm else colour,
+            )
         axes.fill_between(line.x, line.lower, line.upper, color=colour, alpha=0.2, linewidth=0)
     axes.set_xscale("log", base=2)
     sizes = sorted({x for line in data.lines for x in line.x})
@@ -324,7 +381,9 @@ _UNITS = ((1 << 30, "Gi"), (1 << 20, "Mi"), (1 << 10, "Ki"))
 
 
 def _format_sizes(sizes: Sequence[float]) -> list[str]:
-    """Sizes as they are; long ones in units of 1024, where all of them are whole numbers of those."""
+    """Sizes as they are; long ones in units of 1024, where all of them are
+    whole numbers of those.
+    """
     plain = [f"{size:.15g}" for size in sizes]
     if max(map(len, plain)) <= _LONGEST or any(size % 1024 for size in sizes if size > 1024):
         return plain

@@ -1,4 +1,6 @@
-"""The view of sweeps: plots and table, linked, and the IR explorer of every config that somebody looks at."""
+"""The view of sweeps: plots and table, linked, and the IR explorer of every config
+that somebody looks at.
+"""
 
 from __future__ import annotations
 
@@ -33,7 +35,8 @@ from kernellab.viz.sweeps.card import still_card, still_card_of_all
 from kernellab.viz.sweeps.data import sizes_data, sweeps_data
 
 _EMBEDDED = 750_000
-"""Bytes of packed explorers that a page or a widget holds, all together; of more, the largest texts of passes are left out."""
+"""Bytes of packed explorers that a page or a widget holds, all together;
+of more, the largest texts of passes are left out."""
 
 _SENT = 1_000_000
 """Bytes of an explorer that the kernel sends at once."""
@@ -45,7 +48,9 @@ SIZES = "sizes"
 """The kind of plot that several sweeps have besides those of one."""
 
 
-def tuning_view(tuning: Tuning, plot: str | None = None, compilations: Sequence[int] | None = None) -> SweepView:  # fmt: skip
+def tuning_view(
+    tuning: Tuning, plot: str | None = None, compilations: Sequence[int] | None = None
+) -> SweepView:
     """The view of one sweep; `Tuning.show` explains the arguments."""
     plot = default_kind(tuning) if plot is None else plot
     _check_kind(plot, KINDS)
@@ -77,7 +82,9 @@ def _check_kind(plot: str, kinds: Sequence[str]) -> None:
 
 
 class SweepView(View):
-    """Sweeps to explore. The live view asks this kernel to compile the configs that a reader opens; a page holds some."""
+    """Sweeps to explore. The live view asks this kernel to compile the configs that a reader opens;
+    a page holds some.
+    """
 
     def __init__(
         self,
@@ -91,8 +98,8 @@ class SweepView(View):
             title: one line.
             plot: the kind that is shown first.
             groups: the sweeps, by kernel.
-            compilations: (place of a sweep, number of a config) whose IR a page holds; None for the fastest and those that were
-                compiled already.
+            compilations: (place of a sweep, number of a config) whose IR a page holds; None for the
+                fastest and those that were compiled already.
 
         Raises:
             ArgumentError: no such config, or its kernel is not known.
@@ -102,7 +109,9 @@ class SweepView(View):
         self._groups = groups
         self._sweeps = [one for group in groups for one in group]
         self._configs = Configs(self._sweeps)
-        self._chosen = None if compilations is None else [self._configs.place(*one) for one in compilations]  # fmt: skip
+        self._chosen = (
+            None if compilations is None else [self._configs.place(*one) for one in compilations]
+        )
         self.handlers = {
             "config": self._configs.explorer_answer,
             "config text": self._configs.text_answer,
@@ -110,7 +119,9 @@ class SweepView(View):
         }
 
     def _bare_data(self) -> TuningView:
-        sizes, problem = ([], "") if len(self._sweeps) == 1 else sizes_data(self._groups, self._sweeps)  # fmt: skip
+        sizes, problem = (
+            ([], "") if len(self._sweeps) == 1 else sizes_data(self._groups, self._sweeps)
+        )
         plot = self._plot if sizes or self._plot != SIZES else KINDS[0]
         return sweeps_data(self.title, plot, self._sweeps, sizes, [problem] if problem else [])
 
@@ -145,7 +156,10 @@ class SweepView(View):
         if self._plot in AGAINST and not self._sweeps[0].is_timed:
             alternative = f"{AGAINST[self._plot]}, of each config"
         source = base64.b64encode(drawn.png()).decode("ascii")
-        return f'\n<img alt="{alternative}" style="max-width:100%" src="data:image/png;base64,{source}">'
+        return (
+            "\n"
+            f'<img alt="{alternative}" style="max-width:100%" src="data:image/png;base64,{source}">'
+        )
 
 
 class Configs:
@@ -168,7 +182,8 @@ class Configs:
         trial = tuning.trial(number)
         if not tuning.knows_kernel:
             raise ArgumentError(
-                f"this sweep of {tuning.kernel!r} was read from a file, which does not hold the kernel, so config {number} cannot be compiled",
+                f"this sweep of {tuning.kernel!r} was read from a file, which does not hold the "
+                f"kernel, so config {number} cannot be compiled",
                 advice=how_to_open(tuning.kernel, tuning.source),
             )
         before = sum(len(one.trials) for one in self._sweeps[:sweep])
@@ -176,7 +191,11 @@ class Configs:
 
     def compiled(self) -> list[int]:
         """The places of configs that were compiled already."""
-        return [place for place, (sweep, trial) in enumerate(self._places) if trial.number in sweep.compiled]  # fmt: skip
+        return [
+            place
+            for place, (sweep, trial) in enumerate(self._places)
+            if trial.number in sweep.compiled
+        ]
 
     def worth_a_page(self) -> list[int]:
         """The fastest of an only sweep, and what was compiled already."""
@@ -188,7 +207,9 @@ class Configs:
         return sorted(set(chosen))
 
     def opened(self, view: TuningView, chosen: Sequence[int]) -> TuningView:
-        """The view with the explorers of some configs, and what comparing each two of them takes."""
+        """The view with the explorers of some configs, and what comparing
+        each two of them takes.
+        """
         with ProgressBar(f"compile {view.title} to show it", len(chosen), "configs") as work:
             return self._opened(view, list(dict.fromkeys(chosen)), work)
 
@@ -210,7 +231,9 @@ class Configs:
         return Answer({}, [lightened(self._explorer(int(asked["config"])), _SENT)])
 
     def text_answer(self, asked: Mapping[str, Any]) -> Answer:
-        """The answer to the request "config text": one that was too large to send with the explorer."""
+        """The answer to the request "config text": one that was too large to send
+        with the explorer.
+        """
         side = self._explorer(int(asked["config"])).sides[0]
         return Answer({"text": side.texts[asked["text"]].content})
 
