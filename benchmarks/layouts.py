@@ -21,8 +21,8 @@ from triton._C.libtriton import gluon_ir
 
 from kernellab import triton_api
 from kernellab.records import Compilation
-from kernellab.records.findings import Layouts
 from kernellab.records.layouts import RegisterLayout
+from kernellab.records.tile_layouts import Layouts
 from tests.corpus.loader import compile_entry, entry
 
 ROUNDS = 9

@@ -13,7 +13,7 @@ from typing import Any, overload
 from kernellab.common.formatting import counted
 from kernellab.errors import SourcePosition
 from kernellab.records import Subject
-from kernellab.records.findings import data_frame
+from kernellab.records.tables import data_frame
 
 ProgramId = tuple[int, int, int]
 

@@ -14,7 +14,7 @@ from typing import Any
 from kernellab.compiler.machine_code.decoding import padding_of
 from kernellab.errors import ArgumentError, KernelLabError, suggestion
 from kernellab.records import Compilation, PassRun, Resources, Stage, StoredText
-from kernellab.records.findings import Remark
+from kernellab.records.remarks import Remark
 from kernellab.records.showing import show, text_of
 
 

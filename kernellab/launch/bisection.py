@@ -26,7 +26,7 @@ from kernellab.launch.differences import Contents, differences_between
 from kernellab.launch.dispatch import Grid
 from kernellab.launch.interception import emulated_for
 from kernellab.records import PassRun, Target
-from kernellab.records.findings import Bisection, Difference
+from kernellab.records.bisections import Bisection, Difference
 
 
 def bisect(

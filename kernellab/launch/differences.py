@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping
 
 import torch
 
-from kernellab.records.findings import Difference
+from kernellab.records.bisections import Difference
 
 Contents = Mapping[str, torch.Tensor]
 """What a run left in the tensors among its arguments, by name."""

@@ -17,18 +17,15 @@ from kernellab.records.stages import PassRun, Stages
 if TYPE_CHECKING:
     from xdsl.dialects.builtin import ModuleOp
 
-    from kernellab.records.findings import (
-        AxisInfo,
-        Barriers,
-        CallGraph,
-        Conversions,
-        Layouts,
-        PipelineStages,
-        Remark,
-        SharedMemory,
-        TensorMemory,
-        Work,
-    )
+    from kernellab.records.axis_info import AxisInfo
+    from kernellab.records.barriers import Barriers
+    from kernellab.records.calls import CallGraph
+    from kernellab.records.conversions import Conversions
+    from kernellab.records.pipelining import PipelineStages
+    from kernellab.records.remarks import Remark
+    from kernellab.records.shared_memory import SharedMemory, TensorMemory
+    from kernellab.records.tile_layouts import Layouts
+    from kernellab.records.work import Work
 
 
 class Analyst(Protocol):

@@ -12,9 +12,9 @@ from kernellab.errors import ArgumentError, OptionError, suggestion
 _VIEWS: Mapping[str, tuple[str, str]] = {
     "kernellab.compiler.comparison.Comparison": ("kernellab.viz.explorer.view", "comparison_view"),
     "kernellab.errors.CompileError": ("kernellab.viz.explorer.view", "failure_view"),
-    "kernellab.records.findings.Conversion": ("kernellab.viz.layouts.view", "conversion_view"),
-    "kernellab.records.findings.Layouts": ("kernellab.viz.layouts.view", "layouts_view"),
-    "kernellab.records.findings.TileLayout": ("kernellab.viz.layouts.view", "tile_view"),
+    "kernellab.records.conversions.Conversion": ("kernellab.viz.layouts.view", "conversion_view"),
+    "kernellab.records.tile_layouts.Layouts": ("kernellab.viz.layouts.view", "layouts_view"),
+    "kernellab.records.tile_layouts.TileLayout": ("kernellab.viz.layouts.view", "tile_view"),
     "kernellab.records.layouts.kinds.Layout": ("kernellab.viz.layouts.view", "layout_view"),
     "kernellab.records.compilations.Compilation": (
         "kernellab.viz.explorer.view",
@@ -27,15 +27,15 @@ _VIEWS: Mapping[str, tuple[str, str]] = {
 """A record's class -> module and name of the function that makes its view."""
 
 _PLOTS: Mapping[str, tuple[str, str]] = {
-    "kernellab.records.findings.SharedMemory": (
+    "kernellab.records.shared_memory.SharedMemory": (
         "kernellab.viz.allocations.figure",
         "allocation_plot",
     ),
-    "kernellab.records.findings.TensorMemory": (
+    "kernellab.records.shared_memory.TensorMemory": (
         "kernellab.viz.allocations.figure",
         "allocation_plot",
     ),
-    "kernellab.records.findings.TileLayout": ("kernellab.viz.layouts.figure", "tile_plot"),
+    "kernellab.records.tile_layouts.TileLayout": ("kernellab.viz.layouts.figure", "tile_plot"),
     "kernellab.records.layouts.kinds.Layout": ("kernellab.viz.layouts.figure", "layout_plot"),
 }
 """A record's class -> module and name of the function that makes its figure."""

@@ -20,16 +20,16 @@ _CARDS: Mapping[tuple[str, str], tuple[str, str]] = {
     ),
     ("kernellab.records.launches", "Run"): ("kernellab.viz.explorer.card", "run_card"),
     ("kernellab.checker.records", "Findings"): ("kernellab.viz.checks.card", "findings_card"),
-    ("kernellab.records.findings", "Bisection"): (
+    ("kernellab.records.bisections", "Bisection"): (
         "kernellab.viz.bisections.card",
         "bisection_card",
     ),
-    ("kernellab.records.findings", "Conversions"): (
+    ("kernellab.records.conversions", "Conversions"): (
         "kernellab.viz.layouts.card",
         "conversions_card",
     ),
-    ("kernellab.records.findings", "Layouts"): ("kernellab.viz.layouts.card", "layouts_card"),
-    ("kernellab.records.findings", "TileLayout"): ("kernellab.viz.layouts.card", "tile_card"),
+    ("kernellab.records.tile_layouts", "Layouts"): ("kernellab.viz.layouts.card", "layouts_card"),
+    ("kernellab.records.tile_layouts", "TileLayout"): ("kernellab.viz.layouts.card", "tile_card"),
     ("kernellab.tuning.results.tuning", "Tuning"): ("kernellab.viz.sweeps.card", "tuning_card"),
     ("kernellab.tuning.results.tunings", "Tunings"): ("kernellab.viz.sweeps.card", "tunings_card"),
     ("kernellab.profiling.accesses.records", "Accesses"): (

@@ -18,7 +18,7 @@ from kernellab.compiler.passes.snapshots import lowered_text
 from kernellab.interpreter.ptx.functions import functions
 from kernellab.interpreter.ptx.threads import Threads
 from kernellab.records import Compilation
-from kernellab.records.findings import Conversion
+from kernellab.records.conversions import Conversion
 from kernellab.records.layouts import Layout, RegisterLayout
 from kernellab.viz.layouts.card import (
     conversions_card,

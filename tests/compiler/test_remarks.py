@@ -20,7 +20,7 @@ from kernellab.compiler.remarks.catalogue import WORDINGS, explained
 from kernellab.compiler.remarks.collecting import assembler_remarks, compiler_remarks
 from kernellab.errors import SourcePosition
 from kernellab.records import Compilation, Resources
-from kernellab.records.findings import Remark
+from kernellab.records.remarks import Remark
 from kernellab.triton_api import column_in_location
 from kernellab.triton_api.analyses import Diagnosis, PythonWarning
 from tests.kernels import analysed, remarked

@@ -20,13 +20,8 @@ from matplotlib.colors import to_hex
 from matplotlib.patches import Rectangle
 
 from kernellab.errors import ArgumentError, KernelLabError, LayoutError, SourcePosition
-from kernellab.records.findings import (
-    SharedBuffer,
-    SharedMemory,
-    TensorBuffer,
-    TensorMemory,
-)
 from kernellab.records.layouts import Layout
+from kernellab.records.shared_memory import SharedBuffer, SharedMemory, TensorBuffer, TensorMemory
 from kernellab.viz.kit import palette
 from kernellab.viz.kit.figures import theme
 from tests.support.compiled import of_corpus

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from kernellab.errors import nearest, suggestion
 from kernellab.records import Compilation, PassRun
-from kernellab.records.findings import Layouts
+from kernellab.records.tile_layouts import Layouts
 
 _WITHOUT_LAYOUTS = ("source", "ttir")
 

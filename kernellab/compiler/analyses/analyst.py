@@ -34,19 +34,16 @@ from kernellab.errors import ArgumentError, CompileError, LayoutError, SourcePos
 from kernellab.ir.locations import locate
 from kernellab.ir.reader import read_module
 from kernellab.records import Compilation, Instruction, PassRun
-from kernellab.records.findings import (
-    AxisInfo,
-    Barriers,
-    CallGraph,
-    Conversions,
-    Layouts,
-    PipelineStages,
-    Remark,
-    SharedMemory,
-    TensorMemory,
-    Work,
-)
+from kernellab.records.axis_info import AxisInfo
+from kernellab.records.barriers import Barriers
+from kernellab.records.calls import CallGraph
+from kernellab.records.conversions import Conversions
 from kernellab.records.layouts import Layout
+from kernellab.records.pipelining import PipelineStages
+from kernellab.records.remarks import Remark
+from kernellab.records.shared_memory import SharedMemory, TensorMemory
+from kernellab.records.tile_layouts import Layouts
+from kernellab.records.work import Work
 from kernellab.triton_api import analyses as triton_analyses
 from kernellab.triton_api import layouts as triton_layouts
 

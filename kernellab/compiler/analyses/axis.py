@@ -27,7 +27,7 @@ from kernellab.compiler.analyses.work import bit_width
 from kernellab.errors import SourcePosition
 from kernellab.ir.encodings import BlockedEncoding, SliceEncoding
 from kernellab.ir.types import PointerType, element_type, is_pointer, shape
-from kernellab.records.findings import AxisInfo, PointerFacts
+from kernellab.records.axis_info import AxisInfo, PointerFacts
 
 _LARGEST = 1 << 62
 """The divisibility of zero."""

@@ -13,14 +13,8 @@ from xdsl.ir import Block, Operation, Region
 from kernellab.compiler.analyses.memory import Views, allocates, unique_names, views_of
 from kernellab.compiler.analyses.module import kind, numbered, position_of, successors
 from kernellab.errors import SourcePosition
-from kernellab.records.findings import (
-    Access,
-    Barrier,
-    Barriers,
-    Hazard,
-    HazardKind,
-    SharedMemory,
-)
+from kernellab.records.barriers import Access, Barrier, Barriers, Hazard, HazardKind
+from kernellab.records.shared_memory import SharedMemory
 
 BARRIERS = frozenset({"ttg.barrier", "gpu.barrier", "ttg.local_barrier"})
 """What a barrier of a whole program is called in TTGIR, over the versions of Triton."""

@@ -12,7 +12,7 @@ from kernellab.compiler.analyses.module import (
     position_of,
     symbol,
 )
-from kernellab.records.findings import CallGraph, Function
+from kernellab.records.calls import CallGraph, Function
 
 
 def call_graph(module: Operation, read_from: str) -> CallGraph:

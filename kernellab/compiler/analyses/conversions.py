@@ -22,12 +22,7 @@ from kernellab.compiler.analyses.layouts import AskLayouts, layouts_by_type
 from kernellab.compiler.analyses.memory import Measure, alone
 from kernellab.compiler.analyses.module import integer, kind, loops_around, numbered, position_of
 from kernellab.ir.types import MemDescType
-from kernellab.records.findings import (
-    Conversion,
-    Conversions,
-    Means,
-    Neighbour,
-)
+from kernellab.records.conversions import Conversion, Conversions, Means, Neighbour
 from kernellab.records.layouts import (
     Bases,
     Layout,

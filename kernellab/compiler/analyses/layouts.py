@@ -11,8 +11,8 @@ from kernellab.compiler.analyses.flow import tile_type, value_name
 from kernellab.compiler.analyses.module import kind, numbered, position_of
 from kernellab.errors import LayoutError
 from kernellab.ir.types import MemDescType
-from kernellab.records.findings import Layouts, TileLayout
 from kernellab.records.layouts import Layout
+from kernellab.records.tile_layouts import Layouts, TileLayout
 from kernellab.triton_api.layouts import TileType
 
 AskLayouts = Callable[[Sequence[TileType]], Sequence[Layout | LayoutError]]

@@ -28,7 +28,7 @@ from kernellab.compiler.analyses.module import (
 )
 from kernellab.errors import SourcePosition
 from kernellab.ir.types import MemDescType
-from kernellab.records.findings import SharedBuffer, SharedMemory
+from kernellab.records.shared_memory import SharedBuffer, SharedMemory
 
 OFFSET = "allocation.offset"
 """The attribute with which the allocation pass says where an operation's shared memory begins."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 from xdsl.ir import Operation
 
 from kernellab.compiler.analyses.module import integer, kind, name_of, position_of
-from kernellab.records.findings import PipelineStages, ScheduledLoop, ScheduledOperation
+from kernellab.records.pipelining import PipelineStages, ScheduledLoop, ScheduledOperation
 
 STAGE = "loop.stage"
 CLUSTER = "loop.cluster"

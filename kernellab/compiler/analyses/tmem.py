@@ -28,7 +28,7 @@ from kernellab.compiler.analyses.module import (
     position_of,
     symbol,
 )
-from kernellab.records.findings import TENSOR_MEMORY_COLUMNS, TensorBuffer, TensorMemory
+from kernellab.records.shared_memory import TENSOR_MEMORY_COLUMNS, TensorBuffer, TensorMemory
 
 COLUMN = "tensor_memory_col_offset"
 ROW = "tensor_memory_row_offset"

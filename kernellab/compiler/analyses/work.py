@@ -18,7 +18,7 @@ from kernellab.compiler.analyses.module import (
 )
 from kernellab.ir.locations import locate
 from kernellab.ir.types import PointerType, TensorDescType, element_type, shape
-from kernellab.records.findings import Work, WorkItem
+from kernellab.records.work import Work, WorkItem
 
 _FLOAT_OPERATIONS = frozenset(
     {

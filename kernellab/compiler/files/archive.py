@@ -44,7 +44,7 @@ from kernellab.records import (
     StoredText,
     Target,
 )
-from kernellab.records.findings import Remark
+from kernellab.records.remarks import Remark
 
 FORMAT = "kernellab.record"
 VERSION = 1

@@ -22,7 +22,7 @@ from kernellab.records import (
     Stages,
     Target,
 )
-from kernellab.records.findings import Remark
+from kernellab.records.remarks import Remark
 
 
 def restore_compilation(

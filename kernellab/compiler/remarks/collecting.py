@@ -10,7 +10,7 @@ from kernellab.compiler.analyses.module import users_line
 from kernellab.compiler.machine_code.resources import SPILLS
 from kernellab.compiler.remarks.catalogue import explained
 from kernellab.errors import SourcePosition
-from kernellab.records.findings import Remark, Severity
+from kernellab.records.remarks import Remark, Severity
 from kernellab.triton_api.analyses import Diagnosis, PythonWarning
 
 _DIAGNOSTIC = re.compile(

@@ -15,7 +15,7 @@ from typing import Any, Literal
 from kernellab.errors import SourcePosition
 from kernellab.profiling.accesses.shared_records import SharedAccess, what_is_wrong
 from kernellab.records import Subject
-from kernellab.records.findings import data_frame
+from kernellab.records.tables import data_frame
 
 Action = Literal[
     "load", "store", "atomic", "async copy", "TMA load", "TMA store", "TMA reduction", "tensor map"

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from kernellab.common.formatting import counted
-from kernellab.records.findings import data_frame
+from kernellab.records.tables import data_frame
 
 ISSUED = "selected"
 """The reason under which a sample stands that found the warp issuing the instruction: no stall."""

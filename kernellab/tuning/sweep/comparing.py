@@ -5,7 +5,7 @@ from __future__ import annotations
 import torch
 
 from kernellab.launch.differences import Contents, differences_between
-from kernellab.records.findings import Difference
+from kernellab.records.bisections import Difference
 
 
 class WrongResult(Exception):

@@ -13,12 +13,7 @@ from matplotlib.patches import Patch, Rectangle
 
 from kernellab.common.formatting import counted
 from kernellab.errors import SourcePosition
-from kernellab.records.findings import (
-    SharedBuffer,
-    SharedMemory,
-    TensorBuffer,
-    TensorMemory,
-)
+from kernellab.records.shared_memory import SharedBuffer, SharedMemory, TensorBuffer, TensorMemory
 from kernellab.viz.kit.figures import FigurePicture, sheet
 from kernellab.viz.kit.palette import (
     BLIND_SAFE,

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 
 from kernellab.common.formatting import counted
 from kernellab.errors import SourcePosition
-from kernellab.records.findings import Bisection, Difference
+from kernellab.records.bisections import Bisection, Difference
 from kernellab.viz.explorer.card import Card, Table
 
 _MOST_LINES = 12

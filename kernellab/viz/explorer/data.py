@@ -16,7 +16,7 @@ from kernellab.compiler.passes.pass_notes import note_of
 from kernellab.compiler.source_map import with_passes
 from kernellab.errors import CompileError, KernelLabError, SourcePosition
 from kernellab.records import Compilation, ControlCodes, Instruction, PassRun, SourceMap
-from kernellab.records.findings import Remark
+from kernellab.records.remarks import Remark
 from kernellab.viz.explorer.card import format_spills
 from kernellab.viz.explorer.readable import readable
 from kernellab.viz.explorer.source_lines import KernelSource, failed_source, kernel_source

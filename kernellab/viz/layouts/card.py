@@ -5,12 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 
-from kernellab.records.findings import (
-    Conversion,
-    Conversions,
-    Layouts,
-    TileLayout,
-)
+from kernellab.records.conversions import Conversion, Conversions
 from kernellab.records.layouts import (
     Layout,
     Move,
@@ -18,6 +13,7 @@ from kernellab.records.layouts import (
     SharedLayout,
     sizes,
 )
+from kernellab.records.tile_layouts import Layouts, TileLayout
 from kernellab.viz.explorer.card import Card, Table
 
 _MOST_ROWS = 16

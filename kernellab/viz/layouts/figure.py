@@ -17,13 +17,13 @@ from matplotlib.figure import Figure
 from matplotlib.patches import Patch, Rectangle
 
 from kernellab.errors import LayoutError, suggestion
-from kernellab.records.findings import TileLayout
 from kernellab.records.layouts import (
     Layout,
     RegisterLayout,
     SharedLayout,
     sizes,
 )
+from kernellab.records.tile_layouts import TileLayout
 from kernellab.viz.kit.figures import SEQUENTIAL, FigurePicture, sheet
 from kernellab.viz.kit.palette import BLIND_SAFE, ink_on, sequential
 from kernellab.viz.layouts.view import LARGEST, element_bits, fragment

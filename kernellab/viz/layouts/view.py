@@ -9,7 +9,7 @@ import re
 from collections.abc import Iterable, Mapping, Sequence
 
 from kernellab.errors import ArgumentError, LayoutError, suggestion
-from kernellab.records.findings import Conversion, Layouts, TileLayout
+from kernellab.records.conversions import Conversion
 from kernellab.records.layouts import (
     Layout,
     RegisterLayout,
@@ -17,6 +17,7 @@ from kernellab.records.layouts import (
     TensorMemoryLayout,
     sizes,
 )
+from kernellab.records.tile_layouts import Layouts, TileLayout
 from kernellab.viz.explorer.card import Card
 from kernellab.viz.kit.view_data import (
     LayoutInput,

@@ -1,0 +1,25 @@
+"""Records as tables."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Sequence
+from typing import Any
+
+from kernellab.errors import SourcePosition
+
+
+def data_frame(rows: Sequence[Any], columns: Sequence[str]) -> Any:
+    """A pandas DataFrame of data classes; positions become text."""
+    import pandas
+
+    def cell(value: Any) -> Any:
+        return str(value) if isinstance(value, SourcePosition) else value
+
+    data = [[cell(getattr(row, name)) for name in columns] for row in rows]
+    return pandas.DataFrame(data, columns=list(columns))
+
+
+def column_names(kind: type) -> list[str]:
+    """The names of a data class's fields, as columns of its table."""
+    return [field.name for field in dataclasses.fields(kind)]
