@@ -6,6 +6,7 @@ from collections.abc import Hashable, Iterable, Iterator, Sequence
 from typing import Any
 
 from kernellab import triton_api
+from kernellab.checker.checked_run import CheckedRun
 from kernellab.checker.detector import Detector
 from kernellab.checker.detectors import DETECTORS
 from kernellab.checker.records import Finding, Findings
@@ -73,7 +74,8 @@ def check(
     code = program_code(plain, call, chosen, stage)
     marked = tuple(name for name, one in tensors_in(call.values) if is_uninitialized(one))
 
-    session = CheckSession(plain, call, code, sizes, named, marked, most_turns, chosen)
+    launch = CheckedRun(plain, call, code, sizes, chosen, named, marked, most_turns)
+    session = CheckSession(launch, tuple(one for one in DETECTORS if one.guards))
     with ProgressBar(f"check {plain.__name__}", len(DETECTORS) + 1, "steps", UNTOUCHED) as work:
         detectors, stopped = session.run_detectors(DETECTORS)
         work.total = len(detectors) + 1

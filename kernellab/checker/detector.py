@@ -17,6 +17,8 @@ from kernellab.checker.checked_run import (
 )
 from kernellab.checker.records import LISTED_PROGRAMS, Finding
 from kernellab.interpreter.memory import global_memory
+from kernellab.interpreter.memory.address_space import Elements
+from kernellab.interpreter.memory.global_memory import Buffer
 from kernellab.interpreter.numerics.tiles import Value
 
 if TYPE_CHECKING:
@@ -38,12 +40,19 @@ class Stopped(Exception):
 class Detector:
     """Finds faults of some kinds. The events that it does not care for it does not define.
 
+    All that a run must know of it stands on its class: which events it defines, what values it
+    `observes`, whether it `guards`, and what it does in `ask`. The list of detectors in
+    `detectors/__init__.py` is the only place that names it.
+
     Attributes:
         kinds: what its findings are called.
+        guards: True of one that observes every further run too (`CheckSession.repeat`): without
+            it, one may not end.
         collector: what it has found so far; `findings` gives it.
     """
 
     kinds: ClassVar[tuple[str, ...]]
+    guards: ClassVar[bool] = False
 
     def __init__(self, run: CheckedRun) -> None:
         self.run = run
@@ -63,6 +72,26 @@ class Detector:
         """Whether it wants to know what `operation` computes; asked once, when the code is made."""
         del operation
         return False
+
+    def outside_tensor(self, access: Access, outside: numpy.ndarray, view: Buffer) -> None:
+        """Lanes of an access leave the tensor that an argument is; those that leave its storage
+        too are about to be switched off.
+
+        Args:
+            access: with all its lanes.
+            outside: which lanes, programs first where they differ; at least one.
+            view: the elements of the storage, of which only the tensor's own may be touched.
+        """
+
+    def outside_memory(self, access: Access, wild: numpy.ndarray, elements: Elements) -> None:
+        """Lanes of an access through addresses are in no storage; they are about to be switched
+        off.
+
+        Args:
+            access: to a buffer without elements; its offsets are addresses.
+            wild: which lanes, programs first where they differ; at least one.
+            elements: where addresses are looked up.
+        """
 
     def before(self, access: Access) -> None:
         """An access is about to be made."""

@@ -13,9 +13,9 @@ import numpy
 import torch
 from xdsl.ir import Operation
 
+from kernellab.checker.bounds import BoundsPolicy, without
 from kernellab.checker.checked_run import Access, CheckedRun, Computed
 from kernellab.checker.detector import Detector, overrides
-from kernellab.checker.detectors.out_of_bounds import OutOfBounds
 from kernellab.interpreter.codegen.code_positions import located_at
 from kernellab.interpreter.codegen.emitter import Emitter
 from kernellab.interpreter.codegen.expressions import observer
@@ -50,14 +50,19 @@ class EventDispatcher:
     def __init__(
         self,
         run: CheckedRun,
-        bounds: OutOfBounds,
         detectors: Sequence[Detector],
         change: Change | None = None,
     ) -> None:
         self.run = run
-        self.bounds = bounds
+        self.bounds = BoundsPolicy()
         self.change = change
         self.operations: Sequence[Operation] = ()
+        self.outside_tensor = [
+            one.outside_tensor for one in detectors if overrides(one, "outside_tensor")
+        ]
+        self.outside_memory = [
+            one.outside_memory for one in detectors if overrides(one, "outside_memory")
+        ]
         self.before = [one.before for one in detectors if overrides(one, "before")]
         self.after = [one.after for one in detectors if overrides(one, "after")]
         self._values = [one for one in detectors if overrides(one, "computed")]
@@ -146,16 +151,10 @@ class EventMemory(MemoryLayer):
             frame.f_lasti,
         )
         if isinstance(request.buffer, Buffer):
-            access = asked(request, request.buffer)
-            inside = dispatcher.bounds.kept_inside(access)
-            if inside is not request:
-                access = replace(access, request=inside, asked=request)
-                if isinstance(self._inner, WatchedMemory):
-                    self._inner.strayed = True
+            access = self._kept_inside(asked(request, request.buffer))
             if dispatcher.change is not None:
-                inside = dispatcher.change(access)
-                access = replace(access, request=inside)
-            accesses = [access]
+                access = replace(access, request=dispatcher.change(access))
+            inside, accesses = access.request, [access]
         else:
             assert isinstance(request.buffer, Elements)
             inside, accesses = self._by_address(request, request.buffer, asked)
@@ -167,6 +166,19 @@ class EventMemory(MemoryLayer):
             for observe_after in dispatcher.after:
                 observe_after(access, found)
         return found
+
+    def _kept_inside(self, access: Access) -> Access:
+        """The access without lanes that leave the storage; detectors hear of them first."""
+        leaving = self._dispatcher.bounds.leaving(access)
+        if leaving is None:
+            return access
+        for observe in self._dispatcher.outside_tensor:
+            observe(access, leaving.lanes, leaving.view)
+        if leaving.inside is access.request:
+            return access
+        if isinstance(self._inner, WatchedMemory):
+            self._inner.strayed = True
+        return replace(access, request=leaving.inside, asked=access.request)
 
     def _by_address(
         self, request: MemoryAccess, elements: Elements, asked: Callable[..., Access]
@@ -189,9 +201,9 @@ class EventMemory(MemoryLayer):
                 self._dispatcher.keep(one.buffer.tensor)
         if wild is None or not wild.any():
             return request, accesses
-        self._dispatcher.bounds.note_wild(asked(request, nowhere(elements)), elements, wild)
-        mask = ~wild if request.mask is None else numpy.asarray(request.mask) & ~wild
-        return replace(request, mask=mask), accesses
+        for observe in self._dispatcher.outside_memory:
+            observe(asked(request, nowhere(elements)), wild, elements)
+        return without(request, wild), accesses
 
 
 def nowhere(elements: Elements) -> Buffer:

@@ -6,37 +6,30 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
-from typing import Any
 
 from kernellab.checker.checked_run import CheckedRun
 from kernellab.checker.code import checked_code
 from kernellab.checker.detector import Detector, Stopped
-from kernellab.checker.detectors.endless_loop import EndlessLoop
-from kernellab.checker.detectors.out_of_bounds import OutOfBounds
 from kernellab.checker.events import Change, EventDispatcher
 from kernellab.checker.records import LISTED_PROGRAMS, Finding
-from kernellab.compiler.specialization.binding import BoundCall
 from kernellab.errors import Deadlock
-from kernellab.interpreter.execution.grid import Grid
 from kernellab.interpreter.execution.launcher import launch_observed
 from kernellab.interpreter.execution.program import ProgramCode
 from kernellab.launch.argument_copies import copied
-from kernellab.records import Target
 from kernellab.records.run_options import DEFAULT, RunOptions
 
 
 @dataclass(frozen=True)
 class CheckSession:
-    """The launch as it was asked for; see `CheckedRun` for the attributes."""
+    """What a check knows of its launch, and how it runs it.
 
-    kernel: Any
-    call: BoundCall
-    code: ProgramCode
-    grid: Grid
-    outputs: tuple[str, ...]
-    uninitialized: tuple[str, ...]
-    most_turns: int
-    target: Target
+    Attributes:
+        launch: as it was asked for, on the caller's own arguments, which no run touches.
+        guards: the detectors without which a further run may not end; see `Detector.guards`.
+    """
+
+    launch: CheckedRun
+    guards: tuple[type[Detector], ...] = ()
 
     def run_detectors(
         self, kinds: Sequence[type[Detector]]
@@ -46,7 +39,7 @@ class CheckSession:
         Returns:
             The detectors; and what stopped the run, where it would not have ended.
         """
-        run = self._new_run(checked_code(self.kernel, self.code, kinds))
+        run = self._new_run(self._code(kinds))
         detectors = [kind(run) for kind in kinds if kind.concerns(run)]
         for one in detectors:
             one.meet(detectors)
@@ -81,23 +74,18 @@ class CheckSession:
             Stopped: it would not have ended.
             KernelFault: as `kernellab.run`.
         """
-        code = checked_code(self.kernel, self.code, (EndlessLoop,))
+        code = self._code(self.guards)
         run = self._new_run(replace(code, batch=1) if one_by_one else code)
-        self._execute(run, [EndlessLoop(run), *detectors(run)], options, change)
+        guards = [kind(run) for kind in self.guards]
+        self._execute(run, [*guards, *detectors(run)], options, change)
         return run
 
+    def _code(self, kinds: Sequence[type[Detector]]) -> ProgramCode:
+        return checked_code(self.launch.kernel, self.launch.code, kinds)
+
     def _new_run(self, code: ProgramCode) -> CheckedRun:
-        call = replace(self.call, values=copied(self.call.values))
-        return CheckedRun(
-            self.kernel,
-            call,
-            code,
-            self.grid,
-            self.target,
-            self.outputs,
-            self.uninitialized,
-            self.most_turns,
-        )
+        call = replace(self.launch.call, values=copied(self.launch.call.values))
+        return replace(self.launch, call=call, code=code)
 
     def _execute(
         self,
@@ -106,8 +94,7 @@ class CheckSession:
         options: RunOptions = DEFAULT,
         change: Change | None = None,
     ) -> None:
-        bounds = next((d for d in detectors if isinstance(d, OutOfBounds)), OutOfBounds(run))
-        dispatcher = EventDispatcher(run, bounds, detectors, change)
+        dispatcher = EventDispatcher(run, detectors, change)
         try:
             launch_observed(run.kernel, run.grid, run.call, run.code, dispatcher, options)
         except Deadlock as deadlock:

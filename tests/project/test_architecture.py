@@ -85,6 +85,19 @@ def test_rooms_below_the_screen_know_no_screen() -> None:
     assert not seen, "\n".join(seen)
 
 
+def test_only_the_list_names_a_detector() -> None:
+    """`DETECTORS` does, and a detector that asks another for what it saw."""
+    folder = "kernellab.checker.detectors"
+    named = [
+        str(found)
+        for file in python_files("kernellab")
+        if not module_name(file).startswith(folder)
+        for found in imports_of(file)
+        if found.module.startswith(f"{folder}.")
+    ]
+    assert not named, "\n".join(named)
+
+
 # Other people's private names
 
 PUBLIC_TRITON = ("triton", "triton.language", "triton.testing")

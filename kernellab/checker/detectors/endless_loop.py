@@ -56,6 +56,7 @@ class EndlessLoop(Detector):
     """
 
     kinds = ("endless-loop",)
+    guards = True
 
     def __init__(self, run: CheckedRun) -> None:
         super().__init__(run)

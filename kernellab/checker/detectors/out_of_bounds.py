@@ -2,55 +2,39 @@
 
 from __future__ import annotations
 
-import dataclasses
 from typing import Any
 
 import numpy
 import torch
 
-from kernellab.checker.checked_run import Access, CheckedRun
+from kernellab.checker.checked_run import Access
 from kernellab.checker.detector import Detector
-from kernellab.interpreter.memory import boxes
 from kernellab.interpreter.memory.address_space import Elements
 from kernellab.interpreter.memory.global_memory import Buffer
-from kernellab.interpreter.memory.layers import MemoryAccess
-from kernellab.interpreter.numerics.affine import AffineTile
 
 
 class OutOfBounds(Detector):
-    """Lanes that are on and leave their tensor.
-
-    Lanes that leave the storage too are switched off, so that the run goes on:
-    what they would load is `other`, or 0.
-    """
+    """Lanes that are on and leave their tensor; see `BoundsPolicy` for what becomes of them."""
 
     kinds = ("out-of-bounds",)
 
-    def __init__(self, run: CheckedRun) -> None:
-        super().__init__(run)
-        self._views: dict[tuple[int, numpy.dtype], Buffer] = {}
+    def outside_tensor(self, access: Access, outside: numpy.ndarray, view: Buffer) -> None:
+        def facts_of(place: tuple[int, ...], program: int) -> dict[str, Any]:
+            where = (program, *place) if outside.ndim > access.rank else place
+            index = int(numpy.broadcast_to(access.index, outside.shape)[where]) - view.origin
+            return {
+                "kind": "out-of-bounds",
+                "argument": view.name,
+                "index": (index,),
+                "message": (
+                    f"{_WORDS[access.action]} {view.name}[{index}], but {_extent(view, index)}"
+                ),
+                "advice": _advice(access.action, view, index),
+            }
 
-    def kept_inside(self, access: Access) -> MemoryAccess:
-        """The access without the lanes that leave the storage."""
-        view = self._view(access.buffer)
-        if _is_inside(view, access):
-            return access.request
-        outside = view.is_outside(access.index)
-        if access.on is not None:
-            outside = outside & access.on
-        if not outside.any():
-            return access.request
-        self._note(access, view, outside)
-        beyond = outside & ((access.index < 0) | (access.index >= len(view.elements)))
-        if not beyond.any():
-            return access.request
-        mask = access.request.mask
-        inside = ~beyond if mask is None else numpy.asarray(mask) & ~beyond
-        return dataclasses.replace(access.request, mask=inside)
+        self.collector.report(access, outside, access.rank, facts_of, view.name)
 
-    def note_wild(self, access: Access, elements: Elements, wild: numpy.ndarray) -> None:
-        """Lanes of an access through addresses are in no storage."""
-
+    def outside_memory(self, access: Access, wild: numpy.ndarray, elements: Elements) -> None:
         def facts_of(place: tuple[int, ...], program: int) -> dict[str, Any]:
             addresses = numpy.asarray(access.request.offsets)
             addresses = numpy.broadcast_to(
@@ -70,47 +54,8 @@ class OutOfBounds(Detector):
 
         self.collector.report(access, wild, access.rank, facts_of, "an address")
 
-    def _view(self, buffer: Buffer) -> Buffer:
-        """The same elements, of which only the view's may be touched."""
-        key = id(buffer.tensor), buffer.elements.dtype
-        if key not in self._views:
-            self._views[key] = Buffer(
-                buffer.name, buffer.tensor, buffer.elements.dtype, bounds="view"
-            )
-        return self._views[key]
-
-    def _note(self, access: Access, view: Buffer, outside: numpy.ndarray) -> None:
-        def facts_of(place: tuple[int, ...], program: int) -> dict[str, Any]:
-            where = (program, *place) if outside.ndim > access.rank else place
-            index = int(numpy.broadcast_to(access.index, outside.shape)[where]) - view.origin
-            return {
-                "kind": "out-of-bounds",
-                "argument": view.name,
-                "index": (index,),
-                "message": (
-                    f"{_WORDS[access.action]} {view.name}[{index}], but {_extent(view, index)}"
-                ),
-                "advice": _advice(access.action, view, index),
-            }
-
-        self.collector.report(access, outside, access.rank, facts_of, view.name)
-
 
 _WORDS = {"load": "reads", "store": "writes", "atomic": "updates"}
-
-
-def _is_inside(view: Buffer, access: Access) -> bool:
-    """True where it is known, without looking at every lane, that none is outside."""
-    request = access.request
-    if view.present is not None or not isinstance(request.offsets, AffineTile):
-        return False
-    low, high = request.offsets.low + view.origin, request.offsets.high + view.origin
-    if view.first <= low and high < view.stop:
-        return True
-    box = boxes.Box.of(view, request.offsets, request.mask)
-    if box is not None and access.active is not None and box.has_programs:
-        box = box.of_active(access.active)
-    return box is not None and box.is_inside(view)
 
 
 def _described(view: Buffer) -> str:
