@@ -7,11 +7,13 @@ from __future__ import annotations
 
 import difflib
 import linecache
-from collections.abc import Callable, Iterable
+import math
+import re
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, field, fields, is_dataclass
 from types import TracebackType
-from typing import Any, NoReturn
+from typing import Any, ClassVar, Literal, NoReturn, TypedDict, Unpack
 
 
 def no_label(file: str) -> str | None:
@@ -53,31 +55,163 @@ class SourcePosition:
         return f"{number}{text}\n{' ' * (len(number) + self.column - 1)}^"
 
 
+Severity = Literal["error", "warning", "remark", "note"]
+"""How bad it is: an "error" is a fault, or stops what was asked for; a "warning" may be meant, or
+costs; a "remark" is worth knowing; a "note" tells a fact, or goes with another diagnostic."""
+
+
+@dataclass(frozen=True)
+class Diagnostic:
+    """Something that is said of a kernel, of a launch or of this machine.
+
+    What a class that derives from it adds as fields stands among the facts too.
+
+    Attributes:
+        severity: how bad it is.
+        kind: what it is, a word that programs may compare: "out-of-bounds", "race", "mlir".
+        what: what happens, with the values.
+        position: the line that it speaks of; None where it speaks of no line.
+        called_from: the calls that lead there where the line is a helper's, the innermost first.
+        why: how it comes about, or what it means; "" where there is nothing to say.
+        advice: what to try; "" where there is nothing to do.
+        facts: what the words are made of, in types that JSON has.
+    """
+
+    severity: Severity
+    kind: str
+    what: str
+    position: SourcePosition | None = None
+    called_from: tuple[SourcePosition, ...] = ()
+    why: str = ""
+    advice: str = ""
+    facts: Mapping[str, Any] = field(default_factory=dict, hash=False, repr=False)
+
+    def __post_init__(self) -> None:
+        added = fields(self)[len(fields(Diagnostic)) :]
+        own = {one.name: getattr(self, one.name) for one in added}
+        object.__setattr__(self, "facts", json_value({**self.facts, **own}))
+
+    @property
+    def line(self) -> int | None:
+        """The line's number in its file."""
+        return None if self.position is None else self.position.line
+
+    @property
+    def circumstances(self) -> Mapping[str, str]:
+        """What a text and a card say between the place and the advice: "in", "with" -> words."""
+        return {}
+
+    def text(self) -> str:
+        """What happens and how it comes about; where, with the line's source; what to try."""
+        lines = [self.what + _indented(self.why)]
+        if self.position is not None:
+            lines += [f"  at {self.position}", self.position.excerpt()]
+        if self.called_from:
+            lines.append(f"  called from {', '.join(map(str, self.called_from))}")
+        lines += [f"  {lead} {words}" for lead, words in self.circumstances.items()]
+        return "\n".join(line for line in (*lines, self.advice) if line)
+
+    def __str__(self) -> str:
+        return f"{self.kind}: {self.text()}"
+
+    def to_json(self) -> dict[str, Any]:
+        """All of it in types that JSON has, the same keys for every kind (docs/analyses.md)."""
+        return {one.name: json_value(getattr(self, one.name)) for one in fields(Diagnostic)}
+
+    @staticmethod
+    def from_json(data: Mapping[str, Any]) -> Diagnostic:
+        """The diagnostic that `to_json` wrote; of a class that derives from it the common part.
+
+        Raises KeyError or TypeError where `data` is none.
+        """
+        place = data["position"]
+        return Diagnostic(
+            severity=data["severity"],
+            kind=data["kind"],
+            what=data["what"],
+            position=None if place is None else SourcePosition(**place),
+            called_from=tuple(SourcePosition(**call) for call in data["called_from"]),
+            why=data["why"],
+            advice=data["advice"],
+            facts=data["facts"],
+        )
+
+
+def json_value(value: Any) -> Any:
+    """A value in types that JSON has: of a data class its fields; NaN, infinities and what else
+    JSON does not know in words."""
+    if isinstance(value, float) and not math.isfinite(value):
+        return str(value)
+    if value is None or isinstance(value, str | bool | int | float):
+        return value
+    if isinstance(value, Mapping):
+        return {str(name): json_value(one) for name, one in value.items()}
+    if isinstance(value, tuple | list | range):
+        return [json_value(one) for one in value]
+    if is_dataclass(value):
+        return {one.name: json_value(getattr(value, one.name)) for one in fields(value)}
+    item = getattr(value, "item", None)  # a scalar of NumPy's
+    return json_value(item()) if item is not None and getattr(value, "size", 0) == 1 else str(value)
+
+
 class KernelLabError(Exception):
     """Base of every error that KernelLab raises on purpose.
 
     Attributes:
-        problem: what went wrong, with the values.
+        what: what went wrong, with the values.
+        why: how it came about, line by line; "" where there is nothing to say.
+        problem: both, as the error says them.
         advice: what to do about it, "" where there is nothing to say.
         position: the line of the user's code that is at fault, or None.
     """
 
+    fact_names: ClassVar[tuple[str, ...]] = ()
+    """Its attributes that are facts of its diagnostic."""
+
     def __init__(
-        self, problem: str, *, advice: str = "", position: SourcePosition | None = None
+        self,
+        what: str,
+        *,
+        advice: str = "",
+        position: SourcePosition | None = None,
+        why: str = "",
     ) -> None:
-        super().__init__(problem)
-        self.problem = problem
+        self.what = what
+        self.why = why
+        self.problem = what + _indented(why)
         self.advice = advice
         self.position = position
+        super().__init__(self.problem)
+
+    @property
+    def diagnostic(self) -> Diagnostic:
+        """The same as data; its kind is the class's name: "out-of-bounds", "compile-error"."""
+        return Diagnostic(
+            severity="error",
+            kind=re.sub(r"(?<!^)(?=[A-Z])", "-", type(self).__name__).lower(),
+            what=self.what,
+            position=self.position,
+            why=self.why,
+            advice=self.advice,
+            facts={name: getattr(self, name) for name in self.fact_names},
+        )
 
     def __str__(self) -> str:
-        lines = [self.problem]
-        if self.position is not None:
-            lines.append(f"  at {self.position}")
-            lines.append(self.position.excerpt())
-        if self.advice:
-            lines.append(self.advice)
-        return "\n".join(line for line in lines if line)
+        return self.diagnostic.text()
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        # As data: an error whose words are made of its facts is not made again from its words.
+        return _without_init, (type(self), self.args), self.__dict__
+
+
+def _without_init(kind: type[KernelLabError], args: tuple[Any, ...]) -> KernelLabError:
+    """An error as `pickle` and `copy` make it, before its attributes are set."""
+    return kind.__new__(kind, *args)
+
+
+def _indented(why: str) -> str:
+    """Further lines of a text."""
+    return "".join(f"\n  {line}" for line in why.splitlines())
 
 
 class TargetError(KernelLabError, ValueError):
@@ -99,6 +233,8 @@ class MissingArguments(ArgumentError):
         constexprs: the names of those that are tl.constexpr.
         others: the names of the others.
     """
+
+    fact_names = ("constexprs", "others")
 
     def __init__(
         self,
@@ -134,6 +270,8 @@ class CompileError(KernelLabError):
         target: the target's name, "" where none had a part in it.
         passes: the record of the passes that ran before, a tuple of `records.PassRun`.
     """
+
+    fact_names = ("kernel", "target", "failed_pass")
 
     def __init__(
         self,
@@ -171,6 +309,8 @@ class WorkerError(KernelLabError):
             it took too long.
     """
 
+    fact_names = ("died", "timed_out", "last_words", "ending")
+
     def __init__(
         self,
         problem: str,
@@ -193,25 +333,230 @@ class UnsupportedOperation(KernelLabError, NotImplementedError):
     """The interpreter does not know an operation of the kernel's IR."""
 
 
+ProgramId = tuple[int, int, int]
+"""Of one program, along x, y, z."""
+
+
+class Occurrence(TypedDict, total=False):
+    """Where in its launch a fault occurs: keywords of `KernelFault`, which says what they mean."""
+
+    program: ProgramId
+    grid: ProgramId
+    lane: tuple[int, ...]
+    count: int
+    values: Mapping[str, Any]
+
+
 class KernelFault(KernelLabError):
     """The kernel did something that its launch does not allow;
     nothing was written outside its tensors.
 
     Attributes:
-        programs: the ids of those that it is told of, along x, y, z; none where nobody knows.
+        program: the id of the first program at fault, along x, y, z; None where nobody knows.
+        programs: the ids of those that it is told of; none where nobody knows.
+        grid: how many programs the launch has, along x, y, z; None where nobody knows.
+        lane: position in its tile of the first lane at fault; () where no lane is.
+        count: how many lanes are at fault in the programs that ran together.
+        values: what the index was made of (of an assertion, the condition) in that lane, by the
+            kernel's names.
     """
 
-    programs: tuple[tuple[int, int, int], ...] = ()
+    fact_names: ClassVar[tuple[str, ...]] = (
+        "program", "programs", "grid", "lane", "count", "values",
+    )  # fmt: skip
+
+    def __init__(
+        self,
+        what: str,
+        *,
+        advice: str = "",
+        position: SourcePosition | None = None,
+        again: str = "at fault",
+        made: str = "index",
+        **where: Unpack[Occurrence],
+    ) -> None:
+        """Of `where` the rest of the words is made; `again` says of further lanes what they are,
+        `made` what the values make.
+        """
+        self.program = where.get("program")
+        self.programs: tuple[ProgramId, ...] = () if self.program is None else (self.program,)
+        self.grid = where.get("grid")
+        self.lane = where.get("lane", ())
+        self.count = where.get("count", 1)
+        self.values = where.get("values", {})
+        super().__init__(
+            what, advice=advice, position=position, why=self._circumstances(again, made)
+        )
+
+    def _circumstances(self, again: str, made: str) -> str:
+        """ "in program (96, 0, 0) of grid (97, 1, 1), lane 32; out of bounds in 7 elements of the
+        programs that ran together", and a line with the values."""
+        if self.program is None:
+            return ""
+        where = f"in program {self.program} of grid {self.grid}{_lane(self.lane)}"
+        if self.count > 1:
+            where += f"; {again} in {self.count:,} elements of the programs that ran together"
+        values = ", ".join(f"{name} = {value}" for name, value in self.values.items())
+        return f"{where}\nthe {made} was made of {values}" if values else where
+
+
+def _lane(lane: Sequence[int]) -> str:
+    """ ", lane 2" of a row, ", lane (0, 2)" of a tile; "" where no lane is known."""
+    return f", lane {lane[0] if len(lane) == 1 else tuple(lane)}" if lane else ""
+
+
+@dataclass(frozen=True)
+class WaitingProgram:
+    """A program that waits for ever."""
+
+    program: ProgramId
+    position: SourcePosition | None
+    reading: str
+    """What it read there last, "lock[0] is 1"; "" where that is not known."""
+
+    def __str__(self) -> str:
+        where = f" at {self.position}" if self.position else ""
+        reading = f": {self.reading}" if self.reading else ""
+        return f"program {self.program} waits{where}{reading}"
 
 
 class Deadlock(KernelFault):
     """Programs that wait for each other, or for what no program does, and so never end:
     `programs` are those that wait.
+
+    Attributes:
+        waiting: where each of them waits, in the order of their turns.
+        silent_rounds: so often all had their turns, and memory stayed as it was.
+        proven: whether all came back to an earlier state; else they were stopped.
     """
+
+    fact_names = ("programs", "grid", "waiting", "silent_rounds", "proven")
+
+    def __init__(
+        self,
+        waiting: Sequence[WaitingProgram],
+        *,
+        grid: ProgramId,
+        silent_rounds: int,
+        proven: bool,
+        position: SourcePosition | None = None,
+    ) -> None:
+        self.waiting = tuple(waiting)
+        self.silent_rounds = silent_rounds
+        self.proven = proven
+        advice = (
+            "Look for a lock that some way out does not release, a flag that nobody sets, or a "
+            "barrier that counts another number of programs than the grid has."
+        )
+        super().__init__(self._words(grid), advice=advice, position=position, grid=grid)
+        self.programs = tuple(one.program for one in self.waiting)
+
+    def _words(self, grid: ProgramId) -> str:
+        number, everyone = len(self.waiting), math.prod(grid)
+        who = f"{number:,} of the {everyone:,} programs" if everyone > 1 else "the program"
+        verb = "wait" if number > 1 else "waits"
+        why = (
+            "nothing that could end it changes any more"
+            if self.proven
+            else f"in {self.silent_rounds:,} rounds memory did not change and no program ended"
+        )
+        return f"deadlock: {who} {verb} for ever; {why}"
+
+    def _circumstances(self, again: str, made: str) -> str:
+        del again, made
+        listed = [str(one) for one in self.waiting[:_LISTED]]
+        if len(self.waiting) > _LISTED:
+            listed.append(f"and {len(self.waiting) - _LISTED:,} more")
+        return "\n".join(listed)
+
+
+_LISTED = 8
+"""So many programs of a deadlock are listed."""
 
 
 class OutOfBounds(KernelFault, IndexError):
-    """A load, store or atomic whose address lies outside the tensor's storage."""
+    """A load, store or atomic whose address lies outside the tensor's storage.
+
+    Attributes:
+        action: "load", "store", or what else was done.
+        tensor: the parameter whose tensor it should have stayed in; "" of a bare address.
+        index: the element that the first lane asked for, counted from the tensor's first; None of
+            a bare address.
+        dtype: of the elements, "float32".
+        shape, strides: of the tensor, in elements.
+        bounds: whether its "storage" was not to be left, or the "view" that it is of that.
+        held: the elements from the first to the last that it may touch.
+        address: where in memory, where no tensor is known; else None.
+    """
+
+    fact_names = (
+        "action", "tensor", "index", "dtype", "shape", "strides", "bounds", "held", "address",
+        *KernelFault.fact_names,
+    )  # fmt: skip
+
+    def __init__(
+        self,
+        *,
+        action: str,
+        dtype: str,
+        tensor: str = "",
+        index: int | None = None,
+        shape: tuple[int, ...] = (),
+        strides: tuple[int, ...] = (),
+        bounds: str = "storage",
+        held: range = range(0),
+        address: int | None = None,
+        reason: str = "",
+        position: SourcePosition | None = None,
+        **where: Unpack[Occurrence],
+    ) -> None:
+        """Give `tensor` to `held`, or `address` and `reason`: why no element is there."""
+        self.action, self.dtype = action, dtype
+        self.tensor, self.index, self.shape, self.strides = tensor, index, shape, strides
+        self.bounds, self.held, self.address = bounds, held, address
+        wild = address is not None
+        super().__init__(
+            f"{action} of {dtype} at address {address:#x}{reason}" if wild else self._words(),
+            advice=_ADDRESS_ADVICE if wild else self._advice(),
+            position=position,
+            again="the addresses are wrong" if wild else "out of bounds",
+            **where,
+        )
+
+    def _words(self) -> str:
+        described = f"{self.tensor}: {self.dtype}, shape {self.shape}"
+        if self.bounds == "view":
+            described += f", strides {self.strides}"
+        place = f"{self.tensor}[{self.index}]"
+        return f"{self.action} out of bounds: {place}, but {self._extent()} ({described})"
+
+    def _extent(self) -> str:
+        """What the access should have stayed inside."""
+        owner = "its storage" if self.bounds == "storage" else "the view"
+        if not self.held:
+            return f"{owner} is empty"
+        elements = f"{self.held[0]} to {self.held[-1]}"
+        if self.index in self.held:
+            return f"that is a hole of the view, between the elements that it holds from {elements}"
+        return f"{owner} holds elements {elements}"
+
+    def _advice(self) -> str:
+        advice = (
+            "Mask the lanes that reach beyond the tensor: mask=offsets < n. Nothing was "
+            "written outside."
+        )
+        if self.bounds == "view":
+            advice += (
+                ' With bounds="storage" a kernel may walk from a view into its storage, '
+                "as on a GPU."
+            )
+        return advice
+
+
+_ADDRESS_ADVICE = (
+    "An address must lie in an argument of the launch, or in another torch tensor on "
+    "the CPU that is still alive: keep the tensors whose data_ptr() you pass."
+)
 
 
 class NoSuchStep(KernelLabError, IndexError):

@@ -4,6 +4,7 @@ and that nothing was written.
 
 from __future__ import annotations
 
+import pickle
 import traceback
 from typing import Any
 
@@ -80,6 +81,40 @@ def test_the_whole_message() -> None:
             "written outside."
         ),
     ]
+
+
+def test_what_an_error_says_is_there_as_data() -> None:
+    """Program 96 of 97 begins at element 768, and the tensor ends at 770: lane 2 is the first
+    outside, and 5 more follow it.
+    """
+    error = fault(faults.load_1d, (97,), torch.ones(770), torch.zeros(20), 20, BLOCK=8)
+    assert isinstance(error, OutOfBounds)
+    assert (error.action, error.tensor, error.index) == ("load", "x_ptr", 770)
+    assert (error.program, error.grid, error.lane) == ((96, 0, 0), (97, 1, 1), (2,))
+    assert error.programs == ((96, 0, 0),)
+    assert (error.count, error.values["offsets"], error.values["BLOCK"]) == (6, 770, 8)
+    assert (error.dtype, error.shape, error.held) == ("float32", (770,), range(770))
+    assert error.bounds == "storage"
+    for fact in (error.action, error.tensor, error.index, error.program, error.lane[0]):
+        assert str(fact) in error.problem
+    diagnostic = error.diagnostic
+    assert (diagnostic.severity, diagnostic.kind) == ("error", "out-of-bounds")
+    assert diagnostic.position == error.position
+    assert diagnostic.what == error.problem.splitlines()[0]
+    assert diagnostic.facts["lane"] == [2]
+    assert diagnostic.facts["index"] == 770
+
+
+def test_data_and_words_survive_another_process() -> None:
+    """As the worker process sends an error: pickled."""
+    error = fault(faults.tile_2d, (2,), torch.zeros(5, 8), 6, 8, BLOCK_M=4, BLOCK_N=8)
+    assert isinstance(error, OutOfBounds)
+    assert (error.program, error.lane) == ((1, 0, 0), (1, 0))
+    again = pickle.loads(pickle.dumps(error))
+    assert type(again) is OutOfBounds
+    assert str(again) == str(error)
+    assert again.args == error.args == (error.problem,)
+    assert again.diagnostic == error.diagnostic
 
 
 def made_of(error: KernelFault) -> str:

@@ -4,6 +4,7 @@ and a deadlock is told, never waited for.
 
 from __future__ import annotations
 
+import pickle
 import signal
 import traceback
 from collections.abc import Iterator
@@ -240,6 +241,20 @@ def test_the_whole_message() -> None:
         "that counts another number of programs than the grid has.",
     ]
     assert x.tolist() == [3]
+
+
+def test_a_deadlock_as_data() -> None:
+    """Who waits, where, and what each read last."""
+    error = deadlock(waiting.never_released, (5,), zeros(1), zeros(1))
+    assert error.programs == ((3, 0, 0), (4, 0, 0))
+    assert [one.program for one in error.waiting] == list(error.programs)
+    assert {one.position for one in error.waiting} == {error.position}
+    assert [one.reading for one in error.waiting] == ["lock_ptr[0] is 1"] * 2
+    assert (error.grid, error.proven) == ((5, 1, 1), True)
+    assert error.diagnostic.kind == "deadlock"
+    assert error.diagnostic.facts["waiting"][1]["program"] == [4, 0, 0]
+    again = pickle.loads(pickle.dumps(error))
+    assert (str(again), again.waiting) == (str(error), error.waiting)
 
 
 def test_two_locks_in_two_orders() -> None:

@@ -109,7 +109,7 @@ class MissingOther(Detector):
             except Stopped as stopped:
                 return f"with {words} in them, {stopped.finding.message}"
             except KernelFault as fault:
-                return f"with {words} in them, the kernel fails: {fault.problem.splitlines()[0]}"
+                return f"with {words} in them, the kernel fails: {fault.what}"
             for apart in differences(self.run.results, run.results):
                 return (
                     f"{apart.element} is {as_text(apart.one)} with zeros in them, and "

@@ -94,7 +94,7 @@ class OrderDependence(Detector):
         if isinstance(failure, Stopped):
             position, why = failure.finding.position, failure.finding.message
         else:
-            position, why = failure.position, failure.problem.splitlines()[0]
+            position, why = failure.position, failure.what
         message = (
             f"with its programs run {words} the kernel does not end as it does in the order of "
             f"their ids: {why}"

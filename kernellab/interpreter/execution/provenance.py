@@ -8,7 +8,7 @@ import itertools
 import linecache
 import re
 import types
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 from kernellab.compiler.specialization.binding import BoundCall
@@ -63,11 +63,6 @@ def index_provenance(
         lines += [] if part.line is None else [part.line]
     found |= _constants_on(lines, calls, call)
     return {name: value for name, value in found.items() if value is not None}
-
-
-def enumerated(values: Mapping[str, Any]) -> str:
-    """ "offsets = 770, BLOCK = 8"."""
-    return ", ".join(f"{name} = {value}" for name, value in values.items())
 
 
 def _constants_on(

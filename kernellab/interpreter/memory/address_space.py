@@ -28,8 +28,11 @@ from kernellab.interpreter.numerics.tiles import Active, Value
 class WildAddress(LaneFault):
     """An access to an address where it may not be made."""
 
-    problem: str
-    """ "load of float32 at address 0x1000, where no tensor is"."""
+    action: str
+    dtype: str
+    address: int
+    reason: str
+    """Why no element is there; continues a sentence: ", where no tensor is"."""
 
 
 @dataclass(frozen=True)
@@ -397,8 +400,15 @@ class Elements:
         place, program = global_memory.first_place(wild, rank, active)
         first = tuple(numpy.argwhere(wild)[0])
         address = int(numpy.broadcast_to(lanes, wild.shape)[first])
-        problem = f"{action} of {self.described(address)}"
-        raise WildAddress(problem, place=place, program=program, count=int(wild.sum()))
+        raise WildAddress(
+            action,
+            str(self._dtype),
+            address,
+            self._reason(address),
+            place=place,
+            program=program,
+            count=int(wild.sum()),
+        )
 
     def _reason(self, address: int) -> str:
         """Why there is no element at `address`; continues the sentence."""
