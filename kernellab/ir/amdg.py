@@ -17,10 +17,22 @@ from xdsl.irdl import (
     opt_prop_def,
     prop_def,
     result_def,
+    traits_def,
     var_operand_def,
 )
+from xdsl.traits import NoMemoryEffect
 
 from kernellab.ir.operation import UnaryOperation, dialect
+from kernellab.ir.traits import (
+    Atomic,
+    Elementwise,
+    GlobalRead,
+    GlobalWrite,
+    KeepsElements,
+    Ordered,
+    PointerAccess,
+    SharedWrite,
+)
 
 
 class BufferAccess(IRDLOperation, ABC):
@@ -38,6 +50,7 @@ class BufferLoadOp(BufferAccess):
     """Global memory to registers."""
 
     name = "amdg.buffer_load"
+    traits = traits_def(GlobalRead(), PointerAccess(mask="mask", offsets="offsets"))
     pointer = operand_def()
     offsets = operand_def()
     stride = opt_operand_def()
@@ -51,6 +64,7 @@ class BufferLoadToLocalOp(BufferAccess):
     """Global memory to LDS past the registers."""
 
     name = "amdg.buffer_load_to_local"
+    traits = traits_def(GlobalRead(), SharedWrite(), PointerAccess(mask="mask", offsets="offsets"))
     memory = operand_def()
     pointer = operand_def()
     offsets = operand_def()
@@ -65,6 +79,7 @@ class BufferStoreOp(BufferAccess):
     """Registers to global memory."""
 
     name = "amdg.buffer_store"
+    traits = traits_def(GlobalWrite(), PointerAccess(mask="mask", value="value", offsets="offsets"))
     value = operand_def()
     pointer = operand_def()
     offsets = operand_def()
@@ -77,6 +92,12 @@ class BufferAtomicRMWOp(IRDLOperation):
     """An atomic operation on each element; `operation` is a number: see `tt.ATOMIC_OPERATIONS`."""
 
     name = "amdg.buffer_atomic_rmw"
+    traits = traits_def(
+        GlobalRead(),
+        GlobalWrite(),
+        Atomic(),
+        PointerAccess(mask="mask", value="value", offsets="offsets"),
+    )
     pointer = operand_def()
     offsets = operand_def()
     value = operand_def()
@@ -94,6 +115,9 @@ class BufferAtomicCASOp(IRDLOperation):
     """Writes `value` where memory holds `compare`."""
 
     name = "amdg.buffer_atomic_cas"
+    traits = traits_def(
+        GlobalRead(), GlobalWrite(), Atomic(), PointerAccess(value="value", offsets="offsets")
+    )
     pointer = operand_def()
     offsets = operand_def()
     compare = operand_def()
@@ -109,6 +133,7 @@ class InThreadTransposeOp(UnaryOperation):
     """The same tile in another layout, within each thread."""
 
     name = "amdg.in_thread_transpose"
+    traits = traits_def(NoMemoryEffect(), KeepsElements(), Elementwise())
 
 
 @irdl_op_definition
@@ -120,6 +145,7 @@ class UpcastMxfpOp(IRDLOperation):
     """
 
     name = "amdg.upcast_mxfp"
+    traits = traits_def(NoMemoryEffect())
     source = operand_def()
     scale = operand_def()
     result = result_def()
@@ -132,6 +158,7 @@ class ScaledUpcastFp8Op(IRDLOperation):
     """fp8 numbers times their scales, one for each element."""
 
     name = "amdg.scaled_upcast_fp8"
+    traits = traits_def(NoMemoryEffect(), Elementwise())
     source = operand_def()
     scale = operand_def()
     result = result_def()
@@ -144,6 +171,7 @@ class ScaledUpcastFp4Op(IRDLOperation):
     """
 
     name = "amdg.scaled_upcast_fp4"
+    traits = traits_def(NoMemoryEffect())
     source = operand_def()
     scale = operand_def()
     result = result_def()
@@ -155,6 +183,7 @@ class AsyncWaitOp(IRDLOperation):
     """Waits until at most so many direct loads to LDS are under way."""
 
     name = "amdg.async_wait"
+    traits = traits_def(Ordered())
     tokens = var_operand_def()
     instructions = prop_def(prop_name="num_inst")
     token = result_def()
@@ -167,6 +196,7 @@ class CondBarrierOp(IRDLOperation):
     """
 
     name = "amdg.cond_barrier"
+    traits = traits_def(Ordered())
     predicate = operand_def()
 
 
@@ -175,6 +205,7 @@ class InstructionSchedHintOp(IRDLOperation):
     """How instructions of the loop around it should be interleaved."""
 
     name = "amdg.instruction_sched_hint"
+    traits = traits_def(Ordered())
     variant = prop_def()
 
 
@@ -183,6 +214,7 @@ class MemoryCounterWaitOp(IRDLOperation):
     """Waits until at most so many loads, stores or LDS accesses are under way."""
 
     name = "amdg.memory_counter_wait"
+    traits = traits_def(Ordered())
     load = opt_prop_def()
     store = opt_prop_def()
     shared = opt_prop_def(prop_name="ds")

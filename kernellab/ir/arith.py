@@ -16,21 +16,25 @@ from xdsl.irdl import (
     opt_prop_def,
     prop_def,
     result_def,
+    traits_def,
 )
+from xdsl.traits import NoMemoryEffect
 
 from kernellab.ir.operation import (
-    BinaryOperation,
+    ElementwiseBinary,
+    ElementwiseUnary,
     ExactOperation,
     FloatBinaryOperation,
-    UnaryOperation,
     WrappingOperation,
     dialect,
 )
+from kernellab.ir.traits import Elementwise, MovesElements
 
 
 @irdl_op_definition
 class ConstantOp(IRDLOperation):
     name = "arith.constant"
+    traits = traits_def(NoMemoryEffect())
     value = prop_def()
     result = result_def()
 
@@ -61,12 +65,12 @@ class DivUIOp(ExactOperation):
 
 
 @irdl_op_definition
-class CeilDivSIOp(BinaryOperation):
+class CeilDivSIOp(ElementwiseBinary):
     name = "arith.ceildivsi"
 
 
 @irdl_op_definition
-class CeilDivUIOp(BinaryOperation):
+class CeilDivUIOp(ElementwiseBinary):
     name = "arith.ceildivui"
 
 
@@ -76,27 +80,27 @@ class FloorDivSIOp(ExactOperation):
 
 
 @irdl_op_definition
-class RemSIOp(BinaryOperation):
+class RemSIOp(ElementwiseBinary):
     name = "arith.remsi"
 
 
 @irdl_op_definition
-class RemUIOp(BinaryOperation):
+class RemUIOp(ElementwiseBinary):
     name = "arith.remui"
 
 
 @irdl_op_definition
-class AndIOp(BinaryOperation):
+class AndIOp(ElementwiseBinary):
     name = "arith.andi"
 
 
 @irdl_op_definition
-class OrIOp(BinaryOperation):
+class OrIOp(ElementwiseBinary):
     name = "arith.ori"
 
 
 @irdl_op_definition
-class XOrIOp(BinaryOperation):
+class XOrIOp(ElementwiseBinary):
     name = "arith.xori"
 
 
@@ -116,22 +120,22 @@ class ShRUIOp(ExactOperation):
 
 
 @irdl_op_definition
-class MinSIOp(BinaryOperation):
+class MinSIOp(ElementwiseBinary):
     name = "arith.minsi"
 
 
 @irdl_op_definition
-class MinUIOp(BinaryOperation):
+class MinUIOp(ElementwiseBinary):
     name = "arith.minui"
 
 
 @irdl_op_definition
-class MaxSIOp(BinaryOperation):
+class MaxSIOp(ElementwiseBinary):
     name = "arith.maxsi"
 
 
 @irdl_op_definition
-class MaxUIOp(BinaryOperation):
+class MaxUIOp(ElementwiseBinary):
     name = "arith.maxui"
 
 
@@ -181,79 +185,79 @@ class MinNumFOp(FloatBinaryOperation):
 
 
 @irdl_op_definition
-class NegFOp(UnaryOperation):
+class NegFOp(ElementwiseUnary):
     name = "arith.negf"
     fastmath = opt_prop_def()
 
 
 @irdl_op_definition
-class ExtSIOp(UnaryOperation):
+class ExtSIOp(ElementwiseUnary):
     name = "arith.extsi"
 
 
 @irdl_op_definition
-class ExtUIOp(UnaryOperation):
+class ExtUIOp(ElementwiseUnary):
     name = "arith.extui"
     non_negative = opt_prop_def(prop_name="nonNeg")
 
 
 @irdl_op_definition
-class TruncIOp(UnaryOperation):
+class TruncIOp(ElementwiseUnary):
     name = "arith.trunci"
     overflow_flags = opt_prop_def(prop_name="overflowFlags")
 
 
 @irdl_op_definition
-class ExtFOp(UnaryOperation):
+class ExtFOp(ElementwiseUnary):
     name = "arith.extf"
     fastmath = opt_prop_def()
 
 
 @irdl_op_definition
-class SIToFPOp(UnaryOperation):
+class SIToFPOp(ElementwiseUnary):
     name = "arith.sitofp"
 
 
 @irdl_op_definition
-class UIToFPOp(UnaryOperation):
+class UIToFPOp(ElementwiseUnary):
     name = "arith.uitofp"
     non_negative = opt_prop_def(prop_name="nonNeg")
 
 
 @irdl_op_definition
-class FPToSIOp(UnaryOperation):
+class FPToSIOp(ElementwiseUnary):
     name = "arith.fptosi"
 
 
 @irdl_op_definition
-class FPToUIOp(UnaryOperation):
+class FPToUIOp(ElementwiseUnary):
     name = "arith.fptoui"
 
 
 @irdl_op_definition
-class BitcastOp(UnaryOperation):
+class BitcastOp(ElementwiseUnary):
     name = "arith.bitcast"
 
 
 @irdl_op_definition
-class IndexCastOp(UnaryOperation):
+class IndexCastOp(ElementwiseUnary):
     name = "arith.index_cast"
 
 
 @irdl_op_definition
-class IndexCastUIOp(UnaryOperation):
+class IndexCastUIOp(ElementwiseUnary):
     name = "arith.index_castui"
 
 
 @irdl_op_definition
-class TruncFOp(UnaryOperation):
+class TruncFOp(ElementwiseUnary):
     name = "arith.truncf"
     rounding_mode = opt_prop_def(prop_name="roundingmode")
     fastmath = opt_prop_def()
 
 
 @irdl_op_definition
-class CmpIOp(BinaryOperation):
+class CmpIOp(ElementwiseBinary):
     """`predicate` is a number: see `INTEGER_PREDICATES`."""
 
     name = "arith.cmpi"
@@ -261,7 +265,7 @@ class CmpIOp(BinaryOperation):
 
 
 @irdl_op_definition
-class CmpFOp(BinaryOperation):
+class CmpFOp(ElementwiseBinary):
     """`predicate` is a number: see `FLOAT_PREDICATES`."""
 
     name = "arith.cmpf"
@@ -272,6 +276,9 @@ class CmpFOp(BinaryOperation):
 @irdl_op_definition
 class SelectOp(IRDLOperation):
     name = "arith.select"
+    traits = traits_def(
+        NoMemoryEffect(), Elementwise(), MovesElements(("true_value", "false_value"))
+    )
     condition = operand_def()
     true_value = operand_def()
     false_value = operand_def()
@@ -281,6 +288,7 @@ class SelectOp(IRDLOperation):
 @irdl_op_definition
 class AddUIExtendedOp(IRDLOperation):
     name = "arith.addui_extended"
+    traits = traits_def(NoMemoryEffect(), Elementwise())
     lhs = operand_def()
     rhs = operand_def()
     sum = result_def()
@@ -290,6 +298,7 @@ class AddUIExtendedOp(IRDLOperation):
 @irdl_op_definition
 class MulSIExtendedOp(IRDLOperation):
     name = "arith.mulsi_extended"
+    traits = traits_def(NoMemoryEffect(), Elementwise())
     lhs = operand_def()
     rhs = operand_def()
     low = result_def()
@@ -299,6 +308,7 @@ class MulSIExtendedOp(IRDLOperation):
 @irdl_op_definition
 class MulUIExtendedOp(IRDLOperation):
     name = "arith.mului_extended"
+    traits = traits_def(NoMemoryEffect(), Elementwise())
     lhs = operand_def()
     rhs = operand_def()
     low = result_def()

@@ -13,7 +13,7 @@ from xdsl.irdl import (
     traits_def,
     var_operand_def,
 )
-from xdsl.traits import IsTerminator
+from xdsl.traits import IsTerminator, NoMemoryEffect
 
 from kernellab.ir.operation import dialect
 
@@ -23,7 +23,7 @@ class BranchOp(IRDLOperation):
     """An unconditional jump."""
 
     name = "cf.br"
-    traits = traits_def(IsTerminator())
+    traits = traits_def(IsTerminator(), NoMemoryEffect())
     arguments = var_operand_def()
     successor = successor_def()
 
@@ -33,7 +33,7 @@ class ConditionalBranchOp(IRDLOperation):
     """A jump to one of two blocks."""
 
     name = "cf.cond_br"
-    traits = traits_def(IsTerminator())
+    traits = traits_def(IsTerminator(), NoMemoryEffect())
     condition = operand_def()
     true_arguments = var_operand_def()
     false_arguments = var_operand_def()

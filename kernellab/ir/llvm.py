@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 from xdsl.ir import Dialect
-from xdsl.irdl import IRDLOperation, irdl_op_definition, operand_def, opt_prop_def
+from xdsl.irdl import IRDLOperation, irdl_op_definition, operand_def, opt_prop_def, traits_def
+
+from kernellab.ir.traits import Ordered
 
 
 @irdl_op_definition
@@ -11,6 +13,7 @@ class AssumeOp(IRDLOperation):
     """`tl.assume`: what the compiler may take for true."""
 
     name = "llvm.intr.assume"
+    traits = traits_def(Ordered())
     condition = operand_def()
     op_bundle_sizes = opt_prop_def()
     op_bundle_tags = opt_prop_def()

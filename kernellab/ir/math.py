@@ -4,14 +4,16 @@ from __future__ import annotations
 
 import sys
 
-from xdsl.irdl import IRDLOperation, irdl_op_definition, operand_def, opt_prop_def, result_def
+from xdsl.irdl import IRDLOperation, irdl_op_definition, operand_def, opt_prop_def, result_def, traits_def
+from xdsl.traits import NoMemoryEffect
 
 from kernellab.ir.operation import (
+    ElementwiseUnary,
     FloatBinaryOperation,
     FloatUnaryOperation,
-    UnaryOperation,
     dialect,
 )
+from kernellab.ir.traits import Elementwise
 
 
 @irdl_op_definition
@@ -20,7 +22,7 @@ class AbsFOp(FloatUnaryOperation):
 
 
 @irdl_op_definition
-class AbsIOp(UnaryOperation):
+class AbsIOp(ElementwiseUnary):
     name = "math.absi"
 
 
@@ -120,17 +122,17 @@ class ErfOp(FloatUnaryOperation):
 
 
 @irdl_op_definition
-class CtPopOp(UnaryOperation):
+class CtPopOp(ElementwiseUnary):
     name = "math.ctpop"
 
 
 @irdl_op_definition
-class CtLzOp(UnaryOperation):
+class CtLzOp(ElementwiseUnary):
     name = "math.ctlz"
 
 
 @irdl_op_definition
-class CtTzOp(UnaryOperation):
+class CtTzOp(ElementwiseUnary):
     name = "math.cttz"
 
 
@@ -164,6 +166,7 @@ class FmaOp(IRDLOperation):
     """a * b + c, rounded once."""
 
     name = "math.fma"
+    traits = traits_def(NoMemoryEffect(), Elementwise())
     a = operand_def()
     b = operand_def()
     c = operand_def()

@@ -13,7 +13,10 @@ from types import ModuleType
 
 from xdsl.dialects.builtin import UnregisteredOp
 from xdsl.ir import Dialect, Operation
-from xdsl.irdl import IRDLOperation, operand_def, opt_prop_def, result_def
+from xdsl.irdl import IRDLOperation, operand_def, opt_prop_def, result_def, traits_def
+from xdsl.traits import NoMemoryEffect
+
+from kernellab.ir.traits import Elementwise
 
 
 class UnaryOperation(IRDLOperation, ABC):
@@ -31,25 +34,37 @@ class BinaryOperation(IRDLOperation, ABC):
     result = result_def()
 
 
-class WrappingOperation(BinaryOperation, ABC):
+class ElementwiseUnary(UnaryOperation, ABC):
+    """A function of one number, for each element."""
+
+    traits = traits_def(NoMemoryEffect(), Elementwise())
+
+
+class ElementwiseBinary(BinaryOperation, ABC):
+    """A function of two numbers, for each element."""
+
+    traits = traits_def(NoMemoryEffect(), Elementwise())
+
+
+class WrappingOperation(ElementwiseBinary, ABC):
     """Integer arithmetic that wraps, unless its flags promise that it does not."""
 
     overflow_flags = opt_prop_def(prop_name="overflowFlags")
 
 
-class ExactOperation(BinaryOperation, ABC):
+class ExactOperation(ElementwiseBinary, ABC):
     """A division or right shift, that may promise to leave no remainder."""
 
     is_exact = opt_prop_def(prop_name="isExact")
 
 
-class FloatUnaryOperation(UnaryOperation, ABC):
+class FloatUnaryOperation(ElementwiseUnary, ABC):
     """A function of one floating-point number; `fastmath` says what a compiler may assume."""
 
     fastmath = opt_prop_def()
 
 
-class FloatBinaryOperation(BinaryOperation, ABC):
+class FloatBinaryOperation(ElementwiseBinary, ABC):
     """A function of two floating-point numbers; `fastmath` says what a compiler may assume."""
 
     fastmath = opt_prop_def()

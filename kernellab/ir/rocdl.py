@@ -6,9 +6,10 @@ from __future__ import annotations
 
 import sys
 
-from xdsl.irdl import IRDLOperation, irdl_op_definition, opt_prop_def, prop_def
+from xdsl.irdl import IRDLOperation, irdl_op_definition, opt_prop_def, prop_def, traits_def
 
 from kernellab.ir.operation import dialect
+from kernellab.ir.traits import Ordered
 
 
 @irdl_op_definition
@@ -16,6 +17,7 @@ class SchedBarrierOp(IRDLOperation):
     """Kinds of instructions in `mask` may move across it, others not."""
 
     name = "rocdl.sched.barrier"
+    traits = traits_def(Ordered())
     mask = prop_def()
 
 
@@ -24,6 +26,7 @@ class SchedGroupBarrierOp(IRDLOperation):
     """So many instructions of a kind next."""
 
     name = "rocdl.sched.group.barrier"
+    traits = traits_def(Ordered())
     mask = prop_def()
     size = prop_def()
     group = prop_def(prop_name="groupId")
@@ -34,6 +37,7 @@ class SetPriorityOp(IRDLOperation):
     """The warp's priority among those of its SIMD."""
 
     name = "rocdl.s.setprio"
+    traits = traits_def(Ordered())
     priority = prop_def()
 
 
@@ -42,6 +46,7 @@ class BarrierOp(IRDLOperation):
     """All warps of the program wait for each other."""
 
     name = "rocdl.s.barrier"
+    traits = traits_def(Ordered())
 
 
 @irdl_op_definition
@@ -49,6 +54,7 @@ class WaitCountOp(IRDLOperation):
     """Waits until at most so many accesses are under way."""
 
     name = "rocdl.s.waitcnt"
+    traits = traits_def(Ordered())
     counts = opt_prop_def(prop_name="bitfield")
 
 

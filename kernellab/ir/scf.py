@@ -14,7 +14,7 @@ from xdsl.irdl import (
     var_operand_def,
     var_result_def,
 )
-from xdsl.traits import IsTerminator
+from xdsl.traits import IsTerminator, NoMemoryEffect, RecursiveMemoryEffect
 
 from kernellab.ir.operation import dialect
 
@@ -24,7 +24,7 @@ class YieldOp(IRDLOperation):
     """Ends a region and hands its values on."""
 
     name = "scf.yield"
-    traits = traits_def(IsTerminator())
+    traits = traits_def(IsTerminator(), NoMemoryEffect())
     values = var_operand_def()
 
 
@@ -33,7 +33,7 @@ class ConditionOp(IRDLOperation):
     """Ends the first region of `scf.while`: goes on while `condition` holds."""
 
     name = "scf.condition"
-    traits = traits_def(IsTerminator())
+    traits = traits_def(IsTerminator(), NoMemoryEffect())
     condition = operand_def()
     values = var_operand_def()
 
@@ -43,6 +43,7 @@ class ForOp(IRDLOperation):
     """`for i in range(lower, upper, step)`, with values carried from iteration to iteration."""
 
     name = "scf.for"
+    traits = traits_def(RecursiveMemoryEffect())
     lower = operand_def()
     upper = operand_def()
     step = operand_def()
@@ -61,6 +62,7 @@ class IfOp(IRDLOperation):
     """A branch; the second region is empty where there is no `else`."""
 
     name = "scf.if"
+    traits = traits_def(RecursiveMemoryEffect())
     condition = operand_def()
     then_region = region_def()
     else_region = region_def()
@@ -72,6 +74,7 @@ class WhileOp(IRDLOperation):
     """`before` computes the condition, `after` is the body."""
 
     name = "scf.while"
+    traits = traits_def(RecursiveMemoryEffect())
     initial = var_operand_def()
     before = region_def("single_block")
     after = region_def("single_block")

@@ -22,9 +22,30 @@ from xdsl.irdl import (
     var_operand_def,
     var_result_def,
 )
-from xdsl.traits import IsTerminator
+from xdsl.traits import IsTerminator, NoMemoryEffect, RecursiveMemoryEffect
 
-from kernellab.ir.operation import BinaryOperation, UnaryOperation, dialect
+from kernellab.ir.operation import (
+    BinaryOperation,
+    ElementwiseBinary,
+    ElementwiseUnary,
+    UnaryOperation,
+    dialect,
+)
+from kernellab.ir.traits import (
+    Atomic,
+    DescriptorAccess,
+    DotLike,
+    Elementwise,
+    GlobalRead,
+    GlobalWrite,
+    KeepsElements,
+    MovesElements,
+    Ordered,
+    PointerAccess,
+    PureIfSaid,
+    RegionsOfElements,
+    VariesByProgram,
+)
 from kernellab.ir.types import PointerType, TensorDescType
 
 # Functions and the grid
@@ -35,6 +56,7 @@ class FuncOp(IRDLOperation):
     """A kernel (public) or a device function that was not inlined (private)."""
 
     name = "tt.func"
+    traits = traits_def(RecursiveMemoryEffect())
     sym_name = prop_def(builtin.StringAttr)
     function_type = prop_def(builtin.FunctionType)
     sym_visibility = opt_prop_def(builtin.StringAttr)
@@ -51,7 +73,7 @@ class FuncOp(IRDLOperation):
 @irdl_op_definition
 class ReturnOp(IRDLOperation):
     name = "tt.return"
-    traits = traits_def(IsTerminator())
+    traits = traits_def(IsTerminator(), NoMemoryEffect())
     values = var_operand_def()
 
 
@@ -66,6 +88,7 @@ class CallOp(IRDLOperation):
 class GridOperation(IRDLOperation, ABC):
     """A question about the grid; `axis` is 0, 1 or 2."""
 
+    traits = traits_def(NoMemoryEffect())
     axis = prop_def(builtin.IntegerAttr)
     result = result_def()
 
@@ -73,6 +96,7 @@ class GridOperation(IRDLOperation, ABC):
 @irdl_op_definition
 class GetProgramIdOp(GridOperation):
     name = "tt.get_program_id"
+    traits = traits_def(VariesByProgram())
 
 
 @irdl_op_definition
@@ -85,6 +109,7 @@ class GridDependencyWaitOp(IRDLOperation):
     """Waits for the launch before this one (programmatic dependent launch); from Triton 3.9 on."""
 
     name = "tt.grid_dependency_wait"
+    traits = traits_def(Ordered())
 
 
 @irdl_op_definition
@@ -92,6 +117,7 @@ class GridDependencyLaunchDependentsOp(IRDLOperation):
     """Lets the launch after this one begin; from Triton 3.9 on."""
 
     name = "tt.grid_dependency_launch_dependents"
+    traits = traits_def(Ordered())
 
 
 # Making and reshaping tiles
@@ -102,6 +128,7 @@ class MakeRangeOp(IRDLOperation):
     """start, start + 1, ..., end - 1, as int32."""
 
     name = "tt.make_range"
+    traits = traits_def(NoMemoryEffect())
     start = prop_def(builtin.IntegerAttr)
     end = prop_def(builtin.IntegerAttr)
     result = result_def()
@@ -112,6 +139,7 @@ class SplatOp(UnaryOperation):
     """A tile filled with one scalar."""
 
     name = "tt.splat"
+    traits = traits_def(NoMemoryEffect(), KeepsElements())
 
 
 @irdl_op_definition
@@ -119,17 +147,20 @@ class UnsplatOp(UnaryOperation):
     """The scalar of a tile of one element."""
 
     name = "tt.unsplat"
+    traits = traits_def(NoMemoryEffect(), KeepsElements())
 
 
 @irdl_op_definition
 class ExpandDimsOp(UnaryOperation):
     name = "tt.expand_dims"
+    traits = traits_def(NoMemoryEffect(), KeepsElements())
     axis = prop_def(builtin.IntegerAttr)
 
 
 @irdl_op_definition
 class BroadcastOp(UnaryOperation):
     name = "tt.broadcast"
+    traits = traits_def(NoMemoryEffect(), KeepsElements())
 
 
 @irdl_op_definition
@@ -137,6 +168,7 @@ class ReshapeOp(UnaryOperation):
     """The same elements, in order, in another shape; with `allow_reorder` the order is free."""
 
     name = "tt.reshape"
+    traits = traits_def(NoMemoryEffect(), KeepsElements())
     allow_reorder = opt_prop_def()
     efficient_layout = opt_prop_def()
 
@@ -146,6 +178,7 @@ class TransOp(UnaryOperation):
     """Dimension `d` of the result is dimension `order[d]` of the operand."""
 
     name = "tt.trans"
+    traits = traits_def(NoMemoryEffect(), KeepsElements())
     order = prop_def(builtin.DenseArrayBase)
 
 
@@ -154,6 +187,7 @@ class JoinOp(BinaryOperation):
     """Two tiles stacked along a new last dimension of two."""
 
     name = "tt.join"
+    traits = traits_def(NoMemoryEffect(), MovesElements(("lhs", "rhs")))
 
 
 @irdl_op_definition
@@ -161,6 +195,7 @@ class CatOp(BinaryOperation):
     """Two tiles, one after the other along the first dimension."""
 
     name = "tt.cat"
+    traits = traits_def(NoMemoryEffect(), MovesElements(("lhs", "rhs")))
 
 
 @irdl_op_definition
@@ -168,6 +203,7 @@ class SplitOp(IRDLOperation):
     """The inverse of join."""
 
     name = "tt.split"
+    traits = traits_def(NoMemoryEffect(), MovesElements())
     operand = operand_def()
     first = result_def()
     second = result_def()
@@ -181,6 +217,7 @@ class AddPtrOp(IRDLOperation):
     """A pointer moved by a number of elements."""
 
     name = "tt.addptr"
+    traits = traits_def(NoMemoryEffect(), Elementwise())
     pointer = operand_def()
     offset = operand_def()
     result = result_def()
@@ -191,6 +228,7 @@ class LoadOp(IRDLOperation):
     """Lanes whose mask is off give `other`, or a value that does not matter."""
 
     name = "tt.load"
+    traits = traits_def(GlobalRead(), PointerAccess(mask="mask"))
     pointer = operand_def()
     mask = opt_operand_def()
     other = opt_operand_def()
@@ -206,6 +244,7 @@ class LoadOp(IRDLOperation):
 @irdl_op_definition
 class StoreOp(IRDLOperation):
     name = "tt.store"
+    traits = traits_def(GlobalWrite(), PointerAccess(mask="mask", value="value"))
     pointer = operand_def()
     value = operand_def()
     mask = opt_operand_def()
@@ -221,6 +260,9 @@ class AtomicRMWOp(IRDLOperation):
     """
 
     name = "tt.atomic_rmw"
+    traits = traits_def(
+        GlobalRead(), GlobalWrite(), Atomic(), PointerAccess(mask="mask", value="value")
+    )
     pointer = operand_def()
     value = operand_def()
     mask = opt_operand_def()
@@ -241,6 +283,7 @@ class AtomicCASOp(IRDLOperation):
     """Compare and swap; the result is what was there before."""
 
     name = "tt.atomic_cas"
+    traits = traits_def(GlobalRead(), GlobalWrite(), Atomic(), PointerAccess(value="value"))
     pointer = operand_def()
     compare = operand_def()
     value = operand_def()
@@ -254,6 +297,7 @@ class AtomicLoadOp(IRDLOperation):
     """A load that other programs' atomics are ordered with; from Triton 3.9 on."""
 
     name = "tt.atomic_load"
+    traits = traits_def(GlobalRead(), Atomic(), PointerAccess(mask="mask"))
     pointer = operand_def()
     mask = opt_operand_def()
     result = result_def()
@@ -266,6 +310,7 @@ class AtomicStoreOp(IRDLOperation):
     """A store that other programs' atomics are ordered with; from Triton 3.9 on."""
 
     name = "tt.atomic_store"
+    traits = traits_def(GlobalWrite(), Atomic(), PointerAccess(mask="mask", value="value"))
     pointer = operand_def()
     value = operand_def()
     mask = opt_operand_def()
@@ -280,6 +325,7 @@ class AtomicPollOp(IRDLOperation):
     """
 
     name = "tt.atomic_poll"
+    traits = traits_def(GlobalRead(), Atomic(), PointerAccess())
     pointer = operand_def()
     expected = operand_def()
     timeout = opt_operand_def()
@@ -289,17 +335,17 @@ class AtomicPollOp(IRDLOperation):
 
 
 @irdl_op_definition
-class IntToPtrOp(UnaryOperation):
+class IntToPtrOp(ElementwiseUnary):
     name = "tt.int_to_ptr"
 
 
 @irdl_op_definition
-class PtrToIntOp(UnaryOperation):
+class PtrToIntOp(ElementwiseUnary):
     name = "tt.ptr_to_int"
 
 
 @irdl_op_definition
-class BitcastOp(UnaryOperation):
+class BitcastOp(ElementwiseUnary):
     """The same bits under another type; of pointers, another pointee."""
 
     name = "tt.bitcast"
@@ -313,6 +359,7 @@ class MakeTensorDescOp(IRDLOperation):
     """A descriptor of a tensor in memory; `padding` is a number: see `PADDINGS`."""
 
     name = "tt.make_tensor_descriptor"
+    traits = traits_def(NoMemoryEffect())
     base = operand_def()
     shape = var_operand_def()
     strides = var_operand_def()
@@ -332,6 +379,7 @@ class DescriptorLoadOp(IRDLOperation):
     """
 
     name = "tt.descriptor_load"
+    traits = traits_def(GlobalRead(), DescriptorAccess())
     descriptor = operand_def(TensorDescType)
     indices = var_operand_def()
     result = result_def()
@@ -350,6 +398,7 @@ class DescriptorWrite(IRDLOperation, ABC):
 @irdl_op_definition
 class DescriptorStoreOp(DescriptorWrite):
     name = "tt.descriptor_store"
+    traits = traits_def(GlobalWrite(), DescriptorAccess(value="source"))
 
 
 @irdl_op_definition
@@ -357,6 +406,7 @@ class DescriptorReduceOp(DescriptorWrite):
     """Combines a block in memory with a tile; `kind` is a number: see `REDUCE_KINDS`."""
 
     name = "tt.descriptor_reduce"
+    traits = traits_def(GlobalRead(), GlobalWrite(), Atomic(), DescriptorAccess(value="source"))
     kind = prop_def(builtin.IntegerAttr)
 
 
@@ -369,6 +419,7 @@ class DescriptorGatherOp(IRDLOperation):
     """Rows that stand apart, from one column on."""
 
     name = "tt.descriptor_gather"
+    traits = traits_def(GlobalRead(), DescriptorAccess(positions=("rows", "column")))
     descriptor = operand_def(TensorDescType)
     rows = operand_def()
     column = operand_def()
@@ -380,6 +431,9 @@ class DescriptorScatterOp(IRDLOperation):
     """Stores to rows that stand apart, from one column on."""
 
     name = "tt.descriptor_scatter"
+    traits = traits_def(
+        GlobalWrite(), DescriptorAccess(value="source", positions=("rows", "column"))
+    )
     descriptor = operand_def(TensorDescType)
     rows = operand_def()
     column = operand_def()
@@ -390,7 +444,7 @@ class DescriptorScatterOp(IRDLOperation):
 
 
 @irdl_op_definition
-class FpToFpOp(UnaryOperation):
+class FpToFpOp(ElementwiseUnary):
     """A conversion between floating-point types; `rounding` is a number: see `ROUNDING_MODES`."""
 
     name = "tt.fp_to_fp"
@@ -406,6 +460,7 @@ class ClampFOp(IRDLOperation):
     """min(max(x, low), high); `propagate_nan` is 0xFFFF where NaN in x stays NaN."""
 
     name = "tt.clampf"
+    traits = traits_def(NoMemoryEffect(), Elementwise())
     x = operand_def()
     low = operand_def()
     high = operand_def()
@@ -414,24 +469,24 @@ class ClampFOp(IRDLOperation):
 
 
 @irdl_op_definition
-class MulhiUIOp(BinaryOperation):
+class MulhiUIOp(ElementwiseBinary):
     """The high half of an unsigned product."""
 
     name = "tt.mulhiui"
 
 
 @irdl_op_definition
-class PreciseSqrtOp(UnaryOperation):
+class PreciseSqrtOp(ElementwiseUnary):
     name = "tt.precise_sqrt"
 
 
 @irdl_op_definition
-class PreciseDivFOp(BinaryOperation):
+class PreciseDivFOp(ElementwiseBinary):
     name = "tt.precise_divf"
 
 
 @irdl_op_definition
-class ApproxDivFOp(BinaryOperation):
+class ApproxDivFOp(ElementwiseBinary):
     """The GPU's fastest division, which may be off by units in the last place;
     from Triton 3.9 on.
     """
@@ -446,6 +501,7 @@ class DotOp(IRDLOperation):
     """
 
     name = "tt.dot"
+    traits = traits_def(NoMemoryEffect(), DotLike())
     a = operand_def()
     b = operand_def()
     c = operand_def()
@@ -468,6 +524,7 @@ class DotScaledOp(IRDLOperation):
     """
 
     name = "tt.dot_scaled"
+    traits = traits_def(NoMemoryEffect(), DotLike())
     a = operand_def()
     b = operand_def()
     c = operand_def()
@@ -494,6 +551,7 @@ class ReduceOp(IRDLOperation):
     """Combine all elements along `axis`, for one or several tiles at once."""
 
     name = "tt.reduce"
+    traits = traits_def(RecursiveMemoryEffect(), RegionsOfElements())
     sources = var_operand_def()
     axis = prop_def(builtin.IntegerAttr)
     combine = region_def()
@@ -503,7 +561,7 @@ class ReduceOp(IRDLOperation):
 @irdl_op_definition
 class ReduceReturnOp(IRDLOperation):
     name = "tt.reduce.return"
-    traits = traits_def(IsTerminator())
+    traits = traits_def(IsTerminator(), NoMemoryEffect())
     values = var_operand_def()
 
 
@@ -512,6 +570,7 @@ class ScanOp(IRDLOperation):
     """Combine every element with all before it along `axis`; `reverse` counts from the end."""
 
     name = "tt.scan"
+    traits = traits_def(RecursiveMemoryEffect(), RegionsOfElements())
     sources = var_operand_def()
     axis = prop_def(builtin.IntegerAttr)
     reverse = prop_def(builtin.IntegerAttr)
@@ -522,13 +581,14 @@ class ScanOp(IRDLOperation):
 @irdl_op_definition
 class ScanReturnOp(IRDLOperation):
     name = "tt.scan.return"
-    traits = traits_def(IsTerminator())
+    traits = traits_def(IsTerminator(), NoMemoryEffect())
     values = var_operand_def()
 
 
 @irdl_op_definition
 class HistogramOp(IRDLOperation):
     name = "tt.histogram"
+    traits = traits_def(NoMemoryEffect())
     source = operand_def()
     mask = opt_operand_def()
     result = result_def()
@@ -537,6 +597,7 @@ class HistogramOp(IRDLOperation):
 @irdl_op_definition
 class GatherOp(IRDLOperation):
     name = "tt.gather"
+    traits = traits_def(NoMemoryEffect(), MovesElements(("source",)))
     source = operand_def()
     indices = operand_def()
     axis = prop_def(builtin.IntegerAttr)
@@ -550,6 +611,7 @@ class GatherOp(IRDLOperation):
 @irdl_op_definition
 class AssertOp(IRDLOperation):
     name = "tt.assert"
+    traits = traits_def(Ordered())
     condition = operand_def()
     message = prop_def(builtin.StringAttr)
 
@@ -557,6 +619,7 @@ class AssertOp(IRDLOperation):
 @irdl_op_definition
 class PrintOp(IRDLOperation):
     name = "tt.print"
+    traits = traits_def(Ordered())
     arguments = var_operand_def()
     prefix = prop_def(builtin.StringAttr)
     hex = opt_prop_def(builtin.IntegerAttr)
@@ -571,6 +634,7 @@ class ExternElementwiseOp(IRDLOperation):
     """A function of a device library, element by element."""
 
     name = "tt.extern_elementwise"
+    traits = traits_def(PureIfSaid(), Elementwise())
     sources = var_operand_def()
     library = prop_def(builtin.StringAttr, prop_name="libname")
     path = prop_def(builtin.StringAttr, prop_name="libpath")
@@ -582,6 +646,7 @@ class ExternElementwiseOp(IRDLOperation):
 @irdl_op_definition
 class ElementwiseInlineAsmOp(IRDLOperation):
     name = "tt.elementwise_inline_asm"
+    traits = traits_def(PureIfSaid())
     sources = var_operand_def()
     asm_string = prop_def(builtin.StringAttr)
     constraints = prop_def(builtin.StringAttr)
@@ -599,6 +664,7 @@ class MapElementwiseOp(IRDLOperation):
     """
 
     name = "tt.map_elementwise"
+    traits = traits_def(RecursiveMemoryEffect(), RegionsOfElements())
     sources = var_operand_def()
     pack = prop_def(builtin.IntegerAttr)
     function = region_def()
@@ -608,7 +674,7 @@ class MapElementwiseOp(IRDLOperation):
 @irdl_op_definition
 class MapElementwiseReturnOp(IRDLOperation):
     name = "tt.map_elementwise.return"
-    traits = traits_def(IsTerminator())
+    traits = traits_def(IsTerminator(), NoMemoryEffect())
     values = var_operand_def()
 
 

@@ -22,10 +22,26 @@ from xdsl.irdl import (
     var_region_def,
     var_result_def,
 )
-from xdsl.traits import IsTerminator
+from xdsl.traits import (
+    IsTerminator,
+    MemoryAllocEffect,
+    MemoryFreeEffect,
+    NoMemoryEffect,
+    RecursiveMemoryEffect,
+)
 
 from kernellab.ir import encodings
 from kernellab.ir.operation import UnaryOperation, dialect
+from kernellab.ir.traits import (
+    Elementwise,
+    GlobalRead,
+    KeepsElements,
+    Ordered,
+    PointerAccess,
+    SharedRead,
+    SharedWrite,
+    VariesByProgram,
+)
 from kernellab.ir.types import AsyncTokenType, MemDescType
 
 # Layouts
@@ -36,6 +52,7 @@ class ConvertLayoutOp(UnaryOperation):
     """The same tile in another layout: through shared memory, or by shuffles, or for nothing."""
 
     name = "ttg.convert_layout"
+    traits = traits_def(NoMemoryEffect(), KeepsElements(), Elementwise())
 
 
 @irdl_op_definition
@@ -43,6 +60,7 @@ class Fp4ToFpOp(UnaryOperation):
     """Two fp4 numbers of each byte, unpacked along `axis`."""
 
     name = "ttg.fp4_to_fp"
+    traits = traits_def(NoMemoryEffect())
     axis = prop_def(builtin.IntegerAttr)
 
 
@@ -54,6 +72,7 @@ class LocalAllocOp(IRDLOperation):
     """Shared memory for one tile, filled with `source` where there is one."""
 
     name = "ttg.local_alloc"
+    traits = traits_def(MemoryAllocEffect(), SharedWrite(), VariesByProgram())
     source = opt_operand_def()
     result = result_def()
     alignment = opt_prop_def()
@@ -62,6 +81,7 @@ class LocalAllocOp(IRDLOperation):
 @irdl_op_definition
 class LocalDeallocOp(IRDLOperation):
     name = "ttg.local_dealloc"
+    traits = traits_def(MemoryFreeEffect())
     memory = operand_def()
 
 
@@ -70,6 +90,7 @@ class LocalLoadOp(IRDLOperation):
     """Shared memory to registers."""
 
     name = "ttg.local_load"
+    traits = traits_def(SharedRead())
     memory = operand_def()
     token = opt_operand_def()
     result = result_def()
@@ -80,6 +101,7 @@ class LocalStoreOp(IRDLOperation):
     """Registers to shared memory."""
 
     name = "ttg.local_store"
+    traits = traits_def(SharedWrite())
     value = operand_def()
     memory = operand_def()
 
@@ -89,6 +111,7 @@ class LocalGatherOp(IRDLOperation):
     """Shared memory to registers, at indices along `axis`."""
 
     name = "ttg.local_gather"
+    traits = traits_def(SharedRead())
     memory = operand_def()
     indices = operand_def()
     axis = prop_def(builtin.IntegerAttr)
@@ -100,6 +123,7 @@ class LocalScatterOp(IRDLOperation):
     """Registers to shared memory, at indices along `axis`."""
 
     name = "ttg.local_scatter"
+    traits = traits_def(SharedWrite())
     memory = operand_def()
     values = operand_def()
     indices = operand_def()
@@ -109,6 +133,7 @@ class LocalScatterOp(IRDLOperation):
 class MemDescView(IRDLOperation, ABC):
     """Another view of the same memory: no data moves."""
 
+    traits = traits_def(NoMemoryEffect())
     memory = operand_def()
     result = result_def()
 
@@ -118,6 +143,7 @@ class MemDescIndexOp(IRDLOperation):
     """One of the tiles along the first dimension: a stage of a pipelined buffer."""
 
     name = "ttg.memdesc_index"
+    traits = traits_def(NoMemoryEffect())
     memory = operand_def()
     index = operand_def()
     result = result_def()
@@ -156,6 +182,7 @@ class BarrierOp(IRDLOperation):
     """All warps of the program (or of the partition) wait for each other."""
 
     name = "ttg.barrier"
+    traits = traits_def(Ordered())
     address_space = opt_prop_def(prop_name="addrSpace")
 
 
@@ -164,6 +191,7 @@ class LocalBarrierOp(IRDLOperation):
     """The barrier's name in Triton 3.6."""
 
     name = "ttg.local_barrier"
+    traits = traits_def(Ordered())
 
 
 @irdl_op_definition
@@ -171,6 +199,7 @@ class GlobalScratchAllocOp(IRDLOperation):
     """Global memory of the program's own: for descriptors that the kernel makes."""
 
     name = "ttg.global_scratch_alloc"
+    traits = traits_def(MemoryAllocEffect())
     size = prop_def(builtin.IntegerAttr, prop_name="nbytes")
     alignment = prop_def(builtin.IntegerAttr)
     backend = opt_prop_def()
@@ -186,6 +215,7 @@ class AsyncCopyGlobalToLocalOp(IRDLOperation):
     """Global memory to shared memory past the registers: cp.async, or a direct load to LDS."""
 
     name = "ttg.async_copy_global_to_local"
+    traits = traits_def(GlobalRead(), SharedWrite(), PointerAccess(mask="mask"))
     pointer = operand_def()
     memory = operand_def()
     mask = opt_operand_def()
@@ -203,6 +233,7 @@ class AsyncCommitGroupOp(IRDLOperation):
     """Makes one group of the copies issued before it."""
 
     name = "ttg.async_commit_group"
+    traits = traits_def(Ordered())
     tokens = var_operand_def()
     token = result_def()
 
@@ -212,6 +243,7 @@ class AsyncWaitOp(IRDLOperation):
     """Waits until at most `pending` groups are under way."""
 
     name = "ttg.async_wait"
+    traits = traits_def(Ordered())
     tokens = var_operand_def()
     pending = prop_def(builtin.IntegerAttr, prop_name="num")
     token = result_def()
@@ -225,6 +257,7 @@ class WarpSpecializeOp(IRDLOperation):
     """Groups of warps that run code of their own; the first region is the default group's."""
 
     name = "ttg.warp_specialize"
+    traits = traits_def(RecursiveMemoryEffect())
     captures = var_operand_def()
     regions_ = var_region_def()
     partition_num_warps = prop_def(builtin.DenseArrayBase, prop_name="partitionNumWarps")
@@ -262,7 +295,7 @@ class WarpSpecializePartitionsOp(IRDLOperation):
     """Holds one region for each group of warps after the default one."""
 
     name = "ttg.warp_specialize.partitions"
-    traits = traits_def(IsTerminator())
+    traits = traits_def(IsTerminator(), RecursiveMemoryEffect())
     captures = var_operand_def()
     partitions = var_region_def()
 
@@ -272,7 +305,7 @@ class WarpYieldOp(IRDLOperation):
     """Ends the default group's region and hands its values on."""
 
     name = "ttg.warp_yield"
-    traits = traits_def(IsTerminator())
+    traits = traits_def(IsTerminator(), NoMemoryEffect())
     values = var_operand_def()
 
 
@@ -281,7 +314,7 @@ class WarpReturnOp(IRDLOperation):
     """Ends another group's region."""
 
     name = "ttg.warp_return"
-    traits = traits_def(IsTerminator())
+    traits = traits_def(IsTerminator(), NoMemoryEffect())
 
 
 # While a loop is being pipelined
@@ -292,6 +325,7 @@ class PredicateStageOp(IRDLOperation):
     """Whether a pipeline stage runs in an iteration of the loop."""
 
     name = "ttg.predicate_stage"
+    traits = traits_def(NoMemoryEffect())
     induction = operand_def()
     upper = operand_def()
     step = operand_def()
@@ -305,6 +339,7 @@ class MaskOp(IRDLOperation):
     """Its region counts only where the predicate holds."""
 
     name = "ttg.mask"
+    traits = traits_def(RecursiveMemoryEffect())
     predicate = operand_def()
     body = region_def()
     final = var_result_def()
@@ -313,7 +348,7 @@ class MaskOp(IRDLOperation):
 @irdl_op_definition
 class MaskReturnOp(IRDLOperation):
     name = "ttg.mask.return"
-    traits = traits_def(IsTerminator())
+    traits = traits_def(IsTerminator(), NoMemoryEffect())
     values = var_operand_def()
 
 

@@ -19,12 +19,27 @@ from xdsl.irdl import (
     opt_result_def,
     prop_def,
     result_def,
+    traits_def,
     var_operand_def,
     var_result_def,
 )
+from xdsl.traits import MemoryAllocEffect, NoMemoryEffect
 
 from kernellab.ir import encodings
 from kernellab.ir.operation import dialect
+from kernellab.ir.traits import (
+    Atomic,
+    DescriptorAccess,
+    DotLike,
+    GlobalRead,
+    GlobalWrite,
+    Ordered,
+    SharedRead,
+    SharedWrite,
+    TensorRead,
+    TensorWrite,
+    VariesByProgram,
+)
 from kernellab.ir.types import AsyncTokenType
 
 # Matrix products on Hopper
@@ -35,6 +50,7 @@ class WarpGroupDotOp(IRDLOperation):
     """a @ b + c by wgmma: b in shared memory, a there or in registers."""
 
     name = "ttng.warp_group_dot"
+    traits = traits_def(SharedRead(), DotLike())
     a = operand_def()
     b = operand_def()
     c = operand_def()
@@ -50,6 +66,7 @@ class WarpGroupDotWaitOp(IRDLOperation):
     """Waits until at most `pending` asynchronous products are under way."""
 
     name = "ttng.warp_group_dot_wait"
+    traits = traits_def(NoMemoryEffect())
     inputs = var_operand_def()
     pending = prop_def(builtin.IntegerAttr, prop_name="pendings")
     warp_group_local = opt_prop_def(prop_name="warpGroupLocal")
@@ -64,6 +81,7 @@ class InitBarrierOp(IRDLOperation):
     """`count` arrivals complete a phase."""
 
     name = "ttng.init_barrier"
+    traits = traits_def(SharedWrite())
     barrier = operand_def()
     count = prop_def(builtin.IntegerAttr)
 
@@ -71,6 +89,7 @@ class InitBarrierOp(IRDLOperation):
 @irdl_op_definition
 class InvalBarrierOp(IRDLOperation):
     name = "ttng.inval_barrier"
+    traits = traits_def(SharedWrite())
     barrier = operand_def()
 
 
@@ -79,6 +98,7 @@ class BarrierExpectOp(IRDLOperation):
     """Says how many bytes copies will bring."""
 
     name = "ttng.barrier_expect"
+    traits = traits_def(Ordered())
     barrier = operand_def()
     predicate = operand_def()
     size = prop_def(builtin.IntegerAttr)
@@ -90,6 +110,7 @@ class WaitBarrierOp(IRDLOperation):
     """Waits until the phase completes; `dependencies` are the memory that it guards."""
 
     name = "ttng.wait_barrier"
+    traits = traits_def(Ordered())
     barrier = operand_def()
     phase = operand_def()
     predicate = opt_operand_def()
@@ -100,6 +121,7 @@ class WaitBarrierOp(IRDLOperation):
 @irdl_op_definition
 class ArriveBarrierOp(IRDLOperation):
     name = "ttng.arrive_barrier"
+    traits = traits_def(Ordered())
     barrier = operand_def()
     predicate = opt_operand_def()
     count = prop_def(builtin.IntegerAttr)
@@ -112,6 +134,7 @@ class FenceAsyncSharedOp(IRDLOperation):
     """What was written to shared memory becomes visible to TMA and the tensor cores."""
 
     name = "ttng.fence_async_shared"
+    traits = traits_def(Ordered())
     cluster = opt_prop_def(prop_name="bCluster")
 
 
@@ -120,6 +143,7 @@ class FenceMbarrierInitReleaseClusterOp(IRDLOperation):
     """Barriers that were set up become visible to the other programs of the cluster."""
 
     name = "ttng.fence_mbarrier_init_release_cluster"
+    traits = traits_def(Ordered())
 
 
 @irdl_op_definition
@@ -127,6 +151,7 @@ class ClusterArriveOp(IRDLOperation):
     """This program has come to the cluster's barrier."""
 
     name = "ttng.cluster_arrive"
+    traits = traits_def(Ordered())
     relaxed = opt_prop_def()
 
 
@@ -135,6 +160,7 @@ class ClusterWaitOp(IRDLOperation):
     """Waits until every program of the cluster has come."""
 
     name = "ttng.cluster_wait"
+    traits = traits_def(Ordered())
 
 
 # TMA
@@ -149,6 +175,7 @@ class AsyncTmaCopyGlobalToLocalOp(IRDLOperation):
     """
 
     name = "ttng.async_tma_copy_global_to_local"
+    traits = traits_def(GlobalRead(), SharedWrite(), DescriptorAccess(positions=("coordinates",)))
     arguments = var_operand_def()
     multicast = opt_prop_def()
     cache = opt_prop_def()
@@ -190,6 +217,7 @@ class AsyncTmaCopyGlobalToLocalOp(IRDLOperation):
 class TmaStore(IRDLOperation, ABC):
     """Shared memory to global memory, by a descriptor."""
 
+    traits = traits_def(SharedRead(), DescriptorAccess(positions=("coordinates",)))
     descriptor = operand_def()
     coordinates = var_operand_def()
     memory = operand_def()
@@ -198,6 +226,7 @@ class TmaStore(IRDLOperation, ABC):
 @irdl_op_definition
 class AsyncTmaCopyLocalToGlobalOp(TmaStore):
     name = "ttng.async_tma_copy_local_to_global"
+    traits = traits_def(GlobalWrite())
 
 
 @irdl_op_definition
@@ -205,6 +234,7 @@ class AsyncTmaReduceOp(TmaStore):
     """Adds to (or takes the maximum with, ...) what is there."""
 
     name = "ttng.async_tma_reduce"
+    traits = traits_def(GlobalRead(), GlobalWrite(), Atomic())
     kind = prop_def(builtin.IntegerAttr)
 
 
@@ -213,6 +243,7 @@ class AsyncTmaGatherOp(IRDLOperation):
     """Loads rows that stand apart."""
 
     name = "ttng.async_tma_gather"
+    traits = traits_def(GlobalRead(), SharedWrite(), DescriptorAccess(positions=("rows", "column")))
     descriptor = operand_def()
     rows = operand_def()
     column = operand_def()
@@ -227,6 +258,7 @@ class AsyncTmaScatterOp(IRDLOperation):
     """Stores rows that stand apart."""
 
     name = "ttng.async_tma_scatter"
+    traits = traits_def(SharedRead(), GlobalWrite(), DescriptorAccess(positions=("rows", "column")))
     descriptor = operand_def()
     rows = operand_def()
     column = operand_def()
@@ -238,6 +270,7 @@ class AsyncTmaStoreWaitOp(IRDLOperation):
     """Waits until at most `pending` TMA stores still read shared memory."""
 
     name = "ttng.async_tma_store_wait"
+    traits = traits_def(Ordered())
     pending = prop_def(builtin.IntegerAttr, prop_name="pendings")
     read_only = opt_prop_def()
 
@@ -247,6 +280,7 @@ class ReinterpretTensorDescriptorOp(IRDLOperation):
     """A pointer to a descriptor's bytes, taken for a descriptor."""
 
     name = "ttng.reinterpret_tensor_descriptor"
+    traits = traits_def(GlobalRead(), VariesByProgram())
     pointer = operand_def()
     result = result_def()
 
@@ -256,6 +290,7 @@ class TensormapCreateOp(IRDLOperation):
     """Writes a descriptor's bytes."""
 
     name = "ttng.tensormap_create"
+    traits = traits_def(GlobalWrite())
     descriptor_pointer = operand_def()
     global_address = operand_def()
     box_dim = var_operand_def()
@@ -274,6 +309,7 @@ class TensormapFenceproxyAcquireOp(IRDLOperation):
     """What was written of a descriptor becomes visible to TMA."""
 
     name = "ttng.tensormap_fenceproxy_acquire"
+    traits = traits_def(Ordered())
     descriptor_pointer = operand_def()
 
 
@@ -285,6 +321,7 @@ class TmemAllocOp(IRDLOperation):
     """Tensor memory for one tile, filled with `source` where there is one."""
 
     name = "ttng.tmem_alloc"
+    traits = traits_def(MemoryAllocEffect(), TensorWrite(), VariesByProgram())
     source = opt_operand_def()
     result = result_def()
     token = opt_result_def()
@@ -298,6 +335,7 @@ class TmemLoadOp(IRDLOperation):
     """
 
     name = "ttng.tmem_load"
+    traits = traits_def(TensorRead())
     memory = operand_def()
     dependency = opt_operand_def()
     final = var_result_def()
@@ -329,6 +367,7 @@ class TmemStoreOp(IRDLOperation):
     """Registers to tensor memory."""
 
     name = "ttng.tmem_store"
+    traits = traits_def(TensorWrite())
     memory = operand_def()
     dependency = opt_operand_def()
     value = operand_def()
@@ -341,6 +380,7 @@ class TmemSubsliceOp(IRDLOperation):
     """Columns from `offset` on."""
 
     name = "ttng.tmem_subslice"
+    traits = traits_def(NoMemoryEffect())
     memory = operand_def()
     result = result_def()
     column = opt_prop_def(prop_name="N")
@@ -360,6 +400,7 @@ class TmemCopyOp(IRDLOperation):
     """Shared memory to tensor memory."""
 
     name = "ttng.tmem_copy"
+    traits = traits_def(SharedRead(), TensorWrite())
     source = operand_def()
     memory = operand_def()
     barrier = opt_operand_def()
@@ -370,6 +411,7 @@ class Tcgen5MmaOp(IRDLOperation):
     """d = a @ b (+ d where `use_d`), d in tensor memory, by one thread for all warps."""
 
     name = "ttng.tc_gen5_mma"
+    traits = traits_def(SharedRead(), TensorRead(), TensorWrite(), DotLike())
     a = operand_def()
     b = operand_def()
     d = operand_def()
@@ -391,6 +433,7 @@ class Tcgen5MmaScaledOp(IRDLOperation):
     """As tc_gen5_mma, with a scale for each block of elements along K."""
 
     name = "ttng.tc_gen5_mma_scaled"
+    traits = traits_def(SharedRead(), TensorRead(), TensorWrite(), DotLike())
     a = operand_def()
     b = operand_def()
     d = operand_def()
@@ -418,6 +461,7 @@ class Tcgen5CommitOp(IRDLOperation):
     """
 
     name = "ttng.tc_gen5_commit"
+    traits = traits_def(Ordered())
     arguments = var_operand_def()
     two_ctas = opt_prop_def()
     segment_sizes = opt_prop_def(prop_name="operandSegmentSizes")

@@ -1,0 +1,296 @@
+"""Facts about operations that more than one room asks for, said once, on the class, as xDSL's traits.
+
+What an operation does to memory, MLIR's way, is the effects among its traits: `NoMemoryEffect`, or reads and writes of a kind of
+memory. A class without any may do everything, as in MLIR.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Iterable, Set
+from dataclasses import dataclass
+from functools import cache
+from typing import ClassVar, Literal, TypeVar, cast
+
+from xdsl.dialects.builtin import BoolAttr
+from xdsl.ir import Operation, SSAValue
+from xdsl.traits import (
+    EffectInstance,
+    MemoryEffect,
+    MemoryEffectKind,
+    OpTrait,
+    RecursiveMemoryEffect,
+    Resource,
+    get_effects,
+)
+
+Trait = TypeVar("Trait", bound=OpTrait)
+Effect = Literal["load", "store", "atomic"]
+
+
+def trait_of(op: Operation, trait: type[Trait]) -> Trait | None:
+    """The trait of that kind that the class of an operation has, or None; looked up once for each class."""
+    return cast("Trait | None", _trait_of(op.__class__, trait))
+
+
+def has(op: Operation, *traits: type[OpTrait]) -> bool:
+    """Whether the class of an operation has one of these traits; one that nobody has a class for has none."""
+    return any(_trait_of(op.__class__, trait) is not None for trait in traits)
+
+
+@cache
+def _trait_of(kind: type[Operation], trait: type[OpTrait]) -> OpTrait | None:
+    return kind.get_trait(trait)
+
+
+# What it computes
+
+
+class Elementwise(OpTrait):
+    """Each element of a result is computed from the elements at its place of the operands, and nothing else."""
+
+
+class DotLike(OpTrait):
+    """A matrix product, a @ b + c."""
+
+
+class RegionsOfElements(OpTrait):
+    """Its regions are functions of single elements: they run for elements, not for programs."""
+
+
+class VariesByProgram(OpTrait):
+    """Its results may differ from program to program where its operands do not."""
+
+
+@dataclass(frozen=True)
+class MovesElements(OpTrait):
+    """Each element of a result is an element of an operand, unchanged.
+
+    Attributes:
+        sources: names of these operands.
+    """
+
+    sources: tuple[str, ...] = ("operand",)
+
+    def sources_of(self, op: Operation) -> tuple[SSAValue, ...]:
+        """The operands whose elements the results of `op` have."""
+        return _operands(op, self.sources)
+
+
+@dataclass(frozen=True)
+class KeepsElements(MovesElements):
+    """Moves all elements of its only operand: the result is the same tile in another shape or layout."""
+
+
+# Memory
+
+
+@dataclass(frozen=True)
+class GlobalMemory(Resource):
+    """What tensors lie in, and all programs of a launch see."""
+
+    def name(self) -> str:
+        return "global memory"
+
+
+@dataclass(frozen=True)
+class SharedMemory(Resource):
+    """A program's own memory on the chip; mbarriers lie there too."""
+
+    def name(self) -> str:
+        return "shared memory"
+
+
+@dataclass(frozen=True)
+class TensorMemory(Resource):
+    """Blackwell's memory for accumulators."""
+
+    def name(self) -> str:
+        return "tensor memory"
+
+
+class _EffectOnResource(MemoryEffect):
+    effects: ClassVar[frozenset[EffectInstance]]
+
+    @classmethod
+    def get_effects(cls, _op: Operation) -> Set[EffectInstance]:
+        return cls.effects
+
+
+def _one(kind: MemoryEffectKind, resource: Resource) -> frozenset[EffectInstance]:
+    return frozenset((EffectInstance(kind, resource=resource),))
+
+
+class GlobalRead(_EffectOnResource):
+    """Reads global memory."""
+
+    effects = _one(MemoryEffectKind.READ, GlobalMemory())
+
+
+class GlobalWrite(_EffectOnResource):
+    """Writes global memory."""
+
+    effects = _one(MemoryEffectKind.WRITE, GlobalMemory())
+
+
+class SharedRead(_EffectOnResource):
+    """Reads shared memory."""
+
+    effects = _one(MemoryEffectKind.READ, SharedMemory())
+
+
+class SharedWrite(_EffectOnResource):
+    """Writes shared memory."""
+
+    effects = _one(MemoryEffectKind.WRITE, SharedMemory())
+
+
+class TensorRead(_EffectOnResource):
+    """Reads tensor memory."""
+
+    effects = _one(MemoryEffectKind.READ, TensorMemory())
+
+
+class TensorWrite(_EffectOnResource):
+    """Writes tensor memory."""
+
+    effects = _one(MemoryEffectKind.WRITE, TensorMemory())
+
+
+class _Order(Resource):
+    def name(self) -> str:
+        return "order"
+
+
+class Ordered(_EffectOnResource):
+    """Touches no memory, and is to be done where it stands: a barrier, a wait, a fence, a print, an assertion."""
+
+    effects = _one(MemoryEffectKind.WRITE, _Order())
+
+
+class PureIfSaid(MemoryEffect):
+    """Code from elsewhere: it touches no memory where its property `pure` says so, and may do everything else."""
+
+    @classmethod
+    def get_effects(cls, op: Operation) -> Set[EffectInstance] | None:
+        says_so = op.properties.get("pure") == BoolAttr.from_bool(True)
+        return frozenset() if says_so else None
+
+
+class Atomic(OpTrait):
+    """Accesses memory in one step, in an order with other programs' atomics."""
+
+
+@dataclass(frozen=True)
+class GlobalAccess(OpTrait, ABC):
+    """Accesses global memory, where operands say; whether it reads, writes or both is said by `GlobalRead` and `GlobalWrite`.
+
+    Attributes:
+        mask: name of the operand that switches lanes off, if there is one.
+        value: name of the operand that is written, or combined with what is there.
+    """
+
+    mask: str | None = None
+    value: str | None = None
+
+    @abstractmethod
+    def base(self, op: Operation) -> SSAValue:
+        """The pointer, the tile of pointers or the descriptor."""
+
+    @abstractmethod
+    def indices(self, op: Operation) -> tuple[SSAValue, ...]:
+        """What says which elements: pointers, offsets from one pointer, indices of a descriptor."""
+
+    def mask_of(self, op: Operation) -> SSAValue | None:
+        """The mask, or None where all lanes are on."""
+        return cast("SSAValue | None", getattr(op, self.mask)) if self.mask else None
+
+    def value_of(self, op: Operation) -> SSAValue | None:
+        """What is written, or None of a load."""
+        return cast(SSAValue, getattr(op, self.value)) if self.value else None
+
+
+@dataclass(frozen=True)
+class PointerAccess(GlobalAccess):
+    """Accesses global memory by a pointer or a tile of pointers, or by one pointer and a tile of offsets.
+
+    Attributes:
+        pointer, offsets: names of these operands.
+    """
+
+    pointer: str = "pointer"
+    offsets: str | None = None
+
+    def base(self, op: Operation) -> SSAValue:
+        """As `GlobalAccess.base`."""
+        return cast(SSAValue, getattr(op, self.pointer))
+
+    def indices(self, op: Operation) -> tuple[SSAValue, ...]:
+        """As `GlobalAccess.indices`."""
+        return _operands(
+            op, (self.pointer,) if self.offsets is None else (self.pointer, self.offsets)
+        )
+
+
+@dataclass(frozen=True)
+class DescriptorAccess(GlobalAccess):
+    """Accesses a block, or rows, of a descriptor's tensor.
+
+    Attributes:
+        positions: names of the operands that say where in the tensor.
+    """
+
+    positions: tuple[str, ...] = ("indices",)
+
+    def base(self, op: Operation) -> SSAValue:
+        """As `GlobalAccess.base`."""
+        return cast(SSAValue, op.descriptor)  # type: ignore[attr-defined]
+
+    def indices(self, op: Operation) -> tuple[SSAValue, ...]:
+        """As `GlobalAccess.indices`."""
+        return _operands(op, self.positions)
+
+
+def _operands(op: Operation, names: Iterable[str]) -> tuple[SSAValue, ...]:
+    """The operands of these names; some stand for several."""
+    found: list[SSAValue] = []
+    for name in names:
+        operand = getattr(op, name)
+        found += [operand] if isinstance(operand, SSAValue) else operand
+    return tuple(found)
+
+
+# What is derived from them
+
+
+def global_effect(op: Operation) -> Effect | None:
+    """What an operation does to global memory: "load", "store", or "atomic", which is both; None where it does nothing that is known."""
+    if has(op, GlobalRead):
+        return "atomic" if has(op, GlobalWrite) else "load"
+    return "store" if has(op, GlobalWrite) else None
+
+
+def may_do_anything(op: Operation) -> bool:
+    """Whether nobody knows what an operation itself does to memory; what stands in its regions is asked on its own."""
+    return not has(op, RecursiveMemoryEffect) and get_effects(op) is None
+
+
+def touches_memory(op: Operation) -> bool:
+    """Whether an operation itself reads or writes any memory, or may."""
+    return has(op, *_TOUCHES) or may_do_anything(op)
+
+
+_TOUCHES = (GlobalRead, GlobalWrite, SharedRead, SharedWrite, TensorRead, TensorWrite)
+
+
+def stays_where_it_is(kind: type[Operation]) -> bool:
+    """Whether operations of a class have effects, so that they may not be moved or left out."""
+    return any(isinstance(one, _EffectOnResource) for one in kind.traits)
+
+
+def in_region_of_elements(op: Operation) -> bool:
+    """Whether an operation stands in a function of single elements; see `RegionsOfElements`."""
+    parent = op.parent_op()
+    while parent is not None and not has(parent, RegionsOfElements):
+        parent = parent.parent_op()
+    return parent is not None
