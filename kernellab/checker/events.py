@@ -32,6 +32,7 @@ from kernellab.interpreter.memory.layers import (
 from kernellab.interpreter.memory.watch import WatchedMemory
 from kernellab.interpreter.numerics.tiles import Active, Value
 from kernellab.ir import tt
+from kernellab.ir.traits import in_region_of_elements
 
 Change = Callable[[Access], MemoryAccess]
 """Puts another access in the place of one."""
@@ -226,16 +227,12 @@ class _Descriptors:
 
 # In the generated code
 
-_OF_ELEMENTS = (tt.ReduceOp, tt.ScanOp, tt.MapElementwiseOp)
-"""Operations whose regions run with an element in each program's place:
-nobody observes what is computed there."""
-
 
 def emit_value_events(detectors: Sequence[type[Detector]], emit: Emitter, op: Operation) -> None:
     """Add the statement that tells of an operation's values, where one
     of the detectors observes it; see `emitter.AfterOperation`.
     """
-    if not any(one.observes(op) for one in detectors) or _is_of_elements(op):
+    if not any(one.observes(op) for one in detectors) or in_region_of_elements(op):
         return
     operation = emit.constant(op, hint="operation")
     operands = tuple(emit[operand] for operand in op.operands)
@@ -243,12 +240,3 @@ def emit_value_events(detectors: Sequence[type[Detector]], emit: Emitter, op: Op
     results = () if unused else tuple(emit[result] for result in op.results)
     active = emit.active_programs()
     emit.evaluate(None, observer.computed(operation, operands, results, active))
-
-
-def _is_of_elements(op: Operation) -> bool:
-    parent = op.parent_op()
-    while parent is not None:
-        if isinstance(parent, _OF_ELEMENTS):
-            return True
-        parent = parent.parent_op()
-    return False

@@ -7,18 +7,7 @@ from xdsl.ir import BlockArgument, Operation, OpResult, SSAValue
 from kernellab.interpreter.analyses.index_values import described
 from kernellab.ir import arith, tt
 from kernellab.ir.locations import locate
-
-_SAME_VALUES = (
-    tt.SplatOp,
-    tt.UnsplatOp,
-    tt.ExpandDimsOp,
-    tt.BroadcastOp,
-    tt.ReshapeOp,
-    tt.TransOp,
-    arith.ExtSIOp,
-    arith.ExtFOp,
-)
-"""Operations after which a value is still what it was."""
+from kernellab.ir.traits import KeepsElements, has
 
 
 def name_of(value: SSAValue, user: Operation) -> str | None:
@@ -34,11 +23,16 @@ def name_of(value: SSAValue, user: Operation) -> str | None:
         name = locate(value.op.location).name
         if name is not None and name != assigned:
             return name
-        if not isinstance(value.owner, _SAME_VALUES):
+        if not _keeps_values(value.op):
             of_grid = isinstance(value.owner, tt.GetProgramIdOp | tt.GetNumProgramsOp)
             return described(value) if of_grid else None
-        value = value.owner.operands[0]
+        value = value.op.operands[0]
     return value.name_hint
+
+
+def _keeps_values(op: Operation) -> bool:
+    """Whether a value is still what it was after an operation."""
+    return has(op, KeepsElements) or isinstance(op, arith.ExtSIOp | arith.ExtFOp)
 
 
 def name_of_result(value: SSAValue) -> str | None:

@@ -9,39 +9,24 @@ from xdsl.ir import Operation, OpResult, SSAValue
 
 from kernellab.interpreter.analyses.dataflow import handed_on
 from kernellab.ir import tt
-
-ACCESSES = (
-    tt.LoadOp,
-    tt.StoreOp,
-    tt.AtomicRMWOp,
-    tt.AtomicCASOp,
-    tt.AtomicLoadOp,
-    tt.AtomicStoreOp,
-    tt.DescriptorLoadOp,
-    tt.DescriptorStoreOp,
-    tt.DescriptorReduceOp,
-)
-"""Accesses to memory."""
+from kernellab.ir.traits import GlobalAccess, RegionsOfElements, has, trait_of
 
 
 def placing(op: Operation) -> list[SSAValue]:
-    """The operands that say where an operation accesses memory:
-    a pointer, then a mask if there is one; indices of a descriptor.
+    """The operands that say where an operation accesses memory: pointers, or indices of
+    a descriptor, then a mask if there is one.
     """
-    match op:
-        case tt.LoadOp() | tt.StoreOp() | tt.AtomicRMWOp() | tt.AtomicLoadOp() | tt.AtomicStoreOp():
-            return [op.pointer] if op.mask is None else [op.pointer, op.mask]
-        case tt.AtomicCASOp():
-            return [op.pointer]
-        case tt.DescriptorLoadOp() | tt.DescriptorStoreOp() | tt.DescriptorReduceOp():
-            return list(op.indices)
-        case _:
-            return []
+    access = trait_of(op, GlobalAccess)
+    if access is None:
+        return []
+    mask = access.mask_of(op)
+    return [*access.indices_of(op), *([] if mask is None else [mask])]
 
 
 def mask_of(op: Operation) -> SSAValue | None:
     """The mask of an access, where it has one."""
-    return getattr(op, "mask", None)
+    access = trait_of(op, GlobalAccess)
+    return None if access is None else access.mask_of(op)
 
 
 def makes_addresses(op: Operation) -> bool:
@@ -70,8 +55,8 @@ def _behind(values: Iterable[SSAValue], function: Operation) -> frozenset[SSAVal
             continue
         seen.add(value)
         pending += carried.get(value, ())
-        if isinstance(value, OpResult) and not isinstance(value.op, ACCESSES):
-            if not value.op.regions or isinstance(value.op, tt.ReduceOp | tt.ScanOp):
+        if isinstance(value, OpResult) and not has(value.op, GlobalAccess):
+            if not value.op.regions or has(value.op, RegionsOfElements):
                 pending += value.op.operands
     return frozenset(seen)
 

@@ -50,7 +50,7 @@ class BufferLoadOp(BufferAccess):
     """Global memory to registers."""
 
     name = "amdg.buffer_load"
-    traits = traits_def(GlobalRead(), PointerAccess(mask="mask", offsets="offsets"))
+    traits = traits_def(GlobalRead(), PointerAccess(mask="mask", where=("pointer", "offsets")))
     pointer = operand_def()
     offsets = operand_def()
     stride = opt_operand_def()
@@ -64,7 +64,9 @@ class BufferLoadToLocalOp(BufferAccess):
     """Global memory to LDS past the registers."""
 
     name = "amdg.buffer_load_to_local"
-    traits = traits_def(GlobalRead(), SharedWrite(), PointerAccess(mask="mask", offsets="offsets"))
+    traits = traits_def(
+        GlobalRead(), SharedWrite(), PointerAccess(mask="mask", where=("pointer", "offsets"))
+    )
     memory = operand_def()
     pointer = operand_def()
     offsets = operand_def()
@@ -79,7 +81,9 @@ class BufferStoreOp(BufferAccess):
     """Registers to global memory."""
 
     name = "amdg.buffer_store"
-    traits = traits_def(GlobalWrite(), PointerAccess(mask="mask", value="value", offsets="offsets"))
+    traits = traits_def(
+        GlobalWrite(), PointerAccess(mask="mask", value="value", where=("pointer", "offsets"))
+    )
     value = operand_def()
     pointer = operand_def()
     offsets = operand_def()
@@ -96,7 +100,7 @@ class BufferAtomicRMWOp(IRDLOperation):
         GlobalRead(),
         GlobalWrite(),
         Atomic(),
-        PointerAccess(mask="mask", value="value", offsets="offsets"),
+        PointerAccess(mask="mask", value="value", where=("pointer", "offsets")),
     )
     pointer = operand_def()
     offsets = operand_def()
@@ -116,7 +120,10 @@ class BufferAtomicCASOp(IRDLOperation):
 
     name = "amdg.buffer_atomic_cas"
     traits = traits_def(
-        GlobalRead(), GlobalWrite(), Atomic(), PointerAccess(value="value", offsets="offsets")
+        GlobalRead(),
+        GlobalWrite(),
+        Atomic(),
+        PointerAccess(value="value", where=("pointer", "offsets")),
     )
     pointer = operand_def()
     offsets = operand_def()

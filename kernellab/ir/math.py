@@ -4,7 +4,14 @@ from __future__ import annotations
 
 import sys
 
-from xdsl.irdl import IRDLOperation, irdl_op_definition, operand_def, opt_prop_def, result_def, traits_def
+from xdsl.irdl import (
+    IRDLOperation,
+    irdl_op_definition,
+    operand_def,
+    opt_prop_def,
+    result_def,
+    traits_def,
+)
 from xdsl.traits import NoMemoryEffect
 
 from kernellab.ir.operation import (

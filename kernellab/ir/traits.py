@@ -6,10 +6,8 @@ memory. A class without any may do everything, as in MLIR.
 
 from __future__ import annotations
 
-from abc import ABC, abstractmethod
 from collections.abc import Iterable, Set
 from dataclasses import dataclass
-from functools import cache
 from typing import ClassVar, Literal, TypeVar, cast
 
 from xdsl.dialects.builtin import BoolAttr
@@ -38,9 +36,14 @@ def has(op: Operation, *traits: type[OpTrait]) -> bool:
     return any(_trait_of(op.__class__, trait) is not None for trait in traits)
 
 
-@cache
+_known: dict[tuple[type[Operation], type[OpTrait]], OpTrait | None] = {}
+
+
 def _trait_of(kind: type[Operation], trait: type[OpTrait]) -> OpTrait | None:
-    return kind.get_trait(trait)
+    key = kind, trait
+    if key not in _known:
+        _known[key] = kind.get_trait(trait)
+    return _known[key]
 
 
 # What it computes
@@ -182,24 +185,28 @@ class Atomic(OpTrait):
 
 
 @dataclass(frozen=True)
-class GlobalAccess(OpTrait, ABC):
+class GlobalAccess(OpTrait):
     """Accesses global memory, where operands say; whether it reads, writes or both is said by `GlobalRead` and `GlobalWrite`.
 
     Attributes:
+        base: name of the operand that is the pointer, the tile of pointers, or the descriptor.
+        where: names of the operands that say which elements: pointers, and offsets from one; indices of a descriptor.
         mask: name of the operand that switches lanes off, if there is one.
         value: name of the operand that is written, or combined with what is there.
     """
 
+    base: str = ""
+    where: tuple[str, ...] = ()
     mask: str | None = None
     value: str | None = None
 
-    @abstractmethod
-    def base(self, op: Operation) -> SSAValue:
-        """The pointer, the tile of pointers or the descriptor."""
+    def base_of(self, op: Operation) -> SSAValue:
+        """The pointer, the tile of pointers, or the descriptor."""
+        return cast(SSAValue, getattr(op, self.base))
 
-    @abstractmethod
-    def indices(self, op: Operation) -> tuple[SSAValue, ...]:
-        """What says which elements: pointers, offsets from one pointer, indices of a descriptor."""
+    def indices_of(self, op: Operation) -> tuple[SSAValue, ...]:
+        """What says which elements; of a pointer and offsets, both."""
+        return _operands(op, self.where)
 
     def mask_of(self, op: Operation) -> SSAValue | None:
         """The mask, or None where all lanes are on."""
@@ -212,43 +219,23 @@ class GlobalAccess(OpTrait, ABC):
 
 @dataclass(frozen=True)
 class PointerAccess(GlobalAccess):
-    """Accesses global memory by a pointer or a tile of pointers, or by one pointer and a tile of offsets.
+    """Accesses global memory by a pointer or a tile of pointers, or by one pointer and a tile of offsets."""
 
-    Attributes:
-        pointer, offsets: names of these operands.
-    """
+    base: str = "pointer"
+    where: tuple[str, ...] = ("pointer",)
 
-    pointer: str = "pointer"
-    offsets: str | None = None
-
-    def base(self, op: Operation) -> SSAValue:
-        """As `GlobalAccess.base`."""
-        return cast(SSAValue, getattr(op, self.pointer))
-
-    def indices(self, op: Operation) -> tuple[SSAValue, ...]:
-        """As `GlobalAccess.indices`."""
-        return _operands(
-            op, (self.pointer,) if self.offsets is None else (self.pointer, self.offsets)
-        )
+    @property
+    def has_offsets(self) -> bool:
+        """True for one pointer and a tile of offsets."""
+        return len(self.where) > 1
 
 
 @dataclass(frozen=True)
 class DescriptorAccess(GlobalAccess):
-    """Accesses a block, or rows, of a descriptor's tensor.
+    """Accesses a block, or rows, of a descriptor's tensor."""
 
-    Attributes:
-        positions: names of the operands that say where in the tensor.
-    """
-
-    positions: tuple[str, ...] = ("indices",)
-
-    def base(self, op: Operation) -> SSAValue:
-        """As `GlobalAccess.base`."""
-        return cast(SSAValue, op.descriptor)  # type: ignore[attr-defined]
-
-    def indices(self, op: Operation) -> tuple[SSAValue, ...]:
-        """As `GlobalAccess.indices`."""
-        return _operands(op, self.positions)
+    base: str = "descriptor"
+    where: tuple[str, ...] = ("indices",)
 
 
 def _operands(op: Operation, names: Iterable[str]) -> tuple[SSAValue, ...]:

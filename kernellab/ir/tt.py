@@ -419,7 +419,7 @@ class DescriptorGatherOp(IRDLOperation):
     """Rows that stand apart, from one column on."""
 
     name = "tt.descriptor_gather"
-    traits = traits_def(GlobalRead(), DescriptorAccess(positions=("rows", "column")))
+    traits = traits_def(GlobalRead(), DescriptorAccess(where=("rows", "column")))
     descriptor = operand_def(TensorDescType)
     rows = operand_def()
     column = operand_def()
@@ -431,9 +431,7 @@ class DescriptorScatterOp(IRDLOperation):
     """Stores to rows that stand apart, from one column on."""
 
     name = "tt.descriptor_scatter"
-    traits = traits_def(
-        GlobalWrite(), DescriptorAccess(value="source", positions=("rows", "column"))
-    )
+    traits = traits_def(GlobalWrite(), DescriptorAccess(value="source", where=("rows", "column")))
     descriptor = operand_def(TensorDescType)
     rows = operand_def()
     column = operand_def()

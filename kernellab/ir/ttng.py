@@ -175,7 +175,7 @@ class AsyncTmaCopyGlobalToLocalOp(IRDLOperation):
     """
 
     name = "ttng.async_tma_copy_global_to_local"
-    traits = traits_def(GlobalRead(), SharedWrite(), DescriptorAccess(positions=("coordinates",)))
+    traits = traits_def(GlobalRead(), SharedWrite(), DescriptorAccess(where=("coordinates",)))
     arguments = var_operand_def()
     multicast = opt_prop_def()
     cache = opt_prop_def()
@@ -217,7 +217,7 @@ class AsyncTmaCopyGlobalToLocalOp(IRDLOperation):
 class TmaStore(IRDLOperation, ABC):
     """Shared memory to global memory, by a descriptor."""
 
-    traits = traits_def(SharedRead(), DescriptorAccess(positions=("coordinates",)))
+    traits = traits_def(SharedRead(), DescriptorAccess(where=("coordinates",)))
     descriptor = operand_def()
     coordinates = var_operand_def()
     memory = operand_def()
@@ -243,7 +243,7 @@ class AsyncTmaGatherOp(IRDLOperation):
     """Loads rows that stand apart."""
 
     name = "ttng.async_tma_gather"
-    traits = traits_def(GlobalRead(), SharedWrite(), DescriptorAccess(positions=("rows", "column")))
+    traits = traits_def(GlobalRead(), SharedWrite(), DescriptorAccess(where=("rows", "column")))
     descriptor = operand_def()
     rows = operand_def()
     column = operand_def()
@@ -258,7 +258,7 @@ class AsyncTmaScatterOp(IRDLOperation):
     """Stores rows that stand apart."""
 
     name = "ttng.async_tma_scatter"
-    traits = traits_def(SharedRead(), GlobalWrite(), DescriptorAccess(positions=("rows", "column")))
+    traits = traits_def(SharedRead(), GlobalWrite(), DescriptorAccess(where=("rows", "column")))
     descriptor = operand_def()
     rows = operand_def()
     column = operand_def()

@@ -16,8 +16,9 @@ from kernellab.checker.records import LISTED_PROGRAMS, Finding
 from kernellab.interpreter.analyses.dataflow import yielded
 from kernellab.interpreter.analyses.spin_loops import is_spin_loop
 from kernellab.interpreter.numerics.tiles import Value, first_active
-from kernellab.ir import scf, tt
+from kernellab.ir import scf
 from kernellab.ir.locations import locate
+from kernellab.ir.traits import touches_memory
 from kernellab.ir.types import is_pointer, shape
 
 _FREE_ITERATIONS = 32
@@ -26,12 +27,6 @@ _FREE_ITERATIONS = 32
 _PATIENCE = 2
 """So many times the iterations of other loops one may take that waits for other programs:
 a deadlock is found before."""
-
-_TOUCHING_MEMORY = (
-    tt.LoadOp, tt.StoreOp, tt.AtomicRMWOp, tt.AtomicCASOp, tt.AtomicLoadOp, tt.AtomicStoreOp,
-    tt.AtomicPollOp, tt.DescriptorLoadOp, tt.DescriptorGatherOp, tt.DescriptorStoreOp,
-    tt.DescriptorReduceOp, tt.DescriptorScatterOp, tt.ElementwiseInlineAsmOp,
-)  # fmt: skip
 
 
 @dataclass
@@ -172,9 +167,7 @@ def _deciding(loop: scf.WhileOp) -> Sequence[int] | None:
     while pending:
         for value in _made_of(pending.pop(), loop) - found:
             found.add(value)
-            if isinstance(value, OpResult) and any(
-                isinstance(op, _TOUCHING_MEMORY) for op in value.op.walk()
-            ):
+            if isinstance(value, OpResult) and any(map(touches_memory, value.op.walk())):
                 if loop.is_ancestor(value.op):
                     return None
             elif isinstance(value, BlockArgument) and value.block is loop.before.block:

@@ -24,10 +24,11 @@ from kernellab.checker.shadow.wrapping import (
     may_wrap,
     wrapped,
 )
-from kernellab.checker.slices import ACCESSES, makes_addresses, mask_of, placing, sources
+from kernellab.checker.slices import makes_addresses, mask_of, placing, sources
 from kernellab.interpreter.memory import global_memory
 from kernellab.ir import arith, tt
 from kernellab.ir.locations import locate
+from kernellab.ir.traits import GlobalAccess, global_effect, has
 from kernellab.ir.types import dtype, shape
 
 if TYPE_CHECKING:
@@ -83,14 +84,14 @@ class ExactIndices(Detector):
         and the accesses themselves.
         """
         return (
-            isinstance(operation, ACCESSES)
+            has(operation, GlobalAccess)
             or operation.name.startswith(("scf.", "cf.", "tt.return", "kernellab."))
             or (makes_addresses(operation) and not isinstance(operation, arith.ConstantOp))
         )
 
     def computed(self, computed: Computed) -> None:
         """Follow it; of an access, see whether it goes where it should."""
-        if isinstance(computed.operation, ACCESSES):
+        if has(computed.operation, GlobalAccess):
             self._look(computed)
         else:
             self._distances.follow(computed)
@@ -104,8 +105,9 @@ class ExactIndices(Detector):
             away = self._distances[value]
             if away is None:
                 continue
-            rank = len(shape(value.type))
             mask = mask_of(op)
+            rank = len(shape((value if mask is None else mask).type))
+            away = away.reshape(away.shape + (1,) * (rank - len(shape(value.type))))
             on = None if mask in (None, value) else computed.operands[list(op.operands).index(mask)]
             lanes = global_memory.lanes_on(on, computed.active, rank)
             here = away != 0 if lanes is None else (away != 0) & lifted(lanes, rank)
@@ -127,11 +129,7 @@ class ExactIndices(Detector):
 
 def _effect(access: Operation, moves_away: bool) -> str:
     """What the access does: "the load on line 12 goes to another element"."""
-    what = "load"
-    if isinstance(access, tt.StoreOp | tt.AtomicStoreOp):
-        what = "store"
-    elif isinstance(access, tt.AtomicRMWOp | tt.AtomicCASOp):
-        what = "atomic"
+    what = global_effect(access)
     frames = locate(access.location).frames
     where = f" on line {frames[0].line}" if frames else ""
     if moves_away:

@@ -29,6 +29,7 @@ from kernellab.checker.shadow.values import Array, lifted
 from kernellab.interpreter.memory.layers import Atomic, Load, Store
 from kernellab.interpreter.numerics.tiles import Value
 from kernellab.ir import arith, tt
+from kernellab.ir.traits import GlobalAccess, trait_of
 from kernellab.ir.types import dtype, shape
 
 if TYPE_CHECKING:
@@ -195,13 +196,8 @@ class NonFiniteOrigins(Detector):
 
 def _stored(op: Operation) -> SSAValue | None:
     """The value that an access writes."""
-    match op:
-        case tt.StoreOp() | tt.AtomicStoreOp() | tt.AtomicRMWOp() | tt.AtomicCASOp():
-            return op.value
-        case tt.DescriptorStoreOp() | tt.DescriptorReduceOp() | tt.DescriptorScatterOp():
-            return op.source
-        case _:
-            return None
+    access = trait_of(op, GlobalAccess)
+    return None if access is None else access.value_of(op)
 
 
 def _key(access: Access) -> tuple[int, int]:

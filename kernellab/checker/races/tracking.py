@@ -18,7 +18,7 @@ from kernellab.checker.races.happens_before import Clocks, orders_programs
 from kernellab.checker.shadow.memory import Storage, Storages
 from kernellab.interpreter.memory.global_memory import Buffer
 from kernellab.interpreter.memory.layers import CompareAndSwap, Load, Store
-from kernellab.ir import tt
+from kernellab.ir.traits import Atomic, has
 
 _ENOUGH = 4096
 """So many programs show what there is to be seen, where no atomic could order them."""
@@ -181,7 +181,7 @@ _OPPOSITES: Mapping[Touch, tuple[_Trace, ...]] = {
 def touch_of(access: Access) -> Touch:
     """What an access does to its elements."""
     op = access.operation
-    if isinstance(op, tt.AtomicLoadOp | tt.AtomicPollOp | tt.AtomicStoreOp):
+    if has(op, Atomic):
         return "update"
     if isinstance(access.request, Load):
         return "read"

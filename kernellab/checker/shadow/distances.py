@@ -16,11 +16,11 @@ from kernellab.checker.shadow.values import (
     Shadow,
     Shadows,
     moved,
-    moves,
     reach,
 )
 from kernellab.checker.shadow.wrapping import exact_result, integers, may_wrap
 from kernellab.ir import arith
+from kernellab.ir.traits import MovesElements, has
 from kernellab.ir.types import dtype, shape
 
 
@@ -57,7 +57,7 @@ class Distances(Shadows):
     def computed(self, computed: Computed, operands: Sequence[Shadow]) -> Sequence[Shadow]:
         """As `Shadows.computed`."""
         op = computed.operation
-        if moves(op):
+        if has(op, MovesElements):
             return moved(computed, operands)
         if len(op.results) != 1:
             return [None] * len(op.results)

@@ -19,25 +19,17 @@ from kernellab.checker.shadow.values import (
     Shadows,
     lifted,
     moved,
-    moves,
     reach,
 )
 from kernellab.interpreter.numerics.numerics import widen
 from kernellab.ir import arith, tt
+from kernellab.ir.traits import DotLike, Elementwise, MovesElements, RegionsOfElements, has
 from kernellab.ir.types import dtype, shape
 
 _NARROWING = (arith.TruncFOp, tt.FpToFpOp, arith.SIToFPOp, arith.UIToFPOp)
 """Conversions in which a number may turn out too large for its new type."""
 
 _BITS = (arith.BitcastOp, tt.BitcastOp)
-
-_ARITHMETIC = (
-    tt.FpToFpOp, tt.ClampFOp, tt.PreciseDivFOp, tt.PreciseSqrtOp, tt.ApproxDivFOp, tt.DotOp,
-    tt.DotScaledOp, tt.ReduceOp, tt.ScanOp, tt.MapElementwiseOp, tt.ExternElementwiseOp,
-    tt.ElementwiseInlineAsmOp,
-)  # fmt: skip
-"""What computes, beside the operations of `arith` and `math`;
-whatever else gives numbers has them from somewhere."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -94,7 +86,7 @@ class Origins(Shadows):
             self._lose(computed, op, self.on.pop(op))
         if op in self.read:
             return [self.read.pop(op)]
-        if moves(op):
+        if has(op, MovesElements):
             return moved(computed, operands)
         if isinstance(op, _BITS):
             return list(operands)
@@ -157,7 +149,9 @@ class Origins(Shadows):
 
 
 def _computes(op: Operation) -> bool:
-    return op.name.startswith(("arith.", "math.")) or isinstance(op, _ARITHMETIC)
+    """Whether an operation computes numbers; whatever else gives some has them from somewhere."""
+    computes = has(op, Elementwise, DotLike, RegionsOfElements)
+    return computes or isinstance(op, tt.ElementwiseInlineAsmOp)
 
 
 def _fresh(

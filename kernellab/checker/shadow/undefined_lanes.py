@@ -10,18 +10,22 @@ from __future__ import annotations
 import weakref
 
 from xdsl.ir import Operation, SSAValue
+from xdsl.traits import NoMemoryEffect
 
 from kernellab.interpreter.execution.program import ProgramCode
 from kernellab.ir import arith, tt
+from kernellab.ir.traits import (
+    Elementwise,
+    KeepsElements,
+    PointerAccess,
+    SharedWrite,
+    global_effect,
+    has,
+    trait_of,
+)
 
 _DEEPEST = 16
 """So far into the operations that made a mask it is compared with another."""
-
-_BY_ELEMENT = (
-    tt.BitcastOp, tt.FpToFpOp, tt.IntToPtrOp, tt.PtrToIntOp, tt.AddPtrOp, tt.ClampFOp, tt.MulhiUIOp,
-    tt.PreciseSqrtOp, tt.PreciseDivFOp, tt.ApproxDivFOp, tt.ExternElementwiseOp,
-)  # fmt: skip
-"""Operations of the `tt` dialect whose lanes depend on the same lane of their operands."""
 
 _kept: weakref.WeakKeyDictionary[ProgramCode, frozenset[Operation]] = weakref.WeakKeyDictionary()
 
@@ -57,10 +61,10 @@ def _stays_off(load: tt.LoadOp) -> bool:
         for use in value.uses:
             op = use.operation
             if _is_masked_by(op, load.mask):
-                pending += [op.result] if isinstance(op, tt.LoadOp) else []
+                pending += op.results if global_effect(op) == "load" else ()
             elif _hides(op, value, load.mask):
                 continue
-            elif _goes_by_element(op):
+            elif has(op, Elementwise):
                 pending += op.results
             else:
                 return False
@@ -69,13 +73,11 @@ def _stays_off(load: tt.LoadOp) -> bool:
 
 def _is_masked_by(op: Operation, mask: SSAValue) -> bool:
     """Whether an access is made by lanes alone for which the mask is on, and gives nothing else."""
-    match op:
-        case tt.StoreOp() | tt.LoadOp():
-            return op.mask is not None and _implies(op.mask, mask)
-        case tt.AtomicRMWOp():
-            return op.mask is not None and _implies(op.mask, mask) and not op.result.uses
-        case _:
-            return False
+    access = trait_of(op, PointerAccess)
+    own = None if access is None else access.mask_of(op)
+    if own is None or has(op, SharedWrite) or not _implies(own, mask):
+        return False
+    return global_effect(op) != "atomic" or not any(result.uses for result in op.results)
 
 
 def _hides(op: Operation, value: SSAValue, mask: SSAValue) -> bool:
@@ -89,21 +91,17 @@ def _hides(op: Operation, value: SSAValue, mask: SSAValue) -> bool:
     )
 
 
-def _goes_by_element(op: Operation) -> bool:
-    dialect = op.name.partition(".")[0]
-    return (dialect in ("arith", "math") or isinstance(op, _BY_ELEMENT)) and not op.regions
-
-
 def _implies(one: SSAValue, mask: SSAValue) -> bool:
     """Whether `one` is on only where `mask` is."""
     if _is_same(one, mask, _DEEPEST):
         return True
-    owner = one.owner
+    owner = _in_any_layout(one).owner
     return isinstance(owner, arith.AndIOp) and any(_implies(part, mask) for part in owner.operands)
 
 
 def _is_same(one: SSAValue, other: SSAValue, depth: int) -> bool:
-    """Whether two values are computed alike."""
+    """Whether two values are computed alike, layouts aside."""
+    one, other = _in_any_layout(one), _in_any_layout(other)
     if one is other:
         return True
     first, second = one.owner, other.owner
@@ -112,15 +110,17 @@ def _is_same(one: SSAValue, other: SSAValue, depth: int) -> bool:
     return (
         first.name == second.name
         and not first.regions
-        and _is_arithmetic(first)
+        and has(first, NoMemoryEffect)
         and first.properties == second.properties
         and len(first.operands) == len(second.operands)
         and all(_is_same(*pair, depth - 1) for pair in zip(first.operands, second.operands))
     )
 
 
-_SHAPES = (tt.SplatOp, tt.BroadcastOp, tt.ExpandDimsOp, tt.MakeRangeOp, tt.GetProgramIdOp)
-
-
-def _is_arithmetic(op: Operation) -> bool:
-    return op.name.startswith("arith.") or isinstance(op, _SHAPES)
+def _in_any_layout(value: SSAValue) -> SSAValue:
+    """The tile before its layout was changed: each element stays at its place."""
+    op = value.owner
+    while isinstance(op, Operation) and has(op, KeepsElements) and has(op, Elementwise):
+        value = op.operands[0]
+        op = value.owner
+    return value

@@ -147,19 +147,8 @@ def _merged(new: Shadow, old: Shadow, active: Active, rank: int) -> Shadow:
 # Operations that move elements and compute nothing
 
 
-_MOVES = (
-    tt.SplatOp, tt.UnsplatOp, tt.ExpandDimsOp, tt.BroadcastOp, tt.ReshapeOp, tt.TransOp, tt.JoinOp,
-    tt.CatOp, tt.SplitOp, tt.GatherOp, arith.SelectOp,
-)  # fmt: skip
-
-
-def moves(op: Operation) -> bool:
-    """True for an operation whose results hold elements of its operands, and nothing else."""
-    return isinstance(op, _MOVES)
-
-
 def moved(computed: Computed, shadows: Sequence[Shadow]) -> Sequence[Shadow]:
-    """The shadows of what an operation moved, which `moves` is true for."""
+    """The shadows of what an operation moved, whose class has the trait `MovesElements`."""
     op = computed.operation
     if all(shadow is None for shadow in shadows):
         return [None] * len(op.results)

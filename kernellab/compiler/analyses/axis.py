@@ -26,6 +26,7 @@ from kernellab.compiler.analyses.module import (
 from kernellab.compiler.analyses.work import bit_width
 from kernellab.errors import SourcePosition
 from kernellab.ir.encodings import BlockedEncoding, SliceEncoding
+from kernellab.ir.traits import Atomic, PointerAccess, has, trait_of
 from kernellab.ir.types import PointerType, element_type, is_pointer, shape
 from kernellab.records.axis_info import AxisInfo, PointerFacts
 
@@ -456,25 +457,6 @@ def _with_hints(op: Operation, found: _Facts) -> _Facts:
 # Accesses
 # --------------------------------------------------------------------------------------------------
 
-_ACCESSES = frozenset(
-    {
-        "tt.load", "tt.store", "tt.atomic_rmw", "tt.atomic_cas", "tt.atomic_load",
-        "tt.atomic_store", "tt.atomic_poll", "ttg.async_copy_global_to_local",
-    }
-)  # fmt: skip
-_BUFFER_ACCESSES = frozenset(
-    f"{dialect}.{name}"
-    for dialect in ("amdg", "amdgpu")
-    for name in (
-        "buffer_load",
-        "buffer_store",
-        "buffer_load_to_local",
-        "buffer_atomic_rmw",
-        "buffer_atomic_cas",
-    )
-)
-"""AMD's accesses with a scalar pointer and a tile of offsets."""
-
 WidthsOf = Callable[[SourcePosition | None], tuple[int, ...]]
 """The widths, in bytes, of the finished code's accesses to global memory for a line
 of the kernel."""
@@ -483,7 +465,7 @@ of the kernel."""
 def axis_info(module: Operation, widths_of: WidthsOf, read_from: str) -> AxisInfo:
     """The accesses to global memory of a module of TTGIR, those of single elements included."""
     facts = _solve(module)
-    accesses = [op for op in module.walk() if kind(op) in _ACCESSES | _BUFFER_ACCESSES]
+    accesses = [op for op in module.walk() if has(op, PointerAccess)]
     return AxisInfo(tuple(_facts_of(op, facts, widths_of) for op in accesses), read_from)
 
 
@@ -505,7 +487,7 @@ def vector_widths(module: Operation, run_of: RunOf) -> Mapping[Operation, int]:
         )
         or 1
         for op in module.walk()
-        if kind(op) in _ACCESSES
+        if (access := trait_of(op, PointerAccess)) is not None and not access.has_offsets
         for pointers in [pointers_of(op)]
     }
 
@@ -518,12 +500,9 @@ def pointers_of(access: Operation) -> SSAValue:
 def _facts_of(op: Operation, facts: Mapping[SSAValue, _Facts], widths_of: WidthsOf) -> PointerFacts:
     pointers = pointers_of(op)
     tile, known = pointers, facts.get(pointers, _nothing(pointers))
-    if kind(op) in _BUFFER_ACCESSES:
-        tile = next(
-            v
-            for v in op.operands
-            if shape(v.type) and not is_pointer(v.type) and v is not op.operands[0]
-        )
+    access = trait_of(op, PointerAccess)
+    if access is not None and access.has_offsets:
+        tile = access.indices_of(op)[-1]
         base, offsets = facts.get(pointers, _nothing(pointers)), facts.get(tile, _nothing(tile))
         step = element_bytes(pointers)
         known = replace(
@@ -581,7 +560,7 @@ def _vector_width(
 
 def _is_atomic_tile(op: Operation, tile: SSAValue) -> bool:
     """How many elements go into one atomic of a tile depends on the type and the GPU as well."""
-    return "atomic" in kind(op) and bool(shape(tile.type))
+    return has(op, Atomic) and bool(shape(tile.type))
 
 
 def power_of_two_up_to(number: int) -> int:

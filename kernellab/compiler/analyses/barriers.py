@@ -13,6 +13,7 @@ from xdsl.ir import Block, Operation, Region
 from kernellab.compiler.analyses.memory import Views, allocates, unique_names, views_of
 from kernellab.compiler.analyses.module import kind, numbered, position_of, successors
 from kernellab.errors import SourcePosition
+from kernellab.ir.traits import DescriptorAccess, PointerAccess, SharedRead, SharedWrite, has
 from kernellab.records.barriers import Access, Barrier, Barriers, Hazard, HazardKind
 from kernellab.records.shared_memory import SharedMemory
 
@@ -23,30 +24,12 @@ _WAITS = frozenset(
     {"ttg.async_wait", "amdg.async_wait", "amdgpu.async_wait", "ttng.async_tma_store_wait"}
 )
 
-_WRITERS = frozenset(
-    {
-        "ttg.local_store",
-        "ttg.local_scatter",
-        "ttg.local_atomic_scatter_rmw",
-        "ttng.init_barrier",
-        "ttng.inval_barrier",
-    }
-)
-_READERS = frozenset(
-    {
-        "ttg.local_load", "ttg.local_gather", "ttng.warp_group_dot", "ttng.tc_gen5_mma",
-        "ttng.tc_gen5_mma_scaled", "ttng.tmem_copy", "ttng.async_tma_copy_local_to_global",
-        "ttng.async_tma_reduce", "ttng.async_tma_scatter", "amdg.local_load_packed_tranposed",
-    }
-)  # fmt: skip
-_ASYNC_WRITERS = frozenset(
-    {"ttg.async_copy_global_to_local", "amdg.buffer_load_to_local", "amdgpu.buffer_load_to_local"}
-)
-"""They write later: what they wrote is there for other warps after a wait and a barrier.
-Copies of the tensor memory accelerator are not among them: they signal through a barrier in
-memory of their own."""
-
 Effect = Literal["read", "write"]
+_WITHOUT_CLASS: Mapping[str, Effect] = {
+    "ttg.local_atomic_scatter_rmw": "write",
+    "amdg.local_load_packed_tranposed": "read",
+}
+"""What operations do to shared memory that `ir/` has no class for."""
 Author = Literal["membar analysis", "program", "lowering"]
 
 
@@ -210,7 +193,8 @@ def _step(state: _State, op: Operation, views: Views) -> _State:
     if kind(op) in _WAITS:
         return _State(state.pending | state.in_flight, state.in_flight)
     points = frozenset(_accesses(op, views, scratch="read"))
-    if kind(op) in _ASYNC_WRITERS:
+    if has(op, SharedWrite) and has(op, PointerAccess):
+        # It writes later: what it wrote is there for other warps after a wait and a barrier.
         return _State(state.pending, state.in_flight | points)
     return _State(state.pending | points, state.in_flight)
 
@@ -233,15 +217,23 @@ def _accesses(op: Operation, views: Views, scratch: Effect) -> Iterator[_Point]:
             yield _Point(op, scratch, op)
         elif op.operands:
             yield _Point(op, "write", op)
-    effect: Effect | None = None
-    if kind(op) in _WRITERS or kind(op) in _ASYNC_WRITERS:
-        effect = "write"
-    elif kind(op) in _READERS:
-        effect = "read"
+    effect = _effect(op)
     if effect is not None:
         for operand in op.operands:
             for root in views.get(operand, ()):
                 yield _Point(op, effect, root)
+
+
+def _effect(op: Operation) -> Effect | None:
+    """What an operation does to shared memory, by operands that are views of it.
+
+    Loads of the tensor memory accelerator are not among them: they signal through a barrier in memory of their own.
+    """
+    if has(op, SharedRead):
+        return "read"
+    if has(op, SharedWrite) and not has(op, DescriptorAccess):
+        return "write"
+    return _WITHOUT_CLASS.get(kind(op))
 
 
 def _hazards(

@@ -20,6 +20,7 @@ from kernellab.compiler.analyses.layouts import AskLayouts, layouts_by_type
 from kernellab.compiler.analyses.module import integer
 from kernellab.errors import LayoutError
 from kernellab.ir import tt, ttg
+from kernellab.ir.traits import Atomic, PointerAccess, has
 from kernellab.ir.types import element_type
 from kernellab.records import Target
 from kernellab.records.layouts import (
@@ -75,7 +76,9 @@ class WarpAccesses:
         self._capability = int(target.arch)
         self._warps = integer(module, "ttg.num-warps") or 1
         self._lanes = integer(module, "ttg.threads-per-warp") or 32
-        asked = [value.type for op in module.walk() if _is_access(op) for value in op.operands]
+        asked = [
+            value.type for op in module.walk() if has(op, PointerAccess) for value in op.operands
+        ]
         self._layouts: Mapping[Attribute, Layout | LayoutError] = layouts_by_type(asked, ask)
         self._widths = vector_widths(module, self._run)
 
@@ -125,11 +128,11 @@ class WarpAccesses:
     def _width(self, op: Operation) -> int:
         """Elements of one thread's access."""
         width = self._widths[op]
-        if isinstance(op, _ATOMICS_OF_ONE_ELEMENT):
-            return 1
         match op:
             case tt.AtomicRMWOp():
                 return min(width, self._most_in_one_atomic(op))
+            case _ if has(op, Atomic):
+                return 1
             case ttg.AsyncCopyGlobalToLocalOp():
                 return min(width, self._run_in_shared(op))
             case _:
@@ -168,20 +171,6 @@ def _along(layout: RegisterLayout) -> int:
     """The dimension along which neighbouring lanes lie."""
     steps = [dim for vector in layout.lane for dim, step in enumerate(vector) if step]
     return steps[0] if steps else layout.order[0]
-
-
-_ATOMICS_OF_ONE_ELEMENT = (tt.AtomicCASOp, tt.AtomicLoadOp, tt.AtomicStoreOp, tt.AtomicPollOp)
-_ACCESSES = (
-    tt.LoadOp,
-    tt.StoreOp,
-    tt.AtomicRMWOp,
-    *_ATOMICS_OF_ONE_ELEMENT,
-    ttg.AsyncCopyGlobalToLocalOp,
-)
-
-
-def _is_access(op: Operation) -> bool:
-    return isinstance(op, _ACCESSES)
 
 
 def _once(holders: Numbers, layout: Layout | LayoutError | None) -> Numbers:

@@ -17,6 +17,7 @@ from kernellab.compiler.analyses.module import (
     symbol,
 )
 from kernellab.ir.locations import locate
+from kernellab.ir.traits import DotLike, GlobalAccess, global_effect, has, trait_of
 from kernellab.ir.types import PointerType, TensorDescType, element_type, shape
 from kernellab.records.work import Work, WorkItem
 
@@ -69,13 +70,6 @@ _FLOAT_OPERATIONS = frozenset(
 )
 """Each counts as one floating-point operation per element, a division and an exponential as much
 as an addition."""
-
-_KINDS = {
-    "tt.load": "load", "tt.atomic_load": "load", "tt.descriptor_load": "load",
-    "tt.descriptor_gather": "load", "tt.store": "store", "tt.atomic_store": "store",
-    "tt.descriptor_store": "store", "tt.descriptor_scatter": "store", "tt.atomic_rmw": "atomic",
-    "tt.atomic_cas": "atomic", "tt.descriptor_reduce": "atomic",
-}  # fmt: skip
 
 
 @dataclass(frozen=True)
@@ -136,7 +130,7 @@ def _repeated(loop: Operation, repeats: _Repeats) -> _Repeats:
 
 def _count(op: Operation) -> tuple[str, int] | None:
     """Kind and count per execution; None for an operation that does no such work itself."""
-    if kind(op) in ("tt.dot", "tt.dot_scaled"):
+    if has(op, DotLike):
         return "matrix", 2 * prod(shape(op.results[0].type)) * _depth(op)
     if kind(op) in ("tt.reduce", "tt.scan"):
         combines = sum(1 for inner in op.walk() if kind(inner) in _FLOAT_OPERATIONS)
@@ -145,9 +139,8 @@ def _count(op: Operation) -> tuple[str, int] | None:
         return "arithmetic", combines * (prod(sizes) - kept)
     if kind(op) in _FLOAT_OPERATIONS or kind(op) == "math.fma":
         return "arithmetic", prod(shape(op.results[0].type)) * (2 if kind(op) == "math.fma" else 1)
-    if kind(op) in _KINDS:
-        return _KINDS[kind(op)], _bytes_moved(op)
-    return None
+    effect, access = global_effect(op), trait_of(op, GlobalAccess)
+    return None if effect is None or access is None else (effect, _bytes_moved(op, access))
 
 
 def _axis(op: Operation) -> int:
@@ -176,13 +169,11 @@ def _holds_fp4(op: Operation) -> bool:
     return "e2m1" in str(element)
 
 
-def _bytes_moved(op: Operation) -> int:
-    if kind(op) in ("tt.load", "tt.descriptor_load", "tt.descriptor_gather"):
-        return size_in_bytes(op.results[0].type)
-    if kind(op).startswith("tt.descriptor"):
-        tiles = [value.type for value in op.operands if isinstance(value.type, builtin.TensorType)]
-        return size_in_bytes(tiles[-1])
-    return size_in_bytes(op.operands[1].type)
+def _bytes_moved(op: Operation, access: GlobalAccess) -> int:
+    pointer = element_type(access.base_of(op).type)
+    if isinstance(pointer, PointerType):
+        return prod(shape(access.base_of(op).type)) * max(bit_width(pointer.pointee) // 8, 1)
+    return size_in_bytes((access.value_of(op) or op.results[0]).type)
 
 
 def size_in_bytes(type: Attribute) -> int:

@@ -17,8 +17,16 @@ import numpy
 from xdsl.ir import BlockArgument, Operation, OpResult, SSAValue
 
 from kernellab.interpreter.analyses.dataflow import yielded
-from kernellab.ir import llvm, scf, tt
+from kernellab.ir import llvm, scf, tt, ttg
 from kernellab.ir.locations import Location, locate
+from kernellab.ir.traits import (
+    Elementwise,
+    GlobalRead,
+    KeepsElements,
+    PointerAccess,
+    has,
+    trait_of,
+)
 from kernellab.ir.types import is_pointer, shape
 
 Lane = tuple[int, ...]
@@ -72,11 +80,9 @@ def index_of(op: Operation) -> SSAValue | None:
     """The operand that says where `op` reads or writes;
     of an assertion or assumption, what it says.
     """
+    if (access := trait_of(op, PointerAccess)) is not None:
+        return access.indices_of(op)[-1]
     match op:
-        case tt.LoadOp() | tt.StoreOp() | tt.AtomicRMWOp() | tt.AtomicCASOp():
-            return op.pointer
-        case tt.AtomicLoadOp() | tt.AtomicStoreOp() | tt.AtomicPollOp():
-            return op.pointer
         case tt.GatherOp():
             return op.indices
         case tt.AssertOp() | llvm.AssumeOp():
@@ -151,7 +157,9 @@ def described(value: SSAValue) -> str | None:
             return f"tl.program_id({op.axis.value.data})"
         case tt.GetNumProgramsOp() as op:
             return f"tl.num_programs({op.axis.value.data})"
-        case tt.LoadOp() | tt.AtomicLoadOp() | tt.AtomicRMWOp() | tt.AtomicCASOp():
+        case ttg.LocalLoadOp():
+            return "the value loaded"
+        case Operation() as op if has(op, GlobalRead) and not isinstance(op, tt.AtomicPollOp):
             return "the value loaded"
         case _:
             return None
@@ -163,7 +171,7 @@ def _sources(value: SSAValue, lane: Lane) -> list[tuple[SSAValue, Lane]]:
         return _carried_from(value, lane)
     assert isinstance(value, OpResult)
     op = value.op
-    if not (op.name.startswith("arith.") or isinstance(op, _SAME_ELEMENTS)):
+    if not has(op, Elementwise, KeepsElements):
         return []
     lanes = [(operand, _lane_of(op, operand, lane)) for operand in op.operands]
     return [(operand, found) for operand, found in lanes if found is not None]
@@ -184,17 +192,6 @@ def _carried_from(argument: BlockArgument, lane: Lane) -> list[tuple[SSAValue, L
     ]
 
 
-_SAME_ELEMENTS = (
-    tt.AddPtrOp,
-    tt.BitcastOp,
-    tt.SplatOp,
-    tt.ExpandDimsOp,
-    tt.BroadcastOp,
-    tt.TransOp,
-    tt.ReshapeOp,
-)
-
-
 def _lane_of(op: Operation, operand: SSAValue, lane: Lane) -> Lane | None:
     """Which element of `operand` went into the element of the result at `lane`;
     None where it is not one.
@@ -203,6 +200,8 @@ def _lane_of(op: Operation, operand: SSAValue, lane: Lane) -> Lane | None:
     match op:
         case _ if not extents:
             return ()
+        case tt.UnsplatOp():
+            return (0,) * len(extents)
         case tt.ExpandDimsOp():
             axis = op.axis.value.data
             return lane[:axis] + lane[axis + 1 :]

@@ -6,13 +6,20 @@ import weakref
 from dataclasses import dataclass
 from typing import cast
 
-from xdsl.dialects import builtin
 from xdsl.ir import BlockArgument, Operation, OpResult, SSAValue
 
 from kernellab.interpreter.analyses.pointers import ADDRESS, underlying_objects
-from kernellab.interpreter.codegen.calls import InlinedCallOp
 from kernellab.interpreter.execution.program import ProgramCode
-from kernellab.ir import tt
+from kernellab.ir import amdg, tt
+from kernellab.ir.traits import (
+    Atomic,
+    Effect,
+    GlobalAccess,
+    global_effect,
+    has,
+    may_do_anything,
+    trait_of,
+)
 from kernellab.ir.types import TensorDescType
 
 EVERYTHING = None
@@ -20,14 +27,6 @@ EVERYTHING = None
 
 Arguments = frozenset[int] | None
 """Numbers of arguments, or EVERYTHING."""
-
-_STORES = (tt.StoreOp, tt.AtomicStoreOp)
-_ATOMICS = (tt.AtomicRMWOp, tt.AtomicCASOp)
-_DESCRIPTOR_STORES = (tt.DescriptorStoreOp, tt.DescriptorScatterOp)
-_LOADS = (tt.LoadOp, tt.DescriptorLoadOp, tt.DescriptorGatherOp)
-_POLLS = (tt.AtomicLoadOp, tt.AtomicPollOp)
-_NO_MEMORY = ("arith", "math", "scf", "cf", "builtin", "ub", "gpu", "llvm")
-"""Dialects whose operations access no memory."""
 
 
 @dataclass(frozen=True)
@@ -76,23 +75,19 @@ def _memory_effects(function: tt.FuncOp) -> MemoryEffects:
             else None
         )
 
-    stored: set[int | None] = set()
-    updated: set[int | None] = set()
-    loaded: set[int | None] = set()
+    touched: dict[Effect, set[int | None]] = {"store": set(), "atomic": set(), "load": set()}
     for op in function.walk():
-        if isinstance(op, _STORES + _DESCRIPTOR_STORES):
-            stored.add(argument(op.operands[0]))
-        elif isinstance(op, (*_ATOMICS, tt.DescriptorReduceOp)):
-            updated.add(argument(op.operands[0]))
-        elif isinstance(op, _LOADS):
-            loaded.add(argument(op.operands[0]))
-        elif not _leaves_memory_alone(op):
-            for touched in (stored, updated, loaded):
-                touched.add(None)
+        access, effect = trait_of(op, GlobalAccess), global_effect(op)
+        if effect == "load" and has(op, Atomic):
+            continue
+        if effect is not None:
+            touched[effect].add(None if access is None else argument(access.base_of(op)))
+        elif may_do_anything(op):
+            for arguments in touched.values():
+                arguments.add(None)
     shows = any(map(_shows_order, function.walk()))
-    return MemoryEffects(
-        _arguments(stored), _arguments(updated), _arguments(loaded), shows or None in updated
-    )
+    stored, updated, loaded = map(_arguments, touched.values())
+    return MemoryEffects(stored, updated, loaded, shows or updated is EVERYTHING)
 
 
 def _arguments(found: set[int | None]) -> Arguments:
@@ -112,27 +107,8 @@ def _described(descriptor: SSAValue) -> SSAValue | None:
             return None
 
 
-def _leaves_memory_alone(op: Operation) -> bool:
-    dialect = op.name.partition(".")[0]
-    if isinstance(op, (*_POLLS, InlinedCallOp)) or dialect in _NO_MEMORY:
-        return True
-    if dialect == "tt":
-        return not isinstance(op, tt.ElementwiseInlineAsmOp) or _is_pure(op)
-    return False
-
-
-def _is_pure(op: tt.ElementwiseInlineAsmOp) -> bool:
-    return bool(op.properties.get("pure") == builtin.BoolAttr.from_bool(True))
-
-
 def _shows_order(op: Operation) -> bool:
-    match op:
-        case tt.AtomicCASOp():
-            return True
-        case tt.AtomicRMWOp():
-            name = tt.ATOMIC_OPERATIONS[op.operation.value.data]
-            return bool(op.result.uses) or name in ("fadd", "exchange")
-        case tt.DescriptorReduceOp():
-            return True
-        case _:
-            return False
+    if isinstance(op, tt.AtomicRMWOp | amdg.BufferAtomicRMWOp):
+        name = tt.ATOMIC_OPERATIONS[op.operation.value.data]
+        return bool(op.result.uses) or name in ("fadd", "exchange")
+    return global_effect(op) == "atomic"

@@ -15,21 +15,9 @@ from xdsl.ir import BlockArgument, Operation, SSAValue
 
 from kernellab.interpreter.analyses.dataflow import handed_on
 from kernellab.interpreter.codegen.calls import InlinedCallOp
-from kernellab.ir import arith, scf, tt, ttg, ub
+from kernellab.ir import scf, tt, ub
+from kernellab.ir.traits import MovesElements, trait_of
 from kernellab.ir.types import PointerType, dtype, element_type, is_pointer
-
-_KEEPING_OBJECTS = (
-    tt.AddPtrOp,
-    tt.SplatOp,
-    tt.UnsplatOp,
-    tt.BroadcastOp,
-    tt.ExpandDimsOp,
-    tt.ReshapeOp,
-    tt.TransOp,
-    tt.GatherOp,
-    tt.SplitOp,
-    ttg.ConvertLayoutOp,
-)
 
 ADDRESS = None
 """In place of an underlying object: the pointer is an address."""
@@ -101,16 +89,14 @@ def _made_from(op: Operation) -> tuple[SSAValue | None, ...]:
     """The pointers that the results of `op` have their underlying objects from;
     ADDRESS where they have none.
     """
+    if (moved := trait_of(op, MovesElements)) is not None:
+        return moved.sources_of(op)
     match op:
-        case _ if isinstance(op, _KEEPING_OBJECTS):
-            return (op.operands[0],)
+        case tt.AddPtrOp():
+            return (op.pointer,)
         case tt.BitcastOp():
             same = pointee_dtype(op.operand).itemsize == pointee_dtype(op.result).itemsize
             return (op.operand,) if same else (ADDRESS,)
-        case arith.SelectOp():
-            return op.true_value, op.false_value
-        case tt.JoinOp() | tt.CatOp():
-            return op.lhs, op.rhs
         case ub.PoisonOp():
             return ()  # it may point anywhere, so also where the pointers that it meets do
         case scf.ForOp() | scf.IfOp() | scf.WhileOp() | InlinedCallOp():

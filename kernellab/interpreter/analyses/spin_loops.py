@@ -14,6 +14,7 @@ from xdsl.ir import BlockArgument, Operation, OpResult, SSAValue
 
 from kernellab.interpreter.analyses.dataflow import handed_on, yielded
 from kernellab.ir import scf, tt
+from kernellab.ir.traits import Atomic, GlobalRead, PointerAccess, global_effect, has, trait_of
 
 
 def has_spin_loop(function: tt.FuncOp) -> bool:
@@ -31,18 +32,21 @@ def is_spin_loop(loop: scf.WhileOp) -> bool:
     or its condition depends on a plain load from an address that is the same in every iteration.
     """
     return any(map(_asks_memory, loop.walk())) or any(
-        isinstance(op, tt.LoadOp) and _is_loop_invariant(op.pointer, loop) for op in _deciding(loop)
+        _loads_the_same_place(op, loop) for op in _deciding(loop)
     )
 
 
 def _asks_memory(op: Operation) -> bool:
-    match op:
-        case tt.AtomicRMWOp() | tt.AtomicCASOp() | tt.AtomicLoadOp():
-            return True
-        case tt.LoadOp():
-            return op.is_volatile is not None and bool(op.is_volatile.value.data)
-        case _:
-            return False
+    if isinstance(op, tt.LoadOp):
+        return op.is_volatile is not None and bool(op.is_volatile.value.data)
+    return bool(op.results) and has(op, Atomic)
+
+
+def _loads_the_same_place(op: Operation, loop: scf.WhileOp) -> bool:
+    access = trait_of(op, PointerAccess)
+    if access is None or global_effect(op) != "load":
+        return False
+    return all(_is_loop_invariant(value, loop) for value in access.indices_of(op))
 
 
 def _deciding(loop: scf.WhileOp) -> Iterator[Operation]:
@@ -70,6 +74,6 @@ def _is_loop_invariant(value: SSAValue, loop: scf.WhileOp) -> bool:
     assert isinstance(value, OpResult)
     if not loop.is_ancestor(value.op):
         return True
-    if value.op.regions or isinstance(value.op, tt.LoadOp):
+    if value.op.regions or has(value.op, GlobalRead):
         return False
     return all(_is_loop_invariant(operand, loop) for operand in value.op.operands)

@@ -10,17 +10,9 @@ from xdsl.dialects import builtin
 from xdsl.ir import Attribute, Block, Operation, SSAValue
 from xdsl.rewriter import InsertPoint, Rewriter
 
-from kernellab.ir import arith, tt, ttg
-from kernellab.ir.types import dtype, is_pointer
-
-_KEEPING_STARTS = (
-    tt.SplatOp,
-    tt.BroadcastOp,
-    tt.ExpandDimsOp,
-    tt.ReshapeOp,
-    tt.TransOp,
-    ttg.ConvertLayoutOp,
-)
+from kernellab.ir import arith, tt
+from kernellab.ir.traits import KeepsElements, has
+from kernellab.ir.types import dtype, is_pointer, shape
 
 
 def starts(function: tt.FuncOp) -> set[SSAValue]:
@@ -29,7 +21,7 @@ def starts(function: tt.FuncOp) -> set[SSAValue]:
     assert entry is not None
     found: set[SSAValue] = {argument for argument in entry.args if is_pointer(argument.type)}
     for op in function.walk():
-        if isinstance(op, _KEEPING_STARTS) and op.operands[0] in found:
+        if has(op, KeepsElements) and op.operands[0] in found and shape(op.results[0].type):
             found.update(op.results)
     return found
 

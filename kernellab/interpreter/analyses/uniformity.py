@@ -11,22 +11,8 @@ from xdsl.ir import Operation, SSAValue
 
 from kernellab.interpreter.analyses.dataflow import handed_on, yielded
 from kernellab.interpreter.codegen.calls import InlinedCallOp
-from kernellab.ir import amdg, cf, scf, tt, ttg, ttng
-
-_ALWAYS = (
-    tt.GetProgramIdOp,
-    tt.AtomicRMWOp,
-    tt.AtomicCASOp,
-    amdg.BufferAtomicRMWOp,
-    amdg.BufferAtomicCASOp,
-    ttg.LocalAllocOp,
-    ttng.TmemAllocOp,
-    ttng.ReinterpretTensorDescriptorOp,
-)
-
-
-OF_ELEMENTS = (tt.ReduceOp, tt.ScanOp, tt.MapElementwiseOp)
-"""Operations with a region that is a function of single elements."""
+from kernellab.ir import cf, scf, tt
+from kernellab.ir.traits import RegionsOfElements, VariesByProgram, global_effect, has
 
 
 def varying_values(function: tt.FuncOp) -> set[SSAValue]:
@@ -42,7 +28,7 @@ def varying_elements(function: tt.FuncOp) -> set[SSAValue]:
         [
             inside
             for op in function.walk()
-            if isinstance(op, OF_ELEMENTS)
+            if has(op, RegionsOfElements)
             for inside in (op, *(o for region in op.regions for o in region.walk()))
         ]
     )
@@ -80,15 +66,20 @@ def _varying_because_of(op: Operation, varying: set[SSAValue]) -> Iterator[SSAVa
         case InlinedCallOp():
             if len(op.body.blocks) > 1:
                 yield from op.results
-        case _ if isinstance(op, OF_ELEMENTS):
+        case _ if has(op, RegionsOfElements):
             # Their regions run with an element in each program's place.
             for region in op.regions:
                 yield from region.block.args
             if _any(op.operands, varying):
                 yield from op.results
         case _:
-            if isinstance(op, _ALWAYS) or _any(op.operands, varying):
+            if _differs_by_itself(op) or _any(op.operands, varying):
                 yield from op.results
+
+
+def _differs_by_itself(op: Operation) -> bool:
+    """Whether results differ though operands do not; of an update, each program finds what another one left."""
+    return has(op, VariesByProgram) or global_effect(op) == "atomic"
 
 
 def _any(values: Iterable[SSAValue], varying: set[SSAValue]) -> bool:

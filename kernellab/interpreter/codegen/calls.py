@@ -12,12 +12,15 @@ from xdsl.irdl import (
     IRDLOperation,
     irdl_op_definition,
     region_def,
+    traits_def,
     var_operand_def,
     var_result_def,
 )
 from xdsl.rewriter import InsertPoint, Rewriter
+from xdsl.traits import RecursiveMemoryEffect
 
 from kernellab.ir import tt
+from kernellab.ir.traits import RegionsOfElements, has
 
 
 @irdl_op_definition
@@ -25,6 +28,7 @@ class InlinedCallOp(IRDLOperation):
     """A call, with the body of the called function in place; its `tt.return`s give the results."""
 
     name = "kernellab.inlined_call"
+    traits = traits_def(RecursiveMemoryEffect())
     arguments = var_operand_def()
     body = region_def()
     final = var_result_def()
@@ -59,7 +63,7 @@ def inline_calls_of_elements(
     assert isinstance(module, ModuleOp)
     functions = {op.sym_name.data: op for op in module.ops if isinstance(op, tt.FuncOp)}
     for op in list(function.walk()):
-        if isinstance(op, tt.ReduceOp | tt.ScanOp | tt.MapElementwiseOp):
+        if has(op, RegionsOfElements):
             for region in op.regions:
                 _inline(region, functions)
                 _take_out(region, is_debug_record)

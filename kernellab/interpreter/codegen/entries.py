@@ -8,10 +8,7 @@ from xdsl.ir import Operation
 
 from kernellab.interpreter.codegen.emitter import Emitter
 from kernellab.interpreter.codegen.expressions import observer
-from kernellab.ir import tt
-
-_OF_ELEMENTS = (tt.ReduceOp, tt.ScanOp, tt.MapElementwiseOp)
-"""Operations whose regions run for elements, not for programs."""
+from kernellab.ir.traits import in_region_of_elements
 
 
 def emit_entry_events(emitter: Emitter, op: Operation) -> None:
@@ -23,15 +20,8 @@ def emit_entry_events(emitter: Emitter, op: Operation) -> None:
     block = op.parent
     if block is None or op is not block.first_op:
         return
-    if block is emitter.function.body.blocks.first or _is_of_elements(op):
+    if block is emitter.function.body.blocks.first or in_region_of_elements(op):
         return
     entered = emitter.constant(block, hint="block")
     active = emitter.active_programs()
     emitter.evaluate(None, observer.entered(entered, emitter.programs.count, active))
-
-
-def _is_of_elements(op: Operation) -> bool:
-    parent = op.parent_op()
-    while parent is not None and not isinstance(parent, _OF_ELEMENTS):
-        parent = parent.parent_op()
-    return parent is not None

@@ -23,12 +23,12 @@ from kernellab.ir.encodings import DotOperandEncoding
 # Buffer instructions: the pointer is one for all lanes, and the offsets are the tile's
 
 
-@lowers(amdg.BufferLoadOp, pure=False)
+@lowers(amdg.BufferLoadOp)
 def load(op: amdg.BufferLoadOp, value: Emitter) -> Expression:
     return _loaded(op, value)
 
 
-@lowers(amdg.BufferLoadToLocalOp, pure=False)
+@lowers(amdg.BufferLoadToLocalOp)
 def load_to_shared(op: amdg.BufferLoadToLocalOp, value: Emitter) -> Expression:
     store_shared(op.memory, _loaded(op, value), value)
     return TOKEN
@@ -47,7 +47,7 @@ def _loaded(op: amdg.BufferLoadOp | amdg.BufferLoadToLocalOp, value: Emitter) ->
     )
 
 
-@lowers(amdg.BufferStoreOp, pure=False)
+@lowers(amdg.BufferStoreOp)
 def store(op: amdg.BufferStoreOp, value: Emitter) -> None:
     call = memory.store(
         value.buffer(op.pointer),
@@ -59,7 +59,7 @@ def store(op: amdg.BufferStoreOp, value: Emitter) -> None:
     value.evaluate(None, call)
 
 
-@lowers(amdg.BufferAtomicRMWOp, pure=False)
+@lowers(amdg.BufferAtomicRMWOp)
 def atomic_read_modify_write(op: amdg.BufferAtomicRMWOp, value: Emitter) -> Expression:
     return memory.atomic(
         tt.ATOMIC_OPERATIONS[op.operation.value.data],
@@ -73,7 +73,7 @@ def atomic_read_modify_write(op: amdg.BufferAtomicRMWOp, value: Emitter) -> Expr
     )
 
 
-@lowers(amdg.BufferAtomicCASOp, pure=False)
+@lowers(amdg.BufferAtomicCASOp)
 def atomic_compare_and_swap(op: amdg.BufferAtomicCASOp, value: Emitter) -> Expression:
     return memory.compare_and_swap(
         value.buffer(op.pointer),
@@ -135,7 +135,7 @@ def transpose_in_threads(op: amdg.InThreadTransposeOp, value: Emitter) -> Expres
     return value[op.operand]
 
 
-@lowers(amdg.AsyncWaitOp, pure=False)
+@lowers(amdg.AsyncWaitOp)
 def nothing_under_way(op: amdg.AsyncWaitOp, value: Emitter) -> Expression:
     return TOKEN
 
@@ -149,7 +149,6 @@ def nothing_under_way(op: amdg.AsyncWaitOp, value: Emitter) -> Expression:
     rocdl.SetPriorityOp,
     rocdl.BarrierOp,
     rocdl.WaitCountOp,
-    pure=False,
 )
 def hint(op: Operation, value: Emitter) -> None:
     """When instructions run changes no result."""

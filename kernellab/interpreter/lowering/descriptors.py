@@ -26,7 +26,7 @@ def make_descriptor(op: tt.MakeTensorDescOp, value: Emitter) -> Expression:
     )
 
 
-@lowers(tt.DescriptorLoadOp, pure=False)
+@lowers(tt.DescriptorLoadOp)
 def load(op: tt.DescriptorLoadOp, value: Emitter) -> Expression:
     return descriptors.load(
         value[op.descriptor],
@@ -37,7 +37,7 @@ def load(op: tt.DescriptorLoadOp, value: Emitter) -> Expression:
     )
 
 
-@lowers(tt.DescriptorStoreOp, pure=False)
+@lowers(tt.DescriptorStoreOp)
 def store(op: tt.DescriptorStoreOp, value: Emitter) -> None:
     call = descriptors.store(
         value[op.descriptor],
@@ -50,7 +50,7 @@ def store(op: tt.DescriptorStoreOp, value: Emitter) -> None:
     value.evaluate(None, call)
 
 
-@lowers(tt.DescriptorReduceOp, pure=False)
+@lowers(tt.DescriptorReduceOp)
 def reduce(op: tt.DescriptorReduceOp, value: Emitter) -> None:
     block = block_of(op.descriptor)
     call = descriptors.reduce(
@@ -77,7 +77,7 @@ def operation_of(kind: str, element: object, value: Emitter) -> str:
 _UNSIGNED = builtin.Signedness.UNSIGNED
 
 
-@lowers(tt.DescriptorGatherOp, pure=False)
+@lowers(tt.DescriptorGatherOp)
 def gather(op: tt.DescriptorGatherOp, value: Emitter) -> Expression:
     return descriptors.gather(
         value[op.descriptor],
@@ -88,7 +88,7 @@ def gather(op: tt.DescriptorGatherOp, value: Emitter) -> Expression:
     )
 
 
-@lowers(tt.DescriptorScatterOp, pure=False)
+@lowers(tt.DescriptorScatterOp)
 def scatter(op: tt.DescriptorScatterOp, value: Emitter) -> None:
     call = descriptors.scatter(
         value[op.descriptor],

@@ -6,7 +6,7 @@ from kernellab.interpreter.codegen.emitter import Emitter
 from kernellab.interpreter.codegen.expressions import Expression, numerics, numpy
 from kernellab.interpreter.lowering.registry import lowers
 from kernellab.ir import math, tt
-from kernellab.ir.operation import FloatBinaryOperation, UnaryOperation
+from kernellab.ir.operation import ElementwiseUnary, FloatBinaryOperation
 
 _NUMPY_NAMES = {
     math.AbsFOp: "abs",
@@ -33,7 +33,7 @@ _NUMPY_NAMES = {
 
 
 @lowers(*_NUMPY_NAMES, rounds=True)
-def elementary(op: UnaryOperation, value: Emitter) -> Expression:
+def elementary(op: ElementwiseUnary, value: Emitter) -> Expression:
     return numpy.member(_NUMPY_NAMES[type(op)])(value[op.operand])
 
 

@@ -26,7 +26,7 @@ from kernellab.ir import tt, ttg, ttng
 # Copies
 
 
-@lowers(ttng.AsyncTmaCopyGlobalToLocalOp, pure=False)
+@lowers(ttng.AsyncTmaCopyGlobalToLocalOp)
 def load(op: ttng.AsyncTmaCopyGlobalToLocalOp, emit: Emitter) -> None:
     if op.offsets:
         raise emit.unsupported("a TMA load by im2col")
@@ -41,7 +41,7 @@ def load(op: ttng.AsyncTmaCopyGlobalToLocalOp, emit: Emitter) -> None:
         _arrive_with(tile, op.memory, op.barrier, emit)
 
 
-@lowers(ttng.AsyncTmaGatherOp, pure=False)
+@lowers(ttng.AsyncTmaGatherOp)
 def gather(op: ttng.AsyncTmaGatherOp, emit: Emitter) -> None:
     with where(op.predicate, emit):
         tile = descriptors.gather(
@@ -61,7 +61,7 @@ def _arrive_with(tile: Expression, memory: SSAValue, barrier: SSAValue, emit: Em
     emit.evaluate(None, mbarriers.receive(emit[barrier], emit[memory].nbytes, **active))
 
 
-@lowers(ttng.AsyncTmaCopyLocalToGlobalOp, pure=False)
+@lowers(ttng.AsyncTmaCopyLocalToGlobalOp)
 def store(op: ttng.AsyncTmaCopyLocalToGlobalOp, emit: Emitter) -> None:
     call = descriptors.store(
         emit[op.descriptor],
@@ -74,7 +74,7 @@ def store(op: ttng.AsyncTmaCopyLocalToGlobalOp, emit: Emitter) -> None:
     emit.evaluate(None, call)
 
 
-@lowers(ttng.AsyncTmaReduceOp, pure=False)
+@lowers(ttng.AsyncTmaReduceOp)
 def reduce(op: ttng.AsyncTmaReduceOp, emit: Emitter) -> None:
     block = block_of(op.descriptor)
     call = descriptors.reduce(
@@ -90,7 +90,7 @@ def reduce(op: ttng.AsyncTmaReduceOp, emit: Emitter) -> None:
     emit.evaluate(None, call)
 
 
-@lowers(ttng.AsyncTmaScatterOp, pure=False)
+@lowers(ttng.AsyncTmaScatterOp)
 def scatter(op: ttng.AsyncTmaScatterOp, emit: Emitter) -> None:
     call = descriptors.scatter(
         emit[op.descriptor],
@@ -120,7 +120,7 @@ def allocate_scratch(op: ttg.GlobalScratchAllocOp, emit: Emitter) -> Expression:
     return emit.constant(numpy.int64(address), hint="scratch")
 
 
-@lowers(ttng.TensormapCreateOp, pure=False)
+@lowers(ttng.TensormapCreateOp)
 def create(op: ttng.TensormapCreateOp, emit: Emitter) -> None:
     """Sizes and strides come innermost first; the innermost stride is one element,
     and the others are in bytes.
@@ -139,7 +139,7 @@ def create(op: ttng.TensormapCreateOp, emit: Emitter) -> None:
     emit.evaluate(None, _written(emit).write(emit[op.descriptor_pointer], descriptor, **active))
 
 
-@lowers(ttng.ReinterpretTensorDescriptorOp, pure=False)
+@lowers(ttng.ReinterpretTensorDescriptorOp)
 def descriptor_at(op: ttng.ReinterpretTensorDescriptorOp, emit: Emitter) -> Expression:
     return _written(emit).read(emit[op.pointer], **given(active=emit.active_programs()))
 

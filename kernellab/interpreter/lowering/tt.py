@@ -131,18 +131,18 @@ def integer_from_pointer(op: tt.PtrToIntOp, value: Emitter) -> Expression:
     return value.address(op.operand)
 
 
-@lowers(tt.LoadOp, pure=False)
+@lowers(tt.LoadOp)
 def load(op: tt.LoadOp, value: Emitter) -> Expression:
     other = None if op.other is None else value.passed(op.other, op.result)
     return _loaded(op.pointer, value, mask=value.optional(op.mask), other=other)
 
 
-@lowers(tt.AtomicLoadOp, pure=False)
+@lowers(tt.AtomicLoadOp)
 def atomic_load(op: tt.AtomicLoadOp, value: Emitter) -> Expression:
     return _loaded(op.pointer, value, mask=value.optional(op.mask))
 
 
-@lowers(tt.AtomicPollOp, pure=False)
+@lowers(tt.AtomicPollOp)
 def poll(op: tt.AtomicPollOp, value: Emitter) -> Expression:
     """Goes on until every element was seen to be as expected;
     meanwhile other programs have their turns.
@@ -170,7 +170,7 @@ def _loaded(pointer: SSAValue, value: Emitter, **optional: Expression | None) ->
     )
 
 
-@lowers(tt.StoreOp, tt.AtomicStoreOp, pure=False)
+@lowers(tt.StoreOp, tt.AtomicStoreOp)
 def store(op: tt.StoreOp | tt.AtomicStoreOp, value: Emitter) -> None:
     call = memory.store(
         value.buffer(op.pointer),
@@ -182,7 +182,7 @@ def store(op: tt.StoreOp | tt.AtomicStoreOp, value: Emitter) -> None:
     value.evaluate(None, call)
 
 
-@lowers(tt.AtomicRMWOp, pure=False)
+@lowers(tt.AtomicRMWOp)
 def atomic_read_modify_write(op: tt.AtomicRMWOp, value: Emitter) -> Expression | None:
     is_wanted = bool(op.result.uses)
     call = memory.atomic(
@@ -205,7 +205,7 @@ def atomic_read_modify_write(op: tt.AtomicRMWOp, value: Emitter) -> Expression |
     return None
 
 
-@lowers(tt.AtomicCASOp, pure=False)
+@lowers(tt.AtomicCASOp)
 def atomic_compare_and_swap(op: tt.AtomicCASOp, value: Emitter) -> Expression:
     return memory.compare_and_swap(
         value.buffer(op.pointer),
@@ -383,7 +383,6 @@ def _several(op: Operation, call: Expression, value: Emitter) -> tuple[Expressio
     ttg.BarrierOp,
     tt.GridDependencyWaitOp,
     tt.GridDependencyLaunchDependentsOp,
-    pure=False,
 )
 def nothing(op: Operation, value: Emitter) -> None:
     """A promise to the compiler; a wait of threads for each other: tiles are whole here after every
@@ -391,7 +390,7 @@ def nothing(op: Operation, value: Emitter) -> None:
     """
 
 
-@lowers(tt.AssertOp, pure=False)
+@lowers(tt.AssertOp)
 def device_assert(op: tt.AssertOp, value: Emitter) -> None:
     call = debugging.check(
         value[op.condition],
@@ -402,7 +401,7 @@ def device_assert(op: tt.AssertOp, value: Emitter) -> None:
     value.evaluate(None, call)
 
 
-@lowers(tt.PrintOp, pure=False)
+@lowers(tt.PrintOp)
 def device_print(op: tt.PrintOp, value: Emitter) -> None:
     signed = op.is_signed.get_values() if op.is_signed is not None else (1,) * len(op.arguments)
     hexadecimal = op.hex is not None and bool(op.hex.value.data)

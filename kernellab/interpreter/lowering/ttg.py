@@ -38,7 +38,7 @@ def unpack_fp4(op: ttg.Fp4ToFpOp, value: Emitter) -> Expression:
 # Shared memory
 
 
-@lowers(ttg.LocalAllocOp, pure=False)
+@lowers(ttg.LocalAllocOp)
 def allocate(op: ttg.LocalAllocOp, value: Emitter) -> Expression:
     return allocated(op.result, op.source, value)
 
@@ -48,23 +48,23 @@ def deallocate(op: ttg.LocalDeallocOp, value: Emitter) -> None:
     """Python lets go of what nobody reads any more."""
 
 
-@lowers(ttg.LocalLoadOp, pure=False)
+@lowers(ttg.LocalLoadOp)
 def load(op: ttg.LocalLoadOp, value: Emitter) -> Expression:
     return shared_memory.load(value[op.memory])
 
 
-@lowers(ttg.LocalStoreOp, pure=False)
+@lowers(ttg.LocalStoreOp)
 def store(op: ttg.LocalStoreOp, value: Emitter) -> None:
     store_shared(op.memory, value[op.value], value)
 
 
-@lowers(ttg.LocalGatherOp, pure=False)
+@lowers(ttg.LocalGatherOp)
 def gather(op: ttg.LocalGatherOp, value: Emitter) -> Expression:
     axis = op.axis.value.data - value.rank(op.memory)
     return shared_memory.gather(value[op.memory], value[op.indices], axis, value.shape(op.indices))
 
 
-@lowers(ttg.LocalScatterOp, pure=False)
+@lowers(ttg.LocalScatterOp)
 def scatter(op: ttg.LocalScatterOp, value: Emitter) -> None:
     axis = op.axis.value.data - value.rank(op.memory)
     call = shared_memory.scatter(
@@ -112,7 +112,7 @@ def reinterpret(op: ttg.MemDescReinterpretOp, value: Emitter) -> Expression:
 # Asynchronous copies
 
 
-@lowers(ttg.AsyncCopyGlobalToLocalOp, pure=False)
+@lowers(ttg.AsyncCopyGlobalToLocalOp)
 def copy_to_shared(op: ttg.AsyncCopyGlobalToLocalOp, value: Emitter) -> Expression:
     loaded = memory.load(
         value.buffer(op.pointer),
@@ -128,6 +128,6 @@ def copy_to_shared(op: ttg.AsyncCopyGlobalToLocalOp, value: Emitter) -> Expressi
     return TOKEN
 
 
-@lowers(ttg.AsyncCommitGroupOp, ttg.AsyncWaitOp, pure=False)
+@lowers(ttg.AsyncCommitGroupOp, ttg.AsyncWaitOp)
 def nothing_under_way(op: Operation, value: Emitter) -> Expression:
     return TOKEN

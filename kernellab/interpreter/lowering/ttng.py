@@ -27,7 +27,7 @@ from kernellab.ir.types import MemDescType
 # Matrix products on Hopper
 
 
-@lowers(ttng.WarpGroupDotOp, pure=False)
+@lowers(ttng.WarpGroupDotOp)
 def warp_group_dot(op: ttng.WarpGroupDotOp, value: Emitter) -> Expression:
     c = tiles.full(value[op.c], value.shape(op.c))
     if op.use_c is not None:
@@ -61,24 +61,24 @@ def _zero_unless(
 # Barriers in shared memory, and fences
 
 
-@lowers(ttng.InitBarrierOp, pure=False)
+@lowers(ttng.InitBarrierOp)
 def initialise_barrier(op: ttng.InitBarrierOp, value: Emitter) -> None:
     _at_barrier(mbarriers.initialise, op.barrier, value, op.count.value.data)
 
 
-@lowers(ttng.InvalBarrierOp, pure=False)
+@lowers(ttng.InvalBarrierOp)
 def invalidate_barrier(op: ttng.InvalBarrierOp, value: Emitter) -> None:
     _at_barrier(mbarriers.invalidate, op.barrier, value)
 
 
-@lowers(ttng.BarrierExpectOp, pure=False)
+@lowers(ttng.BarrierExpectOp)
 def expect_bytes(op: ttng.BarrierExpectOp, value: Emitter) -> None:
     size = op.size.value.data
     with where(op.predicate, value):
         _at_barrier(mbarriers.expect, op.barrier, value, size)
 
 
-@lowers(ttng.ArriveBarrierOp, pure=False)
+@lowers(ttng.ArriveBarrierOp)
 def arrive(op: ttng.ArriveBarrierOp, value: Emitter) -> None:
     count = op.count.value.data
     with where(op.predicate, value):
@@ -97,7 +97,6 @@ def _at_barrier(function: Expression, barrier: SSAValue, value: Emitter, *argume
     ttng.FenceMbarrierInitReleaseClusterOp,
     ttng.ClusterArriveOp,
     ttng.ClusterWaitOp,
-    pure=False,
 )
 def nothing_to_order(op: Operation, value: Emitter) -> None:
     """What was written can be seen at once, and nothing is under way."""
@@ -106,19 +105,19 @@ def nothing_to_order(op: Operation, value: Emitter) -> None:
 # Tensor memory
 
 
-@lowers(ttng.TmemAllocOp, pure=False)
+@lowers(ttng.TmemAllocOp)
 def allocate(op: ttng.TmemAllocOp, value: Emitter) -> tuple[Expression, Expression]:
     return allocated(op.result, op.source, value), TOKEN
 
 
-@lowers(ttng.TmemLoadOp, pure=False)
+@lowers(ttng.TmemLoadOp)
 def load(op: ttng.TmemLoadOp, value: Emitter) -> tuple[Expression, ...]:
     if op.reduced is not None:
         raise value.unsupported("a load from tensor memory that reduces too")
     return shared_memory.load(value[op.memory]), TOKEN
 
 
-@lowers(ttng.TmemStoreOp, pure=False)
+@lowers(ttng.TmemStoreOp)
 def store(op: ttng.TmemStoreOp, value: Emitter) -> Expression:
     with where(op.predicate, value):
         store_shared(op.memory, value[op.value], value)
@@ -132,7 +131,7 @@ def subslice(op: ttng.TmemSubsliceOp, value: Emitter) -> Expression:
     return shared_memory.subslice(value[op.memory], tuple(offsets), value.shape(op.result))
 
 
-@lowers(ttng.TmemCopyOp, pure=False)
+@lowers(ttng.TmemCopyOp)
 def copy_to_tensor_memory(op: ttng.TmemCopyOp, value: Emitter) -> None:
     if value.shape(op.source) != value.shape(op.memory):
         raise value.unsupported("a copy to tensor memory that rearranges a tile")
@@ -144,7 +143,7 @@ def copy_to_tensor_memory(op: ttng.TmemCopyOp, value: Emitter) -> None:
 # Matrix products on Blackwell
 
 
-@lowers(ttng.Tcgen5MmaOp, pure=False)
+@lowers(ttng.Tcgen5MmaOp)
 def matrix_product(op: ttng.Tcgen5MmaOp, value: Emitter) -> Expression:
     if op.is_unsigned is not None:
         raise value.unsupported("a matrix product of unsigned integers")
@@ -153,7 +152,7 @@ def matrix_product(op: ttng.Tcgen5MmaOp, value: Emitter) -> Expression:
     return TOKEN
 
 
-@lowers(ttng.Tcgen5MmaScaledOp, pure=False)
+@lowers(ttng.Tcgen5MmaScaledOp)
 def scaled_matrix_product(op: ttng.Tcgen5MmaScaledOp, value: Emitter) -> Expression:
     with where(op.predicate, value):
         a = _scaled_operand(op.a, op.a_scale, op.a_type, -1, value)
@@ -192,7 +191,7 @@ def _accumulate(
             _at_barrier(mbarriers.arrive, barrier, value)
 
 
-@lowers(ttng.Tcgen5CommitOp, pure=False)
+@lowers(ttng.Tcgen5CommitOp)
 def commit(op: ttng.Tcgen5CommitOp, value: Emitter) -> None:
     with where(op.predicate, value):
         _at_barrier(mbarriers.arrive, op.barrier, value)

@@ -36,7 +36,7 @@ def end_of_group(op: Operation, emit: Emitter) -> None:
     """Whoever starts the group reads what it hands on."""
 
 
-@lowers(ttng.WaitBarrierOp, pure=False)
+@lowers(ttng.WaitBarrierOp)
 def wait_at_barrier(op: ttng.WaitBarrierOp, emit: Emitter) -> None:
     """A group lets the others go on; where there are none, nobody else could complete the phase."""
     with where(op.predicate, emit):

@@ -34,7 +34,15 @@ from kernellab.interpreter.execution.program import (
     program_of_text,
 )
 from kernellab.interpreter.memory.observing import DESCRIPTOR_BYTES, AccessObserver, ObservedAccess
-from kernellab.ir import scf, tt, ttg, ttng
+from kernellab.ir import scf, tt, ttng
+from kernellab.ir.traits import (
+    DescriptorAccess,
+    Effect,
+    PointerAccess,
+    SharedWrite,
+    global_effect,
+    has,
+)
 from kernellab.ir.types import TensorDescType, shape
 from kernellab.launch.argument_copies import copied
 from kernellab.launch.dispatch import Grid
@@ -50,23 +58,10 @@ from kernellab.profiling.accesses.tallying import Tally
 from kernellab.records import Target
 from kernellab.triton_api.layouts import layouts_of
 
-_BY_LANES: dict[type[Operation], Action] = {
-    tt.LoadOp: "load",
-    tt.AtomicLoadOp: "load",
-    tt.AtomicPollOp: "load",
-    tt.StoreOp: "store",
-    tt.AtomicStoreOp: "store",
-    tt.AtomicRMWOp: "atomic",
-    tt.AtomicCASOp: "atomic",
-    ttg.AsyncCopyGlobalToLocalOp: "async copy",
-}
-_BY_ENGINE: dict[type[Operation], Action] = {
-    ttng.AsyncTmaCopyGlobalToLocalOp: "TMA load",
-    ttng.AsyncTmaGatherOp: "TMA load",
-    ttng.AsyncTmaCopyLocalToGlobalOp: "TMA store",
-    ttng.AsyncTmaScatterOp: "TMA store",
-    ttng.AsyncTmaReduceOp: "TMA reduction",
-    ttng.TensormapCreateOp: "tensor map",
+_BY_ENGINE: Mapping[Effect | None, Action] = {
+    "load": "TMA load",
+    "store": "TMA store",
+    "atomic": "TMA reduction",
 }
 
 
@@ -155,9 +150,9 @@ def _accesses_of(code: ProgramCode, target: Target) -> _Found:
     if code not in _kept:
         by_lanes = WarpAccesses(code.module, layouts_of, target)
         _kept[code] = {
-            op: by_lanes[op] if op.__class__ in _BY_LANES else messages_of(op)
+            op: by_lanes[op] if has(op, PointerAccess) else messages_of(op)
             for op in entry_of(code.module).walk()
-            if op.__class__ in _BY_LANES or op.__class__ in _BY_ENGINE
+            if has(op, PointerAccess, DescriptorAccess) or isinstance(op, ttng.TensormapCreateOp)
         }
     return _kept[code]
 
@@ -181,8 +176,7 @@ class _Counted:
         self._numbers = numbers
         """Operation -> its occurrence; see `GlobalAccess`."""
         self._tallies = {
-            op: Tally(access, takes_turns=_BY_LANES.get(op.__class__) == "atomic")
-            for op, access in found.items()
+            op: Tally(access, takes_turns=_action(op) == "atomic") for op, access in found.items()
         }
         self._batch: Any = None
         self._in_turns = in_turns
@@ -222,12 +216,12 @@ class _Counted:
 
 
 def _access(op: Operation, tally: Tally, occurrence: int) -> GlobalAccess:
-    part = _by_lanes(op) if op.__class__ in _BY_LANES else _by_engine(op)
+    part = _by_lanes(op) if has(op, PointerAccess) else _by_engine(op)
     by_lanes = tally.access if isinstance(tally.access, WarpAccess) else None
     different = len(tally.different)
     return GlobalAccess(
         operation=kind(op),
-        action={**_BY_LANES, **_BY_ENGINE}[op.__class__],
+        action=_action(op),
         argument=part.argument,
         position=position_of(op),
         shape=part.shape,
@@ -250,6 +244,16 @@ def _access(op: Operation, tally: Tally, occurrence: int) -> GlobalAccess:
         waits=_waits(op),
         occurrence=occurrence,
     )
+
+
+def _action(op: Operation) -> Action:
+    if isinstance(op, ttng.TensormapCreateOp):
+        return "tensor map"
+    effect = global_effect(op)
+    if has(op, DescriptorAccess):
+        return _BY_ENGINE[effect]
+    assert effect is not None
+    return "async copy" if has(op, SharedWrite) else effect
 
 
 def _waits(op: Operation) -> bool:

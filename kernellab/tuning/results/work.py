@@ -5,7 +5,6 @@ from __future__ import annotations
 import ast
 import math
 import operator
-import re
 from collections.abc import Mapping
 from typing import Any
 
@@ -15,7 +14,8 @@ from xdsl.ir import BlockArgument, Operation, OpResult, SSAValue
 from kernellab.compiler.analyses.axis import underlying_argument
 from kernellab.errors import KernelLabError
 from kernellab.ir import tt
-from kernellab.ir.types import TensorDescType, is_pointer
+from kernellab.ir.traits import GlobalAccess, GlobalRead, GlobalWrite, has, trait_of
+from kernellab.ir.types import is_pointer
 from kernellab.records import Compilation
 
 
@@ -39,9 +39,10 @@ def bytes_moved(compilation: Compilation, sizes: Mapping[str, int]) -> tuple[flo
     """
     touched: set[tuple[str, str]] = set()
     for op in compilation.module(_first_stage(compilation)).walk():
-        memory = _memory_of(op)
-        if memory is None:
+        access = trait_of(op, GlobalAccess)
+        if access is None:
             continue
+        memory = access.base_of(op)
         name = underlying_argument(memory) if is_pointer(memory.type) else _behind(memory)
         if name not in sizes:
             return None, "an access starts from no tensor of the arguments"
@@ -55,37 +56,10 @@ def _first_stage(compilation: Compilation) -> str:
     return "ttir" if "ttir" in compilation.stages else "ttgir"
 
 
-_ACCESS = re.compile(
-    r"tt\.(load|store|atomic_\w+|descriptor_\w+)|(ttg|ttng|amdg|amdgpu)\.\w*(load|store|atomic|"
-    r"copy|gather|scatter|reduce)\w*"
-)
-"""Names of operations that access memory; of those after the first,
-global memory where they take a pointer or a descriptor."""
-_READS = re.compile(r"load|gather|poll|global_to_local")
-_UPDATES = re.compile(r"atomic_(rmw|cas)|reduce")
-
-
-def _memory_of(op: Operation) -> SSAValue | None:
-    """The pointers or the descriptor by which an operation accesses global memory;
-    None of one that does not.
-    """
-    if not _ACCESS.fullmatch(op.name):
-        return None
-    return next(
-        (
-            one
-            for one in op.operands
-            if is_pointer(one.type) or isinstance(one.type, TensorDescType)
-        ),
-        None,
-    )
-
-
 def _directions(op: Operation) -> tuple[str, ...]:
     """Whether memory is read, written, or both."""
-    if _UPDATES.search(op.name):
-        return "read", "written"
-    return ("read",) if _READS.search(op.name) else ("written",)
+    read, written = ("read",) * has(op, GlobalRead), ("written",) * has(op, GlobalWrite)
+    return read + written
 
 
 def _behind(descriptor: SSAValue) -> str:
