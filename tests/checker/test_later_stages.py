@@ -1,0 +1,113 @@
+"""What a check of a later stage finds: layouts move elements to other threads, and change no finding."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+import pytest
+import torch
+import triton
+import triton.language as tl
+from triton.experimental import gluon
+from triton.experimental.gluon import language as gl
+from triton.tools.tensor_descriptor import TensorDescriptor
+
+import kernellab
+from kernellab.checker.records import Findings
+from kernellab.errors import KernelFault
+from tests.checker.corpus.index_overflow import PAIRS
+from tests.checker.launches import Pair
+
+
+def told(found: Findings) -> list[tuple[Any, ...]]:
+    """What the findings say, but for the source's lines."""
+    return [(one.kind, one.line, one.message, one.lane, one.programs) for one in found]
+
+
+@pytest.mark.parametrize("stage", ["ttgir.coalesce", "ttgir"])
+@pytest.mark.parametrize("case", PAIRS, ids=lambda case: case.name)
+def test_indices_that_wrap_before_their_layout_changes(case: Pair, stage: str) -> None:
+    """After `coalesce`, a `ttg.convert_layout` stands between an index and its access."""
+    assert case.faulty.check()
+    later = replace(case.faulty, constants={**case.faulty.constants, "stage": stage})
+    assert told(later.check()) == told(case.faulty.check())
+    clean = replace(case.clean, constants={**case.clean.constants, "stage": stage})
+    assert not clean.check()
+
+
+@gluon.jit
+def in_one_layout(x_ptr, out_ptr, stride, n, BLOCK: gl.constexpr, LAYOUT: gl.constexpr, _AFTER: gl.constexpr):  # fmt: skip
+    lanes = gl.arange(0, BLOCK, layout=LAYOUT)
+    offsets = gl.program_id(0) * stride + lanes
+    gl.store(out_ptr + gl.program_id(0) * BLOCK + lanes, gl.load(x_ptr + offsets % n))
+
+
+@gluon.jit
+def in_two_layouts(x_ptr, out_ptr, stride, n, BLOCK: gl.constexpr, LAYOUT: gl.constexpr, AFTER: gl.constexpr):  # fmt: skip
+    offsets = gl.program_id(0) * stride + gl.arange(0, BLOCK, layout=LAYOUT)
+    there = gl.arange(0, BLOCK, layout=AFTER)
+    x = gl.load(x_ptr + gl.convert_layout(offsets, AFTER) % n)
+    gl.store(out_ptr + gl.program_id(0) * BLOCK + there, x)
+
+
+LAYOUTS = {"LAYOUT": gl.BlockedLayout([1], [32], [4], [0]), "AFTER": gl.BlockedLayout([2], [32], [4], [0])}  # fmt: skip
+
+
+def test_a_gluon_kernel_that_changes_the_layout_of_its_index() -> None:
+    said = []
+    for kernel in (in_one_layout, in_two_layouts):
+        after = {"_AFTER" if kernel is in_one_layout else "AFTER": LAYOUTS["AFTER"]}
+        (finding,) = kernellab.check(
+            kernel, (5,), torch.zeros(64), torch.zeros(640), 1_500_000_007, 64,
+            BLOCK=128, LAYOUT=LAYOUTS["LAYOUT"], **after,
+        )  # fmt: skip
+        said.append((finding.kind, finding.message.partition("; the load")[0], finding.programs))
+    assert said[0] == said[1]
+    assert "2 * 1,500,000,007 = 3,000,000,014 does not fit int32" in said[0][1]
+
+
+@gluon.jit
+def beyond(x_ptr, out_ptr, stride, BLOCK: gl.constexpr, LAYOUT: gl.constexpr, AFTER: gl.constexpr):
+    offsets = gl.program_id(0) * stride + gl.arange(0, BLOCK, layout=LAYOUT)
+    there = gl.arange(0, BLOCK, layout=AFTER)
+    moved = gl.convert_layout(offsets, AFTER)
+    gl.store(out_ptr + there, gl.load(x_ptr + moved))
+
+
+def test_a_fault_tells_of_the_index_before_its_layout_changed() -> None:
+    with pytest.raises(KernelFault) as caught:
+        kernellab.run(beyond, (1,), torch.zeros(100), torch.zeros(128), 5, BLOCK=128, **LAYOUTS)
+    assert "moved = 100, offsets = 100" in str(caught.value)
+
+
+@triton.jit
+def gathered(table, ids_ptr, out_ptr, far, ROWS: tl.constexpr, COLUMNS: tl.constexpr):
+    lanes = tl.arange(0, ROWS)
+    rows = tl.load(ids_ptr + lanes) * far
+    x = table.gather(rows % 7, 0)
+    places = lanes[:, None] * COLUMNS + tl.arange(0, COLUMNS)[None, :]
+    tl.store(out_ptr + places, x)
+
+
+@triton.jit
+def scattered(table, ids_ptr, x_ptr, far, ROWS: tl.constexpr, COLUMNS: tl.constexpr):
+    lanes = tl.arange(0, ROWS)
+    rows = tl.load(ids_ptr + lanes) * far
+    places = lanes[:, None] * COLUMNS + tl.arange(0, COLUMNS)[None, :]
+    table.scatter(tl.load(x_ptr + places), rows % 7, 0)
+
+
+@pytest.mark.parametrize(("kernel", "does"), [(gathered, "load"), (scattered, "store")])
+def test_rows_of_a_descriptor_that_wrap(kernel: Any, does: str) -> None:
+    for largest, faulty in ((2, False), (7, True)):
+        ids = torch.tensor([0, 1, 2, 2, 1, 0, 1, largest], dtype=torch.int32)
+        table = TensorDescriptor.from_tensor(torch.zeros(8, 8), [1, 8])
+        found = kernellab.check(
+            kernel, (1,), table, ids, torch.zeros(8, 8), 10**9, ROWS=8, COLUMNS=8
+        )
+        found = [one for one in found if one.kind == "index-overflow"]
+        assert len(found) == faulty
+        for one in found:
+            assert "= 7,000,000,000 does not fit int32" in one.message
+            assert f"the {does} on line" in one.message
