@@ -1,7 +1,7 @@
-"""Facts about operations that more than one room asks for, said once, on the class, as xDSL's traits.
+"""Facts about operations that more than one room asks for, said once, on the class: xDSL's traits.
 
-What an operation does to memory, MLIR's way, is the effects among its traits: `NoMemoryEffect`, or reads and writes of a kind of
-memory. A class without any may do everything, as in MLIR.
+What an operation does to memory is said MLIR's way, by the effects among its traits:
+`NoMemoryEffect`, or reads and writes of a kind of memory. A class without any may do everything.
 """
 
 from __future__ import annotations
@@ -27,12 +27,12 @@ Effect = Literal["load", "store", "atomic"]
 
 
 def trait_of(op: Operation, trait: type[Trait]) -> Trait | None:
-    """The trait of that kind that the class of an operation has, or None; looked up once for each class."""
+    """The trait of that kind that an operation's class has, or None; looked up once a class."""
     return cast("Trait | None", _trait_of(op.__class__, trait))
 
 
 def has(op: Operation, *traits: type[OpTrait]) -> bool:
-    """Whether the class of an operation has one of these traits; one that nobody has a class for has none."""
+    """Whether an operation's class has one of these traits; one without a class has none."""
     return any(_trait_of(op.__class__, trait) is not None for trait in traits)
 
 
@@ -50,7 +50,7 @@ def _trait_of(kind: type[Operation], trait: type[OpTrait]) -> OpTrait | None:
 
 
 class Elementwise(OpTrait):
-    """Each element of a result is computed from the elements at its place of the operands, and nothing else."""
+    """Each element of a result is computed from the operands' elements at its place alone."""
 
 
 class DotLike(OpTrait):
@@ -82,7 +82,7 @@ class MovesElements(OpTrait):
 
 @dataclass(frozen=True)
 class KeepsElements(MovesElements):
-    """Moves all elements of its only operand: the result is the same tile in another shape or layout."""
+    """Moves all elements of its only operand: the same tile in another shape or layout."""
 
 
 # Memory
@@ -166,13 +166,17 @@ class _Order(Resource):
 
 
 class Ordered(_EffectOnResource):
-    """Touches no memory, and is to be done where it stands: a barrier, a wait, a fence, a print, an assertion."""
+    """Touches no memory, and is to be done where it stands: a barrier, a wait, a fence, a print,
+    an assertion.
+    """
 
     effects = _one(MemoryEffectKind.WRITE, _Order())
 
 
 class PureIfSaid(MemoryEffect):
-    """Code from elsewhere: it touches no memory where its property `pure` says so, and may do everything else."""
+    """Code from elsewhere: where its property `pure` does not say otherwise, it may do
+    everything.
+    """
 
     @classmethod
     def get_effects(cls, op: Operation) -> Set[EffectInstance] | None:
@@ -186,11 +190,13 @@ class Atomic(OpTrait):
 
 @dataclass(frozen=True)
 class GlobalAccess(OpTrait):
-    """Accesses global memory, where operands say; whether it reads, writes or both is said by `GlobalRead` and `GlobalWrite`.
+    """Accesses global memory, where operands say; whether it reads, writes or both is said by
+    `GlobalRead` and `GlobalWrite`.
 
     Attributes:
         base: name of the operand that is the pointer, the tile of pointers, or the descriptor.
-        where: names of the operands that say which elements: pointers, and offsets from one; indices of a descriptor.
+        where: names of the operands that say which elements: pointers, and offsets from one;
+            indices of a descriptor.
         mask: name of the operand that switches lanes off, if there is one.
         value: name of the operand that is written, or combined with what is there.
     """
@@ -219,7 +225,9 @@ class GlobalAccess(OpTrait):
 
 @dataclass(frozen=True)
 class PointerAccess(GlobalAccess):
-    """Accesses global memory by a pointer or a tile of pointers, or by one pointer and a tile of offsets."""
+    """Accesses global memory by a pointer, a tile of pointers, or one pointer and a tile of
+    offsets.
+    """
 
     base: str = "pointer"
     where: tuple[str, ...] = ("pointer",)
@@ -251,14 +259,18 @@ def _operands(op: Operation, names: Iterable[str]) -> tuple[SSAValue, ...]:
 
 
 def global_effect(op: Operation) -> Effect | None:
-    """What an operation does to global memory: "load", "store", or "atomic", which is both; None where it does nothing that is known."""
+    """What an operation does to global memory: "load", "store", or "atomic", which is both;
+    None where it does nothing that is known.
+    """
     if has(op, GlobalRead):
         return "atomic" if has(op, GlobalWrite) else "load"
     return "store" if has(op, GlobalWrite) else None
 
 
 def may_do_anything(op: Operation) -> bool:
-    """Whether nobody knows what an operation itself does to memory; what stands in its regions is asked on its own."""
+    """Whether nobody knows what an operation itself does to memory; what stands in its regions
+    is asked on its own.
+    """
     return not has(op, RecursiveMemoryEffect) and get_effects(op) is None
 
 

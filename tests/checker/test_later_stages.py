@@ -1,4 +1,4 @@
-"""What a check of a later stage finds: layouts move elements to other threads, and change no finding."""
+"""What a check of a later stage finds: layouts move elements to other threads, no more."""
 
 from __future__ import annotations
 
@@ -37,31 +37,31 @@ def test_indices_that_wrap_before_their_layout_changes(case: Pair, stage: str) -
 
 
 @gluon.jit
-def in_one_layout(x_ptr, out_ptr, stride, n, BLOCK: gl.constexpr, LAYOUT: gl.constexpr, _AFTER: gl.constexpr):  # fmt: skip
+def in_one_layout(x_ptr, out_ptr, stride, n, BLOCK: gl.constexpr, LAYOUT: gl.constexpr):
     lanes = gl.arange(0, BLOCK, layout=LAYOUT)
     offsets = gl.program_id(0) * stride + lanes
     gl.store(out_ptr + gl.program_id(0) * BLOCK + lanes, gl.load(x_ptr + offsets % n))
 
 
 @gluon.jit
-def in_two_layouts(x_ptr, out_ptr, stride, n, BLOCK: gl.constexpr, LAYOUT: gl.constexpr, AFTER: gl.constexpr):  # fmt: skip
+def in_two_layouts(
+    x_ptr, out_ptr, stride, n, BLOCK: gl.constexpr, LAYOUT: gl.constexpr, AFTER: gl.constexpr
+):
     offsets = gl.program_id(0) * stride + gl.arange(0, BLOCK, layout=LAYOUT)
     there = gl.arange(0, BLOCK, layout=AFTER)
     x = gl.load(x_ptr + gl.convert_layout(offsets, AFTER) % n)
     gl.store(out_ptr + gl.program_id(0) * BLOCK + there, x)
 
 
-LAYOUTS = {"LAYOUT": gl.BlockedLayout([1], [32], [4], [0]), "AFTER": gl.BlockedLayout([2], [32], [4], [0])}  # fmt: skip
+LAYOUT = {"LAYOUT": gl.BlockedLayout([1], [32], [4], [0])}
+LAYOUTS = {**LAYOUT, "AFTER": gl.BlockedLayout([2], [32], [4], [0])}
 
 
 def test_a_gluon_kernel_that_changes_the_layout_of_its_index() -> None:
     said = []
-    for kernel in (in_one_layout, in_two_layouts):
-        after = {"_AFTER" if kernel is in_one_layout else "AFTER": LAYOUTS["AFTER"]}
-        (finding,) = kernellab.check(
-            kernel, (5,), torch.zeros(64), torch.zeros(640), 1_500_000_007, 64,
-            BLOCK=128, LAYOUT=LAYOUTS["LAYOUT"], **after,
-        )  # fmt: skip
+    for kernel, layouts in ((in_one_layout, LAYOUT), (in_two_layouts, LAYOUTS)):
+        x, out = torch.zeros(64), torch.zeros(640)
+        (finding,) = kernellab.check(kernel, (5,), x, out, 1_500_000_007, 64, BLOCK=128, **layouts)
         said.append((finding.kind, finding.message.partition("; the load")[0], finding.programs))
     assert said[0] == said[1]
     assert "2 * 1,500,000,007 = 3,000,000,014 does not fit int32" in said[0][1]
@@ -106,8 +106,8 @@ def test_rows_of_a_descriptor_that_wrap(kernel: Any, does: str) -> None:
         found = kernellab.check(
             kernel, (1,), table, ids, torch.zeros(8, 8), 10**9, ROWS=8, COLUMNS=8
         )
-        found = [one for one in found if one.kind == "index-overflow"]
-        assert len(found) == faulty
-        for one in found:
+        wraps = [one for one in found if one.kind == "index-overflow"]
+        assert len(wraps) == faulty
+        for one in wraps:
             assert "= 7,000,000,000 does not fit int32" in one.message
             assert f"the {does} on line" in one.message

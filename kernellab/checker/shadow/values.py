@@ -183,8 +183,12 @@ def _rearranged(computed: Computed, shadow: Array) -> Sequence[Shadow]:
             axis = op.axis.value.data - len(source)
             indices = numpy.clip(numpy.asarray(computed.operands[1]), 0, source[axis] - 1)
             return [tiles.gather(shadow, indices, axis, source, shape(op.indices.type))]
-        case _:
+        case tt.BroadcastOp():
             return [shadow]
+        case _ if source == shape(op.results[0].type):
+            return [shadow]
+        case _:
+            return [reach(op, 0, shadow)]
 
 
 def _chosen(op: arith.SelectOp, condition: Value, chosen: Shadow, otherwise: Shadow) -> Shadow:

@@ -227,7 +227,8 @@ def _accesses(op: Operation, views: Views, scratch: Effect) -> Iterator[_Point]:
 def _effect(op: Operation) -> Effect | None:
     """What an operation does to shared memory, by operands that are views of it.
 
-    Loads of the tensor memory accelerator are not among them: they signal through a barrier in memory of their own.
+    Loads of the tensor memory accelerator are not among them: they signal through a barrier in
+    memory of their own.
     """
     if has(op, SharedRead):
         return "read"

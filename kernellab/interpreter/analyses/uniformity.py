@@ -78,7 +78,9 @@ def _varying_because_of(op: Operation, varying: set[SSAValue]) -> Iterator[SSAVa
 
 
 def _differs_by_itself(op: Operation) -> bool:
-    """Whether results differ though operands do not; of an update, each program finds what another one left."""
+    """Whether results differ though operands do not; of an update, each program finds what
+    another one left.
+    """
     return has(op, VariesByProgram) or global_effect(op) == "atomic"
 
 

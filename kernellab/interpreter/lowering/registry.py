@@ -38,7 +38,8 @@ def lowers(
     """Register the decorated function as the lowering of `operations`.
 
     Args:
-        pure: False for operations that must not move though their classes have no effects: they may fault, or end a block.
+        pure: False for operations that must not move though their classes have no effects:
+            they may fault, or end a block.
         rounds: see `Rule`.
     """
 
