@@ -15,7 +15,7 @@ INSTALLED := $(VENV)/.installed
 PYTEST := $(BIN)/python -m pytest -n 2 --dist loadfile
 
 .DEFAULT_GOAL := help
-.PHONY: help install demo test triton-versions lint format js js-check corpus bench constraints-check clean
+.PHONY: help install demo test triton-versions lint format js js-check corpus bench bench-revisions constraints-check clean
 
 help:
 	@sed -n 's/^#   \(make .*\)/  \1/p' Makefile
@@ -25,6 +25,7 @@ help:
 	@echo "  make js      build the views' bundle from js/ (needs node 20 or later)"
 	@echo "  make corpus  compile every kernel of the corpus for every target"
 	@echo "  make bench   measure against Triton's interpreter and compiler"
+	@echo "  make bench-revisions BEFORE=REVISION  measure against an older revision of this repository"
 	@echo "  make clean   remove .venv and what tools left behind"
 
 install: $(INSTALLED)
@@ -85,6 +86,11 @@ bench: $(INSTALLED)
 	$(BIN)/python -m benchmarks.tracing
 	$(BIN)/python -m benchmarks.load_ext
 	$(BIN)/python -m benchmarks.front_end
+
+# Is anything slower than it was? make bench-revisions BEFORE=v0.1 compares this checkout with that revision, in turns.
+BEFORE ?= HEAD
+bench-revisions: $(INSTALLED)
+	$(BIN)/python -m benchmarks.revisions $(BEFORE)
 
 # Does one set of pins resolve on each Python? Nothing is installed.
 constraints-check: $(INSTALLED)
