@@ -191,7 +191,7 @@ def __dir__() -> list[str]:
 
 
 def load_ipython_extension(shell: InteractiveShell) -> None:
-    """What `%load_ext kernellab` calls: registers the magics, their completion and the displays."""
+    """What `%load_ext kernellab` calls: registers the magics and their completion."""
     from kernellab.magics import load
 
     load(shell)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from kernellab.records.layouts import Layout
-from kernellab.viz.kit.figures import FigurePicture
+from kernellab.viz.kit.figure import FigurePicture
 from tests.support.compiled import of_corpus
 
 IMAGES = Path(__file__).resolve().parent.parent / "docs/images"

@@ -18,7 +18,7 @@ from benchmarks.profile_on_gpu import file_name
 from kernellab.cli.demo.kernels import matmul as swept
 from kernellab.records.layouts import Layout
 from kernellab.records.showing import show
-from kernellab.viz.kit.views import View
+from kernellab.viz.kit.view import View
 from tests.kernels.basic import matmul as product
 from tests.support.compiled import of_corpus
 from tests.viz import annotation_cases as thinned

@@ -1,5 +1,5 @@
 """Write `js/src/data.ts`: the data that views draw, as TypeScript,
-from the classes of `kernellab/viz/kit/view_data.py`.
+from the classes in `data.py` of each view in `kernellab/viz`.
 
 python tools/view_types.py [--check]
 """
@@ -16,12 +16,17 @@ import typing
 from pathlib import Path
 from typing import Any, Literal
 
-from kernellab.viz.kit import view_data
+from kernellab.viz.explorer import data as explorer
+from kernellab.viz.layouts import data as layouts
+from kernellab.viz.stepper import view_data as stepper
+from kernellab.viz.sweeps import data as sweeps
 
 PAGE = Path(__file__).resolve().parent.parent / "js/src/data.ts"
 
+MODULES = (explorer, layouts, stepper, sweeps)
+
 HEADER = """\
-// Made by tools/view_types.py from kernellab/viz/kit/view_data.py, which explains the fields; change that file.
+// Made by tools/view_types.py from data.py of each view in kernellab/viz, which explain the fields; change those files.
 """
 
 _PLAIN = {
@@ -75,8 +80,10 @@ def page() -> str:
     """The whole file."""
     kinds = [
         kind
-        for kind in vars(view_data).values()
+        for module in MODULES
+        for kind in vars(module).values()
         if inspect.isclass(kind) and dataclasses.is_dataclass(kind)
+        if kind.__module__ == module.__name__
     ]
     views = [kind.__name__ for kind in kinds if "kind" in typing.get_type_hints(kind)]
     union = f"/** What a view can be asked to draw. */\nexport type ViewData = {' | '.join(views)};"

@@ -1,4 +1,4 @@
-// Made by tools/view_types.py from kernellab/viz/kit/view_data.py, which explains the fields; change that file.
+// Made by tools/view_types.py from data.py of each view in kernellab/viz, which explain the fields; change those files.
 
 /** A text as it is shown: without what says where it came from. */
 export interface TextData {

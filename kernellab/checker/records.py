@@ -13,6 +13,7 @@ from typing import Any, overload
 from kernellab.common.formatting import counted
 from kernellab.errors import SourcePosition
 from kernellab.records import Subject
+from kernellab.records.showing import HasCard
 from kernellab.records.tables import data_frame
 
 ProgramId = tuple[int, int, int]
@@ -111,7 +112,7 @@ class Finding:
 
 
 @dataclass(frozen=True)
-class Findings(Sequence[Finding]):
+class Findings(HasCard, Sequence[Finding]):
     """What a check of one launch found: a sequence of findings, in the order of the kernel's lines.
 
     Attributes:

@@ -207,8 +207,9 @@ def _compile(options: argparse.Namespace) -> int:
         if options.output is not None:
             _write(options.output, _report_of_failure(error))
         raise
-    from kernellab.viz.explorer.card import kernel_card
-    from kernellab.viz.kit.report import resources_table, text_table
+    from kernellab.viz.kernels.card import kernel_card
+    from kernellab.viz.kernels.report import resources_table
+    from kernellab.viz.kit.report import text_table
 
     if len(compilations) == 1:
         known_from = dict.fromkeys(_constants(options), "--constexpr")
@@ -216,7 +217,7 @@ def _compile(options: argparse.Namespace) -> int:
     else:
         print(text_table(resources_table(compilations)))
     if options.output is not None:
-        from kernellab.viz.kit.page import compilation_report
+        from kernellab.viz.kernels.report import compilation_report
 
         print()
         _write(options.output, compilation_report(compilations))

@@ -15,7 +15,7 @@ from kernellab.compiler.machine_code.decoding import padding_of
 from kernellab.errors import ArgumentError, KernelLabError, suggestion
 from kernellab.records import Compilation, PassRun, Resources, Stage, StoredText
 from kernellab.records.remarks import Remark
-from kernellab.records.showing import show, text_of
+from kernellab.records.showing import HasCard, show, text_of
 
 
 @dataclass(frozen=True)
@@ -83,7 +83,7 @@ def _is_short(value: Any) -> bool:
 
 
 @dataclass(frozen=True)
-class Comparison:
+class Comparison(HasCard):
     """Two compilations, and where they differ. Whatever needs work is worked out
     when first asked for.
     """

@@ -52,28 +52,24 @@ def _all_magics() -> tuple[_Magic, ...]:
 
 
 def load(shell: InteractiveShell) -> None:
-    """Register the magics, their completion and the displays; loading twice is loading once."""
+    """Register the magics and their completion; loading twice is loading once."""
     from kernellab.debugger import front_end
     from kernellab.magics import ipython_api
-    from kernellab.viz import displays
 
     for one in _all_magics():
         shell.register_magics(one.magics)
         ipython_api.complete_options(shell, one.name, one.options.words, one.sigil)
     front_end.current_debugger = functools.partial(ipython_api.debugger_class, shell)
     ipython_api.show_errors_briefly(shell)
-    displays.register(shell.display_formatter)
 
 
 def unload(shell: InteractiveShell) -> None:
     """Take back all that `load` did."""
     from kernellab.debugger import front_end
     from kernellab.magics import ipython_api
-    from kernellab.viz import displays
 
     front_end.current_debugger = front_end.python_debugger
     for one in _all_magics():
         ipython_api.forget_magic(shell, one.name)
         ipython_api.forget_completion(shell, one.name)
     ipython_api.show_errors_in_full()
-    displays.unregister(shell.display_formatter)

@@ -22,7 +22,8 @@ from kernellab.magics.compile_options import (
 from kernellab.magics.ipython_api import RunningCell
 from kernellab.records import Compilation, Target
 from kernellab.triton_api import definition_of, reachable_functions
-from kernellab.viz.explorer.card import Card, kernel_card, plain_card
+from kernellab.viz.kernels.card import kernel_card, plain_card
+from kernellab.viz.kit.card import Card
 
 
 def run_tile_cell(running: RunningCell, given: Mapping[str, Any], body: str) -> None:

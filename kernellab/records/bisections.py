@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from kernellab.errors import SourcePosition
-from kernellab.records.showing import text_of
+from kernellab.records.showing import HasCard, text_of
 
 
 @dataclass(frozen=True)
@@ -28,7 +28,7 @@ class Difference:
 
 
 @dataclass(frozen=True)
-class Bisection:
+class Bisection(HasCard):
     """The first pass after which a kernel computes something else,
     as `kernellab.bisect` finds it.
     """

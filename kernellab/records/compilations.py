@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     from kernellab.records.shared_memory import SharedMemory, TensorMemory
     from kernellab.records.tile_layouts import Layouts
     from kernellab.records.work import Work
+from kernellab.records.showing import HasCard
 
 
 class Analyst(Protocol):
@@ -66,7 +67,7 @@ Found = TypeVar("Found")
 
 
 @dataclass(frozen=True)
-class Compilation:
+class Compilation(HasCard):
     """One compilation of one kernel for one target."""
 
     kernel: str

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from typing import Any, Literal, overload
 
 from kernellab.errors import SourcePosition
-from kernellab.records.showing import show
+from kernellab.records.showing import HasCard, show
 from kernellab.records.tables import column_names, data_frame
 
 Means = Literal["no-op", "registers", "warp shuffles", "shared memory"]
@@ -124,7 +124,7 @@ def _listed(neighbours: Sequence[Neighbour]) -> str:
 
 
 @dataclass(frozen=True)
-class Conversions:
+class Conversions(HasCard):
     """Where the tiles of a module change their layout, in the order of its text."""
 
     conversions: tuple[Conversion, ...]

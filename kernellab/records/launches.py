@@ -8,6 +8,7 @@ from typing import Any, Literal
 
 from kernellab.common.formatting import joined_sizes
 from kernellab.errors import SourcePosition
+from kernellab.records.showing import HasCard
 
 Backend = Literal["cuda", "hip"]
 
@@ -54,7 +55,7 @@ class Specialization:
 
 
 @dataclass(frozen=True)
-class Launch:
+class Launch(HasCard):
     """One launch of a kernel, as it was seen."""
 
     kernel: str
@@ -84,7 +85,7 @@ class Subject:
 
 
 @dataclass(frozen=True)
-class Run:
+class Run(HasCard):
     """One finished run of a kernel."""
 
     launch: Launch

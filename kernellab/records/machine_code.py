@@ -7,11 +7,12 @@ from dataclasses import dataclass
 from typing import Literal
 
 from kernellab.errors import SourcePosition
+from kernellab.records.showing import HasCard
 from kernellab.records.source_maps import Chain
 
 
 @dataclass(frozen=True)
-class Resources:
+class Resources(HasCard):
     """What one program of the compiled kernel takes, read from the binary."""
 
     registers: int

@@ -14,10 +14,11 @@ from kernellab.records.tables import column_names, data_frame
 
 if TYPE_CHECKING:
     from kernellab.records.layouts import Layout
+from kernellab.records.showing import HasCard
 
 
 @dataclass(frozen=True)
-class TileLayout:
+class TileLayout(HasCard):
     """One tile of a kernel's module, in registers or in memory, and where its elements are."""
 
     name: str
@@ -83,7 +84,7 @@ class TileLayout:
 
 
 @dataclass(frozen=True)
-class Layouts:
+class Layouts(HasCard):
     """The tiles of a kernel's module, in the order of its text."""
 
     tiles: tuple[TileLayout, ...]

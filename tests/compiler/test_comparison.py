@@ -12,7 +12,7 @@ import kernellab
 from kernellab.compiler.comparison import without_locations
 from kernellab.errors import ArgumentError
 from kernellab.records import Compilation
-from kernellab.viz.explorer.comparison_card import comparison_card
+from kernellab.viz.comparisons.card import comparison_card
 from tests.kernels import analysed, basic
 from tests.support.compiled import compiled, of_corpus
 

@@ -28,8 +28,8 @@ from kernellab.records.layouts import (
     SharedPlace,
     TensorMemoryPlace,
 )
-from kernellab.viz.kit.view_data import LayoutView
 from kernellab.viz.layouts.card import layout_card
+from kernellab.viz.layouts.data import LayoutView
 from kernellab.viz.layouts.view import layouts_view
 from tests.corpus.entries import OLDEST
 from tests.kernels.relayout import unused_tile

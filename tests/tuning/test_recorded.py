@@ -14,7 +14,7 @@ import kernellab
 from benchmarks.tuning_cases import vector_add_case
 from kernellab.errors import ArgumentError
 from kernellab.tuning.pool.gpus import installed_triton
-from kernellab.viz.explorer.comparison_card import comparison_card
+from kernellab.viz.comparisons.card import comparison_card
 from kernellab.viz.sweeps.card import tuning_card
 from kernellab.viz.sweeps.data import sweeps_data
 from tests.support.source_files import ROOT

@@ -12,7 +12,7 @@ from typing import Any
 import numpy
 
 from kernellab.records.layouts import Layout, RegisterLayout, SharedLayout
-from kernellab.viz.kit.view_data import as_json
+from kernellab.viz.kit.data import as_json
 from kernellab.viz.layouts.view import layout_view
 from tests.support.source_files import ROOT
 

@@ -21,7 +21,7 @@ from kernellab.profiling.accesses.records import Accesses
 from kernellab.profiling.nsight.records import Profile
 from kernellab.records import Compilation
 from kernellab.records.showing import show
-from kernellab.viz.kit.view_data import IrSide, MarginNote, MetricData
+from kernellab.viz.explorer.data import IrSide, MarginNote, MetricData
 from tests.kernels import basic, evidenced
 from tests.support.compiled import compiled
 from tests.viz import annotation_cases as case

@@ -2,7 +2,6 @@
 and the facts are those of the records.
 """
 
-import importlib
 import re
 from html.parser import HTMLParser
 
@@ -10,10 +9,9 @@ import pytest
 
 import kernellab
 from kernellab.records import Launch, Resources, Run, Specialization, Target
-from kernellab.viz import displays
-from kernellab.viz.explorer.card import (
-    Card,
-    Table,
+from kernellab.records.showing import HasCard
+from kernellab.viz import showing
+from kernellab.viz.kernels.card import (
     argument_table,
     compilation_card,
     kernel_card,
@@ -22,7 +20,9 @@ from kernellab.viz.explorer.card import (
     resources_card,
     run_card,
 )
+from kernellab.viz.kit.card import Card, Table, card_of
 from tests.kernels import basic
+from tests.support.notebook_session import notebook
 
 SM_90 = Target("cuda", "90")
 
@@ -195,8 +195,28 @@ def test_columns_line_up_in_the_terminal() -> None:
     ]
 
 
-def test_every_record_is_registered_by_the_module_that_defines_it() -> None:
-    """IPython looks a type up by the module and the name that it says of itself."""
-    for (module, record), (card_module, card) in displays._CARDS.items():
-        assert getattr(importlib.import_module(module), record).__module__ == module
-        assert callable(getattr(importlib.import_module(card_module), card))
+def test_every_record_with_a_card_shows_it_by_itself() -> None:
+    """The classes that cards are registered of are those that notebooks ask for one."""
+    kinds = [kind for kind in card_of.registry if kind is not object]
+    assert len(kinds) == 14
+    assert showing.card(Resources(40, 0, 0, 24)) == resources_card(Resources(40, 0, 0, 24))
+    for kind in kinds:
+        assert issubclass(kind, HasCard)
+        assert callable(card_of.dispatch(kind))
+    asked = {one for kind in HasCard.__subclasses__() for one in (kind, *kind.__subclasses__())}
+    assert all(card_of.dispatch(kind) is not card_of.dispatch(object) for kind in asked)
+
+
+def test_a_notebook_without_the_extension_shows_cards() -> None:
+    with notebook("import kernellab") as lab:
+        shown = lab.run("kernellab.Resources(40, 0, 0, 24)").result
+        assert shown is not None
+        assert set(shown) == {"text/plain", "text/html"}
+        assert re.search(r"registers per thread +40", shown["text/plain"])
+        assert "<table" in shown["text/html"]
+        inside = lab.run("[kernellab.Resources(40, 0, 0, 24)]").result
+        assert inside is not None
+        assert inside["text/plain"].startswith("[Resources(registers=40")
+        lab.run("%load_ext kernellab")
+        assert lab.run("kernellab.Resources(40, 0, 0, 24)").result == shown
+        assert lab.ask("kernellab.Resources(40, 0, 0, 24)").startswith("Resources(registers=40")

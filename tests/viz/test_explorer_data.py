@@ -20,17 +20,12 @@ from kernellab.errors import ArgumentError, CompileError, OptionError
 from kernellab.ir.reader import read_module
 from kernellab.records import ControlCodes, SourceMap
 from kernellab.records.showing import show
-from kernellab.viz.explorer import data as ir_view
+from kernellab.viz.explorer import sides as ir_view
+from kernellab.viz.explorer.data import IrSide, IrView, TextData
+from kernellab.viz.explorer.lightening import lightened
 from kernellab.viz.explorer.readable import readable
-from kernellab.viz.kit.lightening import lightened
-from kernellab.viz.kit.view_data import (
-    IrSide,
-    IrView,
-    TextData,
-    as_json,
-    packed,
-)
-from kernellab.viz.kit.views import View
+from kernellab.viz.kit.data import as_json, packed
+from kernellab.viz.kit.view import View
 from tests.kernels import basic, faulty
 from tests.support.compiled import compiled, of_corpus
 from tests.support.source_files import ROOT

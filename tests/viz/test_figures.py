@@ -23,7 +23,7 @@ from kernellab.errors import ArgumentError, KernelLabError, LayoutError, SourceP
 from kernellab.records.layouts import Layout
 from kernellab.records.shared_memory import SharedBuffer, SharedMemory, TensorBuffer, TensorMemory
 from kernellab.viz.kit import palette
-from kernellab.viz.kit.figures import theme
+from kernellab.viz.kit.figure import theme
 from tests.support.compiled import of_corpus
 from tests.support.source_files import ROOT
 

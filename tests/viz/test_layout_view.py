@@ -13,10 +13,9 @@ from playwright.sync_api import Browser, Locator, Page, expect
 import kernellab
 from kernellab.errors import LayoutError
 from kernellab.records.layouts import Layout, RegisterLayout
-from kernellab.viz.explorer.card import Card
-from kernellab.viz.kit.view_data import LayoutView
-from kernellab.viz.kit.views import View
-from kernellab.viz.layouts.view import element_bits
+from kernellab.viz.kit.card import Card
+from kernellab.viz.kit.view import View
+from kernellab.viz.layouts.data import LayoutView, element_bits
 from tests.support.compiled import of_corpus
 from tests.support.notebook_session import notebook
 from tests.viz import layout_fixture

@@ -11,6 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from kernellab.records import Stage
+from kernellab.viz.kernels.report import stage_details
 from kernellab.viz.kit import report
 
 
@@ -61,9 +62,7 @@ def assert_self_contained(page: str) -> None:
 def test_any_text_of_a_stage_comes_out_as_it_went_in(text: str) -> None:
     # What a browser normalises in any text: line ends, and NUL, which HTML has no way to write.
     text = text.replace("\r", "").replace("\0", "")
-    page = report.page(
-        "stage", report.escape(""), [report.stage_details(Stage("ttir", "mlir", text))]
-    )
+    page = report.page("stage", report.escape(""), [stage_details(Stage("ttir", "mlir", text))])
     seen = Reader(page)
     assert seen.preformatted == [text]
     assert_self_contained(page)
@@ -78,7 +77,7 @@ def test_titles_and_cells_are_escaped() -> None:
 
 
 def test_a_binary_stage_shows_its_size_and_its_first_bytes() -> None:
-    shown = report.stage_details(Stage("cubin", "elf", b"\x7fELF" + bytes(1000)))
+    shown = stage_details(Stage("cubin", "elf", b"\x7fELF" + bytes(1000)))
     assert "1,004 bytes, binary" in shown
     assert "7f 45 4c 46" in shown
     assert ".ELF" in shown

@@ -24,9 +24,8 @@ def double(asked: Mapping[str, Any]) -> Answer:
 @pytest.fixture
 def told(monkeypatch):
     """A widget that also doubles numbers, asked directly; what it sends is collected."""
-    widget = ViewWidget(
-        compilation_view(of_corpus("vector_add", "sm_90")).data, 1 << 20, {"double": double}
-    )
+    view = compilation_view(of_corpus("vector_add", "sm_90"))
+    widget = ViewWidget(view.packed_data(), {**view.handlers, "double": double})
     sent: list[tuple[Any, Any]] = []
     monkeypatch.setattr(
         widget, "send", lambda content, buffers=None: sent.append((content, buffers))

@@ -18,18 +18,13 @@ from kernellab.tracing.differences import last_writers
 from kernellab.tracing.records import Trace
 from kernellab.tracing.steps import TracedFault
 from kernellab.tracing.summaries import thumbnail_of
-from kernellab.viz.kit.lightening import lightened
+from kernellab.viz.kit.data import as_json, packed
 from kernellab.viz.kit.requests import answer
-from kernellab.viz.kit.view_data import (
-    ElementsData,
-    StepperView,
-    as_json,
-    packed,
-)
 from kernellab.viz.stepper.bytes import SmallTensor
 from kernellab.viz.stepper.data import step_view
-from kernellab.viz.stepper.lightening import lightened_steps
+from kernellab.viz.stepper.lightening import lightened, lightened_steps
 from kernellab.viz.stepper.requests import step_handlers
+from kernellab.viz.stepper.view_data import ElementsData, StepperView
 from tests.kernels.traced import beyond, counted, filled, nothing
 from tests.tracing.trace_events import Events
 from tests.viz.browser import needs_browser, opened

@@ -21,9 +21,10 @@ import kernellab
 from kernellab.cli.demo.kernels import matmul
 from kernellab.errors import ArchiveError, ArgumentError
 from kernellab.tuning.results.records import Dropped
-from kernellab.viz.kit.figures import SEQUENTIAL
+from kernellab.viz.kit.data import as_json
+from kernellab.viz.kit.figure import SEQUENTIAL
 from kernellab.viz.kit.requests import answer
-from kernellab.viz.kit.view_data import TuningView, as_json
+from kernellab.viz.sweeps.data import TuningView
 from kernellab.viz.sweeps.view import SweepView
 from tests.kernels.basic import add
 from tests.support.source_files import ROOT

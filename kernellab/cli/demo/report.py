@@ -8,8 +8,9 @@ from collections.abc import Sequence
 from matplotlib.figure import Figure
 
 from kernellab.cli.demo.runner import Result, results_table
+from kernellab.viz.kernels.report import compilation_section
 from kernellab.viz.kit import report
-from kernellab.viz.kit.figures import theme
+from kernellab.viz.kit.figure import theme
 from kernellab.viz.kit.palette import BLUE, INK, ORANGE
 from kernellab.viz.kit.report import Html
 
@@ -51,7 +52,7 @@ def _case_section(result: Result) -> Html:
     if result.remark:
         lines.append(f"It {result.remark}.")
     words = (report.paragraph(line) for line in lines)
-    return report.compilation_section(
+    return compilation_section(
         result.compilation, f"{case.name}, {case.size}", *words, run=result.run
     )
 

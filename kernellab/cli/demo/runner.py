@@ -18,7 +18,7 @@ from kernellab.compiler.pipeline import compile as compile_kernel
 from kernellab.compiler.targets import DEFAULT_TARGET
 from kernellab.launch.tile_kernel import run
 from kernellab.records import Compilation, Run
-from kernellab.viz.explorer.card import format_matrix_instructions
+from kernellab.viz.kernels.card import format_matrix_instructions
 
 REPEATS = 5
 

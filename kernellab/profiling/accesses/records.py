@@ -15,6 +15,7 @@ from typing import Any, Literal
 from kernellab.errors import SourcePosition
 from kernellab.profiling.accesses.shared_records import SharedAccess, what_is_wrong
 from kernellab.records import Subject
+from kernellab.records.showing import HasCard
 from kernellab.records.tables import data_frame
 
 Action = Literal[
@@ -196,7 +197,7 @@ _ALSO = {
 
 
 @dataclass(frozen=True)
-class Accesses:
+class Accesses(HasCard):
     """The accesses of one launch, in the order of the compiled TTGIR:
     those to global memory as a sequence, those to shared memory beside.
     """

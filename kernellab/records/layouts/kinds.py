@@ -13,14 +13,8 @@ from numpy.typing import ArrayLike
 from kernellab.common.formatting import counted
 from kernellab.errors import LayoutError
 from kernellab.records.layouts.constructors import MadeByHand
-from kernellab.records.layouts.linear import (
-    Bases,
-    LinearTile,
-    Numbers,
-    Vector,
-    sizes,
-)
-from kernellab.records.showing import plot, show
+from kernellab.records.layouts.linear import Bases, LinearTile, Numbers, Vector, sizes
+from kernellab.records.showing import HasCard, plot, show
 
 _MOST_PICTURED = 64
 """Elements of the largest tile whose picture names every element."""
@@ -58,7 +52,7 @@ class TensorMemoryPlace(NamedTuple):
 
 
 @dataclass(frozen=True)
-class Layout(LinearTile, MadeByHand):
+class Layout(HasCard, LinearTile, MadeByHand):
     """Where the elements of a tile are: made by a compilation, by `Layout.parse`,
     or by the constructors named after families.
     """

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import importlib
 import os
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
@@ -18,24 +17,13 @@ from kernellab.compiler.specialization.binding import BoundCall, bind
 from kernellab.errors import ArgumentError
 from kernellab.launch.dispatch import innermost
 from kernellab.records import Compilation, Target
-from kernellab.records.showing import show
-from kernellab.tuning.files.kernel_source import (
-    KernelSource,
-    how_to_open,
-    is_another,
-    source_of,
-)
+from kernellab.records.showing import HasCard, plot, show
+from kernellab.tuning.files.kernel_source import KernelSource, how_to_open, is_another, source_of
 from kernellab.tuning.files.named import complete, found_again
 from kernellab.tuning.pool.gpus import installed_triton
 from kernellab.tuning.results.applied import AppliedTuning
 from kernellab.tuning.results.ranking import tied_with_best, timed
-from kernellab.tuning.results.records import (
-    INTERRUPTED,
-    Candidate,
-    Machine,
-    Timing,
-    Trial,
-)
+from kernellab.tuning.results.records import INTERRUPTED, Candidate, Machine, Timing, Trial
 
 
 @dataclass(frozen=True)
@@ -73,7 +61,7 @@ class Live:
 
 
 @dataclass(frozen=True)
-class Tuning:
+class Tuning(HasCard):
     """A sweep over a kernel's configs, for one launch's arguments."""
 
     kernel: str
@@ -404,8 +392,7 @@ class Tuning:
         Raises:
             ArgumentError: no such kind, or nothing to draw.
         """
-        # A view stands above the records that it shows, so it is looked up by name.
-        return importlib.import_module("kernellab.viz.sweeps.figure").plot(self, kind, **options)
+        return plot(self, kind=kind, **options)
 
     # Files
 

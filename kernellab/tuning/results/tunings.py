@@ -2,19 +2,18 @@
 
 from __future__ import annotations
 
-import importlib
 import os
 from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import Any, overload
 
 from kernellab.errors import ArgumentError
-from kernellab.records.showing import show
+from kernellab.records.showing import HasCard, plot, show
 from kernellab.tuning.results.applied import AppliedTuning
 from kernellab.tuning.results.tuning import Tuning
 
 
-class Tunings(Sequence[Tuning]):
+class Tunings(HasCard, Sequence[Tuning]):
     """Sweeps of one kernel: for several sizes, types, or runs of an autotuner."""
 
     def __init__(self, tunings: Iterable[Tuning]) -> None:
@@ -108,7 +107,7 @@ class Tunings(Sequence[Tuning]):
             options: y="time", "GB/s" or "TFLOP/s"; others=, Tunings of other kernels to draw
                 beside this one.
         """
-        return importlib.import_module("kernellab.viz.sweeps.figure").plot(self, kind, **options)
+        return plot(self, kind=kind, **options)
 
     def save(self, path: str | os.PathLike[str]) -> Path:
         """Write all of them to one JSON file; returns its path."""

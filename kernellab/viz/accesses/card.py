@@ -8,7 +8,7 @@ from kernellab.common.formatting import joined_sizes
 from kernellab.errors import SourcePosition
 from kernellab.profiling.accesses.records import Accesses, GlobalAccess
 from kernellab.profiling.accesses.shared_records import SharedAccess
-from kernellab.viz.explorer.card import Card, Table
+from kernellab.viz.kit.card import Card, Table, card_of
 
 _COLUMNS = (
     "access", "line", "elements at once", "requests", "sectors", "a request", "useful",
@@ -19,6 +19,7 @@ _SHARED_COLUMNS = (
 )  # fmt: skip
 
 
+@card_of.register
 def accesses_card(accesses: Accesses) -> Card:
     """One row for each access, and the bytes of all together."""
     grid = joined_sizes(accesses.grid)

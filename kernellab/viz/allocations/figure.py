@@ -14,13 +14,8 @@ from matplotlib.patches import Patch, Rectangle
 from kernellab.common.formatting import counted
 from kernellab.errors import SourcePosition
 from kernellab.records.shared_memory import SharedBuffer, SharedMemory, TensorBuffer, TensorMemory
-from kernellab.viz.kit.figures import FigurePicture, sheet
-from kernellab.viz.kit.palette import (
-    BLIND_SAFE,
-    INK,
-    VERMILION,
-    ink_on,
-)
+from kernellab.viz.kit.figure import FigurePicture, figure_of, sheet
+from kernellab.viz.kit.palette import BLIND_SAFE, INK, VERMILION, ink_on
 
 _WIDTH, _HEIGHT = 8.4, 4.4
 """Inches."""
@@ -68,6 +63,7 @@ class AllocationPlot(FigurePicture):
         return _draw(_chart(self.memory))
 
 
+@figure_of.register
 def allocation_plot(memory: SharedMemory | TensorMemory) -> AllocationPlot:
     """The picture of a program's shared or tensor memory."""
     return AllocationPlot(memory)

@@ -8,12 +8,13 @@ from collections.abc import Iterator
 from kernellab.common.formatting import counted
 from kernellab.errors import SourcePosition
 from kernellab.records.bisections import Bisection, Difference
-from kernellab.viz.explorer.card import Card, Table
+from kernellab.viz.kit.card import Card, Table, card_of
 
 _MOST_LINES = 12
 """Lines shown; the record has them all."""
 
 
+@card_of.register
 def bisection_card(bisection: Bisection) -> Card:
     """The pass, the lines that it rewrote, the arguments that differ,
     the modules that could not run.

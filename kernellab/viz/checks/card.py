@@ -7,9 +7,10 @@ from collections.abc import Iterator
 
 from kernellab.checker.records import Finding, Findings
 from kernellab.common.formatting import joined_sizes
-from kernellab.viz.explorer.card import Card, Table
+from kernellab.viz.kit.card import Card, Table, card_of
 
 
+@card_of.register
 def findings_card(findings: Findings) -> Card:
     """One table a finding, in the order of the kernel's lines."""
     number = {0: "nothing found", 1: "1 finding"}.get(len(findings), f"{len(findings)} findings")

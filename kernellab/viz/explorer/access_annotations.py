@@ -13,14 +13,9 @@ from kernellab.errors import ArgumentError
 from kernellab.profiling.accesses.records import Accesses, GlobalAccess
 from kernellab.profiling.accesses.shared_records import SharedAccess
 from kernellab.records import Compilation
-from kernellab.viz.explorer.annotation_records import (
-    Annotations,
-    check_subject,
-    file_of,
-    metric_of,
-)
-from kernellab.viz.explorer.data import line_in
-from kernellab.viz.kit.view_data import MarginNote, MetricData
+from kernellab.viz.explorer.annotation_records import Annotations, check_subject, file_of, metric_of
+from kernellab.viz.explorer.data import MarginNote, MetricData
+from kernellab.viz.explorer.sides import line_in
 
 
 def annotations_of_accesses(compilation: Compilation, accesses: Accesses) -> Annotations:

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from kernellab.compiler.subjects import is_defined_alike
 from kernellab.errors import ArgumentError
 from kernellab.records import Compilation, Subject
-from kernellab.viz.kit.view_data import IrSide, MarginNote, MetricData
+from kernellab.viz.explorer.data import IrSide, MarginNote, MetricData
 
 
 @dataclass(frozen=True)

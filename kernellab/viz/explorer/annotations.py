@@ -21,10 +21,10 @@ from kernellab.profiling.nsight.records import Profile
 from kernellab.records import Compilation
 from kernellab.viz.explorer.access_annotations import annotations_of_accesses
 from kernellab.viz.explorer.annotation_records import Annotations
-from kernellab.viz.explorer.card import Card, Table
 from kernellab.viz.explorer.check_annotations import annotations_of_findings
+from kernellab.viz.explorer.data import IrView, MarginNote, MetricData
 from kernellab.viz.explorer.profile_annotations import annotations_of_profile
-from kernellab.viz.kit.view_data import IrView, MarginNote, MetricData
+from kernellab.viz.kit.card import Card, Table
 
 
 def annotations_from(compilation: Compilation, given: Sequence[Any]) -> Annotations:

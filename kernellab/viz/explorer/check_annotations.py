@@ -6,8 +6,8 @@ from kernellab.checker.records import Finding, Findings
 from kernellab.common.formatting import joined_sizes
 from kernellab.records import Compilation
 from kernellab.viz.explorer.annotation_records import Annotations, check_subject, file_of
-from kernellab.viz.explorer.data import line_in
-from kernellab.viz.kit.view_data import MarginNote, Severity
+from kernellab.viz.explorer.data import MarginNote, Severity
+from kernellab.viz.explorer.sides import line_in
 
 _WARNINGS = (
     "missing-other",

@@ -6,7 +6,7 @@ from kernellab.profiling.nsight.lining_up import lines_of
 from kernellab.profiling.nsight.records import ISSUED, REASONS, Profile
 from kernellab.records import Compilation
 from kernellab.viz.explorer.annotation_records import Annotations, metric_of
-from kernellab.viz.kit.view_data import MarginNote
+from kernellab.viz.explorer.data import MarginNote
 
 _LEAST_SHARE = 0.03
 """Of all stalls, so much must have a reason to have bars of its own."""

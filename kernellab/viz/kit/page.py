@@ -11,22 +11,11 @@ from dataclasses import dataclass
 from functools import cache
 from typing import TYPE_CHECKING
 
-from kernellab.records import Compilation
-from kernellab.records.showing import show
-from kernellab.viz.explorer.card import kernel_card
 from kernellab.viz.kit.bundle import SCRIPT, STYLE
-from kernellab.viz.kit.report import (
-    Html,
-    escape,
-    join,
-    page,
-    paragraph,
-    resources_table,
-    table,
-)
+from kernellab.viz.kit.report import Html, escape, join, page
 
 if TYPE_CHECKING:
-    from kernellab.viz.kit.views import View
+    from kernellab.viz.kit.view import View
 
 
 @dataclass(frozen=True)
@@ -38,23 +27,6 @@ class Section:
     view: View
     words: Sequence[Html]
     """What stands between the title and the view."""
-
-
-def compilation_report(compilations: Sequence[Compilation]) -> str:
-    """A page for one kernel's compilations, one a target: what each takes, and its IR explorer."""
-    lead = paragraph(
-        "Each stage is what Triton's own compiler made; the numbers are read from the binary."
-    )
-    sections = [
-        Section(
-            f"{compilation.kernel} for {compilation.target}",
-            show(compilation),
-            (Html(kernel_card(compilation).html()),),
-        )
-        for compilation in compilations
-    ]
-    title = f"{compilations[0].kernel}, compiled"
-    return page_of_views(title, sections, join([lead, table(resources_table(compilations))]))
 
 
 def page_of_views(title: str, sections: Sequence[Section], lead: Html | None = None) -> str:

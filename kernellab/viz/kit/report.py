@@ -7,13 +7,10 @@ what is already HTML has the type `Html`.
 from __future__ import annotations
 
 import html
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from typing import NewType
 
 import pandas
-
-from kernellab.records import Compilation, Run, Stage
-from kernellab.viz.explorer.card import format_matrix_instructions, kernel_card
 
 Html = NewType("Html", str)
 
@@ -145,63 +142,3 @@ def section(title: str, *parts: Html) -> Html:
 def paragraph(text: object) -> Html:
     """Escaped words in a paragraph."""
     return Html(f'<p class="soft">{escape(text)}</p>')
-
-
-def stage_details(stage: Stage, is_open: bool = False) -> Html:
-    """One stage of a compilation, folded away; a binary one says its size only."""
-    size = _readable_size(stage.size)
-    if isinstance(stage.content, bytes):
-        return Html(
-            f'<details><summary><code>{escape(stage.name)}</code><span class="soft">{size}, '
-            "binary</span></summary>"
-            f"<pre>{escape(_hexdump(stage.content))}</pre></details>"
-        )
-    lines = len(stage.content.splitlines())
-    return Html(
-        f"<details{' open' if is_open else ''}><summary><code>{escape(stage.name)}</code>"
-        f'<span class="soft">{lines:,} lines, {size}</span></summary>'
-        f"<pre>{escape(stage.content)}</pre></details>"
-    )
-
-
-def _readable_size(size: int) -> str:
-    return f"{size:,} bytes" if size < 10_000 else f"{size / 1024:,.0f} KiB"
-
-
-def _hexdump(content: bytes, shown: int = 256) -> str:
-    """The first bytes of a binary, sixteen a line."""
-    lines = []
-    for start in range(0, min(len(content), shown), 16):
-        row = content[start : start + 16]
-        readable = "".join(chr(byte) if 32 <= byte < 127 else "." for byte in row)
-        lines.append(f"{start:08x}  {row.hex(' '):<47}  {readable}")
-    if len(content) > shown:
-        lines.append(f"... {len(content) - shown:,} more bytes")
-    return "\n".join(lines)
-
-
-def resources_table(compilations: Sequence[Compilation]) -> pandas.DataFrame:
-    """Kernels and targets side by side: registers, spills, shared memory, matrix instructions."""
-    rows = []
-    for compilation in compilations:
-        resources = compilation.resources
-        rows.append(
-            {
-                "kernel": compilation.kernel,
-                "target": compilation.target.name,
-                "warps": compilation.options["num_warps"],
-                "registers": resources.registers,
-                "spills, bytes": resources.spills,
-                "shared, bytes": resources.shared_bytes,
-                "matrix instructions": format_matrix_instructions(compilation),
-            }
-        )
-    return pandas.DataFrame(rows)
-
-
-def compilation_section(
-    compilation: Compilation, title: str, *words: Html, run: Run | None = None
-) -> Html:
-    """One compilation: what there is to say of it, its card, and every stage."""
-    stages = [stage_details(stage) for stage in compilation.stages.values()]
-    return section(title, *words, Html(kernel_card(compilation, run=run).html()), *stages)

@@ -11,16 +11,8 @@ import anywidget
 import ipywidgets
 import traitlets
 
-from kernellab.viz.kit.bundle import (
-    DIGEST,
-    LOADER,
-    SCRIPT,
-    STYLE,
-)
-from kernellab.viz.kit.lightening import lightened
+from kernellab.viz.kit.bundle import DIGEST, LOADER, SCRIPT, STYLE
 from kernellab.viz.kit.requests import Answer, Handler, answer
-from kernellab.viz.kit.view_data import StepperView
-from kernellab.viz.stepper.requests import step_handlers
 
 
 class SharedBundle(ipywidgets.Widget):
@@ -60,20 +52,15 @@ class ViewWidget(anywidget.AnyWidget):
     digest = traitlets.Unicode(DIGEST).tag(sync=True)
     data = traitlets.Bytes().tag(sync=True)
 
-    def __init__(
-        self, view: Any, most_bytes: int, handlers: Mapping[str, Handler] | None = None
-    ) -> None:
+    def __init__(self, data: bytes, handlers: Mapping[str, Handler]) -> None:
         """
         Args:
-            view: a data class of `kernellab.viz.kit.view_data`.
-            most_bytes: how much packed data is sent; of a view that has more, the largest texts or
-                tiles are left out.
-            handlers: what answers the requests that this kind of view has, besides those for texts.
+            data: what is drawn, packed.
+            handlers: what answers the requests of this kind of view; those for the bundle are
+                answered here.
         """
-        self._view = view
-        own = step_handlers(view) if isinstance(view, StepperView) else {}
-        self._handlers = {"bundle": _bundle, "text": self._text, **own, **(handlers or {})}
-        super().__init__(data=lightened(view, most_bytes), bundle=SharedBundle.current())
+        self._handlers = {"bundle": _bundle, **handlers}
+        super().__init__(data=data, bundle=SharedBundle.current())
         self.on_msg(self._answer)
 
     def _answer(self, _: Any, asked: Any, __: Any) -> None:
@@ -84,13 +71,6 @@ class ViewWidget(anywidget.AnyWidget):
         if found is not None:
             content = {**found.content, "kind": asked["kind"], "request": asked.get("request")}
             self.send(content, list(found.buffers))
-
-    def _text(self, asked: Mapping[str, Any]) -> Answer:
-        """A text that was left out."""
-        try:
-            return Answer({"text": self._view.sides[asked["side"]].texts[asked["text"]].content})
-        except (AttributeError, LookupError, TypeError):
-            return Answer({"problem": "the view has no such text"})
 
 
 def _bundle(_: Mapping[str, Any]) -> Answer:

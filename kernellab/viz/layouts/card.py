@@ -6,15 +6,9 @@ from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 
 from kernellab.records.conversions import Conversion, Conversions
-from kernellab.records.layouts import (
-    Layout,
-    Move,
-    RegisterLayout,
-    SharedLayout,
-    sizes,
-)
+from kernellab.records.layouts import Layout, Move, RegisterLayout, SharedLayout, sizes
 from kernellab.records.tile_layouts import Layouts, TileLayout
-from kernellab.viz.explorer.card import Card, Table
+from kernellab.viz.kit.card import Card, Table, card_of
 
 _MOST_ROWS = 16
 _MOST_COLUMNS = 16
@@ -25,6 +19,7 @@ _MOST_NAMED = 64
 """Elements of a tile whose every holder is named."""
 
 
+@card_of.register
 def layout_card(layout: Layout) -> Card:
     """A layout in words, its basis vectors, and a picture of the tile's first rows and columns."""
     first, *rest = layout.describe().splitlines()
@@ -36,6 +31,7 @@ def layout_card(layout: Layout) -> Card:
     )
 
 
+@card_of.register
 def tile_card(tile: TileLayout) -> Card:
     """The layout of one tile of a kernel."""
     return _card_of_alike([tile])
@@ -62,6 +58,7 @@ def _card_of_alike(tiles: Sequence[TileLayout]) -> Card:
     return Card(title=title, subtitle=where, tables=card.tables, notes=card.notes)
 
 
+@card_of.register
 def layouts_card(layouts: Layouts) -> Card:
     """The tiles of a module: name, line, type and layout, what is the same said once."""
     rows = list(dict.fromkeys(_tile_row(tile) for tile in layouts))
@@ -83,6 +80,7 @@ def _tile_row(tile: TileLayout) -> tuple[str, str, str, str]:
     )
 
 
+@card_of.register
 def conversions_card(conversions: Conversions) -> Card:
     """Where tiles change their layout, one row each."""
     rows = [_conversion(one) for one in conversions]

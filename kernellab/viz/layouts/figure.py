@@ -17,16 +17,11 @@ from matplotlib.figure import Figure
 from matplotlib.patches import Patch, Rectangle
 
 from kernellab.errors import LayoutError, suggestion
-from kernellab.records.layouts import (
-    Layout,
-    RegisterLayout,
-    SharedLayout,
-    sizes,
-)
+from kernellab.records.layouts import Layout, RegisterLayout, SharedLayout, sizes
 from kernellab.records.tile_layouts import TileLayout
-from kernellab.viz.kit.figures import SEQUENTIAL, FigurePicture, sheet
+from kernellab.viz.kit.figure import SEQUENTIAL, FigurePicture, figure_of, sheet
 from kernellab.viz.kit.palette import BLIND_SAFE, ink_on, sequential
-from kernellab.viz.layouts.view import LARGEST, element_bits, fragment
+from kernellab.viz.layouts.data import LARGEST, element_bits, fragment
 
 BANK_ROW = 128
 """Bytes that the 32 banks of shared memory have side by side, four each."""
@@ -83,6 +78,7 @@ class LayoutPlot(FigurePicture):
         return _draw(self._picture, self._by, self._title, self._words)
 
 
+@figure_of.register
 def layout_plot(
     layout: Layout,
     by: str | None = None,
@@ -95,6 +91,7 @@ def layout_plot(
     return _plot(layout, title, by, at, hardware, bits)
 
 
+@figure_of.register
 def tile_plot(
     tile: TileLayout, by: str | None = None, at: Sequence[int] = (), hardware: bool = False
 ) -> LayoutPlot:

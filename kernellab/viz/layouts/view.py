@@ -5,27 +5,14 @@ and what moves between them.
 from __future__ import annotations
 
 import math
-import re
 from collections.abc import Iterable, Mapping, Sequence
 
-from kernellab.errors import ArgumentError, LayoutError, suggestion
+from kernellab.errors import LayoutError, suggestion
 from kernellab.records.conversions import Conversion
-from kernellab.records.layouts import (
-    Layout,
-    RegisterLayout,
-    SharedLayout,
-    TensorMemoryLayout,
-    sizes,
-)
+from kernellab.records.layouts import Layout, RegisterLayout, sizes
 from kernellab.records.tile_layouts import Layouts, TileLayout
-from kernellab.viz.explorer.card import Card
-from kernellab.viz.kit.view_data import (
-    LayoutInput,
-    LayoutView,
-    Memory,
-    TileData,
-)
-from kernellab.viz.kit.views import View
+from kernellab.viz.kit.card import Card
+from kernellab.viz.kit.view import View, view_of
 from kernellab.viz.layouts.card import (
     format_conversion,
     layout_card,
@@ -34,10 +21,16 @@ from kernellab.viz.layouts.card import (
     tile_card,
     tile_cards,
 )
-
-LARGEST = 1 << 20
-"""Elements of the largest tile that is drawn."""
-
+from kernellab.viz.layouts.data import (
+    LARGEST,
+    LayoutView,
+    Memory,
+    TileData,
+    element_bits,
+    layout_of,
+    named_data,
+    tile_data,
+)
 
 COLOURINGS: Mapping[Memory, tuple[str, ...]] = {
     "registers": ("warp", "lane", "register", "block"),
@@ -47,23 +40,25 @@ COLOURINGS: Mapping[Memory, tuple[str, ...]] = {
 """What the view can colour a tile by, as js/src/layout_colours.ts has it."""
 
 
+@view_of.register
 def layout_view(
     layout: Layout, to: Layout | TileLayout | None = None, by: str | None = None
 ) -> View:
     """One layout; with `to`, beside another one of the same shape, and what has to move.
     `by` is what the colours are at first.
     """
-    chosen = [layout] if to is None else [layout, _layout_of(to)]
+    chosen = [layout] if to is None else [layout, layout_of(to)]
     _check_comparable(chosen)
     names = [str(one) for one in chosen]
     if len(set(names)) < len(names):
         names = [f"{name}, {side}" for name, side in zip(names, ("first", "second"))]
-    tiles = tuple(_tile_data(one, name, 0) for one, name in zip(chosen, names))
+    tiles = tuple(tile_data(one, name, 0) for one, name in zip(chosen, names))
     cards = [*_what_moves(chosen), *(layout_card(one) for one in chosen)]
     title = f"Layout of {sizes(layout.shape)}"
     return _view(title, tiles, cards, colours=_checked_colours(by, tiles))
 
 
+@view_of.register
 def tile_view(
     tile: TileLayout, to: Layout | TileLayout | None = None, by: str | None = None
 ) -> View:
@@ -71,9 +66,9 @@ def tile_view(
     `by` as for `layout_view`.
     """
     shown = [tile] if to is None else [tile, to]
-    found = [_layout_of(one) for one in shown]
+    found = [layout_of(one) for one in shown]
     _check_comparable(found)
-    tiles = tuple(_named_data(one) for one in shown)
+    tiles = tuple(named_data(one) for one in shown)
     cards = [tile_card(one) if isinstance(one, TileLayout) else layout_card(one) for one in shown]
     colours = _checked_colours(by, tiles)
     return _view(tiles[0].name, tiles, [*_what_moves(found), *cards], colours=colours)
@@ -97,6 +92,7 @@ def _what_moves(layouts: Sequence[Layout]) -> list[Card]:
             return []
 
 
+@view_of.register
 def layouts_view(layouts: Layouts, name: str | None = None) -> View:
     """The tiles of a module, one at a time; with a name the kernel's tiles of that name.
 
@@ -104,7 +100,7 @@ def layouts_view(layouts: Layouts, name: str | None = None) -> View:
         LayoutError: no tile has that name, or no tile has a layout.
     """
     chosen = layouts.tiles if name is None else layouts[name]
-    tiles = tuple({data.name: data for data in map(_named_data, _with_layout(chosen))}.values())
+    tiles = tuple({data.name: data for data in map(named_data, _with_layout(chosen))}.values())
     if not tiles:
         raise LayoutError(f"No tile of {layouts.read_from!r} has a layout that can be drawn.")
     title = f"{name or 'Tiles'} in {layouts.read_from}"
@@ -122,6 +118,7 @@ def _largest_named(tiles: Sequence[TileData], chosen: Sequence[TileLayout]) -> i
     )
 
 
+@view_of.register
 def conversion_view(conversion: Conversion) -> View:
     """What a conversion takes, what it gives, and what it moves.
 
@@ -136,7 +133,7 @@ def conversion_view(conversion: Conversion) -> View:
     name = conversion.name or conversion.operation
     bits = element_bits(conversion.element)
     tiles = tuple(
-        _tile_data(one, f"{name}, {when}", bits) for one, when in zip(sides, ("before", "after"))
+        tile_data(one, f"{name}, {when}", bits) for one, when in zip(sides, ("before", "after"))
     )
     words = format_conversion(conversion)
     cards = [Card(name, words), *_what_moves(sides), *map(layout_card, sides)]
@@ -163,19 +160,6 @@ def _with_layout(tiles: Iterable[TileLayout]) -> list[TileLayout]:
     ]
 
 
-def _layout_of(thing: Layout | TileLayout) -> Layout:
-    if isinstance(thing, Layout):
-        return thing
-    if not isinstance(thing, TileLayout):
-        raise ArgumentError(
-            f"to={thing!r} is no layout.",
-            advice='Give a Layout, or a tile of a compilation: compilation.layouts()["acc"][0].',
-        )
-    if thing.layout is None:
-        raise LayoutError(f"{thing} cannot be drawn: {thing.why_unknown}")
-    return thing.layout
-
-
 def _check_comparable(layouts: Sequence[Layout]) -> None:
     first, *rest = layouts
     if first.element_count > LARGEST:
@@ -189,67 +173,3 @@ def _check_comparable(layouts: Sequence[Layout]) -> None:
                 f"{sizes(first.shape)}.",
                 advice="Both have to lay out the same tile.",
             )
-
-
-def _named_data(thing: Layout | TileLayout) -> TileData:
-    layout = _layout_of(thing)
-    if isinstance(thing, Layout):
-        return _tile_data(layout, str(layout), 0)
-    line = f", line {thing.position.line}" if thing.position else ""
-    what = (
-        f"{thing.name or thing.operation}{line}: {sizes(layout.shape)} {thing.element}, "
-        f"{layout.family.replace('_', ' ')}"
-    )
-    return _tile_data(layout, what, element_bits(thing.element))
-
-
-def _tile_data(layout: Layout, name: str, bits: int) -> TileData:
-    shape = layout.shape or (1,)
-    return TileData(
-        name=name,
-        shape=shape,
-        memory=_memory(layout),
-        element_bits=bits,
-        encoding=layout.encoding,
-        inputs=tuple(
-            LayoutInput(one, tuple(_number(vector, shape) for vector in vectors))
-            for one, vectors in layout.bases.items()
-        ),
-        paddings=layout.paddings if isinstance(layout, SharedLayout) else (),
-        fragment=fragment(layout),
-        words=layout.describe(),
-    )
-
-
-def _memory(layout: Layout) -> Memory:
-    if isinstance(layout, SharedLayout):
-        return "shared memory"
-    return "tensor memory" if isinstance(layout, TensorMemoryLayout) else "registers"
-
-
-def _number(vector: Sequence[int], shape: Sequence[int]) -> int:
-    """The number of the element at an index, the last dimension fastest."""
-    number = 0
-    for position, size in zip(vector, shape):
-        number = number * size + position
-    return number
-
-
-def fragment(layout: Layout) -> str:
-    """The letter that the PTX manual has for the registers of an NVIDIA matrix instruction."""
-    if not isinstance(layout, RegisterLayout) or "nvidia_mma" not in layout.encoding:
-        return ""
-    if layout.family == "nvidia_mma":
-        return "c"
-    operand = re.match(r"#ttg\.dot_op<\{opIdx = (\d)", layout.encoding)
-    return "ab"[int(operand[1])] if operand else ""
-
-
-def element_bits(element: str) -> int:
-    """The size of an element by its MLIR type, as memory holds it:
-    "f16" 16, "i1" 8, a pointer 64.
-    """
-    if element.startswith("!"):
-        return 64
-    digits = re.search(r"\d+", element)
-    return max(8, int(digits[0])) if digits else 0

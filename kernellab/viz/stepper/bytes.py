@@ -7,7 +7,7 @@ from __future__ import annotations
 import numpy
 
 from kernellab.tracing.summaries import picture_extents, thumbnail_of
-from kernellab.viz.kit.view_data import ElementsData, PlacesData
+from kernellab.viz.stepper.view_data import ElementsData, PlacesData
 
 SMALL = 32
 """Rows and columns of a picture that stands for the elements of a tile."""

@@ -11,16 +11,6 @@ from kernellab.tracing.records import Trace
 from kernellab.tracing.steps import Access, Frame, Step, TracedArgument
 from kernellab.tracing.summaries import summarize, thumbnail_of
 from kernellab.tracing.values import StoredValue, dtype_named
-from kernellab.viz.kit.view_data import (
-    ArgumentData,
-    StepAccess,
-    StepData,
-    StepFrame,
-    StepperView,
-    StepSource,
-    StepValue,
-    StepWrite,
-)
 from kernellab.viz.stepper.bytes import (
     SMALL,
     Bytes,
@@ -33,6 +23,16 @@ from kernellab.viz.stepper.bytes import (
     small_picture,
 )
 from kernellab.viz.stepper.lightening import lightened_steps
+from kernellab.viz.stepper.view_data import (
+    ArgumentData,
+    StepAccess,
+    StepData,
+    StepFrame,
+    StepperView,
+    StepSource,
+    StepValue,
+    StepWrite,
+)
 
 MOST_LIVE_STEPS = 20_000
 """So many steps are in one live view; the others are a call away."""

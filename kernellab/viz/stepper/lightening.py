@@ -12,7 +12,9 @@ import numpy
 
 from kernellab.errors import KernelLabError
 from kernellab.tracing.summaries import thumbnail_of
-from kernellab.viz.kit.view_data import (
+from kernellab.viz.kit.data import packed
+from kernellab.viz.stepper.bytes import SMALL, Bytes, Places, SmallTensor, small_picture
+from kernellab.viz.stepper.view_data import (
     ArgumentData,
     ArgumentStep,
     ElementsData,
@@ -23,13 +25,6 @@ from kernellab.viz.kit.view_data import (
     StepValue,
     StepWrite,
     TensorPart,
-)
-from kernellab.viz.stepper.bytes import (
-    SMALL,
-    Bytes,
-    Places,
-    SmallTensor,
-    small_picture,
 )
 
 _WHY = "left out to keep the view small"
@@ -43,6 +38,20 @@ def lightened_steps(view: StepperView, most_bytes: int) -> StepperView:
     if len(view.numbers) <= most_bytes:
         return view
     return _Lightener(view, most_bytes).view()
+
+
+_LEAST_ROOM = 10_000
+"""Bytes of elements; with fewer there is little left to leave out."""
+
+
+def lightened(view: StepperView, most_bytes: int) -> bytes:
+    """The packed data, without the largest tiles and tensors where it would be more."""
+    data = packed(view)
+    room = len(view.numbers)
+    while len(data) > most_bytes and room > _LEAST_ROOM:
+        room = min(room // 2, 4 * most_bytes)
+        data = packed(lightened_steps(view, room))
+    return data
 
 
 class _Lightener:

@@ -6,9 +6,10 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from kernellab.errors import KernelLabError
+from kernellab.viz.kit.data import as_json
 from kernellab.viz.kit.requests import Answer, Handler
-from kernellab.viz.kit.view_data import StepperView, as_json
 from kernellab.viz.stepper.lightening import tensor_part, value_part
+from kernellab.viz.stepper.view_data import StepperView
 
 
 def step_handlers(view: StepperView) -> Mapping[str, Handler]:

@@ -15,30 +15,17 @@ from typing import Any
 import numpy
 
 from kernellab.tracing.records import Trace
-from kernellab.viz.kit.pictures import (
-    TOUCHED,
-    coloured,
-    marked,
-    png,
-)
-from kernellab.viz.kit.view_data import StepperView
-from kernellab.viz.kit.views import View
+from kernellab.viz.kit.pictures import TOUCHED, coloured, marked, png
+from kernellab.viz.kit.requests import Handler
+from kernellab.viz.kit.view import View, view_of
 from kernellab.viz.stepper.data import step_view
+from kernellab.viz.stepper.lightening import lightened
+from kernellab.viz.stepper.requests import step_handlers
 from kernellab.viz.stepper.trace_data import MOST_STEPS, trace_data
+from kernellab.viz.stepper.view_data import StepperView
 
 _numbers = itertools.count()
 """Every stepper of a page needs names of its own for its buttons."""
-
-
-def stepper_of(trace: Trace, step: int | None = None, most_steps: int = MOST_STEPS) -> Stepper:
-    """The stepper of a trace.
-
-    Args:
-        trace: what is shown.
-        step: number of the step that is shown first; None for the fault, else the first step.
-        most_steps: how many steps the still holds, neighbours of that one.
-    """
-    return Stepper(trace, step, most_steps)
 
 
 class Stepper(View):
@@ -59,6 +46,14 @@ class Stepper(View):
         # The still's data knows which step comes first, and the words above it.
         still = trace_data(self._trace, self._step, 1)
         return step_view(self._trace, _heading(still), still["focus"])
+
+    @property
+    def handlers(self) -> Mapping[str, Handler]:
+        return step_handlers(self.data)
+
+    def lightened(self, most_bytes: int) -> bytes:
+        """The packed data, without the largest tiles and tensors where it would be more."""
+        return lightened(self.data, most_bytes)
 
     def html(self) -> str:
         """Self-contained HTML without a script: radio buttons go from step to step, both ways.
@@ -83,6 +78,18 @@ class Stepper(View):
 
     def __repr__(self) -> str:
         return self.text()
+
+
+@view_of.register
+def stepper_of(trace: Trace, step: int | None = None, most_steps: int = MOST_STEPS) -> Stepper:
+    """The stepper of a trace.
+
+    Args:
+        trace: what is shown.
+        step: number of the step that is shown first; None for the fault, else the first step.
+        most_steps: how many steps the still holds, neighbours of that one.
+    """
+    return Stepper(trace, step, most_steps)
 
 
 def _heading(data: Mapping[str, Any]) -> str:

@@ -13,16 +13,11 @@ from kernellab.common.formatting import counted, percent
 from kernellab.tuning.results.plot_data import varying_parameters
 from kernellab.tuning.results.ranking import timed
 from kernellab.tuning.results.records import Trial
-from kernellab.tuning.results.tables import (
-    MICROSECONDS,
-    achieved,
-    how_timed,
-    parameter_column,
-)
+from kernellab.tuning.results.tables import MICROSECONDS, achieved, how_timed, parameter_column
 from kernellab.tuning.results.tuning import Tuning
 from kernellab.tuning.results.tunings import Tunings
 from kernellab.tuning.results.value_formatting import format_value
-from kernellab.viz.explorer.card import Card, Table
+from kernellab.viz.kit.card import Card, Table, card_of
 
 MOST_ROWS = 10
 
@@ -36,6 +31,7 @@ TO_EXPLORE_ALL = ".show() opens the sweeps: times over the key, and each sweep's
 TO_EXPLORE = ".show() opens the sweep: plots and table, linked, and the IR of every config."
 
 
+@card_of.register
 def tuning_card(tuning: Tuning) -> Card:
     """The card of one sweep, as a cell shows it."""
     card = still_card(tuning)
@@ -61,6 +57,7 @@ def still_card(tuning: Tuning) -> Card:
     )
 
 
+@card_of.register
 def tunings_card(tunings: Tunings) -> Card:
     """The card of several sweeps, as a cell shows it."""
     card = still_card_of_all(tunings)

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from typing import Any
+from dataclasses import dataclass
+from typing import Any, Literal, Self
 
 from kernellab.errors import ArgumentError
 from kernellab.tuning.files.kernel_source import how_to_open
@@ -21,15 +22,8 @@ from kernellab.tuning.results.tables import MICROSECONDS, achieved
 from kernellab.tuning.results.tuning import Tuning
 from kernellab.tuning.results.tunings import Tunings
 from kernellab.tuning.results.value_formatting import format_value
-from kernellab.viz.kit.view_data import (
-    ConfigData,
-    SizeLine,
-    SizePoint,
-    SizesData,
-    Standing,
-    SweepData,
-    TuningView,
-)
+from kernellab.viz.explorer.data import PassPairData
+from kernellab.viz.kit.data import ViewData
 from kernellab.viz.sweeps.card import format_sweep, format_untimed
 
 UNITS = ("time", "GB/s", "TFLOP/s")
@@ -215,3 +209,139 @@ def _size_line(
         is_baseline=line.is_baseline,
         points=tuple(SizePoint(*point, configs.get(point[0])) for point in points),
     )
+
+
+Standing = Literal["best", "tied", "behind", "untimed", "dropped"]
+"""Of a config: the fastest, not to be told from it, slower, never timed, out of the race."""
+
+
+@dataclass(frozen=True)
+class ConfigData:
+    """One config of a sweep, and all that was found out about it. Times in microseconds;
+    None is not known, or not measured.
+    """
+
+    sweep: int
+    """Number in `TuningView.sweeps`."""
+    number: int
+    """Its number in the sweep, as the table has it."""
+    values: tuple[float | str | None, ...]
+    """By `SweepData.parameters`; None where the config has no such parameter."""
+    standing: Standing
+    us: float | None
+    lower: float | None
+    """The lower quartile."""
+    upper: float | None
+    """The upper quartile."""
+    runs: int
+    gb_per_s: float | None
+    tflop_per_s: float | None
+    registers: int | None
+    spills: int | None
+    shared: int | None
+    occupancy: float | None
+    limited_by: str
+    matrix: str
+    checked: str
+    """What its results were found equal to; "" where nobody looked."""
+    unchecked: str
+    """Why nobody could; "" for others."""
+    dropped: str
+    """The reason; "" for one that is in the race."""
+    why: str
+    """In full, in the words of who refused it."""
+
+
+@dataclass(frozen=True)
+class SweepData:
+    """What the configs of one sweep share."""
+
+    kernel: str
+    name: str
+    """What tells it from the other sweeps: the key's values."""
+    machine: str
+    launch: str
+    words: tuple[str, ...]
+    parameters: tuple[str, ...]
+    varying: tuple[str, ...]
+    """The parameters that have more than one value."""
+    baselines: Mapping[str, float]
+    """Name -> microseconds."""
+    knows_kernel: bool
+    """Whether its configs can be compiled."""
+    how_to_open: str
+    """Where they cannot, what to do about it, in sentences; "" else."""
+
+
+@dataclass(frozen=True)
+class SizePoint:
+    """The fastest config of a sweep, or a baseline, at one value of the key."""
+
+    x: float
+    y: float
+    lower: float
+    upper: float
+    warm: bool
+    """Whether it was measured in a row, with a warm cache."""
+    config: int | None
+    """Number in `TuningView.configs`; None of a baseline."""
+
+
+@dataclass(frozen=True)
+class SizeLine:
+    """A kernel, or a baseline, over the key."""
+
+    name: str
+    is_baseline: bool
+    points: tuple[SizePoint, ...]
+
+
+@dataclass(frozen=True)
+class SizesData:
+    """Several sweeps against their key, in one unit."""
+
+    key: str
+    unit: str
+    """ "us", "GB/s" or "TFLOP/s"."""
+    lines: tuple[SizeLine, ...]
+
+
+@dataclass(frozen=True)
+class OpenedConfig:
+    """A config whose IR explorer is here."""
+
+    config: int
+    part: int
+    """Number of the part that holds it, see `packed`."""
+    explorer: bytes
+    """A packed `IrView`."""
+
+
+@dataclass(frozen=True)
+class ConfigPair:
+    """What a comparison of two opened configs needs besides their explorers."""
+
+    left: int
+    right: int
+    pairs: tuple[PassPairData, ...]
+
+
+@dataclass(frozen=True)
+class TuningView(ViewData):
+    """What the view of sweeps draws."""
+
+    kind: Literal["tuning"]
+    title: str
+    plot: str
+    """The kind of plot that is shown first."""
+    sweeps: tuple[SweepData, ...]
+    configs: tuple[ConfigData, ...]
+    """Of all sweeps."""
+    sizes: tuple[SizesData, ...]
+    notes: tuple[str, ...]
+    opened: tuple[OpenedConfig, ...]
+    pairs: tuple[ConfigPair, ...]
+
+    def in_parts(self) -> tuple[Self, list[bytes]]:
+        """The explorers apart."""
+        return self, [one.explorer for one in self.opened]

@@ -28,20 +28,8 @@ from kernellab.tuning.results.plot_data import (
 )
 from kernellab.tuning.results.tuning import Tuning
 from kernellab.tuning.results.tunings import Tunings
-from kernellab.viz.kit.figures import (
-    ORDERED_LINES,
-    SEQUENTIAL,
-    FigurePicture,
-    sheet,
-)
-from kernellab.viz.kit.palette import (
-    BASELINE,
-    BEST,
-    INK,
-    LINES,
-    OTHER,
-    ink_on,
-)
+from kernellab.viz.kit.figure import ORDERED_LINES, SEQUENTIAL, FigurePicture, figure_of, sheet
+from kernellab.viz.kit.palette import BASELINE, BEST, INK, LINES, OTHER, ink_on
 
 WIDE = 5
 """Times further apart than this factor are drawn on a logarithmic axis."""
@@ -79,19 +67,24 @@ class TuningPlot(FigurePicture):
         return f"<plot of {self.data.title}: {self.data.kind}>"
 
 
-def plot(subject: Tuning | Tunings, kind: str | None, **options: Any) -> TuningPlot:
-    """The plot of a sweep, or of several: see `Tuning.plot` and `Tunings.plot`."""
-    if isinstance(subject, Tunings):
-        if kind != "sizes":
-            raise ArgumentError(
-                f"several sweeps have no plot of kind {kind!r}",
-                advice='There is kind="sizes"; one sweep has others: tunings[0].plot("times").',
-            )
-        return TuningPlot(lines_data(subject, **options), _draw_lines)
-    kind = default_kind(subject) if kind is None else kind
-    if kind in AGAINST and not subject.is_timed:
-        return TuningPlot(untimed_data(subject, kind), _draw_untimed)
-    return TuningPlot(plot_data(subject, kind, **options), _draw)
+@figure_of.register
+def tuning_plot(tuning: Tuning, kind: str | None = None, **options: Any) -> TuningPlot:
+    """The plot of a sweep: see `Tuning.plot`."""
+    kind = default_kind(tuning) if kind is None else kind
+    if kind in AGAINST and not tuning.is_timed:
+        return TuningPlot(untimed_data(tuning, kind), _draw_untimed)
+    return TuningPlot(plot_data(tuning, kind, **options), _draw)
+
+
+@figure_of.register
+def tunings_plot(tunings: Tunings, kind: str, **options: Any) -> TuningPlot:
+    """The plot of several sweeps: see `Tunings.plot`."""
+    if kind != "sizes":
+        raise ArgumentError(
+            f"several sweeps have no plot of kind {kind!r}",
+            advice='There is kind="sizes"; one sweep has others: tunings[0].plot("times").',
+        )
+    return TuningPlot(lines_data(tunings, **options), _draw_lines)
 
 
 # Drawing

@@ -18,21 +18,14 @@ from kernellab.tuning.files.kernel_source import how_to_open
 from kernellab.tuning.results.plot_data import AGAINST, KINDS, default_kind
 from kernellab.tuning.results.tuning import Tuning
 from kernellab.tuning.results.tunings import Tunings
-from kernellab.viz.explorer import data as ir_view
-from kernellab.viz.kit.lightening import lightened
-from kernellab.viz.kit.requests import Answer
-from kernellab.viz.kit.view_data import (
-    ConfigPair,
-    IrView,
-    OpenedConfig,
-    TuningView,
-    as_json,
-    packed,
-)
-from kernellab.viz.kit.views import View
-from kernellab.viz.sweeps import figure as tuning_plots
+from kernellab.viz.explorer import sides as ir_view
+from kernellab.viz.explorer.data import IrView
+from kernellab.viz.explorer.lightening import lightened
+from kernellab.viz.kit.data import as_json, packed
+from kernellab.viz.kit.requests import Answer, Handler
+from kernellab.viz.kit.view import View, view_of
 from kernellab.viz.sweeps.card import still_card, still_card_of_all
-from kernellab.viz.sweeps.data import sizes_data, sweeps_data
+from kernellab.viz.sweeps.data import ConfigPair, OpenedConfig, TuningView, sizes_data, sweeps_data
 
 _EMBEDDED = 750_000
 """Bytes of packed explorers that a page or a widget holds, all together;
@@ -46,31 +39,6 @@ _EXPLORERS_KEPT = 4
 
 SIZES = "sizes"
 """The kind of plot that several sweeps have besides those of one."""
-
-
-def tuning_view(
-    tuning: Tuning, plot: str | None = None, compilations: Sequence[int] | None = None
-) -> SweepView:
-    """The view of one sweep; `Tuning.show` explains the arguments."""
-    plot = default_kind(tuning) if plot is None else plot
-    _check_kind(plot, KINDS)
-    chosen = None if compilations is None else [(0, number) for number in compilations]
-    return SweepView(tuning.kernel, plot, [Tunings([tuning])], chosen)
-
-
-def tunings_view(
-    tunings: Tunings,
-    plot: str = SIZES,
-    others: Sequence[Tunings] = (),
-    compilations: Sequence[tuple[int, int]] = (),
-) -> SweepView:
-    """The view of several sweeps; `Tunings.show` explains the arguments."""
-    groups = [one for one in (tunings, *others) if len(one)]
-    if not groups:
-        raise ArgumentError("there is no sweep to show")
-    _check_kind(plot, (*KINDS, SIZES))
-    kernels = ", ".join(dict.fromkeys(one[0].kernel for one in groups))
-    return SweepView(kernels, plot, groups, list(compilations))
 
 
 def _check_kind(plot: str, kinds: Sequence[str]) -> None:
@@ -112,7 +80,10 @@ class SweepView(View):
         self._chosen = (
             None if compilations is None else [self._configs.place(*one) for one in compilations]
         )
-        self.handlers = {
+
+    @property
+    def handlers(self) -> Mapping[str, Handler]:
+        return {
             "config": self._configs.explorer_answer,
             "config text": self._configs.text_answer,
             "pair": self._configs.pair_answer,
@@ -144,15 +115,16 @@ class SweepView(View):
         return super().still_html() + self._picture()
 
     def _picture(self) -> str:
-        subject: Tuning | Tunings = self._sweeps[0]
-        options: dict[str, Any] = {}
-        if self._plot == SIZES:
-            subject, options = self._groups[0], {"others": self._groups[1:]}
+        from kernellab.viz.sweeps import figure  # with matplotlib, which takes a while
+
         try:
-            drawn = tuning_plots.plot(subject, self._plot, **options)
+            if self._plot == SIZES:
+                drawn = figure.tunings_plot(self._groups[0], SIZES, others=self._groups[1:])
+            else:
+                drawn = figure.tuning_plot(self._sweeps[0], self._plot)
         except ArgumentError:  # nothing was timed, or nothing varies: the card says so
             return ""
-        alternative = tuning_plots.ALTERNATIVES[self._plot]
+        alternative = figure.ALTERNATIVES[self._plot]
         if self._plot in AGAINST and not self._sweeps[0].is_timed:
             alternative = f"{AGAINST[self._plot]}, of each config"
         source = base64.b64encode(drawn.png()).decode("ascii")
@@ -160,6 +132,33 @@ class SweepView(View):
             "\n"
             f'<img alt="{alternative}" style="max-width:100%" src="data:image/png;base64,{source}">'
         )
+
+
+@view_of.register
+def tuning_view(
+    tuning: Tuning, plot: str | None = None, compilations: Sequence[int] | None = None
+) -> SweepView:
+    """The view of one sweep; `Tuning.show` explains the arguments."""
+    plot = default_kind(tuning) if plot is None else plot
+    _check_kind(plot, KINDS)
+    chosen = None if compilations is None else [(0, number) for number in compilations]
+    return SweepView(tuning.kernel, plot, [Tunings([tuning])], chosen)
+
+
+@view_of.register
+def tunings_view(
+    tunings: Tunings,
+    plot: str = SIZES,
+    others: Sequence[Tunings] = (),
+    compilations: Sequence[tuple[int, int]] = (),
+) -> SweepView:
+    """The view of several sweeps; `Tunings.show` explains the arguments."""
+    groups = [one for one in (tunings, *others) if len(one)]
+    if not groups:
+        raise ArgumentError("there is no sweep to show")
+    _check_kind(plot, (*KINDS, SIZES))
+    kernels = ", ".join(dict.fromkeys(one[0].kernel for one in groups))
+    return SweepView(kernels, plot, groups, list(compilations))
 
 
 class Configs:

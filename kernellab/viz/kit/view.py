@@ -9,19 +9,17 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Mapping, Sequence
-from functools import cached_property
+from functools import cached_property, singledispatch
 from pathlib import Path
-from types import MappingProxyType
 from typing import Any
 
-from IPython.display import publish_display_data
-
 from kernellab.common.saved_json import check_place, save_whole
-from kernellab.viz.explorer.card import Card
-from kernellab.viz.kit import page
+from kernellab.errors import ArgumentError
+from kernellab.records.showing import described
+from kernellab.viz.kit.card import Card, card_of
+from kernellab.viz.kit.data import ViewData, packed
 from kernellab.viz.kit.place import in_notebook
 from kernellab.viz.kit.requests import Handler
-from kernellab.viz.kit.view_data import packed
 
 _SENT_AT_ONCE = 1_000_000
 """Bytes of packed data that a widget sends; of more, the largest texts stay here until somebody
@@ -31,16 +29,13 @@ asks for them."""
 class View:
     """Something to look at, made of data that the widget, the page and the still share."""
 
-    handlers: Mapping[str, Handler] = MappingProxyType({})
-    """What answers the requests of the live view, by their kinds."""
-
     def __init__(
-        self, title: str, make_data: Callable[[], Any], still: Callable[[], Sequence[Card]]
+        self, title: str, make_data: Callable[[], ViewData], still: Callable[[], Sequence[Card]]
     ) -> None:
         """
         Args:
             title: one line.
-            make_data: makes what is drawn: one of the classes in `kernellab.viz.kit.view_data`.
+            make_data: makes what is drawn: a data class of its folder's `data.py`.
             still: makes the cards that stand for the view where nothing can be drawn.
         """
         self.title = title
@@ -50,8 +45,20 @@ class View:
 
     @cached_property
     def data(self) -> Any:
-        """What is drawn: a data class of `kernellab.viz.kit.view_data`."""
+        """What is drawn: a data class of its folder's `data.py`."""
         return self._make_data()
+
+    @property
+    def handlers(self) -> Mapping[str, Handler]:
+        """What answers the requests of the live view, by their kinds."""
+        return {}
+
+    def lightened(self, most_bytes: int) -> bytes:
+        """The packed data as a widget sends it: where it would be more than so many bytes, what can
+        be asked for later stays behind.
+        """
+        del most_bytes  # most views are small
+        return packed(self.data)
 
     @cached_property
     def still(self) -> tuple[Card, ...]:
@@ -66,7 +73,7 @@ class View:
         from kernellab.viz.kit.widget import ViewWidget, is_closed
 
         if self._widget is None or is_closed(self._widget):
-            self._widget = ViewWidget(self.data, _SENT_AT_ONCE, self.handlers)
+            self._widget = ViewWidget(self.lightened(_SENT_AT_ONCE), self.handlers)
         return self._widget
 
     def to_html(self, path: str | os.PathLike[str]) -> Path:
@@ -77,6 +84,8 @@ class View:
         Raises:
             KernelLabError: the file cannot be written.
         """
+        from kernellab.viz.kit import page  # with pandas, which takes a while
+
         check_place(path)  # before the work of making it
         return save_whole(
             path, page.page_of_views(self.title, [page.Section("", self, ())]).encode()
@@ -99,6 +108,8 @@ class View:
         """
         if not in_notebook():
             raise NotImplementedError  # IPython asks `_repr_mimebundle_` then
+        from IPython.display import publish_display_data
+
         live = self.widget._repr_mimebundle_()
         data, metadata = live if isinstance(live, tuple) else (live, {})
         hint = "Run the cell for the live view."
@@ -111,6 +122,34 @@ class View:
 
     def __repr__(self) -> str:
         return "\n\n".join(card.text() for card in self.still)
+
+
+@singledispatch
+def view_of(record: object) -> View | Card:
+    """The view of a record, by its class; the card of one that has no view of its own.
+
+    Functions that are registered here may take more: annotations, and options by name.
+
+    Raises:
+        ArgumentError: nothing shows it.
+    """
+    card = card_of(record)
+    if card is not None:
+        return card
+    if hasattr(record, "fn") and hasattr(record, "arg_names"):
+        name = getattr(record, "__name__", "kernel")
+        raise ArgumentError(
+            f"{name} is a kernel, which has no view before it is compiled or launched.",
+            advice=f"kernellab.compile({name}, ...).explore() shows its compilation, as does "
+            f"%tileir {name} in a notebook; kernellab.trace({name}, grid, ...) its steps.",
+        )
+    raise ArgumentError(f"There is no view of {described(record)}.", advice=_SHOWN)
+
+
+_SHOWN = (
+    "Views show what kernellab.compile, compare, trace, check, accesses, bisect, tune and load "
+    "give, layouts, and the error of a compilation that failed."
+)
 
 
 _STILL = """<div class="kl-still"><style>

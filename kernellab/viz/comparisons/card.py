@@ -7,13 +7,14 @@ from typing import Any
 
 from kernellab.compiler.comparison import Comparison, Sides
 from kernellab.records import Compilation, PassRun
-from kernellab.viz.explorer.card import Card, Table
-from kernellab.viz.kit.stage_size import size_of
+from kernellab.viz.explorer.stage_size import size_of
+from kernellab.viz.kit.card import Card, Table, card_of
 
 _MOST_ROWS = 12
 """Opcodes and passes shown; the comparison itself has them all."""
 
 
+@card_of.register
 def comparison_card(comparison: Comparison) -> Card:
     """What differs: options and types, stages, resources, passes, opcodes, remarks."""
     left, right = comparison.names

@@ -8,7 +8,7 @@ import io
 import os
 from collections.abc import Iterator
 from contextlib import contextmanager
-from functools import cached_property
+from functools import cached_property, singledispatch
 from pathlib import Path
 from typing import Any
 
@@ -131,3 +131,14 @@ class FigurePicture:
 
     def _repr_png_(self) -> bytes:
         return self.png()
+
+
+@singledispatch
+def figure_of(record: object, **options: Any) -> FigurePicture:
+    """The figure of a record, by its class.
+
+    Raises:
+        TypeError: it has none.
+    """
+    del options
+    raise TypeError(f"a {type(record).__name__} has no figure")

@@ -1,37 +1,19 @@
-"""What is left out of a view's data to keep it small."""
+"""What is left out of an explorer's data to keep it small: texts of passes."""
 
 from __future__ import annotations
 
 import dataclasses
-from typing import Any
 
-from kernellab.viz.kit.view_data import (
-    IrSide,
-    IrView,
-    StepperView,
-    packed,
-)
-from kernellab.viz.stepper.lightening import lightened_steps
-
-_LEAST_ROOM = 10_000
-"""Bytes of a stepper's elements; with fewer there is little left to leave out."""
+from kernellab.viz.explorer.data import IrSide, IrView
+from kernellab.viz.kit.data import packed
 
 
-def lightened(view: Any, most_bytes: int) -> bytes:
-    """The packed data, without the largest texts of passes, or a stepper's largest tiles,
-    where it would be more than `most_bytes`.
+def lightened(view: IrView, most_bytes: int) -> bytes:
+    """The packed data, without the largest texts of passes where it would be more bytes.
 
     The texts of stages stay: they are what a reader sees first.
     """
     data = packed(view)
-    if isinstance(view, StepperView):
-        room = len(view.numbers)
-        while len(data) > most_bytes and room > _LEAST_ROOM:
-            room = min(room // 2, 4 * most_bytes)
-            data = packed(lightened_steps(view, room))
-        return data
-    if not isinstance(view, IrView):
-        return data
     while len(data) > most_bytes:
         largest = _largest_text(view)
         if largest is None:

@@ -1,0 +1,1 @@
+"""The view of two compilations side by side: card, live view."""

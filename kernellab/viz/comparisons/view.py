@@ -1,0 +1,34 @@
+"""Two compilations in the explorer."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from kernellab.compiler.comparison import Comparison
+from kernellab.viz.comparisons.card import comparison_card
+from kernellab.viz.explorer import sides as ir_view
+from kernellab.viz.explorer.annotations import annotated, annotations_by_side
+from kernellab.viz.explorer.card import annotation_cards
+from kernellab.viz.explorer.view import Explorer
+from kernellab.viz.kit.view import view_of
+
+
+@view_of.register
+def comparison_view(comparison: Comparison, *given: Any) -> Explorer:
+    """The explorer of two compilations; evidence stands on each side that it is of.
+
+    Raises:
+        ArgumentError, ProfileError: as `compilation_view`, where evidence is of neither.
+    """
+    left, right = comparison.left, comparison.right
+    kernels = " and ".join(dict.fromkeys([left.kernel, right.kernel]))
+    sides = annotations_by_side(comparison, given)
+    return Explorer(
+        f"{kernels}: {comparison.names[0]} and {comparison.names[1]}",
+        lambda: annotated(ir_view.explore_comparison(comparison), sides),
+        lambda: [
+            comparison_card(comparison),
+            *annotation_cards(left, sides[0], comparison.names[0]),
+            *annotation_cards(right, sides[1], comparison.names[1]),
+        ],
+    )

@@ -1,0 +1,465 @@
+"""The data of the IR explorer: a compilation, two that are compared, or one that failed."""
+
+from __future__ import annotations
+
+import dataclasses
+import re
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, field
+
+from kernellab.common.formatting import joined_sizes
+from kernellab.compiler.analyses.module import lines_of_operations
+from kernellab.compiler.comparison import Comparison, remarks_of
+from kernellab.compiler.machine_code.decoding import padding_of
+from kernellab.compiler.passes.pass_notes import note_of
+from kernellab.compiler.source_map import with_passes
+from kernellab.errors import CompileError, KernelLabError, SourcePosition
+from kernellab.records import Compilation, ControlCodes, Instruction, PassRun, SourceMap
+from kernellab.records.remarks import Remark
+from kernellab.viz.explorer.data import (
+    ControlData,
+    Effect,
+    IrSide,
+    IrView,
+    LayoutWords,
+    MarginNote,
+    MetricData,
+    PassData,
+    PassPairData,
+    SourceMapData,
+    StageData,
+    TextData,
+)
+from kernellab.viz.explorer.readable import readable
+from kernellab.viz.explorer.source_lines import KernelSource, failed_source, kernel_source
+from kernellab.viz.kernels.card import format_spills
+from kernellab.viz.layouts.card import format_conversion
+
+_LANGUAGE_OF_STEP = {"optimize_module": "llvm", "ptxas": "sass"}
+"""Steps after MLIR, whose texts are of other languages;
+"translate_to_asm" has the target's assembly."""
+
+
+def explore_compilation(compilation: Compilation) -> IrView:
+    """What the explorer draws of one compilation."""
+    side = _side(compilation, compilation.kernel)
+    title = f"{compilation.kernel} for {compilation.target}"
+    return IrView("ir", title, (side,), (), _pass_notes([side]), _first_metric(side))
+
+
+def explore_comparison(comparison: Comparison) -> IrView:
+    """What the explorer draws of two compilations."""
+    names = comparison.names
+    sides = tuple(
+        noted(_side(one, name), *comparison.notes)
+        for one, name in zip((comparison.left, comparison.right), names)
+    )
+    title = " and ".join(dict.fromkeys(f"{side.kernel} for {side.target}" for side in sides))
+    if sides[0].kernel == sides[1].kernel and sides[0].target == sides[1].target:
+        title += f": {names[0]} and {names[1]}"
+    return IrView(
+        "ir", title, sides, pass_pairs(comparison), _pass_notes(sides), _first_metric(sides[0])
+    )
+
+
+def noted(side: IrSide, *notes: str) -> IrSide:
+    """A side that begins with these notices, before its own."""
+    return dataclasses.replace(side, notice=" ".join(filter(None, (*notes, side.notice))))
+
+
+def pass_pairs(comparison: Comparison) -> tuple[PassPairData, ...]:
+    """The passes of both sides lined up, by their numbers."""
+    numbers = [
+        {run.label: number for number, run in enumerate(one.passes)}
+        for one in (comparison.left, comparison.right)
+    ]
+    return tuple(
+        PassPairData(pair.label, numbers[0].get(pair.label), numbers[1].get(pair.label), pair.equal)
+        for pair in comparison.passes
+    )
+
+
+def explore_failure(error: CompileError) -> IrView:
+    """What the explorer draws of a compilation that failed:
+    everything up to the pass that did, and the error on its line.
+    """
+    side = _failed_side(error)
+    return IrView("ir", failure_title(error), (side,), (), _pass_notes([side]), "")
+
+
+def failure_title(error: CompileError) -> str:
+    """What did not compile, and for which target, as far as the error knows."""
+    kernel = error.kernel or _kernel_name(error.passes) or failed_source(error.position).kernel
+    return (
+        f"{kernel or 'A kernel'}{f' for {error.target}' if error.target else ''}: did not compile"
+    )
+
+
+def _first_metric(side: IrSide) -> str:
+    """How many machine instructions were made from each line, where that is known."""
+    names = [metric.name for metric in side.metrics]
+    return "instructions" if "instructions" in names else next(iter(names), "")
+
+
+def _pass_notes(sides: Iterable[IrSide]) -> Mapping[str, str]:
+    names = dict.fromkeys(run.name for side in sides for run in side.passes)
+    return {name: note.text for name in names if (note := note_of(name)) is not None}
+
+
+# Texts, each kept once
+
+
+@dataclass
+class _Texts:
+    """The texts of one side; the same text is there once."""
+
+    texts: list[TextData] = field(default_factory=list)
+    numbers: dict[tuple[str, str], int] = field(default_factory=dict)
+
+    def add(self, language: str, text: str) -> int:
+        """The number of a text, as it is shown."""
+        shown = readable(language, text)
+        return self.add_shown(language, shown.content, shown.skipped)
+
+    def add_shown(self, language: str, content: str, skipped: tuple[int, ...]) -> int:
+        """The number of a text that needs no cleaning."""
+        key = (language, content)
+        if key not in self.numbers:
+            self.numbers[key] = len(self.texts)
+            lines = content.count("\n") + 1 if content else 0
+            self.texts.append(TextData(language, content, 0, lines, skipped))
+        return self.numbers[key]
+
+
+@dataclass
+class _Passes:
+    """The passes of one side, made one after the other."""
+
+    texts: _Texts
+    assembly: str
+    """The language of the target's assembly."""
+    stage_names: Mapping[str, str]
+    """Full text of a stage -> its name."""
+    modules: dict[str, str] = field(default_factory=dict)
+    """What the source map is to know besides the stages: place -> module with its locations."""
+    _places: dict[str, tuple[int, str]] = field(default_factory=dict)
+    """Digest of a full text -> the number of its shown text, and its place."""
+
+    def read(self, runs: Iterable[PassRun]) -> Iterator[PassData]:
+        """The data of each pass."""
+        before: int | None = None
+        for run in runs:
+            number, place = self._text(run)
+            effect: Effect = "unchanged"
+            if run.changed:
+                effect = "locations" if number == before else "changed"
+            yield _pass(run, effect, number, place)
+            before = number
+
+    def _text(self, run: PassRun) -> tuple[int, str]:
+        if run.text.digest not in self._places:
+            text = run.text.read()
+            place = self.stage_names.get(text, run.label)
+            if run.op_counts_after and place == run.label:
+                self.modules[place] = text
+            number = self.texts.add(self._language(run), text)
+            self._places[run.text.digest] = (number, place)
+        return self._places[run.text.digest]
+
+    def _language(self, run: PassRun) -> str:
+        return "mlir" if run.op_counts_after else _LANGUAGE_OF_STEP.get(run.name, self.assembly)
+
+
+def _pass(run: PassRun, effect: Effect, text: int, place: str) -> PassData:
+    before, after = run.op_counts_before, run.op_counts_after
+    both = {*before, *after} if before and after else set()
+    changes = {name: after.get(name, 0) - before.get(name, 0) for name in sorted(both)}
+    return PassData(
+        label=run.label,
+        stage=run.stage,
+        name=run.name,
+        arguments=", ".join(str(one) for one in run.arguments),
+        effect=effect,
+        seconds=run.seconds,
+        ops_before=sum(before.values()),
+        ops_after=sum(after.values()),
+        op_changes={name: change for name, change in changes.items() if change},
+        text=text,
+        place=place,
+    )
+
+
+# One compilation
+
+
+REDEFINED = (
+    "The kernel has been redefined since it was compiled. This is the compilation of the source "
+    "that is shown here."
+)
+"""What the explorer says of a kernel whose cell ran again with other text."""
+
+
+def _side(compilation: Compilation, name: str) -> IrSide:
+    # The disassembler is another process: it works while the compiler is asked for its remarks.
+    with ThreadPoolExecutor(1) as ahead:
+        ahead.submit(compilation.stages.get, "sass")
+        remarks = remarks_of(compilation)
+    source_map = _source_map(compilation)
+    source = kernel_source(compilation, source_map)
+    texts = _Texts()
+    stages = [StageData("source", texts.add_shown("python", source.content, source.skipped))]
+    full = {}
+    for stage in compilation.stages.values():
+        if stage.name != "source" and isinstance(stage.content, str):
+            full[stage.content] = stage.name
+            stages.append(StageData(stage.name, texts.add(stage.language, stage.content)))
+    assembly = "amdgcn" if compilation.target.backend == "hip" else "ptx"
+    passes = _Passes(texts, assembly, full)
+    rows = tuple(passes.read(compilation.passes))
+    instructions = _instructions(compilation)
+    return IrSide(
+        name=name,
+        kernel=compilation.kernel,
+        target=str(compilation.target),
+        facts=_facts(compilation),
+        failure="",
+        failure_line=0,
+        notice=REDEFINED if compilation.is_redefined else "",
+        texts=tuple(texts.texts),
+        stages=tuple(stages),
+        passes=rows,
+        map=_map_data(with_passes(source_map, passes.modules)),
+        notes=tuple(_notes(compilation, remarks, source_map.file)),
+        controls=_controls(instructions),
+        metrics=tuple(_metrics(compilation, instructions)),
+        layouts=_layouts(compilation),
+    )
+
+
+def source_and_notes(compilation: Compilation) -> tuple[KernelSource, tuple[MarginNote, ...]]:
+    """The kernel's lines, and what is said of them in their margin."""
+    source_map = _source_map(compilation)
+    notes = _notes(compilation, remarks_of(compilation), source_map.file)
+    return kernel_source(compilation, source_map), tuple(notes)
+
+
+def _source_map(compilation: Compilation) -> SourceMap:
+    try:
+        return compilation.source_map
+    except (KernelLabError, ValueError):  # a record from files that kept no lines
+        return SourceMap("", (), (), {}, {})
+
+
+def _map_data(source_map: SourceMap) -> SourceMapData:
+    plain = source_map.to_json()
+    return SourceMapData(
+        plain["file"], plain["files"], plain["chains"], plain["origins"], plain["links"]
+    )
+
+
+def _facts(compilation: Compilation) -> tuple[tuple[str, str], ...]:
+    facts = [
+        (words, str(compilation.options[option]))
+        for option, words in (("num_warps", "warps"), ("num_stages", "pipeline stages"))
+        if option in compilation.options
+    ]
+    try:
+        resources = compilation.resources
+    except (KernelLabError, ValueError):
+        return tuple(facts)
+    stack = (("stack", f"{resources.stack_bytes:,} bytes"),) if resources.stack_bytes else ()
+    return (
+        *facts,
+        ("registers", str(resources.registers)),
+        ("spilled", format_spills(resources)),
+        *stack,
+        ("shared memory", f"{resources.shared_bytes:,} bytes"),
+    )
+
+
+def _notes(compilation: Compilation, remarks: Iterable[Remark], file: str) -> Iterator[MarginNote]:
+    """What the compiler says, and which conversions of layouts cost something, on their lines."""
+    for remark in remarks:
+        place = line_in(file, (remark.span, *remark.called_from))
+        words, said = (remark.meaning, remark.what) if remark.meaning else (remark.what, "")
+        yield MarginNote(remark.severity, words, remark.origin, place, remark.advice, said)
+    try:
+        for one in compilation.conversions():
+            if one.means in ("warp shuffles", "shared memory"):
+                place = line_in(file, (one.position,))
+                words = format_conversion(dataclasses.replace(one, position=None))
+                yield MarginNote("note", words, "layouts", place)
+    except (KernelLabError, ValueError):
+        pass
+
+
+def line_in(file: str, places: Sequence[SourcePosition | None]) -> int:
+    """The line of the first place that stands in a file; 0 where none does."""
+    return next((place.line for place in places if place is not None and place.file == file), 0)
+
+
+def _layouts(compilation: Compilation) -> tuple[LayoutWords, ...]:
+    try:
+        tiles = compilation.layouts()
+    except (KernelLabError, ValueError):
+        return ()
+    found = {}
+    for tile in tiles:
+        if tile.layout is not None:
+            shape = joined_sizes(tile.shape)
+            found[shape, tile.encoding] = tile.layout
+    return tuple(
+        LayoutWords(shape, encoding, layout.describe())
+        for (shape, encoding), layout in found.items()
+    )
+
+
+# Machine code
+
+
+def _instructions(compilation: Compilation) -> tuple[Instruction, ...]:
+    try:
+        return compilation.instructions
+    except (KernelLabError, ValueError):
+        return ()
+
+
+def _controls(instructions: Iterable[Instruction]) -> tuple[ControlData, ...]:
+    return tuple(
+        ControlData(one.line, control_codes(one.control))
+        for one in instructions
+        if one.control is not None
+    )
+
+
+def control_codes(control: ControlCodes) -> str:
+    """Control codes as assembler writers print them: "B0-----:R-:W1:Y:S04".
+
+    Scoreboards waited for, the one set until operands are read,
+    the one set until the result is there, a hint to yield, stall cycles.
+    """
+    waits = "".join(str(n) if n in control.waits_for else "-" for n in range(6))
+    read = "-" if control.read_barrier is None else control.read_barrier
+    write = "-" if control.write_barrier is None else control.write_barrier
+    return f"B{waits}:R{read}:W{write}:{'Y' if control.yields else '-'}:S{control.stall_cycles:02}"
+
+
+def _metrics(compilation: Compilation, instructions: Sequence[Instruction]) -> Iterator[MetricData]:
+    """Numbers that the machine code, and the IR, have for each of their lines."""
+    if "ttgir" in compilation.stages:
+        operations = lines_of_operations(compilation.stages["ttgir"].text)
+        lines = {line: 1 for name, found in operations.items() if _is_work(name) for line in found}
+        yield MetricData("TTGIR operations", "operations of the TTGIR", "ttgir", lines, "compiler")
+    stage = "sass" if "sass" in compilation.stages else "amdgcn"
+    padding = padding_of(compilation)
+    instructions = [one for one in instructions if one.line not in padding]
+    code = [one for one in instructions if one.chains]
+    for name, unit, values in (
+        ("instructions", "machine instructions", {one.line: 1 for one in code}),
+        (
+            "memory instructions",
+            "machine instructions that access memory",
+            {one.line: 1 for one in code if one.width is not None},
+        ),
+        (
+            "stall cycles",
+            "cycles that the assembler lets a warp wait, each instruction once",
+            {one.line: one.control.stall_cycles for one in code if one.control is not None},
+        ),
+    ):
+        if values:
+            yield MetricData(name, unit, stage, values, "machine code")
+
+
+def _is_work(operation: str) -> bool:
+    """Whether the name is that of an operation, and not of a module or a function."""
+    return "." in operation and operation != "tt.func"
+
+
+# A compilation that failed
+
+
+def _failed_side(error: CompileError) -> IrSide:
+    runs: tuple[PassRun, ...] = error.passes
+    finished = _finished_stages(error)
+    source = failed_source(error.position)
+    texts = _Texts()
+    stages = [StageData("source", texts.add_shown("python", source.content, source.skipped))]
+    stages += [StageData(name, texts.add("mlir", text)) for name, text in finished.items()]
+    passes = _Passes(texts, "ptx", {text: name for name, text in finished.items()})
+    rows = list(passes.read(runs))
+    if rows and error.failed_pass:
+        rows.append(_failed_pass(error.failed_pass, rows[-1]))
+    file = error.position.file if error.position else ""
+    empty = SourceMap(file, (), (), {}, {})
+    where = f"in {error.failed_pass}" if error.failed_pass else "before the first pass"
+    kernel = error.kernel or _kernel_name(runs) or source.kernel
+    note = MarginNote("error", error.problem, where, error.position.line if error.position else 0)
+    return IrSide(
+        name=kernel,
+        kernel=kernel,
+        target=error.target,
+        facts=(),
+        failure="\n".join([f"The compilation failed {where}: {error.problem}", *_excerpt(error)]),
+        failure_line=_failure_line(error),
+        notice="",
+        texts=tuple(texts.texts),
+        stages=tuple(stages),
+        passes=tuple(rows),
+        map=_map_data(with_passes(empty, {**finished, **passes.modules})),
+        notes=(note,),
+        controls=(),
+        metrics=(),
+        layouts=(),
+    )
+
+
+_LINE_OF_PTX = re.compile(r"Line (\d+) of the PTX is: ")
+"""How an error says which line the assembler refused."""
+
+
+def _excerpt(error: CompileError) -> list[str]:
+    """The line at fault with a caret under its column, and what there is to say besides."""
+    excerpt = error.position.excerpt() if error.position else ""
+    place = [f"at {error.position}", excerpt] if excerpt else []
+    return [*place, *([error.advice] if error.advice else [])]
+
+
+def _failure_line(error: CompileError) -> int:
+    """The line of the failed pass's text that its complaint names; 0 where it names none."""
+    found = _LINE_OF_PTX.match(error.advice) if error.failed_pass == "sass.ptxas" else None
+    return int(found[1]) if found else 0
+
+
+def _failed_pass(label: str, before: PassData) -> PassData:
+    """The pass that ended the compilation: nobody has the module after it,
+    and it stands with the one before.
+    """
+    stage, _, name = label.partition(".")
+    return dataclasses.replace(
+        before,
+        label=label,
+        stage=stage,
+        name=name.partition("#")[0],
+        arguments="",
+        effect="failed",
+        seconds=0.0,
+        ops_before=before.ops_after,
+        op_changes={},
+    )
+
+
+def _finished_stages(error: CompileError) -> dict[str, str]:
+    """The modules that finished stages of MLIR ended with."""
+    runs: tuple[PassRun, ...] = error.passes
+    label = error.failed_pass or (runs[-1].label if runs else "")
+    ended = {run.stage: run.text for run in runs if run.op_counts_after}
+    unfinished = label.partition(".")[0]
+    names = [name for name in ("ttir", "ttgir") if name in ended and name != unfinished]
+    return {name: ended[name].read() for name in names}
+
+
+def _kernel_name(runs: Sequence[PassRun]) -> str:
+    found = re.search(r"tt\.func public @([\w.$]+)", runs[0].text.read()) if runs else None
+    return found[1] if found else ""

@@ -1,0 +1,1 @@
+"""The cards of a kernel: a launch, a compilation, what a program takes."""

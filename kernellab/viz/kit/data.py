@@ -1,0 +1,68 @@
+"""What a view draws, as plain data, and how it travels.
+
+The classes of each view stand in its folder's `data.py`: the contract between Python and the
+TypeScript in `js/`. `tools/view_types.py` writes `js/src/data.ts` from them; a test holds the two
+together. The widget, the self-contained page and the still of a saved notebook are made from the
+same object.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import gzip
+import json
+from collections.abc import Mapping
+from typing import Any, Self
+
+
+class ViewData:
+    """What a live view draws: a frozen data class of plain values. js/src/main.ts knows it by its
+    `kind`.
+    """
+
+    def in_parts(self) -> tuple[Self, list[bytes]]:
+        """The data that travels as JSON, and what travels beside it, as parts of their own."""
+        return self, []
+
+
+def as_json(data: Any) -> Any:
+    """Data classes as plain objects, tuples as lists, bytes left out;
+    what is plain already stays as it is.
+    """
+    kind = type(data)
+    if kind in (int, str, float, bool, type(None)):  # most of it, and quick to tell
+        return data
+    if kind is bytes:
+        return None
+    if dataclasses.is_dataclass(data):
+        return {name: as_json(getattr(data, name)) for name in _fields(kind)}
+    if isinstance(data, Mapping):
+        return {str(key): as_json(value) for key, value in data.items()}
+    if isinstance(data, tuple | list):
+        return [as_json(value) for value in data]
+    return data
+
+
+_FIELDS: dict[type, tuple[str, ...]] = {}
+
+
+def _fields(kind: type) -> tuple[str, ...]:
+    """The names of a data class's fields, which take long to ask for."""
+    if kind not in _FIELDS:
+        _FIELDS[kind] = tuple(field.name for field in dataclasses.fields(kind))
+    return _FIELDS[kind]
+
+
+def packed(data: ViewData) -> bytes:
+    """The data as the widget sends it and a page embeds it; the same data gives the same bytes.
+
+    Parts, each gzipped: the first is the data as JSON, the others are what `ViewData.in_parts`
+    gives: long texts, a stepper's elements, the explorers that a sweep's view holds. Before them
+    stand the number of parts and the length of each, as little-endian 32-bit numbers.
+    """
+    head, others = data.in_parts()
+    text = json.dumps(as_json(head), separators=(",", ":"), ensure_ascii=False, allow_nan=False)
+    contents = [text.encode("utf-8", "surrogatepass"), *others]
+    parts = [gzip.compress(content, compresslevel=6, mtime=0) for content in contents]
+    sizes = [len(parts), *(len(part) for part in parts)]
+    return b"".join([*(size.to_bytes(4, "little") for size in sizes), *parts])

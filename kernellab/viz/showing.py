@@ -1,0 +1,94 @@
+"""How a record finds its card, its view and its figure: by its class, as each folder takes it.
+
+Every folder has the same parts: `data.py`, what the live view draws; `view.py`, the live view;
+`card.py`, the card, or still; `figure.py`, the figure. Functions say by the type of their first
+argument which records they are for. A record without a part has no such module.
+"""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable, Mapping
+from typing import Any
+
+# Imported for what they register.
+import kernellab.viz.accesses.card
+import kernellab.viz.bisections.card
+import kernellab.viz.checks.card
+import kernellab.viz.comparisons.card
+import kernellab.viz.kernels.card
+import kernellab.viz.layouts.card
+import kernellab.viz.sweeps.card  # noqa: F401
+from kernellab.errors import ArgumentError, OptionError, suggestion
+from kernellab.viz.kit.card import Card, card_of
+from kernellab.viz.kit.view import View, view_of
+
+
+def _import_views() -> None:
+    """Views are registered when the first is asked for: a card needs none of what they import."""
+    import kernellab.viz.comparisons.view
+    import kernellab.viz.explorer.view
+    import kernellab.viz.layouts.view
+    import kernellab.viz.stepper.view
+    import kernellab.viz.sweeps.view  # noqa: F401
+
+
+def _import_figures() -> None:
+    """Figures are registered when the first is asked for: matplotlib takes long to import."""
+    import kernellab.viz.allocations.figure
+    import kernellab.viz.layouts.figure
+    import kernellab.viz.sweeps.figure  # noqa: F401
+
+
+def card(record: Any) -> Card | None:
+    """The card of a record; None where it has none."""
+    return card_of(record)
+
+
+def show(record: Any, *annotations: Any, **options: Any) -> View | Card:
+    """See `kernellab.records.showing.show`."""
+    _import_views()
+    maker = view_of.dispatch(type(record))
+    if annotations and not _takes_annotations(maker):
+        takers = [one.__name__ for one, its in view_of.registry.items() if _takes_annotations(its)]
+        raise ArgumentError(
+            f"The view of {type(record).__name__} takes no evidence.",
+            advice=f"Views that do: {', '.join(sorted(takers))}.",
+        )
+    _check_options(record, maker, options)
+    return maker(record, *annotations, **options)
+
+
+def can_show(record: Any) -> bool:
+    """Whether `show` has a view, or a card, of such a record."""
+    _import_views()
+    has_view = view_of.dispatch(type(record)) is not view_of.dispatch(object)
+    return has_view or card_of(record) is not None
+
+
+def plot(record: Any, **options: Any) -> Any:
+    """See `kernellab.records.showing.plot`."""
+    _import_figures()
+    from kernellab.viz.kit.figure import figure_of
+
+    return figure_of(record, **options)
+
+
+def _takes_annotations(maker: Callable[..., Any]) -> bool:
+    kinds = (one.kind for one in inspect.signature(maker).parameters.values())
+    return inspect.Parameter.VAR_POSITIONAL in kinds
+
+
+def _check_options(record: Any, maker: Callable[..., Any], options: Mapping[str, Any]) -> None:
+    """Refuse, in the words of the call, what the view of a record does not take."""
+    taken = [
+        one.name
+        for one in list(inspect.signature(maker).parameters.values())[1:]
+        if one.kind in (one.POSITIONAL_OR_KEYWORD, one.KEYWORD_ONLY)
+    ]
+    for name in options:
+        if name not in taken:
+            raise OptionError(
+                f"The view of {type(record).__name__} takes no {name!r}.",
+                advice=suggestion(name, taken, "It takes") if taken else "It takes no options.",
+            )
