@@ -53,13 +53,13 @@ def _launch(kernel: Any, grid: tuple[int, ...], out: torch.Tensor, *args: Any, *
     return call
 
 
-def _vector_add(n: int, block: int = 1024) -> tuple[Any, tuple[int], list[Any], dict[str, int]]:
+def _vector_add(n: int, block: int = 1024) -> tuple[Any, tuple[int], list[Any], dict[str, Any]]:
     x, y = (torch.rand(n, generator=torch.Generator().manual_seed(k)) for k in (1, 2))
     grid = (triton.cdiv(n, block),)
     return DEMO.vector_add, grid, [x, y, torch.zeros(n), n], {"BLOCK": block}
 
 
-def _matmul(size: int) -> tuple[Any, tuple[int], list[Any], dict[str, int]]:
+def _matmul(size: int) -> tuple[Any, tuple[int], list[Any], dict[str, Any]]:
     random = torch.Generator().manual_seed(3)
     a, b = (torch.randn(size, size, generator=random).half() for _ in range(2))
     c = torch.zeros(size, size, dtype=torch.float16)
@@ -143,7 +143,13 @@ def first_launch() -> Call:
 
 
 _TYPES = ["*fp16:16"] * 3 + ["i32:16"] * 3 + ["i32:16", "i32"] * 3
-_CONSTANTS = {"BLOCK_M": 64, "BLOCK_N": 64, "BLOCK_K": 32, "GROUP_M": 8, "PRECISION": "tf32"}
+_CONSTANTS: dict[str, Any] = {
+    "BLOCK_M": 64,
+    "BLOCK_N": 64,
+    "BLOCK_K": 32,
+    "GROUP_M": 8,
+    "PRECISION": "tf32",
+}
 
 
 def _compiled(record: str) -> Any:
