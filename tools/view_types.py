@@ -18,7 +18,7 @@ from typing import Any, Literal
 
 from kernellab.viz.explorer import data as explorer
 from kernellab.viz.layouts import data as layouts
-from kernellab.viz.stepper import view_data as stepper
+from kernellab.viz.stepper import data as stepper
 from kernellab.viz.sweeps import data as sweeps
 
 PAGE = Path(__file__).resolve().parent.parent / "js/src/data.ts"

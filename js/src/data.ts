@@ -152,6 +152,7 @@ export interface StepValue {
   readonly type: string;
   readonly words: string;
   readonly shape: readonly number[];
+  readonly kept: "constant" | "exact" | "summary";
   readonly elements: ElementsData | null;
   readonly left_out: string;
   readonly in_kernel: boolean;
@@ -172,6 +173,7 @@ export interface StepFrame {
   readonly program: readonly [number, number, number];
   readonly caller: number | null;
   readonly calls: readonly string[];
+  readonly parameters: readonly string[];
   readonly given: Readonly<Record<string, number>>;
 }
 
@@ -195,6 +197,7 @@ export interface StepWrite {
   readonly argument: number;
   readonly places: number;
   readonly at: number;
+  readonly words: string;
 }
 
 /** One step. */
@@ -238,6 +241,7 @@ export interface StepperView {
   readonly title: string;
   readonly kernel: string;
   readonly heading: string;
+  readonly target: string;
   readonly unit: "step" | "operation";
   readonly grid: readonly [number, number, number];
   readonly programs: readonly (readonly [number, number, number])[];

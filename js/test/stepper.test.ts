@@ -13,11 +13,11 @@ function recorded(): { data: StepperView; buffer: ArrayBuffer } {
   new Float32Array(buffer, 32, 2).set([1, 2]);
   new Float32Array(buffer, 40, 1).set([5]);
   const whole = { left_out: "", in_kernel: false };
-  const scalar = (words: string): StepperView["values"][number] => ({ type: "int32", words, shape: [], elements: null, ...whole });
+  const scalar = (words: string): StepperView["values"][number] => ({ type: "int32", words, shape: [], kept: "exact", elements: null, ...whole });
   const step = (more: Partial<StepData>): StepData => ({ frame: 0, line: 1, turns: [], operation: "", changed: {}, accesses: [], writes: [], ...more });
-  const frame = { function: "total", place: "total.py", source: 0, caller: null, calls: [], given: {} };
+  const frame = { function: "total", place: "total.py", source: 0, caller: null, calls: [], parameters: [], given: {} };
   const data: StepperView = {
-    kind: "steps", title: "", kernel: "total", heading: "", unit: "step", grid: [2, 1, 1], programs: [[0, 0, 0], [1, 0, 0]], notes: [], fault: "", fault_step: null,
+    kind: "steps", title: "", kernel: "total", heading: "", target: "sm_90", unit: "step", grid: [2, 1, 1], programs: [[0, 0, 0], [1, 0, 0]], notes: [], fault: "", fault_step: null,
     first: 10, step_count: 14, focus: 10,
     sources: [{ place: "total.py", first_line: 1, lines: ["a", "b", "c"] }],
     frames: [
@@ -25,14 +25,14 @@ function recorded(): { data: StepperView; buffer: ArrayBuffer } {
       { ...frame, function: "helper", program: [0, 0, 0], caller: 0, calls: ["total.py, line 1"] },
       { ...frame, program: [1, 0, 0] },
     ],
-    values: [scalar("3"), scalar("4"), scalar("5"), { type: "float32[1, 2]", words: "1 .. 2", shape: [1, 2], elements: { dtype: "float32", at: 32, averaged: false, rows: 1, columns: 2 }, ...whole }],
+    values: [scalar("3"), scalar("4"), scalar("5"), { type: "float32[1, 2]", words: "1 .. 2", shape: [1, 2], kept: "exact", elements: { dtype: "float32", at: 32, averaged: false, rows: 1, columns: 2 }, ...whole }],
     places: [{ at: 16, runs: 1, count: 2 }, { at: 24, runs: 1, count: 1 }],
     arguments: [{ name: "z", type: "float32[4]", words: "9", shape: [4], elements: { dtype: "float32", at: 0, averaged: false, rows: 1, columns: 4 }, ...whole }],
     steps: [
       step({ changed: { acc: 1 } }),
       step({ frame: 1, line: 3, changed: { constructor: 2 } }),
-      step({ line: 2, changed: { acc: 3 }, accesses: [{ operation: "store", argument: 0, places: 0, words: "" }], writes: [{ argument: 0, places: 0, at: 32 }] }),
-      step({ frame: 2, line: 2, accesses: [{ operation: "atomic", argument: 0, places: 1, words: "" }], writes: [{ argument: 0, places: 1, at: 40 }] }),
+      step({ line: 2, changed: { acc: 3 }, accesses: [{ operation: "store", argument: 0, places: 0, words: "" }], writes: [{ argument: 0, places: 0, at: 32, words: "" }] }),
+      step({ frame: 2, line: 2, accesses: [{ operation: "atomic", argument: 0, places: 1, words: "" }], writes: [{ argument: 0, places: 1, at: 40, words: "" }] }),
     ],
     numbers: null,
   };
@@ -118,7 +118,7 @@ test("a tensor that a kernel sent is read from its own bytes", () => {
   new Float32Array(sent, 24, 2).set([6, 7]);
   const part = {
     elements: data.arguments[0]!.elements!, places: [{ at: 16, runs: 1, count: 2 }],
-    steps: { 2: { places: [0], writes: [{ argument: 0, places: 0, at: 24 }] } },
+    steps: { 2: { places: [0], writes: [{ argument: 0, places: 0, at: 24, words: "" }] } },
   };
   const tensor = new TensorMemory(new TraceReader(data, buffer), 0, { part, buffer: sent });
   tensor.goTo(12);

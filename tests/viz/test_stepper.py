@@ -24,7 +24,6 @@ from kernellab.viz.kit.pictures import (
     coloured,
     png,
 )
-from kernellab.viz.stepper.trace_data import trace_data
 from kernellab.viz.stepper.view import stepper_of
 from tests.tracing.trace_events import Events
 
@@ -207,7 +206,7 @@ def test_a_tile_of_one_element_has_no_picture(tmp_path: Path) -> None:
     events.recorder.enter("total", events.file, 1, {})
     events.recorder.line(2)
     events.recorder.bound({"one": numpy.ones((1, 1), numpy.float32), "none": numpy.zeros(0)})
-    one, none = trace_data(events.trace())["steps"][0]["variables"]
+    one, none = events.trace().show().still_data["steps"][0]["variables"]
     assert (one["type"], one["value"], one["picture"]) == ("float32[1, 1]", "1", None)
     assert (none["type"], none["value"], none["picture"]) == ("float64[0]", "empty", None)
 

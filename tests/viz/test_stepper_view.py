@@ -21,10 +21,10 @@ from kernellab.tracing.summaries import thumbnail_of
 from kernellab.viz.kit.data import as_json, packed
 from kernellab.viz.kit.requests import answer
 from kernellab.viz.stepper.bytes import SmallTensor
-from kernellab.viz.stepper.data import step_view
+from kernellab.viz.stepper.data import ElementsData, StepperView
 from kernellab.viz.stepper.lightening import lightened, lightened_steps
 from kernellab.viz.stepper.requests import step_handlers
-from kernellab.viz.stepper.view_data import ElementsData, StepperView
+from kernellab.viz.stepper.steps import step_view
 from tests.kernels.traced import beyond, counted, filled, nothing
 from tests.tracing.trace_events import Events
 from tests.viz.browser import needs_browser, opened
@@ -78,7 +78,7 @@ def test_a_window_begins_with_what_was_there_before(tmp_path: Path) -> None:
     events.x = events.x.repeat(100)
     events.run(turns=200)
     trace = events.trace()
-    view = step_view(trace, "", 990, most_steps=20)
+    view = step_view(trace, 990, most_steps=20)
     assert (view.first, len(view.steps), view.step_count) == (980, 20, 1003)
     before = {
         name: value.text() for name, value in trace.variables_at(trace[980].frame, 979).items()

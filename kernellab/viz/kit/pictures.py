@@ -58,15 +58,6 @@ def coloured(codes: numpy.ndarray) -> numpy.ndarray:
     return colours
 
 
-def marked(
-    colours: numpy.ndarray, cells: numpy.ndarray, colour: tuple[int, int, int]
-) -> numpy.ndarray:
-    """A picture with these cells in another colour."""
-    result = colours.copy()
-    result[cells] = colour
-    return result
-
-
 def png(colours: numpy.ndarray) -> bytes:
     """A PNG file (ISO/IEC 15948) of a picture of shape (rows, columns, 3), uint8."""
     height, width, _ = colours.shape

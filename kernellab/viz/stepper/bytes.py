@@ -1,19 +1,23 @@
-"""Elements as a stepper's view has them: bytes one after the other,
-and small pictures where there are too many.
-"""
+"""Elements as a stepper's view has them: bytes one after the other, small pictures of too many."""
 
 from __future__ import annotations
 
-import numpy
+import math
 
-from kernellab.tracing.summaries import picture_extents, thumbnail_of
-from kernellab.viz.stepper.view_data import ElementsData, PlacesData
+import numpy
+from numpy.typing import DTypeLike
+
+from kernellab.tracing.summaries import picture_extents, summarize, thumbnail_of
+from kernellab.viz.stepper.data import ElementsData, PlacesData, StepperView, StepWrite
 
 SMALL = 32
 """Rows and columns of a picture that stands for the elements of a tile."""
 
 SMALL_TENSOR = 64
 """Rows and columns of a picture that stands for the elements of a tensor."""
+
+STILL_SIDE = 48
+"""Rows and columns of a picture in a still, at most."""
 
 _FOLD = 64
 """A tile of one dimension and of more elements than this is folded into rows."""
@@ -79,14 +83,43 @@ def small_picture(thumbnail: numpy.ndarray, bytes_: Bytes) -> ElementsData | Non
     return ElementsData("float32", bytes_.add(thumbnail.astype(numpy.float32)), True, rows, columns)
 
 
+def numbers_in(view: StepperView, dtype: DTypeLike, at: int, count: int) -> numpy.ndarray:
+    """So many numbers of a view's bytes, without a copy."""
+    return numpy.frombuffer(view.numbers, dtype, count, at)
+
+
+def elements_in(view: StepperView, elements: ElementsData, shape: tuple[int, ...]) -> numpy.ndarray:
+    """Elements in their shape, or a small picture in its own, without a copy."""
+    if elements.averaged:
+        shape = elements.rows, elements.columns
+    return numbers_in(view, elements.dtype, elements.at, math.prod(shape)).reshape(shape)
+
+
+def numbers_of_places(view: StepperView, places: int) -> numpy.ndarray:
+    """The numbers of all elements of some places, ascending, int64."""
+    found = view.places[places]
+    runs = numbers_in(view, "int32", found.at, 2 * found.runs).reshape(-1, 2).astype(numpy.int64)
+    first, count = runs[:, 0], runs[:, 1]
+    starts = numpy.cumsum(count) - count
+    return numpy.repeat(first - starts, count) + numpy.arange(found.count)
+
+
+def written_in(view: StepperView, write: StepWrite) -> numpy.ndarray:
+    """What a write leaves in its places."""
+    elements = view.arguments[write.argument].elements
+    assert elements is not None
+    return numbers_in(view, elements.dtype, write.at, view.places[write.places].count)
+
+
 def runs_of(numbers: numpy.ndarray) -> tuple[numpy.ndarray, int]:
     """Ascending runs of whole numbers, (first, how many) as int32,
     and how many numbers there are without repetitions.
     """
-    ascending = numpy.unique(numbers)
-    starts = numpy.flatnonzero(numpy.diff(ascending, prepend=ascending[:1] - 2) != 1)
-    lengths = numpy.diff(starts, append=ascending.size)
-    return numpy.stack([ascending[starts], lengths], axis=1).astype(numpy.int32), ascending.size
+    if (numpy.diff(numbers) <= 0).any():
+        numbers = numpy.unique(numbers)
+    starts = numpy.flatnonzero(numpy.diff(numbers, prepend=numbers[:1] - 2) != 1)
+    lengths = numpy.diff(starts, append=numbers.size)
+    return numpy.stack([numbers[starts], lengths], axis=1).astype(numpy.int32), numbers.size
 
 
 class Places:
@@ -157,8 +190,9 @@ class SmallTensor:
     def __init__(self, contents: numpy.ndarray, side: int = SMALL_TENSOR) -> None:
         self.cells = Cells(contents.shape, side)
         self.picture = thumbnail_of(contents, side)
-        self._size = contents.size
+        self._size, self._side = contents.size, side
         rows, columns = self.cells.extents
+        self._is_mask = contents.dtype.kind == "b"
         flat = plain(contents).reshape(-1)
         # Places left over in the last row repeat the last element.
         self._folded = numpy.pad(flat, (0, rows * columns - flat.size), mode="edge").reshape(
@@ -176,7 +210,15 @@ class SmallTensor:
         if flat.size > self._size and (numbers == self._size - 1).any():
             flat[self._size :] = flat[self._size - 1]
             numbers = numpy.append(numbers, numpy.arange(self._size, flat.size))
+        if numbers.size == flat.size:
+            means = thumbnail_of(self._folded, self._side).reshape(-1)
+            return numpy.arange(means.size), means
         return self.cells.means(self._folded, numbers)
+
+    def range_text(self) -> str:
+        """The range of its elements in words."""
+        flat = self._folded.reshape(-1)[: self._size]
+        return summarize(flat.view(numpy.bool_) if self._is_mask else flat).range_text
 
 
 def _edges(extent: int, side: int) -> numpy.ndarray:

@@ -1,30 +1,32 @@
-"""A stepper's view made smaller: the largest tiles and tensors go as small pictures;
-and what was left out, on its own.
-"""
+"""A stepper's view made smaller: the largest tiles and tensors go as small pictures."""
 
 from __future__ import annotations
 
 import dataclasses
-import math
 from collections.abc import Iterator
 
 import numpy
 
-from kernellab.errors import KernelLabError
 from kernellab.tracing.summaries import thumbnail_of
 from kernellab.viz.kit.data import packed
-from kernellab.viz.stepper.bytes import SMALL, Bytes, Places, SmallTensor, small_picture
-from kernellab.viz.stepper.view_data import (
+from kernellab.viz.stepper.bytes import (
+    SMALL,
+    Bytes,
+    Places,
+    SmallTensor,
+    elements_in,
+    numbers_of_places,
+    small_picture,
+    written_in,
+)
+from kernellab.viz.stepper.data import (
     ArgumentData,
-    ArgumentStep,
     ElementsData,
-    PlacesData,
     StepAccess,
     StepData,
     StepperView,
     StepValue,
     StepWrite,
-    TensorPart,
 )
 
 _WHY = "left out to keep the view small"
@@ -89,7 +91,7 @@ class _Lightener:
     def _value(self, one: StepValue, item: tuple[str, int]) -> StepValue:
         if one.elements is None:
             return one
-        array = _elements(self._view, one.elements, one.shape)
+        array = elements_in(self._view, one.elements, one.shape)
         if item in self._kept:
             return dataclasses.replace(one, elements=self._same(one.elements, array))
         if one.elements.averaged or array.size <= SMALL * SMALL:
@@ -105,7 +107,7 @@ class _Lightener:
     def _argument(self, one: ArgumentData, number: int) -> ArgumentData:
         if one.elements is None:
             return one
-        array = _elements(self._view, one.elements, one.shape)
+        array = elements_in(self._view, one.elements, one.shape)
         if one.elements.averaged or ("argument", number) in self._kept:
             return dataclasses.replace(one, elements=self._same(one.elements, array))
         small = self._small[number] = SmallTensor(array)
@@ -128,15 +130,12 @@ class _Lightener:
 
     def _writes(self, step: StepData) -> Iterator[StepWrite]:
         for write in step.writes:
-            elements = self._view.arguments[write.argument].elements
-            assert elements is not None
-            count = self._view.places[write.places].count
-            contents = _array(self._view, elements.dtype, write.at, count)
+            contents = written_in(self._view, write)
             small = self._small.get(write.argument)
             if small is None:
                 places = self._place(write.places, write.argument)
             else:
-                cells, contents = small.write(_numbers(self._view, write.places), contents)
+                cells, contents = small.write(numbers_of_places(self._view, write.places), contents)
                 places = self._places.add(cells)
             yield dataclasses.replace(write, places=places, at=self._bytes.add(contents))
 
@@ -145,10 +144,9 @@ class _Lightener:
         small = self._small.get(argument)
         key = places, None if small is None else argument
         if key not in self._moved:
-            numbers = _numbers(self._view, places)
-            self._moved[key] = self._places.add(
-                numbers if small is None else small.cells.of(numbers)
-            )
+            numbers = numbers_of_places(self._view, places)
+            numbers = numbers if small is None else small.cells.of(numbers)
+            self._moved[key] = self._places.add(numbers)
         return self._moved[key]
 
 
@@ -178,93 +176,3 @@ def _bytes_of(one: StepValue | ArgumentData) -> int:
         return 0
     count = one.elements.rows * one.elements.columns
     return count * numpy.dtype(one.elements.dtype).itemsize
-
-
-# --------------------------------------------------------------------------------------------------
-# What was left out
-# --------------------------------------------------------------------------------------------------
-
-
-def value_part(view: StepperView, number: int) -> tuple[ElementsData, bytes]:
-    """The elements of one of a view's values, and the bytes that they are in.
-
-    Raises:
-        IndexError: the view has no such value.
-        KernelLabError: it has not its elements.
-    """
-    bytes_ = Bytes()
-    return _whole(view, view.values[number], bytes_), bytes_.joined()
-
-
-def _whole(view: StepperView, one: StepValue | ArgumentData, bytes_: Bytes) -> ElementsData:
-    """All elements of a value or a tensor, added to some bytes."""
-    if one.elements is None or one.elements.averaged:
-        raise KernelLabError(one.left_out)
-    at = bytes_.add(_elements(view, one.elements, one.shape))
-    return dataclasses.replace(one.elements, at=at)
-
-
-def tensor_part(view: StepperView, number: int) -> tuple[TensorPart, bytes]:
-    """One of a view's tensors with all that happens to it, and the bytes that its numbers are in.
-
-    Raises:
-        IndexError: the view has no such tensor.
-        KernelLabError: it has not its elements.
-    """
-    bytes_ = Bytes()
-    elements = _whole(view, view.arguments[number], bytes_)
-    numbers: dict[int, int] = {}
-    places: list[PlacesData] = []
-
-    def moved(old: int) -> int:
-        if old not in numbers:
-            numbers[old] = len(places)
-            runs = _array(view, "int32", view.places[old].at, 2 * view.places[old].runs)
-            places.append(dataclasses.replace(view.places[old], at=bytes_.add(runs)))
-        return numbers[old]
-
-    steps = {}
-    for at, step in enumerate(view.steps):
-        accessed = tuple(
-            None if access.places is None else moved(access.places)
-            for access in step.accesses
-            if access.argument == number
-        )
-        writes = tuple(
-            StepWrite(
-                number,
-                moved(write.places),
-                bytes_.add(_array(view, elements.dtype, write.at, view.places[write.places].count)),
-            )
-            for write in step.writes
-            if write.argument == number
-        )
-        if accessed or writes:
-            steps[at] = ArgumentStep(accessed, writes)
-    return TensorPart(elements, tuple(places), steps), bytes_.joined()
-
-
-# --------------------------------------------------------------------------------------------------
-# Reading a view's bytes
-# --------------------------------------------------------------------------------------------------
-
-
-def _array(view: StepperView, dtype: str, at: int, count: int) -> numpy.ndarray:
-    kind = numpy.dtype("uint8" if dtype == "bool" else dtype)
-    return numpy.frombuffer(view.numbers, kind, count, at)
-
-
-def _elements(view: StepperView, elements: ElementsData, shape: tuple[int, ...]) -> numpy.ndarray:
-    """Elements in their shape, or a small picture in its own."""
-    if elements.averaged:
-        shape = elements.rows, elements.columns
-    return _array(view, elements.dtype, elements.at, math.prod(shape)).reshape(shape)
-
-
-def _numbers(view: StepperView, places: int) -> numpy.ndarray:
-    """The numbers of all elements of some places, ascending."""
-    found = view.places[places]
-    runs = _array(view, "int32", found.at, 2 * found.runs).reshape(-1, 2).astype(numpy.int64)
-    first, count = runs[:, 0], runs[:, 1]
-    starts = numpy.cumsum(count) - count
-    return numpy.repeat(first - starts, count) + numpy.arange(found.count)

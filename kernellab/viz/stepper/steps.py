@@ -1,0 +1,324 @@
+"""What a stepper has of a trace: steps, values once each, the elements as bytes."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Literal
+
+import numpy
+
+from kernellab.common.formatting import counted
+from kernellab.errors import SourcePosition, label_file
+from kernellab.tracing.records import Trace
+from kernellab.tracing.steps import Access, Frame, Step, TracedArgument
+from kernellab.tracing.summaries import summarize, thumbnail_of
+from kernellab.tracing.values import StoredValue, dtype_named
+from kernellab.viz.stepper.bytes import (
+    SMALL,
+    SMALL_TENSOR,
+    STILL_SIDE,
+    Bytes,
+    Cells,
+    Places,
+    SmallTensor,
+    elements_of,
+    narrowed,
+    plain,
+    small_picture,
+)
+from kernellab.viz.stepper.data import (
+    ArgumentData,
+    ElementsData,
+    StepAccess,
+    StepData,
+    StepFrame,
+    StepperView,
+    StepSource,
+    StepValue,
+    StepWrite,
+)
+from kernellab.viz.stepper.lightening import lightened_steps
+
+MOST_STEPS = 40
+"""So many steps are in one still; the others are a call away."""
+
+MOST_LIVE_STEPS = 20_000
+"""So many steps are in one live view."""
+
+_LARGEST_PICTURE = 1 << 18
+"""Elements of the largest tile or tensor whose elements are drawn one by one."""
+
+_TOO_MANY = f"more than the {_LARGEST_PICTURE:,} elements that are drawn one by one"
+
+MOST_BYTES = 24 * 1024 * 1024
+"""Bytes of elements that a live view has as they are; of what is larger it has small pictures."""
+
+
+def step_view(
+    trace: Trace, focus: int | None = None, most_steps: int = MOST_LIVE_STEPS
+) -> StepperView:
+    """The data of the live stepper.
+
+    Args:
+        trace: what is shown.
+        focus: number of the step that is shown first; None for the fault, else the first step.
+        most_steps: how many steps the view holds, neighbours of the focus.
+    """
+    return lightened_steps(_view(trace, focus, most_steps, is_still=False), MOST_BYTES)
+
+
+def still_view(trace: Trace, focus: int | None = None, most_steps: int = MOST_STEPS) -> StepperView:
+    """The data that stills are drawn from; else as `step_view`."""
+    return _view(trace, focus, most_steps, is_still=True)
+
+
+def _view(trace: Trace, focus: int | None, most_steps: int, *, is_still: bool) -> StepperView:
+    chosen = _first_shown(trace) if focus is None else focus
+    first = min(max(chosen - most_steps // 2, 0), max(len(trace) - most_steps, 0))
+    return _Maker(trace, trace.steps[first : first + most_steps], is_still).view(chosen)
+
+
+def _first_shown(trace: Trace) -> int:
+    if trace.fault is not None and trace.fault.step is not None:
+        return trace.fault.step
+    return len(trace) - 1 if trace.fault is not None and trace.steps else 0
+
+
+class _Maker:
+    """Makes the data of some of a trace's steps."""
+
+    def __init__(self, trace: Trace, steps: Sequence[Step], is_still: bool) -> None:
+        self._trace = trace
+        self._steps = steps
+        self._is_still = is_still
+        self._first = steps[0].number if steps else 0
+        self._bytes = Bytes()
+        self._values: list[StepValue] = []
+        self._value_numbers: dict[bytes, int] = {}
+        self._places = Places(self._bytes)
+        self._accesses: dict[object, StepAccess] = {}
+        self._arguments = list(trace.arguments.values())
+        self._argument_numbers = {one.name: place for place, one in enumerate(self._arguments)}
+        self._sources = {(one.file, one.function): n for n, one in enumerate(trace.sources)}
+        self._followed: dict[str, SmallTensor | None] = {}
+        """Arguments that are known after every step; those too large to draw, as a small one."""
+        self._cells: dict[str, Cells] = {}
+        """Where the elements of arguments are in their small pictures."""
+
+    def view(self, focus: int) -> StepperView:
+        trace, facts = self._trace, self._trace.facts
+        arguments = tuple(self._argument(one) for one in self._arguments)
+        return StepperView(
+            "steps",
+            f"Steps of {facts.kernel}",
+            facts.kernel,
+            _heading(trace),
+            facts.target,
+            "operation" if facts.operations else "step",
+            facts.grid,
+            facts.programs,
+            (*trace.notices_now(), *self._left_out()),
+            "" if trace.fault is None else str(trace.fault),
+            None if trace.fault is None else trace.fault.step,
+            self._first,
+            len(trace),
+            focus,
+            tuple(StepSource(_label(one.file), one.first_line, one.lines) for one in trace.sources),
+            frames=self._frames(),
+            steps=tuple(self._step(one) for one in self._steps),
+            arguments=arguments,
+            values=tuple(self._values),
+            places=self._places.data,
+            numbers=self._bytes.joined(),
+        )
+
+    def _left_out(self) -> Iterator[str]:
+        if len(self._steps) < len(self._trace):
+            unit = "operations" if self._trace.facts.operations else "steps"
+            yield (
+                f"Shown are {unit} {self._first:,} to {self._steps[-1].number:,}; the last is "
+                f"{len(self._trace) - 1:,}. trace.show(step=N) shows those around another."
+            )
+
+    def _frames(self) -> tuple[StepFrame, ...]:
+        """All calls; those of the steps that are shown, and those that led there, with the
+        variables that they have before the first of these steps.
+        """
+        begun: dict[int, dict[str, int]] = {}
+        for step in self._steps:
+            frame: Frame | None = step.frame
+            while frame is not None and frame.number not in begun:
+                begun[frame.number] = dict(frame.given)
+                frame = frame.caller
+        for step in self._trace.steps[: self._first]:
+            if step.frame.number in begun:
+                begun[step.frame.number].update(step.changed_numbers)
+        return tuple(self._frame(one, begun.get(one.number, {})) for one in self._trace.frames)
+
+    def _frame(self, frame: Frame, given: dict[str, int]) -> StepFrame:
+        return StepFrame(
+            frame.function,
+            _label(frame.file),
+            self._sources.get((frame.file, frame.function)),
+            frame.program,
+            None if frame.caller is None else frame.caller.number,
+            tuple(_place(one) for one in frame.calls),
+            tuple(frame.given),
+            {
+                name: self._value(number)
+                for name, number in given.items()
+                if not (frame.given.get(name) == number and self._is_argument(name, number))
+            },
+        )
+
+    def _is_argument(self, name: str, number: int) -> bool:
+        value = self._trace.values[number]
+        return value.kind == "pointer" and value.argument == name and not value.shape
+
+    def _step(self, step: Step) -> StepData:
+        return StepData(
+            step.frame.number,
+            step.line,
+            tuple(iteration.text() for iteration in step.turns),
+            step.operation,
+            {name: self._value(number) for name, number in step.changed_numbers.items()},
+            tuple(self._access(one) for one in step.accesses),
+            tuple(self._writes(step)),
+        )
+
+    # Values
+
+    def _value(self, number: int) -> int:
+        stored = self._trace.values[number]
+        known = self._value_numbers.get(stored.digest)
+        if known is None:
+            known = self._value_numbers[stored.digest] = len(self._values)
+            self._values.append(self._value_data(stored))
+        return known
+
+    def _value_data(self, stored: StoredValue) -> StepValue:
+        kept: Literal["constant", "exact", "summary"] = "exact" if stored.is_exact else "summary"
+        elements, why = None, ""
+        if stored.kind == "constant":
+            kept = "constant"
+        elif stored.shape:
+            elements, why = self._elements(stored)
+        return StepValue(
+            stored.type_text(), stored.text(), stored.shape, kept, elements, why, in_kernel=False
+        )
+
+    def _elements(self, stored: StoredValue) -> tuple[ElementsData | None, str]:
+        """Of a tile, and why they are not there."""
+        if stored.is_exact and stored.summary.size <= _LARGEST_PICTURE:
+            value = stored.exact()
+            array = numpy.asarray(value.offsets if stored.kind == "pointer" else value)
+            return elements_of(narrowed(array), self._bytes), ""
+        why = _TOO_MANY
+        if not stored.is_exact:
+            why = (
+                f"only a summary was recorded; kernellab.trace(..., exact_bytes={stored.nbytes}) "
+                "keeps every element"
+            )
+        side = STILL_SIDE if self._is_still else SMALL
+        return small_picture(thumbnail_of(stored.thumbnail, side), self._bytes), why
+
+    # Memory
+
+    def _argument(self, argument: TracedArgument) -> ArgumentData:
+        name, shape = argument.name, argument.shape
+        side = STILL_SIDE if self._is_still else SMALL_TENSOR
+        stored = self._trace.contents_before(name, self._first)
+        if not stored.is_exact:
+            words = stored.summary.range_text
+            self._cells[name] = Cells(shape, side)
+            elements = small_picture(thumbnail_of(stored.thumbnail, side), self._bytes)
+            why = "only a picture of what it was at first was recorded: this memory is too large"
+        else:
+            contents = numpy.array(stored.exact()).reshape(shape)
+            if self._first:
+                contents = self._trace.memory(name, self._first - 1)
+            words, small = summarize(contents).range_text, None
+            if contents.size <= _LARGEST_PICTURE:
+                elements, why = elements_of(contents, self._bytes), ""
+            else:
+                small = SmallTensor(contents, side)
+                self._cells[name] = small.cells
+                elements, why = small_picture(small.picture, self._bytes), _TOO_MANY
+            self._followed[name] = small
+        kind = f"{argument.dtype}[{', '.join(map(str, shape))}]"
+        return ArgumentData(name, kind, words, shape, elements, why, in_kernel=False)
+
+    def _access(self, access: Access) -> StepAccess:
+        number = self._argument_numbers.get(access.argument)
+        # Loops access the same elements again and again.
+        key = number, access.kind, access.itemsize, access.lanes, access.mask_number
+        if key not in self._accesses:
+            places = None if number is None else self._accessed(access, self._arguments[number])
+            self._accesses[key] = StepAccess(access.kind, number, places, access.text())
+        return self._accesses[key]
+
+    def _accessed(self, access: Access, argument: TracedArgument) -> int | None:
+        if access.itemsize != dtype_named(argument.dtype).itemsize:
+            return None  # elements seen in another size have no place here
+        inside, place = argument.coordinates(access.elements)
+        flat = _flat(place, argument, int(inside.sum()))
+        cells = self._cells.get(argument.name)
+        return self._places.add(flat if cells is None else cells.of(flat))
+
+    def _writes(self, step: Step) -> Iterator[StepWrite]:
+        for checkpoint in self._trace.checkpoints:
+            if checkpoint.step == step.number > 0:
+                yield from self._refreshed(checkpoint.contents)
+        if not any(access.kind != "load" for access in step.accesses):
+            return
+        for argument in self._arguments:
+            if argument.name not in self._followed:
+                continue
+            for place, written in step.writes_to(argument, self._trace.arguments):
+                flat = _flat(place, argument, written.size)
+                # Of lanes that write to one place the last one counts.
+                places, last = numpy.unique(flat[::-1], return_index=True)
+                contents = written.view(dtype_named(argument.dtype))[::-1][last]
+                yield self._write(argument, places, contents)
+
+    def _refreshed(self, contents: Mapping[str, int]) -> Iterator[StepWrite]:
+        """Whole arguments, after programs that were not traced."""
+        for name, number in contents.items():
+            stored = self._trace.values[number]
+            if stored.is_exact and name in self._followed:
+                array = numpy.asarray(stored.exact()).reshape(-1)
+                yield self._write(self._trace.arguments[name], numpy.arange(array.size), array)
+
+    def _write(
+        self, argument: TracedArgument, places: numpy.ndarray, contents: numpy.ndarray
+    ) -> StepWrite:
+        small, words = self._followed[argument.name], ""
+        if small is not None:
+            places, contents = small.write(places, contents)
+            words = small.range_text() if self._is_still else ""  # it takes long
+        number, numbers = self._argument_numbers[argument.name], self._places.add(places)
+        return StepWrite(number, numbers, self._bytes.add(plain(contents)), words)
+
+
+def _flat(place: tuple[numpy.ndarray, ...], argument: TracedArgument, count: int) -> numpy.ndarray:
+    """Numbers of elements in reading order."""
+    if not argument.shape:
+        return numpy.zeros(count, numpy.int64)
+    flat: numpy.ndarray = numpy.ravel_multi_index(place, argument.shape)
+    return flat
+
+
+def _label(file: str) -> str:
+    return label_file(file) or file.rpartition("/")[2]
+
+
+def _place(position: SourcePosition) -> str:
+    return f"{_label(position.file)}, line {position.line}"
+
+
+def _heading(trace: Trace) -> str:
+    facts = trace.facts
+    programs, unit = facts.programs, "operation" if facts.operations else "step"
+    who = f"program {programs[0]}" if len(programs) == 1 else f"{len(programs):,} programs"
+    steps = counted(len(trace), unit)
+    return f"{steps} of {who}, grid {facts.grid}, on the CPU as {facts.target} would"
