@@ -13,12 +13,19 @@ from kernellab.errors import ArgumentError
 from kernellab.profiling.accesses.records import Accesses, GlobalAccess
 from kernellab.profiling.accesses.shared_records import SharedAccess
 from kernellab.records import Compilation
-from kernellab.viz.explorer.annotation_records import Annotations, check_subject, file_of, metric_of
+from kernellab.viz.explorer.annotation_records import (
+    Annotations,
+    annotations_of,
+    check_subject,
+    file_of,
+    metric_of,
+)
 from kernellab.viz.explorer.data import MarginNote, MetricData
 from kernellab.viz.explorer.sides import line_in
 
 
-def annotations_of_accesses(compilation: Compilation, accesses: Accesses) -> Annotations:
+@annotations_of.register
+def annotations_of_accesses(accesses: Accesses, compilation: Compilation) -> Annotations:
     """What costs too much on its line, and numbers for each operation of the TTGIR."""
     check_subject("The accesses", accesses.kernel, accesses.subject, compilation)
     if accesses.subject is not None:

@@ -8,6 +8,7 @@ import dataclasses
 from collections import Counter
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
+from functools import singledispatch
 
 from kernellab.compiler.subjects import is_defined_alike
 from kernellab.errors import ArgumentError
@@ -27,6 +28,24 @@ class Annotations:
         return dataclasses.replace(
             side, notes=(*self.notes, *side.notes), metrics=(*side.metrics, *self.metrics)
         )
+
+
+@singledispatch
+def annotations_of(given: object, compilation: Compilation) -> Annotations:
+    """What evidence says of a compilation, by the class of the evidence.
+
+    Raises:
+        ArgumentError: it is no evidence, or is of another kernel, definition or compilation.
+        ProfileError: a profile of other machine code.
+    """
+    del compilation
+    raise ArgumentError(
+        f"A {type(given).__name__} is no evidence that the explorer shows.",
+        advice=(
+            "It shows what kernellab.check, kernellab.accesses and kernellab.read_ncu give: "
+            "Findings, Accesses, Profile."
+        ),
+    )
 
 
 def file_of(compilation: Compilation) -> str:

@@ -10,20 +10,18 @@ from __future__ import annotations
 
 import dataclasses
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from typing import Any
 
-from kernellab.checker.records import Findings
+# Imported for what they register.
+import kernellab.viz.explorer.access_annotations
+import kernellab.viz.explorer.check_annotations
+import kernellab.viz.explorer.profile_annotations  # noqa: F401
 from kernellab.compiler.comparison import Comparison
-from kernellab.errors import ArgumentError, KernelLabError
-from kernellab.profiling.accesses.records import Accesses
-from kernellab.profiling.nsight.records import Profile
+from kernellab.errors import KernelLabError
 from kernellab.records import Compilation
-from kernellab.viz.explorer.access_annotations import annotations_of_accesses
-from kernellab.viz.explorer.annotation_records import Annotations
-from kernellab.viz.explorer.check_annotations import annotations_of_findings
+from kernellab.viz.explorer.annotation_records import Annotations, annotations_of
 from kernellab.viz.explorer.data import IrView, MarginNote, MetricData
-from kernellab.viz.explorer.profile_annotations import annotations_of_profile
 from kernellab.viz.kit.card import Card, Table
 
 
@@ -34,7 +32,7 @@ def annotations_from(compilation: Compilation, given: Sequence[Any]) -> Annotati
         ArgumentError: something is no evidence, or is of another kernel, definition or compilation.
         ProfileError: a profile of other machine code.
     """
-    return _together([_annotations(compilation, one) for one in given])
+    return _together([annotations_of(one, compilation) for one in given])
 
 
 def annotations_by_side(
@@ -50,7 +48,7 @@ def annotations_by_side(
         refusals = []
         for compilation, found in zip((comparison.left, comparison.right), sides):
             try:
-                found.append(_annotations(compilation, one))
+                found.append(annotations_of(one, compilation))
             except KernelLabError as error:
                 refusals.append(error)
         if len(refusals) == len(sides):
@@ -112,21 +110,7 @@ def _largest(compilation: Compilation, metric: MetricData) -> list[tuple[int, fl
 
 def can_annotate(thing: Any) -> bool:
     """Whether the explorer can show it beside a compilation."""
-    return isinstance(thing, tuple(_READERS))
-
-
-def _annotations(compilation: Compilation, given: Any) -> Annotations:
-    for kind, reader in _READERS.items():
-        if isinstance(given, kind):
-            return reader(compilation, given)
-    names = ", ".join(kind.__name__ for kind in _READERS)
-    raise ArgumentError(
-        f"A {type(given).__name__} is no evidence that the explorer shows.",
-        advice=(
-            "It shows what kernellab.check, kernellab.accesses and kernellab.read_ncu give: "
-            f"{names}."
-        ),
-    )
+    return annotations_of.dispatch(type(thing)) is not annotations_of.dispatch(object)
 
 
 def _together(found: Iterable[Annotations]) -> Annotations:
@@ -140,11 +124,3 @@ def _together(found: Iterable[Annotations]) -> Annotations:
         name = metric.name if number == 1 else f"{metric.name} ({number})"
         metrics.append(dataclasses.replace(metric, name=name))
     return Annotations(tuple(note for one in found for note in one.notes), tuple(metrics))
-
-
-_READERS: Mapping[type, Callable[[Compilation, Any], Annotations]] = {
-    Findings: annotations_of_findings,
-    Accesses: annotations_of_accesses,
-    Profile: annotations_of_profile,
-}
-"""What the explorer takes as evidence -> what it makes of it."""

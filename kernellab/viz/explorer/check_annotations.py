@@ -5,7 +5,12 @@ from __future__ import annotations
 from kernellab.checker.records import Finding, Findings
 from kernellab.common.formatting import joined_sizes
 from kernellab.records import Compilation
-from kernellab.viz.explorer.annotation_records import Annotations, check_subject, file_of
+from kernellab.viz.explorer.annotation_records import (
+    Annotations,
+    annotations_of,
+    check_subject,
+    file_of,
+)
 from kernellab.viz.explorer.data import MarginNote, Severity
 from kernellab.viz.explorer.sides import line_in
 
@@ -20,7 +25,8 @@ _WARNINGS = (
 """Kinds of findings that may be meant; all others are faults."""
 
 
-def annotations_of_findings(compilation: Compilation, findings: Findings) -> Annotations:
+@annotations_of.register
+def annotations_of_findings(findings: Findings, compilation: Compilation) -> Annotations:
     """Each finding on its line."""
     check_subject("The findings", findings.kernel, findings.subject, compilation)
     origin = f"check on {findings.target}, grid {joined_sizes(findings.grid)}"

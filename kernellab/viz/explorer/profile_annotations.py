@@ -5,7 +5,7 @@ from __future__ import annotations
 from kernellab.profiling.nsight.lining_up import lines_of
 from kernellab.profiling.nsight.records import ISSUED, REASONS, Profile
 from kernellab.records import Compilation
-from kernellab.viz.explorer.annotation_records import Annotations, metric_of
+from kernellab.viz.explorer.annotation_records import Annotations, annotations_of, metric_of
 from kernellab.viz.explorer.data import MarginNote
 
 _LEAST_SHARE = 0.03
@@ -21,7 +21,8 @@ _MEASURED = {
 """Our name -> in words, and what Nsight Compute calls it."""
 
 
-def annotations_of_profile(compilation: Compilation, profile: Profile) -> Annotations:
+@annotations_of.register
+def annotations_of_profile(profile: Profile, compilation: Compilation) -> Annotations:
     """Samples, the reasons that matter, and executions, on the lines of the SASS."""
     lines = lines_of(profile, compilation)
     metrics = list(
