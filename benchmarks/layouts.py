@@ -43,8 +43,7 @@ of registers (without those that repeat), lanes, warps and blocks."""
 
 def ask_everything(compilation: Compilation) -> Layouts:
     """All layouts, nothing kept from before."""
-    assert compilation.make_analyst is not None
-    return compilation.make_analyst().layouts(compilation, "ttgir")
+    return compilation.provider.make_analyst().layouts(compilation, "ttgir")
 
 
 def triton_alone(compilation: Compilation) -> Found:

@@ -250,6 +250,13 @@ class MissingArguments(ArgumentError):
         self.others = tuple(others)
 
 
+class NotRecorded(ArgumentError, ValueError):
+    """The record of a compilation does not hold what an answer needs.
+
+    `Compilation.can_answer` tells beforehand.
+    """
+
+
 class LayoutError(KernelLabError, ValueError):
     """A layout that cannot be: an encoding that does not parse, a shape that does not fit it,
     another target's, or no value has it.
@@ -288,6 +295,10 @@ class CompileError(KernelLabError):
         self.kernel = kernel
         self.target = target
         self.passes: tuple[Any, ...] = ()
+
+
+class CompilationStopped(NotRecorded, CompileError):
+    """A compilation was stopped before it made what an answer needs."""
 
 
 class ArchiveError(KernelLabError, ValueError):

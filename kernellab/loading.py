@@ -35,7 +35,7 @@ def load(path: str | os.PathLike[str]) -> Any:
 
         found = Tunings.load(path)
         return found[0] if len(found) == 1 else found
-    from kernellab.compiler.files.archive import load as load_compilation
+    from kernellab.compiler.files.loading import load as load_compilation
 
     return load_compilation(path)
 

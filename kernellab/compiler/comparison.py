@@ -12,7 +12,7 @@ from functools import cached_property
 from typing import Any
 
 from kernellab.compiler.machine_code.decoding import padding_of
-from kernellab.errors import ArgumentError, KernelLabError, suggestion
+from kernellab.errors import ArgumentError, CompileError, KernelLabError, suggestion
 from kernellab.records import Compilation, PassRun, Resources, Stage, StoredText
 from kernellab.records.remarks import Remark
 from kernellab.records.showing import HasCard, show, text_of
@@ -319,25 +319,26 @@ def _comparable(stage: Stage) -> str | bytes:
 
 
 def _resources(compilation: Compilation) -> Resources | None:
-    try:
-        return compilation.resources
-    except KernelLabError:
-        return None
+    return compilation.resources if compilation.can_answer("resources") else None
 
 
 def _opcodes(compilation: Compilation) -> Counter[str]:
+    if not compilation.can_answer("instructions"):
+        return Counter()
+    padding = padding_of(compilation)
     try:
-        padding = padding_of(compilation)
         return Counter(one.opcode for one in compilation.instructions if one.line not in padding)
-    except (KernelLabError, ValueError):
+    except CompileError:  # The binary of a file is damaged.
         return Counter()
 
 
 def remarks_of(compilation: Compilation) -> tuple[Remark, ...]:
     """What the compiler said; nothing for a record from files, which has nobody who could say."""
+    if not compilation.can_answer("remarks"):
+        return ()
     try:
         return compilation.remarks
-    except (KernelLabError, ValueError):
+    except KernelLabError:  # It refuses, without the edits of a pipeline, what it took with them.
         return ()
 
 

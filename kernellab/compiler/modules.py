@@ -3,45 +3,18 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import Callable, Collection, Iterable
-from typing import Any
+from collections.abc import Collection, Iterable
 
 from xdsl.dialects.builtin import ModuleOp
 
 from kernellab import triton_api
-from kernellab.common import worker
-from kernellab.errors import ArgumentError, WorkerError, nearest
+from kernellab.compiler.mlir_queries import Ask, ask_here
+from kernellab.errors import ArgumentError, nearest
 from kernellab.ir.reader import read_module
 from kernellab.records import Compilation
 
 _STAGES_OF_MLIR = ("ttir", "ttgir")
 _LABELS_SHOWN = 5
-
-Ask = Callable[..., Any]
-"""Puts a question to MLIR: `ask(function, text, target, ...)` is what the function
-says of the text."""
-
-
-def ask_here(function: Callable[..., Any], *arguments: Any) -> Any:
-    """Ask in this process: for texts that this compiler made."""
-    return function(*arguments)
-
-
-def ask_worker(function: Callable[..., Any], *arguments: Any) -> Any:
-    """Ask in the worker process: for texts from files, which somebody may have edited
-    into something that MLIR dies of.
-    """
-    try:
-        return worker.call(f"{function.__module__}:{function.__name__}", *arguments)
-    except WorkerError as death:
-        raise WorkerError(
-            f"MLIR died of a text in this record, while it ran {function.__name__}. {death}",
-            advice=(
-                "The text may have been edited, or come from another version of Triton: compare it "
-                "with what the compiler prints now."
-            ),
-            last_words=death.last_words,
-        ) from death
 
 
 def open_module(compilation: Compilation, name: str, ask: Ask = ask_here) -> ModuleOp:

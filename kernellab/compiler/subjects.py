@@ -34,10 +34,9 @@ def is_defined_alike(subject: Subject, compilation: Compilation) -> bool:
     if "source" in compilation.stages:
         if compilation.stages["source"].text.rstrip() != subject.source.rstrip():
             return False
-    try:
-        source_map = compilation.source_map
-    except ValueError:  # a record from files that kept no lines
+    if not compilation.can_answer("source_map"):
         return True
+    source_map = compilation.source_map
     line = definition_line(compilation, source_map)
     return source_map.file in ("", subject.definition.file) and line in (
         None,

@@ -4,7 +4,12 @@ plain facts, with no screen and no compiler in them.
 
 from __future__ import annotations
 
-from kernellab.records.compilations import Analyst, Compilation
+from kernellab.records.compilations import (
+    Analyst,
+    Capability,
+    Compilation,
+    CompilationProvider,
+)
 from kernellab.records.launches import (
     Backend,
     Launch,
@@ -28,8 +33,10 @@ from kernellab.records.stages import DeferredText, PassRun, Stage, Stages, Store
 __all__ = [
     "Analyst",
     "Backend",
+    "Capability",
     "Chain",
     "Compilation",
+    "CompilationProvider",
     "ControlCodes",
     "DeferredText",
     "Instruction",

@@ -6,10 +6,17 @@ import os
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import TYPE_CHECKING, Any, Protocol, TypeVar
+from typing import TYPE_CHECKING, Any, Literal, Protocol, TypeVar, get_args
 
+from kernellab.errors import NotRecorded
 from kernellab.records.launches import Specialization, Target
-from kernellab.records.machine_code import Instruction, Occupancy, Resources, SpillSite
+from kernellab.records.machine_code import (
+    Instruction,
+    Occupancy,
+    Resources,
+    SpillSite,
+    spill_sites_of,
+)
 from kernellab.records.showing import show
 from kernellab.records.source_maps import SourceMap
 from kernellab.records.stages import PassRun, Stages
@@ -28,12 +35,73 @@ if TYPE_CHECKING:
     from kernellab.records.work import Work
 from kernellab.records.showing import HasCard
 
+Capability = Literal[
+    "resources",
+    "source_map",
+    "remarks",
+    "module",
+    "instructions",
+    "occupancy",
+    "shared_memory",
+    "tensor_memory",
+    "barriers",
+    "axis_info",
+    "call_graph",
+    "pipeline_stages",
+    "work",
+    "layouts",
+    "conversions",
+]
+"""What a compilation may be able to tell, by the name of its attribute or method: see
+`Compilation.can_answer`."""
 
-class Analyst(Protocol):
-    """Finds out what a compilation's modules tell; the compiler room has one."""
+
+class CompilationProvider(Protocol):
+    """Answers what is asked of one compilation; the compiler room has one for a kernel that is at
+    hand, and one for a record from a file.
+
+    An answer is asked for only where `missing` gives None, and kept by the compilation.
+    """
+
+    def missing(self, compilation: Compilation, asked: Capability) -> NotRecorded | None:
+        """Why the record cannot answer this, as an error to raise; None where it can."""
+
+    def source_now(self) -> str | None:
+        """The source of the kernel that has the name now; None where nobody can tell."""
+
+    def save(self, compilation: Compilation, path: str | os.PathLike[str]) -> os.PathLike[str]:
+        """Write the record to a file."""
+
+    def resources(self, compilation: Compilation) -> Resources:
+        """What one program takes, read from the binary."""
+
+    def source_map(self, compilation: Compilation) -> SourceMap:
+        """The source map, made from the stages."""
 
     def remarks(self, compilation: Compilation) -> tuple[Remark, ...]:
         """What the compiler says."""
+
+    def module(self, compilation: Compilation, name: str) -> ModuleOp:
+        """The module of a stage or after a pass, read anew into xDSL."""
+
+    def instructions(self, compilation: Compilation) -> tuple[Instruction, ...]:
+        """The machine code, decoded."""
+
+    def occupancy(
+        self,
+        compilation: Compilation,
+        registers: int | None,
+        shared_bytes: int | None,
+        warps: int | None,
+    ) -> Occupancy:
+        """How many programs fit; None stands for the kernel's own."""
+
+    def make_analyst(self) -> Analyst:
+        """Who answers the analyses: it is made when one of them is first asked for."""
+
+
+class Analyst(Protocol):
+    """Finds out what a compilation's modules tell; the compiler room has one."""
 
     def shared_memory(self, compilation: Compilation) -> SharedMemory:
         """How shared memory is laid out."""
@@ -65,6 +133,9 @@ class Analyst(Protocol):
 
 Found = TypeVar("Found")
 
+_LAYOUTS_FROM = "ttgir"
+"""The snapshot that analyses of layouts read unless they are told another."""
+
 
 @dataclass(frozen=True)
 class Compilation(HasCard):
@@ -76,60 +147,55 @@ class Compilation(HasCard):
     options: Mapping[str, Any]
     """The backend's options in force: num_warps, num_stages, num_ctas, ..."""
     stages: Stages
-    read_resources: Callable[[], Resources] = field(repr=False, compare=False)
-    """Reads the resources from the binary; called once, when first asked for."""
+    provider: CompilationProvider = field(repr=False, compare=False)
+    """Answers whatever is not among these fields."""
     passes: tuple[PassRun, ...] = field(default=(), repr=False)
     """Every pass that ran, in order; empty with record="stages"."""
-    open_module: Callable[[Compilation, str], ModuleOp] | None = field(
-        default=None, repr=False, compare=False
-    )
-    """Reads the module of a stage or pass into xDSL, each time it is asked for."""
-    make_analyst: Callable[[], Analyst] | None = field(default=None, repr=False, compare=False)
-    """Makes the one who answers `remarks` and the analyses, when one of them is first asked for."""
-    write_record: Callable[[Compilation, str | os.PathLike[str]], os.PathLike[str]] | None = field(
-        default=None, repr=False, compare=False
-    )
-    """Saves the compilation."""
-    read_source_now: Callable[[], str | None] | None = field(
-        default=None, repr=False, compare=False
-    )
-    """Reads the source of the kernel that has the name now."""
-    read_source_map: Callable[[], SourceMap] | None = field(default=None, repr=False, compare=False)
-    """Makes the source map from the stages; called once, when first asked for."""
-    read_instructions: Callable[[Compilation], tuple[Instruction, ...]] | None = field(
-        default=None, repr=False, compare=False
-    )
-    """Decodes the machine code; called once, when first asked for."""
-    read_spill_sites: Callable[[Compilation], tuple[SpillSite, ...]] | None = field(
-        default=None, repr=False, compare=False
-    )
-    read_occupancy: (
-        Callable[[Compilation, int | None, int | None, int | None], Occupancy] | None
-    ) = field(default=None, repr=False, compare=False)
-    """Given registers, shared memory and warps, each None for the kernel's own."""
+
+    def can_answer(self, asked: Capability) -> bool:
+        """Whether the record holds what the attribute or method of this name needs: `remarks`
+        needs the kernel, or remarks that were saved, `instructions` machine code, `layouts` the
+        TTGIR stage.
+
+        Where it does not, asking is an error, `errors.NotRecorded`, which says what lacks.
+        """
+        return self.provider.missing(self, asked) is None
+
+    @property
+    def capabilities(self) -> frozenset[Capability]:
+        """All that `can_answer` says yes to."""
+        return frozenset(one for one in get_args(Capability) if self.can_answer(one))
+
+    def _ask(self, asked: Capability) -> CompilationProvider:
+        """The provider, where it can answer."""
+        missing = self.provider.missing(self, asked)
+        if missing is not None:
+            raise missing
+        return self.provider
 
     @property
     def is_redefined(self) -> bool:
         """Whether the kernel's name stands for another source by now, of a cell that ran again;
         False where nobody can tell.
         """
-        now = self.read_source_now() if self.read_source_now is not None else None
+        now = self.provider.source_now()
         return now is not None and "source" in self.stages and now != self.stages["source"].text
 
     @cached_property
     def resources(self) -> Resources:
-        """Registers, spills, shared memory and stack of the compiled kernel."""
-        return self.read_resources()
+        """Registers, spills, shared memory and stack of the compiled kernel.
+
+        Raises NotRecorded where there is no machine code to read them from.
+        """
+        return self._ask("resources").resources(self)
 
     @cached_property
     def source_map(self) -> SourceMap:
         """Which line of one stage became which lines of another.
 
-        Raises ValueError for a record that was not made by a compilation here and brought no map.
+        Raises NotRecorded for a record from files that kept no lines.
         """
-        if self.read_source_map is None:
-            raise ValueError(f"no line information was kept for {self.kernel!r}")
-        return self.read_source_map()
+        return self._ask("source_map").source_map(self)
 
     def save(self, path: str | os.PathLike[str]) -> os.PathLike[str]:
         """Write the whole record to a file (gzipped JSON) that `kernellab.load` reads;
@@ -137,43 +203,46 @@ class Compilation(HasCard):
 
         Raises ArchiveError where the file cannot be written.
         """
-        if self.write_record is None:
-            raise ValueError(f"the record of {self.kernel!r} cannot be saved")
-        return self.write_record(self, path)
+        return self.provider.save(self, path)
 
     @cached_property
     def remarks(self) -> tuple[Remark, ...]:
         """What the compiler says: MLIR's remarks and warnings, Triton's own warnings,
         the PTX assembler's notes.
 
-        Raises ArgumentError for a record made from files, which hold none.
+        Raises NotRecorded for a record made from files, which hold none.
         """
-        return self._analyst.remarks(self)
+        return self._ask("remarks").remarks(self)
 
     @cached_property
     def _analyst(self) -> Analyst:
-        if self.make_analyst is None:
-            raise ValueError(f"the record of {self.kernel!r} has nobody who can analyse it")
-        return self.make_analyst()
+        return self.provider.make_analyst()
 
     @cached_property
     def _findings(self) -> dict[str, Any]:
         return {}
 
-    def _found(self, name: str, ask: Callable[[Compilation], Found]) -> Found:
-        """What was found out when it was first asked for."""
-        if name not in self._findings:
-            self._findings[name] = ask(self)
-        found: Found = self._findings[name]
+    def _found(
+        self, asked: Capability, ask: Callable[[Analyst], Found], snapshot: str = ""
+    ) -> Found:
+        """What an analysis found, of a snapshot where it is of one; it is made when first asked
+        for.
+        """
+        key = f"{asked} {snapshot}"
+        if key not in self._findings:
+            # Of another snapshot than its own, an analysis says itself whether that is there.
+            self._ask(asked if snapshot in ("", _LAYOUTS_FROM) else "module")
+            self._findings[key] = ask(self._analyst)
+        found: Found = self._findings[key]
         return found
 
     def shared_memory(self) -> SharedMemory:
         """How shared memory is laid out: buffers, offsets, sizes, life spans,
         who shares bytes with whom.
 
-        Raises ArgumentError for a record without passes; so do the other analyses that read passes.
+        Raises NotRecorded for a record without passes; so do the other analyses that read passes.
         """
-        return self._found("shared_memory", self._analyst.shared_memory)
+        return self._found("shared_memory", lambda analyst: analyst.shared_memory(self))
 
     def tensor_memory(self) -> TensorMemory:
         """How Blackwell's tensor memory is laid out:
@@ -182,31 +251,31 @@ class Compilation(HasCard):
         Where the target has none, or the program uses none, there are no buffers,
         and `absence` says why.
         """
-        return self._found("tensor_memory", self._analyst.tensor_memory)
+        return self._found("tensor_memory", lambda analyst: analyst.tensor_memory(self))
 
     def barriers(self) -> Barriers:
         """The barriers of a program, and which accesses to shared memory each keeps apart."""
-        return self._found("barriers", self._analyst.barriers)
+        return self._found("barriers", lambda analyst: analyst.barriers(self))
 
     def axis_info(self) -> AxisInfo:
         """What is known of the addresses of each access to global memory,
         and how wide the finished code's accesses are.
         """
-        return self._found("axis_info", self._analyst.axis_info)
+        return self._found("axis_info", lambda analyst: analyst.axis_info(self))
 
     def call_graph(self) -> CallGraph:
         """The functions that are left after inlining, and who calls whom."""
-        return self._found("call_graph", self._analyst.call_graph)
+        return self._found("call_graph", lambda analyst: analyst.call_graph(self))
 
     def pipeline_stages(self) -> PipelineStages:
         """The stage and cluster of each operation of the loops that are software-pipelined."""
-        return self._found("pipeline_stages", self._analyst.pipeline_stages)
+        return self._found("pipeline_stages", lambda analyst: analyst.pipeline_stages(self))
 
     def work(self) -> Work:
         """Floating-point operations and bytes of one program, counted from the IR."""
-        return self._found("work", self._analyst.work)
+        return self._found("work", lambda analyst: analyst.work(self))
 
-    def layouts(self, snapshot: str = "ttgir") -> Layouts:
+    def layouts(self, snapshot: str = _LAYOUTS_FROM) -> Layouts:
         """The layout of every tile of a module: which thread and register,
         or which place in memory, holds which element.
 
@@ -217,17 +286,17 @@ class Compilation(HasCard):
             ArgumentError: no such stage or pass, its tiles have no layouts (TTIR), or the
                 kernel has no tiles.
         """
-        ask = self._analyst.layouts
-        return self._found(f"layouts {snapshot}", lambda record: ask(record, snapshot))
+        return self._found("layouts", lambda analyst: analyst.layouts(self, snapshot), snapshot)
 
-    def conversions(self, snapshot: str = "ttgir") -> Conversions:
+    def conversions(self, snapshot: str = _LAYOUTS_FROM) -> Conversions:
         """Where tiles change their layout: by what means, how many bytes,
         and which operations on either side force it.
 
         Raises ArgumentError as `layouts` does.
         """
-        ask = self._analyst.conversions
-        return self._found(f"conversions {snapshot}", lambda record: ask(record, snapshot))
+        return self._found(
+            "conversions", lambda analyst: analyst.conversions(self, snapshot), snapshot
+        )
 
     def module(self, name: str = "ttgir") -> ModuleOp:
         """The module of a stage ("ttir", "ttgir"), or after a pass ("ttgir.coalesce"), as xDSL ops:
@@ -243,31 +312,24 @@ class Compilation(HasCard):
 
         Raises:
             ArgumentError: no such stage or pass, or it made no MLIR (llir, ptx, sass).
-            ValueError: a record that was not made by a compilation here.
+            NotRecorded: the record holds no MLIR at all.
         """
-        if self.open_module is None:
-            raise ValueError(f"the record of {self.kernel!r} cannot open modules")
-        return self.open_module(self, name)
+        return self._ask("module").module(self, name)
 
     @cached_property
     def instructions(self) -> tuple[Instruction, ...]:
         """The machine code, decoded: SASS, or AMD's assembly.
 
-        Raises ValueError for a record that was not made by a compilation here
-        and brought no instructions.
+        Raises NotRecorded for a record without machine code.
         """
-        if self.read_instructions is None:
-            raise ValueError(f"no machine code was kept for {self.kernel!r}")
-        return self.read_instructions(self)
+        return self._ask("instructions").instructions(self)
 
     @cached_property
     def spill_sites(self) -> tuple[SpillSite, ...]:
         """The instructions that move spilled registers and local arrays, with the kernel's lines;
         see `instructions`.
         """
-        if self.read_spill_sites is None:
-            raise ValueError(f"no machine code was kept for {self.kernel!r}")
-        return self.read_spill_sites(self)
+        return spill_sites_of(self.instructions)
 
     def occupancy(
         self,
@@ -282,10 +344,10 @@ class Compilation(HasCard):
             registers: per thread, instead of the kernel's own, if the rest stayed.
             shared_bytes: per program, likewise.
             warps: per program, likewise.
+
+        Raises NotRecorded where the resources are not known, or the limits of the target.
         """
-        if self.read_occupancy is None:
-            raise ValueError(f"the limits of {self.target} are not known here")
-        return self.read_occupancy(self, registers, shared_bytes, warps)
+        return self._ask("occupancy").occupancy(self, registers, shared_bytes, warps)
 
     def explore(self, *annotations: Any) -> Any:
         """The IR explorer: every pass, what it changed, and all stages

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Literal
 
@@ -141,3 +141,15 @@ class SpillSite:
     """Per thread, each time it runs."""
     chain: Chain
     """Where it comes from, innermost line first; () where the compiler does not say."""
+
+
+def spill_sites_of(instructions: Iterable[Instruction]) -> tuple[SpillSite, ...]:
+    """The instructions that access local memory: spilled registers, and arrays that no register
+    can hold.
+    """
+    sites = []
+    for one in instructions:
+        if one.category in ("local load", "local store") and one.width is not None:
+            kind: Literal["load", "store"] = "load" if one.category == "local load" else "store"
+            sites.append(SpillSite(one.line, kind, one.width, one.chains[0] if one.chains else ()))
+    return tuple(sites)

@@ -49,6 +49,10 @@ class Stages(Mapping[str, Stage]):
             stage = self._stages[name] = stage()
         return stage
 
+    def __contains__(self, name: object) -> bool:
+        # Mapping's own would make the stage.
+        return name in self._stages
+
     def __iter__(self) -> Iterator[str]:
         return iter(self._stages)
 

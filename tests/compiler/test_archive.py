@@ -20,12 +20,9 @@ import pytest
 
 import kernellab
 from kernellab.common.saved_json import SavedValue
-from kernellab.compiler.files.archive import (
-    SCHEMA,
-    VERSION,
-    from_json,
-    to_json,
-)
+from kernellab.compiler.files.format import SCHEMA, VERSION
+from kernellab.compiler.files.restore import from_json
+from kernellab.compiler.files.saving import to_json
 from kernellab.errors import ArchiveError, ArgumentError, KernelLabError
 from kernellab.records import Compilation
 from tests.kernels import analysed

@@ -12,6 +12,7 @@ from kernellab.compiler.machine_code.decoding import control_codes, padding_of, 
 from kernellab.compiler.machine_code.opcode_classes import CATEGORIES, access_width, category_of
 from kernellab.compiler.machine_code.registers import registers_of
 from kernellab.compiler.machine_code.sass import instruction_count, padding_lines
+from kernellab.compiler.providers import RecordProvider
 from kernellab.compiler.targets import SUPPORTED_TARGETS
 from kernellab.records import Compilation, Instruction
 from tests.compiler.life_ranges import life_ranges
@@ -349,7 +350,7 @@ def test_a_compilation_without_machine_code_says_so():
         specialization=compiled("softmax", "sm_90").specialization,
         options={},
         stages=type(compiled("softmax", "sm_90").stages)({}),
-        read_resources=lambda: None,  # type: ignore[arg-type, return-value]
+        provider=RecordProvider(),
     )
     with pytest.raises(ValueError, match="no machine code"):
         compilation.instructions

@@ -16,6 +16,7 @@ import torch
 
 import kernellab
 from kernellab.checker.records import Finding, Findings
+from kernellab.compiler.providers import RecordProvider
 from kernellab.errors import ArgumentError, ProfileError, SourcePosition
 from kernellab.profiling.accesses.records import Accesses
 from kernellab.profiling.nsight.records import Profile
@@ -192,7 +193,9 @@ def test_a_compilation_from_a_file_takes_evidence_too(tmp_path: Path) -> None:
 
 
 def test_a_record_that_kept_no_lines_has_evidence_of_the_whole_kernel() -> None:
-    bare = dataclasses.replace(case.compilation(), read_source_map=None)
+    whole = case.compilation()
+    without_lines = RecordProvider(lambda: whole.resources, None, whole.remarks)
+    bare = dataclasses.replace(whole, provider=without_lines)
     view = show(bare, case.checked(), case.counted())
     (side,) = view.data.sides
     assert {note.line for note in side.notes if note.words.startswith("out-of-bounds")} == {0}

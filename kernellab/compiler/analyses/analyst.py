@@ -1,6 +1,4 @@
-"""Answers what can be asked of a compilation beyond its stages:
-remarks, and the analyses, each when first asked for.
-"""
+"""The analyses of a compilation's modules, each made when it is asked for."""
 
 from __future__ import annotations
 
@@ -8,7 +6,7 @@ import functools
 import itertools
 import re
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 
 from xdsl.dialects import builtin
@@ -27,10 +25,10 @@ from kernellab.compiler.analyses import (
     work,
 )
 from kernellab.compiler.analyses.module import kind, lines_of_operations, users_line
-from kernellab.compiler.modules import Ask, ask_here
-from kernellab.compiler.remarks.collecting import assembler_remarks, compiler_remarks
+from kernellab.compiler.analyses.needs import pass_read
+from kernellab.compiler.mlir_queries import Ask
 from kernellab.compiler.targets import has_tensor_memory
-from kernellab.errors import ArgumentError, CompileError, LayoutError, SourcePosition
+from kernellab.errors import ArgumentError, LayoutError, SourcePosition
 from kernellab.ir.locations import locate
 from kernellab.ir.reader import read_module
 from kernellab.records import Compilation, Instruction, PassRun
@@ -40,14 +38,11 @@ from kernellab.records.calls import CallGraph
 from kernellab.records.conversions import Conversions
 from kernellab.records.layouts import Layout
 from kernellab.records.pipelining import PipelineStages
-from kernellab.records.remarks import Remark
 from kernellab.records.shared_memory import SharedMemory, TensorMemory
 from kernellab.records.tile_layouts import Layouts
 from kernellab.records.work import Work
 from kernellab.triton_api import analyses as triton_analyses
 from kernellab.triton_api import layouts as triton_layouts
-
-Diagnose = Callable[[], triton_analyses.Diagnosis]
 
 
 class CompilerAnalyst:
@@ -55,56 +50,18 @@ class CompilerAnalyst:
     and asks Triton where it can.
 
     Args:
-        diagnose: compiles the kernel once more for its remarks; None where there is no kernel any
-            more (a loaded record).
-        remarks: remarks that are known already.
-        assembler_log: what `ptxas -v` said; None where it has to be asked.
         ask: where MLIR is asked about the compilation's texts.
     """
 
-    def __init__(
-        self,
-        diagnose: Diagnose | None = None,
-        remarks: tuple[Remark, ...] | None = None,
-        assembler_log: str | None = None,
-        ask: Ask = ask_here,
-    ) -> None:
-        self._diagnose = diagnose
-        self._assembler_log = assembler_log
-        self._remarks = remarks
+    def __init__(self, ask: Ask) -> None:
         self._ask = ask
         self._opened: dict[str, builtin.ModuleOp] = {}
-
-    def remarks(self, compilation: Compilation) -> tuple[Remark, ...]:
-        """What MLIR, Triton and the PTX assembler say.
-
-        The passes of MLIR run once more for this, and the assembler too
-        where the compilation recorded no passes.
-
-        Raises:
-            ArgumentError: the record was made from files, which hold no remarks.
-        """
-        if self._remarks is not None:
-            return self._remarks
-        if self._diagnose is None:
-            raise ArgumentError(
-                f"The record of {compilation.kernel!r} holds no remarks, and no kernel to ask the "
-                "compiler again.",
-                advice=(
-                    "Compile the kernel with kernellab.compile, or load a file that "
-                    "compilation.save wrote."
-                ),
-            )
-        return (
-            *compiler_remarks(self._diagnose()),
-            *_assembler_remarks(compilation, self._assembler_log),
-        )
 
     def shared_memory(self, compilation: Compilation) -> SharedMemory:
         """The layout of shared memory: see `findings.SharedMemory` for where each
         number comes from.
         """
-        allocated = _pass_named(compilation, "allocate_shared_memory")
+        allocated = pass_read(compilation, "shared_memory")
         return memory.shared_memory(
             self._module(allocated, compilation),
             lambda text: self._ask(
@@ -122,7 +79,7 @@ class CompilerAnalyst:
                 f"{compilation.target} has no tensor memory: GPUs of compute capability 10 have."
             )
             return TensorMemory((), 0, "", compilation.kernel, absence=absence)
-        allocated = _pass_named(compilation, "allocate_tensor_memory")
+        allocated = pass_read(compilation, "tensor_memory")
         return tmem.tensor_memory(
             self._module(allocated, compilation),
             lambda text: self._ask(triton_analyses.tensor_memory_places, text, compilation.target),
@@ -175,9 +132,6 @@ class CompilerAnalyst:
         """The schedule of each software-pipelined loop."""
         scheduled = [run for run in compilation.passes if "schedule_loops" in run.name]
         if not scheduled:
-            _pass_named(
-                compilation, ""
-            )  # a record without passes is an error, a target that schedules nothing is not
             return PipelineStages((), "")
         return pipelining.pipeline_stages(
             self._module(scheduled[-1], compilation), scheduled[-1].label
@@ -315,18 +269,6 @@ def _named(name: str, place: SourcePosition) -> builtin.LocationAttr:
     return builtin.NameLoc(builtin.StringAttr(name), at) if name else at
 
 
-def _pass_named(compilation: Compilation, beginning: str) -> PassRun:
-    for run in compilation.passes:
-        if run.name.startswith(beginning):
-            return run
-    raise ArgumentError(
-        f"The record of {compilation.kernel!r} has no pass {beginning!r}."
-        if compilation.passes
-        else f"The record of {compilation.kernel!r} holds no passes.",
-        advice='Compile with record="passes", all the way.',
-    )
-
-
 def _before_membar(compilation: Compilation) -> PassRun | None:
     """The pass before the one that inserts barriers, where that is a pass of its own:
     from Triton 3.9 on.
@@ -339,30 +281,9 @@ def _before_membar(compilation: Compilation) -> PassRun | None:
 
 def _around_lowering(compilation: Compilation) -> tuple[PassRun, PassRun]:
     """The last pass before the module becomes LLVM's dialect, and the one that makes it so."""
-    lowering = _pass_named(compilation, "to_llvmir")
+    lowering = pass_read(compilation, "barriers")
     place = compilation.passes.index(lowering)
     return compilation.passes[place - 1], lowering
-
-
-def _assembler_remarks(compilation: Compilation, log: str | None) -> tuple[Remark, ...]:
-    if "ptx" not in compilation.stages or "cubin" not in compilation.stages:
-        return ()
-    if log is None:
-        log = _asked_assembler(compilation)
-    return assembler_remarks(log, lambda line: _kernel_line(compilation, line))
-
-
-def _asked_assembler(compilation: Compilation) -> str:
-    ptx = compilation.stages["ptx"].text
-    try:
-        return triton_analyses.assembler_log(ptx, compilation.target, compilation.options)
-    except triton_analyses.PTXASError as error:
-        raise CompileError(f"ptxas refuses the PTX of {compilation.kernel!r}: {error}") from error
-
-
-def _kernel_line(compilation: Compilation, ptx_line: int) -> SourcePosition | None:
-    chains = compilation.source_map.chain("ptx", ptx_line)
-    return users_line(chains[0]) if chains else None
 
 
 _MOVING = ("lanes", "shared load", "shared store", "barrier")

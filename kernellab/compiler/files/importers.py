@@ -8,17 +8,17 @@ import itertools
 import json
 import re
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 from typing import Any
 
 from kernellab import triton_api
-from kernellab.compiler.compilations import STAGE_LANGUAGES, resource_reader
-from kernellab.compiler.files.restore import restore_compilation
-from kernellab.compiler.machine_code.sass import disassemble
+from kernellab.compiler.machine_code.resources import resource_reader
+from kernellab.compiler.providers import RecordProvider
 from kernellab.compiler.source_map import read_source_map
+from kernellab.compiler.stages import LANGUAGES, make_stages
 from kernellab.errors import ArchiveError, SourcePosition
 from kernellab.records import (
     Compilation,
@@ -55,27 +55,26 @@ def read_cache_folder(folder: Path, metadata_file: Path | None = None) -> Compil
     metadata = _metadata(metadata_file)
     name, target = metadata_file.stem, _target(metadata, metadata_file)
     contents: dict[str, str | bytes] = {}
-    for stage in STAGE_LANGUAGES:
+    for stage in LANGUAGES:
         file = folder / f"{name}.{stage}"
         if file.is_file():
             contents[stage] = file.read_bytes() if stage in _BINARY else file.read_text()
     if not contents:
         raise ArchiveError(f"The cache folder {str(folder)!r} holds no stage of {name!r}.")
-    stages = _with_sass(contents)
+    stages = make_stages(contents)
     known = triton_api.option_names(target)
     options = {option: metadata[option] for option in known if option in metadata}
     compiled = triton_api.CompiledKernel(contents, metadata)
-    has_code = "cubin" in contents or "amdgcn" in contents
-    return restore_compilation(
+    return Compilation(
         kernel=name,
         target=target,
         specialization=_NOTHING_KNOWN,
         options=options,
         stages=stages,
         passes=(),
-        read_resources=resource_reader(compiled, target) if has_code else None,
-        read_source_map=_map_reader(stages, target, metadata),
-        remarks=None,
+        provider=RecordProvider(
+            resource_reader(compiled, target), _map_reader(stages, target, metadata)
+        ),
     )
 
 
@@ -109,20 +108,6 @@ def _target(metadata: Mapping[str, Any], file: Path) -> Target:
     if backend not in ("cuda", "hip"):
         raise ArchiveError(f"{str(file)!r} is for a backend that is not known here: {backend!r}.")
     return Target(backend, str(arch))
-
-
-def _with_sass(contents: Mapping[str, str | bytes]) -> Stages:
-    stages: dict[str, Stage | Callable[[], Stage]] = {
-        name: Stage(name, STAGE_LANGUAGES[name], content) for name, content in contents.items()
-    }
-    cubin = contents.get("cubin")
-    if isinstance(cubin, bytes):
-        stages["sass"] = partial(_sass, cubin)
-    return Stages(stages)
-
-
-def _sass(cubin: bytes) -> Stage:
-    return Stage("sass", "sass", disassemble(cubin))
 
 
 _FUNCTION_PLACE = re.compile(r'^#loc = loc\("([^"]+)":(\d+):\d+\)', re.M)
@@ -213,16 +198,14 @@ def read_dump(text: str, file: Path) -> Compilation:
     stages = Stages(dict(_stages(passes)))
     place = Target("cuda" if target["backend"] == "cuda" else "hip", target["arch"])
     options = {"num_warps": int(warps[1])} if warps else {}
-    return restore_compilation(
+    return Compilation(
         kernel=kernel["name"],
         target=place,
         specialization=_NOTHING_KNOWN,
         options=options,
         stages=stages,
         passes=passes,
-        read_resources=None,
-        read_source_map=_map_reader(stages, place, options),
-        remarks=None,
+        provider=RecordProvider(source_map=_map_reader(stages, place, options)),
     )
 
 

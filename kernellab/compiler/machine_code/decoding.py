@@ -26,13 +26,12 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
-from typing import Literal
 
 from kernellab.compiler.machine_code.cubin import sections
 from kernellab.compiler.machine_code.opcode_classes import access_width, category_of
 from kernellab.compiler.machine_code.registers import registers_of
 from kernellab.compiler.machine_code.sass import padding_lines
-from kernellab.records import Compilation, ControlCodes, Instruction, SourceMap, SpillSite
+from kernellab.records import Compilation, ControlCodes, Instruction, SourceMap
 
 _CODE = re.compile(
     r"^\s*/\*(?P<address>[0-9a-f]+)\*/\s+(?P<predicate>@!?U?P\w+)?\s*(?P<opcode>[A-Z][\w.]*)\s*"
@@ -43,10 +42,10 @@ _FUNCTION = re.compile(r"^(?P<name>[$\w.]+):\s*$")
 
 
 def decode(compilation: Compilation) -> tuple[Instruction, ...]:
-    """The machine code of a compilation, in the order of its text.
+    """The machine code of a compilation that has some, in the order of its text.
 
     Raises:
-        ValueError: the compilation has no machine code.
+        NotRecorded: the compilation has no source map.
         CompileError: the disassembler refused the cubin.
     """
     stages = compilation.stages
@@ -54,9 +53,7 @@ def decode(compilation: Compilation) -> tuple[Instruction, ...]:
         cubin = stages["cubin"].content
         assert isinstance(cubin, bytes)
         return tuple(_sass_instructions(stages["sass"].text, cubin, compilation.source_map))
-    if "amdgcn" in stages:
-        return tuple(_amd_instructions(stages["amdgcn"].text, compilation.source_map))
-    raise ValueError(f"{compilation!r} has no machine code")
+    return tuple(_amd_instructions(stages["amdgcn"].text, compilation.source_map))
 
 
 def padding_of(compilation: Compilation) -> frozenset[int]:
@@ -65,18 +62,6 @@ def padding_of(compilation: Compilation) -> frozenset[int]:
     """
     stages = compilation.stages
     return padding_lines(stages["sass"].text) if "sass" in stages else frozenset()
-
-
-def spill_sites(compilation: Compilation) -> tuple[SpillSite, ...]:
-    """The instructions that access local memory:
-    spilled registers, and arrays that no register can hold.
-    """
-    sites = []
-    for one in compilation.instructions:
-        if one.category in ("local load", "local store") and one.width is not None:
-            kind: Literal["load", "store"] = "load" if one.category == "local load" else "store"
-            sites.append(SpillSite(one.line, kind, one.width, one.chains[0] if one.chains else ()))
-    return tuple(sites)
 
 
 # --------------------------------------------------------------------------------------------------

@@ -144,6 +144,11 @@ getVGPRAllocGranule, getTotalNumSGPRs, getMaxWorkGroupsPerCU, getEUsPerCU; `AMDG
 _SCALAR_GRANULARITY = 16
 
 
+def has_limits(target: Target) -> bool:
+    """Whether the limits of a GPU's multiprocessors are known here."""
+    return target.arch in NVIDIA_LIMITS or target.arch in AMD_LIMITS
+
+
 def occupancy_of(
     compilation: Compilation, registers: int | None, shared_bytes: int | None, warps: int | None
 ) -> Occupancy:

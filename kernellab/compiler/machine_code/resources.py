@@ -2,16 +2,54 @@
 
 from __future__ import annotations
 
+import functools
 import re
 from collections.abc import Callable
 
+from kernellab import triton_api
 from kernellab.compiler.machine_code.cubin import barrier_count
 from kernellab.compiler.machine_code.sass import run_on_cubin
 from kernellab.errors import CompileError
-from kernellab.records import Resources
+from kernellab.records import Resources, Target
 
 SPILLS = re.compile(r"(?P<stores>\d+) bytes spill stores, (?P<loads>\d+) bytes spill loads")
 """How `ptxas -v` says what a function spills."""
+
+
+def resource_reader(
+    compiled: triton_api.CompiledKernel, target: Target
+) -> Callable[[], Resources] | None:
+    """Reads the resources of what Triton compiled: from the cubin, or from AMD's assembly; None
+    where there is no machine code.
+    """
+    cubin, assembly = compiled.stages.get("cubin"), compiled.stages.get("amdgcn")
+    if isinstance(cubin, bytes):
+        return functools.partial(
+            read_nvidia,
+            cubin,
+            str(compiled.metadata["name"]),
+            int(compiled.metadata["shared"]),
+            int(compiled.metadata.get("tmem_size") or 0),
+            functools.partial(_assembler_log, compiled, target),
+        )
+    if assembly is None:
+        return None
+    return functools.partial(read_amd, str(assembly), int(compiled.metadata["shared"]))
+
+
+def _assembler_log(compiled: triton_api.CompiledKernel, target: Target) -> str | None:
+    """What `ptxas -v` said of a kernel; it is asked where nobody listened,
+    and None where it has nothing to read, or refuses it.
+    """
+    ptx = compiled.stages.get("ptx")
+    if compiled.assembler_log is not None or not isinstance(ptx, str):
+        return compiled.assembler_log
+    from kernellab.triton_api import analyses
+
+    try:
+        return analyses.assembler_log(ptx, target, compiled.metadata)
+    except analyses.PTXASError:
+        return None
 
 
 def read_nvidia(

@@ -9,9 +9,10 @@ from kernellab import triton_api
 from kernellab.compiler.analyses.module import users_line
 from kernellab.compiler.machine_code.resources import SPILLS
 from kernellab.compiler.remarks.catalogue import explained
-from kernellab.errors import SourcePosition
+from kernellab.errors import CompileError, SourcePosition
+from kernellab.records import Compilation
 from kernellab.records.remarks import Remark, Severity
-from kernellab.triton_api.analyses import Diagnosis, PythonWarning
+from kernellab.triton_api.analyses import Diagnosis, PTXASError, PythonWarning, assembler_log
 
 _DIAGNOSTIC = re.compile(
     r'^(?:loc\()?"?(?P<file>[^":\n]+|<unknown>)"?:(?P<line>\d+)(?::(?P<column>\d+))?\)?: '
@@ -23,6 +24,22 @@ _DIAGNOSTIC = re.compile(
 _CALLED_FROM = "called from"
 _SHOUTED = re.compile(r"^warning:\s*", re.I)
 """Triton writes some warnings as remarks that begin with this word."""
+
+
+def collect_remarks(
+    compilation: Compilation, diagnosis: Diagnosis, log: str | None
+) -> tuple[Remark, ...]:
+    """What MLIR, Triton and the PTX assembler say of a kernel.
+
+    Args:
+        compilation: of the kernel.
+        diagnosis: what was said while it was compiled once more.
+        log: what `ptxas -v` said; None where it has to be asked.
+
+    Raises:
+        CompileError: the assembler refuses the PTX.
+    """
+    return (*compiler_remarks(diagnosis), *_compilation_assembler_remarks(compilation, log))
 
 
 def compiler_remarks(diagnosis: Diagnosis) -> tuple[Remark, ...]:
@@ -115,3 +132,24 @@ def _from_ptxas(lines: Iterable[str], kernel_line: KernelLine) -> Iterator[Remar
             continue
         span = kernel_line(int(match["line"])) if match["line"] else None
         yield Remark("note" if match["severity"] == "info" else "warning", words, "ptxas", span)
+
+
+def _compilation_assembler_remarks(compilation: Compilation, log: str | None) -> tuple[Remark, ...]:
+    if "ptx" not in compilation.stages or "cubin" not in compilation.stages:
+        return ()
+    if log is None:
+        log = _asked_assembler(compilation)
+    return assembler_remarks(log, lambda line: _kernel_line(compilation, line))
+
+
+def _asked_assembler(compilation: Compilation) -> str:
+    ptx = compilation.stages["ptx"].text
+    try:
+        return assembler_log(ptx, compilation.target, compilation.options)
+    except PTXASError as error:
+        raise CompileError(f"ptxas refuses the PTX of {compilation.kernel!r}: {error}") from error
+
+
+def _kernel_line(compilation: Compilation, ptx_line: int) -> SourcePosition | None:
+    chains = compilation.source_map.chain("ptx", ptx_line)
+    return users_line(chains[0]) if chains else None

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from itertools import zip_longest
 from typing import TypeVar
 
-from kernellab.errors import ProfileError
+from kernellab.errors import NotRecorded, ProfileError
 from kernellab.profiling.nsight.records import Profile, SampledInstruction
 from kernellab.records import Compilation, Instruction
 
@@ -60,9 +60,9 @@ def lines_of(profile: Profile, compilation: Compilation) -> Mapping[int, Sampled
         )
     try:
         whole = compilation.instructions
-    except ValueError as error:
+    except NotRecorded as error:
         raise ProfileError(
-            f"The compilation has no machine code to line a profile up with: {error}."
+            f"The compilation has no machine code to line a profile up with: {error.problem}"
         ) from error
     measured = _without_padding([(_of_text(one.text), one) for one in profile])
     own = [one for one in whole if one.function == compilation.kernel]

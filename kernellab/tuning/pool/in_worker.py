@@ -23,7 +23,7 @@ from kernellab import triton_api
 from kernellab.compiler.pipeline import compile_bound
 from kernellab.compiler.specialization.binding import BoundCall
 from kernellab.compiler.targets import local_target
-from kernellab.errors import CompileError, KernelLabError, TargetError, UnsupportedOperation
+from kernellab.errors import CompileError, KernelLabError, UnsupportedOperation
 from kernellab.launch.argument_copies import tensors_in
 from kernellab.launch.differences import Contents
 from kernellab.launch.dispatch import interpret
@@ -84,11 +84,9 @@ def compile_config(packed_job: bytes, packed_task: bytes) -> Outcome:
 
 def _said_of(compilation: Compilation, seconds: float) -> Compiled:
     occupancy, limited_by = math.nan, ""
-    try:
+    if compilation.can_answer("occupancy"):
         found = compilation.occupancy()
         occupancy, limited_by = found.fraction, ", ".join(found.limited_by)
-    except (TargetError, ValueError):
-        pass  # A GPU whose limits are not known here.
     return Compiled(
         resources=compilation.resources,
         occupancy=occupancy,

@@ -50,10 +50,7 @@ def annotations_of(given: object, compilation: Compilation) -> Annotations:
 
 def file_of(compilation: Compilation) -> str:
     """The kernel's file; "" where the record has none."""
-    try:
-        return compilation.source_map.file
-    except ValueError:  # a record from files that kept no lines
-        return ""
+    return compilation.source_map.file if compilation.can_answer("source_map") else ""
 
 
 def check_subject(

@@ -99,12 +99,14 @@ _LISTED_LINES = 3
 def _largest(compilation: Compilation, metric: MetricData) -> list[tuple[int, float]]:
     """The kernel's lines that have most of a metric, what was inlined there counted in."""
     total: Counter[int] = Counter()
-    try:
-        for line, number in metric.values.items():
-            for there in compilation.source_map.lines(metric.stage, "source", line):
-                total[there] += number  # type: ignore[assignment]
-    except ValueError:  # a record from files that kept no lines, or none of this stage
+    if not compilation.can_answer("source_map"):
         return []
+    source_map = compilation.source_map
+    if metric.stage not in source_map.stages:
+        return []
+    for line, number in metric.values.items():
+        for there in source_map.lines(metric.stage, "source", line):
+            total[there] += number  # type: ignore[assignment]
     return list(total.most_common(_LISTED_LINES))
 
 

@@ -16,6 +16,7 @@ from kernellab.compiler.passes.pass_notes import note_of
 from kernellab.compiler.source_map import with_passes
 from kernellab.errors import CompileError, KernelLabError, SourcePosition
 from kernellab.records import Compilation, ControlCodes, Instruction, PassRun, SourceMap
+from kernellab.records.conversions import Conversion
 from kernellab.records.remarks import Remark
 from kernellab.viz.explorer.data import (
     ControlData,
@@ -245,10 +246,9 @@ def source_and_notes(compilation: Compilation) -> tuple[KernelSource, tuple[Marg
 
 
 def _source_map(compilation: Compilation) -> SourceMap:
-    try:
+    if compilation.can_answer("source_map"):
         return compilation.source_map
-    except (KernelLabError, ValueError):  # a record from files that kept no lines
-        return SourceMap("", (), (), {}, {})
+    return SourceMap("", (), (), {}, {})
 
 
 def _map_data(source_map: SourceMap) -> SourceMapData:
@@ -264,10 +264,9 @@ def _facts(compilation: Compilation) -> tuple[tuple[str, str], ...]:
         for option, words in (("num_warps", "warps"), ("num_stages", "pipeline stages"))
         if option in compilation.options
     ]
-    try:
-        resources = compilation.resources
-    except (KernelLabError, ValueError):
+    if not compilation.can_answer("resources"):
         return tuple(facts)
+    resources = compilation.resources
     stack = (("stack", f"{resources.stack_bytes:,} bytes"),) if resources.stack_bytes else ()
     return (
         *facts,
@@ -284,14 +283,20 @@ def _notes(compilation: Compilation, remarks: Iterable[Remark], file: str) -> It
         place = line_in(file, (remark.span, *remark.called_from))
         words, said = (remark.meaning, remark.what) if remark.meaning else (remark.what, "")
         yield MarginNote(remark.severity, words, remark.origin, place, remark.advice, said)
+    for one in _conversions(compilation):
+        if one.means in ("warp shuffles", "shared memory"):
+            place = line_in(file, (one.position,))
+            words = format_conversion(dataclasses.replace(one, position=None))
+            yield MarginNote("note", words, "layouts", place)
+
+
+def _conversions(compilation: Compilation) -> Iterable[Conversion]:
+    if not compilation.can_answer("conversions"):
+        return ()
     try:
-        for one in compilation.conversions():
-            if one.means in ("warp shuffles", "shared memory"):
-                place = line_in(file, (one.position,))
-                words = format_conversion(dataclasses.replace(one, position=None))
-                yield MarginNote("note", words, "layouts", place)
-    except (KernelLabError, ValueError):
-        pass
+        return compilation.conversions()
+    except KernelLabError:  # MLIR refuses a text that somebody edited.
+        return ()
 
 
 def line_in(file: str, places: Sequence[SourcePosition | None]) -> int:
@@ -300,9 +305,11 @@ def line_in(file: str, places: Sequence[SourcePosition | None]) -> int:
 
 
 def _layouts(compilation: Compilation) -> tuple[LayoutWords, ...]:
+    if not compilation.can_answer("layouts"):
+        return ()
     try:
         tiles = compilation.layouts()
-    except (KernelLabError, ValueError):
+    except KernelLabError:  # It has no tiles, or MLIR refuses a text that somebody edited.
         return ()
     found = {}
     for tile in tiles:
@@ -319,9 +326,11 @@ def _layouts(compilation: Compilation) -> tuple[LayoutWords, ...]:
 
 
 def _instructions(compilation: Compilation) -> tuple[Instruction, ...]:
+    if not compilation.can_answer("instructions"):
+        return ()
     try:
         return compilation.instructions
-    except (KernelLabError, ValueError):
+    except CompileError:  # The binary of a file is damaged.
         return ()
 
 

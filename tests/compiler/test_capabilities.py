@@ -1,0 +1,79 @@
+"""What a compilation says that it can answer, and that it keeps its word."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any, get_args
+
+import pytest
+
+import kernellab
+from kernellab.errors import CompileError, NotRecorded
+from kernellab.records import Capability, Compilation
+from tests.kernels import basic
+from tests.support.compiled import of_corpus
+
+EVERYTHING = frozenset(get_args(Capability))
+OF_PASSES = {"shared_memory", "barriers", "pipeline_stages"}
+
+
+def stopped(**options: Any) -> Compilation:
+    """The addition of two vectors, compiled up to a stage or recorded in part."""
+    types = ("*fp32:16",) * 3
+    found = kernellab.compile(basic.add, *types, "i32", BLOCK=64, target="sm_90", **options)
+    assert isinstance(found, Compilation)
+    return found
+
+
+def ask(compilation: Compilation, asked: str) -> object:
+    """The attribute of that name, or what the method of that name gives."""
+    found = getattr(compilation, asked)
+    return found() if callable(found) else found
+
+
+@pytest.mark.parametrize("target", ["sm_90", "gfx942"])
+def test_a_kernel_that_was_compiled_here_answers_everything(target: str) -> None:
+    compilation = of_corpus("matmul", target)
+    assert compilation.capabilities == EVERYTHING
+    for asked in EVERYTHING:
+        ask(compilation, asked)
+
+
+def test_a_record_from_a_file_says_what_it_has(tmp_path: Path) -> None:
+    path = of_corpus("matmul", "sm_90").save(tmp_path / "record")
+    assert kernellab.load(path).capabilities == EVERYTHING
+
+
+def test_what_lacks_is_an_error_of_one_kind() -> None:
+    without_passes = stopped(record="stages")
+    assert without_passes.capabilities == EVERYTHING - OF_PASSES
+    early = stopped(stop_after="ttir")
+    assert early.capabilities == {
+        *("source_map", "remarks", "module", "tensor_memory"),
+        *("pipeline_stages", "call_graph", "work"),
+    }
+    for compilation in (without_passes, early):
+        for asked in EVERYTHING - compilation.capabilities:
+            with pytest.raises(NotRecorded):
+                ask(compilation, asked)
+
+
+def test_a_compilation_that_was_stopped_says_so() -> None:
+    early = stopped(stop_after="ttgir")
+    for asked in ("resources", "occupancy"):
+        with pytest.raises(CompileError, match="stopped before there was machine code"):
+            ask(early, asked)
+
+
+def test_an_ir_text_answers_but_for_remarks() -> None:
+    text = of_corpus("matmul", "sm_90").stages["ttgir"].text
+    given = kernellab.compile(text, target="sm_90", num_warps=8)
+    assert isinstance(given, Compilation)
+    assert given.capabilities == EVERYTHING - {"remarks"}
+    encodings = [
+        {tile.encoding for tile in one.layouts().tiles}
+        for one in (given, of_corpus("matmul", "sm_90"))
+    ]
+    assert encodings[0] == encodings[1]
+    with pytest.raises(NotRecorded, match="holds no remarks"):
+        ask(given, "remarks")
