@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Hashable, Iterable, Iterator, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 from kernellab import triton_api
@@ -15,16 +16,12 @@ from kernellab.checker.uninitialized import is_uninitialized
 from kernellab.common.progress import UNTOUCHED, ProgressBar
 from kernellab.compiler.specialization.binding import BoundCall
 from kernellab.compiler.subjects import subject_of
-from kernellab.compiler.targets import parse_target
-from kernellab.compiler.unwrapping import unwrap_kernel
 from kernellab.errors import ArgumentError, OptionError, suggestion
-from kernellab.interpreter.execution.grid import check_grid
 from kernellab.interpreter.execution.program import program_code
 from kernellab.launch.argument_copies import tensors_in
-from kernellab.launch.dispatch import Grid, bind_launch, refuse_gpu
-from kernellab.launch.interception import emulated_for
+from kernellab.launch.preparation import EntryPoint, Grid, apart_from_parameters, prepare
 from kernellab.records import Target
-from kernellab.records.run_options import DEFAULT, RunOptions, split_keywords
+from kernellab.records.run_options import DEFAULT
 
 
 def check(
@@ -44,11 +41,13 @@ def check(
     Args:
         kernel, grid, args, keywords: as for `kernellab.run`; of an autotuned kernel, the first
             config counts. Arguments wrapped in `kernellab.uninitialized` are memory that nobody has
-            written. Of the interpreter's options, `stage` may be given. A parameter that has the
-            name of one of the following is passed by position.
+            written. Of the interpreter's options, `stage` may be given.
         outputs: names of arguments that the kernel must write as a whole.
         target: the GPU to emulate, "sm_90", ...; None means the one that a launch would emulate.
         most_turns: a `while` loop that takes more turns is stopped, and told as endless.
+
+        A name that is also a parameter of the kernel is the parameter,
+        unless that is given by position.
 
     Returns:
         The Findings; docs/checking.md tells what each kind means, and what is no finding.
@@ -61,21 +60,21 @@ def check(
             beyond its tile, a store into a read-only array.
     """
     __tracebackhide__ = True
-    chosen = emulated_for(kernel) if target is None else parse_target(target)
-    plain, keywords = unwrap_kernel(kernel, args, keywords, {})
-    keywords, outright, options = split_keywords(keywords, plain.arg_names)
-    _refuse_options(options)
-    refuse_gpu(plain, args, keywords, "check")
-    call = bind_launch(plain, args, keywords, outright, chosen)
-    sizes = check_grid(grid, call.values)
-    _check_most_turns(most_turns)
-    named = _outputs(plain, call, outputs)
-    stage = "ttgir" if plain.is_gluon() and options.stage == DEFAULT.stage else options.stage
+    given = _CheckOptions(outputs, target, most_turns)
+    own, keywords = apart_from_parameters(given, kernel, args, keywords)
+    launch = prepare(kernel, grid, args, keywords, own.target, _CHECK)
+    plain, call, chosen = launch.kernel, launch.call, launch.target
+    sizes = launch.sizes()
+    _check_most_turns(own.most_turns)
+    named = _outputs(plain, call, own.outputs)
+    stage = launch.options.stage
+    if plain.is_gluon() and stage == DEFAULT.stage:
+        stage = "ttgir"
     code = program_code(plain, call, chosen, stage)
     marked = tuple(name for name, one in tensors_in(call.values) if is_uninitialized(one))
 
-    launch = CheckedRun(plain, call, code, sizes, chosen, named, marked, most_turns)
-    session = CheckSession(launch, tuple(one for one in DETECTORS if one.guards))
+    checked = CheckedRun(plain, call, code, sizes, chosen, named, marked, own.most_turns)
+    session = CheckSession(checked, tuple(one for one in DETECTORS if one.guards))
     with ProgressBar(f"check {plain.__name__}", len(DETECTORS) + 1, "steps", UNTOUCHED) as work:
         detectors, stopped = session.run_detectors(DETECTORS)
         work.total = len(detectors) + 1
@@ -120,14 +119,20 @@ def _in_order(findings: Iterable[Finding]) -> tuple[Finding, ...]:
 # What was asked
 
 
-def _refuse_options(options: RunOptions) -> None:
-    refused = sorted(options.changed().keys() - {"stage"})
-    if refused:
-        raise OptionError(
-            f"check takes no {refused[0]}: it runs the kernel in several orders, and checks "
-            "accesses against storage and view.",
-            advice="Leave it out.",
-        )
+_WHY_NOT = (
+    "check takes no {}, because it runs the kernel in several orders, and checks accesses "
+    "against storage and view"
+)
+_CHECK = EntryPoint("check", {name: _WHY_NOT.format(name) for name in ("order", "seed", "bounds")})
+
+
+@dataclass(frozen=True)
+class _CheckOptions:
+    """What `check` itself is told; see there."""
+
+    outputs: Any = ()
+    target: Any = None
+    most_turns: Any = 100_000
 
 
 def _check_most_turns(most_turns: Any) -> None:

@@ -8,24 +8,14 @@ from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any
 
-from kernellab.compiler.unwrapping import unwrap_kernel
 from kernellab.debugger.places import Breakpoint, Places
 from kernellab.debugger.session import Session
 from kernellab.debugger.tile_functions import for_prompts
-from kernellab.errors import OptionError
-from kernellab.interpreter.execution.grid import check_grid, chosen_programs
+from kernellab.interpreter.execution.grid import chosen_programs
 from kernellab.interpreter.execution.launcher import Stepping, launch_stepped
 from kernellab.interpreter.stepping.code import stepping_code
 from kernellab.launch.argument_copies import copied, copied_back
-from kernellab.launch.dispatch import (
-    Grid,
-    apart_from_parameters,
-    bind_launch,
-    innermost,
-    refuse_gpu,
-)
-from kernellab.launch.interception import emulated_for
-from kernellab.records.run_options import DEFAULT, split_keywords
+from kernellab.launch.preparation import EntryPoint, Grid, apart_from_parameters, prepare
 
 _FIRST = (0, 0, 0)
 
@@ -63,7 +53,8 @@ def debug(
         in_place: let the launch change the arguments' own tensors, once it has come to its end; by
             default it runs on copies.
 
-        A name that is also a parameter of the kernel is the parameter.
+        A name that is also a parameter of the kernel is the parameter,
+        unless that is given by position.
 
     Raises:
         OptionError: the program is not in the grid, a breakpoint is nowhere, or a stage other than
@@ -72,39 +63,36 @@ def debug(
         GridError, CompileError, UnsupportedOperation, KernelFault: as `kernellab.run`.
     """
     __tracebackhide__ = True
-    debug_options = _DebugOptions(program, breakpoints, in_place)
-    debug_options, of_parameters = apart_from_parameters(debug_options, innermost(kernel).arg_names)
-    target = emulated_for(kernel)
-    plain, keywords = unwrap_kernel(kernel, args, {**keywords, **of_parameters}, {})
-    keywords, options, run_options = split_keywords(keywords, plain.arg_names)
-    if run_options.stage != DEFAULT.stage:
-        raise OptionError(
-            f"stage={run_options.stage!r}: a debugger walks the kernel's source, which only its "
-            "TTIR follows line by line",
-            advice="Leave the stage out.",
-        )
-    refuse_gpu(plain, args, keywords, "debug")
-    call = bind_launch(plain, args, keywords, options, target)
-    sizes = check_grid(grid, call.values)
-    programs = chosen_programs(debug_options.program, sizes, "program")
+    given = _DebugOptions(program, breakpoints, in_place)
+    own, keywords = apart_from_parameters(given, kernel, args, keywords)
+    launch = prepare(kernel, grid, args, keywords, None, _DEBUG)
+    plain, call, target = launch.kernel, launch.call, launch.target
+    sizes = launch.sizes()
+    programs = chosen_programs(own.program, sizes, "program")
     code = stepping_code(plain, call, target)
     places = Places(code)
-    own = (Breakpoint(file, line) for file, line in code.breakpoints)
+    in_source = (Breakpoint(file, line) for file, line in code.breakpoints)
     session = Session(
-        plain.__name__, sizes, places, [*places.breakpoints(debug_options.breakpoints), *own]
+        plain.__name__, sizes, places, [*places.breakpoints(own.breakpoints), *in_source]
     )
     values = copied(call.values)
     try:
         stepping = Stepping(
             code, programs, around=session.around, seen_as=partial(for_prompts, target=target)
         )
-        launch_stepped(plain, sizes, replace(call, values=values), stepping, run_options)
+        launch_stepped(plain, sizes, replace(call, values=values), stepping, launch.options)
     except bdb.BdbQuit:
         return
     finally:
         session.close()
-    if debug_options.in_place:
+    if own.in_place:
         copied_back(values, call.values)
+
+
+_DEBUG = EntryPoint(
+    "debug",
+    {"stage": "a debugger walks the kernel's source, which only its TTIR follows line by line"},
+)
 
 
 @dataclass(frozen=True)

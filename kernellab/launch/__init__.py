@@ -1,3 +1,1 @@
-"""One launch of any kernel: TileKernel, dispatch to the interpreter or the GPU, interception,
-copies of arguments.
-"""
+"""One launch of any kernel: prepared, then carried out by the interpreter or by the GPU."""

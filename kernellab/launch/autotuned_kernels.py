@@ -21,7 +21,8 @@ from kernellab.compiler.specialization.binding import BoundCall, bind, tensor_of
 from kernellab.compiler.targets import DEFAULT_TARGET, local_target
 from kernellab.compiler.unwrapping import unwrap_kernel
 from kernellab.errors import ArgumentError, KernelLabError
-from kernellab.launch.dispatch import facts_of, goes_to_gpu, innermost
+from kernellab.launch.dispatch import facts_of
+from kernellab.launch.preparation import goes_to_gpu, innermost
 from kernellab.triton_api import Autotuner, Config, JITFunction
 
 ConfigName = int | Any
@@ -73,6 +74,28 @@ def _named_config(autotuner: Autotuner, config: ConfigName) -> Config:
             position=triton_api.definition_of(kernel),
         )
     return autotuner.configs[config]
+
+
+def take_autotuned_launches() -> None:
+    """Put `launch_autotuned` in the place of Triton's own `Autotuner.run`, for good.
+
+    A launch on a GPU forgets what was chosen without timing, and leaves its timings behind, only
+    from then on. Importing this module changes nothing of Triton's.
+    """
+    triton_api.offer_autotuned_launches(launch_autotuned)
+
+
+@contextmanager
+def autotuned_launches_taken() -> Iterator[None]:
+    """While active, `launch_autotuned` is in the place of Triton's own `Autotuner.run`. Afterwards
+    no choice is left that was made without timing.
+    """
+    with triton_api.autotuned_launches_offered(launch_autotuned):
+        try:
+            yield
+        finally:
+            for autotuner in list(_untimed):
+                _forget_untimed(autotuner)
 
 
 def launch_autotuned(
@@ -211,12 +234,6 @@ def _forget_untimed(autotuner: Autotuner) -> None:
         autotuner.cache.pop(key, None)
 
 
-def forget_all_untimed() -> None:
-    """Take back every choice that was made without timing."""
-    for autotuner in list(_untimed):
-        _forget_untimed(autotuner)
-
-
 def _all_equal(_kernel_call: Callable[[], Any], quantiles: Sequence[float]) -> list[float]:
     """A benchmarker that runs nothing: the first of equally fast configs wins."""
     return [0.0] * len(quantiles)
@@ -268,6 +285,3 @@ def _say_not_tuned(autotuner: Autotuner) -> None:
         f"a GPU. The first of {len(autotuner.configs)} configs is used: {autotuner.best_config}",
         file=sys.stderr,
     )
-
-
-triton_api.offer_autotuned_launches(launch_autotuned)

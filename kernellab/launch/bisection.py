@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import Any
 
 from xdsl.dialects.builtin import ModuleOp
@@ -13,9 +13,7 @@ from kernellab import triton_api
 from kernellab.common.progress import UNTOUCHED, ProgressBar
 from kernellab.compiler.passes import steering
 from kernellab.compiler.pipeline import record_passes
-from kernellab.compiler.specialization.binding import BoundCall, bind
-from kernellab.compiler.targets import parse_target
-from kernellab.compiler.unwrapping import unwrap_kernel
+from kernellab.compiler.specialization.binding import BoundCall
 from kernellab.errors import KernelFault, SourcePosition, UnsupportedOperation
 from kernellab.interpreter.execution.launcher import launch_text
 from kernellab.ir import ttg
@@ -23,8 +21,7 @@ from kernellab.ir.locations import locate
 from kernellab.ir.reader import read_module
 from kernellab.launch.argument_copies import copied, tensors_in
 from kernellab.launch.differences import Contents, differences_between
-from kernellab.launch.dispatch import Grid
-from kernellab.launch.interception import emulated_for
+from kernellab.launch.preparation import EntryPoint, Grid, apart_from_parameters, prepare
 from kernellab.records import PassRun, Target
 from kernellab.records.bisections import Bisection, Difference
 
@@ -59,23 +56,29 @@ def bisect(
         rtol, atol: how far off an element may be.
         skip, pipeline: another pipeline than the target's own, as for `kernellab.compile`.
 
+        A name that is also a parameter of the kernel is the parameter,
+        unless that is given by position.
+
     Returns:
         The Bisection: the pass, the lines whose operations it rewrote,
         the arguments that differ and by how much.
 
     Raises:
-        ArgumentError, OptionError, GridError, CompileError: as `kernellab.run`.
+        ArgumentError: arguments that do not fit, or tensors on a GPU.
+        OptionError: an option that nobody takes, or one of the interpreter's.
+        GridError, CompileError: as `kernellab.run`.
         UnsupportedOperation: the interpreter can run none of the modules.
         KernelFault: the first module that runs has a fault: it is the kernel's own.
     """
-    chosen = emulated_for(kernel) if target is None else parse_target(target)
-    plain, keywords = unwrap_kernel(kernel, args, keywords, {})
-    call = bind(plain, args, keywords, chosen)
-    runs = _Snapshots(plain, grid, call, chosen)
+    given = _BisectOptions(target, rtol, atol, skip, pipeline)
+    own, keywords = apart_from_parameters(given, kernel, args, keywords)
+    launch = prepare(kernel, grid, args, keywords, own.target, _BISECT)
+    plain, call, chosen = launch.kernel, launch.call, launch.target
+    runs = _Snapshots(plain, launch.sizes(), call, chosen)
     expected: Contents | None = None
     first, before = "", ""
     with ProgressBar(f"bisect {plain.__name__}", None, "modules", UNTOUCHED) as work:
-        passes = record_passes(plain, call, chosen, skip=skip, pipeline=pipeline)
+        passes = record_passes(plain, call, chosen, skip=own.skip, pipeline=own.pipeline)
         modules = list(_changing(_from_inliner_on(passes)))
         work.total = len(modules)
         for one in modules:
@@ -92,7 +95,9 @@ def bisect(
                 continue
             if expected is None:
                 first, expected = one.label, found
-            differences = () if failure else tuple(differences_between(expected, found, rtol, atol))
+            differences = (
+                () if failure else tuple(differences_between(expected, found, own.rtol, own.atol))
+            )
             if failure is not None or differences:
                 lines = _rewritten_lines(before, text, plain)
                 return runs.result(first, one.label, lines, differences, failure)
@@ -104,6 +109,28 @@ def bisect(
             position=triton_api.definition_of(plain),
         )
     return runs.result(first)
+
+
+_BISECT = EntryPoint(
+    "bisect",
+    {
+        "stage": "bisect runs the module after every pass",
+        "order": (why := "bisect runs the programs in the order of their ids"),
+        "seed": why,
+        "bounds": "bisect compares what accesses leave in the storage",
+    },
+)
+
+
+@dataclass(frozen=True)
+class _BisectOptions:
+    """What `bisect` itself is told; see there."""
+
+    target: Any = None
+    rtol: Any = 0.0
+    atol: Any = 0.0
+    skip: Any = ()
+    pipeline: Any = None
 
 
 def _from_inliner_on(passes: Sequence[PassRun]) -> Sequence[PassRun]:

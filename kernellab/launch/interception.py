@@ -20,18 +20,11 @@ from kernellab.compiler.targets import (
     shared_limit,
 )
 from kernellab.errors import ArgumentError, CompileError, OptionError, UnsupportedOperation
-from kernellab.launch.autotuned_kernels import forget_all_untimed
-from kernellab.launch.dispatch import (
-    GpuLaunch,
-    Grid,
-    bind_launch,
-    goes_to_gpu,
-    interpret,
-    launch_on_gpu,
-    refuse_run_options,
-)
+from kernellab.launch.autotuned_kernels import autotuned_launches_taken
+from kernellab.launch.dispatch import GpuLaunch, interpret, launch_on_gpu
+from kernellab.launch.preparation import RUN, Grid, prepare
 from kernellab.records import Run, Specialization, Target
-from kernellab.records.run_options import DEFAULT, RunOptions, split_keywords
+from kernellab.records.run_options import DEFAULT, RunOptions
 from kernellab.triton_api import EmulatedDriver, JITFunction
 
 
@@ -78,7 +71,7 @@ class interpreted(ContextDecorator):  # noqa: N801 - a context manager and decor
 
     def __enter__(self) -> None:
         stack = ExitStack()
-        stack.callback(forget_all_untimed)
+        stack.enter_context(autotuned_launches_taken())
         stack.enter_context(triton_api.emulated(_OtherPeoplesLaunches(self._target, self._options)))
         self._stacks().append(stack)
 
@@ -142,22 +135,19 @@ class Interception:
     ) -> Any:
         """Carry out a launch that Triton would have; see `triton_api.Emulation`."""
         __tracebackhide__ = True
-        rest, options, run_options = split_keywords(dict(keywords), kernel.arg_names)
-        if goes_to_gpu(kernel, args, rest):
-            refuse_run_options(kernel, run_options)
+        launch = prepare(kernel, grid, args, dict(keywords), self.target, RUN)
+        if launch.bound is None:
             if warmup:
-                return run_natively(*args, grid=grid, warmup=True, **rest, **options)
-            compiled, self._last = launch_on_gpu(
-                run_natively, kernel, args, grid, {**rest, **options}
-            )
+                return run_natively(*args, grid=grid, warmup=True, **launch.keywords)
+            compiled, self._last = launch_on_gpu(run_natively, launch)
             return compiled
-        call = bind_launch(kernel, args, rest, options, self.target)
+        call = launch.bound
         if warmup:
             return triton_api.compile_natively(
                 kernel, call.specialization, self.target, call.options
             )
-        chosen = self._options if run_options is DEFAULT else run_options
-        run = self._last = interpret(kernel, grid, call, self.target, chosen)
+        options = self._options if launch.options is DEFAULT else launch.options
+        run = self._last = interpret(kernel, grid, call, self.target, options)
         return InterpretedLaunch(kernel, call, run)
 
     def _emulated_driver(self) -> EmulatedDriver:
@@ -268,12 +258,3 @@ class InterpretedLaunch:
 
     def __repr__(self) -> str:
         return f"InterpretedLaunch({self.interpreted_run!r})"
-
-
-def emulated_for(kernel: Any) -> Target:
-    """The target that a launch of a kernel (of any kind) on the CPU would emulate."""
-    inside = kernel
-    while hasattr(inside, "fn") and not hasattr(inside, "target"):
-        inside = inside.fn
-    own = getattr(inside, "target", None)
-    return own if isinstance(own, Target) else Interception.like_the_current().target

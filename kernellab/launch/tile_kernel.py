@@ -6,6 +6,7 @@ import ast
 import functools
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from dataclasses import dataclass
 from types import FunctionType
 from typing import Any
 
@@ -13,20 +14,11 @@ from kernellab import triton_api
 from kernellab.compiler.specialization.binding import BoundCall
 from kernellab.compiler.targets import DEFAULT_TARGET
 from kernellab.errors import ArgumentError, KernelLabError
-from kernellab.launch.autotuned_kernels import ConfigName, launched_with
-from kernellab.launch.dispatch import (
-    GpuLaunch,
-    Grid,
-    bind_launch,
-    goes_to_gpu,
-    innermost,
-    interpret,
-    launch_on_gpu,
-    refuse_run_options,
-)
+from kernellab.launch.autotuned_kernels import ConfigName, launched_with, take_autotuned_launches
+from kernellab.launch.dispatch import GpuLaunch, interpret, launch_on_gpu
 from kernellab.launch.interception import Interception
+from kernellab.launch.preparation import RUN, Grid, apart_from_parameters, innermost, prepare
 from kernellab.records import Launch, Run, Target
-from kernellab.records.run_options import split_keywords
 from kernellab.triton_api import GluonJITFunction, JITFunction
 
 
@@ -70,6 +62,7 @@ class TileKernel(JITFunction):
                 ),
             )
         super().__init__(function, **settings)
+        take_autotuned_launches()
 
     def parse(self) -> ast.Module:
         """The function's source as Triton's front end reads it:
@@ -101,22 +94,19 @@ class TileKernel(JITFunction):
             KernelFault: the kernel left its tensors, or the like.
         """
         __tracebackhide__ = True
-        keywords, options, run_options = split_keywords(keywords, self.arg_names)
-        if goes_to_gpu(self, args, keywords):
-            refuse_run_options(self, run_options)
+        launch = prepare(self, grid, args, keywords, self.target, RUN)
+        if launch.bound is None:
             natively = super().run
             if warmup:
-                return natively(*args, grid=grid, warmup=True, **keywords, **options)
+                return natively(*args, grid=grid, warmup=True, **launch.keywords)
             self._stopped = None
-            compiled, self._last = launch_on_gpu(
-                natively, self, args, grid, {**keywords, **options}
-            )
+            compiled, self._last = launch_on_gpu(natively, launch)
             return compiled
-        call = bind_launch(self, args, keywords, options, self.target)
+        call = launch.bound
         if warmup:
             return triton_api.compile_kernel(self, call.specialization, self.target, call.options)
         try:
-            self._last = interpret(self, grid, call, self.target, run_options)
+            self._last = interpret(self, grid, call, self.target, launch.options)
         except BaseException:
             self._stopped = BoundCall(call.specialization, {}, call.options)
             raise
@@ -166,6 +156,7 @@ def tile_kernels_in(file: str, target: Target) -> Iterator[list[TileKernel]]:
     Gives the list of them, which grows as they are made. Kernels of other files stay what they are.
     """
     made: list[TileKernel] = []
+    take_autotuned_launches()
 
     def adopt(kernel: JITFunction) -> None:
         kernel.__class__ = _tile_class(kernel)
@@ -174,6 +165,13 @@ def tile_kernels_in(file: str, target: Target) -> Iterator[list[TileKernel]]:
 
     with triton_api.kernels_become(adopt, file):
         yield made
+
+
+@dataclass(frozen=True)
+class _RunOptions:
+    """What `run` itself is told; see there."""
+
+    config: ConfigName | None = None
 
 
 def run(
@@ -197,8 +195,8 @@ def run(
             "shuffled". seed: chooses the shuffled order, 0 by default. bounds: what accesses must
             stay inside, "storage" (the memory behind a tensor) by default, or "view".
 
-            A name that is also a parameter of the kernel is the parameter;
-            `options={...}` then says the option.
+            A name that is also a parameter of the kernel is the parameter; `options={...}`
+            then says the option. `config` too, unless that parameter is given by position.
 
     Raises:
         ArgumentError, OptionError, GridError, CompileError, UnsupportedOperation, KernelFault: as
@@ -206,11 +204,15 @@ def run(
     """
     __tracebackhide__ = True
     inside = innermost(kernel)
+    if config is not None:
+        own, constants = apart_from_parameters(_RunOptions(config), inside, args, constants)
+        config = own.config
     with launched_with(kernel, config):
         if isinstance(inside, TileKernel):
             kernel.run(*args, grid=grid, warmup=False, **constants)
             last = inside.last_run
         else:
+            take_autotuned_launches()
             interception = Interception.like_the_current()
             with triton_api.emulated(interception):
                 kernel.run(*args, grid=grid, warmup=False, **constants)

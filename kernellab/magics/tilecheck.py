@@ -82,16 +82,9 @@ class TileCheckMagics(Magics):
         # Imported here: torch and Triton take longer than the rest of loading the extension.
         from kernellab.checker.checking import check
 
-        turns = {} if given["most_turns"] is None else {"most_turns": given["most_turns"]}
-        outputs = [name for names in given["outputs"] for name in names]
-        return check(
-            launch.kernel,
-            launch.grid,
-            *launch.args,
-            outputs=outputs,
-            target=given["target"],
-            **turns,
-            **launch.keywords,
-        )
+        own = {name: given[name] for name in ("target", "most_turns") if given[name] is not None}
+        if given["outputs"]:
+            own["outputs"] = [name for names in given["outputs"] for name in names]
+        return check(launch.kernel, launch.grid, *launch.args, **own, **launch.keywords)
 
     tilecheck.__doc__ = _HELP.format(options=OPTIONS.help())

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 from IPython.core.magic import Magics, line_magic, magics_class, no_var_expand
 
 from kernellab.common.option_values import read_program
@@ -73,14 +75,12 @@ class TileDebugMagics(Magics):
         # Imported here: torch and Triton take longer than the rest of loading the extension.
         from kernellab.debugger.debugging import debug
 
-        debug(
-            launch.kernel,
-            launch.grid,
-            *launch.args,
-            program=given["program"] or (0, 0, 0),
-            breakpoints=given["break"],
-            in_place=given["in_place"],
-            **launch.keywords,
-        )
+        said = {
+            "program": given["program"],
+            "breakpoints": given["break"],
+            "in_place": given["in_place"],
+        }
+        options: dict[str, Any] = {name: value for name, value in said.items() if value}
+        debug(launch.kernel, launch.grid, *launch.args, **options, **launch.keywords)
 
     tiledebug.__doc__ = _HELP.format(options=OPTIONS.help())

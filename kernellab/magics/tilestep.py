@@ -76,11 +76,10 @@ class TileStepMagics(Magics):
         # Imported here: torch and Triton take longer than the rest of loading the extension.
         from kernellab.tracing.tracing_run import trace
 
-        options: dict[str, Any] = {"operations": given["operations"], "in_place": given["in_place"]}
+        names = ("operations", "in_place", "exact_bytes")
+        options: dict[str, Any] = {name: given[name] for name in names if given[name]}
         if given["all"] or given["program"]:
             options["programs"] = "all" if given["all"] else given["program"]
-        if given["exact_bytes"]:
-            options["exact_bytes"] = given["exact_bytes"]
         return trace(launch.kernel, launch.grid, *launch.args, **options, **launch.keywords)
 
     tilestep.__doc__ = _HELP.format(options=OPTIONS.help())

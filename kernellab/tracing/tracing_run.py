@@ -6,23 +6,12 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from kernellab import triton_api
 from kernellab.common.progress import UNTOUCHED, ProgressBar
-from kernellab.compiler.targets import parse_target
-from kernellab.compiler.unwrapping import unwrap_kernel
 from kernellab.errors import OptionError
-from kernellab.interpreter.execution.grid import check_grid, chosen_programs
+from kernellab.interpreter.execution.grid import chosen_programs
 from kernellab.interpreter.stepping.code import stepping_code
-from kernellab.launch.dispatch import (
-    Grid,
-    apart_from_parameters,
-    bind_launch,
-    innermost,
-    refuse_gpu,
-)
-from kernellab.launch.interception import emulated_for
+from kernellab.launch.preparation import EntryPoint, Grid, apart_from_parameters, prepare
 from kernellab.records import Target
-from kernellab.records.run_options import DEFAULT, RunOptions, split_keywords
 from kernellab.tracing.launches import TracedLaunch
 from kernellab.tracing.records import Trace
 from kernellab.tracing.values import LARGEST_EXACT
@@ -58,7 +47,8 @@ def trace(
             when its elements are asked for, the kernel runs again.
         target: the GPU to emulate, "sm_90", ...; None means the one that a launch would emulate.
 
-        A name that is also a parameter of the kernel is the parameter.
+        A name that is also a parameter of the kernel is the parameter,
+        unless that is given by position.
 
     Returns:
         The Trace.
@@ -69,27 +59,23 @@ def trace(
         GridError, CompileError, UnsupportedOperation: as `kernellab.run`.
     """
     __tracebackhide__ = True
-    trace_options = _TraceOptions(programs, operations, in_place, exact_bytes, target)
-    trace_options, of_parameters = apart_from_parameters(trace_options, innermost(kernel).arg_names)
-    chosen = (
-        emulated_for(kernel) if trace_options.target is None else parse_target(trace_options.target)
-    )
-    plain, keywords = unwrap_kernel(kernel, args, {**keywords, **of_parameters}, {})
-    keywords, outright, options = split_keywords(keywords, plain.arg_names)
-    _refuse_stage(plain, options)
-    _check_size(trace_options.exact_bytes)
-    refuse_gpu(plain, args, keywords, "trace")
-    call = bind_launch(plain, args, keywords, outright, chosen)
-    sizes = check_grid(grid, call.values)
-    wanted = chosen_programs(trace_options.programs, sizes, "programs")
+    given = _TraceOptions(programs, operations, in_place, exact_bytes, target)
+    own, keywords = apart_from_parameters(given, kernel, args, keywords)
+    _check_size(own.exact_bytes)
+    launch = prepare(kernel, grid, args, keywords, own.target, _TRACE)
+    plain, call, emulated = launch.kernel, launch.call, launch.target
+    sizes = launch.sizes()
+    wanted = chosen_programs(own.programs, sizes, "programs")
     with ProgressBar(f"trace {plain.__name__}", None, "programs", UNTOUCHED):
-        code = stepping_code(
-            plain, call, chosen, traced=True, traces_operations=trace_options.operations
-        )
-        launch = TracedLaunch(plain, sizes, call, code, wanted, options, str(chosen))
-        return launch.traced(
-            trace_options.in_place, trace_options.exact_bytes, trace_options.operations
-        )
+        code = stepping_code(plain, call, emulated, traced=True, traces_operations=own.operations)
+        traced = TracedLaunch(plain, sizes, call, code, wanted, launch.options, str(emulated))
+        return traced.traced(own.in_place, own.exact_bytes, own.operations)
+
+
+_TRACE = EntryPoint(
+    "trace",
+    {"stage": "a trace follows the source's lines, which only TTIR from the front end still has"},
+)
 
 
 @dataclass(frozen=True)
@@ -109,14 +95,4 @@ def _check_size(exact_bytes: Any) -> None:
         raise OptionError(
             f"exact_bytes={exact_bytes!r} is no number of bytes",
             advice=f"Give a whole number; {LARGEST_EXACT} is the default.",
-        )
-
-
-def _refuse_stage(kernel: Any, options: RunOptions) -> None:
-    if options.stage != DEFAULT.stage:
-        raise OptionError(
-            f"stage={options.stage!r}: a trace follows the source's lines, which only TTIR from "
-            "the front end still has",
-            advice="Leave the stage out.",
-            position=triton_api.definition_of(kernel),
         )

@@ -19,6 +19,7 @@ refuse_interpreter_mode()
 
 from kernellab.triton_api.adoption import (
     AutotunedLaunch,
+    autotuned_launches_offered,
     kernels_become,
     offer_autotuned_launches,
     pruned_configs,
@@ -141,6 +142,7 @@ __all__ = [
     "StandaloneText",
     "after_location_snapshot",
     "ast_source_class",
+    "autotuned_launches_offered",
     "backend_for",
     "backend_options",
     "binding_error",

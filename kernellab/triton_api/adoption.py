@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import Any
@@ -44,25 +45,63 @@ def kernels_become(adopt: Callable[[Any], None], file: str) -> Iterator[None]:
 AutotunedLaunch = Callable[[Callable[..., Any], Any, Sequence[Any], Mapping[str, Any]], Any]
 """Given Triton's own `Autotuner.run`, an autotuner and a launch's arguments: launches."""
 
-_takers: list[AutotunedLaunch] = []
+
+@contextmanager
+def autotuned_launches_offered(taker: AutotunedLaunch) -> Iterator[None]:
+    """While active, in any thread, each autotuned launch is given to `taker`."""
+    _offer.begin(taker)
+    try:
+        yield
+    finally:
+        _offer.end()
 
 
 def offer_autotuned_launches(taker: AutotunedLaunch) -> None:
-    """Give each autotuned launch to `taker`; an earlier taker is replaced.
+    """Give each autotuned launch to `taker`, from now on.
 
     Triton's Autotuner asks the GPU's driver for a benchmarker before anything else,
     so it cannot launch without one.
     """
-    if not _takers:
-        Autotuner.run = _run_by_taker(Autotuner.run)
-    _takers[:] = [taker]
+    if not _offer.lasts:
+        _offer.lasts = True
+        _offer.begin(taker)
 
 
-def _run_by_taker(run_timed: Callable[..., Any]) -> Callable[..., Any]:
+class _Offer:
+    """`Autotuner.run` is another while somebody takes autotuned launches; the first taker counts.
+
+    Attributes:
+        lasts: whether somebody takes them for good.
+    """
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._takers = 0
+        self._original: Any = None
+        self.lasts = False
+
+    def begin(self, taker: AutotunedLaunch) -> None:
+        with self._lock:
+            self._takers += 1
+            if self._takers == 1:
+                self._original = Autotuner.run
+                Autotuner.run = _run_by_taker(self._original, taker)
+
+    def end(self) -> None:
+        with self._lock:
+            self._takers -= 1
+            if self._takers == 0:
+                Autotuner.run = self._original
+
+
+_offer = _Offer()
+
+
+def _run_by_taker(run_timed: Callable[..., Any], taker: AutotunedLaunch) -> Callable[..., Any]:
     @functools.wraps(run_timed)
     def run(autotuner: Any, *args: Any, **keywords: Any) -> Any:
         __tracebackhide__ = True
-        return _takers[0](run_timed, autotuner, args, keywords)
+        return taker(run_timed, autotuner, args, keywords)
 
     return run
 

@@ -28,6 +28,10 @@ class Emulation(Protocol):
     """What stands in the place of a GPU."""
 
     @property
+    def target(self) -> Target | None:
+        """The GPU that launches on the CPU emulate; None where launches go as always."""
+
+    @property
     def driver(self) -> EmulatedDriver | None:
         """What `triton.runtime.driver.active` is meanwhile; None leaves Triton its own."""
 
@@ -100,6 +104,7 @@ class _AnotherTarget:
     """An emulation in which launches go the way that they always go."""
 
     driver: Any
+    target: Target | None = None
 
     def take_launch(
         self,

@@ -12,7 +12,7 @@ import torch
 
 import kernellab
 from kernellab.errors import ArgumentError, OptionError
-from kernellab.launch import tile_kernel
+from kernellab.launch import preparation
 from kernellab.launch.tile_kernel import TileKernel
 from kernellab.records.run_options import DEFAULT, RunOptions, split_keywords
 from tests.kernels.interp.order import seeded, write_program
@@ -97,6 +97,6 @@ def test_the_launch_line_takes_them_too() -> None:
 
 def test_a_launch_on_a_gpu_refuses_them(monkeypatch: pytest.MonkeyPatch) -> None:
     kernel = TileKernel(write_program.fn)
-    monkeypatch.setattr(tile_kernel, "goes_to_gpu", lambda *_: True)
+    monkeypatch.setattr(preparation, "goes_to_gpu", lambda *_: True)
     with pytest.raises(OptionError, match="goes to the GPU, and only the interpreter takes order"):
         kernel[(4,)](torch.zeros(4), order="reversed")

@@ -27,7 +27,7 @@ from kernellab.interpreter.execution.launcher import Stepping, launch_stepped
 from kernellab.interpreter.memory.descriptors import Descriptor
 from kernellab.interpreter.stepping.code import SteppingCode, stepping_code
 from kernellab.interpreter.stepping.shown import Pointer
-from kernellab.launch.dispatch import innermost
+from kernellab.launch.preparation import innermost
 from kernellab.records.run_options import DEFAULT, split_keywords
 from tests.interpreter.all_cases import CASES
 from tests.interpreter.cases import Case

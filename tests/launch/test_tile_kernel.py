@@ -16,7 +16,7 @@ from triton.runtime.jit import JITFunction, KernelInterface
 
 import kernellab
 from kernellab.errors import ArgumentError, OptionError, UnsupportedOperation
-from kernellab.launch import autotuned_kernels, dispatch, tile_kernel
+from kernellab.launch import autotuned_kernels, preparation
 from kernellab.launch.tile_kernel import GluonTileKernel, TileKernel, tile_kernels_in
 from kernellab.records import Target
 from tests.kernels import launched
@@ -329,7 +329,7 @@ def test_a_launch_on_the_gpu_goes_to_triton_unchanged(add, monkeypatch) -> None:
         return compiled
 
     monkeypatch.setattr(JITFunction, "run", launch)
-    monkeypatch.setattr(tile_kernel, "goes_to_gpu", lambda *_: True)
+    monkeypatch.setattr(preparation, "goes_to_gpu", lambda *_: True)
     x = torch.zeros(N)
     result = add[lambda p: (N // p["BLOCK"], 2)](x, x, x, N, BLOCK=128, num_warps=8)
     assert result is compiled
@@ -381,10 +381,10 @@ def test_one_kernel_on_cpu_and_gpu(add) -> None:
 
 
 def test_without_any_tensor_the_machine_decides(add, monkeypatch) -> None:
-    monkeypatch.setattr(dispatch, "local_target", lambda: None)
-    assert not dispatch.goes_to_gpu(add, (1, 2), {})
-    monkeypatch.setattr(dispatch, "local_target", lambda: Target("cuda", "90"))
-    assert dispatch.goes_to_gpu(add, (1, 2), {})
+    monkeypatch.setattr(preparation, "local_target", lambda: None)
+    assert not preparation.goes_to_gpu(add, (1, 2), {})
+    monkeypatch.setattr(preparation, "local_target", lambda: Target("cuda", "90"))
+    assert preparation.goes_to_gpu(add, (1, 2), {})
 
 
 def test_code_from_elsewhere_is_refused(add, vectors) -> None:

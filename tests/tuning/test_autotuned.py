@@ -9,7 +9,13 @@ import triton.language as tl
 from triton.tools.tensor_descriptor import TensorDescriptor
 
 import kernellab
+from kernellab.launch.autotuned_kernels import take_autotuned_launches
 from kernellab.tuning.results.autotuned import NOTE
+
+
+@pytest.fixture(autouse=True)
+def _noted() -> None:
+    take_autotuned_launches()
 
 
 def autotuned_kernel(times):

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import weakref
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import Any, NamedTuple, cast
 
 from xdsl.dialects import builtin
@@ -18,10 +18,8 @@ from kernellab.compiler.analyses.module import kind, position_of
 from kernellab.compiler.analyses.warp_accesses import WarpAccess, WarpAccesses
 from kernellab.compiler.analyses.work import bit_width
 from kernellab.compiler.passes.snapshots import LoweredText, lowered, lowered_text
-from kernellab.compiler.specialization.binding import BoundCall, bind
+from kernellab.compiler.specialization.binding import BoundCall
 from kernellab.compiler.subjects import subject_of
-from kernellab.compiler.targets import parse_target
-from kernellab.compiler.unwrapping import unwrap_kernel
 from kernellab.errors import TargetError
 from kernellab.interpreter.analyses.spin_loops import is_spin_loop
 from kernellab.interpreter.codegen.entries import emit_entry_events
@@ -45,8 +43,7 @@ from kernellab.ir.traits import (
 )
 from kernellab.ir.types import TensorDescType, shape
 from kernellab.launch.argument_copies import copied
-from kernellab.launch.dispatch import Grid
-from kernellab.launch.interception import emulated_for
+from kernellab.launch.preparation import EntryPoint, Grid, apart_from_parameters, prepare
 from kernellab.profiling.accesses.copy_engine import Messages, messages_of
 from kernellab.profiling.accesses.occurrences import occurrences
 from kernellab.profiling.accesses.records import Accesses, Action, GlobalAccess
@@ -83,21 +80,44 @@ def accesses(
             first config counts.
         target: an NVIDIA GPU, "sm_90", ...; None means the one that a launch would emulate.
 
+        A name that is also a parameter of the kernel is the parameter,
+        unless that is given by position.
+
     Returns:
         The Accesses: one GlobalAccess for each operation of the TTGIR that accesses global memory.
 
     Raises:
-        ArgumentError, OptionError, GridError, CompileError, UnsupportedOperation, KernelFault: as
-            `kernellab.run`.
+        ArgumentError: arguments that do not fit, or tensors on a GPU.
+        OptionError: an option that nobody takes, or one of the interpreter's.
+        GridError, CompileError, UnsupportedOperation, KernelFault: as `kernellab.run`.
         TargetError: the target is no GPU of NVIDIA's.
     """
-    chosen = emulated_for(kernel) if target is None else parse_target(target)
-    plain, keywords = unwrap_kernel(kernel, args, keywords, {})
-    call = bind(plain, args, keywords, chosen)
+    own, keywords = apart_from_parameters(_AccessesOptions(target), kernel, args, keywords)
+    launch = prepare(kernel, grid, args, keywords, own.target, _ACCESSES)
+    plain, call, chosen = launch.kernel, launch.call, launch.target
     _check_target(chosen)
+    sizes = launch.sizes()
     code = program_code(plain, call, chosen, "ttgir", after=emit_entry_events)
-    found = _counted(plain, grid, call, chosen, code, lambda: lowered(plain, call, chosen))
+    found = _counted(plain, sizes, call, chosen, code, lambda: lowered(plain, call, chosen))
     return replace(found, subject=subject_of(plain, call, chosen))
+
+
+_ACCESSES = EntryPoint(
+    "accesses",
+    {
+        "stage": "accesses runs the TTGIR that the compiler ends with",
+        "order": (why := "accesses counts what the programs do in the order of their ids"),
+        "seed": why,
+        "bounds": "accesses checks that they stay inside the storage",
+    },
+)
+
+
+@dataclass(frozen=True)
+class _AccessesOptions:
+    """What `accesses` itself is told; see there."""
+
+    target: Any = None
 
 
 def accesses_of_text(

@@ -11,7 +11,7 @@ from typing import Any
 
 from kernellab.common.formatting import counted
 from kernellab.errors import ArgumentError
-from kernellab.launch.dispatch import Grid, innermost
+from kernellab.launch.preparation import Grid, innermost
 from kernellab.tuning.results.records import Candidate
 from kernellab.tuning.sweep.calls import without_autotuner
 

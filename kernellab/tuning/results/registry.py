@@ -6,8 +6,8 @@ import weakref
 from dataclasses import replace
 from typing import Any
 
-from kernellab.launch.autotuned_kernels import autotuner_timings
-from kernellab.launch.dispatch import innermost
+from kernellab.launch.autotuned_kernels import autotuner_timings, take_autotuned_launches
+from kernellab.launch.preparation import innermost
 from kernellab.tuning.results.autotuned import tuning_of_autotuner
 from kernellab.tuning.results.tuning import Tuning
 from kernellab.tuning.results.tunings import Tunings
@@ -19,6 +19,7 @@ that would keep it alive for ever."""
 
 def remember(kernel: Any, tuning: Tuning) -> None:
     """Keep a sweep for `tunings`."""
+    take_autotuned_launches()
     live = None if tuning.live is None else replace(tuning.live, kernel=None)
     _made.setdefault(innermost(kernel), []).append(replace(tuning, live=live))
 
@@ -27,9 +28,13 @@ def tunings(kernel: Any) -> Tunings:
     """The sweeps of a kernel in this process: what `@triton.autotune` timed around it,
     then those of `kernellab.tune`, each in order.
 
+    Triton does not keep its timings. They are noted once this was called, a kernel was tuned or run
+    by KernelLab, or became a TileKernel.
+
     Raises:
         ArgumentError: `kernel` is no kernel.
     """
+    take_autotuned_launches()
     plain = innermost(kernel)
     autotuned = [tuning_of_autotuner(plain, one) for one in autotuner_timings(plain)]
     made = [

@@ -15,7 +15,7 @@ from kernellab.compiler.comparison import Comparison, compare
 from kernellab.compiler.pipeline import compile_bound
 from kernellab.compiler.specialization.binding import BoundCall, bind
 from kernellab.errors import ArgumentError
-from kernellab.launch.dispatch import innermost
+from kernellab.launch.preparation import innermost
 from kernellab.records import Compilation, Target
 from kernellab.records.showing import HasCard, plot, show
 from kernellab.tuning.files.kernel_source import KernelSource, how_to_open, is_another, source_of

@@ -12,11 +12,10 @@ import numpy
 import torch
 
 from kernellab import triton_api
-from kernellab.compiler.specialization.binding import BoundCall, bind, tensor_of
-from kernellab.compiler.unwrapping import unwrap_kernel
+from kernellab.compiler.specialization.binding import BoundCall, tensor_of
 from kernellab.errors import ArgumentError, GridError, OptionError
 from kernellab.interpreter.execution.grid import check_grid
-from kernellab.launch.dispatch import Grid, innermost
+from kernellab.launch.preparation import EntryPoint, Grid, innermost, prepare
 from kernellab.records import Target
 from kernellab.triton_api import Autotuner
 from kernellab.tuning.pool.arguments import Arguments, Shipment, ship
@@ -118,13 +117,13 @@ class Calls:
         args, keywords = self._args, {**self._keywords, **candidate.constants}
         hooks = [hook for hook in (candidate.pre_hook, self._hook) if hook is not None]
         try:
-            if hooks and self.runs:
+            if (hooks or self.plain.pre_run_hooks) and self.runs:
                 args, keywords, shipment = self._after_hooks(hooks, candidate)
             # Heuristics see the options too, as in Triton's own launch.
-            plain, keywords = unwrap_kernel(
-                self._kernel, args, {**keywords, **candidate.options}, {}
-            )
-            call = bind(plain, args, keywords, self._target)
+            keywords = {**keywords, **candidate.options}
+            entry_point = _TUNE if self.runs else _COMPILE_ONLY
+            launch = prepare(self._kernel, self._grid, args, keywords, self._target, entry_point)
+            call = launch.call
             grid = self._grid_of(call) if self.runs else (1, 1, 1)
         except OptionError as error:
             return Dropped("compile error", str(error))
@@ -159,11 +158,12 @@ class Calls:
 
     def _after_hooks(
         self, hooks: Sequence[Callable[[dict[str, Any]], Any]], candidate: Candidate
-    ) -> tuple[tuple[()], dict[str, Any], Shipment]:
-        """All arguments by name, as the hooks before a launch leave them;
-        the caller's own stay as they are.
+    ) -> tuple[tuple[Any, ...], dict[str, Any], Shipment]:
+        """All arguments with copies of the memory, as the configs' hooks before a launch leave
+        them; the caller's own stay as they are, whatever the kernel's own hooks will do.
         """
-        given = {**dict(zip(self.plain.arg_names, self._args)), **self._keywords}
+        positional = self.plain.arg_names[: len(self._args)]
+        given = {**dict(zip(positional, self._args)), **self._keywords}
         given = {name: _as_tensor(value) for name, value in given.items()}
         with_memory, others = _apart(given)
         first = self._ship(with_memory)
@@ -172,8 +172,12 @@ class Calls:
         for hook in hooks:
             with _naming("the pre_hook"):
                 hook(everything)
-        options = {*candidate.options}
-        return (), {n: v for n, v in everything.items() if n not in options}, first
+        args = (*map(everything.pop, positional), *self._args[len(positional) :])
+        return args, {n: v for n, v in everything.items() if n not in candidate.options}, first
+
+
+_TUNE = EntryPoint("tune", on_gpu="bound")
+_COMPILE_ONLY = EntryPoint("tune", on_gpu="bound", runs_hooks=False)
 
 
 class _UsersError(Exception):

@@ -14,7 +14,8 @@ import torch
 from kernellab.compiler.pipeline import compile_bound
 from kernellab.compiler.specialization.binding import BoundCall, described
 from kernellab.errors import ArgumentError, KernelLabError
-from kernellab.launch.dispatch import facts_of, innermost
+from kernellab.launch.dispatch import facts_of
+from kernellab.launch.preparation import innermost
 from kernellab.records import Target
 from kernellab.tuning.files.call_types import types_of_calls
 from kernellab.tuning.files.kernel_source import source_of

@@ -7,7 +7,7 @@ from typing import Any
 
 from kernellab import triton_api
 from kernellab.errors import ArgumentError, suggestion
-from kernellab.launch.dispatch import innermost
+from kernellab.launch.preparation import innermost
 from kernellab.tuning.results.records import Candidate
 from kernellab.tuning.sweep.calls import has_memory
 from kernellab.tuning.sweep.spaces import autotuner_in

@@ -13,7 +13,7 @@ import torch
 
 from kernellab import triton_api
 from kernellab.errors import ArgumentError, OptionError, nearest
-from kernellab.launch.dispatch import innermost
+from kernellab.launch.preparation import innermost
 from kernellab.records import Target
 from kernellab.triton_api import Autotuner, Config
 from kernellab.tuning.results.records import Candidate

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import inspect
 import os
 import shutil
 import tempfile
@@ -10,7 +9,7 @@ import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import Executor, ThreadPoolExecutor
 from contextlib import ExitStack
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from pathlib import Path
 from typing import Any
 
@@ -21,8 +20,13 @@ from kernellab import triton_api
 from kernellab.compiler.targets import local_target, parse_target
 from kernellab.errors import ArgumentError, OptionError, nearest
 from kernellab.interpreter.execution.grid import check_grid
-from kernellab.launch.dispatch import Grid, goes_to_gpu, innermost
-from kernellab.launch.interception import emulated_for
+from kernellab.launch.preparation import (
+    Grid,
+    apart_from_parameters,
+    emulated_for,
+    goes_to_gpu,
+    innermost,
+)
 from kernellab.records import Target
 from kernellab.triton_api.shipping import pack
 from kernellab.tuning.files.store import Store, contents_within, known_content
@@ -131,6 +135,9 @@ def tune(
         recorded: a saved sweep of the same launch, whose times stand in where there is no GPU: the
             same call then shows a GPU's times on a laptop, and is live on a GPU.
 
+        A name that is also a parameter of the kernel is the parameter,
+        unless that is given by position.
+
     Returns:
         The Tuning.
 
@@ -143,33 +150,71 @@ def tune(
             parameter nor an option.
         TargetError: no such target.
     """
+    given = _TuneOptions(
+        space, key, prune, executor, reference, rtol, atol, check, bytes, flops, baselines,
+        target, gpus, workers, seconds, cache, progress, recorded,
+    )  # fmt: skip
+    own, keywords = apart_from_parameters(given, kernel, args, keywords)
+    tuning = _tuned(kernel, grid, args, keywords, own)
+    registry.remember(kernel, tuning)
+    return tuning
+
+
+@dataclass(frozen=True)
+class _TuneOptions:
+    """What `tune` itself is told; see there."""
+
+    space: Any = None
+    key: Any = None
+    prune: Any = None
+    executor: Any = None
+    reference: Any = None
+    rtol: Any = None
+    atol: Any = None
+    check: Any = None
+    bytes: Any = None
+    flops: Any = None
+    baselines: Any = None
+    target: Any = None
+    gpus: Any = None
+    workers: Any = None
+    seconds: Any = 30.0
+    cache: Any = True
+    progress: Any = None
+    recorded: Any = None
+
+
+def _tuned(
+    kernel: Any, grid: Grid, args: Sequence[Any], keywords: Mapping[str, Any], own: _TuneOptions
+) -> Tuning:
+    """The sweep of a launch, as `tune` makes it."""
     started = time.monotonic()
     plain = innermost(kernel)
-    _check_options(executor, seconds, workers, prune, baselines)
+    _check_options(own)
     _check_grid(grid)
-    names = checked_key(kernel, key, args, keywords)
-    place = _place(kernel, args, keywords, target, executor, gpus)
-    replayed = None if recorded is None or place.has_gpu else recorded_sweeps(recorded)
+    names = checked_key(kernel, own.key, args, keywords)
+    place = _place(kernel, args, keywords, own.target, own.executor, own.gpus)
+    replayed = None if own.recorded is None or place.has_gpu else recorded_sweeps(own.recorded)
     _check_keywords(plain, place.target, keywords)
-    found = candidates(kernel, space, place.target, args, keywords)
+    found = candidates(kernel, own.space, place.target, args, keywords)
     check_key_is_not_tried(names, found)
     given = {**dict(zip(plain.arg_names, args)), **keywords}
-    kept = _pruned(found, prune, given)
-    runs = place.has_gpu or check is not False
+    kept = _pruned(found, own.prune, given)
+    runs = place.has_gpu or own.check is not False
     calls = Calls(kernel, grid, args, keywords, place.target, ships=runs)
     prepared = calls.prepare_all(kept)
-    said = given_work(bytes, flops, prepared)
-    expected = expected_results(reference, plain, args, keywords)
+    said = given_work(own.bytes, own.flops, prepared)
+    expected = expected_results(own.reference, plain, args, keywords)
     conduct = Conduct(
-        job=pack(Job(plain, place.target, rtol, atol, place.machine.triton)),
-        check=(check if check is not None or not place.has_gpu else True),
+        job=pack(Job(plain, place.target, own.rtol, own.atol, place.machine.triton)),
+        check=(own.check if own.check is not None or not place.has_gpu else True),
         measure=place.has_gpu,
-        seconds=seconds,
+        seconds=own.seconds,
     )
-    alike = (rtol, atol, kept[0].values if expected is None else expected.digest)
+    alike = (own.rtol, own.atol, kept[0].values if expected is None else expected.digest)
     plan = _Plan(plain, place, kept, prepared, calls, conduct, expected, alike)
-    outcomes, notes = _swept(plan, workers, cache, progress)
-    timed, untimed = _timed_baselines(baselines or {}, outcomes) if place.gpus else ({}, [])
+    outcomes, notes = _swept(plan, own.workers, own.cache, own.progress)
+    timed, untimed = _timed_baselines(own.baselines or {}, outcomes) if place.gpus else ({}, [])
     tuning = describe(
         kernel,
         place.target,
@@ -180,27 +225,19 @@ def tune(
         said=said,
         machine=place.machine,
         baselines=timed,
-        pruned=count_before_pruning(kernel, space, found) - len(kept),
+        pruned=count_before_pruning(kernel, own.space, found) - len(kept),
         notes=(*notes, *untimed),
         seconds=time.monotonic() - started,
     )
-    if replayed is not None:
-        tuning = with_recorded_times(tuning, replayed)
-    registry.remember(kernel, tuning)
-    return tuning
+    return tuning if replayed is None else with_recorded_times(tuning, replayed)
 
 
 _PRUNING = "prune=lambda a: a['BLOCK'] > a['n']"
 
 
-def _check_options(
-    executor: Any,
-    seconds: Any,
-    workers: Any,
-    prune: Any,
-    baselines: Mapping[str, Callable[[], Any]] | None,
-) -> None:
+def _check_options(own: _TuneOptions) -> None:
     """What is found out now does not end a sweep that has been running for minutes."""
+    executor, seconds, workers, prune = own.executor, own.seconds, own.workers, own.prune
     if executor is not None and not isinstance(executor, Executor):
         raise ArgumentError(
             f"executor={executor!r} is no concurrent.futures.Executor",
@@ -219,6 +256,10 @@ def _check_options(
             f"prune is a {type(prune).__name__}, and a function decides about each config",
             advice=f"As in {_PRUNING}.",
         )
+    _check_baselines(own.baselines)
+
+
+def _check_baselines(baselines: Any) -> None:
     form = 'As in baselines={"torch": lambda: x + y}.'
     if baselines is not None and not isinstance(baselines, Mapping):
         raise ArgumentError("baselines are functions by name", advice=form)
@@ -338,11 +379,7 @@ def _check_keywords(kernel: Any, target: Target, keywords: Mapping[str, Any]) ->
     known = [*kernel.arg_names, *triton_api.option_names(target)]
     for name in keywords:
         if name not in known:
-            tune_options = [
-                one.name
-                for one in inspect.signature(tune).parameters.values()
-                if one.kind is one.KEYWORD_ONLY
-            ]
+            tune_options = [one.name for one in fields(_TuneOptions)]
             close = nearest(name, [*known, *tune_options])
             raise OptionError(
                 f"{name!r} is neither a parameter of {kernel.__name__!r}, nor an option of "

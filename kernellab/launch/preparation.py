@@ -1,0 +1,287 @@
+"""What comes before any launch: the kernel inside, whose keywords are whose, where the tensors are,
+hooks, and binding.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, fields, replace
+from typing import Any, Literal, NamedTuple, TypeVar
+
+import numpy
+import torch
+
+from kernellab import triton_api
+from kernellab.compiler.specialization.binding import BoundCall, bind
+from kernellab.compiler.targets import DEFAULT_TARGET, local_target, parse_target
+from kernellab.compiler.unwrapping import unwrap_kernel
+from kernellab.errors import ArgumentError, OptionError
+from kernellab.interpreter.execution.grid import check_grid
+from kernellab.records import Target
+from kernellab.records.run_options import DEFAULT, RunOptions, split_keywords
+from kernellab.triton_api import JITFunction
+
+Grid = Any
+"""One to three sizes, or a function from the kernel's parameters (by name) to them."""
+
+
+@dataclass(frozen=True)
+class EntryPoint:
+    """What a public function that launches kernels says of itself.
+
+    Attributes:
+        name: "check"; stands in errors.
+        refuses: run option -> why the function does not take it.
+        on_gpu: what becomes of a launch whose tensors are on a GPU. It is "refused", where
+            everything runs on the CPU; "launched", by Triton, which also runs the hooks and binds;
+            or "bound", as any other, by a function that launches in its own way.
+        runs_hooks: whether the kernel's own hooks run before.
+    """
+
+    name: str
+    refuses: Mapping[str, str] = field(default_factory=dict)
+    on_gpu: Literal["refused", "launched", "bound"] = "refused"
+    runs_hooks: bool = True
+
+
+RUN = EntryPoint("run", on_gpu="launched")
+"""The launch line itself, whoever wrote it."""
+
+
+class PreparedLaunch(NamedTuple):
+    """A launch of which everything is known but what the kernel does.
+
+    A tuple, because every launch makes one, and a frozen data class takes five times as long.
+    """
+
+    kernel: JITFunction
+    """The kernel inside autotuners and heuristics."""
+    grid: Grid
+    """As it was given."""
+    args: Sequence[Any]
+    """By position, as they were given."""
+    keywords: Mapping[str, Any]
+    """The kernel's and the backend's, with what autotuners and heuristics have added."""
+    target: Target
+    """The GPU that the interpreter emulates."""
+    options: RunOptions
+    """What the launch says of how the interpreter shall run it; `DEFAULT` itself for nothing."""
+    bound: BoundCall | None
+    """None where the tensors are on a GPU, and Triton launches."""
+
+    @property
+    def call(self) -> BoundCall:
+        """The bound call of a launch that is not Triton's."""
+        assert self.bound is not None, "Triton binds what it launches"
+        return self.bound
+
+    def sizes(self) -> tuple[int, int, int]:
+        """The grid, computed from the arguments where it is a function.
+
+        Raises:
+            GridError: a grid that no GPU would accept.
+        """
+        return check_grid(self.grid, self.call.values)
+
+
+def prepare(
+    kernel: Any,
+    grid: Grid,
+    args: Sequence[Any],
+    keywords: dict[str, Any],
+    target: str | Target | None,
+    entry_point: EntryPoint,
+) -> PreparedLaunch:
+    """Do what comes before a launch, in this order: take autotuners (of which the first config
+    counts) and heuristics off the kernel, tell run options from parameters and backend options,
+    look where the tensors are, run the kernel's own hooks as Triton does, and bind the arguments.
+
+    Args:
+        kernel: of any kind.
+        grid, args, keywords: the launch's; what the entry point itself is told is out of the
+            keywords already (`apart_from_parameters`).
+        target: the GPU to emulate; None means the one that a launch would emulate.
+        entry_point: who launches.
+
+    Raises:
+        ArgumentError: no kernel; arguments that do not fit; tensors on the CPU and on a GPU,
+            without memory, or on a GPU where the entry point does not take them.
+        OptionError: an option that nobody takes, or not the entry point; or a wrong value of one.
+        TargetError: no such target.
+    """
+    chosen = emulated_for(kernel) if target is None else parse_target(target)
+    if not isinstance(kernel, JITFunction):
+        kernel, keywords = unwrap_kernel(kernel, args, keywords, {})
+    keywords, outright, options = split_keywords(keywords, kernel.arg_names)
+    if options is not DEFAULT and entry_point.refuses:
+        _refuse_options(entry_point, kernel, options)
+    if goes_to_gpu(kernel, args, keywords):
+        if entry_point.on_gpu == "launched":
+            _refuse_run_options(kernel, options)
+            tritons = {**keywords, **outright}
+            return PreparedLaunch(kernel, grid, args, tritons, chosen, options, None)
+        if entry_point.on_gpu == "refused":
+            _refuse_tensors(entry_point, kernel, args, keywords)
+    if entry_point.runs_hooks:
+        for hook in kernel.pre_run_hooks:
+            hook(*args, **keywords)
+    call = bind(kernel, args, keywords, chosen, options=outright)
+    return PreparedLaunch(kernel, grid, args, keywords, chosen, options, call)
+
+
+# The kernel
+
+
+def innermost(kernel: Any) -> JITFunction:
+    """The kernel inside autotuners and heuristics.
+
+    Raises:
+        ArgumentError: there is none.
+    """
+    inside = kernel
+    while not isinstance(inside, JITFunction):
+        if not (hasattr(inside, "fn") and hasattr(inside, "run")):
+            raise ArgumentError(
+                f"{kernel!r} is no Triton kernel",
+                advice="Give a function decorated with @triton.jit, or a TileKernel.",
+            )
+        inside = inside.fn
+    return inside
+
+
+def emulated_for(kernel: Any) -> Target:
+    """The target that a launch of a kernel (of any kind) on the CPU would emulate."""
+    inside = kernel
+    while hasattr(inside, "fn") and not hasattr(inside, "target"):
+        inside = inside.fn
+    own = getattr(inside, "target", None)
+    if isinstance(own, Target):
+        return own
+    emulation = triton_api.current_emulation()
+    return DEFAULT_TARGET if emulation is None or emulation.target is None else emulation.target
+
+
+# Whose keywords are whose
+
+
+Own = TypeVar("Own")
+
+
+def apart_from_parameters(
+    own: Own, kernel: Any, args: Sequence[Any], keywords: Mapping[str, Any]
+) -> tuple[Own, dict[str, Any]]:
+    """Tell what a function that launches kernels is told itself from the kernel's keywords: a name
+    that is also a parameter of the kernel is the parameter, unless that is given by position.
+
+    Args:
+        own: a data class of what the function was told by name, each with its default.
+        kernel: of any kind.
+        args, keywords: what it was given for the kernel.
+
+    Returns:
+        What the function is told, and the kernel's keywords.
+    """
+    by_name = getattr(kernel, "arg_names", ())[len(args) :]
+    told: Any = own
+    names = [one.name for one in fields(told) if one.name in by_name]
+    if not names:
+        return own, {**keywords}
+    default = type(own)()
+    given = {name: getattr(own, name) for name in names}
+    theirs = {name: one for name, one in given.items() if one is not getattr(default, name)}
+    back = {name: getattr(default, name) for name in names}
+    return replace(told, **back), {**keywords, **theirs}
+
+
+def _refuse_options(entry_point: EntryPoint, kernel: JITFunction, options: RunOptions) -> None:
+    """Raise OptionError if a launch says a run option that the entry point does not take."""
+    for name, value in options.changed().items():
+        if name in entry_point.refuses:
+            raise OptionError(
+                f"{name}={value!r}: {entry_point.refuses[name]}",
+                advice="Leave it out.",
+                position=triton_api.definition_of(kernel),
+            )
+
+
+def _refuse_run_options(kernel: JITFunction, options: RunOptions) -> None:
+    """Raise OptionError if a launch on the GPU says options that only the interpreter takes."""
+    if options is DEFAULT:
+        return
+    names = ", ".join(options.changed()) or "stage, order, seed and bounds"
+    raise OptionError(
+        f"this launch of {kernel.__name__!r} goes to the GPU, and only the interpreter "
+        f"takes {names}",
+        advice="Leave it out, or move the tensors to the CPU.",
+        position=triton_api.definition_of(kernel),
+    )
+
+
+# Where the arguments are
+
+
+def goes_to_gpu(kernel: JITFunction, args: Sequence[Any], keywords: Mapping[str, Any]) -> bool:
+    """Whether Triton's driver should have this launch; without any tensor, the GPU if there is one.
+
+    Raises:
+        ArgumentError: tensors on the CPU and on a GPU, or without memory.
+    """
+    devices = set(_devices((*args, *keywords.values())))
+    if devices == {"cpu"}:
+        return False
+    if not devices:
+        return local_target() is not None
+    if "cpu" in devices or "meta" in devices:
+        raise _wrong_devices(kernel, args, keywords)
+    return True
+
+
+def _refuse_tensors(
+    entry_point: EntryPoint, kernel: JITFunction, args: Sequence[Any], keywords: Mapping[str, Any]
+) -> None:
+    """Raise ArgumentError where there are tensors at all: they are on a GPU."""
+    if any(_devices((*args, *keywords.values()))):
+        raise ArgumentError(
+            f"the tensors of this launch of {kernel.__name__!r} are on a GPU, and "
+            f"{entry_point.name} runs kernels on the CPU.",
+            advice="Pass copies: x.cpu(). Smaller ones show the same faults sooner.",
+            position=triton_api.definition_of(kernel),
+        )
+
+
+def _wrong_devices(
+    kernel: JITFunction, args: Sequence[Any], keywords: Mapping[str, Any]
+) -> ArgumentError:
+    places = [
+        f"{name} on {', '.join(devices)}"
+        for name, value in {**dict(zip(kernel.arg_names, args, strict=False)), **keywords}.items()
+        if (devices := list(_devices([value])))
+    ]
+    return ArgumentError(
+        f"no device holds all tensors of this launch of {kernel.__name__!r}: {'; '.join(places)}",
+        advice=(
+            "Move all of them to the GPU (the kernel runs there) or to the CPU (the "
+            "interpreter runs it)."
+        ),
+        position=triton_api.definition_of(kernel),
+    )
+
+
+_NUMBERS = frozenset({bool, int, float})
+
+
+def _devices(values: Iterable[Any]) -> Iterator[str]:
+    """The device types of all tensors among launch arguments: "cpu", "cuda", "xpu", ..."""
+    for value in values:
+        if type(value) in _NUMBERS:
+            continue
+        if isinstance(value, torch.Tensor):
+            yield "cpu" if value.is_cpu else value.device.type
+        elif isinstance(value, numpy.ndarray):
+            yield "cpu"
+        elif isinstance(value, tuple):
+            yield from _devices(value)
+        elif hasattr(value, "base") and not isinstance(
+            value, type
+        ):  # descriptors, reinterpreted tensors
+            yield from _devices([value.base])

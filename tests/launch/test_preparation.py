@@ -1,0 +1,173 @@
+"""What comes before a launch is the same, whoever launches."""
+
+from __future__ import annotations
+
+import io
+import sys
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+import torch
+import triton
+
+import kernellab
+from kernellab.errors import ArgumentError, OptionError
+from tests.kernels import launched, like_options
+
+N = 256
+
+
+def tune(kernel: Any, *launch: Any, **keywords: Any) -> Any:
+    """A sweep over one config, which is not run."""
+    configs = [{"num_warps": 4}]
+    return kernellab.tune(kernel, *launch, space=configs, check=False, cache=False, **keywords)
+
+
+ON_THE_CPU: dict[str, Callable[..., Any]] = {
+    "check": kernellab.check,
+    "trace": kernellab.trace,
+    "debug": kernellab.debug,
+    "accesses": kernellab.accesses,
+    "bisect": kernellab.bisect,
+}
+DOORS: dict[str, Callable[..., Any]] = {"run": kernellab.run, **ON_THE_CPU, "tune": tune}
+
+
+@pytest.fixture(autouse=True)
+def _goes_on(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Where the debugger asks, the answer is to go on."""
+    monkeypatch.setattr(sys, "stdin", io.StringIO("c\n" * 100))
+
+
+class OnGpu(torch.Tensor):
+    """A tensor that says that it is on a GPU; its memory is here."""
+
+    is_cpu = False
+    device = torch.device("cuda", 0)
+
+
+def tensors() -> list[torch.Tensor]:
+    return [torch.arange(float(N)), torch.ones(N), torch.zeros(N)]
+
+
+# Hooks
+
+
+@pytest.mark.parametrize("door", DOORS)
+def test_hooks_run_first(door: str) -> None:
+    kernel = triton.jit(launched.add.fn)
+    seen = []
+    kernel.add_pre_run_hook(lambda *args, **keywords: seen.append((len(args), keywords["BLOCK"])))
+    DOORS[door](kernel, (2,), *tensors(), N, BLOCK=128)
+    assert seen == [(4, 128)]
+
+
+def test_a_sweep_runs_hooks_on_copies() -> None:
+    kernel = triton.jit(launched.add.fn)
+    kernel.add_pre_run_hook(lambda *args, **_keywords: args[0].zero_())
+    x, y, z = tensors()
+    right = {"z_ptr": y}
+    sweep = kernellab.tune(
+        kernel, (2,), x, y, z, N, BLOCK=128,
+        space=[{"num_warps": 4}], reference=right, check=True, cache=False,
+    )  # fmt: skip
+    assert [trial.outcome.dropped for trial in sweep.trials] == [None]
+    assert torch.equal(x, torch.arange(float(N)))
+
+
+def test_a_sweep_over_types_runs_no_hooks() -> None:
+    kernel = triton.jit(launched.add.fn)
+    seen: list[Any] = []
+    kernel.add_pre_run_hook(lambda *args, **keywords: seen.append(args))
+    tune(kernel, None, "*fp32", "*fp32", "*fp32", "i32", BLOCK=128)
+    assert not seen
+
+
+# Where the tensors are
+
+
+@pytest.mark.parametrize("door", ON_THE_CPU)
+def test_tensors_on_a_gpu_are_refused(door: str) -> None:
+    on_gpu = [one.as_subclass(OnGpu) for one in tensors()]
+    words = f"'add' are on a GPU, and {door} runs kernels on the CPU"
+    with pytest.raises(ArgumentError, match=words) as caught:
+        DOORS[door](launched.add, (2,), *on_gpu, N, BLOCK=128)
+    assert caught.value.advice == "Pass copies: x.cpu(). Smaller ones show the same faults sooner."
+
+
+@pytest.mark.parametrize("door", ON_THE_CPU)
+def test_tensors_in_a_tuple_count(door: str) -> None:
+    on_gpu = tuple(one.as_subclass(OnGpu) for one in tensors())
+    with pytest.raises(ArgumentError, match="are on a GPU"):
+        DOORS[door](launched.add, (2,), on_gpu, N, BLOCK=128)
+
+
+@pytest.mark.parametrize("door", DOORS)
+def test_tensors_in_two_places_and_without_memory_are_refused(door: str) -> None:
+    x, y, z = tensors()
+    for places, given in (
+        ("x_ptr on cpu; y_ptr on cpu; z_ptr on meta", (x, y, z.to("meta"))),
+        ("x_ptr on cpu; y_ptr on cuda; z_ptr on cpu", (x, y.as_subclass(OnGpu), z)),
+    ):
+        with pytest.raises(ArgumentError, match=places):
+            DOORS[door](launched.add, (2,), *given, N, BLOCK=128)
+
+
+# Names
+
+
+NAMED_LIKE = {
+    "run": (like_options.like_run, "x_ptr"),
+    "check": (like_options.like_check, "outputs"),
+    "trace": (like_options.like_trace, "programs"),
+    "debug": (like_options.like_debug, "program"),
+    "accesses": (like_options.like_accesses, "x_ptr"),
+    "bisect": (like_options.like_bisect, "target"),
+    "tune": (like_options.like_tune, "bytes"),
+}
+"""Door -> a kernel with its names, and the parameter that is a tensor."""
+
+
+@pytest.mark.parametrize("door", NAMED_LIKE)
+def test_a_parameter_goes_before_an_option_of_its_name(
+    door: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    kernel, tensor = NAMED_LIKE[door]
+    plain = getattr(kernel, "fn", kernel) if door == "tune" else kernel
+    seen: dict[str, Any] = {}
+    hook = lambda *_args, **keywords: seen.update(keywords)  # noqa: E731
+    monkeypatch.setattr(plain, "pre_run_hooks", [hook])
+    names = [name for name in plain.arg_names if name != "BLOCK"]
+    given: dict[str, Any] = {name: number for number, name in enumerate(names)}
+    given[tensor] = torch.zeros(16, dtype=torch.int32)
+    (kernellab.tune if door == "tune" else DOORS[door])(kernel, (1,), **given)
+    seen.pop(tensor)
+    given.pop(tensor)
+    assert {name: seen[name] for name in given} == given
+
+
+def test_a_name_given_by_position_is_an_option() -> None:
+    x = torch.zeros(16, dtype=torch.int32)
+    own: dict[str, Any] = {"outputs": "outputs", "target": "sm_80"}
+    found = kernellab.check(like_options.like_check, (1,), x, 3, 4, **own)
+    assert (found.target, found.kinds) == ("sm_80", ("unwritten-output",))
+    trace = kernellab.trace(like_options.like_trace, (1,), x, 1, 2, 3, 4, operations=True)
+    assert any(step.operation == "tt.store" for step in trace)
+    counted = kernellab.accesses(like_options.like_accesses, (1,), x, 3, target="sm_80")
+    assert counted.target == "sm_80"
+    bisection = kernellab.bisect(like_options.like_bisect, (1,), x, 1, 2, 3, 4, target="gfx942")
+    assert bisection.target == "gfx942"
+
+
+@pytest.mark.parametrize("door", ["accesses", "bisect"])
+def test_options_may_be_said_outright(door: str) -> None:
+    found = DOORS[door](launched.add, (2,), *tensors(), N, BLOCK=128, options={"num_warps": 8})
+    assert found.kernel == "add"
+
+
+@pytest.mark.parametrize("door", ["check", "accesses", "bisect"])
+def test_run_options_that_a_door_does_not_take(door: str) -> None:
+    with pytest.raises(OptionError, match=f"{door} .*order") as caught:
+        DOORS[door](launched.add, (2,), *tensors(), N, BLOCK=128, order="reversed")
+    assert caught.value.advice == "Leave it out."
