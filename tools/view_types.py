@@ -9,6 +9,7 @@ from __future__ import annotations
 import argparse
 import collections.abc
 import dataclasses
+import importlib
 import inspect
 import sys
 import types
@@ -16,14 +17,8 @@ import typing
 from pathlib import Path
 from typing import Any, Literal
 
-from kernellab.viz.explorer import data as explorer
-from kernellab.viz.layouts import data as layouts
-from kernellab.viz.stepper import data as stepper
-from kernellab.viz.sweeps import data as sweeps
-
-PAGE = Path(__file__).resolve().parent.parent / "js/src/data.ts"
-
-MODULES = (explorer, layouts, stepper, sweeps)
+ROOT = Path(__file__).resolve().parent.parent
+PAGE = ROOT / "js/src/data.ts"
 
 HEADER = """\
 // Made by tools/view_types.py from data.py of each view in kernellab/viz, which explain the fields; change those files.
@@ -76,11 +71,17 @@ def interface(kind: type) -> str:
     return "\n".join([*lines, "}"])
 
 
+def modules() -> list[types.ModuleType]:
+    """`data.py` of each view, by the names of their folders."""
+    folders = sorted(one.parent.name for one in (ROOT / "kernellab/viz").glob("*/data.py"))
+    return [importlib.import_module(f"kernellab.viz.{name}.data") for name in folders]
+
+
 def page() -> str:
     """The whole file."""
     kinds = [
         kind
-        for module in MODULES
+        for module in modules()
         for kind in vars(module).values()
         if inspect.isclass(kind) and dataclasses.is_dataclass(kind)
         if kind.__module__ == module.__name__
