@@ -27,7 +27,7 @@ def load(path: str | os.PathLike[str]) -> Any:
             another version.
     """
     if _begins_as_zip(path):
-        from kernellab.tracing.files import load_trace
+        from kernellab.tracing.files.reading import load_trace
 
         return load_trace(path)
     if _begins_as_sweeps(path):

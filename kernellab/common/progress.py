@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 import contextvars
-import importlib
 import os
 import threading
 import time
 from dataclasses import dataclass
 from time import sleep
 from types import TracebackType
-from typing import Any, Protocol
+from typing import Protocol
+
+from kernellab.common import doors
 
 SECONDS_UNTIL_SHOWN = 0.5
 """Work that takes less says nothing."""
@@ -181,9 +182,9 @@ class ProgressBar:
         wanted = self._shown if self._shown is not None else _shown_by_environment()
         if wanted is False:
             return None
-        # The room of the screens is above this one: it is found by its name.
-        screens: Any = importlib.import_module("kernellab.viz.kit.progress_bar")
-        bar: Bar | None = screens.open_bar(self.title, state.total, seconds, wanted=bool(wanted))
+        bar: Bar | None = doors.progress_bars().open_bar(
+            self.title, state.total, seconds, wanted=bool(wanted)
+        )
         return bar
 
     def _how_far(self) -> str:

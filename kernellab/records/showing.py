@@ -4,8 +4,9 @@ is needed.
 
 from __future__ import annotations
 
-import importlib
 from typing import Any
+
+from kernellab.common import doors
 
 
 def show(record: Any, *annotations: Any, **options: Any) -> Any:
@@ -26,17 +27,17 @@ def show(record: Any, *annotations: Any, **options: Any) -> Any:
         OptionError: its view takes no such option.
         ProfileError: a profile is of other machine code.
     """
-    return _screens().show(record, *annotations, **options)
+    return doors.views().show(record, *annotations, **options)
 
 
 def can_show(record: Any) -> bool:
     """Whether `show` has a view, or a card, of such a record."""
-    return bool(_screens().can_show(record))
+    return bool(doors.views().can_show(record))
 
 
 def text_of(record: Any) -> str:
     """What `print` writes of a record that has a card: the card as text."""
-    return str(_screens().card(record).text())
+    return str(doors.views().card(record).text())
 
 
 def plot(record: Any, **options: Any) -> Any:
@@ -47,7 +48,7 @@ def plot(record: Any, **options: Any) -> Any:
         record: a `SharedMemory`, a `TensorMemory`, a `Layout` or a tile's, a `Tuning`, `Tunings`.
         options: what the figure of such a record takes.
     """
-    return _screens().plot(record, **options)
+    return doors.views().plot(record, **options)
 
 
 class HasCard:
@@ -57,7 +58,7 @@ class HasCard:
 
     def _repr_mimebundle_(self, include: Any = None, exclude: Any = None) -> dict[str, str]:
         del include, exclude  # IPython picks from what is given
-        card = _screens().card(self)
+        card = doors.views().card(self)
         return {"text/plain": card.text(), "text/html": card.html()}
 
 
@@ -65,8 +66,3 @@ def described(thing: Any) -> str:
     """What something is, by its class: "a Tensor", "an int"."""
     name = type(thing).__name__
     return f"{'an' if name[:1].lower() in 'aeiou' else 'a'} {name}"
-
-
-def _screens() -> Any:
-    """The module above that knows all views: found by its name, here and nowhere else."""
-    return importlib.import_module("kernellab.viz.showing")

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 import numpy
 import torch
@@ -13,11 +13,13 @@ import torch
 from kernellab.common.formatting import counted
 from kernellab.compiler.specialization.binding import array_of
 from kernellab.errors import ArgumentError, suggestion
-from kernellab.tracing.records import Trace
 from kernellab.tracing.steps import Frame, Program, Step
 from kernellab.tracing.summaries import number_text
 from kernellab.tracing.tile_pointer import TilePointer
 from kernellab.tracing.values import dtype_named
+
+if TYPE_CHECKING:
+    from kernellab.tracing.records import Trace
 
 Parting = Literal["value", "shape", "path", "output"]
 

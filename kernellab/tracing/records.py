@@ -16,6 +16,7 @@ import numpy
 from kernellab.common.formatting import counted, joined_sizes
 from kernellab.errors import ArgumentError, KernelLabError, NoSuchStep, suggestion
 from kernellab.records.showing import show
+from kernellab.tracing.files.writing import save_trace
 from kernellab.tracing.states import Change, History, NoSuchVariable, State
 from kernellab.tracing.steps import (
     Checkpoint,
@@ -330,8 +331,6 @@ class Trace(Sequence[Step]):
         Raises:
             ArchiveError: the file cannot be written.
         """
-        from kernellab.tracing.files import save_trace
-
         return save_trace(self, path)
 
     def show(self, step: int | Step | None = None) -> Any:

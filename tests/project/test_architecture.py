@@ -10,6 +10,8 @@ import re
 import subprocess
 import sys
 import tomllib
+from collections.abc import Iterator
+from functools import cache
 from pathlib import Path
 
 import pytest
@@ -20,8 +22,10 @@ import kernellab
 from tests.support.source_files import (
     ROOT,
     Import,
+    circles,
     imports_of,
     module_name,
+    module_named,
     python_files,
     tree_of,
 )
@@ -33,6 +37,7 @@ EXTRAS = PROJECT["optional-dependencies"]
 # Rooms and their order
 
 
+@cache
 def rooms() -> list[str]:
     """The rooms of docs/architecture.md, from the bottom up:
     "errors", "ir", ..., "kernellab" for __init__.py.
@@ -58,18 +63,116 @@ def test_every_module_has_a_room() -> None:
         assert exists, f"docs/architecture.md names {room}, which is not there"
 
 
-def test_imports_go_one_way() -> None:
+DOORS = "kernellab/common/doors.py"
+"""The one file that may name modules above it, each with its reason."""
+
+
+def goes_up(found: Import) -> bool:
+    """Whether an import goes from a room to one above it."""
     height = {room: number for number, room in enumerate(rooms())} | {"__main__": 99}
-    upward = []
-    for file in python_files("kernellab"):
-        mine = room_of(module_name(file))
-        for found in imports_of(file):
-            if found.module.split(".")[0] != "kernellab":
-                continue
-            theirs = room_of(found.module)
-            if theirs != mine and height[theirs] > height[mine]:
-                upward.append(str(found))
+    mine, theirs = room_of(module_name(ROOT / found.file)), room_of(found.module)
+    return found.module.split(".")[0] == "kernellab" and height[theirs] > height[mine]
+
+
+def test_imports_go_one_way() -> None:
+    """Those by name too, but for the doors."""
+    upward = [
+        str(found)
+        for file in python_files("kernellab")
+        for found in imports_of(file)
+        if goes_up(found)
+        if not (found.by_name and found.file == DOORS)
+    ]
     assert not upward, "\n".join(upward)
+
+
+def test_each_door_is_one_and_says_why() -> None:
+    """A module is named once, and what stands there for it, a function or a string, has words."""
+    doors = [found for found in imports_of(ROOT / DOORS) if found.by_name]
+    assert doors
+    assert all(goes_up(one) for one in doors)
+    assert len({one.module for one in doors}) == len(doors)
+    body = tree_of(ROOT / DOORS).body
+    for one in doors:
+        (place,) = (
+            number
+            for number, node in enumerate(body)
+            if node.lineno <= one.line <= (node.end_lineno or node.lineno)
+        )
+        node = body[place]
+        said = ast.get_docstring(node) if isinstance(node, ast.FunctionDef) else None
+        after = body[place + 1 : place + 2]
+        said = said or "".join(ast.unparse(text) for text in after if isinstance(text, ast.Expr))
+        assert said, f"the door to {one.module} does not say why it is one"
+
+
+STILL_IN_CIRCLES = ("kernellab.compiler.compilations", "kernellab.compiler.files.")
+"""Saving, restoring and importing compilations still import each other: to be taken apart."""
+
+
+def test_no_files_import_each_other_in_a_circle() -> None:
+    """Imports within functions count, and those by name. What is imported for types alone does
+    not: it never runs, and to name the class of what one is given is no use of its code. Nor do
+    the doors, which are there because those above import those below.
+    """
+    files = {module_name(file): file for file in python_files("kernellab")}
+    graph = {
+        module: frozenset(
+            found.module
+            for found in imports_of(file)
+            if found.module in files and found.module != module and not found.for_types_only
+            if not (found.by_name and found.file == DOORS)
+        )
+        for module, file in files.items()
+    }
+    told = [
+        "\n  ".join(
+            ["these import each other:"]
+            + [
+                str(one)
+                for file in sorted(circle)
+                for one in imports_of(files[file])
+                if one.module in circle and not one.for_types_only
+            ]
+        )
+        for circle in circles(graph)
+        if not all(module.startswith(STILL_IN_CIRCLES) for module in circle)
+    ]
+    assert not told, "\n".join(told)
+
+
+def test_a_circle_and_a_module_in_a_string_are_seen() -> None:
+    graph = {name: frozenset(to) for name, to in {"a": "b", "b": "cd", "c": "a", "d": ""}.items()}
+    assert circles(graph) == [frozenset("abc")]
+    assert module_named("kernellab.viz.kit.widget") == "kernellab.viz.kit.widget"
+    assert module_named("kernellab.errors.CompileError") == "kernellab.errors"
+    assert module_named("kernellab.common.worker:serve") == "kernellab.common.worker"
+    assert module_named("kernellab.trace") is module_named("see kernellab.errors") is None
+
+
+# The root, and folders
+
+
+def test_the_root_is_read_in_one_screen() -> None:
+    entries = [
+        one.name
+        for one in (ROOT / "kernellab").iterdir()
+        if one.name != "__pycache__" and not one.name.startswith(".")
+    ]
+    modules = [one for one in entries if one.endswith(".py")]
+    assert len(entries) <= 20, sorted(entries)
+    assert len(modules) <= 5, sorted(modules)
+
+
+def test_every_folder_says_its_job() -> None:
+    folders = {file.parent for file in python_files("kernellab")}
+    silent = [
+        str(folder.relative_to(ROOT))
+        for folder in sorted(folders)
+        if not (folder / "__init__.py").is_file()
+        or not ast.get_docstring(tree_of(folder / "__init__.py"))
+    ]
+    assert not silent, "\n".join(silent)
 
 
 def test_rooms_below_the_screen_know_no_screen() -> None:
@@ -144,6 +247,55 @@ def test_only_ipython_api_touches_ipython_privates() -> None:
         if outside(found, "IPython", PUBLIC_IPYTHON) and not found.for_types_only
     ]
     assert not private, "\n".join(private)
+
+
+HOMES_OF_PRIVATE_NAMES = {
+    "triton": "kernellab/triton_api/",
+    "IPython": "kernellab/magics/ipython_api.py",
+    "xdsl": "kernellab/ir/parser.py",
+}
+"""Package -> the one place that may use names of it that begin with an underscore. No other
+package's are used at all, torch's say."""
+
+DOCUMENTED_ALL_THE_SAME = {"sys._getframe", "os._exit"}
+
+
+def is_private(name: str) -> bool:
+    """Whether a part of a dotted name begins with one underscore."""
+    return any(re.match(r"_(?!_)", part) for part in name.split("."))
+
+
+def foreign_names(file: Path) -> Iterator[tuple[int, str]]:
+    """The line and full name of what a file takes from packages that are not ours: what it
+    imports, and what it reaches through the attributes of that.
+    """
+    known = {}
+    for node in ast.walk(tree_of(file)):
+        if isinstance(node, ast.Import):
+            for one in node.names:
+                known[one.asname or one.name.split(".")[0]] = one.name
+                yield node.lineno, one.name
+        elif isinstance(node, ast.ImportFrom):
+            for one in node.names:
+                known[one.asname or one.name] = f"{node.module}.{one.name}"
+                yield node.lineno, f"{node.module}.{one.name}"
+    for node in ast.walk(tree_of(file)):
+        if isinstance(node, ast.Attribute):
+            base, _, rest = ast.unparse(node).partition(".")
+            if base in known and re.fullmatch(r"[\w.]+", rest):
+                yield node.lineno, f"{known[base]}.{rest}"
+
+
+def test_private_names_of_a_package_are_used_in_one_place() -> None:
+    used_elsewhere = [
+        f"{file.relative_to(ROOT)}:{line} {name}"
+        for file in python_files("kernellab")
+        for line, name in foreign_names(file)
+        if is_private(name) and name not in DOCUMENTED_ALL_THE_SAME
+        if (package := name.split(".")[0]) != "kernellab"
+        if not str(file.relative_to(ROOT)).startswith(HOMES_OF_PRIVATE_NAMES.get(package, "-"))
+    ]
+    assert not used_elsewhere, "\n".join(used_elsewhere)
 
 
 # Public names

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import ast
-from collections.abc import Iterator
+import re
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import cache
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -23,6 +25,8 @@ class Import:
     """What is taken from it; () for the module itself."""
     for_types_only: bool
     """Whether it stands under `if TYPE_CHECKING`."""
+    by_name: bool = False
+    """Whether the module is named in a string, "kernellab.viz.kit.widget" say, to be imported."""
 
     def __str__(self) -> str:
         taken = f" ({', '.join(self.names)})" if self.names else ""
@@ -34,6 +38,7 @@ def python_files(*folders: str) -> list[Path]:
     return sorted(file for folder in folders for file in (ROOT / folder).rglob("*.py"))
 
 
+@cache
 def tree_of(file: Path) -> ast.Module:
     """The file's syntax tree."""
     return ast.parse(file.read_text(encoding="utf-8"), str(file))
@@ -47,14 +52,20 @@ def module_name(file: Path) -> str:
     return ".".join(parts[:-1] if parts[-1] == "__init__" else parts)
 
 
+@cache
 def is_module(name: str) -> bool:
     """Whether the project has a module of that full name."""
     path = ROOT.joinpath(*name.split("."))
     return path.with_suffix(".py").is_file() or (path / "__init__.py").is_file()
 
 
-def imports_of(file: Path) -> Iterator[Import]:
-    """Every import in the file, also inside functions."""
+@cache
+def imports_of(file: Path) -> Sequence[Import]:
+    """Every import in the file, also inside functions, also by name."""
+    return tuple(_imports_of(file))
+
+
+def _imports_of(file: Path) -> Iterator[Import]:
     tree = tree_of(file)
     typing_only = {
         inner
@@ -77,3 +88,52 @@ def imports_of(file: Path) -> Iterator[Import]:
             rest = tuple(name for name in names if name not in modules)
             if rest:
                 yield Import(where, node.lineno, str(node.module), rest, node in typing_only)
+        elif isinstance(node, ast.Constant) and isinstance(node.value, str):
+            named = module_named(node.value)
+            if named is not None:
+                yield Import(where, node.lineno, named, (), node in typing_only, by_name=True)
+
+
+_DOTTED = re.compile(r"kernellab(\.\w+)+(:\w+)?")
+
+
+def module_named(text: str) -> str | None:
+    """The module of ours that a string names, as it is, with a function ("module:function") or
+    with what is in it ("module.Class"); None where it names none, as "kernellab.trace" does.
+    """
+    if not _DOTTED.fullmatch(text):
+        return None
+    name = text.partition(":")[0]
+    while "." in name and not is_module(name):
+        name = name.rpartition(".")[0]
+    return name if "." in name else None
+
+
+def circles(graph: Mapping[str, frozenset[str]]) -> list[frozenset[str]]:
+    """The largest sets of nodes in which each is reached from each: R. Tarjan's components, SIAM
+    J. Comput. 1, 1972, those of one node left out.
+    """
+    number: dict[str, int] = {}
+    lowest: dict[str, int] = {}
+    stack: list[str] = []
+    found = []
+
+    def visit(node: str) -> None:
+        number[node] = lowest[node] = len(number)
+        stack.append(node)
+        for other in sorted(graph[node]):
+            if other not in number:
+                visit(other)
+            if other in stack:
+                lowest[node] = min(lowest[node], lowest[other])
+        if lowest[node] == number[node]:
+            place = stack.index(node)
+            circle = frozenset(stack[place:])
+            del stack[place:]
+            if len(circle) > 1:
+                found.append(circle)
+
+    for node in graph:
+        if node not in number:
+            visit(node)
+    return found

@@ -90,7 +90,7 @@ def test_a_function_among_the_constants_is_kept(tmp_path) -> None:
 def test_a_file_without_a_source_says_so_and_what_to_do() -> None:
     old = json.loads(RECORDED.read_text())
     old["tunings"][0].pop("source", None)
-    loaded = from_json(old["tunings"][0])
+    loaded = from_json(old["tunings"][0], kernellab.Tuning)
     assert loaded.source is None
     with pytest.raises(ArgumentError, match="has no source to make the kernel from"):
         loaded.with_kernel()

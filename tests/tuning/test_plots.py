@@ -22,8 +22,9 @@ from kernellab.tuning.results.records import (
     Outcome,
     Timing,
     Trial,
+    Work,
 )
-from kernellab.tuning.results.tuning import Live, Work
+from kernellab.tuning.results.tuning import Live
 from kernellab.viz.sweeps.card import tuning_card, tunings_card
 from tests.support.source_files import ROOT
 from tests.tuning.kernels import scaled

@@ -10,7 +10,7 @@ from collections.abc import Iterable, Sequence
 from functools import cache
 from typing import TYPE_CHECKING, Any, cast
 
-from kernellab.common import worker
+from kernellab.common import doors, worker
 from kernellab.errors import LayoutError, WorkerError
 from kernellab.records.layouts.linear import LinearTile, Shape, sizes
 from kernellab.records.layouts.spelling import misspelling, misspelt_error
@@ -25,10 +25,6 @@ if TYPE_CHECKING:
 
 Sizes = Sequence[int] | int
 """Whole numbers by dimension; of a tile with one dimension its number alone will do."""
-
-_MAKER = "kernellab.compiler.hand_made_layouts:make"
-"""What the worker process is asked for a layout made by hand: Triton aborts on some.
-It answers with the kind of the encoding."""
 
 
 class MadeByHand:
@@ -282,7 +278,7 @@ class MadeByHand:
 @cache
 def _ask(encoding: str, shape: Shape, target: str | None) -> Layout:
     try:
-        made: Layout = worker.call(_MAKER, encoding, shape, target)
+        made: Layout = worker.call(doors.HAND_MADE_LAYOUTS, encoding, shape, target)
     except WorkerError as death:
         if not death.died:
             raise

@@ -18,8 +18,9 @@ from kernellab.tuning.results.records import (
     Outcome,
     Timing,
     Trial,
+    Work,
 )
-from kernellab.tuning.results.tuning import Tuning, Work
+from kernellab.tuning.results.tuning import Tuning
 from kernellab.tuning.sweep.describing import describe_value
 from kernellab.tuning.sweep.spaces import of_config
 

@@ -231,3 +231,15 @@ class Machine:
     def __str__(self) -> str:
         gpu = f"{self.gpu}, driver {self.driver}" if self.gpu else "no GPU"
         return f"{gpu}; {self.versions}"
+
+
+@dataclass(frozen=True)
+class Work:
+    """What a launch moves and computes, whatever its config."""
+
+    bytes: float | None
+    """None where nobody said, and it could not be counted."""
+    flops: float | None
+    bytes_from: str
+    """Where the number comes from: "given", or how the lab counted it."""
+    flops_from: str

@@ -7,8 +7,9 @@ from collections.abc import Iterable, Sequence
 from dataclasses import replace
 
 from kernellab.errors import ArgumentError
-from kernellab.tuning.files.files import load_all, sides
+from kernellab.tuning.files.files import load_all
 from kernellab.tuning.files.kernel_source import is_another
+from kernellab.tuning.results.merging import sides
 from kernellab.tuning.results.records import Outcome, Trial
 from kernellab.tuning.results.tuning import Tuning
 
@@ -39,7 +40,7 @@ def recorded_sweeps(recorded: Recorded) -> list[Tuning]:
         ArchiveError: the file cannot be read.
     """
     if isinstance(recorded, str | os.PathLike):
-        return load_all(recorded)
+        return load_all(recorded, Tuning)
     return [recorded] if isinstance(recorded, Tuning) else list(recorded)
 
 

@@ -18,25 +18,14 @@ from kernellab.errors import ArgumentError
 from kernellab.launch.preparation import innermost
 from kernellab.records import Compilation, Target
 from kernellab.records.showing import HasCard, plot, show
+from kernellab.tuning.files.files import load_one, save
 from kernellab.tuning.files.kernel_source import KernelSource, how_to_open, is_another, source_of
 from kernellab.tuning.files.named import complete, found_again
 from kernellab.tuning.pool.gpus import installed_triton
 from kernellab.tuning.results.applied import AppliedTuning
+from kernellab.tuning.results.merging import merge
 from kernellab.tuning.results.ranking import tied_with_best, timed
-from kernellab.tuning.results.records import INTERRUPTED, Candidate, Machine, Timing, Trial
-
-
-@dataclass(frozen=True)
-class Work:
-    """What a launch moves and computes, whatever its config."""
-
-    bytes: float | None
-    """None where nobody said, and it could not be counted."""
-    flops: float | None
-    bytes_from: str
-    """Where the number comes from: "given", or how the lab counted it."""
-    flops_from: str
-
+from kernellab.tuning.results.records import INTERRUPTED, Candidate, Machine, Timing, Trial, Work
 
 OTHER_SOURCE = (
     "the kernel given has another source than the one that was swept: what is compiled is "
@@ -402,8 +391,6 @@ class Tuning(HasCard):
         Raises:
             ArchiveError: the file cannot be written.
         """
-        from kernellab.tuning.files.files import save
-
         return save([self], path)
 
     @classmethod
@@ -414,9 +401,7 @@ class Tuning(HasCard):
             ArchiveError: no such file, it is damaged, or of another version, or it
                 holds several sweeps.
         """
-        from kernellab.tuning.files.files import load_one
-
-        found = load_one(path)
+        found = load_one(path, cls)
         return found if kernel is None else found.with_kernel(kernel)
 
     def merged(self, other: Tuning) -> Tuning:
@@ -428,8 +413,6 @@ class Tuning(HasCard):
             ArgumentError: they are of different kernels, arguments or targets, or timed on
                 different GPUs: such times are never mixed.
         """
-        from kernellab.tuning.files.files import merge
-
         return merge(self, other)
 
     def __repr__(self) -> str:

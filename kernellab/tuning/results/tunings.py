@@ -9,6 +9,7 @@ from typing import Any, overload
 
 from kernellab.errors import ArgumentError
 from kernellab.records.showing import HasCard, plot, show
+from kernellab.tuning.files.files import load_all, save
 from kernellab.tuning.results.applied import AppliedTuning
 from kernellab.tuning.results.tuning import Tuning
 
@@ -111,16 +112,12 @@ class Tunings(HasCard, Sequence[Tuning]):
 
     def save(self, path: str | os.PathLike[str]) -> Path:
         """Write all of them to one JSON file; returns its path."""
-        from kernellab.tuning.files.files import save
-
         return save(self, path)
 
     @classmethod
     def load(cls, path: str | os.PathLike[str], kernel: Any = None) -> Tunings:
         """The sweeps that a file holds. Raises ArchiveError as `Tuning.load`."""
-        from kernellab.tuning.files.files import load_all
-
-        found = load_all(path)
+        found = load_all(path, Tuning)
         return cls(found if kernel is None else [one.with_kernel(kernel) for one in found])
 
     def __repr__(self) -> str:

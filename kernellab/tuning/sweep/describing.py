@@ -24,8 +24,9 @@ from kernellab.tuning.results.records import (
     Dropped,
     Outcome,
     Trial,
+    Work,
 )
-from kernellab.tuning.results.tuning import Live, Tuning, Work
+from kernellab.tuning.results.tuning import Live, Tuning
 from kernellab.tuning.results.work import bytes_moved, flops_done, tensor_bytes
 from kernellab.tuning.sweep.callbacks import called_with_a_dict, what_it_raised
 from kernellab.tuning.sweep.calls import PreparedCall

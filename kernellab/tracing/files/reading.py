@@ -1,31 +1,24 @@
-"""Traces on disk: a zip file of `trace.json`, the steps and all that is short, and `values`,
-the tiles, each compressed by itself.
-
-A change that an older reader would misread gets a new version number.
-"""
+"""Traces read from files."""
 
 from __future__ import annotations
 
 import base64
-import dataclasses
-import io
 import json
 import os
 import zipfile
 import zlib
 from pathlib import Path
-from typing import Any, cast
+from typing import cast
 
 from kernellab.common.saved_json import (
     Misfit,
     SavedData,
     kernellab_version,
-    save_whole,
     value_of,
-    value_to_json,
     why_unreadable,
 )
 from kernellab.errors import ArchiveError, SourcePosition
+from kernellab.tracing.files.writing import DOCUMENT, FORMAT, VALUES, VERSION
 from kernellab.tracing.records import Trace
 from kernellab.tracing.sources import changed_sources
 from kernellab.tracing.steps import (
@@ -47,134 +40,9 @@ from kernellab.tracing.values import (
     Kind,
     StoredValue,
     ValueStore,
-    compressed,
     decompressed,
     dtype_named,
 )
-
-FORMAT = "kernellab.trace"
-VERSION = 1
-
-_DOCUMENT, _VALUES = "trace.json", "values"
-
-
-# --------------------------------------------------------------------------------------------------
-# Writing
-# --------------------------------------------------------------------------------------------------
-
-
-def save_trace(trace: Trace, path: str | os.PathLike[str]) -> Path:
-    """Write a trace; see `Trace.save`."""
-    target = Path(path)
-    heap = _Heap()
-    document = json.dumps(_to_json(trace, heap), separators=(",", ":"), ensure_ascii=False)
-    content = io.BytesIO()
-    with zipfile.ZipFile(content, "w") as archive:
-        archive.writestr(_entry(_DOCUMENT), document, zipfile.ZIP_DEFLATED)
-        archive.writestr(_entry(_VALUES), bytes(heap.content), zipfile.ZIP_STORED)
-    return save_whole(target, content.getvalue(), ArchiveError)
-
-
-def _entry(name: str) -> zipfile.ZipInfo:
-    return zipfile.ZipInfo(
-        name
-    )  # its date is always the same, so that equal traces make equal files
-
-
-class _Heap:
-    """Compressed tiles, one behind the other."""
-
-    def __init__(self) -> None:
-        self.content = bytearray()
-
-    def place(self, data: bytes) -> list[int]:
-        """Where the data was put: its beginning and its length."""
-        self.content += data
-        return [len(self.content) - len(data), len(data)]
-
-
-def _to_json(trace: Trace, heap: _Heap) -> dict[str, Any]:
-    return {
-        "format": FORMAT,
-        "version": VERSION,
-        "kernellab": kernellab_version(),
-        "facts": dataclasses.asdict(trace.facts),
-        "sources": [dataclasses.asdict(one) for one in trace.sources],
-        "arguments": [dataclasses.asdict(one) for one in trace.arguments.values()],
-        "frames": [_frame_to_json(frame) for frame in trace.frames],
-        "steps": [_step_to_json(step) for step in trace.steps],
-        "checkpoints": [[one.step, dict(one.contents)] for one in trace.checkpoints],
-        "fault": _fault_to_json(trace.fault),
-        "notices": list(trace.notices),
-        "places": trace.values.places(),
-        "values": [_value_to_json(one, heap) for one in trace.values.distinct()],
-    }
-
-
-def _frame_to_json(frame: Frame) -> list[Any]:
-    caller = None if frame.caller is None else frame.caller.number
-    return [frame.function, frame.file, frame.program, caller, frame.call_line, frame.given]
-
-
-def _step_to_json(step: Step) -> list[Any]:
-    turns = [
-        [iteration.line, iteration.header, iteration.number, *([True] if iteration.is_over else [])]
-        for iteration in step.turns
-    ]
-    accesses = [_access_to_json(access) for access in step.accesses]
-    return [step.frame.number, step.line, turns, step.changed_numbers, accesses, step.operation]
-
-
-def _access_to_json(access: Access) -> list[Any]:
-    lanes: Any = access.lanes
-    if isinstance(lanes, AffineLanes):
-        lanes = [lanes.start, lanes.strides, lanes.extents]
-    return [
-        access.kind,
-        access.argument,
-        access.itemsize,
-        lanes,
-        access.mask_number,
-        access.written_number,
-    ]
-
-
-def _fault_to_json(fault: TracedFault | None) -> dict[str, Any] | None:
-    if fault is None:
-        return None
-    position = fault.position
-    place = None if position is None else [position.file, position.line, position.column]
-    return {"kind": fault.kind, "message": fault.message, "position": place, "step": fault.step}
-
-
-def _value_to_json(value: StoredValue, heap: _Heap) -> dict[str, Any]:
-    digest = base64.b64encode(value.digest).decode()
-    if value.kind == "constant":
-        return {"kind": value.kind, "digest": digest, "constant": value_to_json(value.constant)}
-    saved: dict[str, Any] = {
-        "kind": value.kind,
-        "digest": digest,
-        "dtype": value.dtype,
-        "shape": value.shape,
-        "argument": value.argument,
-    }
-    data = value.packed()
-    if data is not None:
-        return {**saved, "data": heap.place(data)}
-    numbers = dataclasses.asdict(value.summary)
-    thumbnail = value.thumbnail
-    picture = [*heap.place(compressed(thumbnail)), *thumbnail.shape]
-    summary = {
-        name: value_to_json(number)
-        for name, number in numbers.items()
-        if name not in ("shape", "dtype")
-    }
-    return {**saved, "summary": summary, "thumbnail": picture}
-
-
-# --------------------------------------------------------------------------------------------------
-# Reading
-# --------------------------------------------------------------------------------------------------
 
 
 def load_trace(path: str | os.PathLike[str]) -> Trace:
@@ -189,7 +57,7 @@ def load_trace(path: str | os.PathLike[str]) -> Trace:
     file = Path(path)
     try:
         with zipfile.ZipFile(file) as archive:
-            document, heap = archive.read(_DOCUMENT), archive.read(_VALUES)
+            document, heap = archive.read(DOCUMENT), archive.read(VALUES)
     except (zipfile.BadZipFile, zlib.error, EOFError) as error:
         raise ArchiveError(f"{str(file)!r} is cut off or damaged: {error}.") from error
     except KeyError as error:
