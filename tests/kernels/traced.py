@@ -133,3 +133,10 @@ def filled(x_ptr, z_ptr, n, BLOCK: tl.constexpr):
         x = tl.load(x_ptr + offsets, mask=offsets < n)
         z = x * 2 + k
         tl.store(z_ptr + offsets, z, mask=offsets < n)
+
+
+@triton.jit
+def walking(x_ptr, z_ptr, BLOCK: tl.constexpr):
+    x_ptr += tl.program_id(0) * BLOCK
+    x = tl.load(x_ptr + tl.arange(0, BLOCK))
+    tl.store(z_ptr + tl.arange(0, BLOCK), x)

@@ -4,6 +4,7 @@ and the plain data behind them.
 
 from __future__ import annotations
 
+import base64
 import json
 import re
 from html.parser import HTMLParser
@@ -13,9 +14,12 @@ from pathlib import Path
 import matplotlib.image
 import numpy
 import pytest
+import torch
 
+import kernellab
 from kernellab.tracing.records import Trace
 from kernellab.tracing.steps import TracedFault
+from kernellab.tracing.summaries import summarize, thumbnail_of
 from kernellab.viz.kit.pictures import (
     INFINITE,
     NAN,
@@ -25,6 +29,7 @@ from kernellab.viz.kit.pictures import (
     png,
 )
 from kernellab.viz.stepper.view import stepper_of
+from tests.kernels.traced import filled, walking
 from tests.tracing.trace_events import Events
 
 VOID = {"input", "img", "br"}
@@ -217,6 +222,34 @@ def test_a_step_of_a_helper_shows_the_helper(trace: Trace) -> None:
     assert "->    9 |     w = v + v" in text
     assert re.search(r"\*  w  float32\[8\]  0 \.\. 14", text)
     assert "acc" not in text
+
+
+def test_a_pointer_that_the_kernel_moves_is_a_variable() -> None:
+    trace = kernellab.trace(walking, (2,), torch.rand(64), torch.zeros(64), BLOCK=32, programs=1)
+    first, second = trace.show().still_data["steps"][:2]
+    (moved,) = first["variables"]
+    assert (moved["name"], moved["value"], moved["changed"]) == ("x_ptr", "x_ptr + 32", True)
+    assert ["x_ptr", "x_ptr + 32"] in second["constants"]
+    assert "z_ptr" not in [name for name, _ in second["constants"]]
+
+
+@pytest.mark.parametrize("shape", [(120, 50), (600, 500)])
+def test_tensors_of_a_still_are_what_they_are_after_each_step(shape: tuple[int, int]) -> None:
+    """The first step that is shown comes after a program that was not traced; a tensor with more
+    elements than a widget draws is followed too."""
+    x, z = torch.rand(shape), torch.zeros(shape)
+    trace = kernellab.trace(filled, (4,), x, z, x.numel(), BLOCK=512, programs=[1, 3])
+    begin = next(step.number for step in trace if step.program == (3, 0, 0))
+    for first in (0, begin):
+        states = stepper_of(trace, first + 4, most_steps=8).still_data
+        assert [state["number"] for state in states["steps"]] == list(range(first, first + 8))
+        for state in states["steps"]:
+            known, shown = trace.memory("z_ptr", state["number"]), state["arguments"][1]
+            assert shown["value"] == summarize(known).range_text
+            codes = states["pictures"][shown["picture"]]["codes"]
+            expected = codes_of(thumbnail_of(known, 48)).reshape(-1)
+            drawn = numpy.frombuffer(base64.b64decode(codes), numpy.uint8)
+            numpy.testing.assert_allclose(drawn.astype(int), expected.astype(int), atol=1)
 
 
 # Pictures
