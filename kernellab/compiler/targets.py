@@ -4,18 +4,50 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable
+from dataclasses import dataclass
 from functools import cache
+from typing import Literal
 
 from kernellab import triton_api
 from kernellab.errors import TargetError, suggestion
 from kernellab.records import Target
 
-_NVIDIA = ("75", "80", "86", "89", "90", "100", "103", "120")
-_AMD = ("gfx90a", "gfx942", "gfx950", "gfx1100", "gfx1201")
+_KIB = 1024
 
-SUPPORTED_TARGETS: tuple[Target, ...] = (
-    *(Target("cuda", arch) for arch in _NVIDIA),
-    *(Target("hip", arch) for arch in _AMD),
+
+@dataclass(frozen=True)
+class _Gpu:
+    """What is known of an architecture, by data sheets."""
+
+    backend: Literal["cuda", "hip"]
+    shared_bytes: int
+    """The most shared memory that one program may have."""
+    multiprocessors: int
+    """Of the product named beside it: an architecture comes in several sizes."""
+
+
+_GPUS = {
+    "75": _Gpu("cuda", 64 * _KIB, 40),  # T4
+    "80": _Gpu("cuda", 163 * _KIB, 108),  # A100
+    "86": _Gpu("cuda", 99 * _KIB, 84),  # A40
+    "89": _Gpu("cuda", 99 * _KIB, 142),  # L40S
+    "90": _Gpu("cuda", 227 * _KIB, 132),  # H100 SXM, H200
+    "100": _Gpu("cuda", 227 * _KIB, 148),  # B200
+    "103": _Gpu("cuda", 227 * _KIB, 148),  # B300
+    "120": _Gpu("cuda", 99 * _KIB, 170),  # RTX 5090
+    "gfx90a": _Gpu("hip", 64 * _KIB, 104),  # MI250: one of its two dies
+    "gfx942": _Gpu("hip", 64 * _KIB, 304),  # MI300X
+    "gfx950": _Gpu("hip", 160 * _KIB, 256),  # MI355X
+    "gfx1100": _Gpu("hip", 64 * _KIB, 48),  # RX 7900 XTX: workgroup processors
+    "gfx1201": _Gpu("hip", 64 * _KIB, 32),  # RX 9070 XT: workgroup processors
+}
+# Shared memory, NVIDIA: CUDA C++ Programming Guide, "Technical Specifications per Compute
+# Capability", maximum amount of shared memory per thread block. AMD: the LDS size per workgroup in
+# LLVM's "User Guide for AMDGPU Backend" and the CDNA 4 ISA manual. Multiprocessors: the vendors'
+# data sheets of the product named.
+
+SUPPORTED_TARGETS: tuple[Target, ...] = tuple(
+    Target(gpu.backend, arch) for arch, gpu in _GPUS.items()
 )
 """Every GPU that KernelLab is tested for."""
 
@@ -23,32 +55,13 @@ DEFAULT_TARGET = Target("cuda", "90")
 """What is compiled for and emulated where nothing is said and no GPU is there:
 Hopper (H100, H200)."""
 
-_KIB = 1024
-_SHARED_LIMITS = {
-    "75": 64 * _KIB,
-    "80": 163 * _KIB,
-    "86": 99 * _KIB,
-    "89": 99 * _KIB,
-    "90": 227 * _KIB,
-    "100": 227 * _KIB,
-    "103": 227 * _KIB,
-    "120": 99 * _KIB,
-    "gfx90a": 64 * _KIB,
-    "gfx942": 64 * _KIB,
-    "gfx950": 160 * _KIB,
-    "gfx1100": 64 * _KIB,
-    "gfx1201": 64 * _KIB,
-}
-# NVIDIA: CUDA C++ Programming Guide, "Technical Specifications per Compute Capability", maximum
-# amount of shared memory per thread block. AMD: the LDS size per workgroup in LLVM's "User Guide
-# for AMDGPU Backend" and the CDNA 4 ISA manual.
-
 
 def shared_limit(target: Target) -> int | None:
     """The most shared memory that one program may have on this GPU, in bytes;
     None for a GPU not listed here.
     """
-    return _SHARED_LIMITS.get(target.arch)
+    gpu = _GPUS.get(target.arch)
+    return None if gpu is None else gpu.shared_bytes
 
 
 def has_tensor_memory(target: Target) -> bool:
@@ -63,31 +76,14 @@ def has_copy_engine(target: Target) -> bool:
     return target.backend == "cuda" and int(target.arch) >= 90
 
 
-_MULTIPROCESSORS = {
-    "75": 40,  # T4
-    "80": 108,  # A100
-    "86": 84,  # A40
-    "89": 142,  # L40S
-    "90": 132,  # H100 SXM, H200
-    "100": 148,  # B200
-    "103": 148,  # B300
-    "120": 170,  # RTX 5090
-    "gfx90a": 104,  # MI250: one of its two dies
-    "gfx942": 304,  # MI300X
-    "gfx950": 256,  # MI355X
-    "gfx1100": 48,  # RX 7900 XTX: workgroup processors
-    "gfx1201": 32,  # RX 9070 XT: workgroup processors
-}
-# From the vendors' data sheets of the product named: an architecture comes in several sizes.
-
-
 def multiprocessor_count(target: Target) -> int | None:
     """Streaming multiprocessors (AMD: compute units, or RDNA's workgroup processors,
     as HIP counts them) of a usual product of this architecture.
 
     None for a GPU not listed here.
     """
-    return _MULTIPROCESSORS.get(target.arch)
+    gpu = _GPUS.get(target.arch)
+    return None if gpu is None else gpu.multiprocessors
 
 
 def parse_target(name: str | Target) -> Target:
