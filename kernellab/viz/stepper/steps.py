@@ -99,7 +99,8 @@ class _Maker:
         self._accesses: dict[object, StepAccess] = {}
         self._arguments = list(trace.arguments.values())
         self._argument_numbers = {one.name: place for place, one in enumerate(self._arguments)}
-        self._sources = {(one.file, one.function): n for n, one in enumerate(trace.sources)}
+        sources = reversed(tuple(enumerate(trace.sources)))  # of equal names the first counts
+        self._sources = {(one.file, one.function): number for number, one in sources}
         self._followed: dict[str, SmallTensor | None] = {}
         """Arguments that are known after every step; those too large to draw, as a small one."""
         self._cells: dict[str, Cells] = {}
