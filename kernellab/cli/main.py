@@ -237,7 +237,9 @@ def _compilations(options: argparse.Namespace) -> list[Compilation]:
     """Compile the kernel that the options name, for each target that they name."""
     from kernellab.cli.kernel_files import load_kernel
     from kernellab.compiler.pipeline import compile_bound
-    from kernellab.compiler.specialization.binding import assume, bind, parse_signature
+    from kernellab.compiler.specialization.assumed_types import assume
+    from kernellab.compiler.specialization.binding import bind
+    from kernellab.compiler.specialization.type_strings import parse_signature
     from kernellab.compiler.targets import DEFAULT_TARGET, local_target, parse_targets
     from kernellab.compiler.unwrapping import unwrap_kernel
 

@@ -17,7 +17,8 @@ import numpy
 import torch
 
 from kernellab import triton_api
-from kernellab.compiler.specialization.binding import BoundCall, bind, tensor_of
+from kernellab.compiler.specialization.argument_values import tensor_of
+from kernellab.compiler.specialization.binding import BoundCall, bind
 from kernellab.compiler.targets import DEFAULT_TARGET, local_target
 from kernellab.compiler.unwrapping import unwrap_kernel
 from kernellab.errors import ArgumentError, KernelLabError

@@ -10,7 +10,8 @@ from typing import Any
 import torch
 
 from kernellab import interpreter, triton_api
-from kernellab.compiler.specialization.binding import BoundCall, described
+from kernellab.compiler.specialization.argument_formatting import format_argument
+from kernellab.compiler.specialization.binding import BoundCall
 from kernellab.errors import UnsupportedOperation
 from kernellab.interpreter.stepping.attached_debugger import attached_debugger
 from kernellab.launch.preparation import Grid, PreparedLaunch
@@ -78,7 +79,7 @@ class GpuLaunch:
             grid=(x, y, z),
             specialization=specialization,
             arguments={
-                name: described(value)
+                name: format_argument(value)
                 for name, value in self.arguments.items()
                 if name in source.signature
             },

@@ -10,7 +10,8 @@ from itertools import chain
 from typing import Any
 
 from kernellab import triton_api
-from kernellab.compiler.specialization.binding import BoundCall, assume, bind
+from kernellab.compiler.specialization.assumed_types import assume
+from kernellab.compiler.specialization.binding import BoundCall, bind
 from kernellab.compiler.targets import DEFAULT_TARGET
 from kernellab.records import Launch, Target
 

@@ -15,7 +15,7 @@ from kernellab.records import Target
 
 
 def _signature(text: str) -> tuple[list[Any], dict[str, Any]]:
-    from kernellab.compiler.specialization.binding import parse_signature
+    from kernellab.compiler.specialization.type_strings import parse_signature
 
     return parse_signature(text)
 

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import torch
 
-from kernellab.compiler.specialization.binding import BoundCall, array_of
+from kernellab.compiler.specialization.argument_values import array_of
+from kernellab.compiler.specialization.binding import BoundCall
 from kernellab.launch.argument_copies import tensors_in
 from kernellab.tracing.steps import Checkpoint, TracedArgument
 from kernellab.tracing.values import ValueStore

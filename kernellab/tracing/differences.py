@@ -11,7 +11,7 @@ import numpy
 import torch
 
 from kernellab.common.formatting import counted
-from kernellab.compiler.specialization.binding import array_of
+from kernellab.compiler.specialization.argument_values import array_of
 from kernellab.errors import ArgumentError, suggestion
 from kernellab.tracing.steps import Frame, Program, Step
 from kernellab.tracing.summaries import number_text

@@ -13,7 +13,8 @@ import torch
 
 from kernellab import triton_api
 from kernellab.common.formatting import counted
-from kernellab.compiler.specialization.binding import BoundCall, array_of
+from kernellab.compiler.specialization.argument_values import array_of
+from kernellab.compiler.specialization.binding import BoundCall
 from kernellab.errors import KernelFault
 from kernellab.interpreter.analyses.memory_effects import memory_effects
 from kernellab.interpreter.execution.grid import Programs, linear_ids

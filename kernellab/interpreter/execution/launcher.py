@@ -15,7 +15,8 @@ import numpy
 import torch
 
 from kernellab.common.progress import ProgressBar
-from kernellab.compiler.specialization.binding import ArgumentWords, BoundCall
+from kernellab.compiler.specialization.argument_formatting import FormattedArguments
+from kernellab.compiler.specialization.binding import BoundCall
 from kernellab.errors import ArgumentError
 from kernellab.interpreter.analyses.idle_variables import idle_variables
 from kernellab.interpreter.execution.faults import FAULTS, explain
@@ -83,7 +84,7 @@ def launch(
         kernel=kernel.__name__,
         grid=sizes,
         specialization=call.specialization,
-        arguments=ArgumentWords(call.values),
+        arguments=FormattedArguments(call.values),
         options={**call.options, **({} if options is DEFAULT else options.changed())},
     )
     return Run(launch, "interpreter", target, time.perf_counter() - start)

@@ -12,7 +12,8 @@ import numpy
 import torch
 
 from kernellab import triton_api
-from kernellab.compiler.specialization.binding import BoundCall, tensor_of
+from kernellab.compiler.specialization.argument_values import tensor_of
+from kernellab.compiler.specialization.binding import BoundCall
 from kernellab.errors import ArgumentError, GridError, OptionError
 from kernellab.interpreter.execution.grid import check_grid
 from kernellab.launch.preparation import EntryPoint, Grid, innermost, prepare

@@ -12,7 +12,8 @@ import numpy
 import torch
 
 from kernellab.compiler.pipeline import compile_bound
-from kernellab.compiler.specialization.binding import BoundCall, described
+from kernellab.compiler.specialization.argument_formatting import format_argument
+from kernellab.compiler.specialization.binding import BoundCall
 from kernellab.errors import ArgumentError, KernelLabError
 from kernellab.launch.dispatch import facts_of
 from kernellab.launch.preparation import innermost
@@ -98,7 +99,7 @@ def _constants(
 def describe_value(value: Any) -> str:
     """ "float16[4096, 4096]", "4096"."""
     base = getattr(value, "base", None)  # of a tensor descriptor
-    return described(base if isinstance(base, torch.Tensor) else value)
+    return format_argument(base if isinstance(base, torch.Tensor) else value)
 
 
 # Bytes and operations

@@ -9,7 +9,7 @@ import numpy
 import torch
 
 from kernellab import triton_api
-from kernellab.compiler.specialization.binding import tensor_of
+from kernellab.compiler.specialization.argument_values import tensor_of
 from kernellab.errors import ArgumentError, suggestion
 from kernellab.tuning.pool.arguments import Shipment, ship
 from kernellab.tuning.sweep.callbacks import what_it_raised
