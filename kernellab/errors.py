@@ -1,4 +1,5 @@
-"""The errors that KernelLab raises on purpose.
+"""Diagnostics, what is said of a kernel, a launch or this machine; and the errors that
+KernelLab raises on purpose.
 
 Each says what went wrong, on which line of whose code, with the values, and what to do about it.
 """
@@ -97,13 +98,18 @@ class Diagnostic:
         return None if self.position is None else self.position.line
 
     @property
+    def headline(self) -> str:
+        """What stands first, before the place."""
+        return self.what
+
+    @property
     def circumstances(self) -> Mapping[str, str]:
         """What a text and a card say between the place and the advice: "in", "with" -> words."""
         return {}
 
     def text(self) -> str:
         """What happens and how it comes about; where, with the line's source; what to try."""
-        lines = [self.what + _indented(self.why)]
+        lines = [self.headline + _indented(self.why)]
         if self.position is not None:
             lines += [f"  at {self.position}", self.position.excerpt()]
         if self.called_from:
@@ -112,7 +118,7 @@ class Diagnostic:
         return "\n".join(line for line in (*lines, self.advice) if line)
 
     def __str__(self) -> str:
-        return f"{self.kind}: {self.text()}"
+        return self.text()
 
     def to_json(self) -> dict[str, Any]:
         """All of it in types that JSON has, the same keys for every kind (docs/analyses.md)."""
@@ -138,15 +144,18 @@ class Diagnostic:
 
 
 def json_value(value: Any) -> Any:
-    """A value in types that JSON has: of a data class its fields; NaN, infinities and what else
-    JSON does not know in words."""
+    """A value in types that JSON has: of a data class its fields, of a range its first and its
+    last number; NaN, infinities and what else JSON does not know in words.
+    """
     if isinstance(value, float) and not math.isfinite(value):
         return str(value)
     if value is None or isinstance(value, str | bool | int | float):
         return value
     if isinstance(value, Mapping):
         return {str(name): json_value(one) for name, one in value.items()}
-    if isinstance(value, tuple | list | range):
+    if isinstance(value, range):
+        return [value[0], value[-1]] if value else []
+    if isinstance(value, tuple | list):
         return [json_value(one) for one in value]
     if is_dataclass(value):
         return {one.name: json_value(getattr(value, one.name)) for one in fields(value)}

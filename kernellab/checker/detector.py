@@ -220,7 +220,7 @@ class FindingCollector:
             facts = dict(pending.facts)
             if pending.describe is not None:
                 facts["message"] = pending.describe(pending.count, len(pending.programs))
-            yield Finding(
+            yield Finding.of(
                 **facts,
                 programs=tuple(self._run.program_id(one) for one in listed),
                 count=pending.count,

@@ -11,12 +11,10 @@ from dataclasses import dataclass, field
 from typing import Any, overload
 
 from kernellab.common.formatting import counted
-from kernellab.errors import SourcePosition
+from kernellab.errors import Diagnostic, ProgramId, SourcePosition
 from kernellab.records import Subject
 from kernellab.records.showing import HasCard
 from kernellab.records.tables import data_frame
-
-ProgramId = tuple[int, int, int]
 
 LISTED_PROGRAMS = 8
 """So many programs of a finding are listed."""
@@ -25,16 +23,25 @@ _NAMED_PROGRAMS = 4
 """So many are named in words."""
 
 
+_MAY_BE_MEANT = (
+    "missing-other",
+    "order-dependence",
+    "nan",
+    "infinity",
+    "float-overflow",
+    "dot-precision",
+)
+"""Kinds of findings that are warnings; all others are faults."""
+
+
 @dataclass(frozen=True)
-class Finding:
-    """One fault of a kernel, told once however often it happens.
+class Finding(HasCard, Diagnostic):
+    """One fault of a kernel, told once however often it happens. `Finding.of` makes one.
+
+    Its position is the kernel's line, or that of the helper that it called; None where the IR does
+    not say. docs/checking.md has all kinds.
 
     Attributes:
-        kind: what it is: "out-of-bounds", "race", ...; docs/checking.md has all kinds.
-        position: the kernel's line, or that of the helper that it called; None where the
-            IR does not say.
-        calls: the lines of the calls that lead there, the kernel's own first; empty where the line
-            is the kernel's.
         programs: those in which it happens, the first eight by their ids.
         argument: the parameter whose memory it concerns; "" where there is none.
         index: of the first element that it concerns, in the argument's tensor; one number, counted
@@ -43,15 +50,9 @@ class Finding:
         lane: position in its tile of the first lane that it concerns.
         values: what the index was made of, or what was compared, by the kernel's names.
         count: how many elements, or lanes, it concerns; 0 where that means nothing.
-        message: what happens, with the values.
-        advice: what to try.
+        program_count: in how many programs it happens; more than `programs` lists, perhaps.
     """
 
-    kind: str
-    message: str
-    advice: str
-    position: SourcePosition | None = None
-    calls: tuple[SourcePosition, ...] = ()
     programs: tuple[ProgramId, ...] = ()
     argument: str = ""
     index: tuple[int, ...] | None = None
@@ -59,12 +60,52 @@ class Finding:
     values: Mapping[str, Any] = field(default_factory=dict)
     count: int = 0
     program_count: int = 0
-    """In how many programs it happens; more than `programs` lists, perhaps."""
+
+    @classmethod
+    def of(
+        cls,
+        kind: str,
+        message: str,
+        advice: str,
+        position: SourcePosition | None = None,
+        calls: Sequence[SourcePosition] = (),
+        **facts: Any,
+    ) -> Finding:
+        """A finding of some kind, which says how bad it is; `calls` are those that lead to the
+        position, the kernel's own first; `facts` are the other fields.
+        """
+        return cls(
+            severity="warning" if kind in _MAY_BE_MEANT else "error",
+            kind=kind,
+            what=message,
+            position=position,
+            called_from=tuple(reversed(calls)),
+            advice=advice,
+            **facts,
+        )
 
     @property
-    def line(self) -> int | None:
-        """The line of the kernel's file."""
-        return None if self.position is None else self.position.line
+    def message(self) -> str:
+        """What happens, with the values."""
+        return self.what
+
+    @property
+    def calls(self) -> tuple[SourcePosition, ...]:
+        """The lines of the calls that lead there, the kernel's own first; empty where the line is
+        the kernel's.
+        """
+        return self.called_from[::-1]
+
+    @property
+    def headline(self) -> str:
+        """The kind, and what happens."""
+        return f"{self.kind}: {self.what}"
+
+    @property
+    def circumstances(self) -> Mapping[str, str]:
+        """In which programs, and with which values."""
+        values = ", ".join(f"{name} = {value}" for name, value in self.values.items())
+        return {lead: words for lead, words in (("in", self.where), ("with", values)) if words}
 
     @property
     def where(self) -> str:
@@ -93,22 +134,16 @@ class Finding:
 
     def to_dict(self) -> dict[str, Any]:
         """All of it in types that JSON has."""
-        plain = dataclasses.asdict(self)
-        plain["line"] = self.line
-        plain["values"] = {name: _plain(value) for name, value in self.values.items()}
-        return plain
-
-    def __str__(self) -> str:
-        lines = [f"{self.kind}: {self.message}"]
-        if self.position is not None:
-            lines += [f"  at {self.position}", self.position.excerpt()]
-        if self.calls:
-            lines.append(f"  called from {', '.join(map(str, reversed(self.calls)))}")
-        if self.where:
-            lines.append(f"  in {self.where}")
-        if self.values:
-            lines.append("  with " + ", ".join(f"{name} = {v}" for name, v in self.values.items()))
-        return "\n".join(line for line in (*lines, self.advice) if line)
+        plain = self.to_json()
+        return {
+            "kind": self.kind,
+            "message": self.what,
+            "advice": self.advice,
+            "position": plain["position"],
+            "calls": plain["called_from"][::-1],
+            **plain["facts"],
+            "line": self.line,
+        }
 
 
 @dataclass(frozen=True)
@@ -178,9 +213,3 @@ def _more(programs: int) -> str:
     if programs <= 0:
         return ""
     return f", and {counted(programs, 'more program')}"
-
-
-def _plain(value: Any) -> Any:
-    """A number, a truth value or a text as JSON has it; anything else in words."""
-    value = value.item() if hasattr(value, "item") else value
-    return value if isinstance(value, bool | int | float | str | None) else str(value)

@@ -105,7 +105,7 @@ class CheckSession:
 
 def _deadlock_finding(deadlock: Deadlock) -> Finding:
     """A deadlock as a finding."""
-    return Finding(
+    return Finding.of(
         kind="deadlock",
         message=deadlock.problem.removeprefix("deadlock: "),
         advice=deadlock.advice,

@@ -17,20 +17,29 @@ from typing import Literal
 
 from packaging.requirements import Requirement
 
+from kernellab.errors import Diagnostic, Severity
+
 VERSION = importlib.metadata.version("kernellab")
 
 State = Literal["ok", "note", "missing"]
 
 
 @dataclass(frozen=True)
-class Finding:
-    """One line of the doctor's."""
+class Line(Diagnostic):
+    """One line of the doctor's: its kind is the subject. `Line.of` makes one.
 
-    subject: str
-    state: State
-    """ "note" is worth knowing and stops nothing; "missing" is something that the lab needs."""
-    words: str
-    advice: str = ""
+    Attributes:
+        state: "note" is worth knowing and stops nothing; "missing" is something that the lab
+            needs, and an error.
+    """
+
+    state: State = "ok"
+
+    @classmethod
+    def of(cls, subject: str, state: State, words: str, advice: str = "") -> Line:
+        """What is said of a subject, and what to do."""
+        severity: Severity = "error" if state == "missing" else "note"
+        return cls(severity, subject, words, advice=advice, state=state)
 
 
 TRITON_FOR_TORCH = {"2.11": "3.6", "2.12": "3.7", "2.13": "3.7", "2.14": "3.8", "2.15": "3.9"}
@@ -45,47 +54,47 @@ NVIDIA_TOOLS = {
 }
 
 
-def examine() -> list[Finding]:
+def examine() -> list[Line]:
     """Look at everything; each check stands for itself, so that one failure hides no other."""
-    findings: list[Finding] = []
+    findings: list[Line] = []
     for subject, check in CHECKS.items():
         try:
             findings += check()
         except Exception as error:
-            findings.append(Finding(subject, "missing", f"{type(error).__name__}: {error}"))
+            findings.append(Line.of(subject, "missing", f"{type(error).__name__}: {error}"))
     return findings
 
 
-def healthy(findings: Iterable[Finding]) -> bool:
+def healthy(findings: Iterable[Line]) -> bool:
     """Whether nothing that the lab needs is missing."""
     return all(finding.state != "missing" for finding in findings)
 
 
-def report_text(findings: Sequence[Finding]) -> str:
+def report_text(findings: Sequence[Line]) -> str:
     """The findings for a terminal, and a closing line."""
-    width = max(len(finding.subject) for finding in findings)
+    width = max(len(finding.kind) for finding in findings)
     lines = [f"KernelLab {VERSION}"]
     for finding in findings:
-        first, *rest = finding.words.splitlines() or [""]
-        lines.append(f"  {finding.state:<8}{finding.subject:<{width}}  {first}")
+        first, *rest = finding.what.splitlines() or [""]
+        lines.append(f"  {finding.state:<8}{finding.kind:<{width}}  {first}")
         indent = " " * (width + 12)
         lines += textwrap.wrap(" ".join(rest), 96, initial_indent=indent, subsequent_indent=indent)
         lines += textwrap.wrap(
             finding.advice, 96, initial_indent=indent + "-> ", subsequent_indent=indent + "   "
         )
-    missing = [finding.subject for finding in findings if finding.state == "missing"]
+    missing = [finding.kind for finding in findings if finding.state == "missing"]
     lines.append("")
     lines.append(f"Needs attention: {', '.join(missing)}." if missing else "All is well.")
     return "\n".join(lines)
 
 
-def _python() -> Iterator[Finding]:
+def _python() -> Iterator[Line]:
     cores = len(os.sched_getaffinity(0))
     words = f"{platform.python_version()}, {platform.system()} {platform.machine()}, {cores} cores"
-    yield Finding("Python", "ok", words)
+    yield Line.of("Python", "ok", words)
 
 
-def _packages() -> Iterator[Finding]:
+def _packages() -> Iterator[Line]:
     """Every requirement that the installed package declares, beside what is there."""
     for text in importlib.metadata.requires("kernellab") or []:
         requirement = Requirement(text)
@@ -94,17 +103,17 @@ def _packages() -> Iterator[Finding]:
             yield _package(requirement)
 
 
-def _package(requirement: Requirement) -> Finding:
+def _package(requirement: Requirement) -> Line:
     wanted = f"{requirement.name}{requirement.specifier}"
     try:
         version = importlib.metadata.version(requirement.name)
     except importlib.metadata.PackageNotFoundError:
-        return Finding(
+        return Line.of(
             requirement.name, "missing", "not installed", f'Install it: pip install "{wanted}"'
         )
     if requirement.specifier.contains(version, prereleases=True):
-        return Finding(requirement.name, "ok", version)
-    return Finding(
+        return Line.of(requirement.name, "ok", version)
+    return Line.of(
         requirement.name,
         "missing",
         f"{version}, and KernelLab {VERSION} needs {requirement.specifier}",
@@ -112,21 +121,21 @@ def _package(requirement: Requirement) -> Finding:
     )
 
 
-def _pairing() -> Iterator[Finding]:
+def _pairing() -> Iterator[Line]:
     """Whether torch and Triton are versions that belong together."""
     torch, triton = (importlib.metadata.version(name) for name in ("torch", "triton"))
     yield pairing(torch, triton)
 
 
-def pairing(torch: str, triton: str) -> Finding:
+def pairing(torch: str, triton: str) -> Line:
     """Whether this torch and this Triton belong together, by their version strings."""
     subject = "torch and Triton"
     wanted = TRITON_FOR_TORCH.get(_major_minor(torch))
     if wanted is None:
-        return Finding(subject, "note", f"torch {torch} is not among the versions known here")
+        return Line.of(subject, "note", f"torch {torch} is not among the versions known here")
     if _major_minor(triton) == wanted:
-        return Finding(subject, "ok", f"torch {_major_minor(torch)} goes with Triton {wanted}")
-    return Finding(
+        return Line.of(subject, "ok", f"torch {_major_minor(torch)} goes with Triton {wanted}")
+    return Line.of(
         subject,
         "note",
         f"torch {torch} was made with Triton {wanted}, and {triton} is installed",
@@ -138,30 +147,30 @@ def _major_minor(version: str) -> str:
     return ".".join(version.split(".")[:2])
 
 
-def _gpu() -> Iterator[Finding]:
+def _gpu() -> Iterator[Line]:
     import torch
 
     if torch.version.cuda or torch.version.hip:
         build = f"CUDA {torch.version.cuda}" if torch.version.cuda else f"ROCm {torch.version.hip}"
     else:
         build = "CPU"
-    yield Finding("torch's build", "ok", build)
+    yield Line.of("torch's build", "ok", build)
     if torch.cuda.is_available():
         for number in range(torch.cuda.device_count()):
             properties = torch.cuda.get_device_properties(number)
             memory = properties.total_memory / 2**30
-            yield Finding("GPU", "ok", f"{properties.name}, {memory:.0f} GiB")
+            yield Line.of("GPU", "ok", f"{properties.name}, {memory:.0f} GiB")
         return
     unused = _nvidia_gpus()
     if unused:
-        yield Finding(
+        yield Line.of(
             "GPU",
             "note",
             f"{', '.join(unused)}: here, but this torch cannot use it",
             "Take torch's CUDA build: make clean, then make demo TORCH=cuda.",
         )
     else:
-        yield Finding("GPU", "ok", "none: kernels run on the CPU, and compile as for sm_90")
+        yield Line.of("GPU", "ok", "none: kernels run on the CPU, and compile as for sm_90")
 
 
 def _nvidia_gpus() -> list[str]:
@@ -182,7 +191,7 @@ def _nvidia_gpus() -> list[str]:
         pynvml.nvmlShutdown()
 
 
-def _nvidia_tools() -> Iterator[Finding]:
+def _nvidia_tools() -> Iterator[Line]:
     from kernellab.triton_api import nvidia_tool
 
     for name, job in NVIDIA_TOOLS.items():
@@ -193,13 +202,13 @@ def _nvidia_tools() -> Iterator[Finding]:
             )
         except (OSError, RuntimeError, AttributeError, subprocess.SubprocessError) as error:
             advice = "Triton's wheel has it: reinstall triton from a wheel."
-            yield Finding(name, "missing", f"it {job}, and cannot be run: {error}", advice)
+            yield Line.of(name, "missing", f"it {job}, and cannot be run: {error}", advice)
             continue
         found = re.search(r"release [\d.]+, V([\d.]+)", printed.stdout)
-        yield Finding(name, "ok", f"{found[1] if found else 'of unknown version'}, {job}")
+        yield Line.of(name, "ok", f"{found[1] if found else 'of unknown version'}, {job}")
 
 
-def _compiles() -> Iterator[Finding]:
+def _compiles() -> Iterator[Line]:
     """Take a small kernel all the way to SASS."""
     from kernellab.cli.demo.kernels import vector_add
     from kernellab.compiler.pipeline import compile_bound
@@ -212,14 +221,14 @@ def _compiles() -> Iterator[Finding]:
     sass = compile_bound(vector_add, call, DEFAULT_TARGET).stages["sass"]
     took = time.perf_counter() - started
     lines = sass.text.count("\n")
-    yield Finding(
+    yield Line.of(
         "compiler",
         "ok",
         f"a kernel became {lines} lines of SASS for {DEFAULT_TARGET} in {took:.2f} s",
     )
 
 
-def _runs() -> Iterator[Finding]:
+def _runs() -> Iterator[Line]:
     """Run a small kernel on the CPU and check what it wrote."""
     import torch
 
@@ -231,12 +240,12 @@ def _runs() -> Iterator[Finding]:
     run(vector_add, (3,), x, y, total, 300, BLOCK=128)
     took = time.perf_counter() - started
     if torch.equal(total, x + y):
-        yield Finding("interpreter", "ok", f"a kernel ran on the CPU, checked, in {took:.2f} s")
+        yield Line.of("interpreter", "ok", f"a kernel ran on the CPU, checked, in {took:.2f} s")
     else:
-        yield Finding("interpreter", "missing", "a vector addition gave a wrong result")
+        yield Line.of("interpreter", "missing", "a vector addition gave a wrong result")
 
 
-CHECKS: dict[str, Callable[[], Iterable[Finding]]] = {
+CHECKS: dict[str, Callable[[], Iterable[Line]]] = {
     "Python": _python,
     "packages": _packages,
     "torch and Triton": _pairing,

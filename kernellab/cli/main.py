@@ -6,6 +6,7 @@ Each command imports what it needs when it runs, so that `kernellab --help` answ
 from __future__ import annotations
 
 import argparse
+import json
 import sys
 from collections.abc import Callable, Sequence
 from importlib.metadata import version
@@ -96,6 +97,9 @@ def _parser() -> argparse.ArgumentParser:
             "is missing. The exit status is 1 where something that the lab needs is "
             "missing or broken."
         ),
+    )
+    doctor.add_argument(
+        "--json", action="store_true", help="the same for machines: a list of diagnostics"
     )
     doctor.set_defaults(command=_doctor)
 
@@ -190,11 +194,14 @@ def _demo(options: argparse.Namespace) -> int:
     return 0 if all(result.passed for result in results) else FOUND_SOMETHING
 
 
-def _doctor(_options: argparse.Namespace) -> int:
+def _doctor(options: argparse.Namespace) -> int:
     from kernellab.cli.doctor import examine, healthy, report_text
 
     findings = examine()
-    print(report_text(findings))
+    if options.json:
+        print(json.dumps([one.to_json() for one in findings], indent=2))
+    else:
+        print(report_text(findings))
     return 0 if healthy(findings) else FOUND_SOMETHING
 
 

@@ -5,39 +5,49 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Literal
 
-from kernellab.errors import SourcePosition
+from kernellab.errors import Diagnostic, SourcePosition
+from kernellab.records.showing import HasCard
 
-Severity = Literal["remark", "warning", "note"]
 RemarkOrigin = Literal["mlir", "ptxas", "triton"]
 """Who said it: a pass of MLIR's, the PTX assembler, or Triton's Python code."""
 
 
 @dataclass(frozen=True)
-class Remark:
-    """Something that the compiler says about a kernel without being asked to fail."""
+class Remark(HasCard, Diagnostic):
+    """Something that the compiler says about a kernel without being asked to fail.
 
-    severity: Severity
-    what: str
-    """The compiler's words."""
-    origin: RemarkOrigin
-    span: SourcePosition | None = None
-    """The kernel's line that it speaks of; None where it speaks of the whole kernel."""
-    called_from: tuple[SourcePosition, ...] = ()
-    """The calls that lead to `span` where that stands in an inlined function,
-    the innermost first."""
-    meaning: str = ""
-    """The same in plain words; "" where the compiler's words are not known."""
-    advice: str = ""
-    """What to try; "" where there is nothing to do."""
+    `kind` is who said it, a `RemarkOrigin`; `what` the compiler's words; `why` the same in plain
+    words, "" where the compiler's are not known; `position` the kernel's line.
+    """
+
+    @property
+    def origin(self) -> str:
+        """Who said it."""
+        return self.kind
+
+    @property
+    def span(self) -> SourcePosition | None:
+        """The kernel's line that it speaks of; None where it speaks of the whole kernel."""
+        return self.position
+
+    @property
+    def meaning(self) -> str:
+        """The compiler's words in plain ones; "" where they are not known."""
+        return self.why
+
+    @property
+    def headline(self) -> str:
+        """The plain words where there are some."""
+        return self.why or self.what
 
     @property
     def source(self) -> str:
-        """Who said it, and what, where `meaning` says it in other words: "mlir:
-        vectorization fails vec = 1 ...".
+        """Who said it, and what, where `meaning` says it in other words:
+        "mlir: vectorization fails vec = 1 ...".
         """
-        return f"{self.origin}: {self.what}" if self.meaning else self.origin
+        return f"{self.origin}: {self.what}" if self.why else self.origin
 
     def __str__(self) -> str:
-        where = f"{self.span}: " if self.span else ""
+        where = f"{self.position}: " if self.position else ""
         advice = f" Try: {self.advice}" if self.advice else ""
-        return f"{where}{self.severity}: {self.meaning or self.what}{advice} [{self.source}]"
+        return f"{where}{self.severity}: {self.headline}{advice} [{self.source}]"

@@ -16,6 +16,7 @@ import kernellab.viz.accesses.card
 import kernellab.viz.bisections.card
 import kernellab.viz.checks.card
 import kernellab.viz.comparisons.card
+import kernellab.viz.diagnostics.card
 import kernellab.viz.kernels.card
 import kernellab.viz.layouts.card
 import kernellab.viz.sweeps.card  # noqa: F401

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import re
 import subprocess
@@ -10,9 +11,10 @@ import textwrap
 
 import pytest
 
+from kernellab.cli import doctor
 from kernellab.cli.doctor import (
     NVIDIA_TOOLS,
-    Finding,
+    Line,
     healthy,
     pairing,
     report_text,
@@ -310,10 +312,23 @@ def test_doctor_knows_which_versions_belong_together(torch, triton, state) -> No
         assert "triton==3.7.*" in finding.advice
 
 
+def test_what_the_doctor_says_as_json(monkeypatch, capsys) -> None:
+    lines = [Line.of("Python", "ok", "3.11.7"), Line.of("xdsl", "missing", "not there", "Get it.")]
+    monkeypatch.setattr(doctor, "examine", lambda: lines)
+    assert main(["doctor", "--json"]) == 1
+    told = json.loads(capsys.readouterr().out)
+    assert [(one["kind"], one["severity"], one["what"]) for one in told] == [
+        ("Python", "note", "3.11.7"),
+        ("xdsl", "error", "not there"),
+    ]
+    assert told[1]["advice"] == "Get it."
+    assert [one["facts"]["state"] for one in told] == ["ok", "missing"]
+
+
 def test_the_doctors_page() -> None:
     findings = [
-        Finding("Python", "ok", "3.11.7"),
-        Finding("xdsl", "missing", "not installed", "Install it."),
+        Line.of("Python", "ok", "3.11.7"),
+        Line.of("xdsl", "missing", "not installed", "Install it."),
     ]
     assert not healthy(findings)
     assert (

@@ -721,7 +721,7 @@ def test_spills_of_the_resources_are_those_of_the_remark(record: str) -> None:
     ],
 )
 def test_other_phrases_of_the_compilers_are_known(origin: Any, what: str, meaning: str) -> None:
-    assert meaning in explained(Remark("remark", what, origin)).meaning
+    assert meaning in explained(Remark("remark", origin, what)).meaning
 
 
 def test_the_library_that_compiles_has_the_phrases_of_its_passes() -> None:
@@ -749,7 +749,7 @@ def test_the_library_that_compiles_has_the_phrases_of_its_passes() -> None:
 
 
 def test_unknown_words_stay_as_they_are() -> None:
-    said = Remark("remark", "something new", "mlir")
+    said = Remark("remark", "mlir", "something new")
     assert explained(said) == said
     assert str(said) == "remark: something new [mlir]"
 

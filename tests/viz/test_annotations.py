@@ -83,7 +83,7 @@ def test_what_may_be_meant_is_a_warning() -> None:
         "thinned",
         "sm_90",
         (1, 1, 1),
-        (Finding("nan", "NaN", "", place), Finding("race", "a race", "")),
+        (Finding.of("nan", "NaN", "", place), Finding.of("race", "a race", "")),
     )
     found = notes_of("check", made)
     assert [(one.severity, one.line) for one in found] == [("warning", place.line), ("error", 0)]
@@ -314,7 +314,7 @@ def test_the_still_lists_findings_and_the_largest_numbers() -> None:
 
 def test_words_with_html_are_text() -> None:
     nasty = "<img src=x onerror=alert(1)></script>"
-    finding = Finding(nasty, nasty, nasty, SourcePosition(case.FILE, case.line_of("# the call")))
+    finding = Finding.of(nasty, nasty, nasty, SourcePosition(case.FILE, case.line_of("# the call")))
     view = show(case.compilation(), Findings("thinned", nasty, (1, 1, 1), (finding,), (nasty,)))
     assert "<img" not in view.still_html()
     assert "&lt;img src=x onerror=alert(1)&gt;" in view.still_html()

@@ -142,7 +142,7 @@ def test_findings_are_reached_by_keys_and_read_out(chromium: Browser, page_file:
 def test_words_with_html_stay_words(chromium: Browser, tmp_path: Path) -> None:
     nasty = "<img src=x onerror=alert(1)></script>"
     place = SourcePosition(case.FILE, case.line_of("# the call"))
-    findings = (Finding("race", nasty, nasty, place), Finding("race", f"{nasty} of all", ""))
+    findings = (Finding.of("race", nasty, nasty, place), Finding.of("race", f"{nasty} of all", ""))
     view = show(case.compilation(), Findings("thinned", nasty, (1, 1, 1), findings, (nasty,)))
     with opened(chromium, view.to_html(tmp_path / "nasty.html").as_uri()) as page:
         panes = stages(page)

@@ -114,7 +114,7 @@ class EndlessLoop(Detector):
         ids = sorted(computed.linear_ids().tolist())
         position = first_active(computed.active)
         carried = list(_carried(loop, going.first, computed.operands, position))
-        finding = Finding(
+        finding = Finding.of(
             kind="endless-loop",
             message=_message(going.iterations, circle, carried),
             advice=_ADVICE,

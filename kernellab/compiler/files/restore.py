@@ -139,8 +139,8 @@ def _remark(data: SavedData) -> Remark:
     saved = Remark(
         severity=data["severity"].one_of("remark", "warning", "note"),
         what=data["what"].text(),
-        origin=data["origin"].one_of("mlir", "ptxas", "triton"),
-        span=None if span.is_null() else _position(span),
+        kind=data["origin"].one_of("mlir", "ptxas", "triton"),
+        position=None if span.is_null() else _position(span),
         called_from=tuple(_position(one) for one in data["called_from"].items()),
     )
     return explained(saved)

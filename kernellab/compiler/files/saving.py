@@ -130,8 +130,8 @@ def _remark_to_json(remark: Remark) -> dict[str, Any]:
     return {
         "severity": remark.severity,
         "what": remark.what,
-        "origin": remark.origin,
-        "span": None if remark.span is None else _position_to_json(remark.span),
+        "origin": remark.kind,
+        "span": None if remark.position is None else _position_to_json(remark.position),
         "called_from": [_position_to_json(one) for one in remark.called_from],
     }
 

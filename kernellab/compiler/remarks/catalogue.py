@@ -29,13 +29,13 @@ class Wording:
 def explained(remark: Remark) -> Remark:
     """The remark with its meaning and advice, where the table has its phrase."""
     for wording in WORDINGS:
-        if wording.origin == remark.origin and (
+        if wording.origin == remark.kind and (
             found := _compiled(wording.phrase).fullmatch(remark.what)
         ):
             values = found.groupdict()
             return replace(
                 remark,
-                meaning=wording.meaning.format_map(values),
+                why=wording.meaning.format_map(values),
                 advice=wording.advice.format_map(values),
             )
     return remark

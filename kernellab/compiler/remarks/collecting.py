@@ -9,9 +9,9 @@ from kernellab import triton_api
 from kernellab.compiler.analyses.module import users_line
 from kernellab.compiler.machine_code.resources import SPILLS
 from kernellab.compiler.remarks.catalogue import explained
-from kernellab.errors import CompileError, SourcePosition
+from kernellab.errors import CompileError, Severity, SourcePosition
 from kernellab.records import Compilation
-from kernellab.records.remarks import Remark, Severity
+from kernellab.records.remarks import Remark
 from kernellab.triton_api.analyses import Diagnosis, PTXASError, PythonWarning, assembler_log
 
 _DIAGNOSTIC = re.compile(
@@ -70,7 +70,7 @@ def _from_mlir(printed: str) -> Iterator[Remark]:
         severity: Severity = match["severity"]  # type: ignore[assignment]
         if _SHOUTED.match(words):
             words, severity = _SHOUTED.sub("", words), "warning"
-        yield Remark(severity, words, "mlir", *place)
+        yield Remark(severity, "mlir", words, *place)
 
 
 def _position(match: re.Match[str]) -> SourcePosition | None:
@@ -93,8 +93,8 @@ def _from_python(warning: PythonWarning) -> Remark:
     """
     position = SourcePosition(warning.file, warning.line)
     if "triton" not in position.file.split("/"):
-        return Remark("warning", warning.words, "triton", position)
-    return Remark("warning", warning.words, "triton", *_place(list(warning.read)))
+        return Remark("warning", "triton", warning.words, position)
+    return Remark("warning", "triton", warning.words, *_place(list(warning.read)))
 
 
 # The PTX assembler
@@ -125,13 +125,14 @@ def _from_ptxas(lines: Iterable[str], kernel_line: KernelLine) -> Iterator[Remar
         if match is None:
             if spills := SPILLS.search(line):
                 spilt = int(spills["stores"]) or int(spills["loads"])
-                yield Remark("warning" if spilt else "note", line.strip(), "ptxas")
+                yield Remark("warning" if spilt else "note", "ptxas", line.strip())
             continue
         words = match["words"].strip()
         if match["severity"] == "info" and (not words or _SAYS_NOTHING.match(words)):
             continue
         span = kernel_line(int(match["line"])) if match["line"] else None
-        yield Remark("note" if match["severity"] == "info" else "warning", words, "ptxas", span)
+        severity: Severity = "note" if match["severity"] == "info" else "warning"
+        yield Remark(severity, "ptxas", words, span)
 
 
 def _compilation_assembler_remarks(compilation: Compilation, log: str | None) -> tuple[Remark, ...]:

@@ -9,11 +9,11 @@ from __future__ import annotations
 import dataclasses
 import itertools
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, Literal
 
-from kernellab.errors import SourcePosition
-from kernellab.profiling.accesses.shared_records import SharedAccess, what_is_wrong
+from kernellab.errors import Diagnostic, SourcePosition
+from kernellab.profiling.accesses.shared_records import Fault, SharedAccess, what_is_wrong
 from kernellab.records import Subject
 from kernellab.records.showing import HasCard
 from kernellab.records.tables import data_frame
@@ -126,13 +126,10 @@ class GlobalAccess:
 
 
 @dataclass(frozen=True)
-class AccessFinding:
-    """Something about an access that costs more than it would have to."""
+class AccessFinding(HasCard, Diagnostic):
+    """Something about an access that costs more than it would have to, on the kernel's line."""
 
-    what: str
-    position: SourcePosition | None
-    """The kernel's line."""
-    access: GlobalAccess | SharedAccess
+    access: GlobalAccess | SharedAccess = field(kw_only=True)
 
     def __str__(self) -> str:
         return f"{self.position}: {self.what}" if self.position else self.what
@@ -142,25 +139,26 @@ _WORTH_SAYING = 1.25
 """So many times the sectors that would do."""
 
 
-def _what_is_wrong(one: GlobalAccess) -> str:
-    """What makes an access cost more than it would have to; "" where nothing does."""
+def _what_is_wrong(one: GlobalAccess) -> Fault | None:
+    """What makes an access cost more than it would have to; None where nothing does."""
     if not one.requests:
-        return ""
+        return None
     if one.sectors > _WORTH_SAYING * (one.sectors - one.repeated_sectors):
         once = (one.sectors - one.repeated_sectors) / one.requests
-        return (
+        return "atomic-contention", (
             f"lanes of this {one.action} share elements and take turns: "
             f"{one.sectors_per_request:.3g} sectors a request, of which {once:.3g} are different"
         )
     if one.dimension is None or one.sectors < _WORTH_SAYING * one.best_sectors:
-        return ""
+        return None
     cost = (
         f"{one.sectors_per_request:.3g} sectors a request where "
         f"{one.best_sectors / one.requests:.3g} would do"
     )
     step = None if one.steps is None else one.steps[one.dimension]
     if one.steps is None or step is None or (None in one.steps and abs(step) <= one.element_bytes):
-        return f"this {one.action} goes to addresses that follow no fixed step: {cost}"
+        words = f"this {one.action} goes to addresses that follow no fixed step: {cost}"
+        return "scattered-access", words
     if abs(step) == one.element_bytes:
         return _narrow(one, cost)
     words = (
@@ -168,20 +166,20 @@ def _what_is_wrong(one: GlobalAccess) -> str:
         f"{one.dimension}, whose elements are {abs(step):,} bytes apart"
     )
     if one.element_bytes not in one.steps:
-        return words
+        return "strided-access", words
     near = one.steps.index(one.element_bytes)
-    return (
+    return "strided-access", (
         f"{words}, and in memory the elements along dimension {near} are neighbours: "
         f"the compiler did not know that"
     )
 
 
-def _narrow(one: GlobalAccess, cost: str) -> str:
+def _narrow(one: GlobalAccess, cost: str) -> Fault | None:
     """Elements are neighbours, and threads take fewer of them at once than they hold."""
     if one.held <= one.vector_width:
-        return ""
+        return None
     taken, could = (number * one.element_bytes for number in (one.vector_width, one.held))
-    return (
+    return "narrow-access", (
         f"a thread of this {one.action} takes {taken} bytes at once where {could} would do: "
         f"{one.held // one.vector_width} requests for one, and {cost}; "
         f"{_ALSO.get(one.action, '')}what the compiler knows of the addresses and the mask "
@@ -216,7 +214,7 @@ class Accesses(HasCard):
     """What goes to DRAM in the end: different sectors that are written."""
     shared: tuple[SharedAccess, ...] = ()
     """The accesses to shared memory."""
-    subject: Subject | None = dataclasses.field(default=None, repr=False, compare=False)
+    subject: Subject | None = field(default=None, repr=False, compare=False)
     """What was counted; None for a TTGIR that came as text."""
 
     @property
@@ -241,10 +239,14 @@ class Accesses(HasCard):
         """What costs more than it would have to, in words."""
         of_global = ((one, _what_is_wrong(one)) for one in self.accesses)
         of_shared = ((one, what_is_wrong(one)) for one in self.shared)
-        found: Iterator[tuple[GlobalAccess | SharedAccess, str]] = itertools.chain(
+        found: Iterator[tuple[GlobalAccess | SharedAccess, Fault | None]] = itertools.chain(
             of_global, of_shared
         )
-        return tuple(AccessFinding(words, one.position, one) for one, words in found if words)
+        return tuple(
+            AccessFinding("warning", *fault, position=one.position, access=one)
+            for one, fault in found
+            if fault is not None
+        )
 
     def __str__(self) -> str:
         """A line for each access, then one for each finding."""

@@ -97,21 +97,27 @@ _WORTH_SAYING = 1.25
 """So many times the wavefronts that would do."""
 
 
-def what_is_wrong(one: SharedAccess) -> str:
-    """What makes an access cost more than it would have to; "" where nothing does."""
-    words = []
+Fault = tuple[str, str]
+"""What makes an access cost more than it would have to: its kind, and words."""
+
+
+def what_is_wrong(one: SharedAccess) -> Fault | None:
+    """What makes an access cost more than it would have to; None where nothing does."""
+    kind, words = "", []
     if one.action == "conversion" and one.in_loop and one.writes and one.executions:
+        kind = "conversion-in-loop"
         words.append(
             f"conversion through shared memory in the loop: {one.bytes // one.executions:,} bytes "
             f"written each time, {one.executions:,} times"
         )
     if one.wavefronts >= _WORTH_SAYING * one.best_wavefronts and one.conflicts:
+        kind = "bank-conflict"
         words.append(
             f"{one.ways}-way bank conflict: {_instructions(one)} "
             f"{one.wavefronts_per_instruction:.3g} wavefronts each time where "
             f"{one.best_wavefronts / one.instructions:.3g} would do"
         )
-    return "; ".join(words)
+    return (kind, "; ".join(words)) if words else None
 
 
 def _instructions(one: SharedAccess) -> str:

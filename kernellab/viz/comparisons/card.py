@@ -118,5 +118,5 @@ def _ops(run: PassRun | None) -> str:
 def _remark_rows(comparison: Comparison) -> list[tuple[str, str, str]]:
     rows = []
     for name, remarks in zip(comparison.names, comparison.remarks):
-        rows += [(name, one.meaning or one.what, str(one.span or "")) for one in remarks]
+        rows += [(name, one.headline, str(one.position or "")) for one in remarks]
     return rows

@@ -21,7 +21,7 @@ from kernellab.viz.explorer.annotation_records import (
     metric_of,
 )
 from kernellab.viz.explorer.data import MarginNote, MetricData
-from kernellab.viz.explorer.sides import line_in
+from kernellab.viz.explorer.sides import line_in, margin_note
 
 
 @annotations_of.register
@@ -40,10 +40,7 @@ def annotations_of_accesses(accesses: Accesses, compilation: Compilation) -> Ann
             )
     origin = f"run of the interpreter for {accesses.target}, grid {joined_sizes(accesses.grid)}"
     file = file_of(compilation)
-    found = accesses.findings
-    notes = [
-        MarginNote("warning", one.what, origin, line_in(file, (one.position,))) for one in found
-    ]
+    notes = [margin_note(one, origin, file) for one in accesses.findings]
     read, written = accesses.dram_bytes_read, accesses.dram_bytes_written
     together = f"{read:,} bytes from DRAM with cold caches, {written:,} to it"
     notes.append(MarginNote("note", together, origin, 0))

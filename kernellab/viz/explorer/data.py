@@ -7,14 +7,12 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Literal, Self
 
+from kernellab.errors import Severity
 from kernellab.viz.kit.data import ViewData
 
 Effect = Literal["changed", "locations", "unchanged", "failed"]
 """What a pass did to the module: its text, only its locations, nothing;
 the last is of the pass that ended a compilation."""
-
-
-Severity = Literal["error", "warning", "remark", "note"]
 
 
 @dataclass(frozen=True)

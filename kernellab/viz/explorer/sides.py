@@ -14,7 +14,7 @@ from kernellab.compiler.comparison import Comparison, remarks_of
 from kernellab.compiler.machine_code.decoding import padding_of
 from kernellab.compiler.passes.pass_notes import note_of
 from kernellab.compiler.source_map import with_passes
-from kernellab.errors import CompileError, KernelLabError, SourcePosition
+from kernellab.errors import CompileError, Diagnostic, KernelLabError, SourcePosition
 from kernellab.records import Compilation, ControlCodes, Instruction, PassRun, SourceMap
 from kernellab.records.conversions import Conversion
 from kernellab.records.remarks import Remark
@@ -280,9 +280,7 @@ def _facts(compilation: Compilation) -> tuple[tuple[str, str], ...]:
 def _notes(compilation: Compilation, remarks: Iterable[Remark], file: str) -> Iterator[MarginNote]:
     """What the compiler says, and which conversions of layouts cost something, on their lines."""
     for remark in remarks:
-        place = line_in(file, (remark.span, *remark.called_from))
-        words, said = (remark.meaning, remark.what) if remark.meaning else (remark.what, "")
-        yield MarginNote(remark.severity, words, remark.origin, place, remark.advice, said)
+        yield margin_note(remark, remark.origin, file)
     for one in _conversions(compilation):
         if one.means in ("warp shuffles", "shared memory"):
             place = line_in(file, (one.position,))
@@ -297,6 +295,19 @@ def _conversions(compilation: Compilation) -> Iterable[Conversion]:
         return compilation.conversions()
     except KernelLabError:  # MLIR refuses a text that somebody edited.
         return ()
+
+
+def margin_note(diagnostic: Diagnostic, origin: str, file: str) -> MarginNote:
+    """What is said, on its line of the kernel's file, or on that of the call that leads there."""
+    around = [f"{lead} {words}" for lead, words in diagnostic.circumstances.items()]
+    return MarginNote(
+        diagnostic.severity,
+        "\n".join([diagnostic.headline, *around]),
+        origin,
+        line_in(file, (diagnostic.position, *diagnostic.called_from)),
+        diagnostic.advice,
+        diagnostic.what if diagnostic.why else "",
+    )
 
 
 def line_in(file: str, places: Sequence[SourcePosition | None]) -> int:
@@ -404,7 +415,7 @@ def _failed_side(error: CompileError) -> IrSide:
     empty = SourceMap(file, (), (), {}, {})
     where = f"in {error.failed_pass}" if error.failed_pass else "before the first pass"
     kernel = error.kernel or _kernel_name(runs) or source.kernel
-    note = MarginNote("error", error.problem, where, error.position.line if error.position else 0)
+    note = margin_note(dataclasses.replace(error.diagnostic, advice=""), where, file)
     return IrSide(
         name=kernel,
         kernel=kernel,

@@ -1,0 +1,1 @@
+"""What is said of a kernel, a launch or this machine."""

@@ -1,0 +1,57 @@
+"""The card of diagnostics: each with its line, what happens there, and what to try."""
+
+from __future__ import annotations
+
+import linecache
+from collections.abc import Iterator, Sequence
+
+from kernellab.checker.records import Finding
+from kernellab.errors import Diagnostic
+from kernellab.profiling.accesses.records import AccessFinding
+from kernellab.records.remarks import Remark
+from kernellab.viz.kit.card import Card, Table, card_of
+
+
+def diagnostics_card(
+    title: str, diagnostics: Sequence[Diagnostic], subtitle: str = "", notes: Sequence[str] = ()
+) -> Card:
+    """One table a diagnostic, in the order in which they are given."""
+    tables = [Table(_title(one), (), list(_facts(one))) for one in diagnostics]
+    return Card(title, subtitle, tables, notes)
+
+
+@card_of.register(AccessFinding)
+@card_of.register(Finding)
+@card_of.register(Remark)
+def diagnostic_card(one: Diagnostic) -> Card:
+    """The card of a single one."""
+    return Card(_title(one), one.severity, [Table("", (), list(_facts(one)))])
+
+
+def _title(one: Diagnostic) -> str:
+    return one.kind if one.position is None else f"{one.kind}, {one.position}"
+
+
+def _facts(one: Diagnostic) -> Iterator[tuple[str, str]]:
+    if one.position is not None:
+        source = linecache.getline(one.position.file, one.position.line).strip()
+        if source:
+            yield "line", source
+    for call in one.called_from:
+        yield "called from", str(call)
+    yield from _rows("what", one.what)
+    yield from _rows("why", one.why)
+    for lead, words in one.circumstances.items():
+        yield _LABELS.get(lead, lead), words
+    if one.advice:
+        yield "try", one.advice
+
+
+def _rows(label: str, words: str) -> Iterator[tuple[str, str]]:
+    """A row for each line."""
+    for number, line in enumerate(words.splitlines()):
+        yield "" if number else label, line.strip() if number else line
+
+
+_LABELS = {"in": "where", "with": "values"}
+"""What leads words in a text -> what stands before them in a card."""
