@@ -47,7 +47,7 @@ class BufferAccess(IRDLOperation, ABC):
 
 @irdl_op_definition
 class BufferLoadOp(BufferAccess):
-    """Global memory to registers."""
+    """Global memory to registers; lanes that are off give `other`, or 0 where there is none."""
 
     name = "amdg.buffer_load"
     traits = traits_def(GlobalRead(), PointerAccess(mask="mask", where=("pointer", "offsets")))

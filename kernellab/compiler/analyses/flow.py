@@ -12,6 +12,7 @@ from xdsl.ir import Attribute, BlockArgument, Operation, OpResult, SSAValue
 
 from kernellab.compiler.analyses.module import arguments_towards, blocks_of, kind, name_of
 from kernellab.ir.locations import locate
+from kernellab.ir.traits import DotLike, has, touches_memory
 from kernellab.ir.types import MemDescType
 from kernellab.triton_api.layouts import TileType
 
@@ -21,15 +22,8 @@ _PLUMBING = (*_LOOPS, *_ENDS, "scf.if", "ttg.warp_specialize", "ttg.warp_special
 """Operations that hand values to blocks and out of them, and look at none."""
 _FREE = ("arith.constant", "tt.make_range", "tt.splat", "tt.expand_dims", "tt.broadcast")
 """Operations that make any layout alike, or follow from another."""
-_SETTLING = frozenset(
-    (
-        "tt.load", "tt.store", "tt.atomic_rmw", "tt.atomic_cas", "tt.dot", "tt.dot_scaled",
-        "ttng.warp_group_dot", "tt.reduce", "tt.scan", "tt.gather", "tt.histogram", "tt.reshape",
-        "ttg.local_alloc", "ttg.local_load", "ttg.local_store", "ttg.async_copy_global_to_local",
-    )
-)  # fmt: skip
-"""Operations that have a layout of their own, even where what they take
-and give has the same one."""
+_REARRANGING = ("tt.reduce", "tt.scan", "tt.gather", "tt.histogram", "tt.reshape")
+"""Operations that bring elements to other places."""
 
 
 @cache
@@ -116,9 +110,16 @@ def _sources(value: SSAValue) -> Sequence[SSAValue]:
         return [op.operands[0]] if kind(op).startswith("ttg.memdesc_") else ()
     if kind(op) == "tt.expand_dims":  # its operand has a slice of its layout
         return op.operands
-    if kind(op) in _SETTLING:
+    if _settles(op):
         return ()
     return [operand for operand in op.operands if _same_encoding(operand.type, value.type)]
+
+
+def _settles(op: Operation) -> bool:
+    """Whether an operation has a layout of its own, even where what it takes and gives has
+    the same one.
+    """
+    return touches_memory(op) or has(op, DotLike) or kind(op) in _REARRANGING
 
 
 def _same_encoding(one: Attribute, other: Attribute) -> bool:

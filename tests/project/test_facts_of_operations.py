@@ -1,0 +1,73 @@
+"""A fact about operations is a trait of their classes: other files keep no lists of classes."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterator
+from pathlib import Path
+
+from kernellab.ir.reader import context
+from tests.support.source_files import module_name, python_files, tree_of
+
+MOST = 2
+"""So many operations may be named together; a longer list states a fact about a kind of them."""
+
+STATED_HERE_ALONE = {
+    "checker.shadow.origin_formatting._DIVISIONS": "what a message calls them",
+    "checker.shadow.origin_formatting._LOGARITHMS": "what a message calls them",
+    "checker.shadow.origin_formatting._ROOTS": "what a message calls them",
+    "checker.shadow.origin_formatting._EXPONENTIALS": "what a message calls them",
+    "checker.shadow.origins._NARROWING": "where a number may turn out too large is this detector's",
+    "checker.shadow.wrapping._CASTS": "beside the tables of what each gives in int64",
+    "compiler.analyses.barriers.BARRIERS": "names in texts too, over the versions of Triton",
+    "compiler.analyses.barriers._WAITS": "Triton's own membar analysis looks at these names",
+    "compiler.analyses.flow._ENDS": "control flow, which `flow` alone follows by names",
+    "compiler.analyses.flow._PLUMBING": "control flow, which `flow` alone follows by names",
+    "compiler.analyses.flow._FREE": "which layouts come for nothing, nobody else asks",
+    "compiler.analyses.flow._REARRANGING": "which layouts end there, nobody else asks",
+    "compiler.analyses.work._FLOAT_OPERATIONS": "what counts as one operation, nobody else asks",
+    "profiling.accesses.copy_engine.OfBlocks": "a type, for operands by name",
+    "profiling.accesses.shared_costs._MAY_SHARE": "what Triton lowers through shared memory",
+}
+"""Lists of operations outside `ir/` that are no trait, and why."""
+
+DIALECTS = {one.name: one for one in context().loaded_dialects if one.name != "builtin"}
+CLASSES = {f"{name}.{op.__name__}" for name, one in DIALECTS.items() for op in one.operations}
+NAMES = {op.name for one in DIALECTS.values() for op in one.operations}
+COLLECTIONS = (ast.Tuple, ast.List, ast.Set, ast.BinOp)
+
+
+def operations_in(collection: ast.AST) -> set[str]:
+    """The operations that a tuple, a set, a union of types names, by class or by name."""
+    return {
+        text
+        for node in ast.walk(collection)
+        for text in [
+            ast.unparse(node) if isinstance(node, ast.Attribute) else getattr(node, "value", "")
+        ]
+        if isinstance(text, str) and (text in CLASSES or text in NAMES)
+    }
+
+
+def lists_of_operations(file: Path) -> Iterator[str]:
+    """The module's lists of more than `MOST` operations: "checker.slices.ACCESSES"."""
+    module = module_name(file).removeprefix("kernellab.")
+    for statement in tree_of(file).body:
+        targets = statement.targets if isinstance(statement, ast.Assign) else []
+        if isinstance(statement, ast.AnnAssign):
+            targets = [statement.target]
+        named = [one for one in ast.walk(statement) if isinstance(one, COLLECTIONS)]
+        if targets and any(len(operations_in(one)) > MOST for one in named):
+            yield f"{module}.{ast.unparse(targets[0])}"
+
+
+def test_no_list_outside_ir_states_a_fact_about_operations() -> None:
+    """Say it on the classes, in `kernellab/ir/`: `traits_def(...)`; and ask `ir.traits.has`."""
+    found = {
+        name
+        for file in python_files("kernellab")
+        if not module_name(file).startswith("kernellab.ir.")
+        for name in lists_of_operations(file)
+    }
+    assert found - set(STATED_HERE_ALONE) == set()
+    assert set(STATED_HERE_ALONE) - found == set(), "these are gone"
