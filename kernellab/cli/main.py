@@ -247,8 +247,8 @@ def _compilations(options: argparse.Namespace) -> list[Compilation]:
     from kernellab.compiler.specialization.assumed_types import assume
     from kernellab.compiler.specialization.binding import bind
     from kernellab.compiler.specialization.type_strings import parse_signature
+    from kernellab.compiler.specialization.unwrapping import unwrap_kernel
     from kernellab.compiler.targets import DEFAULT_TARGET, local_target, parse_targets
-    from kernellab.compiler.unwrapping import unwrap_kernel
 
     if options.target is None:
         targets = [local_target() or DEFAULT_TARGET]

@@ -10,7 +10,7 @@ from __future__ import annotations
 import importlib
 from typing import Any
 
-HAND_MADE_LAYOUTS = "kernellab.compiler.hand_made_layouts:make"
+HAND_MADE_LAYOUTS = "kernellab.compiler.layout_parsing:make"
 """What the worker process is asked for a layout made by hand. `Layout.parse` is a constructor of a
 record, and only Triton knows the answer; the call is made in another process, since Triton aborts
 on some."""

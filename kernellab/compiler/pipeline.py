@@ -20,8 +20,8 @@ from kernellab.compiler.passes.edited import (
 from kernellab.compiler.passes.recorder import PassRecorder
 from kernellab.compiler.source_map import module_frames
 from kernellab.compiler.specialization.binding import BoundCall, bind
+from kernellab.compiler.specialization.unwrapping import unwrap_kernel
 from kernellab.compiler.targets import DEFAULT_TARGET, local_target, parse_targets
-from kernellab.compiler.unwrapping import unwrap_kernel
 from kernellab.errors import ArgumentError, CompileError, OptionError, SourcePosition, nearest
 from kernellab.records import Compilation, PassRun, Target
 from kernellab.triton_api import pipeline as triton_pipeline

@@ -19,8 +19,8 @@ import torch
 from kernellab import triton_api
 from kernellab.compiler.specialization.argument_values import tensor_of
 from kernellab.compiler.specialization.binding import BoundCall, bind
+from kernellab.compiler.specialization.unwrapping import unwrap_kernel
 from kernellab.compiler.targets import DEFAULT_TARGET, local_target
-from kernellab.compiler.unwrapping import unwrap_kernel
 from kernellab.errors import ArgumentError, KernelLabError
 from kernellab.launch.dispatch import facts_of
 from kernellab.launch.preparation import goes_to_gpu, innermost

@@ -13,8 +13,8 @@ import torch
 
 from kernellab import triton_api
 from kernellab.compiler.specialization.binding import BoundCall, bind
+from kernellab.compiler.specialization.unwrapping import unwrap_kernel
 from kernellab.compiler.targets import DEFAULT_TARGET, local_target, parse_target
-from kernellab.compiler.unwrapping import unwrap_kernel
 from kernellab.errors import ArgumentError, OptionError
 from kernellab.interpreter.execution.grid import check_grid
 from kernellab.records import Target

@@ -92,8 +92,8 @@ def compilation_of(kernel: Any, given: Mapping[str, Any], position: SourcePositi
         ArgumentError: types or constants do not fit the kernel, or something is missing.
     """
     from kernellab.compiler.pipeline import compile_bound
+    from kernellab.compiler.specialization.unwrapping import unwrap_kernel
     from kernellab.compiler.targets import DEFAULT_TARGET
-    from kernellab.compiler.unwrapping import unwrap_kernel
     from kernellab.errors import ArgumentError, MissingArguments
     from kernellab.magics.compile_options import compile_options_of, launched_call, stated_call
 
