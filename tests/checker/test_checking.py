@@ -24,7 +24,7 @@ from tests.checker.corpus import orders, races
 from tests.interpreter.marked_lines import marked_line
 from tests.kernels.interp import waiting
 from tests.support.compiled import source_line
-from tests.support.notebook_session import notebook
+from tests.support.notebook_session import StartNotebook
 
 KINDS = [
     "out-of-bounds",
@@ -292,19 +292,19 @@ def copy(x_ptr, out_ptr, n, BLOCK: tl.constexpr):
 """
 
 
-def test_tilecheck_in_a_notebook() -> None:
-    with notebook() as session:
-        session.run("%load_ext kernellab\nimport torch, triton, triton.language as tl")
-        assert not session.run(CELL).error
-        session.run("x, out = torch.ones(1000), torch.zeros(1000)")
-        shown = session.run("%tilecheck --outputs out_ptr copy[(4,)](x, out, 1000, BLOCK=256)")
-        assert shown.result is not None
-        for text in (shown.result["text/plain"], shown.result["text/html"]):
-            assert "out-of-bounds, Cell In[2], line 5" in text
-            assert "x = tl.load(x_ptr + offsets)" in text
-        kept = session.run(
-            "found = %tilecheck copy[(4,)](x, out, 1000, BLOCK=256)\nprint(found.kinds, out.sum())"
-        )
-        assert kept.streams["stdout"] == "('out-of-bounds',) tensor(0.)\n"
-        refused = session.run("%tilecheck --output out_ptr copy[(4,)](x, out, 1000, BLOCK=256)")
-        assert "--outputs" in refused.message
+def test_tilecheck_in_a_notebook(notebook: StartNotebook) -> None:
+    session = notebook()
+    session.run("%load_ext kernellab\nimport torch, triton, triton.language as tl")
+    assert not session.run(CELL).error
+    session.run("x, out = torch.ones(1000), torch.zeros(1000)")
+    shown = session.run("%tilecheck --outputs out_ptr copy[(4,)](x, out, 1000, BLOCK=256)")
+    assert shown.result is not None
+    for text in (shown.result["text/plain"], shown.result["text/html"]):
+        assert "out-of-bounds, Cell In[2], line 5" in text
+        assert "x = tl.load(x_ptr + offsets)" in text
+    kept = session.run(
+        "found = %tilecheck copy[(4,)](x, out, 1000, BLOCK=256)\nprint(found.kinds, out.sum())"
+    )
+    assert kept.streams["stdout"] == "('out-of-bounds',) tensor(0.)\n"
+    refused = session.run("%tilecheck --output out_ptr copy[(4,)](x, out, 1000, BLOCK=256)")
+    assert "--outputs" in refused.message

@@ -4,7 +4,7 @@ lines, hints and helpers are the cell's own.
 
 from __future__ import annotations
 
-from tests.support.notebook_session import notebook
+from tests.support.notebook_session import StartNotebook
 
 CELL = """%%tilekernel
 @triton.jit
@@ -25,26 +25,25 @@ def scaled(x_ptr, out_ptr, stride, n, BLOCK: tl.constexpr):
 CALL = "%tilecheck scaled[(4,)](x, torch.zeros(32), {}, 56, BLOCK=8)"
 
 
-def test_lines_are_those_of_the_cell() -> None:
-    with notebook() as session:
-        session.run("%load_ext kernellab\nimport torch, triton, triton.language as tl")
-        assert not session.run(CELL).error
-        session.run("x = torch.ones(64)\nx[17] = 0.0")
-        clean = session.run(CALL.format(24).replace("x,", "torch.ones(64),"))
-        assert clean.result is not None
-        assert "nothing found" in clean.result["text/plain"]
-        shown = session.run(CALL.format(4))
-        assert shown.result is not None
-        for text in (shown.result["text/plain"], shown.result["text/html"]):
-            assert "broken-hint, Cell In[2], line 12" in text
-            assert "start = tl.multiple_of(start, 8)" in text
-            assert "start is a multiple of 8, and it is 4" in text
-        zero = session.run(CALL.format(16))
-        assert zero.result is not None
-        assert "infinity, Cell In[2], line 14" in zero.result["text/plain"]
-        far = CALL.format(1_000_000_008).replace("x,", "torch.ones(64),")
-        told = session.run(f"found = {far}\nprint(found.kinds, found[0].line, found[0].message)")
-        assert told.streams["stdout"].startswith(
-            "('index-overflow',) 4 pid * stride = 3 * 1,000,000,008 = 3,000,000,024 "
-            "does not fit int32"
-        )
+def test_lines_are_those_of_the_cell(notebook: StartNotebook) -> None:
+    session = notebook()
+    session.run("%load_ext kernellab\nimport torch, triton, triton.language as tl")
+    assert not session.run(CELL).error
+    session.run("x = torch.ones(64)\nx[17] = 0.0")
+    clean = session.run(CALL.format(24).replace("x,", "torch.ones(64),"))
+    assert clean.result is not None
+    assert "nothing found" in clean.result["text/plain"]
+    shown = session.run(CALL.format(4))
+    assert shown.result is not None
+    for text in (shown.result["text/plain"], shown.result["text/html"]):
+        assert "broken-hint, Cell In[2], line 12" in text
+        assert "start = tl.multiple_of(start, 8)" in text
+        assert "start is a multiple of 8, and it is 4" in text
+    zero = session.run(CALL.format(16))
+    assert zero.result is not None
+    assert "infinity, Cell In[2], line 14" in zero.result["text/plain"]
+    far = CALL.format(1_000_000_008).replace("x,", "torch.ones(64),")
+    told = session.run(f"found = {far}\nprint(found.kinds, found[0].line, found[0].message)")
+    assert told.streams["stdout"].startswith(
+        "('index-overflow',) 4 pid * stride = 3 * 1,000,000,008 = 3,000,000,024 does not fit int32"
+    )

@@ -11,7 +11,6 @@ import subprocess
 import sys
 import termios
 import threading
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -20,7 +19,7 @@ from kernellab.common import progress
 from kernellab.common.progress import ProgressBar
 from kernellab.common.saved_json import write_whole
 from kernellab.viz.kit.progress_bar import open_bar
-from tests.support.notebook_session import WIDGET, NotebookSession, notebook
+from tests.support.notebook_session import WIDGET, NotebookSession, StartNotebook
 from tests.support.source_files import ROOT
 
 KERNELS = """
@@ -54,9 +53,8 @@ def children():
 
 
 @pytest.fixture(scope="module")
-def lab() -> Iterator[NotebookSession]:
-    with notebook("%load_ext kernellab", f"%%tilekernel\n{KERNELS}") as session:
-        yield session
+def lab(notebook: StartNotebook) -> NotebookSession:
+    return notebook("%load_ext kernellab", f"%%tilekernel\n{KERNELS}")
 
 
 # What is told

@@ -120,6 +120,7 @@ def test_nothing_is_left_behind(how):
     assert not is_running(worker_id)
 
 
+@pytest.mark.usefixtures("ctrl_c")
 def test_ctrl_c_stops_the_call_and_the_next_one_works():
     code = """
         import os, signal, threading

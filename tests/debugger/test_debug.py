@@ -371,6 +371,7 @@ def test_a_fault_is_looked_at_where_it_happened(session: Session) -> None:
     assert not y.any()
 
 
+@pytest.mark.usefixtures("ctrl_c")
 def test_ctrl_c_leaves_everything_as_it_was(session: Session) -> None:
     handler = signal.getsignal(signal.SIGINT)
     x, y = torch.zeros(1 << 22), torch.zeros(1 << 22)
@@ -469,6 +470,7 @@ def test_print_is_device_print(capsys: pytest.CaptureFixture[str]) -> None:
 # In real terminals
 
 
+@pytest.mark.usefixtures("ctrl_c")
 def test_pdb_in_a_terminal() -> None:
     script = (
         "import torch, kernellab; from tests.kernels import stepped\n"

@@ -4,12 +4,10 @@ VS Code's is the same.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-
 import pytest
 
 from tests.debugger.debug_protocol import NotebookDebugger
-from tests.support.notebook_session import NotebookSession, notebook
+from tests.support.notebook_session import NotebookSession, StartNotebook
 
 CELL = """\
 %%tilekernel --no-compile
@@ -32,10 +30,9 @@ DOUBLED = str([2.0 * n for n in range(12)])
 
 
 @pytest.fixture(scope="module")
-def session() -> Iterator[NotebookSession]:
+def session(notebook: StartNotebook) -> NotebookSession:
     setup = "%load_ext kernellab\nimport torch, triton, triton.language as tl"
-    with notebook(setup, CELL) as session:  # what is imported under a debugger takes long
-        yield session
+    return notebook(setup, CELL)  # what is imported under a debugger takes long
 
 
 @pytest.fixture(scope="module")

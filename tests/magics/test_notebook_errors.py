@@ -2,29 +2,26 @@
 the line that the arrow points at, and the kernel lives.
 """
 
-from collections.abc import Iterator
-
 import pytest
 
 from tests.support.notebook_session import (
     ADD,
     NotebookSession,
     Outcome,
-    notebook,
+    StartNotebook,
 )
 
 SIGNATURE = "def add(x_ptr, y_ptr, z_ptr, n, BLOCK: tl.constexpr):"
 
 
 @pytest.fixture(scope="module")
-def lab() -> Iterator[NotebookSession]:
-    with notebook(
+def lab(notebook: StartNotebook) -> NotebookSession:
+    return notebook(
         "%load_ext kernellab",
         "import numpy as np, torch, triton, triton.language as tl\n"
         "x = torch.rand(1000); y = torch.rand(1000); z = torch.zeros(1000)",
         f"%%tilekernel --no-compile\n{ADD}",
-    ) as session:
-        yield session
+    )
 
 
 def fails(lab: NotebookSession, cell: str) -> Outcome:

@@ -3,23 +3,21 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
 
 import pytest
 
-from tests.support.notebook_session import ADD, NotebookSession, notebook
+from tests.support.notebook_session import ADD, NotebookSession, StartNotebook
 
 
 @pytest.fixture(scope="module")
-def lab() -> Iterator[NotebookSession]:
-    with notebook(
+def lab(notebook: StartNotebook) -> NotebookSession:
+    return notebook(
         "%load_ext kernellab",
         "import kernellab, torch, triton, triton.language as tl\n"
         "x = torch.rand(1000); y = torch.rand(1000); z = torch.zeros(1000)",
         f"%%tilekernel --no-compile --target sm_80\n{ADD}",
         "add[(8,)](x, y, z, 1000, BLOCK=128, num_warps=2)",
-    ) as session:
-        yield session
+    )
 
 
 def test_a_kernel_is_compiled_for_its_cells_target_and_its_latest_launch(

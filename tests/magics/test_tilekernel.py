@@ -2,22 +2,20 @@
 what a cell leaves behind, its line numbers, options, cards, help.
 """
 
-from collections.abc import Iterator
 from html.parser import HTMLParser
 
 import pytest
 
-from tests.support.notebook_session import ADD, NotebookSession, notebook
+from tests.support.notebook_session import ADD, NotebookSession, StartNotebook
 
 
 @pytest.fixture(scope="module")
-def lab() -> Iterator[NotebookSession]:
-    with notebook(
+def lab(notebook: StartNotebook) -> NotebookSession:
+    return notebook(
         "%load_ext kernellab",
         "import inspect, linecache, numpy as np, torch, triton, triton.language as tl\n"
         "x = torch.rand(1000); y = torch.rand(1000); z = torch.zeros(1000)",
-    ) as session:
-        yield session
+    )
 
 
 # An ordinary cell

@@ -5,11 +5,10 @@ faults, Ctrl-C, help.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
 
 import pytest
 
-from tests.support.notebook_session import NotebookSession, notebook
+from tests.support.notebook_session import NotebookSession, StartNotebook
 from tests.viz.test_stepper import Page
 
 KERNELS = """\
@@ -36,14 +35,13 @@ def spin(x_ptr, y_ptr):
 
 
 @pytest.fixture(scope="module")
-def lab() -> Iterator[NotebookSession]:
-    with notebook(
+def lab(notebook: StartNotebook) -> NotebookSession:
+    return notebook(
         "%load_ext kernellab",
         "import numpy as np, torch, triton, triton.language as tl\n"
         "x = torch.arange(64.0); y = torch.zeros(64)",
         KERNELS,
-    ) as session:
-        yield session
+    )
 
 
 def test_the_stepper_is_what_the_cell_gives(lab: NotebookSession) -> None:

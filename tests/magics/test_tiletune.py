@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from tests.support.notebook_session import NotebookSession
+from tests.support.notebook_session import NotebookSession, StartNotebook
 
 DEFINES = """\
 %%tilekernel --no-compile
@@ -39,13 +39,8 @@ grid = lambda meta: (triton.cdiv(n, meta["BLOCK"]),)
 
 
 @pytest.fixture(scope="module")
-def session():
-    made = NotebookSession()
-    made.run("%load_ext kernellab")
-    assert not made.run("import torch, triton\n" + GIVEN).error
-    assert not made.run(DEFINES).error
-    yield made
-    made.close()
+def session(notebook: StartNotebook) -> NotebookSession:
+    return notebook("%load_ext kernellab", "import torch, triton\n" + GIVEN, DEFINES)
 
 
 def test_a_cell_is_run_and_its_launch_tuned(session) -> None:

@@ -9,7 +9,7 @@ import json
 import queue
 import re
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Any
@@ -179,8 +179,12 @@ def _opened(message: dict[str, Any]) -> dict[str, Any]:
     return {"state": state, "bytes": len(json.dumps(message["content"])) + sum(sizes)}
 
 
+StartNotebook = Callable[..., NotebookSession]
+"""What the fixture `notebook` gives: called with cells, it runs them in a kernel of its own."""
+
+
 @contextmanager
-def notebook(*setup: str) -> Iterator[NotebookSession]:
+def notebook_session(*setup: str) -> Iterator[NotebookSession]:
     """A session in which the `setup` cells have run."""
     session = NotebookSession()
     try:

@@ -9,7 +9,6 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 
-import pytest
 from playwright.sync_api import Browser, BrowserContext, Page, sync_playwright
 
 CHROMIUM = shutil.which("chromium")
@@ -22,13 +21,6 @@ OPTIONS = [
     "--disable-background-networking",
     "--disable-component-update",
 ]
-
-needs_browser = pytest.mark.skipif(
-    CHROMIUM is None,
-    reason=(
-        "Chromium is not installed (apt-get install chromium): views are not tested in a browser"
-    ),
-)
 
 
 @contextmanager

@@ -19,10 +19,8 @@ from tests.kernels import evidenced
 from tests.profiling import test_recorded_profiles as recorded
 from tests.support.compiled import compiled
 from tests.viz import annotation_cases as case
-from tests.viz.browser import needs_browser, opened
-from tests.viz.jupyter import jupyterlab
-
-pytestmark = needs_browser
+from tests.viz.browser import opened
+from tests.viz.jupyter import Jupyter
 
 
 @pytest.fixture(scope="module")
@@ -206,14 +204,9 @@ costs = kernellab.accesses(thinned, (4,), torch.zeros(4096), y, 512, STEP=4, BLO
 %tileir thinned --with report,costs"""
 
 
-def test_evidence_in_jupyterlab(
-    chromium: Browser, tmp_path_factory: pytest.TempPathFactory
-) -> None:
+def test_evidence_in_jupyterlab(chromium: Browser, server: Jupyter) -> None:
     setup = "%load_ext kernellab\nimport kernellab, torch, triton, triton.language as tl"
-    with (
-        jupyterlab(tmp_path_factory.mktemp("lab")) as lab,
-        lab.run(chromium, setup, KERNEL, EVIDENCE) as page,
-    ):
+    with server.run(chromium, setup, KERNEL, EVIDENCE) as page:
         root = page.locator(".kl-root[data-ready]")
         expect(root).to_be_visible(timeout=60_000)
         root.press("3")

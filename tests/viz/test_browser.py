@@ -7,10 +7,9 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
+from playwright.sync_api import Browser
 
-from tests.viz.browser import browser, needs_browser, opened
-
-pytestmark = needs_browser
+from tests.viz.browser import opened
 
 ELSEWHERE = "https://elsewhere.invalid/x"
 BAD = {
@@ -25,13 +24,12 @@ BAD = {
 }
 
 
-def test_what_goes_wrong_in_a_page_fails_its_test(tmp_path: Path) -> None:
-    with browser() as started:
-        for html, told in BAD.items():
-            file = tmp_path / "page.html"
-            file.write_text(f"<!doctype html>{html}")
-            with pytest.raises(AssertionError, match=told), opened(started, file.as_uri()) as page:
-                page.wait_for_timeout(150)
-        file.write_text("<!doctype html><script>console.log('fine')</script>")
-        with opened(started, file.as_uri()) as page:
+def test_what_goes_wrong_in_a_page_fails_its_test(chromium: Browser, tmp_path: Path) -> None:
+    for html, told in BAD.items():
+        file = tmp_path / "page.html"
+        file.write_text(f"<!doctype html>{html}")
+        with pytest.raises(AssertionError, match=told), opened(chromium, file.as_uri()) as page:
             page.wait_for_timeout(150)
+    file.write_text("<!doctype html><script>console.log('fine')</script>")
+    with opened(chromium, file.as_uri()) as page:
+        page.wait_for_timeout(150)

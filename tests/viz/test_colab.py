@@ -9,13 +9,13 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from playwright.sync_api import Page, expect
+from playwright.sync_api import Browser, Page, expect
 
 import kernellab
 from kernellab.records.layouts import Layout
 from kernellab.viz.kit.bundle import SCRIPT, STYLE
-from tests.support.notebook_session import WIDGET, notebook
-from tests.viz.browser import browser, needs_browser, opened
+from tests.support.notebook_session import WIDGET, StartNotebook
+from tests.viz.browser import opened
 
 MANAGER = "https://ssl.gstatic.com/colaboratory-static/widgets/manager.min.js"
 
@@ -66,35 +66,34 @@ DRAW = """async ({ source, data }) => {
 
 
 @pytest.fixture
-def page(tmp_path: Path) -> Iterator[Page]:
+def page(chromium: Browser, tmp_path: Path) -> Iterator[Page]:
     """A cell's outputs in Colab's dark theme; the reader's system is light."""
     file = tmp_path / "outputs.html"
     file.write_text(PAGE)
     data = base64.b64encode(kernellab.show(VIEW).packed_data()).decode()
-    with browser() as chromium, opened(chromium, file.as_uri()) as opened_page:
+    with opened(chromium, file.as_uri()) as opened_page:
         opened_page.add_style_tag(content=STYLE)
         opened_page.evaluate(DRAW, {"source": SCRIPT, "data": data})
         yield opened_page
 
 
-def test_the_manager_for_widgets_is_enabled_and_named_in_the_output() -> None:
+def test_the_manager_for_widgets_is_enabled_and_named_in_the_output(
+    notebook: StartNotebook,
+) -> None:
     """Nobody has to call `enable_custom_widget_manager`:
     anywidget does, and a view passes on what it says.
     """
-    with notebook(STAND_IN, "import kernellab") as lab:
-        outcome = lab.run(
-            "kernellab.show(kernellab.Layout.blocked(shape=(8,), size_per_thread=[1], "
-            "threads_per_warp=[32], warps_per_cta=[1], order=[0]))"
-        )
-        assert outcome.still
-        assert lab.ask("enabled") == "[1]"
-        metadata = lab.ask(f"[one['metadata'].get({WIDGET!r}) for one in sent]")
-        assert (
-            metadata == f"[None, {{'colab': {{'custom_widget_manager': {{'url': {MANAGER!r}}}}}}}]"
-        )
+    lab = notebook(STAND_IN, "import kernellab")
+    outcome = lab.run(
+        "kernellab.show(kernellab.Layout.blocked(shape=(8,), size_per_thread=[1], "
+        "threads_per_warp=[32], warps_per_cta=[1], order=[0]))"
+    )
+    assert outcome.still
+    assert lab.ask("enabled") == "[1]"
+    metadata = lab.ask(f"[one['metadata'].get({WIDGET!r}) for one in sent]")
+    assert metadata == f"[None, {{'colab': {{'custom_widget_manager': {{'url': {MANAGER!r}}}}}}}]"
 
 
-@needs_browser
 def test_the_theme_is_colabs(page: Page) -> None:
     view = page.locator(".kl-root[data-ready]")
     expect(view).to_have_attribute("data-theme", "dark")
@@ -109,7 +108,6 @@ def test_the_theme_is_colabs(page: Page) -> None:
         expect(view).to_have_attribute("data-theme", "dark")
 
 
-@needs_browser
 def test_the_widget_hides_its_own_still(page: Page) -> None:
     expect(page.locator(".kl-root[data-ready]")).to_be_visible()
     expect(page.locator("#own")).to_be_hidden()

@@ -21,10 +21,8 @@ from kernellab.viz.kit.card import Card
 from kernellab.viz.kit.view import View
 from tests.kernels import basic
 from tests.support.compiled import compiled
-from tests.viz.browser import needs_browser, opened
+from tests.viz.browser import opened
 from tests.viz.explorer_page import pane
-
-pytestmark = needs_browser
 
 NASTY = "<img/src=x/onerror=window.hit=1></script><script>window.hit=1</script>&quot;"
 WORDS = {

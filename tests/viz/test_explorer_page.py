@@ -19,10 +19,13 @@ from kernellab.records.showing import show
 from kernellab.viz.kit.view import View
 from tests.kernels import basic, faulty
 from tests.support.compiled import compiled, of_corpus
-from tests.viz.browser import needs_browser, opened
-from tests.viz.explorer_page import line_with, lit_numbers, pane, shown_numbers
-
-pytestmark = needs_browser
+from tests.viz.browser import opened
+from tests.viz.explorer_page import (
+    line_with,
+    lit_numbers,
+    pane,
+    shown_numbers,
+)
 
 
 @pytest.fixture(scope="module")

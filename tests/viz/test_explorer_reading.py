@@ -13,7 +13,7 @@ from kernellab.errors import CompileError
 from kernellab.records.showing import show
 from tests.kernels import basic
 from tests.support.compiled import compiled, of_corpus
-from tests.viz.browser import needs_browser, opened
+from tests.viz.browser import opened
 from tests.viz.explorer_page import (
     NAMELESS,
     line_with,
@@ -22,8 +22,6 @@ from tests.viz.explorer_page import (
     soon,
     stops_of_tab,
 )
-
-pytestmark = needs_browser
 
 
 @pytest.fixture(scope="module")

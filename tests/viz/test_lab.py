@@ -11,33 +11,11 @@ from collections.abc import Iterator
 import pytest
 from playwright.sync_api import Browser, Locator, Page, expect
 
-from tests.viz.browser import Watched, needs_browser
+from tests.viz.browser import Watched
 from tests.viz.explorer_page import click_the_store
 from tests.viz.jupyter import FRONT_ENDS, Jupyter, show_cell
+from tests.viz.view_cells import CELLS
 
-pytestmark = needs_browser
-
-CELLS = [
-    """\
-%load_ext kernellab
-import os, pathlib, torch, triton, triton.language as tl
-import kernellab.viz.kit.view
-kernellab.viz.kit.view._SENT_AT_ONCE = 1  # so that texts are left out
-pathlib.Path("kernel").write_text(str(os.getpid()))""",
-    """\
-%%tilekernel --no-compile
-@triton.jit
-def add(x_ptr, y_ptr, z_ptr, n, BLOCK: tl.constexpr):
-    i = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
-    x = tl.load(x_ptr + i, mask=i < n)
-    y = tl.load(y_ptr + i, mask=i < n)
-    tl.store(z_ptr + i, x + y, mask=i < n)
-x = torch.arange(1000.0)
-add[(8,)](x, x, torch.zeros(1000), 1000, BLOCK=128)""",
-    "%tileir add",
-    "%tilelayout add i",
-    "%tilestep --program 1 add[(8,)](x, x, torch.zeros(1000), 1000, BLOCK=128)",
-]
 KINDS = {"ir": 2, "layout": 3, "steps": 4}
 """Kinds of views, and the numbers of their cells."""
 CELL_COUNT = "jupyterapp.shell.currentWidget.content.model.cells.length"

@@ -17,9 +17,9 @@ from kernellab.viz.kit.card import Card
 from kernellab.viz.kit.view import View
 from kernellab.viz.layouts.data import LayoutView, element_bits
 from tests.support.compiled import of_corpus
-from tests.support.notebook_session import notebook
+from tests.support.notebook_session import StartNotebook
 from tests.viz import layout_fixture
-from tests.viz.browser import needs_browser, opened
+from tests.viz.browser import opened
 
 MMA = {"version": 2, "warps_per_cta": [1, 1], "instruction_shape": [16, 8]}
 
@@ -109,18 +109,18 @@ def test_the_still_says_what_the_card_says() -> None:
     assert "each thread holds 4 elements" in repr(view)
 
 
-def test_tilelayout_in_a_notebook() -> None:
+def test_tilelayout_in_a_notebook(notebook: StartNotebook) -> None:
     cell = (
         "%%tilekernel --no-compile\n@triton.jit\ndef total(x_ptr, out_ptr, N: tl.constexpr):\n"
         "    x = tl.load(x_ptr + tl.arange(0, N))\n    tl.store(out_ptr, tl.sum(x))\n"
     )
-    with notebook("%load_ext kernellab", "import triton, triton.language as tl", cell) as lab:
-        line = "%tilelayout total x --sig '*fp32:16, *fp32:16' --constexpr N=1024"
-        outcome = lab.run(line)
-        assert "x: 1024 of f32" in outcome.still["text/plain"]
-        refused = lab.run("%tilelayout total nobody --sig '*fp32:16, *fp32:16' --constexpr N=1024")
-        assert refused.error == "LayoutError"
-        assert "nobody" in refused.message
+    lab = notebook("%load_ext kernellab", "import triton, triton.language as tl", cell)
+    line = "%tilelayout total x --sig '*fp32:16, *fp32:16' --constexpr N=1024"
+    outcome = lab.run(line)
+    assert "x: 1024 of f32" in outcome.still["text/plain"]
+    refused = lab.run("%tilelayout total nobody --sig '*fp32:16, *fp32:16' --constexpr N=1024")
+    assert refused.error == "LayoutError"
+    assert "nobody" in refused.message
 
 
 # In a browser
@@ -138,7 +138,6 @@ def point(page: Page, number: int, x: int, y: int) -> str:
     return page.locator(".kl-status").inner_text()
 
 
-@needs_browser
 def test_hover_leads_from_elements_to_threads_and_back(chromium: Browser, tmp_path: Path) -> None:
     layout = mma()
     page_file = layout.show().to_html(tmp_path / "mma.html")
@@ -153,7 +152,6 @@ def test_hover_leads_from_elements_to_threads_and_back(chromium: Browser, tmp_pa
         assert words.endswith(f"element {index}")
 
 
-@needs_browser
 def test_keys_go_from_cell_to_cell(chromium: Browser, tmp_path: Path) -> None:
     page_file = mma().show().to_html(tmp_path / "mma.html")
     with opened(chromium, page_file.as_uri()) as page:
@@ -163,7 +161,6 @@ def test_keys_go_from_cell_to_cell(chromium: Browser, tmp_path: Path) -> None:
         expect(page.locator(".kl-status")).to_contain_text("element (1, 1)")
 
 
-@needs_browser
 def test_two_layouts_say_what_moves(chromium: Browser, tmp_path: Path) -> None:
     fixture = layout_fixture.layouts()
     source, destination = fixture[0], fixture[1]
@@ -180,7 +177,6 @@ def test_two_layouts_say_what_moves(chromium: Browser, tmp_path: Path) -> None:
         }
 
 
-@needs_browser
 def test_shared_memory_three_dimensions_and_one_element(chromium: Browser, tmp_path: Path) -> None:
     layouts = layout_fixture.layouts()
     padded = layouts[5].show().to_html(tmp_path / "padded.html")
@@ -226,7 +222,6 @@ def painted(page: Page, number: int) -> dict[str, int]:
     return found
 
 
-@needs_browser
 @pytest.mark.parametrize(
     ("shape", "last"),
     [((1024, 1024), "(1023, 1023)"), ((4096, 2), "(4095, 1)"), ((2, 4096), "(1, 4095)")],
@@ -255,7 +250,6 @@ def test_what_is_larger_than_fits_is_scrolled(
         assert sum(other.evaluate(COLOURS).values()) > 0
 
 
-@needs_browser
 def test_a_replicated_element_has_the_colours_of_all_its_warps(
     chromium: Browser, tmp_path: Path
 ) -> None:
@@ -269,7 +263,6 @@ def test_a_replicated_element_has_the_colours_of_all_its_warps(
         expect(page.locator(".kl-status")).to_contain_text("and 120 more")
 
 
-@needs_browser
 def test_a_narrow_cell_another_slice_and_foreign_text(chromium: Browser, tmp_path: Path) -> None:
     evil = "<img src=x onerror=alert(1)></script>"
     (tile,) = layout_fixture.layouts()[3].show().data.tiles
@@ -291,7 +284,6 @@ def test_a_narrow_cell_another_slice_and_foreign_text(chromium: Browser, tmp_pat
         expect(page.locator(".kl-status")).to_contain_text("in slice [1, :, :]")
 
 
-@needs_browser
 def test_a_large_tile_is_painted_at_once(chromium: Browser, tmp_path: Path) -> None:
     large = Layout.blocked(
         shape=(256, 256),
@@ -325,7 +317,6 @@ def of_both_memories() -> tuple[RegisterLayout, Layout]:
     return registers, shared
 
 
-@needs_browser
 def test_registers_and_shared_memory_have_their_own_colours(
     chromium: Browser, tmp_path: Path
 ) -> None:
@@ -353,7 +344,6 @@ def test_a_conversion_to_shared_memory_has_a_tile_on_each_side() -> None:
     assert [tile.memory for tile in data.tiles] == ["registers", "shared memory"]
 
 
-@needs_browser
 def test_the_footer_follows_the_picture(chromium: Browser, tmp_path: Path) -> None:
     """Bytes and banks by hand: element 175 is at byte 350 with 2 bytes, at 1,400 with 8;
     128 bytes are 32 banks.
@@ -371,7 +361,6 @@ def test_the_footer_follows_the_picture(chromium: Browser, tmp_path: Path) -> No
         expect(status).to_contain_text("(byte 1400), bank 30")
 
 
-@needs_browser
 def test_another_tile_forgets_what_was_pointed_at(chromium: Browser, tmp_path: Path) -> None:
     view = of_corpus("matmul", "sm_90").layouts().show()
     with opened(chromium, view.to_html(tmp_path / "tiles.html").as_uri()) as page:
@@ -382,7 +371,6 @@ def test_another_tile_forgets_what_was_pointed_at(chromium: Browser, tmp_path: P
         expect(page.locator(".kl-status")).to_have_text("")
 
 
-@needs_browser
 def test_threads_side_by_side_are_numbered(chromium: Browser, tmp_path: Path) -> None:
     tile = Layout.blocked(
         shape=(64,), size_per_thread=[2], threads_per_warp=[32], warps_per_cta=[1], order=[0]
@@ -393,7 +381,6 @@ def test_threads_side_by_side_are_numbered(chromium: Browser, tmp_path: Path) ->
         )
 
 
-@needs_browser
 def test_a_view_begins_with_the_colours_that_were_asked_for(
     chromium: Browser, tmp_path: Path
 ) -> None:

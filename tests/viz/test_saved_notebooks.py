@@ -14,8 +14,10 @@ import pytest
 from playwright.sync_api import Browser, Locator, Page, expect
 
 from tests.support.notebook_session import WIDGET
-from tests.viz.browser import Watched, needs_browser
+from tests.viz.browser import Watched
 from tests.viz.jupyter import Jupyter, show_cell
+
+pytestmark = pytest.mark.notebook  # nbconvert runs it
 
 NASTY = "<img src=x onerror=alert(1)></script>"
 
@@ -85,7 +87,6 @@ def test_the_state_of_widgets_holds_the_bundle_once(live: nbformat.NotebookNode)
 # In a browser
 
 
-@needs_browser
 @pytest.mark.parametrize("state", ["live", "saved"])
 def test_a_page_of_nbconvert_shows_each_still_once(
     request: pytest.FixtureRequest, chromium: Browser, tmp_path: Path, state: str
@@ -124,7 +125,6 @@ def outputs(page: Page, kind: str) -> Locator:
     return show_cell(page, KINDS[kind]).locator(".jp-OutputArea-child")
 
 
-@needs_browser
 @pytest.mark.parametrize(
     ("front_end", "trusted", "kernel"),
     [("JupyterLab", True, False), ("JupyterLab", False, True), ("Notebook 7", True, True)],
@@ -155,7 +155,6 @@ def test_stills_show_before_anything_is_run(
         forgive_jupyter(shown)
 
 
-@needs_browser
 def test_a_notebook_with_the_state_of_its_widgets_is_alive(
     chromium: Browser, server: Jupyter, live: nbformat.NotebookNode
 ) -> None:

@@ -27,7 +27,7 @@ from kernellab.viz.stepper.requests import step_handlers
 from kernellab.viz.stepper.steps import step_view
 from tests.kernels.traced import beyond, counted, filled, nothing
 from tests.tracing.trace_events import Events
-from tests.viz.browser import needs_browser, opened
+from tests.viz.browser import opened
 
 
 @pytest.fixture
@@ -260,7 +260,6 @@ def words_of(page: Page, name: str) -> str:
     return page.locator(f'.kl-vars tr[data-name="{name}"] .kl-value-words').inner_text()
 
 
-@needs_browser
 def test_a_page_steps_both_ways_and_says_exact_values(
     chromium: Browser, trace: Trace, tmp_path: Path
 ) -> None:
@@ -302,7 +301,6 @@ def test_a_page_steps_both_ways_and_says_exact_values(
             expect(page.get_by_label("Go to step")).to_have_value(str(given))
 
 
-@needs_browser
 def test_searches_breakpoints_and_the_watch_list(
     chromium: Browser, trace: Trace, tmp_path: Path
 ) -> None:
@@ -349,7 +347,6 @@ def test_searches_breakpoints_and_the_watch_list(
             expect(watched.locator("span")).to_have_text(f"{scope['acc'][3]:g}")
 
 
-@needs_browser
 @pytest.mark.parametrize("width", [1400, 400])
 def test_a_fault_is_all_in_sight_and_its_program_is_shown(
     chromium: Browser, tmp_path: Path, width: int
@@ -398,7 +395,6 @@ _LIVE = """async (data) => {
 """Draws a widget whose other end is the function `askKernel`."""
 
 
-@needs_browser
 @pytest.mark.parametrize("has_kernel", [True, False], ids=["live", "the kernel is gone"])
 def test_a_widget_asks_its_kernel_for_what_was_left_out(
     chromium: Browser, tmp_path: Path, has_kernel: bool
@@ -461,7 +457,6 @@ def test_a_widget_asks_its_kernel_for_what_was_left_out(
             expect(status).to_contain_text('trace.memory("z_ptr", 5) has every element')
 
 
-@needs_browser
 def test_programs_are_picked_on_the_map(chromium: Browser, tmp_path: Path) -> None:
     events = Events(tmp_path)
     events.run(program=(0, 0, 0))
@@ -476,7 +471,6 @@ def test_programs_are_picked_on_the_map(chromium: Browser, tmp_path: Path) -> No
         expect(page.get_by_label("Go to step")).to_have_value("0")
 
 
-@needs_browser
 def test_a_fault_no_steps_one_element_odd_numbers_and_foreign_text(
     chromium: Browser, tmp_path: Path
 ) -> None:
@@ -508,7 +502,6 @@ def test_a_fault_no_steps_one_element_odd_numbers_and_foreign_text(
         expect(page.locator(".kl-root[data-ready]")).to_contain_text("There are no steps.")
 
 
-@needs_browser
 def test_kernels_without_a_line_and_tensors_without_elements(
     chromium: Browser, tmp_path: Path
 ) -> None:
@@ -532,7 +525,6 @@ def test_kernels_without_a_line_and_tensors_without_elements(
                 )
 
 
-@needs_browser
 def test_a_narrow_cell_shows_everything_by_scrolling(
     chromium: Browser, large: Trace, tmp_path: Path
 ) -> None:
@@ -546,7 +538,6 @@ def test_a_narrow_cell_shows_everything_by_scrolling(
             assert (box["x"] >= 0, box["x"] + box["width"] <= 400) == (True, True), place
 
 
-@needs_browser
 def test_the_programs_of_a_large_grid_are_named_in_a_narrow_cell(
     chromium: Browser, tmp_path: Path
 ) -> None:
@@ -561,7 +552,6 @@ def test_the_programs_of_a_large_grid_are_named_in_a_narrow_cell(
             assert max(place.evaluate(sizes)) <= 0, "nothing of it is cut"
 
 
-@needs_browser
 def test_every_control_has_a_name_and_shows_its_focus(
     chromium: Browser, large: Trace, tmp_path: Path
 ) -> None:
@@ -591,7 +581,6 @@ def test_every_control_has_a_name_and_shows_its_focus(
     } <= set(reached)  # fmt: skip
 
 
-@needs_browser
 def test_ten_thousand_steps_scrub_at_thirty_frames_a_second(
     chromium: Browser, tmp_path: Path
 ) -> None:

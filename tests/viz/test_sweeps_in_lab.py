@@ -4,26 +4,18 @@ kernel compile its config.
 
 from __future__ import annotations
 
-import pytest
-from playwright.sync_api import expect
+from playwright.sync_api import Browser, expect
 
-from tests.viz.browser import browser, needs_browser
-from tests.viz.jupyter import jupyterlab
-
-pytestmark = needs_browser
+from tests.support.notebook_session import ADD
+from tests.viz.jupyter import Jupyter
 
 SETUP = """\
 %load_ext kernellab
 import torch, triton, triton.language as tl"""
 
-KERNEL = """\
+KERNEL = f"""\
 %%tilekernel --no-compile
-@triton.jit
-def add(x_ptr, y_ptr, z_ptr, n, BLOCK: tl.constexpr):
-    i = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
-    x = tl.load(x_ptr + i, mask=i < n)
-    y = tl.load(y_ptr + i, mask=i < n)
-    tl.store(z_ptr + i, x + y, mask=i < n)
+{ADD}\
 x = torch.rand(1000)
 add[(8,)](x, x, torch.zeros(1000), 1000, BLOCK=128)"""
 
@@ -40,15 +32,8 @@ tuning = replace(swept, trials=tuple(timed(one) for one in swept.trials))
 tuning.show()"""
 
 
-def test_a_click_on_a_point_opens_its_ir_in_jupyterlab(
-    tmp_path_factory: pytest.TempPathFactory,
-) -> None:
-    folder = tmp_path_factory.mktemp("sweep")
-    with (
-        browser() as started,
-        jupyterlab(folder) as lab,
-        lab.run(started, SETUP, KERNEL, TIMED_SWEEP) as page,
-    ):
+def test_a_click_on_a_point_opens_its_ir_in_jupyterlab(chromium: Browser, server: Jupyter) -> None:
+    with server.run(chromium, SETUP, KERNEL, TIMED_SWEEP) as page:
         root = page.locator(".kl-tuning[data-ready]")
         expect(root).to_be_visible(timeout=90_000)
         points = page.locator(".kl-plot .kl-point circle")

@@ -29,7 +29,7 @@ from kernellab.viz.sweeps.view import SweepView
 from tests.kernels.basic import add
 from tests.support.source_files import ROOT
 from tests.tuning.test_plots import sweep, trial
-from tests.viz.browser import needs_browser, opened
+from tests.viz.browser import opened
 from tests.viz.reading import unpacked
 
 DATA = ROOT / "benchmarks/data"
@@ -275,7 +275,6 @@ def sweep_page(chromium: Browser, page_file: Path) -> Iterator[Page]:
         yield page
 
 
-@needs_browser
 def test_a_point_says_all_numbers_and_its_row_is_lit(
     sweep_page: Page, recorded: kernellab.Tuning
 ) -> None:
@@ -308,7 +307,6 @@ def test_a_point_says_all_numbers_and_its_row_is_lit(
     expect(tip).to_contain_text(str(recorded.ranked[5].candidate))
 
 
-@needs_browser
 def test_the_table_is_sorted_and_filtered_and_the_plots_follow(sweep_page: Page) -> None:
     page = sweep_page
     assert [float(one) for one in table_column(page, 3)] == sorted(
@@ -328,7 +326,6 @@ def test_the_table_is_sorted_and_filtered_and_the_plots_follow(sweep_page: Page)
     expect(page.locator(".kl-configs-head")).to_have_text("48 configs")
 
 
-@needs_browser
 def test_every_plot_draws_every_config_and_a_selection_is_one(sweep_page: Page) -> None:
     page = sweep_page
     row = page.locator("tbody tr").nth(3)
@@ -360,7 +357,6 @@ def test_every_plot_draws_every_config_and_a_selection_is_one(sweep_page: Page) 
     expect(page.locator(".kl-configs-head")).to_have_text("16 of 48 configs")
 
 
-@needs_browser
 def test_a_heat_map_names_its_unit_and_colours_as_the_still_does(
     sweep_page: Page, recorded: kernellab.Tuning
 ) -> None:
@@ -383,7 +379,6 @@ def test_a_heat_map_names_its_unit_and_colours_as_the_still_does(
         assert any(max(abs(int(a) - b) for a, b in zip(colour, one)) <= 4 for one in wanted)
 
 
-@needs_browser
 def test_words_stand_over_no_point_and_a_click_in_the_table_leaves_none(sweep_page: Page) -> None:
     page = sweep_page
     for name in ("Times", "Resources"):
@@ -406,7 +401,6 @@ def test_words_stand_over_no_point_and_a_click_in_the_table_leaves_none(sweep_pa
     expect(row).to_have_attribute("aria-selected", "true")
 
 
-@needs_browser
 def test_a_narrow_cell_shows_times_and_the_whole_verdict(
     chromium: Browser, page_file: Path, recorded: kernellab.Tuning
 ) -> None:
@@ -428,7 +422,6 @@ def test_a_narrow_cell_shows_times_and_the_whole_verdict(
         )
 
 
-@needs_browser
 def test_without_times_the_table_says_what_was_checked_and_resources_are_drawn(
     chromium: Browser, tmp_path: Path
 ) -> None:
@@ -462,7 +455,6 @@ def test_without_times_the_table_says_what_was_checked_and_resources_are_drawn(
             assert page.locator(cells).evaluate("one => getComputedStyle(one).textAlign") == "left"
 
 
-@needs_browser
 def test_a_rectangle_selects_what_it_holds(sweep_page: Page) -> None:
     page = sweep_page
     boxes = [page.locator(".kl-plot .kl-point circle").nth(at).bounding_box() for at in (0, 3)]
@@ -477,7 +469,6 @@ def test_a_rectangle_selects_what_it_holds(sweep_page: Page) -> None:
     expect(page.locator('tr[aria-selected="true"]')).to_have_count(0)
 
 
-@needs_browser
 def test_a_click_opens_the_ir_a_second_config_the_comparison_and_escape_leads_back(
     sweep_page: Page, recorded: kernellab.Tuning
 ) -> None:
@@ -512,7 +503,6 @@ def test_a_click_opens_the_ir_a_second_config_the_comparison_and_escape_leads_ba
     expect(words).to_contain_text(f"tuning.show(compilations=[{missing}])")
 
 
-@needs_browser
 def test_keys_go_from_config_to_config_and_open_one(
     chromium: Browser, page_file: Path, recorded: kernellab.Tuning
 ) -> None:
@@ -540,7 +530,6 @@ def test_keys_go_from_config_to_config_and_open_one(
         expect(page.locator(".kl-overview > .kl-help")).to_be_visible()
 
 
-@needs_browser
 def test_sizes_lead_to_their_sweeps(chromium: Browser, tmp_path: Path) -> None:
     tunings = kernellab.Tunings.load(SIZES)
     page_file = tunings.show().to_html(tmp_path / "sizes.html")
@@ -559,7 +548,6 @@ def test_sizes_lead_to_their_sweeps(chromium: Browser, tmp_path: Path) -> None:
         expect(page.locator(".kl-words")).to_contain_text("tuning.with_kernel(matmul).show()")
 
 
-@needs_browser
 def test_few_configs_no_times_and_foreign_text(chromium: Browser, tmp_path: Path) -> None:
     evil = "</script><img src=x onerror=alert(1)>"
     odd = sweep(
@@ -607,7 +595,6 @@ def test_few_configs_no_times_and_foreign_text(chromium: Browser, tmp_path: Path
                 expect(page.locator(".kl-baseline-name")).to_contain_text(evil)
 
 
-@needs_browser
 def test_five_hundred_configs_are_drawn_and_sorted_at_once(
     chromium: Browser, tmp_path: Path
 ) -> None:
@@ -630,7 +617,6 @@ def test_five_hundred_configs_are_drawn_and_sorted_at_once(
         assert took < 10_000  # ten columns and four plots; a tenth of that where nothing else runs
 
 
-@needs_browser
 def test_a_page_without_any_ir_says_so_at_the_top_and_invites_nobody(
     chromium: Browser, tmp_path: Path
 ) -> None:

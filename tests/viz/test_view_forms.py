@@ -4,7 +4,6 @@ what is displayed, saved and sent, how often, and what nbconvert makes of it.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from typing import Any
 
 import pytest
@@ -21,7 +20,7 @@ from tests.support.notebook_session import (
     WIDGET,
     NotebookSession,
     Outcome,
-    notebook,
+    StartNotebook,
 )
 
 SETUP = """\
@@ -47,9 +46,8 @@ VIEWS = {
 
 
 @pytest.fixture(scope="module")
-def lab() -> Iterator[NotebookSession]:
-    with notebook(SETUP, KERNEL) as session:
-        yield session
+def lab(notebook: StartNotebook) -> NotebookSession:
+    return notebook(SETUP, KERNEL)
 
 
 def views_sent(outcome: Outcome) -> list[dict[str, Any]]:

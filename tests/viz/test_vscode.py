@@ -7,13 +7,13 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 import pytest
-from playwright.sync_api import Locator, Page, expect
+from playwright.sync_api import Browser, Locator, Page, expect
 
 from tests.support.source_files import ROOT
-from tests.viz.browser import Watched, browser, needs_browser
+from tests.viz.browser import Watched
 from tests.viz.explorer_page import click_the_store
-from tests.viz.jupyter import jupyterlab
-from tests.viz.test_lab import CELLS
+from tests.viz.jupyter import Jupyter
+from tests.viz.view_cells import CELLS
 from tests.viz.vscode import (
     choose_theme,
     needs_manager,
@@ -22,7 +22,7 @@ from tests.viz.vscode import (
     vscode_outputs,
 )
 
-pytestmark = [needs_browser, needs_manager]
+pytestmark = needs_manager
 
 SWEEP = (
     "import kernellab\n"
@@ -39,14 +39,9 @@ THEMES = {
 
 
 @pytest.fixture(scope="module")
-def shown(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Watched]:
+def shown(chromium: Browser, server: Jupyter) -> Iterator[Watched]:
     """The outputs of a notebook with one view of each kind."""
-    folder = tmp_path_factory.mktemp("vscode")
-    with (
-        browser() as chromium,
-        jupyterlab(folder) as server,
-        vscode_outputs(chromium, server) as watched,
-    ):
+    with vscode_outputs(chromium, server) as watched:
         for cell in (*CELLS, SWEEP):
             run(watched.page, cell)
         yield watched
