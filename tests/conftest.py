@@ -4,10 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import ExitStack
+from pathlib import Path
 
 import pytest
 
+from kernellab.tracing.records import Trace
 from tests.support.notebook_session import NotebookSession, StartNotebook, notebook_session
+from tests.support.trace_events import Events
 
 
 @pytest.fixture(scope="module")
@@ -19,3 +22,17 @@ def notebook() -> Iterator[StartNotebook]:
             return running.enter_context(notebook_session(*setup))
 
         yield start
+
+
+@pytest.fixture
+def events(tmp_path: Path) -> Events:
+    """The events of a small program, told to a recorder."""
+    told = Events(tmp_path)
+    told.run()
+    return told
+
+
+@pytest.fixture
+def trace(events: Events) -> Trace:
+    """The trace of those events."""
+    return events.trace()

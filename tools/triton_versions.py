@@ -25,6 +25,7 @@ TESTS = (
     "tests/corpus",
     "tests/ir",
     "tests/interpreter",
+    "tests/benchmarks/test_fidelity_outputs.py",
     *(f"tests/tuning/test_{name}.py" for name in ("autotuned", "spaces", "files")),
     "tests/compiler",
     "tests/launch",

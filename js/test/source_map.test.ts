@@ -1,4 +1,4 @@
-// The same questions as tests/viz/test_data.py asks of Python's SourceMap: both have to give the fixture's answers.
+// The same questions as tests/viz/test_explorer_data.py asks of Python's SourceMap: both have to give the fixture's answers.
 import assert from "node:assert/strict";
 import { readFileSync } from "node:fs";
 import { test } from "node:test";

@@ -21,9 +21,9 @@ from kernellab.errors import ArgumentError, GridError, KernelFault, OptionError
 from kernellab.interpreter.execution import scheduler
 from kernellab.viz.checks.card import findings_card
 from tests.checker.corpus import orders, races
-from tests.interpreter.marked_lines import marked_line
 from tests.kernels.interp import waiting
 from tests.support.compiled import source_line
+from tests.support.marked_lines import marked_line
 from tests.support.notebook_session import StartNotebook
 
 KINDS = [

@@ -20,7 +20,7 @@ from kernellab.cli.doctor import (
     report_text,
 )
 from kernellab.cli.main import main
-from tests.viz.reading import assert_loads_nothing, texts_of, views_in
+from tests.support.pages import assert_loads_nothing, texts_of, views_in
 
 KERNELS = '''
 import triton

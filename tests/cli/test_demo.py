@@ -22,7 +22,7 @@ from kernellab.cli.demo.checking import check_outputs, compare
 from kernellab.cli.demo.philox import philox4x32, uniform
 from kernellab.cli.demo.runner import run_case
 from kernellab.launch.tile_kernel import run
-from tests.viz.test_report import Reader, assert_self_contained
+from tests.support.pages import Reader, assert_self_contained
 
 # Random123, the library of Philox's authors, publishes these in its file
 # of known answers (philox4x32, 10 rounds).

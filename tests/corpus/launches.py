@@ -11,7 +11,7 @@ from typing import Any
 import torch
 from triton.tools.tensor_descriptor import TensorDescriptor
 
-from tests.interpreter.cases import normal, whole
+from tests.cases.case import normal, whole
 
 HALF = torch.float16
 

@@ -12,10 +12,10 @@ from triton.tools.tensor_descriptor import TensorDescriptor
 
 import kernellab
 from kernellab.compiler.targets import parse_target
+from tests.cases.case import as_numpy, assert_same
 from tests.corpus.entries import ENTRIES, Entry
 from tests.corpus.launches import LAUNCHES, CorpusLaunch
 from tests.corpus.loader import WHOLE, accepting
-from tests.interpreter.cases import as_numpy, assert_same
 
 TARGETS = ("sm_80", "sm_90", "sm_100", "gfx90a", "gfx942", "gfx950")
 QUICK = {

@@ -13,8 +13,8 @@ import torch
 
 import kernellab
 from kernellab.errors import OutOfBounds
-from tests.interpreter.marked_lines import marked_line
 from tests.kernels.interp import faults
+from tests.support.marked_lines import marked_line
 
 
 def fault(mark: str, kernel: Any, grid: tuple[int, ...], *arguments: Any, **keywords: Any) -> str:

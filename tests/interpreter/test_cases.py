@@ -7,7 +7,6 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 import pytest
-import torch
 from xdsl.dialects import builtin
 from xdsl.ir import Operation
 
@@ -21,9 +20,8 @@ from kernellab.interpreter.lowering.registry import RULES
 from kernellab.ir import arith, cf, gpu, llvm, math, scf, tt, ttg, ub
 from kernellab.ir.reader import read_module
 from kernellab.ir.writer import write_module
-from tests.interpreter.all_cases import CASES
-from tests.interpreter.arithmetic_cases import FLOATS, INTEGERS
-from tests.interpreter.cases import Case
+from tests.cases.case import Case
+from tests.cases.every import CASES, one_of_each_kernel
 from tests.support import versions
 
 BY_NAME = {case.name: case for case in CASES}
@@ -108,23 +106,3 @@ def test_the_cases_reach_every_operation_and_their_modules_come_back_the_same() 
     missing = {op.name for op in set(RULES) - reached - TRITON_NEVER_MAKES - elsewhere}
     assert not {name for name in missing if name.partition(".")[0] not in LATER_DIALECTS}
     assert not {op.name for op in TRITON_NEVER_MAKES & reached}
-
-
-def one_of_each_kernel() -> list[Case]:
-    """One case of every kernel under every set of constexprs and element types (of the plain
-    conversions' too).
-    """
-    kept: dict[tuple[object, ...], Case] = {}
-    for case in CASES:
-        arguments = case.make().values()
-        constants = tuple(value for value in arguments if isinstance(value, str | int))
-        kinds = tuple(KIND[value.dtype] for value in arguments if isinstance(value, torch.Tensor))
-        kept[(case.kernel, constants, kinds)] = case
-    return list(kept.values())
-
-
-KIND = {
-    dtype: "f" if dtype.is_floating_point else str(dtype).startswith("torch.u")
-    for dtype in [torch.bool, *INTEGERS, *FLOATS, torch.float8_e4m3fn, torch.float8_e5m2]
-}
-"""Float, signed or unsigned: what decides which operation an expression becomes."""

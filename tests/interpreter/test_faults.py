@@ -14,9 +14,9 @@ import torch
 
 import kernellab
 from kernellab.errors import KernelFault, OutOfBounds
-from tests.interpreter.marked_lines import marked_line
 from tests.kernels.interp import faults
 from tests.support import versions
+from tests.support.marked_lines import marked_line
 
 
 def fault(kernel: Any, grid: tuple[int, ...], *arguments: Any, **constants: Any) -> KernelFault:

@@ -11,10 +11,11 @@ from triton.experimental.gluon.nvidia.hopper import TensorDescriptor
 
 import kernellab
 from kernellab.errors import KernelFault
+from tests.cases.case import iota, normal
 from tests.corpus import gluon_kernels
 from tests.corpus.entries import OLDEST
-from tests.interpreter.cases import iota, normal
 from tests.kernels.gluon_add import gluon_add
+from tests.kernels.specialized_warps import producer_and_consumer
 from tests.support.compiled import source_line
 
 
@@ -116,45 +117,6 @@ def test_a_wait_that_never_ends() -> None:
         kernellab.run(wait_for_nothing, (1,), out)
     assert source_line(fault.value.position) == "mbarrier.wait(barrier, 0)"
     assert not out.any()
-
-
-@gluon.jit
-def double(stages, filled, emptied, out_ptr, layout: gl.constexpr):
-    lanes = gl.arange(0, 128, layout=layout)
-    for number in range(5):
-        mbarrier.wait(filled.index(number % 2), number // 2 & 1)
-        tile = stages.index(number % 2).load(layout)
-        mbarrier.arrive(emptied.index(number % 2), count=1)
-        gl.store(out_ptr + number * 128 + lanes, 2 * tile)
-
-
-@gluon.jit
-def fill(stages, filled, emptied, x_ptr, last, layout: gl.constexpr):
-    lanes = gl.arange(0, 128, layout=layout)
-    for number in range(last):
-        mbarrier.wait(emptied.index(number % 2), (number // 2 & 1) ^ 1)
-        stages.index(number % 2).store(gl.load(x_ptr + number * 128 + lanes))
-        mbarrier.arrive(filled.index(number % 2), count=1)
-
-
-@gluon.jit
-def producer_and_consumer(x_ptr, out_ptr, last):
-    layout: gl.constexpr = gl.BlockedLayout([1], [32], [4], [0])
-    shared: gl.constexpr = gl.SwizzledSharedLayout(1, 1, 1, [0])
-    stages = gl.allocate_shared_memory(gl.float32, [2, 128], shared)
-    filled = gl.allocate_shared_memory(gl.int64, [2, 1], mbarrier.MBarrierLayout())
-    emptied = gl.allocate_shared_memory(gl.int64, [2, 1], mbarrier.MBarrierLayout())
-    for stage in gl.static_range(2):
-        mbarrier.init(filled.index(stage), count=1)
-        mbarrier.init(emptied.index(stage), count=1)
-    first = gl.program_id(0) * 640
-    gl.warp_specialize(
-        [
-            (double, (stages, filled, emptied, out_ptr + first, layout)),
-            (fill, (stages, filled, emptied, x_ptr + first, last, layout)),
-        ],
-        [4],
-    )
 
 
 @pytest.mark.skipif(OLDEST, reason="this Triton's warp_specialize takes other arguments")

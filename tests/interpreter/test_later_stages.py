@@ -8,10 +8,9 @@ import pytest
 
 import kernellab
 from kernellab.errors import CompileError, OptionError, UnsupportedOperation
+from tests.cases.case import Case
+from tests.cases.every import CASES, one_of_each_kernel
 from tests.corpus.loader import WHOLE
-from tests.interpreter.all_cases import CASES
-from tests.interpreter.cases import Case
-from tests.interpreter.test_cases import one_of_each_kernel
 
 TARGETS = ("sm_80", "sm_90", "sm_100", "gfx90a", "gfx942", "gfx950")
 CHOSEN = CASES if WHOLE else one_of_each_kernel()

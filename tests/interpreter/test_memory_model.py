@@ -18,7 +18,7 @@ from kernellab.interpreter.memory.address_space import AddressSpace
 from kernellab.interpreter.memory.global_memory import Buffer, OutOfBoundsAccess
 from kernellab.interpreter.numerics.affine import AffineTile, BoxMask
 from kernellab.interpreter.numerics.bases import Progression, as_array
-from tests.interpreter.cases import as_numpy, assert_same
+from tests.cases.case import as_numpy, assert_same
 
 PROGRAMS = 3
 DTYPES = [

@@ -11,8 +11,8 @@ import torch
 
 import kernellab
 from kernellab.errors import KernelFault, OutOfBounds
-from tests.interpreter.marked_lines import marked_line
 from tests.kernels.interp import pointers
+from tests.support.marked_lines import marked_line
 
 
 def addresses_of(tensors: list[torch.Tensor]) -> torch.Tensor:

@@ -23,9 +23,9 @@ from kernellab.errors import Deadlock, OutOfBounds, UnsupportedOperation
 from kernellab.interpreter.execution import scheduler
 from kernellab.interpreter.execution.program import make_program
 from kernellab.records.run_options import ORDERS
-from tests.interpreter.marked_lines import marked_line
 from tests.kernels.interp import memory, order, recent, waiting
 from tests.support import versions
+from tests.support.marked_lines import marked_line
 
 every_order = pytest.mark.parametrize("order", ORDERS)
 

@@ -29,8 +29,8 @@ from kernellab.interpreter.stepping.code import SteppingCode, stepping_code
 from kernellab.interpreter.stepping.shown import Pointer
 from kernellab.launch.preparation import innermost
 from kernellab.records.run_options import DEFAULT, split_keywords
-from tests.interpreter.all_cases import CASES
-from tests.interpreter.cases import Case
+from tests.cases.case import Case
+from tests.cases.every import CASES
 from tests.kernels import stepped
 from tests.support import versions
 

@@ -14,9 +14,9 @@ from kernellab.compiler.pipeline import record_passes
 from kernellab.errors import OptionError
 from kernellab.records import PassRun, StoredText
 from kernellab.viz.bisections.card import bisection_card
+from tests.cases.case import normal
 from tests.corpus import matmuls
 from tests.corpus.rows import softmax
-from tests.interpreter.cases import normal
 from tests.kernels.gluon_add import gluon_add
 from tests.support.compiled import source_line
 from tests.support.versions import PREFETCHES_BY_PARTS

@@ -9,7 +9,7 @@ import re
 import pytest
 
 from tests.support.notebook_session import NotebookSession, StartNotebook
-from tests.viz.test_stepper import Page
+from tests.support.pages import Page
 
 KERNELS = """\
 %%tilekernel --no-compile

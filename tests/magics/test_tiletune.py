@@ -199,7 +199,7 @@ def test_a_function_leaves_configs_out_and_an_executor_runs_the_others(session) 
 def test_baselines_are_timed_under_their_names(session) -> None:
     """On a pretended GPU: what `--baseline` names comes to where baselines are timed."""
     made = session.run(
-        "from tests.tuning.pretended_gpu import pretended_gpu\n"
+        "from tests.support.pretended_gpu import pretended_gpu\n"
         "gpu = pretended_gpu(lambda task: 1.0)\n"
         "gpu.__enter__()"
     )
@@ -220,7 +220,7 @@ def test_recorded_times_stand_in(session) -> None:
     """A sweep of the same launch, saved where there is a (pretended) GPU."""
     made = session.run(
         "import kernellab\n"
-        "from tests.tuning.pretended_gpu import pretended_gpu\n"
+        "from tests.support.pretended_gpu import pretended_gpu\n"
         "with pretended_gpu(lambda task: 0.25):\n"
         "    there = kernellab.tune(double, grid, x, z, n, space={'BLOCK': [64]}, cache=False)\n"
         "import os, tempfile\n"

@@ -1,4 +1,4 @@
-"""`kernellab.accesses`, held against counts made by hand and by brute force; tests/profiling/test_fidelity_memory.py holds it against a GPU."""
+"""`kernellab.accesses`, held against counts made by hand and by brute force; tests/benchmarks/test_fidelity_memory.py holds it against a GPU."""
 
 from __future__ import annotations
 
@@ -17,11 +17,11 @@ from kernellab.errors import OutOfBounds, TargetError
 from kernellab.interpreter.execution import program
 from kernellab.profiling.accesses.records import Accesses, GlobalAccess
 from kernellab.viz.accesses.card import accesses_card
+from tests.cases.case import normal
 from tests.corpus.entries import OLDEST
 from tests.corpus.launches import LAUNCHES
 from tests.corpus.loader import entry
 from tests.corpus.rows import softmax
-from tests.interpreter.cases import normal
 from tests.kernels.interp import descriptors, recent, waiting
 from tests.support import versions
 

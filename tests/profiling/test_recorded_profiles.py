@@ -4,43 +4,17 @@ they line up with the code that ran, and are read through its source map.
 
 from __future__ import annotations
 
-import functools
-import json
 from collections import Counter
 from pathlib import Path
-from typing import Any
 
 import pytest
 
-import kernellab
-from benchmarks.fidelity_outputs import DATA
-from benchmarks.profile_on_gpu import CASES, FACTS, MOST_BYTES, file_name
 from kernellab.compiler.machine_code.decoding import padding_of
 from kernellab.errors import ProfileError
 from kernellab.profiling.nsight.lining_up import lines_of
-from kernellab.profiling.nsight.records import Profile, SampledInstruction
-from kernellab.records import Compilation
+from kernellab.profiling.nsight.records import SampledInstruction
 from kernellab.viz.explorer.source_lines import kernel_source
-
-NAMES = tuple(CASES)
-
-
-@functools.cache
-def facts() -> dict[str, Any]:
-    found: dict[str, Any] = json.loads((DATA / FACTS).read_text())
-    return found
-
-
-@functools.cache
-def compilation(name: str) -> Compilation:
-    found: Compilation = kernellab.load(DATA / file_name(name, "kernellab"))
-    return found
-
-
-@functools.cache
-def profile(name: str) -> Profile:
-    gpu = facts()["machine"]["gpu"]
-    return kernellab.read_ncu(DATA / file_name(name, "csv"), gpu=gpu)
+from tests.support.recorded_profiles import DATA, NAMES, compilation, facts, profile
 
 
 def counter(name: str, metric: str) -> int:
@@ -163,8 +137,8 @@ def test_the_other_recording_is_refused() -> None:
 def test_the_recording_is_small_and_names_no_folder_of_a_user() -> None:
     for name in NAMES:
         for suffix in ("csv", "kernellab"):
-            file: Path = DATA / file_name(name, suffix)
-            assert file.stat().st_size < MOST_BYTES
+            file: Path = DATA / f"profile_h200_{name}.{suffix}"
+            assert file.stat().st_size < 200_000
         assert all(
             path.startswith(("/lab/", "/site-packages/"))
             for path in compilation(name).source_map.files

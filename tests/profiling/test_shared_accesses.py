@@ -1,6 +1,6 @@
 """Accesses to shared memory, held against layouts by brute force, against conflicts known by hand, and against the machine code.
 
-tests/profiling/test_fidelity_memory.py holds them against a GPU.
+tests/benchmarks/test_fidelity_memory.py holds them against a GPU.
 """
 
 from __future__ import annotations
@@ -27,11 +27,11 @@ from kernellab.profiling.accesses.banks import wavefronts
 from kernellab.profiling.accesses.records import Accesses
 from kernellab.profiling.accesses.shared_instructions import shared_instructions
 from kernellab.viz.accesses.card import accesses_card
+from tests.cases.case import normal
 from tests.corpus import gluon_kernels
 from tests.corpus.elementwise import guarded_copy
 from tests.corpus.entries import OLDEST
-from tests.interpreter.cases import normal
-from tests.interpreter.test_gluon import producer_and_consumer
+from tests.kernels.specialized_warps import producer_and_consumer
 from tests.support import versions
 from tests.support.compiled import of_corpus
 

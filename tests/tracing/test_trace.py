@@ -22,8 +22,8 @@ from kernellab.errors import ArgumentError, GridError, OptionError
 from kernellab.records.run_options import DEFAULT, split_keywords
 from kernellab.tracing.records import NotRecorded, Trace
 from kernellab.tracing.tile_pointer import TilePointer
-from tests.interpreter.all_cases import CASES
-from tests.interpreter.cases import Case
+from tests.cases.case import Case
+from tests.cases.every import CASES
 from tests.kernels import basic, stepped, traced
 
 SOURCE = Path(traced.__file__).read_text().splitlines()

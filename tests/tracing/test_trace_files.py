@@ -18,14 +18,7 @@ from kernellab.errors import ArchiveError, SourcePosition
 from kernellab.tracing.records import NotRecorded, Trace
 from kernellab.tracing.steps import TracedFault
 from kernellab.tracing.tile_pointer import TilePointer
-from tests.tracing.trace_events import Events
-
-
-@pytest.fixture
-def events(tmp_path: Path) -> Events:
-    made = Events(tmp_path)
-    made.run()
-    return made
+from tests.support.trace_events import Events
 
 
 def same(first: Trace, second: Trace) -> None:

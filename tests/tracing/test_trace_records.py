@@ -23,16 +23,9 @@ from kernellab.tracing.steps import AffineLanes, TracedArgument
 from kernellab.tracing.summaries import summarize, thumbnail_of
 from kernellab.tracing.tile_pointer import TilePointer
 from kernellab.tracing.values import ValueStore, compressed, decompressed
-from tests.tracing.trace_events import Events
+from tests.support.trace_events import Events
 
 STEPS_PER_ITERATION = 5
-
-
-@pytest.fixture
-def trace(tmp_path: Path) -> Trace:
-    events = Events(tmp_path)
-    events.run()
-    return events.trace()
 
 
 def expected_acc(turns: int) -> numpy.ndarray:

@@ -21,12 +21,6 @@ N = 100
 X = torch.arange(N, dtype=torch.float32)
 
 
-@pytest.fixture(autouse=True)
-def own_cache(tmp_path, monkeypatch):
-    """Outcomes of other runs must not count."""
-    monkeypatch.setenv("KERNELLAB_CACHE_DIR", str(tmp_path))
-
-
 def grid(values):
     return (triton.cdiv(values["n"], values["BLOCK"]),)
 

@@ -26,12 +26,6 @@ from tests.tuning.kernels import double
 SPACE = {"BLOCK": [32, 64, 128, 256], "num_warps": [1, 4]}
 
 
-@pytest.fixture(autouse=True)
-def own_cache(tmp_path, monkeypatch):
-    """Outcomes of other runs must not count."""
-    monkeypatch.setenv("KERNELLAB_CACHE_DIR", str(tmp_path))
-
-
 def swept(executor, n=1000, space=SPACE, **options):
     x, z = torch.arange(n, dtype=torch.float32), torch.zeros(n)
     return kernellab.tune(

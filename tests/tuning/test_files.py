@@ -14,16 +14,10 @@ from triton.tools.tensor_descriptor import TensorDescriptor
 import kernellab
 from kernellab.errors import ArchiveError, ArgumentError
 from kernellab.tuning.files import store
+from tests.support.pretended_gpu import pretended_gpu
 from tests.tuning.kernels import applies, double
-from tests.tuning.pretended_gpu import pretended_gpu
 
 N = 96
-
-
-@pytest.fixture(autouse=True)
-def own_cache(tmp_path, monkeypatch):
-    """Outcomes of other runs must not count."""
-    monkeypatch.setenv("KERNELLAB_CACHE_DIR", str(tmp_path))
 
 
 def set_block(arguments):
@@ -106,11 +100,7 @@ def test_functions_among_constants_are_found_again_beside_the_kernel(tmp_path) -
     assert compiled.resources == sweep.compilation(0).resources
 
 
-def test_another_function_among_the_constants_is_another_config_for_the_cache(
-    tmp_path, monkeypatch
-) -> None:
-    monkeypatch.setenv("KERNELLAB_CACHE_DIR", str(tmp_path))
-
+def test_another_function_among_the_constants_is_another_config_for_the_cache() -> None:
     def outcomes_kept_after(factor: int) -> int:
         @triton.jit
         def scale(x):

@@ -12,60 +12,20 @@ import triton.language as tl
 import kernellab
 from kernellab.common.formatting import percent
 from kernellab.errors import ArgumentError
-from kernellab.records import Resources, Target
 from kernellab.tuning.results.plot_data import KINDS
 from kernellab.tuning.results.records import (
     Candidate,
-    Compiled,
     Dropped,
-    Machine,
-    Outcome,
     Timing,
     Trial,
     Work,
 )
 from kernellab.tuning.results.tuning import Live
 from kernellab.viz.sweeps.card import tuning_card, tunings_card
+from tests.support.pretended_gpu import pretended_gpu
 from tests.support.source_files import ROOT
+from tests.support.sweeps import MACHINE, sweep, timing, trial
 from tests.tuning.kernels import scaled
-from tests.tuning.pretended_gpu import pretended_gpu
-
-MACHINE = Machine("NVIDIA H200", "580", "3.12", "2.11", "3.6.0", "0.1.0")
-
-
-def timing(us: float, spread: float = 0.01) -> Timing:
-    return Timing.of([us / 1e3 * (1 + spread * part / 10) for part in range(-10, 11)], "events")
-
-
-def trial(number: int, us: float | None, dropped: Dropped | None = None, **values) -> Trial:
-    options = {"num_warps": values.pop("num_warps", 4)}
-    compiled = Compiled(Resources(32 + number, 0, 1024, 0), 0.5, "registers", "", 0.3)
-    time = None if us is None else timing(us)
-    return Trial(number, Candidate(values, options), Outcome(compiled, dropped, "", time))
-
-
-def sweep(**changes) -> kernellab.Tuning:
-    """Four configs timed, two of them in a tie, and one dropped."""
-    trials = (
-        trial(0, 20.0, BLOCK=64),
-        trial(1, 10.0, BLOCK=128),
-        trial(2, 10.05, BLOCK=64, num_warps=8),
-        trial(3, 16.0, BLOCK=128, num_warps=8),
-        trial(4, None, Dropped("compile error", "it <b>will</b> not\nfor ever"), BLOCK=96),
-    )
-    whole = kernellab.Tuning(
-        kernel="add",
-        target=Target("cuda", "90"),
-        key={"n": 1000},
-        arguments={"x_ptr": "float32[1000]"},
-        types={"x_ptr": "*fp32:16"},
-        constants={},
-        trials=trials,
-        machine=MACHINE,
-        known_work=Work(12000.0, 1000.0, "given", "given"),
-        baselines={"torch": timing(12.0)},
-    )
-    return replace(whole, **changes)
 
 
 def test_times_are_ranked_and_ties_told() -> None:
@@ -223,7 +183,6 @@ def test_the_documented_plot_of_several_kernels_and_torch_over_sizes_runs(
     from kernellab.cli.demo.kernels import vector_add
 
     monkeypatch.chdir(tmp_path)
-    monkeypatch.setenv("KERNELLAB_CACHE_DIR", str(tmp_path))
     page = (ROOT / "docs/tuning.md").read_text()
     (code,) = [
         block

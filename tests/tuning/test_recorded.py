@@ -17,8 +17,8 @@ from kernellab.tuning.pool.gpus import installed_triton
 from kernellab.viz.comparisons.card import comparison_card
 from kernellab.viz.sweeps.card import tuning_card
 from kernellab.viz.sweeps.data import sweeps_data
+from tests.support.pages import unpacked
 from tests.support.source_files import ROOT
-from tests.viz.reading import unpacked
 from tools import tuning_page
 
 DATA = ROOT / "benchmarks/data"
@@ -64,8 +64,7 @@ def test_recorded_sizes_draw_lines_beside_torch() -> None:
     assert 400 < max(data.lines[0].y) < 989
 
 
-def test_the_same_call_has_the_recorded_times_where_there_is_no_gpu(tmp_path, monkeypatch) -> None:
-    monkeypatch.setenv("KERNELLAB_CACHE_DIR", str(tmp_path))
+def test_the_same_call_has_the_recorded_times_where_there_is_no_gpu() -> None:
     case = vector_add_case(1 << 24, "cpu")
     space = {"BLOCK": [512, 1024], "num_warps": [1, 4]}
 

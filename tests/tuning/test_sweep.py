@@ -163,8 +163,7 @@ def test_a_config_that_gets_lost_is_given_out_again() -> None:
     assert outcomes[4].timing is not None
 
 
-def test_an_interrupt_keeps_what_is_there_and_the_next_sweep_goes_on(tmp_path, monkeypatch) -> None:
-    monkeypatch.setenv("KERNELLAB_CACHE_DIR", str(tmp_path))
+def test_an_interrupt_keeps_what_is_there_and_the_next_sweep_goes_on() -> None:
     runs = 0
 
     def run(number: int) -> Outcome:
@@ -196,8 +195,7 @@ def test_an_interrupt_keeps_what_is_there_and_the_next_sweep_goes_on(tmp_path, m
     assert len([one for what, one in other.asked if what == "run"]) == 6
 
 
-def test_what_crashed_hung_or_got_lost_is_tried_again_the_next_time(tmp_path, monkeypatch) -> None:
-    monkeypatch.setenv("KERNELLAB_CACHE_DIR", str(tmp_path))
+def test_what_crashed_hung_or_got_lost_is_tried_again_the_next_time() -> None:
     reasons = ["compile error", "crash", "time-out", "wrong result"]
     for expected in ([0, 1, 2, 3, 4], [1, 2]):
         pool = ObedientPool(fine, lambda n: dropped(reasons[n]) if n < 4 else timed(1))

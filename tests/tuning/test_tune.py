@@ -12,12 +12,6 @@ from kernellab.errors import ArchiveError, ArgumentError
 from tests.tuning.kernels import add_one, autotuned_double, double, product, wrong_in_some
 
 
-@pytest.fixture(autouse=True)
-def own_cache(tmp_path, monkeypatch):
-    """Outcomes of other runs must not count."""
-    monkeypatch.setenv("KERNELLAB_CACHE_DIR", str(tmp_path))
-
-
 def grid(values):
     return (triton.cdiv(values["n"], values["BLOCK"]),)
 

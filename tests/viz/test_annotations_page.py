@@ -16,7 +16,7 @@ from kernellab.errors import SourcePosition
 from kernellab.profiling.nsight.lining_up import lines_of
 from kernellab.records.showing import show
 from tests.kernels import evidenced
-from tests.profiling import test_recorded_profiles as recorded
+from tests.support import recorded_profiles as recorded
 from tests.support.compiled import compiled
 from tests.viz import annotation_cases as case
 from tests.viz.browser import opened

@@ -22,7 +22,7 @@ from kernellab.viz.kernels.card import (
 )
 from kernellab.viz.kit.card import Card, Table, card_of
 from tests.kernels import basic
-from tests.support.notebook_session import notebook
+from tests.support.notebook_session import StartNotebook
 
 SM_90 = Target("cuda", "90")
 
@@ -207,16 +207,16 @@ def test_every_record_with_a_card_shows_it_by_itself() -> None:
     assert all(card_of.dispatch(kind) is not card_of.dispatch(object) for kind in asked)
 
 
-def test_a_notebook_without_the_extension_shows_cards() -> None:
-    with notebook("import kernellab") as lab:
-        shown = lab.run("kernellab.Resources(40, 0, 0, 24)").result
-        assert shown is not None
-        assert set(shown) == {"text/plain", "text/html"}
-        assert re.search(r"registers per thread +40", shown["text/plain"])
-        assert "<table" in shown["text/html"]
-        inside = lab.run("[kernellab.Resources(40, 0, 0, 24)]").result
-        assert inside is not None
-        assert inside["text/plain"].startswith("[Resources(registers=40")
-        lab.run("%load_ext kernellab")
-        assert lab.run("kernellab.Resources(40, 0, 0, 24)").result == shown
-        assert lab.ask("kernellab.Resources(40, 0, 0, 24)").startswith("Resources(registers=40")
+def test_a_notebook_without_the_extension_shows_cards(notebook: StartNotebook) -> None:
+    lab = notebook("import kernellab")
+    shown = lab.run("kernellab.Resources(40, 0, 0, 24)").result
+    assert shown is not None
+    assert set(shown) == {"text/plain", "text/html"}
+    assert re.search(r"registers per thread +40", shown["text/plain"])
+    assert "<table" in shown["text/html"]
+    inside = lab.run("[kernellab.Resources(40, 0, 0, 24)]").result
+    assert inside is not None
+    assert inside["text/plain"].startswith("[Resources(registers=40")
+    lab.run("%load_ext kernellab")
+    assert lab.run("kernellab.Resources(40, 0, 0, 24)").result == shown
+    assert lab.ask("kernellab.Resources(40, 0, 0, 24)").startswith("Resources(registers=40")

@@ -19,7 +19,7 @@ from kernellab.viz.kit.pictures import (
     TOUCHED,
 )
 from tests.support.source_files import ROOT
-from tests.viz.test_contrast import colours, contrast
+from tests.viz.contrast import colours, contrast
 
 PALETTE_TS = (ROOT / "js/src/palette.ts").read_text()
 STEPPER_STYLE = (ROOT / "js/src/stepper.css").read_text()

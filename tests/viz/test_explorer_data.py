@@ -28,9 +28,9 @@ from kernellab.viz.kit.data import as_json, packed
 from kernellab.viz.kit.view import View
 from tests.kernels import basic, faulty
 from tests.support.compiled import compiled, of_corpus
+from tests.support.pages import unpacked
 from tests.support.source_files import ROOT
 from tests.viz import source_map_fixture
-from tests.viz.reading import unpacked
 from tools import view_types
 
 

@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-import re
-from html.parser import HTMLParser
-
 import pandas
 import pytest
 from hypothesis import given
@@ -13,49 +10,7 @@ from hypothesis import strategies as st
 from kernellab.records import Stage
 from kernellab.viz.kernels.report import stage_details
 from kernellab.viz.kit import report
-
-
-class Reader(HTMLParser):
-    """Collects what a browser would see: tags with their attributes,
-    and the text inside each <pre>.
-    """
-
-    def __init__(self, page: str) -> None:
-        super().__init__()
-        self.tags: list[tuple[str, dict[str, str | None]]] = []
-        self.preformatted: list[str] = []
-        self._inside = False
-        self.feed(page)
-        self.close()
-
-    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
-        self.tags.append((tag, dict(attrs)))
-        if tag == "pre":
-            self._inside = True
-            self.preformatted.append("")
-
-    def handle_endtag(self, tag: str) -> None:
-        if tag == "pre":
-            self._inside = False
-
-    def handle_data(self, data: str) -> None:
-        if self._inside:
-            self.preformatted[-1] += data
-
-
-def assert_self_contained(page: str) -> None:
-    """No script, nothing loaded from elsewhere: the page is all there is."""
-    seen = Reader(page)
-    names = {tag for tag, _ in seen.tags}
-    assert not names & {"script", "link", "iframe", "img", "object", "embed", "base"}
-    for tag, attributes in seen.tags:
-        for name, value in attributes.items():
-            assert not name.startswith("on"), f"<{tag} {name}=...> is a script"
-            if name in ("src", "href", "xlink:href", "action", "data"):
-                assert value is not None
-                assert value.startswith("#"), f"<{tag} {name}={value!r}> loads something"
-    assert "@import" not in page
-    assert not re.search(r"url\((?!#)", page)
+from tests.support.pages import Reader, assert_self_contained
 
 
 @given(st.text())

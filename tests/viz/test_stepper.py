@@ -7,7 +7,6 @@ from __future__ import annotations
 import base64
 import json
 import re
-from html.parser import HTMLParser
 from io import BytesIO
 from pathlib import Path
 
@@ -30,42 +29,8 @@ from kernellab.viz.kit.pictures import (
 )
 from kernellab.viz.stepper.view import stepper_of
 from tests.kernels.traced import filled, walking
-from tests.tracing.trace_events import Events
-
-VOID = {"input", "img", "br"}
-
-
-class Page(HTMLParser):
-    """The elements of a page, and its words; every tag must be closed."""
-
-    def __init__(self, page: str) -> None:
-        super().__init__()
-        self.elements: list[tuple[str, dict[str, str | None]]] = []
-        self.open: list[str] = []
-        self.words = ""
-        self.feed(page)
-        assert not self.open
-
-    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
-        self.elements.append((tag, dict(attrs)))
-        if tag not in VOID:
-            self.open.append(tag)
-
-    def handle_endtag(self, tag: str) -> None:
-        assert self.open.pop() == tag
-
-    def handle_data(self, data: str) -> None:
-        self.words += data
-
-    def all(self, tag: str) -> list[dict[str, str | None]]:
-        return [attributes for name, attributes in self.elements if name == tag]
-
-
-@pytest.fixture
-def trace(tmp_path: Path) -> Trace:
-    events = Events(tmp_path)
-    events.run()
-    return events.trace()
+from tests.support.pages import Page
+from tests.support.trace_events import Events
 
 
 def test_every_step_is_a_radio_button_and_its_neighbours_are_a_click_away(trace: Trace) -> None:

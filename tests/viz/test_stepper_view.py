@@ -26,16 +26,8 @@ from kernellab.viz.stepper.lightening import lightened, lightened_steps
 from kernellab.viz.stepper.requests import step_handlers
 from kernellab.viz.stepper.steps import step_view
 from tests.kernels.traced import beyond, counted, filled, nothing
-from tests.tracing.trace_events import Events
+from tests.support.trace_events import Events
 from tests.viz.browser import opened
-
-
-@pytest.fixture
-def trace(tmp_path: Path) -> Trace:
-    events = Events(tmp_path)
-    events.run()
-    return events.trace()
-
 
 # Data
 

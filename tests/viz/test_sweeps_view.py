@@ -27,10 +27,10 @@ from kernellab.viz.kit.requests import answer
 from kernellab.viz.sweeps.data import TuningView
 from kernellab.viz.sweeps.view import SweepView
 from tests.kernels.basic import add
+from tests.support.pages import unpacked
 from tests.support.source_files import ROOT
-from tests.tuning.test_plots import sweep, trial
+from tests.support.sweeps import sweep, trial
 from tests.viz.browser import opened
-from tests.viz.reading import unpacked
 
 DATA = ROOT / "benchmarks/data"
 RECORDED = DATA / "tuning_h200_matmul.json"

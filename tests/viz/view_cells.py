@@ -6,8 +6,8 @@ CELLS = [
     """\
 %load_ext kernellab
 import os, pathlib, torch, triton, triton.language as tl
-import kernellab.viz.kit.views
-kernellab.viz.kit.views._SENT_AT_ONCE = 1  # so that texts are left out
+import kernellab.viz.kit.view
+kernellab.viz.kit.view._SENT_AT_ONCE = 1  # so that texts are left out
 pathlib.Path("kernel").write_text(str(os.getpid()))""",
     f"""\
 %%tilekernel --no-compile

@@ -89,7 +89,7 @@ def test_markdown() -> None:
 
 def test_a_server_has_its_own_process_and_environment() -> None:
     with Server(
-        "tests.project.test_benchmarks:describe", {"KERNELLAB_TEST_WORD": "hello"}
+        "tests.benchmarks.test_benchmarks:describe", {"KERNELLAB_TEST_WORD": "hello"}
     ) as server:
         request, word, process = server.ask("a")
         assert (request, word) == ("a", "hello")
@@ -103,7 +103,7 @@ def test_a_server_has_its_own_process_and_environment() -> None:
 
 def test_a_server_that_dies_is_an_error_and_no_hang() -> None:
     with (
-        Server("tests.project.test_benchmarks:describe", {}) as server,
+        Server("tests.benchmarks.test_benchmarks:describe", {}) as server,
         pytest.raises(RuntimeError, match="the server died: exit status 3"),
     ):
         server.ask("die")

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 import torch
 
-from tests.interpreter.cases import Case, random, whole
+from tests.cases.case import Case, random, whole
 from tests.kernels.interp import calls
 
 

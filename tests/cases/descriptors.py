@@ -11,8 +11,8 @@ import numpy as np
 import torch
 from triton.tools.tensor_descriptor import TensorDescriptor
 
-from tests.interpreter.arithmetic_cases import name_of
-from tests.interpreter.cases import Case, as_numpy, iota, normal, whole
+from tests.cases.arithmetic import name_of
+from tests.cases.case import Case, as_numpy, iota, normal, whole
 from tests.kernels.interp import descriptors
 from tests.support import versions
 

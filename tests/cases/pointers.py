@@ -11,7 +11,7 @@ from typing import Any
 
 import torch
 
-from tests.interpreter.cases import Case, whole
+from tests.cases.case import Case, whole
 from tests.kernels.interp import pointers
 from tests.support import versions
 

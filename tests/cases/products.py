@@ -12,8 +12,8 @@ import ml_dtypes
 import numpy as np
 import torch
 
-from tests.interpreter.arithmetic_cases import name_of
-from tests.interpreter.cases import Case, normal, whole
+from tests.cases.arithmetic import name_of
+from tests.cases.case import Case, normal, whole
 from tests.kernels.interp import products
 from tests.support import versions
 

@@ -9,7 +9,7 @@ from typing import Any
 
 import torch
 
-from tests.interpreter.cases import Case, normal, whole
+from tests.cases.case import Case, normal, whole
 from tests.kernels.interp import recent
 from tests.support import versions
 

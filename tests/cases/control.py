@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 import torch
 
-from tests.interpreter.cases import Case, iota, whole
+from tests.cases.case import Case, iota, whole
 from tests.kernels.interp import control, names
 
 

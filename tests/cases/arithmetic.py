@@ -14,7 +14,7 @@ import numpy as np
 import torch
 
 from kernellab.cli.demo import philox
-from tests.interpreter.cases import Case, as_numpy, normal
+from tests.cases.case import Case, as_numpy, normal
 from tests.kernels.interp import arithmetic
 from tests.support import versions
 

@@ -11,8 +11,8 @@ from typing import Any
 import numpy as np
 import torch
 
-from tests.interpreter.arithmetic_cases import name_of, wrap
-from tests.interpreter.cases import Case, as_numpy, iota, normal, random, whole
+from tests.cases.arithmetic import name_of, wrap
+from tests.cases.case import Case, as_numpy, iota, normal, random, whole
 from tests.kernels.interp import tiles
 from tests.support import versions
 

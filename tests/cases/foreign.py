@@ -13,8 +13,8 @@ import mpmath
 import numpy as np
 import torch
 
-from tests.interpreter.arithmetic_cases import wrap
-from tests.interpreter.cases import Case, as_numpy, normal, whole
+from tests.cases.arithmetic import wrap
+from tests.cases.case import Case, as_numpy, normal, whole
 from tests.kernels.interp import foreign
 
 WORD = 2**32

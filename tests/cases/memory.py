@@ -10,8 +10,8 @@ from typing import Any
 import numpy as np
 import torch
 
-from tests.interpreter.arithmetic_cases import name_of, wrap
-from tests.interpreter.cases import Case, as_numpy, iota, normal, whole
+from tests.cases.arithmetic import name_of, wrap
+from tests.cases.case import Case, as_numpy, iota, normal, whole
 from tests.kernels.interp import memory
 from tests.support import versions
 

@@ -1,0 +1,114 @@
+"""The rules of the tests themselves."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from tests.support.source_files import ROOT, Import, imports_of, python_files
+
+SHARED = {"cases", "corpus", "kernels", "support"}
+"""Folders of tests/ that every test may import."""
+OTHER_FOLDERS = SHARED | {"benchmarks", "project"}
+"""Folders that mirror no room of the package."""
+
+DATA_OF_BENCHMARKS = {
+    "eleven_kernels",
+    "kernels",
+    "memory_cases",
+    "memory_kernels",
+    "small_cases",
+    "small_kernels",
+    "tuning_cases",
+}
+"""The modules that hold kernels and what they are launched with."""
+
+NEEDS_SIGINT = ("signal.SIGINT", "interrupt_until(")
+"""What a file has whose tests send Ctrl-C themselves; the stop button is Jupyter's business."""
+
+
+def suite() -> list[Path]:
+    """The files of the tests."""
+    return python_files("tests")
+
+
+def parts(found: Import) -> list[str]:
+    return found.module.split(".")
+
+
+def room_of(file: Path) -> str:
+    """The folder of tests/ that a file is in; "" for tests/ itself."""
+    place = file.relative_to(ROOT / "tests").parts
+    return place[0] if len(place) > 1 else ""
+
+
+def test_folders_mirror_the_package() -> None:
+    rooms = {file.stem if file.is_file() else file.name for file in (ROOT / "kernellab").iterdir()}
+    assert {room_of(file) for file in suite()} - {""} <= rooms | OTHER_FOLDERS
+
+
+def test_no_module_imports_a_test() -> None:
+    """What two files of tests need stands in a module, or is a fixture of a conftest.py."""
+    imported = [
+        str(found)
+        for file in suite()
+        for found in imports_of(file)
+        if parts(found)[0] == "tests" and any(part.startswith("test_") for part in parts(found))
+    ]
+    assert not imported, "\n".join(imported)
+
+
+def test_a_room_imports_no_other_rooms_tests() -> None:
+    imported = [
+        str(found)
+        for file in suite()
+        for found in imports_of(file)
+        if parts(found)[0] == "tests"
+        and len(parts(found)) > 1
+        and parts(found)[1] not in {*SHARED, room_of(file)}
+    ]
+    assert not imported, "\n".join(imported)
+
+
+def test_of_the_benchmarks_only_data_is_imported() -> None:
+    """Kernels and tables of launches; their tools have tests of their own."""
+    imported = [
+        str(found)
+        for file in suite()
+        if room_of(file) != "benchmarks"
+        for found in imports_of(file)
+        if parts(found)[0] == "benchmarks" and parts(found)[-1] not in DATA_OF_BENCHMARKS
+    ]
+    assert not imported, "\n".join(imported)
+
+
+def test_data_of_the_benchmarks_imports_none_of_their_tools() -> None:
+    imported = [
+        str(found)
+        for name in DATA_OF_BENCHMARKS
+        for found in imports_of(ROOT / f"benchmarks/{name}.py")
+        if parts(found)[0] == "benchmarks" and parts(found)[-1] not in DATA_OF_BENCHMARKS
+    ]
+    assert not imported, "\n".join(imported)
+
+
+@pytest.mark.parametrize("name", ["browser", "jupyterlab", "notebook_session"])
+def test_browsers_servers_and_kernels_are_fixtures(name: str) -> None:
+    """So that the tests that need them have their marker."""
+    makers = [
+        str(found)
+        for file in suite()
+        if file.name != "conftest.py"
+        for found in imports_of(file)
+        if parts(found)[0] == "tests" and name in found.names
+    ]
+    assert not makers, "\n".join(makers)
+
+
+def test_who_sends_ctrl_c_sets_its_handler() -> None:
+    for file in suite():
+        text = file.read_text()
+        if file.name.startswith("test_") and file != Path(__file__):
+            sends = any(word in text for word in NEEDS_SIGINT)
+            assert not sends or 'usefixtures("ctrl_c")' in text, f"{file} needs the fixture ctrl_c"
