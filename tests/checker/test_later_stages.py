@@ -36,6 +36,16 @@ def test_indices_that_wrap_before_their_layout_changes(case: Pair, stage: str) -
     assert not clean.check()
 
 
+@pytest.mark.parametrize("case", PAIRS[:3], ids=lambda case: case.name)
+def test_indices_of_buffer_instructions_that_wrap(case: Pair) -> None:
+    """On AMD's GPUs the pointer is one for all lanes, and the tile has offsets."""
+    with kernellab.interpreted(target="gfx942"):
+        later = replace(case.faulty, constants={**case.faulty.constants, "stage": "ttgir"})
+        assert told(later.check()) == told(case.faulty.check())
+        clean = replace(case.clean, constants={**case.clean.constants, "stage": "ttgir"})
+        assert not clean.check()
+
+
 @gluon.jit
 def in_one_layout(x_ptr, out_ptr, stride, n, BLOCK: gl.constexpr, LAYOUT: gl.constexpr):
     lanes = gl.arange(0, BLOCK, layout=LAYOUT)
