@@ -10,9 +10,13 @@ from typing import Any
 import pytest
 import torch
 import triton
+from triton.runtime.jit import JITFunction
 
 import kernellab
+from kernellab.compiler.targets import DEFAULT_TARGET
 from kernellab.errors import ArgumentError, OptionError
+from kernellab.tuning.results.records import Candidate
+from kernellab.tuning.sweep.calls import Calls, PreparedCall
 from tests.kernels import launched, like_options
 
 N = 256
@@ -112,6 +116,35 @@ def test_tensors_in_two_places_and_without_memory_are_refused(door: str) -> None
     ):
         with pytest.raises(ArgumentError, match=places):
             DOORS[door](launched.add, (2,), *given, N, BLOCK=128)
+
+
+@pytest.mark.parametrize("kernel", [launched.add, kernellab.TileKernel(launched.add.fn)])
+def test_a_launch_on_a_gpu_stays_tritons(kernel: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Triton runs the hooks and binds."""
+    given: list[Any] = []
+
+    def launch(_kernel: Any, *args: Any, **keywords: Any) -> None:
+        given.append((len(args), keywords))
+
+    monkeypatch.setattr(JITFunction, "run", launch)
+    monkeypatch.setattr(kernel, "pre_run_hooks", [lambda *_args, **_keywords: given.append(())])
+    on_gpu = [one.as_subclass(OnGpu) for one in tensors()]
+    with kernellab.interpreted():
+        kernel[(2,)](*on_gpu, N, BLOCK=128, options={"num_warps": 8})
+        with pytest.raises(OptionError, match="only the interpreter takes order"):
+            kernel[(2,)](*on_gpu, N, BLOCK=128, order="reversed")
+    assert given == [(4, {"grid": (2,), "warmup": False, "BLOCK": 128, "num_warps": 8})]
+
+
+def test_a_sweep_binds_tensors_on_a_gpu() -> None:
+    kernel = triton.jit(launched.add.fn)
+    args = (*[one.as_subclass(OnGpu) for one in tensors()], N)
+    calls = Calls(kernel, (2,), args, {"BLOCK": 128}, DEFAULT_TARGET, ships=False)
+    prepared = calls.prepare(0, Candidate({}, {"num_warps": 8}))
+    assert isinstance(prepared, PreparedCall)
+    assert prepared.call.options == {"num_warps": 8}
+    assert prepared.task.grid == (2, 1, 1)
+    assert prepared.call.values["x_ptr"] is args[0]
 
 
 # Names

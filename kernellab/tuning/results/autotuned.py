@@ -9,7 +9,7 @@ from typing import Any
 import torch
 
 from kernellab.compiler.targets import DEFAULT_TARGET, local_target
-from kernellab.launch.autotuned_kernels import AutotunerTimings
+from kernellab.launch.autotuner_timings import AutotunerTimings
 from kernellab.tuning.files.call_types import types_of_calls
 from kernellab.tuning.files.kernel_source import source_of
 from kernellab.tuning.pool.gpus import this_machine

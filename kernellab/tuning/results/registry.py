@@ -6,7 +6,8 @@ import weakref
 from dataclasses import replace
 from typing import Any
 
-from kernellab.launch.autotuned_kernels import autotuner_timings, take_autotuned_launches
+from kernellab.launch.autotuned_kernels import take_autotuned_launches
+from kernellab.launch.autotuner_timings import autotuner_timings
 from kernellab.launch.preparation import innermost
 from kernellab.tuning.results.autotuned import tuning_of_autotuner
 from kernellab.tuning.results.tuning import Tuning
