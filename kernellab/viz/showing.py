@@ -18,19 +18,21 @@ import kernellab.viz.checks.card
 import kernellab.viz.comparisons.card
 import kernellab.viz.diagnostics.card
 import kernellab.viz.kernels.card
-import kernellab.viz.layouts.card
-import kernellab.viz.sweeps.card  # noqa: F401
+import kernellab.viz.layouts.card  # noqa: F401
 from kernellab.errors import ArgumentError, OptionError, suggestion
 from kernellab.viz.kit.card import Card, card_of
 from kernellab.viz.kit.view import View, view_of
 
 
 def _import_views() -> None:
-    """Views are registered when the first is asked for: a card needs none of what they import."""
+    """Views are registered when the first is asked for, and with them the card of a sweep: other
+    cards need neither xDSL nor the interpreter, whose import takes longer than a card.
+    """
     import kernellab.viz.comparisons.view
     import kernellab.viz.explorer.view
     import kernellab.viz.layouts.view
     import kernellab.viz.stepper.view
+    import kernellab.viz.sweeps.card
     import kernellab.viz.sweeps.view  # noqa: F401
 
 
@@ -43,6 +45,8 @@ def _import_figures() -> None:
 
 def card(record: Any) -> Card | None:
     """The card of a record; None where it has none."""
+    if card_of.dispatch(type(record)) is card_of.dispatch(object):
+        _import_views()
     return card_of(record)
 
 

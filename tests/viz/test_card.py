@@ -197,6 +197,7 @@ def test_columns_line_up_in_the_terminal() -> None:
 
 def test_every_record_with_a_card_shows_it_by_itself() -> None:
     """The classes that cards are registered of are those that notebooks ask for one."""
+    assert not showing.can_show(object())  # which asks for all there are
     kinds = [kind for kind in card_of.registry if kind is not object]
     assert len(kinds) == 17
     assert showing.card(Resources(40, 0, 0, 24)) == resources_card(Resources(40, 0, 0, 24))
