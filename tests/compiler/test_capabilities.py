@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import dataclasses
 from pathlib import Path
 from typing import Any, get_args
 
 import pytest
 
 import kernellab
+from kernellab.compiler.providers import RecordProvider
 from kernellab.errors import CompileError, NotRecorded
 from kernellab.records import Capability, Compilation
 from tests.kernels import basic
@@ -42,6 +44,14 @@ def test_a_kernel_that_was_compiled_here_answers_everything(target: str) -> None
 def test_a_record_from_a_file_says_what_it_has(tmp_path: Path) -> None:
     path = of_corpus("matmul", "sm_90").save(tmp_path / "record")
     assert kernellab.load(path).capabilities == EVERYTHING
+
+
+def test_a_record_that_kept_no_lines_keeps_its_word() -> None:
+    whole = of_corpus("matmul", "sm_90")
+    bare = dataclasses.replace(whole, provider=RecordProvider(lambda: whole.resources))
+    assert bare.capabilities == EVERYTHING - {"source_map", "instructions", "remarks"}
+    for asked in bare.capabilities:
+        ask(bare, asked)
 
 
 def test_what_lacks_is_an_error_of_one_kind() -> None:

@@ -241,6 +241,8 @@ class _KernelPlaces:
         """The kernel's line of a place; a place that names no line of TTGIR stays what it is."""
         if position is None or not position.file.endswith(triton_api.TTGIR_FILE_SUFFIX):
             return position
+        if not self._compilation.can_answer("source_map"):
+            return None
         chains = self._compilation.source_map.chain("ttgir", position.line)
         return users_line(chains[0]) if chains else None
 
@@ -303,15 +305,14 @@ def _opcodes_of_lines(compilation: Compilation) -> conversions.Opcodes:
 
 
 def _machine_code(compilation: Compilation) -> tuple[Instruction, ...]:
-    """The decoded instructions; none where the record has no machine code."""
-    has_code = any(stage in compilation.stages for stage in ("sass", "amdgcn"))
-    return compilation.instructions if has_code else ()
+    """The decoded instructions; none where the record has no machine code, or no lines for it."""
+    return compilation.instructions if compilation.can_answer("instructions") else ()
 
 
 def _widths_by_line(compilation: Compilation) -> axis.WidthsOf:
     """The widths of accesses in PTX or AMD assembly, through the source map."""
     stage = next((name for name in ("ptx", "amdgcn") if name in compilation.stages), None)
-    if stage is None:
+    if stage is None or not compilation.can_answer("source_map"):
         return lambda _: ()
     lines = compilation.stages[stage].text.splitlines()
     widths = {n: width for n, line in enumerate(lines, 1) if (width := axis.access_width(line))}

@@ -174,7 +174,7 @@ def _stage_table(compilation: Compilation) -> Table:
 
 
 def _resource_table(compilation: Compilation) -> Table:
-    if not {"cubin", "amdgcn"} & set(compilation.stages):
+    if not compilation.can_answer("resources"):
         return Table("One program takes", ("", ""), [("stopped before", "machine code")])
     rows = _resource_rows(compilation.resources)
     for option, words in (("num_warps", "warps per program"), ("num_stages", "pipeline stages")):
