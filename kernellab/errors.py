@@ -284,10 +284,11 @@ class CompileError(KernelLabError):
             or nobody watched.
         kernel: the name of the kernel, "" where it is an IR text.
         target: the target's name, "" where none had a part in it.
+        reason: what the compiler itself says, "" where it says nothing.
         passes: the record of the passes that ran before, a tuple of `records.PassRun`.
     """
 
-    fact_names = ("kernel", "target", "failed_pass")
+    fact_names = ("kernel", "target", "failed_pass", "reason")
 
     def __init__(
         self,
@@ -298,9 +299,11 @@ class CompileError(KernelLabError):
         failed_pass: str | None = None,
         kernel: str = "",
         target: str = "",
+        reason: str = "",
     ) -> None:
         super().__init__(problem, advice=advice, position=position)
         self.failed_pass = failed_pass
+        self.reason = reason
         self.kernel = kernel
         self.target = target
         self.passes: tuple[Any, ...] = ()

@@ -79,11 +79,31 @@ def _front_end_error(error: Any, kernel: Any, target: Target) -> CompileError:
             position = position_in(function, nested.node)
     words = next((e.error_message for e in reversed(chain) if e.error_message), "")
     told = _without_quotes(words) or _cause_of(chain[-1])
+    reason = _print_option(told) or told
+    return _refused(f"Triton cannot compile {kernel.__name__!r}", target, reason, position, kernel)
+
+
+def _refused(
+    lead: str,
+    target: Target,
+    reason: str,
+    position: SourcePosition | None,
+    kernel: Any = None,
+    *,
+    advice: str = "",
+    failed_pass: str | None = None,
+    pass_names: str = "",
+) -> CompileError:
+    """What the compiler refuses: "LEAD for sm_90: REASON, in the pass PASS_NAMES"."""
+    where = f", in the pass {pass_names}" if pass_names else ""
     return CompileError(
-        f"Triton cannot compile {kernel.__name__!r} for {target}: {_print_option(told) or told}",
+        f"{lead} for {target}: {reason}{where}",
+        advice=advice,
         position=position,
-        kernel=kernel.__name__,
+        failed_pass=failed_pass,
+        kernel="" if kernel is None else kernel.__name__,
         target=str(target),
+        reason=reason,
     )
 
 
@@ -138,16 +158,16 @@ def _python_function_error(name: str, kernel: Any, target: Target) -> CompileErr
         for node in ast.walk(function.parse()):
             if name in (getattr(node, "id", None), getattr(node, "attr", None)):
                 position = position_in(function, node)
-    return CompileError(
-        f"Triton cannot compile {kernel.__name__!r} for {target}: {name!r} is a plain "
-        "Python function.",
+    return _refused(
+        f"Triton cannot compile {kernel.__name__!r}",
+        target,
+        f"{name!r} is a plain Python function.",
+        position,
+        kernel,
         advice=(
             f"Put @triton.jit above {name!r}, or @triton.constexpr_function if it computes "
             "constants."
         ),
-        position=position,
-        kernel=kernel.__name__,
-        target=str(target),
     )
 
 
@@ -181,18 +201,18 @@ def _pass_error(
         words = f"an assertion inside the compiler failed, {assertion['words']} ({where})"
     elif fatal := _FATAL.search(printed):
         words = fatal["words"]
-    failed_pass = _FAILED_PASS.search(printed)
+    failed = _FAILED_PASS.search(printed)
+    named = failed["name"] if failed else ""
     if running is not None:
-        words += f", in the pass {running}"
-        words += f" ({failed_pass['name']})" if failed_pass else ""
-    elif failed_pass:
-        words += f", in the pass {failed_pass['name']}"
-    return CompileError(
-        f"Triton cannot compile {kernel.__name__!r} for {target}: {words}",
-        position=position,
+        named = f"{running} ({named})" if named else running
+    return _refused(
+        f"Triton cannot compile {kernel.__name__!r}",
+        target,
+        words,
+        position,
+        kernel,
         failed_pass=running,
-        kernel=kernel.__name__,
-        target=str(target),
+        pass_names=named,
     )
 
 
@@ -211,13 +231,14 @@ def _assembler_error(error: Any, kernel: Any, target: Target, printed: str) -> C
         position = _ptx_position(kernel, lines, numbers[0])
         if numbers[0] <= len(lines):
             advice = f"Line {numbers[0]} of the PTX is: {lines[numbers[0] - 1].strip()}"
-    return CompileError(
-        f"ptxas cannot assemble {kernel.__name__!r} for {target}: {words}",
+    return _refused(
+        f"ptxas cannot assemble {kernel.__name__!r}",
+        target,
+        words,
+        position,
+        kernel,
         advice=advice,
-        position=position,
         failed_pass="sass.ptxas",
-        kernel=kernel.__name__,
-        target=str(target),
     )
 
 
@@ -333,12 +354,8 @@ def ptxas_diagnostic(printed: str, given: IrText, target: Target) -> CompileErro
     position = None
     if given.language == "ptx" and numbers:
         position = SourcePosition(given.file, numbers[0])
-    return CompileError(
-        f"ptxas cannot assemble {given.file} for {target}: {words}",
-        position=position,
-        failed_pass="sass.ptxas",
-        target=str(target),
-    )
+    lead = f"ptxas cannot assemble {given.file}"
+    return _refused(lead, target, words, position, failed_pass="sass.ptxas")
 
 
 def text_diagnostic(
@@ -363,13 +380,13 @@ def text_diagnostic(
     elif assertion := _ASSERTION.search(printed):
         where = f"{Path(assertion['file']).name}:{assertion['line']}"
         words = f"an assertion inside the compiler failed, {assertion['words']} ({where})"
-    if running is not None:
-        words += f", in the pass {running}"
-    return CompileError(
-        f"{given.file} cannot be compiled for {target}: {words}",
-        position=position,
+    return _refused(
+        f"{given.file} cannot be compiled",
+        target,
+        words,
+        position,
         failed_pass=running,
-        target=str(target),
+        pass_names=running or "",
     )
 
 

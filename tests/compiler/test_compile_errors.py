@@ -34,6 +34,18 @@ def refusal(kernel, *args, **keywords):
     return caught.value
 
 
+def test_a_refusal_as_data():
+    """The compiler's own words, and whose kernel for what: the message has each once."""
+    error = refusal(faulty.odd_arange, "*fp32", target="sm_90", BLOCK=100)
+    assert (error.kernel, error.target) == ("odd_arange", "sm_90")
+    assert "arange's range must be a power of 2" in error.reason
+    assert error.problem == f"Triton cannot compile 'odd_arange' for sm_90: {error.reason}"
+    facts = error.diagnostic.facts
+    assert (facts["kernel"], facts["target"]) == ("odd_arange", "sm_90")
+    assert (facts["failed_pass"], facts["reason"]) == (None, error.reason)
+    assert error.diagnostic.kind == "compile-error"
+
+
 @pytest.mark.parametrize(
     ("kernel", "arguments", "mark", "under_caret", "words"),
     [

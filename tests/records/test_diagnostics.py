@@ -175,6 +175,7 @@ def test_kinds_of_errors_are_the_names_of_their_classes() -> None:
         "kernel": "k",
         "target": "sm_90",
         "failed_pass": "ttgir.x",
+        "reason": "",
     }
 
 

@@ -225,6 +225,7 @@ def _diagnostic_of_dead(death: WorkerError, asked: tuple[Any, ...], seconds: flo
         f"{diagnostic.problem} (it ended the compiler's process)",
         position=diagnostic.position,
         failed_pass=running,
+        reason=diagnostic.reason,
     )
     if running is not None:
         until = replace(plan, stop_before=running)
