@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 import torch
 import triton
+from IPython.core.interactiveshell import InteractiveShell
 from triton.runtime.jit import JITFunction
 
 import kernellab
@@ -204,3 +205,25 @@ def test_run_options_that_a_door_does_not_take(door: str) -> None:
     with pytest.raises(OptionError, match=f"{door} .*order") as caught:
         DOORS[door](launched.add, (2,), *tensors(), N, BLOCK=128, order="reversed")
     assert caught.value.advice == "Leave it out."
+
+
+def test_a_magic_leaves_a_kernels_names_to_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    seen: list[dict[str, Any]] = []
+    kernels = [like_options.like_check, like_options.like_trace, like_options.like_debug]
+    for kernel in kernels:
+        hook = lambda *_args, **keywords: seen.append(keywords)  # noqa: E731
+        monkeypatch.setattr(kernel, "pre_run_hooks", [hook])
+    shell = InteractiveShell()
+    kernellab.load_ipython_extension(shell)
+    try:
+        shell.user_ns |= {"like": like_options, "x": torch.zeros(16, dtype=torch.int32)}
+        for line in (
+            "%tilecheck like.like_check[(1,)](outputs=x, target=1, most_turns=2)",
+            "%tilestep like.like_trace"
+            "[(1,)](programs=x, operations=1, in_place=2, exact_bytes=3, target=4)",
+            "%tiledebug like.like_debug[(1,)](program=x, breakpoints=1, in_place=2)",
+        ):
+            shell.run_cell(line).raise_error()
+    finally:
+        kernellab.unload_ipython_extension(shell)
+    assert [sorted(one) for one in seen] == [sorted(one.arg_names) for one in kernels]
