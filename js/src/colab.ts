@@ -10,7 +10,7 @@ export function inColab(): boolean {
 }
 
 /**
- * Hide the still that a widget stands for: a notebook has it right before the widget (viz/views.py).
+ * Hide the still that a widget stands for: a notebook has it right before the widget (viz/kit/view.py).
  * Where the elements around an output are known, the style sheet does it. In Colab a page holds the outputs of one cell, so it is the last one before the widget.
  */
 export function hideStillInColab(widget: HTMLElement): void {

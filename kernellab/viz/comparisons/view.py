@@ -6,9 +6,9 @@ from typing import Any
 
 from kernellab.compiler.comparison import Comparison
 from kernellab.viz.comparisons.card import comparison_card
-from kernellab.viz.explorer import sides as ir_view
 from kernellab.viz.explorer.annotations import annotated, annotations_by_side
 from kernellab.viz.explorer.card import annotation_cards
+from kernellab.viz.explorer.sides import explore_comparison
 from kernellab.viz.explorer.view import Explorer
 from kernellab.viz.kit.view import view_of
 
@@ -25,7 +25,7 @@ def comparison_view(comparison: Comparison, *given: Any) -> Explorer:
     sides = annotations_by_side(comparison, given)
     return Explorer(
         f"{kernels}: {comparison.names[0]} and {comparison.names[1]}",
-        lambda: annotated(ir_view.explore_comparison(comparison), sides),
+        lambda: annotated(explore_comparison(comparison), sides),
         lambda: [
             comparison_card(comparison),
             *annotation_cards(left, sides[0], comparison.names[0]),

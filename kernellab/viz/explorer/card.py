@@ -5,15 +5,35 @@ from __future__ import annotations
 from collections.abc import Sequence
 from textwrap import shorten
 
+from kernellab.errors import CompileError
 from kernellab.records import Compilation, PassRun
-from kernellab.viz.explorer import sides as ir_view
 from kernellab.viz.explorer.annotation_records import Annotations
 from kernellab.viz.explorer.annotations import annotation_card
+from kernellab.viz.explorer.sides import REDEFINED, failure_title, source_and_notes
+from kernellab.viz.kernels.card import kernel_card
 from kernellab.viz.kit.card import Card, Table
 
 
-def redefined_cards(compilation: Compilation) -> list[Card]:
-    return [Card("Redefined", "", (), [ir_view.REDEFINED])] if compilation.is_redefined else []
+def compilation_cards(compilation: Compilation, annotations: Annotations) -> list[Card]:
+    """The still of a compilation's explorer."""
+    redefined = [Card("Redefined", "", (), [REDEFINED])] if compilation.is_redefined else []
+    return [
+        *redefined,
+        kernel_card(compilation),
+        *_source_cards(compilation),
+        *annotation_cards(compilation, annotations),
+        *_pass_cards(compilation.passes),
+    ]
+
+
+def failure_cards(error: CompileError) -> list[Card]:
+    """The still of a compilation that failed."""
+    where = f"in {error.failed_pass}" if error.failed_pass else "before the first pass"
+    excerpt = error.position.excerpt() if error.position else ""
+    place = f"at {error.position}" if error.position else ""
+    notes = [line for line in (error.problem, place, *excerpt.splitlines(), error.advice) if line]
+    card = Card(failure_title(error), f"failed {where}", (), notes)
+    return [card, *_pass_cards(error.passes)]
 
 
 _MOST_LINES = 150
@@ -21,11 +41,11 @@ _MOST_LETTERS = 240
 """What a still shows of a kernel, and of what the compiler says of one of its lines."""
 
 
-def source_cards(compilation: Compilation) -> list[Card]:
+def _source_cards(compilation: Compilation) -> list[Card]:
     """The kernel under its file's line numbers, and beside each line what the
     compiler says of it.
     """
-    source, notes = ir_view.source_and_notes(compilation)
+    source, notes = source_and_notes(compilation)
     if not source.content:
         return []
     shown = list(source.numbered())
@@ -42,14 +62,13 @@ def source_cards(compilation: Compilation) -> list[Card]:
 def annotation_cards(
     compilation: Compilation, annotations: Annotations, side: str = ""
 ) -> list[Card]:
-    return (
-        [annotation_card(compilation, annotations, side)]
-        if annotations.notes or annotations.metrics
-        else []
-    )
+    """What annotations say of a compilation, where they say anything; `side` names it among two."""
+    if not annotations.notes and not annotations.metrics:
+        return []
+    return [annotation_card(compilation, annotations, side)]
 
 
-def pass_cards(passes: Sequence[PassRun]) -> list[Card]:
+def _pass_cards(passes: Sequence[PassRun]) -> list[Card]:
     """The passes that changed the module; how many did not."""
     changed = [run for run in passes if run.changed]
     if not changed:

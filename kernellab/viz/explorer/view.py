@@ -1,4 +1,4 @@
-"""The IR explorer as a view: what it draws, and the still that stands for it."""
+"""The IR explorer as a live view."""
 
 from __future__ import annotations
 
@@ -7,12 +7,10 @@ from typing import Any
 
 from kernellab.errors import CompileError
 from kernellab.records import Compilation
-from kernellab.viz.explorer import sides as ir_view
 from kernellab.viz.explorer.annotations import annotated, annotations_from
-from kernellab.viz.explorer.card import annotation_cards, pass_cards, redefined_cards, source_cards
+from kernellab.viz.explorer.card import compilation_cards, failure_cards
 from kernellab.viz.explorer.lightening import lightened
-from kernellab.viz.kernels.card import kernel_card
-from kernellab.viz.kit.card import Card
+from kernellab.viz.explorer.sides import explore_compilation, explore_failure, failure_title
 from kernellab.viz.kit.requests import Answer, Handler
 from kernellab.viz.kit.view import View, view_of
 
@@ -48,29 +46,14 @@ def compilation_view(compilation: Compilation, *given: Any) -> Explorer:
     annotations = annotations_from(compilation, given)
     return Explorer(
         f"{compilation.kernel} for {compilation.target}",
-        lambda: annotated(ir_view.explore_compilation(compilation), [annotations]),
-        lambda: [
-            *redefined_cards(compilation),
-            kernel_card(compilation),
-            *source_cards(compilation),
-            *annotation_cards(compilation, annotations),
-            *pass_cards(compilation.passes),
-        ],
+        lambda: annotated(explore_compilation(compilation), [annotations]),
+        lambda: compilation_cards(compilation, annotations),
     )
 
 
 @view_of.register
 def failure_view(error: CompileError) -> Explorer:
     """The explorer of a compilation that failed: up to the pass that did."""
-    where = f"in {error.failed_pass}" if error.failed_pass else "before the first pass"
-    excerpt = error.position.excerpt() if error.position else ""
-    place = f"at {error.position}" if error.position else ""
-    notes = [line for line in (error.problem, place, *excerpt.splitlines(), error.advice) if line]
     return Explorer(
-        ir_view.failure_title(error),
-        lambda: ir_view.explore_failure(error),
-        lambda: [
-            Card(ir_view.failure_title(error), f"failed {where}", (), notes),
-            *pass_cards(error.passes),
-        ],
+        failure_title(error), lambda: explore_failure(error), lambda: failure_cards(error)
     )

@@ -18,9 +18,9 @@ from kernellab.tuning.files.kernel_source import how_to_open
 from kernellab.tuning.results.plot_data import AGAINST, KINDS, default_kind
 from kernellab.tuning.results.tuning import Tuning
 from kernellab.tuning.results.tunings import Tunings
-from kernellab.viz.explorer import sides as ir_view
 from kernellab.viz.explorer.data import IrView
 from kernellab.viz.explorer.lightening import lightened
+from kernellab.viz.explorer.sides import explore_compilation, explore_failure, noted, pass_pairs
 from kernellab.viz.kit.data import as_json, packed
 from kernellab.viz.kit.requests import Answer, Handler
 from kernellab.viz.kit.view import View, view_of
@@ -257,14 +257,14 @@ class Configs:
             while len(self._explorers) >= _EXPLORERS_KEPT:
                 del self._explorers[next(iter(self._explorers))]
             try:
-                found = ir_view.explore_compilation(self._compilation(place))
+                found = explore_compilation(self._compilation(place))
             except CompileError as error:
-                found = ir_view.explore_failure(error)
+                found = explore_failure(error)
             sweep = self._places[place][0]
-            sides = tuple(ir_view.noted(side, sweep.recompiled) for side in found.sides)
+            sides = tuple(noted(side, sweep.recompiled) for side in found.sides)
             self._explorers[place] = dataclasses.replace(found, sides=sides)
         return self._explorers[place]
 
     def _pair(self, left: int, right: int) -> ConfigPair:
         found = compare(self._compilation(left), self._compilation(right))
-        return ConfigPair(left, right, ir_view.pass_pairs(found))
+        return ConfigPair(left, right, pass_pairs(found))
