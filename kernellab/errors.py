@@ -107,7 +107,7 @@ class Diagnostic:
         """What a text and a card say between the place and the advice: "in", "with" -> words."""
         return {}
 
-    def text(self) -> str:
+    def __str__(self) -> str:
         """What happens and how it comes about; where, with the line's source; what to try."""
         lines = [self.headline + _indented(self.why)]
         if self.position is not None:
@@ -116,9 +116,6 @@ class Diagnostic:
             lines.append(f"  called from {', '.join(map(str, self.called_from))}")
         lines += [f"  {lead} {words}" for lead, words in self.circumstances.items()]
         return "\n".join(line for line in (*lines, self.advice) if line)
-
-    def __str__(self) -> str:
-        return self.text()
 
     def to_json(self) -> dict[str, Any]:
         """All of it in types that JSON has, the same keys for every kind (docs/analyses.md)."""
@@ -206,7 +203,7 @@ class KernelLabError(Exception):
         )
 
     def __str__(self) -> str:
-        return self.diagnostic.text()
+        return str(self.diagnostic)
 
     def __reduce__(self) -> tuple[Any, ...]:
         # As data: an error whose words are made of its facts is not made again from its words.
