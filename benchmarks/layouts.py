@@ -43,7 +43,8 @@ of registers (without those that repeat), lanes, warps and blocks."""
 
 def ask_everything(compilation: Compilation) -> Layouts:
     """All layouts, nothing kept from before."""
-    return compilation.provider.make_analyst().layouts(compilation, "ttgir")
+    found: Layouts = compilation.provider.make_analyst(compilation).answer("layouts", "ttgir")
+    return found
 
 
 def triton_alone(compilation: Compilation) -> Found:

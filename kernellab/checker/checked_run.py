@@ -12,7 +12,7 @@ import numpy
 import torch
 from xdsl.ir import Operation
 
-from kernellab.compiler.analyses.module import users_line
+from kernellab.compiler.modules.structure import users_line
 from kernellab.compiler.specialization.binding import BoundCall
 from kernellab.errors import SourcePosition
 from kernellab.interpreter.execution.grid import Grid, Programs

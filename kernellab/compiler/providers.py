@@ -11,11 +11,11 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 from kernellab import triton_api
-from kernellab.compiler.analyses.needs import missing_input
 from kernellab.compiler.files.saving import save
 from kernellab.compiler.machine_code.decoding import decode
 from kernellab.compiler.machine_code.occupancy import has_limits, occupancy_of
-from kernellab.compiler.mlir_queries import Ask, ask_here, ask_worker
+from kernellab.compiler.modules.mlir_queries import Ask, ask_here, ask_worker
+from kernellab.compiler.modules.needs import missing_input
 from kernellab.compiler.specialization.binding import BoundCall
 from kernellab.errors import CompilationStopped, NotRecorded
 from kernellab.records import (
@@ -134,7 +134,7 @@ class RecordProvider:
 
     def module(self, compilation: Compilation, name: str) -> ModuleOp:
         """The module of a stage or after a pass."""
-        from kernellab.compiler.modules import open_module
+        from kernellab.compiler.modules.opening import open_module
 
         return open_module(compilation, name, self._ask)
 
@@ -152,11 +152,11 @@ class RecordProvider:
         """How many programs fit on one multiprocessor."""
         return occupancy_of(compilation, registers, shared_bytes, warps)
 
-    def make_analyst(self) -> Analyst:
+    def make_analyst(self, compilation: Compilation) -> Analyst:
         """Who answers the analyses."""
-        from kernellab.compiler.analyses.analyst import CompilerAnalyst
+        from kernellab.compiler.modules.analyst import CompilerAnalyst
 
-        return CompilerAnalyst(self._ask)
+        return CompilerAnalyst(compilation, self._ask)
 
 
 class TextProvider(RecordProvider):

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import TYPE_CHECKING, Any, Literal, Protocol, TypeVar, get_args
+from typing import TYPE_CHECKING, Any, Literal, Protocol, cast, get_args
 
 from kernellab.errors import NotRecorded
 from kernellab.records.launches import Specialization, Target
@@ -55,6 +55,24 @@ Capability = Literal[
 """What a compilation may be able to tell, by the name of its attribute or method: see
 `Compilation.can_answer`."""
 
+PASSES_READ: Mapping[Capability, str] = {
+    "shared_memory": "allocate_shared_memory",
+    "tensor_memory": "allocate_tensor_memory",
+    "barriers": "to_llvmir",
+    "pipeline_stages": "",
+}
+"""Analysis -> how the name begins of the pass whose module it reads; "" where any record of passes
+will do: a target may schedule nothing."""
+
+STAGES_READ: Mapping[Capability, tuple[str, ...]] = {
+    "axis_info": ("ttgir",),
+    "call_graph": ("ttir", "ttgir"),
+    "work": ("ttir", "ttgir"),
+    "layouts": ("ttgir",),
+    "conversions": ("ttgir",),
+}
+"""Analysis -> the stages of which it reads the first that is there."""
+
 
 class CompilationProvider(Protocol):
     """Answers what is asked of one compilation; the compiler room has one for a kernel that is at
@@ -96,42 +114,16 @@ class CompilationProvider(Protocol):
     ) -> Occupancy:
         """How many programs fit; None stands for the kernel's own."""
 
-    def make_analyst(self) -> Analyst:
+    def make_analyst(self, compilation: Compilation) -> Analyst:
         """Who answers the analyses: it is made when one of them is first asked for."""
 
 
 class Analyst(Protocol):
     """Finds out what a compilation's modules tell; the compiler room has one."""
 
-    def shared_memory(self, compilation: Compilation) -> SharedMemory:
-        """How shared memory is laid out."""
+    def answer(self, asked: Capability, *snapshot: str) -> Any:
+        """What the analysis of that name finds; of a snapshot, where it is of one."""
 
-    def tensor_memory(self, compilation: Compilation) -> TensorMemory:
-        """How tensor memory is laid out."""
-
-    def barriers(self, compilation: Compilation) -> Barriers:
-        """What each barrier guards."""
-
-    def axis_info(self, compilation: Compilation) -> AxisInfo:
-        """What is known of the addresses of each access."""
-
-    def call_graph(self, compilation: Compilation) -> CallGraph:
-        """Who calls whom."""
-
-    def pipeline_stages(self, compilation: Compilation) -> PipelineStages:
-        """The schedule of each pipelined loop."""
-
-    def work(self, compilation: Compilation) -> Work:
-        """Arithmetic and bytes."""
-
-    def layouts(self, compilation: Compilation, snapshot: str) -> Layouts:
-        """Where the elements of each tile are."""
-
-    def conversions(self, compilation: Compilation, snapshot: str) -> Conversions:
-        """Where tiles change their layout, and how."""
-
-
-Found = TypeVar("Found")
 
 _LAYOUTS_FROM = "ttgir"
 """The snapshot that analyses of layouts read unless they are told another."""
@@ -216,25 +208,22 @@ class Compilation(HasCard):
 
     @cached_property
     def _analyst(self) -> Analyst:
-        return self.provider.make_analyst()
+        return self.provider.make_analyst(self)
 
     @cached_property
-    def _findings(self) -> dict[str, Any]:
+    def _findings(self) -> dict[tuple[str, ...], Any]:
         return {}
 
-    def _found(
-        self, asked: Capability, ask: Callable[[Analyst], Found], snapshot: str = ""
-    ) -> Found:
+    def _found(self, asked: Capability, *snapshot: str) -> Any:
         """What an analysis found, of a snapshot where it is of one; it is made when first asked
         for.
         """
-        key = f"{asked} {snapshot}"
+        key = (asked, *snapshot)
         if key not in self._findings:
             # Of another snapshot than its own, an analysis says itself whether that is there.
-            self._ask(asked if snapshot in ("", _LAYOUTS_FROM) else "module")
-            self._findings[key] = ask(self._analyst)
-        found: Found = self._findings[key]
-        return found
+            self._ask(asked if snapshot in ((), (_LAYOUTS_FROM,)) else "module")
+            self._findings[key] = self._analyst.answer(asked, *snapshot)
+        return self._findings[key]
 
     def shared_memory(self) -> SharedMemory:
         """How shared memory is laid out: buffers, offsets, sizes, life spans,
@@ -242,7 +231,7 @@ class Compilation(HasCard):
 
         Raises NotRecorded for a record without passes; so do the other analyses that read passes.
         """
-        return self._found("shared_memory", lambda analyst: analyst.shared_memory(self))
+        return cast("SharedMemory", self._found("shared_memory"))
 
     def tensor_memory(self) -> TensorMemory:
         """How Blackwell's tensor memory is laid out:
@@ -251,29 +240,29 @@ class Compilation(HasCard):
         Where the target has none, or the program uses none, there are no buffers,
         and `absence` says why.
         """
-        return self._found("tensor_memory", lambda analyst: analyst.tensor_memory(self))
+        return cast("TensorMemory", self._found("tensor_memory"))
 
     def barriers(self) -> Barriers:
         """The barriers of a program, and which accesses to shared memory each keeps apart."""
-        return self._found("barriers", lambda analyst: analyst.barriers(self))
+        return cast("Barriers", self._found("barriers"))
 
     def axis_info(self) -> AxisInfo:
         """What is known of the addresses of each access to global memory,
         and how wide the finished code's accesses are.
         """
-        return self._found("axis_info", lambda analyst: analyst.axis_info(self))
+        return cast("AxisInfo", self._found("axis_info"))
 
     def call_graph(self) -> CallGraph:
         """The functions that are left after inlining, and who calls whom."""
-        return self._found("call_graph", lambda analyst: analyst.call_graph(self))
+        return cast("CallGraph", self._found("call_graph"))
 
     def pipeline_stages(self) -> PipelineStages:
         """The stage and cluster of each operation of the loops that are software-pipelined."""
-        return self._found("pipeline_stages", lambda analyst: analyst.pipeline_stages(self))
+        return cast("PipelineStages", self._found("pipeline_stages"))
 
     def work(self) -> Work:
         """Floating-point operations and bytes of one program, counted from the IR."""
-        return self._found("work", lambda analyst: analyst.work(self))
+        return cast("Work", self._found("work"))
 
     def layouts(self, snapshot: str = _LAYOUTS_FROM) -> Layouts:
         """The layout of every tile of a module: which thread and register,
@@ -286,7 +275,7 @@ class Compilation(HasCard):
             ArgumentError: no such stage or pass, its tiles have no layouts (TTIR), or the
                 kernel has no tiles.
         """
-        return self._found("layouts", lambda analyst: analyst.layouts(self, snapshot), snapshot)
+        return cast("Layouts", self._found("layouts", snapshot))
 
     def conversions(self, snapshot: str = _LAYOUTS_FROM) -> Conversions:
         """Where tiles change their layout: by what means, how many bytes,
@@ -294,9 +283,7 @@ class Compilation(HasCard):
 
         Raises ArgumentError as `layouts` does.
         """
-        return self._found(
-            "conversions", lambda analyst: analyst.conversions(self, snapshot), snapshot
-        )
+        return cast("Conversions", self._found("conversions", snapshot))
 
     def module(self, name: str = "ttgir") -> ModuleOp:
         """The module of a stage ("ttir", "ttgir"), or after a pass ("ttgir.coalesce"), as xDSL ops:

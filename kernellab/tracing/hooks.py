@@ -14,7 +14,7 @@ import numpy
 from xdsl.ir import Operation
 
 from kernellab import triton_api
-from kernellab.compiler.analyses.module import kind
+from kernellab.compiler.modules.structure import kind
 from kernellab.interpreter.codegen.code_positions import located_at
 from kernellab.interpreter.execution.grid import Programs
 from kernellab.interpreter.memory.global_memory import Buffer, Elsewhere

@@ -13,7 +13,7 @@ import triton.language as tl
 from triton.experimental.gluon import language as gl
 
 from kernellab.compiler.analyses.conversions import elements_moved
-from kernellab.compiler.analyses.module import lines_of_operations
+from kernellab.compiler.modules.structure import lines_of_operations
 from kernellab.compiler.passes.snapshots import lowered_text
 from kernellab.interpreter.ptx.functions import functions
 from kernellab.interpreter.ptx.threads import Threads

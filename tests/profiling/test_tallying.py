@@ -8,7 +8,7 @@ from typing import Any, cast
 import numpy
 import pytest
 
-from kernellab.compiler.analyses.warp_accesses import NOBODY, WarpAccess
+from kernellab.compiler.modules.warp_accesses import NOBODY, WarpAccess
 from kernellab.interpreter.execution.grid import Programs
 from kernellab.interpreter.memory.observing import ObservedAccess
 from kernellab.interpreter.numerics.affine import AffineTile, BoxMask

@@ -223,7 +223,9 @@ def test_nothing_is_asked_twice(monkeypatch: pytest.MonkeyPatch) -> None:
         return call
 
     monkeypatch.setattr(sass, "run_on_cubin", counted("nvdisasm", sass.run_on_cubin))
-    monkeypatch.setattr("kernellab.compiler.modules.read_module", counted("xDSL", read_module))
+    monkeypatch.setattr(
+        "kernellab.compiler.modules.opening.read_module", counted("xDSL", read_module)
+    )
     compilation = compiled(basic.add, *("*fp32:16",) * 3, "i32:16", BLOCK=2048)
     sides.explore_compilation(compilation)
     assert asked == {"nvdisasm": 1, "xDSL": 1}

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import re
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -10,12 +11,29 @@ from typing import Literal
 
 from xdsl.ir import Block, Operation, Region
 
-from kernellab.compiler.analyses.memory import Views, allocates, unique_names, views_of
-from kernellab.compiler.analyses.module import kind, numbered, position_of, successors
+from kernellab.compiler.analyses.shared_memory import (
+    Views,
+    allocates,
+    unique_names,
+    views_of,
+)
+from kernellab.compiler.modules.analyst import answers
+from kernellab.compiler.modules.needs import pass_read
+from kernellab.compiler.modules.opened import KernelPlaces, OpenedModules
+from kernellab.compiler.modules.structure import (
+    kind,
+    numbered,
+    position_of,
+    successors,
+    users_line,
+)
 from kernellab.errors import SourcePosition
+from kernellab.ir.reader import read_module
 from kernellab.ir.traits import DescriptorAccess, PointerAccess, SharedRead, SharedWrite, has
+from kernellab.records import Compilation, PassRun
 from kernellab.records.barriers import Access, Barrier, Barriers, Hazard, HazardKind
 from kernellab.records.shared_memory import SharedMemory
+from kernellab.triton_api.analyses import with_barriers
 
 BARRIERS = frozenset({"ttg.barrier", "gpu.barrier", "ttg.local_barrier"})
 """What a barrier of a whole program is called in TTGIR, over the versions of Triton."""
@@ -321,3 +339,50 @@ def barriers_in(machine_code: str) -> int:
     instructions in the text, not executions.
     """
     return len(_NVIDIA_BARRIER.findall(machine_code)) + len(_AMD_BARRIER.findall(machine_code))
+
+
+@answers("barriers")
+def barriers_of(opened: OpenedModules) -> Barriers:
+    """The barriers of a program, and what each guards."""
+    compilation = opened.compilation
+    before, lowered = _around_lowering(compilation)
+    without = _before_membar(compilation)
+    if without is None:
+        # Up to Triton 3.8 the analysis runs inside the lowering: it is run again here.
+        without, text = (
+            before,
+            opened.ask(with_barriers, before.text.read(), compilation.target),
+        )
+    else:
+        text = opened.generic_text(before)
+    original = [kind(op) for op in read_module(opened.generic_text(without)).walk()]
+    module = read_module(text)
+    places = KernelPlaces(compilation)
+    places.put_into(module)
+    lowered_at = lowered_barriers(lowered.text.read())
+    finished = next((s for s in ("sass", "amdgcn") if s in compilation.stages), None)
+    return barriers(
+        module,
+        compilation.shared_memory(),
+        original,
+        Counter(places.of(users_line(place)) for place in lowered_at),
+        None if finished is None else barriers_in(compilation.stages[finished].text),
+        before.label,
+    )
+
+
+def _before_membar(compilation: Compilation) -> PassRun | None:
+    """The pass before the one that inserts barriers, where that is a pass of its own:
+    from Triton 3.9 on.
+    """
+    for before, run in itertools.pairwise(compilation.passes):
+        if run.name == "membar":
+            return before
+    return None
+
+
+def _around_lowering(compilation: Compilation) -> tuple[PassRun, PassRun]:
+    """The last pass before the module becomes LLVM's dialect, and the one that makes it so."""
+    lowering = pass_read(compilation, "barriers")
+    place = compilation.passes.index(lowering)
+    return compilation.passes[place - 1], lowering

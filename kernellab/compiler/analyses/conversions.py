@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import math
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping
@@ -11,17 +12,27 @@ import numpy
 from xdsl.dialects import builtin
 from xdsl.ir import Attribute, Operation, SSAValue
 
-from kernellab.compiler.analyses.flow import Flow, tile_type, value_name
-from kernellab.compiler.analyses.lane_traffic import (
+from kernellab.compiler.analyses.layouts import AskLayouts, layouts_by_type
+from kernellab.compiler.analyses.shared_memory import Measure, alone
+from kernellab.compiler.modules.analyst import answers
+from kernellab.compiler.modules.lane_traffic import (
     AlongAxis,
     counted_bytes,
     in_words,
     settled,
 )
-from kernellab.compiler.analyses.layouts import AskLayouts, layouts_by_type
-from kernellab.compiler.analyses.memory import Measure, alone
-from kernellab.compiler.analyses.module import integer, kind, loops_around, numbered, position_of
+from kernellab.compiler.modules.layout_flow import Flow, tile_type, value_name
+from kernellab.compiler.modules.opened import OpenedModules
+from kernellab.compiler.modules.structure import (
+    integer,
+    kind,
+    lines_of_operations,
+    loops_around,
+    numbered,
+    position_of,
+)
 from kernellab.ir.types import MemDescType
+from kernellab.records import Compilation, Instruction
 from kernellab.records.conversions import Conversion, Conversions, Means, Neighbour
 from kernellab.records.layouts import (
     Bases,
@@ -29,6 +40,8 @@ from kernellab.records.layouts import (
     Numbers,
     RegisterLayout,
 )
+from kernellab.triton_api.analyses import allocated_bytes
+from kernellab.triton_api.layouts import bases_between
 
 Compose = Callable[[RegisterLayout, RegisterLayout], Mapping[str, Bases]]
 """Asks Triton where a register of the second layout finds its element in the first."""
@@ -282,3 +295,39 @@ def _element_bytes(type: Attribute) -> int:
 def _neighbours(ops: Iterable[Operation], but: Operation) -> tuple[Neighbour, ...]:
     found = [Neighbour(kind(op), position_of(op)) for op in ops if op is not but]
     return tuple(dict.fromkeys(found))
+
+
+@answers("conversions")
+def conversions_of(opened: OpenedModules, snapshot: str) -> Conversions:
+    """Where tiles change their layout, in one module."""
+    compilation = opened.compilation
+    ask = Questions(
+        layouts=opened.layouts_of,
+        compose=bases_between,
+        measure=functools.cache(
+            lambda text: opened.ask(allocated_bytes, text, compilation.target, ())
+        ),
+        opcodes=_opcodes_of_lines(compilation) if snapshot == "ttgir" else lambda *_: {},
+    )
+    return conversions(opened.snapshot(snapshot), ask, snapshot)
+
+
+_MOVING = ("lanes", "shared load", "shared store", "barrier")
+"""Classes of instructions that bring data to other threads, or wait for them."""
+
+
+def _opcodes_of_lines(compilation: Compilation) -> Opcodes:
+    """The instructions of the machine code that move data between threads,
+    by the operation of the TTGIR text that they come from.
+    """
+    counts: dict[int, Counter[str]] = {}
+    for instruction in _machine_code(compilation):
+        if instruction.category in _MOVING and instruction.ttgir_line is not None:
+            counts.setdefault(instruction.ttgir_line, Counter())[instruction.opcode] += 1
+    lines = lines_of_operations(compilation.stages["ttgir"].text)
+    return lambda name, before: dict(counts.get(lines[name][before], {})) if name in lines else {}
+
+
+def _machine_code(compilation: Compilation) -> tuple[Instruction, ...]:
+    """The decoded instructions; none where the record has no machine code, or no lines for it."""
+    return compilation.instructions if compilation.can_answer("instructions") else ()

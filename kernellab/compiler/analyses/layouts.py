@@ -2,14 +2,19 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import replace
 
 from xdsl.dialects import builtin
 from xdsl.ir import Attribute, Operation, SSAValue
 
-from kernellab.compiler.analyses.flow import tile_type, value_name
-from kernellab.compiler.analyses.module import kind, numbered, position_of
-from kernellab.errors import LayoutError
+from kernellab.compiler.modules import absence
+from kernellab.compiler.modules.analyst import answers
+from kernellab.compiler.modules.layout_flow import tile_type, value_name
+from kernellab.compiler.modules.opened import OpenedModules
+from kernellab.compiler.modules.structure import kind, numbered, position_of
+from kernellab.errors import ArgumentError, LayoutError
 from kernellab.ir.types import MemDescType
 from kernellab.records.layouts import Layout
 from kernellab.records.tile_layouts import Layouts, TileLayout
@@ -91,4 +96,32 @@ def _tile(value: SSAValue, op: Operation, number: int, layout: Layout | LayoutEr
         encoding=asked.encoding,
         layout=None if isinstance(layout, LayoutError) else layout,
         why_unknown=layout.problem if isinstance(layout, LayoutError) else "",
+    )
+
+
+@answers("layouts")
+def layouts_of_tiles(opened: OpenedModules, snapshot: str) -> Layouts:
+    """The layouts of the tiles of one module."""
+    compilation = opened.compilation
+    found = layouts(opened.snapshot(snapshot), opened.layouts_of, snapshot)
+    if not found.tiles and not has_tiles(opened.snapshot(opened.first_stage)):
+        raise ArgumentError(
+            f"{compilation.kernel!r} has no tiles: it computes with single numbers, which "
+            "have no layout."
+        )
+    if not found.tiles:
+        raise ArgumentError(
+            f"The tiles of {snapshot!r} have no layouts.",
+            advice=(
+                "They get them on the way to TTGIR: ask for 'ttgir', or for a pass after "
+                "'ttgir.convert_to_ttgpuir'."
+            ),
+        )
+    types = functools.cache(
+        lambda: types_by_name(opened.snapshot("ttir")) if "ttir" in compilation.stages else {}
+    )
+    return replace(
+        found,
+        explain_absence=lambda name: absence.explain(compilation, snapshot, name, found),
+        type_in_kernel=lambda name: types().get(name),
     )

@@ -9,7 +9,9 @@ from math import prod
 from xdsl.dialects import builtin
 from xdsl.ir import Attribute, BlockArgument, Operation, SSAValue
 
-from kernellab.compiler.analyses.module import (
+from kernellab.compiler.modules.analyst import answers
+from kernellab.compiler.modules.opened import OpenedModules
+from kernellab.compiler.modules.structure import (
     attribute,
     functions,
     kind,
@@ -243,3 +245,9 @@ def format_integer(value: SSAValue) -> str:
     place = position_of(owner)
     name = locate(owner.location).name or kind(owner).partition(".")[2]
     return f"{name} (line {place.line})" if place else name
+
+
+@answers("work")
+def work_of(opened: OpenedModules) -> Work:
+    """Arithmetic and bytes of one program, counted from the first IR that the record has."""
+    return work(opened.snapshot(opened.first_stage), opened.first_stage)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from kernellab import triton_api
-from kernellab.compiler.analyses.buffers import buffer_report
+from kernellab.compiler.modules.buffers import buffer_report
 from kernellab.compiler.targets import shared_limit
 from kernellab.errors import CompileError
 from kernellab.records import PassRun, Target

@@ -6,8 +6,8 @@ import re
 from collections.abc import Callable, Iterable, Iterator
 
 from kernellab import triton_api
-from kernellab.compiler.analyses.module import users_line
 from kernellab.compiler.machine_code.resources import SPILLS
+from kernellab.compiler.modules.structure import users_line
 from kernellab.compiler.remarks.catalogue import explained
 from kernellab.errors import CompileError, Severity, SourcePosition
 from kernellab.records import Compilation

@@ -12,11 +12,11 @@ from xdsl.dialects import builtin
 from xdsl.ir import Attribute, BlockArgument, Operation, OpResult, SSAValue
 
 from kernellab.common.progress import UNTOUCHED, ProgressBar
-from kernellab.compiler.analyses.axis import pointee, pointers_of, underlying_argument
-from kernellab.compiler.analyses.flow import entering, leaving
-from kernellab.compiler.analyses.module import kind, position_of
-from kernellab.compiler.analyses.warp_accesses import WarpAccess, WarpAccesses
+from kernellab.compiler.analyses.axis_info import pointee, pointers_of, underlying_argument
 from kernellab.compiler.analyses.work import bit_width
+from kernellab.compiler.modules.layout_flow import entering, leaving
+from kernellab.compiler.modules.structure import kind, position_of
+from kernellab.compiler.modules.warp_accesses import WarpAccess, WarpAccesses
 from kernellab.compiler.passes.snapshots import LoweredText, lowered, lowered_text
 from kernellab.compiler.specialization.binding import BoundCall
 from kernellab.compiler.subjects import subject_of

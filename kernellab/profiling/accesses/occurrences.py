@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from xdsl.dialects import builtin
 from xdsl.ir import Operation
 
-from kernellab.compiler.analyses.module import kind, parents
+from kernellab.compiler.modules.structure import kind, parents
 from kernellab.interpreter.codegen.calls import InlinedCallOp
 
 

@@ -15,7 +15,7 @@ from dataclasses import dataclass
 
 import numpy
 
-from kernellab.compiler.analyses.warp_accesses import NOBODY, WarpAccess
+from kernellab.compiler.modules.warp_accesses import NOBODY, WarpAccess
 from kernellab.profiling.accesses.copy_engine import Messages
 from kernellab.profiling.accesses.sectors import (
     SECTOR,

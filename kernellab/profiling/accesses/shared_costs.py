@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from xdsl.dialects import builtin
 from xdsl.ir import Block, Operation, OpResult, Region
 
-from kernellab.compiler.analyses.module import (
+from kernellab.compiler.modules.structure import (
     integer,
     kind,
     lines_of_operations,

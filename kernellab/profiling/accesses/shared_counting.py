@@ -8,9 +8,9 @@ from collections.abc import Iterable, Mapping
 
 from xdsl.ir import Block, Operation, SSAValue
 
-from kernellab.compiler.analyses.axis import underlying_argument
-from kernellab.compiler.analyses.flow import tile_type, value_name
-from kernellab.compiler.analyses.module import kind, loops_around, position_of
+from kernellab.compiler.analyses.axis_info import underlying_argument
+from kernellab.compiler.modules.layout_flow import tile_type, value_name
+from kernellab.compiler.modules.structure import kind, loops_around, position_of
 from kernellab.ir import tt, ttg
 from kernellab.ir.types import element_type, is_pointer, shape
 from kernellab.profiling.accesses.shared_costs import SharedCost

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 
 import numpy
 
-from kernellab.compiler.analyses.warp_accesses import WarpAccess
+from kernellab.compiler.modules.warp_accesses import WarpAccess
 from kernellab.interpreter.execution.grid import Programs
 from kernellab.interpreter.memory.observing import ObservedAccess
 from kernellab.interpreter.numerics.affine import AffineTile

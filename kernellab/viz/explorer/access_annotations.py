@@ -7,7 +7,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping, Sequence
 
 from kernellab.common.formatting import joined_sizes
-from kernellab.compiler.analyses.module import lines_of_operations
+from kernellab.compiler.modules.structure import lines_of_operations
 from kernellab.compiler.subjects import differences
 from kernellab.errors import ArgumentError
 from kernellab.profiling.accesses.records import Accesses, GlobalAccess

@@ -9,9 +9,9 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 
 from kernellab.common.formatting import joined_sizes
-from kernellab.compiler.analyses.module import lines_of_operations
 from kernellab.compiler.comparison import Comparison, remarks_of
 from kernellab.compiler.machine_code.decoding import padding_of
+from kernellab.compiler.modules.structure import lines_of_operations
 from kernellab.compiler.passes.pass_notes import note_of
 from kernellab.compiler.source_map import with_passes
 from kernellab.errors import CompileError, Diagnostic, KernelLabError, SourcePosition

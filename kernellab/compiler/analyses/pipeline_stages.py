@@ -4,7 +4,14 @@ from __future__ import annotations
 
 from xdsl.ir import Operation
 
-from kernellab.compiler.analyses.module import integer, kind, name_of, position_of
+from kernellab.compiler.modules.analyst import answers
+from kernellab.compiler.modules.opened import OpenedModules
+from kernellab.compiler.modules.structure import (
+    integer,
+    kind,
+    name_of,
+    position_of,
+)
 from kernellab.records.pipelining import PipelineStages, ScheduledLoop, ScheduledOperation
 
 STAGE = "loop.stage"
@@ -33,3 +40,12 @@ def _loop_of(op: Operation) -> Operation | None:
     while current is not None and integer(current, LAST_STAGE) is None:
         current = current.parent_op()
     return current
+
+
+@answers("pipeline_stages")
+def pipeline_stages_of(opened: OpenedModules) -> PipelineStages:
+    """The schedule of each software-pipelined loop."""
+    scheduled = [run for run in opened.compilation.passes if "schedule_loops" in run.name]
+    if not scheduled:
+        return PipelineStages((), "")
+    return pipeline_stages(opened.after(scheduled[-1]), scheduled[-1].label)

@@ -10,7 +10,12 @@ from functools import cache
 from xdsl.dialects import builtin
 from xdsl.ir import Attribute, BlockArgument, Operation, OpResult, SSAValue
 
-from kernellab.compiler.analyses.module import arguments_towards, blocks_of, kind, name_of
+from kernellab.compiler.modules.structure import (
+    arguments_towards,
+    blocks_of,
+    kind,
+    name_of,
+)
 from kernellab.ir.locations import locate
 from kernellab.ir.traits import DotLike, has, touches_memory
 from kernellab.ir.types import MemDescType

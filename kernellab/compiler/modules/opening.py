@@ -8,7 +8,7 @@ from collections.abc import Collection, Iterable
 from xdsl.dialects.builtin import ModuleOp
 
 from kernellab import triton_api
-from kernellab.compiler.mlir_queries import Ask, ask_here
+from kernellab.compiler.modules.mlir_queries import Ask, ask_here
 from kernellab.errors import ArgumentError, nearest
 from kernellab.ir.reader import read_module
 from kernellab.records import Compilation

@@ -5,7 +5,9 @@ from __future__ import annotations
 from xdsl.dialects import builtin
 from xdsl.ir import Operation
 
-from kernellab.compiler.analyses.module import (
+from kernellab.compiler.modules.analyst import answers
+from kernellab.compiler.modules.opened import OpenedModules
+from kernellab.compiler.modules.structure import (
     attribute,
     functions,
     kind,
@@ -35,3 +37,9 @@ def _function(op: Operation) -> Function:
 def _is_true(op: Operation, name: str) -> bool:
     value = attribute(op, name)
     return isinstance(value, builtin.IntegerAttr) and value.value.data != 0
+
+
+@answers("call_graph")
+def call_graph_of(opened: OpenedModules) -> CallGraph:
+    """The functions left after inlining, and who calls whom."""
+    return call_graph(opened.snapshot(opened.first_stage), opened.first_stage)

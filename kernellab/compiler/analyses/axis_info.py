@@ -16,18 +16,21 @@ from math import gcd
 from xdsl.dialects import builtin
 from xdsl.ir import Attribute, Block, BlockArgument, Operation, SSAValue
 
-from kernellab.compiler.analyses.module import (
+from kernellab.compiler.analyses.work import bit_width
+from kernellab.compiler.modules.analyst import answers
+from kernellab.compiler.modules.opened import OpenedModules
+from kernellab.compiler.modules.structure import (
     arguments_towards,
     attribute,
     functions,
     kind,
     position_of,
 )
-from kernellab.compiler.analyses.work import bit_width
 from kernellab.errors import SourcePosition
 from kernellab.ir.encodings import BlockedEncoding, SliceEncoding
 from kernellab.ir.traits import Atomic, PointerAccess, has, trait_of
 from kernellab.ir.types import PointerType, element_type, is_pointer, shape
+from kernellab.records import Compilation
 from kernellab.records.axis_info import AxisInfo, PointerFacts
 
 _LARGEST = 1 << 62
@@ -659,3 +662,26 @@ def access_width(line: str) -> int | None:
     if access := _AMD_ACCESS.match(line):
         return _AMD_BYTES.get(access["kind"])
     return None
+
+
+@answers("axis_info")
+def axis_info_of(opened: OpenedModules) -> AxisInfo:
+    """The accesses to global memory of the finished TTGIR."""
+    return axis_info(opened.snapshot("ttgir"), _widths_by_line(opened.compilation), "ttgir")
+
+
+def _widths_by_line(compilation: Compilation) -> WidthsOf:
+    """The widths of accesses in PTX or AMD assembly, through the source map."""
+    stage = next((name for name in ("ptx", "amdgcn") if name in compilation.stages), None)
+    if stage is None or not compilation.can_answer("source_map"):
+        return lambda _: ()
+    lines = compilation.stages[stage].text.splitlines()
+    widths = {n: width for n, line in enumerate(lines, 1) if (width := access_width(line))}
+
+    def widths_of(position: SourcePosition | None) -> tuple[int, ...]:
+        if position is None:
+            return ()
+        related = compilation.source_map.lines("source", stage, position)
+        return tuple(sorted({widths[line] for line in related if line in widths}))
+
+    return widths_of

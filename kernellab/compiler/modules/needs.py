@@ -1,30 +1,11 @@
-"""What each analysis reads of a compilation, and whether its record has that."""
+"""Whether the record of a compilation has what an analysis reads."""
 
 from __future__ import annotations
-
-from collections.abc import Mapping
 
 from kernellab.compiler.targets import has_tensor_memory
 from kernellab.errors import NotRecorded
 from kernellab.records import Capability, Compilation, PassRun
-
-_PASSES: Mapping[Capability, str] = {
-    "shared_memory": "allocate_shared_memory",
-    "tensor_memory": "allocate_tensor_memory",
-    "barriers": "to_llvmir",
-    "pipeline_stages": "",
-}
-"""Analysis -> how the name begins of the pass whose module it reads; "" where any record of passes
-will do: a target may schedule nothing."""
-
-_STAGES: Mapping[Capability, tuple[str, ...]] = {
-    "axis_info": ("ttgir",),
-    "call_graph": ("ttir", "ttgir"),
-    "work": ("ttir", "ttgir"),
-    "layouts": ("ttgir",),
-    "conversions": ("ttgir",),
-}
-"""Analysis -> the stages of which it reads the first that is there."""
+from kernellab.records.compilations import PASSES_READ, STAGES_READ
 
 
 def pass_read(compilation: Compilation, analysis: Capability) -> PassRun:
@@ -32,7 +13,7 @@ def pass_read(compilation: Compilation, analysis: Capability) -> PassRun:
 
     Raises NotRecorded where it is not in the record.
     """
-    beginning = _PASSES[analysis]
+    beginning = PASSES_READ[analysis]
     for run in compilation.passes:
         if run.name.startswith(beginning):
             return run
@@ -46,7 +27,7 @@ def pass_read(compilation: Compilation, analysis: Capability) -> PassRun:
 
 def missing_input(compilation: Compilation, analysis: Capability) -> NotRecorded | None:
     """What lacks for an analysis, as the error to raise; None where everything is there."""
-    stages = _STAGES.get(analysis)
+    stages = STAGES_READ.get(analysis)
     if stages is not None:
         if any(name in compilation.stages for name in stages):
             return None

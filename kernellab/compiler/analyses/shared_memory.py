@@ -12,7 +12,10 @@ from xdsl.dialects import builtin
 from xdsl.ir import Attribute, Block, Operation, Region, SSAValue
 from xdsl.printer import Printer
 
-from kernellab.compiler.analyses.module import (
+from kernellab.compiler.modules.analyst import answers
+from kernellab.compiler.modules.needs import pass_read
+from kernellab.compiler.modules.opened import OpenedModules
+from kernellab.compiler.modules.structure import (
     arguments_towards,
     attribute,
     blocks_of,
@@ -29,6 +32,7 @@ from kernellab.compiler.analyses.module import (
 from kernellab.errors import SourcePosition
 from kernellab.ir.types import MemDescType
 from kernellab.records.shared_memory import SharedBuffer, SharedMemory
+from kernellab.triton_api.analyses import allocated_bytes
 
 OFFSET = "allocation.offset"
 """The attribute with which the allocation pass says where an operation's shared memory begins."""
@@ -336,3 +340,14 @@ def _reachable(start: Block) -> set[Block]:
 def _end(op: Operation, number: Mapping[Operation, int]) -> int:
     """Number of the last operation inside `op`."""
     return max(number[inner] for inner in op.walk())
+
+
+@answers("shared_memory")
+def shared_memory_of(opened: OpenedModules) -> SharedMemory:
+    """The layout of shared memory after the pass that allocates it."""
+    target, allocated = opened.compilation.target, pass_read(opened.compilation, "shared_memory")
+    return shared_memory(
+        opened.after(allocated),
+        lambda text: opened.ask(allocated_bytes, text, target, allocated.arguments),
+        allocated.label,
+    )

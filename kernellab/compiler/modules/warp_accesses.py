@@ -9,7 +9,7 @@ import numpy
 from xdsl.dialects import builtin
 from xdsl.ir import Attribute, Operation, SSAValue
 
-from kernellab.compiler.analyses.axis import (
+from kernellab.compiler.analyses.axis_info import (
     blocked_run,
     element_bytes,
     pointers_of,
@@ -17,7 +17,7 @@ from kernellab.compiler.analyses.axis import (
     vector_widths,
 )
 from kernellab.compiler.analyses.layouts import AskLayouts, layouts_by_type
-from kernellab.compiler.analyses.module import integer
+from kernellab.compiler.modules.structure import integer
 from kernellab.errors import LayoutError
 from kernellab.ir import tt, ttg
 from kernellab.ir.traits import Atomic, PointerAccess, has

@@ -10,7 +10,7 @@ from dataclasses import replace
 from xdsl.dialects import builtin
 from xdsl.ir import Attribute, Block, Operation
 
-from kernellab.compiler.analyses.memory import (
+from kernellab.compiler.analyses.shared_memory import (
     changes_of_line,
     kernel_text,
     last_use,
@@ -20,7 +20,10 @@ from kernellab.compiler.analyses.memory import (
     views_of,
     warp_groups,
 )
-from kernellab.compiler.analyses.module import (
+from kernellab.compiler.modules.analyst import answers
+from kernellab.compiler.modules.needs import pass_read
+from kernellab.compiler.modules.opened import OpenedModules
+from kernellab.compiler.modules.structure import (
     functions,
     integer,
     kind,
@@ -28,7 +31,9 @@ from kernellab.compiler.analyses.module import (
     position_of,
     symbol,
 )
+from kernellab.compiler.targets import has_tensor_memory
 from kernellab.records.shared_memory import TENSOR_MEMORY_COLUMNS, TensorBuffer, TensorMemory
+from kernellab.triton_api.analyses import tensor_memory_places
 
 COLUMN = "tensor_memory_col_offset"
 ROW = "tensor_memory_row_offset"
@@ -129,3 +134,18 @@ def _copies(op: Operation, count: int, module: builtin.ModuleOp) -> str:
     block.add_op(builtin.UnrealizedConversionCastOp.get(used, [builtin.i32]))
     block.add_op(builtin.UnregisteredOp.with_name("tt.return").create())
     return kernel_text(block, [], module, leave_out=TOTAL)
+
+
+@answers("tensor_memory")
+def tensor_memory_of(opened: OpenedModules) -> TensorMemory:
+    """The layout of tensor memory after the pass that allocates it; none where there is none."""
+    compilation = opened.compilation
+    if not has_tensor_memory(compilation.target):
+        absence = f"{compilation.target} has no tensor memory: GPUs of compute capability 10 have."
+        return TensorMemory((), 0, "", compilation.kernel, absence=absence)
+    allocated = pass_read(compilation, "tensor_memory")
+    return tensor_memory(
+        opened.after(allocated),
+        lambda text: opened.ask(tensor_memory_places, text, compilation.target),
+        allocated.label,
+    )

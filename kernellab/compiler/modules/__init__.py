@@ -1,0 +1,1 @@
+"""Modules of a compilation: opened, asked, walked."""

@@ -1,0 +1,114 @@
+"""A compilation's modules, opened for its analyses: each stage once, with the kernel's places."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+
+from xdsl.dialects import builtin
+
+from kernellab import triton_api
+from kernellab.compiler.modules.mlir_queries import Ask
+from kernellab.compiler.modules.structure import users_line
+from kernellab.errors import LayoutError, SourcePosition
+from kernellab.ir.locations import locate
+from kernellab.ir.reader import read_module
+from kernellab.records import Compilation, PassRun
+from kernellab.records.layouts import Layout
+from kernellab.triton_api.layouts import TileType, layouts_of
+
+
+class OpenedModules:
+    """The modules of one compilation, for the analyses that read them.
+
+    Args:
+        compilation: whose modules.
+        ask: where MLIR is asked about its texts.
+    """
+
+    def __init__(self, compilation: Compilation, ask: Ask) -> None:
+        self.compilation = compilation
+        self.ask = ask
+        self._stages: dict[str, builtin.ModuleOp] = {}
+
+    @property
+    def first_stage(self) -> str:
+        """The first stage that is a module: "ttir", or "ttgir" where the record begins there."""
+        return "ttir" if "ttir" in self.compilation.stages else "ttgir"
+
+    def snapshot(self, name: str) -> builtin.ModuleOp:
+        """The module of a stage or after a pass, with the kernel's own places;
+        that of a stage is read once, for several questions.
+        """
+        runs = self.compilation.passes
+        run = next((run for run in runs if run.label == name and run.op_counts_after), None)
+        if run is not None:
+            return self.after(run)
+        if name not in self._stages:
+            self._stages[name] = self.compilation.module(name)
+        return self._stages[name]
+
+    def after(self, run: PassRun) -> builtin.ModuleOp:
+        """The module after a pass, with the kernel's own places,
+        also where its locations name lines of the TTGIR text.
+        """
+        module = read_module(self.generic_text(run))
+        KernelPlaces(self.compilation).put_into(module)
+        return module
+
+    def generic_text(self, run: PassRun) -> str:
+        """The module after a pass, in MLIR's generic form."""
+        text: str = self.ask(triton_api.generic_form, run.text.read(), self.compilation.target)
+        return text
+
+    def layouts_of(self, types: Sequence[TileType]) -> Sequence[Layout | LayoutError]:
+        """Triton's own answer for each type."""
+        found: Sequence[Layout | LayoutError] = self.ask(layouts_of, list(types))
+        return found
+
+
+_SSA_NAME = re.compile(r"^\s*%([A-Za-z_]\w*?)(?:_\d+)?(?::\d+)? = ")
+"""The kernel's name of a value in a line of MLIR's text: "acc" of "%acc_12:3 = "."""
+
+
+class KernelPlaces:
+    """The kernel's lines behind locations that name lines of the TTGIR text,
+    as those after the TTGIR stage may do.
+    """
+
+    def __init__(self, compilation: Compilation) -> None:
+        self._compilation = compilation
+        self._lines = compilation.stages["ttgir"].text.splitlines()
+
+    def of(self, position: SourcePosition | None) -> SourcePosition | None:
+        """The kernel's line of a place; a place that names no line of TTGIR stays what it is."""
+        if position is None or not position.file.endswith(triton_api.TTGIR_FILE_SUFFIX):
+            return position
+        if not self._compilation.can_answer("source_map"):
+            return None
+        chains = self._compilation.source_map.chain("ttgir", position.line)
+        return users_line(chains[0]) if chains else None
+
+    def put_into(self, module: builtin.ModuleOp) -> None:
+        """Give each operation the kernel's location, with the name of its value."""
+        for op in module.walk():
+            frames = locate(op.location).frames
+            if not frames or not frames[0].file.endswith(triton_api.TTGIR_FILE_SUFFIX):
+                continue
+            place = self.of(frames[0])
+            op.location = (
+                builtin.UnknownLoc() if place is None else _named(self._name(frames[0].line), place)
+            )
+
+    def _name(self, line: int) -> str:
+        found = _SSA_NAME.match(self._lines[line - 1]) if line <= len(self._lines) else None
+        return found[1] if found else ""
+
+
+def _named(name: str, place: SourcePosition) -> builtin.LocationAttr:
+    at = builtin.FileLineColLoc(
+        builtin.StringAttr(place.file),
+        builtin.IntAttr(place.line),
+        builtin.IntAttr(triton_api.column_in_location(place.column)),
+    )
+    return builtin.NameLoc(builtin.StringAttr(name), at) if name else at
