@@ -7,6 +7,7 @@ so a GPU's results differ by the error that its library documents.
 
 from __future__ import annotations
 
+import ctypes
 import math
 from collections.abc import Callable, Iterator
 from typing import Any
@@ -14,7 +15,7 @@ from typing import Any
 import numpy
 import torch
 
-from kernellab.interpreter.numerics import bessel, numerics, rounding
+from kernellab.interpreter.numerics import numerics, rounding
 from kernellab.interpreter.numerics.numerics import FLOAT32, FLOAT64
 
 Array = Any
@@ -45,14 +46,23 @@ def _one_by_one(function: Callable[..., float]) -> Function:
     return numpy.vectorize(of_one, otypes=[FLOAT64])
 
 
-def _gamma(x: float) -> float:
-    """Python's, with the infinities that C gives."""
-    if x == 0:
-        return math.copysign(math.inf, x)
-    try:
-        return math.gamma(x)
-    except OverflowError:
-        return math.inf
+_LIBM = ctypes.CDLL("libm.so.6")
+
+
+def _by_libm(name: str) -> Function:
+    """C's, where NumPy has none and torch's is good for nine digits."""
+    function = _LIBM[name]
+    function.argtypes = [ctypes.c_double]
+    function.restype = ctypes.c_double
+    return _one_by_one(function)
+
+
+def _by_libm_of_order(name: str) -> Function:
+    """C's Bessel function of a whole order; NaN for a negative one, as libdevice has it."""
+    function = _LIBM[name]
+    function.argtypes = [ctypes.c_int, ctypes.c_double]
+    function.restype = ctypes.c_double
+    return _one_by_one(lambda order, x: function(order, x) if order >= 0 else math.nan)
 
 
 def _round_away(x: Array) -> Array:
@@ -131,9 +141,8 @@ _OF_FLOATS: dict[str, Function] = {
     "exp": numpy.exp, "exp10": lambda x: numpy.power(10.0, x), "exp2": numpy.exp2,
     "expm1": numpy.expm1, "fabs": numpy.abs,
     "fdim": lambda x, y: numpy.where(x > y, x - y, numpy.where(x <= y, 0.0, x + y)),
-    "floor": numpy.floor, "fmod": numpy.fmod, "hypot": _norm, "j0": lambda x: bessel.j(0, x),
-    "j1": lambda x: bessel.j(1, x),
-    "jn": bessel.first_kind, "ldexp": _scaled,
+    "floor": numpy.floor, "fmod": numpy.fmod, "hypot": _norm, "j0": _by_libm("j0"),
+    "j1": _by_libm("j1"), "jn": _by_libm_of_order("jn"), "ldexp": _scaled,
     "lgamma": _by_torch(torch.lgamma), "log": numpy.log, "log10": numpy.log10,
     "log1p": numpy.log1p, "log2": numpy.log2, "logb": _exponent, "nearbyint": numpy.rint,
     "norm3d": _norm, "norm4d": _norm, "normcdf": _by_torch(torch.special.ndtr),
@@ -143,8 +152,8 @@ _OF_FLOATS: dict[str, Function] = {
     "rnorm3d": lambda *c: 1 / _norm(*c), "rnorm4d": lambda *c: 1 / _norm(*c),
     "round": _round_away, "rsqrt": lambda x: 1 / numpy.sqrt(x), "scalbn": _scaled,
     "sin": numpy.sin, "sinh": numpy.sinh, "sinpi": _sine_of_pi, "sqrt": numpy.sqrt,
-    "tan": numpy.tan, "tanh": numpy.tanh, "tgamma": _one_by_one(_gamma), "trunc": numpy.trunc,
-    "y0": lambda x: bessel.y(0, x), "y1": lambda x: bessel.y(1, x), "yn": bessel.second_kind,
+    "tan": numpy.tan, "tanh": numpy.tanh, "tgamma": _by_libm("tgamma"), "trunc": numpy.trunc,
+    "y0": _by_libm("y0"), "y1": _by_libm("y1"), "yn": _by_libm_of_order("yn"),
 }  # fmt: skip
 """Functions of floats, by the name that both float32 and float64 have in libdevice."""
 
