@@ -14,7 +14,8 @@ from __future__ import annotations
 
 import importlib
 import sys
-from typing import TYPE_CHECKING, Any
+
+TYPE_CHECKING = False  # as `typing` has it, whose import takes longer than all of this
 
 if sys.platform != "linux":
     raise ImportError(
@@ -26,161 +27,97 @@ if sys.platform != "linux":
 if TYPE_CHECKING:
     from IPython.core.interactiveshell import InteractiveShell
 
-    from kernellab.checker.checking import check
-    from kernellab.checker.uninitialized import uninitialized
-    from kernellab.compiler.comparison import compare
-    from kernellab.compiler.pipeline import compile
-    from kernellab.debugger.debugging import debug
+    from kernellab.checker.checking import check as check
+    from kernellab.checker.uninitialized import uninitialized as uninitialized
+    from kernellab.compiler.comparison import compare as compare
+    from kernellab.compiler.pipeline import compile as compile
+    from kernellab.debugger.debugging import debug as debug
     from kernellab.errors import (
-        ArchiveError,
-        ArgumentError,
-        CompileError,
-        Deadlock,
-        Diagnostic,
-        GridError,
-        KernelFault,
-        KernelLabError,
-        LayoutError,
-        NoSuchStep,
-        OptionError,
-        OutOfBounds,
-        ProfileError,
-        TargetError,
-        UnsupportedOperation,
+        ArchiveError as ArchiveError,
+        ArgumentError as ArgumentError,
+        CompileError as CompileError,
+        Deadlock as Deadlock,
+        Diagnostic as Diagnostic,
+        GridError as GridError,
+        KernelFault as KernelFault,
+        KernelLabError as KernelLabError,
+        LayoutError as LayoutError,
+        NoSuchStep as NoSuchStep,
+        OptionError as OptionError,
+        OutOfBounds as OutOfBounds,
+        ProfileError as ProfileError,
+        TargetError as TargetError,
+        UnsupportedOperation as UnsupportedOperation,
     )
-    from kernellab.interpreter.foreign_code import device_function, inline_assembly
-    from kernellab.launch.bisection import bisect
-    from kernellab.launch.interception import interpreted
-    from kernellab.launch.tile_kernel import TileKernel, run
-    from kernellab.loading import load
-    from kernellab.profiling.accesses.counting import accesses
-    from kernellab.profiling.nsight.files import read_ncu
-    from kernellab.profiling.nsight.records import Profile
+    from kernellab.interpreter.foreign_code import (
+        device_function as device_function,
+        inline_assembly as inline_assembly,
+    )
+    from kernellab.launch.bisection import bisect as bisect
+    from kernellab.launch.interception import interpreted as interpreted
+    from kernellab.launch.tile_kernel import TileKernel as TileKernel, run as run
+    from kernellab.loading import load as load
+    from kernellab.profiling.accesses.counting import accesses as accesses
+    from kernellab.profiling.nsight.files import read_ncu as read_ncu
+    from kernellab.profiling.nsight.records import Profile as Profile
     from kernellab.records import (
-        Compilation,
-        Launch,
-        Resources,
-        Run,
-        Specialization,
-        Stage,
-        Stages,
-        Target,
+        Compilation as Compilation,
+        Launch as Launch,
+        Resources as Resources,
+        Run as Run,
+        Specialization as Specialization,
+        Stage as Stage,
+        Stages as Stages,
+        Target as Target,
     )
-    from kernellab.records.layouts import Layout
-    from kernellab.records.showing import show
-    from kernellab.tracing.records import Trace
-    from kernellab.tracing.tracing_run import trace
-    from kernellab.tuning.results.registry import tunings
-    from kernellab.tuning.results.tuning import Tuning
-    from kernellab.tuning.results.tunings import Tunings
-    from kernellab.tuning.sweep.sweeping import tune
+    from kernellab.records.layouts import Layout as Layout
+    from kernellab.records.showing import show as show
+    from kernellab.tracing.records import Trace as Trace
+    from kernellab.tracing.tracing_run import trace as trace
+    from kernellab.tuning.results.registry import tunings as tunings
+    from kernellab.tuning.results.tuning import Tuning as Tuning
+    from kernellab.tuning.results.tunings import Tunings as Tunings
+    from kernellab.tuning.sweep.sweeping import tune as tune
 
 __version__ = "0.1.0"
 
-_HOMES = {
-    "ArchiveError": "kernellab.errors",
-    "ArgumentError": "kernellab.errors",
-    "Compilation": "kernellab.records",
-    "CompileError": "kernellab.errors",
-    "Deadlock": "kernellab.errors",
-    "Diagnostic": "kernellab.errors",
-    "GridError": "kernellab.errors",
-    "KernelFault": "kernellab.errors",
-    "KernelLabError": "kernellab.errors",
-    "Launch": "kernellab.records",
-    "Layout": "kernellab.records.layouts",
-    "LayoutError": "kernellab.errors",
-    "NoSuchStep": "kernellab.errors",
-    "OptionError": "kernellab.errors",
-    "OutOfBounds": "kernellab.errors",
-    "Profile": "kernellab.profiling.nsight.records",
-    "ProfileError": "kernellab.errors",
-    "Resources": "kernellab.records",
-    "Run": "kernellab.records",
-    "Specialization": "kernellab.records",
-    "Stage": "kernellab.records",
-    "Stages": "kernellab.records",
-    "Target": "kernellab.records",
-    "TargetError": "kernellab.errors",
-    "TileKernel": "kernellab.launch.tile_kernel",
-    "Trace": "kernellab.tracing.records",
-    "Tuning": "kernellab.tuning.results.tuning",
-    "Tunings": "kernellab.tuning.results.tunings",
-    "UnsupportedOperation": "kernellab.errors",
-    "accesses": "kernellab.profiling.accesses.counting",
-    "bisect": "kernellab.launch.bisection",
-    "check": "kernellab.checker.checking",
-    "compare": "kernellab.compiler.comparison",
-    "compile": "kernellab.compiler.pipeline",
-    "debug": "kernellab.debugger.debugging",
-    "device_function": "kernellab.interpreter.foreign_code",
-    "inline_assembly": "kernellab.interpreter.foreign_code",
-    "interpreted": "kernellab.launch.interception",
-    "load": "kernellab.loading",
-    "read_ncu": "kernellab.profiling.nsight.files",
-    "run": "kernellab.launch.tile_kernel",
-    "show": "kernellab.records.showing",
-    "trace": "kernellab.tracing.tracing_run",
-    "tune": "kernellab.tuning.sweep.sweeping",
-    "tunings": "kernellab.tuning.results.registry",
-    "uninitialized": "kernellab.checker.uninitialized",
+_PUBLIC = {
+    "checker.checking": "check",
+    "checker.uninitialized": "uninitialized",
+    "compiler.comparison": "compare",
+    "compiler.pipeline": "compile",
+    "debugger.debugging": "debug",
+    "errors": (
+        "ArchiveError ArgumentError CompileError Deadlock Diagnostic GridError "
+        "KernelFault KernelLabError LayoutError NoSuchStep OptionError OutOfBounds "
+        "ProfileError TargetError UnsupportedOperation"
+    ),
+    "interpreter.foreign_code": "device_function inline_assembly",
+    "launch.bisection": "bisect",
+    "launch.interception": "interpreted",
+    "launch.tile_kernel": "TileKernel run",
+    "loading": "load",
+    "profiling.accesses.counting": "accesses",
+    "profiling.nsight.files": "read_ncu",
+    "profiling.nsight.records": "Profile",
+    "records": "Compilation Launch Resources Run Specialization Stage Stages Target",
+    "records.layouts": "Layout",
+    "records.showing": "show",
+    "tracing.records": "Trace",
+    "tracing.tracing_run": "trace",
+    "tuning.results.registry": "tunings",
+    "tuning.results.tuning": "Tuning",
+    "tuning.results.tunings": "Tunings",
+    "tuning.sweep.sweeping": "tune",
 }
-"""Public name -> the module that it is imported from when first asked for."""
+"""Module -> the public names that are imported from it when first asked for."""
 
-__all__ = [
-    "ArchiveError",
-    "ArgumentError",
-    "Compilation",
-    "CompileError",
-    "Deadlock",
-    "Diagnostic",
-    "GridError",
-    "KernelFault",
-    "KernelLabError",
-    "Launch",
-    "Layout",
-    "LayoutError",
-    "NoSuchStep",
-    "OptionError",
-    "OutOfBounds",
-    "Profile",
-    "ProfileError",
-    "Resources",
-    "Run",
-    "Specialization",
-    "Stage",
-    "Stages",
-    "Target",
-    "TargetError",
-    "TileKernel",
-    "Trace",
-    "Tuning",
-    "Tunings",
-    "UnsupportedOperation",
-    "__version__",
-    "accesses",
-    "bisect",
-    "check",
-    "compare",
-    "compile",
-    "debug",
-    "device_function",
-    "inline_assembly",
-    "interpreted",
-    "load",
-    "load_ipython_extension",
-    "read_ncu",
-    "run",
-    "show",
-    "trace",
-    "tune",
-    "tunings",
-    "uninitialized",
-    "unload_ipython_extension",
-]
+_HOMES = {name: f"kernellab.{home}" for home, names in _PUBLIC.items() for name in names.split()}
+
+__all__ = [*_HOMES, "__version__", "load_ipython_extension", "unload_ipython_extension"]
 
 
-def __getattr__(name: str) -> Any:
+def __getattr__(name: str) -> object:
     home = _HOMES.get(name)
     if home is None:
         raise AttributeError(f"module 'kernellab' has no attribute {name!r}", name=name, obj=None)

@@ -6,6 +6,7 @@ import sys
 import pytest
 
 import kernellab
+from tests.support.source_files import ROOT, imports_of
 
 
 def python(code: str) -> subprocess.CompletedProcess[str]:
@@ -34,6 +35,16 @@ def test_loading_the_extension_imports_neither_torch_nor_triton() -> None:
 def test_every_public_name_is_there(name: str) -> None:
     assert name in dir(kernellab)
     assert getattr(kernellab, name) is not None
+
+
+def test_type_checkers_see_the_names_that_are_there() -> None:
+    seen = {
+        name: found.module
+        for found in imports_of(ROOT / "kernellab/__init__.py")
+        if found.for_types_only and found.module.startswith("kernellab.")
+        for name in found.names
+    }
+    assert seen == kernellab._HOMES
 
 
 def test_star_import() -> None:
