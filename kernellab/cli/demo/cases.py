@@ -58,8 +58,6 @@ class Case:
     """Launch options: num_warps, num_stages."""
     remark: Callable[[Arguments], str] = lambda _arguments: ""
     """What else can be said of a finished launch's arguments."""
-    triton_interprets: bool = True
-    """Whether Triton's own interpreter gives the right result."""
 
 
 def all_cases() -> list[Case]:
@@ -186,7 +184,6 @@ def matmul_case(dtype: torch.dtype, size: int = 512) -> Case:
         tolerance={"c_ptr": Tolerance(absolute=summed, relative=one_unit)},
         why_tolerance=f"an fp32 sum of {size} products, then one rounding to {short_name(dtype)}",
         options={"num_warps": 4, "num_stages": 3},
-        triton_interprets=dtype != torch.bfloat16,
     )
 
 

@@ -65,13 +65,11 @@ class Line:
     Attributes:
         file, line: the statement's own.
         function: the name of its function.
-        turns_back: the loop's body has just ended.
     """
 
     file: str
     line: int
     function: str
-    turns_back: bool
 
 
 @dataclass(frozen=True)
@@ -318,7 +316,7 @@ class SteppingEmitter(Emitter):
 
     def _emit_line_event(self, record: DebugRecord) -> None:
         assert self.record.function is not None
-        line = Line(self.file, record.line, self.record.function.name, record.kind == "back")
+        line = Line(self.file, record.line, self.record.function.name)
         self._around.lines.append(line)
         number = len(self._around.lines) - 1
         self.statement(ast.Expr(variable(HOOK).line(literal(number)).node))
