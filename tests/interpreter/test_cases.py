@@ -14,9 +14,9 @@ from kernellab import triton_api
 from kernellab.compiler.specialization.binding import bind
 from kernellab.compiler.targets import DEFAULT_TARGET
 from kernellab.interpreter.codegen.calls import InlinedCallOp
+from kernellab.interpreter.codegen.registry import RULES
 from kernellab.interpreter.execution import launcher
 from kernellab.interpreter.execution.grid import Grid, Programs, batches
-from kernellab.interpreter.lowering.registry import RULES
 from kernellab.ir import arith, cf, gpu, llvm, math, scf, tt, ttg, ub
 from kernellab.ir.reader import read_module
 from kernellab.ir.writer import write_module

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import triton
 
-from kernellab.interpreter.lowering.registry import RULES
+from kernellab.interpreter.codegen.registry import RULES
 from kernellab.ir import arith, cf, gpu, llvm, math, scf, tt, ttg, ub
 
 WRITERS = [

@@ -11,7 +11,7 @@ from xdsl.ir import Operation
 
 import kernellab
 from kernellab.errors import UnsupportedOperation
-from kernellab.interpreter.lowering.registry import RULES
+from kernellab.interpreter.codegen.registry import RULES
 from kernellab.ir import arith, cf, llvm, math, scf, tt, ub
 from tests.kernels.interp import unsupported
 from tests.support.marked_lines import marked_line

@@ -106,18 +106,29 @@ def test_each_door_is_one_and_says_why() -> None:
         assert said, f"the door to {one.module} does not say why it is one"
 
 
+def packages_entered(module: str, importer: str) -> Iterator[str]:
+    """The packages around `module` whose `__init__` runs first, `importer` standing outside."""
+    while "." in module:
+        module = module.rpartition(".")[0]
+        if not f"{importer}.".startswith(f"{module}."):
+            yield module
+
+
 def test_no_files_import_each_other_in_a_circle() -> None:
-    """Imports within functions count, and those by name. What is imported for types alone does
-    not: it never runs, and to name the class of what one is given is no use of its code. Nor do
-    the doors, which are there because those above import those below.
+    """Imports within functions count, those by name, and the packages that an import enters.
+
+    What is imported for types alone does not: it never runs, and to name the class of what one is
+    given is no use of its code. Nor do the doors, which are there because those above import those
+    below.
     """
     files = {module_name(file): file for file in python_files("kernellab")}
     graph = {
         module: frozenset(
-            found.module
+            run
             for found in imports_of(file)
             if found.module in files and found.module != module and not found.for_types_only
             if not (found.by_name and found.file == DOORS)
+            for run in (found.module, *packages_entered(found.module, module))
         )
         for module, file in files.items()
     }

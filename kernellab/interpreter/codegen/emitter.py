@@ -40,7 +40,7 @@ from kernellab.interpreter.codegen.expressions import (
     tiles,
     variable,
 )
-from kernellab.interpreter.lowering.registry import RULES, Rule
+from kernellab.interpreter.codegen.registry import RULES, Rule
 from kernellab.ir import scf, tt
 from kernellab.ir.locations import Location, locate
 from kernellab.ir.operation import operation_name

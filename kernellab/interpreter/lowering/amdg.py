@@ -15,8 +15,8 @@ from kernellab.interpreter.codegen.expressions import (
     products,
     tiles,
 )
+from kernellab.interpreter.codegen.registry import lowers
 from kernellab.interpreter.lowering.common import TOKEN, store_shared
-from kernellab.interpreter.lowering.registry import lowers
 from kernellab.ir import amdg, rocdl, tt
 from kernellab.ir.encodings import DotOperandEncoding
 

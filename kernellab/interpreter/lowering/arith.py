@@ -15,7 +15,7 @@ from kernellab.interpreter.codegen.expressions import (
     numpy,
     tiles,
 )
-from kernellab.interpreter.lowering.registry import lowers
+from kernellab.interpreter.codegen.registry import lowers
 from kernellab.interpreter.numerics.affine import AffineTile
 from kernellab.ir import arith, tt, ub
 from kernellab.ir.types import dtype, is_pointer, shape

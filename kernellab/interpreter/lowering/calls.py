@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from kernellab.interpreter.codegen.calls import InlinedCallOp
 from kernellab.interpreter.codegen.emitter import Emitter
-from kernellab.interpreter.lowering.registry import lowers
+from kernellab.interpreter.codegen.registry import lowers
 from kernellab.interpreter.lowering.targets import Results, declare, merge, variables
 from kernellab.ir import tt
 

@@ -7,7 +7,7 @@ with the programs that were sent to it.
 from __future__ import annotations
 
 from kernellab.interpreter.codegen.emitter import Emitter
-from kernellab.interpreter.lowering.registry import lowers
+from kernellab.interpreter.codegen.registry import lowers
 from kernellab.ir import cf
 
 

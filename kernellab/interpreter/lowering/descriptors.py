@@ -8,7 +8,7 @@ from xdsl.ir import SSAValue
 from kernellab.interpreter.analyses.pointers import pointee_dtype
 from kernellab.interpreter.codegen.emitter import Emitter
 from kernellab.interpreter.codegen.expressions import Expression, descriptors, given
-from kernellab.interpreter.lowering.registry import lowers
+from kernellab.interpreter.codegen.registry import lowers
 from kernellab.ir import tt
 from kernellab.ir.types import TensorDescType
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from kernellab.interpreter.codegen.emitter import Emitter
 from kernellab.interpreter.codegen.expressions import Expression, foreign_code, given
+from kernellab.interpreter.codegen.registry import lowers
 from kernellab.interpreter.foreign_code import check_assembly, check_symbol
-from kernellab.interpreter.lowering.registry import lowers
 from kernellab.interpreter.ptx.parser import PtxError
 from kernellab.ir import tt
 from kernellab.ir.types import is_pointer

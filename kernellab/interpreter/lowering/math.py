@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from kernellab.interpreter.codegen.emitter import Emitter
 from kernellab.interpreter.codegen.expressions import Expression, numerics, numpy
-from kernellab.interpreter.lowering.registry import lowers
+from kernellab.interpreter.codegen.registry import lowers
 from kernellab.ir import math, tt
 from kernellab.ir.operation import ElementwiseUnary, FloatBinaryOperation
 

@@ -13,7 +13,7 @@ from xdsl.ir import Block, SSAValue
 from kernellab.interpreter.analyses.dataflow import yielded
 from kernellab.interpreter.codegen.emitter import Emitter
 from kernellab.interpreter.codegen.expressions import Expression, tiles, variable
-from kernellab.interpreter.lowering.registry import lowers
+from kernellab.interpreter.codegen.registry import lowers
 from kernellab.interpreter.lowering.targets import (
     Results,
     bind,

@@ -17,9 +17,9 @@ from kernellab.interpreter.codegen.expressions import (
     shared_memory,
     tensormaps,
 )
+from kernellab.interpreter.codegen.registry import lowers
 from kernellab.interpreter.lowering.common import store_shared, where
 from kernellab.interpreter.lowering.descriptors import block_of, operation_of
-from kernellab.interpreter.lowering.registry import lowers
 from kernellab.interpreter.memory.tensormaps import SCRATCH
 from kernellab.ir import tt, ttg, ttng
 

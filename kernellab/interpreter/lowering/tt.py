@@ -20,7 +20,7 @@ from kernellab.interpreter.codegen.expressions import (
     tiles,
     variable,
 )
-from kernellab.interpreter.lowering.registry import lowers
+from kernellab.interpreter.codegen.registry import lowers
 from kernellab.ir import arith, gpu, llvm, tt, ttg
 from kernellab.ir.types import dtype, is_pointer
 

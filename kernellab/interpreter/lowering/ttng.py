@@ -19,8 +19,8 @@ from kernellab.interpreter.codegen.expressions import (
     shared_memory,
     tiles,
 )
+from kernellab.interpreter.codegen.registry import lowers
 from kernellab.interpreter.lowering.common import TOKEN, allocated, store_shared, where
-from kernellab.interpreter.lowering.registry import lowers
 from kernellab.ir import tt, ttng
 from kernellab.ir.types import MemDescType
 

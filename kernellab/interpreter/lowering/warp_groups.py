@@ -11,8 +11,8 @@ from xdsl.ir import Operation
 from kernellab.interpreter.analyses.dataflow import yielded
 from kernellab.interpreter.codegen.emitter import Emitter
 from kernellab.interpreter.codegen.expressions import Expression, mbarriers, warp_groups
+from kernellab.interpreter.codegen.registry import lowers
 from kernellab.interpreter.lowering.common import where
-from kernellab.interpreter.lowering.registry import lowers
 from kernellab.ir import ttg, ttng
 
 

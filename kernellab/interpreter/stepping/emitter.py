@@ -30,7 +30,7 @@ from kernellab.interpreter.codegen.expressions import (
     literal,
     variable,
 )
-from kernellab.interpreter.lowering.registry import Rule
+from kernellab.interpreter.codegen.registry import Rule
 from kernellab.interpreter.stepping import syntax
 from kernellab.interpreter.stepping.line_table import NO_LINE
 from kernellab.ir import scf, tt
