@@ -182,10 +182,10 @@ class KernelLabError(Exception):
         position: SourcePosition | None = None,
         why: str = "",
     ) -> None:
-        self.what = what
-        self.why = why
+        self.what = what = clipped(what)
+        self.why = why = clipped(why)
         self.problem = what + _indented(why)
-        self.advice = advice
+        self.advice = clipped(advice)
         self.position = position
         super().__init__(self.problem)
 
@@ -213,6 +213,19 @@ class KernelLabError(Exception):
 def _without_init(kind: type[KernelLabError], args: tuple[Any, ...]) -> KernelLabError:
     """An error as `pickle` and `copy` make it, before its attributes are set."""
     return kind.__new__(kind, *args)
+
+
+_LONGEST = 20_000
+"""Characters of a message; longer ones stop browsers and terminals."""
+
+
+def clipped(words: str) -> str:
+    """Words for people, without the middle of what nobody would read to its end."""
+    if len(words) <= _LONGEST:
+        return words
+    half = _LONGEST // 2
+    left_out = len(words) - 2 * half
+    return f"{words[:half]}\n... {left_out:,} characters are left out here ...\n{words[-half:]}"
 
 
 def _indented(why: str) -> str:
@@ -316,6 +329,12 @@ class ArchiveError(KernelLabError, ValueError):
 
 class ProfileError(KernelLabError, ValueError):
     """A profile cannot be read, or is of other code than what it is laid beside."""
+
+
+class MachineError(KernelLabError):
+    """This machine, and not the kernel, is at fault: a folder that cannot be written, a full disk,
+    a tool that is missing, memory that is not there. The same call works once that is mended.
+    """
 
 
 class WorkerError(KernelLabError):

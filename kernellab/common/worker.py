@@ -18,13 +18,14 @@ import select
 import signal
 import subprocess
 import sys
-import tempfile
+import sysconfig
 import threading
 import time
 import traceback
 from collections.abc import Callable
 from typing import IO, Any
 
+from kernellab.common.temporary import nameless_file
 from kernellab.errors import KernelLabError, WorkerError
 
 SECONDS = 300.0
@@ -100,20 +101,28 @@ class Worker:
         ):
             return
         self._end()
-        self._printed = tempfile.TemporaryFile(prefix="kernellab-worker-", buffering=0)  # noqa: SIM115
         program = (
             "import json, sys; sys.path[:] = json.loads(sys.argv[1]); "
             "from kernellab.common.worker import serve; serve()"
         )
-        self._process = subprocess.Popen(
-            [sys.executable, "-c", program, json.dumps(sys.path)],
-            stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE,
-            stderr=self._printed,
-            # Ctrl-C goes to the foreground's process group:
-            # it is the caller's business, not the worker's.
-            start_new_session=True,
-        )
+        try:
+            self._printed = nameless_file(0)
+            self._process = subprocess.Popen(
+                # -P: no module of the current folder's (random.py, json.py) instead of Python's.
+                [sys.executable, "-P", "-c", program, json.dumps(_module_path())],
+                stdin=subprocess.PIPE,
+                stdout=subprocess.PIPE,
+                stderr=self._printed,
+                # Ctrl-C goes to the foreground's process group:
+                # it is the caller's business, not the worker's.
+                start_new_session=True,
+            )
+        except (OSError, ValueError) as error:
+            raise WorkerError(
+                f"no process could be started for the work that may abort: {error}",
+                advice="That is this machine's state, not the kernel's: look at its memory, its "
+                "limits (ulimit -a) and its disks.",
+            ) from error
         self._owner = os.getpid()
 
     def _exchange(self, request: bytes, seconds: float) -> tuple[bool, Any]:
@@ -158,15 +167,17 @@ class Worker:
         with contextlib.suppress(subprocess.TimeoutExpired):
             self._process.wait(timeout=10)
         code = self._process.returncode
-        how = f"exit status {code}"
-        if code is not None and code < 0:
-            how = f"signal {signal.Signals(-code).name}"
+        how = _format_ending(code)
         size = self._printed.seek(0, os.SEEK_END)
         self._printed.seek(max(self._printed_before, size - _MOST_WORDS))
         words = self._printed.read().decode(errors="replace").strip()
-        shown = "\n".join(words.splitlines()[-12:]) or "(it printed nothing)"
+        shown = "\n".join(words.splitlines()[-12:])
+        ended = f"{self._who} ended its process ({how})."
+        if code in _KILLED:
+            ended = f"{self._who}'s process was killed from outside ({how})."
         return WorkerError(
-            f"{self._who} ended its process ({how}). Its last words:\n{shown}",
+            f"{ended} Its last words:\n{shown}" if shown else f"{ended} It printed nothing.",
+            advice=_OUT_OF_MEMORY if code == -signal.SIGKILL else "",
             last_words=words,
             died=True,
             ending=how,
@@ -185,6 +196,43 @@ class Worker:
                 process.wait()
         if printed is not None:
             printed.close()
+
+
+_KILLED = frozenset({-signal.SIGKILL, -signal.SIGTERM, -signal.SIGHUP, -signal.SIGXCPU})
+"""Endings that no process brings upon itself."""
+
+_OUT_OF_MEMORY = (
+    "The system does that to a process when memory runs out: see dmesg, or the container's limit; "
+    "or somebody killed it. The next call starts another."
+)
+
+
+def _format_ending(code: int | None) -> str:
+    """ "exit status 3", "signal SIGSEGV"."""
+    if code is None or code >= 0:
+        return f"exit status {code}"
+    try:
+        name = signal.Signals(-code).name
+    except ValueError:  # a real-time signal, which has none
+        name = str(-code)
+    likely = ", most likely for want of memory" if code == -signal.SIGKILL else ""
+    return f"signal {name}{likely}"
+
+
+_ZIPPED = f"python{sys.version_info.major}{sys.version_info.minor}.zip"
+"""The file that may hold the standard library."""
+
+
+def _module_path() -> list[str]:
+    """Where this process finds modules, with Python's own before all others: what lies beside a
+    notebook (random.py, json.py) may be called as a module of the standard library.
+    """
+    given = [one for one in sys.path if isinstance(one, str)]
+    paths = sysconfig.get_paths()
+    standard = {paths["stdlib"], paths["platstdlib"]}
+    standard |= {os.path.join(one, "lib-dynload") for one in standard}
+    own = [one for one in given if one in standard or one.endswith(_ZIPPED)]
+    return [*own, *(one for one in given if one not in own)]
 
 
 def _environment() -> dict[str, str]:

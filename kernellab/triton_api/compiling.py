@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import hashlib
-import tempfile
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass, field
@@ -13,6 +12,7 @@ from typing import Any
 import triton
 from triton import knobs
 
+from kernellab.common.temporary import temporary_folder
 from kernellab.records import Specialization, Target
 from kernellab.triton_api.diagnostics import TTGIR_FILE_SUFFIX, captured_output, translated_errors
 from kernellab.triton_api.emulation import current_target_is
@@ -158,7 +158,7 @@ def after_location_snapshot(
     """
 
     def make(module: Any, metadata: Any) -> str:
-        with tempfile.TemporaryDirectory(prefix="kernellab-") as folder:
+        with temporary_folder() as folder:
             module.create_location_snapshot(str(Path(folder, f"{kernel_name}{TTGIR_FILE_SUFFIX}")))
             if relocated is not None:
                 relocated(module, folder)
@@ -187,7 +187,7 @@ def ttgir_naming_ttir_lines(
     backend = backend_for(target)
     known = {name: value for name, value in options.items() if name in backend_options(target)}
     parsed = backend.parse_options(known)
-    with tempfile.TemporaryDirectory(prefix="kernellab-") as folder, captured_output() as output:
+    with temporary_folder() as folder, captured_output() as output:
         counted = Path(folder, "counted.ttir")
         module = read_module(ttir, backend)
         module.create_location_snapshot(str(counted))

@@ -4,7 +4,6 @@ and the context of those.
 
 from __future__ import annotations
 
-import tempfile
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -12,6 +11,7 @@ from typing import Any
 from triton._C import libtriton
 from triton.backends.compiler import Language
 
+from kernellab.common.temporary import temporary_folder
 from kernellab.records import Target
 from kernellab.triton_api.targets import backend_for, gpu_target
 
@@ -56,7 +56,7 @@ def read_module(text: str, backend: Any, file_name: str = "module.mlir") -> Any:
         RuntimeError: MLIR cannot read it; it prints why.
     """
     context = new_context(backend)
-    with tempfile.TemporaryDirectory(prefix="kernellab-") as folder:
+    with temporary_folder() as folder:
         file = Path(folder, file_name)
         file.write_text(text)
         module = libtriton.ir.parse_mlir_module(str(file), context)

@@ -140,3 +140,44 @@ def test_ctrl_c_stops_the_call_and_the_next_one_works():
         check=True,
     )
     assert done.stdout == "interrupted 3\n"
+
+
+def test_modules_beside_a_notebook_do_not_replace_those_of_python(tmp_path):
+    for name in ("random", "json", "pickle", "signal", "struct"):
+        (tmp_path / f"{name}.py").write_text("raise RuntimeError('the wrong module')\n")
+    (tmp_path / "of_the_notebook.py").write_text("def number():\n    return 7\n")
+    program = textwrap.dedent("""
+        import sys
+        from pathlib import Path
+        from kernellab.common import worker
+        sys.path.insert(0, "")
+        sys.path.insert(0, Path("no text"))
+        assert worker.call("random:getrandbits", 1) in (0, 1)
+        print(worker.call("of_the_notebook:number"))
+    """)
+    done = subprocess.run(
+        [sys.executable, "-P", "-c", program],
+        cwd=tmp_path, capture_output=True, text=True, check=False, timeout=100,
+    )  # fmt: skip
+    assert (done.stdout, done.stderr) == ("7\n", "")
+
+
+def test_a_process_that_the_system_killed_is_said_to_be_killed(worker):
+    with pytest.raises(WorkerError) as caught:
+        worker.call("os:kill", 0, 9)
+    assert caught.value.ending == "signal SIGKILL, most likely for want of memory"
+    assert "was killed from outside (signal SIGKILL" in str(caught.value)
+    assert "when memory runs out" in caught.value.advice
+    with pytest.raises(WorkerError, match="signal 40"):
+        worker.call("tests.common.test_worker:end_by", 40)
+
+
+def end_by(number):
+    os.kill(os.getpid(), number)
+
+
+def test_a_process_that_cannot_be_started_blames_no_kernel(worker, monkeypatch):
+    monkeypatch.setattr(sys, "executable", "/nowhere/python")
+    with pytest.raises(WorkerError, match="no process could be started") as caught:
+        worker.call("os:getpid")
+    assert "not the kernel's" in caught.value.advice

@@ -245,3 +245,11 @@ def test_a_card_escapes_what_is_said() -> None:
     nasty = "</td><script>alert(1)</script>"
     card = diagnostic_card(Diagnostic("error", nasty, nasty, why=nasty, advice=nasty))
     assert "<script" not in card.html()
+
+
+def test_a_message_of_megabytes_is_cut_in_the_middle():
+    error = errors.CompileError("begins" + 10_000_000 * "x" + "ends", advice="a" * 10_000_000)
+    assert len(str(error)) < 50_000
+    assert str(error).startswith("begins")
+    assert "ends" in str(error)
+    assert "9,980,010 characters are left out here" in str(error)

@@ -5,12 +5,12 @@ from __future__ import annotations
 import functools
 import re
 import subprocess
-import tempfile
 from collections import Counter
 from collections.abc import Sequence
 from pathlib import Path
 
 from kernellab import triton_api
+from kernellab.common.temporary import temporary_folder
 from kernellab.errors import CompileError
 
 
@@ -32,7 +32,7 @@ def run_on_cubin(tool: str, arguments: list[str], cubin: bytes) -> str:
     Raises:
         CompileError: the tool failed; the message has its words.
     """
-    with tempfile.TemporaryDirectory(prefix="kernellab-") as folder:
+    with temporary_folder() as folder:
         file = Path(folder, "kernel.cubin")
         file.write_bytes(cubin)
         command = [triton_api.nvidia_tool(tool), *arguments, str(file)]

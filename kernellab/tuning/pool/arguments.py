@@ -6,12 +6,12 @@ from __future__ import annotations
 
 import hashlib
 import io
+import mmap
 import pickle
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from pathlib import Path
-from typing import Any
+from typing import Any, BinaryIO
 
 import numpy as np
 import torch
@@ -19,8 +19,6 @@ from numpy.typing import NDArray
 
 from kernellab.launch.argument_copies import aligned_copy
 from kernellab.triton_api.shipping import KernelPickler
-
-_SKELETON = "skeleton"
 
 
 @dataclass(frozen=True, eq=False)
@@ -51,19 +49,52 @@ class Shipment:
         """In bytes."""
         return len(self.skeleton) + sum(map(len, self.storages))
 
-    def write(self, folder: Path) -> None:
-        """Put it into an empty folder, for processes of this machine."""
-        (folder / _SKELETON).write_bytes(self.skeleton)
-        for number, storage in enumerate(self.storages):
-            np.save(folder / f"{number}.npy", storage)
+    def write(self, file: BinaryIO) -> None:
+        """Put it into an empty file, for processes of this machine.
+
+        Raises:
+            OSError: no room.
+        """
+        header = pickle.dumps((self.skeleton, [len(storage) for storage in self.storages]))
+        file.write(len(header).to_bytes(_NUMBER, "big") + header)
+        at = _NUMBER + len(header)
+        for storage in self.storages:
+            start = _aligned(at)
+            file.write(bytes(start - at))
+            file.write(storage.data)
+            at = start + len(storage)
+        file.flush()
 
     @classmethod
-    def read(cls, folder: Path) -> Shipment:
-        """What was written into a folder; storages stay there until they are looked at."""
-        files = sorted(folder.glob("*.npy"), key=lambda file: int(file.stem))
-        # "c": torch wants memory that may be written, and nothing of that is to reach the file.
-        storages = [np.load(file, mmap_mode="c") for file in files]
-        return cls((folder / _SKELETON).read_bytes(), storages)
+    def read(cls, path: str) -> Shipment:
+        """What was written into a file; storages stay there until they are looked at, and as long
+        as they are, whatever becomes of the file.
+        """
+        with open(path, "rb") as file:
+            header = file.read(int.from_bytes(file.read(_NUMBER), "big"))
+            skeleton, sizes = pickle.loads(header)
+            at = _NUMBER + len(header)
+            storages: list[NDArray[np.uint8]] = []
+            for size in sizes:
+                start = _aligned(at)
+                # "c": torch wants memory that may be written, and nothing of that is to reach
+                # the file. An empty file cannot be mapped.
+                storages.append(
+                    np.memmap(file, np.uint8, "c", start, (size,))
+                    if size
+                    else np.empty(0, np.uint8)
+                )
+                at = start + size
+        return cls(skeleton, storages)
+
+
+_NUMBER = 8
+"""Bytes of the number that a file begins with: how long its header is."""
+
+
+def _aligned(at: int) -> int:
+    """The next multiple of a page: each storage is mapped by itself."""
+    return -(-at // mmap.ALLOCATIONGRANULARITY) * mmap.ALLOCATIONGRANULARITY
 
 
 class _ArgumentPickler(KernelPickler):

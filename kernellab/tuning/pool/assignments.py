@@ -6,7 +6,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
-from pathlib import Path
 from typing import Any
 
 from kernellab.records import Specialization, Target
@@ -43,18 +42,18 @@ class Task:
 @dataclass(frozen=True)
 class Delivery:
     """Where arguments, or expected results, can be had:
-    a folder on this machine, or the bytes themselves.
+    a file on this machine, or the bytes themselves.
     """
 
     digest: str
-    folder: str = ""
+    path: str = ""
     shipment: Shipment | None = None
 
     def open(self) -> Shipment:
         """The contents."""
         if self.shipment is not None:
             return self.shipment
-        return Shipment.read(Path(self.folder))
+        return Shipment.read(self.path)
 
 
 @dataclass(frozen=True)

@@ -2,21 +2,18 @@
 
 from __future__ import annotations
 
-import os
-import shutil
-import tempfile
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import Executor, ThreadPoolExecutor
 from contextlib import ExitStack
 from dataclasses import dataclass, fields
-from pathlib import Path
 from typing import Any
 
 import numpy
 import torch
 
 from kernellab import triton_api
+from kernellab.common.temporary import nameless_file, path_of
 from kernellab.compiler.targets import local_target, parse_target
 from kernellab.errors import ArgumentError, OptionError, nearest
 from kernellab.interpreter.execution.grid import check_grid
@@ -476,21 +473,9 @@ def _swept(
     return outcomes, sweep.notes
 
 
-_SHARED_MEMORY = "/dev/shm"
-
-
-def _roomy(size: int) -> str | None:
-    """A folder in memory for files of that size, where there is one with room to spare;
-    None is the usual place.
-    """
-    if os.access(_SHARED_MEMORY, os.W_OK) and shutil.disk_usage(_SHARED_MEMORY).free > 4 * size:
-        return _SHARED_MEMORY
-    return None
-
-
 class _Sender:
     """Makes arguments available to the processes:
-    in folders of this machine, or inside the calls.
+    in files of this machine without a name, or inside the calls.
     """
 
     def __init__(self, stack: ExitStack, inline: bool) -> None:
@@ -500,13 +485,12 @@ class _Sender:
     def send(self, shipment: Shipment) -> Delivery:
         if self._inline:
             return Delivery(shipment.digest, shipment=shipment)
-        made = tempfile.TemporaryDirectory(prefix="kernellab-", dir=_roomy(shipment.size))
-        folder = self._stack.enter_context(made)
+        file = self._stack.enter_context(nameless_file(shipment.size))
         with ThreadPoolExecutor(1) as beside:  # Writing takes as long as making the digest.
-            written = beside.submit(shipment.write, Path(folder))
+            written = beside.submit(shipment.write, file)
             digest = shipment.digest
             written.result()
-        return Delivery(digest, folder=folder)
+        return Delivery(digest, path_of(file))
 
 
 def _entries(plan: _Plan, sender: _Sender) -> Iterator[Entry]:
