@@ -26,7 +26,7 @@ ROOT = Path(__file__).parent
 MARKERS_OF_FIXTURES = {"chromium": "browser", "server": "browser", "notebook": "notebook"}
 """Fixture -> the marker of every test that asks for it, itself or through another fixture."""
 
-MARKERS_OF_PLACES = {"notebooks": "notebook", "tests/corpus": "corpus"}
+MARKERS_OF_PLACES = {"notebooks": "notebook", "tests/corpus": "corpus", "tests/benchmarks": "slow"}
 """Folder -> the marker of every test in it."""
 
 SLOW = {"notebook", "corpus"}

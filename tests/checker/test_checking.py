@@ -23,8 +23,8 @@ from kernellab.viz.checks.card import findings_card
 from tests.checker.corpus import orders, races
 from tests.kernels.interp import waiting
 from tests.support.compiled import source_line
-from tests.support.marked_lines import marked_line
 from tests.support.notebook_session import StartNotebook
+from tests.support.source_lines import marked_line
 
 KINDS = [
     "out-of-bounds",

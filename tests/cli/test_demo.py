@@ -123,6 +123,7 @@ def test_a_failing_case_is_reported_as_failed() -> None:
     assert run_case(case, repeats=1).passed
 
 
+@pytest.mark.slow
 def test_demo_command(tmp_path) -> None:
     """The command itself: every case passes, the table is whole, the report stands alone."""
     report = tmp_path / "demo.html"

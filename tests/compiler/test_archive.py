@@ -60,6 +60,7 @@ def test_what_is_loaded_is_what_was_saved(name: str, target: str, tmp_path: Path
     assert loaded.instructions == saved.instructions
 
 
+@pytest.mark.slow
 def test_a_loaded_record_answers_the_analyses_and_compares_as_equal(tmp_path: Path) -> None:
     saved = of_corpus("matmul", "sm_90")
     loaded = kernellab.load(saved.save(tmp_path / "a"))
@@ -80,6 +81,7 @@ def test_a_loaded_record_answers_the_analyses_and_compares_as_equal(tmp_path: Pa
     assert again.passes == loaded.passes
 
 
+@pytest.mark.slow
 def test_the_largest_of_the_tuned_kernels_stays_small(tmp_path: Path) -> None:
     path = of_corpus("attention_backward", "sm_90").save(tmp_path / "large")
     assert os.path.getsize(path) < 1.5 * MEGABYTE

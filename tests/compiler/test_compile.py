@@ -22,18 +22,14 @@ from kernellab.errors import ArgumentError, CompileError, OptionError
 from kernellab.records import Compilation, Target
 from tests.kernels import basic, gluon_add, parameters
 
+pytestmark = pytest.mark.usefixtures("empty_cache")
+
 NVIDIA = [target for target in SUPPORTED_TARGETS if target.backend == "cuda"]
 AMD = [target for target in SUPPORTED_TARGETS if target.backend == "hip"]
 
 ADD = ("*fp32:16", "*fp32:16", "*fp32:16", "i32")
 MATMUL = (*("*fp16:16",) * 3, *("i32:16",) * 4, "i32:1", "i32:16", "i32:1", "i32:16", "i32:1")
 BLOCKS: dict[str, Any] = {"BLOCK_M": 128, "BLOCK_N": 128, "BLOCK_K": 64}
-
-
-@pytest.fixture(autouse=True)
-def own_cache(tmp_path, monkeypatch):
-    """A cache that no earlier test or run has filled."""
-    monkeypatch.setenv("TRITON_CACHE_DIR", str(tmp_path))
 
 
 def one(*args: Any, **keywords: Any) -> Compilation:
@@ -81,6 +77,7 @@ def test_vector_add_compiles_for_every_target(target):
     assert compilation.resources.spills == 0
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("name", "opcode"),
     [
@@ -272,6 +269,7 @@ def registers_in_elf(cubin, kernel):
     raise AssertionError("no register count in the cubin")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("target", AMD, ids=str)
 def test_amd_resources_are_what_the_assembler_comments_say(target):
     compilation = one(

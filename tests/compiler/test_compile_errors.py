@@ -14,10 +14,7 @@ from kernellab.compiler.pipeline import compile
 from kernellab.errors import CompileError
 from tests.kernels import basic, faulty
 
-
-@pytest.fixture(autouse=True)
-def own_cache(tmp_path, monkeypatch):
-    monkeypatch.setenv("TRITON_CACHE_DIR", str(tmp_path))
+pytestmark = pytest.mark.usefixtures("empty_cache")
 
 
 def faulty_line(name):
@@ -147,6 +144,7 @@ def test_a_failing_pass_is_named_with_what_failed_in_it():
     )
 
 
+@pytest.mark.slow
 def test_too_much_shared_memory():
     types = (*("*fp32:16",) * 3, *("i32:16",) * 4, "i32:1", "i32:16", "i32:1", "i32:16", "i32:1")
     error = refusal(basic.matmul, *types, BLOCK_M=256, BLOCK_N=256, BLOCK_K=64, target="sm_90")

@@ -253,6 +253,7 @@ def test_op_counts_are_those_of_the_text(matmul, label):
         assert run.op_counts_after.get(name, 0) == found.get(name, 0), name
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("case", cases(), ids=case_name)
 def test_passes_that_have_nothing_to_do_change_nothing(case):
     """What the recorder takes on trust, printed:

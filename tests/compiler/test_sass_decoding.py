@@ -268,6 +268,7 @@ def test_class_and_width(opcode, category, width):
     assert access_width(opcode) == width
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("target", [target.name for target in SUPPORTED_TARGETS])
 def test_no_opcode_of_the_corpus_is_unknown(target):
     unknown: dict[str, str] = {}

@@ -19,14 +19,10 @@ import torch
 import kernellab
 from kernellab.errors import CompileError, OptionError, OutOfBounds
 from tests.kernels import debugged, stepped
+from tests.support.source_lines import line_of
 from tests.support.terminal_session import Terminal, terminal
 
 ROOT = Path(__file__).parents[2]
-
-
-def line_of(module: Any, text: str, nth: int = 0) -> int:
-    lines = Path(module.__file__).read_text().splitlines()
-    return [n for n, line in enumerate(lines, 1) if text in line][nth]
 
 
 LOOP = line_of(stepped, "for i in range(rounds)")

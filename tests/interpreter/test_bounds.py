@@ -14,7 +14,7 @@ import torch
 import kernellab
 from kernellab.errors import OutOfBounds
 from tests.kernels.interp import faults
-from tests.support.marked_lines import marked_line
+from tests.support.source_lines import marked_line
 
 
 def fault(mark: str, kernel: Any, grid: tuple[int, ...], *arguments: Any, **keywords: Any) -> str:

@@ -15,7 +15,7 @@ from kernellab.compiler.targets import DEFAULT_TARGET
 from kernellab.errors import OutOfBounds
 from kernellab.interpreter.execution.program import make_program
 from tests.kernels.interp import calls
-from tests.support.marked_lines import marked_line
+from tests.support.source_lines import marked_line
 
 
 def test_a_fault_in_a_called_function_shows_the_call() -> None:

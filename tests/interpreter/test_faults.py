@@ -16,7 +16,7 @@ import kernellab
 from kernellab.errors import KernelFault, OutOfBounds
 from tests.kernels.interp import faults
 from tests.support import versions
-from tests.support.marked_lines import marked_line
+from tests.support.source_lines import marked_line
 
 
 def fault(kernel: Any, grid: tuple[int, ...], *arguments: Any, **constants: Any) -> KernelFault:

@@ -12,7 +12,7 @@ import torch
 import kernellab
 from kernellab.errors import KernelFault, OutOfBounds
 from tests.kernels.interp import pointers
-from tests.support.marked_lines import marked_line
+from tests.support.source_lines import marked_line
 
 
 def addresses_of(tensors: list[torch.Tensor]) -> torch.Tensor:

@@ -25,7 +25,7 @@ from kernellab.interpreter.execution.program import make_program
 from kernellab.records.run_options import ORDERS
 from tests.kernels.interp import memory, order, recent, waiting
 from tests.support import versions
-from tests.support.marked_lines import marked_line
+from tests.support.source_lines import marked_line
 
 every_order = pytest.mark.parametrize("order", ORDERS)
 

@@ -8,7 +8,6 @@ import ast
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
-from pathlib import Path
 from types import FrameType
 from typing import Any
 
@@ -33,15 +32,10 @@ from tests.cases.case import Case
 from tests.cases.every import CASES
 from tests.kernels import stepped
 from tests.support import versions
+from tests.support.source_lines import line_of
 
 ONE_A_KERNEL = list({id(case.kernel): case for case in CASES}.values())
 FILE = stepped.__file__
-SOURCE = Path(FILE).read_text().splitlines()
-
-
-def line_of(text: str, nth: int = 0) -> int:
-    """The number of the nth line of the kernels' file that holds `text`."""
-    return [n for n, line in enumerate(SOURCE, 1) if text in line][nth]
 
 
 # What it computes
@@ -119,18 +113,18 @@ def watched(
 
 
 def statements(first: str, last: str) -> list[int]:
-    return list(range(line_of(first), line_of(last) + 1))
+    return list(range(line_of(stepped, first), line_of(stepped, last) + 1))
 
 
 def test_every_line_has_its_turn_in_the_order_of_the_source() -> None:
     watch = watched(stepped.every_name, 3, every_name())
     lines = [line for event, line, name in watch.events if event == "line" and name == "every_name"]
-    loop = line_of("for i in range(rounds)")
+    loop = line_of(stepped, "for i in range(rounds)")
     body, early = [loop + 1, loop + 2, loop + 5, loop + 6], [loop + 1, loop + 2, loop + 3]
-    waiting = line_of("while j < 2")
-    unrolled = line_of("for t in tl.static_range")
+    waiting = line_of(stepped, "while j < 2")
+    unrolled = line_of(stepped, "for t in tl.static_range")
     assert lines == [
-        *range(line_of("pid = "), loop),
+        *range(line_of(stepped, "pid = "), loop),
         *[loop, *body] * 3,
         loop,
         *early,
@@ -140,8 +134,8 @@ def test_every_line_has_its_turn_in_the_order_of_the_source() -> None:
         waiting,
         *[unrolled, unrolled + 1] * 2,
         unrolled,
-        line_of("if pid == 5"),
-        line_of("tl.store(y_ptr + offsets, total"),
+        line_of(stepped, "if pid == 5"),
+        line_of(stepped, "tl.store(y_ptr + offsets, total"),
     ]
 
 
@@ -149,18 +143,18 @@ def test_helpers_are_calls() -> None:
     watch = watched(stepped.every_name, 3, every_name())
     calls = [(name, line) for event, line, name in watch.events if event == "call"]
     assert calls == [
-        ("every_name", line_of("def every_name")),
-        ("places", line_of("def places")),
-        ("scaled", line_of("def scaled")),
-        ("capped", line_of("def capped")),
+        ("every_name", line_of(stepped, "def every_name")),
+        ("places", line_of(stepped, "def places")),
+        ("scaled", line_of(stepped, "def scaled")),
+        ("capped", line_of(stepped, "def capped")),
     ]
     capped = [line for event, line, name in watch.events if event == "line" and name == "capped"]
-    assert capped == [line_of("if limit > 3"), line_of("return a")]
+    assert capped == [line_of(stepped, "if limit > 3"), line_of(stepped, "return a")]
 
 
 def test_locals_have_the_kernels_names() -> None:
     watch = watched(
-        stepped.every_name, 3, every_name(), at=line_of("tl.store(y_ptr + offsets, total")
+        stepped.every_name, 3, every_name(), at=line_of(stepped, "tl.store(y_ptr + offsets, total")
     )
     names = {name: value for name, value in watch.locals.items() if not name.startswith("_")}
     x = np.arange(64, 128, dtype=np.float32)
@@ -186,10 +180,10 @@ def test_locals_have_the_kernels_names() -> None:
 
 
 def test_a_helper_sees_its_arguments_as_soon_as_it_is_called() -> None:
-    watch = watched(stepped.every_name, 3, every_name(), at=line_of("def scaled"))
+    watch = watched(stepped.every_name, 3, every_name(), at=line_of(stepped, "def scaled"))
     np.testing.assert_array_equal(watch.locals["b"], np.arange(64, 128, dtype=np.float32))
     assert watch.locals["SCALE"] == 2.0
-    watch = watched(stepped.every_name, 3, every_name(), at=line_of("return moved"))
+    watch = watched(stepped.every_name, 3, every_name(), at=line_of(stepped, "return moved"))
     assert repr(watch.locals["moved"]).startswith("<x_ptr + [ 64  65")
     assert watch.locals["pointer"].argument == "x_ptr"
 
@@ -197,7 +191,7 @@ def test_a_helper_sees_its_arguments_as_soon_as_it_is_called() -> None:
 def test_names_of_the_interpreters_modules_are_the_kernels_own() -> None:
     x, y = torch.arange(8, dtype=torch.float32), torch.zeros(8)
     call = launch_of(stepped.clashing, x, y, 2.0, n=8)
-    watch = watched(stepped.clashing, 1, call, 0, at=line_of("tl.store(tiles"))
+    watch = watched(stepped.clashing, 1, call, 0, at=line_of(stepped, "tl.store(tiles"))
     np.testing.assert_array_equal(watch.locals["numpy"], np.arange(8))
     assert watch.locals["_value"] == 2.0
     assert watch.locals["memory"].argument == "memory"
@@ -207,7 +201,7 @@ def test_names_of_the_interpreters_modules_are_the_kernels_own() -> None:
 def test_unsigned_integers_and_narrow_floats() -> None:
     x, y = torch.arange(253, 261, dtype=torch.int32), torch.zeros(8)
     call = launch_of(stepped.unsigned, x, y, n=8)
-    watch = watched(stepped.unsigned, 1, call, 0, at=line_of("narrow.to(kind)"))
+    watch = watched(stepped.unsigned, 1, call, 0, at=line_of(stepped, "narrow.to(kind)"))
     assert watch.locals["wide"].dtype == np.uint8
     assert watch.locals["narrow"].dtype.name == "bfloat16"
     assert watch.locals["kind"].name == "bf16"
@@ -220,11 +214,11 @@ def test_unsigned_integers_and_narrow_floats() -> None:
 def test_block_pointers(passed: bool) -> None:
     x, y = torch.arange(6, dtype=torch.float32), torch.zeros(4)
     call = launch_of(stepped.by_blocks, x, y, 6, BLOCK=4, PASSED=passed)
-    watch = watched(stepped.by_blocks, 1, call, 0, at=line_of("blocks = tl.advance"))
+    watch = watched(stepped.by_blocks, 1, call, 0, at=line_of(stepped, "blocks = tl.advance"))
     assert y.tolist() == [4, 6, 2, 3]
     assert watch.locals["x"].tolist() == [4, 5, 0, 0]
     if not passed:
-        assert ("call", line_of("def scaled"), "scaled") in watch.events
+        assert ("call", line_of(stepped, "def scaled"), "scaled") in watch.events
 
 
 class FirstProgramEnded(Exception):
@@ -285,7 +279,7 @@ def test_a_helper_with_two_constants_is_two_functions() -> None:
 def test_fields_of_named_tuples() -> None:
     x = torch.arange(4, dtype=torch.float32)
     call = launch_of(stepped.fields, x, BLOCK=4)
-    watch = watched(stepped.fields, 1, call, 0, at=line_of("pair.right)"))
+    watch = watched(stepped.fields, 1, call, 0, at=line_of(stepped, "pair.right)"))
     pair = watch.locals["pair"]
     assert pair.left.tolist() == pair[0].tolist() == [0, 1, 2, 3]
     assert pair.right.tolist() == [1, 2, 3, 4]
@@ -297,10 +291,10 @@ def test_fields_of_named_tuples() -> None:
 def test_programs_that_wait_for_each_other_are_stepped_in_turn() -> None:
     order, next_, lock = (torch.zeros(n, dtype=torch.int32) for n in (4, 1, 1))
     call = launch_of(stepped.in_turn, order, next_, lock, 4)
-    watch = watched(stepped.in_turn, 4, call, 2, at=line_of("tl.store(order_ptr"))
+    watch = watched(stepped.in_turn, 4, call, 2, at=line_of(stepped, "tl.store(order_ptr"))
     assert order.tolist() == [3, 2, 1, 0]
     assert (watch.locals["pid"], watch.locals["count"]) == (2, 1)
-    assert ("call", line_of("def take"), "take") in watch.events
+    assert ("call", line_of(stepped, "def take"), "take") in watch.events
 
 
 def test_a_program_outside_the_grid_is_refused() -> None:
@@ -314,7 +308,7 @@ def test_a_fault_of_a_stepped_program_is_told_as_ever() -> None:
     with pytest.raises(OutOfBounds, match=r"store out of bounds: tiles\[4\]") as caught:
         watched(stepped.clashing, 1, call, 0)
     assert caught.value.position is not None
-    assert caught.value.position.line == line_of("tl.store(tiles")
+    assert caught.value.position.line == line_of(stepped, "tl.store(tiles")
     names = [entry.name for entry in caught.traceback if str(entry.path) == FILE]
     assert names == ["clashing"]
 

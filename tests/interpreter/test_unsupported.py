@@ -14,7 +14,7 @@ from kernellab.errors import UnsupportedOperation
 from kernellab.interpreter.codegen.registry import RULES
 from kernellab.ir import arith, cf, llvm, math, scf, tt, ub
 from tests.kernels.interp import unsupported
-from tests.support.marked_lines import marked_line
+from tests.support.source_lines import marked_line
 
 NOT_LOWERED = {
     # Triton 3.7's front end writes none of these.

@@ -41,6 +41,7 @@ def worker() -> Iterator[ProcessPoolExecutor]:
         yield pool
 
 
+@pytest.mark.corpus
 @pytest.mark.parametrize("case", CASES, ids=case_name)
 def test_the_module_after_every_pass_comes_back_the_same(case, worker):
     one, target = case
@@ -49,6 +50,7 @@ def test_the_module_after_every_pass_comes_back_the_same(case, worker):
     assert not result.failures, "\n".join(result.failures)
 
 
+@pytest.mark.corpus
 @pytest.mark.skipif(WHOLE, reason="every pass of every pair is tested")
 @pytest.mark.parametrize("case", cases(), ids=case_name)
 def test_the_stages_come_back_the_same(case, worker):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from pathlib import Path
 
 import pytest
@@ -28,9 +29,10 @@ NEEDS_SIGINT = ("signal.SIGINT", "interrupt_until(")
 """What a file has whose tests send Ctrl-C themselves; the stop button is Jupyter's business."""
 
 
-def suite() -> list[Path]:
-    """The files of the tests."""
-    return python_files("tests")
+@functools.cache
+def suite() -> dict[Path, tuple[Import, ...]]:
+    """The files of the tests, and what each imports."""
+    return {file: tuple(imports_of(file)) for file in python_files("tests")}
 
 
 def parts(found: Import) -> list[str]:
@@ -52,8 +54,8 @@ def test_no_module_imports_a_test() -> None:
     """What two files of tests need stands in a module, or is a fixture of a conftest.py."""
     imported = [
         str(found)
-        for file in suite()
-        for found in imports_of(file)
+        for file, imports in suite().items()
+        for found in imports
         if parts(found)[0] == "tests" and any(part.startswith("test_") for part in parts(found))
     ]
     assert not imported, "\n".join(imported)
@@ -62,8 +64,8 @@ def test_no_module_imports_a_test() -> None:
 def test_a_room_imports_no_other_rooms_tests() -> None:
     imported = [
         str(found)
-        for file in suite()
-        for found in imports_of(file)
+        for file, imports in suite().items()
+        for found in imports
         if parts(found)[0] == "tests"
         and len(parts(found)) > 1
         and parts(found)[1] not in {*SHARED, room_of(file)}
@@ -75,9 +77,9 @@ def test_of_the_benchmarks_only_data_is_imported() -> None:
     """Kernels and tables of launches; their tools have tests of their own."""
     imported = [
         str(found)
-        for file in suite()
+        for file, imports in suite().items()
         if room_of(file) != "benchmarks"
-        for found in imports_of(file)
+        for found in imports
         if parts(found)[0] == "benchmarks" and parts(found)[-1] not in DATA_OF_BENCHMARKS
     ]
     assert not imported, "\n".join(imported)
@@ -98,9 +100,9 @@ def test_browsers_servers_and_kernels_are_fixtures(name: str) -> None:
     """So that the tests that need them have their marker."""
     makers = [
         str(found)
-        for file in suite()
+        for file, imports in suite().items()
         if file.name != "conftest.py"
-        for found in imports_of(file)
+        for found in imports
         if parts(found)[0] == "tests" and name in found.names
     ]
     assert not makers, "\n".join(makers)

@@ -25,14 +25,7 @@ from kernellab.tracing.tile_pointer import TilePointer
 from tests.cases.case import Case
 from tests.cases.every import CASES
 from tests.kernels import basic, stepped, traced
-
-SOURCE = Path(traced.__file__).read_text().splitlines()
-
-
-def line_of(text: str, nth: int = 0) -> int:
-    """The number of the nth line of the kernels' file that holds `text`."""
-    return [number for number, line in enumerate(SOURCE, 1) if text in line][nth]
-
+from tests.support.source_lines import line_of
 
 # An independent run: the kernels' source as plain Python, with NumPy for `tl`
 
@@ -337,7 +330,7 @@ def test_accesses_through_chosen_pointers() -> None:
 
 def test_a_kernel_without_a_line_of_effect() -> None:
     found = kernellab.trace(traced.nothing, (1,), torch.zeros(1))
-    assert [step.line for step in found] == [line_of("    pass")]
+    assert [step.line for step in found] == [line_of(traced, "    pass")]
     assert "nothing" in found.show().text()
 
 
@@ -350,7 +343,7 @@ def test_where_the_first_nan_comes_from() -> None:
     found = kernellab.trace(traced.divided, (4,), x, y, z, 32, BLOCK=8, programs="all")
     first = found.find(lambda v: numpy.isnan(v.ratio).any())
     assert first is not None
-    assert (first.line, first.program) == (line_of("ratio = x / y"), (2, 0, 0))
+    assert (first.line, first.program) == (line_of(traced, "ratio = x / y"), (2, 0, 0))
     assert first.changed["ratio"].summary.nans == 1
     assert list(found.history("ratio").table()["nans"]) == [0, 0, 1, 0]
 
@@ -365,8 +358,8 @@ def test_diff_of_two_kernels_finds_the_line() -> None:
     assert parted.step is not None
     assert parted.other_step is not None
     assert (parted.kind, parted.name) == ("value", "scaled")
-    assert parted.step.calls[0].line == line_of("acc = smoothed(acc, x, 3)")
-    assert parted.other_step.calls[0].line == line_of("acc = smoothed(acc, x, 3)", 1)
+    assert parted.step.calls[0].line == line_of(traced, "acc = smoothed(acc, x, 3)")
+    assert parted.other_step.calls[0].line == line_of(traced, "acc = smoothed(acc, x, 3)", 1)
     assert parted.step.turns[0].number == parted.other_step.turns[0].number == 1
     assert (parted.ours, parted.theirs) == (3, 6)
 
@@ -381,7 +374,10 @@ def test_diff_of_two_inputs_finds_the_load() -> None:
     parted = traces[0].diff(traces[1])
     assert parted.step is not None
     assert (parted.name, parted.index, parted.ours, parted.theirs) == ("x", (8,), 1, 7)
-    assert (parted.step.line, parted.step.turns[0].number) == (line_of("x = tl.load(x_ptr + k"), 2)
+    assert (parted.step.line, parted.step.turns[0].number) == (
+        line_of(traced, "x = tl.load(x_ptr + k"),
+        2,
+    )
 
 
 def test_diff_of_two_dtypes_allows_for_the_coarser() -> None:
@@ -444,7 +440,9 @@ def test_arguments_may_change_after_the_trace() -> None:
 def test_a_fault_ends_the_trace_and_is_in_it() -> None:
     x, y = torch.zeros(64), torch.zeros(40)
     found = kernellab.trace(traced.beyond, (4,), x, y, BLOCK=16, programs=[1, 2, 3])
-    assert [step.line for step in found][-1] == line_of("tl.store(y_ptr + offsets, doubled)")
+    assert [step.line for step in found][-1] == line_of(
+        traced, "tl.store(y_ptr + offsets, doubled)"
+    )
     assert len(found) == 8
     assert found.fault is not None
     assert (found.fault.kind, found.fault.step) == ("OutOfBounds", 7)
@@ -462,7 +460,9 @@ def test_a_fault_behind_a_helper_is_on_the_line_that_called_it() -> None:
     assert found.fault is not None
     assert found.fault.kind == "KernelFault"
     assert found.fault.step is not None
-    assert found[found.fault.step].line == line_of("tl.device_assert(smoothed(x, x, 1) < 14")
+    assert found[found.fault.step].line == line_of(
+        traced, "tl.device_assert(smoothed(x, x, 1) < 14"
+    )
     assert [step.function for step in found] == ["asserted", *["smoothed"] * 3, "asserted"]
 
 
@@ -473,7 +473,7 @@ def test_a_fault_of_a_program_that_nobody_chose_is_traced_too() -> None:
     assert found.fault is not None
     assert found.fault.step == len(found) - 1
     assert found[-1].program == (2, 0, 0)
-    assert found[-1].line == line_of("tl.store(y_ptr + offsets, doubled)")
+    assert found[-1].line == line_of(traced, "tl.store(y_ptr + offsets, doubled)")
     assert {step.program for step in found} == {(0, 0, 0), (2, 0, 0)}
     # The launch's own tensors have what one run leaves: programs 0 and 1 stored, 2 stopped.
     numpy.testing.assert_array_equal(y.numpy()[:32], 2 * x.numpy()[:32])

@@ -197,6 +197,7 @@ def test_a_config_that_hangs_the_compiler_is_dropped() -> None:
         sweep.compilation(0)
 
 
+@pytest.mark.slow
 def test_a_config_that_hangs_on_the_interpreter_is_told_and_not_dropped() -> None:
     space = {"STOP": [7]}
     # So that compiling it again, which the same limit holds for, finds it in Triton's cache.

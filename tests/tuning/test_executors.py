@@ -42,6 +42,7 @@ def swept(executor, n=1000, space=SPACE, **options):
     )
 
 
+@pytest.mark.slow
 def test_any_executor_sweeps_and_large_arguments_go_once_to_each_process() -> None:
     with ProcessPoolExecutor(1, mp_context=get_context("spawn")) as pool:
         # more than a call takes along unasked
@@ -56,6 +57,7 @@ def test_threads_sweep_too() -> None:
     assert [one.outcome.checked for one in sweep.trials] == ["the reference"] * 2
 
 
+@pytest.mark.slow
 def test_a_cluster_that_loses_a_worker_in_the_middle_finishes_the_sweep(monkeypatch) -> None:
     distributed = pytest.importorskip("distributed")
 

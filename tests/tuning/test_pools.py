@@ -21,6 +21,7 @@ def pool(monkeypatch):
     made.stop()
 
 
+@pytest.mark.slow
 def test_a_config_that_hangs_or_crashes_takes_its_process_along_and_nothing_else(pool) -> None:
     def compiled(task: bytes, seconds: float = 600):
         return pool.compile(b"", task, seconds).result()
@@ -39,6 +40,7 @@ def test_a_config_that_hangs_or_crashes_takes_its_process_along_and_nothing_else
     assert compiled(b"fine").dropped is None
 
 
+@pytest.mark.slow
 def test_a_process_whose_gpu_met_an_error_is_replaced(pool) -> None:
     first = pool.run(SETUP, b"fine", TRIAL_OPTIONS, 600).result()
     spoilt = pool.run(SETUP, b"spoil", TRIAL_OPTIONS, 600).result()

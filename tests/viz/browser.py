@@ -8,6 +8,7 @@ import shutil
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+from typing import Any
 
 from playwright.sync_api import Browser, BrowserContext, Page, sync_playwright
 
@@ -98,17 +99,7 @@ def _watch(context: BrowserContext, shown: Watched, address: str, kinds: tuple[s
 
 
 @contextmanager
-def opened(
-    started: Browser,
-    address: str,
-    *,
-    width: int = 1400,
-    height: int = 900,
-    dark: bool = False,
-    warnings: bool = True,
-) -> Iterator[Page]:
-    """The page of `watched`, for a test that expects no problem."""
-    with watched(
-        started, address, width=width, height=height, dark=dark, warnings=warnings
-    ) as shown:
+def opened(started: Browser, address: str, **options: Any) -> Iterator[Page]:
+    """The page of `watched`, with its options, for a test that expects no problem."""
+    with watched(started, address, **options) as shown:
         yield shown.page
