@@ -29,3 +29,17 @@ def format_seconds(seconds: float) -> str:
 def joined_sizes(sizes: Iterable[int]) -> str:
     """A shape or a grid: "128x64"; "" without dimensions."""
     return "x".join(map(str, sizes))
+
+
+_LONGEST_SHOWN = 200
+
+
+def shown(value: object) -> str:
+    """A value that a user gave, as Python writes it, and of bounded length;
+    of one that cannot be written its type.
+    """
+    try:
+        words = repr(value)
+    except Exception:  # also an integer of more digits than Python writes
+        return f"a {type(value).__name__}"
+    return words if len(words) <= _LONGEST_SHOWN else f"{words[:_LONGEST_SHOWN]}..."

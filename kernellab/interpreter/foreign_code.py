@@ -12,6 +12,8 @@ from typing import Any, TypeVar
 
 import numpy
 
+from kernellab.common.formatting import shown
+from kernellab.errors import ArgumentError
 from kernellab.interpreter.memory import global_memory
 from kernellab.interpreter.memory.address_space import AddressSpace
 from kernellab.interpreter.numerics.device_library import FUNCTIONS
@@ -41,9 +43,14 @@ def inline_assembly(text: str) -> Callable[[Meaning], Meaning]:
 
     Args:
         text: the assembly as in the kernel; how much white space there is does not matter.
+
+    Raises:
+        ArgumentError: `text` is no text, or what it is said of is no function.
     """
+    _check_name("text", text, '"lg2.approx.f32 $0, $1;"')
 
     def register(function: Meaning) -> Meaning:
+        _check_function(function)
         _ASSEMBLY[_normalized(text)] = function
         return function
 
@@ -57,13 +64,34 @@ def device_function(symbol: str) -> Callable[[Meaning], Meaning]:
     @kernellab.device_function("__nv_my_function")
     def _(x, y):
         return numpy.hypot(x, y)
+
+    Raises:
+        ArgumentError: `symbol` is no text, or what it is said of is no function.
     """
+    _check_name("symbol", symbol, '"__nv_my_function"')
 
     def register(function: Meaning) -> Meaning:
+        _check_function(function)
         _SYMBOLS[symbol] = function
         return function
 
     return register
+
+
+def _check_name(argument: str, given: Any, example: str) -> None:
+    if not isinstance(given, str) or not given.strip():
+        raise ArgumentError(
+            f"{argument}={shown(given)} is no text as it stands in a kernel",
+            advice=f"Give it as a string: {example}.",
+        )
+
+
+def _check_function(given: Any) -> None:
+    if not callable(given):
+        raise ArgumentError(
+            f"{shown(given)} is no function",
+            advice="Put the decorator above a function of NumPy arrays.",
+        )
 
 
 def _normalized(text: str) -> str:

@@ -229,6 +229,8 @@ def goes_to_gpu(kernel: JITFunction, args: Sequence[Any], keywords: Mapping[str,
     devices = set(_devices((*args, *keywords.values())))
     if devices == {"cpu"}:
         return False
+    if _NO_BLOCK in devices:
+        raise _no_block_of_memory(kernel, args, keywords)
     if not devices:
         return local_target() is not None
     if "cpu" in devices or "meta" in devices:
@@ -254,7 +256,7 @@ def _wrong_devices(
 ) -> ArgumentError:
     places = [
         f"{name} on {', '.join(devices)}"
-        for name, value in {**dict(zip(kernel.arg_names, args, strict=False)), **keywords}.items()
+        for name, value in _by_name(kernel, args, keywords).items()
         if (devices := list(_devices([value])))
     ]
     return ArgumentError(
@@ -267,6 +269,88 @@ def _wrong_devices(
     )
 
 
+def _by_name(
+    kernel: JITFunction, args: Sequence[Any], keywords: Mapping[str, Any]
+) -> dict[str, Any]:
+    return {**dict(zip(kernel.arg_names, args, strict=False)), **keywords}
+
+
+def _no_block_of_memory(
+    kernel: JITFunction, args: Sequence[Any], keywords: Mapping[str, Any]
+) -> ArgumentError:
+    """For the first argument that is a tensor without strided memory of its own."""
+    name, value = next(
+        (name, value)
+        for name, value in _by_name(kernel, args, keywords).items()
+        if _NO_BLOCK in set(_devices([value]))
+    )
+    what, advice = _kind_of_tensor(value)
+    return ArgumentError(
+        f"argument {name!r} of {kernel.__name__!r} is {what}; a kernel takes tensors whose "
+        "elements lie in one block of memory",
+        advice=advice,
+        position=triton_api.parameter_position(kernel, name)
+        if name in kernel.arg_names
+        else triton_api.definition_of(kernel),
+    )
+
+
+def _kind_of_tensor(value: Any) -> tuple[str, str]:
+    """What a tensor without a block of memory is, and what to give instead."""
+    tensor = value
+    while not isinstance(tensor, torch.Tensor) and hasattr(tensor, "base"):
+        tensor = tensor.base
+    if not isinstance(tensor, torch.Tensor):
+        return "a tuple with a tensor that has none", "Pass plain tensors in it."
+    if type(tensor) not in (torch.Tensor, torch.nn.Parameter) and not _is_jagged(tensor):
+        kind = f"{type(tensor).__module__}.{type(tensor).__qualname__}"
+        return (
+            f"a {kind}, a kind of tensor that has no memory of its own",
+            "Pass the plain tensor that holds its values.",
+        )
+    layout = str(tensor.layout).removeprefix("torch.")
+    if tensor.is_nested:
+        return (
+            f"a nested tensor (layout {layout})",
+            "Pass its values and its offsets as tensors of their own: x.values(), x.offsets(); "
+            "or x.to_padded_tensor(0.0).",
+        )
+    if tensor.layout is not torch.strided:
+        return (
+            f"a tensor in the layout {layout}",
+            "Pass x.to_dense(), or the tensors that it is made of: x.indices(), x.values().",
+        )
+    return (
+        "a tensor without memory, of a transform of torch's or with its storage freed",
+        "Launch the kernel outside of vmap and grad, on tensors that hold values.",
+    )
+
+
+def _is_jagged(tensor: torch.Tensor) -> bool:
+    try:
+        return bool(tensor.is_nested)
+    except Exception:
+        return False
+
+
+_NO_BLOCK = "no block of memory"
+"""Stands for the device of a tensor that no pointer leads into."""
+
+
+def _place(tensor: torch.Tensor) -> str:
+    """The type of a tensor's device: "cpu", "cuda"."""
+    try:
+        if tensor.is_nested or tensor.layout is not torch.strided:
+            return _NO_BLOCK
+        place = "cpu" if tensor.is_cpu else tensor.device.type
+        if place == "meta":
+            return place
+        has_memory = tensor.data_ptr() != 0 or tensor.numel() == 0
+    except Exception:  # a subclass may answer with anything
+        return _NO_BLOCK
+    return place if has_memory else _NO_BLOCK
+
+
 _NUMBERS = frozenset({bool, int, float})
 
 
@@ -276,7 +360,7 @@ def _devices(values: Iterable[Any]) -> Iterator[str]:
         if type(value) in _NUMBERS:
             continue
         if isinstance(value, torch.Tensor):
-            yield "cpu" if value.is_cpu else value.device.type
+            yield _place(value)
         elif isinstance(value, numpy.ndarray):
             yield "cpu"
         elif isinstance(value, tuple):

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import inspect
+import types
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 import numpy
 
+from kernellab.common.formatting import shown
 from kernellab.errors import GridError, OptionError
 
 Grid = tuple[int, int, int]
@@ -25,7 +28,8 @@ def check_grid(
         GridError: no size, more than three, a size that is no positive integer, or beyond
             what a GPU takes.
     """
-    given = grid(meta) if callable(grid) else grid
+    __tracebackhide__ = True
+    given = _called(grid, meta) if callable(grid) else grid
     if (
         type(given) is tuple
         and len(given) == 1
@@ -36,25 +40,61 @@ def check_grid(
     sizes = (given,) if isinstance(given, int | numpy.integer) else given
     if not isinstance(sizes, Sequence) or not 1 <= len(sizes) <= 3:
         raise GridError(
-            f"the grid is {given!r}; it must be one to three sizes",
+            f"the grid is {shown(given)}; it must be one to three sizes",
             advice="Write it as a tuple: kernel[(programs,)](...) or kernel[(x, y, z)](...).",
         )
     for axis, (size, limit) in enumerate(zip(sizes, LIMITS)):
         if isinstance(size, bool) or not isinstance(size, int | numpy.integer):
             raise GridError(
-                f"the grid is {tuple(sizes)!r}; size {axis} is a {type(size).__name__}, "
+                f"the grid is {shown(tuple(sizes))}; size {axis} is a {type(size).__name__}, "
                 "not an integer",
                 advice="triton.cdiv(n, BLOCK) divides and rounds up to an integer.",
             )
         if not 1 <= size <= limit:
             raise GridError(
-                f"the grid is {tuple(sizes)!r}; size {axis} must be from 1 to {limit:,}",
+                f"the grid is {shown(tuple(sizes))}; size {axis} must be from 1 to {limit:,}",
                 advice=""
                 if size > limit
                 else "A grid of no programs runs nothing: leave the launch out.",
             )
     x, y, z = (*map(int, sizes), 1, 1)[:3]
     return x, y, z
+
+
+def _called(grid: Callable[[Mapping[str, Any]], Any], meta: Mapping[str, Any]) -> Any:
+    """What a grid's function gives; a fault inside it is its own, and goes on as it is."""
+    __tracebackhide__ = True
+    kind = next((words for kind, words in _NO_FUNCTIONS if isinstance(grid, kind)), "")
+    if kind or isinstance(getattr(grid, "fn", None), types.FunctionType):
+        raise GridError(f"the grid is {kind or 'a kernel'}, {shown(grid)}", advice=_GRID_ADVICE)
+    if grid_error := _cannot_be_called(grid):
+        raise GridError(
+            f"the grid {shown(grid)} is called with one dict of the kernel's arguments by name, "
+            f"and does not take it: {grid_error}",
+            advice=_GRID_ADVICE,
+        )
+    return grid(meta)
+
+
+_NO_FUNCTIONS = ((type, "a class"), (types.ModuleType, "a module"))
+
+_GRID_ADVICE = (
+    "Give one to three sizes, or a function of one dict: "
+    'lambda meta: (triton.cdiv(n, meta["BLOCK"]),).'
+)
+
+
+def _cannot_be_called(grid: Callable[..., Any]) -> str:
+    """Why a function cannot be called with one argument; "" where it can, or nobody knows."""
+    try:
+        signature = inspect.signature(grid)
+    except (TypeError, ValueError):  # of C functions nobody knows
+        return ""
+    try:
+        signature.bind({})
+    except TypeError as error:
+        return str(error)
+    return ""
 
 
 Numbers = numpy.ndarray | numpy.int32

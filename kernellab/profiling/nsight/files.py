@@ -7,9 +7,11 @@ import os
 import shutil
 import subprocess
 from pathlib import Path
+from typing import Any
 
+from kernellab.common.formatting import shown
 from kernellab.common.saved_json import why_unreadable
-from kernellab.errors import ProfileError, suggestion
+from kernellab.errors import ArgumentError, ProfileError, suggestion
 from kernellab.profiling.nsight.pages import LaunchPage, launch_pages
 from kernellab.profiling.nsight.records import Profile
 
@@ -32,15 +34,34 @@ def read_ncu(
         gpu: the GPU's name, for a CSV, which does not have it.
 
     Raises:
+        ArgumentError: what was given is no path, no name or no number.
         ProfileError: the file cannot be read, holds no such kernel or launch, or has
             no instructions.
     """
-    file = Path(path)
+    file = _path(path)
+    for argument, given in (("kernel", kernel), ("gpu", gpu)):
+        if not isinstance(given, str):
+            raise ArgumentError(f"{argument}={shown(given)} is no name", advice="Give a string.")
+    if isinstance(launch, bool) or not isinstance(launch, int):
+        raise ArgumentError(
+            f"launch={shown(launch)} is no number", advice="Launches are counted from 1."
+        )
     is_report = file.suffix in (".ncu-rep", ".ncu-repz")
     text = _printed(file, "source", "--print-source", "sass") if is_report else _text(file)
     page = _chosen(_pages(text, file), file, kernel, launch)
     name = gpu or (_gpu(_printed(file, "raw")) if is_report else "")
     return Profile(page.kernel, name, _TOOL, page.instructions)
+
+
+def _path(given: Any) -> Path:
+    if not isinstance(given, str | os.PathLike) or not isinstance(os.fspath(given), str):
+        raise ArgumentError(
+            f"path={shown(given)} is no path of a file",
+            advice='Give a string or a pathlib.Path: kernellab.read_ncu("profile.ncu-rep").',
+        )
+    if not os.fspath(given) or "\0" in os.fspath(given):
+        raise ArgumentError(f"path={shown(given)} names no file")
+    return Path(given)
 
 
 def _text(file: Path) -> str:
