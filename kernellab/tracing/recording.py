@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any
@@ -290,17 +291,19 @@ class Recorder:
         return {name: self.values.add(value) for name, value in given.items()}
 
     def _kept(self, seen: _SeenAccess) -> Access:
+        """An access, with all that is needed to know what memory holds after it."""
+        add = functools.partial(self.values.add, whole=True)
         lanes: AffineLanes | int
         offsets, mask = seen.offsets, _partial(seen.mask)
         if isinstance(offsets, AffineTile) and isinstance(offsets.base, int):
             lanes = AffineLanes(offsets.base, offsets.strides, offsets.extents)
         else:
-            lanes = self.values.add(numpy.asarray(offsets, numpy.int64))
+            lanes = add(numpy.asarray(offsets, numpy.int64))
         written = None
         if seen.kind != "load" and seen.buffer is not None:
             indices = lanes.indices() if isinstance(lanes, AffineLanes) else numpy.asarray(offsets)
-            written = self.values.add(_held(seen.buffer, indices, mask))
-        mask_number = None if mask is None else self.values.add(mask)
+            written = add(_held(seen.buffer, indices, mask))
+        mask_number = None if mask is None else add(mask)
         return Access(
             seen.kind, seen.argument, seen.itemsize, lanes, mask_number, written, self.values
         )

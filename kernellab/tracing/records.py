@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, overload
 import numpy
 
 from kernellab.common.formatting import counted, joined_sizes
-from kernellab.errors import ArgumentError, KernelLabError, NoSuchStep, suggestion
+from kernellab.errors import ArgumentError, NoSuchStep, suggestion
 from kernellab.records.showing import show
 from kernellab.tracing.files.writing import save_trace
 from kernellab.tracing.states import Change, History, NoSuchVariable, State
@@ -29,7 +29,7 @@ from kernellab.tracing.steps import (
     TraceFacts,
 )
 from kernellab.tracing.summaries import Summary
-from kernellab.tracing.values import StoredValue, ValueStore
+from kernellab.tracing.values import NotRecorded, StoredValue, ValueStore
 
 if TYPE_CHECKING:
     from kernellab.tracing.differences import TraceDifference
@@ -37,12 +37,6 @@ if TYPE_CHECKING:
 ComputeAgain = Callable[[Mapping[int, set[str]]], Mapping[tuple[int, str], Any]]
 """Runs the kernel again: takes names by the step that gave them their value (by -1 - the frame's
 number, for what a frame began with); returns the values."""
-
-
-class NotRecorded(KernelLabError, LookupError):
-    """The exact value of something large was not kept, and there is no kernel left
-    to compute it again.
-    """
 
 
 class Trace(Sequence[Step]):
@@ -249,7 +243,7 @@ class Trace(Sequence[Step]):
 
         Raises:
             ArgumentError: no tensor of the launch has that name.
-            NotRecorded: the argument was too large to be kept.
+            NotRecorded: the argument, or what was written to it, was too large to be kept.
         """
         known = self.arguments.get(argument)
         if known is None:
@@ -263,6 +257,9 @@ class Trace(Sequence[Step]):
             raise NotRecorded(
                 f"the contents of {argument!r} were not recorded: {stored.nbytes:,} bytes",
             )
+        lost = self.step_not_kept(argument, last + 1, last + 1)
+        if lost is not None:
+            raise self._lost(argument, last, lost)
         contents = numpy.array(stored.exact()).reshape(known.shape)
         for one in self.steps[begin : last + 1]:
             one.write_into(contents, known, self.arguments)
@@ -279,6 +276,41 @@ class Trace(Sequence[Step]):
         if not last or not stored.is_exact:
             return self.memory(argument)
         return numpy.array(stored.exact()).reshape(self.arguments[argument].shape)
+
+    def step_not_kept(self, argument: str, begin: int, end: int) -> int | None:
+        """The first step, up to number `end`, since which it is not known what an argument holds:
+        what was written to it was too much to be kept. None where all is known from before step
+        `begin` on.
+        """
+        known = self.arguments[argument]
+        start, _ = self._checkpoint(argument, max(begin - 1, 0))
+        by_others = {
+            one.step
+            for one in self.checkpoints
+            if one.step > start and argument in one.contents
+            if not self.values[one.contents[argument]].is_exact
+        }
+        for step in self.steps[start:end]:
+            if step.number in by_others or not step.keeps_contents(known, self.arguments):
+                return step.number
+        return None
+
+    def _lost(self, argument: str, step: int, lost: int) -> NotRecorded:
+        """That what an argument holds after a step is not known since step `lost`."""
+        before = f"trace.memory({argument!r}, {lost - 1}) has what it held before. " if lost else ""
+        largest = max(
+            self.values[number].nbytes
+            for access in self.steps[lost].accesses
+            for number in (access.lanes, access.mask_number, access.written_number)
+            if isinstance(number, int)
+        )
+        fewer = ", or trace fewer programs" if len(self.facts.programs) > 1 else ""
+        return NotRecorded(
+            f"what {argument!r} holds after step {step} is not known: what step {lost} wrote there "
+            "was too much to be kept",
+            advice=f"{before}Record it with {self._call(largest)}{fewer}",
+            position=self.steps[lost].position,
+        )
 
     def contents_before(self, argument: str, step: int) -> StoredValue:
         """What was kept of an argument's contents at the last checkpoint up to a step."""

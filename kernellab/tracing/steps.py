@@ -123,9 +123,23 @@ class Access:
     values: ValueStore = field(repr=False)
 
     @property
+    def has_elements(self) -> bool:
+        """Whether it is known which elements are accessed; a trace keeps so much and no more."""
+        numbers = [self.mask_number, None if isinstance(self.lanes, AffineLanes) else self.lanes]
+        return all(one is None or self.values[one].is_exact for one in numbers)
+
+    @property
+    def has_contents(self) -> bool:
+        """Whether it is known what memory holds afterwards where it is accessed."""
+        written = self.written_number
+        return self.has_elements and (written is None or self.values[written].is_exact)
+
+    @property
     def indices(self) -> numpy.ndarray:
         """Elements from the tensor's first to each that is accessed, int64, of the tile's shape,
         masked lanes included.
+
+        Raises NotRecorded where they were too many to be kept; so do `mask` and `elements`.
         """
         if isinstance(self.lanes, AffineLanes):
             found = self.lanes.indices()
@@ -151,7 +165,10 @@ class Access:
         return on
 
     def written(self) -> numpy.ndarray:
-        """What memory holds at `elements` afterwards."""
+        """What memory holds at `elements` afterwards.
+
+        Raises NotRecorded where it was too much to be kept.
+        """
         assert self.written_number is not None
         stored = numpy.asarray(self.values[self.written_number].exact())
         everywhere = numpy.broadcast_to(stored, self.indices.shape)
@@ -165,6 +182,8 @@ class Access:
         with gaps "32 elements between 0 and 2047".
         """
         target = f"{self.kind} of {self.argument}" if self.argument else f"{self.kind} elsewhere"
+        if not self.has_elements:
+            return f"{target}: {math.prod(self._extents):,} lanes, whose places were not recorded"
         lanes, on = self.indices.size, self.elements.size
         if not on:
             return f"{target}: no lane of {lanes:,} is on"
@@ -174,6 +193,14 @@ class Access:
         if different < last - first + 1:
             places = f"{different:,} elements between {first} and {last}"
         return f"{target}: {places}" + ("" if lanes == 1 else f" ({on:,} of {lanes:,} lanes)")
+
+    @property
+    def _extents(self) -> tuple[int, ...]:
+        """The shape of the tile of lanes."""
+        own = self.lanes
+        lanes = own.extents if isinstance(own, AffineLanes) else self.values[own].shape
+        mask = () if self.mask_number is None else self.values[self.mask_number].shape
+        return numpy.broadcast_shapes(lanes, mask)
 
 
 @dataclass(frozen=True, eq=False)
@@ -238,7 +265,33 @@ class Step:
         of each of its writes to an argument.
 
         `arguments` are all there are: a write through one that shares memory
-        with this one counts too.
+        with this one counts too. Raises NotRecorded where a write was too large to be kept.
+        """
+        for access, further in self._writes(argument, arguments):
+            inside, place = argument.coordinates(access.elements + further)
+            yield place, access.written()[inside]
+
+    def places_written(
+        self, argument: TracedArgument, arguments: Mapping[str, TracedArgument]
+    ) -> Iterator[tuple[tuple[numpy.ndarray, ...], int]]:
+        """(index along each dimension, how many elements) of each of its writes, as `writes_to`,
+        also where what it wrote was not kept.
+        """
+        for access, further in self._writes(argument, arguments):
+            inside, place = argument.coordinates(access.elements + further)
+            yield place, int(inside.sum())
+
+    def keeps_contents(
+        self, argument: TracedArgument, arguments: Mapping[str, TracedArgument]
+    ) -> bool:
+        """Whether all that it wrote to an argument was kept."""
+        return all(access.has_contents for access, _ in self._writes(argument, arguments))
+
+    def _writes(
+        self, argument: TracedArgument, arguments: Mapping[str, TracedArgument]
+    ) -> Iterator[tuple[Access, int]]:
+        """Its writes to the memory of an argument, and how many elements after that of the
+        argument their own begins.
         """
         size = dtype_named(argument.dtype).itemsize
         for access in self.accesses:
@@ -247,9 +300,7 @@ class Step:
                 continue
             if access.itemsize != size or (through.start - argument.start) % size:
                 continue  # elements seen in another size have no place here
-            further = (through.start - argument.start) // size
-            inside, place = argument.coordinates(access.elements + further)
-            yield place, access.written()[inside]
+            yield access, (through.start - argument.start) // size
 
     def write_into(
         self,

@@ -43,8 +43,9 @@ def trace(
         operations: one step for each operation of the IR, not for each line.
         in_place: let the run change the arguments, once it has come to its end or to a fault; else
             it works on copies.
-        exact_bytes: the largest value that is kept exactly. Of a larger one a summary is kept, and
-            when its elements are asked for, the kernel runs again.
+        exact_bytes: the largest value of a variable that is kept exactly. Of a larger one a summary
+            is kept, and when its elements are asked for, the kernel runs again. The arguments and
+            what is written to them are kept whatever their size, up to 256 MiB.
         target: the GPU to emulate, "sm_90", ...; None means the one that a launch would emulate.
 
         A name that is also a parameter of the kernel is the parameter,

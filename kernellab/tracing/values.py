@@ -13,6 +13,7 @@ import ml_dtypes
 import numpy
 
 from kernellab.common.saved_json import SavedValue
+from kernellab.errors import KernelLabError
 from kernellab.tracing.summaries import Summary, number_text, summarize, thumbnail_of
 from kernellab.tracing.tile_pointer import TilePointer
 
@@ -21,7 +22,11 @@ LARGEST_EXACT = 64 * 1024
 a 128x128 tile of float32."""
 
 TOTAL_EXACT = 256 * 1024 * 1024
-"""Once so many bytes are kept exactly, further values are kept as summaries."""
+"""Once so many bytes of variables are kept exactly, further ones are kept as summaries."""
+
+TOTAL_MEMORY = 256 * 1024 * 1024
+"""So many bytes are kept, beside those of variables, for what memory holds: the arguments, what is
+written to them, and where."""
 
 _PENDING_BYTES = 32 * 1024 * 1024
 """So much is held as it came before it is compared and compressed."""
@@ -29,6 +34,10 @@ _PENDING_BYTES = 32 * 1024 * 1024
 _COMPRESSION = 1
 
 Kind = Literal["tile", "pointer", "constant"]
+
+
+class NotRecorded(KernelLabError, LookupError):
+    """Of something large only a summary was kept, and nothing is left to compute it again."""
 
 
 # --------------------------------------------------------------------------------------------------
@@ -85,12 +94,19 @@ class StoredValue:
         a TilePointer, or a constant.
 
         Raises:
-            ValueError: only a summary was kept.
+            NotRecorded: only a summary was kept.
         """
         if self.kind == "constant":
             return self.constant
         if self._data is None:
-            raise ValueError("only a summary of this value was kept")
+            raise NotRecorded(
+                f"only a summary of this value was kept: {self.type_text()}, {self.text()}, "
+                f"{self.nbytes:,} bytes",
+                advice=(
+                    "A variable's value is computed again by trace.at(step); kernellab.trace(..., "
+                    f"exact_bytes={self.nbytes}) keeps it."
+                ),
+            )
         return self.as_value(self._array())
 
     def as_value(self, array: numpy.ndarray) -> Any:
@@ -226,9 +242,22 @@ class ValueStore:
     or when much has come together. The values that are added must not change afterwards.
     """
 
-    def __init__(self, largest: int = LARGEST_EXACT, total: int = TOTAL_EXACT) -> None:
+    def __init__(
+        self,
+        largest: int = LARGEST_EXACT,
+        total: int = TOTAL_EXACT,
+        memory: int = TOTAL_MEMORY,
+    ) -> None:
+        """An empty store.
+
+        Args:
+            largest: bytes of the largest value that is kept exactly where nothing else is said.
+            total: bytes of all of them.
+            memory: bytes of those that are to be kept however large they are.
+        """
         self.largest = largest
         self._left = total
+        self._memory_left = memory
         self._distinct: list[StoredValue] = []
         self._by_digest: dict[bytes, int] = {}
         self._places: list[int] = []
@@ -243,16 +272,16 @@ class ValueStore:
         """The number of a value: a NumPy array or scalar, something that NumPy makes an array of,
         a TilePointer, or any other object.
 
-        With `whole` it is kept exactly however large it is, while there is room.
+        With `whole` it is kept exactly however large it is, while there is room,
+        also where an equal one was added before without.
         """
-        number = self._numbers.get(id(value))
-        if number is not None:
-            return number
-        number = len(self._places) + len(self._pending)
-        self._numbers[id(value)] = number
-        self._pending.append(value)
+        number = self._numbers.get(id(value), len(self))
         if whole:
             self._whole.add(number)
+        if number < len(self):
+            return number
+        self._numbers[id(value)] = number
+        self._pending.append(value)
         self._pending_bytes += getattr(value, "nbytes", 0)
         if self._pending_bytes > _PENDING_BYTES:
             self._settle()
@@ -291,10 +320,17 @@ class ValueStore:
             kind, argument, array = _taken_apart(value)
             digest = _digest(kind, argument, value if array is None else array)
             place = self._by_digest.get(digest)
+            whole = len(self._places) in self._whole
             if place is None:
                 place = self._by_digest[digest] = len(self._distinct)
-                largest = self._left if len(self._places) in self._whole else self.largest
-                self._distinct.append(self._stored(kind, argument, value, array, digest, largest))
+                self._distinct.append(self._stored(kind, argument, value, array, digest, whole))
+            elif (
+                whole
+                and array is not None
+                and not self._distinct[place].is_exact
+                and self._takes(array.nbytes, whole)
+            ):
+                self._distinct[place] = _exactly(kind, digest, argument, array)
             self._places.append(place)
         self._pending, self._pending_bytes = [], 0
         self._whole.clear()
@@ -307,20 +343,39 @@ class ValueStore:
         value: Any,
         array: numpy.ndarray | None,
         digest: bytes,
-        largest: int,
+        whole: bool,
     ) -> StoredValue:
         if array is None:
             plain = type(value) in (type(None), bool, int, float, str)
             constant = value if plain else SavedValue(repr(value))
             return StoredValue("constant", digest, "", (), constant=constant)
-        name, shape = array.dtype.name, tuple(array.shape)
-        if array.nbytes <= min(largest, self._left):
-            self._left -= array.nbytes
-            return StoredValue(kind, digest, name, shape, argument, data=_trimmed(array))
-        summary, thumbnail = summarize(array), thumbnail_of(array)
+        if self._takes(array.nbytes, whole):
+            return _exactly(kind, digest, argument, array)
         return StoredValue(
-            kind, digest, name, shape, argument, summary=summary, thumbnail=thumbnail
+            kind,
+            digest,
+            array.dtype.name,
+            tuple(array.shape),
+            argument,
+            summary=summarize(array),
+            thumbnail=thumbnail_of(array),
         )
+
+    def _takes(self, nbytes: int, whole: bool) -> bool:
+        """Whether there is room for so many bytes; if so, they are taken from it."""
+        if whole and nbytes <= self._memory_left:
+            self._memory_left -= nbytes
+            return True
+        if nbytes <= min(self.largest, self._left):
+            self._left -= nbytes
+            return True
+        return False
+
+
+def _exactly(kind: Kind, digest: bytes, argument: str, array: numpy.ndarray) -> StoredValue:
+    """The array itself, kept."""
+    name, shape = array.dtype.name, tuple(array.shape)
+    return StoredValue(kind, digest, name, shape, argument, data=_trimmed(array))
 
 
 def _trimmed(array: numpy.ndarray) -> numpy.ndarray:

@@ -140,3 +140,14 @@ def walking(x_ptr, z_ptr, BLOCK: tl.constexpr):
     x_ptr += tl.program_id(0) * BLOCK
     x = tl.load(x_ptr + tl.arange(0, BLOCK))
     tl.store(z_ptr + tl.arange(0, BLOCK), x)
+
+
+@triton.jit
+def large_writes(x_ptr, index_ptr, out_ptr, count_ptr, n, SIDE: tl.constexpr):
+    rows = tl.arange(0, SIDE)[:, None]
+    offsets = rows * SIDE + tl.arange(0, SIDE)[None, :]
+    doubled = tl.load(x_ptr + offsets) * 2
+    tl.store(out_ptr + offsets, doubled)
+    index = tl.load(index_ptr + offsets)
+    tl.atomic_add(count_ptr + index, doubled, mask=doubled > 3)
+    tl.store(out_ptr + index, doubled + 1, mask=offsets < n)

@@ -85,6 +85,19 @@ def test_options_and_in_place(lab: NotebookSession) -> None:
     assert lab.ask("torch.equal(y[:60], x[:60] / 2), y[60:].any().item()") == "(True, False)"
 
 
+def test_a_tile_of_many_elements_is_stored(lab: NotebookSession) -> None:
+    lab.run("u = torch.arange(65536.0); v = torch.zeros(65536)")
+    outcome = lab.run("%tilestep scale[(1,)](u, v, 65000, BLOCK=65536)")
+    assert "int32[65536]" in outcome.still["text/plain"]
+    lab.run("t = %tilestep scale[(1,)](u, v, 65000, BLOCK=65536)")
+    shown = lab.run("t.show(5)").still
+    assert "store of y_ptr: elements 0 to 64999" in shown["text/plain"]
+    assert "0 .. 32499.5" in Page(shown["text/html"]).words
+    assert lab.ask("torch.equal(torch.from_numpy(t.memory('y_ptr'))[:65000], u[:65000] / 2)") == (
+        "True"
+    )
+
+
 def test_a_fault_is_shown_and_does_not_fail_the_cell(lab: NotebookSession) -> None:
     outcome = lab.run("%tilestep --program 3 scale[(4,)](x, y[:40].clone(), 60, BLOCK=16)")
     assert "stopped by a fault:" in outcome.still["text/plain"]

@@ -15,9 +15,10 @@ from hypothesis.extra import numpy as arrays
 
 import kernellab
 from kernellab.errors import ArchiveError, SourcePosition
-from kernellab.tracing.records import NotRecorded, Trace
+from kernellab.tracing.records import Trace
 from kernellab.tracing.steps import TracedFault
 from kernellab.tracing.tile_pointer import TilePointer
+from kernellab.tracing.values import NotRecorded
 from tests.support.trace_events import Events
 
 

@@ -17,12 +17,12 @@ from hypothesis import strategies as st
 from hypothesis.extra import numpy as arrays
 
 from kernellab.errors import ArgumentError
-from kernellab.tracing.records import NotRecorded, Trace
+from kernellab.tracing.records import Trace
 from kernellab.tracing.states import NoSuchVariable, State
 from kernellab.tracing.steps import AffineLanes, TracedArgument
 from kernellab.tracing.summaries import summarize, thumbnail_of
 from kernellab.tracing.tile_pointer import TilePointer
-from kernellab.tracing.values import ValueStore, compressed, decompressed
+from kernellab.tracing.values import NotRecorded, ValueStore, compressed, decompressed
 from tests.support.trace_events import Events
 
 STEPS_PER_ITERATION = 5
@@ -343,6 +343,24 @@ def test_equal_values_are_kept_once() -> None:
     assert store[numbers[0]] is store[numbers[1]] is store[numbers[2]]
     assert store[numbers[3]] is not store[numbers[0]]
     assert len(list(store.distinct())) == 2
+
+
+def test_a_value_that_was_a_summary_is_kept_whole_when_memory_needs_it() -> None:
+    store = ValueStore(largest=8, memory=100)
+    tile, other = numpy.arange(6.0), numpy.arange(7.0)
+    first = store.add(tile)
+    assert not store[first].is_exact
+    again = store.add(tile.copy(), whole=True)
+    assert store[first] is store[again]
+    numpy.testing.assert_array_equal(store[first].exact(), tile)
+    pending = store.add(other)
+    assert store.add(other, whole=True) == pending
+    assert not store[pending].is_exact  # 48 of the 100 bytes are gone, and it has 56
+    with pytest.raises(NotRecorded, match=r"float64\[7\], 0 .. 6, 56 bytes"):
+        store[pending].exact()
+    small = numpy.arange(6)
+    assert store.add(small) == store.add(small, whole=True)
+    assert store[store.add(small)].is_exact
 
 
 KINDS = ["float32", "float16", "int32", "int8", "bool", ml_dtypes.bfloat16, ml_dtypes.float8_e5m2]

@@ -105,6 +105,8 @@ class _Maker:
         """Arguments that are known after every step; those too large to draw, as a small one."""
         self._cells: dict[str, Cells] = {}
         """Where the elements of arguments are in their small pictures."""
+        self._lost: dict[str, int] = {}
+        """Arguments that are not known after every step, and the first after which they are not."""
 
     def view(self, focus: int) -> StepperView:
         trace, facts = self._trace, self._trace.facts
@@ -118,7 +120,7 @@ class _Maker:
             "operation" if facts.operations else "step",
             facts.grid,
             facts.programs,
-            (*trace.notices_now(), *self._left_out()),
+            (*trace.notices_now(), *self._left_out(), *self._not_known()),
             "" if trace.fault is None else str(trace.fault),
             None if trace.fault is None else trace.fault.step,
             self._first,
@@ -139,6 +141,16 @@ class _Maker:
             yield (
                 f"Shown are {unit} {self._first:,} to {self._steps[-1].number:,}; the last is "
                 f"{len(self._trace) - 1:,}. trace.show(step=N) shows those around another."
+            )
+
+    def _not_known(self) -> Iterator[str]:
+        unit = "operation" if self._trace.facts.operations else "step"
+        for name, step in self._lost.items():
+            before = f" trace.memory({name!r}, {step - 1}) has what it held before." if step else ""
+            yield (
+                f"From {unit} {step:,} on it is not known what {name} holds, and its picture does "
+                f"not follow the {unit}s: what was written to it was too much to be kept.{before} "
+                "A trace of fewer programs, or with a larger exact_bytes=, keeps more."
             )
 
     def _frames(self) -> tuple[StepFrame, ...]:
@@ -228,16 +240,16 @@ class _Maker:
     def _argument(self, argument: TracedArgument) -> ArgumentData:
         name, shape = argument.name, argument.shape
         side = STILL_SIDE if self._is_still else SMALL_TENSOR
-        stored = self._trace.contents_before(name, self._first)
-        if not stored.is_exact:
+        stored = self._trace.contents_before(name, max(self._first - 1, 0))
+        contents = self._contents(argument, stored)
+        if contents is None:
             words = stored.summary.range_text
             self._cells[name] = Cells(shape, side)
             elements = small_picture(thumbnail_of(stored.thumbnail, side), self._bytes)
             why = "only a picture of what it was at first was recorded: this memory is too large"
+            if name in self._lost:
+                why = "this is what it was at first: what was written to it was too much to be kept"
         else:
-            contents = numpy.array(stored.exact()).reshape(shape)
-            if self._first:
-                contents = self._trace.memory(name, self._first - 1)
             words, small = summarize(contents).range_text, None
             if contents.size <= _LARGEST_PICTURE:
                 elements, why = elements_of(contents, self._bytes), ""
@@ -246,15 +258,34 @@ class _Maker:
                 self._cells[name] = small.cells
                 elements, why = small_picture(small.picture, self._bytes), _TOO_MANY
             self._followed[name] = small
+        if name in self._lost and (self._is_still or elements is None):
+            words = f"{words} at first, not known from {self._lost[name]:,} on"
         kind = f"{argument.dtype}[{', '.join(map(str, shape))}]"
         return ArgumentData(name, kind, words, shape, elements, why, in_kernel=False)
+
+    def _contents(self, argument: TracedArgument, stored: StoredValue) -> numpy.ndarray | None:
+        """What an argument holds before the first step that is shown; None where that, or what it
+        holds after a later one, was not kept. `stored` is what was kept of it last before.
+        """
+        if not stored.is_exact:
+            return None
+        name, first = argument.name, self._first
+        lost = self._trace.step_not_kept(name, first, first + len(self._steps))
+        if lost is not None:
+            self._lost[name] = lost
+            return None
+        if first:
+            return self._trace.memory(name, first - 1)
+        return numpy.array(stored.exact()).reshape(argument.shape)
 
     def _access(self, access: Access) -> StepAccess:
         number = self._argument_numbers.get(access.argument)
         # Loops access the same elements again and again.
         key = number, access.kind, access.itemsize, access.lanes, access.mask_number
         if key not in self._accesses:
-            places = None if number is None else self._accessed(access, self._arguments[number])
+            places = None
+            if number is not None and access.has_elements:
+                places = self._accessed(access, self._arguments[number])
             self._accesses[key] = StepAccess(access.kind, number, places, access.text())
         return self._accesses[key]
 

@@ -1,0 +1,135 @@
+"""Traces of kernels that write tiles larger than what is kept of a variable."""
+
+from __future__ import annotations
+
+import functools
+from pathlib import Path
+from typing import Any
+
+import numpy
+import pytest
+import torch
+
+import kernellab
+from kernellab.tracing import launches
+from kernellab.tracing.records import Trace
+from kernellab.tracing.values import NotRecorded, ValueStore
+from kernellab.viz.stepper.steps import still_view
+from tests.kernels import traced
+
+SIDE = 256
+SIZE = SIDE * SIDE
+FIRST_STORE, ATOMIC, LAST_STORE = 3, 5, 6
+"""Steps of the kernel that write."""
+
+
+def arguments() -> tuple[Any, ...]:
+    torch.manual_seed(0)
+    x, index = torch.rand(SIZE) * 8, torch.randperm(SIZE)
+    return x, index, torch.zeros(SIZE), torch.ones(SIZE), SIZE - 5
+
+
+def trace_of(**options: Any) -> Trace:
+    return kernellab.trace(traced.large_writes, (1,), *arguments(), SIDE=SIDE, **options)
+
+
+def launched() -> dict[str, numpy.ndarray]:
+    given = arguments()
+    kernellab.run(traced.large_writes, (1,), *given, SIDE=SIDE)
+    return {"out_ptr": given[2].numpy(), "count_ptr": given[3].numpy()}
+
+
+@pytest.fixture(scope="module")
+def trace() -> Trace:
+    return trace_of()
+
+
+@pytest.fixture
+def little_room(monkeypatch: pytest.MonkeyPatch) -> None:
+    """There is room for the four arguments, and for none of the large writes."""
+    for_arguments = 3 * SIZE * 4 + SIZE * 8
+    monkeypatch.setattr(launches, "ValueStore", functools.partial(ValueStore, memory=for_arguments))
+
+
+@pytest.mark.parametrize("from_file", [False, True], ids=["live", "from a file"])
+def test_what_large_tiles_write_is_known(trace: Trace, from_file: bool, tmp_path: Path) -> None:
+    if from_file:
+        trace = kernellab.load(trace.save(tmp_path / "a.trace"))
+    for name, left in launched().items():
+        numpy.testing.assert_array_equal(trace.memory(name), left)
+        assert (trace.memory(name, FIRST_STORE - 1) == (name == "count_ptr")).all()
+    numpy.testing.assert_array_equal(
+        trace.memory("out_ptr", FIRST_STORE), trace.memory("x_ptr") * 2
+    )
+    assert not trace.diff(launched())
+    wrong = launched()
+    wrong["out_ptr"][7] = -1
+    found = trace.diff(wrong)
+    assert (found.name, found.index, found.theirs) == ("out_ptr", (7,), -1)
+    assert [access.text() for access in trace[ATOMIC].accesses] == [
+        access.text() for access in trace_of(exact_bytes=1 << 30)[ATOMIC].accesses
+    ]
+    numpy.testing.assert_array_equal(trace.at(-1).doubled.ravel(), trace.memory("x_ptr") * 2)
+
+
+@pytest.mark.parametrize("from_file", [False, True], ids=["live", "from a file"])
+def test_the_stepper_follows_large_writes(trace: Trace, from_file: bool, tmp_path: Path) -> None:
+    if from_file:
+        trace = kernellab.load(trace.save(tmp_path / "a.trace"))
+    page = trace.show().to_html(tmp_path / "steps.html")
+    assert page.stat().st_size > SIZE
+    steps = trace.show().still_data["steps"]
+    ranges = [
+        next(one["value"] for one in step["arguments"] if one["name"] == "out_ptr")
+        for step in steps
+    ]
+    assert ranges[FIRST_STORE - 1] == "0"
+    assert ranges[FIRST_STORE] == ranges[ATOMIC] != ranges[LAST_STORE]
+    assert "store of out_ptr: " in trace.show(LAST_STORE).text()
+    assert "<input" in trace.show(LAST_STORE).html()
+
+
+@pytest.mark.usefixtures("little_room")
+@pytest.mark.parametrize("from_file", [False, True], ids=["live", "from a file"])
+def test_beyond_the_room_it_is_said_since_when_memory_is_not_known(
+    from_file: bool, tmp_path: Path
+) -> None:
+    trace = trace_of()
+    if from_file:
+        trace = kernellab.load(trace.save(tmp_path / "a.trace"))
+    assert not trace.memory("out_ptr", FIRST_STORE - 1).any()
+    assert (trace.memory("count_ptr", ATOMIC - 1) == 1).all()
+    for step in (FIRST_STORE, -1):
+        with pytest.raises(NotRecorded, match=f"what step {FIRST_STORE} wrote") as caught:
+            trace.memory("out_ptr", step)
+        assert f"trace.memory('out_ptr', {FIRST_STORE - 1})" in caught.value.advice
+        assert f"exact_bytes={SIZE * 4}" in caught.value.advice
+    with pytest.raises(NotRecorded, match=f"what step {ATOMIC} wrote"):
+        trace.diff({"count_ptr": torch.zeros(SIZE)})
+    with pytest.raises(NotRecorded, match="only a summary of this value was kept"):
+        _ = trace[ATOMIC].accesses[0].elements
+    numpy.testing.assert_array_equal(trace.memory("x_ptr"), arguments()[0])
+    text = trace.show(LAST_STORE).text()
+    assert f"From step {FIRST_STORE} on it is not known what out_ptr holds" in text
+    assert f"store of out_ptr: {SIZE:,} lanes, whose places were not recorded" in text
+    trace.show().to_html(tmp_path / "steps.html")
+    (out,) = (
+        one
+        for one in trace.show().still_data["steps"][LAST_STORE]["arguments"]
+        if one["name"] == "out_ptr"
+    )
+    assert out["value"] == f"0 at first, not known from {FIRST_STORE} on"
+
+
+@pytest.mark.usefixtures("little_room")
+def test_the_option_that_the_error_names_keeps_it() -> None:
+    trace = trace_of(exact_bytes=SIZE * 8)
+    for name, left in launched().items():
+        numpy.testing.assert_array_equal(trace.memory(name), left)
+
+
+@pytest.mark.usefixtures("little_room")
+def test_a_window_after_what_was_not_kept_says_so() -> None:
+    view = still_view(trace_of(), LAST_STORE, 2)
+    assert view.first == LAST_STORE - 1
+    assert any(f"From step {FIRST_STORE} on it is not known" in note for note in view.notes)
