@@ -269,8 +269,8 @@ class MissingArguments(ArgumentError):
         self.others = tuple(others)
 
 
-class NotRecorded(ArgumentError, ValueError):
-    """The record of a compilation does not hold what an answer needs.
+class NotRecorded(ArgumentError, ValueError, LookupError):
+    """A record, of a compilation or a trace, does not hold what an answer needs.
 
     `Compilation.can_answer` tells beforehand.
     """

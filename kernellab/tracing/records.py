@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, overload
 import numpy
 
 from kernellab.common.formatting import counted, joined_sizes
-from kernellab.errors import ArgumentError, NoSuchStep, suggestion
+from kernellab.errors import ArgumentError, NoSuchStep, NotRecorded, suggestion
 from kernellab.records.showing import show
 from kernellab.tracing.files.writing import save_trace
 from kernellab.tracing.states import Change, History, NoSuchVariable, State
@@ -29,7 +29,7 @@ from kernellab.tracing.steps import (
     TraceFacts,
 )
 from kernellab.tracing.summaries import Summary
-from kernellab.tracing.values import NotRecorded, StoredValue, ValueStore
+from kernellab.tracing.values import StoredValue, ValueStore
 
 if TYPE_CHECKING:
     from kernellab.tracing.differences import TraceDifference

@@ -13,7 +13,7 @@ import ml_dtypes
 import numpy
 
 from kernellab.common.saved_json import SavedValue
-from kernellab.errors import KernelLabError
+from kernellab.errors import NotRecorded
 from kernellab.tracing.summaries import Summary, number_text, summarize, thumbnail_of
 from kernellab.tracing.tile_pointer import TilePointer
 
@@ -34,10 +34,6 @@ _PENDING_BYTES = 32 * 1024 * 1024
 _COMPRESSION = 1
 
 Kind = Literal["tile", "pointer", "constant"]
-
-
-class NotRecorded(KernelLabError, LookupError):
-    """Of something large only a summary was kept, and nothing is left to compute it again."""
 
 
 # --------------------------------------------------------------------------------------------------

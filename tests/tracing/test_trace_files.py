@@ -14,11 +14,10 @@ from hypothesis import strategies as st
 from hypothesis.extra import numpy as arrays
 
 import kernellab
-from kernellab.errors import ArchiveError, SourcePosition
+from kernellab.errors import ArchiveError, NotRecorded, SourcePosition
 from kernellab.tracing.records import Trace
 from kernellab.tracing.steps import TracedFault
 from kernellab.tracing.tile_pointer import TilePointer
-from kernellab.tracing.values import NotRecorded
 from tests.support.trace_events import Events
 
 

@@ -11,9 +11,10 @@ import pytest
 import torch
 
 import kernellab
+from kernellab.errors import NotRecorded
 from kernellab.tracing import launches
 from kernellab.tracing.records import Trace
-from kernellab.tracing.values import NotRecorded, ValueStore
+from kernellab.tracing.values import ValueStore
 from kernellab.viz.stepper.steps import still_view
 from tests.kernels import traced
 

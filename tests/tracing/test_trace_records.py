@@ -16,13 +16,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as arrays
 
-from kernellab.errors import ArgumentError
+from kernellab.errors import ArgumentError, NotRecorded
 from kernellab.tracing.records import Trace
 from kernellab.tracing.states import NoSuchVariable, State
 from kernellab.tracing.steps import AffineLanes, TracedArgument
 from kernellab.tracing.summaries import summarize, thumbnail_of
 from kernellab.tracing.tile_pointer import TilePointer
-from kernellab.tracing.values import NotRecorded, ValueStore, compressed, decompressed
+from kernellab.tracing.values import ValueStore, compressed, decompressed
 from tests.support.trace_events import Events
 
 STEPS_PER_ITERATION = 5
