@@ -10,6 +10,7 @@ import difflib
 import linecache
 import math
 import re
+import unicodedata
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, fields, is_dataclass
@@ -30,7 +31,9 @@ of cells ("Cell In[3]")."""
 
 @dataclass(frozen=True)
 class SourcePosition:
-    """A place in a file of the user's: line from 1, column from 1 (0 where no column is known)."""
+    """A place in a file of the user's: line from 1, column from 1 (0 where no column is known),
+    which counts bytes of UTF-8, as Python's own and the compilers' do.
+    """
 
     file: str
     line: int
@@ -41,7 +44,9 @@ class SourcePosition:
         if label is not None:
             return f"{label}, line {self.line}"
         column = f":{self.column}" if self.column else ""
-        return f"{self.file}:{self.line}{column}"
+        # A path may have bytes that are no text, which nothing prints.
+        file = self.file.encode("utf-8", "backslashreplace").decode()
+        return f"{file}:{self.line}{column}"
 
     def excerpt(self) -> str:
         """The line of source with a caret under the column, or "" where the
@@ -53,7 +58,21 @@ class SourcePosition:
         number = f"{self.line:>5} | "
         if not self.column:
             return number + text
-        return f"{number}{text}\n{' ' * (len(number) + self.column - 1)}^"
+        before = text.encode("utf-8", "replace")[: self.column - 1].decode("utf-8", "ignore")
+        return f"{number}{text}\n{' ' * len(number)}{_blank(before)}^"
+
+
+def _blank(text: str) -> str:
+    """Blanks as wide as the text is where each character has the same width, or twice that."""
+    widths = {"W": 2, "F": 2}
+    return "".join(
+        "\t"
+        if c == "\t"
+        else ""
+        if unicodedata.combining(c)
+        else " " * widths.get(unicodedata.east_asian_width(c), 1)
+        for c in text
+    )
 
 
 Severity = Literal["error", "warning", "remark", "note"]

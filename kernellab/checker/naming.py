@@ -6,7 +6,7 @@ from xdsl.ir import BlockArgument, Operation, OpResult, SSAValue
 
 from kernellab.interpreter.analyses.index_values import described
 from kernellab.ir import arith, tt
-from kernellab.ir.locations import locate
+from kernellab.ir.locations import argument_name, locate
 from kernellab.ir.traits import KeepsElements, has
 
 
@@ -27,7 +27,7 @@ def name_of(value: SSAValue, user: Operation) -> str | None:
             of_grid = isinstance(value.owner, tt.GetProgramIdOp | tt.GetNumProgramsOp)
             return described(value) if of_grid else None
         value = value.op.operands[0]
-    return value.name_hint
+    return argument_name(value)
 
 
 def _keeps_values(op: Operation) -> bool:
@@ -40,6 +40,6 @@ def name_of_result(value: SSAValue) -> str | None:
     None for a part of an expression.
     """
     if isinstance(value, BlockArgument):
-        return value.name_hint
+        return argument_name(value)
     assert isinstance(value, OpResult)
     return locate(value.op.location).name

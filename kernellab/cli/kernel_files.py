@@ -79,7 +79,9 @@ def _run_file(file: Path) -> ModuleType:
     try:
         spec.loader.exec_module(module)
     except SyntaxError as error:
-        position = SourcePosition(error.filename or str(file), error.lineno or 1, error.offset or 0)
+        before = (error.text or "")[: max((error.offset or 0) - 1, 0)]
+        column = len(before.encode()) + 1 if error.offset else 0
+        position = SourcePosition(error.filename or str(file), error.lineno or 1, column)
         raise KernelLabError(
             f"{file} is not valid Python: {error.msg}.", position=position
         ) from error

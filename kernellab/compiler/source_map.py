@@ -20,6 +20,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any
 
 from kernellab import triton_api
+from kernellab.common.escapes import string_of_assembly, string_of_ir
 from kernellab.compiler.machine_code.cubin import ptx_lines
 from kernellab.compiler.machine_code.sass import INSTRUCTION_LINE, SASS_LOCATION, run_on_cubin
 from kernellab.errors import SourcePosition
@@ -166,7 +167,7 @@ class _Locations:
             place = _PLACE.match(text, at)
             assert place is not None
             column = triton_api.column_from_one(int(place[3]))
-            return (((place[1], int(place[2]), column),),), end
+            return (((string_of_ir(place[1]), int(place[2]), column),),), end
         if token["alias"]:
             return self.chains(self._written.get(token["alias"], "unknown")), end
         if token["name"]:
@@ -283,7 +284,7 @@ def _frames_after_ttgir(name: str, stages: Stages) -> list[tuple[Frames, ...]]:
     if name == "llir":
         return _llvm_frames(text)
     if name == "sass":
-        return _sass_frames(text)
+        return _sass_frames(text, stages["ptx"].text if "ptx" in stages else "")
     return _assembly_frames(text)
 
 
@@ -329,7 +330,7 @@ def _llvm_frames(text: str) -> list[tuple[Frames, ...]]:
             scope = nodes[scope].get("scope")
         entry = nodes.get(nodes.get(scope or "", {}).get("file", ""), {})
         folder, name = entry.get("directory", ""), entry.get("filename", "")
-        return f"{folder}/{name}" if folder else name
+        return string_of_ir(f"{folder}/{name}" if folder else name)
 
     def chain_of(number: str) -> Frames:
         if number not in known:
@@ -351,7 +352,9 @@ def _llvm_frames(text: str) -> list[tuple[Frames, ...]]:
     return found
 
 
-_FILE_DIRECTIVE = re.compile(r'^\s*\.file\s+(\d+)\s+"([^"]*)"(?:\s+"([^"]*)")?', re.M)
+_FILE_DIRECTIVE = re.compile(
+    r'^\s*\.file\s+(\d+)\s+"((?:[^"\\]|\\.)*)"(?:\s+"((?:[^"\\]|\\.)*)")?', re.M
+)
 _LOC_DIRECTIVE = re.compile(r"^\s*\.loc\s+(\d+)\s+(\d+)\s+(\d+)")
 _ASSEMBLY_CODE = re.compile(r"^\s+(?:@|\{|[a-z])")
 
@@ -362,7 +365,7 @@ def _assembly_frames(text: str) -> list[tuple[Frames, ...]]:
     Only the innermost frame: that is all that the directive of either vendor has.
     """
     files = {
-        number: f"{first}/{second}" if second and first else second or first
+        number: string_of_assembly(f"{first}/{second}" if second and first else second or first)
         for number, first, second in _FILE_DIRECTIVE.findall(text)
     }
     found: list[tuple[Frames, ...]] = []
@@ -383,15 +386,25 @@ def _ends_function(line: str) -> bool:
     return line.startswith(("}", ".Lfunc_end"))
 
 
-def _sass_frames(text: str) -> list[tuple[Frames, ...]]:
+def _sass_frames(text: str, ptx: str) -> list[tuple[Frames, ...]]:
     """For each line of SASS the place that the last comment of nvdisasm's named:
     file and line, no column.
+
+    ptxas takes what follows the last `\\` of an escape for the file's name, and what is before it
+    for its folder: a name that so loses its escape is looked up among those of the PTX.
     """
+    written = {
+        first.replace("\\", "/"): string_of_assembly(first)
+        for _, first, second in _FILE_DIRECTIVE.findall(ptx)
+        if not second
+    }
     found: list[tuple[Frames, ...]] = []
     current: tuple[Frames, ...] = ()
     for line in text.splitlines():
         if location := SASS_LOCATION.match(line):
-            current = (((location["file"], int(location["line"]), 0),),)
+            file = location["file"]
+            file = written.get(file.replace("\\", "/"), string_of_assembly(file))
+            current = (((file, int(location["line"]), 0),),)
         elif line.startswith(".text."):
             current = ()
         found.append(current if INSTRUCTION_LINE.match(line) else ())

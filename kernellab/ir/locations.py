@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import cast
 
 from xdsl.dialects.builtin import ArrayAttr, CallSiteLoc, FileLineColLoc, FusedLoc, NameLoc
-from xdsl.ir import Attribute
+from xdsl.ir import Attribute, BlockArgument
 
 from kernellab import triton_api
 from kernellab.errors import SourcePosition
@@ -42,3 +42,12 @@ def locate(location: Attribute) -> Location:
             return next((part for part in parts if part.frames), Location(None, ()))
         case _:
             return Location(None, ())
+
+
+def argument_name(argument: BlockArgument) -> str | None:
+    """The kernel's name for a parameter or a loop's variable, or None.
+
+    MLIR prints a name that is not ASCII otherwise (`%_CEB1` for "α"): its location has it as it is.
+    """
+    name = locate(argument.location).name
+    return argument.name_hint if name is None or name.isascii() else name

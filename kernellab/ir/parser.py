@@ -27,8 +27,11 @@ from xdsl.dialects.builtin import (
     VectorType,
 )
 from xdsl.ir import Attribute, TypeAttribute
-from xdsl.parser import AttrParser, Parser
-from xdsl.utils.mlir_lexer import MLIRTokenKind
+from xdsl.parser import AttrParser, Parser, ParserState
+from xdsl.utils.lexer import Input
+from xdsl.utils.mlir_lexer import MLIRLexer, MLIRToken, MLIRTokenKind
+
+from kernellab.common.escapes import string_of_ir
 
 _TYPE_TEXT = re.compile(r"[!a-z][\w.$]*(?:<(?:[^<>\"]|<(?:[^<>\"]|<[^<>\"]*>)*>)*>)?")
 """A type as it stands in the text, brackets nested up to three deep;
@@ -52,16 +55,33 @@ class _FloatBits(AttrParser._TensorLiteralElement):
         return cast(int | float, super().to_type(parser, type))
 
 
+class _Lexer(MLIRLexer):
+    """MLIR writes what is not ASCII as escaped bytes. xDSL takes them for binary data: here they
+    are text where they are UTF-8.
+    """
+
+    def _lex_string_literal(self, start_pos: int) -> MLIRToken:
+        token = super()._lex_string_literal(start_pos)
+        if token.kind == MLIRTokenKind.BYTES_LIT and "\ufffd" not in string_of_ir(token.text):
+            return _as_string(token)
+        return token
+
+
+def _as_string(token: MLIRToken) -> MLIRToken:
+    return MLIRToken(MLIRTokenKind.STRING_LIT, token.span)
+
+
 class ModuleParser(Parser):
     """Reads MLIR's generic form.
 
-    Beyond xDSL's own parser it reads hexadecimal floats in dense literals, fused locations with
-    metadata, and aliases inside attributes that nobody registered; types and locations that were
-    read once are looked up by their text.
+    Beyond xDSL's own parser it reads strings that are not ASCII, hexadecimal floats in dense
+    literals, fused locations with metadata, and aliases inside attributes that nobody registered;
+    types and locations that were read once are looked up by their text.
     """
 
     def __init__(self, context: Context, text: str) -> None:
         super().__init__(context, text)
+        self._parser_state = ParserState(_Lexer(Input(text, "<unknown>")))
         self._text = text
         self._known_types: dict[str, TypeAttribute] = {}
         self._known_signatures: dict[str, FunctionType] = {}
@@ -128,7 +148,9 @@ class ModuleParser(Parser):
         return cast(LocationAttr, known)
 
     def _parse_location(self) -> LocationAttr:
-        """As xDSL's, and `fused<metadata>[...]`."""
+        """As xDSL's, and `fused<metadata>[...]`, and names that are not UTF-8."""
+        if self._current_token.kind == MLIRTokenKind.BYTES_LIT:
+            self._parser_state.current_token = _as_string(self._current_token)
         if self._current_token.text != "fused":
             return super()._parse_location()
         self.parse_identifier("fused")
@@ -138,6 +160,11 @@ class ModuleParser(Parser):
             self.parse_punctuation(">")
         parts = self.parse_comma_separated_list(self.Delimiter.SQUARE, self._parse_location)
         return FusedLoc(ArrayAttr[Attribute](parts), metadata)
+
+    def parse_optional_str_literal(self) -> str | None:
+        """As xDSL's, and of bytes that are no UTF-8 U+FFFD."""
+        token = self._parse_optional_token(MLIRTokenKind.STRING_LIT)
+        return None if token is None else string_of_ir(token.text[1:-1])
 
     def _parse_tensor_literal_element(self) -> AttrParser._TensorLiteralElement:
         token = self._current_token

@@ -14,6 +14,7 @@ from triton import knobs
 
 from kernellab.common.temporary import temporary_folder
 from kernellab.records import Specialization, Target
+from kernellab.triton_api.assembling import readable_for_assembler
 from kernellab.triton_api.diagnostics import TTGIR_FILE_SUFFIX, captured_output, translated_errors
 from kernellab.triton_api.emulation import current_target_is
 from kernellab.triton_api.functions import reachable_functions
@@ -103,7 +104,7 @@ def compile_natively(
     asked = options_of_launch(kernel, options)
     check_options(asked, target)
     source = make_source(kernel, specialization, None if for_launch else variant)
-    with translated_errors(kernel, target):
+    with translated_errors(kernel, target), readable_for_assembler(backend_for(target)):
         return triton.compile(source, target=gpu_target(target), options=asked)
 
 

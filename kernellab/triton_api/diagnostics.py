@@ -11,6 +11,7 @@ import stat
 import sys
 import tempfile
 import threading
+import unicodedata
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, redirect_stdout
 from dataclasses import dataclass
@@ -21,6 +22,7 @@ import triton
 from triton.compiler.errors import CompilationError
 from triton.runtime.errors import PTXASError
 
+from kernellab.common.escapes import string_of_assembly, string_of_ir
 from kernellab.errors import CompileError, KernelLabError, SourcePosition
 from kernellab.records import Target
 from kernellab.triton_api.columns import COLUMNS_OF_THE_FILE, column_from_one
@@ -62,6 +64,8 @@ def translated_errors(
             printed = output.take()
             if name := _python_function(error):
                 raise _python_function_error(name, kernel, target) from error
+            if not all(_is_text(definition_of(one).file) for one in reachable_functions(kernel)):
+                raise _path_error(kernel, target) from error
             raise _pass_error(error, kernel, target, printed, running_pass()) from error
 
 
@@ -79,8 +83,15 @@ def _front_end_error(error: Any, kernel: Any, target: Target) -> CompileError:
             position = position_in(function, nested.node)
     words = next((e.error_message for e in reversed(chain) if e.error_message), "")
     told = _without_quotes(words) or _cause_of(chain[-1])
-    reason = _print_option(told) or told
-    return _refused(f"Triton cannot compile {kernel.__name__!r}", target, reason, position, kernel)
+    reason, advice = _in_plain_words(chain[-1], told)
+    return _refused(
+        f"Triton cannot compile {kernel.__name__!r}",
+        target,
+        reason,
+        position,
+        kernel,
+        advice=advice,
+    )
 
 
 def _refused(
@@ -104,6 +115,47 @@ def _refused(
         kernel="" if kernel is None else kernel.__name__,
         target=str(target),
         reason=reason,
+    )
+
+
+def _in_plain_words(error: Any, words: str) -> tuple[str, str]:
+    """What the front end complains of, and what to do about it ("" where its words say it)."""
+    if isinstance(error.node, str) and str(error.src).startswith("invalid "):
+        # Triton gives words and name where a source and its node should stand.
+        return str(error.src), _other_name(error.node)
+    if words.endswith(" is not an ascii string"):
+        return words, "What a kernel prints has ASCII texts only: write this one in ASCII."
+    return _print_option(words) or words, ""
+
+
+def _other_name(name: str) -> str:
+    """What to call a kernel whose name Triton does not take."""
+    plain = unicodedata.normalize("NFKD", name).encode("ascii", "ignore").decode()
+    example = f", {plain!r} for one" if plain.isidentifier() and plain.strip("_") else ""
+    return (
+        f"Triton takes ASCII letters, digits and _ in the name of a kernel: rename it{example}. "
+        "Parameters, variables and functions that it calls may have any name."
+    )
+
+
+def _is_text(path: str) -> bool:
+    """Whether a path can be written as UTF-8: the bytes of some are in no known encoding."""
+    try:
+        path.encode()
+    except UnicodeEncodeError:
+        return False
+    return True
+
+
+def _path_error(kernel: Any, target: Target) -> CompileError:
+    return _refused(
+        f"Triton cannot compile {kernel.__name__!r}",
+        target,
+        "the path of its file is not UTF-8, and Triton has to write it down.",
+        definition_of(kernel),
+        kernel,
+        advice="Rename the folder or the file whose name has bytes like \\udc..: it is in another "
+        "encoding.",
     )
 
 
@@ -172,14 +224,22 @@ def _python_function_error(name: str, kernel: Any, target: Target) -> CompileErr
 
 
 _DIAGNOSTIC = re.compile(
-    r'^(?:loc\()?"?(?P<file>[^":\n]+)"?:(?P<line>\d+):(?P<column>\d+)\)?: error: (?P<words>.+)$',
+    r'^(?:loc\("(?P<written>(?:[^"\\]|\\.)*)"|(?P<path>.+?))'
+    r":(?P<line>\d+):(?P<column>\d+)\)?: error: (?P<words>.+)$",
     re.M,
 )
-"""MLIR's own form of an error: file:line:column."""
+"""MLIR's own form of an error: file:line:column, or as a location."""
+
+
+def diagnostic_file(told: re.Match[str]) -> str:
+    """The file that a diagnostic of MLIR's names, by its groups "written" (in a location) and
+    "path" (as it is).
+    """
+    return told["path"] or string_of_ir(told["written"])
 
 
 _ASSERTION = re.compile(
-    r"^\S+: (?P<file>\S+):(?P<line>\d+): .*Assertion `(?P<words>.+)' failed\.$", re.M
+    r"^.+?: (?P<file>\S+):(?P<line>\d+): .*Assertion `(?P<words>.+)' failed\.$", re.M
 )
 _FATAL = re.compile(r"^LLVM ERROR: (?P<words>.+)$", re.M)
 _FAILED_PASS = re.compile(r"Pipeline failed while executing \[.*?`(?P<name>\w+)` on")
@@ -195,7 +255,8 @@ def _pass_error(
     told = next((d for d in diagnostics if "Failures have been detected" not in d["words"]), None)
     if told is not None:
         words = told["words"]
-        position = native_position(kernel, told["file"], int(told["line"]), int(told["column"]))
+        file = diagnostic_file(told)
+        position = native_position(kernel, file, int(told["line"]), int(told["column"]))
     elif assertion := _ASSERTION.search(printed):
         where = f"{Path(assertion['file']).name}:{assertion['line']}"
         words = f"an assertion inside the compiler failed, {assertion['words']} ({where})"
@@ -217,7 +278,9 @@ def _pass_error(
 
 
 _PTXAS_DIAGNOSTIC = re.compile(
-    r"^ptxas(?:-\w+)?\s*(?:\S+, line (?P<line>\d+); )?\s*(?:error|fatal)\s*:\s*(?P<words>.+)$", re.M
+    r"^ptxas(?:-\w+)?\s*(?:.+?, line (?P<line>\d+); )?\s*(?:error|fatal)\s*:\s*"
+    r"(?P<words>.+?(?: on line (?P<told_line>\d+))?)$",
+    re.M,
 )
 _PTX_LOCATION = re.compile(r"^\s*\.loc\s+(?P<file>\d+)\s+(?P<line>\d+)\s+(?P<column>\d+)")
 
@@ -231,6 +294,7 @@ def _assembler_error(error: Any, kernel: Any, target: Target, printed: str) -> C
         position = _ptx_position(kernel, lines, numbers[0])
         if numbers[0] <= len(lines):
             advice = f"Line {numbers[0]} of the PTX is: {lines[numbers[0] - 1].strip()}"
+            advice += _quoted_path(lines[numbers[0] - 1])
     return _refused(
         f"ptxas cannot assemble {kernel.__name__!r}",
         target,
@@ -242,11 +306,21 @@ def _assembler_error(error: Any, kernel: Any, target: Target, printed: str) -> C
     )
 
 
+def _quoted_path(line: str) -> str:
+    """Advice for a line of PTX that names a file whose path ptxas cannot read."""
+    if not re.match(r"\s*\.file\b.*\\\"", line):
+        return ""
+    return (
+        '\nptxas reads no path that has a " in it: rename the folder or the file, or set '
+        "TRITON_DISABLE_LINE_INFO=1."
+    )
+
+
 def _assembler_message(printed: str) -> tuple[str, list[int]]:
     """What ptxas complains about, and the lines of PTX that it names."""
     complaints = list(_PTXAS_DIAGNOSTIC.finditer(printed))
     words = "; ".join(dict.fromkeys(c["words"].strip() for c in complaints)) or printed
-    return words, [int(c["line"]) for c in complaints if c["line"]]
+    return words, [int(line) for c in complaints if (line := c["line"] or c["told_line"])]
 
 
 def _printed_ptx(printed: str) -> list[str]:
@@ -257,8 +331,10 @@ def _printed_ptx(printed: str) -> list[str]:
 
 def _ptx_position(kernel: Any, lines: Sequence[str], number: int) -> SourcePosition:
     """The kernel's line of a PTX line, by the last `.loc` before it."""
-    named = re.compile(r'^\s*\.file\s+(\d+)\s+"([^"]+)"')
-    files = {match[1]: match[2] for line in lines if (match := named.match(line))}
+    named = re.compile(r'^\s*\.file\s+(\d+)\s+"((?:[^"\\]|\\.)+)"')
+    files = {
+        match[1]: string_of_assembly(match[2]) for line in lines if (match := named.match(line))
+    }
     for line in reversed(lines[:number]):
         if location := _PTX_LOCATION.match(line):
             file = files.get(location["file"], "")
@@ -367,8 +443,8 @@ def text_diagnostic(
     told = [d for d in _DIAGNOSTIC.finditer(printed) if "Failures have been" not in d["words"]]
     if told:
         words = told[0]["words"]
-        own = Path(told[0]["file"]).name == given.file_name
-        file = given.file if own else told[0]["file"]
+        named = diagnostic_file(told[0])
+        file = given.file if Path(named).name == given.file_name else named
         position = SourcePosition(file, int(told[0]["line"]), int(told[0]["column"]))
     elif unplaced := re.search(r"^(?:<unknown>:0|loc\(unknown\)): error: (.+)$", printed, re.M):
         words = unplaced[1]

@@ -28,6 +28,7 @@ from kernellab.compiler.modules.structure import (
 )
 from kernellab.errors import SourcePosition
 from kernellab.ir.encodings import BlockedEncoding, SliceEncoding
+from kernellab.ir.locations import argument_name
 from kernellab.ir.traits import Atomic, PointerAccess, has, trait_of
 from kernellab.ir.types import PointerType, element_type, is_pointer, shape
 from kernellab.records import Compilation
@@ -615,7 +616,7 @@ def underlying_argument(value: SSAValue) -> str:
         if isinstance(value, BlockArgument):
             parent = value.block.parent_op()
             if parent is None or kind(parent) == "tt.func":
-                return value.name_hint or f"argument {value.index}"
+                return argument_name(value) or f"argument {value.index}"
             handed = [values for _, values in arguments_towards(value.block)]
             if not handed or value.index >= len(handed[0]):
                 return ""

@@ -18,7 +18,7 @@ from kernellab.compiler.modules.structure import (
     position_of,
     symbol,
 )
-from kernellab.ir.locations import locate
+from kernellab.ir.locations import argument_name, locate
 from kernellab.ir.traits import DotLike, GlobalAccess, global_effect, has, trait_of
 from kernellab.ir.types import PointerType, TensorDescType, element_type, shape
 from kernellab.records.work import Work, WorkItem
@@ -232,7 +232,7 @@ def format_integer(value: SSAValue) -> str:
     if number is not None:
         return str(number)
     if isinstance(value, BlockArgument):
-        return value.name_hint or f"argument {value.index}"
+        return argument_name(value) or f"argument {value.index}"
     owner = value.owner
     assert isinstance(owner, Operation)
     if kind(owner) in _SIGNS:

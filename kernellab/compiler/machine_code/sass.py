@@ -64,7 +64,7 @@ INSTRUCTION_LINE = re.compile(r"^\s*/\*(?P<address>[0-9a-f]+)\*/\s+\S", re.M)
 """A line of nvdisasm's that starts with the instruction's offset:
 "/*0010*/ S2R R0, SR_TID.X ;"."""
 
-SASS_LOCATION = re.compile(r'^\s*//## File "(?P<file>[^"]*)", line (?P<line>\d+)')
+SASS_LOCATION = re.compile(r'^\s*//## File "(?P<file>(?:[^"\\]|\\.)*)", line (?P<line>\d+)')
 """A line of nvdisasm's that names where the instructions after it come from."""
 
 

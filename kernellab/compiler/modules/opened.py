@@ -6,8 +6,10 @@ import re
 from collections.abc import Sequence
 
 from xdsl.dialects import builtin
+from xdsl.ir import Operation
 
 from kernellab import triton_api
+from kernellab.common.escapes import string_of_ir, value_name
 from kernellab.compiler.modules.mlir_queries import Ask
 from kernellab.compiler.modules.structure import users_line
 from kernellab.errors import LayoutError, SourcePosition
@@ -69,6 +71,8 @@ class OpenedModules:
 
 _SSA_NAME = re.compile(r"^\s*%([A-Za-z_]\w*?)(?:_\d+)?(?::\d+)? = ")
 """The kernel's name of a value in a line of MLIR's text: "acc" of "%acc_12:3 = "."""
+_NAME = re.compile(r'loc\("((?:[^"\\]|\\.)*)"\(')
+"""The name in a location of MLIR's text."""
 
 
 class KernelPlaces:
@@ -78,7 +82,10 @@ class KernelPlaces:
 
     def __init__(self, compilation: Compilation) -> None:
         self._compilation = compilation
-        self._lines = compilation.stages["ttgir"].text.splitlines()
+        text = compilation.stages["ttgir"].text
+        self._lines = text.splitlines()
+        names = {string_of_ir(written) for written in _NAME.findall(text)}
+        self._names = {value_name(name): name for name in names if not name.isascii()}
 
     def of(self, position: SourcePosition | None) -> SourcePosition | None:
         """The kernel's line of a place; a place that names no line of TTGIR stays what it is."""
@@ -92,6 +99,7 @@ class KernelPlaces:
     def put_into(self, module: builtin.ModuleOp) -> None:
         """Give each operation the kernel's location, with the name of its value."""
         for op in module.walk():
+            self._name_arguments(op)
             frames = locate(op.location).frames
             if not frames or not frames[0].file.endswith(triton_api.TTGIR_FILE_SUFFIX):
                 continue
@@ -102,7 +110,14 @@ class KernelPlaces:
 
     def _name(self, line: int) -> str:
         found = _SSA_NAME.match(self._lines[line - 1]) if line <= len(self._lines) else None
-        return found[1] if found else ""
+        return self._names.get(found[1], found[1]) if found else ""
+
+    def _name_arguments(self, op: Operation) -> None:
+        """Give arguments of blocks back their names that MLIR spells in ASCII."""
+        for argument in (one for region in op.regions for b in region.blocks for one in b.args):
+            if name := self._names.get(argument.name_hint or ""):
+                at = argument.location
+                argument.location = builtin.NameLoc(builtin.StringAttr(name), at)
 
 
 def _named(name: str, place: SourcePosition) -> builtin.LocationAttr:

@@ -13,9 +13,11 @@ from kernellab.errors import CompileError, Severity, SourcePosition
 from kernellab.records import Compilation
 from kernellab.records.remarks import Remark
 from kernellab.triton_api.analyses import Diagnosis, PTXASError, PythonWarning, assembler_log
+from kernellab.triton_api.diagnostics import diagnostic_file
 
 _DIAGNOSTIC = re.compile(
-    r'^(?:loc\()?"?(?P<file>[^":\n]+|<unknown>)"?:(?P<line>\d+)(?::(?P<column>\d+))?\)?: '
+    r'^(?:loc\("(?P<written>(?:[^"\\]|\\.)*)"|(?P<path>.+?))'
+    r":(?P<line>\d+)(?::(?P<column>\d+))?\)?: "
     r"(?P<severity>remark|warning|note|error): (?P<words>.*)$",
     re.M,
 )
@@ -74,10 +76,11 @@ def _from_mlir(printed: str) -> Iterator[Remark]:
 
 
 def _position(match: re.Match[str]) -> SourcePosition | None:
-    if match["file"] in ("<unknown>", "-") or not int(match["line"]):
+    file = diagnostic_file(match)
+    if file in ("<unknown>", "-") or not int(match["line"]):
         return None
     column = triton_api.column_from_one(int(match["column"])) if match["column"] else 0
-    return SourcePosition(match["file"], int(match["line"]), column)
+    return SourcePosition(file, int(match["line"]), column)
 
 
 def _place(
@@ -100,7 +103,7 @@ def _from_python(warning: PythonWarning) -> Remark:
 # The PTX assembler
 
 _PTXAS = re.compile(
-    r"^ptxas[\w-]*\s*(?:\S+, line (?P<line>\d+); )?\s*(?P<severity>info|warning)\s*:\s*"
+    r"^ptxas[\w-]*\s*(?:.+?, line (?P<line>\d+); )?\s*(?P<severity>info|warning)\s*:\s*"
     r"(?P<words>.*)$"
 )
 _SAYS_NOTHING = re.compile(

@@ -18,7 +18,7 @@ from xdsl.ir import BlockArgument, Operation, OpResult, SSAValue
 
 from kernellab.interpreter.analyses.dataflow import yielded
 from kernellab.ir import llvm, scf, tt, ttg
-from kernellab.ir.locations import Location, locate
+from kernellab.ir.locations import Location, argument_name, locate
 from kernellab.ir.traits import (
     Elementwise,
     GlobalRead,
@@ -128,7 +128,7 @@ def _variable(value: SSAValue) -> tuple[str | None, int | None]:
     and the kernel's line that computes it.
     """
     if isinstance(value, BlockArgument):
-        return value.name_hint, None
+        return argument_name(value), None
     assert isinstance(value, OpResult)
     location = locate(value.op.location)
     return location.name, location.frames[0].line if len(location.frames) == 1 else None

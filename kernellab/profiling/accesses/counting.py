@@ -33,6 +33,7 @@ from kernellab.interpreter.execution.program import (
 )
 from kernellab.interpreter.memory.observing import DESCRIPTOR_BYTES, AccessObserver, ObservedAccess
 from kernellab.ir import scf, tt, ttng
+from kernellab.ir.locations import argument_name
 from kernellab.ir.traits import (
     DescriptorAccess,
     Effect,
@@ -319,7 +320,7 @@ def _argument_behind(descriptor: SSAValue) -> str:
                 made = [one for one in makers if isinstance(one, ttng.TensormapCreateOp)]
                 return underlying_argument(made[0].global_address) if made else ""
             case BlockArgument() if isinstance(descriptor.block.parent_op(), tt.FuncOp):
-                return descriptor.name_hint or ""
+                return argument_name(descriptor) or ""
             case BlockArgument():
                 before = entering(descriptor)
             case OpResult():

@@ -14,6 +14,7 @@ from xdsl.ir import BlockArgument, Operation, OpResult, SSAValue
 from kernellab.compiler.analyses.axis_info import underlying_argument
 from kernellab.errors import KernelLabError
 from kernellab.ir import tt
+from kernellab.ir.locations import argument_name
 from kernellab.ir.traits import GlobalAccess, GlobalRead, GlobalWrite, has, trait_of
 from kernellab.ir.types import is_pointer
 from kernellab.records import Compilation
@@ -67,7 +68,7 @@ def _behind(descriptor: SSAValue) -> str:
         case OpResult(op=tt.MakeTensorDescOp(base=base)):
             return underlying_argument(base)
         case BlockArgument() if isinstance(descriptor.block.parent_op(), tt.FuncOp):
-            return descriptor.name_hint or ""
+            return argument_name(descriptor) or ""
         case _:
             return ""
 
