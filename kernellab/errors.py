@@ -9,7 +9,9 @@ from __future__ import annotations
 import difflib
 import linecache
 import math
+import os
 import re
+import stat
 import unicodedata
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
@@ -52,7 +54,7 @@ class SourcePosition:
         """The line of source with a caret under the column, or "" where the
         source cannot be read.
         """
-        text = linecache.getline(self.file, self.line).rstrip("\n")
+        text = source_line(self.file, self.line)
         if not text:
             return ""
         number = f"{self.line:>5} | "
@@ -73,6 +75,32 @@ def _blank(text: str) -> str:
         else " " * widths.get(unicodedata.east_asian_width(c), 1)
         for c in text
     )
+
+
+_MOST_SOURCE = 8 * 1024 * 1024
+"""Bytes of a file whose lines are shown."""
+
+
+def source_lines(file: str) -> list[str]:
+    """The lines of a source file, as `linecache.getlines` gives them; none where it cannot be read.
+
+    The name may come from a file that somebody saved: what is no regular file, or larger than
+    sources are, is not opened. A pipe would wait for ever.
+    """
+    if file not in linecache.cache:
+        try:
+            status = os.stat(file)
+        except (OSError, ValueError):
+            return []
+        if not stat.S_ISREG(status.st_mode) or status.st_size > _MOST_SOURCE:
+            return []
+    return linecache.getlines(file)
+
+
+def source_line(file: str, line: int) -> str:
+    """A line of `source_lines`, from 1, without its end; "" where there is none."""
+    lines = source_lines(file)
+    return lines[line - 1].rstrip("\n") if 1 <= line <= len(lines) else ""
 
 
 Severity = Literal["error", "warning", "remark", "note"]

@@ -8,10 +8,16 @@ from typing import Any
 _ZIP_BEGINNING = b"PK\x03\x04"
 """The signature of a zip file's first entry."""
 
+_BEGINNING = 200
+"""Bytes of a file of sweeps, from its first, in which it says what it is."""
+
 
 def load(path: str | os.PathLike[str]) -> Any:
     """Read a compilation, a trace or sweeps from a file, or a compilation
     from what others left on disk.
+
+    A file is data: nothing in it is executed (docs/files.md has the limits, and what runs a saved
+    kernel later).
 
     Args:
         path: a file that `compilation.save`, `trace.save` or `tuning.save` wrote; a folder of
@@ -23,41 +29,35 @@ def load(path: str | os.PathLike[str]) -> Any:
         A `Compilation`, a `Trace`, a `Tuning`, or `Tunings` where a file holds several sweeps.
 
     Raises:
-        ArchiveError: there is no such file, it is none of these, it is damaged, or of
-            another version.
+        ArchiveError: there is no such file, it is none of these, it is damaged, of another
+            version, or larger than any that is saved.
     """
-    if _begins_as_zip(path):
-        from kernellab.tracing.files.reading import load_trace
+    from kernellab.common.saved_files import file_bytes, saved_path
+    from kernellab.errors import ArchiveError
 
-        return load_trace(path)
-    if _begins_as_sweeps(path):
+    file = saved_path(path, ArchiveError)
+    if file.is_dir():
+        from kernellab.compiler.files.importers import read_cache_folder
+
+        return read_cache_folder(file)
+    content = file_bytes(file, ArchiveError)
+    if content.startswith(_ZIP_BEGINNING):
+        from kernellab.tracing.files.reading import trace_in
+
+        return trace_in(content, file)
+    if _is_of_sweeps(content):
+        from kernellab.tuning.files.files import sweeps_in
+        from kernellab.tuning.results.tuning import Tuning
         from kernellab.tuning.results.tunings import Tunings
 
-        found = Tunings.load(path)
+        found = Tunings(sweeps_in(content, file, Tuning))
         return found[0] if len(found) == 1 else found
-    from kernellab.compiler.files.loading import load as load_compilation
+    from kernellab.compiler.files.loading import compilation_in
 
-    return load_compilation(path)
-
-
-_BEGINNING = 200
-"""Bytes of a file of sweeps, from its first, in which it says what it is."""
+    return compilation_in(content, file)
 
 
-def _begins_as_sweeps(path: str | os.PathLike[str]) -> bool:
+def _is_of_sweeps(content: bytes) -> bool:
     """Whether a file says that it holds sweeps, complete or not."""
-    try:
-        with open(path, "rb") as file:
-            start = file.read(_BEGINNING)
-    except OSError:
-        return False
+    start = content[:_BEGINNING]
     return start.lstrip().startswith(b"{") and b'"kernellab.tuning"' in start
-
-
-def _begins_as_zip(path: str | os.PathLike[str]) -> bool:
-    """Whether a file begins as a zip file does, complete or not."""
-    try:
-        with open(path, "rb") as file:
-            return file.read(len(_ZIP_BEGINNING)) == _ZIP_BEGINNING
-    except OSError:
-        return False

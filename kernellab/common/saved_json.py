@@ -13,6 +13,12 @@ from typing import Any
 
 from kernellab.errors import KernelLabError
 
+MOST_DEPTH = 64
+"""Lists and objects within each other."""
+
+_LARGEST = 1e300
+"""Of a number: sums and products of a few still are finite."""
+
 
 class Misfit(Exception):
     """Some part of the data is not what the format says."""
@@ -21,9 +27,14 @@ class Misfit(Exception):
 class SavedData:
     """Part of the data, with its place, for messages: `passes[3].text`."""
 
-    def __init__(self, data: Any, place: str = "") -> None:
+    __slots__ = ("_data", "_depth", "_place")
+
+    def __init__(self, data: Any, place: str = "", depth: int = 0) -> None:
         self._data = data
         self._place = place
+        self._depth = depth
+        if depth > MOST_DEPTH:
+            raise Misfit(f"{place[:60]}... is nested deeper than {MOST_DEPTH} levels")
 
     def misfit(self, expected: str) -> Misfit:
         """The error to raise where this part is not what is expected."""
@@ -35,7 +46,7 @@ class SavedData:
         place = f"{self._place}.{key}" if self._place else key
         if key not in self._data:
             raise Misfit(f"{place} is missing")
-        return SavedData(self._data[key], place)
+        return SavedData(self._data[key], place, self._depth + 1)
 
     def has(self, key: str) -> bool:
         """Whether it is an object with that key."""
@@ -51,7 +62,8 @@ class SavedData:
         """The items of a list."""
         if not isinstance(self._data, list):
             raise self.misfit("a list")
-        return [SavedData(one, f"{self._place}[{n}]") for n, one in enumerate(self._data)]
+        below = self._depth + 1
+        return [SavedData(one, f"{self._place}[{n}]", below) for n, one in enumerate(self._data)]
 
     def is_null(self) -> bool:
         """Whether it is null."""
@@ -67,17 +79,27 @@ class SavedData:
             raise self.misfit("a text")
         return self._data
 
-    def number(self) -> float:
-        """A number."""
+    def number(self, least: float = -_LARGEST) -> float:
+        """A finite number, not below `least`."""
         if isinstance(self._data, bool) or not isinstance(self._data, int | float):
             raise self.misfit("a number")
+        if not (math.isfinite(self._data) and abs(self._data) <= _LARGEST):
+            raise self.misfit("a finite number")
+        if self._data < least:
+            raise self.misfit(f"a number not below {least:g}")
         return self._data
 
-    def integer(self) -> int:
-        """A whole number."""
-        if isinstance(self._data, bool) or not isinstance(self._data, int):
+    def integer(self, least: int = -(2**63), most: int = 2**63 - 1) -> int:
+        """A whole number, of 64 bits unless limits are given."""
+        if type(self._data) is not int:
             raise self.misfit("a whole number")
+        if not least <= self._data <= most:
+            raise self.misfit(f"a whole number from {least} to {most}")
         return self._data
+
+    def count(self) -> int:
+        """A whole number that is not negative."""
+        return self.integer(0)
 
     def boolean(self) -> bool:
         """True or false."""
@@ -87,7 +109,7 @@ class SavedData:
 
     def one_of(self, *words: str) -> Any:
         """One of these words."""
-        if self._data not in words:
+        if not isinstance(self._data, str) or self._data not in words:
             raise self.misfit(f"one of {', '.join(words)}")
         return self._data
 

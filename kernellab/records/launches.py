@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, Literal
@@ -17,6 +18,14 @@ Origin = Literal["launch", "signature", "annotation", "assumption"]
 
 Path = tuple[int, ...]
 """Where an argument stands: its parameter's number, then positions inside nested tuples."""
+
+
+_ARCHITECTURES = {"cuda": re.compile(r"[0-9]{1,4}"), "hip": re.compile(r"gfx[0-9a-z]{1,12}")}
+
+
+def is_architecture(backend: str, arch: str) -> bool:
+    """Whether a word is the name of an architecture of a backend, known or to come."""
+    return bool(_ARCHITECTURES[backend].fullmatch(arch))
 
 
 @dataclass(frozen=True)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import contextlib
 import inspect
 import linecache
 import textwrap
@@ -10,6 +11,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 
+from kernellab.errors import source_lines
 from kernellab.tracing.steps import SourceText
 
 
@@ -36,7 +38,7 @@ def source_of_function(file: str, name: str, line: int) -> SourceText | None:
     """The lines of the function whose `def` stands on a line of a file or a cell;
     None where they cannot be read.
     """
-    block = _block(tuple(linecache.getlines(file)[line - 1 :]))
+    block = _block(tuple(source_lines(file)[line - 1 :]))
     return SourceText(file, name, line, block) if block else None
 
 
@@ -45,7 +47,7 @@ def _block(lines: tuple[str, ...]) -> tuple[str, ...]:
     """The lines of the function that begins with the first of them; () where they are no source."""
     try:
         return tuple(text.rstrip("\n") for text in inspect.getblock(lines)) if lines else ()
-    except SyntaxError:
+    except (SyntaxError, RecursionError):
         return ()
 
 
@@ -56,7 +58,7 @@ def loops_of(source: SourceText) -> tuple[Loop, ...]:
     """
     try:
         tree = ast.parse(textwrap.dedent("\n".join(source.lines)))
-    except SyntaxError:
+    except (SyntaxError, ValueError, MemoryError, RecursionError):  # a damaged file
         return ()
     found = []
     for node in ast.walk(tree):
@@ -77,8 +79,9 @@ def changed_sources(sources: Sequence[SourceText]) -> list[str]:
     """A sentence for each source that is not what it was when it was recorded."""
     sentences = []
     for one in sources:
-        linecache.checkcache(one.file)
-        now = linecache.getlines(one.file)
+        with contextlib.suppress(ValueError):  # a name with a null character
+            linecache.checkcache(one.file)
+        now = source_lines(one.file)
         if not now:
             # a cell of another session, a file of another machine:
             # the recorded lines are all there is

@@ -373,7 +373,7 @@ class TracedArgument:
         for axis in by_stride:
             stride, extent = self.strides[axis], self.shape[axis]
             place = rest // stride if stride and extent > 1 else numpy.zeros_like(rest)
-            inside &= place < extent
+            inside &= (place >= 0) & (place < extent)
             rest -= place * stride
             found[axis] = place
         inside &= rest == 0

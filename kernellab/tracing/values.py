@@ -7,11 +7,13 @@ import math
 import re
 import zlib
 from collections.abc import Iterator
+from functools import lru_cache
 from typing import Any, Literal
 
 import ml_dtypes
 import numpy
 
+from kernellab.common.saved_files import inflated
 from kernellab.common.saved_json import SavedValue
 from kernellab.errors import NotRecorded
 from kernellab.tracing.summaries import Summary, number_text, summarize, thumbnail_of
@@ -190,16 +192,26 @@ _DTYPE = re.compile(r"(u?int|fp|bf|pointer<)\d*\w*>?")
 """How Triton writes its dtypes."""
 
 
+_NUMPYS_OWN = frozenset(
+    {"bool", "float16", "float32", "float64"}
+    | {f"{sign}int{bits}" for sign in ("", "u") for bits in (8, 16, 32, 64)}
+)
+
+
+@lru_cache(maxsize=64)
 def dtype_named(name: str) -> numpy.dtype:
-    """The dtype of that name, those of ml_dtypes included.
+    """The dtype of numbers or booleans of that name, those of ml_dtypes included.
 
     Raises:
-        TypeError: there is none.
+        TypeError: there is none. Objects, texts and records, whose bytes could mean anything,
+            are no numbers.
     """
-    try:
+    if name in _NUMPYS_OWN:
         return numpy.dtype(name)
-    except TypeError:
-        return numpy.dtype(getattr(ml_dtypes, name, name))
+    kind = getattr(ml_dtypes, name, None)
+    if not isinstance(kind, type) or numpy.dtype(kind).name != name:
+        raise TypeError(f"{name!r} is no type of numbers")
+    return numpy.dtype(kind)
 
 
 def compressed(array: numpy.ndarray) -> bytes:
@@ -218,11 +230,8 @@ def decompressed(data: bytes, dtype: str, shape: tuple[int, ...]) -> numpy.ndarr
         ValueError: it is damaged.
     """
     kind = dtype_named(dtype)
-    try:
-        planes = numpy.frombuffer(zlib.decompress(data), numpy.uint8)
-    except zlib.error as error:
-        raise ValueError(str(error)) from error
-    elements = planes.reshape(kind.itemsize, -1).T
+    planes = numpy.frombuffer(inflated(data, math.prod(shape) * kind.itemsize), numpy.uint8)
+    elements = planes.reshape(kind.itemsize, math.prod(shape)).T
     return numpy.ascontiguousarray(elements).reshape(-1).view(kind).reshape(shape)
 
 

@@ -13,6 +13,7 @@ import triton
 import kernellab
 from benchmarks.kernels import attention
 from kernellab.cli.demo.kernels import matmul, vector_add
+from kernellab.common.saved_json import SavedData
 from kernellab.compiler.comparison import without_locations
 from kernellab.errors import ArchiveError, ArgumentError
 from kernellab.tuning.files.files import from_json
@@ -90,7 +91,7 @@ def test_a_function_among_the_constants_is_kept(tmp_path) -> None:
 def test_a_file_without_a_source_says_so_and_what_to_do() -> None:
     old = json.loads(RECORDED.read_text())
     old["tunings"][0].pop("source", None)
-    loaded = from_json(old["tunings"][0], kernellab.Tuning)
+    loaded = from_json(SavedData(old["tunings"][0]), kernellab.Tuning)
     assert loaded.source is None
     with pytest.raises(ArgumentError, match="has no source to make the kernel from"):
         loaded.with_kernel()

@@ -198,22 +198,22 @@ def test_gluons_functions_and_layouts_are_in_the_file(written: Written, tmp_path
 
 
 def test_a_layout_that_this_triton_lacks_is_still_read_by_name(written: Written) -> None:
-    from kernellab.common.saved_json import Misfit
+    from kernellab.common.saved_json import Misfit, SavedData
     from kernellab.tuning.files.plain_data import values_from_json
 
     data = {
         "shown": "FutureLayout(3)",
         "layout": "triton.experimental.gluon.language._layouts.FutureLayout",
     }
-    found = values_from_json({"L": {**data, "fields": {}}})
+    found = values_from_json(SavedData({"L": {**data, "fields": {}}}))
     assert repr(found["L"]) == "FutureLayout(3)"
     data["layout"] = "subprocess.Popen"  # no class of just any module
     assert (
-        repr(values_from_json({"L": {**data, "fields": {"args": "true"}}})["L"])
+        repr(values_from_json(SavedData({"L": {**data, "fields": {"args": "true"}}}))["L"])
         == "FutureLayout(3)"
     )
     with pytest.raises(Misfit, match=r"L\.dtype should be the name of a type"):
-        values_from_json({"L": {"dtype": "nonsense"}})
+        values_from_json(SavedData({"L": {"dtype": "nonsense"}}))
 
 
 def test_what_no_text_can_hold_is_named_where_it_is_taken(written: Written, tmp_path: Path) -> None:

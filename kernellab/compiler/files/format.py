@@ -11,3 +11,6 @@ FORMAT = "kernellab.record"
 VERSION = 1
 SCHEMA = Path(__file__).with_name("schema") / "record.schema.json"
 """The format, for other programs to read."""
+
+BINARY = frozenset({"cubin", "hsaco"})
+"""The stages that are no text."""

@@ -5,7 +5,6 @@ with MLIR_ENABLE_DUMP=1.
 from __future__ import annotations
 
 import itertools
-import json
 import re
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
@@ -15,6 +14,9 @@ from pathlib import Path
 from typing import Any
 
 from kernellab import triton_api
+from kernellab.common.saved_files import BadFile, file_bytes, json_in, text_in
+from kernellab.common.saved_json import Misfit, SavedData, value_of
+from kernellab.compiler.files.format import BINARY
 from kernellab.compiler.machine_code.resources import resource_reader
 from kernellab.compiler.providers import RecordProvider
 from kernellab.compiler.source_map import read_source_map
@@ -29,8 +31,8 @@ from kernellab.records import (
     StoredText,
     Target,
 )
+from kernellab.records.launches import is_architecture
 
-_BINARY = frozenset({"cubin", "hsaco"})
 _NOTHING_KNOWN = Specialization({}, {}, {})
 """Neither a cache folder nor a dump says what a kernel was specialised on in Triton's own terms;
 the IR's signature does."""
@@ -57,10 +59,12 @@ def read_cache_folder(folder: Path, metadata_file: Path | None = None) -> Compil
     contents: dict[str, str | bytes] = {}
     for stage in LANGUAGES:
         file = folder / f"{name}.{stage}"
-        if file.is_file():
-            contents[stage] = file.read_bytes() if stage in _BINARY else file.read_text()
+        if file.exists():
+            content = file_bytes(file, ArchiveError)
+            contents[stage] = content if stage in BINARY else _text(content, file)
     if not contents:
         raise ArchiveError(f"The cache folder {str(folder)!r} holds no stage of {name!r}.")
+    _check_metadata(metadata, metadata_file)
     stages = make_stages(contents)
     known = triton_api.option_names(target)
     options = {option: metadata[option] for option in known if option in metadata}
@@ -94,19 +98,53 @@ def _only_metadata(folder: Path) -> Path:
 
 
 def _metadata(file: Path) -> dict[str, Any]:
+    content = file_bytes(file, ArchiveError)
     try:
-        metadata = json.loads(file.read_text())
-    except (OSError, UnicodeDecodeError, json.JSONDecodeError) as error:
-        raise ArchiveError(f"Triton's metadata {str(file)!r} cannot be read: {error}.") from error
+        metadata = json_in(text_in(content), len(content))
+    except BadFile as error:
+        raise ArchiveError(f"Triton's metadata {str(file)!r} {error}.") from error
     if not isinstance(metadata, dict) or not isinstance(metadata.get("target"), dict):
         raise ArchiveError(f"{str(file)!r} is no metadata of Triton's: it names no target.")
     return metadata
+
+
+_COUNTED = {"num_warps": 1, "num_ctas": 1, "num_stages": 0}
+_MAY_BE_NULL = ("tmem_size", "maxnreg")
+
+
+def _check_metadata(metadata: Mapping[str, Any], file: Path) -> None:
+    """What is computed with are numbers; lists are not nested without end."""
+    try:
+        _check(SavedData(metadata))
+    except Misfit as error:
+        raise ArchiveError(f"Triton's metadata {str(file)!r} is damaged: {error}.") from error
+
+
+def _check(data: SavedData) -> None:
+    value_of(data, lambda one: {name: value_of(one[name], lambda _: None) for name in one.names()})
+    data["name"].text()
+    data["shared"].integer(0, 2**48)
+    for name, least in _COUNTED.items():
+        if data.has(name):
+            data[name].integer(least, 2**20)
+    for name in _MAY_BE_NULL:
+        if data.has(name) and not data[name].is_null():
+            data[name].integer(0, 2**31)
+
+
+def _text(content: bytes, file: Path) -> str:
+    try:
+        return text_in(content)
+    except BadFile as error:
+        raise ArchiveError(f"{str(file)!r} {error}.") from error
 
 
 def _target(metadata: Mapping[str, Any], file: Path) -> Target:
     backend, arch = metadata["target"].get("backend"), metadata["target"].get("arch")
     if backend not in ("cuda", "hip"):
         raise ArchiveError(f"{str(file)!r} is for a backend that is not known here: {backend!r}.")
+    if not is_architecture(backend, str(arch)):
+        raise ArchiveError(f"{str(file)!r} is for no architecture of {backend}: {arch!r:.40}.")
     return Target(backend, str(arch))
 
 
@@ -136,10 +174,10 @@ _BEFORE = re.compile(
 )
 """MLIR's heading: "Coalesce (tritongpu-coalesce)", and from Triton 3.9 on "Coalesce:
 tritongpu-coalesce{options}"."""
-_KERNEL = re.compile(r"^\s*tt\.func public @\"?(?P<name>[\w$.]+)", re.M)
+_KERNEL = re.compile(r"^[ \t]*tt\.func public @\"?(?P<name>[\w$.]+)", re.M)
 _TARGET = re.compile(r'ttg\.target = "(?P<backend>cuda|hip):(?P<arch>\w+)"')
 _WARPS = re.compile(r'"ttg\.num-warps" = (\d+) : i32')
-_OPERATION = re.compile(r"^\s*(?:%[^=\n]*= )?\"?(?P<name>[a-z_]\w*(?:\.\w+)+)\b", re.M)
+_OPERATION = re.compile(r"^[ \t]*(?:%[^=\n]*= )?\"?(?P<name>[a-z_]\w*(?:\.\w+)+)\b", re.M)
 
 _PREFIXES = (
     "tritongpu-",
@@ -245,7 +283,7 @@ _STAGES = ("ttir", "ttgir", "llir")
 
 
 def _stage_of(text: str) -> str:
-    if re.search(r"^\s*llvm\.func ", text, re.M) and "tt.func" not in text:
+    if re.search(r"^[ \t]*llvm\.func ", text, re.M) and "tt.func" not in text:
         return "llir"
     return "ttgir" if _TARGET.search(text) else "ttir"
 

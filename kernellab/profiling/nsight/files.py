@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from kernellab.common.formatting import shown
+from kernellab.common.saved_files import file_bytes
 from kernellab.common.saved_json import why_unreadable
 from kernellab.errors import ArgumentError, ProfileError, suggestion
 from kernellab.profiling.nsight.pages import LaunchPage, launch_pages
@@ -65,16 +66,13 @@ def _path(given: Any) -> Path:
 
 
 def _text(file: Path) -> str:
-    try:
-        return file.read_text(encoding="utf-8-sig", errors="replace")
-    except OSError as error:
-        raise ProfileError(why_unreadable(file, error)) from error
+    return file_bytes(file, ProfileError).decode("utf-8-sig", errors="replace")
 
 
 def _pages(text: str, file: Path) -> list[LaunchPage]:
     try:
         return list(launch_pages(text))
-    except csv.Error as error:
+    except (csv.Error, ValueError) as error:
         raise ProfileError(
             f"{file.name} is no CSV that Nsight Compute prints: {error}.",
             advice=f"It comes from: {_EXPORT.format(file='profile.ncu-rep')}",

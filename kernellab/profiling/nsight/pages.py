@@ -59,6 +59,7 @@ def launch_pages(text: str) -> Iterator[LaunchPage]:
 
     Raises:
         csv.Error: the text is no CSV.
+        ValueError: a count in it is none.
     """
     kernel = ""
     columns: _Columns | None = None
@@ -150,16 +151,32 @@ def _summed(numbers: Iterable[tuple[str, int]]) -> dict[str, int]:
 
 
 def _address(cell: str) -> int | None:
-    """An address, in hexadecimal with or without 0x; a running number does as well."""
+    """An address of 64 bits, in hexadecimal with or without 0x; a running number does as well."""
+    if len(cell) > _LONGEST_NUMBER:
+        return None
     try:
-        return int(cell.strip(), 16)
+        found = int(cell.strip(), 16)
     except ValueError:
         return None
+    return found if 0 <= found < 2**64 else None
+
+
+_LONGEST_NUMBER = 40
+
+_MOST = 2**53
+"""Of a count: views draw no larger ones exactly."""
 
 
 def _number(cell: str) -> int:
-    """A count: "1,234", "12.00"; 0 for "-", for nothing, and for what is no finite number."""
+    """A count: "1,234", "12.00"; 0 for "-", for nothing, and for what is no finite number.
+
+    Raises:
+        ValueError: it is negative, or larger than any count.
+    """
     try:
-        return round(float(cell.replace(",", "")))
+        found = round(float(cell.replace(",", "")))
     except (ValueError, OverflowError):
         return 0
+    if not 0 <= found <= _MOST:
+        raise ValueError(f"{cell[:_LONGEST_NUMBER]} is no count")
+    return found

@@ -4,24 +4,35 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from kernellab.common.saved_json import Misfit, save_whole, why_unreadable
+from kernellab.common.saved_files import (
+    BadFile,
+    NotJson,
+    NotText,
+    file_bytes,
+    is_version,
+    json_in,
+    saved_path,
+    text_in,
+)
+from kernellab.common.saved_json import Misfit, SavedData, save_whole
+from kernellab.compiler.files.restore import target_from_json
 from kernellab.errors import ArchiveError
-from kernellab.records import Target
 from kernellab.tuning.files.kernel_source import KernelSource
 from kernellab.tuning.files.plain_data import (
     machine_from_json,
     machine_to_json,
+    timing_from_json,
     trial_from_json,
     trial_to_json,
     values_from_json,
     values_to_json,
+    work_from_json,
 )
-from kernellab.tuning.results.records import Timing, Work
 
 if TYPE_CHECKING:
     from kernellab.tuning.results.tuning import Tuning
@@ -62,28 +73,32 @@ def to_json(tuning: Tuning) -> dict[str, Any]:
     }
 
 
-def from_json(data: Mapping[str, Any], kind: type[Tuning]) -> Tuning:
+def from_json(data: SavedData, kind: type[Tuning]) -> Tuning:
     """What `to_json` made; the class is given by those who know it, which use this file.
 
     Raises:
-        KeyError, TypeError, ValueError, Misfit: it is none.
+        ValueError, Misfit: it is none.
     """
-    return kind(
-        kernel=str(data["kernel"]),
-        target=Target(data["target"]["backend"], str(data["target"]["arch"])),
+    arguments, baselines = data["arguments"], data["baselines"]
+    found = kind(
+        kernel=data["kernel"].text(),
+        target=target_from_json(data["target"]),
         key=values_from_json(data["key"]),
-        arguments=dict(data["arguments"]),
+        arguments={name: arguments[name].text() for name in arguments.names()},
         types=values_from_json(data["types"]),
         constants=values_from_json(data["constants"]),
-        trials=tuple(trial_from_json(one) for one in data["trials"]),
+        trials=tuple(trial_from_json(one) for one in data["trials"].items()),
         machine=machine_from_json(data["machine"]),
-        known_work=Work(**data["work"]),
-        baselines={name: Timing(**one) for name, one in data["baselines"].items()},
-        seconds=float(data["seconds"]),
-        pruned=int(data["pruned"]),
-        notes=tuple(data["notes"]),
-        source=KernelSource.from_json(data["source"]) if "source" in data else None,
+        known_work=work_from_json(data["work"]),
+        baselines={name: timing_from_json(baselines[name]) for name in baselines.names()},
+        seconds=float(data["seconds"].number(least=0)),
+        pruned=data["pruned"].count(),
+        notes=tuple(one.text() for one in data["notes"].items()),
+        source=KernelSource.from_json(data["source"].plain()) if data.has("source") else None,
     )
+    if len({one.number for one in found.trials}) != len(found.trials):
+        raise data["trials"].misfit("configs of different numbers")
+    return found
 
 
 def load_all(path: str | os.PathLike[str], kind: type[Tuning]) -> list[Tuning]:
@@ -92,54 +107,64 @@ def load_all(path: str | os.PathLike[str], kind: type[Tuning]) -> list[Tuning]:
     Raises:
         ArchiveError: there is no such file, it holds no sweeps, is damaged, or of another version.
     """
-    name = str(path)
-    data = _read(Path(path))
+    file = saved_path(path, ArchiveError)
+    return sweeps_in(file_bytes(file, ArchiveError), file, kind)
+
+
+def sweeps_in(content: bytes, file: Path, kind: type[Tuning]) -> list[Tuning]:
+    """The sweeps that the bytes of a file hold; raises as `load_all`."""
+    name = str(file)
+    data = _parsed(content, name)
     if not isinstance(data, dict) or data.get("format") != FORMAT:
         raise ArchiveError(
             f"{name!r} holds JSON, but no sweep that KernelLab saved.", advice=_WHO_WRITES
         )
-    if data.get("version") != VERSION:
+    if not is_version(data.get("version"), VERSION):
         raise ArchiveError(
-            f"{name!r} is of version {data.get('version')!r} of the format; this KernelLab reads "
-            f"version {VERSION}."
+            f"{name!r} is of version {data.get('version')!r:.40} of the format; this KernelLab "
+            f"reads version {VERSION}."
         )
+    if "tunings" not in data:
+        raise ArchiveError(f"{name!r} is damaged: 'tunings' is missing.")
     try:
-        return [from_json(one, kind) for one in data["tunings"]]
-    except (KeyError, TypeError, ValueError, AttributeError, Misfit) as error:
-        words = f"{error} is missing" if isinstance(error, KeyError) else str(error)
-        raise ArchiveError(f"{name!r} is damaged: {words}.") from error
+        found = [from_json(one, kind) for one in SavedData(data)["tunings"].items()]
+    except (ValueError, Misfit) as error:
+        raise ArchiveError(f"{name!r} is damaged: {error}.") from error
+    kernels = dict.fromkeys(one.kernel for one in found)
+    if len(kernels) > 1:
+        raise ArchiveError(f"{name!r} is damaged: its sweeps are of {', '.join(kernels):.200}.")
+    return found
 
 
 _WHO_WRITES = "tuning.save writes one; kernellab.load reads saved compilations and traces too."
 
 
-def _read(file: Path) -> Any:
+def _parsed(content: bytes, name: str) -> Any:
     """The JSON of a file.
 
     Raises:
-        ArchiveError: there is no such file, or it holds something else.
+        ArchiveError: it holds something else.
     """
-    name = str(file)
     try:
-        text = file.read_text()
-    except OSError as error:
-        raise ArchiveError(why_unreadable(file, error)) from error
-    except UnicodeDecodeError as error:
+        text = text_in(content)
+    except NotText as error:
         raise ArchiveError(
             f"{name!r} holds no text, so no saved sweep.", advice=_WHO_WRITES
         ) from error
     try:
-        return json.loads(text)
-    except json.JSONDecodeError as error:
+        return json_in(text)
+    except NotJson as error:
         if not text.lstrip().startswith(("{", "[")):
             holds = "it holds no JSON" if text.strip() else "it is empty"
             raise ArchiveError(
                 f"{name!r} is no saved sweep: {holds}.", advice=_WHO_WRITES
             ) from error
         raise ArchiveError(
-            f"{name!r} is damaged: its JSON breaks off or goes wrong at line {error.lineno}, "
-            f"column {error.colno}."
+            f"{name!r} is damaged: its JSON breaks off or goes wrong at line {error.line}, "
+            f"column {error.column}."
         ) from error
+    except BadFile as error:
+        raise ArchiveError(f"{name!r} {error}.") from error
 
 
 def load_one(path: str | os.PathLike[str], kind: type[Tuning]) -> Tuning:

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from kernellab import errors, triton_api
+from kernellab.common.saved_json import SavedData
 from kernellab.errors import ArchiveError
 
 
@@ -57,7 +58,7 @@ class KernelSource:
             )
         try:
             return triton_api.kernel_of_text(self.text, self.kernel, self.modules)
-        except Exception as error:
+        except (Exception, SystemExit) as error:
             raise ArchiveError(
                 f"The source of {self.kernel!r} that the sweep was saved with makes no kernel "
                 f"here: {type(error).__name__}: {error}.",
@@ -69,17 +70,19 @@ class KernelSource:
         return asdict(self)
 
     @classmethod
-    def from_json(cls, data: Mapping[str, Any]) -> KernelSource:
-        """What `to_json` made; raises KeyError, TypeError or ValueError where it is none."""
-        texts = {name: str(data[name]) for name in ("kernel", "module", "file", "text")}
-        missing = tuple(str(name) for name in data["missing"])
+    def from_json(cls, data: Any) -> KernelSource:
+        """What `to_json` made; raises ValueError or Misfit where it is none."""
+        saved = SavedData(data, "source")
+        texts = {name: saved[name].text() for name in ("kernel", "module", "file", "text")}
+        missing = tuple(one.text() for one in saved["missing"].items())
         # Files of earlier versions have no modules.
         modules = data.get("modules", {})
         if not isinstance(modules, dict) or not all(
             isinstance(one, str) for one in modules.values()
         ):
             raise ValueError("the modules of the kernel's source should be texts by name")
-        return cls(line=int(data["line"]), modules=modules, missing=missing, **texts)
+        line = saved["line"].integer(0, 2_000_000)
+        return cls(line=line, modules=modules, missing=missing, **texts)
 
 
 _CELL = "a notebook's cell"
@@ -137,8 +140,8 @@ def how_to_open(kernel: str, source: KernelSource | None, then: str = "") -> str
     itself = f"the kernel of {source.place}: {found}{give}."
     if source.is_whole:
         return (
-            f"tuning.with_kernel(){then} opens every config, by the source that the file holds; or "
-            f"give {itself}"
+            f"tuning.with_kernel(){then} opens every config: it runs the source that the file "
+            f"holds, so trust the file first. Or give {itself}"
         )
     return (
         f"Give {itself} The file holds its source, but not what that takes from elsewhere: "

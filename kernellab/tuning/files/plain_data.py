@@ -6,12 +6,12 @@ import contextlib
 import dataclasses
 import math
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, get_args
 
 import triton.language as tl
 
 from kernellab import triton_api
-from kernellab.common.saved_json import SavedData, value_of, value_to_json
+from kernellab.common.saved_json import Misfit, SavedData, value_of, value_to_json
 from kernellab.records import Resources
 from kernellab.tuning.files.named import Named
 from kernellab.tuning.results.records import (
@@ -19,9 +19,12 @@ from kernellab.tuning.results.records import (
     Compiled,
     Dropped,
     Machine,
+    Method,
     Outcome,
+    Reason,
     Timing,
     Trial,
+    Work,
 )
 
 
@@ -52,26 +55,70 @@ def outcome_to_json(outcome: Outcome) -> dict[str, Any]:
     return data
 
 
-def outcome_from_json(data: Mapping[str, Any]) -> Outcome:
+def outcome_from_json(data: SavedData) -> Outcome:
     """What `outcome_to_json` wrote.
 
     Raises:
-        KeyError, TypeError, ValueError, Misfit: it is none.
+        Misfit: it is none.
     """
-    compiled = None
-    if "compiled" in data:
-        facts = dict(data["compiled"])
-        facts["resources"] = Resources(**facts["resources"])
-        facts["occupancy"] = math.nan if facts["occupancy"] is None else facts["occupancy"]
-        compiled = Compiled(**facts)
+    seconds = data["check_seconds"].number(least=0) if data.has("check_seconds") else 0.0
     return Outcome(
-        compiled=compiled,
-        dropped=Dropped(**data["dropped"]) if "dropped" in data else None,
-        checked=data.get("checked", ""),
-        unchecked=data.get("unchecked", ""),
-        check_seconds=data.get("check_seconds", 0.0),
-        timing=Timing(**data["timing"]) if "timing" in data else None,
+        compiled=_compiled_from_json(data["compiled"]) if data.has("compiled") else None,
+        dropped=_dropped_from_json(data["dropped"]) if data.has("dropped") else None,
+        checked=_text_or_nothing(data, "checked"),
+        unchecked=_text_or_nothing(data, "unchecked"),
+        check_seconds=seconds,
+        timing=timing_from_json(data["timing"]) if data.has("timing") else None,
     )
+
+
+def _text_or_nothing(data: SavedData, name: str) -> str:
+    return data[name].text() if data.has(name) else ""
+
+
+def _compiled_from_json(data: SavedData) -> Compiled:
+    occupancy = data["occupancy"]
+    return Compiled(
+        resources=resources_from_json(data["resources"]),
+        occupancy=math.nan if occupancy.is_null() else occupancy.number(least=0),
+        limited_by=data["limited_by"].text(),
+        matrix=data["matrix"].text(),
+        seconds=data["seconds"].number(least=0),
+    )
+
+
+def resources_from_json(data: SavedData) -> Resources:
+    """What a program takes; fields that came later may lack."""
+    known = [field.name for field in dataclasses.fields(Resources)]
+    if unknown := sorted(set(data.names()) - set(known)):
+        raise Misfit(f"resources has the unknown field {unknown[0]!r}")
+    required = ("registers", "spills", "shared_bytes", "stack_bytes")
+    found = {n: data[n].integer(0, 2**48) for n in known if n in required or data.has(n)}
+    return Resources(**found)
+
+
+def _dropped_from_json(data: SavedData) -> Dropped:
+    return Dropped(data["reason"].one_of(*get_args(Reason)), data["why"].text())
+
+
+def timing_from_json(data: SavedData) -> Timing:
+    """Times of runs, which are more than nothing; raises Misfit where they are none."""
+    median, lower, upper, fastest = (
+        data[name].number(least=0) for name in ("median", "lower", "upper", "fastest")
+    )
+    if not median:
+        raise data["median"].misfit("a time of more than 0")
+    method: Method = data["method"].one_of(*get_args(Method))
+    rounds = data["rounds"].integer(1, 2**53) if data.has("rounds") else 1
+    return Timing(median, lower, upper, fastest, data["runs"].integer(0, 2**53), method, rounds)
+
+
+def work_from_json(data: SavedData) -> Work:
+    """What a launch moves and computes; raises Misfit where it is none."""
+    moved, computed = (
+        None if data[name].is_null() else data[name].number(least=0) for name in ("bytes", "flops")
+    )
+    return Work(moved, computed, data["bytes_from"].text(), data["flops_from"].text())
 
 
 def trial_to_json(trial: Trial) -> dict[str, Any]:
@@ -91,12 +138,15 @@ def _where_any(name: str, value: Any) -> dict[str, Any]:
     return {name: value} if value else {}
 
 
-def trial_from_json(data: Mapping[str, Any]) -> Trial:
+def trial_from_json(data: SavedData) -> Trial:
     """What `trial_to_json` wrote; raises as `outcome_from_json`."""
     constants, options = (values_from_json(data[name]) for name in ("constants", "options"))
-    types, own = (values_from_json(data.get(name, {})) for name in ("own_types", "own_constants"))
-    candidate = Candidate(constants, options, named_hook=str(data.get("pre_hook", "")))
-    return Trial(int(data["number"]), candidate, outcome_from_json(data), types, own)
+    types, own = (
+        values_from_json(data[name]) if data.has(name) else {}
+        for name in ("own_types", "own_constants")
+    )
+    candidate = Candidate(constants, options, named_hook=_text_or_nothing(data, "pre_hook"))
+    return Trial(data["number"].count(), candidate, outcome_from_json(data), types, own)
 
 
 def machine_to_json(machine: Machine) -> dict[str, str]:
@@ -104,9 +154,9 @@ def machine_to_json(machine: Machine) -> dict[str, str]:
     return dataclasses.asdict(machine)
 
 
-def machine_from_json(data: Mapping[str, Any]) -> Machine:
+def machine_from_json(data: SavedData) -> Machine:
     """What `machine_to_json` wrote; raises as `outcome_from_json`."""
-    return Machine(**{field.name: str(data[field.name]) for field in dataclasses.fields(Machine)})
+    return Machine(**{one.name: data[one.name].text() for one in dataclasses.fields(Machine)})
 
 
 def values_to_json(values: Mapping[str, Any]) -> dict[str, Any]:
@@ -116,13 +166,13 @@ def values_to_json(values: Mapping[str, Any]) -> dict[str, Any]:
     return {name: value_to_json(value, _own_to_json) for name, value in values.items()}
 
 
-def values_from_json(data: Mapping[str, Any]) -> dict[str, Any]:
+def values_from_json(data: SavedData) -> dict[str, Any]:
     """What `values_to_json` wrote; of what was kept as text only, a `Named`.
 
     Raises:
         Misfit: it did not.
     """
-    return {name: value_of(SavedData(value, name), _own_from_json) for name, value in data.items()}
+    return {name: value_of(data[name], _own_from_json) for name in data.names()}
 
 
 def _own_to_json(value: Any) -> Any:
@@ -148,7 +198,9 @@ def _own_from_json(data: SavedData) -> Any:
     if data.has("layout"):
         # One that this Triton does not have is still good to read.
         with contextlib.suppress(ValueError):
-            return triton_api.layout_of_parts(data["layout"].text(), _fields(data["fields"]))
+            found = triton_api.layout_of_parts(data["layout"].text(), _fields(data["fields"]))
+            hash(found)
+            return found
     function = data["function"].text() if data.has("function") else ""
     return Named(data["shown"].text(), function)
 

@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from kernellab import triton_api
-from kernellab.common.saved_json import write_whole
+from kernellab.common.saved_json import Misfit, SavedData, write_whole
 from kernellab.triton_api.shipping import content_key
 from kernellab.tuning.files.plain_data import outcome_from_json, outcome_to_json
 from kernellab.tuning.results.records import Outcome
@@ -73,8 +73,8 @@ class Store:
         if self._key is None:
             return None
         try:
-            return outcome_from_json(json.loads(self._file(parts).read_text()))
-        except (OSError, ValueError, KeyError, TypeError):
+            return outcome_from_json(SavedData(json.loads(self._file(parts).read_text())))
+        except (OSError, ValueError, RecursionError, Misfit):
             return None
 
     def put(self, parts: Iterable[Any], outcome: Outcome) -> None:

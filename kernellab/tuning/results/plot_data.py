@@ -342,11 +342,17 @@ def lines_data(tunings: Tunings, y: str = "time", others: Sequence[Tunings] = ()
     if len(gpus) != 1:
         raise ArgumentError(f"these sweeps are of several GPUs: {', '.join(sorted(gpus))}")
     ((name,),) = keys
+    if any(not _is_size(one.key[name]) for one in every):
+        raise ArgumentError(f"a plot over sizes needs numbers, and {name!r} has others")
     lines: list[Line] = []
     for group in groups:
         lines += _lines(group, name, _UNITS[y], alone=len(groups) == 1)
     kernels = ", ".join(dict.fromkeys(group[0].kernel for group in groups if len(group)))
     return LinesData("sizes", kernels, gpus.pop(), name, _UNITS[y], lines)
+
+
+def _is_size(value: Any) -> bool:
+    return isinstance(value, int | float) and math.isfinite(value) and abs(value) < 1e15
 
 
 def _lines(tunings: Tunings, key: str, unit: str, alone: bool) -> list[Line]:

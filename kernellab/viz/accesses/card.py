@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import linecache
-
 from kernellab.common.formatting import joined_sizes
-from kernellab.errors import SourcePosition
+from kernellab.errors import SourcePosition, source_line
 from kernellab.profiling.accesses.records import Accesses, GlobalAccess
 from kernellab.profiling.accesses.shared_records import SharedAccess
 from kernellab.viz.kit.card import Card, Table, card_of
@@ -89,4 +87,4 @@ def _shared_row(one: SharedAccess) -> tuple[str, ...]:
 
 def _text_of(place: SourcePosition | None) -> str:
     """The kernel's line itself."""
-    return linecache.getline(place.file, place.line).strip() if place else ""
+    return source_line(place.file, place.line).strip() if place else ""

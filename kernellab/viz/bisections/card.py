@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-import linecache
 from collections.abc import Iterator
 
 from kernellab.common.formatting import counted
-from kernellab.errors import SourcePosition
+from kernellab.errors import SourcePosition, source_line
 from kernellab.records.bisections import Bisection, Difference
 from kernellab.viz.kit.card import Card, Table, card_of
 
@@ -52,4 +51,4 @@ def _row(one: Difference) -> tuple[str, str, str, str, str]:
 
 
 def _line(position: SourcePosition) -> tuple[str, str]:
-    return str(position.line), linecache.getline(position.file, position.line).strip()
+    return str(position.line), source_line(position.file, position.line).strip()

@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-import linecache
 from collections.abc import Iterator, Sequence
 
 from kernellab.checker.records import Finding
-from kernellab.errors import Diagnostic
+from kernellab.errors import Diagnostic, source_line
 from kernellab.profiling.accesses.records import AccessFinding
 from kernellab.records.remarks import Remark
 from kernellab.viz.kit.card import Card, Table, card_of
@@ -34,7 +33,7 @@ def _title(one: Diagnostic) -> str:
 
 def _facts(one: Diagnostic) -> Iterator[tuple[str, str]]:
     if one.position is not None:
-        source = linecache.getline(one.position.file, one.position.line).strip()
+        source = source_line(one.position.file, one.position.line).strip()
         if source:
             yield "line", source
     for call in one.called_from:

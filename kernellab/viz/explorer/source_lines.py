@@ -6,13 +6,12 @@ from __future__ import annotations
 
 import ast
 import itertools
-import linecache
 import re
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
 from kernellab.compiler.subjects import definition_line
-from kernellab.errors import SourcePosition
+from kernellab.errors import SourcePosition, source_lines
 from kernellab.records import Compilation, SourceMap
 
 Span = tuple[int, int]
@@ -44,7 +43,7 @@ def kernel_source(compilation: Compilation, source_map: SourceMap) -> KernelSour
     text = compilation.stages["source"].text.rstrip("\n")
     first = _first_line(compilation, text, source_map)
     own = text.split("\n")
-    lines = [line.rstrip("\n") for line in linecache.getlines(source_map.file)]
+    lines = [line.rstrip("\n") for line in source_lines(source_map.file)]
     span = (first, first + len(own) - 1)
     if [line.strip() for line in lines[first - 1 : span[1]]] != [line.strip() for line in own]:
         return KernelSource(text, tuple(range(1, first)))
@@ -64,7 +63,7 @@ def failed_source(position: SourcePosition | None) -> KernelSource:
     """
     if position is None:
         return KernelSource("", ())
-    lines = [line.rstrip("\n") for line in linecache.getlines(position.file)]
+    lines = [line.rstrip("\n") for line in source_lines(position.file)]
     spans = [one for one in _functions(lines) if one[0] <= position.line <= one[1]]
     around = spans[0] if spans else (max(1, position.line - 5), min(len(lines), position.line + 5))
     cut = _cut(lines, [around])
@@ -87,7 +86,7 @@ def _functions(lines: Sequence[str]) -> list[Span]:
     readable = [f"#{line}" if line.startswith(("%", "!")) else line for line in lines]
     try:
         tree = ast.parse("\n".join(readable))
-    except (SyntaxError, ValueError):
+    except (SyntaxError, ValueError, MemoryError, RecursionError):
         return []
     return [
         (min([node.lineno, *(one.lineno for one in node.decorator_list)]), node.end_lineno or 0)

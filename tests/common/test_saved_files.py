@@ -1,0 +1,397 @@
+"""Files are data of strangers: each opens and can be looked at, or is refused in words,
+within seconds, and without running anything.
+"""
+
+from __future__ import annotations
+
+import gzip
+import io
+import itertools
+import json
+import os
+import re
+import socket
+import struct
+import subprocess
+import sys
+import time
+import zipfile
+import zlib
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy
+import pytest
+
+import kernellab
+from kernellab.errors import ArchiveError, ArgumentError, ProfileError, source_lines
+from tests.support import fuzzed_files
+from tests.support.source_files import ROOT
+from tests.support.trace_events import Events
+
+DATA = ROOT / "benchmarks/data"
+
+
+def refusal(path: Any) -> str:
+    """Why a file does not open, which takes no time."""
+    started = time.process_time()
+    with pytest.raises(ArchiveError) as caught:
+        kernellab.load(path)
+    assert time.process_time() - started < 5
+    return str(caught.value)
+
+
+# Any file, damaged at random
+
+
+@pytest.mark.parametrize("kind", list(fuzzed_files.KINDS))
+def test_damaged_files_are_refused_or_can_be_looked_at(kind: str, tmp_path: Path) -> None:
+    seeds = (f"test {number}" for number in range(40))
+    found = list(fuzzed_files.findings(kind, seeds, tmp_path / "files", seconds=10))
+    assert not found, "\n\n".join(f"{one.seed!r}: {one.what}\n{one.trace}" for one in found)
+
+
+# JSON
+
+
+NO_JSON = {
+    "[" * 100_000 + "]" * 100_000: "nested deeper than 64 levels",
+    "[" * 200 + "]" * 200: "is damaged: ",
+    "9" * 5000: "has 5,000 digits",
+    "1e400": "the number 1e400 is too large",
+    "-1E999": "the number -1E999 is too large",
+    "NaN": "NaN is no number",
+    "-Infinity": "-Infinity is no number",
+}
+
+PLACES: dict[str, tuple[str, Callable[[], bytes]]] = {
+    "compilation": ('"passes"', fuzzed_files.KINDS["compilation"].content),
+    "sweep": ('"tunings"', fuzzed_files.KINDS["sweep"].content),
+    "trace": ('"places"', fuzzed_files.KINDS["trace"].content),
+}
+
+
+def with_json(kind: str, change: Callable[[str], str]) -> bytes:
+    """A good file of a kind, with another JSON text in it."""
+    content = PLACES[kind][1]()
+    if kind == "sweep":
+        return change(content.decode()).encode()
+    if kind == "compilation":
+        return gzip.compress(change(gzip.decompress(content).decode()).encode())
+    with zipfile.ZipFile(io.BytesIO(content)) as archive:
+        entries = {name: archive.read(name) for name in archive.namelist()}
+    entries["trace.json"] = change(entries["trace.json"].decode()).encode()
+    return zipped(entries)
+
+
+def zipped(entries: dict[str, bytes], method: int = zipfile.ZIP_DEFLATED) -> bytes:
+    made = io.BytesIO()
+    with zipfile.ZipFile(made, "w", method) as archive:
+        for name, one in entries.items():
+            archive.writestr(name, one)
+    return made.getvalue()
+
+
+def set_top(name: str, value: Any) -> Callable[[str], str]:
+    return lambda text: json.dumps({**json.loads(text), name: value})
+
+
+@pytest.mark.parametrize("kind", list(PLACES))
+@pytest.mark.parametrize("text", NO_JSON, ids=list(NO_JSON.values()))
+def test_json_that_python_reads_and_json_has_not(kind: str, text: str, tmp_path: Path) -> None:
+    field = PLACES[kind][0].strip('"')
+    file = tmp_path / "file"
+    file.write_bytes(
+        with_json(kind, lambda json_text: set_top(field, "@")(json_text).replace('"@"', text, 1))
+    )
+    assert NO_JSON[text] in refusal(file)
+
+
+@pytest.mark.parametrize("kind", list(PLACES))
+@pytest.mark.parametrize("version", [True, 1.0, "1", None, 2, [1], -1, 10**90])
+def test_versions_are_whole_numbers(kind: str, version: Any, tmp_path: Path) -> None:
+    file = tmp_path / "file"
+    file.write_bytes(with_json(kind, set_top("version", version)))
+    assert f"is of version {version!r}"[:40] in refusal(file)
+    file.write_bytes(with_json(kind, set_top("version", 1)))
+    kernellab.load(file)
+
+
+# Compressed
+
+
+def test_a_gzip_bomb_is_not_unpacked(tmp_path: Path) -> None:
+    packing = zlib.compressobj(9, wbits=31)
+    zeros = b" " * (1 << 24)
+    content = b"".join(packing.compress(zeros) for _ in range(64)) + packing.flush()
+    (tmp_path / "bomb").write_bytes(content)
+    assert "is no sane file: 1,0" in refusal(tmp_path / "bomb")
+
+
+def test_a_gzip_file_of_many_small_values_is_not_unpacked(tmp_path: Path) -> None:
+    text = '{"format": [' + "[]," * 10_000_000 + "0]}"
+    (tmp_path / "bomb").write_bytes(gzip.compress(text.encode(), 1))
+    assert "is no sane file: it has 20,000,0" in refusal(tmp_path / "bomb")
+
+
+def test_gzip_files_in_a_row_are_one(tmp_path: Path) -> None:
+    text = gzip.decompress(fuzzed_files.KINDS["compilation"].content())
+    (tmp_path / "file").write_bytes(gzip.compress(text[:999]) + gzip.compress(text[999:]))
+    assert kernellab.load(tmp_path / "file").kernel == "vector_add"
+
+
+def with_flags(content: bytes, offset: int, value: int) -> bytes:
+    """A zip file with another number in the heads of its entries."""
+    data = bytearray(content)
+    for head, first in ((b"PK\x03\x04", 4), (b"PK\x01\x02", 6)):
+        for found in re.finditer(re.escape(head), content):
+            struct.pack_into("<H", data, found.start() + first + offset, value)
+    return bytes(data)
+
+
+@pytest.mark.parametrize(
+    ("damage", "words"),
+    [
+        (lambda good: with_flags(good, 2, 1), "is encrypted"),
+        (lambda good: with_flags(good, 4, 93), "compressed by method 93"),
+        (lambda good: with_flags(good, 4, 14), "compressed by method 14"),
+        (lambda good: with_flags(good, 0, 99), "zip file version 9.9"),
+        (lambda good: zipped(unzipped(good), zipfile.ZIP_LZMA), "compressed by method 14"),
+        (lambda good: zipped({**unzipped(good), "trace.json": b" " * 10**8}), "would unpack to"),
+        (lambda good: zipped({**unzipped(good), "trace.json": b"\xff\xfe"}), "holds no text"),
+        (lambda good: good + b"PK\x05\x06" + b"\xff" * 18, "damaged"),
+    ],
+)
+def test_zip_files_of_other_kinds(
+    damage: Callable[[bytes], bytes], words: str, tmp_path: Path
+) -> None:
+    (tmp_path / "file").write_bytes(damage(fuzzed_files.KINDS["trace"].content()))
+    assert words in refusal(tmp_path / "file")
+
+
+def unzipped(content: bytes) -> dict[str, bytes]:
+    with zipfile.ZipFile(io.BytesIO(content)) as archive:
+        return {name: archive.read(name) for name in archive.namelist()}
+
+
+# Traces
+
+
+@pytest.fixture
+def damaged(tmp_path: Path) -> Callable[[Callable[[Any], Any]], Path]:
+    """A trace with something else in its document."""
+    count = itertools.count()
+
+    def write(change: Callable[[Any], Any]) -> Path:
+        events = Events(tmp_path)
+        events.run()
+        entries = unzipped(events.trace().save(tmp_path / "good").read_bytes())
+        document = json.loads(entries["trace.json"])
+        change(document)
+        file = tmp_path / f"trace{next(count)}"
+        file.write_bytes(zipped({**entries, "trace.json": json.dumps(document).encode()}))
+        return file
+
+    return write
+
+
+def _access(document: Any, kind: str) -> list[Any]:
+    return next(a for step in document["steps"] for a in step[4] if a[0] == kind)
+
+
+def _lanes(extents: list[int]) -> Callable[[Any], None]:
+    def change(document: Any) -> None:
+        _access(document, "load")[3] = [0, [1] * len(extents), extents]
+
+    return change
+
+
+HUGE: dict[str, Callable[[Any], Any]] = {
+    "shape of a value": lambda d: d["values"][0].update(shape=[10**9, 10**9]),
+    "a value of 16 GiB": lambda d: d["values"][0].update(shape=[1 << 32]),
+    "a negative shape": lambda d: d["values"][0].update(shape=[-1]),
+    "lanes": _lanes([10**6, 10**6]),
+    "too many lanes": _lanes([1 << 21]),
+    "no lanes of their own": lambda d: _access(d, "store").__setitem__(3, 0),
+    "an argument": lambda d: d["arguments"][0].update(shape=[10**9, 10**9], strides=[10**9, 1]),
+    "strides of another argument": lambda d: d["arguments"][0].update(strides=[1, 2]),
+    "a type of objects": lambda d: d["values"][0].update(dtype="object"),
+    "an argument of objects": lambda d: d["arguments"][0].update(dtype="O"),
+    "nothing at the beginning": lambda d: d.update(checkpoints=[]),
+    "a line": lambda d: d["sources"][0].update(first_line=10**15),
+    "a step after the last": lambda d: d.update(checkpoints=[[10**9, {}]]),
+    "calls without end": lambda d: d.update(
+        frames=[["f", "f", [0, 0, 0], n - 1 if n else None, 1, {}] for n in range(5000)]
+    ),
+    "a mask that is none": lambda d: _access(d, "store").__setitem__(4, 0),
+}
+
+
+@pytest.mark.parametrize("name", list(HUGE))
+def test_sizes_are_those_of_the_bytes_that_are_there(name: str, damaged: Any) -> None:
+    assert "is damaged: " in refusal(damaged(HUGE[name]))
+
+
+def test_values_must_unpack_to_their_size(damaged: Any, tmp_path: Path) -> None:
+    file = damaged(lambda d: None)
+    entries = unzipped(file.read_bytes())
+    document = json.loads(entries["trace.json"])
+    value = next(one for one in document["values"] if "data" in one)
+    bomb = zlib.compress(bytes(1 << 26), 9)
+    value["data"] = [len(entries["values"]), len(bomb)]
+    entries |= {
+        "values": entries["values"] + bomb,
+        "trace.json": json.dumps(document).encode(),
+    }
+    file.write_bytes(zipped(entries))
+    assert "is not of" in refusal(file)
+
+
+# Files that are no files
+
+
+def named_by_trace(tmp_path: Path, file: str) -> Path:
+    events = Events(tmp_path)
+    events.run()
+    entries = unzipped(events.trace().save(tmp_path / "good").read_bytes())
+    document = json.loads(entries["trace.json"])
+    for one in document["sources"]:
+        one["file"] = file
+    (tmp_path / "trace").write_bytes(
+        zipped({**entries, "trace.json": json.dumps(document).encode()})
+    )
+    return tmp_path / "trace"
+
+
+@pytest.mark.timeout(60)
+@pytest.mark.parametrize("name", ["fifo", "/dev/zero", "/dev/stdin", "\0", "/", "socket", "huge"])
+def test_sources_that_are_no_regular_files_are_not_opened(name: str, tmp_path: Path) -> None:
+    file = name if name.startswith("/") or name == "\0" else str(tmp_path / name)
+    if name == "fifo":
+        os.mkfifo(file)
+    if name == "huge":
+        with open(file, "wb") as made:
+            made.truncate(1 << 33)
+    bound = socket.socket(socket.AF_UNIX)
+    if name == "socket":
+        os.chdir(tmp_path)  # its name is shorter so
+        bound.bind("socket")
+    with bound:
+        assert source_lines(file) == []
+        loaded = kernellab.load(named_by_trace(tmp_path, file))
+    assert loaded.notices == ()
+    repr(loaded.show())
+
+
+@pytest.mark.timeout(60)
+@pytest.mark.parametrize("given", [True, False, 0, 5, None, b"file", 1.5, [], "a\0b"])
+def test_what_is_no_path_is_refused(given: Any, tmp_path: Path) -> None:
+    assert "is no path of a file" in refusal(given)
+    with pytest.raises(ArgumentError, match=r"is no path of a file|names no file"):
+        kernellab.read_ncu(given)
+    with pytest.raises(ArchiveError, match="is no path of a file"):
+        kernellab.Tuning.load(given)
+    os.fstat(0)  # still open
+
+
+@pytest.mark.timeout(60)
+def test_only_regular_files_are_read(tmp_path: Path) -> None:
+    os.mkfifo(tmp_path / "fifo")
+    for path in (tmp_path / "fifo", "/dev/zero", "/dev/null"):
+        assert "is no regular file" in refusal(path)
+        with pytest.raises(ProfileError, match="is no regular file"):
+            kernellab.read_ncu(path)
+        with pytest.raises(ArchiveError, match="is no regular file"):
+            kernellab.Tuning.load(path)
+    with open(tmp_path / "sparse", "wb") as made:
+        made.truncate(1 << 40)
+    assert "no more than 536,870,912 are read" in refusal(tmp_path / "sparse")
+    (tmp_path / "loop").symlink_to("loop")
+    assert "cannot be read" in refusal(tmp_path / "loop")
+    assert "no folder of Triton's cache" in refusal(tmp_path)
+
+
+def test_a_stage_of_a_cache_folder_that_is_no_file(tmp_path: Path) -> None:
+    metadata = tmp_path / "vector_add"
+    metadata.write_bytes(fuzzed_files.KINDS["cache"].content())
+    fuzzed_files.load_cache_folder(metadata)
+    (tmp_path / "vector_add.ttir").unlink()
+    os.mkfifo(tmp_path / "vector_add.ttir")
+    assert "is no regular file" in refusal(tmp_path)
+
+
+def test_a_dump_of_empty_lines_takes_no_time(tmp_path: Path) -> None:
+    head = "// -----// IR Dump Before Pass (a-pass) ('builtin.module' operation) //----- //\n"
+    (tmp_path / "dump").write_text(head + "\n" * 2_000_000)
+    assert "holds no module with a kernel" in refusal(tmp_path / "dump")
+
+
+def test_counts_of_a_profile_are_counts(tmp_path: Path) -> None:
+    text = '"Kernel Name","k"\n"Address","Source","# Samples"\n"10","NOP","1e300"\n'
+    (tmp_path / "a.csv").write_text(text)
+    with pytest.raises(ProfileError, match="1e300 is no count"):
+        kernellab.read_ncu(tmp_path / "a.csv")
+
+
+# Nothing is executed
+
+
+SPY = """
+import sys
+made = sys.argv[1] + ".ran"
+import kernellab
+found = kernellab.load(sys.argv[1])
+import os
+print(found, found.table.shape, found.show())
+assert not os.path.exists(made), "loading or showing ran the file's source"
+found.with_kernel()
+assert os.path.exists(made)
+"""
+
+
+def test_a_file_runs_nothing_until_its_kernel_is_asked_for(tmp_path: Path) -> None:
+    data = json.loads((DATA / "tuning_h200_vector_add.json").read_text())
+    (one,) = data["tunings"]
+    file = tmp_path / "sweep.json"
+    one["source"]["text"] += f"\nopen({str(file) + '.ran'!r}, 'w').close()\n"
+    file.write_text(json.dumps(data))
+    ran = subprocess.run(
+        [sys.executable, "-c", SPY, str(file)],
+        env={**os.environ, "PYTHONPATH": os.pathsep.join([str(ROOT), *sys.path])},
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=120,
+    )
+    assert ran.returncode == 0, ran.stderr
+
+
+def test_the_card_says_what_would_run_the_source() -> None:
+    loaded = kernellab.load(DATA / "tuning_h200_vector_add.json")
+    words = "tuning.with_kernel() runs it, so trust the file first"
+    assert loaded.source.is_whole
+    shown = repr(loaded.show())
+    assert shown.count(words) == 1
+    assert words not in repr(loaded.with_kernel().show())
+
+
+def test_a_source_that_ends_the_process_is_refused(tmp_path: Path) -> None:
+    data = json.loads((DATA / "tuning_h200_vector_add.json").read_text())
+    data["tunings"][0]["source"]["text"] = "raise SystemExit(3)\n"
+    (tmp_path / "sweep.json").write_text(json.dumps(data))
+    with pytest.raises(ArchiveError, match="makes no kernel here: SystemExit: 3"):
+        kernellab.load(tmp_path / "sweep.json").with_kernel()
+
+
+def test_half_a_character_is_shown_as_unknown(tmp_path: Path) -> None:
+    file = tmp_path / "file"
+    file.write_bytes(with_json("compilation", set_top("kernel", "a\ud800b")))
+    assert kernellab.load(file).kernel == "a\ufffdb"
+
+
+def test_places_outside_a_tensor_are_not_in_it() -> None:
+    from kernellab.tracing.steps import TracedArgument
+
+    inside, _ = TracedArgument("x", "float32", (4,), (-1,), 0).coordinates(numpy.arange(3))
+    assert inside.tolist() == [True, False, False]
