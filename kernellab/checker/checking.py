@@ -6,6 +6,8 @@ from collections.abc import Hashable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+import torch
+
 from kernellab import triton_api
 from kernellab.checker.checked_run import CheckedRun
 from kernellab.checker.detector import Detector
@@ -13,6 +15,7 @@ from kernellab.checker.detectors import DETECTORS
 from kernellab.checker.records import Finding, Findings
 from kernellab.checker.session import CheckSession
 from kernellab.checker.uninitialized import is_uninitialized
+from kernellab.common.formatting import shown
 from kernellab.common.progress import UNTOUCHED, ProgressBar
 from kernellab.compiler.specialization.binding import BoundCall
 from kernellab.compiler.subjects import subject_of
@@ -142,7 +145,13 @@ def _check_most_turns(most_turns: Any) -> None:
 
 def _outputs(kernel: Any, call: BoundCall, outputs: str | Sequence[str]) -> tuple[str, ...]:
     """The names, each of which must be that of an argument with memory."""
-    names = (outputs,) if isinstance(outputs, str) else tuple(outputs)
+    named = isinstance(outputs, Iterable) and not isinstance(outputs, bytes | torch.Tensor)
+    names = (outputs,) if isinstance(outputs, str) else tuple(outputs) if named else ()
+    if not named or not all(isinstance(name, str) for name in names):
+        raise ArgumentError(
+            f"outputs={shown(outputs)} names no arguments of {kernel.__name__!r}",
+            advice='Give a name or a list of names: outputs="z_ptr", outputs=["y_ptr", "z_ptr"].',
+        )
     known = dict(tensors_in(call.values))
     for name in names:
         if name in known:

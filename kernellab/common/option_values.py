@@ -9,10 +9,10 @@ import ast
 import math
 import re
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-if TYPE_CHECKING:
-    from kernellab.errors import MissingArguments
+from kernellab.common.formatting import shown
+from kernellab.errors import MissingArguments, OptionError
 
 
 def read_constexpr(text: str) -> tuple[str, Any]:
@@ -118,3 +118,13 @@ def read_program(text: str) -> tuple[int, ...]:
     if not all(isinstance(number, int) for number in numbers):
         raise ValueError("a program's id is one to three numbers: 96, or 2,1,0")
     return numbers
+
+
+def check_tolerance(name: str, value: Any) -> None:
+    """Raise OptionError unless a value says how far results may be apart."""
+    is_number = isinstance(value, int | float) and not isinstance(value, bool)
+    if value is not None and not (is_number and 0 <= value < math.inf):
+        raise OptionError(
+            f"{name}={shown(value)} is no tolerance.",
+            advice=f"Give a finite number from 0: {name}=1e-3.",
+        )

@@ -19,6 +19,8 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import BinaryIO
 
+from kernellab.errors import MachineError
+
 _PREFIX = "kernellab-tmp-"
 _FOLDER = re.compile(rf"{_PREFIX}[a-z0-9_]{{8}}")
 """The names that `tempfile` makes of the prefix: no folder of anybody else's."""
@@ -53,15 +55,23 @@ def _free_memory() -> int:
     return 0
 
 
+def temporary_place() -> str:
+    """The folder for temporary files, in words where there is none that can be written."""
+    try:
+        return tempfile.gettempdir()
+    except OSError:
+        return "none that can be written"
+
+
 @contextlib.contextmanager
 def temporary_folder() -> Iterator[str]:
     """A folder that goes with the context; a later process removes what a killed one left.
 
     Raises:
-        OSError: no folder for temporary files can be written.
+        MachineError: no folder for temporary files can be written.
     """
     remove_leftovers()
-    with tempfile.TemporaryDirectory(prefix=_PREFIX, ignore_cleanup_errors=True) as folder:
+    with _made_folder() as folder:
         lock = os.open(folder, os.O_RDONLY)
         try:
             # Whoever removes leftovers asks for this lock, which ends with the process.
@@ -70,6 +80,17 @@ def temporary_folder() -> Iterator[str]:
             yield folder
         finally:
             os.close(lock)
+
+
+def _made_folder() -> tempfile.TemporaryDirectory[str]:
+    try:
+        return tempfile.TemporaryDirectory(prefix=_PREFIX, ignore_cleanup_errors=True)
+    except OSError as error:
+        raise MachineError(
+            f"no temporary folder can be made: {error}",
+            advice=f"Make room in {temporary_place()}, or let TMPDIR name a folder with room that "
+            "can be written.",
+        ) from error
 
 
 @functools.cache

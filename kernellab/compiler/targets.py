@@ -121,7 +121,7 @@ def parse_targets(names: str | Target | Iterable[str | Target]) -> list[Target]:
     """
     if isinstance(names, str):
         names = [name for name in names.split(",") if name.strip()]
-    elif isinstance(names, Target):
+    elif isinstance(names, Target) or not isinstance(names, Iterable) or isinstance(names, bytes):
         names = [names]
     targets = list(dict.fromkeys(parse_target(name) for name in names))
     if not targets:

@@ -10,6 +10,7 @@ from typing import Any
 from xdsl.dialects.builtin import ModuleOp
 
 from kernellab import triton_api
+from kernellab.common.option_values import check_tolerance
 from kernellab.common.progress import UNTOUCHED, ProgressBar
 from kernellab.compiler.passes import steering
 from kernellab.compiler.pipeline import record_passes
@@ -72,6 +73,8 @@ def bisect(
     """
     given = _BisectOptions(target, rtol, atol, skip, pipeline)
     own, keywords = apart_from_parameters(given, kernel, args, keywords)
+    check_tolerance("rtol", own.rtol)
+    check_tolerance("atol", own.atol)
     launch = prepare(kernel, grid, args, keywords, own.target, _BISECT)
     plain, call, chosen = launch.kernel, launch.call, launch.target
     runs = _Snapshots(plain, launch.sizes(), call, chosen)

@@ -5,9 +5,12 @@ from __future__ import annotations
 import hashlib
 import zlib
 from collections.abc import Callable, Iterator, Mapping
+from contextlib import suppress
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any
+
+from kernellab.errors import MachineError
 
 
 @dataclass(frozen=True)
@@ -37,30 +40,46 @@ class Stage:
 
 class Stages(Mapping[str, Stage]):
     """Stage name -> Stage, in the order of the pipeline;
-    a stage given as a function is made when first asked for.
+    a stage given as a function is made when first asked for. One that this machine has failed to
+    make is none of them; who asks for it all the same is told why, or gets it.
     """
 
     def __init__(self, stages: Mapping[str, Stage | Callable[[], Stage]]) -> None:
         self._stages = dict(stages)
+        self.failed: dict[str, MachineError] = {}
+        """What could not be made, and why."""
 
     def __getitem__(self, name: str) -> Stage:
         stage = self._stages[name]
         if not isinstance(stage, Stage):
-            stage = self._stages[name] = stage()
+            try:
+                stage = self._stages[name] = stage()
+            except MachineError as error:
+                self.failed[name] = error
+                raise
+            self.failed.pop(name, None)
         return stage
+
+    def made(self) -> list[Stage]:
+        """All that this machine can make, in order."""
+        found = []
+        for name in self._stages:
+            with suppress(MachineError):
+                found.append(self[name])
+        return found
 
     def __contains__(self, name: object) -> bool:
         # Mapping's own would make the stage.
-        return name in self._stages
+        return name in self._stages and name not in self.failed
 
     def __iter__(self) -> Iterator[str]:
-        return iter(self._stages)
+        return (name for name in self._stages if name not in self.failed)
 
     def __len__(self) -> int:
-        return len(self._stages)
+        return len(self._stages) - len(self.failed)
 
     def __repr__(self) -> str:
-        return f"Stages({', '.join(self._stages)})"
+        return f"Stages({', '.join(self)})"
 
 
 class StoredText:

@@ -91,6 +91,7 @@ from kernellab.triton_api.functions import (
     source_now,
 )
 from kernellab.triton_api.literals import layout_of_parts, parts_of_layout
+from kernellab.triton_api.machine_faults import translated_machine_errors
 from kernellab.triton_api.mlir_text import (
     generic_form,
     generic_text,
@@ -194,6 +195,7 @@ __all__ = [
     "standalone_text",
     "text_diagnostic",
     "translated_errors",
+    "translated_machine_errors",
     "translated_text_errors",
     "triton_type",
     "ttgir_naming_ttir_lines",

@@ -171,6 +171,7 @@ def assembler_log(ptx: str, target: Target, options: Mapping[str, Any]) -> str:
 
     Raises:
         PTXASError: ptxas refuses the text.
+        MachineError: ptxas is missing, or could not run.
     """
     backend = triton_api.backend_for(target)
     known = triton_api.backend_options(target)
@@ -178,7 +179,12 @@ def assembler_log(ptx: str, target: Target, options: Mapping[str, Any]) -> str:
     # ptxas has no use for it.
     asked = {name: options[name] for name in options if name in known and name != "num_warps"}
     parsed = backend.parse_options(asked)
-    with knobs.nvidia.scope(), io.StringIO() as said, contextlib.redirect_stdout(said):
+    with (
+        triton_api.translated_machine_errors("ptxas cannot run"),
+        knobs.nvidia.scope(),
+        io.StringIO() as said,
+        contextlib.redirect_stdout(said),
+    ):
         knobs.nvidia.dump_ptxas_log = True
         stage_functions(backend, parsed)["cubin"](ptx, {})
         return said.getvalue()

@@ -9,7 +9,6 @@ import os
 import re
 import stat
 import sys
-import tempfile
 import threading
 import unicodedata
 from collections.abc import Callable, Iterator, Sequence
@@ -23,6 +22,7 @@ from triton.compiler.errors import CompilationError
 from triton.runtime.errors import PTXASError
 
 from kernellab.common.escapes import string_of_assembly, string_of_ir
+from kernellab.common.temporary import nameless_file
 from kernellab.errors import CompileError, KernelLabError, SourcePosition
 from kernellab.records import Target
 from kernellab.triton_api.columns import COLUMNS_OF_THE_FILE, column_from_one
@@ -32,6 +32,9 @@ from kernellab.triton_api.functions import (
     position_in,
     reachable_functions,
 )
+from kernellab.triton_api.machine_faults import machine_error
+
+_CANNOT_RUN = "The compiler cannot run"
 
 TTGIR_FILE_SUFFIX = ".kernellab.ttgir"
 """How the file is named that locations after TTGIR name, where they name lines
@@ -56,9 +59,13 @@ def translated_errors(
             raise
         except CompilationError as error:
             output.take()
+            if (fault := machine_error(error, _CANNOT_RUN)) is not None:
+                raise fault from error
             raise _front_end_error(error, kernel, target) from error
         except PTXASError as error:
             printed = output.take()
+            if (fault := machine_error(error, _CANNOT_RUN, printed)) is not None:
+                raise fault from error
             raise _assembler_error(error, kernel, target, printed) from error
         except Exception as error:
             printed = output.take()
@@ -66,6 +73,8 @@ def translated_errors(
                 raise _python_function_error(name, kernel, target) from error
             if not all(_is_text(definition_of(one).file) for one in reachable_functions(kernel)):
                 raise _path_error(kernel, target) from error
+            if (fault := machine_error(error, _CANNOT_RUN, printed)) is not None:
+                raise fault from error
             raise _pass_error(error, kernel, target, printed, running_pass()) from error
 
 
@@ -404,8 +413,12 @@ def translated_text_errors(
         except (KernelLabError, PipelineStopped):
             raise
         except PTXASError as error:
+            if (fault := machine_error(error, _CANNOT_RUN)) is not None:
+                raise fault from error
             raise ptxas_diagnostic(str(error), given, target) from error
         except Exception as error:
+            if (fault := machine_error(error, _CANNOT_RUN, printed())) is not None:
+                raise fault from error
             raise text_diagnostic(printed(), given, target, running_pass(), str(error)) from error
 
 
@@ -471,7 +484,7 @@ class _Output:
 
     def __init__(self) -> None:
         self.python = io.StringIO()
-        self.native_file = tempfile.TemporaryFile()  # noqa: SIM115, closed by captured_output
+        self.native_file = nameless_file(0)  # closed by captured_output
 
     def take(self) -> str:
         """Everything printed so far. Of it only what the kernel itself printed will be shown:

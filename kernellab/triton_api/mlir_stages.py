@@ -12,6 +12,7 @@ from typing import Any
 from triton._C import libtriton
 
 from kernellab.records import Target
+from kernellab.triton_api.machine_faults import translated_machine_errors
 from kernellab.triton_api.patches import (
     LlvmReached,
     Session,
@@ -49,13 +50,17 @@ def list_passes(target: Target, options: Mapping[str, Any], gluon: bool = False)
 
     Raises:
         OptionError: an option value that the target's backend refuses.
+        MachineError: a tool or a folder that the backend needs is not there.
     """
     check_options(options, target)
     backend = backend_for(target)
     parsed = backend.parse_options(dict(options))
-    stages = stage_functions(backend, parsed, gluon)
     session = Session(watcher=IdleWatcher(), listing=True)
-    _run_mlir_stages(backend, stages, parsed, session, lambda _: _smallest_module(backend), None)
+    with translated_machine_errors("The compiler cannot run"):
+        stages = stage_functions(backend, parsed, gluon)
+        _run_mlir_stages(
+            backend, stages, parsed, session, lambda _: _smallest_module(backend), None
+        )
     return session.listed
 
 

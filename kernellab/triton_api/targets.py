@@ -14,6 +14,7 @@ from triton.backends.compiler import GPUTarget
 from triton.compiler.compiler import ASTSource, make_backend
 from triton.experimental.gluon._runtime import GluonASTSource
 
+from kernellab.common.formatting import shown
 from kernellab.errors import OptionError
 from kernellab.records import Target
 
@@ -58,12 +59,21 @@ def check_options(options: Mapping[str, Any], target: Target) -> None:
     whole_numbers = _integer_options(target)
     for name, value in options.items():
         if name in whole_numbers and value is not None and not isinstance(value, int):
-            raise OptionError(f"{name} must be an integer, and {value!r} was given.")
+            raise OptionError(f"{name} must be an integer, and {shown(value)} was given.")
+        if name in _LEAST and isinstance(value, int) and not _LEAST[name] <= value < 2**31:
+            raise OptionError(
+                f"{name}={shown(value)} is out of range.",
+                advice=f"Give a whole number from {_LEAST[name]}.",
+            )
     try:
         backend_for(target).parse_options(dict(options))
     except Exception as error:
         given = ", ".join(f"{name}={value!r}" for name, value in options.items())
         raise OptionError(f"{target} does not accept {given}: {error}") from error
+
+
+_LEAST = {"num_ctas": 1, "num_stages": 0, "maxnreg": 1, "waves_per_eu": 0}
+"""Options that Triton passes on as they are, with the least value that means something."""
 
 
 @functools.cache
@@ -75,7 +85,11 @@ def _integer_options(target: Target) -> frozenset[str]:
 
 
 def nvidia_tool(name: str) -> str:
-    """Path of one of the NVIDIA tools bundled with Triton: "nvdisasm", "cuobjdump", "ptxas"."""
+    """Path of one of the NVIDIA tools bundled with Triton: "nvdisasm", "cuobjdump", "ptxas".
+
+    Raises:
+        RuntimeError: it is missing, or does not run.
+    """
     return str(getattr(knobs.nvidia, name).path)
 
 

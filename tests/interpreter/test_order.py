@@ -4,6 +4,8 @@ and that a kernel which depends on it is found.
 
 from __future__ import annotations
 
+import itertools
+import tracemalloc
 from typing import Any
 
 import numpy as np
@@ -11,6 +13,7 @@ import pytest
 import torch
 
 import kernellab
+from kernellab.interpreter.execution import grid
 from kernellab.interpreter.execution.grid import batches
 from kernellab.records.run_options import ORDERS
 from tests.kernels.interp import order
@@ -97,3 +100,29 @@ def test_a_kernel_without_races_is_the_same_in_every_order() -> None:
     x = torch.arange(1000.0)
     results = outcomes(order.square, 16, lambda: [x, torch.zeros(1000)], n=1000, BLOCK=64)
     assert results == {(x * x).numpy().tobytes()}
+
+
+@pytest.mark.parametrize("total", [11, 4097, 100_001])
+def test_an_order_too_long_to_be_kept_is_computed_and_holds_each_program_once(
+    monkeypatch: pytest.MonkeyPatch, total: int
+) -> None:
+    monkeypatch.setattr(grid, "_MOST_SHUFFLED", 10)
+    ids = [
+        number
+        for programs in grid.batches((total, 1, 1), 64, "shuffled", seed=5)
+        for number in programs.linear.tolist()
+    ]
+    assert sorted(ids) == list(range(total))
+    assert ids != sorted(ids)
+    again = [one.linear[0] for one in grid.batches((total, 1, 1), 64, "shuffled", seed=6)]
+    assert again[:5] != ids[:5]
+
+
+def test_a_shuffled_grid_of_a_thousand_million_programs_takes_little_memory() -> None:
+    tracemalloc.start()
+    try:
+        several = itertools.islice(grid.batches((10**9, 1, 1), 256, "shuffled"), 100)
+        assert len({int(one.linear[0]) for one in several}) == 100
+        assert tracemalloc.get_traced_memory()[1] < 10_000_000
+    finally:
+        tracemalloc.stop()

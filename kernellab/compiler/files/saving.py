@@ -64,7 +64,7 @@ def to_json(compilation: Compilation) -> dict[str, Any]:
     """The record as plain data that fits the schema."""
     texts, counts = _Pool(), _Pool()
     passes = [_pass_to_json(run, texts, counts) for run in compilation.passes]
-    stages = [_stage_to_json(stage, texts) for stage in compilation.stages.values()]
+    stages = [_stage_to_json(stage, texts) for stage in compilation.stages.made()]
     return {
         "format": FORMAT,
         "version": VERSION,

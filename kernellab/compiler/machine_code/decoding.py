@@ -47,12 +47,15 @@ def decode(compilation: Compilation) -> tuple[Instruction, ...]:
     Raises:
         NotRecorded: the compilation has no source map.
         CompileError: the disassembler refused the cubin.
+        MachineError: the disassembler is missing, or could not run.
     """
     stages = compilation.stages
     if "sass" in stages:
         cubin = stages["cubin"].content
         assert isinstance(cubin, bytes)
         return tuple(_sass_instructions(stages["sass"].text, cubin, compilation.source_map))
+    if "amdgcn" not in stages and (why := stages.failed.get("sass")) is not None:
+        raise why
     return tuple(_amd_instructions(stages["amdgcn"].text, compilation.source_map))
 
 

@@ -11,7 +11,7 @@ from pathlib import Path
 
 from kernellab import triton_api
 from kernellab.common.temporary import temporary_folder
-from kernellab.errors import CompileError
+from kernellab.errors import CompileError, MachineError
 
 
 # The stage and the record of the assembler's step ask one after the other.
@@ -31,17 +31,26 @@ def run_on_cubin(tool: str, arguments: list[str], cubin: bytes) -> str:
 
     Raises:
         CompileError: the tool failed; the message has its words.
+        MachineError: the tool is missing, or could not run.
     """
-    with temporary_folder() as folder:
+    with triton_api.translated_machine_errors(f"{tool} cannot run"), temporary_folder() as folder:
         file = Path(folder, "kernel.cubin")
         file.write_bytes(cubin)
         command = [triton_api.nvidia_tool(tool), *arguments, str(file)]
-        finished = subprocess.run(command, capture_output=True, text=True, check=False)
+        finished = subprocess.run(
+            command, capture_output=True, text=True, errors="replace", check=False
+        )
+    if finished.returncode < 0:
+        raise MachineError(
+            f"{tool} was ended by signal {-finished.returncode}.", advice=_TOOL_ADVICE
+        )
     if finished.returncode != 0:
         words = finished.stderr.strip() or f"exit status {finished.returncode}"
         raise CompileError(f"{tool} cannot read the cubin: {words}")
     return finished.stdout
 
+
+_TOOL_ADVICE = "Look at this machine's memory and at its limits (ulimit -a)."
 
 _NVIDIA_MATRIX = re.compile(r"^\s*/\*[0-9a-f]+\*/\s+(?:@!?\w+\s+)?([A-Z]*MMA[\w.]*)", re.M)
 """An instruction of SASS whose opcode ends in MMA: HMMA, IMMA, DMMA, QMMA; warp groups:

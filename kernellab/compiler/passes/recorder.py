@@ -9,6 +9,7 @@ from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 from kernellab.compiler.machine_code.sass import disassemble
+from kernellab.errors import MachineError
 from kernellab.records import DeferredText, PassRun, StoredText
 from kernellab.triton_api.watching import PassCall
 
@@ -29,6 +30,14 @@ in a module without them it has nothing to do.
 Printing a module is most of what recording costs. These passes rewrite nothing else,
 in any supported version of Triton: a test prints after them all the same, for the whole corpus.
 """
+
+
+def _sass_or_why(cubin: bytes) -> str:
+    """The SASS of a cubin; where this machine cannot make it, a comment that says so."""
+    try:
+        return disassemble(cubin)
+    except MachineError as error:
+        return f"// {error.what}\n"
 
 
 class PassRecorder:
@@ -117,7 +126,7 @@ class PassRecorder:
             self._add_step(PassCall(name, "translate_to_asm", 1), seconds, self._keep(content))
         elif name == "cubin":
             assert isinstance(content, bytes)
-            text = DeferredText(functools.partial(disassemble, content))
+            text = DeferredText(functools.partial(_sass_or_why, content))
             self._add_step(PassCall("sass", "ptxas", 1), seconds, text)
 
     def _add_step(self, call: PassCall, seconds: float, stored: StoredText) -> None:

@@ -13,6 +13,7 @@ from typing import Any
 
 from kernellab import triton_api
 from kernellab.common import worker
+from kernellab.common.formatting import shown
 from kernellab.compiler.passes.recorder import PassRecorder
 from kernellab.errors import CompileError, OptionError, SourcePosition, WorkerError, nearest
 from kernellab.records import PassRun, Target
@@ -75,11 +76,32 @@ def make_plan(
     """
     if isinstance(skip, str):
         skip = [skip]
+    _check_names("skip", skip)
+    if stop_after is not None:
+        _check_names("stop_after", [stop_after])
+    if pipeline is not None:
+        items = list(pipeline) if isinstance(pipeline, Iterable) else [pipeline]
+        _check_names("pipeline", [one[0] if _has_arguments(one) else one for one in items])
+        pipeline = items
     skipped = frozenset(call.label for name in skip for call in find_passes(name, listed))
     if stop_after is not None and stop_after not in stages:
         stop_after = find_passes(stop_after, listed)[0].label
     replacements = None if pipeline is None else _replacements(list(pipeline), listed, backend)
     return Plan(skipped, stop_after, replacements=replacements)
+
+
+def _has_arguments(item: Any) -> bool:
+    return isinstance(item, tuple | list) and len(item) > 0
+
+
+def _check_names(option: str, given: Any) -> None:
+    """Raise OptionError for what are no names of passes."""
+    if not isinstance(given, Iterable) or not all(isinstance(one, str) for one in given):
+        raise OptionError(
+            f"{option}={shown(given)} names no pass",
+            advice='Names of passes are strings, such as "ttgir.coalesce": the passes of a '
+            "compilation have theirs as `label`.",
+        )
 
 
 _NAME = re.compile(r"(?:(?P<stage>\w+)\.)?(?P<name>\w+)(?:#(?P<number>\d+))?")

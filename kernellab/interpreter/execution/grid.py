@@ -172,16 +172,51 @@ def batches(grid: Grid, size: int, order: str = "sequential", seed: int = 0) -> 
     total = grid[0] * grid[1] * grid[2]
     if order == "shuffled":
         chance = numpy.random.default_rng(seed)
-        shuffled = chance.permutation(total)
+        shuffled = _permutation(total, chance)
         first = 0
         while first < total:
             count = int(chance.integers(1, min(size, total), endpoint=True))
-            yield Programs(grid, shuffled[first : first + count])
+            yield Programs(grid, shuffled(first, min(first + count, total)))
             first += count
         return
     for first in range(0, total, size):
         linear = numpy.arange(first, min(first + size, total))
         yield Programs(grid, total - 1 - linear if order == "reversed" else linear)
+
+
+_MOST_SHUFFLED = 1 << 22
+"""Programs whose order is kept as it was drawn; of more, 8 bytes each would fill the memory."""
+
+
+def _permutation(total: int, chance: numpy.random.Generator) -> Callable[[int, int], numpy.ndarray]:
+    """A function that gives a part of a random order of the numbers below `total`.
+
+    Of many numbers the order is computed where it is asked for, by a Feistel network over the
+    next even power of two: a bijection, walked on from until it leads below `total`.
+    """
+    if total <= _MOST_SHUFFLED:
+        drawn = chance.permutation(total)
+        return lambda first, end: drawn[first:end]
+    half = numpy.uint64((total.bit_length() + 1) // 2)
+    low = numpy.uint64((1 << int(half)) - 1)
+    keys = chance.integers(1, 1 << 62, size=6, dtype=numpy.uint64) | numpy.uint64(1)
+
+    def mixed(numbers: numpy.ndarray) -> numpy.ndarray:
+        left, right = numbers >> half, numbers & low
+        for key in keys:
+            scrambled = (right + key) * key
+            scrambled ^= scrambled >> numpy.uint64(29)
+            left, right = right, left ^ ((scrambled * key) >> numpy.uint64(17) & low)
+        return (left << half) | right
+
+    def part(first: int, end: int) -> numpy.ndarray:
+        with numpy.errstate(over="ignore"):
+            numbers = mixed(numpy.arange(first, end, dtype=numpy.uint64))
+            while (beyond := numbers >= total).any():
+                numbers[beyond] = mixed(numbers[beyond])
+        return numbers.astype(numpy.int64)
+
+    return part
 
 
 def linear_ids(programs: Iterable[tuple[int, int, int]], grid: Grid) -> frozenset[int]:

@@ -23,7 +23,7 @@ from kernellab import triton_api
 from kernellab.compiler.pipeline import compile_bound
 from kernellab.compiler.specialization.binding import BoundCall
 from kernellab.compiler.targets import local_target
-from kernellab.errors import CompileError, KernelLabError, UnsupportedOperation
+from kernellab.errors import CompileError, KernelLabError, MachineError, UnsupportedOperation
 from kernellab.launch.argument_copies import tensors_in
 from kernellab.launch.differences import Contents
 from kernellab.launch.dispatch import interpret
@@ -78,6 +78,8 @@ def compile_config(packed_job: bytes, packed_task: bytes) -> Outcome:
     except CompileError as error:
         limits = isinstance(error.__cause__, triton_api.OutOfResources)
         return _dropped("out of resources" if limits else "compile error", str(error))
+    except MachineError as error:  # of this moment, and of no config
+        return _dropped("lost", str(error))
     except KernelLabError as error:
         return _dropped("compile error", str(error))
 
@@ -242,6 +244,8 @@ def run_config(setup: Setup, packed_task: bytes, trial_options: TrialOptions) ->
         return _dropped("out of resources", str(error))
     except torch.OutOfMemoryError as error:
         return _dropped("out of memory", str(error))
+    except MachineError as error:
+        return _dropped("lost", str(error))
     except UnsupportedOperation as error:
         # The interpreter's own limit says nothing against the config.
         return Outcome(unchecked=error.problem)

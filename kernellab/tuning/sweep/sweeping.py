@@ -13,6 +13,7 @@ import numpy
 import torch
 
 from kernellab import triton_api
+from kernellab.common.option_values import check_tolerance
 from kernellab.common.temporary import nameless_file, path_of
 from kernellab.compiler.targets import local_target, parse_target
 from kernellab.errors import ArgumentError, OptionError, nearest
@@ -188,6 +189,8 @@ def _tuned(
     started = time.monotonic()
     plain = innermost(kernel)
     _check_options(own)
+    check_tolerance("rtol", own.rtol)
+    check_tolerance("atol", own.atol)
     _check_grid(grid)
     names = checked_key(kernel, own.key, args, keywords)
     place = _place(kernel, args, keywords, own.target, own.executor, own.gpus)

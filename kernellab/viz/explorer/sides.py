@@ -14,7 +14,13 @@ from kernellab.compiler.machine_code.decoding import padding_of
 from kernellab.compiler.modules.structure import lines_of_operations
 from kernellab.compiler.passes.pass_notes import note_of
 from kernellab.compiler.source_map import with_passes
-from kernellab.errors import CompileError, Diagnostic, KernelLabError, SourcePosition
+from kernellab.errors import (
+    CompileError,
+    Diagnostic,
+    KernelLabError,
+    MachineError,
+    SourcePosition,
+)
 from kernellab.records import Compilation, ControlCodes, Instruction, PassRun, SourceMap
 from kernellab.records.conversions import Conversion
 from kernellab.records.remarks import Remark
@@ -211,7 +217,7 @@ def _side(compilation: Compilation, name: str) -> IrSide:
     texts = _Texts()
     stages = [StageData("source", texts.add_shown("python", source.content, source.skipped))]
     full = {}
-    for stage in compilation.stages.values():
+    for stage in compilation.stages.made():
         if stage.name != "source" and isinstance(stage.content, str):
             full[stage.content] = stage.name
             stages.append(StageData(stage.name, texts.add(stage.language, stage.content)))
@@ -226,7 +232,7 @@ def _side(compilation: Compilation, name: str) -> IrSide:
         facts=_facts(compilation),
         failure="",
         failure_line=0,
-        notice=REDEFINED if compilation.is_redefined else "",
+        notice=_notice(compilation),
         texts=tuple(texts.texts),
         stages=tuple(stages),
         passes=rows,
@@ -236,6 +242,18 @@ def _side(compilation: Compilation, name: str) -> IrSide:
         metrics=tuple(_metrics(compilation, instructions)),
         layouts=_layouts(compilation),
     )
+
+
+def _notice(compilation: Compilation) -> str:
+    """What is to be said above the stages: of the kernel's source, and of stages that are not
+    there because of this machine.
+    """
+    lines = [REDEFINED] if compilation.is_redefined else []
+    lines += [
+        f"No {name.upper()}: {error.what} {error.advice}".strip()
+        for name, error in compilation.stages.failed.items()
+    ]
+    return " ".join(lines)
 
 
 def source_and_notes(compilation: Compilation) -> tuple[KernelSource, tuple[MarginNote, ...]]:
@@ -266,7 +284,10 @@ def _facts(compilation: Compilation) -> tuple[tuple[str, str], ...]:
     ]
     if not compilation.can_answer("resources"):
         return tuple(facts)
-    resources = compilation.resources
+    try:
+        resources = compilation.resources
+    except MachineError:
+        return tuple(facts)
     stack = (("stack", f"{resources.stack_bytes:,} bytes"),) if resources.stack_bytes else ()
     return (
         *facts,
@@ -341,7 +362,7 @@ def _instructions(compilation: Compilation) -> tuple[Instruction, ...]:
         return ()
     try:
         return compilation.instructions
-    except CompileError:  # The binary of a file is damaged.
+    except (CompileError, MachineError):  # A file's binary is damaged, or the tool is missing.
         return ()
 
 

@@ -8,6 +8,7 @@ from collections.abc import Iterable, Mapping
 from typing import Any
 
 from kernellab.compiler.machine_code.sass import matrix_instructions
+from kernellab.errors import MachineError
 from kernellab.records import (
     Compilation,
     Launch,
@@ -167,16 +168,20 @@ _STAGE_WORDS = {
 
 def _stage_table(compilation: Compilation) -> Table:
     rows = [
-        (name, size_of(stage), _STAGE_WORDS.get(name, ""))
-        for name, stage in compilation.stages.items()
+        (stage.name, size_of(stage), _STAGE_WORDS.get(stage.name, ""))
+        for stage in compilation.stages.made()
     ]
+    rows += [(name, "not made", why.what) for name, why in compilation.stages.failed.items()]
     return Table("Stages", ("stage", "size", "what it is"), rows)
 
 
 def _resource_table(compilation: Compilation) -> Table:
     if not compilation.can_answer("resources"):
         return Table("One program takes", ("", ""), [("stopped before", "machine code")])
-    rows = _resource_rows(compilation.resources)
+    try:
+        rows = _resource_rows(compilation.resources)
+    except MachineError as error:
+        rows = [("registers, spills", f"not known: {error.what}")]
     for option, words in (("num_warps", "warps per program"), ("num_stages", "pipeline stages")):
         if option in compilation.options:
             rows.append((words, str(compilation.options[option])))
@@ -209,7 +214,7 @@ def format_matrix_instructions(compilation: Compilation) -> str:
     stands there; "none".
     """
     for name in ("sass", "amdgcn"):
-        if name in compilation.stages:
+        if name in (stage.name for stage in compilation.stages.made()):
             found = matrix_instructions(compilation.stages[name].text)
             counts = (f"{count} × {opcode}" for opcode, count in found.items())
             return ", ".join(counts) or "none"

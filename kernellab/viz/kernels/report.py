@@ -69,7 +69,7 @@ def compilation_section(
     compilation: Compilation, title: str, *words: Html, run: Run | None = None
 ) -> Html:
     """One compilation: what there is to say of it, its card, and every stage."""
-    stages = [stage_details(stage) for stage in compilation.stages.values()]
+    stages = [stage_details(stage) for stage in compilation.stages.made()]
     return section(title, *words, Html(kernel_card(compilation, run=run).html()), *stages)
 
 

@@ -1,0 +1,101 @@
+"""What fails while the compiler runs and is this machine's fault: disks, folders, memory, tools."""
+
+from __future__ import annotations
+
+import errno
+import re
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+from triton.compiler.errors import CompilationError
+from triton.runtime.errors import PTXASError
+
+from kernellab.common.temporary import temporary_place
+from kernellab.errors import MachineError
+
+
+def machine_error(error: Exception, lead: str, printed: str = "") -> MachineError | None:
+    """What an error says of this machine; None where it is the kernel's, or the compiler's.
+
+    Args:
+        lead: what cannot be done: "The compiler cannot run".
+        printed: what the compiler printed meanwhile.
+    """
+    cause: BaseException | None = error
+    while isinstance(cause, CompilationError) and cause.__cause__ is not None:
+        cause = cause.__cause__
+    if isinstance(cause, MemoryError):
+        return MachineError(f"{lead}: memory is exhausted.", advice=_MEMORY)
+    if isinstance(error, OSError) and error.errno is not None:
+        return _of_the_system(error, lead)
+    words = f"{cause}"
+    if missing := re.search(r"Cannot find (\S+)$", words):
+        tool = missing[1]
+        return MachineError(
+            f"{lead}: {tool} is missing, or does not run here.",
+            advice=f"It comes with Triton: install that anew, or set {_variable(tool)} to another.",
+        )
+    if isinstance(error, PTXASError) and (ended := _ENDED.search(words)):
+        return MachineError(f"{lead}: ptxas {ended[0]}.", advice=_MEMORY)
+    for sign, advice in _SIGNS:
+        if found := sign.search(words) or sign.search(printed):
+            return MachineError(f"{lead}: {found[0].strip()}.", advice=advice)
+    return None
+
+
+@contextmanager
+def translated_machine_errors(lead: str) -> Iterator[None]:
+    """Turn what is this machine's fault into a MachineError; everything else goes on as it is."""
+    try:
+        yield
+    except (OSError, RuntimeError, MemoryError) as error:
+        if isinstance(error, NotImplementedError | RecursionError):
+            raise
+        fault = machine_error(error, lead)
+        if fault is None:
+            raise
+        raise fault from error
+
+
+_ENDED = re.compile(r"failed with error code (?:-\d+|12[67])\b")
+"""Triton's words for an assembler that a signal ended, or that could not be started."""
+_MEMORY = "Look at this machine's memory, and at its limits (ulimit -a, or the container's)."
+_DISKS = (
+    "Make room, or let TRITON_CACHE_DIR (the compiler's cache) and TMPDIR (what it writes for a "
+    "moment) name folders with room that can be written."
+)
+_SIGNS = (
+    (re.compile(r"No space left on device", re.I), _DISKS),
+    (re.compile(r"Disk quota exceeded", re.I), _DISKS),
+    (re.compile(r"ptxas fatal\s*: (?:Could not|Cannot) (?:open|write)[^\n]*"), _DISKS),
+    (re.compile(r"LLVM ERROR: out of memory|std::bad_alloc|Cannot allocate memory", re.I), _MEMORY),
+)
+"""Words of the compiler's own."""
+
+
+def _variable(tool: str) -> str:
+    """The environment variable in which Triton looks for a tool."""
+    return f"TRITON_{tool.upper().replace('-', '_')}_PATH"
+
+
+_FULL = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
+_FOLDERS = (errno.EACCES, errno.EPERM, errno.EROFS, errno.ENOENT, errno.ENOTDIR, errno.EEXIST)
+
+
+def _of_the_system(error: OSError, lead: str) -> MachineError:
+    """What the system refuses, with the file, and what to do about it."""
+    words = error.strerror or str(error)
+    named = f" ({error.filename})" if error.filename else ""
+    advice = ""
+    if error.errno == errno.ENOMEM:
+        advice = _MEMORY
+    elif error.errno in (errno.EMFILE, errno.ENFILE, errno.EAGAIN):
+        advice = "Look at this process's limits of open files and of processes: ulimit -a."
+    elif error.errno in _FULL:
+        advice = _DISKS
+    elif error.errno in _FOLDERS:
+        advice = (
+            "Let TRITON_CACHE_DIR (the compiler's cache) and TMPDIR (what it writes for a moment, "
+            f"now {temporary_place()}) name folders that can be written."
+        )
+    return MachineError(f"{lead}: {words}{named}.", advice=advice)

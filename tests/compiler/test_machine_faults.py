@@ -1,0 +1,132 @@
+"""What this machine lacks while a kernel is compiled: one line that blames no kernel."""
+
+from __future__ import annotations
+
+import tempfile
+from typing import Any
+
+import pytest
+import torch
+from triton import knobs
+from triton.runtime.errors import PTXASError
+
+import kernellab
+from kernellab.errors import CompileError, KernelLabError, MachineError
+from kernellab.triton_api.machine_faults import machine_error
+from kernellab.tuning.pool import in_worker
+from kernellab.viz.explorer import sides
+from tests.tuning.kernels import double
+
+TYPES = ("*fp32:16", "*fp32:16", "i32")
+
+
+def compiled(**options: Any) -> Any:
+    return kernellab.compile(double, *TYPES, BLOCK=64, target="sm_90", **options)
+
+
+def without(monkeypatch: pytest.MonkeyPatch, *tools: str) -> None:
+    """Make NVIDIA's tools those of a machine where they are not installed."""
+    for tool in tools:
+        monkeypatch.setattr(type(knobs.nvidia).__dict__[tool], "default_path", "/nowhere/" + tool)
+
+
+def blames_no_kernel(error: KernelLabError) -> bool:
+    return error.position is None and "double" not in str(error) and not str(error).count("\n") > 1
+
+
+@pytest.mark.parametrize("steered", [{}, {"record": "stages"}, {"skip": "ttgir.coalesce"}])
+def test_a_missing_assembler_is_this_machines_fault(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Any, steered: dict[str, Any]
+) -> None:
+    monkeypatch.setenv("TRITON_CACHE_DIR", str(tmp_path))
+    without(monkeypatch, "ptxas")
+    with pytest.raises(MachineError, match="ptxas is missing") as caught:
+        compiled(**steered)
+    assert blames_no_kernel(caught.value)
+    assert "TRITON_PTXAS_PATH" in caught.value.advice
+
+
+def test_without_the_disassembler_everything_else_is_shown(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Any
+) -> None:
+    without(monkeypatch, "nvdisasm", "cuobjdump")
+    compilation = compiled(num_warps=8)
+    side = sides.explore_compilation(compilation).sides[0]
+    assert side.notice.startswith("No SASS: nvdisasm cannot run")
+    still = compilation._repr_mimebundle_()
+    assert "nvdisasm cannot run" in str(still)
+    assert "sass" not in list(compilation.stages)
+    compilation.explore().to_html(tmp_path / "page.html")
+    compilation.save(tmp_path / "saved.kl")
+    with pytest.raises(MachineError, match="nvdisasm is missing"):
+        compilation.stages["sass"]
+    with pytest.raises(MachineError, match="nvdisasm is missing"):
+        _ = compilation.instructions
+    monkeypatch.undo()
+    assert "BRA" in compilation.stages["sass"].text
+    assert "sass" in compilation.stages
+
+
+def test_a_cache_that_cannot_be_written_is_this_machines_fault(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setenv("TRITON_CACHE_DIR", "/proc/nothing")
+    with pytest.raises(MachineError, match=r"The compiler cannot run: .*/proc/nothing") as caught:
+        compiled(record="stages")
+    assert blames_no_kernel(caught.value)
+    assert "TRITON_CACHE_DIR" in caught.value.advice
+
+
+def test_no_room_for_temporary_files_is_this_machines_fault(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(tempfile, "tempdir", "/proc/nothing")
+    with pytest.raises(MachineError, match="/proc/nothing") as caught:
+        compiled(num_warps=2)
+    assert blames_no_kernel(caught.value)
+    with pytest.raises(MachineError, match="/proc/nothing"):
+        kernellab.accesses(double, (1,), torch.ones(64), torch.zeros(64), 64, BLOCK=64, num_warps=1)
+
+
+@pytest.mark.parametrize(
+    ("error", "words"),
+    [
+        (OSError(28, "No space left on device", "/x"), r"No space left on device \(/x\)"),
+        (MemoryError(), "memory is exhausted"),
+        (RuntimeError("LLVM ERROR: out of memory"), "out of memory"),
+        (PTXASError("`ptxas` failed with error code -9\n"), "ptxas failed with error code -9"),
+        (PTXASError("ptxas fatal   : Could not open output file '/t'"), "Could not open"),
+        (OSError(24, "Too many open files"), "Too many open files"),
+    ],
+)
+def test_faults_of_disks_memory_and_limits_are_told_apart(error: Exception, words: str) -> None:
+    with pytest.raises(MachineError, match=words) as caught:
+        raise machine_error(error, "The compiler cannot run") or error
+    assert caught.value.advice
+
+
+@pytest.mark.parametrize(
+    "error",
+    [
+        RuntimeError("PassManager::run failed"),
+        PTXASError("`ptxas` failed with error code 255\nptxas error   : Entry function uses"),
+        ValueError("shape"),
+    ],
+)
+def test_the_compilers_own_refusals_stay_its_own(error: Exception) -> None:
+    assert machine_error(error, "The compiler cannot run") is None
+
+
+def test_a_sweep_does_not_hold_it_against_a_config(monkeypatch: pytest.MonkeyPatch) -> None:
+    def refuse(*_: Any, **__: Any) -> Any:
+        raise MachineError("The compiler cannot run: No space left on device.")
+
+    monkeypatch.setattr(in_worker, "compile_bound", refuse)
+    monkeypatch.setattr(in_worker, "_job", lambda packed: type("Job", (), dict.fromkeys(
+        ("kernel", "target"))))  # fmt: skip
+    monkeypatch.setattr(in_worker, "unpack", lambda packed: type("Task", (), dict.fromkeys(
+        ("specialization", "options"))))  # fmt: skip
+    dropped = in_worker.compile_config(b"", b"").dropped
+    assert dropped is not None
+    assert dropped.reason == "lost"
+    assert not issubclass(MachineError, CompileError)
