@@ -7,7 +7,6 @@ so that it gives what the same call gives in the kernel.
 
 from __future__ import annotations
 
-import linecache
 from collections.abc import Iterable, Mapping, Sequence
 from functools import lru_cache
 from types import ModuleType
@@ -18,6 +17,7 @@ import triton
 import triton.language
 
 from kernellab import triton_api
+from kernellab.common.python_texts import remember_source
 from kernellab.compiler.specialization.binding import bind
 from kernellab.errors import ArgumentError, KernelLabError
 from kernellab.interpreter.execution.launcher import Stepping, launch_stepped
@@ -125,7 +125,7 @@ def _called(function: Any, args: Sequence[Any], keywords: Mapping[str, Any], tar
 def _kernel(source: str, functions: tuple[tuple[str, Any], ...]) -> Any:
     """Kept, since a breakpoint's condition makes the same call at each of its stops."""
     file = f"<call at the prompt {hash(source):x}>"
-    linecache.cache[file] = (len(source), None, source.splitlines(keepends=True), file)
+    remember_source(file, source)
     scope = {"tl": triton.language, "__name__": __name__, **dict(functions)}
     exec(compile(source, file, "exec"), scope)  # noqa: S102 - the text is this module's own
     return triton.jit(scope[_NAME])

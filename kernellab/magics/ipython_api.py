@@ -22,6 +22,7 @@ from IPython.core.interactiveshell import InteractiveShell
 from IPython.display import display
 
 from kernellab import errors
+from kernellab.common.python_texts import remember_source
 from kernellab.errors import KernelLabError, SourcePosition, raise_at
 
 OptionWords = Callable[[str], list[str]]
@@ -65,7 +66,7 @@ def running_cell(shell: InteractiveShell, header: str, body: str) -> RunningCell
         file = shell.compile.cache(text, shell.execution_count)
     # IPython registered what it made of the cell, one line that calls the magic; triton.jit reads
     # the source while the cell runs. With an mtime of None `linecache` never drops the entry.
-    linecache.cache[file] = (len(text), None, text.splitlines(keepends=True), file)
+    remember_source(file, text)
     return RunningCell(shell, file, text, max(above.count("\n"), 1), result)
 
 

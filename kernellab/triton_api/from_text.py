@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import builtins
 import hashlib
-import linecache
 from collections.abc import Mapping, Sequence
 from types import ModuleType
 from typing import Any
 
 from triton.runtime.jit import JITCallable
 
+from kernellab.common.python_texts import remember_source
 from kernellab.triton_api.standalone import MAIN
 
 
@@ -53,7 +53,7 @@ class _Texts:
     def _run(self, module: ModuleType, text: str, title: str) -> None:
         file = f"<{title}, from a saved sweep, {self._digest}>"
         # Triton reads a function's source by its file; this one is nowhere else.
-        linecache.cache[file] = (len(text), None, text.splitlines(keepends=True), file)
+        remember_source(file, text)
         vars(module)["__builtins__"] = {**vars(builtins), "__import__": self._import}
         exec(compile(text, file, "exec", dont_inherit=True), vars(module))  # noqa: S102
 

@@ -23,6 +23,7 @@ from typing import Any
 from triton.experimental.gluon._runtime import GluonJITFunction
 from triton.runtime.jit import JITCallable, JITFunction
 
+from kernellab.common.python_texts import remember_source
 from kernellab.errors import ArgumentError
 from kernellab.triton_api.functions import definition_of, jit_settings
 from kernellab.triton_api.outside_names import is_of_library, outside_names
@@ -165,7 +166,7 @@ def _put_together(made_of: Mapping[str, Any]) -> Any:
         ours, theirs = (".".join(map(str, v)) for v in (sys.version_info[:2], made_of["python"]))
         raise ValueError(f"it was made by Python {theirs}, and this is {ours}")
     file, text = made_of["file"], made_of["text"]
-    linecache.cache[file] = (len(text), None, text.splitlines(keepends=True), file)
+    remember_source(file, text)
     code = marshal.loads(made_of["code"])
     scope: dict[str, Any] = {"__name__": made_of["module"], "__builtins__": __builtins__}
     cells = tuple(_empty_cell() for _ in code.co_freevars)

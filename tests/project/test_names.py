@@ -30,17 +30,17 @@ TYPES = ("*fp32", "*fp32", "i32")
 FOLDERS = ["é", "ελ/Κύρ ил", "日本\u3000😀", "a:b", "back\\C3\\A9", "tab\t%s", "{x)(", "new\nline"]
 QUOTED = ['q"uote', 'loc("x":1:2)', "it's"]
 
-Load = Callable[[str], ModuleType]
+Load = Callable[..., ModuleType]
 
 
 @pytest.fixture
 def load(tmp_path: Path) -> Load:
-    """Copies the kernels into a folder of that name and imports them from there."""
+    """Copies the kernels, or another file, into a folder of that name and imports them there."""
 
-    def load(folder: str) -> ModuleType:
+    def load(folder: str, origin: Path = Path(str(unicode_names.__file__))) -> ModuleType:
         file = tmp_path / folder / "noyaux_é.py"
         file.parent.mkdir(parents=True)
-        file.write_text(Path(unicode_names.__file__).read_text())
+        file.write_bytes(origin.read_bytes())
         spec = importlib.util.spec_from_file_location("noyaux_é", file)
         assert spec is not None
         assert spec.loader is not None
@@ -56,7 +56,7 @@ def launch() -> tuple[Any, ...]:
 
 
 def line_of(module: ModuleType, text: str) -> int:
-    lines = Path(str(module.__file__)).read_text().splitlines()
+    lines = Path(str(module.__file__)).read_text().split("\n")
     return next(number for number, line in enumerate(lines, 1) if text in line)
 
 
@@ -185,6 +185,28 @@ def test_a_path_that_is_no_text_is_named(load: Load) -> None:
     with pytest.raises(CompileError, match="the path of its file is not UTF-8") as caught:
         kernellab.run(kernels.scale, *launch(), ΒLOCK=64)
     str(caught.value).encode()  # so that a terminal can print it
+
+
+@pytest.mark.parametrize("mark", ["\f", "\u2028", "\x85", "\x1c"])
+def test_marks_that_end_no_line_of_python(load: Load, tmp_path: Path, mark: str) -> None:
+    """A form feed between parts of a file, say: `str.splitlines` ends a line there."""
+    file = tmp_path / "parts.py"
+    text = Path(unicode_names.__file__).read_text()
+    file.write_text(text.replace("\n\n\n@", f"\n\n# {mark}next\n@").replace('"π"', f'"{mark}"'))
+    kernels = load("é", file)
+    scale = kernels.scale
+    line = line_of(kernels, "合計 = 1.0")
+    with pytest.raises(OutOfBounds) as caught:
+        kernellab.run(kernels.outside, *launch(), ΒLOCK=64)
+    assert caught.value.position is not None
+    assert caught.value.position.line == line
+    assert "tl.load(x_ptr + ι + 1)" in str(caught.value)
+    trace = kernellab.trace(scale, *launch(), ΒLOCK=64)
+    trace.save(tmp_path / "parts.trace")
+    again = kernellab.load(tmp_path / "parts.trace")
+    assert str(again.show()) == str(trace.show())
+    sweep = kernellab.tune(scale, *launch(), space={"ΒLOCK": [64]}, workers=1, progress=False)
+    assert list(sweep.table["dropped"]) == [""]
 
 
 def test_functions_of_such_names_that_are_not_inlined(load: Load) -> None:
