@@ -195,7 +195,7 @@ def ttgir_naming_ttir_lines(
         to_ttgir = stage_functions(backend, parsed)["ttgir"]
         ttgir = str(to_ttgir(module, {"num_warps": parsed.num_warps}))
         output.take()
-        return counted.read_text(), ttgir
+        return counted.read_text(encoding="utf-8"), ttgir
 
 
 def options_of_launch(kernel: Any, options: Mapping[str, Any]) -> dict[str, Any]:

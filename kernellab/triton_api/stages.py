@@ -61,7 +61,7 @@ def read_module(text: str, backend: Any, file_name: str = "module.mlir") -> Any:
     context = new_context(backend)
     with temporary_folder() as folder:
         file = Path(folder, file_name)
-        file.write_text(text)
+        file.write_text(text, encoding="utf-8")
         module = libtriton.ir.parse_mlir_module(str(file), context)
     module.context = context  # which must live as long as the module does
     return module

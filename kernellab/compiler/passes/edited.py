@@ -83,7 +83,7 @@ def given_text(given: str | os.PathLike[str], language: str | None) -> IrText:
     if isinstance(given, os.PathLike) or "\n" not in given:
         path = Path(given)
         try:
-            text = path.read_text()
+            text = path.read_text(encoding="utf-8")
         except OSError as error:
             why = why_unreadable(path, error)
             raise ArgumentError(

@@ -79,7 +79,7 @@ class _UntilPtx(IdleWatcher):
         """Keep the text whose lines the locations name from now on."""
         del module
         (file,) = Path(folder).iterdir()
-        self.relocated_text = file.read_text()
+        self.relocated_text = file.read_text(encoding="utf-8")
 
     def stage_made(self, name: str, content: str | bytes, seconds: float) -> None:
         """Stop after PTX."""
