@@ -8,6 +8,7 @@ from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any
 
+from kernellab import triton_api
 from kernellab.debugger.places import Breakpoint, Places
 from kernellab.debugger.session import Session
 from kernellab.debugger.tile_functions import for_prompts
@@ -76,11 +77,14 @@ def debug(
         plain.__name__, sizes, places, [*places.breakpoints(own.breakpoints), *in_source]
     )
     values = copied(call.values)
+    edited = triton_api.edited_functions(plain)
+    session.say(map(triton_api.edited_words, edited))
     try:
         stepping = Stepping(
             code, programs, around=session.around, seen_as=partial(for_prompts, target=target)
         )
-        launch_stepped(plain, sizes, replace(call, values=values), stepping, launch.options)
+        with triton_api.shown_as_compiled(edited):
+            launch_stepped(plain, sizes, replace(call, values=values), stepping, launch.options)
     except bdb.BdbQuit:
         return
     finally:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import bdb
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any
 
@@ -43,6 +43,11 @@ class Session:
         problem = self._pdb.set_break(one.file, one.line, cond=one.condition or None)
         if problem:
             self._pdb.error(problem)
+
+    def say(self, words: Iterable[str]) -> None:
+        """Tell what is to be known before the first prompt."""
+        for one in words:
+            self._pdb.message(one)
 
     def close(self) -> None:
         """Forget the breakpoints of this session: Python keeps them for all

@@ -118,6 +118,7 @@ def prepare(
     if goes_to_gpu(kernel, args, keywords):
         if entry_point.on_gpu == "launched":
             _refuse_run_options(kernel, options)
+            triton_api.made_of(kernel)  # Triton keeps what a helper was that is another by now
             tritons = {**keywords, **outright}
             return PreparedLaunch(kernel, grid, args, tritons, chosen, options, None)
         if entry_point.on_gpu == "refused":

@@ -27,7 +27,7 @@ from kernellab.tracing.checkpoints import Checkpoints
 from kernellab.tracing.hooks import TracingHook, TracingObserver
 from kernellab.tracing.recording import MOST_STEPS, Enough, Recorder, SecondRecorder
 from kernellab.tracing.records import Trace
-from kernellab.tracing.sources import changed_sources
+from kernellab.tracing.sources import changed_sources, compiled_sources
 from kernellab.tracing.steps import Program, SourceText, TracedFault, TraceFacts
 from kernellab.tracing.values import ValueStore
 
@@ -66,7 +66,7 @@ class TracedLaunch:
 
     def traced_once(self, run: _Run, operations: bool, added: Program | None = None) -> Trace:
         """One run, and its trace; `added` is a program that is traced though nobody chose it."""
-        recorder = Recorder(run.values, MOST_STEPS)
+        recorder = Recorder(run.values, MOST_STEPS, compiled_sources(self.kernel))
         memory = Checkpoints(self.call, run.call, run.values)
         fault = None
         try:
@@ -76,6 +76,9 @@ class TracedLaunch:
             if fault.step is None:
                 run.unseen = next(iter(error.programs), None)
         memory.end(len(recorder.steps))
+        edited = triton_api.edited_functions(self.kernel)
+        names = {one.__name__ for one in edited}
+        later = [one for one in recorder.sources if one.function not in names]
         return Trace(
             self._facts(run.exact_bytes, operations),
             recorder.steps,
@@ -85,9 +88,9 @@ class TracedLaunch:
             memory.checkpoints,
             recorder.sources,
             fault,
-            [*_notices(recorder), *_why_traced(added)],
+            [*_notices(recorder), *_why_traced(added), *map(triton_api.edited_words, edited)],
             self.computed_again,
-            functools.partial(_stale, self.kernel, recorder.sources),
+            functools.partial(_stale, self.kernel, later),
         )
 
     def to_work_on(self) -> dict[str, Any]:

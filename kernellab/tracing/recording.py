@@ -128,8 +128,17 @@ class Recorder:
         is_stopped: whether an error has ended the run: what is open then has not come to its end.
     """
 
-    def __init__(self, values: ValueStore, most_steps: int = MOST_STEPS) -> None:
+    def __init__(
+        self,
+        values: ValueStore,
+        most_steps: int = MOST_STEPS,
+        compiled: Mapping[tuple[str, int], SourceText] | None = None,
+    ) -> None:
+        """`compiled` has the lines of functions by file and line of the `def`; of others, files are
+        read.
+        """
         self.values = values
+        self._compiled = compiled or {}
         self.steps: list[Step] = []
         self.frames: list[Frame] = []
         self.left_out = 0
@@ -311,7 +320,7 @@ class Recorder:
     def _loops(self, function: str, file: str, line: int) -> tuple[Loop, ...]:
         key = file, line
         if key not in self._known:
-            source = source_of_function(file, function, line)
+            source = self._compiled.get(key) or source_of_function(file, function, line)
             self._known[key] = source, () if source is None else loops_of(source)
         return self._known[key][1]
 

@@ -10,7 +10,9 @@ import textwrap
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import lru_cache
+from typing import Any
 
+from kernellab import triton_api
 from kernellab.errors import source_lines
 from kernellab.tracing.steps import SourceText
 
@@ -32,6 +34,17 @@ class Loop:
     def holds(self, line: int) -> bool:
         """Whether a line is the loop's header, or of its body."""
         return self.line <= line <= self.last_line
+
+
+def compiled_sources(kernel: Any) -> dict[tuple[str, int], SourceText]:
+    """What Triton compiles of a kernel and of the functions that it may call, whatever their files
+    say by now: (file, line of the `def`) -> lines.
+    """
+    found = {}
+    for one in triton_api.reachable_functions(kernel):
+        place, lines = triton_api.definition_of(one), triton_api.compiled_lines(one)
+        found[place.file, place.line] = SourceText(place.file, one.__name__, place.line, lines)
+    return found
 
 
 def source_of_function(file: str, name: str, line: int) -> SourceText | None:

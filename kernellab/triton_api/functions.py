@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import linecache
 import os
-from collections.abc import Iterator
+import textwrap
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from types import ModuleType
 from typing import Any
 
@@ -46,6 +49,69 @@ def source_now(function: Any) -> str | None:
     while found is not None and not hasattr(found, "raw_src"):
         found = getattr(found, "fn", None)  # An autotuner, or heuristics, around it.
     return None if found is None else "".join(found.raw_src)
+
+
+def compiled_lines(function: Any) -> tuple[str, ...]:
+    """The lines that Triton compiles of a JIT function, from `def` on, as they stood in the file
+    when that was imported.
+    """
+    whole = [line.rstrip("\n") for line in function.raw_src]
+    lines = whole[_first_line(function) - int(function.starting_line_number) :]
+    source = [line.rstrip("\n") for line in str(function.src).split("\n")]
+    # A source that was put in its place stands nowhere.
+    same = textwrap.dedent("\n".join(lines)).rstrip() == "\n".join(source).rstrip()
+    return tuple(lines if same else source)
+
+
+def edited_functions(kernel: Any) -> list[Any]:
+    """Of a kernel and the functions of the user's that it may call, those whose files say
+    something else by now than what Triton compiles.
+    """
+    return [one for one in reachable_functions(kernel) if _is_edited(one)]
+
+
+def _is_edited(function: Any) -> bool:
+    place, lines = definition_of(function), compiled_lines(function)
+    if is_in_library(place.file):
+        return False
+    linecache.checkcache(place.file)
+    there = linecache.getlines(place.file)
+    now = [line.rstrip("\n") for line in there[place.line - 1 : place.line - 1 + len(lines)]]
+    # A cell of another session, a file of another machine: nobody can tell.
+    return bool(there) and now != list(lines)
+
+
+def edited_words(function: Any) -> str:
+    """What is said of a function whose file was edited, in a sentence or two."""
+    place = definition_of(function)
+    return (
+        f"{function.__name__} has changed in {place.file} since it was imported: what runs, and is "
+        "shown, is what was imported. Import it again, or restart, for what the file says now."
+    )
+
+
+@contextmanager
+def shown_as_compiled(functions: Sequence[Any]) -> Iterator[None]:
+    """While active, Python shows for these functions the lines that Triton compiles,
+    whatever their files say.
+    """
+    files = {str(one.fn.__code__.co_filename) for one in functions}
+    known = {file: linecache.cache.get(file) for file in files}
+    for one in functions:
+        place, lines = definition_of(one), [f"{line}\n" for line in compiled_lines(one)]
+        there = list(linecache.getlines(place.file))
+        there += ["\n"] * (place.line - 1 - len(there))
+        there[place.line - 1 : place.line - 1 + len(lines)] = lines
+        # With an mtime of None nobody looks at the file.
+        linecache.cache[place.file] = (sum(map(len, there)), None, there, place.file)
+    try:
+        yield
+    finally:
+        for file, entry in known.items():
+            if entry is None:
+                linecache.cache.pop(file, None)
+            else:
+                linecache.cache[file] = entry
 
 
 def _first_line(function: Any) -> int:

@@ -43,6 +43,20 @@ def machine_error(error: Exception, lead: str, printed: str = "") -> MachineErro
     return None
 
 
+def is_machines_fault(error: BaseException) -> bool:
+    """Whether an error, or one that caused it, says nothing of a kernel: a full disk, a folder that
+    cannot be written, a tool that is not there or was ended, memory that others hold.
+    """
+    current: BaseException | None = error
+    while current is not None:
+        if isinstance(current, MachineError | OSError | MemoryError | ImportError):
+            return True
+        if isinstance(current, Exception) and machine_error(current, "") is not None:
+            return True
+        current = current.__cause__
+    return False
+
+
 @contextmanager
 def translated_machine_errors(lead: str) -> Iterator[None]:
     """Turn what is this machine's fault into a MachineError; everything else goes on as it is."""

@@ -38,12 +38,19 @@ def outside_names(function: Any) -> Iterator[OutsideName]:
     names of its own variables hide globals.
     """
     scope = scope_of(function.fn)
+    for path, is_early in named_outside(function).items():
+        if path[0] in scope:
+            yield OutsideName(path, scope[path[0]], is_early)
+
+
+def named_outside(function: Any) -> dict[tuple[str, ...], bool]:
+    """The same as paths, in order, each with whether it is needed early;
+    what stands for nothing (yet), and Python's built-in functions, among them.
+    """
     found = _Names()
     for node in function.parse().body:
         found.visit(node)
-    for path, is_early in sorted(found.from_outside().items()):
-        if path[0] in scope:
-            yield OutsideName(path, scope[path[0]], is_early)
+    return dict(sorted(found.from_outside().items()))
 
 
 def is_of_library(value: Any) -> bool:

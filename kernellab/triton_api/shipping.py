@@ -1,10 +1,10 @@
 """Kernels that travel to other processes: pickled by what they are made of,
 since a notebook's cell can be imported nowhere.
 
-A function of a kernel's goes with its code, its source text and the globals that it names; of a
-module of the user's, which may be another by now where it arrives, what is taken of it. Triton's
-own functions, and libraries, go by name. Where it arrives, a kernel has the same source, lines and
-file, and so the same place in Triton's cache.
+A function of a kernel's goes with its code, the source that Triton compiles (whatever its file says
+by now) and the globals that it names; of a module of the user's, which may be another by now where
+it arrives, what is taken of it. Triton's own functions, and libraries, go by name. Where it
+arrives, a kernel has the same source, lines and file, and so the same place in Triton's cache.
 """
 
 from __future__ import annotations
@@ -15,17 +15,19 @@ import linecache
 import marshal
 import pickle
 import sys
-from collections.abc import Callable, Mapping, Sequence
+import uuid
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from types import FunctionType, ModuleType
 from typing import Any
 
 from triton.experimental.gluon._runtime import GluonJITFunction
-from triton.runtime.jit import JITCallable, JITFunction
+from triton.runtime.jit import JITCallable, JITFunction, constexpr_function
 
-from kernellab.common.python_texts import remember_source
 from kernellab.errors import ArgumentError
-from kernellab.triton_api.functions import definition_of, jit_settings
+from kernellab.triton_api.functions import jit_settings
+from kernellab.triton_api.kernel_contents import content_key
 from kernellab.triton_api.outside_names import is_of_library, outside_names
 
 
@@ -106,7 +108,10 @@ def _taken_apart(function: Any) -> tuple[Any, ...]:
         "defaults": function.fn.__defaults__,
         "annotations": dict(function.fn.__annotations__),
         "file": file,
-        "text": "".join(linecache.getlines(file)),
+        "lines": tuple(function.raw_src),
+        "first_line": function.starting_line_number,
+        "source": function.src,
+        "sender": _THIS_PROCESS,
         "kind": _kind(function),
         "settings": jit_settings(function),
     }
@@ -165,8 +170,6 @@ def _put_together(made_of: Mapping[str, Any]) -> Any:
     if made_of["python"] != sys.version_info[:2]:
         ours, theirs = (".".join(map(str, v)) for v in (sys.version_info[:2], made_of["python"]))
         raise ValueError(f"it was made by Python {theirs}, and this is {ours}")
-    file, text = made_of["file"], made_of["text"]
-    remember_source(file, text)
     code = marshal.loads(made_of["code"])
     scope: dict[str, Any] = {"__name__": made_of["module"], "__builtins__": __builtins__}
     cells = tuple(_empty_cell() for _ in code.co_freevars)
@@ -175,11 +178,45 @@ def _put_together(made_of: Mapping[str, Any]) -> Any:
     function.__annotations__ = made_of["annotations"]
     given = {name: value for name, value in made_of["settings"].items() if value is not None}
     makers: dict[str, Callable[..., Any]] = {"kernel": JITFunction, "gluon": GluonJITFunction}
-    if made_of["kind"] in makers:
-        return makers[made_of["kind"]](function, **given)
-    from triton.runtime.jit import constexpr_function
+    place = made_of["file"], made_of["first_line"], made_of["lines"]
+    with _says_only(*place, sender=made_of["sender"]):
+        if made_of["kind"] in makers:
+            made = makers[made_of["kind"]](function, **given)
+        else:
+            made = constexpr_function(function)
+    made.raw_src, made.starting_line_number = list(made_of["lines"]), made_of["first_line"]
+    made._src = made_of["source"]
+    return made
 
-    return constexpr_function(function)
+
+@contextmanager
+def _says_only(file: str, first_line: int, lines: Sequence[str], sender: str) -> Iterator[None]:
+    """While active, Python reads these lines and no others in the file: what Triton asks for when
+    it makes a function. Afterwards they stand there where the file has others, or none;
+    but not in the process that sent them: it may import the file again.
+    """
+    above, last = ["\n"] * (first_line - 1), first_line - 1 + len(lines)
+    there = linecache.getlines(file)
+    known = linecache.cache.get(file)
+    _set_lines(file, [*above, *lines])
+    try:
+        yield
+    finally:
+        if sender != _THIS_PROCESS and there[first_line - 1 : last] != list(lines):
+            before = [*there[: first_line - 1], *above[len(there) :]]
+            _set_lines(file, [*before, *lines, *there[last:]])
+        elif known is None:
+            linecache.cache.pop(file, None)
+        else:
+            linecache.cache[file] = known
+
+
+_THIS_PROCESS = uuid.uuid4().hex
+
+
+def _set_lines(file: str, lines: list[str]) -> None:
+    # With an mtime of None `linecache` never drops the entry.
+    linecache.cache[file] = (sum(map(len, lines)), None, lines, file)
 
 
 def _empty_cell() -> Any:
@@ -203,8 +240,16 @@ def _fill(module: ModuleType, contents: Mapping[str, Any]) -> None:
     vars(module).update(contents)
 
 
-def content_key(kernel: Any) -> str:
-    """What Triton takes for the kernel's content:
-    its source, its place, its helpers and the globals that it uses.
+def content_of(kernel: Any) -> str:
+    """A digest of all that is shipped of a kernel, as far as it can make a difference:
+    equal digests, in whichever processes, mean equal results.
     """
-    return f"{kernel.cache_key}:{definition_of(kernel).line}"
+    return content_key(kernel, _pickled)
+
+
+def _pickled(value: Any) -> bytes:
+    if not _travels(value):
+        return repr(value).encode("utf-8", "backslashreplace")
+    buffer = io.BytesIO()
+    KernelPickler(buffer, pickle.HIGHEST_PROTOCOL).dump(value)
+    return buffer.getvalue()

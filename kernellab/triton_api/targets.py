@@ -7,9 +7,11 @@ from __future__ import annotations
 import functools
 import typing
 from collections.abc import Mapping
+from contextlib import suppress
 from typing import Any
 
 from triton import knobs
+from triton._C.libtriton import get_cache_invalidating_env_vars
 from triton.backends.compiler import GPUTarget
 from triton.compiler.compiler import ASTSource, make_backend
 from triton.experimental.gluon._runtime import GluonASTSource
@@ -114,3 +116,16 @@ def triton_type(text: str) -> Any:
 
 def ast_source_class(kernel: Any) -> Any:
     return GluonASTSource if kernel.is_gluon() else ASTSource
+
+
+def compiler_key(target: Target) -> str:
+    """What else Triton's compiler depends on, as it is part of its own cache's key: the versions of
+    its tools, and the environment variables that it reads; "" as far as that cannot be said.
+    """
+    said: list[str] = []
+    # A tool that is not there is said when it is needed.
+    with suppress(Exception):
+        said.append(str(backend_for(target).hash()))
+    with suppress(Exception):
+        said.append(repr(sorted(get_cache_invalidating_env_vars().items())))
+    return " ".join(said)

@@ -129,7 +129,10 @@ class ProgramCode:
         return dataclasses.replace(self, prepare=prepare, codes=frozenset(nested_codes(code)))
 
 
-_kept: weakref.WeakKeyDictionary[Any, dict[Hashable, ProgramCode]] = weakref.WeakKeyDictionary()
+_kept: weakref.WeakKeyDictionary[triton_api.MadeOf, dict[Hashable, ProgramCode]] = (
+    weakref.WeakKeyDictionary()
+)
+"""By what the kernel was made of: a source or a helper that has changed since is compiled."""
 
 
 def program_code(
@@ -149,22 +152,21 @@ def program_code(
         UnsupportedOperation: the interpreter does not know one of its operations.
         KernelLabError: a global that the kernel was compiled with has changed since.
     """
+    programs = _kept.setdefault(triton_api.made_of(kernel), {})
+    check_globals(kernel)
     key = key_of(kernel, call, target, stage, after)
     if key is None:
         return make_program(kernel, call, target, stage, after)
-    # Hashes the kernel anew, which `get` does not: its source may have been changed.
-    programs = _kept.setdefault(kernel, {})
     known = programs.get(key)
     if known is not None:
-        check_globals(kernel)
         return known
     made = programs[key] = make_program(kernel, call, target, stage, after)
     return made
 
 
 def key_of(kernel: Any, call: BoundCall, target: Target, *how: Hashable) -> Hashable:
-    """What a kernel's code depends on, options among it (debug=True keeps assertions);
-    None where that cannot be hashed.
+    """What a kernel's code depends on beside what the kernel is made of, options among it
+    (debug=True keeps assertions); None where that cannot be hashed.
     """
     if call.key is None:
         return None
@@ -172,7 +174,8 @@ def key_of(kernel: Any, call: BoundCall, target: Target, *how: Hashable) -> Hash
         options = frozenset(triton_api.options_of_launch(kernel, call.options).items())
     except TypeError:
         return None
-    return call.key, target, options, *how
+    functions = triton_api.functions_within(call.specialization.constants.values())
+    return call.key, target, options, tuple(map(triton_api.made_of, functions)), *how
 
 
 def make_program(
@@ -319,12 +322,20 @@ def _argument(type: Attribute) -> RuntimeArgument:
 
 def check_globals(kernel: Any) -> None:
     """Triton compiles the value of a global in; running on with another one would be wrong."""
+    if kernel.hash is None:
+        return  # Nothing is compiled: what the globals are is looked up anew.
     for (name, _), (compiled, scope) in kernel.used_global_vals.items():
         current: Mapping[str, Any] = scope
         if current.get(name) != compiled:
-            raise KernelLabError(
-                f"the global {name!r} was {compiled!r} when kernel {kernel.__name__!r} was "
-                f"compiled, and is now {current.get(name, 'gone')!r}",
-                advice="Define the kernel again, or pass the value as a tl.constexpr argument.",
-                position=triton_api.definition_of(kernel),
-            )
+            raise _changed(kernel, name, compiled, current.get(name, "gone"))
+    if changed := triton_api.made_of(kernel).changed_constant():
+        raise _changed(kernel, *changed)
+
+
+def _changed(kernel: Any, name: str, compiled: Any, now: Any) -> KernelLabError:
+    return KernelLabError(
+        f"the global {name!r} was {compiled!r} when kernel {kernel.__name__!r} was "
+        f"compiled, and is now {now!r}",
+        advice="Define the kernel again, or pass the value as a tl.constexpr argument.",
+        position=triton_api.definition_of(kernel),
+    )

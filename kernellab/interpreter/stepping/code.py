@@ -207,7 +207,9 @@ class OneProgram:
 # Making the code
 
 
-_kept: weakref.WeakKeyDictionary[Any, dict[Hashable, SteppingCode]] = weakref.WeakKeyDictionary()
+_kept: weakref.WeakKeyDictionary[triton_api.MadeOf, dict[Hashable, SteppingCode]] = (
+    weakref.WeakKeyDictionary()
+)
 
 
 def stepping_code(
@@ -234,9 +236,9 @@ def stepping_code(
             position=triton_api.definition_of(kernel),
         )
     key = key_of(kernel, call, target, f"stepping {traced} {traces_operations}")
-    known = _kept.setdefault(kernel, {})
+    known = _kept.setdefault(triton_api.made_of(kernel), {})
+    check_globals(kernel)
     if key is not None and key in known:
-        check_globals(kernel)
         return known[key]
     batch = program_code(kernel, call, target)
     module, records = triton_api.make_ttir_with_debug_info(

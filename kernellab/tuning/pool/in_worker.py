@@ -79,9 +79,13 @@ def compile_config(packed_job: bytes, packed_task: bytes) -> Outcome:
         limits = isinstance(error.__cause__, triton_api.OutOfResources)
         return _dropped("out of resources" if limits else "compile error", str(error))
     except MachineError as error:  # of this moment, and of no config
-        return _dropped("lost", str(error))
+        return _lost(error)
     except KernelLabError as error:
         return _dropped("compile error", str(error))
+    except Exception as error:
+        if triton_api.is_machines_fault(error):
+            return _lost(error)
+        raise
 
 
 def _said_of(compilation: Compilation, seconds: float) -> Compiled:
@@ -116,8 +120,13 @@ def _matrix_instruction(compilation: Compilation) -> str:
     return names[0] if names else ""
 
 
-def _dropped(reason: Reason, why: str) -> Outcome:
-    return Outcome(dropped=Dropped(reason, why))
+def _dropped(reason: Reason, why: str, *, lasts: bool = True) -> Outcome:
+    return Outcome(dropped=Dropped(reason, why), lasts=lasts)
+
+
+def _lost(error: Exception) -> Outcome:
+    words = str(error) if isinstance(error, KernelLabError) else f"{type(error).__name__}: {error}"
+    return _dropped("lost", words, lasts=False)
 
 
 # --------------------------------------------------------------------------------------------------
@@ -250,6 +259,8 @@ def run_config(setup: Setup, packed_task: bytes, trial_options: TrialOptions) ->
         # The interpreter's own limit says nothing against the config.
         return Outcome(unchecked=error.problem)
     except KernelLabError as error:
+        if triton_api.is_machines_fault(error):
+            return _lost(error)
         return _dropped("fault", str(error))
     except Exception as error:
         return _of_exception(error)
@@ -264,9 +275,19 @@ _DEAD_CONTEXT = re.compile(
 )
 
 
+_NO_MEMORY = re.compile(r"out of memory|ALLOC_FAILED", re.IGNORECASE)
+"""What CUDA and its libraries say where others hold the memory."""
+
+
 def _of_exception(error: Exception) -> Outcome:
     words = f"{type(error).__name__}: {error}"
-    return _dropped("crash" if _DEAD_CONTEXT.search(words) else "fault", words)
+    if _DEAD_CONTEXT.search(words):
+        return _dropped("crash", words)
+    if isinstance(error, MemoryError) or _NO_MEMORY.search(words):
+        return _dropped("out of memory", words)
+    if triton_api.is_machines_fault(error):
+        return _lost(error)
+    return _dropped("fault", words, lasts=False)
 
 
 def _check(stage: _Stage, task: Task) -> str:

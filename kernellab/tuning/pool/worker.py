@@ -115,7 +115,8 @@ _ERROR_LINE = re.compile(r"error|assert|fatal|abort", re.IGNORECASE)
 def _of_death(error: WorkerError, doing: str, seconds: float) -> Outcome:
     """Why a config got no answer: `doing` says what was done with it."""
     reason: Reason = "time-out" if error.timed_out else "crash" if error.died else "fault"
-    return Outcome(dropped=Dropped(reason, _format_death(error, doing, seconds)))
+    dropped = Dropped(reason, _format_death(error, doing, seconds))
+    return Outcome(dropped=dropped, lasts=False)
 
 
 def _format_death(error: WorkerError, doing: str, seconds: float) -> str:

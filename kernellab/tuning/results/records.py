@@ -22,8 +22,8 @@ Reason = Literal[
     "lost",
 ]
 """Why a config was dropped. "fault": the kernel left its tensors, or an error was raised when it
-was prepared or launched; "lost": the process that had it was lost again and again, with no fault of
-the config's known."""
+was prepared or launched; "lost": what had it failed (a process lost again and again, a full disk,
+a tool of the compiler's that is not there), with no fault of the config's known."""
 
 Method = Literal["events", "graph"]
 """How a time was measured: "events" is `triton.testing.do_bench`, the L2 cache emptied before each
@@ -170,6 +170,8 @@ class Outcome:
     unchecked: str = ""
     """Why its results could not be looked at, though that was wanted:
     the interpreter's limits, of operations or of time."""
+    lasts: bool = field(default=True, compare=False)
+    """Whether the config would come to the same the next time, as far as anybody can say."""
 
 
 @dataclass(frozen=True, repr=False)

@@ -211,7 +211,7 @@ def _tuned(
         measure=place.has_gpu,
         seconds=own.seconds,
     )
-    alike = (own.rtol, own.atol, kept[0].values if expected is None else expected.digest)
+    alike = (own.rtol, own.atol, *_standard(kept, expected))
     plan = _Plan(plain, place, kept, prepared, calls, conduct, expected, alike)
     outcomes, notes = _swept(plan, own.workers, own.cache, own.progress)
     timed, untimed = _timed_baselines(own.baselines or {}, outcomes) if place.gpus else ({}, [])
@@ -467,13 +467,22 @@ def _swept(
         pool = place.pool or _local_pool(place, workers)
         entries = list(_entries(plan, _Sender(stack, inline=place.pool is not None)))
         content = known_content(plan.kernel) if cache else None
-        about = (content, place.target, place.machine, conduct.measure, *plan.alike)
+        versions = (repr(place.machine), triton_api.compiler_key(place.target))
+        about = (content, place.target, *versions, conduct.measure, *plan.alike)
         told = progress_for(plan.kernel.__name__, progress, len(entries))
         sweep = Sweep(entries, pool, conduct, Store(content and about), told)
         outcomes = sweep.outcomes()
         if isinstance(pool, LocalPool) and not pool.is_stopped:
             pool.release()
     return outcomes, sweep.notes
+
+
+def _standard(configs: Sequence[Candidate], expected: Shipment | None) -> tuple[Any, ...]:
+    """What results are compared with."""
+    if expected is not None:
+        return (expected.digest,)
+    first = configs[0].values
+    return first, *contents_within(first.values())
 
 
 class _Sender:

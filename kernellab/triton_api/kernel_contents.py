@@ -1,0 +1,248 @@
+"""What a kernel is made of: its source, the functions that it calls, the values that it reads.
+
+Triton looks these up once, when it first compiles a kernel, and keeps a hash of them: a helper that
+another cell defines again changes nothing for it. Here they are looked at before each launch.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import dataclass, field
+from types import CellType, ModuleType
+from typing import Any
+
+import triton.language as tl
+from triton.runtime.jit import JITCallable
+
+from kernellab.triton_api.functions import definition_of, jit_settings, scope_of
+from kernellab.triton_api.outside_names import is_of_library, named_outside
+
+_MISSING = object()
+_KEPT = "_kernellab_made_of"
+"""Kept on the kernel itself: whatever else names it would keep it alive, or hash it."""
+
+
+@dataclass(frozen=True, eq=False)
+class MadeOf:
+    """What a kernel was made of at some time; an object of its own for each time that differs.
+
+    Attributes:
+        functions: the kernel and every JIT function of the user's that it reaches, with the sources
+            that Triton compiles.
+        names: (scope, name, value) of each function, class and module of the user's that these
+            name, and of names that stood for nothing.
+        cells: of those, the ones that functions capture.
+        constants: (scope, name, value) of what is taken of modules of the user's, by the words that
+            the kernel has for it: Triton does not look after these.
+    """
+
+    functions: tuple[tuple[Any, str], ...]
+    names: tuple[tuple[Mapping[str, Any], str, Any], ...]
+    cells: tuple[tuple[CellType, Any], ...]
+    constants: Mapping[str, tuple[Mapping[str, Any], str, Any]] = field(default_factory=dict)
+
+    def is_current(self) -> bool:
+        """Whether the kernel is made of the same still."""
+        for scope, name, value in self.names:
+            if scope.get(name, _MISSING) is not value:
+                return False
+        for function, source in self.functions:
+            if function.src is not source:
+                return False
+        return all(_content_of_cell(cell) is value for cell, value in self.cells)
+
+    def changed_constant(self) -> tuple[str, Any, Any] | None:
+        """A constant of a module that is another by now: its name, what it was, what it is."""
+        for shown, (scope, name, value) in self.constants.items():
+            now = scope.get(name, _MISSING)
+            if now is not value and not _is_equal(now, value):
+                return shown, value, "gone" if now is _MISSING else now
+        return None
+
+
+def made_of(kernel: Any) -> MadeOf:
+    """What a JIT function is made of now, the same object as long as that is the same.
+
+    Where it is not, what Triton keeps of the function is forgotten, so that it is compiled anew.
+    """
+    kept: dict[str, Any] = vars(kernel)
+    known: MadeOf | None = kept.get(_KEPT)
+    if known is not None:
+        if known.is_current():
+            return known
+        _forget(kernel, known)
+    found: MadeOf = _found(kernel)
+    kept[_KEPT] = found
+    return found
+
+
+def functions_within(values: Iterable[Any]) -> Iterator[Any]:
+    """The JIT functions among values of constants."""
+    for value in values:
+        if isinstance(value, JITCallable):
+            yield value
+        elif isinstance(value, tuple):
+            yield from functions_within(value)
+
+
+def _forget(kernel: Any, made: MadeOf) -> None:
+    """Let Triton hash the kernel, and what it calls, anew: its compiled kernels are another's."""
+    for function, _ in made.functions:
+        function.hash = None
+    if "device_caches" in vars(kernel):
+        kernel.device_caches.clear()
+
+
+def _is_equal(one: Any, other: Any) -> bool:
+    try:
+        return type(one) is type(other) and bool(one == other)
+    except Exception:  # of a class of the user's
+        return False
+
+
+def _content_of_cell(cell: CellType) -> Any:
+    try:
+        return cell.cell_contents
+    except ValueError:  # Not assigned yet.
+        return _MISSING
+
+
+# Looking things up
+
+
+@dataclass
+class _Walk:
+    """A walk over what a function reaches."""
+
+    functions: dict[int, Any] = field(default_factory=dict)
+    names: list[tuple[Mapping[str, Any], str, Any]] = field(default_factory=list)
+    cells: list[tuple[CellType, Any]] = field(default_factory=list)
+    constants: dict[str, tuple[Mapping[str, Any], str, Any]] = field(default_factory=dict)
+
+    def add(self, function: Any) -> None:
+        if id(function) in self.functions or getattr(function, "fn", None) is None:
+            return
+        self.functions[id(function)] = function
+        python = function.fn
+        cells = dict(zip(python.__code__.co_freevars, python.__closure__ or (), strict=False))
+        for path in named_outside(function):
+            name = path[0]
+            if name in cells:
+                value = _content_of_cell(cells[name])
+                self.cells.append((cells[name], value))
+            else:
+                value = python.__globals__.get(name, _MISSING)
+                if _is_watched(value):
+                    self.names.append((python.__globals__, name, value))
+            self._follow(path, value)
+
+    def _follow(self, path: tuple[str, ...], value: Any) -> None:
+        """What is taken of a name: functions, and attributes of modules of the user's."""
+        depth = 1
+        while isinstance(value, ModuleType) and not is_of_library(value) and depth < len(path):
+            scope, name = vars(value), path[depth]
+            value = scope.get(name, _MISSING)
+            depth += 1
+            if _is_watched(value):
+                self.names.append((scope, name, value))
+            elif value is not _MISSING and not is_of_library(value):
+                self.constants[".".join(path[:depth])] = (scope, name, value)
+        if isinstance(value, JITCallable) and not is_of_library(value):
+            self.add(value)
+        elif getattr(value, "__triton_aggregate__", False):
+            for attribute in value.hash_attrs:
+                if isinstance(attribute, JITCallable):
+                    self.add(attribute)
+
+
+def _is_watched(value: Any) -> bool:
+    """Whether another object under the same name is another thing:
+    Triton itself looks after constants.
+    """
+    if value is _MISSING:
+        return True
+    is_object = callable(value) and not isinstance(value, tl.constexpr | tl.dtype)
+    return (is_object or isinstance(value, ModuleType)) and not is_of_library(value)
+
+
+def _found(kernel: Any) -> MadeOf:
+    walk = _Walk()
+    try:
+        walk.add(kernel)
+    except (SyntaxError, AssertionError, OSError):  # Triton's own words come when it is compiled.
+        walk.functions.setdefault(id(kernel), kernel)
+    functions = tuple((function, function.src) for function in walk.functions.values())
+    return MadeOf(functions, tuple(walk.names), tuple(walk.cells), walk.constants)
+
+
+# As text
+
+
+def content_key(kernel: Any, pickled: Callable[[Any], bytes]) -> str:
+    """A digest of all that a kernel is made of: sources, places, settings, and the values of
+    globals, captured variables and attributes of modules, whoever of its functions names them.
+
+    Args:
+        kernel: a JIT function.
+        pickled: bytes of a value that has no literal text.
+    """
+    described = _Description(pickled)
+    described.add(kernel)
+    return hashlib.sha256(
+        "\n".join(described.lines).encode("utf-8", "backslashreplace")
+    ).hexdigest()
+
+
+class _Description:
+    """The lines that say what a kernel is made of."""
+
+    def __init__(self, pickled: Callable[[Any], bytes]) -> None:
+        self.lines: list[str] = []
+        self._pickled = pickled
+        self._numbers: dict[int, int] = {}
+
+    def add(self, function: Any) -> int:
+        """Describe a function; gives its number."""
+        if id(function) in self._numbers:
+            return self._numbers[id(function)]
+        number = self._numbers[id(function)] = len(self._numbers)
+        python = function.fn
+        defaults = [self._text(one) for one in python.__defaults__ or ()]
+        place = definition_of(function).line
+        own = (type(function).__name__, python.__qualname__, place, jit_settings(function))
+        self.lines.append(f"{number} {own!r} {function.src!r} {defaults}")
+        scope = scope_of(python)
+        for path in named_outside(function):
+            words = self._taken(path, scope.get(path[0], _MISSING))
+            self.lines.append(f"{number} {'.'.join(path)} = {words}")
+        return number
+
+    def _taken(self, path: tuple[str, ...], value: Any) -> str:
+        depth = 1
+        while isinstance(value, ModuleType) and not is_of_library(value) and depth < len(path):
+            value, depth = vars(value).get(path[depth], _MISSING), depth + 1
+        return self._text(value)
+
+    def _text(self, value: Any) -> str:
+        if value is _MISSING:
+            return "nothing"
+        if isinstance(value, ModuleType):
+            return f"module {value.__name__}"
+        if isinstance(value, tl.constexpr):
+            return f"constexpr {self._text(value.value)}"
+        if value is None or isinstance(
+            value, bool | int | float | complex | str | bytes | tl.dtype
+        ):
+            return f"{type(value).__name__} {value!r}"
+        if isinstance(value, tuple | list):
+            return f"{type(value).__qualname__} [{', '.join(map(self._text, value))}]"
+        if is_of_library(value) and hasattr(value, "__qualname__"):
+            return f"{value.__module__}.{value.__qualname__}"
+        if isinstance(value, JITCallable) and getattr(value, "fn", None) is not None:
+            if is_of_library(value):
+                return f"{value.__module__}.{value.fn.__qualname__}"
+            return f"function {self.add(value)}"
+        if getattr(value, "__triton_aggregate__", False):
+            return f"{value.__qualname__} {[self._text(one) for one in value.hash_attrs]}"
+        return f"pickled {hashlib.sha256(self._pickled(value)).hexdigest()}"
