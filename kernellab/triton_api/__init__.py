@@ -94,7 +94,13 @@ from kernellab.triton_api.functions import (
     shown_as_compiled,
     source_now,
 )
-from kernellab.triton_api.kernel_contents import MadeOf, functions_within, made_of
+from kernellab.triton_api.kernel_contents import (
+    MadeOf,
+    check_globals,
+    functions_within,
+    made_of,
+    note_compiled,
+)
 from kernellab.triton_api.literals import layout_of_parts, parts_of_layout
 from kernellab.triton_api.machine_faults import is_machines_fault, translated_machine_errors
 from kernellab.triton_api.mlir_text import (
@@ -155,6 +161,7 @@ __all__ = [
     "backend_options",
     "binding_error",
     "captured_output",
+    "check_globals",
     "check_options",
     "column_from_one",
     "column_in_location",
@@ -189,6 +196,7 @@ __all__ = [
     "make_ttir",
     "make_ttir_with_debug_info",
     "native_position",
+    "note_compiled",
     "nvidia_tool",
     "offer_autotuned_launches",
     "only_kernels_call",

@@ -18,7 +18,7 @@ from kernellab.triton_api.assembling import readable_for_assembler
 from kernellab.triton_api.diagnostics import TTGIR_FILE_SUFFIX, captured_output, translated_errors
 from kernellab.triton_api.emulation import current_target_is
 from kernellab.triton_api.functions import reachable_functions
-from kernellab.triton_api.kernel_contents import made_of
+from kernellab.triton_api.kernel_contents import check_globals, note_compiled
 from kernellab.triton_api.stages import read_module, stage_functions, stage_names
 from kernellab.triton_api.targets import (
     ast_source_class,
@@ -106,7 +106,9 @@ def compile_natively(
     check_options(asked, target)
     source = make_source(kernel, specialization, None if for_launch else variant)
     with translated_errors(kernel, target), readable_for_assembler(backend_for(target)):
-        return triton.compile(source, target=gpu_target(target), options=asked)
+        compiled = triton.compile(source, target=gpu_target(target), options=asked)
+    note_compiled(kernel)
+    return compiled
 
 
 def load(compiled: Any) -> None:
@@ -222,7 +224,7 @@ def make_source(kernel: Any, specialization: Specialization, variant: str | None
     Triton's own key has the source and the line, not the file: the same kernel pasted into another
     cell would come back from the cache with the first cell's file name in its locations.
     """
-    made_of(kernel)  # a helper that is another by now is part of the key
+    check_globals(kernel)  # a helper that is another by now is part of the key
     base = ast_source_class(kernel)
     files = sorted({str(f.fn.__code__.co_filename) for f in reachable_functions(kernel)})
 

@@ -12,6 +12,7 @@ from kernellab.triton_api.compiling import make_source, options_of_launch
 from kernellab.triton_api.debug_info import DebugRecords, recording_debug_info
 from kernellab.triton_api.debugging_statements import debugging_statements_are_read
 from kernellab.triton_api.diagnostics import translated_errors
+from kernellab.triton_api.kernel_contents import note_compiled
 from kernellab.triton_api.stages import front_end_module
 from kernellab.triton_api.targets import backend_for, check_options
 
@@ -61,7 +62,10 @@ def _front_end(
     check_options(asked, target)
     source, backend = make_source(kernel, specialization), backend_for(target)
     with translated_errors(kernel, target), debugging_statements_are_read():
-        return front_end_module(source, target, backend.parse_options(asked))
+        source.hash()  # notes the globals that the kernel reads, which must not change any more
+        module = front_end_module(source, target, backend.parse_options(asked))
+    note_compiled(kernel)
+    return module
 
 
 def _rewrite_block_pointers(module: Any) -> None:

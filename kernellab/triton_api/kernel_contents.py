@@ -15,6 +15,7 @@ from typing import Any
 import triton.language as tl
 from triton.runtime.jit import JITCallable
 
+from kernellab.errors import KernelLabError
 from kernellab.triton_api.functions import definition_of, jit_settings, scope_of
 from kernellab.triton_api.outside_names import is_of_library, named_outside
 
@@ -33,14 +34,16 @@ class MadeOf:
         names: (scope, name, value) of each function, class and module of the user's that these
             name, and of names that stood for nothing.
         cells: of those, the ones that functions capture.
-        constants: (scope, name, value) of what is taken of modules of the user's, by the words that
-            the kernel has for it: Triton does not look after these.
+        constants: (its name in the kernel, scope, name, value) of each global, and of what is taken
+            of modules of the user's. Triton looks after the kernel's own globals only.
     """
 
     functions: tuple[tuple[Any, str], ...]
     names: tuple[tuple[Mapping[str, Any], str, Any], ...]
     cells: tuple[tuple[CellType, Any], ...]
-    constants: Mapping[str, tuple[Mapping[str, Any], str, Any]] = field(default_factory=dict)
+    constants: tuple[tuple[str, Mapping[str, Any], str, Any], ...]
+    is_compiled: list[bool] = field(default_factory=list)
+    """Not empty once it was compiled: until then, constants may still become others."""
 
     def is_current(self) -> bool:
         """Whether the kernel is made of the same still."""
@@ -53,8 +56,10 @@ class MadeOf:
         return all(_content_of_cell(cell) is value for cell, value in self.cells)
 
     def changed_constant(self) -> tuple[str, Any, Any] | None:
-        """A constant of a module that is another by now: its name, what it was, what it is."""
-        for shown, (scope, name, value) in self.constants.items():
+        """A global, or a constant of a module, that is another by now than it was when the kernel
+        was compiled: its name, what it was, what it is.
+        """
+        for shown, scope, name, value in self.constants:
             now = scope.get(name, _MISSING)
             if now is not value and not _is_equal(now, value):
                 return shown, value, "gone" if now is _MISSING else now
@@ -73,8 +78,41 @@ def made_of(kernel: Any) -> MadeOf:
             return known
         _forget(kernel, known)
     found: MadeOf = _found(kernel)
+    if kernel.hash is None:
+        _forget(kernel, found)  # what helpers were for other kernels counts no more
     kept[_KEPT] = found
     return found
+
+
+def check_globals(kernel: Any) -> MadeOf:
+    """What a JIT function is made of now, its globals the ones that it was compiled with: Triton
+    compiles their values in, and does not launch a kernel with others.
+
+    Raises:
+        KernelLabError: one has changed since.
+    """
+    made = made_of(kernel)
+    changed = made.changed_constant()
+    if changed is None:
+        return made
+    if not made.is_compiled:
+        _forget(kernel, made)
+        del vars(kernel)[_KEPT]
+        return made_of(kernel)
+    name, compiled, now = changed
+    raise KernelLabError(
+        f"the global {name!r} was {compiled!r} when kernel {kernel.__name__!r} was "
+        f"compiled, and is now {now!r}",
+        advice="Define the kernel again, or pass the value as a tl.constexpr argument.",
+        position=definition_of(kernel),
+    )
+
+
+def note_compiled(kernel: Any) -> None:
+    """From now on, the globals that the function reads must stay what they are."""
+    made = made_of(kernel)
+    if not made.is_compiled:
+        made.is_compiled.append(True)
 
 
 def functions_within(values: Iterable[Any]) -> Iterator[Any]:
@@ -118,7 +156,7 @@ class _Walk:
     functions: dict[int, Any] = field(default_factory=dict)
     names: list[tuple[Mapping[str, Any], str, Any]] = field(default_factory=list)
     cells: list[tuple[CellType, Any]] = field(default_factory=list)
-    constants: dict[str, tuple[Mapping[str, Any], str, Any]] = field(default_factory=dict)
+    constants: list[tuple[str, Mapping[str, Any], str, Any]] = field(default_factory=list)
 
     def add(self, function: Any) -> None:
         if id(function) in self.functions or getattr(function, "fn", None) is None:
@@ -126,7 +164,7 @@ class _Walk:
         self.functions[id(function)] = function
         python = function.fn
         cells = dict(zip(python.__code__.co_freevars, python.__closure__ or (), strict=False))
-        for path in named_outside(function):
+        for path, is_early in named_outside(function).items():
             name = path[0]
             if name in cells:
                 value = _content_of_cell(cells[name])
@@ -135,6 +173,8 @@ class _Walk:
                 value = python.__globals__.get(name, _MISSING)
                 if _is_watched(value):
                     self.names.append((python.__globals__, name, value))
+                elif _is_constant(value) and not is_early:  # a default has its value already
+                    self.constants.append((name, python.__globals__, name, value))
             self._follow(path, value)
 
     def _follow(self, path: tuple[str, ...], value: Any) -> None:
@@ -146,8 +186,8 @@ class _Walk:
             depth += 1
             if _is_watched(value):
                 self.names.append((scope, name, value))
-            elif value is not _MISSING and not is_of_library(value):
-                self.constants[".".join(path[:depth])] = (scope, name, value)
+            elif _is_constant(value):
+                self.constants.append((".".join(path[:depth]), scope, name, value))
         if isinstance(value, JITCallable) and not is_of_library(value):
             self.add(value)
         elif getattr(value, "__triton_aggregate__", False):
@@ -166,6 +206,12 @@ def _is_watched(value: Any) -> bool:
     return (is_object or isinstance(value, ModuleType)) and not is_of_library(value)
 
 
+def _is_constant(value: Any) -> bool:
+    if isinstance(value, tl.constexpr | tl.dtype):
+        return True
+    return value is not _MISSING and not isinstance(value, ModuleType) and not is_of_library(value)
+
+
 def _found(kernel: Any) -> MadeOf:
     walk = _Walk()
     try:
@@ -173,7 +219,7 @@ def _found(kernel: Any) -> MadeOf:
     except (SyntaxError, AssertionError, OSError):  # Triton's own words come when it is compiled.
         walk.functions.setdefault(id(kernel), kernel)
     functions = tuple((function, function.src) for function in walk.functions.values())
-    return MadeOf(functions, tuple(walk.names), tuple(walk.cells), walk.constants)
+    return MadeOf(functions, tuple(walk.names), tuple(walk.cells), tuple(walk.constants))
 
 
 # As text

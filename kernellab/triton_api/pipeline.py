@@ -68,7 +68,9 @@ def _front_end(kernel: Any, specialization: Specialization, target: Target, pars
     """The module that Triton's front end makes of a kernel, before any pass."""
     source = triton_api.make_source(kernel, specialization)
     source.hash()  # Finds globals that a kernel must not read, as it does for Triton's cache.
-    return front_end_module(source, target, parsed)
+    module = front_end_module(source, target, parsed)
+    triton_api.note_compiled(kernel)
+    return module
 
 
 def front_end_text(

@@ -128,3 +128,36 @@ def test_a_global_is_refused_whatever_the_specialisation(lab: NotebookSession) -
     known, new = lab.run("launched()"), lab.run("launched(inner)")
     assert "the global 'FACTOR' was" in known.message
     assert "the global 'FACTOR' was" in new.message
+
+
+def test_a_kernel_that_was_defined_again_takes_the_global_of_its_helper(
+    lab: NotebookSession,
+) -> None:
+    lab.run("FACTOR = tl.constexpr(2)")
+    lab.run("@triton.jit\ndef helper(x):\n    return inner(x) * FACTOR")
+    assert lab.ask("launched()") == "22"
+    lab.run("FACTOR = tl.constexpr(3)")
+    assert "the global 'FACTOR' was" in lab.run("traced()").message
+    lab.run(KERNEL)
+    assert lab.ask("(launched(), traced())") == "(33, 33)"
+
+
+def test_a_global_may_still_change_until_the_kernel_has_been_compiled(lab: NotebookSession) -> None:
+    lab.run("FACTOR = 2")
+    lab.run("@triton.jit\ndef helper(x):\n    return inner(x) * FACTOR")
+    assert "FACTOR" in lab.run("launched()").message  # Triton wants a constexpr
+    lab.run("FACTOR = tl.constexpr(2)")
+    assert lab.ask("launched()") == "22"
+
+
+def test_every_door_refuses_a_global_that_changed(lab: NotebookSession) -> None:
+    lab.run("FACTOR = tl.constexpr(2)")
+    lab.run("@triton.jit\ndef helper(x):\n    return inner(x) * FACTOR")
+    assert lab.ask(ASK) == "(22, 22, 22, 22, [11], [11])"
+    lab.run("FACTOR = tl.constexpr(3)")
+    sweep = "kernellab.tune(kernel, None, '*i32:16', space={'BLOCK': [16]}, workers=1)"
+    for door in ("launched()", "interpreted()", "traced()", "checked()",
+                 "compiled()", "compiled(record='stages')", sweep):  # fmt: skip
+        assert "the global 'FACTOR' was constexpr[2]" in lab.run(door).message, door
+    lab.run("FACTOR = tl.constexpr(2)")
+    assert lab.ask(ASK) == "(22, 22, 22, 22, [11], [11])"

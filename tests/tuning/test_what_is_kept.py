@@ -24,7 +24,7 @@ from kernellab.triton_api.shipping import content_of
 from kernellab.tuning.files import store
 from kernellab.tuning.files.store import Store
 from kernellab.tuning.pool.local_pool import close_pools
-from kernellab.tuning.results.records import Dropped, Outcome
+from kernellab.tuning.results.records import Dropped, Outcome, Reason
 from tests.tuning.kernels import double
 
 MODULE = """
@@ -207,7 +207,8 @@ def test_a_damaged_entry_is_a_missing_one(tmp_path: Path) -> None:
 
 def test_only_lasting_outcomes_are_kept() -> None:
     kept = Store(["key"])
-    for number, reason in enumerate(("out of memory", "lost", "crash", "time-out")):
+    passing: tuple[Reason, ...] = ("out of memory", "lost", "crash", "time-out")
+    for number, reason in enumerate(passing):
         kept.put([number], Outcome(dropped=Dropped(reason, "why")))
     kept.put([9], Outcome(dropped=Dropped("fault", "why"), lasts=False))
     assert not list(store.folder().rglob("*.json"))

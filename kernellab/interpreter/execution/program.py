@@ -18,7 +18,7 @@ from xdsl.ir import Attribute, Operation, SSAValue
 from kernellab import triton_api
 from kernellab.compiler.passes.snapshots import module_after
 from kernellab.compiler.specialization.binding import BoundCall
-from kernellab.errors import KernelLabError, UnsupportedOperation
+from kernellab.errors import UnsupportedOperation
 from kernellab.interpreter import foreign_code, lowering
 from kernellab.interpreter.analyses.spin_loops import has_spin_loop
 from kernellab.interpreter.codegen.emitter import AfterOperation, KernelCode, emit_kernel
@@ -152,8 +152,7 @@ def program_code(
         UnsupportedOperation: the interpreter does not know one of its operations.
         KernelLabError: a global that the kernel was compiled with has changed since.
     """
-    programs = _kept.setdefault(triton_api.made_of(kernel), {})
-    check_globals(kernel)
+    programs = _kept.setdefault(triton_api.check_globals(kernel), {})
     key = key_of(kernel, call, target, stage, after)
     if key is None:
         return make_program(kernel, call, target, stage, after)
@@ -318,24 +317,3 @@ def _argument(type: Attribute) -> RuntimeArgument:
             return RuntimeArgument(dtype(type.block), "descriptor")
         case _:
             return RuntimeArgument(dtype(type), "number")
-
-
-def check_globals(kernel: Any) -> None:
-    """Triton compiles the value of a global in; running on with another one would be wrong."""
-    if kernel.hash is None:
-        return  # Nothing is compiled: what the globals are is looked up anew.
-    for (name, _), (compiled, scope) in kernel.used_global_vals.items():
-        current: Mapping[str, Any] = scope
-        if current.get(name) != compiled:
-            raise _changed(kernel, name, compiled, current.get(name, "gone"))
-    if changed := triton_api.made_of(kernel).changed_constant():
-        raise _changed(kernel, *changed)
-
-
-def _changed(kernel: Any, name: str, compiled: Any, now: Any) -> KernelLabError:
-    return KernelLabError(
-        f"the global {name!r} was {compiled!r} when kernel {kernel.__name__!r} was "
-        f"compiled, and is now {now!r}",
-        advice="Define the kernel again, or pass the value as a tl.constexpr argument.",
-        position=triton_api.definition_of(kernel),
-    )

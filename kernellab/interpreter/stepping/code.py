@@ -29,7 +29,6 @@ from kernellab.interpreter.execution.program import (
     HIDDEN_FILE,
     MODULES,
     ProgramCode,
-    check_globals,
     entry_of,
     hidden,
     key_of,
@@ -236,8 +235,7 @@ def stepping_code(
             position=triton_api.definition_of(kernel),
         )
     key = key_of(kernel, call, target, f"stepping {traced} {traces_operations}")
-    known = _kept.setdefault(triton_api.made_of(kernel), {})
-    check_globals(kernel)
+    known = _kept.setdefault(triton_api.check_globals(kernel), {})
     if key is not None and key in known:
         return known[key]
     batch = program_code(kernel, call, target)

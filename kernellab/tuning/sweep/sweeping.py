@@ -464,6 +464,7 @@ def _swept(
     """The outcomes by config, and what is to be said of the sweep."""
     place, conduct = plan.place, plan.conduct
     with ExitStack() as stack:
+        triton_api.check_globals(plan.kernel)
         pool = place.pool or _local_pool(place, workers)
         entries = list(_entries(plan, _Sender(stack, inline=place.pool is not None)))
         content = known_content(plan.kernel) if cache else None
