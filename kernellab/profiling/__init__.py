@@ -1,1 +1,1 @@
-"""What a GPU's profiler measured of a kernel, instruction by instruction."""
+"""What a launch costs: accesses to memory, counted without a GPU; what Nsight Compute measured."""

@@ -193,7 +193,7 @@ from kernellab.magics import ipython_api
 from kernellab.magics.kernel_line import evaluated, read_line
 from kernellab.magics.options import Option, Options
 
-OPTIONS = Options("tilesource", (Option("--upper", None, "In capitals."),), sigil="%")
+OPTIONS = Options("tilesource", (Option("--upper", "", "In capitals."),), sigil="%")
 
 
 @magics_class

@@ -1,4 +1,4 @@
-"""`kernellab.accesses`: what every access of a launch to global memory costs."""
+"""`kernellab.accesses`: what every access of a launch to global and to shared memory costs."""
 
 from __future__ import annotations
 
