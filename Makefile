@@ -15,11 +15,12 @@ INSTALLED := $(VENV)/.installed
 PYTEST := $(BIN)/python -m pytest -n 2 --dist loadfile
 
 .DEFAULT_GOAL := help
-.PHONY: help install demo test triton-versions lint format js js-check corpus bench bench-revisions constraints-check clean
+.PHONY: help install demo test wheel-check triton-versions lint format js js-check corpus bench bench-revisions constraints-check clean
 
 help:
 	@sed -n 's/^#   \(make .*\)/  \1/p' Makefile
 	@echo "  make triton-versions  test the compiler room on Triton 3.6, 3.7, 3.8 and 3.9"
+	@echo "  make wheel-check  the wheel in an empty environment: demo, doctor, a notebook"
 	@echo "  make lint    check format, style and types"
 	@echo "  make format  format the code"
 	@echo "  make js      build the views' bundle from js/ (needs node 20 or later)"
@@ -50,6 +51,10 @@ corpus: $(INSTALLED)
 # Each version is installed once into .triton/ (about 1 GB each) and goes before .venv's own.
 triton-versions: $(INSTALLED)
 	$(BIN)/python tools/triton_versions.py
+
+# The sdist and the wheel, built and tried out in new environments without any extra; nothing of it stays. Some minutes.
+wheel-check:
+	$(PYTHON) tools/wheel_check.py --torch "$(TORCH)"
 
 lint: $(INSTALLED)
 	$(BIN)/ruff format --check .
@@ -85,6 +90,7 @@ bench: $(INSTALLED)
 	$(BIN)/python -m benchmarks.layouts
 	$(BIN)/python -m benchmarks.tracing
 	$(BIN)/python -m benchmarks.load_ext
+	$(BIN)/python -m benchmarks.levels
 	$(BIN)/python -m benchmarks.front_end
 
 # Is anything slower than it was? make bench-revisions BEFORE=v0.1 compares this checkout with that revision, in turns.

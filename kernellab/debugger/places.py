@@ -108,7 +108,7 @@ class Places:
         """First and last line of each function in the file, from its `def` on."""
         for function in self._functions:
             if function.source.file == file:
-                source = str(function.source.function.src).rstrip("\n")
+                source = function.source.text.rstrip("\n")
                 yield function.source.line, function.source.line + source.count("\n")
 
 

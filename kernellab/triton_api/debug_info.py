@@ -14,7 +14,8 @@ from __future__ import annotations
 
 import ast
 import threading
-from collections.abc import Iterator, Mapping, Sequence
+import weakref
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass, field
@@ -38,14 +39,22 @@ class SourceFunction:
     """A function of the source, as the front end specialised it.
 
     Attributes:
-        function: the JIT function.
+        reference: gives the JIT function. Of a kernel it is a weak one: code that is kept as long
+            as its kernel lives must not keep it alive.
+        text: its source, as Triton compiles it.
         name, file, line: its own, the line that of its `def`.
     """
 
-    function: Any
+    reference: Callable[[], Any]
+    text: str
     name: str
     file: str
     line: int
+
+    @property
+    def function(self) -> Any:
+        """The JIT function; None of a kernel that is gone."""
+        return self.reference()
 
 
 @dataclass(frozen=True)
@@ -144,7 +153,9 @@ class _DebugInfoGenerator(CodeGenerator):  # type: ignore[misc]  # Triton has no
     def _enter(self) -> None:
         function = self.jit_fn
         definition = definition_of(function)
-        about = SourceFunction(function, function.fn.__name__, str(self.file_name), definition.line)
+        reference = weakref.ref(function) if self.is_kernel else lambda: function
+        name = function.fn.__name__
+        about = SourceFunction(reference, function.src, name, str(self.file_name), definition.line)
         names = {name: self.lscope[name] for name in function.arg_names if name in self.lscope}
         self._record(DebugRecord("enter", definition.line, names, function=about), None)
 

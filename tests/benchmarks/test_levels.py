@@ -1,0 +1,85 @@
+"""One process levels off: what many launches, compilations, traces, checks and views leave in it.
+
+A small run of `benchmarks/levels.py`: each kind of work, a new kernel each time, in one process.
+The kernels themselves are looked for: one that is still alive when its cell was run again, or
+descriptors, threads, processes and files that rise, are a leak. What rises until a cache is full
+takes more rounds to tell, and is the benchmark's matter.
+"""
+
+from __future__ import annotations
+
+import gc
+import linecache
+import os
+import tempfile
+import weakref
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from benchmarks import levels
+from benchmarks.levels import LEVEL, Counts, leaks, slopes
+
+WARM, ROUNDS = 3, 8
+
+
+@pytest.mark.parametrize(
+    "name", ["launch_new", "launch_refused", "compile_new", "trace", "check", "stepper", "widget"]
+)
+def test_a_round_leaves_nothing(name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "temporary").mkdir()
+    monkeypatch.setenv("TRITON_CACHE_DIR", str(tmp_path / "cache"))
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path / "temporary"))
+    made: list[weakref.ref[Any]] = []
+    new_kernel = levels.new_kernel
+
+    def noted(number: int = 1) -> Any:
+        kernel = new_kernel(number)
+        made.append(weakref.ref(kernel))
+        return kernel
+
+    monkeypatch.setattr(levels, "new_kernel", noted)
+    job = levels.JOBS[name]
+    for number in range(WARM):
+        job(number)
+    before = levels.counted()
+    for number in range(WARM, WARM + ROUNDS):
+        job(number)
+    after = levels.counted()
+
+    gc.collect()
+    alive = sum(kernel() is not None for kernel in made)
+    assert alive <= 1  # Triton knows the latest of each name
+    assert (after.descriptors, after.threads) == (before.descriptors, before.threads)
+    assert (after.processes, after.lines) == (before.processes, before.lines)
+    assert not list((tmp_path / "temporary").iterdir())
+
+
+def test_each_kind_of_leak_is_seen(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    kept: list[Any] = []
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
+
+    def leaking(number: int) -> None:
+        kept.append(bytearray(1 << 20) and [[] for _ in range(50)])
+        kept.append(b"1" * (1 << 20))
+        kept.append(os.open(os.devnull, os.O_RDONLY))
+        linecache.cache[f"<leak {number}>"] = (1, None, ["x\n"], f"<leak {number}>")
+        (tmp_path / str(number)).touch()
+
+    slope = levels.measured(leaking, 20)
+    for number in range(1, 21):
+        linecache.cache.pop(f"<leak {number}>", None)
+    for one in kept:
+        if isinstance(one, int):
+            os.close(one)
+    assert set(leaks(slope)) >= {"memory", "objects", "descriptors", "lines", "files"}
+
+
+def test_what_is_level_is_no_leak() -> None:
+    flat = Counts(1000, 1000, 3, 4, 5, 0, 7)
+    filling = [Counts(10 * n, n, n, n, n, n, n) for n in range(10)]
+    assert leaks(slopes([*filling, *[flat] * 10], range(25, 525, 25))) == {}
+    rising = [Counts(1000, 1000, 3, 4 + n, 5, 0, 7) for n in range(20)]
+    assert leaks(slopes(rising, range(25, 525, 25))) == {"descriptors": pytest.approx(4)}
+    assert LEVEL.descriptors < 1
