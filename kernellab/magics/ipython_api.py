@@ -275,14 +275,14 @@ def show_errors_briefly(shell: InteractiveShell) -> None:
         named = shell.compile.format_code_name(file)
         return None if named is None else " ".join(named)
 
-    errors.label_file = label
+    errors.label_files_by(label)
 
 
 def show_errors_in_full() -> None:
     """Take back `show_errors_briefly`."""
     if hasattr(KernelLabError, "_render_traceback_"):
         del KernelLabError._render_traceback_
-    errors.label_file = errors.no_label
+    errors.label_files_by(None)
 
 
 # Completion

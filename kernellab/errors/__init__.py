@@ -1,0 +1,95 @@
+"""Diagnostics, what is said of a kernel, a launch or this machine; and the errors that
+KernelLab raises on purpose.
+"""
+
+from kernellab.errors.diagnostics import (
+    Diagnostic,
+    Severity,
+    json_value,
+)
+from kernellab.errors.faults import (
+    Deadlock,
+    KernelFault,
+    Occurrence,
+    OutOfBounds,
+    ProgramId,
+    WaitingProgram,
+)
+from kernellab.errors.kinds import (
+    ArchiveError,
+    ArgumentError,
+    CompilationStopped,
+    CompileError,
+    GridError,
+    KernelLabError,
+    LayoutError,
+    MachineError,
+    MissingArguments,
+    NoSuchStep,
+    NotRecorded,
+    OptionError,
+    ProfileError,
+    TargetError,
+    UnsupportedOperation,
+    WorkerError,
+    clipped,
+)
+from kernellab.errors.positions import (
+    SourcePosition,
+    label_file,
+    label_files_by,
+    source_line,
+    source_lines,
+)
+from kernellab.errors.suggestions import (
+    nearest,
+    suggestion,
+)
+from kernellab.errors.tracebacks import (
+    frame_at,
+    raise_at,
+)
+
+__all__ = [
+    "ArchiveError",
+    "ArgumentError",
+    "CompilationStopped",
+    "CompileError",
+    "Deadlock",
+    "Diagnostic",
+    "GridError",
+    "KernelFault",
+    "KernelLabError",
+    "LayoutError",
+    "MachineError",
+    "MissingArguments",
+    "NoSuchStep",
+    "NotRecorded",
+    "Occurrence",
+    "OptionError",
+    "OutOfBounds",
+    "ProfileError",
+    "ProgramId",
+    "Severity",
+    "SourcePosition",
+    "TargetError",
+    "UnsupportedOperation",
+    "WaitingProgram",
+    "WorkerError",
+    "clipped",
+    "frame_at",
+    "json_value",
+    "label_file",
+    "label_files_by",
+    "nearest",
+    "raise_at",
+    "source_line",
+    "source_lines",
+    "suggestion",
+]
+
+# A traceback names an error by its module: all of them by the one that people import them from.
+for _one in list(globals().values()):
+    if isinstance(_one, type) and issubclass(_one, KernelLabError):
+        _one.__module__ = __name__
+del _one
