@@ -217,7 +217,7 @@ class Comparison(HasCard):
         """Parameters, options, resources and opcode counts that differ,
         as a pandas DataFrame with a column for each side.
         """
-        import pandas
+        from kernellab.common.whole_imports import pandas
 
         rows = [
             (kind, one.name, one.left, one.right)

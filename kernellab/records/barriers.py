@@ -76,7 +76,7 @@ class Barriers:
         """One row per barrier, kind of hazard and pair of operations, as a pandas DataFrame;
         a barrier with no hazard has one row.
         """
-        import pandas
+        from kernellab.common.whole_imports import pandas
 
         rows: list[dict[str, Any]] = []
         for barrier in self.barriers:

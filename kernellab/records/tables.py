@@ -11,7 +11,7 @@ from kernellab.errors import SourcePosition
 
 def data_frame(rows: Sequence[Any], columns: Sequence[str]) -> Any:
     """A pandas DataFrame of data classes; positions become text."""
-    import pandas
+    from kernellab.common.whole_imports import pandas
 
     def cell(value: Any) -> Any:
         return str(value) if isinstance(value, SourcePosition) else value

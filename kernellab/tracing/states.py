@@ -11,8 +11,7 @@ from kernellab.tracing.summaries import Summary
 from kernellab.tracing.values import StoredValue
 
 if TYPE_CHECKING:
-    import pandas
-
+    from kernellab.common.whole_imports import pandas
     from kernellab.tracing.records import Trace
 
 
@@ -146,7 +145,7 @@ class History(Sequence[Change]):
         """One row for each value: step, program, line, loop iterations, shape, dtype,
         range, mean, NaNs.
         """
-        import pandas
+        from kernellab.common.whole_imports import pandas
 
         rows = []
         for change in self.changes:

@@ -9,11 +9,11 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
 
-import pandas
 import torch
 
 from kernellab.cli.demo.cases import Case
 from kernellab.cli.demo.checking import OutputCheck, check_outputs
+from kernellab.common.whole_imports import pandas
 from kernellab.compiler.pipeline import compile as compile_kernel
 from kernellab.compiler.targets import DEFAULT_TARGET
 from kernellab.launch.tile_kernel import run

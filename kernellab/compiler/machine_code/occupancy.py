@@ -18,7 +18,7 @@ from kernellab.errors import TargetError
 from kernellab.records import Compilation, Occupancy, Resources, Target
 
 if TYPE_CHECKING:
-    import pandas
+    from kernellab.common.whole_imports import pandas
 
 _KIB = 1024
 
@@ -342,7 +342,7 @@ def what_if_table(
 
     `attrs["assumption"]` says "if the rest stayed".
     """
-    import pandas
+    from kernellab.common.whole_imports import pandas
 
     rows = [
         {

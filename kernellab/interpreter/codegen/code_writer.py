@@ -48,6 +48,7 @@ class CodeWriter:
         self._location = self._home
         self._operation = home
         self._taken = {*MODULES, *BUILTINS, "programs", "grid", *keyword.kwlist}
+        self._next_numbers: dict[str, int] = {}
         self._scopes: list[list[ast.stmt]] = []
         self._tile_names: set[str] = set()
         """Variables that are let go after their last use."""
@@ -72,9 +73,11 @@ class CodeWriter:
         base = re.sub(r"\W", "_", hint) or "value"
         if base[0].isdigit():
             base = f"_{base}"
-        name, number = base, 1
+        # Names are only ever added: all numbers below the last are taken.
+        name, number = base, self._next_numbers.get(base, 1)
         while name in self._taken:
             name, number = f"{base}_{number}", number + 1
+        self._next_numbers[base] = number
         self._taken.add(name)
         return name
 

@@ -19,10 +19,13 @@ def release_dead(statements: list[ast.stmt], candidates: set[str]) -> list[ast.s
         for node in ast.walk(statement):
             if isinstance(node, ast.Name) and node.id in assigned:
                 last_use[node.id] = position
+    last_at: dict[int, list[str]] = {}
+    for name, last in last_use.items():
+        last_at.setdefault(last, []).append(name)
     result: list[ast.stmt] = []
     for position, statement in enumerate(statements):
         result.append(statement)
-        dead = [name for name, last in last_use.items() if last == position]
+        dead = last_at.get(position, ())
         if dead and position + 1 < len(statements):
             deletion = ast.Delete([ast.Name(name, ast.Del()) for name in dead])
             result.append(_positioned_like(deletion, statement))

@@ -21,7 +21,7 @@ def tuning_table(tuning: Tuning) -> Any:
     """One row per config, in the order of the sweep;
     columns of times are there only where something was timed.
     """
-    import pandas
+    from kernellab.common.whole_imports import pandas
 
     names = list(dict.fromkeys(name for one in tuning.trials for name in one.candidate.values))
     rows = [_row(tuning, one, names) for one in tuning.trials]
@@ -71,7 +71,7 @@ def _table(
     """A DataFrame of numbers, booleans and texts alone, so that pandas writes it in any format;
     what is not known is null.
     """
-    import pandas
+    from kernellab.common.whole_imports import pandas
 
     made = {}
     for name in dict.fromkeys(name for row in rows or [dict.fromkeys(columns)] for name in row):

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-import pandas
-
+from kernellab.common.whole_imports import pandas
 from kernellab.records import Compilation, Run, Stage
 from kernellab.viz.explorer.view import compilation_view
 from kernellab.viz.kernels.card import format_matrix_instructions, kernel_card

@@ -10,7 +10,7 @@ import html
 from collections.abc import Iterable
 from typing import NewType
 
-import pandas
+from kernellab.common.whole_imports import pandas
 
 Html = NewType("Html", str)
 

@@ -1,0 +1,83 @@
+"""The lab in odd surroundings, each in a process of its own: it works, or says one clear line."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+import textwrap
+from pathlib import Path
+
+import pytest
+
+from kernellab.common.whole_imports import interrupted_afterwards
+
+PROGRAM = textwrap.dedent("""
+    import torch
+    import kernellab
+    from tests.tuning.kernels import double
+
+    if __name__ == "__main__":
+        x, z = torch.ones(64), torch.zeros(64)
+        kernellab.run(double, (1,), x, z, 64, BLOCK=64)
+        assert z.tolist() == [2.0] * 64
+        assert not kernellab.check(double, (1,), x, z, 64, BLOCK=64).findings
+        types = ("*fp32:16", "*fp32:16", "i32")
+        made = kernellab.compile(double, *types, BLOCK=64, target="sm_90", skip="ttgir.coalesce")
+        assert "sass" in made.stages
+        str(kernellab.trace(double, (1,), x, z, 64, BLOCK=64))
+        print("done")
+""")
+
+
+def run(
+    tmp_path: Path, *flags: str, without: str = "", **environment: str
+) -> subprocess.CompletedProcess[str]:
+    around = {name: value for name, value in os.environ.items() if name != without}
+    script = tmp_path / "script.py"
+    script.write_text(PROGRAM)
+    root = str(Path(__file__).parents[2])
+    return subprocess.run(
+        [sys.executable, *flags, str(script)],
+        env={**around, "PYTHONPATH": root, **environment},
+        capture_output=True, text=True, check=False, timeout=200, cwd=tmp_path,
+    )  # fmt: skip
+
+
+@pytest.mark.timeout(300)
+@pytest.mark.parametrize("flags", [("-O",), ("-W", "error", "-X", "dev")])
+def test_the_lab_works_with_flags_of_pythons(tmp_path: Path, flags: tuple[str, ...]) -> None:
+    done = run(tmp_path, *flags)
+    assert done.stdout.endswith("done\n"), done.stderr
+
+
+@pytest.mark.timeout(300)
+def test_the_lab_works_in_the_locale_c_and_without_a_home(tmp_path: Path) -> None:
+    around = {"LC_ALL": "C", "PYTHONCOERCECLOCALE": "0", "PYTHONUTF8": "0"}
+    done = run(tmp_path, without="HOME", **around)
+    assert done.stdout.endswith("done\n"), done.stderr
+
+
+def test_with_tritons_own_interpreter_one_line_says_what_to_do(tmp_path: Path) -> None:
+    done = run(tmp_path, TRITON_INTERPRET="1")
+    (line,) = [one for one in done.stderr.splitlines() if "TRITON_INTERPRET=1 is set" in one]
+    assert "unset TRITON_INTERPRET" in line
+
+
+def test_ctrl_c_within_an_import_counts_at_its_end() -> None:
+    done: list[str] = []
+
+    def interrupted_import() -> None:
+        with interrupted_afterwards():
+            signal.raise_signal(signal.SIGINT)
+            done.append("the rest of the import")
+
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)
+    try:
+        with pytest.raises(KeyboardInterrupt):
+            interrupted_import()
+        assert done
+        assert signal.getsignal(signal.SIGINT) is signal.default_int_handler
+    finally:
+        signal.signal(signal.SIGINT, before)
