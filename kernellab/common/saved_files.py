@@ -35,7 +35,7 @@ MOST_RATIO = 32
 """Beyond that, how many bytes each byte of the file may unpack to. Saved compilations have about
 10, traces up to 20."""
 
-ALWAYS_PARTS = 4_000_000
+ALWAYS_PARTS = 2_000_000
 """Commas and brackets of a JSON text, in a file of any size: each may be a value in memory."""
 
 MOST_DIGITS = 100
@@ -183,7 +183,8 @@ def zip_members(content: bytes, *names: str) -> list[bytes]:
     except (KeyError, BadFile):
         raise
     except Exception as error:  # zipfile raises whatever its parts do
-        raise BadFile(f"is cut off or damaged: {error or type(error).__name__}") from error
+        words = str(error)[:200] or type(error).__name__
+        raise BadFile(f"is cut off or damaged: {words}") from error
 
 
 def _member(archive: zipfile.ZipFile, entry: zipfile.ZipInfo, there: int) -> bytes:
@@ -235,7 +236,7 @@ def json_in(text: str, packed: int = 0) -> Any:
         NotJson: it is no JSON.
         BadFile: it is JSON, but nested too deeply, or too large, or has numbers that are none.
     """
-    most = max(ALWAYS_PARTS, packed // 2)
+    most = max(ALWAYS_PARTS, 2 * packed)
     parts = sum(text.count(one) for one in ",[{")
     if parts > most:
         raise BadFile(f"is no sane file: it has {parts:,} values, and no more than {most:,} are")

@@ -16,6 +16,9 @@ from kernellab.errors import KernelLabError
 MOST_DEPTH = 64
 """Lists and objects within each other."""
 
+_LONGEST = 200
+"""Characters of a place in a message: the names in it are the file's."""
+
 _LARGEST = 1e300
 """Of a number: sums and products of a few still are finite."""
 
@@ -38,14 +41,14 @@ class SavedData:
 
     def misfit(self, expected: str) -> Misfit:
         """The error to raise where this part is not what is expected."""
-        return Misfit(f"{self._place or 'the file'} should be {expected}")
+        return Misfit(f"{self._place[:_LONGEST] or 'the file'} should be {expected[:_LONGEST]}")
 
     def __getitem__(self, key: str) -> SavedData:
         if not isinstance(self._data, dict):
             raise self.misfit("an object")
         place = f"{self._place}.{key}" if self._place else key
         if key not in self._data:
-            raise Misfit(f"{place} is missing")
+            raise Misfit(f"{place[:_LONGEST]} is missing")
         return SavedData(self._data[key], place, self._depth + 1)
 
     def has(self, key: str) -> bool:

@@ -63,7 +63,7 @@ def read_cache_folder(folder: Path, metadata_file: Path | None = None) -> Compil
             content = file_bytes(file, ArchiveError)
             contents[stage] = content if stage in BINARY else _text(content, file)
     if not contents:
-        raise ArchiveError(f"The cache folder {str(folder)!r} holds no stage of {name!r}.")
+        raise ArchiveError(f"The cache folder {str(folder)!r} holds no stage of {name!r:.80}.")
     _check_metadata(metadata, metadata_file)
     stages = make_stages(contents)
     known = triton_api.option_names(target)
@@ -142,7 +142,9 @@ def _text(content: bytes, file: Path) -> str:
 def _target(metadata: Mapping[str, Any], file: Path) -> Target:
     backend, arch = metadata["target"].get("backend"), metadata["target"].get("arch")
     if backend not in ("cuda", "hip"):
-        raise ArchiveError(f"{str(file)!r} is for a backend that is not known here: {backend!r}.")
+        raise ArchiveError(
+            f"{str(file)!r} is for a backend that is not known here: {backend!r:.40}."
+        )
     if not is_architecture(backend, str(arch)):
         raise ArchiveError(f"{str(file)!r} is for no architecture of {backend}: {arch!r:.40}.")
     return Target(backend, str(arch))

@@ -51,7 +51,13 @@ def from_json(data: Any, name: str = "the record") -> Compilation:
         raise ArchiveError(f"{name!r} is damaged: {error}.") from error
 
 
+_MOST_TEXTS = 20_000
+"""Of a compilation: one for each stage and each pass that changes something."""
+
+
 def _compilation(data: SavedData) -> Compilation:
+    if len(data["texts"].items()) > _MOST_TEXTS:
+        raise data["texts"].misfit(f"a list of no more than {_MOST_TEXTS:,}")
     texts = [StoredText(one.text()) for one in data["texts"].items()]
     for text in texts:
         text.pack()
