@@ -17,6 +17,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from xdsl.dialects.builtin import ModuleOp
 
 from benchmarks import levels
 from benchmarks.levels import LEVEL, Counts, leaks, slopes
@@ -44,6 +45,7 @@ def test_a_round_leaves_nothing(name: str, tmp_path: Path, monkeypatch: pytest.M
     for number in range(WARM):
         job(number)
     before = levels.counted()
+    modules_before = sum(type(one) is ModuleOp for one in gc.get_objects())
     for number in range(WARM, WARM + ROUNDS):
         job(number)
     after = levels.counted()
@@ -51,6 +53,8 @@ def test_a_round_leaves_nothing(name: str, tmp_path: Path, monkeypatch: pytest.M
     gc.collect()
     alive = sum(kernel() is not None for kernel in made)
     assert alive <= 1  # Triton knows the latest of each name
+    modules = sum(type(one) is ModuleOp for one in gc.get_objects())
+    assert modules - modules_before <= 2  # nor their IR
     assert (after.descriptors, after.threads) == (before.descriptors, before.threads)
     assert (after.processes, after.lines) == (before.processes, before.lines)
     assert not list((tmp_path / "temporary").iterdir())

@@ -5,7 +5,6 @@ from __future__ import annotations
 import ast
 import builtins
 import dataclasses
-import functools
 import types
 import weakref
 from collections.abc import Callable, Hashable, Mapping, Sequence
@@ -273,6 +272,7 @@ class _Maker:
         self._callees: dict[tuple[str, tuple[bool, ...]], Callee] = {}
         self._made: list[SteppingFunction] = []
         self._breakpoints: dict[tuple[str, int], None] = {}
+        self._known_returns: dict[str, tuple[int | None, ...]] = {}
         self._take_out_inlined_debug_records()
 
     def code(self) -> SteppingCode:
@@ -329,8 +329,12 @@ class _Maker:
             return ()
         return self._returns_into(_symbol(call))
 
-    @functools.cache  # noqa: B019 - the maker lives as long as the making
     def _returns_into(self, symbol: str) -> tuple[int | None, ...]:
+        if symbol not in self._known_returns:
+            self._known_returns[symbol] = self._found_returns(symbol)
+        return self._known_returns[symbol]
+
+    def _found_returns(self, symbol: str) -> tuple[int | None, ...]:
         function = self._functions[symbol]
         known = underlying_objects(function, (), self.results_point_into)
         returns = [op for op in function.walk() if isinstance(op, tt.ReturnOp)]
