@@ -227,7 +227,8 @@ def _module_path() -> list[str]:
     """Where this process finds modules, with Python's own before all others: what lies beside a
     notebook (random.py, json.py) may be called as a module of the standard library.
     """
-    given = [one for one in sys.path if isinstance(one, str)]
+    entries: list[Any] = list(sys.path)
+    given = [one for one in entries if isinstance(one, str)]
     paths = sysconfig.get_paths()
     standard = {paths["stdlib"], paths["platstdlib"]}
     standard |= {os.path.join(one, "lib-dynload") for one in standard}

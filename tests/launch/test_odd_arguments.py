@@ -57,7 +57,7 @@ def test_code_that_is_no_function_is_refused() -> None:
     with pytest.raises(ArgumentError, match="5 is no function"):
         kernellab.device_function("nothing")(no_function)
     with pytest.raises(ArgumentError, match=r"^launch="):
-        kernellab.read_ncu("profile.csv", launch=no_function and 1.5)
+        kernellab.read_ncu("profile.csv", launch=no_function + 0.5)
     with pytest.raises(ArgumentError, match=r"^kernel="):
         kernellab.read_ncu("profile.csv", no_function)
 
@@ -69,7 +69,7 @@ class Wrapper(torch.Tensor):
     def __new__(cls, inner: torch.Tensor) -> Any:
         return torch.Tensor._make_wrapper_subclass(cls, inner.shape, dtype=inner.dtype)
 
-    __torch_dispatch__ = None
+    __torch_dispatch__: Any = None
 
 
 class Own(torch.Tensor):

@@ -6,6 +6,7 @@ import os
 import signal
 import subprocess
 import sys
+import tempfile
 import textwrap
 import time
 from pathlib import Path
@@ -93,7 +94,7 @@ def test_folders_of_processes_that_were_killed_go_with_the_next_start(
     tmp_path, monkeypatch
 ) -> None:
     monkeypatch.setenv("TMPDIR", str(tmp_path))
-    monkeypatch.setattr(temporary.tempfile, "tempdir", None)
+    monkeypatch.setattr(tempfile, "tempdir", None)
     program = (
         "import os, signal\nfrom kernellab.common.temporary import temporary_folder\n"
         "with temporary_folder() as folder:\n    os.kill(os.getpid(), signal.SIGKILL)"
