@@ -218,3 +218,18 @@ def dtype(type: Attribute) -> numpy.dtype:
     if isinstance(element, PointerType):
         return _DTYPES["i64"]
     return _DTYPES[str(element)]
+
+
+def bit_width(element: Attribute) -> int:
+    """Bits of a scalar type; a pointer has 64."""
+    if isinstance(element, PointerType):
+        return 64
+    if isinstance(element, builtin.IntegerType):
+        width: int = element.width.data
+        return width
+    if isinstance(element, builtin.AnyFloat):
+        return int(element.size * 8)
+    # xDSL has no class for 8-bit and narrower floats:
+    # their names begin with the width, as in f8E5M2.
+    digits = "".join(c for c in str(element).lstrip('!f"')[:2] if c.isdigit())
+    return int(digits) if digits else 8

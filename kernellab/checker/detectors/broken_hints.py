@@ -19,7 +19,7 @@ from kernellab.checker.detector import Detector
 from kernellab.checker.hint_calls import call_of_hint
 from kernellab.checker.naming import name_of_result
 from kernellab.checker.shadow.values import Array, lifted
-from kernellab.compiler.analyses.axis_info import underlying_argument
+from kernellab.compiler.modules.pointers import underlying_argument
 from kernellab.interpreter.numerics.affine import AffineTile
 from kernellab.interpreter.numerics.bases import as_array
 from kernellab.interpreter.numerics.tiles import Value

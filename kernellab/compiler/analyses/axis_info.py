@@ -14,11 +14,16 @@ from dataclasses import dataclass, replace
 from math import gcd
 
 from xdsl.dialects import builtin
-from xdsl.ir import Attribute, Block, BlockArgument, Operation, SSAValue
+from xdsl.ir import Block, Operation, SSAValue
 
-from kernellab.compiler.analyses.work import bit_width
 from kernellab.compiler.modules.analyst import answers
 from kernellab.compiler.modules.opened import OpenedModules
+from kernellab.compiler.modules.pointers import (
+    element_bytes,
+    pointee,
+    pointers_of,
+    underlying_argument,
+)
 from kernellab.compiler.modules.structure import (
     arguments_towards,
     attribute,
@@ -28,9 +33,8 @@ from kernellab.compiler.modules.structure import (
 )
 from kernellab.errors import SourcePosition
 from kernellab.ir.encodings import BlockedEncoding, SliceEncoding
-from kernellab.ir.locations import argument_name
 from kernellab.ir.traits import Atomic, PointerAccess, has, trait_of
-from kernellab.ir.types import PointerType, element_type, is_pointer, shape
+from kernellab.ir.types import element_type, shape
 from kernellab.records import Compilation
 from kernellab.records.axis_info import AxisInfo, PointerFacts
 
@@ -496,11 +500,6 @@ def vector_widths(module: Operation, run_of: RunOf) -> Mapping[Operation, int]:
     }
 
 
-def pointers_of(access: Operation) -> SSAValue:
-    """The addresses of an access."""
-    return next(operand for operand in access.operands if is_pointer(operand.type))
-
-
 def _facts_of(op: Operation, facts: Mapping[SSAValue, _Facts], widths_of: WidthsOf) -> PointerFacts:
     pointers = pointers_of(op)
     tile, known = pointers, facts.get(pointers, _nothing(pointers))
@@ -592,43 +591,6 @@ def blocked_run(tile: SSAValue) -> tuple[int, int] | None:
     held = encoding.size_per_thread[fastest]
     at = dimensions.index(fastest)
     return min(held, shape(type)[at]), at
-
-
-def pointee(pointers: SSAValue) -> Attribute:
-    """What a pointer, or a tile of pointers, points to."""
-    pointer = element_type(pointers.type)
-    assert isinstance(pointer, PointerType)
-    return pointer.pointee
-
-
-def element_bytes(pointers: SSAValue) -> int:
-    """Bytes of what a pointer, or a tile of pointers, points to."""
-    pointer = element_type(pointers.type)
-    assert isinstance(pointer, PointerType)
-    return max(bit_width(pointer.pointee) // 8, 1)
-
-
-def underlying_argument(value: SSAValue) -> str:
-    """The parameter that a pointer starts from: through additions, splats and loops."""
-    seen: set[SSAValue] = set()
-    while value not in seen:
-        seen.add(value)
-        if isinstance(value, BlockArgument):
-            parent = value.block.parent_op()
-            if parent is None or kind(parent) == "tt.func":
-                return argument_name(value) or f"argument {value.index}"
-            handed = [values for _, values in arguments_towards(value.block)]
-            if not handed or value.index >= len(handed[0]):
-                return ""
-            value = handed[0][value.index]
-        else:
-            owner = value.owner
-            assert isinstance(owner, Operation)
-            nexts = [operand for operand in owner.operands if is_pointer(operand.type)]
-            if not nexts:
-                return ""
-            value = nexts[0]
-    return ""
 
 
 # Widths in the finished code

@@ -20,7 +20,7 @@ from kernellab.compiler.modules.structure import (
 )
 from kernellab.ir.locations import argument_name, locate
 from kernellab.ir.traits import DotLike, GlobalAccess, global_effect, has, trait_of
-from kernellab.ir.types import PointerType, TensorDescType, element_type, shape
+from kernellab.ir.types import PointerType, TensorDescType, bit_width, element_type, shape
 from kernellab.records.work import Work, WorkItem
 
 _FLOAT_OPERATIONS = frozenset(
@@ -183,21 +183,6 @@ def size_in_bytes(type: Attribute) -> int:
     if isinstance(type, TensorDescType):
         type = type.block
     return prod(shape(type)) * max(bit_width(element_type(type)) // 8, 1)
-
-
-def bit_width(element: Attribute) -> int:
-    """Bits of a scalar type; a pointer has 64."""
-    if isinstance(element, PointerType):
-        return 64
-    if isinstance(element, builtin.IntegerType):
-        width: int = element.width.data
-        return width
-    if isinstance(element, builtin.AnyFloat):
-        return int(element.size * 8)
-    # xDSL has no class for 8-bit and narrower floats:
-    # their names begin with the width, as in f8E5M2.
-    digits = "".join(c for c in str(element).lstrip('!f"')[:2] if c.isdigit())
-    return int(digits) if digits else 8
 
 
 # Values that bound a loop

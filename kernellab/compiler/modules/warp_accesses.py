@@ -11,12 +11,11 @@ from xdsl.ir import Attribute, Operation, SSAValue
 
 from kernellab.compiler.analyses.axis_info import (
     blocked_run,
-    element_bytes,
-    pointers_of,
     power_of_two_up_to,
     vector_widths,
 )
 from kernellab.compiler.analyses.layouts import AskLayouts, layouts_by_type
+from kernellab.compiler.modules.pointers import element_bytes, pointers_of
 from kernellab.compiler.modules.structure import integer
 from kernellab.errors import LayoutError
 from kernellab.ir import tt, ttg

@@ -12,9 +12,8 @@ from xdsl.dialects import builtin
 from xdsl.ir import Attribute, BlockArgument, Operation, OpResult, SSAValue
 
 from kernellab.common.progress import UNTOUCHED, ProgressBar
-from kernellab.compiler.analyses.axis_info import pointee, pointers_of, underlying_argument
-from kernellab.compiler.analyses.work import bit_width
 from kernellab.compiler.modules.layout_flow import entering, leaving
+from kernellab.compiler.modules.pointers import pointee, pointers_of, underlying_argument
 from kernellab.compiler.modules.structure import kind, position_of
 from kernellab.compiler.modules.warp_accesses import WarpAccess, WarpAccesses
 from kernellab.compiler.passes.snapshots import LoweredText, lowered, lowered_text
@@ -42,7 +41,7 @@ from kernellab.ir.traits import (
     global_effect,
     has,
 )
-from kernellab.ir.types import TensorDescType, shape
+from kernellab.ir.types import TensorDescType, bit_width, shape
 from kernellab.launch.argument_copies import copied
 from kernellab.launch.preparation import EntryPoint, Grid, apart_from_parameters, prepare
 from kernellab.profiling.accesses.copy_engine import Messages, messages_of

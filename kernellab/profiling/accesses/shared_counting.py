@@ -8,8 +8,8 @@ from collections.abc import Iterable, Mapping
 
 from xdsl.ir import Block, Operation, SSAValue
 
-from kernellab.compiler.analyses.axis_info import underlying_argument
 from kernellab.compiler.modules.layout_flow import tile_type, value_name
+from kernellab.compiler.modules.pointers import underlying_argument
 from kernellab.compiler.modules.structure import kind, loops_around, position_of
 from kernellab.ir import tt, ttg
 from kernellab.ir.types import element_type, is_pointer, shape

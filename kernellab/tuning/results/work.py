@@ -11,7 +11,7 @@ from typing import Any
 import torch
 from xdsl.ir import BlockArgument, Operation, OpResult, SSAValue
 
-from kernellab.compiler.analyses.axis_info import underlying_argument
+from kernellab.compiler.modules.pointers import underlying_argument
 from kernellab.errors import KernelLabError
 from kernellab.ir import tt
 from kernellab.ir.locations import argument_name
