@@ -145,8 +145,9 @@ def _check_most_turns(most_turns: Any) -> None:
 
 def _outputs(kernel: Any, call: BoundCall, outputs: str | Sequence[str]) -> tuple[str, ...]:
     """The names, each of which must be that of an argument with memory."""
-    named = isinstance(outputs, Iterable) and not isinstance(outputs, bytes | torch.Tensor)
-    names = (outputs,) if isinstance(outputs, str) else tuple(outputs) if named else ()
+    given: Any = outputs  # whatever somebody wrote
+    named = isinstance(given, Iterable) and not isinstance(given, bytes | torch.Tensor)
+    names = (given,) if isinstance(given, str) else tuple(given) if named else ()
     if not named or not all(isinstance(name, str) for name in names):
         raise ArgumentError(
             f"outputs={shown(outputs)} names no arguments of {kernel.__name__!r}",

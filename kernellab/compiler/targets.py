@@ -6,7 +6,7 @@ import re
 from collections.abc import Iterable
 from dataclasses import dataclass
 from functools import cache
-from typing import Literal
+from typing import Any, Literal
 
 from kernellab import triton_api
 from kernellab.errors import TargetError, suggestion
@@ -119,11 +119,12 @@ def parse_targets(names: str | Target | Iterable[str | Target]) -> list[Target]:
     Raises:
         TargetError: an unknown name, or no name at all.
     """
-    if isinstance(names, str):
-        names = [name for name in names.split(",") if name.strip()]
-    elif isinstance(names, Target) or not isinstance(names, Iterable) or isinstance(names, bytes):
-        names = [names]
-    targets = list(dict.fromkeys(parse_target(name) for name in names))
+    given: Any = names  # whatever somebody wrote: parse_target refuses what is no name
+    if isinstance(given, str):
+        given = [name for name in given.split(",") if name.strip()]
+    elif isinstance(given, Target | bytes) or not isinstance(given, Iterable):
+        given = [given]
+    targets = list(dict.fromkeys(parse_target(name) for name in given))
     if not targets:
         raise TargetError(
             "The list of targets is empty.", advice='Name one, as in target="sm_90,gfx942".'

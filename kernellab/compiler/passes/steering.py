@@ -80,7 +80,8 @@ def make_plan(
     if stop_after is not None:
         _check_names("stop_after", [stop_after])
     if pipeline is not None:
-        items = list(pipeline) if isinstance(pipeline, Iterable) else [pipeline]
+        given: Any = pipeline  # whatever somebody wrote
+        items = list(given) if isinstance(given, Iterable) else [given]
         _check_names("pipeline", [one[0] if _has_arguments(one) else one for one in items])
         pipeline = items
     skipped = frozenset(call.label for name in skip for call in find_passes(name, listed))
