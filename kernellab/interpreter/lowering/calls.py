@@ -5,7 +5,12 @@ from __future__ import annotations
 from kernellab.interpreter.codegen.calls import InlinedCallOp
 from kernellab.interpreter.codegen.emitter import Emitter
 from kernellab.interpreter.codegen.registry import lowers
-from kernellab.interpreter.lowering.targets import Results, declare, merge, variables
+from kernellab.interpreter.lowering.carried_variables import (
+    Results,
+    declare,
+    merge,
+    variables,
+)
 from kernellab.ir import tt
 
 

@@ -14,7 +14,7 @@ from kernellab.interpreter.analyses.dataflow import yielded
 from kernellab.interpreter.codegen.emitter import Emitter
 from kernellab.interpreter.codegen.expressions import Expression, tiles, variable
 from kernellab.interpreter.codegen.registry import lowers
-from kernellab.interpreter.lowering.targets import (
+from kernellab.interpreter.lowering.carried_variables import (
     Results,
     bind,
     carry,
