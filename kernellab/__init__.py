@@ -77,7 +77,7 @@ if TYPE_CHECKING:
     from kernellab.tuning.results.registry import tunings as tunings
     from kernellab.tuning.results.tuning import Tuning as Tuning
     from kernellab.tuning.results.tunings import Tunings as Tunings
-    from kernellab.tuning.sweep.sweeping import tune as tune
+    from kernellab.tuning.sweep.tune import tune as tune
 
 __version__ = "0.1.0"
 
@@ -108,7 +108,7 @@ _PUBLIC = {
     "tuning.results.registry": "tunings",
     "tuning.results.tuning": "Tuning",
     "tuning.results.tunings": "Tunings",
-    "tuning.sweep.sweeping": "tune",
+    "tuning.sweep.tune": "tune",
 }
 """Module -> the public names that are imported from it when first asked for."""
 

@@ -46,7 +46,7 @@ def load(path: str | os.PathLike[str]) -> Any:
 
         return trace_in(content, file)
     if _is_of_sweeps(content):
-        from kernellab.tuning.files.files import sweeps_in
+        from kernellab.tuning.files.saved_sweeps import sweeps_in
         from kernellab.tuning.results.tuning import Tuning
         from kernellab.tuning.results.tunings import Tunings
 

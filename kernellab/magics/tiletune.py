@@ -187,7 +187,7 @@ def _tune(running: RunningCell, given: Mapping[str, Any], body: str) -> None:
     launch = read_launch(launched, namespace, OPTIONS.magic, running.position(OPTIONS.magic))
     tune_options = _options(given) | _named_options(given, namespace, running.position)
     # Imported here: torch and Triton take longer than the rest of loading the extension.
-    from kernellab.tuning.sweep.sweeping import tune
+    from kernellab.tuning.sweep.tune import tune
 
     tuning = tune(launch.kernel, launch.grid, *launch.args, **tune_options, **launch.keywords)
     namespace[given["name"] or "tuning"] = tuning

@@ -19,7 +19,7 @@ from kernellab.tuning.pool.assignments import Setup, TrialOptions
 from kernellab.tuning.pool.gpus import this_machine
 from kernellab.tuning.pool.local_pool import LocalPool
 from kernellab.tuning.results.records import Outcome, Timing
-from kernellab.tuning.sweep import sweeping
+from kernellab.tuning.sweep import tune
 
 NAME = "a GPU that is not there"
 
@@ -58,13 +58,13 @@ def pretended_gpu(milliseconds: Callable[[Any], float], name: str = NAME) -> Ite
     """While active, every sweep of this process is on that GPU;
     `milliseconds` of a Task is its time.
     """
-    place = sweeping._Place(
+    place = tune._Place(
         Target("cuda", "90"),
         replace(this_machine(None), gpu=name),
         (0,),
         InProcessPool(milliseconds),
     )
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(sweeping, "_place", lambda *_: place)
-        patch.setattr(sweeping, "time_baseline", lambda *_: Timing.of([0.5, 0.6], "events"))
+        patch.setattr(tune, "_place", lambda *_: place)
+        patch.setattr(tune, "time_baseline", lambda *_: Timing.of([0.5, 0.6], "events"))
         yield

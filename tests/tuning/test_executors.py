@@ -19,7 +19,7 @@ from kernellab.errors import ArgumentError
 from kernellab.tuning.files import store
 from kernellab.tuning.pool import executor_pool
 from kernellab.tuning.pool.gpus import this_machine
-from kernellab.tuning.sweep import sweeping
+from kernellab.tuning.sweep import tune
 from kernellab.tuning.sweep.progress import NoProgress
 from tests.tuning.kernels import double
 
@@ -73,7 +73,7 @@ def test_a_cluster_that_loses_a_worker_in_the_middle_finishes_the_sweep(monkeypa
         client.run(give_slot, workers=chosen)
         killing = KillsWhenThreeAreDone(pids[chosen[0]])
         with monkeypatch.context() as patch:
-            patch.setattr(sweeping, "progress_for", lambda *_: killing)
+            patch.setattr(tune, "progress_for", lambda *_: killing)
             sweep = swept(client.get_executor(resources={"slot": 1}))
         assert pids[chosen[0]] not in client.run(os.getpid).values()  # it did die
         assert not [

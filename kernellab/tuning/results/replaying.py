@@ -7,8 +7,8 @@ from collections.abc import Iterable, Sequence
 from dataclasses import replace
 
 from kernellab.errors import ArgumentError
-from kernellab.tuning.files.files import load_all
 from kernellab.tuning.files.kernel_source import is_another
+from kernellab.tuning.files.saved_sweeps import load_all
 from kernellab.tuning.results.merging import sides
 from kernellab.tuning.results.records import Outcome, Trial
 from kernellab.tuning.results.tuning import Tuning

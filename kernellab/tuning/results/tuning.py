@@ -18,9 +18,9 @@ from kernellab.errors import ArgumentError
 from kernellab.launch.preparation import innermost
 from kernellab.records import Compilation, Target
 from kernellab.records.showing import HasCard, plot, show
-from kernellab.tuning.files.files import load_one, save
 from kernellab.tuning.files.kernel_source import KernelSource, how_to_open, is_another, source_of
 from kernellab.tuning.files.named import complete, found_again
+from kernellab.tuning.files.saved_sweeps import load_one, save
 from kernellab.tuning.pool.gpus import installed_triton
 from kernellab.tuning.results.applied import AppliedTuning
 from kernellab.tuning.results.merging import merge

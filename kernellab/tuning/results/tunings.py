@@ -9,7 +9,7 @@ from typing import Any, overload
 
 from kernellab.errors import ArgumentError
 from kernellab.records.showing import HasCard, plot, show
-from kernellab.tuning.files.files import load_all, save
+from kernellab.tuning.files.saved_sweeps import load_all, save
 from kernellab.tuning.results.applied import AppliedTuning
 from kernellab.tuning.results.tuning import Tuning
 
