@@ -9,7 +9,7 @@ import re
 from collections.abc import Sequence
 
 from kernellab import triton_api
-from kernellab.compiler.targets import parse_target
+from kernellab.compiler.targets import has_tensor_memory, parse_target
 from kernellab.errors import KernelLabError, LayoutError
 from kernellab.records import Target
 from kernellab.records.layouts import (
@@ -182,7 +182,7 @@ def _has(target: Target, family: str, version: int | None) -> bool:
         case "nvmma_shared":
             return arch >= 90
         case "tensor_memory" | "tensor_memory_scales":
-            return arch in (100, 103)
+            return has_tensor_memory(target)
         case "amd_mfma":
             return target.arch == _MFMA_TARGETS.get(version or 0)
         case "amd_wmma":
