@@ -37,6 +37,7 @@ import triton
 import triton.language as tl
 
 import kernellab
+from kernellab.records import Compilation
 
 ROUNDS = 500
 SWEEPS = 25
@@ -105,7 +106,8 @@ def _descendants() -> list[int]:
             except OSError:  # gone in the meantime
                 continue
             parents[int(entry.name)] = int(fields_of[1])
-    below, found = {os.getpid()}, []
+    below = {os.getpid()}
+    found: list[int] = []
     while True:
         new = [pid for pid, parent in parents.items() if parent in below and pid not in below]
         if not new:
@@ -177,22 +179,28 @@ def launch_refused(_: int) -> None:
         str(error)
 
 
+def _compiled(kernel: Any, **steering: Any) -> Compilation:
+    made = kernellab.compile(kernel, *_SHIPPED, BLOCK=1024, target="sm_90", **steering)
+    assert isinstance(made, Compilation)
+    return made
+
+
 def compile_known(_: int) -> None:
     """One kernel, with every pass."""
-    compilation = kernellab.compile(_KNOWN, *_SHIPPED, BLOCK=1024, target="sm_90")
+    compilation = _compiled(_KNOWN)
     compilation.resources  # noqa: B018 - read for what it makes
 
 
 def compile_new(_: int) -> None:
     """A new kernel each, of one text."""
-    kernellab.compile(new_kernel(), *_SHIPPED, BLOCK=1024, target="sm_90").stages["ptx"]
+    _compiled(new_kernel()).stages["ptx"]
 
 
 def compile_asked(_: int) -> None:
     """Questions that open modules, and one that asks a worker process."""
-    compilation = kernellab.compile(_KNOWN, *_SHIPPED, BLOCK=1024, target="sm_90", skip=["cse"])
+    compilation = _compiled(_KNOWN, skip=["cse"])
     compilation.layouts()
-    str(kernellab.compile(_KNOWN, *_SHIPPED, BLOCK=1024, target="sm_90").source_map)
+    str(_compiled(_KNOWN).source_map)
 
 
 def trace(number: int) -> None:
@@ -208,14 +216,14 @@ def check(number: int) -> None:
 
 def page(_: int) -> None:
     """An explorer as a page."""
-    compilation = kernellab.compile(_KNOWN, *_SHIPPED, BLOCK=1024, target="sm_90")
+    compilation = _compiled(_KNOWN)
     with tempfile.TemporaryDirectory() as folder:
         compilation.explore().to_html(Path(folder) / "page.html")
 
 
 def widget(_: int) -> None:
     """An explorer as a widget, which is closed: ipywidgets keeps one that is open, for the page."""
-    compilation = kernellab.compile(_KNOWN, *_SHIPPED, BLOCK=1024, target="sm_90")
+    compilation = _compiled(_KNOWN)
     compilation.explore().widget.close()
 
 
