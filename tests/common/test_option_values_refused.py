@@ -10,7 +10,7 @@ import torch
 
 import kernellab
 from kernellab.errors import ArgumentError, OptionError, TargetError
-from tests.tuning.kernels import double
+from tests.kernels.tuned import double
 
 TYPES = ("*fp32:16", "*fp32:16", "i32")
 

@@ -15,7 +15,7 @@ from kernellab.errors import CompileError, KernelLabError, MachineError
 from kernellab.triton_api.machine_faults import machine_error
 from kernellab.tuning.pool import in_worker
 from kernellab.viz.explorer import sides
-from tests.tuning.kernels import double
+from tests.kernels.tuned import double
 
 TYPES = ("*fp32:16", "*fp32:16", "i32")
 

@@ -11,7 +11,7 @@ import torch
 
 import kernellab
 from kernellab.errors import ArgumentError, GridError
-from tests.tuning.kernels import double
+from tests.kernels.tuned import double
 
 N = 64
 

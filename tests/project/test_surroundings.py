@@ -16,7 +16,7 @@ from kernellab.common.whole_imports import interrupted_afterwards
 PROGRAM = textwrap.dedent("""
     import torch
     import kernellab
-    from tests.tuning.kernels import double
+    from tests.kernels.tuned import double
 
     if __name__ == "__main__":
         x, z = torch.ones(64), torch.zeros(64)
@@ -65,6 +65,7 @@ def test_with_tritons_own_interpreter_one_line_says_what_to_do(tmp_path: Path) -
     assert "unset TRITON_INTERPRET" in line
 
 
+@pytest.mark.usefixtures("ctrl_c")
 def test_ctrl_c_within_an_import_counts_at_its_end() -> None:
     done: list[str] = []
 

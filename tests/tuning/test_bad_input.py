@@ -9,7 +9,7 @@ import triton
 
 import kernellab
 from kernellab.errors import ArgumentError, GridError, OptionError
-from tests.tuning.kernels import (
+from tests.kernels.tuned import (
     add_one,
     counts_up,
     double,

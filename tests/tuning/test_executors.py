@@ -21,7 +21,7 @@ from kernellab.tuning.pool import executor_pool
 from kernellab.tuning.pool.gpus import this_machine
 from kernellab.tuning.sweep import tune
 from kernellab.tuning.sweep.progress import NoProgress
-from tests.tuning.kernels import double
+from tests.kernels.tuned import double
 
 SPACE = {"BLOCK": [32, 64, 128, 256], "num_warps": [1, 4]}
 

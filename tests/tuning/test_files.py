@@ -14,8 +14,8 @@ from triton.tools.tensor_descriptor import TensorDescriptor
 import kernellab
 from kernellab.errors import ArchiveError, ArgumentError
 from kernellab.tuning.files import store
+from tests.kernels.tuned import applies, double
 from tests.support.pretended_gpu import pretended_gpu
-from tests.tuning.kernels import applies, double
 
 N = 96
 

@@ -19,9 +19,9 @@ from kernellab.errors import ArchiveError, ArgumentError
 from kernellab.tuning.files.kernel_source import KernelSource, is_another, source_of
 from kernellab.tuning.files.saved_sweeps import from_json
 from kernellab.viz.sweeps.data import sweeps_data
+from tests.kernels.tuned import applies, double
+from tests.kernels.tuned import scaled as kernels_scaled
 from tests.support.source_files import ROOT
-from tests.tuning.kernels import applies, double
-from tests.tuning.kernels import scaled as kernels_scaled
 
 RECORDED = ROOT / "benchmarks/data/tuning_h200_matmul.json"
 TYPES = ("*fp32:16", "*fp32:16", "i32")
@@ -53,14 +53,14 @@ def test_a_saved_sweep_opens_its_configs_by_itself(tmp_path) -> None:
     again = kernellab.Tuning.load(sweep.save(tmp_path / "sweep.json"))
     assert kept(again) == kept(sweep)
     assert (kept(again).module, kept(again).file) == (
-        "tests.tuning.kernels",
-        "tests/tuning/kernels.py",
+        "tests.kernels.tuned",
+        "tests/kernels/tuned.py",
     )
     line = (ROOT / kept(again).file).read_text().splitlines()[kept(again).line - 1]
     assert line.startswith("def double(")
     with pytest.raises(ArgumentError, match="which does not hold the kernel") as refused:
         again.compilation(1)
-    assert "from tests.tuning.kernels import double; tuning.with_kernel(double)" in str(
+    assert "from tests.kernels.tuned import double; tuning.with_kernel(double)" in str(
         refused.value
     )
     opened = again.with_kernel()

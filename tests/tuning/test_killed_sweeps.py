@@ -17,7 +17,7 @@ from kernellab.common import temporary
 
 SWEEP = textwrap.dedent("""
     import torch, kernellab
-    from tests.tuning.kernels import double
+    from tests.kernels.tuned import double
     x = torch.ones(16 << 20)
     configs = [{"BLOCK": 1 << n} for n in range(1, 13)]
     kernellab.tune(double, lambda meta: (x.numel() // meta["BLOCK"],), x, torch.empty_like(x),

@@ -8,7 +8,13 @@ import triton
 import triton.language as tl
 
 import kernellab
-from tests.tuning.kernels import add_one, autotuned_double, double, product, wrong_in_some
+from tests.kernels.tuned import (
+    add_one,
+    autotuned_double,
+    double,
+    product,
+    wrong_in_some,
+)
 
 pytestmark = pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a GPU")
 

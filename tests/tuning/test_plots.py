@@ -22,10 +22,10 @@ from kernellab.tuning.results.records import (
 )
 from kernellab.tuning.results.tuning import Live
 from kernellab.viz.sweeps.card import tuning_card, tunings_card
+from tests.kernels.tuned import scaled
 from tests.support.pretended_gpu import pretended_gpu
 from tests.support.source_files import ROOT
 from tests.support.sweeps import MACHINE, sweep, timing, trial
-from tests.tuning.kernels import scaled
 
 
 def test_times_are_ranked_and_ties_told() -> None:
@@ -259,7 +259,7 @@ def test_sweeps_of_one_launch_are_put_together_and_other_gpus_refused() -> None:
 
 
 def test_applied_tunings_choose_by_key_and_say_when_they_guess(capsys) -> None:
-    from tests.tuning.kernels import double
+    from tests.kernels.tuned import double
 
     def of(n: int, block: int):
         return sweep(kernel="double", key={"n": n}, trials=(trial(0, 1.0, BLOCK=block),))
@@ -276,7 +276,7 @@ def test_applied_tunings_choose_by_key_and_say_when_they_guess(capsys) -> None:
 
 
 def test_the_last_sweep_of_a_key_counts_and_gpus_are_never_mixed() -> None:
-    from tests.tuning.kernels import double
+    from tests.kernels.tuned import double
 
     def of(n: int, block: int, **changes):
         return sweep(kernel="double", key={"n": n}, trials=(trial(0, 1.0, BLOCK=block),), **changes)
@@ -300,7 +300,7 @@ def test_the_last_sweep_of_a_key_counts_and_gpus_are_never_mixed() -> None:
 def test_an_applied_tuning_launches_the_kernel() -> None:
     import torch
 
-    from tests.tuning.kernels import double
+    from tests.kernels.tuned import double
 
     x, z = torch.arange(100.0), torch.zeros(100)
     applied = sweep(kernel="double", key={}, trials=(trial(0, 1.0, BLOCK=32),)).apply(double)

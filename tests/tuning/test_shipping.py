@@ -21,7 +21,7 @@ from kernellab.launch.tile_kernel import tile_kernels_in
 from kernellab.records import Target
 from kernellab.triton_api.shipping import pack, unpack
 from kernellab.tuning.pool.arguments import Arguments, ship
-from tests.tuning.kernels import double
+from tests.kernels.tuned import double
 
 CELL = """
 import triton

@@ -8,7 +8,7 @@ import triton
 from kernellab.errors import ArgumentError, OptionError
 from kernellab.records import Target
 from kernellab.tuning.sweep.spaces import candidates
-from tests.tuning.kernels import autotuned_double, double
+from tests.kernels.tuned import autotuned_double, double
 
 SM_90 = Target("cuda", "90")
 

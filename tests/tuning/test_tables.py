@@ -15,8 +15,8 @@ import triton.language as tl
 import kernellab
 from kernellab.tuning.results.records import Candidate, Dropped
 from kernellab.viz.sweeps.card import tuning_card
+from tests.kernels.tuned import scaled
 from tests.support.sweeps import sweep, trial
-from tests.tuning.kernels import scaled
 
 VALUES: dict[str, list[Any]] = {
     "BLOCK": [64, None, 128],

@@ -9,7 +9,13 @@ import triton
 
 import kernellab
 from kernellab.errors import ArchiveError, ArgumentError
-from tests.tuning.kernels import add_one, autotuned_double, double, product, wrong_in_some
+from tests.kernels.tuned import (
+    add_one,
+    autotuned_double,
+    double,
+    product,
+    wrong_in_some,
+)
 
 
 def grid(values):

@@ -25,7 +25,7 @@ from kernellab.tuning.files import store
 from kernellab.tuning.files.store import Store
 from kernellab.tuning.pool.local_pool import close_pools
 from kernellab.tuning.results.records import Dropped, Outcome, Reason
-from tests.tuning.kernels import double
+from tests.kernels.tuned import double
 
 MODULE = """
 import triton
