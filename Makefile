@@ -90,8 +90,8 @@ bench: $(INSTALLED)
 	$(BIN)/python -m benchmarks.layouts
 	$(BIN)/python -m benchmarks.tracing
 	$(BIN)/python -m benchmarks.load_ext
-	$(BIN)/python -m benchmarks.levels
 	$(BIN)/python -m benchmarks.front_end
+	$(BIN)/python -m benchmarks.levels
 
 # Is anything slower than it was? make bench-revisions BEFORE=v0.1 compares this checkout with that revision, in turns.
 BEFORE ?= HEAD

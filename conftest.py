@@ -64,3 +64,13 @@ def ctrl_c() -> Iterator[None]:
     before = signal.signal(signal.SIGINT, signal.default_int_handler)
     yield
     signal.signal(signal.SIGINT, before)
+
+
+@pytest.fixture(autouse=True)
+def _stays_where_it_is() -> Iterator[None]:
+    """A test that leaves its process in another folder spoils those after it: it fails itself."""
+    before = Path.cwd()
+    yield
+    after = Path.cwd()
+    os.chdir(before)
+    assert after == before, f"the test left its process in {after}: use monkeypatch.chdir"

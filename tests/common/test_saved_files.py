@@ -266,7 +266,9 @@ def named_by_trace(tmp_path: Path, file: str) -> Path:
 
 @pytest.mark.timeout(60)
 @pytest.mark.parametrize("name", ["fifo", "/dev/zero", "/dev/stdin", "\0", "/", "socket", "huge"])
-def test_sources_that_are_no_regular_files_are_not_opened(name: str, tmp_path: Path) -> None:
+def test_sources_that_are_no_regular_files_are_not_opened(
+    name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     file = name if name.startswith("/") or name == "\0" else str(tmp_path / name)
     if name == "fifo":
         os.mkfifo(file)
@@ -275,7 +277,7 @@ def test_sources_that_are_no_regular_files_are_not_opened(name: str, tmp_path: P
             made.truncate(1 << 33)
     bound = socket.socket(socket.AF_UNIX)
     if name == "socket":
-        os.chdir(tmp_path)  # its name is shorter so
+        monkeypatch.chdir(tmp_path)  # its name is shorter so
         bound.bind("socket")
     with bound:
         assert source_lines(file) == []
