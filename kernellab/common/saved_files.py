@@ -16,11 +16,12 @@ import re
 import stat
 import zipfile
 import zlib
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from kernellab.common.saved_json import MOST_DEPTH, why_unreadable
-from kernellab.errors import KernelLabError
+from kernellab.common.saved_json import MOST_DEPTH, kernellab_version, why_unreadable
+from kernellab.errors import ArchiveError, KernelLabError
 
 MOST_BYTES = 512 * 1024 * 1024
 """Of a file."""
@@ -294,3 +295,14 @@ def _with_whole_characters(value: Any, depth: int = 0) -> Any:
 def is_version(value: Any, version: int) -> bool:
     """Whether a file says that it is of a version: true and 1.0 say none."""
     return type(value) is int and value == version
+
+
+def check_version(name: str, data: Mapping[str, Any], version: int) -> None:
+    """Raise ArchiveError unless a file, by its `name`, says that it is of this version."""
+    if not is_version(data.get("version"), version):
+        raise ArchiveError(
+            f"{name!r} is of version {data.get('version')!r:.40} of the format; this KernelLab "
+            f"({kernellab_version()}) reads version {version}.",
+            advice=f"It was written by KernelLab {data.get('kernellab')!s:.40}: "
+            "load it with that one.",
+        )

@@ -78,7 +78,7 @@ def debug(
     )
     values = copied(call.values)
     edited = triton_api.edited_functions(plain)
-    session.say(map(triton_api.edited_words, edited))
+    session.say(map(triton_api.format_edited, edited))
     try:
         stepping = Stepping(
             code, programs, around=session.around, seen_as=partial(for_prompts, target=target)

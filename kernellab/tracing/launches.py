@@ -88,7 +88,7 @@ class TracedLaunch:
             memory.checkpoints,
             recorder.sources,
             fault,
-            [*_notices(recorder), *_why_traced(added), *map(triton_api.edited_words, edited)],
+            [*_notices(recorder), *_why_traced(added), *map(triton_api.format_edited, edited)],
             self.computed_again,
             functools.partial(_stale, self.kernel, later),
         )

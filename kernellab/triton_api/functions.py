@@ -71,9 +71,10 @@ def edited_functions(kernel: Any) -> list[Any]:
 
 
 def _is_edited(function: Any) -> bool:
-    place, lines = definition_of(function), compiled_lines(function)
+    place = definition_of(function)
     if is_in_library(place.file):
         return False
+    lines = compiled_lines(function)
     linecache.checkcache(place.file)
     there = linecache.getlines(place.file)
     now = [line.rstrip("\n") for line in there[place.line - 1 : place.line - 1 + len(lines)]]
@@ -81,7 +82,7 @@ def _is_edited(function: Any) -> bool:
     return bool(there) and now != list(lines)
 
 
-def edited_words(function: Any) -> str:
+def format_edited(function: Any) -> str:
     """What is said of a function whose file was edited, in a sentence or two."""
     place = definition_of(function)
     return (

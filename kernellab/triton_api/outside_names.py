@@ -5,6 +5,7 @@ the globals and captured variables that its source names.
 from __future__ import annotations
 
 import ast
+import functools
 import os
 import sys
 from collections.abc import Iterator
@@ -47,10 +48,16 @@ def named_outside(function: Any) -> dict[tuple[str, ...], bool]:
     """The same as paths, in order, each with whether it is needed early;
     what stands for nothing (yet), and Python's built-in functions, among them.
     """
+    return dict(_named_in(function.src))
+
+
+@functools.lru_cache(maxsize=256)
+def _named_in(source: str) -> tuple[tuple[tuple[str, ...], bool], ...]:
+    """`named_outside` of a source: launches, sweeps and files ask it of one kernel in turn."""
     found = _Names()
-    for node in function.parse().body:
+    for node in ast.parse(source).body:
         found.visit(node)
-    return dict(sorted(found.from_outside().items()))
+    return tuple(sorted(found.from_outside().items()))
 
 
 def is_of_library(value: Any) -> bool:

@@ -8,8 +8,8 @@ from collections.abc import Iterable, Iterator
 from functools import partial
 from typing import Any, get_args
 
-from kernellab.common.saved_files import is_version
-from kernellab.common.saved_json import Misfit, SavedData, kernellab_version, pairs_of, value_of
+from kernellab.common.saved_files import check_version
+from kernellab.common.saved_json import Misfit, SavedData, pairs_of, value_of
 from kernellab.compiler.files.format import BINARY, FORMAT, VERSION
 from kernellab.compiler.providers import RecordProvider
 from kernellab.compiler.remarks.catalogue import explained
@@ -38,13 +38,7 @@ def from_json(data: Any, name: str = "the record") -> Compilation:
     """
     if not isinstance(data, dict) or data.get("format") != FORMAT:
         raise ArchiveError(f"{name!r} holds JSON, but no compilation that KernelLab saved.")
-    if not is_version(data.get("version"), VERSION):
-        raise ArchiveError(
-            f"{name!r} is of version {data.get('version')!r:.40} of the format; this KernelLab "
-            f"({kernellab_version()}) reads version {VERSION}.",
-            advice=f"It was written by KernelLab {data.get('kernellab')!s:.40}: "
-            "load it with that one.",
-        )
+    check_version(name, data, VERSION)
     try:
         return _compilation(SavedData(data))
     except Misfit as error:

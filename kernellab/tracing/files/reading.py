@@ -13,15 +13,15 @@ import numpy
 
 from kernellab.common.saved_files import (
     BadFile,
+    check_version,
     file_bytes,
     inflated,
-    is_version,
     json_in,
     saved_path,
     text_in,
     zip_members,
 )
-from kernellab.common.saved_json import Misfit, SavedData, kernellab_version, value_of
+from kernellab.common.saved_json import Misfit, SavedData, value_of
 from kernellab.errors import ArchiveError, SourcePosition
 from kernellab.tracing.files.writing import DOCUMENT, FORMAT, VALUES, VERSION
 from kernellab.tracing.records import Trace
@@ -76,13 +76,7 @@ def trace_in(content: bytes, file: Path) -> Trace:
         raise ArchiveError(f"{name!r} is a zip file, but no trace that KernelLab saved.") from error
     if not isinstance(data, dict) or data.get("format") != FORMAT:
         raise ArchiveError(f"{name!r} is no trace that KernelLab saved.")
-    if not is_version(data.get("version"), VERSION):
-        raise ArchiveError(
-            f"{name!r} is of version {data.get('version')!r:.40} of the format; this KernelLab "
-            f"({kernellab_version()}) reads version {VERSION}.",
-            advice=f"It was written by KernelLab {data.get('kernellab')!s:.40}: "
-            "load it with that one.",
-        )
+    check_version(name, data, VERSION)
     try:
         return _trace(SavedData(data), heap)
     except (Misfit, ValueError, TypeError) as error:
