@@ -7,11 +7,13 @@ from dataclasses import dataclass
 from typing import Any
 
 import torch
+from xdsl.ir import Operation
 
 from kernellab import triton_api
 from kernellab.checker.checked_run import CheckedRun
 from kernellab.checker.detector import Detector
 from kernellab.checker.detectors import DETECTORS
+from kernellab.checker.failures import Failures
 from kernellab.checker.records import Finding, Findings
 from kernellab.checker.session import CheckSession
 from kernellab.checker.uninitialized import is_uninitialized
@@ -79,13 +81,15 @@ def check(
     checked = CheckedRun(plain, call, code, sizes, chosen, named, marked, own.most_turns)
     session = CheckSession(checked, tuple(one for one in DETECTORS if one.guards))
     with ProgressBar(f"check {plain.__name__}", len(DETECTORS) + 1, "steps", UNTOUCHED) as work:
-        detectors, stopped = session.run_detectors(DETECTORS)
+        failures = Failures()
+        detectors, stopped = session.run_detectors(DETECTORS, failures)
         work.total = len(detectors) + 1
         for one in detectors if stopped is None else ():
             work.advance()
-            one.ask(session)
-    found = _in_order([*_found(detectors), *([] if stopped is None else [stopped])])
-    notes = () if stopped is None else (_UNASKED,)
+            with failures.kept(type(one)):
+                one.ask(session)
+    found = _in_order([*_found(detectors, failures), *([] if stopped is None else [stopped])])
+    notes = (*(() if stopped is None else (_UNASKED,)), *failures.notes())
     subject = subject_of(plain, call, chosen)
     return Findings(plain.__name__, str(chosen), sizes, found, notes, subject)
 
@@ -96,11 +100,19 @@ _UNASKED = (
 )
 
 
-def _found(detectors: Sequence[Detector]) -> Iterator[Finding]:
-    """What they found, but for what one of them knows to be another fault's consequence."""
-    explained = {operation for one in detectors for operation in one.explains()}
+def _found(detectors: Sequence[Detector], failures: Failures) -> Iterator[Finding]:
+    """What they found, but for what one of them knows to be another fault's consequence;
+    nothing of those that failed.
+    """
+    explained: set[Operation] = set()
     for one in detectors:
-        yield from one.findings(explained)
+        with failures.kept(type(one)):
+            explained |= one.explains() if type(one) not in failures else frozenset()
+    for one in detectors:
+        found: Sequence[Finding] = ()
+        with failures.kept(type(one)):
+            found = tuple(one.findings(explained))
+        yield from found if type(one) not in failures else ()
 
 
 def _in_order(findings: Iterable[Finding]) -> tuple[Finding, ...]:

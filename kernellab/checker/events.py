@@ -15,7 +15,8 @@ from xdsl.ir import Operation
 
 from kernellab.checker.bounds import BoundsPolicy, without
 from kernellab.checker.checked_run import Access, CheckedRun, Computed
-from kernellab.checker.detector import Detector, overrides
+from kernellab.checker.detector import Detector, Stopped, overrides
+from kernellab.checker.failures import Failures
 from kernellab.interpreter.codegen.code_positions import located_at
 from kernellab.interpreter.codegen.emitter import Emitter
 from kernellab.interpreter.codegen.expressions import observer
@@ -53,8 +54,13 @@ class EventDispatcher:
         run: CheckedRun,
         detectors: Sequence[Detector],
         change: Change | None = None,
+        failures: Failures | None = None,
     ) -> None:
+        """`failures` takes note of detectors that fail, which are told nothing more; without it,
+        they stop the run.
+        """
         self.run = run
+        self.failures = failures
         self.bounds = BoundsPolicy()
         self.change = change
         self.operations: Sequence[Operation] = ()
@@ -124,8 +130,29 @@ class EventDispatcher:
         event = Computed(
             self.run, operation, programs, active, frame, frame.f_lasti, operands, results
         )
-        for observe in self._observing[operation]:
-            observe(event)
+        self.tell(self._observing[operation], event)
+
+    def tell(self, observers: Sequence[Callable[..., None]], *event: Any) -> None:
+        """Tell them of an event; see `__init__` for those that fail."""
+        for observe in observers:
+            try:
+                observe(*event)
+            except Stopped:
+                raise
+            except Exception as error:
+                if self.failures is None:
+                    raise
+                failed = observe.__self__  # type: ignore[attr-defined]  # a bound method
+                self.failures.note(type(failed), error)
+                self._leave_out(failed)
+
+    def _leave_out(self, failed: Detector) -> None:
+        """Tell a detector nothing more."""
+        for name in ("outside_tensor", "outside_memory", "before", "after"):
+            observers = [one for one in getattr(self, name) if one.__self__ is not failed]
+            setattr(self, name, observers)
+        self._values = [one for one in self._values if one is not failed]
+        self._observing.clear()
 
 
 class EventMemory(MemoryLayer):
@@ -160,12 +187,10 @@ class EventMemory(MemoryLayer):
             assert isinstance(request.buffer, Elements)
             inside, accesses = self._by_address(request, request.buffer, asked)
         for access in accesses:
-            for observe in dispatcher.before:
-                observe(access)
+            dispatcher.tell(dispatcher.before, access)
         found = inside.made_by(self._inner)
         for access in accesses:
-            for observe_after in dispatcher.after:
-                observe_after(access, found)
+            dispatcher.tell(dispatcher.after, access, found)
         return found
 
     def _kept_inside(self, access: Access) -> Access:
@@ -173,8 +198,7 @@ class EventMemory(MemoryLayer):
         leaving = self._dispatcher.bounds.leaving(access)
         if leaving is None:
             return access
-        for observe in self._dispatcher.outside_tensor:
-            observe(access, leaving.lanes, leaving.view)
+        self._dispatcher.tell(self._dispatcher.outside_tensor, access, leaving.lanes, leaving.view)
         if leaving.inside is access.request:
             return access
         if isinstance(self._inner, WatchedMemory):
@@ -202,8 +226,9 @@ class EventMemory(MemoryLayer):
                 self._dispatcher.keep(one.buffer.tensor)
         if wild is None or not wild.any():
             return request, accesses
-        for observe in self._dispatcher.outside_memory:
-            observe(asked(request, nowhere(elements)), wild, elements)
+        self._dispatcher.tell(
+            self._dispatcher.outside_memory, asked(request, nowhere(elements)), wild, elements
+        )
         return without(request, wild), accesses
 
 

@@ -154,7 +154,7 @@ class Findings(HasCard, Sequence[Finding]):
         kernel: its name.
         target: the GPU that was emulated.
         grid: how many programs along x, y, z.
-        notes: what was not asked, and why.
+        notes: what was not asked, and which detector failed, and why.
         subject: what was checked; None where nobody said.
     """
 
@@ -203,10 +203,8 @@ class Findings(HasCard, Sequence[Finding]):
         }
 
     def __str__(self) -> str:
-        if not self.findings:
-            return f"{self.kernel}: nothing found"
-        number = counted(len(self), "finding")
-        return "\n\n".join([f"{self.kernel}: {number}", *map(str, self.findings)])
+        number = counted(len(self), "finding") if self.findings else "nothing found"
+        return "\n\n".join([f"{self.kernel}: {number}", *map(str, self.findings), *self.notes])
 
 
 def _more(programs: int) -> str:

@@ -5,12 +5,14 @@ as often as somebody has a question.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from contextlib import AbstractContextManager, nullcontext, suppress
 from dataclasses import dataclass, replace
 
 from kernellab.checker.checked_run import CheckedRun
 from kernellab.checker.code import checked_code
 from kernellab.checker.detector import Detector, Stopped
 from kernellab.checker.events import Change, EventDispatcher
+from kernellab.checker.failures import Failures
 from kernellab.checker.records import LISTED_PROGRAMS, Finding
 from kernellab.errors import Deadlock
 from kernellab.interpreter.execution.launcher import launch_observed
@@ -32,24 +34,38 @@ class CheckSession:
     guards: tuple[type[Detector], ...] = ()
 
     def run_detectors(
-        self, kinds: Sequence[type[Detector]]
+        self, kinds: Sequence[type[Detector]], failures: Failures | None = None
     ) -> tuple[list[Detector], Finding | None]:
         """Run it, observed by detectors of these kinds: they observe values too.
 
+        Args:
+            kinds: of the detectors.
+            failures: takes note of those that fail; without it, their errors are raised.
+
         Returns:
-            The detectors; and what stopped the run, where it would not have ended.
+            The detectors, those that failed left out; and what stopped the run, where it would not
+            have ended.
         """
+        kept = _raised if failures is None else failures.kept
+        if failures is not None:
+            kinds = self._that_observe(kinds, failures)
         run = self._new_run(self._code(kinds))
-        detectors = [kind(run) for kind in kinds if kind.concerns(run)]
+        detectors: list[Detector] = []
+        for kind in kinds:
+            with kept(kind):
+                detectors += [kind(run)] if kind.concerns(run) else []
         for one in detectors:
-            one.meet(detectors)
+            with kept(type(one)):
+                one.meet(detectors)
+        stopped = None
         try:
-            self._execute(run, detectors)
-        except Stopped as stopped:
-            return detectors, stopped.finding
-        for one in detectors:
-            one.end()
-        return detectors, None
+            self._execute(run, detectors, failures=failures)
+        except Stopped as stop:
+            stopped = stop.finding
+        for one in detectors if stopped is None else ():
+            with kept(type(one)):
+                one.end()
+        return [one for one in detectors if failures is None or type(one) not in failures], stopped
 
     def repeat(
         self,
@@ -80,6 +96,18 @@ class CheckSession:
         self._execute(run, [*guards, *detectors(run)], options, change)
         return run
 
+    def _that_observe(
+        self, kinds: Sequence[type[Detector]], failures: Failures
+    ) -> Sequence[type[Detector]]:
+        """Those that can say what they observe."""
+        with suppress(Exception):  # of whom it is, is asked below
+            self._code(kinds)
+            return kinds
+        for kind in kinds:
+            with failures.kept(kind):
+                self._code((kind,))
+        return [kind for kind in kinds if kind not in failures]
+
     def _code(self, kinds: Sequence[type[Detector]]) -> ProgramCode:
         return checked_code(self.launch.kernel, self.launch.code, kinds)
 
@@ -93,14 +121,21 @@ class CheckSession:
         detectors: Sequence[Detector],
         options: RunOptions = DEFAULT,
         change: Change | None = None,
+        failures: Failures | None = None,
     ) -> None:
-        dispatcher = EventDispatcher(run, detectors, change)
+        dispatcher = EventDispatcher(run, detectors, change, failures)
         try:
             launch_observed(run.kernel, run.grid, run.call, run.code, dispatcher, options)
         except Deadlock as deadlock:
             raise Stopped(_deadlock_finding(deadlock)) from deadlock
         finally:
             dispatcher.put_back()
+
+
+def _raised(kind: type[Detector]) -> AbstractContextManager[None]:
+    """In place of `Failures.kept`, where failures are raised."""
+    del kind
+    return nullcontext()
 
 
 def _deadlock_finding(deadlock: Deadlock) -> Finding:

@@ -43,9 +43,11 @@ class Launch:
 
     def check(self) -> Findings:
         """Check the launch."""
-        return kernellab.check(
+        found = kernellab.check(
             self.kernel, self.grid, *self.arguments(), outputs=self.outputs, **self.constants
         )
+        assert not any(" failed: " in note for note in found.notes), found.notes
+        return found
 
     def marked(self) -> set[tuple[str, int]]:
         """(kind, line) of every fault that the source of the kernel,

@@ -67,6 +67,8 @@ class Shadows(ABC):
                     self._hand_on(pairs, going)
             case scf.IfOp() | InlinedCallOp():
                 pass  # what ends its regions has set its results
+            case _ if not computed.results:
+                pass  # nobody uses them: of an atomic they are not even there
             case _:
                 found = self.computed(computed, [self[operand] for operand in op.operands])
                 self._of.update(zip(op.results, found))
