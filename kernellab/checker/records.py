@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from typing import Any, overload
 
 from kernellab.common.formatting import counted
-from kernellab.errors import Diagnostic, ProgramId, SourcePosition
+from kernellab.errors import Diagnostic, ProgramId, Severity, SourcePosition
 from kernellab.records import Subject
 from kernellab.records.showing import HasCard
 from kernellab.records.tables import data_frame
@@ -69,13 +69,14 @@ class Finding(HasCard, Diagnostic):
         advice: str,
         position: SourcePosition | None = None,
         calls: Sequence[SourcePosition] = (),
+        severity: Severity | None = None,
         **facts: Any,
     ) -> Finding:
-        """A finding of some kind, which says how bad it is; `calls` are those that lead to the
-        position, the kernel's own first; `facts` are the other fields.
+        """A finding of some kind, which says how bad it is unless `severity` does; `calls` are
+        those that lead to the position, the kernel's own first; `facts` are the other fields.
         """
         return cls(
-            severity="warning" if kind in _MAY_BE_MEANT else "error",
+            severity=severity or ("warning" if kind in _MAY_BE_MEANT else "error"),
             kind=kind,
             what=message,
             position=position,

@@ -31,13 +31,13 @@ def mask_of(op: Operation) -> SSAValue | None:
 
 def makes_addresses(op: Operation) -> bool:
     """Whether an address or a mask is computed from a result of `op`."""
-    behind = _behind_accesses(_function_of(op))
+    behind = _behind_accesses(function_of(op))
     return any(result in behind for result in op.results)
 
 
 def sources(access: Operation) -> frozenset[SSAValue]:
     """The values that the place of an access is computed from."""
-    return _behind(placing(access), _function_of(access))
+    return _behind(placing(access), function_of(access))
 
 
 @lru_cache(maxsize=32)
@@ -71,7 +71,8 @@ def _carried(function: Operation) -> Mapping[SSAValue, tuple[SSAValue, ...]]:
     return arriving
 
 
-def _function_of(op: Operation) -> Operation:
+def function_of(op: Operation) -> Operation:
+    """The function that an operation stands in."""
     while not isinstance(op, tt.FuncOp):
         parent = op.parent_op()
         assert parent is not None, "every operation of a kernel is in a function"

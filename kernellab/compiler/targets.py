@@ -76,6 +76,18 @@ def has_copy_engine(target: Target) -> bool:
     return target.backend == "cuda" and int(target.arch) >= 90
 
 
+def may_leave_masked_lanes_open(target: Target) -> bool:
+    """Whether lanes that a mask switches off in a load without `other` may hold anything; else
+    they hold zeros, because Triton clears the registers before such a load, and NVIDIA's
+    asynchronous copies fill what they leave out with zeros (PTX ISA, cp.async, src-size).
+
+    On CDNA 3 and 4, Triton may copy straight to shared memory (TRITON_HIP_USE_ASYNC_COPY): a
+    lane that is off then leaves there what was there before.
+    tests/checker/test_open_lanes.py reads both in the compiled code.
+    """
+    return target.backend == "hip" and target.arch in ("gfx942", "gfx950")
+
+
 def multiprocessor_count(target: Target) -> int | None:
     """Streaming multiprocessors (AMD: compute units, or RDNA's workgroup processors,
     as HIP counts them) of a usual product of this architecture.

@@ -3,18 +3,21 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Iterator, Set
+import math
+from collections.abc import Iterator, Mapping, Set
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import numpy
 from xdsl.ir import Operation
 
+from kernellab.checker.access_forms import Form, form_of
 from kernellab.checker.checked_run import Access, CheckedRun
 from kernellab.checker.detector import Detector, PendingFinding, Stopped
 from kernellab.checker.events import Change
 from kernellab.checker.outcomes import as_text, differences
 from kernellab.checker.shadow.undefined_lanes import loads_with_undefined_lanes
+from kernellab.compiler.targets import may_leave_masked_lanes_open
 from kernellab.errors import KernelFault
 from kernellab.interpreter.memory import global_memory
 from kernellab.interpreter.memory.layers import Load, MemoryAccess
@@ -66,11 +69,7 @@ class MissingOther(Detector):
                 "kind": "missing-other",
                 "argument": name,
                 "index": access.element(off, place, program),
-                "advice": (
-                    "Say what these lanes shall hold: other=0.0 for a sum, other=-float('inf') "
-                    "for a maximum; or mask what is made of them: the store, or tl.where "
-                    "before a reduction."
-                ),
+                "advice": _WORDS[form_of(access.operation)].advice,
             }
 
         self._off[access.operation] = self.collector.report(
@@ -89,10 +88,55 @@ class MissingOther(Detector):
                 guilty = dict.fromkeys(suspects, effect)
         for op, pending in self._off.items():
             if op in guilty:
-                pending.facts["message"] = _message(pending.facts["argument"], guilty[op])
+                pending.facts.update(self._facts(session, op, pending, guilty[op]))
             else:
                 self.collector.forget(op)
         self._off.clear()
+
+    def _facts(
+        self, session: CheckSession, op: Operation, pending: PendingFinding, effect: str
+    ) -> dict[str, Any]:
+        """What is said of a load whose open lanes have an effect, and how bad it is: where the
+        target leaves zeros in them, the launch gives what the run gave.
+        """
+        target, name = self.run.target, pending.facts["argument"]
+        lacks = _WORDS[form_of(op)].lacks
+        start = f"this load of {name} has no {lacks} reach a result: "
+        if may_leave_masked_lanes_open(target):
+            return {"message": start + effect, "why": _OPEN.format(target=target)}
+        deciding = self._decided_by_zeros(session, op)
+        if deciding is None:
+            why = _ZEROS.format(target=target)
+            return {"message": start + effect, "why": why, "severity": "note"}
+        return {
+            "message": start + deciding,
+            "why": f"On {target} these lanes hold zeros, and the zeros take part.",
+        }
+
+    def _decided_by_zeros(self, session: CheckSession, op: Operation) -> str | None:
+        """What zeros in the open lanes of a load change, compared with numbers that nothing shows
+        of: as a maximum shows nothing of low ones, or the sum of a softmax. None where they
+        change nothing so, as zeros in a sum.
+        """
+        kind = dtype(op.results[0].type)
+        for one, two in _NEUTRAL:
+            if one.of(kind) == two.of(kind):
+                continue
+            try:
+                low, lower = (
+                    session.repeat(change=_filled(frozenset((op,)), filling)).results
+                    for filling in (one, two)
+                )
+            except (Stopped, KernelFault):
+                continue
+            showing = {apart.name for apart in differences(low, lower)}
+            for apart in differences(self.run.results, low):
+                if apart.name not in showing and math.isfinite(apart.other):
+                    return (
+                        f"{apart.element} is {as_text(apart.one)} with zeros in them, and "
+                        f"{as_text(apart.other)} with {one.words}"
+                    )
+        return None
 
     def end(self) -> None:
         """What was seen is no fault yet."""
@@ -122,17 +166,50 @@ class MissingOther(Detector):
         return iter(()) if self._off else super().findings(explained)
 
 
-def _message(name: str, effect: str) -> str:
-    return (
-        f"this load of {name} has no other=, and the lanes that its mask switches off reach a "
-        f"result: {effect}"
-    )
+@dataclass(frozen=True)
+class _Words:
+    """What is said of loads of one form.
+
+    Attributes:
+        lacks: what the load does not say, and which lanes that leaves open.
+        advice: what to write.
+    """
+
+    lacks: str
+    advice: str
+
+
+_WORDS: Mapping[Form, _Words] = {
+    "pointers": _Words(
+        "other=, and the lanes that its mask switches off",
+        "Say what these lanes shall hold: other=0.0 for a sum, other=-float('inf') for a maximum; "
+        "or mask what is made of them: the store, or tl.where before a reduction.",
+    ),
+    "block pointer": _Words(
+        "padding_option=, and the lanes beyond the boundary that it checks",
+        'Say what these lanes shall hold: padding_option="zero" for a sum; for a maximum, put '
+        "-float('inf') in their place with tl.where; where they only go on to a store, give that "
+        "the same boundary_check=.",
+    ),
+}
+"""Loads by a descriptor leave no lane open: they fill with its padding."""
+
+_ZEROS = (
+    "On {target} they hold zeros, since Triton clears the registers before such a load and its "
+    "asynchronous copies fill with zeros: the launch gives what it gives with zeros. Triton's "
+    "language promises nothing, and asynchronous copies on AMD's CDNA 3 and 4 leave there what "
+    "shared memory held."
+)
+_OPEN = (
+    "On {target} they hold zeros where the load goes through registers, and what shared memory "
+    "held before where it becomes an asynchronous copy (TRITON_HIP_USE_ASYNC_COPY)."
+)
 
 
 @dataclass(frozen=True)
 class _Filling:
-    """What to put in lanes that are left open: a float, and an integer
-    where elements are integers.
+    """What to put in lanes that are left open: a float, and an integer where elements are
+    integers; each as near to it as the type goes (of floats, a quarter of the way).
     """
 
     words: str
@@ -153,16 +230,23 @@ class _Filling:
             return kind.type(min(max(self.integer, int(limits.min)), int(limits.max)))
         if numpy.isnan(self.number):
             return kind.type(numpy.nan)
-        return kind.type(numpy.sign(self.number) * largest_finite(kind) / 4)
+        most = largest_finite(kind) / 4
+        return kind.type(numpy.clip(self.number, -most, most))
 
 
 _FILLINGS = (
     _Filling("NaN", numpy.nan, 12_345),
-    _Filling("a large number", 1.0, 12_345),
-    _Filling("a large negative number", -1.0, -12_345),
+    _Filling("a large number", numpy.inf, 12_345),
+    _Filling("a large negative number", -numpy.inf, -12_345),
 )
 """NaN shows in sums and products; maxima and minima may pass over it,
 and show a number on their side."""
+
+_NEUTRAL = (
+    (_Filling("-12,345", -12_345.0, -12_345), _Filling("-24,690", -24_690.0, -24_690)),
+    (_Filling("12,345", 12_345.0, 12_345), _Filling("24,690", 24_690.0, 24_690)),
+)
+"""Two numbers each: what shows nothing of either is no sum, and no product."""
 
 
 def _filled(loads: frozenset[Operation], filling: _Filling) -> Change:

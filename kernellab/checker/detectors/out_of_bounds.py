@@ -7,6 +7,7 @@ from typing import Any
 import numpy
 import torch
 
+from kernellab.checker.access_forms import form_of
 from kernellab.checker.checked_run import Access
 from kernellab.checker.detector import Detector
 from kernellab.interpreter.memory.address_space import Elements
@@ -29,7 +30,7 @@ class OutOfBounds(Detector):
                 "message": (
                     f"{_WORDS[access.action]} {view.name}[{index}], but {_extent(view, index)}"
                 ),
-                "advice": _advice(access.action, view, index),
+                "advice": _advice(access, view, index),
             }
 
         self.collector.report(access, outside, access.rank, facts_of, view.name)
@@ -84,17 +85,47 @@ def _extent(view: Buffer, index: int) -> str:
     return held
 
 
-def _advice(action: str, view: Buffer, index: int) -> str:
+def _advice(access: Access, view: Buffer, index: int) -> str:
+    """What to try, in the words of what the access goes through."""
     if 0 <= index + view.origin < len(view.elements):
-        return (
-            "Mask these lanes, or check the strides that are passed: a GPU raises no error here, "
-            f"{'it reads' if action == 'load' else 'it changes'} what is stored beside the view."
-        )
-    other = ", other=0.0" if action == "load" else ""
+        what = _BESIDE[form_of(access.operation)]
+        reads = "it reads" if access.action == "load" else "it changes"
+        return f"{what}: a GPU raises no error here, {reads} what is stored beside the view."
+    how = {
+        "pointers": _of_pointers,
+        "block pointer": _of_block_pointer,
+        "descriptor": lambda *_: _OF_DESCRIPTOR,
+    }[form_of(access.operation)]
+    return f"{how(access, index)} These lanes were switched off, and the run went on."
+
+
+_BESIDE = {
+    "pointers": "Mask these lanes, or check the strides that are passed",
+    "block pointer": "Check shape and strides that tl.make_block_ptr was given",
+    "descriptor": "Check shape and strides that the descriptor was given",
+}
+
+_OF_DESCRIPTOR = (
+    "A descriptor keeps to the shape that it was given, and that is larger than the tensor: give "
+    "it the tensor's own sizes and strides."
+)
+
+
+def _of_pointers(access: Access, index: int) -> str:
+    other = ", other=0.0" if access.action == "load" else ""
     lanes = (
         "before the start: mask=offsets >= 0" if index < 0 else "beyond the end: mask=offsets < n"
     )
     fewer = "" if index < 0 else "; or launch fewer programs"
-    return (
-        f"Mask the lanes {lanes}{other}{fewer}. These lanes were switched off, and the run went on."
-    )
+    return f"Mask the lanes {lanes}{other}{fewer}."
+
+
+def _of_block_pointer(access: Access, index: int) -> str:
+    del index
+    if access.request.mask is not None:
+        return (
+            "A dimension that boundary_check= leaves out is not checked, and where all are, the "
+            "shape that tl.make_block_ptr was given is larger than the tensor."
+        )
+    padding = ', padding_option="zero"' if access.action == "load" else ""
+    return f"Have the boundaries checked: boundary_check={tuple(range(access.rank))}{padding}."

@@ -1,8 +1,8 @@
 """Where the values go that a masked load leaves open:
 of which loads it is plain from the code that nothing comes of them.
 
-On a GPU, a lane that a mask switches off holds what its register held before,
-where the load has no `other`.
+Triton promises nothing of a lane that a mask switches off where the load has no `other`;
+`targets.may_leave_masked_lanes_open` says what compiled code puts there.
 """
 
 from __future__ import annotations
