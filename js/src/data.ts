@@ -296,6 +296,7 @@ export interface SweepData {
   readonly baselines: Readonly<Record<string, number>>;
   readonly knows_kernel: boolean;
   readonly how_to_open: string;
+  readonly source: string;
 }
 
 /** The fastest config of a sweep, or a baseline, at one value of the key. */

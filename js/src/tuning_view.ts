@@ -41,6 +41,8 @@ const HELP: readonly (readonly [string, string])[] = [
   ["?", "these keys"],
 ];
 
+const ASKS = "This sweep was read from a file. Opening a config runs the source that the file holds; the first one asks before.";
+
 export class TuningExplorer {
   private readonly state: TuningState;
   private readonly openings: Openings;
@@ -170,7 +172,8 @@ export class TuningExplorer {
       element("b", {}, data.title), element("span", { class: "kl-soft" }, `${current.machine}${several ? "" : `; ${current.launch}`}`), ...(several ? [sweeps] : []),
     );
     const none = this.openings.whyNone();
-    this.words.replaceChildren(...[...data.notes, ...current.words, ...(none === null ? [] : [none])].map((line) => element("div", {}, line)));
+    const asks = this.openings.toRun(this.state.all.map(({ place }) => place)) === null ? [] : [ASKS];
+    this.words.replaceChildren(...[...data.notes, ...current.words, ...(none === null ? asks : [none])].map((line) => element("div", {}, line)));
     this.words.hidden = this.words.childElementCount === 0;
   }
 
@@ -303,29 +306,61 @@ export class TuningExplorer {
     const asked = ++this.asked;
     const problem = this.openings.whyNot(places);
     if (problem !== null) return this.say(problem, "kl-problem");
-    this.wait(places);
-    this.openings.open(places, () => asked === this.asked && this.wait(places, true)).then(
+    const sweep = this.openings.toRun(places);
+    if (sweep !== null) return this.confirm(sweep, places);
+    const numbers = places.map((place) => this.data.configs[place]!.number).join(" and ");
+    this.wait(`Asking the notebook's kernel to compile config ${numbers}`);
+    this.openings.open(places, () => asked === this.asked && this.wait(`The notebook's kernel compiles config ${numbers}, recording every pass`)).then(
       (found) => {
         if (asked !== this.asked) return;
         clearInterval(this.ticking);
         this.drawChosen();
         this.showExplorer(places, (dom) => new Explorer(dom, found.data, { sources: found.sources, root: this.host.root }));
       },
-      (error: unknown) => {
-        if (asked === this.asked) this.say(error instanceof Silence ? silent(error.message) : String(error instanceof Error ? error.message : error), "kl-problem");
+      (error: unknown) => asked === this.asked && this.fail(error),
+    );
+  }
+
+  private fail(error: unknown): void {
+    this.say(error instanceof Silence ? silent(error.message) : String(error instanceof Error ? error.message : error), "kl-problem");
+  }
+
+  /** Ask whether the source that a sweep's file holds may run; nothing of it has run before. */
+  private confirm(sweep: number, places: readonly number[]): void {
+    const { kernel, source } = this.data.sweeps[sweep]!;
+    const run = button("Run it", "Run this source in the notebook's kernel, and open the config", () => { this.back(); this.run(sweep, places); });
+    const cancel = button("Cancel", "Run nothing (Esc)", () => this.back());
+    const words = `This runs the source that the file holds of ${kernel}, in the notebook's kernel. It is Python, and can do whatever you can: run it only if you trust the file.`;
+    const asks = element("div", { class: "kl-words" }, words);
+    this.explorer?.destroy();
+    this.explorer = null;
+    this.opened.replaceChildren(
+      element("div", { class: "kl-asks", role: "alertdialog", "aria-label": "Run the source that the file holds?" }, asks, element("pre", { class: "kl-source-to-run", tabindex: "0" }, source), element("div", { class: "kl-tools" }, run, cancel)),
+    );
+    this.overview.hidden = this.head.hidden = true;
+    this.opened.hidden = false;
+    cancel.focus({ preventScroll: true });
+  }
+
+  private run(sweep: number, places: readonly number[]): void {
+    const asked = ++this.asked;
+    this.wait("Asking the notebook's kernel to run the source of the file");
+    this.openings.run(sweep, () => asked === this.asked && this.wait("The notebook's kernel runs the source of the file (interrupt the kernel to stop it)")).then(
+      () => {
+        this.drawHead();
+        if (asked === this.asked) this.open(places);
       },
+      (error: unknown) => asked === this.asked && this.fail(error),
     );
   }
 
   /** What is going on, with the seconds that it takes. */
-  private wait(places: readonly number[], heard = false): void {
+  private wait(words: string): void {
     clearInterval(this.ticking);
-    const numbers = places.map((place) => this.data.configs[place]!.number).join(" and ");
     const begin = performance.now();
     const show = (): void => {
       const seconds = ((performance.now() - begin) / 1000).toFixed(1);
-      const words = heard ? `The notebook's kernel compiles config ${numbers}, recording every pass …` : `Asking the notebook's kernel to compile config ${numbers} …`;
-      this.say(`${words} ${seconds} s`, "kl-progress", button("Cancel", "Do not open it", () => this.drawChosen()));
+      this.say(`${words} … ${seconds} s`, "kl-progress", button("Cancel", "Do not open it", () => this.drawChosen()));
     };
     show();
     this.ticking = setInterval(show, 200);

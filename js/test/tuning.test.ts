@@ -1,7 +1,7 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import type { ConfigData, TuningView } from "../src/data";
-import { sideBySide, turned } from "../src/openings";
+import { Openings, sideBySide, turned } from "../src/openings";
 import { isWide, numberWords, roundNumbers, scaleOf, scaleOfValues } from "../src/scales";
 import { columnsOf, compared, configWords, factsOf, levels, sorted, TuningState } from "../src/tuning_state";
 
@@ -12,7 +12,7 @@ const config = (number: number, us: number | null, values: ConfigData["values"],
 
 const view = (...configs: ConfigData[]): TuningView => ({
   kind: "tuning", title: "add", plot: "times", sizes: [], notes: [], opened: [], pairs: [], configs,
-  sweeps: [{ kernel: "add", name: "n=1", machine: "GPU", launch: "", words: [], parameters: ["BLOCK", "mode"], varying: ["BLOCK", "mode"], baselines: {}, knows_kernel: true, how_to_open: "" }],
+  sweeps: [{ kernel: "add", name: "n=1", machine: "GPU", launch: "", words: [], parameters: ["BLOCK", "mode"], varying: ["BLOCK", "mode"], baselines: {}, knows_kernel: true, how_to_open: "", source: "" }],
 });
 
 const numbers = (state: TuningState): number[] => state.shown.map(({ config: { number } }) => number);
@@ -121,4 +121,24 @@ test("two explorers side by side keep each its long texts", async () => {
   assert.deepEqual([await both.sources.fetch(0, 5), await both.sources.fetch(1, 5)], ["a asked 0 5", "b asked 0 5"]);
   assert.deepEqual(Object.keys(both.data.pass_notes), ["a", "b"]);
   assert.deepEqual(turned(pairs), [{ label: "ttir.cse", left: null, right: 3, equal: false }]);
+});
+
+test("a source of a file runs once it is agreed to, for all sweeps that have it, and never in a page", async () => {
+  const one = view(config(0, 1, [64, "a"]), { ...config(0, 1, [64, "a"]), sweep: 1 }, { ...config(0, 1, [64, "a"]), sweep: 2 });
+  const [known] = one.sweeps;
+  const saved = { ...known!, knows_kernel: false, how_to_open: "so", source: "x = 1" };
+  const data = { ...one, sweeps: [saved, saved, { ...saved, source: "" }] };
+  const asked: unknown[] = [];
+  const live = new Openings(data, () => Promise.reject(new Error("no part")), (kind, wishes) => {
+    asked.push([kind, wishes]);
+    return Promise.resolve({ content: { sweeps: [0, 1] }, buffers: [] });
+  });
+  assert.deepEqual([live.whyNot([0]), live.toRun([0]), live.toRun([1, 0]), live.toRun([2])], [null, 0, 1, null]);
+  assert.match(live.whyNot([2])!, /read from a file. so/);
+  await live.run(0, () => undefined);
+  assert.deepEqual(asked, [["run source", { sweep: 0 }]]);
+  assert.deepEqual([live.toRun([0, 1]), live.whyNot([1])], [null, null]);
+  const page = new Openings(data, () => Promise.reject(new Error("no part")), null);
+  assert.equal(page.toRun([0]), null);
+  assert.match(page.whyNot([0])!, /read from a file. so/);
 });

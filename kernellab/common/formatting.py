@@ -31,6 +31,21 @@ def joined_sizes(sizes: Iterable[int]) -> str:
     return "x".join(map(str, sizes))
 
 
+def visible(text: str) -> str:
+    """A text from a file that anybody may have written, as a terminal or a page can show it whole:
+    characters that move the cursor, turn the direction or show nothing stand as escapes.
+    """
+    return "\n".join(
+        line if line.isprintable() else "".join(map(_visible, line)) for line in text.split("\n")
+    )
+
+
+def _visible(character: str) -> str:
+    if character.isprintable() or character == "\t":
+        return character
+    return character.encode("unicode_escape").decode()
+
+
 _LONGEST_SHOWN = 200
 
 

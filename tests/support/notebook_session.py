@@ -88,7 +88,14 @@ class NotebookSession:
         self.client.stop_channels()
         self.manager.shutdown_kernel(now=True)
 
-    def run(self, cell: str, *, interrupt_after: str | None = None, pause: float = 0.3) -> Outcome:
+    def run(
+        self,
+        cell: str,
+        *,
+        interrupt_after: str | None = None,
+        pause: float = 0.3,
+        takes_input: bool = True,
+    ) -> Outcome:
         """Execute a cell and wait for the kernel to be idle again.
 
         Args:
@@ -96,10 +103,11 @@ class NotebookSession:
             interrupt_after: send the interrupt of the stop button once this text has been printed;
                 `Outcome.seconds` then counts from there.
             pause: seconds between the two, so that the kernel is well inside its loop by then.
+            takes_input: what this front end says of itself; nbconvert's says no.
         """
         outcome = Outcome()
         started = time.monotonic()
-        request = self.client.execute(cell)
+        request = self.client.execute(cell, allow_stdin=takes_input)
         while True:
             message = self.client.get_iopub_msg(timeout=120)
             if message["parent_header"].get("msg_id") != request:

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from kernellab import errors, triton_api
+from kernellab.common.formatting import visible
 from kernellab.common.saved_json import SavedData
 from kernellab.errors import ArchiveError
 
@@ -44,11 +45,28 @@ class KernelSource:
         """ "benchmarks/kernels.py, line 21"."""
         return f"{self.file or 'no file'}, line {self.line}"
 
+    @property
+    def readable(self) -> str:
+        """All that `kernel_again` runs, to be read: texts of other modules under their names, and
+        what shows nothing, or turns lines around, as escapes.
+        """
+        others = (f"\n\n# The module {name}:\n\n{text}" for name, text in self.modules.items())
+        return visible("".join([self.text, *others]))
+
+    def excerpt(self, most: int) -> str:
+        """`readable`, as far as so many characters; what is left out is said."""
+        text = self.readable
+        left = len(text) - most
+        if left <= 0:
+            return text
+        return f"{text[:most]}\n... and {left:,} more characters: print(tuning.source.readable)"
+
     def kernel_again(self) -> Any:
         """The kernel, made from the text, which is run for that.
 
         Raises:
             ArchiveError: the text is not whole, or gives no such kernel here.
+            KeyboardInterrupt: Ctrl-C came while it ran.
         """
         if self.missing:
             raise ArchiveError(
@@ -58,7 +76,9 @@ class KernelSource:
             )
         try:
             return triton_api.kernel_of_text(self.text, self.kernel, self.modules)
-        except (Exception, SystemExit) as error:
+        except KeyboardInterrupt:
+            raise
+        except BaseException as error:
             raise ArchiveError(
                 f"The source of {self.kernel!r} that the sweep was saved with makes no kernel "
                 f"here: {type(error).__name__}: {error}.",
@@ -141,7 +161,7 @@ def how_to_open(kernel: str, source: KernelSource | None, then: str = "") -> str
     if source.is_whole:
         return (
             f"tuning.with_kernel(){then} opens every config: it runs the source that the file "
-            f"holds, so trust the file first. Or give {itself}"
+            f"holds, which a notebook asks about, so trust the file first. Or give {itself}"
         )
     return (
         f"Give {itself} The file holds its source, but not what that takes from elsewhere: "

@@ -18,6 +18,7 @@ from kernellab.errors import ArgumentError
 from kernellab.launch.preparation import innermost
 from kernellab.records import Compilation, Target
 from kernellab.records.showing import HasCard, plot, show
+from kernellab.tuning.files.consent import agree_to_run
 from kernellab.tuning.files.kernel_source import KernelSource, how_to_open, is_another, source_of
 from kernellab.tuning.files.named import complete, found_again
 from kernellab.tuning.files.saved_sweeps import load_one, save
@@ -272,19 +273,23 @@ class Tuning(HasCard):
             )
         return self.live.kernel
 
-    def with_kernel(self, kernel: Any = None) -> Tuning:
+    def with_kernel(self, kernel: Any = None, *, run_source: bool = False) -> Tuning:
         """This sweep with the kernel that it is of, so that configs can be compiled and applied.
 
         Args:
             kernel: None makes it from the source that the sweep was saved with, which is run for
-                that: trust the file.
+                that: trust the file. A notebook, and Python's prompt, show it and ask first; a
+                script says on stderr that it runs.
+            run_source: run it without question or word.
 
         Raises:
-            ArgumentError: it is another kernel, or none is given and the file has no source.
+            ArgumentError: it is another kernel; or none is given, and the file has no source, the
+                answer was no, or nobody can be asked.
             ArchiveError: the source of the file makes no kernel.
+            KeyboardInterrupt: Ctrl-C came while that source ran; the sweep is as it was.
         """
         if kernel is None:
-            kernel = self._saved_kernel()
+            kernel = self._saved_kernel(run_source)
         plain = innermost(kernel)
         if plain.__name__ != self.kernel:
             raise ArgumentError(
@@ -307,12 +312,14 @@ class Tuning(HasCard):
             notes=tuple(dict.fromkeys((*self.notes, *notes))),
         )
 
-    def _saved_kernel(self) -> Any:
+    def _saved_kernel(self, run_source: bool) -> Any:
         if self.source is None:
             raise ArgumentError(
                 f"this sweep of {self.kernel!r} has no source to make the kernel from",
                 advice=how_to_open(self.kernel, None),
             )
+        if self.source.is_whole and not run_source:
+            agree_to_run(self.source)
         return self.source.kernel_again()
 
     # Views

@@ -32,5 +32,7 @@ def answer(handlers: Mapping[str, Handler], asked: Any) -> Answer | None:
         return handler(asked)
     except KernelLabError as error:
         return Answer({"problem": str(error)})
+    except KeyboardInterrupt:
+        return Answer({"problem": "the kernel was interrupted, and opened nothing"})
     except Exception as error:  # the reader of a view sees no traceback of the kernel's
         return Answer({"problem": f"{type(error).__name__}: {error}"})

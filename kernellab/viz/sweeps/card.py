@@ -66,7 +66,8 @@ def _what_runs_source(tuning: Tuning) -> str:
         return ""
     return (
         f"The file holds the source of {tuning.kernel}, of which nothing has run: "
-        "tuning.with_kernel() runs it, so trust the file first."
+        "tuning.with_kernel() runs it, so trust the file first; so does opening a config in the "
+        "live view, once you have agreed there."
     )
 
 

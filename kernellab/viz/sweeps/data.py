@@ -82,7 +82,19 @@ def _sweep(tuning: Tuning, name: str) -> SweepData:
         how_to_open=""
         if tuning.knows_kernel
         else how_to_open(tuning.kernel, tuning.source, ".show()"),
+        source=_source_to_run(tuning),
     )
+
+
+_MOST_SOURCE = 200_000
+"""Characters of a source that are shown to who has to agree to it."""
+
+
+def _source_to_run(tuning: Tuning) -> str:
+    source = tuning.source
+    if tuning.knows_kernel or source is None or not source.is_whole:
+        return ""
+    return source.excerpt(_MOST_SOURCE)
 
 
 def _parameters(tuning: Tuning) -> list[str]:
@@ -271,6 +283,9 @@ class SweepData:
     """Whether its configs can be compiled."""
     how_to_open: str
     """Where they cannot, what to do about it, in sentences; "" else."""
+    source: str
+    """Where they cannot, what the file holds of the kernel: once a reader has agreed, the
+    notebook's kernel runs it, and they can. "" where it holds none, or too little."""
 
 
 @dataclass(frozen=True)

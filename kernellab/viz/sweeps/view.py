@@ -84,6 +84,7 @@ class SweepView(View):
     @property
     def handlers(self) -> Mapping[str, Handler]:
         return {
+            "run source": self._configs.source_answer,
             "config": self._configs.explorer_answer,
             "config text": self._configs.text_answer,
             "pair": self._configs.pair_answer,
@@ -165,8 +166,10 @@ class Configs:
     """The configs of several sweeps, counted through, and what the IR explorer draws of them."""
 
     def __init__(self, sweeps: Sequence[Tuning]) -> None:
-        self._sweeps = sweeps
-        self._places = [(sweep, trial) for sweep in sweeps for trial in sweep.trials]
+        self._sweeps = list(sweeps)
+        self._places = [
+            (number, trial) for number, sweep in enumerate(sweeps) for trial in sweep.trials
+        ]
         self._explorers: dict[int, IrView] = {}
 
     def place(self, sweep: int, number: int) -> int:
@@ -193,7 +196,7 @@ class Configs:
         return [
             place
             for place, (sweep, trial) in enumerate(self._places)
-            if trial.number in sweep.compiled
+            if trial.number in self._sweeps[sweep].compiled
         ]
 
     def worth_a_page(self) -> list[int]:
@@ -225,6 +228,19 @@ class Configs:
         ]
         return dataclasses.replace(view, opened=tuple(kept), pairs=tuple(pairs))
 
+    def source_answer(self, asked: Mapping[str, Any]) -> Answer:
+        """The answer to the request "run source", which a reader has agreed to: the kernel of a
+        sweep, and of those beside it with the same source, is made of what their file holds.
+        """
+        source = self._sweeps[int(asked["sweep"])].source
+        same = [number for number, one in enumerate(self._sweeps) if one.source == source]
+        unknown = [number for number in same if not self._sweeps[number].knows_kernel]
+        if unknown and source is not None:
+            kernel = source.kernel_again()
+            for number in unknown:
+                self._sweeps[number] = self._sweeps[number].with_kernel(kernel)
+        return Answer({"sweeps": same})
+
     def explorer_answer(self, asked: Mapping[str, Any]) -> Answer:
         """The answer to the request "config"."""
         return Answer({}, [lightened(self._explorer(int(asked["config"])), _SENT)])
@@ -242,7 +258,7 @@ class Configs:
 
     def _compilation(self, place: int) -> Compilation:
         sweep, trial = self._places[place]
-        return sweep.compilation(trial.number)
+        return self._sweeps[sweep].compilation(trial.number)
 
     def _compiles(self, place: int) -> bool:
         try:
@@ -260,7 +276,7 @@ class Configs:
                 found = explore_compilation(self._compilation(place))
             except CompileError as error:
                 found = explore_failure(error)
-            sweep = self._places[place][0]
+            sweep = self._sweeps[self._places[place][0]]
             sides = tuple(noted(side, sweep.recompiled) for side in found.sides)
             self._explorers[place] = dataclasses.replace(found, sides=sides)
         return self._explorers[place]
