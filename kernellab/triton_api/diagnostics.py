@@ -29,10 +29,13 @@ from kernellab.triton_api.columns import COLUMNS_OF_THE_FILE, column_from_one
 from kernellab.triton_api.functions import (
     definition_of,
     indentation,
+    is_in_library,
     position_in,
     reachable_functions,
 )
 from kernellab.triton_api.machine_faults import machine_error
+from kernellab.triton_api.mends import Refusal, foreign_call, mend_of
+from kernellab.triton_api.mends.refusal import variables_at, variables_inside
 
 _CANNOT_RUN = "The compiler cannot run"
 
@@ -71,6 +74,8 @@ def translated_errors(
             printed = output.take()
             if name := _python_function(error):
                 raise _python_function_error(name, kernel, target) from error
+            if (refused := _foreign_function_error(error, kernel, target)) is not None:
+                raise refused from error
             if not all(_is_text(definition_of(one).file) for one in reachable_functions(kernel)):
                 raise _path_error(kernel, target) from error
             if (fault := machine_error(error, _CANNOT_RUN, printed)) is not None:
@@ -84,15 +89,19 @@ def _front_end_error(error: Any, kernel: Any, target: Target) -> CompileError:
     """
     functions = {str(function.src): function for function in reversed(reachable_functions(kernel))}
     library = str(Path(triton.__file__).parent)
-    position = definition_of(kernel)
+    position, refusing, node = definition_of(kernel), kernel, None
     chain = list(_compilation_errors(error))
     for nested in chain:
         function = functions.get(nested.src or "")
         if function is not None and not definition_of(function).file.startswith(library):
-            position = position_in(function, nested.node)
+            position, refusing, node = position_in(function, nested.node), function, nested.node
     words = next((e.error_message for e in reversed(chain) if e.error_message), "")
     told = _without_quotes(words) or _cause_of(chain[-1])
     reason, advice = _in_plain_words(chain[-1], told)
+    scope, inner = variables_at(error, refusing), variables_inside(error)
+    refusal = Refusal(told, refusing, node, scope, inner)
+    if mend := mend_of(refusal):
+        reason, advice = refusal.told_with(mend)
     return _refused(
         f"Triton cannot compile {kernel.__name__!r}",
         target,
@@ -232,6 +241,22 @@ def _python_function_error(name: str, kernel: Any, target: Target) -> CompileErr
     )
 
 
+def _foreign_function_error(error: Exception, kernel: Any, target: Target) -> CompileError | None:
+    """What Triton says of torch.relu and its like, before it looks at any line."""
+    words = f"{type(error).__name__}: {error}"
+    for function in reachable_functions(kernel):
+        call = None if is_in_library(definition_of(function).file) else foreign_call(function)
+        if call is None:
+            continue
+        refusal = Refusal(words, function, call.node)
+        if mend := mend_of(refusal):
+            lead = f"Triton cannot compile {kernel.__name__!r}"
+            position = position_in(function, call.node)
+            reason, advice = refusal.told_with(mend)
+            return _refused(lead, target, reason, position, kernel, advice=advice)
+    return None
+
+
 _DIAGNOSTIC = re.compile(
     r'^(?:loc\("(?P<written>(?:[^"\\]|\\.)*)"|(?P<path>.+?))'
     r":(?P<line>\d+):(?P<column>\d+)\)?: error: (?P<words>.+)$",
@@ -275,12 +300,16 @@ def _pass_error(
     named = failed["name"] if failed else ""
     if running is not None:
         named = f"{running} ({named})" if named else running
+    refusal, advice = Refusal(words, kernel, None), ""
+    if mend := mend_of(refusal):
+        words, advice = refusal.told_with(mend)
     return _refused(
         f"Triton cannot compile {kernel.__name__!r}",
         target,
         words,
         position,
         kernel,
+        advice=advice,
         failed_pass=running,
         pass_names=named,
     )

@@ -44,7 +44,7 @@ def test_a_refusal_as_data():
 
 
 @pytest.mark.parametrize(
-    ("kernel", "arguments", "mark", "under_caret", "words"),
+    ("kernel", "arguments", "mark", "under_caret", "words", "advice"),
     [
         (
             faulty.odd_arange,
@@ -52,6 +52,9 @@ def test_a_refusal_as_data():
             "odd_arange",
             "tl.arange(0, BLOCK)",
             "arange's range must be a power of 2",
+            "A tile has a power of two of elements, and here are 100. Launch with "
+            "BLOCK=triton.next_power_of_2(100), which is 128, and pass mask= to the loads and "
+            "stores, which leaves out the lanes beyond.",
         ),
         (
             faulty.decorated,
@@ -59,6 +62,7 @@ def test_a_refusal_as_data():
             "decorated",
             "undefined_name",
             "NameError: undefined_name is not defined",
+            "Known here are x_ptr, n, BLOCK, scale, offsets.",
         ),
         (
             faulty.calls_helpers,
@@ -66,6 +70,7 @@ def test_a_refusal_as_data():
             "inner_helper",
             "tl.reshape(",
             "Shape element 0 must be a power of 2",
+            "Axis 0 has 3 elements. Take 4, and leave out what lies beyond by a mask.",
         ),
         (
             faulty.library_fault,
@@ -73,18 +78,21 @@ def test_a_refusal_as_data():
             "library_fault",
             "tl.zeros(",
             "Shape element 1 must be a power of 2",
+            "Axis 1 has 3 elements. Take 4, and leave out what lies beyond by a mask.",
         ),
-        (faulty.indented, {"BLOCK": 16}, "indented", "tl.static_assert(", "BLOCK must be 8"),
+        (faulty.indented, {"BLOCK": 16}, "indented", "tl.static_assert(", "BLOCK must be 8", ""),
         (
             faulty.wrong_construct,
             {"BLOCK": 16},
             "wrong_construct",
             "[v for v in",
             "NotImplementedError: only tuple comprehensions are supported",
+            "A kernel has no lists. Write a loop, for k in range(n) or tl.static_range(n); a few "
+            "values may stand in a tuple.",
         ),
     ],
 )
-def test_front_end_errors(kernel, arguments, mark, under_caret, words):
+def test_front_end_errors(kernel, arguments, mark, under_caret, words, advice):
     """Inside helpers of helpers, under decorators of several lines, with defaults,
     in Triton's own library, indented.
     """
@@ -95,7 +103,7 @@ def test_front_end_errors(kernel, arguments, mark, under_caret, words):
     assert str(error) == (
         f"Triton cannot compile {name!r} for sm_90: {words}\n"
         f"  at {faulty.__file__}:{line}:{column}\n"
-        f"{line:>5} | {text}\n" + " " * (8 + column - 1) + "^"
+        f"{line:>5} | {text}\n" + " " * (8 + column - 1) + "^" + (f"\n{advice}" if advice else "")
     )
     assert isinstance(error.__cause__, CompilationError)
 

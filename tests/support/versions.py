@@ -42,3 +42,5 @@ from 3.9 on it is rounded at every step, as float16 always was."""
 HAS_ATOMIC_LOADS = Version("3.9") <= TRITON
 """There are `tl.atomic_load`, `tl.atomic_store` and `tl.atomic_poll`,
 and `tl.fdiv(..., approx=True)`."""
+CHAINS_COMPARISONS = Version("3.9") <= TRITON
+"""`0 <= i < n` is taken in kernels."""

@@ -1,0 +1,263 @@
+"""Rules for Python that a kernel cannot have."""
+
+from __future__ import annotations
+
+import ast
+import re
+
+from kernellab.triton_api.mends.refusal import Mend, Refusal, is_tile, kind_of
+from kernellab.triton_api.mends.rules import rule
+
+
+@rule(r"unsupported AST node type: (\w+)")
+def _statement(_: Refusal, told: re.Match[str]) -> Mend | None:
+    what, advice = _STATEMENTS.get(told[1], ("", ""))
+    if not what:
+        return None
+    return Mend(f"a kernel cannot have {what}.", advice)
+
+
+_OWN_VALUES = "Use one variable a value, or a tuple."
+_STATEMENTS = {
+    "Break": (
+        "break",
+        "Put the condition into the loop's own: while (k < n) & (found == 0), or let further "
+        "turns change nothing, by tl.where or a mask.",
+    ),
+    "Continue": ("continue", "Put what follows it under an if with the opposite condition."),
+    "Try": (
+        "try: nothing is raised in it",
+        "Look at the values before the launch; tl.device_assert checks them in the kernel.",
+    ),
+    "Raise": ("raise", "Use tl.device_assert(condition, message), or tl.static_assert."),
+    "Lambda": ("lambda", "Write a function of its own with @triton.jit above it, and call that."),
+    "Dict": ("a dict", _OWN_VALUES),
+    "DictComp": ("a dict", _OWN_VALUES),
+    "Set": ("a set", _OWN_VALUES),
+    "SetComp": ("a set", _OWN_VALUES),
+    "GeneratorExp": ("a generator", "Write a loop, for k in range(n)."),
+    "ClassDef": ("a class in it", "Put it at the top of the module."),
+    "Global": ("global", "Return the value, or store it: a kernel changes no variables outside."),
+    "Nonlocal": ("nonlocal", "Return the value: a kernel changes no variables outside."),
+    "Import": ("an import in it", "Put it at the top of the module."),
+    "ImportFrom": ("an import in it", "Put it at the top of the module."),
+    "Delete": ("del", "Leave it out: registers are the compiler's to free."),
+    "Yield": ("yield", "Store the values, or return a tuple."),
+    "Match": ("match", "Write if and elif."),
+    "NamedExpr": (":=", "Assign in a line of its own."),
+    "Starred": ("a starred expression here", "Write the values one by one."),
+    "AsyncFor": ("async", "A kernel's loads are made asynchronous by the compiler."),
+}
+
+
+@rule(r"Boolean value of Tensor with more than one value is ambiguous")
+def _if_tile(refused: Refusal, _: re.Match[str]) -> Mend:
+    return _tile_as_condition(refused)
+
+
+@rule(r"'scf\.condition' op operand #0 must be 1-bit signless integer, but got 'tensor")
+def _while_tile(_: Refusal, __: re.Match[str]) -> Mend:
+    return Mend(
+        "a while goes on or ends for the whole program, and its condition is a tile.",
+        "Make one value of it: while tl.max(condition.to(tl.int32), axis=0) != 0, and change only "
+        "lanes that are not done, by tl.where.",
+    )
+
+
+@rule(r"Ternary expression with dynamic condition has inconsistent types")
+def _ternary(refused: Refusal, _: re.Match[str]) -> Mend | None:
+    node = refused.node
+    if not isinstance(node, ast.IfExp):
+        found = [one for one in refused.around() if isinstance(one, ast.IfExp)]
+        node = found[0] if found else None
+    if not isinstance(node, ast.IfExp):
+        return None
+    parts = [refused.text(one, 32) for one in (node.test, node.body, node.orelse)]
+    written = f"tl.where({', '.join(parts)})" if all(parts) else "tl.where(condition, a, b)"
+    return Mend(
+        "a if condition else b takes one of two values of one type and shape.",
+        f"Write {written}, which chooses for every element.",
+    )
+
+
+def _tile_as_condition(refused: Refusal) -> Mend:
+    test = getattr(refused.node, "test", None)
+    tiles = [
+        f"{node.id} is {kind_of(refused.scope[node.id])}"
+        for node in (ast.walk(test) if isinstance(test, ast.AST) else ())
+        if isinstance(node, ast.Name) and is_tile(refused.scope.get(node.id))
+    ]
+    held = f" ({tiles[0]})" if tiles else ""
+    return Mend(
+        f"an if decides for the whole program, and its condition is a tile{held}.",
+        f"Write {_chosen(refused)}, which chooses for every element; or reduce the condition to "
+        "one value, by tl.max or tl.sum.",
+    )
+
+
+def _chosen(refused: Refusal) -> str:
+    """The `tl.where` that does what an `if` around one assignment was meant to do."""
+    node = refused.node
+    if not isinstance(node, ast.If) or not (test := refused.text(node.test, 32)):
+        return "x = tl.where(condition, a, b)"
+    then, otherwise = _assigned(refused, node.body), _assigned(refused, node.orelse)
+    if then and not node.orelse:
+        return f"{then[0]} = tl.where({test}, {then[1]}, {then[0]})"
+    if then and otherwise and then[0] == otherwise[0]:
+        return f"{then[0]} = tl.where({test}, {then[1]}, {otherwise[1]})"
+    return f"x = tl.where({test}, a, b)"
+
+
+def _assigned(refused: Refusal, body: list[ast.stmt]) -> tuple[str, str] | None:
+    """The variable and the value, as it is written, of a body that assigns once."""
+    if len(body) != 1 or not isinstance(body[0], ast.Assign):
+        return None
+    (target, *more), value = body[0].targets, refused.text(body[0].value, 40)
+    return (target.id, value) if isinstance(target, ast.Name) and value and not more else None
+
+
+@rule(r"Cannot have `return` statements inside `while` or `for`")
+def _return_in_loop(_: Refusal, __: re.Match[str]) -> Mend:
+    return Mend(
+        "a kernel cannot return from inside a loop.",
+        "End the loop by its condition (while), or let further turns change nothing (an if, a "
+        "mask), and return after it.",
+    )
+
+
+@rule(r"simultaneous multiple comparison is not supported")
+def _chained(refused: Refusal, _: re.Match[str]) -> Mend:
+    found = [n for n in refused.nodes() if isinstance(n, ast.Compare) and len(n.ops) > 1]
+    parts: list[str] = []
+    if found:
+        values = [found[0].left, *found[0].comparators]
+        texts = [refused.text(value) for value in values]
+        signs = [_SIGNS.get(type(op), "") for op in found[0].ops]
+        if all(texts) and all(signs):
+            pairs = zip(texts, signs, texts[1:], strict=False)
+            parts = [f"({one} {sign} {other})" for one, sign, other in pairs]
+    written = " & ".join(parts) or "(a < b) & (b < c)"
+    return Mend("a kernel compares two values at a time.", f"Write {written}.")
+
+
+_SIGNS: dict[type[ast.cmpop], str] = {
+    ast.Lt: "<",
+    ast.LtE: "<=",
+    ast.Gt: ">",
+    ast.GtE: ">=",
+    ast.Eq: "==",
+    ast.NotEq: "!=",
+}
+
+
+@rule(r"__setitem__ is not supported in triton")
+def _assigned_element(refused: Refusal, _: re.Match[str]) -> Mend:
+    statement = refused.statement()
+    targets = getattr(statement, "targets", None) or [getattr(statement, "target", None)]
+    target = targets[0]
+    name = refused.text(target.value, 24) if isinstance(target, ast.Subscript) else ""
+    index = refused.text(target.slice, 16) if isinstance(target, ast.Subscript) else ""
+    value = refused.scope.get(name)
+    if value is not None and not is_tile(value):
+        return Mend(
+            f"{name} is {kind_of(value)}, and [] does not store.",
+            f"Write tl.store({name} + {index or 'offset'}, value).",
+        )
+    name = name if name.isidentifier() else "x"
+    return Mend(
+        f"elements of a tile cannot be assigned ({name} is one).",
+        f"Write {name} = tl.where(offsets == {index or 'k'}, value, {name}), with the offsets of "
+        "its lanes.",
+    )
+
+
+@rule(r"Attribute assignment is not supported in triton")
+def _assigned_attribute(_: Refusal, __: re.Match[str]) -> Mend:
+    return Mend("attributes cannot be assigned in a kernel.", "Assign to a variable.")
+
+
+@rule(r"only tuple comprehensions are supported|nested comprehensions are not supported")
+def _comprehension(_: Refusal, __: re.Match[str]) -> Mend:
+    return Mend(
+        "a kernel has no lists.",
+        "Write a loop, for k in range(n) or tl.static_range(n); a few values may stand in a tuple.",
+    )
+
+
+@rule(r"nested function definitions? (?:is|are) not|^StopIteration\(\)")
+def _nested_function(refused: Refusal, _: re.Match[str]) -> Mend | None:
+    node = refused.node
+    inner = [n for n in ast.walk(refused.function.parse()) if isinstance(n, ast.FunctionDef)][1:]
+    if not inner and not isinstance(node, ast.FunctionDef):
+        return None
+    name = inner[0].name if inner else "it"
+    return Mend(
+        f"a kernel cannot define a function, {name}, in itself.",
+        f"Put {name} at the top of the module with @triton.jit above it.",
+        replaces=True,
+    )
+
+
+@rule(
+    r"Only `range` and `static_range` iterators"
+    r"|^AttributeError: '\w+' object has no attribute 'func'"
+)
+def _iterator(refused: Refusal, _: re.Match[str]) -> Mend | None:
+    loop = refused.statement()
+    if not isinstance(loop, ast.For):
+        return None
+    over = refused.text(loop.iter)
+    return Mend(
+        f"a for goes over range, tl.range and tl.static_range, and not over {over or 'this'}.",
+        "Write for k in range(n), and compute the values from k (a tuple may be indexed in "
+        "tl.static_range).",
+        replaces=True,
+    )
+
+
+@rule(r"AST (?:binary|boolean|comparison|unary) operator '(\w+)' is not")
+@rule(r"^AttributeError: '(MatMult|In|NotIn|Pow)' object has no attribute '__name__'")
+def _operator(_: Refusal, told: re.Match[str]) -> Mend:
+    # Triton 3.6 to 3.8 fail over the name of the operator.
+    words = {
+        "Pow": ("**", "Write products (x * x)."),
+        "MatMult": ("@", "Write tl.dot(a, b)."),
+        "In": ("in", "Compare with ==, joined by |."),
+        "NotIn": ("not in", "Compare with !=, joined by &."),
+    }
+    sign, advice = words.get(told[1], (told[1], "Write it by +, -, *, /, //, %, &, | and ^."))
+    return Mend(f"a kernel has no operator {sign}.", advice, replaces=True)
+
+
+@rule(r"`if` conditionals can only accept values of type")
+def _condition_type(_: Refusal, __: re.Match[str]) -> Mend:
+    return Mend(
+        "the condition of this if is no truth value.",
+        "Compare: if x is not None, if n > 0, if FLAG == 1.",
+    )
+
+
+@rule(r"cannot reassign constexpr (\w+) in the loop|(\w+) is already defined\. constexpr cannot")
+def _constant_reassigned(_: Refusal, told: re.Match[str]) -> Mend:
+    name = told[1] or told[2]
+    return Mend(
+        "",
+        f"Use another name for the value that changes, or write {name} without tl.constexpr.",
+    )
+
+
+@rule(r"Loop carried variable (\w+) changed type|Loop carried variable (\w+) is not a triton value")
+def _loop_variable(_: Refusal, told: re.Match[str]) -> Mend:
+    name = told[1] or told[2]
+    return Mend(
+        f"{name} is another kind of value before the loop than after a turn.",
+        f"Give {name} a number or a tile of its own before the loop.",
+    )
+
+
+@rule(r"Cannot evaluate f-string containing non-constexpr")
+def _f_string(_: Refusal, __: re.Match[str]) -> Mend:
+    return Mend(
+        "an f-string in a kernel holds constants only.",
+        'Write print("text", value) or tl.device_print("text", value).',
+    )

@@ -1,0 +1,316 @@
+"""Rules for values of a type that an operation does not take."""
+
+from __future__ import annotations
+
+import ast
+import re
+from typing import Any
+
+from kernellab.errors.suggestions import nearest
+from kernellab.triton_api.mends.refusal import (
+    Mend,
+    Refusal,
+    is_pointer,
+    is_tile,
+    kind_of,
+    scalar_of,
+)
+from kernellab.triton_api.mends.rules import rule
+
+
+@rule(r"invalid operands of type (?P<one>\S+) and (?P<other>\S+)")
+@rule(r"^TypeError: unexpected type (?P<one>\S+) and (?P<other>\S+)")
+def _operands(refused: Refusal, told: re.Match[str]) -> Mend | None:
+    if not isinstance(refused.node, (ast.BinOp, ast.Compare, ast.AugAssign, ast.Call)):
+        return None
+    named = refused.names()
+    pointers = [name for name in named if is_pointer(refused.scope.get(name))]
+    if not pointers:
+        return None
+    pointer = pointers[0]
+    is_float = any("float" in told[side] or "fp" in told[side] for side in ("one", "other"))
+    others = [name for name in named if name not in pointers and _is_float(refused, name)]
+    if isinstance(refused.node, ast.BinOp) and isinstance(refused.node.op, ast.Add) and is_float:
+        what = others[0] if others else "the offset"
+        return Mend(
+            f"{what} is {_kind(refused, what, 'a float')}, and an address moves by whole elements.",
+            "Compute offsets in integers (// for /), or convert them: .to(tl.int32).",
+        )
+    return _pointer_as_number(refused, pointer)
+
+
+def _pointer_as_number(refused: Refusal, pointer: str) -> Mend:
+    """An address where a number is due: arguments in the wrong order, or a load left out."""
+    numbers = [
+        name
+        for name in refused.function.arg_names
+        if _looks_like_pointer(name) and not is_pointer(refused.scope.get(name, refused))
+        if name in refused.scope
+    ]
+    reason = f"{pointer} is {kind_of(refused.scope[pointer])}, and stands here as a number."
+    order = ", ".join(refused.function.arg_names)
+    if numbers and refused.is_parameter(pointer):
+        return Mend(
+            f"{reason[:-1]}; {numbers[0]} is {kind_of(refused.scope[numbers[0]])}.",
+            f"The launch gives its arguments in another order than {order}.",
+        )
+    advice = f"Load what it points to: tl.load({pointer} + offsets, mask=...)."
+    if refused.is_parameter(pointer) and not _looks_like_pointer(pointer):
+        advice += f" Or the launch gives a tensor for {pointer}: the order is {order}."
+    return Mend(reason, advice)
+
+
+def _looks_like_pointer(name: str) -> bool:
+    return name.lower().endswith(("ptr", "pointer", "_p"))
+
+
+def _is_float(refused: Refusal, name: str) -> bool:
+    scalar = scalar_of(refused.scope.get(name))
+    return scalar is not None and bool(scalar.is_floating())
+
+
+def _kind(refused: Refusal, name: str, otherwise: str) -> str:
+    return kind_of(refused.scope[name]) if name in refused.scope else otherwise
+
+
+@rule(r"cannot add pointers together")
+def _pointers_added(refused: Refusal, _: re.Match[str]) -> Mend:
+    pointers = [name for name in refused.names() if is_pointer(refused.scope.get(name))]
+    loads = " + ".join(f"tl.load({name} + offsets)" for name in pointers[:2])
+    return Mend(
+        f"{' and '.join(pointers[:2]) or 'both'} are addresses, and two addresses have no sum.",
+        f"Load what they point to: {loads}." if loads else "Add offsets to an address.",
+    )
+
+
+@rule(r"Unsupported ptr type (.+?) in `tl\.(\w+)`")
+@rule(r"Pointer argument of (store|load) instruction is (.+)")
+def _no_pointer(refused: Refusal, told: re.Match[str]) -> Mend:
+    pointer = refused.known("ptr") or refused.known("pointer")
+    operation = next(word for word in told.groups() if word.isidentifier())
+    first = getattr(refused.node, "args", [None])[0]
+    written = refused.text(first) if first is not None else ""
+    parameters = [name for name in refused.names() if refused.is_parameter(name)]
+    what = f"{written or 'its first argument'} is {kind_of(pointer)}"
+    advice = "It is made by a tensor of the launch and offsets: x_ptr + offsets."
+    if parameters:
+        order = ", ".join(refused.function.arg_names)
+        advice = (
+            f"Give a tensor for {parameters[0]} at the launch; its order of arguments is {order}."
+        )
+    return Mend(f"tl.{operation} takes an address, and {what}.", advice)
+
+
+@rule(r"Both operands must be same dtype\. Got (\S+) and (\S+)")
+def _dot_types(_: Refusal, told: re.Match[str]) -> Mend:
+    return Mend(
+        f"tl.dot multiplies tiles of one type, and these are {told[1]} and {told[2]}.",
+        f"Convert one of them: .to({_tl(told[1])}) after the second.",
+    )
+
+
+@rule(r"Unsupported (?P<side>lhs|rhs) dtype (?P<type>\S+)|only int8 supported")
+def _dot_type(refused: Refusal, told: re.Match[str]) -> Mend:
+    kind = told["type"] or "these types"
+    side = _argument(refused, 1 if told["side"] == "rhs" else 0)
+    return Mend(
+        f"tl.dot does not multiply {kind}: it takes int8, fp8, fp16, bf16, fp32 and fp64.",
+        f"Convert before it, such as {side}.to(tl.float32), or multiply and add: "
+        "tl.sum(a[:, :, None] * b[None, :, :], axis=1).",
+    )
+
+
+def _argument(refused: Refusal, index: int) -> str:
+    """An argument of the refused call, as it is written, or a letter for it."""
+    given = getattr(refused.node, "args", [])
+    text = refused.text(given[index], 20) if index < len(given) else ""
+    return text if text.isidentifier() else "ab"[index]
+
+
+@rule(r"Mask must have boolean scalar type")
+@rule(r"'tt\.(?:load|store)' op operand #\d must be 1-bit signless integer")
+def _mask_type(refused: Refusal, _: re.Match[str]) -> Mend:
+    mask = refused.known("mask")
+    held = f", and this one is {kind_of(mask)}" if mask is not None else ""
+    return Mend(
+        f"a mask says of every lane whether it takes part{held}.",
+        "Write a comparison: mask=offsets < n, or mask=values != 0.",
+    )
+
+
+@rule(r"Value argument cannot be block type if pointer argument is not a block")
+def _tile_to_scalar(refused: Refusal, _: re.Match[str]) -> Mend:
+    given = getattr(refused.node, "args", [])
+    pointer = refused.text(given[0]) if given else ""
+    value = refused.known("val") or refused.known("value")
+    offsets = _offsets_of(refused, value)
+    return Mend(
+        f"{kind_of(value)} does not go to one address, {pointer or 'the pointer'}.",
+        f"Give an address for each element, {pointer or 'ptr'} + {offsets}, or reduce the tile "
+        "first: tl.sum(...).",
+    )
+
+
+@rule(r"(?:Mask|Other) argument cannot be block type if pointer argument is not a block")
+def _mask_of_scalar(refused: Refusal, _: re.Match[str]) -> Mend:
+    given = getattr(refused.node, "args", [])
+    pointer = refused.text(given[0]) if given else ""
+    mask = refused.known("mask")
+    return Mend(
+        f"the mask is {kind_of(mask)}, and {pointer or 'the pointer'} is one address.",
+        f"Add the offsets to it: {pointer or 'ptr'} + {_offsets_of(refused, mask)}.",
+    )
+
+
+def _offsets_of(refused: Refusal, tile: Any) -> str:
+    """A variable of the kernel with integers in the shape of a tile; "offsets" where none is."""
+    if is_tile(tile):
+        for name, value in refused.scope.items():
+            if is_tile(value) and value.type.shape == tile.type.shape:
+                if value.type.scalar.is_int() and not value.type.scalar.is_bool():
+                    return name
+    return "offsets"
+
+
+@rule(r"`other` cannot be provided without `mask`")
+def _other_alone(_: Refusal, __: re.Match[str]) -> Mend:
+    return Mend(
+        "other= is what lanes get that the mask leaves out, and there is no mask.",
+        "Add mask=offsets < n (what is true of the lanes to load), or leave other= out.",
+    )
+
+
+@rule(r"Expected dtype \[(.+?)\] but got (\S+)")
+def _function_of_type(refused: Refusal, told: re.Match[str]) -> Mend:
+    wanted = told[1].replace("'", "")
+    name = refused.text(getattr(refused.node, "func", None)) or "it"
+    argument = _argument(refused, 0)
+    argument = argument if argument in refused.scope else "x"
+    return Mend(
+        f"{name} takes {wanted}, and was given {told[2]}.",
+        f"Convert first: {argument}.to(tl.float32).",
+    )
+
+
+@rule(r"wrong type argument to unary (invert|minus) \(triton\.language\.(\S+)\)")
+def _unary(_: Refusal, told: re.Match[str]) -> Mend:
+    if told[1] == "minus":
+        return Mend(
+            f"- takes numbers, and was given {told[2]}.", "Load what the address points to first."
+        )
+    return Mend(
+        f"~ turns the bits of integers, and was given {told[2]}.",
+        "Write x == 0 for where x is false, or -x for the other sign.",
+    )
+
+
+@rule(r"different signedness")
+def _signedness(_: Refusal, __: re.Match[str]) -> Mend:
+    return Mend(
+        "it divides a signed and an unsigned integer.",
+        "Convert one, such as x.to(tl.int32) or x.to(tl.int64).",
+    )
+
+
+@rule(r"Cannot bitcast data-type of size (\d+) to data-type of size (\d+)")
+def _bitcast(_: Refusal, told: re.Match[str]) -> Mend:
+    return Mend(
+        f"bitcast=True reads the same bits as another type, and {told[1]} bits are not {told[2]}.",
+        "Convert the value without bitcast=True, or take a type of the same size.",
+    )
+
+
+@rule(r"Loop-carried variable (\w+) has initial type (.+?) but is re-assigned to (.+?) in loop")
+def _loop_carried(refused: Refusal, told: re.Match[str]) -> Mend:
+    name = told[1]
+    before, after = refused.known("live_val"), refused.known("loop_val")
+    types = [getattr(one, "type", one) for one in (before, after)]
+    if before is None or after is None:
+        return Mend(f"{name} is {told[2]} before the loop and {told[3]} after a turn.", _ONE_TYPE)
+    return Mend(
+        f"{name} is {kind_of(types[0])} before the loop and {kind_of(types[1])} after a turn.",
+        f"Begin with what it becomes: {name} = {_beginning(types[1])}.",
+    )
+
+
+_ONE_TYPE = "Begin with a value of the type and shape that it has after a turn."
+
+
+def _beginning(kind: Any) -> str:
+    """A zero of a type, as a kernel writes it."""
+    scalar = kind.scalar
+    if scalar.is_ptr():
+        return "a pointer of that shape"
+    if hasattr(kind, "shape") and kind.is_block():
+        sizes = "".join(f"{size}, " for size in kind.shape)
+        sizes = sizes if len(kind.shape) == 1 else sizes[:-2]
+        return f"tl.zeros(({sizes.rstrip() if len(kind.shape) == 1 else sizes}), {_tl(scalar)})"
+    return "0.0" if str(scalar) == "fp32" else f"tl.zeros((), {_tl(scalar)})"
+
+
+def _tl(scalar: Any) -> str:
+    """An element type as it is written."""
+    words = {"fp16": "float16", "bf16": "bfloat16", "fp32": "float32", "fp64": "float64"}
+    return f"tl.{words.get(str(scalar), str(scalar))}"
+
+
+@rule(r"Mismatched type for (\w+) between then block \((.+?)\) and else block \((.+?)\)")
+@rule(r"initial value for `(\w+)` is of type (.+?), but the \w+ block redefines it as (.+)")
+def _branches(_: Refusal, told: re.Match[str]) -> Mend:
+    return Mend(
+        f"{told[1]} has another type or shape after one branch than after the other "
+        f"({told[2].strip('<>')} and {told[3].strip('<>')}).",
+        f"Make both alike: .to(...) in one of them, or {told[1]} = tl.where(condition, a, b) for "
+        "tiles.",
+    )
+
+
+@rule(r"For loop bounds and step must all be ints, are \((.+)\)")
+def _loop_bounds(_: Refusal, told: re.Match[str]) -> Mend:
+    return Mend(
+        f"a loop counts in integers, and its bounds and step are {told[1]}.",
+        "Divide by //, or tl.cdiv(n, BLOCK) to round up; .to(tl.int32) converts.",
+    )
+
+
+@rule(r"For (lower bound|upper bound|step) must be a scalar, got (.+)")
+def _loop_tile(_: Refusal, told: re.Match[str]) -> Mend:
+    return Mend(
+        f"the {told[1]} of a loop is one number, and here a tile.",
+        "Reduce it first (tl.max), or load one value of it by a pointer without a tile.",
+    )
+
+
+@rule(r"atomic_(\w+) does not support (\S+)")
+@rule(r"atomic_(max|min) not supported for dtype (\S+)")
+def _atomic_type(_: Refusal, told: re.Match[str]) -> Mend:
+    return Mend(
+        f"tl.atomic_{told[1]} does not take {told[2]}.",
+        "Keep what programs combine in a float32 or int32 tensor, and convert it afterwards.",
+    )
+
+
+@rule(r"got an unexpected keyword argument '(\w+)'")
+def _keyword(refused: Refusal, told: re.Match[str]) -> Mend | None:
+    function = getattr(refused.node, "func", None)
+    name = refused.text(function) if function is not None else ""
+    called = refused.known("fn")
+    taken = _parameters(called)
+    if not taken:
+        return None
+    guess = {"dim": "axis", "keepdim": "keep_dims", "keepdims": "keep_dims"}.get(told[1], "")
+    advice = f"Did you mean {guess!r}?" if guess in taken else nearest(told[1], taken)
+    return Mend(
+        f"{name or 'this function'} has no {told[1]}=.",
+        f"{advice} It takes {', '.join(taken)}.".strip(),
+    )
+
+
+def _parameters(function: Any) -> list[str]:
+    """The parameters of a function of Triton's language, or of a JIT function."""
+    names = getattr(function, "arg_names", None)
+    if names is None:
+        code = getattr(getattr(function, "__wrapped__", function), "__code__", None)
+        count = 0 if code is None else code.co_argcount + code.co_kwonlyargcount
+        names = () if code is None else code.co_varnames[:count]
+    return [name for name in names if not name.startswith("_")]
