@@ -10,6 +10,7 @@ from xdsl.ir import Operation, OpResult, SSAValue
 from kernellab.interpreter.analyses.dataflow import handed_on
 from kernellab.ir import tt
 from kernellab.ir.traits import GlobalAccess, RegionsOfElements, has, trait_of
+from kernellab.ir.types import dtype
 
 
 def placing(op: Operation) -> list[SSAValue]:
@@ -40,9 +41,35 @@ def sources(access: Operation) -> frozenset[SSAValue]:
     return _behind(placing(access), function_of(access))
 
 
+def sources_of_stored(stores: Iterable[Operation]) -> frozenset[SSAValue]:
+    """The values that what some operations store is computed from."""
+    return frozenset(
+        value
+        for store in stores
+        for value in _behind(filter(None, (stored_integers(store),)), function_of(store))
+    )
+
+
+def stored_integers(op: Operation) -> SSAValue | None:
+    """The integers that an operation writes to global memory, where it does."""
+    access = trait_of(op, GlobalAccess)
+    stored = None if access is None else access.value_of(op)
+    return stored if stored is not None and dtype(stored.type).kind == "i" else None
+
+
 @lru_cache(maxsize=32)
 def _behind_accesses(function: Operation) -> frozenset[SSAValue]:
-    return _behind((value for op in function.walk() for value in placing(op)), function)
+    """What addresses and masks are computed from; where some of that was loaded, also what
+    integers in memory are computed from.
+    """
+    operations = list(function.walk())
+    placed = [value for op in operations for value in placing(op)]
+    behind = _behind(placed, function)
+    stored = [value for op in operations if (value := stored_integers(op)) is not None]
+    was_loaded = any(
+        isinstance(value, OpResult) and has(value.op, GlobalAccess) for value in behind
+    )
+    return _behind([*placed, *stored], function) if stored and was_loaded else behind
 
 
 def _behind(values: Iterable[SSAValue], function: Operation) -> frozenset[SSAValue]:

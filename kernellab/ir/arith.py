@@ -28,7 +28,7 @@ from kernellab.ir.operation import (
     WrappingOperation,
     dialect,
 )
-from kernellab.ir.traits import Elementwise, MovesElements
+from kernellab.ir.traits import Elementwise, KeepsSign, MovesElements, ReadsIntegers
 
 
 @irdl_op_definition
@@ -57,51 +57,61 @@ class MulIOp(WrappingOperation):
 @irdl_op_definition
 class DivSIOp(ExactOperation):
     name = "arith.divsi"
+    traits = traits_def(ReadsIntegers(signed=True))
 
 
 @irdl_op_definition
 class DivUIOp(ExactOperation):
     name = "arith.divui"
+    traits = traits_def(ReadsIntegers(signed=False))
 
 
 @irdl_op_definition
 class CeilDivSIOp(ElementwiseBinary):
     name = "arith.ceildivsi"
+    traits = traits_def(ReadsIntegers(signed=True))
 
 
 @irdl_op_definition
 class CeilDivUIOp(ElementwiseBinary):
     name = "arith.ceildivui"
+    traits = traits_def(ReadsIntegers(signed=False))
 
 
 @irdl_op_definition
 class FloorDivSIOp(ExactOperation):
     name = "arith.floordivsi"
+    traits = traits_def(ReadsIntegers(signed=True))
 
 
 @irdl_op_definition
 class RemSIOp(ElementwiseBinary):
     name = "arith.remsi"
+    traits = traits_def(ReadsIntegers(signed=True))
 
 
 @irdl_op_definition
 class RemUIOp(ElementwiseBinary):
     name = "arith.remui"
+    traits = traits_def(ReadsIntegers(signed=False))
 
 
 @irdl_op_definition
 class AndIOp(ElementwiseBinary):
     name = "arith.andi"
+    traits = traits_def(KeepsSign())
 
 
 @irdl_op_definition
 class OrIOp(ElementwiseBinary):
     name = "arith.ori"
+    traits = traits_def(KeepsSign())
 
 
 @irdl_op_definition
 class XOrIOp(ElementwiseBinary):
     name = "arith.xori"
+    traits = traits_def(KeepsSign())
 
 
 @irdl_op_definition
@@ -112,31 +122,37 @@ class ShLIOp(WrappingOperation):
 @irdl_op_definition
 class ShRSIOp(ExactOperation):
     name = "arith.shrsi"
+    traits = traits_def(ReadsIntegers(signed=True))
 
 
 @irdl_op_definition
 class ShRUIOp(ExactOperation):
     name = "arith.shrui"
+    traits = traits_def(ReadsIntegers(signed=False))
 
 
 @irdl_op_definition
 class MinSIOp(ElementwiseBinary):
     name = "arith.minsi"
+    traits = traits_def(ReadsIntegers(signed=True))
 
 
 @irdl_op_definition
 class MinUIOp(ElementwiseBinary):
     name = "arith.minui"
+    traits = traits_def(ReadsIntegers(signed=False))
 
 
 @irdl_op_definition
 class MaxSIOp(ElementwiseBinary):
     name = "arith.maxsi"
+    traits = traits_def(ReadsIntegers(signed=True))
 
 
 @irdl_op_definition
 class MaxUIOp(ElementwiseBinary):
     name = "arith.maxui"
+    traits = traits_def(ReadsIntegers(signed=False))
 
 
 @irdl_op_definition
@@ -193,11 +209,13 @@ class NegFOp(ElementwiseUnary):
 @irdl_op_definition
 class ExtSIOp(ElementwiseUnary):
     name = "arith.extsi"
+    traits = traits_def(ReadsIntegers(signed=True))
 
 
 @irdl_op_definition
 class ExtUIOp(ElementwiseUnary):
     name = "arith.extui"
+    traits = traits_def(ReadsIntegers(signed=False))
     non_negative = opt_prop_def(prop_name="nonNeg")
 
 
@@ -216,11 +234,13 @@ class ExtFOp(ElementwiseUnary):
 @irdl_op_definition
 class SIToFPOp(ElementwiseUnary):
     name = "arith.sitofp"
+    traits = traits_def(ReadsIntegers(signed=True))
 
 
 @irdl_op_definition
 class UIToFPOp(ElementwiseUnary):
     name = "arith.uitofp"
+    traits = traits_def(ReadsIntegers(signed=False))
     non_negative = opt_prop_def(prop_name="nonNeg")
 
 

@@ -20,7 +20,7 @@ from kernellab.ir.operation import (
     FloatUnaryOperation,
     dialect,
 )
-from kernellab.ir.traits import Elementwise
+from kernellab.ir.traits import Elementwise, ReadsIntegers
 
 
 @irdl_op_definition
@@ -31,6 +31,7 @@ class AbsFOp(FloatUnaryOperation):
 @irdl_op_definition
 class AbsIOp(ElementwiseUnary):
     name = "math.absi"
+    traits = traits_def(ReadsIntegers(signed=True))
 
 
 @irdl_op_definition

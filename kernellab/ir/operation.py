@@ -16,7 +16,7 @@ from xdsl.ir import Dialect, Operation
 from xdsl.irdl import IRDLOperation, operand_def, opt_prop_def, result_def, traits_def
 from xdsl.traits import NoMemoryEffect
 
-from kernellab.ir.traits import Elementwise
+from kernellab.ir.traits import Elementwise, KeepsSign
 
 
 class UnaryOperation(IRDLOperation, ABC):
@@ -49,6 +49,7 @@ class ElementwiseBinary(BinaryOperation, ABC):
 class WrappingOperation(ElementwiseBinary, ABC):
     """Integer arithmetic that wraps, unless its flags promise that it does not."""
 
+    traits = traits_def(KeepsSign())
     overflow_flags = opt_prop_def(prop_name="overflowFlags")
 
 

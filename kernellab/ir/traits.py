@@ -66,6 +66,19 @@ class VariesByProgram(OpTrait):
 
 
 @dataclass(frozen=True)
+class ReadsIntegers(OpTrait):
+    """Takes the integers among its operands for numbers with a sign, or without one:
+    integers of the IR have none of their own.
+    """
+
+    signed: bool
+
+
+class KeepsSign(OpTrait):
+    """Gives the same bits whether integers have a sign or not; its result has one if they have."""
+
+
+@dataclass(frozen=True)
 class MovesElements(OpTrait):
     """Each element of a result is an element of an operand, unchanged.
 

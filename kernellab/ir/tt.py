@@ -43,6 +43,7 @@ from kernellab.ir.traits import (
     Ordered,
     PointerAccess,
     PureIfSaid,
+    ReadsIntegers,
     RegionsOfElements,
     VariesByProgram,
 )
@@ -471,6 +472,7 @@ class MulhiUIOp(ElementwiseBinary):
     """The high half of an unsigned product."""
 
     name = "tt.mulhiui"
+    traits = traits_def(ReadsIntegers(signed=False))
 
 
 @irdl_op_definition

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import pytest
 import torch
 import triton
 import triton.language as tl
@@ -128,3 +129,73 @@ def test_sums_wrap_too() -> None:
     (finding,) = kernellab.check(last_row, (1,), x, sizes, out, 63, BLOCK=4)
     total = sum(sizes.tolist())
     assert f"the sum of 4 elements = {total:,} does not fit int32" in finding.message
+
+
+@triton.jit
+def by_a_byte(x_ptr, ids_ptr, out_ptr, BLOCK: tl.constexpr):
+    lanes = tl.arange(0, BLOCK)
+    ids = tl.load(ids_ptr + lanes)
+    tl.store(out_ptr + lanes, tl.load(x_ptr + ids * 3))
+
+
+@pytest.mark.parametrize(("value", "fits"), [(42, True), (43, True), (85, True), (86, False), (255, False)])  # fmt: skip
+def test_a_byte_without_a_sign_holds_255(value: int, fits: bool) -> None:
+    """PyTorch's uint8 says what the product is."""
+    ids = torch.tensor([value, 1, 0, 2], dtype=torch.uint8)
+    found = kernellab.check(by_a_byte, (1,), torch.zeros(1024), ids, torch.zeros(4), BLOCK=4)
+    wrapped = int((ids * 3)[0])
+    assert fits == (wrapped == 3 * value)
+    assert len(found) == (not fits), str(found)
+    for one in found:
+        assert f"ids * 3 = {value} * 3 = {3 * value} does not fit uint8; it wraps to {wrapped};" in one.message  # fmt: skip
+
+
+@pytest.mark.parametrize(("value", "fits"), [(-42, True), (42, True), (43, False), (-43, False)])
+def test_a_byte_with_a_sign_holds_127(value: int, fits: bool) -> None:
+    ids = torch.tensor([value, 1, 0, 2], dtype=torch.int8)
+    x = torch.zeros(2048)[1024:]
+    found = kernellab.check(by_a_byte, (1,), x, ids, torch.zeros(4), BLOCK=4)
+    overflows = found.of_kind("index-overflow")
+    assert len(overflows) == (not fits), str(found)
+    for one in overflows:
+        assert "does not fit int8" in one.message
+
+
+@triton.jit
+def sorts_its_rows(x_ptr, rows_ptr, out_ptr, stride, n, BLOCK: tl.constexpr):
+    lanes = tl.arange(0, BLOCK)
+    rows = tl.sort(tl.load(rows_ptr + lanes) * stride)
+    tl.store(out_ptr + lanes, tl.load(x_ptr + tl.abs(tl.flip(rows, 0)) % n))
+
+
+@pytest.mark.parametrize("stage", ["ttir", "ttgir"])
+def test_sorted_and_flipped_indices_are_followed_after_lowering_too(stage: str) -> None:
+    rows = torch.tensor([5, 1, 3, 0, 2, 7, 6, 4], dtype=torch.int32)
+    arguments = torch.zeros(64), rows, torch.zeros(8)
+    fits, leaves = (2**31 - 1) // 7, 2**31 // 7 + 1
+    assert not kernellab.check(sorts_its_rows, (1,), *arguments, fits, 63, BLOCK=8, stage=stage)
+    (finding,) = kernellab.check(sorts_its_rows, (1,), *arguments, leaves, 63, BLOCK=8, stage=stage)
+    assert f"7 * {leaves:,} = {7 * leaves:,} does not fit int32" in finding.message
+    assert (finding.lane, finding.count) == ((5,), 1)
+
+
+@triton.jit
+def hands_on(x_ptr, places_ptr, out_ptr, stride, n, BLOCK: tl.constexpr):
+    """Program 0 stores the places that the others load."""
+    pid, lanes = tl.program_id(0), tl.arange(0, BLOCK)
+    if pid == 0:
+        tl.store(places_ptr + lanes, lanes * stride)
+    else:
+        places = tl.load(places_ptr + lanes)
+        tl.store(out_ptr + lanes, tl.load(x_ptr + tl.abs(places % n)))
+
+
+def test_an_index_is_followed_through_memory_to_another_program() -> None:
+    places = torch.zeros(4, dtype=torch.int32)
+    arguments = torch.zeros(64), places, torch.zeros(4)
+    fits = kernellab.check(hands_on, (2,), *arguments, 700_000_000, 63, BLOCK=4)
+    assert not fits.of_kind("index-overflow")
+    found = kernellab.check(hands_on, (2,), *arguments, 1_000_000_000, 63, BLOCK=4)
+    (finding,) = found.of_kind("index-overflow")
+    assert "stride = 3 * 1,000,000,000 = 3,000,000,000" in finding.message
+    assert finding.programs == ((0, 0, 0),)

@@ -9,23 +9,34 @@ int32 and comes back.
 
 from __future__ import annotations
 
+from functools import cached_property
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from xdsl.ir import Operation
 
-from kernellab.checker.checked_run import CheckedRun, Computed
+from kernellab.checker.checked_run import Access, CheckedRun, Computed
 from kernellab.checker.detector import Detector
 from kernellab.checker.naming import name_of
 from kernellab.checker.shadow.distances import Distances, Wrap
+from kernellab.checker.shadow.stored import StoredShadows
 from kernellab.checker.shadow.values import Array, lifted
 from kernellab.checker.shadow.wrapping import (
     WRAPPING,
-    integers,
     may_wrap,
     wrapped,
 )
-from kernellab.checker.slices import makes_addresses, mask_of, placing, sources
+from kernellab.checker.signs import Values, unsigned_values
+from kernellab.checker.slices import (
+    makes_addresses,
+    mask_of,
+    placing,
+    sources,
+    sources_of_stored,
+    stored_integers,
+)
 from kernellab.interpreter.memory import global_memory
+from kernellab.interpreter.memory.layers import Load, Store
+from kernellab.interpreter.numerics.tiles import Value
 from kernellab.ir import arith, tt
 from kernellab.ir.locations import locate
 from kernellab.ir.traits import GlobalAccess, global_effect, has
@@ -53,7 +64,11 @@ class IndexOverflow(Detector):
     def computed(self, computed: Computed) -> None:
         """Look whether it wrapped."""
         if not self._wraps:
-            self._wraps = wrapped(computed)
+            self._wraps = wrapped(computed, self._unsigned)
+
+    @cached_property
+    def _unsigned(self) -> Values:
+        return unsigned_values(self.run)
 
     def ask(self, session: CheckSession) -> None:
         """Run it with exact indices, where something wrapped."""
@@ -75,7 +90,9 @@ class ExactIndices(Detector):
 
     def __init__(self, run: CheckedRun) -> None:
         super().__init__(run)
-        self._distances = Distances()
+        self._distances = Distances(unsigned_values(run))
+        self._memory = StoredShadows()
+        self._stored: set[Operation] = set()
         self._harmed: dict[Operation, str] = {}
 
     @classmethod
@@ -93,8 +110,21 @@ class ExactIndices(Detector):
         """Follow it; of an access, see whether it goes where it should."""
         if has(computed.operation, GlobalAccess):
             self._look(computed)
-        else:
-            self._distances.follow(computed)
+        self._distances.follow(computed)
+
+    def before(self, access: Access) -> None:
+        """Remember which inexact integers are stored, and where."""
+        stored = stored_integers(access.operation)
+        if stored is not None and isinstance(access.request, Store):
+            written = self._memory.write(access, self._distances[stored])
+            if written is not None and written.numbers.any():
+                self._stored.add(access.operation)
+
+    def after(self, access: Access, found: Value | None) -> None:
+        """Remember how far what was read is from what it should be."""
+        del found
+        if self._stored and isinstance(access.request, Load):
+            self._distances.read[access.operation] = self._memory.read(access)
 
     def _look(self, computed: Computed) -> None:
         """See whether an access goes elsewhere, in a lane that is on,
@@ -122,6 +152,8 @@ class ExactIndices(Detector):
         """Tell each operation that wrapped on the way to an access that went astray."""
         for access, effect in self._harmed.items():
             behind = sources(access)
+            if any(isinstance(value.owner, tt.LoadOp) for value in behind):
+                behind |= sources_of_stored(self._stored)
             for op, wrap in self._distances.wraps.items():
                 if op.results[0] in behind:
                     self.collector.add(op, _facts(wrap, effect), sorted(wrap.programs), wrap.count)
@@ -142,8 +174,8 @@ def _facts(wrap: Wrap, effect: str) -> dict[str, Any]:
     computed, lane = wrap.computed, wrap.lane
     op = computed.operation
     rank = len(shape(op.results[0].type))
-    wrapped = int(_at(integers(computed.results[0], rank), lane, rank))
-    exact, kind = int(_at(wrap.exact, lane, rank)), dtype(op.results[0].type).name
+    wrapped, exact = (int(_at(one, lane, rank)) for one in (wrap.result, wrap.exact))
+    kind = ("u" if wrap.without_sign else "") + dtype(op.results[0].type).name
     places = computed.calls()
     return {
         "kind": "index-overflow",
@@ -176,10 +208,7 @@ def _formula(wrap: Wrap) -> str:
         count = shape(op.operands[0].type)[op.axis.value.data]
         return f"the sum of {up_to}{count:,} elements{f' of {names[0]}' if names[0] else ''} = "
     rank = len(shape(op.results[0].type))
-    values = [
-        int(_at(integers(value, len(shape(operand.type))), wrap.lane, rank))
-        for value, operand in zip(wrap.computed.operands, op.operands)
-    ]
+    values = [int(_at(value, wrap.lane, rank)) for value in wrap.operands]
     sign = f" {WRAPPING[type(op)][1]} "
     numbers = [f"{value:,}" if value >= 0 else f"({value:,})" for value in values]
     with_numbers = f"{sign.join(numbers)} = "

@@ -25,11 +25,12 @@ from kernellab.checker.shadow.finite import (
 )
 from kernellab.checker.shadow.origin_formatting import advice, message
 from kernellab.checker.shadow.origins import Origin, Origins
-from kernellab.checker.shadow.values import Array, lifted
+from kernellab.checker.shadow.stored import StoredShadows
+from kernellab.checker.shadow.values import Array, lifted, swap_of_pairs
 from kernellab.interpreter.memory.layers import Atomic, Load, Store
 from kernellab.interpreter.numerics.tiles import Value
 from kernellab.ir import arith, tt
-from kernellab.ir.traits import GlobalAccess, trait_of
+from kernellab.ir.traits import GlobalAccess, MovesElements, has, trait_of
 from kernellab.ir.types import dtype, shape
 
 if TYPE_CHECKING:
@@ -105,7 +106,7 @@ class NonFiniteOrigins(Detector):
     def __init__(self, run: CheckedRun) -> None:
         super().__init__(run)
         self._origins = Origins()
-        self._memory: dict[tuple[int, int], Array] = {}
+        self._memory = StoredShadows()
         self._harms: dict[tuple[Operation, str], _Harm] = {}
 
     @classmethod
@@ -115,6 +116,10 @@ class NonFiniteOrigins(Detector):
             return False
         if operation.name.startswith(("scf.", "cf.", "tt.return", "kernellab.")):
             return True
+        if has(operation, MovesElements) or isinstance(operation, arith.BitcastOp | tt.BitcastOp):
+            return True  # floats may travel as bits
+        if isinstance(operation, arith.XOrIOp):
+            return swap_of_pairs(operation) is not None
         return any(is_float(result) for result in operation.results)
 
     def computed(self, computed: Computed) -> None:
@@ -129,33 +134,19 @@ class NonFiniteOrigins(Detector):
         stored = lifted(request.value, access.rank)
         shadow = self._origins[value]
         numbers = None if shadow is None else self._origins.told(shadow, stored)
-        index, on = lifted(access.index, access.rank), access.on
-        written = self._memory.get(_key(access))
-        if numbers is None and written is None:
-            return
-        if numbers is None:
-            numbers = numpy.zeros((1,) * stored.ndim, numpy.int64)
-        index, numbers, lanes = numpy.broadcast_arrays(
-            index, numbers, True if on is None else lifted(on, access.rank)
-        )
-        if written is None:
-            written = numpy.zeros(len(access.buffer.elements), numpy.int64)
-            self._memory[_key(access)] = written
-        written[index[lanes]] = numbers[lanes]
-        self._note(access, stored, index, numpy.where(lanes, numbers, 0))
+        written = self._memory.write(access, numbers)
+        if written is not None:
+            self._note(access, stored, written.index, written.numbers)
 
     def after(self, access: Access, found: Value | None) -> None:
         """Remember what was read, and in which lanes."""
         del found
-        if isinstance(access.request, Load) and access.on is not None:
-            self._origins.on[access.operation] = access.on
-        written = self._memory.get(_key(access))
-        if isinstance(access.request, Load) and written is not None:
-            index = lifted(access.index, access.rank)
-            numbers = written.take(index, mode="clip")
+        if isinstance(access.request, Load):
             if access.on is not None:
-                numbers = numpy.where(lifted(access.on, access.rank), numbers, 0)
-            self._origins.read[access.operation] = numbers if numbers.any() else None
+                self._origins.on[access.operation] = access.on
+            read = self._memory.read(access)
+            if read is not None:
+                self._origins.read[access.operation] = read
 
     def _note(self, access: Access, stored: Array, index: Array, numbers: Array) -> None:
         """Of each origin that shows in what is stored, the operation is at fault."""
@@ -198,12 +189,6 @@ def _stored(op: Operation) -> SSAValue | None:
     """The value that an access writes."""
     access = trait_of(op, GlobalAccess)
     return None if access is None else access.value_of(op)
-
-
-def _key(access: Access) -> tuple[int, int]:
-    """Of a storage under elements of one size."""
-    storage = access.buffer.tensor.untyped_storage()
-    return storage.data_ptr(), access.buffer.itemsize
 
 
 def _lane_of(origin: Origin, access: Access, place: tuple[int, ...]) -> tuple[int, ...]:

@@ -9,10 +9,11 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Iterable, Sequence
+from functools import lru_cache
 from typing import Any
 
 import numpy
-from xdsl.ir import BlockArgument, Operation, SSAValue
+from xdsl.ir import BlockArgument, Operation, OpResult, SSAValue
 
 from kernellab.checker.checked_run import Computed
 from kernellab.interpreter.analyses.dataflow import yielded
@@ -69,6 +70,9 @@ class Shadows(ABC):
                 pass  # what ends its regions has set its results
             case _ if not computed.results:
                 pass  # nobody uses them: of an atomic they are not even there
+            case arith.XOrIOp() if (swap := swap_of_pairs(op)) is not None:
+                swapped, axis = swap
+                self._of[op.result] = _flipped(self[swapped], axis)
             case _:
                 found = self.computed(computed, [self[operand] for operand in op.operands])
                 self._of.update(zip(op.results, found))
@@ -210,6 +214,30 @@ def _together(op: tt.JoinOp | tt.CatOp, lhs: Shadow, rhs: Shadow) -> Shadow:
     first, second = (zero if one is None else one for one in (lhs, rhs))
     together = tiles.join if isinstance(op, tt.JoinOp) else tiles.cat
     return together(first, second, sizes)
+
+
+@lru_cache(maxsize=1024)
+def swap_of_pairs(op: arith.XOrIOp) -> tuple[SSAValue, int] | None:
+    """(tile, axis, counted from the end) where an operation swaps the two elements of each pair:
+    a ^ b is made of both, and that ^ a is b. `tl.flip`, `tl.sort` and `tl.topk` move elements so.
+    """
+    for tile, other in ((op.lhs, op.rhs), (op.rhs, op.lhs)):
+        while isinstance(other, OpResult) and isinstance(
+            other.op, tt.BroadcastOp | tt.ExpandDimsOp | tt.ReshapeOp
+        ):
+            other = other.op.operands[0]
+        both = other.owner
+        if not isinstance(both, tt.ReduceOp) or tuple(both.sources) != (tile,):
+            continue
+        extents, axis = shape(tile.type), both.axis.value.data
+        first, *rest = both.combine.block.ops
+        if isinstance(first, arith.XOrIOp) and len(rest) == 1 and extents[axis] == 2:
+            return tile, axis - len(extents)
+    return None
+
+
+def _flipped(shadow: Shadow, axis: int) -> Shadow:
+    return None if shadow is None else numpy.flip(shadow, axis)
 
 
 # Operations that compute
