@@ -38,6 +38,13 @@ from kernellab.errors.positions import (
     SourcePosition,
     label_file,
     label_files_by,
+)
+from kernellab.errors.sources import (
+    CompiledLines,
+    compiled_at,
+    format_edited,
+    is_edited,
+    keep_compiled,
     source_line,
     source_lines,
 )
@@ -46,6 +53,7 @@ from kernellab.errors.suggestions import (
     suggestion,
 )
 from kernellab.errors.tracebacks import (
+    file_in_traceback,
     frame_at,
     raise_at,
 )
@@ -55,6 +63,7 @@ __all__ = [
     "ArgumentError",
     "CompilationStopped",
     "CompileError",
+    "CompiledLines",
     "Deadlock",
     "Diagnostic",
     "GridError",
@@ -77,8 +86,13 @@ __all__ = [
     "WaitingProgram",
     "WorkerError",
     "clipped",
+    "compiled_at",
+    "file_in_traceback",
+    "format_edited",
     "frame_at",
+    "is_edited",
     "json_value",
+    "keep_compiled",
     "label_file",
     "label_files_by",
     "nearest",

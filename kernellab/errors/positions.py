@@ -1,13 +1,12 @@
-"""Places in source files: their names for people, and the lines that stand there."""
+"""Places in source files: their names for people, and what stands there."""
 
 from __future__ import annotations
 
-import linecache
-import os
-import stat
 import unicodedata
 from collections.abc import Callable
 from dataclasses import dataclass
+
+from kernellab.errors.sources import edited_words, source_line
 
 
 def _no_label(file: str) -> str | None:
@@ -52,17 +51,25 @@ class SourcePosition:
         return f"{file}:{self.line}{column}"
 
     def excerpt(self) -> str:
-        """The line of source with a caret under the column, or "" where the
-        source cannot be read.
+        """The line of source, as it was compiled, with a caret under the column, and a notice
+        where the file was edited since; "" where the source cannot be read.
         """
         text = source_line(self.file, self.line)
         if not text:
             return ""
         number = f"{self.line:>5} | "
-        if not self.column:
-            return number + text
-        before = text.encode("utf-8", "replace")[: self.column - 1].decode("utf-8", "ignore")
-        return f"{number}{text}\n{' ' * len(number)}{_blank(before)}^"
+        lines = [number + text]
+        if self.column:
+            before = text.encode("utf-8", "replace")[: self.column - 1].decode("utf-8", "ignore")
+            lines.append(f"{' ' * len(number)}{_blank(before)}^")
+        if self.notice:
+            lines.append(f"  {self.notice}")
+        return "\n".join(lines)
+
+    @property
+    def notice(self) -> str:
+        """That the file says something else by now than what was compiled; "" where it does not."""
+        return edited_words(self.file, self.line)
 
 
 def _blank(text: str) -> str:
@@ -76,29 +83,3 @@ def _blank(text: str) -> str:
         else " " * widths.get(unicodedata.east_asian_width(c), 1)
         for c in text
     )
-
-
-_MOST_SOURCE = 8 * 1024 * 1024
-"""Bytes of a file whose lines are shown."""
-
-
-def source_lines(file: str) -> list[str]:
-    """The lines of a source file, as `linecache.getlines` gives them; none where it cannot be read.
-
-    The name may come from a file that somebody saved: what is no regular file, or larger than
-    sources are, is not opened. A pipe would wait for ever.
-    """
-    if file not in linecache.cache:
-        try:
-            status = os.stat(file)
-        except (OSError, ValueError):
-            return []
-        if not stat.S_ISREG(status.st_mode) or status.st_size > _MOST_SOURCE:
-            return []
-    return linecache.getlines(file)
-
-
-def source_line(file: str, line: int) -> str:
-    """A line of `source_lines`, from 1, without its end; "" where there is none."""
-    lines = source_lines(file)
-    return lines[line - 1].rstrip("\n") if 1 <= line <= len(lines) else ""

@@ -23,7 +23,7 @@ from IPython.display import display
 
 from kernellab import errors
 from kernellab.common.python_texts import remember_source
-from kernellab.errors import KernelLabError, SourcePosition, raise_at
+from kernellab.errors import KernelLabError, SourcePosition, file_in_traceback, raise_at
 
 OptionWords = Callable[[str], list[str]]
 """The words that may stand at the end of a magic's line, given the line up to the cursor."""
@@ -226,7 +226,7 @@ def visible_traceback(error: BaseException) -> TracebackType | None:
             if not frame.f_code.co_filename.startswith(_INTERNAL)
         ]
     if isinstance(error, KernelLabError) and error.position is not None:
-        place = (error.position.file, error.position.line)
+        place = (file_in_traceback(error.position), error.position.line)
         if not entries or (entries[-1][0].f_code.co_filename, entries[-1][1]) != place:
             entries.append((_frame_at(error.position), error.position.line))
     traceback = None

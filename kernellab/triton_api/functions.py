@@ -18,6 +18,7 @@ from triton.runtime.jit import (
     JITFunction,
 )
 
+from kernellab import errors
 from kernellab.errors import SourcePosition
 
 _LIBRARY = os.path.dirname(os.path.abspath(triton.__file__)) + os.sep
@@ -32,7 +33,10 @@ def jit_settings(function: Any) -> dict[str, Any]:
 
 
 def definition_of(function: Any) -> SourcePosition:
-    """The `def` line of a JIT function, in the file or cell where it stands."""
+    """The `def` line of a JIT function, in the file or cell where it stands; its lines are shown
+    from now on as Triton compiles them.
+    """
+    keep_lines(function)
     return SourcePosition(str(function.fn.__code__.co_filename), _first_line(function))
 
 
@@ -63,6 +67,30 @@ def compiled_lines(function: Any) -> tuple[str, ...]:
     return tuple(lines if same else source)
 
 
+_KEPT = "_kernellab_lines"
+"""Kept on the function itself: its source, its file, its lines; None of what stands in no file, or
+in Triton's own, which nobody edits."""
+
+
+def keep_lines(function: Any) -> None:
+    """From now on, a function's lines are shown as Triton compiles them, whatever its file has."""
+    kept: dict[str, Any] = vars(function)
+    known = kept.get(_KEPT)
+    if known is None or known[0] is not function.src:
+        known = kept[_KEPT] = (function.src, *_lines_in_file(function))
+    _, file, lines = known
+    if lines is not None:
+        errors.keep_compiled(file, lines)
+
+
+def _lines_in_file(function: Any) -> tuple[str, errors.CompiledLines | None]:
+    file = str(function.fn.__code__.co_filename)
+    if is_in_library(file) or not os.path.isfile(file):
+        return file, None
+    name = str(function.fn.__name__)
+    return file, errors.CompiledLines(name, _first_line(function), compiled_lines(function))
+
+
 def edited_functions(kernel: Any) -> list[Any]:
     """Of a kernel and the functions of the user's that it may call, those whose files say
     something else by now than what Triton compiles.
@@ -74,21 +102,13 @@ def _is_edited(function: Any) -> bool:
     place = definition_of(function)
     if is_in_library(place.file):
         return False
-    lines = compiled_lines(function)
-    linecache.checkcache(place.file)
-    there = linecache.getlines(place.file)
-    now = [line.rstrip("\n") for line in there[place.line - 1 : place.line - 1 + len(lines)]]
-    # A cell of another session, a file of another machine: nobody can tell.
-    return bool(there) and now != list(lines)
+    lines = errors.CompiledLines(function.__name__, place.line, compiled_lines(function))
+    return errors.is_edited(place.file, lines)
 
 
 def format_edited(function: Any) -> str:
     """What is said of a function whose file was edited, in a sentence or two."""
-    place = definition_of(function)
-    return (
-        f"{function.__name__} has changed in {place.file} since it was imported: what runs, and is "
-        "shown, is what was imported. Import it again, or restart, for what the file says now."
-    )
+    return errors.format_edited(definition_of(function).file, function.__name__)
 
 
 @contextmanager

@@ -16,7 +16,7 @@ import triton.language as tl
 from triton.runtime.jit import JITCallable
 
 from kernellab.errors import KernelLabError
-from kernellab.triton_api.functions import definition_of, jit_settings, scope_of
+from kernellab.triton_api.functions import definition_of, jit_settings, keep_lines, scope_of
 from kernellab.triton_api.outside_names import is_of_library, named_outside
 
 _MISSING = object()
@@ -55,6 +55,11 @@ class MadeOf:
                 return False
         return all(_content_of_cell(cell) is value for cell, value in self.cells)
 
+    def keep_lines(self) -> None:
+        """From now on these functions are shown as they are compiled, whatever their files say."""
+        for function, _ in self.functions:
+            keep_lines(function)
+
     def changed_constant(self) -> tuple[str, Any, Any] | None:
         """A global, or a constant of a module, that is another by now than it was when the kernel
         was compiled: its name, what it was, what it is.
@@ -75,11 +80,13 @@ def made_of(kernel: Any) -> MadeOf:
     known: MadeOf | None = kept.get(_KEPT)
     if known is not None:
         if known.is_current():
+            known.keep_lines()
             return known
         _forget(kernel, known)
     found: MadeOf = _found(kernel)
     if kernel.hash is None:
         _forget(kernel, found)  # what helpers were for other kernels counts no more
+    found.keep_lines()
     kept[_KEPT] = found
     return found
 

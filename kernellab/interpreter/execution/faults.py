@@ -149,6 +149,15 @@ def _entries(traceback: types.TracebackType | None) -> Iterator[types.TracebackT
         traceback = traceback.tb_next
 
 
+def _as_compiled(entry: types.TracebackType) -> types.TracebackType:
+    """An entry of the kernel's own; of a file that was edited since its import one that stands in
+    the lines that ran, without the frame's values.
+    """
+    code = entry.tb_frame.f_code
+    position = SourcePosition(code.co_filename, entry.tb_lineno)
+    return frame_at(position, code.co_name) if position.notice else entry
+
+
 def _traceback(
     entries: Sequence[types.TracebackType], calls: Sequence[SourcePosition]
 ) -> types.TracebackType | None:
@@ -156,7 +165,9 @@ def _traceback(
     no frame of the interpreter.
     """
     result: types.TracebackType | None = None
-    own = [entry for entry in entries if entry.tb_frame.f_code.co_filename != HIDDEN_FILE]
+    own = [
+        _as_compiled(entry) for entry in entries if entry.tb_frame.f_code.co_filename != HIDDEN_FILE
+    ]
     frames = [*own, *(frame_at(position) for position in (calls[1:] if own else calls))]
     for entry in reversed(frames):
         result = types.TracebackType(result, entry.tb_frame, entry.tb_lasti, entry.tb_lineno)

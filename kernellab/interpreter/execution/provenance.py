@@ -5,14 +5,13 @@ its line and the calls that lead there, and the values that made an index.
 from __future__ import annotations
 
 import itertools
-import linecache
 import re
 import types
 from collections.abc import Sequence
 from typing import Any
 
 from kernellab.compiler.specialization.binding import BoundCall
-from kernellab.errors import SourcePosition
+from kernellab.errors import SourcePosition, source_line
 from kernellab.interpreter.analyses.index_values import parts_of
 from kernellab.interpreter.codegen.code_positions import located_at
 from kernellab.interpreter.execution.program import ProgramCode
@@ -71,7 +70,7 @@ def _constants_on(
     """The numbers that were compiled in and whose names stand on these lines
     of the kernel's, masks left out.
     """
-    texts = [linecache.getline(calls[0].file, line).partition("mask=")[0] for line in lines]
+    texts = [source_line(calls[0].file, line).partition("mask=")[0] for line in lines]
     words = set(re.findall(r"\w+", " ".join(texts)))
     return {
         name: call.values[name]

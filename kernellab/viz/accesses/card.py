@@ -36,6 +36,7 @@ def accesses_card(accesses: Accesses) -> Card:
             ("to and from shared memory", f"{accesses.shared_bytes:,} bytes"),
         ]
     waiting = dict.fromkeys(one.position.line for one in accesses if one.waits and one.position)
+    places = [one.position for one in (*accesses, *accesses.shared) if one.position]
     assumed = dict.fromkeys(one.assumed for one in accesses.shared if one.assumed)
     return Card(
         title=f"{accesses.kernel}: {len(accesses)} accesses to global memory{in_shared}",
@@ -51,6 +52,7 @@ def accesses_card(accesses: Accesses) -> Card:
                 for line in waiting
             ),
             *(f"Assumed, where a number has a ~: {what}." for what in assumed),
+            *dict.fromkeys(one.notice for one in places if one.notice),
         ),
     )
 

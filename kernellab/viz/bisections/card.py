@@ -42,6 +42,7 @@ def _notes(bisection: Bisection) -> Iterator[str]:
     yield f"{bisection.label} is the first pass after which a result changes: {compared}."
     if bisection.failure:
         yield f"After it the kernel fails: {bisection.failure}"
+    yield from dict.fromkeys(one.notice for one in bisection.lines if one.notice)
 
 
 def _row(one: Difference) -> tuple[str, str, str, str, str]:

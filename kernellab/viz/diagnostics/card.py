@@ -36,6 +36,8 @@ def _facts(one: Diagnostic) -> Iterator[tuple[str, str]]:
         source = source_line(one.position.file, one.position.line).strip()
         if source:
             yield "line", source
+        if one.position.notice:
+            yield "notice", one.position.notice
     for call in one.called_from:
         yield "called from", str(call)
     yield from _rows("what", one.what)

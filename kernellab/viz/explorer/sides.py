@@ -39,7 +39,12 @@ from kernellab.viz.explorer.data import (
     TextData,
 )
 from kernellab.viz.explorer.readable import readable
-from kernellab.viz.explorer.source_lines import KernelSource, failed_source, kernel_source
+from kernellab.viz.explorer.source_lines import (
+    KernelSource,
+    edited_functions,
+    failed_source,
+    kernel_source,
+)
 from kernellab.viz.kernels.card import format_spills
 from kernellab.viz.layouts.card import format_conversion
 
@@ -232,7 +237,7 @@ def _side(compilation: Compilation, name: str) -> IrSide:
         facts=_facts(compilation),
         failure="",
         failure_line=0,
-        notice=_notice(compilation),
+        notice=" ".join(filter(None, (_notice(compilation), *edited_functions(source_map)))),
         texts=tuple(texts.texts),
         stages=tuple(stages),
         passes=rows,
@@ -444,7 +449,7 @@ def _failed_side(error: CompileError) -> IrSide:
         facts=(),
         failure="\n".join([f"The compilation failed {where}: {error.problem}", *_excerpt(error)]),
         failure_line=_failure_line(error),
-        notice="",
+        notice=error.position.notice if error.position else "",
         texts=tuple(texts.texts),
         stages=tuple(stages),
         passes=tuple(rows),

@@ -8,10 +8,16 @@ import ast
 import itertools
 import re
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from kernellab.compiler.subjects import definition_line
-from kernellab.errors import SourcePosition, source_lines
+from kernellab.errors import (
+    CompiledLines,
+    SourcePosition,
+    compiled_at,
+    is_edited,
+    source_lines,
+)
 from kernellab.records import Compilation, SourceMap
 
 Span = tuple[int, int]
@@ -35,40 +41,65 @@ class KernelSource:
 
 
 def kernel_source(compilation: Compilation, source_map: SourceMap) -> KernelSource:
-    """The kernel's text as it was compiled; with it the functions of its file that were inlined,
-    while the file still says the same.
+    """The kernel's text as it was compiled; with it the functions of its file that were inlined:
+    of a file that was edited since, as they were compiled, else while it still says the same.
     """
     if "source" not in compilation.stages:
         return KernelSource("", ())
     text = compilation.stages["source"].text.rstrip("\n")
     first = _first_line(compilation, text, source_map)
     own = text.split("\n")
-    lines = [line.rstrip("\n") for line in source_lines(source_map.file)]
-    span = (first, first + len(own) - 1)
-    if [line.strip() for line in lines[first - 1 : span[1]]] != [line.strip() for line in own]:
-        return KernelSource(text, tuple(range(1, first)))
     named = {
         frame[1]
         for chain in source_map.chains
         for frame in chain
         if source_map.files[frame[0]] == source_map.file
     }
+    compiled = [one for line in sorted(named) if (one := compiled_at(source_map.file, line))]
+    if any(is_edited(source_map.file, one) for one in compiled):
+        return _as_compiled(dict(enumerate(own, first)), compiled)
+    lines = [line.rstrip("\n") for line in source_lines(source_map.file)]
+    span = (first, first + len(own) - 1)
+    if [line.strip() for line in lines[first - 1 : span[1]]] != [line.strip() for line in own]:
+        return KernelSource(text, tuple(range(1, first)))
     helpers = [one for one in _functions(lines) if any(one[0] <= n <= one[1] for n in named)]
     return _cut(lines, [span, *helpers])
 
 
 def failed_source(position: SourcePosition | None) -> KernelSource:
-    """The function that a position stands in, as its file has it now;
-    nothing where the file cannot be read.
+    """The function that a position stands in, as its file has it, or as it was compiled where the
+    file was edited since; nothing where the file cannot be read.
     """
     if position is None:
         return KernelSource("", ())
+    compiled = compiled_at(position.file, position.line)
+    if compiled is not None and is_edited(position.file, compiled):
+        return replace(_as_compiled({}, [compiled]), kernel=compiled.function)
     lines = [line.rstrip("\n") for line in source_lines(position.file)]
     spans = [one for one in _functions(lines) if one[0] <= position.line <= one[1]]
     around = spans[0] if spans else (max(1, position.line - 5), min(len(lines), position.line + 5))
     cut = _cut(lines, [around])
     name = re.search(r"^\s*def (\w+)", cut.content, re.M)
     return KernelSource(cut.content, cut.skipped, name[1] if name else "")
+
+
+def edited_functions(source_map: SourceMap) -> list[str]:
+    """What is said of the functions of a source map whose files say something else by now."""
+    places = {
+        (source_map.files[file], line) for chain in source_map.chains for file, line, _ in chain
+    }
+    return sorted({words for place in places if (words := SourcePosition(*place).notice)})
+
+
+def _as_compiled(kernel: dict[int, str], functions: Iterable[CompiledLines]) -> KernelSource:
+    """The kernel's lines, by number, and those of functions, as they were compiled."""
+    shown = dict(kernel)
+    for one in functions:
+        for number, line in enumerate(one.lines, one.first_line):
+            shown.setdefault(number, line)
+    numbers = sorted(shown)
+    skipped = sorted(set(range(1, numbers[-1])) - set(numbers))
+    return KernelSource("\n".join(shown[number] for number in numbers), tuple(skipped))
 
 
 def _first_line(compilation: Compilation, text: str, source_map: SourceMap) -> int:
