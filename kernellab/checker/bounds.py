@@ -5,6 +5,7 @@ whoever observes it.
 from __future__ import annotations
 
 import dataclasses
+from collections.abc import Collection
 from dataclasses import dataclass
 
 import numpy
@@ -35,7 +36,9 @@ class Leaving:
 class BoundsPolicy:
     """Keeps the accesses of one run inside the storages that they go to."""
 
-    def __init__(self) -> None:
+    def __init__(self, restrided: Collection[str] = ()) -> None:
+        """Keep to the storages; `restrided` names arguments that may be read anywhere in theirs."""
+        self._restrided = restrided
         self._views: dict[tuple[int, numpy.dtype], Buffer] = {}
 
     def leaving(self, access: Access) -> Leaving | None:
@@ -49,6 +52,10 @@ class BoundsPolicy:
         if not lanes.any():
             return None
         beyond = lanes & ((access.index < 0) | (access.index >= len(view.elements)))
+        if access.action == "load" and access.buffer.name in self._restrided:
+            lanes = beyond
+            if not lanes.any():
+                return None
         inside = without(access.request, beyond) if beyond.any() else access.request
         return Leaving(lanes, view, inside)
 

@@ -46,6 +46,7 @@ class CheckedRun:
         outputs: the arguments that it must write as a whole.
         uninitialized: the arguments whose memory nobody has written.
         most_turns: so many turns a loop may take.
+        restrided: the arguments that may be read anywhere in their storage.
     """
 
     kernel: Any
@@ -56,6 +57,7 @@ class CheckedRun:
     outputs: tuple[str, ...] = ()
     uninitialized: tuple[str, ...] = ()
     most_turns: int = 100_000
+    restrided: frozenset[str] = frozenset()
 
     @cached_property
     def tensors(self) -> dict[str, torch.Tensor]:

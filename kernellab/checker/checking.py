@@ -15,6 +15,7 @@ from kernellab.checker.detector import Detector
 from kernellab.checker.detectors import DETECTORS
 from kernellab.checker.failures import Failures
 from kernellab.checker.records import Finding, Findings
+from kernellab.checker.restrided import restrided
 from kernellab.checker.session import CheckSession
 from kernellab.checker.uninitialized import is_uninitialized
 from kernellab.common.formatting import shown
@@ -78,7 +79,9 @@ def check(
     code = program_code(plain, call, chosen, stage)
     marked = tuple(name for name, one in tensors_in(call.values) if is_uninitialized(one))
 
-    checked = CheckedRun(plain, call, code, sizes, chosen, named, marked, own.most_turns)
+    checked = CheckedRun(
+        plain, call, code, sizes, chosen, named, marked, own.most_turns, restrided(call.values)
+    )
     session = CheckSession(checked, tuple(one for one in DETECTORS if one.guards))
     with ProgressBar(f"check {plain.__name__}", len(DETECTORS) + 1, "steps", UNTOUCHED) as work:
         failures = Failures()

@@ -61,7 +61,7 @@ class EventDispatcher:
         """
         self.run = run
         self.failures = failures
-        self.bounds = BoundsPolicy()
+        self.bounds = BoundsPolicy(run.restrided)
         self.change = change
         self.operations: Sequence[Operation] = ()
         self.outside_tensor = [

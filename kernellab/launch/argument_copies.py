@@ -11,6 +11,8 @@ from typing import Any
 import numpy
 import torch
 
+from kernellab.interpreter.memory.pointer_arguments import is_pointer, memory_behind
+
 _ALIGNMENT = 512
 """Of every storage that is copied, in bytes: PyTorch's allocator for CUDA rounds up to that."""
 
@@ -31,6 +33,8 @@ def _copied(value: Any, storages: dict[int, torch.UntypedStorage]) -> Any:
     """A value with copies in its tensors' places;
     `storages` has the copies that there are, by the originals' addresses.
     """
+    if is_pointer(value):
+        value = memory_behind(value)
     if isinstance(value, torch.Tensor):
         original = value.detach().untyped_storage()
         if original.data_ptr() not in storages:
@@ -40,7 +44,7 @@ def _copied(value: Any, storages: dict[int, torch.UntypedStorage]) -> Any:
         return torch.empty(0, dtype=value.dtype).set_(storage, *place)
     if isinstance(value, tuple):
         return tuple(_copied(item, storages) for item in value)
-    if isinstance(getattr(value, "base", None), torch.Tensor):  # a tensor descriptor
+    if memory_behind(value) is not None:  # a tensor descriptor
         described = copy.copy(value)
         described.base = _copied(value.base, storages)
         return described
@@ -52,12 +56,10 @@ def tensors_in(values: Mapping[str, Any]) -> Iterator[tuple[str, torch.Tensor]]:
     and behind descriptors too.
     """
     for name, value in values.items():
-        if isinstance(value, torch.Tensor):
-            yield name, value
-        elif isinstance(value, tuple):
+        if isinstance(value, tuple):
             yield from tensors_in({f"{name}[{place}]": item for place, item in enumerate(value)})
-        elif isinstance(getattr(value, "base", None), torch.Tensor):
-            yield name, value.base
+        elif (tensor := memory_behind(value)) is not None:
+            yield name, tensor
 
 
 def copied_back(values: Mapping[str, Any], originals: Mapping[str, Any]) -> None:
@@ -67,13 +69,13 @@ def copied_back(values: Mapping[str, Any], originals: Mapping[str, Any]) -> None
 
 
 def _copy_back(value: Any, original: Any) -> None:
-    if isinstance(original, torch.Tensor):
-        original.detach().untyped_storage().copy_(value.untyped_storage())
-    elif isinstance(original, tuple):
+    if isinstance(original, tuple):
         for one, other in zip(value, original):
             _copy_back(one, other)
-    elif isinstance(getattr(original, "base", None), torch.Tensor):
-        _copy_back(value.base, original.base)
+    elif (tensor := memory_behind(original)) is not None:
+        copy = memory_behind(value)
+        assert copy is not None, "a copy is what the original is"
+        tensor.detach().untyped_storage().copy_(copy.untyped_storage())
 
 
 def aligned_copy(original: torch.UntypedStorage) -> torch.UntypedStorage:

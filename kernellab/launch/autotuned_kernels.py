@@ -4,6 +4,7 @@ Triton's own autotuner, with every config as fast as the next.
 
 from __future__ import annotations
 
+import functools
 import sys
 import weakref
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -15,8 +16,9 @@ import numpy
 
 from kernellab import triton_api
 from kernellab.compiler.specialization.argument_values import tensor_of
-from kernellab.errors import ArgumentError
+from kernellab.errors import ArgumentError, CompileError
 from kernellab.launch.autotuner_timings import last_timings, note_timings
+from kernellab.launch.fitting import Fits, is_settled, settle, trial
 from kernellab.launch.preparation import goes_to_gpu, innermost
 from kernellab.triton_api import Autotuner, Config, JITFunction
 
@@ -77,7 +79,7 @@ def take_autotuned_launches() -> None:
     A launch on a GPU forgets what was chosen without timing, and leaves its timings behind, only
     from then on. Importing this module changes nothing of Triton's.
     """
-    triton_api.offer_autotuned_launches(launch_autotuned)
+    triton_api.offer_autotuned_launches(_TAKER)
 
 
 @contextmanager
@@ -85,11 +87,11 @@ def autotuned_launches_taken() -> Iterator[None]:
     """While active, `launch_autotuned` is in the place of Triton's own `Autotuner.run`. Afterwards
     no choice is left that was made without timing.
     """
-    with triton_api.autotuned_launches_offered(launch_autotuned):
+    with triton_api.autotuned_launches_offered(_TAKER):
         try:
             yield
         finally:
-            for autotuner in list(_untimed):
+            for autotuner in {*_untimed, *_known}:
                 _forget_untimed(autotuner)
 
 
@@ -123,13 +125,62 @@ def launch_autotuned(
     arguments = [_as_tensor(value) for value in args]
     named = {name: _as_tensor(value) for name, value in keywords.items()}
     known = set(autotuner.cache)
-    with _replaced(autotuner, do_bench=_all_equal, cache_results=False):
-        result = run_timed(autotuner, *arguments, **named)
+    token = _on_cpu.set(True)
+    try:
+        with _replaced(autotuner, cache_results=False):
+            result = run_timed(autotuner, *arguments, **named)
+    finally:
+        _on_cpu.reset(token)
     chosen = set(autotuner.cache) - known
     if chosen:
         _say_not_tuned(autotuner)
         _untimed.setdefault(autotuner, set()).update(chosen)
     return result
+
+
+_on_cpu: ContextVar[bool] = ContextVar("kernellab_autotuned_on_cpu", default=False)
+"""Whether an autotuned launch is under way that the interpreter gets."""
+
+
+def _benchmarker(autotuner: Autotuner) -> Callable[..., list[float]] | None:
+    """What an autotuner times with, one of a class of its own too; None where it is left to it."""
+    if not _on_cpu.get():
+        given = (getattr(autotuner, "nargs", None) or {}).values()
+        if not _is_ours(autotuner) or goes_to_gpu(innermost(autotuner), [*given], {}):
+            return None
+        # Of a class with a way to launch of its own, which keeps what it chooses where it likes.
+        _known.setdefault(autotuner, frozenset(autotuner.cache))
+    return functools.partial(_first_that_fits, autotuner)
+
+
+_known: weakref.WeakKeyDictionary[Autotuner, frozenset[Any]] = weakref.WeakKeyDictionary()
+"""The keys that were in an autotuner's cache before it chose without timing,
+where that was not seen."""
+
+_TAKER = triton_api.AutotunedLaunches(
+    lambda *launch: launch_autotuned(*launch), lambda autotuner: _benchmarker(autotuner)
+)
+
+
+def _first_that_fits(
+    autotuner: Autotuner, kernel_call: Callable[[], Any], quantiles: Sequence[float] | None = None
+) -> Any:
+    """A benchmarker that runs nothing: all configs are equally fast, but for those that do not
+    fit the target. They are tried until one fits, the first of the equally fast, which wins.
+
+    Raises:
+        OutOfResources: this one does not fit; an autotuner drops it.
+    """
+    if not is_settled(autotuner):
+        try:
+            with trial():
+                kernel_call()
+        except Fits:
+            pass
+        except CompileError as error:
+            raise error.__cause__ or error from None
+        settle(autotuner)
+    return 0.0 if quantiles is None else [0.0] * len(quantiles)
 
 
 def _is_ours(autotuner: Autotuner) -> bool:
@@ -145,13 +196,11 @@ _untimed: weakref.WeakKeyDictionary[Autotuner, set[Any]] = weakref.WeakKeyDictio
 
 
 def _forget_untimed(autotuner: Autotuner) -> None:
-    for key in _untimed.pop(autotuner, ()):
+    untimed = _untimed.pop(autotuner, set())
+    if autotuner in _known:
+        untimed |= autotuner.cache.keys() - _known.pop(autotuner)
+    for key in untimed:
         autotuner.cache.pop(key, None)
-
-
-def _all_equal(_kernel_call: Callable[[], Any], quantiles: Sequence[float]) -> list[float]:
-    """A benchmarker that runs nothing: the first of equally fast configs wins."""
-    return [0.0] * len(quantiles)
 
 
 @contextmanager
@@ -195,8 +244,10 @@ def _check_not_given(autotuner: Autotuner, keywords: Mapping[str, Any]) -> None:
 def _say_not_tuned(autotuner: Autotuner) -> None:
     if autotuner in _untimed:
         return
+    configs = autotuner.configs
+    first = "The first" if autotuner.best_config is configs[0] else "The first that fits"
     print(
         f"{innermost(autotuner).__name__}: not autotuned, because time on a CPU says nothing about "
-        f"a GPU. The first of {len(autotuner.configs)} configs is used: {autotuner.best_config}",
+        f"a GPU. {first} of {len(configs)} configs is used: {autotuner.best_config}",
         file=sys.stderr,
     )

@@ -14,6 +14,7 @@ from kernellab.compiler.specialization.argument_formatting import format_argumen
 from kernellab.compiler.specialization.binding import BoundCall
 from kernellab.errors import UnsupportedOperation
 from kernellab.interpreter.stepping.attached_debugger import attached_debugger
+from kernellab.launch.fitting import end_trial
 from kernellab.launch.preparation import Grid, PreparedLaunch
 from kernellab.records import Launch, Run, Specialization, Target
 from kernellab.records.run_options import DEFAULT, RunOptions
@@ -31,6 +32,7 @@ def interpret(
         GridError, CompileError, UnsupportedOperation, KernelFault: as `interpreter.launch`.
     """
     __tracebackhide__ = True
+    end_trial(kernel, call, target)
     if kernel.is_gluon() and options.stage == DEFAULT.stage:
         options = replace(options, stage="ttgir")  # where Gluon begins
     if call.options.get("ir_override"):

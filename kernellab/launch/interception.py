@@ -6,11 +6,14 @@ import functools
 import threading
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import ContextDecorator, ExitStack
+from dataclasses import replace
 from types import TracebackType
 from typing import Any
 
 from kernellab import triton_api
+from kernellab.common.formatting import counted
 from kernellab.compiler.machine_code.resources import read_nvidia
+from kernellab.compiler.specialization.argument_values import plain_value
 from kernellab.compiler.specialization.binding import BoundCall
 from kernellab.compiler.targets import (
     DEFAULT_TARGET,
@@ -22,6 +25,7 @@ from kernellab.compiler.targets import (
 from kernellab.errors import ArgumentError, CompileError, OptionError, UnsupportedOperation
 from kernellab.launch.autotuned_kernels import autotuned_launches_taken
 from kernellab.launch.dispatch import GpuLaunch, interpret, launch_on_gpu
+from kernellab.launch.fitting import check_fits
 from kernellab.launch.preparation import RUN, Grid, prepare
 from kernellab.records import Run, Specialization, Target
 from kernellab.records.run_options import DEFAULT, RunOptions
@@ -147,8 +151,12 @@ class Interception:
                 kernel, call.specialization, self.target, call.options
             )
         options = self._options if launch.options is DEFAULT else launch.options
+        self._check(kernel, call)
         run = self._last = interpret(kernel, grid, call, self.target, options)
-        return InterpretedLaunch(kernel, call, run)
+        return InterpretedLaunch(kernel, call, run, options)
+
+    def _check(self, kernel: JITFunction, call: BoundCall) -> None:
+        """What else is asked of a launch before it is carried out."""
 
     def _emulated_driver(self) -> EmulatedDriver:
         properties = {
@@ -167,21 +175,33 @@ class Interception:
     def _launcher(self, source: Any, metadata: Any) -> Callable[..., None]:
         """What launches a compiled kernel, as Triton calls it."""
         specialization = Specialization(source.signature, source.constants, source.attrs)
-        options = {name: getattr(metadata, name) for name in triton_api.option_names(self.target)}
+        options = {
+            name: _as_tuple(getattr(metadata, name))
+            for name in triton_api.option_names(self.target)
+        }
 
         def launch(x: int, y: int, z: int, *rest: Any) -> None:
             # stream, function, packed metadata, launch metadata and two hooks come first
-            values = dict(zip(source.fn.arg_names, rest[6:]))
+            values = _values_of_relaunch(source.fn, specialization, rest[6:])
             call = BoundCall(specialization, values, options, key=metadata.hash)
             self._last = interpret(source.fn, (x, y, z), call, self.target, self._options)
 
         return launch
 
 
+def _as_tuple(value: Any) -> Any:
+    """What a tuple was before it was kept as JSON; code is kept by options that can be hashed."""
+    return tuple(map(_as_tuple, value)) if isinstance(value, list) else value
+
+
+_LOADED = "nothing: there is no device"
+"""What stands for the module of a loaded binary; of None Triton would load it at each launch."""
+
+
 def _loaded(
     target: Target, name: str, binary: bytes, shared: int, _device: int
-) -> tuple[None, None, int, int, int]:
-    """A binary as a driver loads it: no module, no function, and what it takes of the GPU."""
+) -> tuple[str, None, int, int, int]:
+    """A binary as a driver loads it: no function, and what it takes of the GPU."""
     if target.backend != "cuda":
         raise UnsupportedOperation(
             f"the registers of {name!r} are not read out of AMD's binary, so the compiled kernel "
@@ -191,7 +211,7 @@ def _loaded(
             ),
         )
     resources = read_nvidia(binary, name, shared)
-    return None, None, resources.registers, resources.stack_bytes // _WORD, MOST_THREADS
+    return _LOADED, None, resources.registers, resources.stack_bytes // _WORD, MOST_THREADS
 
 
 class _OtherPeoplesLaunches(Interception):
@@ -210,6 +230,40 @@ class _OtherPeoplesLaunches(Interception):
             ours, tritons = str(error), error.__cause__
         tritons.add_note(ours)
         raise tritons
+
+    def _check(self, kernel: JITFunction, call: BoundCall) -> None:
+        check_fits(kernel, call, self.target)
+
+
+def _values_of_relaunch(
+    kernel: JITFunction, specialization: Specialization, args: Sequence[Any]
+) -> dict[str, Any]:
+    """The values by name of a launch of what is compiled already; constants are what they were.
+
+    Raises:
+        ArgumentError: too many values, or too few for the parameters that are no constants.
+    """
+    names = list(kernel.arg_names)
+    if len(args) > len(names):
+        raise ArgumentError(
+            f"{kernel.__name__!r} takes {counted(len(names), 'argument')}, and {len(args)} were "
+            "given to the compiled kernel",
+            position=triton_api.definition_of(kernel),
+        )
+    values = dict(zip(names, map(plain_value, args)))
+    for number, name in enumerate(names):
+        if specialization.signature[name] == "constexpr":
+            values[name] = specialization.constants.get((number,), values.get(name))
+        elif name not in values:
+            raise ArgumentError(
+                f"the compiled kernel of {kernel.__name__!r} was launched without {name!r}",
+                advice=(
+                    "It takes its arguments by position; only constants behind the last of the "
+                    "others may be left out."
+                ),
+                position=triton_api.parameter_position(kernel, name),
+            )
+    return values
 
 
 _WORD = 4
@@ -231,10 +285,14 @@ class InterpretedLaunch:
         interpreted_run: the finished Run.
     """
 
-    def __init__(self, kernel: JITFunction, call: BoundCall, run: Run) -> None:
+    def __init__(
+        self, kernel: JITFunction, call: BoundCall, run: Run, options: RunOptions = DEFAULT
+    ) -> None:
         self.interpreted_run = run
         self._kernel = kernel
-        self._call = call
+        # Without the values, which would keep the memory of the tensors.
+        self._call = replace(call, values={})
+        self._options = options
 
     @functools.cached_property
     def _compiled(self) -> Any:
@@ -253,7 +311,17 @@ class InterpretedLaunch:
         return getattr(self._compiled, name)
 
     def __getitem__(self, grid: Sequence[int]) -> Callable[..., None]:
-        launch: Callable[..., None] = self._compiled[grid]
+        """Launch what was compiled, on other values: `launched[grid](x, y, n)`, by position;
+        constants behind the last other parameter may be left out.
+        """
+
+        def launch(*args: Any, stream: Any = None) -> None:
+            __tracebackhide__ = True
+            del stream  # a launch is over when it returns
+            values = _values_of_relaunch(self._kernel, self._call.specialization, args)
+            call = replace(self._call, values=values)
+            interpret(self._kernel, grid, call, self.interpreted_run.target, self._options)
+
         return launch
 
     def __repr__(self) -> str:

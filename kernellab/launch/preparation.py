@@ -17,6 +17,11 @@ from kernellab.compiler.specialization.unwrapping import unwrap_kernel
 from kernellab.compiler.targets import DEFAULT_TARGET, local_target, parse_target
 from kernellab.errors import ArgumentError, OptionError
 from kernellab.interpreter.execution.grid import check_grid
+from kernellab.interpreter.memory.pointer_arguments import (
+    UnknownExtent,
+    is_pointer,
+    memory_behind,
+)
 from kernellab.records import Target
 from kernellab.records.run_options import DEFAULT, RunOptions, split_keywords
 from kernellab.triton_api import JITFunction
@@ -298,6 +303,13 @@ def _no_block_of_memory(
 
 def _kind_of_tensor(value: Any) -> tuple[str, str]:
     """What a tensor without a block of memory is, and what to give instead."""
+    if is_pointer(value):
+        return (
+            f"a {type(value).__qualname__} that points to {int(value.data_ptr()):#x}, and nothing "
+            "says how far the memory there reaches",
+            "Give it shape (and stride(), where it is not contiguous), numel() or nbytes; or "
+            "untyped_storage(); or keep the tensor that owns the memory, on the CPU.",
+        )
     tensor = value
     while not isinstance(tensor, torch.Tensor) and hasattr(tensor, "base"):
         tensor = tensor.base
@@ -352,6 +364,23 @@ def _place(tensor: torch.Tensor) -> str:
     return place if has_memory else _NO_BLOCK
 
 
+def _place_of_pointer(value: Any) -> str:
+    """The type of device that an object says that its memory is on; the CPU where it says none,
+    and where there is no other.
+    """
+    try:
+        place = "cpu" if local_target() is None else torch.device(value.device).type
+    except Exception:  # somebody else's object may answer with anything
+        place = "cpu"
+    if place != "cpu":
+        return place
+    try:
+        memory_behind(value)
+    except UnknownExtent:
+        return _NO_BLOCK
+    return place
+
+
 _NUMBERS = frozenset({bool, int, float})
 
 
@@ -360,13 +389,13 @@ def _devices(values: Iterable[Any]) -> Iterator[str]:
     for value in values:
         if type(value) in _NUMBERS:
             continue
-        if isinstance(value, torch.Tensor):
+        if isinstance(value, torch.Tensor) and not is_pointer(value):
             yield _place(value)
         elif isinstance(value, numpy.ndarray):
             yield "cpu"
         elif isinstance(value, tuple):
             yield from _devices(value)
-        elif hasattr(value, "base") and not isinstance(
-            value, type
-        ):  # descriptors, reinterpreted tensors
+        elif is_pointer(value):
+            yield _place_of_pointer(value)
+        elif hasattr(value, "base") and not isinstance(value, type):  # descriptors
             yield from _devices([value.base])

@@ -18,7 +18,7 @@ from triton.runtime.jit import JITCallable, JITFunction
 refuse_interpreter_mode()
 
 from kernellab.triton_api.adoption import (
-    AutotunedLaunch,
+    AutotunedLaunches,
     autotuned_launches_offered,
     kernels_become,
     offer_autotuned_launches,
@@ -132,7 +132,7 @@ from kernellab.triton_api.triton_values import (
 __all__ = [
     "DEBUG_RECORD",
     "TTGIR_FILE_SUFFIX",
-    "AutotunedLaunch",
+    "AutotunedLaunches",
     "Autotuner",
     "Binder",
     "CompiledKernel",

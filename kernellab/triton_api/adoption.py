@@ -6,6 +6,7 @@ import functools
 import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from dataclasses import dataclass
 from typing import Any
 
 from triton.experimental.gluon._runtime import GluonJITFunction
@@ -42,12 +43,23 @@ def kernels_become(adopt: Callable[[Any], None], file: str) -> Iterator[None]:
         JITFunction.__init__ = initialise
 
 
-AutotunedLaunch = Callable[[Callable[..., Any], Any, Sequence[Any], Mapping[str, Any]], Any]
-"""Given Triton's own `Autotuner.run`, an autotuner and a launch's arguments: launches."""
+@dataclass(frozen=True)
+class AutotunedLaunches:
+    """Who takes autotuned launches.
+
+    Attributes:
+        launch: given Triton's own `Autotuner.run`, an autotuner and a launch's arguments: launches.
+        benchmarker: gives for an autotuner what is called as `do_bench(kernel_call, quantiles)` in
+            its benchmarker's place, that of a class derived from Autotuner with a `run` of its own
+            too; None leaves it its own.
+    """
+
+    launch: Callable[[Callable[..., Any], Any, Sequence[Any], Mapping[str, Any]], Any]
+    benchmarker: Callable[[Any], Callable[..., Any] | None]
 
 
 @contextmanager
-def autotuned_launches_offered(taker: AutotunedLaunch) -> Iterator[None]:
+def autotuned_launches_offered(taker: AutotunedLaunches) -> Iterator[None]:
     """While active, in any thread, each autotuned launch is given to `taker`."""
     _offer.begin(taker)
     try:
@@ -56,7 +68,7 @@ def autotuned_launches_offered(taker: AutotunedLaunch) -> Iterator[None]:
         _offer.end()
 
 
-def offer_autotuned_launches(taker: AutotunedLaunch) -> None:
+def offer_autotuned_launches(taker: AutotunedLaunches) -> None:
     """Give each autotuned launch to `taker`, from now on.
 
     Triton's Autotuner asks the GPU's driver for a benchmarker before anything else,
@@ -68,7 +80,8 @@ def offer_autotuned_launches(taker: AutotunedLaunch) -> None:
 
 
 class _Offer:
-    """`Autotuner.run` is another while somebody takes autotuned launches; the first taker counts.
+    """`Autotuner.run` and `do_bench` are others while somebody takes autotuned launches;
+    the first taker counts.
 
     Attributes:
         lasts: whether somebody takes them for good.
@@ -77,31 +90,57 @@ class _Offer:
     def __init__(self) -> None:
         self._lock = threading.Lock()
         self._takers = 0
-        self._original: Any = None
+        self._originals: tuple[Any, Any] = None, None
         self.lasts = False
 
-    def begin(self, taker: AutotunedLaunch) -> None:
+    def begin(self, taker: AutotunedLaunches) -> None:
         with self._lock:
             self._takers += 1
             if self._takers == 1:
-                self._original = Autotuner.run
-                Autotuner.run = _run_by_taker(self._original, taker)
+                self._originals = Autotuner.run, vars(Autotuner)["do_bench"]
+                Autotuner.run = _run_by_taker(self._originals[0], taker)
+                Autotuner.do_bench = _Benchmarker(self._originals[1], taker)
 
     def end(self) -> None:
         with self._lock:
             self._takers -= 1
             if self._takers == 0:
-                Autotuner.run = self._original
+                Autotuner.run, Autotuner.do_bench = self._originals
+
+
+class _Benchmarker:
+    """What `autotuner.do_bench` is while somebody takes autotuned launches, whoever asks; what is
+    kept for each autotuner stays where Triton keeps it, among the autotuner's attributes.
+    """
+
+    def __init__(self, original: Any, taker: AutotunedLaunches) -> None:
+        self._original = original
+        self._taker = taker
+
+    def __get__(self, autotuner: Any, owner: type) -> Any:
+        if autotuner is None:
+            return self._original
+        taken = self._taker.benchmarker(autotuner)
+        if taken is not None:
+            return taken
+        kept = vars(autotuner)
+        return kept["do_bench"] if "do_bench" in kept else self._original.__get__(autotuner, owner)
+
+    def __set__(self, autotuner: Any, benchmarker: Any) -> None:
+        vars(autotuner)["do_bench"] = benchmarker
+
+    def __delete__(self, autotuner: Any) -> None:
+        del vars(autotuner)["do_bench"]
 
 
 _offer = _Offer()
 
 
-def _run_by_taker(run_timed: Callable[..., Any], taker: AutotunedLaunch) -> Callable[..., Any]:
+def _run_by_taker(run_timed: Callable[..., Any], taker: AutotunedLaunches) -> Callable[..., Any]:
     @functools.wraps(run_timed)
     def run(autotuner: Any, *args: Any, **keywords: Any) -> Any:
         __tracebackhide__ = True
-        return taker(run_timed, autotuner, args, keywords)
+        return taker.launch(run_timed, autotuner, args, keywords)
 
     return run
 

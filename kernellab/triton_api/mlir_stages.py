@@ -10,8 +10,11 @@ from types import ModuleType
 from typing import Any
 
 from triton._C import libtriton
+from triton.backends.compiler import Language
 
-from kernellab.records import Target
+from kernellab.records import Specialization, Target
+from kernellab.triton_api.compiling import make_source, options_of_launch
+from kernellab.triton_api.diagnostics import translated_errors
 from kernellab.triton_api.machine_faults import translated_machine_errors
 from kernellab.triton_api.patches import (
     LlvmReached,
@@ -19,7 +22,12 @@ from kernellab.triton_api.patches import (
     pass_name,
     patched,
 )
-from kernellab.triton_api.stages import StageFunction, read_module, stage_functions
+from kernellab.triton_api.stages import (
+    StageFunction,
+    front_end_module,
+    read_module,
+    stage_functions,
+)
 from kernellab.triton_api.targets import backend_for, check_options
 from kernellab.triton_api.watching import IdleWatcher, PassCall
 
@@ -87,17 +95,41 @@ def run_up_to_llvm(backend: Any, parsed: Any, gluon: bool, module: Any) -> None:
     _run_mlir_stages(backend, stages, parsed, session, lambda before: before, module)
 
 
-class _UntilLowered(IdleWatcher):
-    """Lets no pass run after the one that makes the module one of LLVM's dialect."""
+def shared_bytes(
+    kernel: Any, specialization: Specialization, target: Target, options: Mapping[str, Any]
+) -> int:
+    """The shared memory that one program of a kernel takes, as the compiler allocates it:
+    its passes up to the allocation, and nothing after.
 
-    def __init__(self) -> None:
+    Raises:
+        CompileError, OptionError: as for `triton_api.compile_kernel`.
+    """
+    asked = options_of_launch(kernel, options)
+    check_options(asked, target)
+    backend, source = backend_for(target), make_source(kernel, specialization)
+    with translated_errors(kernel, target):
+        parsed = backend.parse_options(asked)
+        module = front_end_module(source, target, parsed)
+        session = Session(watcher=_UntilLowered(itself=False), mlir_only=True)
+        stages = stage_functions(backend, parsed, source.language == Language.GLUON)
+        _run_mlir_stages(backend, stages, parsed, session, lambda before: before, module)
+    return int(module.get_int_attr("ttg.shared") or 0)
+
+
+class _UntilLowered(IdleWatcher):
+    """Lets no pass run after the one that makes the module one of LLVM's dialect;
+    with `itself=False` not that one either.
+    """
+
+    def __init__(self, itself: bool = True) -> None:
         self._is_lowered = False
+        self._itself = itself
 
     def wants(self, call: PassCall) -> bool:
         if self._is_lowered:
             return False
         self._is_lowered = call.name == "to_llvmir"
-        return True
+        return self._itself or not self._is_lowered
 
 
 def _run_mlir_stages(

@@ -52,7 +52,7 @@ with kernellab.interpreted():
     print(changed())
 print(changed())
 """
-    assert printed(script) == "['run', 'run', 'active']\n[]"
+    assert printed(script) == "['do_bench', 'run', 'run', 'active']\n[]"
 
 
 @pytest.mark.parametrize(
@@ -73,4 +73,4 @@ with kernellab.interpreted():
     pass
 print(changed())
 """
-    assert printed(script) == "['run']"
+    assert printed(script) == "['do_bench', 'run']"

@@ -167,7 +167,7 @@ def test_faults_point_at_the_library(pair: Any) -> None:
     assert caught.value.position is not None
     assert caught.value.position.file == third_party.__file__
     with kernellab.interpreted(), pytest.raises(GridError):
-        third_party._gated_kernel[(0,)](*pair, torch.empty(1000), 0, BLOCK=256)
+        third_party._gated_kernel[(-1,)](*pair, torch.empty(1000), 0, BLOCK=256)
 
 
 def test_what_triton_refuses_raises_tritons_own_exceptions(pair: Any) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 from kernellab import triton_api
@@ -26,6 +27,28 @@ def check_launchable(
         return  # Stopped before that was known.
     shared = int(compiled.metadata["shared"])
     threads = int(compiled.metadata["num_warps"]) * triton_api.gpu_target(target).warp_size
+    try:
+        check_needs(kernel, target, threads, shared, lambda: buffer_report(kernel, compiled))
+    except CompileError as error:
+        error.passes = passes
+        raise
+
+
+def check_needs(
+    kernel: Any,
+    target: Target,
+    threads: int,
+    shared: int,
+    report: Callable[[], str] = lambda: "",
+) -> None:
+    """Raise for a kernel whose programs have more threads, or bytes of shared memory, than the GPU.
+
+    Args:
+        report: says which buffers the memory goes into.
+
+    Raises:
+        CompileError: from the OutOfResources that Triton raises at a launch.
+    """
     limits = [
         (shared, shared_limit(target), "bytes of shared memory", "shared memory"),
         (threads, _MOST_THREADS, "threads", "threads"),
@@ -36,10 +59,9 @@ def check_launchable(
             error = CompileError(
                 f"{kernel.__name__!r} needs {needed:,} {what} per program, and {target} has "
                 f"{limit:,}. At a launch Triton says: {words}",
-                advice=buffer_report(kernel, compiled) if resource == "shared memory" else "",
+                advice=report() if resource == "shared memory" else "",
                 position=triton_api.definition_of(kernel),
                 kernel=kernel.__name__,
                 target=str(target),
             )
-            error.passes = passes
             raise error from words

@@ -42,7 +42,11 @@ of anything else the words."""
 
 
 def _facts(value: Any) -> _Facts:
-    return (value.dtype, value.shape) if isinstance(value, torch.Tensor) else repr(value)
+    if isinstance(value, torch.Tensor):
+        return value.dtype, value.shape
+    if hasattr(value, "data_ptr"):  # its repr may print all that it points to
+        return f"{type(value).__name__} of {getattr(value, 'dtype', 'bytes')}"
+    return repr(value)
 
 
 def _format_facts(facts: _Facts) -> str:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import inspect
+import operator
 import types
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from typing import Any
@@ -20,9 +21,16 @@ technical specifications per compute capability)."""
 
 
 def check_grid(
-    grid: Sequence[int] | int | Callable[[Mapping[str, Any]], Any], meta: Mapping[str, Any]
+    grid: Sequence[int] | int | Callable[[Mapping[str, Any]], Any],
+    meta: Mapping[str, Any],
+    *,
+    may_be_empty: bool = False,
 ) -> Grid:
-    """The grid as three sizes; a callable is asked with the kernel's arguments by name.
+    """The grid as three sizes; a callable is asked with the kernel's arguments by name. A size is
+    whatever Python takes for an index: an int, a NumPy integer, a tensor of one integer.
+
+    Args:
+        may_be_empty: whether a size may be 0.
 
     Raises:
         GridError: no size, more than three, a size that is no positive integer, or beyond
@@ -37,28 +45,50 @@ def check_grid(
         and 1 <= given[0] <= LIMITS[0]
     ):
         return given[0], 1, 1  # as nearly every launch says it
-    sizes = (given,) if isinstance(given, int | numpy.integer) else given
-    if not isinstance(sizes, Sequence) or not 1 <= len(sizes) <= 3:
+    sizes = _listed(given)
+    if sizes is None or not 1 <= len(sizes) <= 3:
         raise GridError(
             f"the grid is {shown(given)}; it must be one to three sizes",
             advice="Write it as a tuple: kernel[(programs,)](...) or kernel[(x, y, z)](...).",
         )
+    numbers, least = [], 0 if may_be_empty else 1
     for axis, (size, limit) in enumerate(zip(sizes, LIMITS)):
-        if isinstance(size, bool) or not isinstance(size, int | numpy.integer):
+        number = _whole_number(size)
+        if number is None:
             raise GridError(
                 f"the grid is {shown(tuple(sizes))}; size {axis} is a {type(size).__name__}, "
                 "not an integer",
                 advice="triton.cdiv(n, BLOCK) divides and rounds up to an integer.",
             )
-        if not 1 <= size <= limit:
+        if not least <= number <= limit:
             raise GridError(
                 f"the grid is {shown(tuple(sizes))}; size {axis} must be from 1 to {limit:,}",
                 advice=""
-                if size > limit
+                if number
                 else "A grid of no programs runs nothing: leave the launch out.",
             )
-    x, y, z = (*map(int, sizes), 1, 1)[:3]
+        numbers.append(number)
+    x, y, z = (*numbers, 1, 1)[:3]
     return x, y, z
+
+
+def _listed(given: Any) -> Sequence[Any] | None:
+    """The sizes of a grid, of which one alone may stand without brackets; None for no grid."""
+    if isinstance(given, Sequence):
+        return given
+    if hasattr(given, "tolist") and getattr(given, "shape", None):
+        return tuple(given)  # an array or a tensor of sizes
+    return None if _whole_number(given) is None else (given,)
+
+
+def _whole_number(size: Any) -> int | None:
+    """A size as Triton's launcher takes it; None for what is no whole number."""
+    if isinstance(size, bool):
+        return None
+    try:
+        return operator.index(size)
+    except TypeError:
+        return None
 
 
 def _called(grid: Callable[[Mapping[str, Any]], Any], meta: Mapping[str, Any]) -> Any:

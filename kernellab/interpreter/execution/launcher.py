@@ -12,7 +12,6 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy
-import torch
 
 from kernellab.common.progress import ProgressBar
 from kernellab.compiler.specialization.argument_formatting import FormattedArguments
@@ -34,6 +33,7 @@ from kernellab.interpreter.execution.scheduler import Step, take_turns
 from kernellab.interpreter.memory.descriptors import Descriptor
 from kernellab.interpreter.memory.global_memory import Buffer
 from kernellab.interpreter.memory.observing import RunObserver
+from kernellab.interpreter.memory.pointer_arguments import memory_behind
 from kernellab.interpreter.stepping.attached_debugger import AttachedDebugger
 from kernellab.interpreter.stepping.code import SteppingCode, stepping_code
 from kernellab.records import Launch, Run, Target
@@ -53,7 +53,8 @@ def launch(
 
     Programs run in the order that `options` asks for; programs of one batch run in step, and see
     each other's stores only from the next operation on, as they may on a GPU. Programs that wait
-    for each other take turns (`scheduler.py`).
+    for each other take turns (`scheduler.py`). With a size of 0 there is no program: the kernel is
+    compiled, and nothing runs.
 
     A debugger that is attached to the process sees the programs that it asks for as code
     for stepping, and no others.
@@ -70,8 +71,8 @@ def launch(
     """
     __tracebackhide__ = True
     start = time.perf_counter()
-    sizes = check_grid(grid, call.values)
-    if debugger is None:
+    sizes = check_grid(grid, call.values, may_be_empty=True)
+    if debugger is None or 0 in sizes:
         _run(kernel, sizes, call, options, program_code(kernel, call, target, options.stage))
     else:
         with debugger.stepping_over():
@@ -300,10 +301,8 @@ def _numbers_of_descriptor(name: str, value: Any, taken_apart: bool) -> Iterator
 def _buffer(
     name: str, value: Any, kind: numpy.dtype, call: BoundCall, kernel: Any, bounds: str
 ) -> Buffer:
-    tensor = value
-    while not isinstance(tensor, torch.Tensor) and hasattr(tensor, "base"):
-        tensor = tensor.base  # a descriptor, or Triton's wrapper of a tensor under another type
-    if not isinstance(tensor, torch.Tensor):
+    tensor = memory_behind(value)
+    if tensor is None:
         raise ArgumentError(
             f"argument {name!r} of {kernel.__name__!r} is a {value.__class__.__name__}, and only "
             "its type is known",

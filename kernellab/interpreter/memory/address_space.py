@@ -98,19 +98,18 @@ class AddressSpace:
         """Add every other tensor's storage; False where that has been done before."""
         if self._has_all:
             return False
-        self._regions = _Regions([*self._regions, *map(_Region.of, _live_tensors())])
+        self._regions = _Regions([*self._regions, *map(_Region.of, live_tensors())])
         self._has_all = True
         return True
 
 
-def _live_tensors() -> Iterator[torch.Tensor]:
+def live_tensors() -> Iterator[torch.Tensor]:
     """Every tensor on the CPU that has memory of its own and that Python's
     garbage collector knows.
     """
     kinds = set(_with_subclasses(torch.Tensor))
-    for found in gc.get_objects():
-        if type(found) not in kinds:
-            continue
+    # No other object is held meanwhile: one may be a tuple that C code is still filling.
+    for found in [one for one in gc.get_objects() if type(one) in kinds]:
         try:
             if found.device.type == "cpu" and found.untyped_storage().device.type == "cpu":
                 yield found
@@ -164,7 +163,7 @@ class _Regions:
                 return nothing, 0
             start = filled[0].aligned_start(size)
             count = (max(region.stop for region in filled) - start) // size
-            elements = numpy.asarray(_RawMemory(start, count, size)).view(dtype)
+            elements = numpy.asarray(RawMemory(start, count, size)).view(dtype)
             self._windows[dtype] = filled[0].buffer(dtype).over(elements), start
         return self._windows[dtype]
 
@@ -179,7 +178,7 @@ class _Regions:
         return numpy.where(inside & (addresses % size == 0), number, -1)
 
 
-class _RawMemory:
+class RawMemory:
     """Tells NumPy of unsigned integers at an address; nothing is touched by that."""
 
     def __init__(self, start: int, count: int, size: int) -> None:

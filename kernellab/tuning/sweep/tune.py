@@ -9,7 +9,6 @@ from contextlib import ExitStack
 from dataclasses import dataclass, fields
 from typing import Any
 
-import numpy
 import torch
 
 from kernellab import triton_api
@@ -281,7 +280,8 @@ def _check_grid(grid: Grid) -> None:
     sizes: Any = grid
     if sizes is None or callable(sizes):
         return
-    if isinstance(sizes, str) or not isinstance(sizes, int | numpy.integer | Sequence):
+    is_number = hasattr(sizes, "__index__") and not getattr(sizes, "shape", ())
+    if isinstance(sizes, str) or not (is_number or isinstance(sizes, Sequence)):
         raise ArgumentError(
             f"the grid is a {type(sizes).__name__}: it must be one to three sizes, a function from "
             "the parameters to them, or None to compile only",
