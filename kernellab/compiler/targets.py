@@ -9,7 +9,8 @@ from functools import cache
 from typing import Any, Literal
 
 from kernellab import triton_api
-from kernellab.errors import TargetError, suggestion
+from kernellab.errors import TargetError
+from kernellab.errors.suggestions import nearest
 from kernellab.records import Target
 
 _KIB = 1024
@@ -23,23 +24,28 @@ class _Gpu:
     shared_bytes: int
     """The most shared memory that one program may have."""
     multiprocessors: int
-    """Of the product named beside it: an architecture comes in several sizes."""
+    """Of the first product named: an architecture comes in several sizes."""
+    products: str
+    """GPUs of this architecture, as people call them: a target may be given by any of them."""
 
 
 _GPUS = {
-    "75": _Gpu("cuda", 64 * _KIB, 40),  # T4
-    "80": _Gpu("cuda", 163 * _KIB, 108),  # A100
-    "86": _Gpu("cuda", 99 * _KIB, 84),  # A40
-    "89": _Gpu("cuda", 99 * _KIB, 142),  # L40S
-    "90": _Gpu("cuda", 227 * _KIB, 132),  # H100 SXM, H200
-    "100": _Gpu("cuda", 227 * _KIB, 148),  # B200
-    "103": _Gpu("cuda", 227 * _KIB, 148),  # B300
-    "120": _Gpu("cuda", 99 * _KIB, 170),  # RTX 5090
-    "gfx90a": _Gpu("hip", 64 * _KIB, 104),  # MI250: one of its two dies
-    "gfx942": _Gpu("hip", 64 * _KIB, 304),  # MI300X
-    "gfx950": _Gpu("hip", 160 * _KIB, 256),  # MI355X
-    "gfx1100": _Gpu("hip", 64 * _KIB, 48),  # RX 7900 XTX: workgroup processors
-    "gfx1201": _Gpu("hip", 64 * _KIB, 32),  # RX 9070 XT: workgroup processors
+    "75": _Gpu("cuda", 64 * _KIB, 40, "T4, RTX 2080, RTX 2080 Ti, RTX 2070, RTX 2060, GTX 1660"),
+    "80": _Gpu("cuda", 163 * _KIB, 108, "A100, A800, A30"),
+    "86": _Gpu(
+        "cuda", 99 * _KIB, 84, "A40, A10, A10G, A16, A2, A6000, RTX 3090, RTX 3080, RTX 3070"
+    ),
+    "89": _Gpu("cuda", 99 * _KIB, 142, "L40S, L40, L4, RTX 4090, RTX 4080, RTX 4070, RTX 6000 Ada"),
+    "90": _Gpu("cuda", 227 * _KIB, 132, "H100, H200, H800, H20, GH200"),
+    "100": _Gpu("cuda", 227 * _KIB, 148, "B200, B100, GB200"),
+    "103": _Gpu("cuda", 227 * _KIB, 148, "B300, GB300"),
+    "120": _Gpu("cuda", 99 * _KIB, 170, "RTX 5090, RTX 5080, RTX 5070, RTX PRO 6000"),
+    "gfx90a": _Gpu("hip", 64 * _KIB, 104, "MI250, MI250X, MI210"),  # one of its two dies
+    "gfx942": _Gpu("hip", 64 * _KIB, 304, "MI300X, MI300A, MI300, MI325X"),
+    "gfx950": _Gpu("hip", 160 * _KIB, 256, "MI355X, MI355, MI350X, MI350"),
+    # RDNA: workgroup processors.
+    "gfx1100": _Gpu("hip", 64 * _KIB, 48, "RX 7900 XTX, RX 7900 XT, W7900"),
+    "gfx1201": _Gpu("hip", 64 * _KIB, 32, "RX 9070 XT, RX 9070"),
 }
 # Shared memory, NVIDIA: CUDA C++ Programming Guide, "Technical Specifications per Compute
 # Capability", maximum amount of shared memory per thread block. AMD: the LDS size per workgroup in
@@ -99,8 +105,8 @@ def multiprocessor_count(target: Target) -> int | None:
 
 
 def parse_target(name: str | Target) -> Target:
-    """The target of that name: "sm_90" (or "sm90", "sm_90a", "cuda:90"),
-    "gfx942" (or "hip:gfx942").
+    """The target of that name: "sm_90" (or "sm90", "sm_90a", "cuda:90"), "gfx942" (or
+    "hip:gfx942"), or that of a GPU: "h100", "RTX 4090", "MI300X".
 
     Raises:
         TargetError: no such target; the message has the nearest name and the list.
@@ -109,12 +115,47 @@ def parse_target(name: str | Target) -> Target:
         return name
     known = {target.name: target for target in SUPPORTED_TARGETS}
     plain = _vendor_name(str(name))
-    if plain in known:
-        return known[plain]
+    if found := known.get(plain) or _products().get(_product_name(plain)):
+        return found
+    guess = nearest(plain, known) or nearest(_product_name(plain), _products())
+    listed = ", ".join(f"{target} ({gpu_name(target)})" for target in SUPPORTED_TARGETS)
     raise TargetError(
         f"{name!r} is not a target that KernelLab knows.",
-        advice=suggestion(plain, known, "Targets:"),
+        advice=f"{guess} Targets: {listed}.".lstrip(),
     )
+
+
+def gpu_name(target: Target) -> str:
+    """A usual GPU of an architecture, "H100"; the target's own name where none is known."""
+    gpu = _GPUS.get(target.arch)
+    return target.name if gpu is None else gpu.products.split(", ")[0]
+
+
+@cache
+def _products() -> dict[str, Target]:
+    """Every GPU's name, in the plainest spelling, and its target."""
+    return {
+        _product_name(product): Target(gpu.backend, arch)
+        for arch, gpu in _GPUS.items()
+        for product in gpu.products.split(", ")
+    }
+
+
+_MAKERS = ("nvidia", "amd", "geforce", "rtx", "gtx", "quadro", "instinct", "radeon", "tesla", "rx")
+_FORMS = ("sxm", "sxm2", "sxm3", "sxm4", "sxm5", "sxm6", "pcie", "nvl", "hbm3", "hbm3e", "hbm2e")
+
+
+def _product_name(name: str) -> str:
+    """The plainest spelling of a GPU's name: "NVIDIA GeForce RTX 4090" is "4090",
+    "H100-SXM5-80GB" is "h100".
+    """
+    words = re.split(r"[\s_-]+", name.strip().lower())
+    words = [word for word in words if word not in _MAKERS and word not in _FORMS]
+    return "".join(re.sub(r"^(?:rtx|gtx|rx)(?=\d)", "", w) for w in words if not _is_size(w))
+
+
+def _is_size(word: str) -> bool:
+    return re.fullmatch(r"\d+gb", word) is not None
 
 
 def _vendor_name(name: str) -> str:

@@ -222,3 +222,9 @@ class UnsupportedOperation(KernelLabError, NotImplementedError):
 
 class NoSuchStep(KernelLabError, IndexError):
     """A trace has no step of that number."""
+
+
+class NoSuchStage(KernelLabError, KeyError):
+    """A compilation has no stage of that name."""
+
+    __str__ = KernelLabError.__str__

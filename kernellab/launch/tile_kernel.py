@@ -74,6 +74,23 @@ class TileKernel(JITFunction):
         """The kernel with a grid, ready to be called with its arguments."""
         return functools.partial(self.run, grid=grid, warmup=False)
 
+    def __call__(self, *args: Any, **keywords: Any) -> Any:
+        """Nothing: a kernel is launched on a grid.
+
+        Raises:
+            ArgumentError: always, with the launch that was meant.
+        """
+        names = ", ".join([*self.arg_names[: len(args)], *(f"{name}=..." for name in keywords)])
+        name = self.__name__
+        raise ArgumentError(
+            f"{name!r} was called like a function, without a grid",
+            advice=(
+                f"Say how many programs run: {name}[(programs,)]({names}); where each does BLOCK "
+                f"of n elements, {name}[(triton.cdiv(n, BLOCK),)]({names})."
+            ),
+            position=triton_api.definition_of(self),
+        )
+
     def run(self, *args: Any, grid: Grid, warmup: bool, **keywords: Any) -> Any:
         """Launch the kernel; what `kernel[grid](*args, **keywords)` calls.
 

@@ -54,13 +54,14 @@ def _all_magics() -> tuple[_Magic, ...]:
 def load(shell: InteractiveShell) -> None:
     """Register the magics and their completion; loading twice is loading once."""
     from kernellab.debugger import front_end
-    from kernellab.magics import ipython_api
+    from kernellab.magics import first_errors, ipython_api
 
     for one in _all_magics():
         shell.register_magics(one.magics)
         ipython_api.complete_options(shell, one.name, one.options.words, one.sigil)
     front_end.current_debugger = functools.partial(ipython_api.debugger_class, shell)
     ipython_api.show_errors_briefly(shell)
+    ipython_api.advise_below_errors(shell, first_errors.advice_on)
 
 
 def unload(shell: InteractiveShell) -> None:
@@ -73,3 +74,4 @@ def unload(shell: InteractiveShell) -> None:
         ipython_api.forget_magic(shell, one.name)
         ipython_api.forget_completion(shell, one.name)
     ipython_api.show_errors_in_full()
+    ipython_api.forget_advice(shell)

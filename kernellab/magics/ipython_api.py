@@ -285,6 +285,28 @@ def show_errors_in_full() -> None:
     errors.label_files_by(None)
 
 
+def advise_below_errors(shell: InteractiveShell, advice_on: Callable[[BaseException], str]) -> None:
+    """Let the shell print, below the error of a cell, what a function says of it."""
+    forget_advice(shell)
+
+    def after_cell(result: Any) -> None:
+        error = result.error_in_exec
+        if isinstance(error, Exception) and (advice := advice_on(error)):
+            print(f"KernelLab: {advice}")
+
+    _advising[shell] = after_cell
+    shell.events.register("post_run_cell", after_cell)
+
+
+def forget_advice(shell: InteractiveShell) -> None:
+    """Take back `advise_below_errors`."""
+    if (after_cell := _advising.pop(shell, None)) is not None:
+        shell.events.unregister("post_run_cell", after_cell)
+
+
+_advising: dict[InteractiveShell, Callable[[Any], None]] = {}
+
+
 # Completion
 
 

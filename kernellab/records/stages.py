@@ -10,7 +10,8 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any
 
-from kernellab.errors import MachineError
+from kernellab.common.formatting import shown
+from kernellab.errors import MachineError, NoSuchStage, suggestion
 
 
 @dataclass(frozen=True)
@@ -50,7 +51,13 @@ class Stages(Mapping[str, Stage]):
         """What could not be made, and why."""
 
     def __getitem__(self, name: str) -> Stage:
-        stage = self._stages[name]
+        """The stage of that name; raises NoSuchStage, a KeyError, where there is none."""
+        stage = self._stages.get(name)
+        if stage is None:
+            raise NoSuchStage(
+                f"there is no stage {shown(name)}",
+                advice=suggestion(str(name).strip().lower(), self._stages, "Stages:"),
+            )
         if not isinstance(stage, Stage):
             try:
                 stage = self._stages[name] = stage()

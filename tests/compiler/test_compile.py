@@ -18,7 +18,7 @@ from triton.backends.nvidia.compiler import get_ptxas
 from kernellab.compiler.machine_code.sass import disassemble, matrix_instructions
 from kernellab.compiler.pipeline import compile
 from kernellab.compiler.targets import DEFAULT_TARGET, SUPPORTED_TARGETS, local_target
-from kernellab.errors import ArgumentError, CompileError, OptionError
+from kernellab.errors import ArgumentError, CompileError, NoSuchStage, OptionError
 from kernellab.records import Compilation, Target
 from tests.kernels import basic, gluon_add, parameters
 
@@ -411,3 +411,14 @@ def test_a_function_that_is_no_kernel():
         r"Put @triton\.jit \(or @gluon\.jit\) above the function\.",
         str(caught.value),
     )
+
+
+@pytest.mark.parametrize(
+    ("name", "meant"), [("TTGIR", "ttgir"), ("ptxx", "ptx"), (" sass", "sass")]
+)
+def test_a_stage_that_is_not_there_is_told_with_the_nearest(name, meant):
+    stages = one(basic.add, *ADD, target="sm_90", BLOCK=64).stages
+    with pytest.raises(KeyError) as caught:
+        stages[name]
+    assert isinstance(caught.value, NoSuchStage)
+    assert str(caught.value).startswith(f"there is no stage {name!r}\nDid you mean {meant!r}? Stag")

@@ -29,6 +29,18 @@ NAMES = [
 ]
 
 
+GPUS = dict(
+    zip(
+        NAMES,
+        (
+            *("T4", "A100", "A40", "L40S", "H100", "B200", "B300", "RTX 5090"),
+            *("MI250", "MI300X", "MI355X", "RX 7900 XTX", "RX 9070 XT"),
+        ),
+        strict=True,
+    )
+)
+
+
 def test_the_targets_are_the_thirteen_of_the_readme():
     assert [target.name for target in SUPPORTED_TARGETS] == NAMES
     assert DEFAULT_TARGET.name == "sm_90"
@@ -55,6 +67,34 @@ def test_other_spellings(written, target):
     assert parse_target(written) == target
 
 
+@pytest.mark.parametrize(
+    ("written", "name"),
+    [
+        *((gpu, name) for name, gpu in GPUS.items()),
+        ("h100", "sm_90"),
+        ("H200", "sm_90"),
+        ("nvidia h100", "sm_90"),
+        ("H100-SXM5-80GB", "sm_90"),
+        ("NVIDIA A100-PCIE-40GB", "sm_80"),
+        ("NVIDIA GeForce RTX 4090", "sm_89"),
+        ("rtx4090", "sm_89"),
+        ("4090", "sm_89"),
+        ("l4", "sm_89"),
+        ("gb200", "sm_100"),
+        ("Instinct MI300X", "gfx942"),
+        ("7900xtx", "gfx1100"),
+    ],
+)
+def test_a_gpu_is_a_target_by_its_name(written, name):
+    assert parse_target(written).name == name
+
+
+def test_of_a_gpu_that_is_misspelt_the_nearest_is_named():
+    with pytest.raises(TargetError) as caught:
+        parse_target("h10")
+    assert "Did you mean 'h100'?" in str(caught.value)
+
+
 def test_several_targets():
     expected = [Target("cuda", "80"), Target("hip", "gfx942")]
     assert parse_targets("sm_80, gfx942") == expected
@@ -67,11 +107,11 @@ def test_an_unknown_target_names_the_nearest_and_lists_all():
         parse_target("sm_91")
     assert str(caught.value) == (
         "'sm_91' is not a target that KernelLab knows.\n"
-        f"Did you mean 'sm_90'? Targets: {', '.join(NAMES)}."
+        f"Did you mean 'sm_90'? Targets: {', '.join(f'{name} ({GPUS[name]})' for name in NAMES)}."
     )
 
 
-@pytest.mark.parametrize("name", ["hip:90", "cuda:gfx942", "", "H100", 90, None])
+@pytest.mark.parametrize("name", ["hip:90", "cuda:gfx942", "", "V100", 90, None])
 def test_nonsense_is_refused(name):
     with pytest.raises(TargetError, match="is not a target that KernelLab knows"):
         parse_target(name)

@@ -1,0 +1,160 @@
+"""Advice on errors of the first hour that Python, torch and Triton tell in words that do not help.
+
+It stands below the error's traceback, which stays as it is. A further error is a function under
+`@_advises`, and a row in `tests/magics/test_first_errors.py`.
+"""
+
+from __future__ import annotations
+
+import ast
+import linecache
+import re
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from itertools import islice
+from types import FunctionType, TracebackType
+from typing import Any
+
+from kernellab.errors import label_file
+from kernellab.triton_api import JITFunction
+
+
+@dataclass(frozen=True)
+class _Place:
+    """Where an error was raised in code of the user's."""
+
+    names: Mapping[str, Any]
+    expression: str
+    """The expression that raised, as it is written; "" where nobody knows."""
+
+
+_Advice = Callable[["re.Match[str]", _Place], str]
+_ADVICE: list[tuple[type[BaseException], re.Pattern[str], _Advice]] = []
+
+
+def advice_on(error: BaseException) -> str:
+    """What to do about an error that a cell ended with; "" where nobody knows."""
+    for kind, pattern, advise in _ADVICE:
+        if isinstance(error, kind) and (found := pattern.search(str(error))):
+            place = _place_of(error)
+            return "" if place is None else advise(found, place)
+    return ""
+
+
+def _place_of(error: BaseException) -> _Place | None:
+    """The innermost place of an error outside installed packages."""
+    traceback, innermost = error.__traceback__, None
+    while traceback is not None:
+        if "site-packages" not in traceback.tb_frame.f_code.co_filename:
+            innermost = traceback
+        traceback = traceback.tb_next
+    if innermost is None:
+        return None
+    frame = innermost.tb_frame
+    return _Place({**frame.f_globals, **frame.f_locals}, _expression(innermost))
+
+
+def _expression(traceback: TracebackType) -> str:
+    """The source of the expression that a traceback's entry stands at."""
+    code = traceback.tb_frame.f_code
+    positions = next(islice(code.co_positions(), traceback.tb_lasti // 2, None), None)
+    if positions is None or None in positions:
+        return ""
+    first, last, start, end = positions
+    lines = [
+        linecache.getline(code.co_filename, line) for line in range(first or 0, (last or 0) + 1)
+    ]
+    if not lines:
+        return ""
+    # Columns count bytes of UTF-8.
+    encoded = [line.encode() for line in lines]
+    encoded[-1] = encoded[-1][:end]
+    encoded[0] = encoded[0][start:]
+    return b"".join(encoded).decode(errors="replace")
+
+
+def _advises(kind: type[BaseException], pattern: str) -> Callable[[_Advice], _Advice]:
+    def register(advise: _Advice) -> _Advice:
+        _ADVICE.append((kind, re.compile(pattern), advise))
+        return advise
+
+    return register
+
+
+@_advises(AssertionError, r"Torch not compiled with CUDA enabled")
+@_advises(RuntimeError, r"Found no NVIDIA driver|No CUDA GPUs are available|No HIP GPUs are")
+def _no_gpu(_: re.Match[str], __: _Place) -> str:
+    return (
+        'There is no GPU here. Leave out .cuda() and device="cuda": kernels of a %%tilekernel cell '
+        "run on tensors of the CPU."
+    )
+
+
+@_advises(RuntimeError, r"^0 active drivers")
+def _no_driver(_: re.Match[str], place: _Place) -> str:
+    name = _called(place, JITFunction)
+    which = f"the cell that defines {name}" if name else "the cell that defines the kernel"
+    return (
+        f"There is no GPU here for Triton's own launch. Write %%tilekernel on the first line of "
+        f"{which}, and run both again: then it runs on the CPU. For kernels of others: "
+        "with kernellab.interpreted(): around the launch."
+    )
+
+
+@_advises(TypeError, r"'function' object is not subscriptable")
+def _not_decorated(_: re.Match[str], place: _Place) -> str:
+    name = _called(place, FunctionType)
+    if not name:
+        return ""
+    code = place.names[name].__code__
+    where = label_file(code.co_filename)
+    return (
+        f"{name} is a plain function. To launch it as a kernel, put @triton.jit above its def "
+        f"({where}, line {code.co_firstlineno}), and run that cell again."
+    )
+
+
+@_advises(RuntimeError, r"Cannot call @triton\.jit'd outside of the scope of a kernel")
+def _no_grid(_: re.Match[str], place: _Place) -> str:
+    call = _parsed(place.expression)
+    if not isinstance(call, ast.Call):
+        return ""
+    name = ast.get_source_segment(place.expression, call.func)
+    arguments = place.expression[len(name or "") :].strip()[1:-1]
+    return (
+        f"A kernel is launched on a grid, the number of its programs: {name}[(programs,)]"
+        f"({arguments}). Where BLOCK elements are a program's: {name}[(triton.cdiv(n, BLOCK),)]."
+    )
+
+
+@_advises(NameError, r"name '(\w+)' is not defined")
+def _not_imported(told: re.Match[str], _: _Place) -> str:
+    module = _IMPORTS.get(told[1])
+    return f"Write {module} first." if module else ""
+
+
+_IMPORTS = {
+    "tl": "import triton.language as tl",
+    "triton": "import triton",
+    "torch": "import torch",
+    "np": "import numpy as np",
+    "kernellab": "import kernellab",
+    "gluon": "from triton.experimental import gluon",
+    "gl": "from triton.experimental.gluon import language as gl",
+}
+
+
+def _called(place: _Place, kind: type[Any]) -> str:
+    """The name, in an expression, of the first value of a kind; "" where there is none."""
+    tree = _parsed(place.expression)
+    for node in ast.walk(tree) if tree is not None else ():
+        if isinstance(node, ast.Name) and isinstance(place.names.get(node.id), kind):
+            return node.id
+    return ""
+
+
+def _parsed(expression: str) -> ast.expr | None:
+    try:
+        return ast.parse(expression.strip(), mode="eval").body
+    except SyntaxError:
+        return None

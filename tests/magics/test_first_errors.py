@@ -1,0 +1,90 @@
+"""Errors of the first hour in a real notebook: what stands below the traceback of Python's,
+torch's and Triton's own words, and that following it helps.
+"""
+
+import pytest
+import torch
+
+from tests.support.notebook_session import NotebookSession, StartNotebook
+
+PLAIN = """\
+def scale(x_ptr, y_ptr, BLOCK: tl.constexpr):
+    i = tl.arange(0, BLOCK)
+    tl.store(y_ptr + i, 2 * tl.load(x_ptr + i))
+"""
+NO_GPU = pytest.mark.skipif(torch.cuda.is_available(), reason="there is a GPU here")
+
+
+@pytest.fixture(scope="module")
+def lab(notebook: StartNotebook) -> NotebookSession:
+    return notebook(
+        "%load_ext kernellab",
+        "import torch, triton, triton.language as tl\nx, y = torch.ones(16), torch.zeros(16)",
+    )
+
+
+def advice(lab: NotebookSession, cell: str) -> str:
+    """What stands below the error of a cell."""
+    outcome = lab.run(cell)
+    assert outcome.status == "error"
+    lines = outcome.streams.get("stdout", "").splitlines()
+    return "\n".join(line for line in lines if line.startswith("KernelLab: "))
+
+
+def succeeds(lab: NotebookSession, cell: str) -> None:
+    outcome = lab.run(cell)
+    assert outcome.status == "ok", outcome.traceback
+
+
+@NO_GPU
+@pytest.mark.parametrize("cell", ["x.cuda()", 'torch.zeros(3, device="cuda")'])
+def test_without_a_gpu(lab, cell):
+    assert "Leave out .cuda()" in advice(lab, cell)
+
+
+@NO_GPU
+def test_triton_s_own_launch_without_a_gpu(lab):
+    defined = f"@triton.jit\n{PLAIN}"
+    succeeds(lab, defined)
+    told = advice(lab, "scale[(1,)](x, y, BLOCK=16)")
+    assert "Write %%tilekernel on the first line of the cell that defines scale" in told
+    succeeds(lab, "with __import__('kernellab').interpreted():\n    scale[(1,)](x, y, BLOCK=16)")
+    succeeds(lab, f"%%tilekernel --no-compile\n{defined}")
+    succeeds(lab, "scale[(1,)](x, y, BLOCK=16)")
+
+
+def test_a_forgotten_decorator(lab):
+    succeeds(lab, PLAIN)
+    told = advice(lab, "\nscale[(1,)](x, y, BLOCK=16)")
+    assert "scale is a plain function" in told
+    assert "put @triton.jit above its def (Cell In[" in told
+    assert ", line 1)" in told
+
+
+def test_a_call_without_a_grid(lab):
+    succeeds(lab, f"@triton.jit\n{PLAIN}")
+    told = advice(lab, "scale(x, y,\n    BLOCK=16)")
+    assert "scale[(programs,)](x, y,\n" in told or "scale[(programs,)](x, y," in told
+
+
+def test_a_call_of_a_tile_kernel_without_a_grid(lab):
+    succeeds(lab, f"%%tilekernel --no-compile\n@triton.jit\n{PLAIN}")
+    outcome = lab.run("scale(x, y, BLOCK=16)")
+    assert outcome.error == "ArgumentError"
+    assert "scale[(programs,)](x_ptr, y_ptr, BLOCK=...)" in outcome.traceback
+    succeeds(lab, "scale[(1,)](x, y, BLOCK=16)")
+
+
+def test_a_missing_import(lab):
+    assert "Write import numpy as np first." in advice(lab, "np.zeros(3)")
+
+
+def test_other_errors_get_no_advice(lab):
+    assert advice(lab, "1 / 0") == ""
+    assert advice(lab, "(lambda: 3)[0]") == ""
+    assert advice(lab, "undefined_name") == ""
+
+
+def test_without_the_extension_there_is_no_advice(notebook):
+    lab = notebook("%load_ext kernellab", "%unload_ext kernellab")
+    assert advice(lab, "np.zeros(3)") == ""
