@@ -48,11 +48,14 @@ class Detector:
         kinds: what its findings are called.
         guards: True of one that observes every further run too (`CheckSession.repeat`): without
             it, one may not end.
+        observes_elements: True of one that observes operations in the functions of reductions,
+            scans and maps too, whose values have one entry for each element.
         collector: what it has found so far; `findings` gives it.
     """
 
     kinds: ClassVar[tuple[str, ...]]
     guards: ClassVar[bool] = False
+    observes_elements: ClassVar[bool] = False
 
     def __init__(self, run: CheckedRun) -> None:
         self.run = run

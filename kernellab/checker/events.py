@@ -123,7 +123,7 @@ class EventDispatcher:
     ) -> None:
         """What generated code calls after an operation that somebody observes."""
         if operation not in self._observing:
-            wanting = [one.computed for one in self._values if one.observes(operation)]
+            wanting = [one.computed for one in self._values if _observes(type(one), operation)]
             self._observing[operation] = wanting
         frame = sys._getframe(1)
         programs = vars(self).get("programs")
@@ -257,7 +257,7 @@ def emit_value_events(detectors: Sequence[type[Detector]], emit: Emitter, op: Op
     """Add the statement that tells of an operation's values, where one
     of the detectors observes it; see `emitter.AfterOperation`.
     """
-    if not any(one.observes(op) for one in detectors) or in_region_of_elements(op):
+    if not any(_observes(one, op) for one in detectors):
         return
     operation = emit.constant(op, hint="operation")
     operands = tuple(emit[operand] for operand in op.operands)
@@ -265,3 +265,9 @@ def emit_value_events(detectors: Sequence[type[Detector]], emit: Emitter, op: Op
     results = () if unused else tuple(emit[result] for result in op.results)
     active = emit.active_programs()
     emit.evaluate(None, observer.computed(operation, operands, results, active))
+
+
+def _observes(detector: type[Detector], op: Operation) -> bool:
+    if in_region_of_elements(op) and not detector.observes_elements:
+        return False
+    return detector.observes(op)

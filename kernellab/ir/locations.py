@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass
 from typing import cast
 
@@ -23,6 +24,9 @@ class Location:
     frames: tuple[SourcePosition, ...]
     """The operation's own position first, then its caller's, where helper functions
     were inlined."""
+    names: tuple[tuple[str, ...], ...] = ()
+    """Of each frame, the names that were assigned there, the last one first: an operation with
+    several results has a name of each."""
 
 
 def locate(location: Attribute) -> Location:
@@ -31,12 +35,15 @@ def locate(location: Attribute) -> Location:
         case FileLineColLoc():
             column = triton_api.column_from_one(location.column.data)
             position = SourcePosition(location.filename.data, location.line.data, column)
-            return Location(None, (position,))
+            return Location(None, (position,), ((),))
         case NameLoc():
-            return Location(location.desc.data, locate(location.location).frames)
+            named, name = locate(location.location), location.desc.data
+            own, *outer = named.names or ((),)
+            return Location(name, named.frames, ((name, *own), *outer))
         case CallSiteLoc():
             callee, caller = locate(location.callee), locate(location.caller)
-            return Location(callee.name or caller.name, callee.frames + caller.frames)
+            frames, names = callee.frames + caller.frames, callee.names + caller.names
+            return Location(callee.name or caller.name, frames, names)
         case FusedLoc():
             parts = [locate(part) for part in cast(ArrayAttr[Attribute], location.locations)]
             return next((part for part in parts if part.frames), Location(None, ()))
@@ -48,6 +55,10 @@ def argument_name(argument: BlockArgument) -> str | None:
     """The kernel's name for a parameter or a loop's variable, or None.
 
     MLIR prints a name that is not ASCII otherwise (`%_CEB1` for "α"): its location has it as it is.
+    What has none it calls `%arg3`.
     """
     name = locate(argument.location).name
-    return argument.name_hint if name is None or name.isascii() else name
+    if name is not None and not name.isascii():
+        return name
+    hint = argument.name_hint
+    return None if name is None and hint and re.fullmatch(r"arg\d+", hint) else hint

@@ -300,9 +300,14 @@ def stays_where_it_is(kind: type[Operation]) -> bool:
     return any(isinstance(one, _EffectOnResource) for one in kind.traits)
 
 
-def in_region_of_elements(op: Operation) -> bool:
-    """Whether an operation stands in a function of single elements; see `RegionsOfElements`."""
+def function_of_elements(op: Operation) -> Operation | None:
+    """The operation in whose function of elements another stands; see `RegionsOfElements`."""
     parent = op.parent_op()
     while parent is not None and not has(parent, RegionsOfElements):
         parent = parent.parent_op()
-    return parent is not None
+    return parent
+
+
+def in_region_of_elements(op: Operation) -> bool:
+    """Whether an operation stands in a function of single elements."""
+    return function_of_elements(op) is not None

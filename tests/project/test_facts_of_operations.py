@@ -13,10 +13,10 @@ MOST = 2
 """So many operations may be named together; a longer list states a fact about a kind of them."""
 
 STATED_HERE_ALONE = {
-    "checker.shadow.origin_formatting._DIVISIONS": "what a message calls them",
-    "checker.shadow.origin_formatting._LOGARITHMS": "what a message calls them",
-    "checker.shadow.origin_formatting._ROOTS": "what a message calls them",
-    "checker.shadow.origin_formatting._EXPONENTIALS": "what a message calls them",
+    "checker.shadow.float_operations.DIVISIONS": "what a message calls them",
+    "checker.shadow.float_operations.LOGARITHMS": "what a message calls them",
+    "checker.shadow.float_operations.ROOTS": "what a message calls them",
+    "checker.shadow.float_operations.EXPONENTIALS": "what a message calls them",
     "checker.shadow.origins._NARROWING": "where a number may turn out too large is this detector's",
     "checker.shadow.wrapping._CASTS": "beside the tables of what each gives in int64",
     "compiler.analyses.barriers.BARRIERS": "names in texts too, over the versions of Triton",

@@ -9,15 +9,17 @@ int32 and comes back.
 
 from __future__ import annotations
 
+from collections.abc import Set
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, ClassVar
 
-from xdsl.ir import Operation
+from xdsl.ir import Operation, SSAValue
 
 from kernellab.checker.checked_run import Access, CheckedRun, Computed
 from kernellab.checker.detector import Detector
 from kernellab.checker.naming import name_of
 from kernellab.checker.shadow.distances import Distances, Wrap
+from kernellab.checker.shadow.element_functions import calls_of_combiner
 from kernellab.checker.shadow.stored import StoredShadows
 from kernellab.checker.shadow.values import Array, lifted
 from kernellab.checker.shadow.wrapping import (
@@ -39,7 +41,7 @@ from kernellab.interpreter.memory.layers import Load, Store
 from kernellab.interpreter.numerics.tiles import Value
 from kernellab.ir import arith, tt
 from kernellab.ir.locations import locate
-from kernellab.ir.traits import GlobalAccess, global_effect, has
+from kernellab.ir.traits import Elementwise, GlobalAccess, KeepsElements, global_effect, has
 from kernellab.ir.types import dtype, shape
 
 if TYPE_CHECKING:
@@ -156,7 +158,8 @@ class ExactIndices(Detector):
                 behind |= sources_of_stored(self._stored)
             for op, wrap in self._distances.wraps.items():
                 if op.results[0] in behind:
-                    self.collector.add(op, _facts(wrap, effect), sorted(wrap.programs), wrap.count)
+                    facts = _facts(wrap, effect, _has_remainder_of(op, behind))
+                    self.collector.add(op, facts, sorted(wrap.programs), wrap.count)
 
 
 def _effect(access: Operation, moves_away: bool) -> str:
@@ -169,14 +172,30 @@ def _effect(access: Operation, moves_away: bool) -> str:
     return f"; the mask of the {what}{where} is wrong"
 
 
-def _facts(wrap: Wrap, effect: str) -> dict[str, Any]:
+def _has_remainder_of(op: Operation, behind: Set[SSAValue]) -> bool:
+    """Whether a signed remainder of what an operation computes is on the way to the access."""
+    pending, seen = list(op.results), set[SSAValue]()
+    while pending:
+        value = pending.pop()
+        for use in value.uses:
+            user = use.operation
+            if isinstance(user, arith.RemSIOp) and user.result in behind and use.index == 0:
+                return True
+            if has(user, Elementwise, KeepsElements):
+                fresh = [one for one in user.results if one in behind and one not in seen]
+                seen.update(fresh)
+                pending += fresh
+    return False
+
+
+def _facts(wrap: Wrap, effect: str, has_remainder: bool) -> dict[str, Any]:
     """The finding, told of the first lane that wrapped."""
     computed, lane = wrap.computed, wrap.lane
     op = computed.operation
     rank = len(shape(op.results[0].type))
     wrapped, exact = (int(_at(one, lane, rank)) for one in (wrap.result, wrap.exact))
     kind = ("u" if wrap.without_sign else "") + dtype(op.results[0].type).name
-    places = computed.calls()
+    places = calls_of_combiner(op) or computed.calls()
     return {
         "kind": "index-overflow",
         "position": places[-1] if places else None,
@@ -185,8 +204,14 @@ def _facts(wrap: Wrap, effect: str) -> dict[str, Any]:
         "message": (
             f"{_formula(wrap)}{exact:,} does not fit {kind}; it wraps to {wrapped:,}{effect}"
         ),
-        "advice": _advice(op),
+        "advice": _advice(op) + (_OF_A_HASH if has_remainder else ""),
     }
+
+
+_OF_A_HASH = (
+    " A hash that is meant to wrap is computed in tl.uint32, whose % is never negative; that of a "
+    "signed number has the number's sign in Triton, as in C."
+)
 
 
 def _at(array: Array, place: tuple[int, ...], rank: int) -> Any:

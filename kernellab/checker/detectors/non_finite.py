@@ -17,6 +17,7 @@ from xdsl.ir import Operation, SSAValue
 
 from kernellab.checker.checked_run import Access, CheckedRun, Computed
 from kernellab.checker.detector import Detector
+from kernellab.checker.shadow.element_functions import calls_of_combiner
 from kernellab.checker.shadow.finite import (
     is_float,
     is_float_type,
@@ -30,7 +31,13 @@ from kernellab.checker.shadow.values import Array, lifted, swap_of_pairs
 from kernellab.interpreter.memory.layers import Atomic, Load, Store
 from kernellab.interpreter.numerics.tiles import Value
 from kernellab.ir import arith, tt
-from kernellab.ir.traits import GlobalAccess, MovesElements, has, trait_of
+from kernellab.ir.traits import (
+    GlobalAccess,
+    MovesElements,
+    function_of_elements,
+    has,
+    trait_of,
+)
 from kernellab.ir.types import dtype, shape
 
 if TYPE_CHECKING:
@@ -102,6 +109,7 @@ class NonFiniteOrigins(Detector):
     """Follows what is not finite from where it began to where it is stored."""
 
     kinds: ClassVar[tuple[str, ...]] = _KINDS
+    observes_elements = True
 
     def __init__(self, run: CheckedRun) -> None:
         super().__init__(run)
@@ -124,7 +132,11 @@ class NonFiniteOrigins(Detector):
 
     def computed(self, computed: Computed) -> None:
         """Follow it."""
-        self._origins.follow(computed)
+        outer = function_of_elements(computed.operation)
+        if outer is None:
+            self._origins.follow(computed)
+        else:
+            self._origins.elements.follow(outer, computed)
 
     def before(self, access: Access) -> None:
         """See what is stored, and remember where."""
@@ -170,17 +182,19 @@ class NonFiniteOrigins(Detector):
     def end(self) -> None:
         """Tell what was found."""
         for (operation, kind), harm in self._harms.items():
-            calls = harm.origin.computed.calls()
+            origin, lane = harm.origin.at(harm.lane)
+            whole = calls_of_combiner(operation) if origin is harm.origin else None
+            calls = origin.computed.calls() if whole is None else whole
             facts = {
-                "kind": kind,
+                "kind": origin.kind,
                 "position": calls[-1] if calls else None,
                 "calls": calls[:-1],
                 "argument": harm.access.buffer.name,
                 "index": harm.element,
                 "lane": harm.lane[1:],
-                "message": message(harm.origin, harm.lane)
+                "message": message(origin, lane)
                 + _effect(harm.access, harm.element, harm.stored, harm.count),
-                "advice": advice(harm.origin, harm.lane),
+                "advice": advice(origin, lane),
             }
             self.collector.add((operation, kind), facts, sorted(harm.programs), harm.count)
 

@@ -10,6 +10,7 @@ import torch
 from kernellab.checker.access_forms import form_of
 from kernellab.checker.checked_run import Access
 from kernellab.checker.detector import Detector
+from kernellab.checker.remainders import negative_remainder
 from kernellab.interpreter.memory.address_space import Elements
 from kernellab.interpreter.memory.global_memory import Buffer
 
@@ -30,7 +31,7 @@ class OutOfBounds(Detector):
                 "message": (
                     f"{_WORDS[access.action]} {view.name}[{index}], but {_extent(view, index)}"
                 ),
-                "advice": _advice(access, view, index),
+                "advice": _advice(access, view, index, place, program),
             }
 
         self.collector.report(access, outside, access.rank, facts_of, view.name)
@@ -85,8 +86,11 @@ def _extent(view: Buffer, index: int) -> str:
     return held
 
 
-def _advice(access: Access, view: Buffer, index: int) -> str:
+def _advice(access: Access, view: Buffer, index: int, place: tuple[int, ...], program: int) -> str:
     """What to try, in the words of what the access goes through."""
+    sign = negative_remainder(access, place, program) if index < 0 else None
+    if sign is not None:
+        return f"{sign} {_SWITCHED_OFF}" if index + view.origin < 0 else sign
     if 0 <= index + view.origin < len(view.elements):
         what = _BESIDE[form_of(access.operation)]
         reads = "it reads" if access.action == "load" else "it changes"
@@ -96,7 +100,10 @@ def _advice(access: Access, view: Buffer, index: int) -> str:
         "block pointer": _of_block_pointer,
         "descriptor": lambda *_: _OF_DESCRIPTOR,
     }[form_of(access.operation)]
-    return f"{how(access, index)} These lanes were switched off, and the run went on."
+    return f"{how(access, index)} {_SWITCHED_OFF}"
+
+
+_SWITCHED_OFF = "These lanes were switched off, and the run went on."
 
 
 _BESIDE = {

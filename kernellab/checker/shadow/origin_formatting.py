@@ -10,7 +10,9 @@ import numpy
 from xdsl.ir import Operation
 
 from kernellab.checker.naming import name_of
+from kernellab.checker.shadow.exponentials import advice_for
 from kernellab.checker.shadow.finite import is_float
+from kernellab.checker.shadow.float_operations import DIVISIONS, EXPONENTIALS, LOGARITHMS, ROOTS
 from kernellab.checker.shadow.origins import Origin
 from kernellab.interpreter.numerics.numerics import largest_finite, widen
 from kernellab.ir import arith, math, tt
@@ -25,11 +27,6 @@ _SIGNS: dict[type[Operation], str] = {
     tt.PreciseDivFOp: "/",
     tt.ApproxDivFOp: "/",
 }
-
-_DIVISIONS = (arith.DivFOp, arith.RemFOp, tt.PreciseDivFOp, tt.ApproxDivFOp)
-_LOGARITHMS = (math.LogOp, math.Log2Op, math.Log10Op, math.Log1pOp)
-_ROOTS = (math.SqrtOp, math.RsqrtOp, tt.PreciseSqrtOp)
-_EXPONENTIALS = (math.ExpOp, math.Exp2Op, math.ExpM1Op)
 
 _FUNCTIONS: dict[type[Operation], str] = {
     arith.NegFOp: "-",
@@ -71,9 +68,9 @@ def message(origin: Origin, lane: tuple[int, ...]) -> str:
 
 def _is_pole(op: Operation, values: list[Any]) -> bool:
     """Whether the result is infinite whatever the type: 1 / 0, the logarithm of 0."""
-    if isinstance(op, _DIVISIONS):
+    if isinstance(op, DIVISIONS):
         return bool(values[1] == 0)
-    return isinstance(op, (*_LOGARITHMS, *_ROOTS))
+    return isinstance(op, (*LOGARITHMS, *ROOTS))
 
 
 def type_name(kind: numpy.dtype) -> str:
@@ -167,18 +164,19 @@ def advice(origin: Origin, lane: tuple[int, ...]) -> str:
             wider = "quantisation divides by the largest absolute value first"
         return f"Scale or clamp the values before they are converted; {wider}."
     values = [_at(operand, lane) for operand in origin.operands if operand.ndim]
-    if isinstance(op, _EXPONENTIALS):
-        return "Subtract the largest element first, as softmax does: tl.exp(x - tl.max(x, axis))."
-    if isinstance(op, _DIVISIONS) and values[1] == 0:
+    if isinstance(op, EXPONENTIALS):
+        return advice_for(op)
+    if isinstance(op, DIVISIONS) and values[1] == 0:
+        divisor = name_of(op.operands[1], op) or "divisor"
         return (
-            "The divisor is 0: add a small number to it, or choose with tl.where(divisor == 0, 1, "
-            "divisor)."
+            "The divisor is 0: add a small number to it, or choose with "
+            f"tl.where({divisor} == 0, 1, {divisor})."
         )
-    if isinstance(op, _LOGARITHMS):
+    if isinstance(op, LOGARITHMS):
         return "Keep its argument above 0: tl.maximum(x, 1e-30)."
     if isinstance(op, math.RsqrtOp) and values[0] == 0:
         return "Add a small number to its argument: tl.rsqrt(x + 1e-6)."
-    if isinstance(op, _ROOTS):
+    if isinstance(op, ROOTS):
         return (
             "Keep its argument at 0 or above: tl.maximum(x, 0). A difference that should not be "
             "negative can be, by rounding."

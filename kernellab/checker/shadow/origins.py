@@ -12,6 +12,7 @@ import numpy
 from xdsl.ir import Operation
 
 from kernellab.checker.checked_run import Computed
+from kernellab.checker.shadow.element_functions import ElementEvent, ElementEvents, behind
 from kernellab.checker.shadow.finite import is_float, not_finite, too_large_for
 from kernellab.checker.shadow.values import (
     Array,
@@ -29,6 +30,8 @@ from kernellab.ir.types import dtype, shape
 _NARROWING = (arith.TruncFOp, tt.FpToFpOp, arith.SIToFPOp, arith.UIToFPOp)
 """Conversions in which a number may turn out too large for its new type."""
 
+Lane = tuple[int, ...]
+
 _BITS = (arith.BitcastOp, tt.BitcastOp)
 
 
@@ -44,6 +47,7 @@ class Origin:
         operands, result: its values, programs first.
         lanes: of the result, in which it happened.
         stays: True where what it made may be finite: the largest number in place of a larger one.
+        inside: what happened in the function of a reduction, a scan or a map.
     """
 
     kind: str
@@ -52,6 +56,20 @@ class Origin:
     result: Array
     lanes: Array
     stays: bool = False
+    inside: tuple[ElementEvent, ...] = ()
+
+    def at(self, lane: Lane) -> tuple[Origin, Lane]:
+        """Where it began that a lane of the result is what it is: in the function of a reduction
+        where that is the user's own, else here; and the lane there, the program's first.
+        """
+        found = behind(self.inside, self.computed, self.kind, lane)
+        if found is None:
+            return self, lane
+        event, element = found
+        *operands, result = (
+            numpy.asarray(one) for one in (*event.computed.operands, event.computed.results[0])
+        )
+        return Origin(event.kind, event.computed, tuple(operands), result, event.lanes), (element,)
 
 
 class Origins(Shadows):
@@ -63,6 +81,8 @@ class Origins(Shadows):
 
     def __init__(self) -> None:
         super().__init__()
+        self.elements = ElementEvents(_fresh_elements)
+        self._inside: tuple[ElementEvent, ...] = ()
         self.events: list[Origin] = []
         self.read: dict[Operation, Shadow] = {}
         """Of each operation that reads memory, the shadow of what it read last."""
@@ -82,6 +102,7 @@ class Origins(Shadows):
     def computed(self, computed: Computed, operands: Sequence[Shadow]) -> Sequence[Shadow]:
         """As `Shadows.computed`."""
         op = computed.operation
+        self._inside = self.elements.taken(op)
         if isinstance(op, tt.LoadOp) and op in self.on:
             self._lose(computed, op, self.on.pop(op))
         if op in self.read:
@@ -144,7 +165,7 @@ class Origins(Shadows):
             lifted(value, len(shape(operand.type)))
             for value, operand in zip(computed.operands, op.operands)
         )
-        self.events.append(Origin(kind, computed, values, result, lanes, stays))
+        self.events.append(Origin(kind, computed, values, result, lanes, stays, self._inside))
         return len(self.events)
 
 
@@ -152,6 +173,13 @@ def _computes(op: Operation) -> bool:
     """Whether an operation computes numbers; whatever else gives some has them from somewhere."""
     computes = has(op, Elementwise, DotLike, RegionsOfElements)
     return computes or isinstance(op, tt.ElementwiseInlineAsmOp)
+
+
+def _fresh_elements(computed: Computed, result: Array) -> list[tuple[str, Array]]:
+    """(kind, elements) of what an operation on elements made itself."""
+    if not _computes(computed.operation):
+        return []
+    return [(kind, lanes) for kind, lanes, _ in _fresh(computed, result, None)]
 
 
 def _fresh(

@@ -17,6 +17,7 @@ import numpy
 from xdsl.ir import BlockArgument, Operation, OpResult, SSAValue
 
 from kernellab.interpreter.analyses.dataflow import yielded
+from kernellab.interpreter.analyses.variable_names import variable_of
 from kernellab.ir import llvm, scf, tt, ttg
 from kernellab.ir.locations import Location, argument_name, locate
 from kernellab.ir.traits import (
@@ -97,6 +98,25 @@ def parts_of(op: Operation, lane: Lane) -> Iterator[Part]:
     All operations of one assignment carry the name that is assigned to;
     it is the name of the last one only.
     """
+    for value, element, assigned in _behind(op, lane):
+        variable, line = _variable(value)
+        has_name = variable not in (None, assigned) and not _is_step(value)
+        name = variable if has_name else described(value)
+        if name is not None and not is_pointer(value.type):
+            yield Part(name, value, element, line)
+
+
+def all_parts_of(op: Operation, lane: Lane) -> Iterator[Part]:
+    """As `parts_of`, with the values that the kernel has no name for."""
+    for value, element, _ in _behind(op, lane):
+        variable, line = _variable(value)
+        yield Part(variable or "", value, element, line)
+
+
+def _behind(op: Operation, lane: Lane) -> Iterator[tuple[SSAValue, Lane, str | None]]:
+    """The values that the index of `op` was made of, the nearest first: the element of each, and
+    the variable that what is made of it is assigned to.
+    """
     index = index_of(op)
     seen: set[SSAValue] = set()
     pending = deque([] if index is None else [(index, lane, locate(op.location).name)])
@@ -105,11 +125,8 @@ def parts_of(op: Operation, lane: Lane) -> Iterator[Part]:
         if value in seen:
             continue
         seen.add(value)
-        variable, line = _variable(value)
-        has_name = variable not in (None, assigned) and not _is_step(value)
-        name = variable if has_name else described(value)
-        if name is not None and not is_pointer(value.type):
-            yield Part(name, value, lane, line)
+        yield value, lane, assigned
+        variable, _ = _variable(value)
         pending += [(source, where, variable) for source, where in _sources(value, lane)]
 
 
@@ -130,8 +147,8 @@ def _variable(value: SSAValue) -> tuple[str | None, int | None]:
     if isinstance(value, BlockArgument):
         return argument_name(value), None
     assert isinstance(value, OpResult)
-    location = locate(value.op.location)
-    return location.name, location.frames[0].line if len(location.frames) == 1 else None
+    frames = locate(value.op.location).frames
+    return variable_of(value), frames[0].line if len(frames) == 1 else None
 
 
 def _is_step(value: SSAValue) -> bool:

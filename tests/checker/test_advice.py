@@ -1,0 +1,325 @@
+"""What findings call values, where they stand, and what they advise."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+import torch
+import triton
+import triton.language as tl
+
+import kernellab
+from kernellab.checker.records import Finding
+from tests.checker.launches import zeros
+from tests.support.compiled import source_line
+
+# fmt: off
+
+
+@triton.jit
+def mean_of_a_loop(x_ptr, out_ptr, n, BLOCK: tl.constexpr):
+    lanes = tl.arange(0, BLOCK)
+    acc = tl.zeros((BLOCK,), tl.float32)
+    total = tl.zeros((BLOCK,), tl.float32)
+    for start in range(0, n, BLOCK):
+        x = tl.load(x_ptr + start + lanes, mask=start + lanes < n, other=0.0)
+        acc += x * x
+        total += x
+    tl.store(out_ptr + lanes, acc / total)
+
+
+@triton.jit
+def mean_in_its_own_name(x_ptr, out_ptr, n, BLOCK: tl.constexpr):
+    lanes = tl.arange(0, BLOCK)
+    acc = tl.load(x_ptr + lanes)
+    total = tl.sum(acc)
+    acc = acc / total
+    tl.store(out_ptr + lanes, acc)
+
+
+@triton.jit
+def mean_of_a_while(x_ptr, out_ptr, n, BLOCK: tl.constexpr):
+    lanes = tl.arange(0, BLOCK)
+    acc = tl.load(x_ptr + lanes)
+    total = tl.load(x_ptr + lanes)
+    count = 0
+    while count < n:
+        acc += 1
+        total *= 2
+        count += 1
+    ratio = acc / total
+    tl.store(out_ptr + lanes, ratio)
+
+
+@triton.jit
+def mean_of_a_branch(x_ptr, out_ptr, n, BLOCK: tl.constexpr):
+    lanes = tl.arange(0, BLOCK)
+    acc = tl.load(x_ptr + lanes)
+    total = tl.load(x_ptr + BLOCK + lanes)
+    if n > 3:
+        acc = acc + 1
+        total = total * 2
+    ratio = acc / total
+    tl.store(out_ptr + lanes, ratio)
+
+
+@triton.jit
+def halves(x):
+    low = tl.sum(x)
+    high = low * 2
+    return low, high
+
+
+@triton.jit
+def quotient_of_a_helpers_results(x_ptr, out_ptr, n, BLOCK: tl.constexpr):
+    """The helper's own names are none here."""
+    acc, total = halves(tl.load(x_ptr + tl.arange(0, BLOCK)))
+    ratio = acc / total
+    tl.store(out_ptr, ratio)
+
+
+@triton.jit
+def statement_of_several_lines(x_ptr, out_ptr, n, BLOCK: tl.constexpr):
+    lanes = tl.arange(0, BLOCK)
+    total = tl.load(x_ptr + lanes)
+    acc = ((1.0
+            + total)
+           / total)
+    tl.store(out_ptr + lanes, acc)
+
+
+@triton.jit
+def exponential(x_ptr, out_ptr, WHICH: tl.constexpr, BLOCK: tl.constexpr):
+    x = tl.load(x_ptr + tl.arange(0, BLOCK))
+    y = x
+    if WHICH == "softmax":
+        e = tl.exp(x)
+        y = e / tl.sum(e, 0)
+    elif WHICH == "logsumexp":
+        y = x + tl.log2(tl.sum(tl.exp2(x), 0))
+    elif WHICH == "smallest":
+        e = tl.exp(x - tl.min(x, 0))
+        y = e / tl.sum(e, 0)
+    elif WHICH == "loop":
+        total = tl.zeros((BLOCK,), tl.float32)
+        for _ in range(2):
+            total += tl.exp(x)
+        y = total / tl.sum(total, 0)
+    elif WHICH == "softplus":
+        y = tl.log(1 + tl.exp(x))
+    elif WHICH == "tanh":
+        e = tl.exp(2 * x)
+        y = (e - 1) / (e + 1)
+    elif WHICH == "plain":
+        y = tl.exp2(x)
+    elif WHICH == "total":
+        y = x + tl.sum(tl.exp(x), 0)
+    elif WHICH == "sum of two":
+        y = tl.log(tl.exp(x) + tl.exp(-x))
+    tl.store(out_ptr + tl.arange(0, BLOCK), y)
+
+
+@triton.jit
+def slot_of_a_key(keys_ptr, out_ptr, n, BLOCK: tl.constexpr):
+    key = tl.load(keys_ptr + tl.arange(0, BLOCK))
+    slot = key % n
+    tl.atomic_add(out_ptr + slot, 1)
+
+
+@triton.jit
+def slot_in_the_pointer(keys_ptr, out_ptr, n, BLOCK: tl.constexpr):
+    key = tl.load(keys_ptr + tl.arange(0, BLOCK))
+    tl.atomic_add(out_ptr + key % n, 1)
+
+
+@triton.jit
+def neighbour_of_a_slot(keys_ptr, out_ptr, n, BLOCK: tl.constexpr):
+    """Its % is not negative: what follows is."""
+    key = tl.load(keys_ptr + tl.arange(0, BLOCK))
+    slot = key * key % n - 3
+    tl.atomic_add(out_ptr + slot, 1)
+
+
+@triton.jit
+def slot_of_a_hash(keys_ptr, out_ptr, n, BLOCK: tl.constexpr):
+    key = tl.load(keys_ptr + tl.arange(0, BLOCK))
+    h = (key * 1103515245 + 12345) % n
+    tl.atomic_add(out_ptr + h, 1)
+
+
+@triton.jit
+def slot_of_an_unsigned_hash(keys_ptr, out_ptr, n, BLOCK: tl.constexpr):
+    key = tl.load(keys_ptr + tl.arange(0, BLOCK)).to(tl.uint32)
+    h = (key * 1103515245 + 12345) % n.to(tl.uint32)
+    tl.atomic_add(out_ptr + h, 1)
+
+
+@triton.jit
+def merge_means(mean, count, other, others):
+    both = count + others
+    step = other - mean
+    moved = mean + step * others / both
+    return moved, both
+
+
+@triton.jit
+def log_of_sum(a, b):
+    return tl.log(tl.exp(a) + tl.exp(b))
+
+
+@triton.jit
+def multiply(a, b):
+    return a * b
+
+
+@triton.jit
+def divide_where_larger(a, b):
+    if a > b:
+        found = a / (b - b)
+    else:
+        found = a + b
+    return found
+
+
+@triton.jit
+def reciprocal(a):
+    return 1.0 / a
+
+
+@triton.jit
+def hides_its_infinity(a, b):
+    one = tl.where(a == b, 0.0, 1.0 / (a - b))
+    return a + b + 0 * one
+
+
+@triton.jit
+def means_of_rows(x_ptr, counts_ptr, out_ptr, ROWS: tl.constexpr, COLUMNS: tl.constexpr):
+    rows = tl.program_id(0) * ROWS + tl.arange(0, ROWS)
+    places = rows[:, None] * COLUMNS + tl.arange(0, COLUMNS)[None, :]
+    mean, _ = tl.reduce((tl.load(x_ptr + places), tl.load(counts_ptr + places)), 1, merge_means)
+    tl.store(out_ptr + rows, mean)
+
+
+@triton.jit
+def element_functions(x_ptr, out_ptr, WHICH: tl.constexpr, BLOCK: tl.constexpr):
+    lanes = tl.arange(0, BLOCK)
+    x = tl.load(x_ptr + lanes)
+    if WHICH == "scan":
+        x = tl.associative_scan(x, 0, log_of_sum)
+    elif WHICH == "product":
+        x = x + tl.reduce(x, 0, multiply)
+    elif WHICH == "branch":
+        x = x + tl.reduce(x, 0, divide_where_larger)
+    elif WHICH == "map":
+        x = tl.map_elementwise(reciprocal, x)
+    elif WHICH == "hidden":
+        x = x + tl.reduce(x, 0, hides_its_infinity)
+    elif WHICH == "sum":
+        x = x + tl.sum(x, 0)
+    tl.store(out_ptr + lanes, x)
+
+
+# fmt: on
+
+
+def only(kernel: Any, *args: Any, programs: int = 1, **constants: Any) -> Finding:
+    (one,) = kernellab.check(kernel, (programs,), *args, **constants)
+    return one
+
+
+@pytest.mark.parametrize(
+    "kernel", [mean_of_a_loop, mean_in_its_own_name, mean_of_a_while, mean_of_a_branch]
+)
+def test_values_that_loops_and_branches_carry_have_their_own_names(kernel: Any) -> None:
+    found = only(kernel, zeros(32), zeros(16), 5, BLOCK=16)
+    assert found.message.startswith("acc / total = ")
+    assert "tl.where(total == 0, 1, total)" in found.advice
+
+
+def test_a_part_of_an_expression_has_no_name() -> None:
+    found = only(statement_of_several_lines, zeros(16), zeros(16), 0, BLOCK=16)
+    assert found.message.startswith("1 / total = 1 / 0 ")
+    returned = only(quotient_of_a_helpers_results, zeros(16), zeros(1), 0, BLOCK=16)
+    assert returned.message.startswith("0 / 0 is NaN")
+
+
+@pytest.mark.parametrize(
+    ("which", "advice", "never"),
+    [
+        ("softmax", "tl.exp(x - tl.max(x, axis))", "tl.minimum"),
+        ("logsumexp", "tl.exp2(x - tl.max(x, axis))", "tl.minimum"),
+        ("loop", "tl.exp(x - tl.max(x, axis))", "tl.minimum"),
+        ("smallest", "What is subtracted is not the largest", "tl.minimum"),
+        ("softplus", "tl.maximum(x, 0) + tl.log(1 + tl.exp(-tl.abs(x)))", "tl.max("),
+        ("tanh", "e = tl.exp(-2 * tl.abs(x))", "tl.max("),
+        ("plain", "tl.minimum(x, 127.9)", "tl.max("),
+        ("total", "tl.minimum(x, 88.7)", "tl.max("),
+        ("sum of two", "m = tl.maximum(a, b)", "tl.max("),
+    ],
+)
+def test_the_largest_is_subtracted_where_that_mends_it(which: str, advice: str, never: str) -> None:
+    x = torch.tensor([0.0, 200.0, 1.0, 2.0])
+    found = only(exponential, x, zeros(4), WHICH=which, BLOCK=4)
+    assert found.kind == "infinity"
+    assert advice in found.advice
+    assert never not in found.advice
+
+
+@pytest.mark.parametrize("kernel", [slot_of_a_key, slot_in_the_pointer])
+def test_a_negative_remainder_is_told_as_that(kernel: Any) -> None:
+    keys, table = torch.tensor([3, -7, 12, 5], dtype=torch.int32), zeros(10, dtype=torch.int32)
+    found = only(kernel, keys, table, 10, BLOCK=4)
+    assert (found.kind, found.index) == ("out-of-bounds", (-7,))
+    assert "sign of its first operand" in found.advice
+    assert "(key % n + n) % n" in found.advice
+    assert "mask=" not in found.advice
+
+
+def test_an_index_that_is_negative_for_another_reason_is_not() -> None:
+    keys, table = torch.tensor([3, -7, 1, 5], dtype=torch.int32), zeros(10, dtype=torch.int32)
+    found = only(neighbour_of_a_slot, keys, table, 10, BLOCK=4)
+    assert found.index == (-2,)
+    assert "sign of" not in found.advice
+
+
+def test_a_hash_that_wraps_is_advised_to_be_unsigned() -> None:
+    keys = torch.tensor([3, 7, 1_000_003, 5], dtype=torch.int32)
+    found = only(slot_of_a_hash, keys, zeros(10, dtype=torch.int32), 10, BLOCK=4)
+    assert found.kind == "index-overflow"
+    assert "computed in tl.uint32" in found.advice
+    table = zeros(10, dtype=torch.int32)
+    assert not kernellab.check(slot_of_an_unsigned_hash, (1,), keys, table, 10, BLOCK=4)
+
+
+def test_a_combine_function_is_at_fault_on_its_own_line() -> None:
+    counts = torch.ones(8, 16)
+    counts[5] = 0
+    constants = {"ROWS": 4, "COLUMNS": 16}
+    found = only(means_of_rows, torch.ones(8, 16), counts, zeros(8), programs=2, **constants)
+    assert (found.kind, found.index, found.programs) == ("nan", (5,), ((1, 0, 0),))
+    assert source_line(found.position) == "moved = mean + step * others / both"
+    assert [source_line(call)[:21] for call in found.calls] == ["mean, _ = tl.reduce(("]
+    assert "0 / both = 0 / 0 is NaN" in found.message
+
+
+@pytest.mark.parametrize(
+    ("which", "line"),
+    [
+        ("scan", "return tl.log(tl.exp(a) + tl.exp(b))"),
+        ("product", "return a * b"),
+        ("branch", "found = a / (b - b)"),
+        ("map", "return 1.0 / a"),
+        ("sum", "x = x + tl.sum(x, 0)"),
+    ],
+)
+def test_functions_of_elements_are_at_fault_on_their_own_lines(which: str, line: str) -> None:
+    x = torch.tensor([3e38, 3e38, 1.0, 1e-39])
+    found = only(element_functions, x, zeros(4), WHICH=which, BLOCK=4)
+    assert found.kind == "infinity"
+    assert source_line(found.position) == line
+
+
+def test_what_a_combine_function_hides_is_no_fault() -> None:
+    x = torch.tensor([1.0, 1.0, 2.0, 2.0])
+    assert not kernellab.check(element_functions, (1,), x, zeros(4), WHICH="hidden", BLOCK=4)
