@@ -34,6 +34,16 @@ class Apart:
         """ "out_ptr[3, 4]"."""
         return f"{self.name}[{', '.join(map(str, self.index))}]"
 
+    @property
+    def one_text(self) -> str:
+        """`one`, with as many digits as tell it from `other`."""
+        return texts(self.one, self.other)[0]
+
+    @property
+    def other_text(self) -> str:
+        """`other`, with as many digits as tell it from `one`."""
+        return texts(self.one, self.other)[1]
+
 
 def exactly(name: str, one: torch.Tensor, other: torch.Tensor) -> None:
     """The tolerance where every bit counts."""
@@ -45,7 +55,9 @@ def differences(
     other: Mapping[str, torch.Tensor],
     tolerance: Tolerance = exactly,
 ) -> Iterator[Apart]:
-    """Arguments in which the two differ; NaN equals NaN."""
+    """Arguments in which the two differ; NaN equals NaN. `tolerance` is for finite numbers:
+    one that is none is another result.
+    """
     for name, mine in one.items():
         theirs = other[name]
         apart = _bits(mine) != _bits(theirs)
@@ -55,16 +67,26 @@ def differences(
             apart &= ~(mine.double().isnan() & theirs.double().isnan())
             allowed = tolerance(name, mine, theirs)
             if allowed is not None:
-                apart &= ~((mine.double() - theirs.double()).abs() <= allowed)
+                distance = (mine.double() - theirs.double()).abs()
+                apart &= ~(distance.isfinite() & (distance <= allowed))
         if apart.any():
             index = tuple(int(i) for i in apart.nonzero()[0])
             yield Apart(name, index, mine[index].item(), theirs[index].item(), int(apart.sum()))
 
 
-def as_text(value: Any) -> str:
-    """A number as messages have it: floats with six digits."""
+def as_text(value: Any, digits: int = 6) -> str:
+    """A number as messages have it: floats with so many digits."""
     number = value.item() if hasattr(value, "item") else value
-    return f"{number:.6g}" if isinstance(number, float) else str(number)
+    return f"{number:.{digits}g}" if isinstance(number, float) else str(number)
+
+
+def texts(one: Any, other: Any) -> tuple[str, str]:
+    """Two numbers, floats with six digits, or as many as tell them apart; equal ones alike."""
+    for digits in range(6, 18):
+        both = as_text(one, digits), as_text(other, digits)
+        if both[0] != both[1]:
+            return both
+    return as_text(one), as_text(other)
 
 
 _WHOLE = {1: torch.int8, 2: torch.int16, 4: torch.int32, 8: torch.int64}

@@ -32,13 +32,13 @@ def mask_of(op: Operation) -> SSAValue | None:
 
 def makes_addresses(op: Operation) -> bool:
     """Whether an address or a mask is computed from a result of `op`."""
-    behind = _behind_accesses(function_of(op))
-    return any(result in behind for result in op.results)
+    found = _behind_accesses(function_of(op))
+    return any(result in found for result in op.results)
 
 
 def sources(access: Operation) -> frozenset[SSAValue]:
     """The values that the place of an access is computed from."""
-    return _behind(placing(access), function_of(access))
+    return behind(placing(access), function_of(access))
 
 
 def sources_of_stored(stores: Iterable[Operation]) -> frozenset[SSAValue]:
@@ -46,7 +46,7 @@ def sources_of_stored(stores: Iterable[Operation]) -> frozenset[SSAValue]:
     return frozenset(
         value
         for store in stores
-        for value in _behind(filter(None, (stored_integers(store),)), function_of(store))
+        for value in behind(filter(None, (stored_integers(store),)), function_of(store))
     )
 
 
@@ -64,15 +64,13 @@ def _behind_accesses(function: Operation) -> frozenset[SSAValue]:
     """
     operations = list(function.walk())
     placed = [value for op in operations for value in placing(op)]
-    behind = _behind(placed, function)
+    found = behind(placed, function)
     stored = [value for op in operations if (value := stored_integers(op)) is not None]
-    was_loaded = any(
-        isinstance(value, OpResult) and has(value.op, GlobalAccess) for value in behind
-    )
-    return _behind([*placed, *stored], function) if stored and was_loaded else behind
+    was_loaded = any(isinstance(value, OpResult) and has(value.op, GlobalAccess) for value in found)
+    return behind([*placed, *stored], function) if stored and was_loaded else found
 
 
-def _behind(values: Iterable[SSAValue], function: Operation) -> frozenset[SSAValue]:
+def behind(values: Iterable[SSAValue], function: Operation) -> frozenset[SSAValue]:
     """`values` and what they are computed from, back to arguments and to what was loaded."""
     carried = _carried(function)
     pending, seen = list(values), set[SSAValue]()

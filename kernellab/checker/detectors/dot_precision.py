@@ -16,6 +16,7 @@ from xdsl.ir import BlockArgument, Operation
 
 from kernellab.checker.checked_run import CheckedRun, Computed
 from kernellab.checker.detector import Detector
+from kernellab.checker.outcomes import texts
 from kernellab.checker.shadow.values import Array, lifted
 from kernellab.interpreter.analyses.dataflow import yielded
 from kernellab.interpreter.numerics.numerics import FLOAT32, FLOAT64, cut_to_tf32
@@ -191,6 +192,7 @@ def _facts(computed: Computed, part: float, exact: Array, error: Array) -> Facts
     error = numpy.broadcast_to(error, exact.shape)
     lane = tuple(int(i) for i in numpy.unravel_index(numpy.argmax(numpy.abs(error)), exact.shape))
     right, wrong = float(exact[lane]), float(exact[lane] + error[lane])
+    gives, instead = texts(wrong, right)
     calls, precision = computed.calls(), _precision(computed.operation)
     return {
         "kind": "dot-precision",
@@ -199,7 +201,7 @@ def _facts(computed: Computed, part: float, exact: Array, error: Array) -> Facts
         "lane": lane,
         "message": (
             f"in {precision} this product differs from the one in ieee by {_portion(part)} its "
-            f"norm; at lane {lane} it gives {wrong:.6g} instead of {right:.6g}. "
+            f"norm; at lane {lane} it gives {gives} instead of {instead}. "
             f"{_WHY.get(precision or '', '')}"
         ).rstrip(),
         "advice": (

@@ -8,7 +8,7 @@ import numpy
 
 from kernellab.checker.checked_run import Access
 from kernellab.checker.detector import Detector
-from kernellab.checker.outcomes import as_text
+from kernellab.checker.outcomes import texts
 from kernellab.interpreter.memory.layers import Store
 from kernellab.interpreter.numerics.tiles import Value
 
@@ -57,14 +57,15 @@ class LaneCollision(Detector):
             values = [stored[(*where, *lane)] for lane in lanes]
             element = access.element(faulty, place, program)
             other = next(i for i, value in enumerate(values) if _bits(value) != _bits(values[0]))
+            one, another = texts(values[0], values[other])
             return {
                 "kind": "lane-collision",
                 "argument": name,
                 "index": element,
                 "message": (
                     f"lanes {_lane(lanes[0])} and {_lane(lanes[other])} of one program both store "
-                    f"to {access.named(element)}: {as_text(values[0])} and "
-                    f"{as_text(values[other])}; which of them stays is left open"
+                    f"to {access.named(element)}: {one} and {another}; which of them stays is "
+                    "left open"
                 ),
                 "advice": (
                     "Give each lane an element of its own, let only one of them store (a mask), "

@@ -15,7 +15,7 @@ from kernellab.checker.access_forms import Form, form_of
 from kernellab.checker.checked_run import Access, CheckedRun
 from kernellab.checker.detector import Detector, PendingFinding, Stopped
 from kernellab.checker.events import Change
-from kernellab.checker.outcomes import as_text, differences
+from kernellab.checker.outcomes import differences
 from kernellab.checker.shadow.undefined_lanes import loads_with_undefined_lanes
 from kernellab.compiler.targets import may_leave_masked_lanes_open
 from kernellab.errors import KernelFault
@@ -133,8 +133,8 @@ class MissingOther(Detector):
             for apart in differences(self.run.results, low):
                 if apart.name not in showing and math.isfinite(apart.other):
                     return (
-                        f"{apart.element} is {as_text(apart.one)} with zeros in them, and "
-                        f"{as_text(apart.other)} with {one.words}"
+                        f"{apart.element} is {apart.one_text} with zeros in them, and "
+                        f"{apart.other_text} with {one.words}"
                     )
         return None
 
@@ -156,8 +156,8 @@ class MissingOther(Detector):
                 return f"with {words} in them, the kernel fails: {fault.what}"
             for apart in differences(self.run.results, run.results):
                 return (
-                    f"{apart.element} is {as_text(apart.one)} with zeros in them, and "
-                    f"{as_text(apart.other)} with {words}"
+                    f"{apart.element} is {apart.one_text} with zeros in them, and "
+                    f"{apart.other_text} with {words}"
                 )
         return None
 

@@ -2,22 +2,19 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
-import numpy
-import torch
 from xdsl.ir import Operation
 
 from kernellab.checker.checked_run import Access, CheckedRun
 from kernellab.checker.detector import Detector, Stopped
 from kernellab.checker.detectors.race import Race
-from kernellab.checker.outcomes import Apart, as_text, differences
-from kernellab.checker.shadow.memory import ShadowArray, Storage, Storages
+from kernellab.checker.float_sums import FloatSums
+from kernellab.checker.outcomes import Apart, differences
 from kernellab.errors import KernelFault
 from kernellab.interpreter.analyses.memory_effects import memory_effects
-from kernellab.interpreter.memory.global_memory import Buffer
-from kernellab.interpreter.memory.layers import Atomic
 from kernellab.ir.locations import locate
 from kernellab.records.run_options import RunOptions
 
@@ -83,11 +80,15 @@ class OrderDependence(Detector):
             f"; {', '.join(others)} change{'s' if len(others) == 1 else ''} too" if others else ""
         )
         message = (
-            f"{first.element} depends on the order of the programs: it is {as_text(first.one)} "
-            f"when they run in the order of their ids, {as_text(first.other)} when they run "
+            f"{first.element} depends on the order of the programs: it is {first.one_text} "
+            f"when they run in the order of their ids, {first.other_text} when they run "
             f"{words}{also}"
         )
         facts = {"argument": first.name, "index": first.index, "message": message}
+        if any(
+            isinstance(one, float) and not math.isfinite(one) for one in (first.one, first.other)
+        ):
+            facts["advice"] = _SUMS_THAT_LEAVE
         self._add(writers[0].operation, facts, writers[0].programs, first.count)
 
     def _report_failure(self, words: str, failure: Stopped | KernelFault) -> None:
@@ -127,6 +128,12 @@ _ADVICE = (
 )
 
 
+_SUMS_THAT_LEAVE = (
+    "A GPU promises no order. Where a sum goes beyond its type on the way in one order, and not in "
+    "another, add up in fp32, or scale what is added."
+)
+
+
 class _Writer(Detector):
     """Hears who writes one element last."""
 
@@ -160,62 +167,3 @@ class _Writer(Detector):
                 here.reshape(len(here), -1).any(axis=1) if has_programs and len(here) > 1 else None
             )
             self.programs = tuple(access.linear_ids(among).tolist())
-
-
-class FloatSums(Detector):
-    """What is added to each element by atomics on floats, so that the rounding
-    of another order can be told from a fault.
-
-    n numbers that are added up in two orders, each sum rounded to a unit u, are at most 2 (n - 1) u
-    sum|x| apart (N. J. Higham, Accuracy and Stability of Numerical Algorithms, section 4.2). In a
-    kernel that adds floats so, floats elsewhere may be made of such sums: they may be apart by the
-    square root of u, relative to the tensor's largest.
-    """
-
-    kinds = ()
-
-    def __init__(self, run: CheckedRun) -> None:
-        super().__init__(run)
-        self._storages = Storages(self._begin)
-        self._any = False
-
-    def _begin(self, buffer: Buffer) -> tuple[Storage, ShadowArray, ShadowArray]:
-        storage = Storage(buffer)
-        return storage, storage.shadow(0, numpy.int64), storage.shadow(0.0, numpy.float64)
-
-    def before(self, access: Access) -> None:
-        request = access.request
-        if not isinstance(request, Atomic) or request.operation not in ("fadd", "add"):
-            return
-        if access.buffer.elements.dtype.kind in "iu":
-            return
-        self._any = True
-        storage, counts, sums = self._storages[access.buffer]
-        added = numpy.abs(numpy.asarray(request.value).astype(numpy.float64))
-        everyone = (request.programs, *request.shape)
-        on = numpy.broadcast_to(True if access.on is None else access.on, everyone)
-        index = numpy.broadcast_to(storage.index_in(access.index, access.buffer), everyone)[on]
-        numpy.add.at(counts.elements, index, 1)
-        numpy.add.at(sums.elements, index, numpy.broadcast_to(added, everyone)[on])
-
-    def tolerance(self, name: str, one: torch.Tensor, other: torch.Tensor) -> torch.Tensor | None:
-        """See `outcomes.Tolerance`."""
-        if not self._any:
-            return None
-        unit = torch.finfo(one.dtype).eps / 2
-        largest = max(
-            float(tensor.double().abs().nan_to_num(0, 0, 0).max()) for tensor in (one, other)
-        )
-        derived = torch.full(one.shape, unit**0.5 * largest, dtype=torch.float64)
-        tensor = self.run.tensors[name]
-        known = self._storages.by_start.get(tensor.untyped_storage().data_ptr())
-        if known is None:
-            return derived
-        storage, counts, sums = known
-        if storage.unit != tensor.element_size():
-            return derived
-        numbers = torch.from_numpy(storage.view(tensor, counts.elements).copy())
-        magnitudes = torch.from_numpy(storage.view(tensor, sums.elements).copy())
-        return torch.where(
-            numbers > 0, 2 * numbers * unit * (magnitudes + one.double().abs()), derived
-        )

@@ -12,7 +12,7 @@ from xdsl.ir import Operation
 
 from kernellab.checker.checked_run import Access, CheckedRun
 from kernellab.checker.detector import Detector, Stopped
-from kernellab.checker.outcomes import as_text
+from kernellab.checker.outcomes import as_text, texts
 from kernellab.checker.races.conflicts import ShadowMemory
 from kernellab.checker.races.tracking import (
     AccessPair,
@@ -171,9 +171,8 @@ def _message(run: CheckedRun, example: AccessPair, here: Operation) -> str:
     which = f"{example.name or 'memory'}[{', '.join(map(str, example.index))}]"
     first, second = _element_accesses(example)
     if first.operation is second.operation:
-        values = (
-            "" if first.value is None else f": {as_text(first.value)} and {as_text(second.value)}"
-        )
+        both = " and ".join(texts(first.value, second.value))
+        values = "" if first.value is None else f": {both}"
         programs = sorted(
             run.program_id(element_access.program) for element_access in (first, second)
         )

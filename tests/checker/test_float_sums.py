@@ -1,0 +1,81 @@
+"""What is said of floats that depend on the order of the programs: numbers that differ."""
+
+from __future__ import annotations
+
+import re
+
+import numpy
+import pytest
+import torch
+import triton
+import triton.language as tl
+
+import kernellab
+from kernellab.checker.outcomes import texts
+
+
+@triton.jit
+def exchanges(x_ptr, out_ptr):
+    tl.atomic_xchg(out_ptr, tl.load(x_ptr + tl.program_id(0)))
+
+
+@triton.jit
+def collides(x_ptr, out_ptr, BLOCK: tl.constexpr):
+    lanes = tl.arange(0, BLOCK)
+    tl.store(out_ptr + lanes // 2, tl.load(x_ptr + lanes))
+
+
+def neighbours() -> torch.Tensor:
+    """-1.52137 and the next number of fp32: with six digits they look alike."""
+    one = numpy.float32(-1.52137)
+    return torch.tensor([one, numpy.nextafter(one, numpy.float32(0))])
+
+
+def test_numbers_that_differ_in_their_last_bit_are_told_apart() -> None:
+    x = neighbours()
+    ordered = kernellab.check(exchanges, (2,), x, torch.zeros(1))
+    lanes = kernellab.check(collides, (1,), x, torch.zeros(1), BLOCK=2)
+    for (finding,), kind in ((ordered, "order-dependence"), (lanes, "lane-collision")):
+        assert finding.kind == kind
+        told = {float(one) for one in re.findall(r"-1\.52\d+", finding.message)}
+        assert len(told) == 2
+        for number, expected in zip(sorted(told), sorted(x.tolist())):
+            assert number == pytest.approx(expected, rel=5e-8)
+
+
+def test_six_digits_are_enough_where_they_differ() -> None:
+    assert texts(1.0, 2.5) == ("1", "2.5")
+    assert texts(0.1, 0.1) == ("0.1", "0.1")
+    assert texts(float("inf"), 3.0) == ("inf", "3")
+    assert texts(0.0, -0.0) == ("0", "-0")
+    assert texts(1 / 3, 1 / 3 + 1e-9) == ("0.333333333", "0.333333334")
+    assert texts(7, 8) == ("7", "8")
+
+
+@triton.jit
+def adds_and_sums(x_ptr, lock_ptr, total_ptr, out_ptr, LOCKED: tl.constexpr):
+    x = tl.load(x_ptr + tl.program_id(0))
+    if LOCKED:
+        while tl.atomic_cas(lock_ptr, 0, 1) == 1:
+            pass
+        tl.store(total_ptr, tl.load(total_ptr) + x)
+        tl.atomic_xchg(lock_ptr, 0)
+    else:
+        tl.atomic_add(total_ptr, x)
+
+
+@pytest.mark.parametrize("locked", [True, False], ids=["under-a-lock", "by-atomics"])
+def test_a_sum_that_overflows_on_the_way_in_one_order_is_told(locked: bool) -> None:
+    lock = torch.zeros(1, dtype=torch.int32)
+    total = torch.zeros(1, dtype=torch.float16)
+    for numbers, depends in (([40_000, 40_000, -40_000], True), ([8_000, 9_000, -4_000], False)):
+        x = torch.tensor(numbers, dtype=torch.float16)
+        with numpy.errstate(over="ignore"):
+            ends = [numpy.add.accumulate(one)[-1] for one in (x.numpy(), x.numpy()[::-1])]
+        assert depends == (numpy.isfinite(ends[0]) != numpy.isfinite(ends[1]))
+        found = kernellab.check(adds_and_sums, (3,), x, lock, total, total, LOCKED=locked)
+        told = found.of_kind("order-dependence")
+        assert len(told) == depends, str(found)
+        for one in told:
+            assert "it is inf when they run in the order of their ids, 40000 when" in one.message
+            assert "fp32" in one.advice
