@@ -2,10 +2,28 @@
 
     %load_ext kernellab
 
-    %%tilekernel --target sm_90
+    %%tilekernel --target h100
     @triton.jit
     def add(x_ptr, y_ptr, z_ptr, n, BLOCK: tl.constexpr):
         ...
+
+    add[(4,)](x, y, z, n, BLOCK=256)
+
+The launch runs on the CPU, or on the GPU where the tensors are there. What else can be asked of it:
+
+    check(add, (4,), x, y, z, n, BLOCK=256)      its faults, each on its line      %tilecheck
+    trace(add, (4,), x, y, z, n, BLOCK=256)      every step, forwards and back     %tilestep
+    debug(add, (4,), x, y, z, n, BLOCK=256)      Python's debugger in the kernel   %tiledebug
+    compile(add, x, y, z, n, BLOCK=256)          all stages down to machine code   %tileir
+    compile(...).layouts()                       where a tile's elements are       %tilelayout
+    accesses(add, (4,), x, y, z, n, BLOCK=256)   what its memory accesses cost
+    tune(add, (4,), x, y, z, n, space={...})     which config is best              %%tiletune
+    bisect(add, (4,), x, y, z, n, BLOCK=256)     the pass that changes its result
+    compare(one, other)                          two compilations side by side
+    load(path)                                   what was saved: compilations, traces, sweeps
+
+`with interpreted():` runs other people's kernels on the CPU. Each function's help has the details
+(`kernellab.check?`); `show(record)` displays whatever they give.
 
 Importing this package imports nothing heavy: each public name is imported when first asked for.
 """
@@ -120,14 +138,18 @@ __all__ = [*_HOMES, "__version__", "load_ipython_extension", "unload_ipython_ext
 def __getattr__(name: str) -> object:
     home = _HOMES.get(name)
     if home is None:
-        raise AttributeError(f"module 'kernellab' has no attribute {name!r}", name=name, obj=None)
+        from kernellab.errors.suggestions import nearest
+
+        meant = nearest(name, __all__) if not name.startswith("_") else ""
+        raise AttributeError(f"module 'kernellab' has no attribute {name!r}. {meant}".rstrip())
     value = getattr(importlib.import_module(home), name)
     globals()[name] = value
     return value
 
 
 def __dir__() -> list[str]:
-    return sorted({*globals(), *__all__})
+    # Not the rooms: nobody outside imports them by `kernellab.`, and Tab offers what is meant.
+    return sorted(__all__)
 
 
 def load_ipython_extension(shell: InteractiveShell) -> None:

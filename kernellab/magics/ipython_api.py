@@ -119,12 +119,20 @@ def is_cell_file(shell: InteractiveShell, file: str) -> bool:
     return shell.compile.format_code_name(file) is not None
 
 
-def execute(cell: RunningCell, body: str) -> None:
+def execute(
+    cell: RunningCell, body: str, is_shown_otherwise: Callable[[Any], bool] = lambda _: False
+) -> None:
     """Run the body of a cell as the shell runs an ordinary cell.
 
     Line N of the visible cell is line N of the code. IPython's own syntax (`!ls`, `%time`), its AST
     transformers and the display of the last expression work as usual. Top-level `await` does not: a
     magic is called in the middle of the event loop's step.
+
+    Args:
+        cell: the cell.
+        body: its text, without the magic's line.
+        is_shown_otherwise: tells of the value of an expression whether the magic shows it itself,
+            so that the shell need not.
 
     Raises:
         SyntaxError: of the body, with the visible cell's line.
@@ -135,8 +143,18 @@ def execute(cell: RunningCell, body: str) -> None:
         shell.compile.ast_parse(_transformed(cell, body), filename=cell.file)
     )
     quiet = shell.displayhook.semicolon_at_end_of_expression(body)
-    for code in _code_objects(shell, tree, cell, quiet):
-        exec(code, shell.user_global_ns, shell.user_ns)  # noqa: S102
+    display_value = sys.displayhook
+
+    def display_others(value: Any) -> None:
+        if not is_shown_otherwise(value):
+            display_value(value)
+
+    sys.displayhook = display_others
+    try:
+        for code in _code_objects(shell, tree, cell, quiet):
+            exec(code, shell.user_global_ns, shell.user_ns)  # noqa: S102
+    finally:
+        sys.displayhook = display_value
 
 
 def _transformed(cell: RunningCell, body: str) -> str:

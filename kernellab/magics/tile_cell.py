@@ -20,7 +20,7 @@ from kernellab.magics.compile_options import (
     stated_call,
 )
 from kernellab.magics.ipython_api import RunningCell
-from kernellab.records import Compilation, Target
+from kernellab.records import Compilation, Run, Target
 from kernellab.triton_api import definition_of, reachable_functions
 from kernellab.viz.kernels.card import kernel_card, plain_card
 from kernellab.viz.kit.card import Card
@@ -41,7 +41,9 @@ def run_tile_cell(running: RunningCell, given: Mapping[str, Any], body: str) -> 
     """
     compile_options = compile_options_of(given)
     with tile_kernels_in(running.file, compile_options.target) as made:
-        ipython_api.execute(running, body)
+        # A card tells of the launch that its kernel made last.
+        has_card = not given["no_compile"]
+        ipython_api.execute(running, body, lambda value: has_card and _is_last_run(value, made))
     kernels = _latest(made)
     if not kernels:
         raise KernelLabError(
@@ -54,6 +56,10 @@ def run_tile_cell(running: RunningCell, given: Mapping[str, Any], body: str) -> 
     if not given["no_compile"]:
         _check_constants(compile_options, kernels, running)
         _show_cards(kernels, compile_options)
+
+
+def _is_last_run(value: Any, made: Iterable[TileKernel]) -> bool:
+    return isinstance(value, Run) and any(kernel.last_run is value for kernel in made)
 
 
 def _latest(made: Iterable[TileKernel]) -> list[TileKernel]:

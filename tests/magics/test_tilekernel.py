@@ -2,6 +2,7 @@
 what a cell leaves behind, its line numbers, options, cards, help.
 """
 
+import re
 from html.parser import HTMLParser
 
 import pytest
@@ -362,3 +363,35 @@ def _row(card: str, name: str) -> list[str]:
         if cells and cells[0] == name:
             return cells
     raise AssertionError(f"no row {name!r} in\n{card}")
+
+
+def test_a_launch_under_its_card_is_told_once_and_elsewhere_in_a_line(lab: NotebookSession) -> None:
+    launched = f"{ADD}add[(8,)](x, y, z, 1000, BLOCK=128)"
+    outcome = lab.run(f"%%tilekernel\n{launched}")
+    assert outcome.status == "ok"
+    assert len(outcome.cards) == 1
+    assert outcome.result is None
+    without_card = lab.run(f"%%tilekernel --no-compile\n{launched}").result
+    assert without_card is not None
+    again = lab.run("add[(8,)](x, y, z, 1000, BLOCK=128)").result
+    assert again is not None
+    for shown in (without_card, again):
+        (line,) = shown["text/plain"].splitlines()
+        assert line.startswith("add  launched with grid (8, 1, 1), 8 programs: ran on the CPU")
+    # Of a run that no card tells of nothing is hidden.
+    kept = lab.run(f"r = add[(2,)](x, y, z, 256, BLOCK=128)\n_ = None\n{'r'}").result
+    assert kept is not None
+    # What a cell ends with besides is displayed as ever.
+    assert lab.run(f"%%tilekernel\n{launched}\n7").result == {"text/plain": "7"}
+
+
+def test_help_and_completion_of_the_package(lab: NotebookSession) -> None:
+    lab.run("import kernellab, kernellab.errors, kernellab.viz")
+    offered = lab.complete("kernellab.")
+    assert {"check", "trace", "compile", "TileKernel"} <= set(offered)
+    assert not {"errors", "viz", "sys", "importlib", "annotations", "TYPE_CHECKING"} & set(offered)
+    told = lab.help("kernellab")
+    named = re.findall(r"^    (\w+)\(", told, re.M)
+    assert len(named) >= 9
+    assert set(named) <= set(offered)
+    assert "Did you mean 'check'?" in lab.run("kernellab.chekc").message

@@ -69,9 +69,12 @@ def compilation_card(compilation: Compilation) -> Card:
 
 @card_of.register
 def run_card(run: Run) -> Card:
-    """The card of a run: grid, where, how long. The arguments are on the card of its launch."""
-    took = "" if run.seconds is None else f"{run.seconds * 1e3:.3g} ms"
-    return Card(title=run.launch.kernel, subtitle=took, notes=(_where(run),))
+    """The card of a run, in a line: grid, where, how long. The arguments are on the card of its
+    launch.
+    """
+    took = "" if run.seconds is None else f", {run.seconds * 1e3:.3g} ms"
+    where = _where(run).rstrip(".")
+    return Card(title=run.launch.kernel, subtitle=f"{where[:1].lower()}{where[1:]}{took}")
 
 
 @card_of.register

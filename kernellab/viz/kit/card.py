@@ -38,6 +38,8 @@ class Card:
         notes = "\n".join(f'<div style="{_NOTE}">{escape(note)}</div>' for note in self.notes)
         heading = f'<b style="font-size:1.1em">{escape(self.title)}</b>'
         subtitle = f'<span style="opacity:.75">{escape(self.subtitle)}</span>'
+        if not tables and not notes:
+            return f"<div>{heading} {subtitle}</div>"
         return (
             f'<div style="{_BOX}">\n<div>{heading} {subtitle}</div>\n{notes}\n'
             f'<div style="{_SIDE_BY_SIDE}">\n{tables}\n</div>\n</div>'
