@@ -16,7 +16,7 @@ import re
 import stat
 import zipfile
 import zlib
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -152,21 +152,36 @@ def gunzipped(content: bytes) -> bytes:
     return bytes(parts)
 
 
-def inflated(data: bytes, size: int) -> bytes:
-    """Deflated data, which must unpack to `size` bytes; not a byte more is unpacked.
+_STEP = 1 << 16
+"""Compressed bytes that are unpacked at once."""
+
+_MOST_AT_ONCE = 1 << 20
+"""Bytes that come of them at once."""
+
+
+def inflated(data: bytes, size: int) -> Iterator[bytes]:
+    """Deflated data, which must unpack to `size` bytes, part by part; not a part more is unpacked.
 
     Raises:
-        ValueError: it does not.
+        ValueError: it does not, at the latest when the last part was taken.
     """
     unpacking = zlib.decompressobj()
+    left = size
     try:
-        # One byte of room more, so that the end is seen.
-        found = unpacking.decompress(data, size + 1)
+        for at in range(0, len(data), _STEP):
+            waiting: bytes = data[at : at + _STEP]
+            while waiting and not unpacking.eof:
+                # One byte of room more, so that the end is seen.
+                found = unpacking.decompress(waiting, min(left + 1, _MOST_AT_ONCE))
+                waiting = unpacking.unconsumed_tail
+                left -= len(found)
+                if left < 0:
+                    raise ValueError(f"compressed data is not of {size:,} bytes")
+                yield found
     except zlib.error as error:
         raise ValueError(str(error)) from error
-    if len(found) != size or not unpacking.eof:
+    if left or not unpacking.eof:
         raise ValueError(f"compressed data is not of {size:,} bytes")
-    return found
 
 
 def zip_members(content: bytes, *names: str) -> list[bytes]:

@@ -366,9 +366,8 @@ def last_writers(trace: Trace, argument: str) -> numpy.ndarray:
     known = trace.arguments[argument]
     writers = numpy.full(known.shape, -1, numpy.int64)
     for step in trace.steps:
-        for place, count in step.places_written(known, trace.arguments):
-            if count:  # of a tensor without dimensions no place leaves elements out
-                writers[place] = step.number
+        for numbers in step.places_written(known, trace.arguments):
+            writers.reshape(-1)[numbers] = step.number
     return writers
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import operator
 import os
-from bisect import bisect_right
+from bisect import bisect_left, bisect_right
 from collections.abc import Callable, Mapping, Sequence
 from functools import cached_property
 from pathlib import Path
@@ -243,7 +243,8 @@ class Trace(Sequence[Step]):
 
         Raises:
             ArgumentError: no tensor of the launch has that name.
-            NotRecorded: the argument, or what was written to it, was too large to be kept.
+            NotRecorded: the argument, or what was written to it, was too large to be kept; or
+                more than 67,108,864 lanes wrote to it.
         """
         known = self.arguments.get(argument)
         if known is None:
@@ -260,10 +261,35 @@ class Trace(Sequence[Step]):
         lost = self.step_not_kept(argument, last + 1, last + 1)
         if lost is not None:
             raise self._lost(argument, last, lost)
-        contents = numpy.array(stored.exact()).reshape(known.shape)
-        for one in self.steps[begin : last + 1]:
+        writing = self._writing(known, begin, last + 1)
+        lanes = sum(one.lanes_written(known, self.arguments) for one in writing)
+        if lanes > _MOST_REPLAYED:
+            raise NotRecorded(
+                f"what {argument!r} holds after step {last} is not worked out: {lanes:,} lanes "
+                f"write to it up to there, and no more than {_MOST_REPLAYED:,} are followed",
+                advice="Ask for an earlier step, or trace fewer programs.",
+            )
+        contents = stored.copied().reshape(known.shape)
+        for one in writing:
             one.write_into(contents, known, self.arguments)
         return contents
+
+    def _writing(self, argument: TracedArgument, begin: int, end: int) -> Sequence[Step]:
+        """The steps from one number to another that may write to the memory of an argument."""
+        steps = self._writers.get(argument.storage, [])
+        first = bisect_left(steps, begin, key=lambda step: step.number)
+        return steps[first : bisect_left(steps, end, key=lambda step: step.number)]
+
+    @cached_property
+    def _writers(self) -> dict[int, list[Step]]:
+        """Storage -> the steps that write to it."""
+        found: dict[int, list[Step]] = {}
+        for step in self.steps:
+            names = {one.argument for one in step.accesses if one.kind != "load"}
+            known = (self.arguments[name] for name in names if name in self.arguments)
+            for storage in {one.storage for one in known}:
+                found.setdefault(storage, []).append(step)
+        return found
 
     def final_memory(self, argument: str) -> numpy.ndarray:
         """What the whole launch left in an argument, programs that were not traced included;
@@ -275,7 +301,7 @@ class Trace(Sequence[Step]):
         ]
         if not last or not stored.is_exact:
             return self.memory(argument)
-        return numpy.array(stored.exact()).reshape(self.arguments[argument].shape)
+        return stored.copied().reshape(self.arguments[argument].shape)
 
     def step_not_kept(self, argument: str, begin: int, end: int) -> int | None:
         """The first step, up to number `end`, since which it is not known what an argument holds:
@@ -290,10 +316,20 @@ class Trace(Sequence[Step]):
             if one.step > start and argument in one.contents
             if not self.values[one.contents[argument]].is_exact
         }
-        for step in self.steps[start:end]:
-            if step.number in by_others or not step.keeps_contents(known, self.arguments):
-                return step.number
-        return None
+        lost = [
+            step.number
+            for step in self._losing.get(known.storage, [])
+            if start <= step.number < end and not step.keeps_contents(known, self.arguments)
+        ]
+        return min([*lost, *(number for number in by_others if number < end)], default=None)
+
+    @cached_property
+    def _losing(self) -> dict[int, list[Step]]:
+        """Storage -> the steps that wrote to it more than was kept."""
+        return {
+            storage: [one for one in steps if not all(a.has_contents for a in one.accesses)]
+            for storage, steps in self._writers.items()
+        }
 
     def _lost(self, argument: str, step: int, lost: int) -> NotRecorded:
         """That what an argument holds after a step is not known since step `lost`."""
@@ -507,6 +543,9 @@ def _number_of(step: Any) -> int:
             advice="trace.at(5), or trace.at(trace[5]); negative numbers count from the end.",
         ) from error
 
+
+_MOST_REPLAYED = 1 << 26
+"""Lanes that are written again to find what an argument holds after a step."""
 
 _COMPUTED_BYTES = 64 * 1024 * 1024
 

@@ -100,6 +100,32 @@ class AffineLanes:
             total = total + steps.reshape((-1,) + (1,) * (len(self.extents) - axis - 1))
         return numpy.broadcast_to(total, self.extents)
 
+    def runs(self) -> numpy.ndarray | None:
+        """(first, how many) of each run of places that follow each other, ascending, int64;
+        None where places may come twice or out of order, so that every lane must be looked at.
+        """
+        if 0 in self.extents:
+            return numpy.zeros((0, 2), numpy.int64)
+        start = self.start
+        axes: list[tuple[int, int]] = []
+        outer: list[tuple[int, int]] = []
+        for stride, extent in zip(self.strides, self.extents):
+            if stride and extent > 1:
+                start += min(stride, 0) * (extent - 1)
+                axes.append((abs(stride), extent))
+        length, reach = 1, 0
+        for stride, extent in sorted(axes):
+            if stride <= reach + bool(outer):
+                return None
+            if stride == length and not outer:
+                length *= extent
+            else:
+                outer.insert(0, (stride, extent))
+            reach += stride * (extent - 1)
+        strides, extents = zip(*outer) if outer else ((), ())
+        first = AffineLanes(start, strides, extents).indices().reshape(-1)
+        return numpy.stack([first, numpy.full_like(first, length)], axis=1)
+
 
 @dataclass(frozen=True, eq=False)
 class Access:
@@ -145,9 +171,7 @@ class Access:
             found = self.lanes.indices()
         else:
             found = numpy.asarray(self.values[self.lanes].exact(), numpy.int64)
-        if self.mask is None:
-            return found
-        return numpy.broadcast_to(found, numpy.broadcast_shapes(found.shape, self.mask.shape))
+        return numpy.broadcast_to(found, self._extents)
 
     @property
     def mask(self) -> numpy.ndarray | None:
@@ -159,9 +183,10 @@ class Access:
     @property
     def elements(self) -> numpy.ndarray:
         """The indices of the lanes that take part, in lane order, in one dimension."""
-        if self.mask is None:
-            return self.indices.reshape(-1)
-        on: numpy.ndarray = self.indices[numpy.broadcast_to(self.mask, self.indices.shape)]
+        indices, mask = self.indices, self.mask
+        if mask is None:
+            return indices.reshape(-1)
+        on: numpy.ndarray = indices[numpy.broadcast_to(mask, indices.shape)]
         return on
 
     def written(self) -> numpy.ndarray:
@@ -171,10 +196,10 @@ class Access:
         """
         assert self.written_number is not None
         stored = numpy.asarray(self.values[self.written_number].exact())
-        everywhere = numpy.broadcast_to(stored, self.indices.shape)
-        if self.mask is None:
+        everywhere, mask = numpy.broadcast_to(stored, self._extents), self.mask
+        if mask is None:
             return everywhere.reshape(-1)
-        on: numpy.ndarray = everywhere[numpy.broadcast_to(self.mask, self.indices.shape)]
+        on: numpy.ndarray = everywhere[numpy.broadcast_to(mask, self._extents)]
         return on
 
     def text(self) -> str:
@@ -183,16 +208,38 @@ class Access:
         """
         target = f"{self.kind} of {self.argument}" if self.argument else f"{self.kind} elsewhere"
         if not self.has_elements:
-            return f"{target}: {math.prod(self._extents):,} lanes, whose places were not recorded"
-        lanes, on = self.indices.size, self.elements.size
+            return f"{target}: {self.lane_count:,} lanes, whose places were not recorded"
+        runs, lanes = self.runs(), self.lane_count
+        elements = numpy.zeros(0, numpy.int64) if runs is not None else self.elements
+        on = lanes if runs is not None else elements.size
         if not on:
             return f"{target}: no lane of {lanes:,} is on"
-        first, last = int(self.elements.min()), int(self.elements.max())
-        different = int(numpy.unique(self.elements).size)
+        if runs is not None:
+            first, last = int(runs[0, 0]), int(runs[-1].sum()) - 1
+            different = int(runs[:, 1].sum())
+        else:
+            first, last = int(elements.min()), int(elements.max())
+            different = int(numpy.unique(elements).size)
         places = f"element {first}" if first == last else f"elements {first} to {last}"
         if different < last - first + 1:
             places = f"{different:,} elements between {first} and {last}"
         return f"{target}: {places}" + ("" if lanes == 1 else f" ({on:,} of {lanes:,} lanes)")
+
+    def short_text(self) -> str:
+        """ "load of x_ptr: 1,048,576 lanes", which takes no time."""
+        target = f"{self.kind} of {self.argument}" if self.argument else f"{self.kind} elsewhere"
+        return f"{target}: {counted(self.lane_count, 'lane')}"
+
+    @property
+    def lane_count(self) -> int:
+        """How many lanes it has, those that are off included."""
+        return math.prod(self._extents)
+
+    def runs(self) -> numpy.ndarray | None:
+        """`AffineLanes.runs` of all lanes; None where there is a mask, or no pattern."""
+        if self.mask_number is None and isinstance(self.lanes, AffineLanes):
+            return self.lanes.runs()
+        return None
 
     @property
     def _extents(self) -> tuple[int, ...]:
@@ -260,26 +307,32 @@ class Step:
 
     def writes_to(
         self, argument: TracedArgument, arguments: Mapping[str, TracedArgument]
-    ) -> Iterator[tuple[tuple[numpy.ndarray, ...], numpy.ndarray]]:
-        """(index along each dimension, what memory holds there afterwards)
-        of each of its writes to an argument.
+    ) -> Iterator[tuple[numpy.ndarray, numpy.ndarray]]:
+        """(numbers of elements in reading order, what memory holds there afterwards)
+        of each of its writes to an argument; of lanes with the same number the last one counts.
 
         `arguments` are all there are: a write through one that shares memory
         with this one counts too. Raises NotRecorded where a write was too large to be kept.
         """
         for access, further in self._writes(argument, arguments):
-            inside, place = argument.coordinates(access.elements + further)
-            yield place, access.written()[inside]
+            inside, numbers = argument.numbered(access.elements + further)
+            written = access.written()
+            yield numbers, written if inside is None else written[inside]
 
     def places_written(
         self, argument: TracedArgument, arguments: Mapping[str, TracedArgument]
-    ) -> Iterator[tuple[tuple[numpy.ndarray, ...], int]]:
-        """(index along each dimension, how many elements) of each of its writes, as `writes_to`,
+    ) -> Iterator[numpy.ndarray]:
+        """The numbers of the elements of each of its writes, as `writes_to`,
         also where what it wrote was not kept.
         """
         for access, further in self._writes(argument, arguments):
-            inside, place = argument.coordinates(access.elements + further)
-            yield place, int(inside.sum())
+            yield argument.numbered(access.elements + further)[1]
+
+    def lanes_written(
+        self, argument: TracedArgument, arguments: Mapping[str, TracedArgument]
+    ) -> int:
+        """How many lanes its writes to an argument have, those that are off included."""
+        return sum(access.lane_count for access, _ in self._writes(argument, arguments))
 
     def keeps_contents(
         self, argument: TracedArgument, arguments: Mapping[str, TracedArgument]
@@ -308,17 +361,12 @@ class Step:
         argument: TracedArgument,
         arguments: Mapping[str, TracedArgument],
     ) -> bool:
-        """Do in `contents`, an array of the argument's elements, what this step did in its memory;
-        whether it did anything.
+        """Do in `contents`, a contiguous array of the argument's elements, what this step did in
+        its memory; whether it did anything.
         """
         did_anything = False
-        for place, written in self.writes_to(argument, arguments):
-            elements = written.view(contents.dtype)
-            if argument.shape:
-                contents[place] = elements
-            elif elements.size:
-                # A tensor without dimensions: of lanes that write to it the last one counts.
-                contents[()] = elements[-1]
+        for numbers, written in self.writes_to(argument, arguments):
+            contents.reshape(-1)[numbers] = written.view(contents.dtype)
             did_anything = True
         return did_anything
 
@@ -354,6 +402,29 @@ class TracedArgument:
     strides: tuple[int, ...]
     storage: int
     start: int = 0
+
+    def numbered(self, indices: numpy.ndarray) -> tuple[numpy.ndarray | None, numpy.ndarray]:
+        """As `coordinates`, but for those inside their numbers in reading order, int64.
+        None in place of which lie inside: all do.
+        """
+        if self.is_contiguous:
+            size = math.prod(self.shape)
+            if not indices.size or (indices.min() >= 0 and indices.max() < size):
+                return None, indices
+            inside = (indices >= 0) & (indices < size)
+            return inside, indices[inside]
+        inside, place = self.coordinates(indices)
+        return inside, numpy.ravel_multi_index(place, self.shape).astype(numpy.int64, copy=False)
+
+    @property
+    def is_contiguous(self) -> bool:
+        """Whether its elements lie one after the other, in reading order."""
+        size = 1
+        for extent, stride in zip(reversed(self.shape), reversed(self.strides)):
+            if extent > 1 and stride != size:
+                return False
+            size *= extent
+        return True
 
     def coordinates(
         self, indices: numpy.ndarray

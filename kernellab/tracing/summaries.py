@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -72,6 +73,10 @@ def number_text(number: float) -> str:
     return f"{number:.6g}"
 
 
+_PART = 1 << 18
+"""Elements that are looked at together: of a large array never a second one is made."""
+
+
 def summarize(value: Any) -> Summary:
     """The summary of a NumPy array, of a pointer's offsets, or of a constant."""
     if isinstance(value, TilePointer):
@@ -81,6 +86,32 @@ def summarize(value: Any) -> Summary:
     elif not isinstance(value, numpy.ndarray | numpy.generic):
         return Summary((), "", None, None, None)
     array = numpy.asarray(value)
+    if array.size <= _PART:
+        return _summary_of_part(array)
+    flat = array.reshape(-1)
+    parts = [_summary_of_part(flat[at : at + _PART]) for at in range(0, flat.size, _PART)]
+    return joined_summaries(parts, tuple(array.shape))
+
+
+def joined_summaries(parts: Sequence[Summary], shape: tuple[int, ...]) -> Summary:
+    """The summary of an array of that shape whose elements are those of the parts, one or more."""
+    known = [one for one in parts if one.low is not None]
+    numbers = sum(one.size - one.nans for one in known)
+    mean = sum(
+        one.mean * ((one.size - one.nans) / numbers) for one in known if one.mean is not None
+    )
+    return Summary(
+        shape,
+        parts[0].dtype,
+        min((one.low for one in known if one.low is not None), default=None),
+        max((one.high for one in known if one.high is not None), default=None),
+        float(mean) if known else None,
+        sum(one.nans for one in parts),
+        sum(one.infinities for one in parts),
+    )
+
+
+def _summary_of_part(array: numpy.ndarray) -> Summary:
     shape, dtype = tuple(array.shape), array.dtype.name
     if array.dtype.kind in "biu":
         if not array.size:
@@ -103,15 +134,64 @@ def thumbnail_of(value: Any, side: int = THUMBNAIL_SIDE) -> numpy.ndarray:
     """A small float32 picture of a tile: rows of its last dimension,
     neighbours averaged where there are too many.
 
-    A tile of one dimension is folded into rows, in reading order.
-    Where a NaN or an infinity is among the neighbours, it shows.
+    A tile of one dimension is folded into rows, in reading order; places left over in the last
+    row repeat the last element. Where a NaN or an infinity is among the neighbours, it shows.
     """
     if isinstance(value, TilePointer):
         value = value.offsets
     array = numpy.asarray(value)
-    if array.dtype.kind not in "fiub":
-        array = array.astype(numpy.float32)
-    return _averaged(_as_rows(array, side), side)
+    rows, columns = picture_extents(array.shape, side)
+    down, across = picture_edges(rows, side), picture_edges(columns, side)
+    picture = numpy.zeros((down.size - 1, across.size - 1), numpy.float32)
+    flat = array.reshape(-1)
+    for top, bottom in _groups(down, columns):
+        height = int(down[bottom] - down[top])
+        band = _rows_between(flat, columns, int(down[top]), height)
+        for left, right in _groups(across, height):
+            part = band[:, across[left] : across[right]]
+            edges = down[top : bottom + 1] - down[top], across[left : right + 1] - across[left]
+            picture[top:bottom, left:right] = _averaged(part, *edges)
+    return picture
+
+
+def picture_edges(extent: int, side: int) -> numpy.ndarray:
+    """Where the cells of an axis of a picture begin, and the end of the last one."""
+    cells = min(extent, side)
+    return numpy.append(numpy.arange(cells) * extent // max(cells, 1), extent)
+
+
+def _groups(edges: numpy.ndarray, across: int) -> Iterator[tuple[int, int]]:
+    """Cells of an axis, from and to, that are averaged together: as many as have no more than
+    `_PART` elements, one at least.
+    """
+    first, last = 0, edges.size - 1
+    while first < last:
+        reach = edges[first] + _PART // max(across, 1)
+        after = max(int(numpy.searchsorted(edges, reach, side="right")) - 1, first + 1)
+        yield first, after
+        first = after
+
+
+def _rows_between(flat: numpy.ndarray, columns: int, first: int, count: int) -> numpy.ndarray:
+    found = flat[first * columns : (first + count) * columns]
+    left_over = count * columns - found.size
+    if left_over:
+        found = numpy.concatenate([found, numpy.repeat(found[-1:], left_over)])
+    return found.reshape(count, columns)
+
+
+def _averaged(part: numpy.ndarray, down: numpy.ndarray, across: numpy.ndarray) -> numpy.ndarray:
+    """The means of the cells between edges, float64; of single elements these themselves."""
+    if part.dtype.kind not in "fiub":
+        part = part.astype(numpy.float32)
+    result = part.astype(numpy.float64)
+    with numpy.errstate(all="ignore"):
+        for axis, edges in enumerate((down, across)):
+            if edges.size - 1 < result.shape[axis]:
+                counts = numpy.diff(edges)
+                sums = numpy.add.reduceat(result, edges[:-1], axis=axis)
+                result = sums / (counts[:, None] if axis == 0 else counts)
+    return result
 
 
 def picture_extents(shape: tuple[int, ...], side: int = THUMBNAIL_SIDE) -> tuple[int, int]:
@@ -125,29 +205,3 @@ def picture_extents(shape: tuple[int, ...], side: int = THUMBNAIL_SIDE) -> tuple
         return 1, size
     width = 1 << math.ceil(math.log2(math.sqrt(size)))
     return -(-size // width), width
-
-
-def _as_rows(array: numpy.ndarray, side: int) -> numpy.ndarray:
-    """The elements in two dimensions; places left over in the last row repeat the last element."""
-    if not array.size:
-        return numpy.zeros((0, 0))
-    rows, columns = picture_extents(array.shape, side)
-    left_over = rows * columns - array.size
-    return numpy.pad(array.reshape(-1), (0, left_over), mode="edge").reshape(rows, columns)
-
-
-def _averaged(rows: numpy.ndarray, side: int) -> numpy.ndarray:
-    if not rows.size:
-        return numpy.zeros((0, 0), numpy.float32)
-    if max(rows.shape) <= side:
-        return rows.astype(numpy.float32)
-    result = rows.astype(numpy.float64)
-    with numpy.errstate(all="ignore"):
-        for axis in (0, 1):
-            extent = result.shape[axis]
-            if extent > side:
-                edges = numpy.arange(side) * extent // side
-                counts = numpy.diff(numpy.append(edges, extent))
-                sums = numpy.add.reduceat(result, edges, axis=axis)
-                result = sums / (counts[:, None] if axis == 0 else counts)
-        return result.astype(numpy.float32)

@@ -33,6 +33,9 @@ written to them, and where."""
 _PENDING_BYTES = 32 * 1024 * 1024
 """So much is held as it came before it is compared and compressed."""
 
+_UNPACKED_ONCE = 1 << 20
+"""What is seen of larger values, in bytes, is kept once somebody has looked."""
+
 _COMPRESSION = 1
 
 Kind = Literal["tile", "pointer", "constant"]
@@ -107,6 +110,13 @@ class StoredValue:
             )
         return self.as_value(self._array())
 
+    def copied(self) -> numpy.ndarray:
+        """The array, which nobody else has. Raises as `exact`."""
+        if isinstance(self._data, bytes):
+            return self._array()
+        value = self.exact()
+        return numpy.array(value.offsets if isinstance(value, TilePointer) else value)
+
     def as_value(self, array: numpy.ndarray) -> Any:
         """What a kernel's variable shows for this array."""
         if self.kind == "pointer":
@@ -117,8 +127,16 @@ class StoredValue:
     def summary(self) -> Summary:
         """Shape, dtype, range, mean, NaNs."""
         if self._summary is None:
-            self._summary = summarize(self.exact())
+            self._look()
+            assert self._summary is not None
         return self._summary
+
+    def _look(self) -> None:
+        """Make the summary, and the thumbnail too of an array that takes long to unpack."""
+        value = self.exact()
+        self._summary = summarize(value)
+        if self.nbytes > _UNPACKED_ONCE:
+            self._thumbnail = thumbnail_of(value)
 
     @property
     def thumbnail(self) -> numpy.ndarray:
@@ -127,6 +145,10 @@ class StoredValue:
             return self._thumbnail
         if self.kind == "constant":
             return numpy.zeros((0, 0), numpy.float32)
+        if self.nbytes > _UNPACKED_ONCE:
+            self._look()
+            assert self._thumbnail is not None
+            return self._thumbnail
         return thumbnail_of(self._array())
 
     def text(self) -> str:
@@ -229,10 +251,17 @@ def decompressed(data: bytes, dtype: str, shape: tuple[int, ...]) -> numpy.ndarr
     Raises:
         ValueError: it is damaged.
     """
-    kind = dtype_named(dtype)
-    planes = numpy.frombuffer(inflated(data, math.prod(shape) * kind.itemsize), numpy.uint8)
-    elements = planes.reshape(kind.itemsize, math.prod(shape)).T
-    return numpy.ascontiguousarray(elements).reshape(-1).view(kind).reshape(shape)
+    kind, count = dtype_named(dtype), math.prod(shape)
+    elements = numpy.empty((count, kind.itemsize), numpy.uint8)
+    at = 0
+    for part in inflated(data, elements.size):
+        numbers = numpy.frombuffer(part, numpy.uint8)
+        while numbers.size:
+            plane, first = divmod(at, count)
+            some = numbers[: count - first]
+            elements[first : first + some.size, plane] = some
+            at, numbers = at + some.size, numbers[some.size :]
+    return elements.reshape(-1).view(kind).reshape(shape)
 
 
 # --------------------------------------------------------------------------------------------------

@@ -192,8 +192,8 @@ def test_the_picture_of_a_large_tensor_follows_the_steps(large: Trace) -> None:
     (store,) = (one for one in view.steps[last].accesses if one.operation == "store")
     assert store.places is not None
     known = large.memory("z_ptr") * 0
-    for place, _ in large[last].writes_to(large.arguments["z_ptr"], large.arguments):
-        known[place] = 1
+    for numbers, _ in large[last].writes_to(large.arguments["z_ptr"], large.arguments):
+        known.reshape(-1)[numbers] = 1
     touched = numpy.flatnonzero(thumbnail_of(known, 64)).tolist()
     assert places(view, store.places) == touched
 

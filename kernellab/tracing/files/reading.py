@@ -414,7 +414,8 @@ def _check_content(
     size = math.prod(shape) * dtype_named(dtype).itemsize
     room.take(data, size)
     try:
-        inflated(content, size)
+        for _ in inflated(content, size):
+            pass
     except ValueError as error:
         raise data.misfit(f"{size:,} bytes, {dtype}{list(shape)}: {error}") from error
 

@@ -7,7 +7,14 @@ import math
 import numpy
 from numpy.typing import DTypeLike
 
-from kernellab.tracing.summaries import picture_extents, summarize, thumbnail_of
+from kernellab.tracing.summaries import (
+    Summary,
+    joined_summaries,
+    picture_edges,
+    picture_extents,
+    summarize,
+    thumbnail_of,
+)
 from kernellab.viz.stepper.data import ElementsData, PlacesData, StepperView, StepWrite
 
 SMALL = 32
@@ -42,6 +49,11 @@ class Bytes:
             self._parts.append(padded)
             self._size += len(padded)
         return self._known[content]
+
+    @property
+    def size(self) -> int:
+        """Bytes of all of them."""
+        return self._size
 
     def joined(self) -> bytes:
         """All of them."""
@@ -140,7 +152,10 @@ class Places:
 
     def add(self, numbers: numpy.ndarray) -> int:
         """The number of these elements."""
-        runs, count = runs_of(numbers)
+        return self.add_runs(*runs_of(numbers))
+
+    def add_runs(self, runs: numpy.ndarray, count: int) -> int:
+        """The number of so many elements in these runs, (first, how many), ascending, int32."""
         key = runs.tobytes()
         if key not in self._numbers:
             self._numbers[key] = len(self._data)
@@ -156,7 +171,7 @@ class Cells:
     def __init__(self, shape: tuple[int, ...], side: int = SMALL_TENSOR) -> None:
         self.extents = picture_extents(shape, side)
         """Rows and columns of the elements, before neighbours become one cell."""
-        self._down, self._across = (_edges(extent, side) for extent in self.extents)
+        self._down, self._across = (picture_edges(extent, side) for extent in self.extents)
 
     def of(self, numbers: numpy.ndarray) -> numpy.ndarray:
         """The cells that elements fall into, each once, ascending."""
@@ -164,18 +179,48 @@ class Cells:
         across = len(self._across) - 1
         return numpy.unique(_cell(row, self._down) * across + _cell(column, self._across))
 
+    @property
+    def _width(self) -> int:
+        """Columns of elements of the narrowest cell."""
+        return int(numpy.diff(self._across).min(initial=1 << 40))
+
+    def sample_count(self, runs: numpy.ndarray) -> int:
+        """About how many `samples` gives."""
+        return 2 * len(runs) + int(runs[:, 1].sum()) // self._width
+
+    def samples(self, runs: numpy.ndarray) -> numpy.ndarray:
+        """So many elements of runs, (first, how many), that they fall into the same cells."""
+        # The first and the last of a run, and between them no cell's width without one.
+        width, first, count = self._width, runs[:, 0], runs[:, 1]
+        counts = -(-count // width) + 1
+        starts = numpy.cumsum(counts) - counts
+        place = numpy.arange(counts.sum()) - numpy.repeat(starts, counts)
+        last = numpy.repeat(count - 1, counts)
+        samples: numpy.ndarray = numpy.repeat(first, counts) + numpy.minimum(place * width, last)
+        return samples
+
+    def _around(self, numbers: numpy.ndarray) -> tuple[numpy.ndarray, numpy.ndarray]:
+        """The rows and columns of the picture that elements fall into, each once, ascending."""
+        row, column = divmod(numbers, self.extents[1])
+        return numpy.unique(_cell(row, self._down)), numpy.unique(_cell(column, self._across))
+
+    def elements_around(self, numbers: numpy.ndarray) -> int:
+        """How many elements `means` reads."""
+        down, across = self._around(numbers)
+        return int(numpy.diff(self._down)[down].sum() * numpy.diff(self._across)[across].sum())
+
     def means(
-        self, folded: numpy.ndarray, numbers: numpy.ndarray
+        self, flat: numpy.ndarray, numbers: numpy.ndarray
     ) -> tuple[numpy.ndarray, numpy.ndarray]:
         """The cells of the rows and columns that elements lie in, ascending,
-        and the mean of each, float32.
+        and the mean of each, float32. `flat` are all elements in reading order; places left over
+        in the last row repeat the last one.
         """
-        row, column = divmod(numbers, self.extents[1])
-        down, across = _cell(row, self._down), _cell(column, self._across)
-        down, across = numpy.unique(down), numpy.unique(across)
+        down, across = self._around(numbers)
         rows, row_starts, heights = _within(down, self._down)
         columns, column_starts, widths = _within(across, self._across)
-        part = folded[numpy.ix_(rows, columns)].astype(numpy.float64)
+        places = numpy.minimum(rows[:, None] * self.extents[1] + columns, flat.size - 1)
+        part = flat[places].astype(numpy.float64)
         with numpy.errstate(all="ignore"):
             sums = numpy.add.reduceat(part, row_starts, axis=0)
             sums = numpy.add.reduceat(sums, column_starts, axis=1)
@@ -188,43 +233,50 @@ class SmallTensor:
     """The contents of a tensor, and its small picture, which follows what is written."""
 
     def __init__(self, contents: numpy.ndarray, side: int = SMALL_TENSOR) -> None:
+        """Contents that are contiguous, and nobody else's: what is written is written there."""
         self.cells = Cells(contents.shape, side)
         self.picture = thumbnail_of(contents, side)
-        self._size, self._side = contents.size, side
-        rows, columns = self.cells.extents
-        self._is_mask = contents.dtype.kind == "b"
-        flat = plain(contents).reshape(-1)
-        # Places left over in the last row repeat the last element.
-        self._folded = numpy.pad(flat, (0, rows * columns - flat.size), mode="edge").reshape(
-            rows, columns
-        )
+        self.elements_read = 0
+        """For what was written."""
+        self._contents, self._side = contents, side
+        self._ranges: dict[int, Summary] = {}
+        """The summary of each part, by its number, as long as nothing is written there."""
 
     def write(
         self, numbers: numpy.ndarray, contents: numpy.ndarray
     ) -> tuple[numpy.ndarray, numpy.ndarray]:
-        """Elements get other contents: the cells that may look different now, ascending,
-        and what they are, float32.
+        """Elements, ascending, get other contents: the cells that may look different now,
+        ascending, and what they are, float32.
         """
-        flat = self._folded.reshape(-1)
-        flat[numbers] = plain(contents)
-        if flat.size > self._size and (numbers == self._size - 1).any():
-            flat[self._size :] = flat[self._size - 1]
-            numbers = numpy.append(numbers, numpy.arange(self._size, flat.size))
-        if numbers.size == flat.size:
-            means = thumbnail_of(self._folded, self._side).reshape(-1)
+        flat = self._contents.reshape(-1)
+        flat[numbers] = contents
+        for part in numpy.unique(numbers // _PART).tolist():
+            self._ranges.pop(part, None)
+        rows, columns = self.cells.extents
+        if rows * columns > flat.size and (numbers == flat.size - 1).any():
+            numbers = numpy.append(numbers, numpy.arange(flat.size, rows * columns))
+        reads = self.cells.elements_around(numbers)
+        self.elements_read += reads
+        if reads > _READ_AT_ONCE or numbers.size >= flat.size:
+            means = thumbnail_of(self._contents, self._side).reshape(-1)
+            self.elements_read += flat.size
             return numpy.arange(means.size), means
-        return self.cells.means(self._folded, numbers)
+        return self.cells.means(flat, numbers)
 
     def range_text(self) -> str:
         """The range of its elements in words."""
-        flat = self._folded.reshape(-1)[: self._size]
-        return summarize(flat.view(numpy.bool_) if self._is_mask else flat).range_text
+        flat = self._contents.reshape(-1)
+        for part in range(max(-(-flat.size // _PART), 1)):
+            if part not in self._ranges:
+                self._ranges[part] = summarize(flat[part * _PART : (part + 1) * _PART])
+        return joined_summaries(list(self._ranges.values()), self._contents.shape).range_text
 
 
-def _edges(extent: int, side: int) -> numpy.ndarray:
-    """Where the cells of an axis begin, and the end of the last one."""
-    cells = min(extent, side)
-    return numpy.append(numpy.arange(cells) * extent // cells, extent)
+_READ_AT_ONCE = 1 << 22
+"""Elements; where more lie around those that were written, the whole picture is drawn anew."""
+
+_PART = 1 << 16
+"""Elements whose range is worked out anew where one of them is written."""
 
 
 def _cell(place: numpy.ndarray, edges: numpy.ndarray) -> numpy.ndarray:

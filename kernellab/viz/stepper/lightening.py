@@ -110,7 +110,7 @@ class _Lightener:
         array = elements_in(self._view, one.elements, one.shape)
         if one.elements.averaged or ("argument", number) in self._kept:
             return dataclasses.replace(one, elements=self._same(one.elements, array))
-        small = self._small[number] = SmallTensor(array)
+        small = self._small[number] = SmallTensor(array.copy())
         picture = small_picture(small.picture, self._bytes)
         return dataclasses.replace(one, elements=picture, left_out=_WHY, in_kernel=True)
 

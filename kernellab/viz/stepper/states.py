@@ -29,6 +29,9 @@ _CONTEXT = 12
 _SHORT_FUNCTION = 30
 """A function of so many lines is shown whole."""
 
+_MOST_ROWS = 200
+"""Variables, constants, accesses and tensors of a step that a still shows, of each."""
+
 VERSION = 1
 """Of `still_data`."""
 
@@ -110,7 +113,7 @@ class StepState:
 def states_of(view: StepperView) -> Iterator[StepState]:
     """What there is to see after each step of a view, in order."""
     known = [dict(frame.given) for frame in view.frames]
-    tensors = [_Tensor(view, number) for number in range(len(view.arguments))]
+    tensors = [_Tensor(view, number) for number in range(len(view.arguments[:_MOST_ROWS]))]
     pictures = _pictures(view)
     for number, step in enumerate(view.steps, view.first):
         frame = view.frames[step.frame]
@@ -129,7 +132,7 @@ def states_of(view: StepperView) -> Iterator[StepState]:
             step.operation,
             variables,
             constants,
-            tuple(access.words for access in step.accesses),
+            tuple(_accesses(step)),
             tuple(tensor.after(step) for tensor in tensors),
         )
 
@@ -194,7 +197,10 @@ def _variables(
     """The variables that a step's function has then, and its constants."""
     parameters = view.frames[step.frame].parameters
     rows, constants = [], []
-    for name, number in known.items():
+    # Those that changed come first, also where not all are shown.
+    names = sorted(known, key=lambda name: name not in step.changed)
+    for name in names[:_MOST_ROWS]:
+        number = known[name]
         value, changed = view.values[number], name in step.changed
         is_given = name in parameters and not value.shape
         if not changed and (is_given or value.kept == "constant"):
@@ -203,7 +209,16 @@ def _variables(
         is_exact = value.kept != "summary"
         picture = pictures(number)
         rows.append(VariableState(name, value.type, value.words, is_exact, changed, picture))
-    return tuple(sorted(rows, key=lambda row: not row.changed)), tuple(constants)
+    if len(names) > _MOST_ROWS:
+        constants.append(("further variables", f"{len(names) - _MOST_ROWS:,}"))
+    return tuple(rows), tuple(constants)
+
+
+def _accesses(step: StepData) -> Iterator[str]:
+    for access in step.accesses[:_MOST_ROWS]:
+        yield access.words
+    if len(step.accesses) > _MOST_ROWS:
+        yield f"and {len(step.accesses) - _MOST_ROWS:,} more accesses"
 
 
 def _code(view: StepperView, frame: StepFrame, line: int) -> Iterator[tuple[int, str, bool]]:

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Literal
 
 import numpy
 
 from kernellab.common.formatting import counted
-from kernellab.errors import SourcePosition, label_file
+from kernellab.errors import NotRecorded, SourcePosition, label_file
 from kernellab.tracing.records import Trace
 from kernellab.tracing.steps import Access, Frame, Step, TracedArgument
 from kernellab.tracing.summaries import summarize, thumbnail_of
@@ -49,6 +50,15 @@ _LARGEST_PICTURE = 1 << 18
 """Elements of the largest tile or tensor whose elements are drawn one by one."""
 
 _TOO_MANY = f"more than the {_LARGEST_PICTURE:,} elements that are drawn one by one"
+
+_MOST_FOLLOWED = 256 * 1024 * 1024
+"""Bytes of all tensors that follow the steps."""
+
+_MOST_COLLECTED = 128 * 1024 * 1024
+"""Bytes of elements that are looked at before a view is made smaller."""
+
+_MOST_LANES = 1 << 23
+"""Places of lanes that a view works out."""
 
 MOST_BYTES = 24 * 1024 * 1024
 """Bytes of elements that a live view has as they are; of what is larger it has small pictures."""
@@ -107,10 +117,19 @@ class _Maker:
         """Where the elements of arguments are in their small pictures."""
         self._lost: dict[str, int] = {}
         """Arguments that are not known after every step, and the first after which they are not."""
+        self._bytes_left = _MOST_FOLLOWED
+        self._lanes_left = _MOST_LANES
+        self._unmarked = 0
+        """Accesses whose places are not worked out: they have too many lanes together."""
+        self._left_behind: dict[str, int] = {}
+        """Arguments whose pictures do not follow the steps from a number on, for the same reason;
+        -1 for those that never did.
+        """
 
     def view(self, focus: int) -> StepperView:
         trace, facts = self._trace, self._trace.facts
         arguments = tuple(self._argument(one) for one in self._arguments)
+        frames, steps = self._frames(), tuple(self._step(one) for one in self._steps)
         return StepperView(
             "steps",
             f"Steps of {facts.kernel}",
@@ -120,15 +139,15 @@ class _Maker:
             "operation" if facts.operations else "step",
             facts.grid,
             facts.programs,
-            (*trace.notices_now(), *self._left_out(), *self._not_known()),
+            (*trace.notices_now(), *self._left_out(), *self._not_known(), *self._too_many()),
             "" if trace.fault is None else str(trace.fault),
             None if trace.fault is None else trace.fault.step,
             self._first,
             len(trace),
             focus,
             tuple(StepSource(_label(one.file), one.first_line, one.lines) for one in trace.sources),
-            frames=self._frames(),
-            steps=tuple(self._step(one) for one in self._steps),
+            frames=frames,
+            steps=steps,
             arguments=arguments,
             values=tuple(self._values),
             places=self._places.data,
@@ -151,6 +170,19 @@ class _Maker:
                 f"From {unit} {step:,} on it is not known what {name} holds, and its picture does "
                 f"not follow the {unit}s: what was written to it was too much to be kept.{before} "
                 "A trace of fewer programs, or with a larger exact_bytes=, keeps more."
+            )
+
+    def _too_many(self) -> Iterator[str]:
+        if self._unmarked:
+            yield (
+                f"What {self._unmarked:,} of the accesses touch is not marked: a view "
+                f"works out the places of {_MOST_LANES:,} lanes. trace[N].accesses has the others."
+            )
+        for name, step in self._left_behind.items():
+            when = "no step" if step < 0 else f"the steps up to {step - 1:,}" if step else "no step"
+            yield (
+                f"The picture of {name} follows {when}: these tensors are too large, or too many "
+                f"lanes write to them, for one view. trace.memory({name!r}, N) has what it holds."
             )
 
     def _frames(self) -> tuple[StepFrame, ...]:
@@ -222,11 +254,12 @@ class _Maker:
 
     def _elements(self, stored: StoredValue) -> tuple[ElementsData | None, str]:
         """Of a tile, and why they are not there."""
-        if stored.is_exact and stored.summary.size <= _LARGEST_PICTURE:
+        is_small = stored.is_exact and math.prod(stored.shape) <= _LARGEST_PICTURE
+        if is_small and self._bytes.size < _MOST_COLLECTED:
             value = stored.exact()
             array = numpy.asarray(value.offsets if stored.kind == "pointer" else value)
             return elements_of(narrowed(array), self._bytes), ""
-        why = _TOO_MANY
+        why = "left out to keep the view small" if is_small else _TOO_MANY
         if not stored.is_exact:
             why = (
                 f"only a summary was recorded; kernellab.trace(..., exact_bytes={stored.nbytes}) "
@@ -247,10 +280,14 @@ class _Maker:
             self._cells[name] = Cells(shape, side)
             elements = small_picture(thumbnail_of(stored.thumbnail, side), self._bytes)
             why = "only a picture of what it was at first was recorded: this memory is too large"
+            if name in self._left_behind:
+                why = "this is what it was at first: memory or writes are too much for one view"
             if name in self._lost:
                 why = "this is what it was at first: what was written to it was too much to be kept"
         else:
-            words, small = summarize(contents).range_text, None
+            is_first = contents.size > _LARGEST_PICTURE and not self._first
+            summary = stored.summary if is_first else summarize(contents)
+            words, small = summary.range_text, None
             if contents.size <= _LARGEST_PICTURE:
                 elements, why = elements_of(contents, self._bytes), ""
             else:
@@ -274,28 +311,64 @@ class _Maker:
         if lost is not None:
             self._lost[name] = lost
             return None
+        self._bytes_left -= stored.nbytes
+        if self._bytes_left < 0:
+            self._left_behind[name] = -1
+            return None
         if first:
-            return self._trace.memory(name, first - 1)
-        return numpy.array(stored.exact()).reshape(argument.shape)
+            return self._before(name, first)
+        return stored.copied().reshape(argument.shape)
+
+    def _before(self, name: str, step: int) -> numpy.ndarray | None:
+        """What an argument holds before a step; None where too much was written to it."""
+        try:
+            return self._trace.memory(name, step - 1)
+        except NotRecorded:
+            self._left_behind[name] = -1
+            return None
 
     def _access(self, access: Access) -> StepAccess:
         number = self._argument_numbers.get(access.argument)
         # Loops access the same elements again and again.
         key = number, access.kind, access.itemsize, access.lanes, access.mask_number
         if key not in self._accesses:
-            places = None
-            if number is not None and access.has_elements:
-                places = self._accessed(access, self._arguments[number])
-            self._accesses[key] = StepAccess(access.kind, number, places, access.text())
+            self._accesses[key] = self._access_data(access, number)
         return self._accesses[key]
 
-    def _accessed(self, access: Access, argument: TracedArgument) -> int | None:
+    def _access_data(self, access: Access, number: int | None) -> StepAccess:
+        runs, lanes, cells = access.runs(), access.lane_count, self._cells.get(access.argument)
+        if number is not None and not self._arguments[number].is_contiguous:
+            lanes *= 3
+        elif runs is not None:
+            lanes = len(runs) if cells is None else cells.sample_count(runs)
+        if access.has_elements and not self._spend(lanes):
+            self._unmarked += 1
+            return StepAccess(access.kind, number, None, access.short_text())
+        places = None
+        if number is not None and access.has_elements:
+            places = self._accessed(access, runs, self._arguments[number])
+        return StepAccess(access.kind, number, places, access.text())
+
+    def _spend(self, lanes: int) -> bool:
+        """Whether the places of so many lanes may still be worked out."""
+        if lanes <= self._lanes_left:
+            self._lanes_left -= lanes
+            return True
+        return False
+
+    def _accessed(
+        self, access: Access, runs: numpy.ndarray | None, argument: TracedArgument
+    ) -> int | None:
         if access.itemsize != dtype_named(argument.dtype).itemsize:
             return None  # elements seen in another size have no place here
-        inside, place = argument.coordinates(access.elements)
-        flat = _flat(place, argument, int(inside.sum()))
         cells = self._cells.get(argument.name)
-        return self._places.add(flat if cells is None else cells.of(flat))
+        if runs is not None and argument.is_contiguous:
+            runs = _clipped(runs, math.prod(argument.shape))
+            if cells is None:
+                return self._places.add_runs(runs.astype(numpy.int32), int(runs[:, 1].sum()))
+            return self._places.add(cells.of(cells.samples(runs)))
+        _, numbers = argument.numbered(access.elements)
+        return self._places.add(numbers if cells is None else cells.of(numbers))
 
     def _writes(self, step: Step) -> Iterator[StepWrite]:
         for checkpoint in self._trace.checkpoints:
@@ -303,15 +376,24 @@ class _Maker:
                 yield from self._refreshed(checkpoint.contents)
         if not any(access.kind != "load" for access in step.accesses):
             return
+        arguments = self._trace.arguments
         for argument in self._arguments:
             if argument.name not in self._followed:
                 continue
-            for place, written in step.writes_to(argument, self._trace.arguments):
-                flat = _flat(place, argument, written.size)
+            # Finding and sorting them takes its time.
+            times = 2 if argument.is_contiguous else 5
+            if not self._spend(times * step.lanes_written(argument, arguments)):
+                self._leave_behind(argument.name, step.number)
+                continue
+            for numbers, written in step.writes_to(argument, arguments):
                 # Of lanes that write to one place the last one counts.
-                places, last = numpy.unique(flat[::-1], return_index=True)
+                places, last = numpy.unique(numbers[::-1], return_index=True)
                 contents = written.view(dtype_named(argument.dtype))[::-1][last]
                 yield self._write(argument, places, contents)
+
+    def _leave_behind(self, name: str, step: int) -> None:
+        self._left_behind[name] = step
+        del self._followed[name]
 
     def _refreshed(self, contents: Mapping[str, int]) -> Iterator[StepWrite]:
         """Whole arguments, after programs that were not traced."""
@@ -326,18 +408,20 @@ class _Maker:
     ) -> StepWrite:
         small, words = self._followed[argument.name], ""
         if small is not None:
+            read = small.elements_read
             places, contents = small.write(places, contents)
+            self._lanes_left -= (small.elements_read - read) // 8
             words = small.range_text() if self._is_still else ""  # it takes long
         number, numbers = self._argument_numbers[argument.name], self._places.add(places)
         return StepWrite(number, numbers, self._bytes.add(plain(contents)), words)
 
 
-def _flat(place: tuple[numpy.ndarray, ...], argument: TracedArgument, count: int) -> numpy.ndarray:
-    """Numbers of elements in reading order."""
-    if not argument.shape:
-        return numpy.zeros(count, numpy.int64)
-    flat: numpy.ndarray = numpy.ravel_multi_index(place, argument.shape)
-    return flat
+def _clipped(runs: numpy.ndarray, size: int) -> numpy.ndarray:
+    """The parts of runs that lie among so many elements."""
+    first, end = runs[:, 0], runs[:, 0] + runs[:, 1]
+    first, end = numpy.maximum(first, 0), numpy.minimum(end, size)
+    clipped: numpy.ndarray = numpy.stack([first, end - first], axis=1)[first < end]
+    return clipped
 
 
 def _label(file: str) -> str:

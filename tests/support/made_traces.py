@@ -1,0 +1,111 @@
+"""Files of traces that no kernel left: consistent, and as large as one likes."""
+
+from __future__ import annotations
+
+import base64
+import itertools
+import json
+import math
+import zipfile
+from pathlib import Path
+from typing import Any
+
+import numpy
+
+from kernellab.tracing.files.writing import DOCUMENT, FORMAT, VALUES, VERSION
+from kernellab.tracing.values import compressed
+
+
+class MadeTrace:
+    """A file of a trace of a kernel "k", in the making."""
+
+    def __init__(self) -> None:
+        self._heap = bytearray()
+        self._values: list[dict[str, Any]] = []
+        self._arguments: list[dict[str, Any]] = []
+        self._contents: dict[str, int] = {}
+        self.steps: list[list[Any]] = []
+
+    def value(self, array: numpy.ndarray) -> int:
+        """The number of a tile."""
+        content, number = compressed(array), len(self._values)
+        digest = base64.b64encode(number.to_bytes(16, "little")).decode()
+        self._values.append(
+            {
+                "digest": digest,
+                "kind": "tile",
+                "dtype": array.dtype.name,
+                "shape": list(array.shape),
+                "argument": "",
+                "data": [len(self._heap), len(content)],
+            }
+        )
+        self._heap += content
+        return number
+
+    def argument(
+        self, name: str, array: numpy.ndarray, strides: tuple[int, ...] | None = None
+    ) -> None:
+        """A tensor of the launch, and what it holds at first."""
+        shape = array.shape
+        own = [math.prod(shape[axis + 1 :]) for axis in range(len(shape))]
+        self._arguments.append(
+            {
+                "name": name,
+                "dtype": array.dtype.name,
+                "shape": list(shape),
+                "strides": list(strides or own),
+                "storage": len(self._arguments),
+                "start": 0,
+            }
+        )
+        self._contents[name] = self.value(array)
+
+    def step(self, *accesses: list[Any], **changed: int) -> None:
+        """A step; `access` makes what is accessed, `value` the numbers of what changes."""
+        self.steps.append([0, 1, [], changed, list(accesses), ""])
+
+    def saved(self, file: Path) -> Path:
+        """Written to a file, whose path is given back."""
+        document = {
+            "format": FORMAT,
+            "version": VERSION,
+            "facts": {
+                "kernel": "k",
+                "grid": [1, 1, 1],
+                "target": "sm_90",
+                "programs": [[0, 0, 0]],
+                "operations": False,
+                "constants": {},
+                "options": {},
+                "largest_exact": 65536,
+            },
+            "values": self._values,
+            "places": list(range(len(self._values))),
+            "frames": [["k", "k.py", [0, 0, 0], None, 0, {}]],
+            "sources": [],
+            "arguments": self._arguments,
+            "steps": self.steps,
+            "checkpoints": [[0, self._contents]],
+            "fault": None,
+            "notices": [],
+        }
+        with zipfile.ZipFile(file, "w", zipfile.ZIP_DEFLATED) as archive:
+            archive.writestr(DOCUMENT, json.dumps(document))
+            archive.writestr(VALUES, bytes(self._heap))
+        return file
+
+
+_starts = itertools.count()
+
+
+def access(
+    kind: str,
+    argument: str,
+    strides: list[int],
+    extents: list[int],
+    mask: int | None = None,
+    written: int | None = None,
+) -> list[Any]:
+    """An access to elements of four bytes, which begins where no other does."""
+    return [kind, argument, 4, [next(_starts), strides, extents], mask, written]

@@ -1,0 +1,180 @@
+"""Traces from files may be larger than any kernel leaves them: what is looked at is bounded, and
+what is left out is said.
+"""
+
+from __future__ import annotations
+
+import math
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import ml_dtypes
+import numpy
+import pytest
+
+import kernellab
+from kernellab.errors import NotRecorded
+from kernellab.tracing.records import Trace
+from kernellab.tracing.steps import AffineLanes, TracedArgument
+from kernellab.tracing.summaries import picture_extents, summarize, thumbnail_of
+from kernellab.viz.stepper.bytes import Cells, runs_of
+from tests.support.made_traces import MadeTrace, access
+from tests.support.source_files import ROOT
+
+TILE = [1024, 1024]
+
+
+@pytest.fixture
+def x_and_made() -> MadeTrace:
+    made = MadeTrace()
+    made.argument("x", numpy.zeros(1 << 21, numpy.float32))
+    return made
+
+
+def test_a_view_marks_so_many_lanes_and_says_so(x_and_made: MadeTrace, tmp_path: Path) -> None:
+    mask = x_and_made.value(numpy.arange(1 << 20) % 3 == 0)
+    for _ in range(2000):
+        x_and_made.step(access("load", "x", [1], [1 << 20], mask))
+    trace = kernellab.load(x_and_made.saved(tmp_path / "trace"))
+    view = trace.show()
+    assert "What 1,992 of the accesses touch is not marked" in " ".join(view.data.notes)
+    assert "What 32 of the accesses touch is not marked" in view.text()
+    marked = [one.accesses[0] for one in view.data.steps]
+    assert [one.places is None for one in marked] == [False] * 8 + [True] * 1992
+    assert "(349,525 of 1,048,576 lanes)" in marked[0].words.replace("349,526", "349,525")
+    assert marked[9].words == "load of x: 1,048,576 lanes"
+    assert "349,525" in trace[9].accesses[0].text().replace("349,526", "349,525")
+
+
+def test_regular_accesses_are_all_marked(x_and_made: MadeTrace, tmp_path: Path) -> None:
+    for _ in range(60):
+        x_and_made.step(access("load", "x", [1024, 1], TILE))
+    view = kernellab.load(x_and_made.saved(tmp_path / "trace")).show()
+    assert not view.data.notes
+    assert all(step.accesses[0].places is not None for step in view.data.steps)
+
+
+def stores(made: MadeTrace, count: int, tmp_path: Path) -> Trace:
+    written = made.value(numpy.ones(1, numpy.float32))
+    for _ in range(count):
+        made.step(access("store", "x", [1], [1 << 20], None, written))
+    trace: Trace = kernellab.load(made.saved(tmp_path / "trace"))
+    return trace
+
+
+def test_memory_follows_so_many_writes(x_and_made: MadeTrace, tmp_path: Path) -> None:
+    trace = stores(x_and_made, 2000, tmp_path)
+    assert trace.memory("x", 3).sum() == (1 << 20) + 3
+    with pytest.raises(NotRecorded, match="2,097,152,000 lanes write to it up to there"):
+        trace.memory("x")
+    notes = " ".join(trace.show().data.notes)
+    assert "The picture of x follows the steps up to " in notes
+    assert "The picture of x follows no step" in trace.show(step=1999).text()
+
+
+def test_many_rows_of_a_step_are_cut(x_and_made: MadeTrace, tmp_path: Path) -> None:
+    value = x_and_made.value(numpy.arange(4))
+    names = {f"v{number}": value for number in range(5000)}
+    x_and_made.step(*(access("load", "x", [1], [2]) for _ in range(5000)), **names)
+    text = kernellab.load(x_and_made.saved(tmp_path / "trace")).show().text()
+    assert "and 4,800 more accesses" in text
+    assert "further variables = 4,800" in text
+
+
+LOOK = """
+import resource, sys
+import kernellab
+def peak(): return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
+small, large = sys.argv[1:]
+for file in (small, large):
+    before = peak()
+    found = kernellab.load(file)
+    found.show().text(), found.show().to_html(file + ".html")
+    found.memory("x").ravel()[-1], repr(found.at(0)), repr(found)
+    grew = peak() - before
+print(grew)
+"""
+
+
+@pytest.mark.parametrize("dtype", ["float32", "bfloat16"])
+def test_a_large_tensor_is_looked_at_in_parts(dtype: str, tmp_path: Path) -> None:
+    kind = numpy.dtype(getattr(ml_dtypes, dtype, None) or dtype)
+    files = []
+    for size in (100_000, (240 << 20) // kind.itemsize - 3):
+        made = MadeTrace()
+        made.argument("x", numpy.zeros(size, numpy.uint8).astype(kind))
+        made.step()
+        files.append(str(made.saved(tmp_path / f"{size}.trace")))
+    ran = subprocess.run(
+        [sys.executable, "-c", LOOK, *files],
+        env={**os.environ, "PYTHONPATH": os.pathsep.join([str(ROOT), *sys.path])},
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=300,
+    )
+    assert ran.returncode == 0, ran.stderr
+    assert float(ran.stdout) < 500
+
+
+@pytest.mark.parametrize("seed", range(40))
+def test_runs_of_regular_lanes_are_those_of_each_lane(seed: int) -> None:
+    random = numpy.random.default_rng(seed)
+    count = int(random.integers(1, 4))
+    extents = tuple(random.integers(1, 6, count).tolist())
+    strides = tuple(random.choice([-40, -1, 0, 1, 2, 5, 6, 25, 30], count).tolist())
+    lanes = AffineLanes(int(random.integers(-10, 50)), strides, extents)
+    elements = lanes.indices().reshape(-1)
+    runs = lanes.runs()
+    if runs is None:
+        ordered = sorted(abs(one) for one, extent in zip(strides, extents) if extent > 1 and one)
+        assert elements.size > numpy.unique(elements).size or len(ordered) > 1
+    else:
+        expected, size = runs_of(numpy.sort(elements))
+        assert (runs.tolist(), int(runs[:, 1].sum())) == (expected.tolist(), size)
+
+
+@pytest.mark.parametrize("shape", [(100, 70), (70_001,), (300, 9000), (90_000, 3)])
+def test_samples_of_runs_lie_in_the_same_cells(shape: tuple[int, ...]) -> None:
+    random = numpy.random.default_rng(1)
+    cells, size = Cells(shape), math.prod(shape)
+    for most in (1, 50, size):
+        first = numpy.sort(random.integers(0, size, 5))
+        count = numpy.minimum(random.integers(1, most + 1, 5), size - first)
+        runs = numpy.stack([first, count], axis=1)
+        elements = numpy.concatenate([numpy.arange(a, a + n) for a, n in runs])
+        assert cells.of(cells.samples(runs)).tolist() == cells.of(elements).tolist()
+
+
+@pytest.mark.parametrize("strides", [(70, 1), (1, 90), (140, 2)])
+def test_numbers_of_elements_are_those_of_their_coordinates(strides: tuple[int, int]) -> None:
+    argument = TracedArgument("x", "float32", (90, 70), strides, 0)
+    indices = numpy.random.default_rng(2).integers(-100, 14_000, 3000)
+    inside, place = argument.coordinates(indices)
+    found, numbers = argument.numbered(indices)
+    assert found is not None
+    assert found.tolist() == inside.tolist()
+    assert numbers.tolist() == (place[0] * 70 + place[1]).tolist()
+
+
+@pytest.mark.parametrize("shape", [(700_001,), (3, 400_000), (400_000, 3), (1500, 1200)])
+def test_parts_of_a_large_array_give_what_the_whole_gives(shape: tuple[int, ...]) -> None:
+    random = numpy.random.default_rng(3)
+    array = random.random(shape).astype(ml_dtypes.bfloat16)
+    array.reshape(-1)[[5, -1]] = numpy.nan, numpy.inf
+    whole = array.astype(numpy.float64).reshape(-1)
+    summary = summarize(array)
+    assert (summary.shape, summary.nans, summary.infinities) == (shape, 1, 1)
+    assert (summary.low, summary.high) == (numpy.nanmin(whole), numpy.inf)
+    rows, columns = picture_extents(shape, 64)
+    padded = numpy.pad(whole, (0, rows * columns - whole.size), mode="edge")
+    picture = thumbnail_of(array, 64)
+    edges = [numpy.arange(min(one, 64) + 1) * one // min(one, 64) for one in (rows, columns)]
+    table = padded.reshape(rows, columns)
+    expected = [
+        [table[a:b, c:d].mean() for c, d in zip(edges[1], edges[1][1:])]
+        for a, b in zip(edges[0], edges[0][1:])
+    ]
+    numpy.testing.assert_allclose(picture, numpy.array(expected), rtol=1e-6)
