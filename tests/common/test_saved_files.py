@@ -4,6 +4,7 @@ within seconds, and without running anything.
 
 from __future__ import annotations
 
+import base64
 import gzip
 import io
 import itertools
@@ -25,7 +26,7 @@ import numpy
 import pytest
 
 import kernellab
-from kernellab.errors import ArchiveError, ArgumentError, ProfileError, source_lines
+from kernellab.errors import ArchiveError, ArgumentError, CompileError, ProfileError, source_lines
 from tests.support import fuzzed_files
 from tests.support.source_files import ROOT
 from tests.support.trace_events import Events
@@ -116,6 +117,27 @@ def test_versions_are_whole_numbers(kind: str, version: Any, tmp_path: Path) -> 
     assert f"is of version {version!r}"[:40] in refusal(file)
     file.write_bytes(with_json(kind, set_top("version", 1)))
     kernellab.load(file)
+
+
+def test_a_damaged_cubin_is_told_in_words(tmp_path: Path) -> None:
+    content = PLACES["compilation"][1]()
+    data = json.loads(gzip.decompress(content))
+    (stage,) = (one for one in data["stages"] if one["name"] == "cubin")
+    cubin = base64.b64decode(stage["base64"])
+    names = struct.unpack_from("<H", cubin, 62)[0]
+    table = struct.unpack_from("<Q", cubin, 40)[0] + 64 * names
+    for damaged in (
+        cubin[: len(cubin) // 2],
+        cubin[: table + 24] + b"\xff" * 8 + cubin[table + 32 :],
+        cubin[: table + 32] + b"\xff" * 7 + b"\0" + cubin[table + 40 :],
+        cubin[:60] + b"\xff\xff" + cubin[62:],
+    ):
+        stage["base64"] = base64.b64encode(damaged).decode()
+        (tmp_path / "file").write_bytes(gzip.compress(json.dumps(data).encode()))
+        found = kernellab.load(tmp_path / "file")
+        with pytest.raises(CompileError, match="the cubin is damaged: "):
+            _ = found.instructions
+        repr(found.explore())
 
 
 # Compressed

@@ -8,23 +8,17 @@ KernelLabError is a finding, and so is what takes too long.
 from __future__ import annotations
 
 import argparse
-import gzip
-import io
 import itertools
 import json
 import random
-import re
 import resource
 import shutil
 import signal
-import struct
 import tempfile
 import time
 import traceback
-import zipfile
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping
-from copy import deepcopy
 from dataclasses import dataclass
 from functools import cache, partial
 from pathlib import Path
@@ -35,6 +29,13 @@ import kernellab
 from kernellab.errors import ArchiveError, KernelLabError, ProfileError
 from kernellab.records import Compilation
 from tests.corpus.loader import compile_entry, entry
+from tests.support.damages import (
+    gzip_damaged,
+    json_damaged,
+    table_damaged,
+    text_damaged,
+    zip_damaged,
+)
 from tests.support.source_files import ROOT
 from tests.support.trace_events import Events
 
@@ -42,66 +43,6 @@ DATA = ROOT / "benchmarks/data"
 
 SECONDS, MEGABYTES = 2, 500
 """What a file may take, on a machine that does nothing else."""
-
-NASTY: tuple[Any, ...] = (
-    None,
-    True,
-    False,
-    0,
-    -1,
-    1,
-    2**31,
-    2**63,
-    -(2**63),
-    10**9,
-    10**18,
-    10**90,
-    1.5,
-    -0.0,
-    1e300,
-    -1e300,
-    "",
-    "x",
-    "é\u2028\0</script>",
-    "\ud800",
-    "a" * 10_000,
-    "/dev/zero",
-    [],
-    {},
-    [[]],
-    [10**9, 10**9],
-    [-1],
-    [0, 10**12],
-    {"float": "nan"},
-    {"float": "inf"},
-    {"tuple": [1, [2]]},
-    {"dict": [[1, 2]]},
-    {"dict": [[[], 2]]},
-    {"shown": 5},
-    {"": None},
-    "float64",
-    "object",
-    "O",
-    "bfloat16",
-    "pointer",
-    "constant",
-)
-
-LITERALS = (
-    "NaN",
-    "Infinity",
-    "-Infinity",
-    "1e400",
-    "-1e400",
-    "9" * 5000,
-    "[" * 5000 + "]" * 5000,
-    '{"a":' * 3000 + "1" + "}" * 3000,
-    "[" * 70 + "]" * 70,
-    "1.0",
-    "1E5",
-    "-0",
-)
-"""What stands in a JSON text and is no value of Python's."""
 
 
 @dataclass(frozen=True)
@@ -114,145 +55,6 @@ class Kind:
     look: Callable[[Any], None]
     load: Callable[[Path], Any] = kernellab.load
     refused: type[KernelLabError] = ArchiveError
-
-
-# --------------------------------------------------------------------------------------------------
-# Damage
-# --------------------------------------------------------------------------------------------------
-
-
-def bytes_damaged(content: bytes, chance: random.Random) -> bytes:
-    """A few bytes are others, or missing, or there twice; or the end is."""
-    data = bytearray(content)
-    match chance.randrange(5):
-        case 0:
-            return bytes(data[: chance.randrange(len(data))])
-        case 1:
-            start = chance.randrange(len(data))
-            del data[start : start + chance.choice((1, 2, 30, 1000))]
-        case 2:
-            start = chance.randrange(len(data))
-            data[start:start] = data[start : start + chance.choice((1, 8, 1000))]
-        case _:
-            for _ in range(chance.choice((1, 1, 2, 20))):
-                data[chance.randrange(len(data))] = chance.randrange(256)
-    return bytes(data)
-
-
-def json_damaged(content: bytes, chance: random.Random) -> bytes:
-    """Some values of a JSON text are nasty ones, or those of another place, or gone."""
-    if chance.random() < 0.1:
-        return bytes_damaged(content, chance)
-    data = json.loads(content)
-    marks = {}
-    for number in range(chance.choice((1, 1, 1, 2, 3))):
-        where = _a_place(data, chance)
-        if where is None:
-            return json.dumps(chance.choice(NASTY)).encode()
-        holder, key = where
-        match chance.randrange(8):
-            case 0:
-                del holder[key]
-            case 1:
-                other = _a_place(data, chance)
-                if other is not None:
-                    holder[key] = json.loads(json.dumps(other[0][other[1]]))
-            case 2:
-                marks[f'"@mark{number}@"'] = chance.choice(LITERALS)
-                holder[key] = f"@mark{number}@"
-            case 3 if isinstance(holder[key], list):
-                holder[key] = holder[key] * chance.choice((0, 2, 3))
-            case 4 if type(holder[key]) is int:
-                holder[key] += chance.choice((-1, 1, 2, 1000, 10**6))
-            case _:
-                holder[key] = deepcopy(chance.choice(NASTY))
-    text = json.dumps(data)
-    for mark, literal in marks.items():
-        text = text.replace(mark, literal)
-    return text.encode()
-
-
-def _a_place(data: Any, chance: random.Random) -> tuple[Any, Any] | None:
-    """A container and a key in it, as often high as deep."""
-    found = None
-    while isinstance(data, dict | list) and data:
-        key = chance.choice(list(data)) if isinstance(data, dict) else chance.randrange(len(data))
-        found = data, key
-        data = data[key]
-        if chance.random() < 0.12:
-            break
-    return found
-
-
-def text_damaged(content: bytes, chance: random.Random) -> bytes:
-    """A line, or a number or word in it, is gone, there twice, or another; or a few bytes are."""
-    if chance.random() < 0.3:
-        return bytes_damaged(content, chance)
-    lines = content.decode().split("\n")
-    for _ in range(chance.choice((1, 1, 3))):
-        place = chance.randrange(len(lines))
-        found = list(re.finditer(r"[\w.]+", lines[place]))
-        match chance.randrange(5):
-            case 0:
-                del lines[place : place + chance.choice((1, 5))]
-            case 1:
-                lines[place] *= 3
-            case 2 if found:
-                one = chance.choice(found)
-                word = chance.choice(("9" * 30, "-1", "0", "1e400", "x" * 5000, "\0", "é", "nan"))
-                lines[place] = lines[place][: one.start()] + word + lines[place][one.end() :]
-            case 3:
-                lines.insert(place, chance.choice(lines))
-            case _:
-                lines.insert(place, chance.choice(("\n" * 5000, "{" * 2000, '"', "x" * 200_000)))
-    return "\n".join(lines).encode()
-
-
-def gzip_damaged(content: bytes, chance: random.Random) -> bytes:
-    """The JSON within, or the gzip file around it."""
-    if chance.random() < 0.2:
-        return bytes_damaged(content, chance)
-    return gzip.compress(json_damaged(gzip.decompress(content), chance), 1)
-
-
-def zip_damaged(content: bytes, chance: random.Random) -> bytes:
-    """The JSON within, the values, an entry, or the zip file around them."""
-    with zipfile.ZipFile(io.BytesIO(content)) as archive:
-        entries = {name: archive.read(name) for name in archive.namelist()}
-    match chance.randrange(10):
-        case 0 | 1:
-            return bytes_damaged(content, chance)
-        case 2:
-            name = chance.choice(list(entries))
-            entries[name] = bytes_damaged(entries[name], chance)
-        case 3:
-            entries["trace.json"], entries["values"] = entries["values"], entries["trace.json"]
-        case 4:
-            return _with_header(content, chance)
-        case _:
-            entries["trace.json"] = json_damaged(entries["trace.json"], chance)
-    method = chance.choice((zipfile.ZIP_DEFLATED, zipfile.ZIP_STORED, zipfile.ZIP_LZMA))
-    made = io.BytesIO()
-    with zipfile.ZipFile(made, "w", method if chance.random() < 0.3 else zipfile.ZIP_DEFLATED) as a:
-        for name, one in entries.items():
-            a.writestr(name, one)
-    return made.getvalue()
-
-
-_HEADERS = (b"PK\x01\x02", b"PK\x03\x04")
-
-
-def _with_header(content: bytes, chance: random.Random) -> bytes:
-    """Fields of the zip's own lists are others: version, flags, method, sizes."""
-    data = bytearray(content)
-    places = [n for n in range(len(data) - 30) if content[n : n + 4] in _HEADERS]
-    place = chance.choice(places)
-    first = 4 if data[place + 2] == 3 else 6
-    offset = place + first + 2 * chance.randrange(3)
-    struct.pack_into("<H", data, offset, chance.choice((0, 1, 8, 12, 14, 93, 99, 65535)))
-    if chance.random() < 0.3:
-        struct.pack_into("<I", data, place + first + 14, chance.choice((0, 1, 2**31, 2**32 - 1)))
-    return bytes(data)
 
 
 # --------------------------------------------------------------------------------------------------
@@ -429,7 +231,7 @@ KINDS: Mapping[str, Kind] = {
         Kind(
             "profile",
             (DATA / "profile_h200_matmul.csv").read_bytes,
-            text_damaged,
+            table_damaged,
             look_at_profile,
             kernellab.read_ncu,
             ProfileError,

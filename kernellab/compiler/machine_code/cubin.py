@@ -13,6 +13,8 @@ _HEADER = struct.Struct("<16xHHIQQQIHHHHHH")
 _SECTION = struct.Struct("<IIQQQQIIQQ")
 _NO_BITS = 8
 """SHT_NOBITS: a section that takes memory, and nothing of the file."""
+_LONGEST_NAME = 1 << 16
+"""Bytes of a section's name: that of a function, with a prefix."""
 
 
 @dataclass(frozen=True)
@@ -28,20 +30,29 @@ def sections(cubin: bytes) -> dict[str, Section]:
     """The sections of a cubin by name.
 
     Raises:
-        CompileError: the bytes are no 64-bit ELF file.
+        CompileError: the bytes are no 64-bit ELF file, or a damaged one.
     """
     if cubin[:5] != b"\x7fELF\x02":
         raise CompileError("these bytes are no cubin: they do not begin as a 64-bit ELF file does")
+    try:
+        return _sections(cubin)
+    except (struct.error, ValueError, IndexError) as error:
+        raise CompileError(f"the cubin is damaged: {error}") from error
+
+
+def _sections(cubin: bytes) -> dict[str, Section]:
     header = _HEADER.unpack_from(cubin)
     table, count, names_index = header[5], header[11], header[12]
     entries = [
         _SECTION.unpack_from(cubin, table + _SECTION.size * number) for number in range(count)
     ]
+    if sum(entry[5] for entry in entries if entry[1] != _NO_BITS) > len(cubin):
+        raise ValueError("its sections are larger than the file")
     names = entries[names_index][4]
     found = {}
     for name_offset, kind, flags, _address, offset, size, *_rest in entries:
         start = names + name_offset
-        name = cubin[start : cubin.index(b"\0", start)].decode()
+        name = cubin[start : cubin.index(b"\0", start, start + _LONGEST_NAME)].decode()
         content = b"" if kind == _NO_BITS else cubin[offset : offset + size]
         found[name] = Section(name, flags, content)
     return found
@@ -53,7 +64,7 @@ def size_without_debug(binary: bytes) -> int:
     """
     try:
         found = sections(binary)
-    except (CompileError, struct.error, ValueError, IndexError):
+    except CompileError:
         return len(binary)
     return sum(len(one.content) for name, one in found.items() if "debug" not in name)
 
@@ -104,6 +115,8 @@ default_is_stmt, line_base, line_range, opcode_base."""
 
 _COPY, _ADVANCE_ADDRESS, _ADVANCE_LINE, _CONSTANT_ADVANCE, _FIXED_ADVANCE = 1, 2, 3, 8, 9
 _END_OF_SEQUENCE = 1
+_MOST_BITS = 140
+"""Of a number: 64 that mean something, and as many that fill up."""
 
 
 def ptx_lines(cubin: bytes) -> list[tuple[int, int]] | None:
@@ -112,12 +125,18 @@ def ptx_lines(cubin: bytes) -> list[tuple[int, int]] | None:
 
     ptxas writes them as a DWARF line table of its own, `.nv_debug_line_sass`. None where the cubin
     has several code sections, whose tables only a linker can tell apart, or no such table.
+
+    Raises:
+        CompileError: the bytes are no cubin, or a damaged one.
     """
     known = sections(cubin)
     table = known.get(".nv_debug_line_sass")
     if table is None or sum(name.startswith(".text.") for name in known) != 1:
         return None
-    return sorted(_line_rows(table.content), key=lambda row: row[0])
+    try:
+        return sorted(_line_rows(table.content), key=lambda row: row[0])
+    except (struct.error, ValueError, IndexError, ZeroDivisionError) as error:
+        raise CompileError(f"the cubin's line table is damaged: {error}") from error
 
 
 def _line_rows(table: bytes) -> Iterator[tuple[int, int]]:
@@ -169,6 +188,8 @@ def _unsigned(data: bytes, at: int) -> tuple[int, int]:
         at += 1
         value |= (byte & 0x7F) << shift
         shift += 7
+        if shift > _MOST_BITS:
+            raise ValueError(f"a number of more than {_MOST_BITS} bits")
         if byte < 0x80:
             return value, at
 

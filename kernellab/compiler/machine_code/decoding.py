@@ -25,12 +25,13 @@ on every target.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 
-from kernellab.compiler.machine_code.cubin import sections
+from kernellab.compiler.machine_code.cubin import Section, sections
 from kernellab.compiler.machine_code.opcode_classes import access_width, category_of
 from kernellab.compiler.machine_code.registers import registers_of
 from kernellab.compiler.machine_code.sass import padding_lines
+from kernellab.errors import CompileError
 from kernellab.records import Compilation, ControlCodes, Instruction, SourceMap
 
 _CODE = re.compile(
@@ -46,7 +47,7 @@ def decode(compilation: Compilation) -> tuple[Instruction, ...]:
 
     Raises:
         NotRecorded: the compilation has no source map.
-        CompileError: the disassembler refused the cubin.
+        CompileError: the disassembler refused the cubin, or the text is not of this cubin.
         MachineError: the disassembler is missing, or could not run.
     """
     stages = compilation.stages
@@ -80,7 +81,7 @@ def _sass_instructions(text: str, cubin: bytes, source_map: SourceMap) -> Iterat
     code, function = b"", ""
     for number, line in enumerate(text.splitlines(), start=1):
         if section := _SECTION.match(line):
-            code = known[f".text.{section['name']}"].content
+            code = _code_of(known, section["name"])
         elif label := _FUNCTION.match(line):
             function = _function_name(label["name"]) or function
         elif match := _CODE.match(line):
@@ -102,6 +103,13 @@ def _sass_instructions(text: str, cubin: bytes, source_map: SourceMap) -> Iterat
                 chains=source_map.chain("sass", number),
                 ttgir_line=_ttgir_line(source_map, "sass", number),
             )
+
+
+def _code_of(known: Mapping[str, Section], name: str) -> bytes:
+    section = known.get(f".text.{name}")
+    if section is None:
+        raise CompileError(f"the SASS is not this cubin's, which has no code of {name[:60]!r}")
+    return section.content
 
 
 def _function_name(label: str) -> str | None:

@@ -51,7 +51,7 @@ def _source_cards(compilation: Compilation) -> list[Card]:
     shown = list(source.numbered())
     rows = []
     for number, line in shown[:_MOST_LINES]:
-        words = "; ".join(note.words.splitlines()[0] for note in notes if note.line == number)
+        words = "; ".join(note.words.partition("\n")[0] for note in notes if note.line == number)
         rows.append((f"{number:>4}  {line}", shorten(words, _MOST_LETTERS, placeholder=" …")))
     more = len(shown) - _MOST_LINES
     left_out = (f"{more} more lines are left out.",) if more > 0 else ()
