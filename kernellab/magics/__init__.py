@@ -51,17 +51,23 @@ def _all_magics() -> tuple[_Magic, ...]:
     )
 
 
+def _advice_on(error: BaseException) -> str:
+    from kernellab.magics.first_errors import advice_on
+
+    return advice_on(error)
+
+
 def load(shell: InteractiveShell) -> None:
     """Register the magics and their completion; loading twice is loading once."""
     from kernellab.debugger import front_end
-    from kernellab.magics import first_errors, ipython_api
+    from kernellab.magics import ipython_api
 
     for one in _all_magics():
         shell.register_magics(one.magics)
         ipython_api.complete_options(shell, one.name, one.options.words, one.sigil)
     front_end.current_debugger = functools.partial(ipython_api.debugger_class, shell)
     ipython_api.show_errors_briefly(shell)
-    ipython_api.advise_below_errors(shell, first_errors.advice_on)
+    ipython_api.advise_below_errors(shell, _advice_on)
 
 
 def unload(shell: InteractiveShell) -> None:
