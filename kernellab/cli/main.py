@@ -22,6 +22,11 @@ from kernellab.common.option_values import (
     stated_by_options,
 )
 from kernellab.common.saved_json import check_place, save_whole
+from kernellab.common.standard_streams import (
+    abandon_output,
+    escape_unknown_letters,
+    hold_standard_descriptors,
+)
 from kernellab.errors import CompileError, KernelLabError, MissingArguments, suggestion
 
 if TYPE_CHECKING:
@@ -33,12 +38,44 @@ FOUND_SOMETHING = 1
 """Exit status: the command ran, and something is not as it should be."""
 BAD_INPUT = 2
 """Exit status: the command could not do what it was asked for."""
+CUT_OFF = 141
+"""Exit status: nobody reads the output any more; a shell's for SIGPIPE."""
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run one command and return its exit status;
     `arguments` are sys.argv's without the program.
     """
+    hold_standard_descriptors()
+    escape_unknown_letters()
+    try:
+        try:
+            return _command(arguments)
+        finally:
+            if sys.stdout is not None:
+                sys.stdout.flush()
+    except BrokenPipeError:  # Whoever read has seen enough: `kernellab doctor | head -1`.
+        abandon_output()
+        return CUT_OFF
+    except OSError as error:
+        if _can_print():
+            raise
+        abandon_output()
+        print(f"kernellab: the output cannot be written: {error.strerror}", file=sys.stderr)
+        return BAD_INPUT
+
+
+def _can_print() -> bool:
+    """Whether stdout takes anything; what it refused is dropped, so that a line is tried."""
+    try:
+        print(flush=True)
+    except OSError:
+        return False
+    return True
+
+
+def _command(arguments: Sequence[str] | None) -> int:
+    """Run one command; what goes wrong is said on stderr."""
     parser = _parser()
     words = sys.argv[1:] if arguments is None else arguments
     options = parser.parse_args(spread_constexprs(words))

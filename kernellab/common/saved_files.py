@@ -105,7 +105,9 @@ def _regular_bytes(file: Path, most: int) -> bytes:
     descriptor = os.open(file, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK)
     with open(descriptor, "rb") as opened:
         _check_regular(os.fstat(descriptor), most)
-        content = opened.read(most + 1)
+        # Not by the limit: so much memory would be asked for first.
+        known = os.fstat(descriptor).st_size
+        content = opened.read(known) if known else opened.read(most + 1)
     if len(content) > most:  # files of /proc say that they are empty
         raise BadFile(f"has more than {most:,} bytes")
     return content

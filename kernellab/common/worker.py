@@ -22,11 +22,12 @@ import sysconfig
 import threading
 import time
 import traceback
+import weakref
 from collections.abc import Callable
 from typing import IO, Any
 
 from kernellab.common.temporary import nameless_file
-from kernellab.errors import KernelLabError, WorkerError
+from kernellab.errors import KernelLabError, WorkerError, WorkerLost
 
 SECONDS = 300.0
 """How long a call may take, unless it says otherwise."""
@@ -37,6 +38,9 @@ each call takes today's values along."""
 
 _MOST_WORDS = 20_000
 """How many bytes of what a process printed are read when it has died."""
+
+
+_workers: weakref.WeakSet[Worker] = weakref.WeakSet()
 
 
 class Worker:
@@ -50,6 +54,7 @@ class Worker:
         self._owner = 0
         self._printed: IO[bytes] | None = None
         self._printed_before = 0
+        _workers.add(self)
 
     def call(self, function: str, *arguments: Any, seconds: float = SECONDS) -> Any:
         """What "module:function" returns for these arguments, called in the process.
@@ -57,6 +62,7 @@ class Worker:
         Arguments and result are plain data: they are pickled.
 
         Raises:
+            WorkerLost: no process could be started, or somebody killed it.
             WorkerError: the process died, or took longer than `seconds`.
             KernelLabError: the function raised it.
         """
@@ -87,6 +93,11 @@ class Worker:
         process = self._process
         if process is not None and self._owner == os.getpid():
             process.kill()
+        if self._lock.acquire(blocking=False):  # else the call that goes on does it
+            try:
+                self._end()
+            finally:
+                self._lock.release()
 
     @property
     def process_id(self) -> int | None:
@@ -116,12 +127,12 @@ class Worker:
                 # Ctrl-C goes to the foreground's process group:
                 # it is the caller's business, not the worker's.
                 start_new_session=True,
+                cwd=_present_folder(),
             )
         except (OSError, ValueError) as error:
-            raise WorkerError(
+            raise WorkerLost(
                 f"no process could be started for the work that may abort: {error}",
-                advice="That is this machine's state, not the kernel's: look at its memory, its "
-                "limits (ulimit -a) and its disks.",
+                advice=_NOT_STARTED,
             ) from error
         self._owner = os.getpid()
 
@@ -131,19 +142,25 @@ class Worker:
         assert self._printed is not None
         # The process shares this file's offset, and is idle now.
         self._printed_before = self._printed.seek(0, os.SEEK_END)
+        begun = b""
         try:
             self._process.stdin.write(len(request).to_bytes(8, "big") + request)
             self._process.stdin.flush()
             deadline = time.monotonic() + seconds
+            begun = self._read(1, deadline)
             size = int.from_bytes(self._read(8, deadline), "big")
             worked, answer = pickle.loads(self._read(size, deadline))
         except (BrokenPipeError, EOFError):
-            raise self._death() from None
+            raise self._death(bool(begun)) from None
         except TimeoutError:
             raise WorkerError(
                 f"{self._who} did not answer within {seconds:g} seconds, and was stopped.",
                 timed_out=True,
             ) from None
+        if begun != _BEGUN:
+            raise WorkerLost(
+                f"The worker process cannot load what it is to run:\n{answer}", advice=_NOT_STARTED
+            )
         return worked, answer
 
     def _read(self, size: int, deadline: float) -> bytes:
@@ -161,7 +178,8 @@ class Worker:
             size -= len(chunk)
         return b"".join(chunks)
 
-    def _death(self) -> WorkerError:
+    def _death(self, begun: bool) -> WorkerError:
+        """What is said of a process that ended, before or after it began with the call."""
         assert self._process is not None
         assert self._printed is not None
         with contextlib.suppress(subprocess.TimeoutExpired):
@@ -175,11 +193,15 @@ class Worker:
         ended = f"{self._who} ended its process ({how})."
         if code in _KILLED:
             ended = f"{self._who}'s process was killed from outside ({how})."
-        return WorkerError(
+        elif not begun:
+            ended = f"The worker process ended before it began ({how})."
+        advice = "" if begun else _NOT_STARTED
+        kind = WorkerLost if code in _KILLED or not begun else WorkerError
+        return kind(
             f"{ended} Its last words:\n{shown}" if shown else f"{ended} It printed nothing.",
-            advice=_OUT_OF_MEMORY if code == -signal.SIGKILL else "",
+            advice=_OUT_OF_MEMORY if code == -signal.SIGKILL else advice,
             last_words=words,
-            died=True,
+            died=begun,
             ending=how,
         )
 
@@ -194,8 +216,50 @@ class Worker:
             if self._owner == os.getpid():
                 process.kill()
                 process.wait()
+            else:
+                process.returncode = 0  # Not this process's to wait for.
         if printed is not None:
             printed.close()
+
+    def forget(self) -> None:
+        """After a fork: the process and what is on its way to it are the parent's."""
+        self._lock = threading.Lock()
+        process = self._process
+        if process is not None:
+            nowhere = os.open(os.devnull, os.O_RDWR)
+            for pipe in (process.stdin, process.stdout):
+                assert pipe is not None
+                with contextlib.suppress(OSError, ValueError):
+                    os.dup2(nowhere, pipe.fileno())
+            os.close(nowhere)
+
+
+def _forget_after_fork() -> None:
+    for worker in list(_workers):
+        worker.forget()
+
+
+os.register_at_fork(after_in_child=_forget_after_fork)
+
+
+_NOT_STARTED = (
+    "That is this machine's state, not the kernel's: look at its memory, its limits (ulimit -a) "
+    "and its disks."
+)
+
+_BEGUN, _NOT_BEGUN = b"b", b"n"
+"""The first byte of an answer: whether the function could be loaded."""
+
+
+def _present_folder() -> str | None:
+    """Where a process starts: in another folder where this one's was removed, since libraries
+    that it loads (oneMKL) end it there.
+    """
+    try:
+        os.getcwd()
+    except OSError:
+        return os.sep
+    return None
 
 
 _KILLED = frozenset({-signal.SIGKILL, -signal.SIGTERM, -signal.SIGHUP, -signal.SIGXCPU})
@@ -270,7 +334,7 @@ def serve() -> None:
     threading.Thread(target=_receive, args=(requests, incoming, arrived), daemon=True).start()
     while True:
         arrived.acquire()
-        answer = pickle.dumps(_answer(incoming.pop(0)))
+        answer = pickle.dumps(_answer(incoming.pop(0), answers))
         with os.fdopen(os.dup(answers), "wb") as pipe:
             pipe.write(len(answer).to_bytes(8, "big") + answer)
 
@@ -287,7 +351,9 @@ def _receive(pipe: int, incoming: list[bytes], arrived: threading.Semaphore) -> 
             arrived.release()
 
 
-def _answer(request: bytes) -> tuple[bool, Any]:
+def _answer(request: bytes, answers: int) -> tuple[bool, Any]:
+    """The function's result, or its error; whether it could be loaded is written at once."""
+    sign = _NOT_BEGUN
     try:
         name, arguments, environment = pickle.loads(request)
         for stale in [key for key in os.environ if key.startswith(_FORWARDED)]:
@@ -296,6 +362,12 @@ def _answer(request: bytes) -> tuple[bool, Any]:
         os.environ.update(environment)
         module, _, function = name.partition(":")
         called: Callable[..., Any] = getattr(importlib.import_module(module), function)
+        sign = _BEGUN
+    except BaseException:
+        return False, traceback.format_exc()
+    finally:
+        os.write(answers, sign)
+    try:
         return True, called(*arguments)
     except KernelLabError as error:
         error.__cause__ = error.__context__ = None

@@ -33,6 +33,7 @@ from kernellab.errors.kinds import (
     TargetError,
     UnsupportedOperation,
     WorkerError,
+    WorkerLost,
     clipped,
 )
 from kernellab.errors.positions import (
@@ -87,6 +88,7 @@ __all__ = [
     "UnsupportedOperation",
     "WaitingProgram",
     "WorkerError",
+    "WorkerLost",
     "clipped",
     "compiled_at",
     "file_in_traceback",

@@ -216,6 +216,10 @@ class WorkerError(KernelLabError):
         self.timed_out = timed_out
 
 
+class WorkerLost(WorkerError, MachineError):
+    """The worker process could not start, or was killed from outside: no call of it is at fault."""
+
+
 class UnsupportedOperation(KernelLabError, NotImplementedError):
     """The interpreter does not know an operation of the kernel's IR."""
 

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import ast
+import contextlib
 import fcntl
 import io
 import os
 import re
 import stat
-import sys
 import threading
 import unicodedata
 from collections.abc import Callable, Iterator, Sequence
@@ -22,6 +22,12 @@ from triton.compiler.errors import CompilationError
 from triton.runtime.errors import PTXASError
 
 from kernellab.common.escapes import string_of_assembly, string_of_ir
+from kernellab.common.forking import hold_while_forking
+from kernellab.common.standard_streams import (
+    flush_errors,
+    hold_standard_descriptors,
+    print_as_far_as_possible,
+)
 from kernellab.common.temporary import nameless_file
 from kernellab.errors import CompileError, KernelLabError, SourcePosition
 from kernellab.records import Target
@@ -533,6 +539,7 @@ _DUMP = re.compile(r"^(?:\s*={40,}|module |#\w+ = )", re.M)
 """Where a dump begins: the banner above a PTX that ptxas refused, or a module of MLIR."""
 
 _capturing = threading.RLock()
+hold_while_forking(_capturing)
 
 
 @contextmanager
@@ -543,8 +550,9 @@ def captured_output(replay: bool = True) -> Iterator[_Output]:
     MLIR reports its errors only there.
     """
     with _capturing:
+        hold_standard_descriptors()
         output = _Output()
-        sys.stderr.flush()
+        flush_errors()
         original = os.dup(2)
         os.dup2(output.native_file.fileno(), 2)
         try:
@@ -560,7 +568,8 @@ def captured_output(replay: bool = True) -> Iterator[_Output]:
 
 def _replay(output: _Output) -> None:
     if text := output.python.getvalue():
-        sys.stdout.write(text)
+        print_as_far_as_possible(text)
     output.native_file.seek(0)
     if words := output.native_file.read():
-        os.write(2, words)
+        with contextlib.suppress(OSError):  # A full disk behind stderr ends no compilation.
+            os.write(2, words)

@@ -37,6 +37,13 @@ def machine_error(error: Exception, lead: str, printed: str = "") -> MachineErro
         )
     if isinstance(error, PTXASError) and (ended := _ENDED.search(words)):
         return MachineError(f"{lead}: ptxas {ended[0]}.", advice=_MEMORY)
+    if isinstance(error, PTXASError) and (failed := _FAILED.search(words)):
+        if not _PTXAS_WORDS.search(words):
+            return MachineError(
+                f"{lead}: the program that is run as ptxas {failed[0].strip()}",
+                advice=f"It says nothing of the PTX. Is {_variable('ptxas')} set to a program that "
+                "is no ptxas? Without it, Triton's own is used.",
+            )
     for sign, advice in _SIGNS:
         if found := sign.search(words) or sign.search(printed):
             return MachineError(f"{lead}: {found[0].strip()}.", advice=advice)
@@ -73,6 +80,9 @@ def translated_machine_errors(lead: str) -> Iterator[None]:
 
 _ENDED = re.compile(r"failed with error code (?:-\d+|12[67])\b")
 """Triton's words for an assembler that a signal ended, or that could not be started."""
+_FAILED = re.compile(r"failed with error code \d+(?:\n[^\n]+){0,4}")
+_PTXAS_WORDS = re.compile(r"^ptxas\b", re.M)
+"""How each of ptxas's own messages begins."""
 _MEMORY = "Look at this machine's memory, and at its limits (ulimit -a, or the container's)."
 _DISKS = (
     "Make room, or let TRITON_CACHE_DIR (the compiler's cache) and TMPDIR (what it writes for a "

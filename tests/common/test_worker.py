@@ -1,16 +1,21 @@
 """The worker process: answers, errors, deaths, time-outs, Ctrl-C, and no process left behind."""
 
 import os
+import signal
 import subprocess
 import sys
 import textwrap
+import threading
 import time
 from pathlib import Path
 
 import pytest
 
+import kernellab
+from kernellab.common import worker as shared_worker
 from kernellab.common.worker import Worker
-from kernellab.errors import CompileError, WorkerError
+from kernellab.errors import CompileError, WorkerError, WorkerLost
+from tests.kernels.tuned import double
 
 
 @pytest.fixture
@@ -174,6 +179,102 @@ def test_a_process_that_the_system_killed_is_said_to_be_killed(worker):
 
 def end_by(number):
     os.kill(os.getpid(), number)
+
+
+def test_a_process_that_ends_before_it_begins_is_lost_and_blames_no_call(worker, tmp_path):
+    (tmp_path / "ends_early.py").write_text("import os\nos.write(2, b'no room')\nos._exit(2)\n")
+    (tmp_path / "fails_early.py").write_text("raise RuntimeError('cannot start new thread')\n")
+    sys.path.append(str(tmp_path))
+    try:
+        for module, words in (("ends_early", "no room"), ("fails_early", "start new thread")):
+            with pytest.raises(WorkerLost, match=words) as caught:
+                worker.call(f"{module}:function")
+            assert "this machine's state" in caught.value.advice
+            assert not caught.value.died
+    finally:
+        sys.path.remove(str(tmp_path))
+
+
+@pytest.mark.timeout(120)
+def test_a_steered_compilation_whose_process_is_killed_blames_no_kernel():
+    with pytest.raises(WorkerLost, match="killed from outside"):
+        while_killed(lambda: steered_compilation(num_warps=2))
+
+
+def steered_compilation(**options):
+    types = ("*fp32:16", "*fp32:16", "i32")
+    return kernellab.compile(
+        double, *types, BLOCK=64, target="sm_90", stop_after="ttgir", **options
+    )
+
+
+def while_killed(call):
+    """Make a call whose worker is killed as soon as the first pass runs in it."""
+    shared = shared_worker._shared
+    done = threading.Event()
+
+    def kill():
+        while not done.is_set():
+            process = shared.process_id
+            if (
+                process is not None
+                and shared._printed is not None
+                and b"runs the pass" in os.pread(shared._printed.fileno(), 1 << 20, 0)
+            ):
+                os.kill(process, signal.SIGSTOP)
+                os.kill(process, signal.SIGKILL)
+                return
+
+    shared_worker.close()
+    killer = threading.Thread(target=kill)
+    killer.start()
+    try:
+        call()
+    finally:
+        done.set()
+        killer.join()
+
+
+@pytest.mark.timeout(120)
+def test_calls_are_answered_where_the_folder_is_gone(tmp_path):
+    program = textwrap.dedent("""
+        import os, sys
+        from kernellab.common import worker
+        os.mkdir("gone")
+        os.chdir("gone")
+        os.rmdir("../gone")
+        assert worker.call("torch:is_grad_enabled")
+    """)
+    root = str(Path(__file__).parents[2])
+    done = subprocess.run(
+        [sys.executable, "-c", program], cwd=tmp_path, capture_output=True, text=True,
+        check=False, timeout=100, env={**os.environ, "PYTHONPATH": root},
+    )  # fmt: skip
+    assert (done.returncode, done.stderr) == (0, "")
+
+
+def test_a_fork_does_not_inherit_the_process_nor_a_call_that_goes_on(worker):
+    thread = threading.Thread(target=worker.call, args=("time:sleep", 2))
+    worker.call("os:getpid")
+    thread.start()
+    while not worker._lock.locked():
+        pass
+    child = os.fork()
+    if child == 0:
+        signal.alarm(30)  # else a child that waits for ever
+        answer = worker.call("operator:add", 1, 2)
+        worker.close()
+        os._exit(0 if answer == 3 else 1)
+    assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0
+    thread.join()
+    assert worker.call("operator:add", 2, 2) == 4
+
+
+def test_a_process_ended_from_another_thread_is_waited_for(worker):
+    process = worker.call("os:getpid")
+    worker.kill()
+    assert not Path(f"/proc/{process}").exists()
+    assert worker.process_id is None
 
 
 def test_a_process_that_cannot_be_started_blames_no_kernel(worker, monkeypatch):

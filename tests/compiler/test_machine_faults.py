@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import tempfile
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -65,6 +66,40 @@ def test_without_the_disassembler_everything_else_is_shown(
     monkeypatch.undo()
     assert "BRA" in compilation.stages["sass"].text
     assert "sass" in compilation.stages
+
+
+def failing_program(folder: Path) -> str:
+    """A program that answers no question but the one for its version."""
+    program = folder / "fails"
+    program.write_text(
+        "#!/bin/sh\n[ $1 = --version ] && echo release 12.8, V12.8.93 && exit\n"
+        "echo 'no licence' >&2\nexit 3\n"
+    )
+    program.chmod(0o755)
+    return str(program)
+
+
+@pytest.mark.parametrize("steered", [{}, {"record": "stages"}, {"skip": "ttgir.coalesce"}])
+def test_an_assembler_that_is_none_blames_no_kernel(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, steered: dict[str, Any]
+) -> None:
+    monkeypatch.setenv("TRITON_CACHE_DIR", str(tmp_path))
+    monkeypatch.setenv("TRITON_PTXAS_PATH", failing_program(tmp_path))
+    with pytest.raises(MachineError, match="no licence") as caught:
+        compiled(num_warps=1, **steered)
+    assert caught.value.position is None
+    assert "TRITON_PTXAS_PATH" in caught.value.advice
+
+
+def test_everything_else_is_shown_where_the_disassembler_fails(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.setenv("TRITON_NVDISASM_PATH", failing_program(tmp_path))
+    compilation = compiled(num_warps=2)
+    compilation.explore().to_html(tmp_path / "page.html")
+    compilation.save(tmp_path / "saved.kl")
+    with pytest.raises(MachineError, match="nvdisasm cannot run: no licence"):
+        compilation.stages["sass"]
 
 
 def test_a_cache_that_cannot_be_written_is_this_machines_fault(

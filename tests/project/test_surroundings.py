@@ -32,17 +32,98 @@ PROGRAM = textwrap.dedent("""
 
 
 def run(
-    tmp_path: Path, *flags: str, without: str = "", **environment: str
+    tmp_path: Path, *flags: str, without: str = "", program: str = PROGRAM, **environment: str
 ) -> subprocess.CompletedProcess[str]:
     around = {name: value for name, value in os.environ.items() if name != without}
     script = tmp_path / "script.py"
-    script.write_text(PROGRAM)
+    script.write_text(program)
     root = str(Path(__file__).parents[2])
     return subprocess.run(
         [sys.executable, *flags, str(script)],
         env={**around, "PYTHONPATH": root, **environment},
         capture_output=True, text=True, check=False, timeout=200, cwd=tmp_path,
     )  # fmt: skip
+
+
+SWEEP = textwrap.dedent("""
+    import sys
+    import torch
+    import kernellab
+    from tests.kernels.tuned import double
+
+    if __name__ == "__main__":
+        x, z = torch.ones(64), torch.zeros(64)
+        space = {"BLOCK": [32, 64]}
+        tuning = kernellab.tune(double, (2,), x, z, 64, space=space, target="sm_90", cache=False)
+        assert len(tuning.table) == 2
+        print("done")
+""")
+
+
+@pytest.mark.timeout(300)
+def test_a_sweep_leaves_no_warning_of_processes_and_files(tmp_path: Path) -> None:
+    done = run(tmp_path, "-W", "error", "-X", "dev", program=SWEEP)
+    assert (done.stdout, done.stderr) == ("done\n", "")
+
+
+SMALL_MEMORY = textwrap.dedent("""
+    import re, resource, sys, torch
+    from pathlib import Path
+    import kernellab
+    from tests.kernels.tuned import double
+
+    x, z = torch.ones(64), torch.zeros(64)
+    kernellab.trace(double, (1,), x, z, 64, BLOCK=64).save("trace.kl")
+    used = int(re.search(r"VmSize:\\s*(\\d+)", Path("/proc/self/status").read_text())[1]) * 1024
+    resource.setrlimit(resource.RLIMIT_AS, (used + (200 << 20),) * 2)
+    print(len(kernellab.load("trace.kl")) > 0)
+""")
+
+
+@pytest.mark.timeout(300)
+def test_a_small_file_takes_little_memory(tmp_path: Path) -> None:
+    done = run(tmp_path, program=SMALL_MEMORY)
+    assert (done.stdout, done.stderr) == ("True\n", "")
+
+
+WHILE_FORKING = textwrap.dedent("""
+    import os, signal, threading
+    import torch
+    import kernellab
+    from tests.kernels.tuned import double
+    from kernellab.triton_api import diagnostics
+
+    def compiled(warps):
+        types = ("*fp32:16", "*fp32:16", "i32")
+        kernellab.compile(double, *types, BLOCK=64, target="sm_90", num_warps=warps)
+
+    begun = threading.Event()
+
+    def hold():
+        with diagnostics.captured_output():
+            begun.set()
+            threading.Event().wait(0.5)
+
+    compiled(1)
+    thread = threading.Thread(target=hold)
+    thread.start()
+    begun.wait()
+    child = os.fork()
+    if child == 0:
+        signal.alarm(60)  # else a child that waits for ever
+        os.write(2, b"heard")
+        compiled(2)
+        os._exit(0)
+    print(os.waitpid(child, 0)[1])
+    thread.join()
+    compiled(4)
+""")
+
+
+@pytest.mark.timeout(300)
+def test_a_process_that_forks_while_a_thread_compiles(tmp_path: Path) -> None:
+    done = run(tmp_path, program=WHILE_FORKING)
+    assert (done.stdout, done.stderr) == ("0\n", "heard")
 
 
 @pytest.mark.timeout(300)

@@ -30,7 +30,7 @@ def run_on_cubin(tool: str, arguments: list[str], cubin: bytes) -> str:
     """What one of NVIDIA's tools prints for a cubin.
 
     Raises:
-        CompileError: the tool failed; the message has its words.
+        CompileError: the tool refuses the cubin; the message has its words.
         MachineError: the tool is missing, or could not run.
     """
     with triton_api.translated_machine_errors(f"{tool} cannot run"), temporary_folder() as folder:
@@ -46,7 +46,12 @@ def run_on_cubin(tool: str, arguments: list[str], cubin: bytes) -> str:
         )
     if finished.returncode != 0:
         words = finished.stderr.strip() or f"exit status {finished.returncode}"
-        raise CompileError(f"{tool} cannot read the cubin: {words}")
+        if re.match(tool, words):
+            raise CompileError(f"{tool} cannot read the cubin: {words}")
+        raise MachineError(
+            f"{tool} cannot run: {words}",
+            advice=f"Does TRITON_{tool.upper()}_PATH name another program? {_TOOL_ADVICE}",
+        )
     return finished.stdout
 
 

@@ -6,7 +6,7 @@ from collections.abc import Callable
 from typing import Any
 
 from kernellab.common import worker
-from kernellab.errors import WorkerError
+from kernellab.errors import WorkerError, WorkerLost
 
 Ask = Callable[..., Any]
 """Puts a question to MLIR: `ask(function, text, target, ...)` is what the function
@@ -24,6 +24,8 @@ def ask_worker(function: Callable[..., Any], *arguments: Any) -> Any:
     """
     try:
         return worker.call(f"{function.__module__}:{function.__name__}", *arguments)
+    except WorkerLost:
+        raise
     except WorkerError as death:
         raise WorkerError(
             f"MLIR died of a text in this record, while it ran {function.__name__}. {death}",

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import os
 from collections import Counter
 from collections.abc import Mapping
 from concurrent.futures import ThreadPoolExecutor
@@ -155,6 +156,9 @@ class PassRecorder:
 def _packer() -> ThreadPoolExecutor:
     """Compresses texts on a thread of its own: zlib and LLVM both leave Python alone meanwhile."""
     return ThreadPoolExecutor(max_workers=1, thread_name_prefix="kernellab-packer")
+
+
+os.register_at_fork(after_in_child=_packer.cache_clear)  # Its thread is the parent's.
 
 
 def count_ops(module: Any) -> Mapping[str, int]:

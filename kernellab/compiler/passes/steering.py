@@ -15,7 +15,14 @@ from kernellab import triton_api
 from kernellab.common import worker
 from kernellab.common.formatting import shown
 from kernellab.compiler.passes.recorder import PassRecorder
-from kernellab.errors import CompileError, OptionError, SourcePosition, WorkerError, nearest
+from kernellab.errors import (
+    CompileError,
+    OptionError,
+    SourcePosition,
+    WorkerError,
+    WorkerLost,
+    nearest,
+)
 from kernellab.records import PassRun, Target
 from kernellab.triton_api import IrText
 from kernellab.triton_api import pipeline as triton_pipeline
@@ -227,7 +234,7 @@ def compile_in_worker(
     try:
         outcome: Outcome = worker.call(f"{__name__}:run_plan", *asked, seconds=seconds)
     except WorkerError as death:
-        if not death.last_words:
+        if not death.last_words or isinstance(death, WorkerLost):
             raise
         raise _diagnostic_of_dead(death, asked, seconds) from death
     return outcome

@@ -11,7 +11,7 @@ from functools import cache
 from typing import TYPE_CHECKING, Any, cast
 
 from kernellab.common import doors, worker
-from kernellab.errors import LayoutError, WorkerError
+from kernellab.errors import LayoutError, WorkerError, WorkerLost
 from kernellab.records.layouts.linear import LinearTile, Shape, sizes
 from kernellab.records.layouts.spelling import misspelling, misspelt_error
 
@@ -280,7 +280,7 @@ def _ask(encoding: str, shape: Shape, target: str | None) -> Layout:
     try:
         made: Layout = worker.call(doors.HAND_MADE_LAYOUTS, encoding, shape, target)
     except WorkerError as death:
-        if not death.died:
+        if not death.died or isinstance(death, WorkerLost):
             raise
         said = _assertion(death.last_words)
         misspelt = misspelling(encoding, said)

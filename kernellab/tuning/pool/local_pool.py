@@ -118,6 +118,7 @@ def close_pools() -> None:
 
 
 atexit.register(close_pools)
+os.register_at_fork(after_in_child=_kept.clear)  # Their threads are the parent's.
 
 
 def usable_cores() -> int:

@@ -11,7 +11,7 @@ from typing import Any
 
 from kernellab.common.formatting import format_seconds
 from kernellab.common.worker import Worker
-from kernellab.errors import KernelLabError, WorkerError
+from kernellab.errors import KernelLabError, WorkerError, WorkerLost
 from kernellab.records import Target
 from kernellab.tuning.pool.assignments import Setup, TrialOptions, setup_without_bytes
 from kernellab.tuning.pool.in_worker import process_is_spoilt
@@ -114,6 +114,8 @@ _ERROR_LINE = re.compile(r"error|assert|fatal|abort", re.IGNORECASE)
 
 def _of_death(error: WorkerError, doing: str, seconds: float) -> Outcome:
     """Why a config got no answer: `doing` says what was done with it."""
+    if isinstance(error, WorkerLost) and not error.died:
+        return Outcome(dropped=Dropped("lost", error.problem), lasts=False)
     reason: Reason = "time-out" if error.timed_out else "crash" if error.died else "fault"
     dropped = Dropped(reason, _format_death(error, doing, seconds))
     return Outcome(dropped=dropped, lasts=False)
