@@ -40,6 +40,9 @@ def compilation_of(
         options=_options(compiled, target),
         stages=stages,
         passes=passes,
+        functions=triton_api.function_sources(
+            kernel, triton_api.functions_within(call.specialization.constants.values())
+        ),
         provider=KernelProvider(
             resource_reader(compiled, target),
             _map_reader(stages, triton_api.definition_of(kernel), target, compiled),

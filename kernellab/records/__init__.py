@@ -28,7 +28,14 @@ from kernellab.records.machine_code import (
     SpillSite,
 )
 from kernellab.records.source_maps import Chain, Lines, SourceMap
-from kernellab.records.stages import DeferredText, PassRun, Stage, Stages, StoredText
+from kernellab.records.stages import (
+    DeferredText,
+    FunctionSource,
+    PassRun,
+    Stage,
+    Stages,
+    StoredText,
+)
 
 __all__ = [
     "Analyst",
@@ -39,6 +46,7 @@ __all__ = [
     "CompilationProvider",
     "ControlCodes",
     "DeferredText",
+    "FunctionSource",
     "Instruction",
     "Launch",
     "Lines",

@@ -19,7 +19,7 @@ from kernellab.records.machine_code import (
 )
 from kernellab.records.showing import show
 from kernellab.records.source_maps import SourceMap
-from kernellab.records.stages import PassRun, Stages
+from kernellab.records.stages import FunctionSource, PassRun, Stages
 
 if TYPE_CHECKING:
     from xdsl.dialects.builtin import ModuleOp
@@ -143,6 +143,9 @@ class Compilation(HasCard):
     """Answers whatever is not among these fields."""
     passes: tuple[PassRun, ...] = field(default=(), repr=False)
     """Every pass that ran, in order; empty with record="stages"."""
+    functions: tuple[FunctionSource, ...] = field(default=(), repr=False, compare=False)
+    """The kernel, and what it may call that is no library's, as they were compiled; empty where no
+    kernel of Python is known, and in files of earlier versions."""
 
     def can_answer(self, asked: Capability) -> bool:
         """Whether the record holds what the attribute or method of this name needs: `remarks`

@@ -11,7 +11,36 @@ from functools import cached_property
 from typing import Any
 
 from kernellab.common.formatting import shown
-from kernellab.errors import MachineError, NoSuchStage, suggestion
+from kernellab.errors import CompiledLines, MachineError, NoSuchStage, is_edited, suggestion
+
+
+@dataclass(frozen=True)
+class FunctionSource:
+    """A function that was compiled, where it stood and as it was then, decorators included."""
+
+    file: str
+    name: str
+    first_line: int
+    """From 1."""
+    lines: tuple[str, ...]
+    """Without their ends."""
+
+    @property
+    def last_line(self) -> int:
+        """Of the file, as it was then."""
+        return self.first_line + len(self.lines) - 1
+
+    @property
+    def notice(self) -> str:
+        """That the file has other lines there by now, in a sentence; "" where it does not, or
+        nobody can tell.
+        """
+        if not is_edited(self.file, CompiledLines(self.name, self.first_line, self.lines)):
+            return ""
+        return (
+            f"{self.name} has changed in {self.file} since it was compiled: the lines shown are "
+            "those that were."
+        )
 
 
 @dataclass(frozen=True)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import linecache
 import os
 import textwrap
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from types import ModuleType
 from typing import Any
@@ -20,6 +20,7 @@ from triton.runtime.jit import (
 
 from kernellab import errors
 from kernellab.errors import SourcePosition
+from kernellab.records import FunctionSource
 
 _LIBRARY = os.path.dirname(os.path.abspath(triton.__file__)) + os.sep
 
@@ -89,6 +90,26 @@ def _lines_in_file(function: Any) -> tuple[str, errors.CompiledLines | None]:
         return file, None
     name = str(function.fn.__name__)
     return file, errors.CompiledLines(name, _first_line(function), compiled_lines(function))
+
+
+def function_sources(kernel: Any, others: Iterable[Any] = ()) -> tuple[FunctionSource, ...]:
+    """The kernel, the functions of the user's that it may call, and `others` with theirs, with the
+    lines that Triton compiles; those that stand in no file or cell left out.
+    """
+    found = {id(one): one for start in (kernel, *others) for one in reachable_functions(start)}
+    return tuple(
+        _function_source(one)
+        for one in found.values()
+        if not is_in_library(str(one.fn.__code__.co_filename))
+    )
+
+
+def _function_source(function: Any) -> FunctionSource:
+    place, lines = definition_of(function), compiled_lines(function)
+    whole = tuple(line.rstrip("\n") for line in function.raw_src)
+    if whole[len(whole) - len(lines) :] == lines:
+        place, lines = SourcePosition(place.file, int(function.starting_line_number)), whole
+    return FunctionSource(place.file, str(function.fn.__name__), place.line, lines)
 
 
 def edited_functions(kernel: Any) -> list[Any]:

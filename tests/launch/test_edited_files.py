@@ -146,24 +146,36 @@ def test_what_the_compiler_refuses_is_shown_as_it_was_compiled(edited: Edited) -
     assert f"refused has changed in {edited.file}" in str(missing.value)
 
 
+def explored(compiled: kernellab.Compilation) -> tuple[dict[int, str], str]:
+    """The Python lines of the explorer by number, and the notice above them."""
+    (side,) = compiled.explore().data.sides
+    source = side.texts[0]
+    numbers = [n for n in range(1, 100) if n not in source.skipped]
+    return dict(zip(numbers, source.content.split("\n"))), side.notice
+
+
 @EDITS
-def test_the_explorer_shows_a_helper_as_it_was_compiled(edited: Edited, text: str) -> None:
+@pytest.mark.parametrize("is_saved", [False, True], ids=["here", "saved"])
+def test_the_explorer_shows_a_helper_as_it_was_compiled(
+    edited: Edited, text: str, is_saved: bool, tmp_path: Path
+) -> None:
     edited.write(text)
     compiled = kernellab.compile(edited.module.kernel, "*fp32", "i32", BLOCK=16, target="sm_90")
     assert isinstance(compiled, kernellab.Compilation)
-    view = compiled.explore()
-    (side,) = view.data.sides
-    source = side.texts[0]
-    numbers = [n for n in range(1, 100) if n not in source.skipped]
-    lines = dict(zip(numbers, source.content.split("\n")))
-    assert lines[8] == COMPILED
-    assert lines[14].strip() == "x = taken(x_ptr, n, BLOCK)"
-    assert NOTICE.format(edited.file) in side.notice
-    assert COMPILED in repr(view)
+    if is_saved:
+        compiled = kernellab.load(compiled.save(tmp_path / "saved.json.gz"))
+    # Another import, which is launched, changes nothing of a record.
+    importlib.reload(edited.module)
+    if text != "x = 3\n":
+        edited.run()
+    lines, notice = explored(compiled)
+    before = TEXT.splitlines()
+    assert lines == {n: before[n - 1] for n in (5, 6, 7, 8, 9, 12, 13, 14, 15)}
+    assert f"taken has changed in {edited.file} since it was compiled" in notice
+    assert COMPILED in repr(compiled.explore())
     # An edit is undone: the file is what was compiled.
     edited.write(TEXT)
-    (side,) = compiled.explore().data.sides
-    assert (COMPILED in side.texts[0].content, side.notice) == (True, "")
+    assert explored(compiled) == (lines, "")
 
 
 def test_another_import_is_shown_as_it_is_then(edited: Edited) -> None:

@@ -16,6 +16,7 @@ from kernellab.compiler.remarks.catalogue import explained
 from kernellab.errors import ArchiveError, SourcePosition
 from kernellab.records import (
     Compilation,
+    FunctionSource,
     PassRun,
     Resources,
     SourceMap,
@@ -70,6 +71,8 @@ def _compilation(data: SavedData) -> Compilation:
         options=_options(data["options"]),
         stages=Stages({one.name: one for one in _stages(data["stages"], texts)}),
         passes=tuple(_pass(one, texts, counts) for one in data["passes"].items()),
+        # Files of earlier versions have none.
+        functions=tuple(map(_function, data["functions"].items() if data.has("functions") else ())),
         provider=RecordProvider(
             None if resources.is_null() else partial(_same, _resources(resources)),
             None if source_map.is_null() else partial(_same, _source_map(source_map)),
@@ -229,6 +232,12 @@ def _remark(data: SavedData) -> Remark:
         called_from=tuple(_position(one) for one in data["called_from"].items()),
     )
     return explained(saved)
+
+
+def _function(data: SavedData) -> FunctionSource:
+    lines = tuple(one.text() for one in data["lines"].items())
+    first = data["first_line"].integer(1, _MOST_LINES - len(lines))
+    return FunctionSource(data["file"].text(), data["name"].text(), first, lines)
 
 
 def _position(data: SavedData) -> SourcePosition:

@@ -88,6 +88,7 @@ def to_json(compilation: Compilation) -> dict[str, Any]:
         "remarks": _answer(
             compilation, "remarks", lambda: [_remark_to_json(one) for one in compilation.remarks]
         ),
+        "functions": [dataclasses.asdict(one) for one in compilation.functions],
     }
 
 

@@ -41,7 +41,6 @@ from kernellab.viz.explorer.data import (
 from kernellab.viz.explorer.readable import readable
 from kernellab.viz.explorer.source_lines import (
     KernelSource,
-    edited_functions,
     failed_source,
     kernel_source,
 )
@@ -237,7 +236,7 @@ def _side(compilation: Compilation, name: str) -> IrSide:
         facts=_facts(compilation),
         failure="",
         failure_line=0,
-        notice=" ".join(filter(None, (_notice(compilation), *edited_functions(source_map)))),
+        notice=_notice(compilation),
         texts=tuple(texts.texts),
         stages=tuple(stages),
         passes=rows,
@@ -254,6 +253,7 @@ def _notice(compilation: Compilation) -> str:
     there because of this machine.
     """
     lines = [REDEFINED] if compilation.is_redefined else []
+    lines += [one.notice for one in compilation.functions if one.notice]
     lines += [
         f"No {name.upper()}: {error.what} {error.advice}".strip()
         for name, error in compilation.stages.failed.items()

@@ -12,7 +12,6 @@ from dataclasses import dataclass, replace
 
 from kernellab.compiler.subjects import definition_line
 from kernellab.errors import (
-    CompiledLines,
     SourcePosition,
     compiled_at,
     is_edited,
@@ -41,8 +40,9 @@ class KernelSource:
 
 
 def kernel_source(compilation: Compilation, source_map: SourceMap) -> KernelSource:
-    """The kernel's text as it was compiled; with it the functions of its file that were inlined:
-    of a file that was edited since, as they were compiled, else while it still says the same.
+    """The kernel's text as it was compiled; with it the functions of its file that were inlined,
+    as they were compiled. A record without those takes them of the file, while that still has the
+    kernel.
     """
     if "source" not in compilation.stages:
         return KernelSource("", ())
@@ -55,15 +55,20 @@ def kernel_source(compilation: Compilation, source_map: SourceMap) -> KernelSour
         for frame in chain
         if source_map.files[frame[0]] == source_map.file
     }
-    compiled = [one for line in sorted(named) if (one := compiled_at(source_map.file, line))]
-    if any(is_edited(source_map.file, one) for one in compiled):
-        return _as_compiled(dict(enumerate(own, first)), compiled)
+    if compilation.functions:
+        helpers = [
+            (one.first_line, one.lines)
+            for one in compilation.functions
+            if one.file == source_map.file
+            and any(one.first_line <= line <= one.last_line for line in named)
+        ]
+        return _placed([(first, own), *helpers])
     lines = [line.rstrip("\n") for line in source_lines(source_map.file)]
     span = (first, first + len(own) - 1)
     if [line.strip() for line in lines[first - 1 : span[1]]] != [line.strip() for line in own]:
         return KernelSource(text, tuple(range(1, first)))
-    helpers = [one for one in _functions(lines) if any(one[0] <= n <= one[1] for n in named)]
-    return _cut(lines, [span, *helpers])
+    spans = [one for one in _functions(lines) if any(one[0] <= n <= one[1] for n in named)]
+    return _cut(lines, [span, *spans])
 
 
 def failed_source(position: SourcePosition | None) -> KernelSource:
@@ -74,7 +79,8 @@ def failed_source(position: SourcePosition | None) -> KernelSource:
         return KernelSource("", ())
     compiled = compiled_at(position.file, position.line)
     if compiled is not None and is_edited(position.file, compiled):
-        return replace(_as_compiled({}, [compiled]), kernel=compiled.function)
+        found = _placed([(compiled.first_line, compiled.lines)])
+        return replace(found, kernel=compiled.function)
     lines = [line.rstrip("\n") for line in source_lines(position.file)]
     spans = [one for one in _functions(lines) if one[0] <= position.line <= one[1]]
     around = spans[0] if spans else (max(1, position.line - 5), min(len(lines), position.line + 5))
@@ -83,19 +89,13 @@ def failed_source(position: SourcePosition | None) -> KernelSource:
     return KernelSource(cut.content, cut.skipped, name[1] if name else "")
 
 
-def edited_functions(source_map: SourceMap) -> list[str]:
-    """What is said of the functions of a source map whose files say something else by now."""
-    places = {
-        (source_map.files[file], line) for chain in source_map.chains for file, line, _ in chain
-    }
-    return sorted({words for place in places if (words := SourcePosition(*place).notice)})
-
-
-def _as_compiled(kernel: dict[int, str], functions: Iterable[CompiledLines]) -> KernelSource:
-    """The kernel's lines, by number, and those of functions, as they were compiled."""
-    shown = dict(kernel)
-    for one in functions:
-        for number, line in enumerate(one.lines, one.first_line):
+def _placed(functions: Iterable[tuple[int, Sequence[str]]]) -> KernelSource:
+    """Functions, each the number of its first line and its lines; where two have a line of one
+    number, the first's.
+    """
+    shown: dict[int, str] = {}
+    for first, lines in functions:
+        for number, line in enumerate(lines, first):
             shown.setdefault(number, line)
     numbers = sorted(shown)
     skipped = sorted(set(range(1, numbers[-1])) - set(numbers))
