@@ -60,6 +60,7 @@ if TYPE_CHECKING:
         KernelFault as KernelFault,
         KernelLabError as KernelLabError,
         LayoutError as LayoutError,
+        MachineError as MachineError,
         NoSuchStep as NoSuchStep,
         OptionError as OptionError,
         OutOfBounds as OutOfBounds,
@@ -107,8 +108,8 @@ _PUBLIC = {
     "debugger.debugging": "debug",
     "errors": (
         "ArchiveError ArgumentError CompileError Deadlock Diagnostic GridError "
-        "KernelFault KernelLabError LayoutError NoSuchStep OptionError OutOfBounds "
-        "ProfileError TargetError UnsupportedOperation"
+        "KernelFault KernelLabError LayoutError MachineError NoSuchStep OptionError "
+        "OutOfBounds ProfileError TargetError UnsupportedOperation"
     ),
     "interpreter.foreign_code": "device_function inline_assembly",
     "launch.bisection": "bisect",

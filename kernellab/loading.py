@@ -32,7 +32,8 @@ def load(path: str | os.PathLike[str]) -> Any:
         ArchiveError: there is no such file, it is none of these, it is damaged, of another
             version, or larger than any that is saved.
     """
-    from kernellab.common.saved_files import file_bytes, saved_path
+    from kernellab.common.saved_files import file_bytes
+    from kernellab.common.saved_json import saved_path
     from kernellab.errors import ArchiveError
 
     file = saved_path(path, ArchiveError)

@@ -18,11 +18,12 @@ from kernellab.checker.records import Finding, Findings
 from kernellab.checker.restrided import restrided
 from kernellab.checker.session import CheckSession
 from kernellab.checker.uninitialized import is_uninitialized
+from kernellab.common.argument_checks import check_whole
 from kernellab.common.formatting import shown
 from kernellab.common.progress import UNTOUCHED, ProgressBar
 from kernellab.compiler.specialization.binding import BoundCall
 from kernellab.compiler.subjects import subject_of
-from kernellab.errors import ArgumentError, OptionError, suggestion
+from kernellab.errors import ArgumentError, suggestion
 from kernellab.interpreter.execution.program import program_code
 from kernellab.launch.argument_copies import tensors_in
 from kernellab.launch.preparation import EntryPoint, Grid, apart_from_parameters, prepare
@@ -71,7 +72,7 @@ def check(
     launch = prepare(kernel, grid, args, keywords, own.target, _CHECK)
     plain, call, chosen = launch.kernel, launch.call, launch.target
     sizes = launch.sizes()
-    _check_most_turns(own.most_turns)
+    check_whole("most_turns", own.most_turns, least=1)
     named = _outputs(plain, call, own.outputs)
     stage = launch.options.stage
     if plain.is_gluon() and stage == DEFAULT.stage:
@@ -92,7 +93,8 @@ def check(
             with failures.kept(type(one)):
                 one.ask(session)
     found = _in_order([*_found(detectors, failures), *([] if stopped is None else [stopped])])
-    notes = (*(() if stopped is None else (_UNASKED,)), *failures.notes())
+    said = (note for one in detectors for note in one.notes)
+    notes = (*(() if stopped is None else (_UNASKED,)), *said, *failures.notes())
     subject = subject_of(plain, call, chosen)
     return Findings(plain.__name__, str(chosen), sizes, found, notes, subject)
 
@@ -151,11 +153,6 @@ class _CheckOptions:
     outputs: Any = ()
     target: Any = None
     most_turns: Any = 100_000
-
-
-def _check_most_turns(most_turns: Any) -> None:
-    if isinstance(most_turns, bool) or not isinstance(most_turns, int) or most_turns < 1:
-        raise OptionError(f"most_turns={most_turns!r} is not a whole number from 1 on.")
 
 
 def _outputs(kernel: Any, call: BoundCall, outputs: str | Sequence[str]) -> tuple[str, ...]:

@@ -15,6 +15,7 @@ from kernellab.checker.checked_run import (
     Computed,
     Event,
 )
+from kernellab.checker.program_set import ProgramSet
 from kernellab.checker.records import LISTED_PROGRAMS, Finding
 from kernellab.interpreter.memory import global_memory
 from kernellab.interpreter.memory.address_space import Elements
@@ -60,6 +61,7 @@ class Detector:
     def __init__(self, run: CheckedRun) -> None:
         self.run = run
         self.collector = FindingCollector(run)
+        self.notes: tuple[str, ...] = ()
 
     def meet(self, others: Sequence[Detector]) -> None:
         """Who else will hear the run."""
@@ -142,7 +144,7 @@ class PendingFinding:
     facts: dict[str, Any]
     describe: Callable[[int, int], str] | None = None
     count: int = 0
-    programs: set[int] = field(default_factory=set)
+    programs: ProgramSet = field(default_factory=ProgramSet)
 
 
 class FindingCollector:
@@ -189,7 +191,7 @@ class FindingCollector:
         if has_programs:
             among = numpy.asarray(faulty.reshape(len(faulty), -1).any(axis=1))
         ids = event.linear_ids(self._everyone(among, event))
-        pending.programs.update(ids.tolist())
+        pending.programs.update(ids)
         pending.count += int(faulty.sum()) * (1 if has_programs else max(len(ids), 1))
         return pending
 
@@ -199,7 +201,11 @@ class FindingCollector:
             del self._seen[key]
 
     def add(
-        self, key: Hashable, facts: Mapping[str, Any], programs: Sequence[int] = (), count: int = 0
+        self,
+        key: Hashable,
+        facts: Mapping[str, Any],
+        programs: ProgramSet | Sequence[int] = (),
+        count: int = 0,
     ) -> None:
         """Note a fault that is not one of lanes: `facts` are the finding's fields,
         `programs` linear ids.
@@ -219,7 +225,7 @@ class FindingCollector:
         for key, pending in self._seen.items():
             if isinstance(key, tuple) and key[0] in explained:
                 continue
-            listed = sorted(pending.programs)[:LISTED_PROGRAMS]
+            listed = pending.programs.first(LISTED_PROGRAMS)
             facts = dict(pending.facts)
             if pending.describe is not None:
                 facts["message"] = pending.describe(pending.count, len(pending.programs))

@@ -11,8 +11,7 @@ import re
 from collections.abc import Sequence
 from typing import Any
 
-from kernellab.common.formatting import shown
-from kernellab.errors import MissingArguments, OptionError
+from kernellab.errors import MissingArguments
 
 
 def read_constexpr(text: str) -> tuple[str, Any]:
@@ -118,13 +117,3 @@ def read_program(text: str) -> tuple[int, ...]:
     if not all(isinstance(number, int) for number in numbers):
         raise ValueError("a program's id is one to three numbers: 96, or 2,1,0")
     return numbers
-
-
-def check_tolerance(name: str, value: Any) -> None:
-    """Raise OptionError unless a value says how far results may be apart."""
-    is_number = isinstance(value, int | float) and not isinstance(value, bool)
-    if value is not None and not (is_number and 0 <= value < math.inf):
-        raise OptionError(
-            f"{name}={shown(value)} is no tolerance.",
-            advice=f"Give a finite number from 0: {name}=1e-3.",
-        )

@@ -69,21 +69,6 @@ class NotJson(BadFile):
 # --------------------------------------------------------------------------------------------------
 
 
-def saved_path(path: Any, refused: type[KernelLabError]) -> Path:
-    """The path that a user gave.
-
-    Raises:
-        KernelLabError: of the class `refused`: it is none; numbers, which Python would take for
-            open files, are none either.
-    """
-    given = os.fspath(path) if isinstance(path, os.PathLike) else path
-    if not isinstance(given, str):
-        raise refused(f"{path!r} is no path of a file: it must be a text or a pathlib.Path.")
-    if "\0" in given:
-        raise refused(f"{given!r} is no path of a file: there is a null character in it.")
-    return Path(given)
-
-
 def file_bytes(file: Path, refused: type[KernelLabError], most: int = MOST_BYTES) -> bytes:
     """What a regular file holds.
 
@@ -92,14 +77,20 @@ def file_bytes(file: Path, refused: type[KernelLabError], most: int = MOST_BYTES
             has more than `most` bytes.
     """
     try:
-        return _regular_bytes(file, most)
+        return regular_bytes(file, most)
     except OSError as error:
         raise refused(why_unreadable(file, error)) from error
     except BadFile as error:
         raise refused(f"{str(file)!r} {error}.") from error
 
 
-def _regular_bytes(file: Path, most: int) -> bytes:
+def regular_bytes(file: Path, most: int = MOST_BYTES) -> bytes:
+    """What a regular file holds.
+
+    Raises:
+        OSError: it cannot be read.
+        BadFile: it is a folder, a pipe, a device, or has more than `most` bytes.
+    """
     _check_regular(os.stat(file), most)
     # Another file may stand there by now: opening a pipe must not wait for its other end.
     descriptor = os.open(file, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK)

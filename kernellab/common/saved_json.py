@@ -11,6 +11,7 @@ from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Any
 
+from kernellab.common.formatting import shown
 from kernellab.errors import KernelLabError
 
 MOST_DEPTH = 64
@@ -250,6 +251,21 @@ def write_whole(path: str | os.PathLike[str], content: bytes) -> Path:
     return file
 
 
+def saved_path(path: Any, refused: type[KernelLabError]) -> Path:
+    """The path that a user gave.
+
+    Raises:
+        KernelLabError: of the class `refused`: it is none; numbers, which Python would take for
+            open files, are none either.
+    """
+    given = os.fspath(path) if isinstance(path, os.PathLike) else path
+    if not isinstance(given, str):
+        raise refused(f"{shown(path)} is no path of a file: it must be a text or a pathlib.Path.")
+    if "\0" in given:
+        raise refused(f"{shown(given)} is no path of a file: there is a null character in it.")
+    return Path(given)
+
+
 def save_whole(
     path: str | os.PathLike[str], content: bytes, refused: type[KernelLabError] = KernelLabError
 ) -> Path:
@@ -269,7 +285,7 @@ def check_place(
     path: str | os.PathLike[str], refused: type[KernelLabError] = KernelLabError
 ) -> None:
     """Raise `refused` where no file can be at a path: before the work, for a user who named it."""
-    file = Path(path)
+    file = saved_path(path, refused)
     if file.is_dir():
         raise refused(f"{file} is a folder.", advice="Name a file in it.")
     folder = file.absolute().parent

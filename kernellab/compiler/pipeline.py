@@ -8,6 +8,8 @@ from typing import Any
 
 from kernellab import triton_api
 from kernellab.common import worker
+from kernellab.common.argument_checks import check_duration, check_mapping
+from kernellab.common.formatting import shown
 from kernellab.common.progress import ProgressBar
 from kernellab.compiler.compilations import compilation_of
 from kernellab.compiler.passes import steering
@@ -87,15 +89,21 @@ def compile(
             the line of the text. Its `passes` hold the record up to the failing pass.
         WorkerError: a process of its own took too long.
     """
-    if record not in _RECORDINGS:
+    given: Any = record  # whatever somebody wrote
+    if not isinstance(given, str) or given not in _RECORDINGS:
         raise OptionError(
-            f"record={record!r} is not a way to record.",
+            f"record={shown(record)} is not a way to record.",
             advice=(
-                f'{nearest(str(record), _RECORDINGS)} "passes" keeps what every pass did, "stages" '
+                f'{nearest(record, _RECORDINGS)} "passes" keeps what every pass did, "stages" '
                 "what every stage "
                 "made."
             ).strip(),
         )
+    check_duration("seconds", seconds, worker.SECONDS)
+    if options is not None:
+        check_mapping("options", options, '{"num_warps": 8}')
+    if constants is not None:
+        check_mapping("constants", constants, '{"BLOCK": 1024}')
     targets = [local_target() or DEFAULT_TARGET] if target is None else parse_targets(target)
     edits = Edits(skip, stop_after, pipeline, seconds)
     if isinstance(kernel, str | os.PathLike):
@@ -105,6 +113,11 @@ def compile(
         chosen = {**keywords, **(options or {})}
         compilations = [compile_given(text, one, chosen, edits) for one in targets]
     else:
+        if language is not None:
+            raise OptionError(
+                f"language={shown(language)} is said of an IR text, and this is a kernel.",
+                advice="Leave it out.",
+            )
         plain, keywords = unwrap_kernel(kernel, args, keywords, constants or {})
         compilations = []
         with ProgressBar(f"compile {plain.__name__}", len(targets), "targets") as work:

@@ -9,6 +9,7 @@ from functools import partial
 from typing import Any
 
 from kernellab import triton_api
+from kernellab.common.argument_checks import check_flags
 from kernellab.debugger.places import Breakpoint, Places
 from kernellab.debugger.session import Session
 from kernellab.debugger.tile_functions import for_prompts
@@ -46,7 +47,7 @@ def debug(
         kernel, grid, args, keywords: as for `kernellab.run`; of an autotuned kernel, the
             first config counts.
         program: the id of the program to stop in: `96`, `(2, 1)`, `(0, 0, 0)`; a list
-            of ids; or "all".
+            of ids; or "all"; no more than 100,000.
         breakpoints: lines of the kernel's file, one or several; with a condition over its names,
             `"14, x.max() > 10"`; in another file, `"helpers.py:7"`; at a function's beginning,
             `"helper"`. Each `breakpoint()` in the kernel is one too. One on a line without code
@@ -66,6 +67,7 @@ def debug(
     __tracebackhide__ = True
     given = _DebugOptions(program, breakpoints, in_place)
     own, keywords = apart_from_parameters(given, kernel, args, keywords)
+    check_flags(in_place=own.in_place)
     launch = prepare(kernel, grid, args, keywords, None, _DEBUG)
     plain, call, target = launch.kernel, launch.call, launch.target
     sizes = launch.sizes()

@@ -7,8 +7,12 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from typing import Any
 
+from kernellab.common.formatting import shown
 from kernellab.errors import OptionError, nearest
 from kernellab.interpreter.stepping.code import SteppingCode, SteppingFunction
+
+_MOST_DIGITS = 10
+"""Of a line's number."""
 
 
 @dataclass(frozen=True)
@@ -85,17 +89,18 @@ class Places:
     def _place(self, place: str, asked: Any) -> tuple[str, int]:
         """File and line of "14", "kernels.py:14" or "helper"."""
         file, colon, line = place.rpartition(":")
-        if line.strip().isdigit():
+        number = line.strip()
+        if number.isdecimal() and len(number) < _MOST_DIGITS and int(number) > 0:
             if not colon:
-                return self._entry.source.file, int(line)
+                return self._entry.source.file, int(number)
             matching = [known for known in self._lines if known == file or _ends_with(known, file)]
             if matching:
-                return matching[0], int(line)
+                return matching[0], int(number)
         elif (function := self.function(place)) is not None:
             return function.source.file, function.source.line
         names = [function.source.name for function in self._functions]
         raise OptionError(
-            f"breakpoints={asked!r} is no place in this kernel",
+            f"breakpoints={shown(asked)} is no place in this kernel",
             advice=(
                 f'{nearest(place, names)} Say a line, "FILE:LINE" or the name of a function '
                 f"that the kernel calls ({', '.join(dict.fromkeys(names))}), and a "

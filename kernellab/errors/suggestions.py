@@ -6,10 +6,12 @@ import difflib
 from collections.abc import Iterable
 
 
-def nearest(word: str, known: Iterable[str]) -> str:
+def nearest(word: object, known: Iterable[str]) -> str:
     """The words "Did you mean X?" for the known word that `word` is probably a slip of,
-    or "" where none is: no guess is better than a wrong one.
+    or "" where none is, or it is no word: no guess is better than a wrong one.
     """
+    if not isinstance(word, str):
+        return ""
     bare = word.lstrip("-*").casefold()
     close = []
     for candidate in known:
@@ -29,7 +31,7 @@ from which one may be a slip of the other."""
 _VERY_ALIKE = 0.8
 
 
-def suggestion(word: str, known: Iterable[str], lead: str) -> str:
+def suggestion(word: object, known: Iterable[str], lead: str) -> str:
     """Advice on a name that nobody knows: the one that was probably meant, and what there is;
     of very many, the one alone.
 

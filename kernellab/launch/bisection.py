@@ -10,7 +10,7 @@ from typing import Any
 from xdsl.dialects.builtin import ModuleOp
 
 from kernellab import triton_api
-from kernellab.common.option_values import check_tolerance
+from kernellab.common.argument_checks import check_tolerance
 from kernellab.common.progress import UNTOUCHED, ProgressBar
 from kernellab.compiler.passes import steering
 from kernellab.compiler.pipeline import record_passes
@@ -75,6 +75,7 @@ def bisect(
     own, keywords = apart_from_parameters(given, kernel, args, keywords)
     check_tolerance("rtol", own.rtol)
     check_tolerance("atol", own.atol)
+    rtol, atol = own.rtol or 0.0, own.atol or 0.0
     launch = prepare(kernel, grid, args, keywords, own.target, _BISECT)
     plain, call, chosen = launch.kernel, launch.call, launch.target
     runs = _Snapshots(plain, launch.sizes(), call, chosen)
@@ -98,9 +99,7 @@ def bisect(
                 continue
             if expected is None:
                 first, expected = one.label, found
-            differences = (
-                () if failure else tuple(differences_between(expected, found, own.rtol, own.atol))
-            )
+            differences = () if failure else tuple(differences_between(expected, found, rtol, atol))
             if failure is not None or differences:
                 lines = _rewritten_lines(before, text, plain)
                 return runs.result(first, one.label, lines, differences, failure)

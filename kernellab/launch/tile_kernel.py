@@ -4,16 +4,19 @@ from __future__ import annotations
 
 import ast
 import functools
-from collections.abc import Callable, Iterator
+import inspect
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from types import FunctionType
 from typing import Any
 
 from kernellab import triton_api
+from kernellab.common.argument_checks import check_flags
+from kernellab.common.formatting import shown
 from kernellab.compiler.specialization.binding import BoundCall
 from kernellab.compiler.targets import DEFAULT_TARGET
-from kernellab.errors import ArgumentError, KernelLabError
+from kernellab.errors import ArgumentError, KernelLabError, OptionError, suggestion
 from kernellab.launch.autotuned_kernels import ConfigName, launched_with, take_autotuned_launches
 from kernellab.launch.dispatch import GpuLaunch, interpret, launch_on_gpu
 from kernellab.launch.interception import Interception
@@ -61,7 +64,20 @@ class TileKernel(JITFunction):
                     "triton.autotune(...)(kernellab.TileKernel(kernel))."
                 ),
             )
-        super().__init__(function, **settings)
+        if function.__name__ == "<lambda>":
+            raise ArgumentError(
+                "a TileKernel is made of a function, and this is a lambda, which Triton does not "
+                "compile",
+                advice="Write a `def`.",
+            )
+        _check_settings(function, settings)
+        try:
+            super().__init__(function, **settings)
+        except ValueError as error:  # of a function without a source
+            raise ArgumentError(
+                f"Triton makes no kernel of {function.__name__!r}: {error}",
+                advice="Its source has to be in a file or in a notebook's cell.",
+            ) from error
         take_autotuned_launches()
 
     def parse(self) -> ast.Module:
@@ -152,6 +168,43 @@ class TileKernel(JITFunction):
 
     def __repr__(self) -> str:
         return f"TileKernel({self.module}:{self.fn.__qualname__})"
+
+
+def _check_settings(function: FunctionType, settings: Mapping[str, Any]) -> None:
+    """Refuse what Triton would take for a setting of a kernel's, and fail at later."""
+    known = triton_api.JIT_SETTINGS
+    for name, value in settings.items():
+        if name not in known:
+            raise OptionError(
+                f"a TileKernel has no setting {name!r}.",
+                advice=suggestion(name, known, "There are"),
+            )
+        if value is None:
+            continue
+        if name in ("debug", "noinline"):
+            check_flags(**{name: value})
+        elif name in ("repr", "launch_metadata") and not callable(value):
+            raise OptionError(
+                f"{name}={shown(value)} is no function.", advice=f"Leave {name} out, or give one."
+            )
+        elif name.startswith("do_not_specialize"):
+            _check_parameters(name, value, function)
+
+
+def _check_parameters(setting: str, value: Any, function: FunctionType) -> None:
+    """Refuse what are no parameters, by name or by number."""
+    known = list(inspect.signature(function).parameters)
+    several = isinstance(value, list | tuple | set | frozenset)
+    wrong = (
+        [one for one in value if one not in known and one not in range(len(known))]
+        if several
+        else [value]
+    )
+    if wrong:
+        raise OptionError(
+            f"{setting}={shown(value)} names no parameters of {function.__name__!r}.",
+            advice=f"Give a list of names, such as {setting}=[{known[0] if known else 'n'!r}].",
+        )
 
 
 class GluonTileKernel(TileKernel, GluonJITFunction):

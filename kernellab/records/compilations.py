@@ -8,7 +8,9 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, Literal, Protocol, cast, get_args
 
-from kernellab.errors import NotRecorded
+from kernellab.common.argument_checks import check_whole
+from kernellab.common.formatting import shown
+from kernellab.errors import ArgumentError, NotRecorded, suggestion
 from kernellab.records.launches import Specialization, Target
 from kernellab.records.machine_code import (
     Instruction,
@@ -125,6 +127,13 @@ class Analyst(Protocol):
         """What the analysis of that name finds; of a snapshot, where it is of one."""
 
 
+def _no_snapshot(name: Any) -> ArgumentError:
+    return ArgumentError(
+        f"{shown(name)} is no name of a stage or a pass.",
+        advice='Give one as a text: "ttgir", or a label of compilation.passes, "ttgir.coalesce".',
+    )
+
+
 _LAYOUTS_FROM = "ttgir"
 """The snapshot that analyses of layouts read unless they are told another."""
 
@@ -153,7 +162,15 @@ class Compilation(HasCard):
         TTGIR stage.
 
         Where it does not, asking is an error, `errors.NotRecorded`, which says what lacks.
+
+        Raises ArgumentError where nothing of a compilation has that name.
         """
+        known, given = get_args(Capability), cast("Any", asked)
+        if not isinstance(given, str) or given not in known:
+            raise ArgumentError(
+                f"can_answer({shown(asked)}) names no question to a compilation.",
+                advice=suggestion(asked, known, "There are"),
+            )
         return self.provider.missing(self, asked) is None
 
     @property
@@ -221,6 +238,9 @@ class Compilation(HasCard):
         """What an analysis found, of a snapshot where it is of one; it is made when first asked
         for.
         """
+        for name in snapshot:
+            if not isinstance(name, str):
+                raise _no_snapshot(name)
         key = (asked, *snapshot)
         if key not in self._findings:
             # Of another snapshot than its own, an analysis says itself whether that is there.
@@ -304,6 +324,8 @@ class Compilation(HasCard):
             ArgumentError: no such stage or pass, or it made no MLIR (llir, ptx, sass).
             NotRecorded: the record holds no MLIR at all.
         """
+        if not isinstance(name, str):
+            raise _no_snapshot(name)
         return self._ask("module").module(self, name)
 
     @cached_property
@@ -335,8 +357,14 @@ class Compilation(HasCard):
             shared_bytes: per program, likewise.
             warps: per program, likewise.
 
-        Raises NotRecorded where the resources are not known, or the limits of the target.
+        Raises NotRecorded where the resources are not known, or the limits of the target;
+        OptionError for what is no number of registers, bytes or warps.
         """
+        for name, value, least in (
+            ("registers", registers, 0), ("shared_bytes", shared_bytes, 0), ("warps", warps, 1),
+        ):  # fmt: skip
+            if value is not None:
+                check_whole(name, value, least)
         return self._ask("occupancy").occupancy(self, registers, shared_bytes, warps)
 
     def explore(self, *annotations: Any) -> Any:

@@ -8,7 +8,8 @@ from collections.abc import Collection, Mapping
 from dataclasses import dataclass, fields
 from typing import Any
 
-from kernellab.errors import OptionError, nearest
+from kernellab.common.argument_checks import check_choice, check_mapping, check_whole
+from kernellab.errors import OptionError
 
 STAGES = ("ttir", "ttgir")
 ORDERS = ("sequential", "reversed", "shuffled")
@@ -36,12 +37,10 @@ class RunOptions:
     its holes left out."""
 
     def __post_init__(self) -> None:
-        _check_word("stage", self.stage, STAGES, word=str(self.stage).partition(".")[0])
-        _check_word("order", self.order, ORDERS)
-        _check_word("bounds", self.bounds, BOUNDS)
-        seed: Any = self.seed
-        if isinstance(seed, bool) or not isinstance(seed, int) or seed < 0:
-            raise OptionError(f"seed={self.seed!r} is not a whole number from 0 on.")
+        check_choice("stage", self.stage, STAGES, word=str(self.stage).partition(".")[0])
+        check_choice("order", self.order, ORDERS)
+        check_choice("bounds", self.bounds, BOUNDS)
+        check_whole("seed", self.seed)
 
     def changed(self) -> dict[str, Any]:
         """The options that are not what they are by default."""
@@ -50,14 +49,6 @@ class RunOptions:
             for field in fields(self)
             if getattr(self, field.name) != field.default
         }
-
-
-def _check_word(name: str, value: Any, known: Collection[str], word: str | None = None) -> None:
-    if not isinstance(value, str) or (value if word is None else word) not in known:
-        choices = ", ".join(f'"{choice}"' for choice in known)
-        raise OptionError(
-            f"{name}={value!r} is none of {choices}.", advice=nearest(str(value), known)
-        )
 
 
 DEFAULT = RunOptions()
@@ -103,9 +94,5 @@ def split_keywords(
 def _gives_options(keywords: Mapping[str, Any], parameters: Collection[str]) -> bool:
     if "options" not in keywords or "options" in parameters:
         return False
-    if not isinstance(keywords["options"], Mapping):
-        raise OptionError(
-            f"options={keywords['options']!r} is no mapping from option names to values.",
-            advice='Write options={"order": "shuffled", "num_warps": 8}.',
-        )
+    check_mapping("options", keywords["options"], '{"order": "shuffled", "num_warps": 8}')
     return True

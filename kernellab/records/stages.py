@@ -10,6 +10,7 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any
 
+from kernellab.common.argument_checks import is_text
 from kernellab.common.formatting import shown
 from kernellab.errors import CompiledLines, MachineError, NoSuchStage, is_edited, suggestion
 
@@ -81,7 +82,7 @@ class Stages(Mapping[str, Stage]):
 
     def __getitem__(self, name: str) -> Stage:
         """The stage of that name; raises NoSuchStage, a KeyError, where there is none."""
-        stage = self._stages.get(name)
+        stage = self._stages.get(name) if is_text(name) else None
         if stage is None:
             raise NoSuchStage(
                 f"there is no stage {shown(name)}",
@@ -106,7 +107,7 @@ class Stages(Mapping[str, Stage]):
 
     def __contains__(self, name: object) -> bool:
         # Mapping's own would make the stage.
-        return name in self._stages and name not in self.failed
+        return isinstance(name, str) and name in self._stages and name not in self.failed
 
     def __iter__(self) -> Iterator[str]:
         return (name for name in self._stages if name not in self.failed)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 import math
 import operator
 import os
@@ -13,8 +14,9 @@ from typing import TYPE_CHECKING, Any, overload
 
 import numpy
 
-from kernellab.common.formatting import counted, joined_sizes
-from kernellab.errors import ArgumentError, NoSuchStep, NotRecorded, suggestion
+from kernellab.common.argument_checks import check_flags, check_tolerance, is_text
+from kernellab.common.formatting import counted, joined_sizes, shown
+from kernellab.errors import ArgumentError, NoSuchStep, NotRecorded, OptionError, suggestion
 from kernellab.records.showing import show
 from kernellab.tracing.files.writing import save_trace
 from kernellab.tracing.states import Change, History, NoSuchVariable, State
@@ -133,11 +135,18 @@ class Trace(Sequence[Step]):
         """
         if not callable(condition):
             raise ArgumentError(
-                f"find takes a function of the variables; {condition!r} is none",
+                f"find takes a function of the variables; {shown(condition)} is none",
                 advice=(
                     "trace.find(lambda v: (v.x > 40).any()), say; trace.history(name) has every "
                     "value of a variable."
                 ),
+            )
+        check_flags(backwards=backwards)
+        if isinstance(condition, type) or _takes_no_state(condition):
+            raise ArgumentError(
+                f"find calls its condition with the variables, and {shown(condition)} does not "
+                "take them",
+                advice="Write a function of one argument: trace.find(lambda v: (v.x > 40).any()).",
             )
         begin = _number_of(after)
         if backwards:
@@ -187,15 +196,41 @@ class Trace(Sequence[Step]):
         Raises:
             ArgumentError: no function that ran has such a variable.
         """
+        if not is_text(name):
+            raise ArgumentError(
+                f"history takes a variable's name, and {shown(name)} is none",
+                advice=suggestion("", self.names(), "There are"),
+            )
         self._refuse_unknown({name})
+        whose = None if program is None else self._traced_program(program)
         changes = [
             Change(self, self.steps[number] if number >= 0 else None, frame, name, value)
             for frame in self.frames
-            if program is None or frame.program == program
+            if whose is None or frame.program == whose
             for number, value in self._changes.get((frame.number, name), ())
         ]
         changes.sort(key=lambda change: -1 if change.step is None else change.step.number)
         return History(name, tuple(changes))
+
+    def _traced_program(self, program: Any) -> Program:
+        """The id of a program that was traced, as it was or as a number.
+
+        Raises:
+            OptionError: it is none, or was not traced.
+        """
+        from kernellab.interpreter.execution.grid import chosen_programs, no_program
+
+        if isinstance(program, str):
+            raise no_program(program, "program")
+        (meant,) = chosen_programs([program], self.facts.grid, "program")
+        if meant not in self.facts.programs:
+            named = ", ".join(map(str, self.facts.programs[:_PROGRAMS_NAMED]))
+            raise OptionError(
+                f"program={shown(program)} was not traced",
+                advice=f"Traced were {named}"
+                + (", ..." if len(self.facts.programs) > _PROGRAMS_NAMED else "."),
+            )
+        return meant
 
     def diff(
         self,
@@ -223,6 +258,8 @@ class Trace(Sequence[Step]):
             ArgumentError: the traces have no program in common, no argument has that name, or
                 `other` is neither.
         """
+        check_tolerance("rtol", rtol)
+        check_tolerance("atol", atol)
         from kernellab.tracing.differences import difference_of_outputs, difference_of_traces
 
         if isinstance(other, Trace):
@@ -246,12 +283,7 @@ class Trace(Sequence[Step]):
             NotRecorded: the argument, or what was written to it, was too large to be kept; or
                 more than 67,108,864 lanes wrote to it.
         """
-        known = self.arguments.get(argument)
-        if known is None:
-            raise ArgumentError(
-                f"no tensor of this launch of {self.facts.kernel!r} is called {argument!r}",
-                advice=suggestion(argument, self.arguments, "There are"),
-            )
+        known = self._argument(argument)
         last = self._step(step).number if self.steps else 0
         begin, stored = self._checkpoint(argument, last)
         if not stored.is_exact:
@@ -291,10 +323,19 @@ class Trace(Sequence[Step]):
                 found.setdefault(storage, []).append(step)
         return found
 
+    def _argument(self, name: Any) -> TracedArgument:
+        if not isinstance(name, str) or name not in self.arguments:
+            raise ArgumentError(
+                f"no tensor of this launch of {self.facts.kernel!r} is called {shown(name)}",
+                advice=suggestion(name, self.arguments, "There are"),
+            )
+        return self.arguments[name]
+
     def final_memory(self, argument: str) -> numpy.ndarray:
         """What the whole launch left in an argument, programs that were not traced included;
         else as `memory`.
         """
+        self._argument(argument)
         _, stored = self._checkpoint(argument, len(self))
         last = [
             one for one in self.checkpoints if one.step == len(self) and argument in one.contents
@@ -308,7 +349,7 @@ class Trace(Sequence[Step]):
         what was written to it was too much to be kept. None where all is known from before step
         `begin` on.
         """
-        known = self.arguments[argument]
+        known = self._argument(argument)
         start, _ = self._checkpoint(argument, max(begin - 1, 0))
         by_others = {
             one.step
@@ -350,6 +391,7 @@ class Trace(Sequence[Step]):
 
     def contents_before(self, argument: str, step: int) -> StoredValue:
         """What was kept of an argument's contents at the last checkpoint up to a step."""
+        self._argument(argument)
         return self._checkpoint(argument, step)[1]
 
     def _checkpoint(self, argument: str, step: int) -> tuple[int, StoredValue]:
@@ -459,7 +501,8 @@ class Trace(Sequence[Step]):
 
     def _latest(self, frame: Frame, name: str, step: int) -> tuple[int, int]:
         """The change that made a variable what it is after a step."""
-        changes = self._changes.get((frame.number, name), [])
+        known = is_text(name) and (frame.number, name) in self._changes
+        changes = self._changes[frame.number, name] if known else []
         place = bisect_right(changes, step, key=lambda change: change[0])
         if not place:
             raise NoSuchVariable(name, frame, step)
@@ -531,6 +574,22 @@ class Trace(Sequence[Step]):
         )
 
 
+_PROGRAMS_NAMED = 4
+
+
+def _takes_no_state(condition: Callable[..., Any]) -> bool:
+    """Whether a function cannot be called with one argument; of C functions nobody knows."""
+    try:
+        signature = inspect.signature(condition)
+    except (TypeError, ValueError):
+        return False
+    try:
+        signature.bind(None)
+    except TypeError:
+        return True
+    return False
+
+
 def _number_of(step: Any) -> int:
     """Of a step, or of what stands for one."""
     if isinstance(step, Step):
@@ -539,7 +598,7 @@ def _number_of(step: Any) -> int:
         return operator.index(step)
     except TypeError as error:
         raise ArgumentError(
-            f"{step!r} is no step: it must be a Step or its number, a whole one",
+            f"{shown(step)} is no step: it must be a Step or its number, a whole one",
             advice="trace.at(5), or trace.at(trace[5]); negative numbers count from the end.",
         ) from error
 

@@ -6,6 +6,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, overload
 
+from kernellab.common.formatting import shown
 from kernellab.tracing.steps import Frame, Step
 from kernellab.tracing.summaries import Summary
 from kernellab.tracing.values import StoredValue
@@ -20,7 +21,7 @@ class NoSuchVariable(AttributeError, KeyError):
 
     def __init__(self, name: str, frame: Frame, step: int) -> None:
         self.name: str = name
-        self._text = f"{frame.function} has no variable {name!r} after step {step}"
+        self._text = f"{frame.function} has no variable {shown(name)} after step {step}"
         super().__init__(self._text)
 
     def __str__(self) -> str:

@@ -6,8 +6,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from kernellab.common.argument_checks import check_flags, check_whole
 from kernellab.common.progress import UNTOUCHED, ProgressBar
-from kernellab.errors import OptionError
 from kernellab.interpreter.execution.grid import chosen_programs
 from kernellab.interpreter.stepping.code import stepping_code
 from kernellab.launch.preparation import EntryPoint, Grid, apart_from_parameters, prepare
@@ -39,7 +39,7 @@ def trace(
         kernel, grid, args, keywords: as for `kernellab.run`; of an autotuned kernel, the
             first config counts.
         programs: which ones are traced: one as a tuple `(x, y, z)`, `(x, y)` or a number, several
-            as a list of such, or "all".
+            as a list of such, or "all"; no more than 100,000.
         operations: one step for each operation of the IR, not for each line.
         in_place: let the run change the arguments, once it has come to its end or to a fault; else
             it works on copies.
@@ -62,7 +62,8 @@ def trace(
     __tracebackhide__ = True
     given = _TraceOptions(programs, operations, in_place, exact_bytes, target)
     own, keywords = apart_from_parameters(given, kernel, args, keywords)
-    _check_size(own.exact_bytes)
+    check_flags(operations=own.operations, in_place=own.in_place)
+    check_whole("exact_bytes", own.exact_bytes, meaning="number of bytes")
     launch = prepare(kernel, grid, args, keywords, own.target, _TRACE)
     plain, call, emulated = launch.kernel, launch.call, launch.target
     sizes = launch.sizes()
@@ -88,12 +89,3 @@ class _TraceOptions:
     in_place: Any = False
     exact_bytes: Any = LARGEST_EXACT
     target: Any = None
-
-
-def _check_size(exact_bytes: Any) -> None:
-    whole = isinstance(exact_bytes, int) and not isinstance(exact_bytes, bool)
-    if not whole or exact_bytes < 0:
-        raise OptionError(
-            f"exact_bytes={exact_bytes!r} is no number of bytes",
-            advice=f"Give a whole number; {LARGEST_EXACT} is the default.",
-        )

@@ -78,6 +78,7 @@ from kernellab.triton_api.front_end import (
     make_ttir_with_debug_info,
 )
 from kernellab.triton_api.functions import (
+    JIT_SETTINGS,
     compiled_lines,
     definition_of,
     edited_functions,
@@ -109,13 +110,13 @@ from kernellab.triton_api.mlir_text import (
     generic_text,
     parse_mlir,
 )
+from kernellab.triton_api.option_values import check_options
 from kernellab.triton_api.stages import stage_names
 from kernellab.triton_api.standalone import StandaloneText, standalone_text
 from kernellab.triton_api.targets import (
     ast_source_class,
     backend_for,
     backend_options,
-    check_options,
     compiler_key,
     gpu_target,
     nvidia_tool,
@@ -132,6 +133,7 @@ from kernellab.triton_api.triton_values import (
 
 __all__ = [
     "DEBUG_RECORD",
+    "JIT_SETTINGS",
     "TTGIR_FILE_SUFFIX",
     "AutotunedLaunches",
     "Autotuner",

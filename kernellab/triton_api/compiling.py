@@ -19,12 +19,12 @@ from kernellab.triton_api.diagnostics import TTGIR_FILE_SUFFIX, captured_output,
 from kernellab.triton_api.emulation import current_target_is
 from kernellab.triton_api.functions import reachable_functions
 from kernellab.triton_api.kernel_contents import check_globals, note_compiled
+from kernellab.triton_api.option_values import check_options
 from kernellab.triton_api.stages import read_module, stage_functions, stage_names
 from kernellab.triton_api.targets import (
     ast_source_class,
     backend_for,
     backend_options,
-    check_options,
     gpu_target,
 )
 

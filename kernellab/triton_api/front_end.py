@@ -13,8 +13,9 @@ from kernellab.triton_api.debug_info import DebugRecords, recording_debug_info
 from kernellab.triton_api.debugging_statements import debugging_statements_are_read
 from kernellab.triton_api.diagnostics import translated_errors
 from kernellab.triton_api.kernel_contents import note_compiled
+from kernellab.triton_api.option_values import check_options
 from kernellab.triton_api.stages import front_end_module
-from kernellab.triton_api.targets import backend_for, check_options
+from kernellab.triton_api.targets import backend_for
 
 
 def make_ttir(

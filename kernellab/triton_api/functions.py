@@ -25,12 +25,21 @@ from kernellab.records import FunctionSource
 _LIBRARY = os.path.dirname(os.path.abspath(triton.__file__)) + os.sep
 
 
-_SETTINGS = ("version", "do_not_specialize", "do_not_specialize_on_alignment", "debug", "noinline")
+_KEPT_SETTINGS = (
+    "version",
+    "do_not_specialize",
+    "do_not_specialize_on_alignment",
+    "debug",
+    "noinline",
+)
+
+JIT_SETTINGS = (*_KEPT_SETTINGS, "repr", "launch_metadata")
+"""What `@triton.jit` may be given."""
 
 
 def jit_settings(function: Any) -> dict[str, Any]:
     """What `@triton.jit` was given, as it is kept on the kernel."""
-    return {name: getattr(function, name, None) for name in _SETTINGS}
+    return {name: getattr(function, name, None) for name in _KEPT_SETTINGS}
 
 
 def definition_of(function: Any) -> SourcePosition:

@@ -16,6 +16,7 @@ from kernellab.records import Specialization, Target
 from kernellab.triton_api.compiling import make_source, options_of_launch
 from kernellab.triton_api.diagnostics import translated_errors
 from kernellab.triton_api.machine_faults import translated_machine_errors
+from kernellab.triton_api.option_values import check_options
 from kernellab.triton_api.patches import (
     LlvmReached,
     Session,
@@ -28,7 +29,7 @@ from kernellab.triton_api.stages import (
     read_module,
     stage_functions,
 )
-from kernellab.triton_api.targets import backend_for, check_options
+from kernellab.triton_api.targets import backend_for
 from kernellab.triton_api.watching import IdleWatcher, PassCall
 
 _MLIR_STAGES = ("ttir", "glir", "ttgir", "llir")

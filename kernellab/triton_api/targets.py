@@ -5,7 +5,6 @@ on machines with no GPU and no driver.
 from __future__ import annotations
 
 import functools
-import typing
 from collections.abc import Mapping
 from contextlib import suppress
 from typing import Any
@@ -16,8 +15,6 @@ from triton.backends.compiler import GPUTarget
 from triton.compiler.compiler import ASTSource, make_backend
 from triton.experimental.gluon._runtime import GluonASTSource
 
-from kernellab.common.formatting import shown
-from kernellab.errors import OptionError
 from kernellab.records import Target
 
 
@@ -50,40 +47,6 @@ _CHOSEN_BY_TARGET = frozenset({"arch", "backend_name", "warp_size"})
 def option_names(target: Target) -> list[str]:
     """The options that a launch may set on this target."""
     return [name for name in backend_options(target) if name not in _CHOSEN_BY_TARGET]
-
-
-def check_options(options: Mapping[str, Any], target: Target) -> None:
-    """Let the backend judge option values.
-
-    Raises:
-        OptionError: a value that the backend refuses, in the backend's words.
-    """
-    whole_numbers = _integer_options(target)
-    for name, value in options.items():
-        if name in whole_numbers and value is not None and not isinstance(value, int):
-            raise OptionError(f"{name} must be an integer, and {shown(value)} was given.")
-        if name in _LEAST and isinstance(value, int) and not _LEAST[name] <= value < 2**31:
-            raise OptionError(
-                f"{name}={shown(value)} is out of range.",
-                advice=f"Give a whole number from {_LEAST[name]}.",
-            )
-    try:
-        backend_for(target).parse_options(dict(options))
-    except Exception as error:
-        given = ", ".join(f"{name}={value!r}" for name, value in options.items())
-        raise OptionError(f"{target} does not accept {given}: {error}") from error
-
-
-_LEAST = {"num_ctas": 1, "num_stages": 0, "maxnreg": 1, "waves_per_eu": 0}
-"""Options that Triton passes on as they are, with the least value that means something."""
-
-
-@functools.cache
-def _integer_options(target: Target) -> frozenset[str]:
-    hints = typing.get_type_hints(type(backend_for(target).parse_options({})))
-    return frozenset(
-        name for name, hint in hints.items() if int in (typing.get_args(hint) or (hint,))
-    )
 
 
 def nvidia_tool(name: str) -> str:

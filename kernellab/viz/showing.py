@@ -20,6 +20,7 @@ import kernellab.viz.diagnostics.card
 import kernellab.viz.kernels.card
 import kernellab.viz.layouts.card  # noqa: F401
 from kernellab.errors import ArgumentError, OptionError, suggestion
+from kernellab.records.showing import described
 from kernellab.viz.kit.card import Card, card_of
 from kernellab.viz.kit.view import View, view_of
 
@@ -76,7 +77,11 @@ def plot(record: Any, **options: Any) -> Any:
     _import_figures()
     from kernellab.viz.kit.figure import figure_of
 
-    return figure_of(record, **options)
+    maker = figure_of.dispatch(type(record))
+    if maker is figure_of.dispatch(object):
+        raise ArgumentError(f"There is no figure of {described(record)}.")
+    _check_options(record, maker, options, "figure")
+    return maker(record, **options)
 
 
 def _takes_annotations(maker: Callable[..., Any]) -> bool:
@@ -84,7 +89,9 @@ def _takes_annotations(maker: Callable[..., Any]) -> bool:
     return inspect.Parameter.VAR_POSITIONAL in kinds
 
 
-def _check_options(record: Any, maker: Callable[..., Any], options: Mapping[str, Any]) -> None:
+def _check_options(
+    record: Any, maker: Callable[..., Any], options: Mapping[str, Any], what: str = "view"
+) -> None:
     """Refuse, in the words of the call, what the view of a record does not take."""
     taken = [
         one.name
@@ -94,6 +101,6 @@ def _check_options(record: Any, maker: Callable[..., Any], options: Mapping[str,
     for name in options:
         if name not in taken:
             raise OptionError(
-                f"The view of {type(record).__name__} takes no {name!r}.",
+                f"The {what} of {type(record).__name__} takes no {name!r}.",
                 advice=suggestion(name, taken, "It takes") if taken else "It takes no options.",
             )

@@ -17,6 +17,7 @@ from xdsl.ir import BlockArgument, Operation
 from kernellab.checker.checked_run import CheckedRun, Computed
 from kernellab.checker.detector import Detector
 from kernellab.checker.outcomes import texts
+from kernellab.checker.program_set import ProgramSet
 from kernellab.checker.shadow.values import Array, lifted
 from kernellab.interpreter.analyses.dataflow import yielded
 from kernellab.interpreter.numerics.numerics import FLOAT32, FLOAT64, cut_to_tf32
@@ -59,7 +60,7 @@ class _Loss:
 
     part: float
     facts: Facts
-    programs: set[int] = field(default_factory=set)
+    programs: ProgramSet = field(default_factory=ProgramSet)
 
 
 class DotPrecision(Detector):
@@ -119,16 +120,16 @@ class DotPrecision(Detector):
         op, part = computed.operation, float(parts[worst])
         loss = self._losses.get(op)
         if loss is None or part > loss.part:
-            programs = set() if loss is None else loss.programs
+            programs = ProgramSet() if loss is None else loss.programs
             facts = _facts(computed, part, exact[worst], error[worst])
             self._losses[op] = _Loss(part, facts, programs)
         among = loses if len(loses) > 1 else None
-        self._losses[op].programs.update(computed.linear_ids(among).tolist())
+        self._losses[op].programs.update(computed.linear_ids(among))
 
     def end(self) -> None:
         """Tell of each product."""
         for op, loss in self._losses.items():
-            self.collector.add((op, ""), loss.facts, sorted(loss.programs))
+            self.collector.add((op, ""), loss.facts, loss.programs)
 
 
 def _takes_part(active: Array, tiles: Array) -> Array:

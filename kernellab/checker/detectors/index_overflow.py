@@ -159,7 +159,7 @@ class ExactIndices(Detector):
             for op, wrap in self._distances.wraps.items():
                 if op.results[0] in behind:
                     facts = _facts(wrap, effect, _has_remainder_of(op, behind))
-                    self.collector.add(op, facts, sorted(wrap.programs), wrap.count)
+                    self.collector.add(op, facts, wrap.programs, wrap.count)
 
 
 def _effect(access: Operation, moves_away: bool) -> str:

@@ -17,6 +17,7 @@ from xdsl.ir import Operation, SSAValue
 
 from kernellab.checker.checked_run import Access, CheckedRun, Computed
 from kernellab.checker.detector import Detector
+from kernellab.checker.program_set import ProgramSet
 from kernellab.checker.shadow.element_functions import calls_of_combiner
 from kernellab.checker.shadow.finite import (
     is_float,
@@ -101,7 +102,7 @@ class _Harm:
     access: Access
     element: tuple[int, ...]
     stored: Any
-    programs: set[int] = field(default_factory=set)
+    programs: ProgramSet = field(default_factory=ProgramSet)
     count: int = 0
 
 
@@ -176,7 +177,7 @@ class NonFiniteOrigins(Detector):
                 self._harms[key] = _Harm(origin, lane, access, element, value)
             harm = self._harms[key]
             among = lanes.reshape(len(lanes), -1).any(axis=1) if len(lanes) > 1 else None
-            harm.programs.update(access.linear_ids(among).tolist())
+            harm.programs.update(access.linear_ids(among))
             harm.count += int(lanes.sum())
 
     def end(self) -> None:
@@ -196,7 +197,7 @@ class NonFiniteOrigins(Detector):
                 + _effect(harm.access, harm.element, harm.stored, harm.count),
                 "advice": advice(origin, lane),
             }
-            self.collector.add((operation, kind), facts, sorted(harm.programs), harm.count)
+            self.collector.add((operation, kind), facts, harm.programs, harm.count)
 
 
 def _stored(op: Operation) -> SSAValue | None:

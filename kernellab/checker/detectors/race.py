@@ -15,6 +15,7 @@ from kernellab.checker.detector import Detector, Stopped
 from kernellab.checker.outcomes import as_text, texts
 from kernellab.checker.races.conflicts import ShadowMemory
 from kernellab.checker.races.tracking import (
+    MOST_FOLLOWED,
     AccessPair,
     ElementAccess,
     PairSummary,
@@ -90,6 +91,11 @@ class Race(Detector):
 
             with suppress(Stopped, SeenEnough):  # what was seen until then counts
                 session.repeat(track, RunOptions(order=order), one_by_one=True)
+            if trackers[0].is_cut_off:
+                self.notes = (
+                    f"Programs share elements of memory. In which order they reach them was "
+                    f"followed through {MOST_FOLLOWED:,} of the {self.run.programs:,} programs.",
+                )
             if trackers[0].summaries:
                 for together in joined(trackers[0].summaries):
                     self._report(together)

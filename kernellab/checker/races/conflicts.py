@@ -32,6 +32,10 @@ NOBODY = -1
 _MOST_LISTED = 100_000
 """So many accesses are listed; with more, elements are marked at once."""
 
+_MOST_SPANS = 1 << 24
+"""So many programs have a span each, 16 bytes, and lists of their accesses; of a launch with more,
+elements are marked at once: that takes no more memory than there are elements."""
+
 
 class ShadowMemory:
     """One storage, and which programs touch its elements."""
@@ -39,8 +43,10 @@ class ShadowMemory:
     def __init__(self, buffer: Buffer, programs: int) -> None:
         self.storage = Storage(buffer)
         self._marks: dict[Touch, ShadowArray] = {}
-        self._listed: list[tuple[Touch, Part]] | None = []
-        self._spans = _Spans(programs)
+        has_spans = programs <= _MOST_SPANS
+        self._listed: list[tuple[Touch, Part]] | None = [] if has_spans else None
+        self._spans = _Spans(programs if has_spans else 0)
+        self._ids: type = numpy.int32 if programs < 1 << 31 else numpy.int64
 
     def touch(self, kind: Touch, access: Access) -> None:
         """Note an access."""
@@ -92,7 +98,7 @@ class ShadowMemory:
     def _marks_of(self, kind: Touch) -> numpy.ndarray:
         """One program, NOBODY or SEVERAL for each element."""
         if kind not in self._marks:
-            self._marks[kind] = self.storage.shadow(NOBODY, numpy.int32)
+            self._marks[kind] = self.storage.shadow(NOBODY, self._ids)
         return self._marks[kind].elements
 
     def _mark(self, kind: Touch, part: Part) -> None:

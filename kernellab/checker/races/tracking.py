@@ -24,6 +24,10 @@ _ENOUGH = 4096
 """So many programs show what there is to be seen, where no atomic could order them."""
 
 
+MOST_FOLLOWED = 1 << 20
+"""So many programs are followed at most: each takes some twenty microseconds and some memory."""
+
+
 class SeenEnough(Exception):
     """The rest of a run would show nothing new."""
 
@@ -81,6 +85,7 @@ class Tracker(Detector):
 
     Attributes:
         summaries: the access pairs, by their operations.
+        is_cut_off: whether it left the rest of the programs out, since they are too many.
     """
 
     kinds = ()
@@ -91,6 +96,7 @@ class Tracker(Detector):
         self._suspects = suspects
         self._clocks = Clocks(run.programs)
         self._seen: set[int] = set()
+        self.is_cut_off = False
         self._unordered = not any(map(orders_programs, run.code.module.walk()))
         self._histories = Storages(self._begin)
 
@@ -107,6 +113,9 @@ class Tracker(Detector):
         program = int(access.programs.linear[0])
         self._seen.add(program)
         if self._unordered and self.summaries and len(self._seen) > _ENOUGH:
+            raise SeenEnough
+        if len(self._seen) > MOST_FOLLOWED:
+            self.is_cut_off = True
             raise SeenEnough
         history: _ElementHistory = self._histories[access.buffer]
         index = history.touched(access)

@@ -11,6 +11,7 @@ import numpy
 from xdsl.ir import Operation
 
 from kernellab.checker.checked_run import Computed
+from kernellab.checker.program_set import ProgramSet
 from kernellab.checker.shadow.values import (
     Array,
     Shadow,
@@ -45,7 +46,7 @@ class Wrap:
     exact: Array
     without_sign: bool
     lane: tuple[int, ...]
-    programs: set[int] = field(default_factory=set)
+    programs: ProgramSet = field(default_factory=ProgramSet)
     count: int = 0
 
 
@@ -127,7 +128,7 @@ class Distances(Shadows):
         wrap = self.wraps[op]
         each = len(fresh) > 1
         ids = computed.linear_ids(fresh.reshape(len(fresh), -1).any(axis=1) if each else None)
-        wrap.programs.update(ids.tolist())
+        wrap.programs.update(ids)
         wrap.count += int(fresh.sum()) * (1 if each else max(len(ids), 1))
 
     def _wrap(self, computed: Computed, exact: Array, lane: tuple[int, ...]) -> Wrap:

@@ -17,6 +17,7 @@ from kernellab.common.saved_json import (
     kernellab_version,
     pairs_to_json,
     save_whole,
+    saved_path,
     value_to_json,
 )
 from kernellab.compiler.files.format import FORMAT, VERSION
@@ -55,7 +56,7 @@ def save(compilation: Compilation, path: str | os.PathLike[str]) -> Path:
     Raises:
         ArchiveError: the file cannot be written.
     """
-    target = Path(path)
+    target = saved_path(path, ArchiveError)
     data = json.dumps(to_json(compilation), separators=(",", ":"), ensure_ascii=False)
     return save_whole(target, gzip.compress(data.encode(), _COMPRESSION, mtime=0), ArchiveError)
 

@@ -6,13 +6,15 @@ from __future__ import annotations
 
 import linecache
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping, Sequence, Sized
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any
 
 from kernellab import triton_api
-from kernellab.common.saved_json import why_unreadable
+from kernellab.common.argument_checks import is_text
+from kernellab.common.formatting import shown
+from kernellab.common.saved_files import BadFile, regular_bytes
+from kernellab.common.saved_json import saved_path, why_unreadable
 from kernellab.compiler.compilations import compilation_of, compilation_of_text
 from kernellab.compiler.passes import steering
 from kernellab.compiler.specialization.binding import BoundCall
@@ -36,7 +38,7 @@ class Edits:
     @property
     def any(self) -> bool:
         """Whether there are any: else the target's own pipeline runs, in this process."""
-        return bool(self.skip) or self.stop_after is not None or self.pipeline is not None
+        return not _is_empty(self.skip) or self.stop_after is not None or self.pipeline is not None
 
     def plan(self, target: Target, options: Mapping[str, Any], gluon: bool) -> steering.Plan:
         """These options against the passes that the target has."""
@@ -45,6 +47,11 @@ class Edits:
         return steering.make_plan(
             listed, stages, self.skip, self.stop_after, self.pipeline, target.backend
         )
+
+
+def _is_empty(skip: Any) -> bool:
+    """Whether no pass at all is named; what is no name of one is refused where passes are known."""
+    return isinstance(skip, Sized) and not isinstance(skip, Mapping) and len(skip) == 0
 
 
 def compile_edited(kernel: Any, call: BoundCall, target: Target, edits: Edits) -> Compilation:
@@ -81,11 +88,11 @@ def given_text(given: str | os.PathLike[str], language: str | None) -> IrText:
     """
     text, file, suffix = str(given), "", ""
     if isinstance(given, os.PathLike) or "\n" not in given:
-        path = Path(given)
+        path = saved_path(given, ArgumentError)
         try:
-            text = path.read_text(encoding="utf-8")
-        except OSError as error:
-            why = why_unreadable(path, error)
+            text = regular_bytes(path).decode()
+        except (OSError, BadFile) as error:
+            why = why_unreadable(path, error) if isinstance(error, OSError) else f"It {error}."
             raise ArgumentError(
                 f"{str(given)!r} is neither a kernel, nor an IR text, nor a file that "
                 f"holds one. {why}",
@@ -99,10 +106,10 @@ def given_text(given: str | os.PathLike[str], language: str | None) -> IrText:
         file, suffix = str(path), path.suffix
     if language is None:
         language = steering.guess_language(text, suffix)
-    elif language not in steering.LANGUAGES:
+    elif not is_text(language) or language not in steering.LANGUAGES:
         raise OptionError(
-            f"language={language!r} is none that can be compiled on.",
-            advice=suggestion(str(language), steering.LANGUAGES, "There are"),
+            f"language={shown(language)} is none that can be compiled on.",
+            advice=suggestion(language, steering.LANGUAGES, "There are"),
         )
     return IrText(text, language, file=file or f"<{language} text>")
 
@@ -124,6 +131,7 @@ def compile_given(
             raise OptionError(
                 f"{target} has no option {name!r}.", advice=suggestion(name, known, "There are")
             )
+    triton_api.check_options(options, target)
     plan = edits.plan(target, options, given.gluon)
     try:
         outcome = steering.compile_in_worker(given, target, options, plan, edits.seconds)

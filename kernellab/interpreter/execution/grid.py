@@ -5,11 +5,12 @@ from __future__ import annotations
 import inspect
 import operator
 import types
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence, Sized
 from typing import Any
 
 import numpy
 
+from kernellab.common.argument_checks import is_whole
 from kernellab.common.formatting import shown
 from kernellab.errors import GridError, OptionError
 
@@ -75,7 +76,7 @@ def check_grid(
 def _listed(given: Any) -> Sequence[Any] | None:
     """The sizes of a grid, of which one alone may stand without brackets; None for no grid."""
     if isinstance(given, Sequence):
-        return given
+        return None if isinstance(given, bytes | bytearray) else given
     if hasattr(given, "tolist") and getattr(given, "shape", None):
         return tuple(given)  # an array or a tensor of sizes
     return None if _whole_number(given) is None else (given,)
@@ -280,19 +281,37 @@ def chosen_programs(chosen: Any, grid: Grid, option: str) -> tuple[Grid, ...]:
     """
     if isinstance(chosen, str) and chosen == "all":
         x, y, z = grid
+        _check_number_of_chosen(x * y * z, option)
         return tuple((i, j, k) for k in range(z) for j in range(y) for i in range(x))
     several = [chosen] if _is_tuple(chosen) or not isinstance(chosen, Iterable) else chosen
-    meant = [_program(one, option) for one in (() if isinstance(chosen, str) else several)]
+    if isinstance(several, Sized):
+        _check_number_of_chosen(len(several), option)
+    meant = [
+        _program(one, option) for one in (() if isinstance(chosen, str | Mapping) else several)
+    ]
     if not meant:
-        raise _no_program(chosen, option)
+        raise no_program(chosen, option)
     linear_ids(meant, grid)
     return tuple(sorted(set(meant), key=lambda one: one[::-1]))
 
 
+MOST_CHOSEN = 100_000
+"""Programs that are stepped through in one launch: each has a turn, and what is kept of it."""
+
+
+def _check_number_of_chosen(number: int, option: str) -> None:
+    if number > MOST_CHOSEN:
+        raise OptionError(
+            f"{option} names {number:,} programs, and no more than {MOST_CHOSEN:,} are stepped "
+            "through one by one",
+            advice=f"Name those of interest, {option}=[0, 1, 2]; the whole grid runs all the same.",
+        )
+
+
 def _program(one: Any, option: str) -> Grid:
     numbers = one if _is_tuple(one) else (one,)
-    if not 1 <= len(numbers) <= 3 or not all(isinstance(n, int | numpy.integer) for n in numbers):
-        raise _no_program(one, option)
+    if not 1 <= len(numbers) <= 3 or not all(map(is_whole, numbers)):
+        raise no_program(one, option)
     x, y, z = (*map(int, numbers), 0, 0)[:3]
     return x, y, z
 
@@ -302,9 +321,9 @@ def _is_tuple(value: Any) -> bool:
     return isinstance(value, tuple) and not any(isinstance(one, tuple) for one in value)
 
 
-def _no_program(value: Any, option: str) -> OptionError:
+def no_program(value: Any, option: str) -> OptionError:
     return OptionError(
-        f"{option}={value!r} names no program",
+        f"{option}={shown(value)} names no program",
         advice=(
             f"Give one as a tuple, {option}=(3, 0, 0), several as a list, {option}=[0, 1, 2], or "
             '"all".'
@@ -318,9 +337,10 @@ def set_apart(
     """The same programs in the same order, each one whose linear id is chosen
     in a batch of its own.
     """
+    wanted = numpy.array(sorted(chosen), numpy.int64)
     for programs in all_batches:
         linear = programs.linear
-        (places,) = numpy.nonzero(numpy.isin(linear, list(chosen)))
+        (places,) = numpy.nonzero(numpy.isin(linear, wanted))
         if not len(places):
             yield programs
             continue

@@ -11,6 +11,8 @@ from functools import cache
 from typing import TYPE_CHECKING, Any, cast
 
 from kernellab.common import doors, worker
+from kernellab.common.argument_checks import check_flags, is_whole
+from kernellab.common.formatting import shown
 from kernellab.errors import LayoutError, WorkerError, WorkerLost
 from kernellab.records.layouts.linear import LinearTile, Shape, sizes
 from kernellab.records.layouts.spelling import misspelling, misspelt_error
@@ -136,9 +138,10 @@ class MadeByHand:
         """The result of a CDNA matrix instruction: version 2 is gfx90a, 3 gfx942, 4 gfx950;
         instruction shape [M, N, K].
         """
+        turned = _word("is_transposed", is_transposed)
         return _registers(
             f"ttg.amd_mfma<{{version = {version}, warpsPerCTA = {_list(warps_per_cta)}, "
-            f"instrShape = {_list(instruction_shape)}, isTransposed = {_word(is_transposed)}}}>",
+            f"instrShape = {_list(instruction_shape)}, isTransposed = {turned}}}>",
             shape,
         )
 
@@ -155,8 +158,9 @@ class MadeByHand:
         `warp_bases` says, bit by bit of the warp's number, how many instructions further its part
         lies. Triton 3.6 spells this encoding in another way: there, `parse` it.
         """
+        turned = _word("is_transposed", is_transposed)
         return _registers(
-            f"ttg.amd_wmma<{{version = {version}, isTranspose = {_word(is_transposed)}, "
+            f"ttg.amd_wmma<{{version = {version}, isTranspose = {turned}, "
             f"ctaLayout = {{warp = {_lists(warp_bases)}}}}}>",
             shape,
         )
@@ -221,9 +225,10 @@ class MadeByHand:
         """Shared memory as TMA writes it and wgmma and tcgen05 read it, swizzled over 0, 32,
         64 or 128 bytes.
         """
+        turned = _word("transposed", transposed)
         return _shared(
             f"ttg.nvmma_shared<{{swizzlingByteWidth = {swizzling_byte_width}, "
-            f"transposed = {_word(transposed)}, elementBitWidth = {element_bit_width}}}>",
+            f"transposed = {turned}, elementBitWidth = {element_bit_width}}}>",
             shape,
         )
 
@@ -234,7 +239,7 @@ class MadeByHand:
         """Shared memory with room left free: after every `interval` elements `padding` of them,
         for each pair given.
         """
-        pairs = ", ".join(f"{interval}:+{padding}" for interval, padding in paddings)
+        pairs = ", ".join(f"{interval}:+{padding}" for interval, padding in _pairs(paddings))
         return _shared(
             f"ttg.padded_shared<[{pairs}] {{order = {_list(order)}, shape = {_list(shape)}}}>",
             shape,
@@ -362,5 +367,18 @@ def _lists(vectors: Sequence[Sizes]) -> str:
     return f"[{', '.join(_list(vector) for vector in vectors)}]"
 
 
-def _word(boolean: bool) -> str:
+def _pairs(paddings: Any) -> list[tuple[int, int]]:
+    pairs: list[Any] = list(paddings) if isinstance(paddings, Iterable) else [None]
+    for pair in pairs:
+        is_pair = isinstance(pair, Sequence) and len(pair) == 2 and all(map(is_whole, pair))
+        if not is_pair:
+            raise LayoutError(
+                f"paddings={shown(paddings)} are no pairs of an interval and a padding.",
+                advice="Give paddings=[(128, 8)].",
+            )
+    return pairs
+
+
+def _word(name: str, boolean: bool) -> str:
+    check_flags(**{name: boolean})
     return "true" if boolean else "false"

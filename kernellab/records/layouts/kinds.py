@@ -10,7 +10,8 @@ from typing import Any, Literal, NamedTuple, cast, overload
 import numpy
 from numpy.typing import ArrayLike
 
-from kernellab.common.formatting import counted
+from kernellab.common.argument_checks import check_whole
+from kernellab.common.formatting import counted, shown
 from kernellab.errors import LayoutError
 from kernellab.records.layouts.constructors import MadeByHand
 from kernellab.records.layouts.linear import Bases, LinearTile, Numbers, Vector, sizes
@@ -306,6 +307,8 @@ class RegisterLayout(Layout):
             element_bits: size of an element.
             most_bits: of the widest access.
         """
+        check_whole("element_bits", element_bits, least=1)
+        check_whole("most_bits", most_bits, least=1)
         if not self.shape:
             return 1
         return max(1, min(self.contiguous[self.order[0]], most_bits // element_bits))
@@ -331,6 +334,10 @@ class RegisterLayout(Layout):
         Raises:
             LayoutError: the shapes differ.
         """
+        if not isinstance(cast("Any", other), RegisterLayout):
+            raise LayoutError(
+                f"moves_to takes the layout of a tile in registers, not {shown(other)}."
+            )
         if other.shape != self.shape:
             raise LayoutError(f"Nothing moves from a {self} to a {other}: the shapes differ.")
         wanted = other._element_numbers

@@ -17,11 +17,10 @@ from kernellab.common.saved_files import (
     file_bytes,
     inflated,
     json_in,
-    saved_path,
     text_in,
     zip_members,
 )
-from kernellab.common.saved_json import Misfit, SavedData, value_of
+from kernellab.common.saved_json import Misfit, SavedData, saved_path, value_of
 from kernellab.errors import ArchiveError, SourcePosition
 from kernellab.tracing.files.writing import DOCUMENT, FORMAT, VALUES, VERSION
 from kernellab.tracing.records import Trace

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 from kernellab.common.saved_json import (
     kernellab_version,
     save_whole,
+    saved_path,
     value_to_json,
 )
 from kernellab.errors import ArchiveError
@@ -41,7 +42,7 @@ DOCUMENT, VALUES = "trace.json", "values"
 
 def save_trace(trace: Trace, path: str | os.PathLike[str]) -> Path:
     """Write a trace; see `Trace.save`."""
-    target = Path(path)
+    target = saved_path(path, ArchiveError)
     heap = _Heap()
     document = json.dumps(_to_json(trace, heap), separators=(",", ":"), ensure_ascii=False)
     content = io.BytesIO()

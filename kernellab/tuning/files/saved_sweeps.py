@@ -16,10 +16,9 @@ from kernellab.common.saved_files import (
     file_bytes,
     is_version,
     json_in,
-    saved_path,
     text_in,
 )
-from kernellab.common.saved_json import Misfit, SavedData, save_whole
+from kernellab.common.saved_json import Misfit, SavedData, save_whole, saved_path
 from kernellab.compiler.files.restore import target_from_json
 from kernellab.errors import ArchiveError
 from kernellab.tuning.files.kernel_source import KernelSource
@@ -48,7 +47,7 @@ def save(tunings: Iterable[Tuning], path: str | os.PathLike[str]) -> Path:
     Raises:
         ArchiveError: the file cannot be written.
     """
-    file = Path(path)
+    file = saved_path(path, ArchiveError)
     data = {"format": FORMAT, "version": VERSION, "tunings": [to_json(one) for one in tunings]}
     return save_whole(file, (json.dumps(data, indent=1) + "\n").encode(), ArchiveError)
 

@@ -7,6 +7,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from kernellab.errors import ArgumentError
+from kernellab.records.showing import described
 from kernellab.tuning.files.kernel_source import is_another
 from kernellab.tuning.results.records import Machine, Trial
 
@@ -22,6 +23,11 @@ _ADVICE_TO_MERGE = {
 
 def merge(left: Tuning, right: Tuning) -> Tuning:
     """`Tuning.merged`."""
+    if not isinstance(right, type(left)):
+        raise ArgumentError(
+            f"merged takes another sweep, and this is {described(right)}",
+            advice="Tunings([...]) holds several; kernellab.load(path) reads them.",
+        )
     for what, one, other in sides(left, right):
         if one != other:
             raise ArgumentError(

@@ -9,6 +9,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any
 
+from kernellab.common.argument_checks import is_text
+from kernellab.common.formatting import shown
 from kernellab.errors import ArgumentError, suggestion
 from kernellab.tuning.results.ranking import tied_with_best, timed
 from kernellab.tuning.results.records import Timing, Trial
@@ -173,10 +175,10 @@ def plot_data(tuning: Tuning, kind: str, x: str | None = None, y: str | None = N
 
 def check_kind(kind: str) -> None:
     """Raises ArgumentError where no sweep has a plot of that kind."""
-    if kind not in KINDS:
+    if not is_text(kind) or kind not in KINDS:
         raise ArgumentError(
-            f"a sweep has no plot of kind {kind!r}",
-            advice=suggestion(str(kind), KINDS, "Kinds:"),
+            f"a sweep has no plot of kind {shown(kind)}",
+            advice=suggestion(kind, KINDS, "Kinds:"),
         )
 
 
@@ -328,8 +330,8 @@ def lines_data(tunings: Tunings, y: str = "time", others: Sequence[Tunings] = ()
         ArgumentError: sweeps without exactly one key that is a number, untimed ones, GPUs of
             several kinds, or work that is not known.
     """
-    if y not in _UNITS:
-        raise ArgumentError(f"y={y!r} is none of time, GB/s and TFLOP/s")
+    if not is_text(y) or y not in _UNITS:
+        raise ArgumentError(f"y={shown(y)} is none of time, GB/s and TFLOP/s")
     groups = [tunings, *others]
     every = [one for group in groups for one in group]
     keys = {tuple(one.key) for one in every}

@@ -5,7 +5,9 @@ from __future__ import annotations
 import os
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
+from typing import Any
 
+from kernellab.common.formatting import shown
 from kernellab.errors import ArgumentError
 from kernellab.tuning.files.kernel_source import is_another
 from kernellab.tuning.files.saved_sweeps import load_all
@@ -38,10 +40,18 @@ def recorded_sweeps(recorded: Recorded) -> list[Tuning]:
 
     Raises:
         ArchiveError: the file cannot be read.
+        ArgumentError: something else was given.
     """
     if isinstance(recorded, str | os.PathLike):
         return load_all(recorded, Tuning)
-    return [recorded] if isinstance(recorded, Tuning) else list(recorded)
+    given: Any = [recorded] if isinstance(recorded, Tuning) else recorded  # whatever it may be
+    sweeps = list(given) if isinstance(given, Iterable) else [given]
+    if not all(isinstance(one, Tuning) for one in sweeps):
+        raise ArgumentError(
+            f"recorded={shown(recorded)} is no recorded sweep",
+            advice='Give the path of a saved one, recorded="sweeps.json", or what load gives.',
+        )
+    return sweeps
 
 
 def _same_launch(left: Tuning, right: Tuning) -> bool:

@@ -10,7 +10,8 @@ from pathlib import Path
 from typing import Any
 
 from kernellab import triton_api
-from kernellab.common.formatting import counted
+from kernellab.common.argument_checks import is_whole
+from kernellab.common.formatting import counted, shown
 from kernellab.compiler.comparison import Comparison, compare
 from kernellab.compiler.pipeline import compile_bound
 from kernellab.compiler.specialization.binding import BoundCall, bind
@@ -254,11 +255,11 @@ class Tuning(HasCard):
         Raises:
             ArgumentError: there is none.
         """
-        for one in self.trials:
+        for one in self.trials if is_whole(number) else ():
             if one.number == number:
                 return one
         raise ArgumentError(
-            f"the sweep of {self.kernel!r} has no config {number!r}",
+            f"the sweep of {self.kernel!r} has no config {shown(number)}",
             advice=f"It has {len(self.trials)}; their numbers are the index of tuning.table.",
         )
 

@@ -12,7 +12,13 @@ from typing import Any
 import torch
 
 from kernellab import triton_api
-from kernellab.common.option_values import check_tolerance
+from kernellab.common.argument_checks import (
+    LONGEST_SECONDS,
+    check_flags,
+    check_tolerance,
+    is_whole,
+)
+from kernellab.common.formatting import shown
 from kernellab.common.temporary import nameless_file, path_of
 from kernellab.compiler.targets import local_target, parse_target
 from kernellab.errors import ArgumentError, OptionError, nearest
@@ -239,17 +245,23 @@ def _check_options(own: _TuneOptions) -> None:
     executor, seconds, workers, prune = own.executor, own.seconds, own.workers, own.prune
     if executor is not None and not isinstance(executor, Executor):
         raise ArgumentError(
-            f"executor={executor!r} is no concurrent.futures.Executor",
+            f"executor={shown(executor)} is no concurrent.futures.Executor",
             advice="A Dask Client gives one: client.get_executor().",
         )
-    if isinstance(seconds, bool) or not isinstance(seconds, int | float) or not seconds > 0:
+    is_number = isinstance(seconds, int | float) and not isinstance(seconds, bool)
+    if not is_number or not 0 < seconds <= LONGEST_SECONDS:
         raise ArgumentError(
-            f"seconds={seconds!r} is no time that a config may take", advice="30 is the default."
+            f"seconds={shown(seconds)} is no time that a config may take",
+            advice="30 is the default.",
         )
-    if workers is not None and (not isinstance(workers, int) or workers < 1):
+    if workers is not None and (not is_whole(workers) or workers < 1):
         raise ArgumentError(
-            f"workers={workers!r} leaves nobody to compile", advice="Give a number from 1."
+            f"workers={shown(workers)} leaves nobody to compile", advice="Give a number from 1."
         )
+    check_flags(cache=own.cache)
+    for name, value in (("check", own.check), ("progress", own.progress)):
+        if value is not None:
+            check_flags(**{name: value})
     if prune is not None and not callable(prune):
         raise ArgumentError(
             f"prune is a {type(prune).__name__}, and a function decides about each config",

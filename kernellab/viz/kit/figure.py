@@ -18,7 +18,7 @@ from matplotlib.backend_bases import FigureCanvasBase
 from matplotlib.colors import LinearSegmentedColormap
 from matplotlib.figure import Figure
 
-from kernellab.common.saved_json import save_whole
+from kernellab.common.saved_json import save_whole, saved_path
 from kernellab.errors import ArgumentError
 from kernellab.viz.kit.palette import INK, ORDERED, VIRIDIS
 
@@ -115,7 +115,7 @@ class FigurePicture:
             ArgumentError: matplotlib does not know the format.
             KernelLabError: the file cannot be written.
         """
-        kind = Path(path).suffix.removeprefix(".").lower()
+        kind = saved_path(path, ArgumentError).suffix.removeprefix(".").lower()
         known = FigureCanvasBase.get_supported_filetypes()
         if kind not in known:
             raise ArgumentError(

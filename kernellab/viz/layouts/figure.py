@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import itertools
 import math
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -16,6 +16,8 @@ from matplotlib.colors import Normalize
 from matplotlib.figure import Figure
 from matplotlib.patches import Patch, Rectangle
 
+from kernellab.common.argument_checks import check_flags, check_whole, is_text, is_whole
+from kernellab.common.formatting import shown
 from kernellab.errors import LayoutError, suggestion
 from kernellab.records.layouts import Layout, RegisterLayout, SharedLayout, sizes
 from kernellab.records.tile_layouts import TileLayout
@@ -113,12 +115,14 @@ def _plot(
         raise LayoutError(
             f"A tile of {sizes(layout.shape)} has more elements than can be drawn: {LARGEST:,}."
         )
+    check_flags(hardware=hardware)
+    check_whole("element_bits", bits, least=1, most=_WIDEST_ELEMENT)
     plane = _checked_plane(layout, at)
     picture = _of_hardware(layout, bits) if hardware else _of_tile(layout, plane, bits)
     chosen = picture.first if by is None else by
-    if chosen not in picture.parts:
+    if not is_text(chosen) or chosen not in picture.parts:
         advice = suggestion(chosen, picture.parts, "It can be coloured by")
-        raise LayoutError(f"by={by!r} is nothing that this picture has.", advice=advice)
+        raise LayoutError(f"by={shown(by)} is nothing that this picture has.", advice=advice)
     words = [f"coloured by {chosen}"]
     if plane:
         words.append(f"slice ({', '.join(map(str, plane))}, :, :)")
@@ -130,9 +134,18 @@ def _plot(
     return LayoutPlot(title, "; ".join(words), picture, chosen)
 
 
+_WIDEST_ELEMENT = 1024
+"""Bits."""
+
+
 def _checked_plane(layout: Layout, at: Sequence[int]) -> tuple[int, ...]:
     """The index of the slice that is drawn, one number for each leading dimension."""
     leading = layout.shape[:-2]
+    numbers: Any = at  # whatever somebody wrote
+    if not isinstance(numbers, Iterable) or not all(map(is_whole, numbers)):
+        raise LayoutError(
+            f"at={shown(at)} is no slice of {sizes(layout.shape)}: give whole numbers, at=(0,)."
+        )
     given = tuple(at) or (0,) * len(leading)
     if len(given) != len(leading) or not all(0 <= a < size for a, size in zip(given, leading)):
         wanted = f"{len(leading)} numbers below {sizes(leading)}" if leading else "no slices"

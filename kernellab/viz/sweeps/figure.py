@@ -21,6 +21,7 @@ from kernellab.tuning.results.plot_data import (
     PlotData,
     Point,
     UntimedData,
+    check_kind,
     default_kind,
     lines_data,
     plot_data,
@@ -68,23 +69,28 @@ class TuningPlot(FigurePicture):
 
 
 @figure_of.register
-def tuning_plot(tuning: Tuning, kind: str | None = None, **options: Any) -> TuningPlot:
+def tuning_plot(
+    tuning: Tuning, kind: str | None = None, x: str | None = None, y: str | None = None
+) -> TuningPlot:
     """The plot of a sweep: see `Tuning.plot`."""
     kind = default_kind(tuning) if kind is None else kind
+    check_kind(kind)
     if kind in AGAINST and not tuning.is_timed:
         return TuningPlot(untimed_data(tuning, kind), _draw_untimed)
-    return TuningPlot(plot_data(tuning, kind, **options), _draw)
+    return TuningPlot(plot_data(tuning, kind, x, y), _draw)
 
 
 @figure_of.register
-def tunings_plot(tunings: Tunings, kind: str, **options: Any) -> TuningPlot:
+def tunings_plot(
+    tunings: Tunings, kind: str, y: str = "time", others: Sequence[Tunings] = ()
+) -> TuningPlot:
     """The plot of several sweeps: see `Tunings.plot`."""
     if kind != "sizes":
         raise ArgumentError(
             f"several sweeps have no plot of kind {kind!r}",
             advice='There is kind="sizes"; one sweep has others: tunings[0].plot("times").',
         )
-    return TuningPlot(lines_data(tunings, **options), _draw_lines)
+    return TuningPlot(lines_data(tunings, y, others), _draw_lines)
 
 
 # Drawing

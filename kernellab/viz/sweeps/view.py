@@ -7,9 +7,11 @@ from __future__ import annotations
 import base64
 import dataclasses
 import itertools
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
+from kernellab.common.argument_checks import is_text, is_whole
+from kernellab.common.formatting import shown
 from kernellab.common.progress import ProgressBar
 from kernellab.compiler.comparison import compare
 from kernellab.errors import ArgumentError, CompileError, suggestion
@@ -42,10 +44,18 @@ SIZES = "sizes"
 
 
 def _check_kind(plot: str, kinds: Sequence[str]) -> None:
-    if plot not in kinds:
+    if not is_text(plot) or plot not in kinds:
         raise ArgumentError(
-            f"a sweep has no plot of kind {plot!r}",
-            advice=suggestion(str(plot), kinds, "Kinds:"),
+            f"a sweep has no plot of kind {shown(plot)}",
+            advice=suggestion(plot, kinds, "Kinds:"),
+        )
+
+
+def _check_numbers(compilations: Any) -> None:
+    if not isinstance(compilations, Iterable) or not all(map(is_whole, compilations)):
+        raise ArgumentError(
+            f"compilations={shown(compilations)} are no numbers of configs",
+            advice="Give a list: compilations=[0, 3].",
         )
 
 
@@ -142,6 +152,8 @@ def tuning_view(
     """The view of one sweep; `Tuning.show` explains the arguments."""
     plot = default_kind(tuning) if plot is None else plot
     _check_kind(plot, KINDS)
+    if compilations is not None:
+        _check_numbers(compilations)
     chosen = None if compilations is None else [(0, number) for number in compilations]
     return SweepView(tuning.kernel, plot, [Tunings([tuning])], chosen)
 
