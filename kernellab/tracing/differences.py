@@ -230,7 +230,8 @@ class _Comparison:
         other = self._theirs.following(step.program, step.frame, name)
         if other is None:
             return self.result("path", step, None, name, ours=f"another {name}", theirs="none")
-        ours, theirs = step.changed[name], other.changed[name]
+        ours = step.values[step.changed_numbers[name]]
+        theirs = other.values[other.changed_numbers[name]]
         if ours.digest == theirs.digest:
             return None
         self._allow(ours.dtype, theirs.dtype)

@@ -341,6 +341,8 @@ class _Maker:
             lanes *= 3
         elif runs is not None:
             lanes = len(runs) if cells is None else cells.sample_count(runs)
+        elif isinstance(access.lanes, int):
+            lanes *= 2  # out of order, as it may be, it takes longer
         if access.has_elements and not self._spend(lanes):
             self._unmarked += 1
             return StepAccess(access.kind, number, None, access.short_text())
