@@ -195,11 +195,7 @@ class Access(Event):
 
     def coordinates(self, index: int) -> tuple[int, ...]:
         """Of an element of `buffer`, in the tensor; one number where it has none there."""
-        tensor, offset = self.buffer.tensor, index - self.buffer.origin
-        found = (
-            coordinates(tensor, offset) if tensor.element_size() == self.buffer.itemsize else None
-        )
-        return (offset,) if found is None else found
+        return place_in(self.buffer, index)
 
     def named(self, index: tuple[int, ...]) -> str:
         """ "x_ptr[3, 4]"."""
@@ -217,6 +213,13 @@ class Access(Event):
         if box is not None and self.active is not None and box.has_programs:
             return box.of_active(self.active)
         return box
+
+
+def place_in(buffer: Buffer, index: int) -> tuple[int, ...]:
+    """Where in its tensor an element of a buffer is; one number where it has no place there."""
+    tensor, offset = buffer.tensor, index - buffer.origin
+    found = coordinates(tensor, offset) if tensor.element_size() == buffer.itemsize else None
+    return (offset,) if found is None else found
 
 
 def coordinates(tensor: torch.Tensor, offset: int) -> tuple[int, ...] | None:

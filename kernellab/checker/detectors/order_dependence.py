@@ -79,6 +79,9 @@ class OrderDependence(Detector):
         also = (
             f"; {', '.join(others)} change{'s' if len(others) == 1 else ''} too" if others else ""
         )
+        through = writers[0].name
+        if through not in ("", first.name):
+            also += f" ({first.name} and {through}, which is written here, share memory)"
         message = (
             f"{first.element} depends on the order of the programs: it is {first.one_text} "
             f"when they run in the order of their ids, {first.other_text} when they run "
@@ -148,6 +151,7 @@ class _Writer(Detector):
         self._byte = (tensor.storage_offset() + offset) * size
         self.operation: Operation | None = None
         self.programs: tuple[int, ...] = ()
+        self.name = ""
 
     def before(self, access: Access) -> None:
         if (
@@ -161,7 +165,7 @@ class _Writer(Detector):
         if access.on is not None:
             here = here & access.on
         if here.any():
-            self.operation = access.operation
+            self.operation, self.name = access.operation, buffer.name
             has_programs = here.ndim > access.rank
             among = (
                 here.reshape(len(here), -1).any(axis=1) if has_programs and len(here) > 1 else None

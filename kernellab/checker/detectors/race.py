@@ -14,6 +14,7 @@ from kernellab.checker.checked_run import Access, CheckedRun
 from kernellab.checker.detector import Detector, Stopped
 from kernellab.checker.outcomes import as_text, texts
 from kernellab.checker.races.conflicts import ShadowMemory
+from kernellab.checker.races.happens_before import weakness
 from kernellab.checker.races.tracking import (
     MOST_FOLLOWED,
     AccessPair,
@@ -115,16 +116,17 @@ class Race(Detector):
             key=lambda one: one.example.second.operation is here,
         )
         example = summary.example
+        mine, _ = _told(example, here)
         frames = locate(here.location).frames
         facts: dict[str, Any] = {
             "kind": "race",
-            "argument": example.name,
-            "index": example.index,
+            "argument": mine.name,
+            "index": mine.index,
             "position": frames[0] if frames else None,
             "calls": tuple(reversed(frames[1:])),
             "values": example.values if example.second.operation is here else {},
-            "message": _message(self.run, example, here),
-            "advice": _advice(example),
+            "message": _message(self.run, example, here) + _blame(summary.weak),
+            "advice": _advice(summary),
         }
         programs = {program for one in together for program in one.programs}
         self.collector.add(here, facts, sorted(programs), sum(one.count for one in together))
@@ -173,35 +175,76 @@ def _position(operation: Operation) -> SourcePosition | None:
 _VERBS = {"read": "reads", "write": "writes", "update": "updates"}
 
 
-def _message(run: CheckedRun, example: AccessPair, here: Operation) -> str:
-    which = f"{example.name or 'memory'}[{', '.join(map(str, example.index))}]"
+def _told(example: AccessPair, here: Operation) -> tuple[ElementAccess, ElementAccess]:
+    """The store that the finding stands at, and the other access."""
     first, second = _element_accesses(example)
-    if first.operation is second.operation:
+    return (second, first) if second.operation is here else (first, second)
+
+
+def _message(run: CheckedRun, example: AccessPair, here: Operation) -> str:
+    mine, other = _told(example, here)
+    which = _element(mine)
+    if mine.operation is other.operation:
+        first, second = _element_accesses(example)
         both = " and ".join(texts(first.value, second.value))
         values = "" if first.value is None else f": {both}"
-        programs = sorted(
-            run.program_id(element_access.program) for element_access in (first, second)
-        )
+        programs = sorted(run.program_id(one.program) for one in (first, second))
         return (
             f"programs {programs[0]} and {programs[1]} both write {which}{values}, and "
             "nothing orders them"
         )
-    mine, other = (second, first) if second.operation is here else (first, second)
     position = _position(other.operation)
     place = f" on line {position.line}" if position else ""
     how = " by an atomic" if other.kind == "update" else ""
+    shared = mine.name != other.name
+    what = _element(other) if shared else "it"
+    same = f"; {mine.name} and {other.name} share memory, and these are one element" * shared
     return (
         f"program {run.program_id(mine.program)} writes {which}{_held(mine)}, and program "
-        f"{run.program_id(other.program)} {_VERBS[other.kind]} it{how}{_held(other)}{place}; "
-        "nothing orders the two"
+        f"{run.program_id(other.program)} {_VERBS[other.kind]} {what}{how}{_held(other)}{place}"
+        f"{same}; nothing orders the two"
     )
+
+
+def _element(one: ElementAccess) -> str:
+    """ "x_ptr[3, 4]"."""
+    return f"{one.name or 'memory'}[{', '.join(map(str, one.index))}]"
+
+
+def _blame(weak: Sequence[Operation]) -> str:
+    """ "; the atomic on line 7 does not, with sem="relaxed""."""
+    named = sorted({_weak_words(op) for op in weak})
+    if not named:
+        return ""
+    does = "does" if len(named) == 1 else "do"
+    return f": {' and '.join(named)} {does} not"
+
+
+def _weak_words(op: Operation) -> str:
+    position = _position(op)
+    place = f" on line {position.line}" if position else ""
+    return f"the atomic{place} with {weakness(op)}"
 
 
 def _held(element_access: ElementAccess) -> str:
     return "" if element_access.value is None else f" = {as_text(element_access.value)}"
 
 
-def _advice(example: AccessPair) -> str:
+def _advice(summary: PairSummary) -> str:
+    example = summary.example
+    if summary.weak:
+        said = sorted({str(weakness(op)) for op in summary.weak})
+        return (
+            f"Leave {' and '.join(said)} out: by default an atomic acquires and releases for all "
+            'programs of the GPU (sem="acq_rel", scope="gpu"), and so hands on what its program '
+            "did before."
+        )
+    first, second = _element_accesses(example)
+    if first.name != second.name:
+        return (
+            f"Pass tensors that share no memory as {first.name} and {second.name} (a clone of "
+            "one), or let each program touch what is its own in both."
+        )
     kinds = {element_access.kind for element_access in _element_accesses(example)}
     if kinds == {"write"}:
         return (

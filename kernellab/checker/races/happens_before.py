@@ -27,6 +27,7 @@ _ALL_HANDS = 1 << 24
 
 _RELAXED, _ACQUIRES, _RELEASES, _BOTH = 1, 2, 3, 4
 """`sem` of Triton's atomics by number (TritonAttrDefs.td, MemSemantic)."""
+_ORDERS = {_RELAXED: "relaxed", _ACQUIRES: "acquire", _RELEASES: "release"}
 _OF_THE_BLOCK = 2
 """`scope` of an atomic that orders nothing for other programs (TritonAttrDefs.td, MemSyncScope)."""
 
@@ -37,8 +38,10 @@ Place = tuple[int, int]
 class Clocks:
     """What each program knows of the others."""
 
-    def __init__(self, programs: int) -> None:
+    def __init__(self, programs: int, *, as_if_strong: bool = False) -> None:
+        """`as_if_strong`: what they would know if every atomic acquired and released, for all."""
         self.time = 0
+        self._as_if_strong = as_if_strong
         self._hands_of_each = max(16, min(_MOST_HANDS, _ALL_HANDS // programs))
         self._of_program: dict[int, numpy.ndarray] = {}
         self._of_place: dict[Place, numpy.ndarray] = {}
@@ -57,6 +60,8 @@ class Clocks:
         """An access is made, at these elements: what it acquires and what it releases."""
         self.time += 1
         meaning = _meaning(access.operation)
+        if self._as_if_strong and weakness(access.operation) is not None:
+            meaning = _BOTH
         if meaning is None:
             if access.action == "load" and storage in self._storages:
                 for place in self._known_places(storage, index):
@@ -96,6 +101,18 @@ class Clocks:
 def orders_programs(op: Operation) -> bool:
     """Whether an atomic orders what programs do."""
     return _meaning(op) is not None
+
+
+def weakness(op: Operation) -> str | None:
+    """What the source says of an atomic that orders less than it would by default:
+    `sem="relaxed"`; None for any other operation.
+    """
+    order, scope = op.properties.get("sem"), op.properties.get("scope")
+    if isinstance(scope, builtin.IntegerAttr) and scope.value.data == _OF_THE_BLOCK:
+        return 'scope="cta"'
+    if not isinstance(order, builtin.IntegerAttr) or order.value.data == _BOTH:
+        return None
+    return f'sem="{_ORDERS.get(int(order.value.data), "relaxed")}"'
 
 
 def _meaning(op: Operation) -> int | None:

@@ -4,6 +4,7 @@ who touches each after whom, and whether anything orders the two.
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any, cast
@@ -11,10 +12,10 @@ from typing import Any, cast
 import numpy
 from xdsl.ir import Operation
 
-from kernellab.checker.checked_run import Access, CheckedRun
+from kernellab.checker.checked_run import Access, CheckedRun, place_in
 from kernellab.checker.detector import Detector
 from kernellab.checker.races.conflicts import NOBODY, Touch
-from kernellab.checker.races.happens_before import Clocks, orders_programs
+from kernellab.checker.races.happens_before import Clocks, orders_programs, weakness
 from kernellab.checker.shadow.memory import Storage, Storages
 from kernellab.interpreter.memory.global_memory import Buffer
 from kernellab.interpreter.memory.layers import CompareAndSwap, Load, Store
@@ -43,14 +44,10 @@ class AccessPair:
     the first that was seen of two operations.
 
     Attributes:
-        name: the argument.
-        index: of the element in the argument's tensor.
         first, second: what each does there, in the order of the run.
         values: what the index was made of in the second.
     """
 
-    name: str
-    index: tuple[int, ...]
     first: ElementAccess
     second: ElementAccess
     values: dict[str, Any]
@@ -62,22 +59,31 @@ class ElementAccess:
 
     Attributes:
         program: its linear id.
+        name: the argument, of those that share the memory the one that it goes through.
+        index: of the element in the argument's tensor.
         value: what the element holds afterwards; None where that is not known.
     """
 
     kind: Touch
     operation: Operation
     program: int
+    name: str
+    index: tuple[int, ...]
     value: Any = None
 
 
 @dataclass
 class PairSummary:
-    """All access pairs of two operations: how many, of which programs, and the first of them."""
+    """All access pairs of two operations: how many, of which programs, and the first of them.
+
+    Attributes:
+        weak: atomics that would order those of the first if they acquired and released.
+    """
 
     example: AccessPair
     count: int
     programs: set[int]
+    weak: tuple[Operation, ...] = ()
 
 
 class Tracker(Detector):
@@ -95,6 +101,9 @@ class Tracker(Detector):
         self.summaries: dict[frozenset[Operation], PairSummary] = {}
         self._suspects = suspects
         self._clocks = Clocks(run.programs)
+        has_weak = any(weakness(op) is not None for op in run.code.module.walk())
+        self._strong_clocks = Clocks(run.programs, as_if_strong=True) if has_weak else None
+        self._weak: dict[int, dict[Operation, None]] = defaultdict(dict)
         self._seen: set[int] = set()
         self.is_cut_off = False
         self._unordered = not any(map(orders_programs, run.code.module.walk()))
@@ -125,9 +134,13 @@ class Tracker(Detector):
         ):  # what it acquires at this element does not order it after what was done there
             self._look_around(kind, access, program, history, suspect)
         self._clocks.pass_on(program, id(history), access, index)
+        if self._strong_clocks is not None:
+            self._strong_clocks.pass_on(program, id(history), access, index)
+            if weakness(access.operation) is not None:
+                self._weak[program][access.operation] = None
         if kind != "update":
             self._look_around(kind, access, program, history, suspect)
-        history.note(kind, suspect, program, self._clocks.time, access.operation)
+        history.note(kind, suspect, program, self._clocks.time, access)
 
     def _look_around(
         self,
@@ -143,30 +156,41 @@ class Tracker(Detector):
             others, times = trace.programs[suspect], trace.times[suspect]
             met = (others != NOBODY) & ~self._clocks.know(program, others, times)
             for number in numpy.unique(trace.operations[suspect][met]).tolist():
-                operation = history.operations[number]
                 both = met & (trace.operations[suspect] == number)
-                element_access = ElementAccess(_KIND[other], operation, int(others[both][0]))
-                self._add_pair(
-                    access, element_access, kind, program, history, suspect[both], others[both]
-                )
+                self._add_pair(access, kind, program, history, other, suspect[both])
 
     def _add_pair(
         self,
         access: Access,
-        first: ElementAccess,
         kind: Touch,
         program: int,
         history: _ElementHistory,
+        before: _Trace,
         elements: numpy.ndarray,
-        others: numpy.ndarray,
     ) -> None:
-        key = frozenset((first.operation, access.operation))
+        """`program` makes an access to elements at which one operation of others was before."""
+        trace = history.traces[before]
+        others = trace.programs[elements]
+        earlier = history.operations[int(trace.operations[elements[0]])]
+        key = frozenset((earlier, access.operation))
         if key not in self.summaries:
-            example = _access_pair(access, first, kind, program, history, int(elements[0]))
-            self.summaries[key] = PairSummary(example, 0, set())
+            example = _access_pair(access, before, kind, program, history, int(elements[0]))
+            weak = self._weak_between(program, others[:1], trace.times[elements[:1]])
+            self.summaries[key] = PairSummary(example, 0, set(), weak)
         summary = self.summaries[key]
         summary.count += len(elements)
         summary.programs.update((program, *others.tolist()))
+
+    def _weak_between(
+        self, program: int, other: numpy.ndarray, time: numpy.ndarray
+    ) -> tuple[Operation, ...]:
+        """The atomics that would order what `other` did at a time before what `program` does now,
+        if they acquired and released.
+        """
+        clocks = self._strong_clocks
+        if clocks is None or not clocks.know(program, other, time).all():
+            return ()
+        return tuple({**self._weak[int(other[0])], **self._weak[program]})
 
 
 _Trace = str
@@ -226,6 +250,8 @@ class _ElementHistory:
         self._numbers[self.elements] = numpy.arange(len(self.elements))
         self.traces = {trace: _Latest.of(len(self.elements)) for trace in _KIND}
         self.operations: list[Operation] = []
+        self.buffers: list[Buffer] = []
+        """What each operation first went through, of the arguments that lie in the storage."""
         self._operation_numbers: dict[Operation, int] = {}
 
     def touched(self, access: Access) -> numpy.ndarray:
@@ -241,12 +267,14 @@ class _ElementHistory:
         return numpy.unique(numbers[numbers >= 0])
 
     def note(
-        self, kind: Touch, suspect: numpy.ndarray, program: int, time: int, op: Operation
+        self, kind: Touch, suspect: numpy.ndarray, program: int, time: int, access: Access
     ) -> None:
         """Remember who has done this last."""
+        op = access.operation
         if op not in self._operation_numbers:
             self._operation_numbers[op] = len(self.operations)
             self.operations.append(op)
+            self.buffers.append(access.buffer)
         if kind == "read":
             latest = self.traces["read"]
             by_others = suspect[latest.programs[suspect] != program]
@@ -257,14 +285,14 @@ class _ElementHistory:
 
 def _access_pair(
     access: Access,
-    first: ElementAccess,
+    before: _Trace,
     kind: Touch,
     program: int,
     history: _ElementHistory,
     number: int,
 ) -> AccessPair:
-    buffer = access.buffer
-    wanted = history.elements[number]
+    buffer, trace = access.buffer, history.traces[before]
+    wanted = int(history.elements[number])
     where = history.storage.index_in(access.index, buffer)
     on = numpy.True_ if access.on is None else access.on
     size = buffer.itemsize // history.storage.unit
@@ -272,13 +300,27 @@ def _access_pair(
     place = tuple(int(i) for i in numpy.argwhere(here)[0])
     element = int(numpy.broadcast_to(access.index, here.shape)[place])
     wrote, updated = history.traces["write"].times[number], history.traces["update"].times[number]
-    before = buffer.elements[element] if first.kind == "write" and wrote > updated else None
+    held = buffer.elements[element] if _KIND[before] == "write" and wrote > updated else None
     lane = place[1:] if here.ndim > access.rank else place
+    earlier = int(trace.operations[number])
+    theirs = history.buffers[earlier]
     return AccessPair(
-        buffer.name,
-        access.coordinates(element),
-        ElementAccess(first.kind, first.operation, first.program, before),
-        ElementAccess(kind, access.operation, program, _stored(access, here.shape, place)),
+        ElementAccess(
+            _KIND[before],
+            history.operations[earlier],
+            int(trace.programs[number]),
+            theirs.name,
+            place_in(theirs, history.storage.place_in(wanted, theirs)),
+            held,
+        ),
+        ElementAccess(
+            kind,
+            access.operation,
+            program,
+            buffer.name,
+            access.coordinates(element),
+            _stored(access, here.shape, place),
+        ),
         access.values(lane, 0),
     )
 

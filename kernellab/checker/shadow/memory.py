@@ -184,6 +184,11 @@ class Storage:
             buffer_index * buffer.itemsize + _address(buffer) - self._start - self._phase
         ) // self.unit
 
+    def place_in(self, number: int, buffer: Buffer) -> int:
+        """The element of a buffer that a note is about."""
+        byte: int = number * self.unit + self._phase + self._start - _address(buffer)
+        return byte // buffer.itemsize
+
     def _length(self) -> int:
         total: int = self.tensor.untyped_storage().nbytes()
         return max(total - self._phase, 0) // self.unit
