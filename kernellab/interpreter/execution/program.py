@@ -23,6 +23,7 @@ from kernellab.interpreter import foreign_code, lowering
 from kernellab.interpreter.analyses.spin_loops import has_spin_loop
 from kernellab.interpreter.codegen.emitter import AfterOperation, KernelCode, emit_kernel
 from kernellab.interpreter.execution import device_asserts, warp_groups
+from kernellab.interpreter.execution.nesting import told_of_nesting
 from kernellab.interpreter.memory import (
     address_space,
     descriptors,
@@ -135,6 +136,7 @@ _kept: weakref.WeakKeyDictionary[triton_api.MadeOf, dict[Hashable, ProgramCode]]
 """By what the kernel was made of: a source or a helper that has changed since is compiled."""
 
 
+@told_of_nesting
 def program_code(
     kernel: Any,
     call: BoundCall,

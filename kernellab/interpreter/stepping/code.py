@@ -24,6 +24,7 @@ from kernellab.interpreter.analyses.pointers import ADDRESS, underlying_objects
 from kernellab.interpreter.codegen.emitter import in_order_of_jumps
 from kernellab.interpreter.codegen.expressions import BUILTINS
 from kernellab.interpreter.execution.grid import GridSizes, Programs
+from kernellab.interpreter.execution.nesting import told_of_nesting
 from kernellab.interpreter.execution.program import (
     HIDDEN_FILE,
     MODULES,
@@ -210,6 +211,7 @@ _kept: weakref.WeakKeyDictionary[triton_api.MadeOf, dict[Hashable, SteppingCode]
 )
 
 
+@told_of_nesting
 def stepping_code(
     kernel: Any,
     call: BoundCall,
