@@ -134,6 +134,10 @@ class GridError(KernelLabError, ValueError):
     """A launch grid that no GPU would accept."""
 
 
+class NoGrid(GridError, RuntimeError):
+    """A kernel that was called like a function; Triton's own kernels raise a RuntimeError there."""
+
+
 class CompileError(KernelLabError):
     """The compiler refused the kernel; `position` is the kernel's own line.
 

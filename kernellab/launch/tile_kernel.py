@@ -16,7 +16,7 @@ from kernellab.common.argument_checks import check_flags
 from kernellab.common.formatting import shown
 from kernellab.compiler.specialization.binding import BoundCall
 from kernellab.compiler.targets import DEFAULT_TARGET
-from kernellab.errors import ArgumentError, KernelLabError, OptionError, suggestion
+from kernellab.errors import ArgumentError, KernelLabError, NoGrid, OptionError, suggestion
 from kernellab.launch.autotuned_kernels import ConfigName, launched_with, take_autotuned_launches
 from kernellab.launch.dispatch import GpuLaunch, interpret, launch_on_gpu
 from kernellab.launch.interception import Interception
@@ -94,12 +94,12 @@ class TileKernel(JITFunction):
         """Nothing: a kernel is launched on a grid.
 
         Raises:
-            ArgumentError: always, with the launch that was meant.
+            NoGrid: always, with the launch that was meant.
         """
         names = ", ".join([*self.arg_names[: len(args)], *(f"{name}=..." for name in keywords)])
         name = self.__name__
-        raise ArgumentError(
-            f"{name!r} was called like a function, without a grid",
+        raise NoGrid(
+            f"{name!r} was called like a function, outside of the scope of a kernel",
             advice=(
                 f"Say how many programs run: {name}[(programs,)]({names}); where each does BLOCK "
                 f"of n elements, {name}[(triton.cdiv(n, BLOCK),)]({names})."

@@ -70,7 +70,7 @@ def test_a_call_without_a_grid(lab):
 def test_a_call_of_a_tile_kernel_without_a_grid(lab):
     succeeds(lab, f"%%tilekernel --no-compile\n@triton.jit\n{PLAIN}")
     outcome = lab.run("scale(x, y, BLOCK=16)")
-    assert outcome.error == "ArgumentError"
+    assert outcome.error == "NoGrid"
     assert "scale[(programs,)](x_ptr, y_ptr, BLOCK=...)" in outcome.traceback
     succeeds(lab, "scale[(1,)](x, y, BLOCK=16)")
 
