@@ -5,8 +5,9 @@ from __future__ import annotations
 import functools
 import sys
 import types
+import weakref
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy
@@ -21,6 +22,7 @@ from kernellab.interpreter.codegen.code_positions import located_at
 from kernellab.interpreter.codegen.emitter import Emitter
 from kernellab.interpreter.codegen.expressions import observer
 from kernellab.interpreter.execution.grid import Programs
+from kernellab.interpreter.execution.program import ProgramCode
 from kernellab.interpreter.memory import descriptors
 from kernellab.interpreter.memory.address_space import Elements
 from kernellab.interpreter.memory.global_memory import Buffer, differs
@@ -74,8 +76,8 @@ class EventDispatcher:
         self.after = [one.after for one in detectors if overrides(one, "after")]
         self._values = [one for one in detectors if overrides(one, "computed")]
         self._observing: dict[Operation, list[Any]] = {}
+        self._facts = _facts_of(run.code)
         self._kept: dict[int, tuple[torch.Tensor, torch.Tensor]] = {}
-        self._known: dict[tuple[types.CodeType, int], Operation] = {}
 
     def modules(self, memory: Memory) -> Mapping[str, Any]:
         """As `observing.RunObserver.modules`."""
@@ -99,12 +101,12 @@ class EventDispatcher:
 
     def operation_at(self, frame: types.FrameType) -> Operation:
         """The operation that generated code is at."""
-        key = frame.f_code, frame.f_lasti
-        if key not in self._known:
+        key, known = (frame.f_code, frame.f_lasti), self._facts.at
+        if key not in known:
             operation = located_at(*key, self.operations)
             assert operation is not None, "every statement that accesses memory has a location"
-            self._known[key] = operation
-        return self._known[key]
+            known[key] = operation
+        return known[key]
 
     def kernel_frame(self, frame: types.FrameType | None) -> types.FrameType:
         """The frame of generated code that `frame` was called from."""
@@ -123,8 +125,10 @@ class EventDispatcher:
     ) -> None:
         """What generated code calls after an operation that somebody observes."""
         if operation not in self._observing:
-            wanting = [one.computed for one in self._values if _observes(type(one), operation)]
-            self._observing[operation] = wanting
+            facts = self._facts
+            self._observing[operation] = [
+                one.computed for one in self._values if facts.observes(type(one), operation)
+            ]
         frame = sys._getframe(1)
         programs = vars(self).get("programs")
         event = Computed(
@@ -153,6 +157,32 @@ class EventDispatcher:
             setattr(self, name, observers)
         self._values = [one for one in self._values if one is not failed]
         self._observing.clear()
+
+
+@dataclass
+class _CodeFacts:
+    """What runs of one code have found out about it.
+
+    Attributes:
+        at: the operation that each instruction belongs to.
+    """
+
+    at: dict[tuple[types.CodeType, int], Operation] = field(default_factory=dict)
+    _observed: dict[tuple[type[Detector], Operation], bool] = field(default_factory=dict)
+
+    def observes(self, detector: type[Detector], operation: Operation) -> bool:
+        """As `_observes`."""
+        key = detector, operation
+        if key not in self._observed:
+            self._observed[key] = _observes(detector, operation)
+        return self._observed[key]
+
+
+_known: weakref.WeakKeyDictionary[types.FunctionType, _CodeFacts] = weakref.WeakKeyDictionary()
+
+
+def _facts_of(code: ProgramCode) -> _CodeFacts:
+    return _known.setdefault(code.prepare, _CodeFacts())
 
 
 class EventMemory(MemoryLayer):
