@@ -184,17 +184,20 @@ class OutOfBounds(KernelFault, IndexError):
         held: range = range(0),
         address: int | None = None,
         reason: str = "",
+        mend: str = "",
         position: SourcePosition | None = None,
         **where: Unpack[Occurrence],
     ) -> None:
-        """Give `tensor` to `held`, or `address` and `reason`: why no element is there."""
+        """Give `tensor` to `held`, or `address` and `reason`: why no element is there; `mend` is
+        what would bound the access, where that is known.
+        """
         self.action, self.dtype = action, dtype
         self.tensor, self.index, self.shape, self.strides = tensor, index, shape, strides
         self.bounds, self.held, self.address = bounds, held, address
         wild = address is not None
         super().__init__(
             f"{action} of {dtype} at address {address:#x}{reason}" if wild else self._words(),
-            advice=_ADDRESS_ADVICE if wild else self._advice(),
+            advice=_ADDRESS_ADVICE if wild else self._advice(mend),
             position=position,
             again="the addresses are wrong" if wild else "out of bounds",
             **where,
@@ -217,11 +220,9 @@ class OutOfBounds(KernelFault, IndexError):
             return f"that is a hole of the view, between the elements that it holds from {elements}"
         return f"{owner} holds elements {elements}"
 
-    def _advice(self) -> str:
-        advice = (
-            "Mask the lanes that reach beyond the tensor: mask=offsets < n. Nothing was "
-            "written outside."
-        )
+    def _advice(self, mend: str) -> str:
+        mask = "Mask the lanes that reach beyond the tensor, or check its sizes and strides."
+        advice = f"{mend or mask} Nothing was written outside."
         if self.bounds == "view":
             advice += (
                 ' With bounds="storage" a kernel may walk from a view into its storage, '

@@ -77,8 +77,9 @@ def test_the_whole_message() -> None:
         f"{line:>5} | {source}",
         " " * (7 + column) + "^",
         (
-            "Mask the lanes that reach beyond the tensor: mask=offsets < n. Nothing was "
-            "written outside."
+            "x_ptr has 770 elements, and offsets is 770 there. Nothing bounds it, and the kernel "
+            "knows no such size: give it a parameter, size = 770. Add mask=offsets < size. "
+            "Nothing was written outside."
         ),
     ]
 

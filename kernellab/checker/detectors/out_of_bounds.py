@@ -11,6 +11,8 @@ from kernellab.checker.access_forms import form_of
 from kernellab.checker.checked_run import Access
 from kernellab.checker.detector import Detector
 from kernellab.checker.remainders import negative_remainder
+from kernellab.interpreter.execution.bounds_advice import Extents, bounds_advice
+from kernellab.interpreter.execution.lane_values import LaneValues
 from kernellab.interpreter.memory.address_space import Elements
 from kernellab.interpreter.memory.global_memory import Buffer
 
@@ -95,12 +97,14 @@ def _advice(access: Access, view: Buffer, index: int, place: tuple[int, ...], pr
         what = _BESIDE[form_of(access.operation)]
         reads = "it reads" if access.action == "load" else "it changes"
         return f"{what}: a GPU raises no error here, {reads} what is stored beside the view."
-    how = {
-        "pointers": _of_pointers,
-        "block pointer": _of_block_pointer,
-        "descriptor": lambda *_: _OF_DESCRIPTOR,
-    }[form_of(access.operation)]
-    return f"{how(access, index)} {_SWITCHED_OFF}"
+    match form_of(access.operation):
+        case "block pointer":
+            how = _of_block_pointer(access)
+        case "descriptor":
+            how = _OF_DESCRIPTOR
+        case _:
+            how = _of_pointers(access, view, index, place, program)
+    return f"{how} {_SWITCHED_OFF}"
 
 
 _SWITCHED_OFF = "These lanes were switched off, and the run went on."
@@ -118,17 +122,16 @@ _OF_DESCRIPTOR = (
 )
 
 
-def _of_pointers(access: Access, index: int) -> str:
-    other = ", other=0.0" if access.action == "load" else ""
-    lanes = (
-        "before the start: mask=offsets >= 0" if index < 0 else "beyond the end: mask=offsets < n"
-    )
-    fewer = "" if index < 0 else "; or launch fewer programs"
-    return f"Mask the lanes {lanes}{other}{fewer}."
+def _of_pointers(
+    access: Access, view: Buffer, index: int, place: tuple[int, ...], program: int
+) -> str:
+    values = LaneValues(access.frame, program, access.run.code, access.run.call)
+    tensor = Extents(view.name, tuple(view.tensor.shape), tuple(view.tensor.stride()))
+    mend = bounds_advice(access.operation, place, values, tensor, index)
+    return mend or "Mask these lanes, or check the sizes and strides that are passed."
 
 
-def _of_block_pointer(access: Access, index: int) -> str:
-    del index
+def _of_block_pointer(access: Access) -> str:
     if access.request.mask is not None:
         return (
             "A dimension that boundary_check= leaves out is not checked, and where all are, the "

@@ -151,6 +151,11 @@ def _variable(value: SSAValue) -> tuple[str | None, int | None]:
     return variable_of(value), frames[0].line if len(frames) == 1 else None
 
 
+def own_variable(value: SSAValue) -> str | None:
+    """The variable that a value is the whole of; None for a part of an expression."""
+    return None if _is_step(value) else _variable(value)[0]
+
+
 def _is_step(value: SSAValue) -> bool:
     """True for a value that is only on the way to the variable whose name it has."""
     if isinstance(value, BlockArgument):
@@ -190,7 +195,7 @@ def _sources(value: SSAValue, lane: Lane) -> list[tuple[SSAValue, Lane]]:
     op = value.op
     if not has(op, Elementwise, KeepsElements):
         return []
-    lanes = [(operand, _lane_of(op, operand, lane)) for operand in op.operands]
+    lanes = [(operand, lane_of(op, operand, lane)) for operand in op.operands]
     return [(operand, found) for operand, found in lanes if found is not None]
 
 
@@ -209,7 +214,7 @@ def _carried_from(argument: BlockArgument, lane: Lane) -> list[tuple[SSAValue, L
     ]
 
 
-def _lane_of(op: Operation, operand: SSAValue, lane: Lane) -> Lane | None:
+def lane_of(op: Operation, operand: SSAValue, lane: Lane) -> Lane | None:
     """Which element of `operand` went into the element of the result at `lane`;
     None where it is not one.
     """

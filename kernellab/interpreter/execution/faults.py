@@ -18,9 +18,12 @@ from kernellab.errors import (
     WaitingProgram,
     frame_at,
 )
+from kernellab.interpreter.codegen.code_positions import located_at
+from kernellab.interpreter.execution.bounds_advice import Extents, bounds_advice
 from kernellab.interpreter.execution.device_asserts import FailedAssertion
 from kernellab.interpreter.execution.grid import Grid, Programs
 from kernellab.interpreter.execution.lane_fault import LaneFault
+from kernellab.interpreter.execution.lane_values import LaneValues
 from kernellab.interpreter.execution.program import HIDDEN_FILE, ProgramCode
 from kernellab.interpreter.execution.provenance import calls_at, index_provenance
 from kernellab.interpreter.execution.scheduler import DeadlockDetected, Waiting
@@ -54,7 +57,10 @@ def explain(
                 entries[-1].tb_frame, entries[-1].tb_lasti, fault.place, fault.program, code, call
             ),
         }
-    error = _error(fault, calls[-1] if calls else None, grid, code, where)
+    mend = ""
+    if isinstance(fault, OutOfBoundsAccess):
+        mend = _mend(fault, entries[-1], code, call)
+    error = _error(fault, calls[-1] if calls else None, grid, code, where, mend)
     return error.with_traceback(_traceback(entries, calls))
 
 
@@ -64,11 +70,12 @@ def _error(
     grid: Grid,
     code: ProgramCode,
     where: Occurrence,
+    mend: str,
 ) -> KernelFault:
     """The error that a fault of the code is; which makes the words."""
     match fault:
         case OutOfBoundsAccess():
-            return _out_of_bounds(fault, position, where)
+            return _out_of_bounds(fault, position, where, mend)
         case WildAddress():
             return OutOfBounds(
                 action=fault.action,
@@ -119,8 +126,20 @@ def _error(
     raise AssertionError(f"no words for {fault!r}")
 
 
+def _mend(
+    fault: OutOfBoundsAccess, entry: types.TracebackType, code: ProgramCode, call: BoundCall
+) -> str:
+    """What would bound the access, "" where that is not known."""
+    operation = located_at(entry.tb_frame.f_code, entry.tb_lasti, code.operations)
+    if operation is None:
+        return ""
+    tensor, values = fault.buffer.tensor, LaneValues(entry.tb_frame, fault.program, code, call)
+    extents = Extents(fault.buffer.name, tuple(tensor.shape), tuple(tensor.stride()))
+    return bounds_advice(operation, fault.place, values, extents, fault.index) or ""
+
+
 def _out_of_bounds(
-    fault: OutOfBoundsAccess, position: SourcePosition | None, where: Occurrence
+    fault: OutOfBoundsAccess, position: SourcePosition | None, where: Occurrence, mend: str
 ) -> OutOfBounds:
     buffer = fault.buffer
     return OutOfBounds(
@@ -132,6 +151,7 @@ def _out_of_bounds(
         strides=tuple(buffer.tensor.stride()),
         bounds=buffer.bounds,
         held=range(buffer.first - buffer.origin, buffer.stop - buffer.origin),
+        mend=mend,
         position=position,
         **where,
     )

@@ -1,0 +1,105 @@
+"""The expressions that the kernel's author wrote, by where the compiler says that they are."""
+
+from __future__ import annotations
+
+import ast
+from functools import lru_cache
+
+from xdsl.ir import Operation, OpResult, SSAValue
+
+from kernellab.errors import source_lines
+from kernellab.ir import arith
+from kernellab.ir.locations import locate
+
+_OPERATORS: dict[type[Operation], type[ast.operator | ast.cmpop]] = {
+    arith.AddIOp: ast.Add,
+    arith.SubIOp: ast.Sub,
+    arith.MulIOp: ast.Mult,
+    arith.DivSIOp: ast.FloorDiv,
+    arith.DivUIOp: ast.FloorDiv,
+    arith.RemSIOp: ast.Mod,
+    arith.RemUIOp: ast.Mod,
+    arith.AndIOp: ast.BitAnd,
+    arith.OrIOp: ast.BitOr,
+    arith.XOrIOp: ast.BitXor,
+}
+
+
+def expression_of(value: SSAValue) -> str | None:
+    """What stands in the source for an integer operation or a comparison, "k * BK + rk"; None
+    where that is not certain.
+
+    Triton's front end visits an expression's operands and then computes: the operation stands
+    where the last thing begins that was visited, `rk` of `k * BK + rk`.
+    """
+    if not isinstance(value, OpResult) or not (frames := locate(value.op.location).frames):
+        return None
+    here = frames[0]
+    source = "".join(source_lines(here.file))
+    nodes = [
+        node
+        for node in _operations(source).get((here.line, here.column), ())
+        if _is_written_as(node, value.op)
+    ]
+    rank = _nested_right(value.op)
+    if not 0 <= rank < len(nodes):
+        return None
+    return " ".join((ast.get_source_segment(source, nodes[rank]) or "").split()) or None
+
+
+def _is_written_as(node: ast.expr, op: Operation) -> bool:
+    if isinstance(node, ast.Compare):
+        return isinstance(op, arith.CmpIOp) and len(node.ops) == 1
+    return isinstance(node, ast.BinOp) and type(node.op) is _OPERATORS.get(type(op))
+
+
+def _nested_right(op: Operation) -> int:
+    """How many operations of its kind an operation has in its right operand that stand where it
+    does: of `a + (b + c)` the second sum has none, the first one.
+    """
+    frames, count, value = locate(op.location).frames, 0, op.operands[-1]
+    while isinstance(value, OpResult) and value.op.operands:
+        if type(value.op) is type(op) and locate(value.op.location).frames == frames:
+            count += 1
+        value = value.op.operands[-1]
+    return count
+
+
+@lru_cache(maxsize=8)
+def _operations(source: str) -> dict[tuple[int, int], tuple[ast.expr, ...]]:
+    """The operations and comparisons of a source by line and column (from one) of what is visited
+    last of them, the shorter ones first; a cell's magics are left out.
+    """
+    lines = ("" if line.lstrip().startswith(("%", "!")) else line for line in source.split("\n"))
+    try:
+        tree = ast.parse("\n".join(lines))
+    except (SyntaxError, ValueError, RecursionError, MemoryError):
+        return {}
+    found: dict[tuple[int, int], list[ast.expr]] = {}
+    for node in ast.walk(tree):
+        if isinstance(node, ast.BinOp | ast.Compare):
+            last = _visited_last(node)
+            found.setdefault((last.lineno, last.col_offset + 1), []).append(node)
+    return {place: tuple(sorted(nodes, key=_length)) for place, nodes in found.items()}
+
+
+def _visited_last(node: ast.expr) -> ast.expr:
+    """What is visited last of an expression: itself, where it has no parts."""
+    match node:
+        case ast.BinOp(right=part):
+            return _visited_last(part)
+        case ast.Compare(comparators=[*_, part]):
+            return _visited_last(part)
+        case ast.UnaryOp(operand=part) | ast.Attribute(value=part) | ast.Subscript(slice=part):
+            return _visited_last(part)
+        case ast.Tuple(elts=[*_, part]):
+            return _visited_last(part)
+        case ast.Call(args=[*_, part], keywords=[]):
+            return _visited_last(part)
+        case _:
+            return node
+
+
+def _length(node: ast.expr) -> tuple[int, int]:
+    lines = (node.end_lineno or node.lineno) - node.lineno
+    return lines, (node.end_col_offset or 0) - (0 if lines else node.col_offset)

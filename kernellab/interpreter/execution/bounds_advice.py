@@ -1,0 +1,332 @@
+"""What would keep an access inside its tensor, in the words of the kernel that makes it: which
+coordinate leaves which axis, and what bounds it or should.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+from xdsl.ir import BlockArgument, Operation, SSAValue
+
+from kernellab.errors import source_line
+from kernellab.interpreter.analyses.index_terms import NoTerms, Term, terms_of
+from kernellab.interpreter.analyses.index_values import Lane, described, lane_of, own_variable
+from kernellab.interpreter.analyses.source_expressions import expression_of
+from kernellab.interpreter.execution.lane_values import LaneValues, constant_of
+from kernellab.ir import arith, tt
+from kernellab.ir.locations import argument_name, locate
+from kernellab.ir.traits import KeepsElements, PointerAccess, has, trait_of
+
+
+@dataclass(frozen=True)
+class Extents:
+    """A tensor's, as an access sees it.
+
+    Attributes:
+        name: the parameter.
+        shape, strides: in elements.
+    """
+
+    name: str
+    shape: tuple[int, ...]
+    strides: tuple[int, ...]
+
+
+@dataclass(frozen=True)
+class _Axis:
+    """An axis of the tensor, or several that lie in memory as one."""
+
+    number: int | None
+    """None where all of the tensor's are one."""
+    extent: int
+    stride: int
+
+
+@dataclass(frozen=True)
+class _Comparison:
+    """A part of the mask that holds at the lane."""
+
+    left: SSAValue
+    right: SSAValue
+    predicate: str
+    text: str
+    numbers: tuple[int, int]
+
+
+def bounds_advice(
+    op: Operation, lane: Lane, values: LaneValues, tensor: Extents, index: int
+) -> str | None:
+    """What leaves the tensor, and what would bound it; None where the index is made in a way that
+    is not followed.
+
+    Args:
+        op: the access, at a lane that is on and outside.
+        index: counted from the tensor's first element.
+    """
+    access = trait_of(op, PointerAccess)
+    if access is None or access.has_offsets:
+        return None
+    try:
+        terms = terms_of(access.indices_of(op)[0], lane, tensor.strides, values.at)
+    except NoTerms:
+        return None
+    sums = _sums(terms, values)
+    if sums is None or sum(sums.values()) != index:
+        return None
+    for axis in _axes(tensor, set(sums)):
+        place = sums.get(axis.stride, 0) // axis.stride
+        if not 0 <= place < axis.extent:
+            mask = access.mask_of(op)
+            return _Words(terms, axis, place, tensor, values, lane).advice(mask)
+    return None
+
+
+def _sums(terms: Sequence[Term], values: LaneValues) -> dict[int, int] | None:
+    """How far the terms of each factor go, in elements; None where one is not known."""
+    sums: dict[int, int] = {}
+    for term in terms:
+        coordinate = values.at(term.coordinate, term.lane)
+        if coordinate is None:
+            return None
+        reach = coordinate * term.factor * term.count
+        sums[term.factor] = sums.get(term.factor, 0) + reach
+    return sums
+
+
+def _axes(tensor: Extents, factors: set[int]) -> list[_Axis]:
+    """The axes that coordinates run along, the outermost first: one that has none is a part of
+    the next, where its elements follow each other there.
+    """
+    numbers = [n for n, extent in enumerate(tensor.shape) if extent > 1]
+    numbers.sort(key=lambda n: -tensor.strides[n])
+    found: list[_Axis] = []
+    whole = 1
+    for position, number in enumerate(numbers):
+        extent, stride = tensor.shape[number] * whole, tensor.strides[number]
+        inner = numbers[position + 1] if position + 1 < len(numbers) else None
+        follows = inner is not None and stride == tensor.shape[inner] * tensor.strides[inner]
+        if follows and stride not in factors:
+            whole = extent
+            continue
+        is_all = not found and inner is None
+        found.append(_Axis(None if is_all else number, extent, stride))
+        whole = 1
+    return found or [_Axis(None, 1, 1)]
+
+
+@dataclass(frozen=True)
+class _Words:
+    """Of one coordinate that leaves its axis."""
+
+    all_terms: Sequence[Term]
+    axis: _Axis
+    place: int
+    tensor: Extents
+    values: LaneValues
+    lane: Lane
+
+    @property
+    def terms(self) -> list[Term]:
+        return [one for one in self.all_terms if one.factor == self.axis.stride]
+
+    def advice(self, mask: SSAValue | None) -> str | None:
+        text = self._coordinate(spread=False)
+        if text is None:
+            return None
+        return f"{self._extent()}, and {text} is {self.place:,} there. {self._mend(mask)}"
+
+    def _extent(self) -> str:
+        plural = "" if self.axis.extent == 1 else "s"
+        elements = f"{self.tensor.name} has {self.axis.extent:,} element{plural}"
+        if self.axis.number is None:
+            return elements
+        return f"{elements} along axis {self.axis.number} (shape {self.tensor.shape})"
+
+    def _mend(self, mask: SSAValue | None) -> str:
+        if mask is not None and (bound := self._bound(mask)) is not None:
+            return self._of_bound(bound)
+        if (program := self._program()) is not None and self.place >= self.axis.extent:
+            return f"Launch {self.axis.extent:,} programs along axis {program} of the grid."
+        coordinate = self._coordinate(spread=len(self.lane) > 1) or ""
+        if self.place < 0:
+            return f"Nothing keeps it at 0 or above. {_added(f'{coordinate} >= 0', mask)}"
+        sizes = self._size_names()
+        if not sizes:
+            return (
+                f"Nothing bounds it, and the kernel knows no such size: give it a parameter, "
+                f"{self._new_name()} = {self.axis.extent}. "
+                f"{_added(f'{coordinate} < {self._new_name()}', mask)}"
+            )
+        others = " and ".join(sizes[1:])
+        either = f" ({others} {'are' if len(sizes) > 2 else 'is'} as large.)" if others else ""
+        return f"Nothing bounds it. {_added(f'{coordinate} < {sizes[0]}', mask)}{either}"
+
+    # What the coordinate is
+
+    def _coordinate(self, spread: bool) -> str | None:
+        """In the kernel's words; `spread` over the tile's axes, as code for its mask."""
+        texts = []
+        for term in self.terms:
+            text = self._term(term)
+            if text is None:
+                return None
+            if spread and term.axes and len(term.axes) < len(self.lane):
+                marks = (":" if n in term.axes else "None" for n in range(len(self.lane)))
+                text = f"{text if text.isidentifier() else f'({text})'}[{', '.join(marks)}]"
+            texts.append(text)
+        return " + ".join(texts).replace("+ -", "- ")
+
+    def _term(self, term: Term) -> str | None:
+        if term.turns is None:
+            return self._value(term.coordinate)
+        loop = term.turns.block.parent_op()
+        assert loop is not None
+        assert term.step is not None
+        text = self._value(term.coordinate, term.step)
+        turn = own_variable(term.turns)
+        if text is None or turn is None:
+            return None
+        first, by = (self.values.at(loop.operands[n], ()) for n in (0, 2))
+        if first == 0 and by == self.values.at(term.coordinate, term.lane):
+            return turn
+        return (
+            f"{turn} * {text}" if (first, by) == (0, 1) else f"({turn} - {first}) // {by} * {text}"
+        )
+
+    def _value(self, value: SSAValue, user: Operation | None = None) -> str | None:
+        owner = value.owner
+        if isinstance(owner, arith.ConstantOp):
+            number = constant_of(owner)
+            return None if number is None else self._constant(number, user)
+        if isinstance(owner, tt.SplatOp | tt.BroadcastOp | tt.ExpandDimsOp | arith.ExtSIOp):
+            return own_variable(value) or self._value(owner.operands[0], user)
+        if isinstance(owner, tt.MakeRangeOp) and own_variable(value) is None:
+            ends = (owner.start.value.data, owner.end.value.data)
+            return f"tl.arange({', '.join(self._constant(one, owner) for one in ends)})"
+        name = own_variable(value) or described(value)
+        return name or expression_of(value) or self._composed(value)
+
+    def _composed(self, value: SSAValue) -> str | None:
+        owner = value.owner
+        if not isinstance(owner, arith.AddIOp | arith.SubIOp | arith.MulIOp):
+            return None
+        sign = _SIGNS[type(owner)]
+        sides = [self._value(one, owner) for one in owner.operands]
+        if any(one is None for one in sides):
+            return None
+        left, right = (one if _is_atom(one or "") or sign == "+" else f"({one})" for one in sides)
+        return f"{left} {sign} {right}"
+
+    def _constant(self, number: int, user: Operation | None) -> str:
+        """A number by the name that it has on the line of what is computed with it."""
+        frames = locate(user.location).frames if user is not None else ()
+        words = re.findall(r"\w+", source_line(frames[0].file, frames[0].line)) if frames else []
+        named = (name for name in self._constexprs() if name in words)
+        values = self.values.call.values
+        return next((one for one in named if values[one] == number), str(number))
+
+    def _constexprs(self) -> list[str]:
+        signature = self.values.call.specialization.signature
+        return [name for name, type in signature.items() if type == "constexpr"]
+
+    def _program(self) -> int | None:
+        """The axis of the grid whose program number the coordinate is."""
+        if len(self.terms) != 1 or not isinstance(
+            owner := self.terms[0].coordinate.owner, tt.GetProgramIdOp
+        ):
+            return None
+        return int(owner.axis.value.data)
+
+    # What bounds it
+
+    def _size_names(self) -> list[str]:
+        """Parameters that are as large as the axis; those of the launch before constants."""
+        text = set(re.findall(r"\w+", self._coordinate(spread=False) or ""))
+        constants = self._constexprs()
+        fits = [
+            name
+            for name, value in self.values.call.values.items()
+            if type(value) is int and value == self.axis.extent
+            if not (name in constants and name in text)
+        ]
+        strides = {argument_name(term.by) for term in self.all_terms if term.by is not None}
+        sizes = [one for one in fits if one not in constants] or fits
+        return [one for one in sizes if one not in strides] or sizes
+
+    def _new_name(self) -> str:
+        taken = self.values.call.values
+        names = ["n", "size", f"{self.tensor.name}_size"]
+        return next((one for one in names if one not in taken), "extent")
+
+    def _bound(self, mask: SSAValue) -> _Comparison | None:
+        """What the mask asks of the coordinate on the side where it leaves the axis."""
+        own = {term.coordinate for term in self.terms}
+        for one in _comparisons(mask, self.lane, self.values):
+            smaller, larger = one.left, one.right
+            if one.predicate[1] == "g":
+                smaller, larger = larger, smaller
+            if own & _inside(larger if self.place < 0 else smaller):
+                return one
+        return None
+
+    def _of_bound(self, bound: _Comparison) -> str:
+        left, right = bound.numbers
+        asks = f"Its mask only asks for {bound.text} ({left:,} and {right:,})"
+        size = _bare(bound.right)
+        name = own_variable(size) if isinstance(size, BlockArgument) else None
+        if name in self.values.call.values and left == self.place:
+            return f"{asks}: {name} must not be more than {self.axis.extent:,}."
+        return f"{asks}, which lets it through."
+
+
+_SIGNS = {arith.AddIOp: "+", arith.SubIOp: "-", arith.MulIOp: "*"}
+
+
+def _is_atom(text: str) -> bool:
+    return bool(re.fullmatch(r"[\w.]+(\([^()]*\))?", text))
+
+
+def _added(condition: str, mask: SSAValue | None) -> str:
+    return f"Add mask={condition}." if mask is None else f"Add & ({condition}) to its mask."
+
+
+def _comparisons(mask: SSAValue, lane: Lane, values: LaneValues) -> Iterator[_Comparison]:
+    """Those that must all hold where the mask is on, as far as their numbers are known."""
+    owner = mask.owner
+    if isinstance(owner, arith.AndIOp):
+        for one in owner.operands:
+            yield from _comparisons(one, lane, values)
+    elif isinstance(owner, Operation) and has(owner, KeepsElements):
+        source = owner.operands[0]
+        if (where := lane_of(owner, source, lane)) is not None:
+            yield from _comparisons(source, where, values)
+    elif isinstance(owner, arith.CmpIOp):
+        left, right = (values.at(one, lane_of(owner, one, lane) or lane) for one in owner.operands)
+        text = expression_of(mask)
+        if left is not None and right is not None and text is not None:
+            predicate = arith.INTEGER_PREDICATES[owner.predicate.value.data]
+            yield _Comparison(owner.operands[0], owner.operands[1], predicate, text, (left, right))
+
+
+def _inside(value: SSAValue, depth: int = 0) -> set[SSAValue]:
+    """The values that one is computed from, itself included."""
+    owner = value.owner
+    found = {value}
+    if depth < 20 and isinstance(owner, Operation) and isinstance(owner, _FOLLOWED):
+        for one in owner.operands:
+            found |= _inside(one, depth + 1)
+    return found
+
+
+_FOLLOWED = (
+    arith.AddIOp, arith.SubIOp, arith.MulIOp, arith.ExtSIOp,
+    tt.SplatOp, tt.BroadcastOp, tt.ExpandDimsOp,
+)  # fmt: skip
+
+
+def _bare(value: SSAValue) -> SSAValue:
+    while isinstance(value.owner, tt.SplatOp | tt.BroadcastOp | arith.ExtSIOp):
+        value = value.owner.operands[0]
+    return value

@@ -1,0 +1,231 @@
+"""What an access out of bounds advises is true of its kernel: the coordinate that leaves, the axis
+that it leaves, what bounds it or should; the same from a run and from a check.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+import torch
+import triton
+import triton.language as tl
+
+import kernellab
+from kernellab.errors import OutOfBounds
+
+
+@triton.jit
+def without_size(x_ptr, out_ptr, BLOCK: tl.constexpr):
+    offsets = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
+    tl.store(out_ptr + offsets, tl.load(x_ptr + offsets))
+
+
+@triton.jit
+def without_mask(x_ptr, count, BLOCK: tl.constexpr):
+    mine = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
+    tl.store(x_ptr + mine, 1.0)
+
+
+@triton.jit
+def with_mask(x_ptr, count, BLOCK: tl.constexpr):
+    mine = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
+    tl.store(x_ptr + mine, 1.0, mask=mine < count)
+
+
+@triton.jit
+def product(a_ptr, b_ptr, c_ptr, M, N, K, BM: tl.constexpr, BN: tl.constexpr, BK: tl.constexpr):
+    rm = tl.program_id(0) * BM + tl.arange(0, BM)
+    rn = tl.program_id(1) * BN + tl.arange(0, BN)
+    rk = tl.arange(0, BK)
+    acc = tl.zeros((BM, BN), tl.float32)
+    for k in range(tl.cdiv(K, BK)):
+        a = tl.load(a_ptr + rm[:, None] * K + (k * BK + rk)[None, :], mask=rm[:, None] < M)
+        b = tl.load(b_ptr + (k * BK + rk)[:, None] * N + rn[None, :], mask=rn[None, :] < N)
+        acc += tl.dot(a, b)
+    inside = (rm[:, None] < M) & (rn[None, :] < N)
+    tl.store(c_ptr + rm[:, None] * N + rn[None, :], acc, mask=inside)
+
+
+@triton.jit
+def moving(
+    a_ptr, b_ptr, c_ptr, M, N, K, a_row, a_column, b_row, b_column,
+    BM: tl.constexpr, BN: tl.constexpr, BK: tl.constexpr,
+):  # fmt: skip
+    offs_m = tl.program_id(0) * BM + tl.arange(0, BM)
+    offs_n = tl.program_id(1) * BN + tl.arange(0, BN)
+    offs_k = tl.arange(0, BK)
+    a_ptrs = a_ptr + offs_m[:, None] * a_row + offs_k[None, :] * a_column
+    b_ptrs = b_ptr + offs_k[:, None] * b_row + offs_n[None, :] * b_column
+    acc = tl.zeros((BM, BN), tl.float32)
+    for k in range(tl.cdiv(K, BK)):  # noqa: B007
+        a = tl.load(a_ptrs, mask=offs_m[:, None] < M, other=0.0)
+        b = tl.load(b_ptrs, mask=offs_n[None, :] < N, other=0.0)
+        acc += tl.dot(a, b)
+        a_ptrs += BK * a_column
+        b_ptrs += BK * b_row
+    inside = (offs_m[:, None] < M) & (offs_n[None, :] < N)
+    tl.store(c_ptr + offs_m[:, None] * N + offs_n[None, :], acc, mask=inside)
+
+
+@triton.jit
+def rows(x_ptr, out_ptr, stride, n_cols, BLOCK: tl.constexpr):
+    row = tl.program_id(0)
+    cols = tl.arange(0, BLOCK)
+    x = tl.load(x_ptr + row * stride + cols, mask=cols < n_cols)
+    tl.store(out_ptr + row * stride + cols, x, mask=cols < n_cols)
+
+
+@triton.jit
+def neighbours(x_ptr, out_ptr, n, BLOCK: tl.constexpr):
+    offs = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
+    left = tl.load(x_ptr + offs - 1, mask=offs < n)
+    tl.store(out_ptr + offs, left, mask=offs < n)
+
+
+@triton.jit
+def gathering(x_ptr, places_ptr, out_ptr, n, BLOCK: tl.constexpr):
+    offs = tl.arange(0, BLOCK)
+    place = tl.load(places_ptr + offs, mask=offs < n, other=0)
+    tl.store(out_ptr + offs, tl.load(x_ptr + place, mask=offs < n), mask=offs < n)
+
+
+@triton.jit
+def total(x_ptr, out_ptr, N, BLOCK: tl.constexpr):
+    acc = 0.0
+    for i in range(0, N, BLOCK):
+        acc += tl.sum(tl.load(x_ptr + i + tl.arange(0, BLOCK)))
+    tl.store(out_ptr, acc)
+
+
+@triton.jit
+def squares(x_ptr, n, B: tl.constexpr):
+    r = tl.program_id(0) * B + tl.arange(0, B)
+    c = tl.program_id(1) * B + tl.arange(0, B)
+    tl.store(x_ptr + r[:, None] * n + c[None, :], 1.0, mask=c[None, :] < n)
+
+
+def zeros(*shape: int) -> torch.Tensor:
+    return torch.zeros(shape)
+
+
+def matrices() -> tuple[torch.Tensor, ...]:
+    return zeros(64, 72), zeros(72, 136), zeros(64, 136)
+
+
+LAUNCHES: dict[str, tuple[Callable[[], tuple[Any, ...]], dict[str, Any], str]] = {
+    "no parameter says the size": (
+        lambda: (without_size, (4,), zeros(100), zeros(128)),
+        {"BLOCK": 32},
+        "x_ptr has 100 elements, and offsets is 100 there. Nothing bounds it, and the kernel knows "
+        "no such size: give it a parameter, n = 100. Add mask=offsets < n.",
+    ),
+    "a parameter does": (
+        lambda: (without_mask, (4,), zeros(100), 100),
+        {"BLOCK": 32},
+        "x_ptr has 100 elements, and mine is 100 there. Nothing bounds it. Add mask=mine < count.",
+    ),
+    "a size that is too large": (
+        lambda: (with_mask, (4,), zeros(100), 128),
+        {"BLOCK": 32},
+        "x_ptr has 100 elements, and mine is 100 there. Its mask only asks for mine < count (100 "
+        "and 128): count must not be more than 100.",
+    ),
+    "the inner axis of a product": (
+        lambda: (product, (1, 2), *matrices(), 64, 136, 72),
+        {"BM": 64, "BN": 64, "BK": 32},
+        "a_ptr has 72 elements along axis 1 (shape (64, 72)), and k * BK + rk is 72 there. Nothing "
+        "bounds it. Add & ((k * BK + rk)[None, :] < K) to its mask.",
+    ),
+    "pointers that move": (
+        lambda: (moving, (1, 2), *matrices(), 64, 136, 72, 72, 1, 136, 1),
+        {"BM": 64, "BN": 64, "BK": 32},
+        "a_ptr has 72 elements along axis 1 (shape (64, 72)), and offs_k + k * BK is 72 there. "
+        "Nothing bounds it. Add & (offs_k[None, :] + k * BK < K) to its mask.",
+    ),
+    "a grid that is too large": (
+        lambda: (rows, (5,), zeros(4, 30), zeros(4, 30), 30, 30),
+        {"BLOCK": 32},
+        "x_ptr has 4 elements along axis 0 (shape (4, 30)), and row is 4 there. Launch 4 programs "
+        "along axis 0 of the grid.",
+    ),
+    "a row that is shorter": (
+        lambda: (rows, (4,), zeros(4, 30), zeros(4, 30), 30, 32),
+        {"BLOCK": 32},
+        "x_ptr has 30 elements along axis 1 (shape (4, 30)), and cols is 30 there. Its mask only "
+        "asks for cols < n_cols (30 and 32): n_cols must not be more than 30.",
+    ),
+    "before the first element": (
+        lambda: (neighbours, (4,), zeros(100), zeros(100), 100),
+        {"BLOCK": 32},
+        "x_ptr has 100 elements, and offs - 1 is -1 there. Nothing keeps it at 0 or above. Add & "
+        "(offs - 1 >= 0) to its mask.",
+    ),
+    "an index that was loaded": (
+        lambda: (gathering, (1,), zeros(50), torch.arange(40, 72), zeros(32), 32),
+        {"BLOCK": 32},
+        "x_ptr has 50 elements, and place is 50 there. Nothing bounds it, and the kernel knows no "
+        "such size: give it a parameter, size = 50. Add & (place < size) to its mask.",
+    ),
+    "an expression without a name": (
+        lambda: (total, (1,), zeros(100), zeros(1), 100),
+        {"BLOCK": 32},
+        "x_ptr has 100 elements, and i + tl.arange(0, BLOCK) is 100 there. Nothing bounds it. Add "
+        "mask=i + tl.arange(0, BLOCK) < N.",
+    ),
+    "a stride that is the size, and nearly the block's": (
+        lambda: (squares, (2, 2), zeros(64, 64), 64),
+        {"B": 64},
+        "x_ptr has 64 elements along axis 0 (shape (64, 64)), and r is 64 there. Nothing bounds "
+        "it. Add & (r[:, None] < n) to its mask.",
+    ),
+}
+
+
+@pytest.mark.parametrize("name", LAUNCHES)
+def test_the_mend_is_true_of_the_kernel(name: str) -> None:
+    launch, constants, advice = LAUNCHES[name]
+    kernel, grid, *values = launch()
+    with pytest.raises(OutOfBounds) as caught:
+        kernellab.run(kernel, grid, *values, **constants)
+    assert caught.value.advice == f"{advice} Nothing was written outside."
+    found = kernellab.check(kernel, grid, *values, **constants)
+    first = next(one for one in found if one.kind == "out-of-bounds")
+    assert first.advice.startswith(advice)
+
+
+@triton.jit
+def product_mended(
+    a_ptr, b_ptr, c_ptr, M, N, K, BM: tl.constexpr, BN: tl.constexpr, BK: tl.constexpr
+):
+    rm = tl.program_id(0) * BM + tl.arange(0, BM)
+    rn = tl.program_id(1) * BN + tl.arange(0, BN)
+    rk = tl.arange(0, BK)
+    acc = tl.zeros((BM, BN), tl.float32)
+    for k in range(tl.cdiv(K, BK)):
+        a_in = (rm[:, None] < M) & ((k * BK + rk)[None, :] < K)
+        b_in = (rn[None, :] < N) & ((k * BK + rk)[:, None] < K)
+        a = tl.load(a_ptr + rm[:, None] * K + (k * BK + rk)[None, :], mask=a_in, other=0.0)
+        b = tl.load(b_ptr + (k * BK + rk)[:, None] * N + rn[None, :], mask=b_in, other=0.0)
+        acc += tl.dot(a, b)
+    inside = (rm[:, None] < M) & (rn[None, :] < N)
+    tl.store(c_ptr + rm[:, None] * N + rn[None, :], acc, mask=inside)
+
+
+def test_a_kernel_that_follows_the_mends_is_clean() -> None:
+    launch = product_mended, (1, 3), *matrices(), 64, 136, 72
+    findings = kernellab.check(*launch, BM=64, BN=64, BK=32)
+    assert not [one for one in findings if one.kind == "out-of-bounds"]
+
+
+@triton.jit
+def scrambled(x_ptr, n, BLOCK: tl.constexpr):
+    lanes = tl.arange(0, BLOCK)
+    tl.store(x_ptr + (lanes ^ 5) * 3, 1.0)
+
+
+def test_an_index_that_no_axis_explains_gets_no_wrong_advice() -> None:
+    with pytest.raises(OutOfBounds) as caught:
+        kernellab.run(scrambled, (1,), zeros(4, 8), 32, BLOCK=32)
+    assert "(lanes ^ 5) * 3 is " in caught.value.advice
