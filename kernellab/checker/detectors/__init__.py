@@ -7,6 +7,7 @@ from kernellab.checker.detectors.broken_hints import BrokenHints
 from kernellab.checker.detectors.descriptor_alignment import DescriptorAlignment
 from kernellab.checker.detectors.dot_precision import DotPrecision
 from kernellab.checker.detectors.endless_loop import EndlessLoop
+from kernellab.checker.detectors.half_overflow import HalfOverflow
 from kernellab.checker.detectors.index_overflow import IndexOverflow
 from kernellab.checker.detectors.lane_collision import LaneCollision
 from kernellab.checker.detectors.missing_other import MissingOther
@@ -30,6 +31,7 @@ DETECTORS: tuple[type[Detector], ...] = (
     BrokenHints,
     DescriptorAlignment,
     NonFinite,
+    HalfOverflow,
     DotPrecision,
 )
 """All that observe a run, in the order in which they do."""

@@ -27,7 +27,7 @@ from kernellab.ir import arith, tt
 from kernellab.ir.traits import DotLike, Elementwise, MovesElements, RegionsOfElements, has
 from kernellab.ir.types import dtype, shape
 
-_NARROWING = (arith.TruncFOp, tt.FpToFpOp, arith.SIToFPOp, arith.UIToFPOp)
+NARROWING = (arith.TruncFOp, tt.FpToFpOp, arith.SIToFPOp, arith.UIToFPOp)
 """Conversions in which a number may turn out too large for its new type."""
 
 Lane = tuple[int, ...]
@@ -190,7 +190,7 @@ def _fresh(
     if isinstance(op, tt.DotScaledOp) and _is_scaled_by_no_number(computed):
         return []
     unknown: Any = True if numbers is None else numbers == 0
-    if isinstance(op, _NARROWING) and is_float(op.operands[0]):
+    if isinstance(op, NARROWING) and is_float(op.operands[0]):
         (value,), kind = _float_operands(computed), dtype(op.results[0].type)
         if kind.itemsize == 1:
             cut = too_large_for(value, kind) & unknown & _taking_part(computed)
@@ -203,7 +203,7 @@ def _fresh(
     is_nan = numpy.isnan(widen(result))
     new_nan = bad & is_nan & ~of_nan
     new_infinity = bad & ~is_nan & ~of_any
-    infinity = "float-overflow" if isinstance(op, _NARROWING) else "infinity"
+    infinity = "float-overflow" if isinstance(op, NARROWING) else "infinity"
     found = [("nan", new_nan, False), (infinity, new_infinity, False)]
     return [one for one in found if one[1].any()]
 

@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Any
 
 import numpy
 
 from kernellab.checker.checked_run import Access
 from kernellab.checker.shadow.values import Array, Shadow, lifted
+
+INT64 = numpy.dtype(numpy.int64)
 
 
 @dataclass(frozen=True)
@@ -26,7 +29,9 @@ class Written:
 class StoredShadows:
     """The shadow of each element of the storages that a run writes, by the size of its elements."""
 
-    def __init__(self) -> None:
+    def __init__(self, kind: numpy.dtype[Any] = INT64) -> None:
+        """`kind` is the shadows'."""
+        self._kind = kind
         self._of: dict[tuple[int, int], Array] = {}
 
     def write(self, access: Access, shadow: Shadow) -> Written | None:
@@ -34,13 +39,13 @@ class StoredShadows:
         written = self._of.get(_key(access))
         if shadow is None and written is None:
             return None
-        numbers = numpy.zeros((1,) * (access.rank + 1), numpy.int64) if shadow is None else shadow
+        numbers = numpy.zeros((1,) * (access.rank + 1), self._kind) if shadow is None else shadow
         on = True if access.on is None else lifted(access.on, access.rank)
         index, numbers, lanes = numpy.broadcast_arrays(
             lifted(access.index, access.rank), numbers, on
         )
         if written is None:
-            written = numpy.zeros(len(access.buffer.elements), numpy.int64)
+            written = numpy.zeros(len(access.buffer.elements), self._kind)
             self._of[_key(access)] = written
         written[index[lanes]] = numbers[lanes]
         return Written(index, numpy.where(lanes, numbers, 0))

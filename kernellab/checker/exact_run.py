@@ -1,0 +1,216 @@
+"""A run beside which goes what its values would be if some operations gave all of what they
+compute: it tells those for whose sake memory ends up with other numbers.
+"""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from typing import Any, ClassVar
+
+import numpy
+from xdsl.ir import Operation, SSAValue
+
+from kernellab.checker.checked_run import Access, CheckedRun, Computed
+from kernellab.checker.detector import Detector
+from kernellab.checker.outcomes import texts
+from kernellab.checker.program_set import ProgramSet
+from kernellab.checker.shadow.exact_functions import function_for
+from kernellab.checker.shadow.exact_values import Cause, Departure, ExactValues, with_distance
+from kernellab.checker.shadow.stored import StoredShadows
+from kernellab.checker.shadow.values import Array, Shadow, lifted
+from kernellab.checker.signs import unsigned_values
+from kernellab.checker.slices import behind, function_of, placing
+from kernellab.interpreter.memory.layers import Atomic, Load, Store
+from kernellab.interpreter.numerics.numerics import FLOAT64
+from kernellab.interpreter.numerics.tiles import Value
+from kernellab.ir import arith, tt
+from kernellab.ir.traits import GlobalAccess, MovesElements, has, trait_of
+
+_SMALL = 0.05
+"""Numbers this much smaller than the largest that is stored beside them may be off by as much."""
+
+
+@dataclass
+class Harm:
+    """What became of departures at one access.
+
+    Attributes:
+        access: the first that stores another number than it should, or goes elsewhere.
+        values: what it stores, and what says where.
+        element: the first that is wrong; None where the place is.
+        stored, exact: what is stored there, and what should be.
+        programs: linear ids of all.
+        count: elements.
+    """
+
+    access: Access
+    values: tuple[SSAValue, ...]
+    element: tuple[int, ...] | None = None
+    stored: float = 0.0
+    exact: float = 0.0
+    programs: ProgramSet = field(default_factory=ProgramSet)
+    count: int = 0
+
+    @property
+    def effect(self) -> str:
+        """What the access does: "; out_ptr[3] becomes 0 instead of 0.98"."""
+        if self.element is None:
+            return "; the address or the mask of an access comes of it"
+        target = self.access.named(self.element)
+        stored, exact = texts(self.stored, self.exact)
+        if numpy.isnan(self.exact):
+            becomes = f"becomes {stored}"
+        else:
+            becomes = f"becomes {stored} instead of {exact}"
+        if self.count == 1:
+            return f"; {target} {becomes}"
+        return f"; {self.count:,} elements that are stored come of it: {target} {becomes}"
+
+
+class ExactRun(Detector):
+    """Follows how far values are from exact ones, and sees what is stored.
+
+    Attributes:
+        tolerance: how far a stored number may be off, relative to the exact one.
+    """
+
+    tolerance: ClassVar[float]
+
+    def __init__(self, run: CheckedRun) -> None:
+        super().__init__(run)
+        self.values = ExactValues(self.cause(), unsigned_values(run))
+        self._memory = StoredShadows(FLOAT64)
+        self._inexact_stores: set[Operation] = set()
+        self._harms: dict[Operation, Harm] = {}
+
+    @abstractmethod
+    def cause(self) -> Cause:
+        """Says which operations it is about."""
+
+    @abstractmethod
+    def facts(self, departure: Departure, harm: Harm) -> Mapping[str, Any]:
+        """The kind, the message and the advice of a finding."""
+
+    @classmethod
+    def observes(cls, operation: Operation) -> bool:
+        """Whatever numbers are followed through, and where values are handed on."""
+        if isinstance(operation, arith.ConstantOp):
+            return False
+        if operation.name.startswith(("scf.", "cf.", "tt.return", "kernellab.")):
+            return True
+        if isinstance(operation, arith.XOrIOp) or has(operation, GlobalAccess, MovesElements):
+            return True
+        return function_for(operation) is not None
+
+    def computed(self, computed: Computed) -> None:
+        """Follow it."""
+        self.values.follow(computed)
+
+    def before(self, access: Access) -> None:
+        """See what is stored and where, and remember it."""
+        request = access.request
+        if self.values.cause.undefined:
+            self._look_at_place(access)
+        trait = trait_of(access.operation, GlobalAccess)
+        value = None if trait is None else trait.value_of(access.operation)
+        if value is None or not isinstance(request, Store | Atomic):
+            return
+        shadow = self.values[value]
+        if isinstance(request, Store):
+            written = self._memory.write(access, shadow)
+            if written is not None and written.numbers.any():
+                self._inexact_stores.add(access.operation)
+        if shadow is not None:
+            self._look(access, value, shadow)
+
+    def after(self, access: Access, found: Value | None) -> None:
+        """Remember how far what was read is from what it should be."""
+        del found
+        if self._inexact_stores and isinstance(access.request, Load):
+            self.values.read[access.operation] = self._memory.read(access)
+
+    def _look(self, access: Access, value: SSAValue, shadow: Array) -> None:
+        """See which elements that are stored are wrong."""
+        request = access.request
+        assert isinstance(request, Store | Atomic)
+        stored = self.values.numbers(value, request.value)
+        on: Any = True if access.on is None else lifted(access.on, access.rank)
+        index = lifted(access.index, access.rank)
+        stored, shadow, on, index = numpy.broadcast_arrays(stored, shadow, on, index)
+        exact = with_distance(stored, shadow)
+        wrong = on & (shadow != 0) & self._is_off(stored, exact, on)
+        if not wrong.any():
+            return
+        first = tuple(int(i) for i in numpy.argwhere(wrong)[0])
+        op = access.operation
+        if op not in self._harms:
+            element = access.coordinates(int(index[first]))
+            values = float(stored[first]), float(exact[first])
+            self._harms[op] = Harm(access, (value,), element, *values)
+        among = wrong.reshape(len(wrong), -1).any(axis=1) if len(wrong) > 1 else None
+        self._harms[op].programs.update(access.linear_ids(among))
+        self._harms[op].count += int(wrong.sum())
+
+    def _is_off(self, stored: Array, exact: Array, on: Array) -> Array:
+        """Which numbers are farther from exact ones than is tolerated; what is not finite in
+        memory is told by others.
+        """
+        with numpy.errstate(all="ignore"):
+            sizes = numpy.abs(exact)
+            largest = numpy.max(sizes, where=on & numpy.isfinite(sizes), initial=0.0)
+            allowed = self.tolerance * numpy.maximum(sizes, _SMALL * largest)
+            near = numpy.abs(stored - exact) <= allowed
+        off: Array = numpy.isfinite(stored) & ~near
+        return off
+
+    def _look_at_place(self, access: Access) -> None:
+        """See whether an access goes where nobody knows."""
+        for value in placing(access.operation):
+            shadow: Shadow = self.values[value]
+            if shadow is None or access.operation in self._harms:
+                continue
+            shadow = shadow.reshape(shadow.shape + (1,) * max(0, access.rank + 1 - shadow.ndim))
+            on: Any = True if access.on is None else lifted(access.on, access.rank)
+            if numpy.any(numpy.isnan(shadow) & on):
+                harm = Harm(access, (value,))
+                harm.programs.update(access.linear_ids())
+                self._harms[access.operation] = harm
+
+    def end(self) -> None:
+        """Tell each operation that something wrong in memory comes of."""
+        for harm in self._harms.values():
+            sources = behind(harm.values, function_of(harm.access.operation))
+            if any(isinstance(one.owner, tt.LoadOp) for one in sources):
+                sources |= self._behind_stores()
+            for op, departure in self.values.departures.items():
+                if op.results[0] in sources:
+                    self._tell(op, departure, harm)
+
+    def _tell(self, op: Operation, departure: Departure, harm: Harm) -> None:
+        calls = departure.computed.calls()
+        facts = {
+            "position": calls[-1] if calls else None,
+            "calls": calls[:-1],
+            "argument": harm.access.buffer.name,
+            "index": harm.element,
+            "lane": departure.lane[1:],
+            **self.facts(departure, harm),
+        }
+        if (op, facts["kind"]) not in self.collector:
+            self.collector.add((op, facts["kind"]), facts, departure.programs, departure.count)
+
+    def _behind_stores(self) -> frozenset[SSAValue]:
+        """What the inexact numbers in memory are computed from."""
+        return frozenset(
+            one
+            for store in self._inexact_stores
+            for one in behind(_stored(store), function_of(store))
+        )
+
+
+def _stored(op: Operation) -> Iterable[SSAValue]:
+    access = trait_of(op, GlobalAccess)
+    value = None if access is None else access.value_of(op)
+    return () if value is None else (value,)

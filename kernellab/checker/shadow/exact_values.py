@@ -1,0 +1,226 @@
+"""What values would be if some operations had given all of what they compute, which overflows, is
+lost, wraps or is cut.
+
+The shadow of a value is how far it is from that: exact minus actual, in float64. Of an actual
+number that is not finite it is the exact one itself; NaN says that nobody knows. Rounding is left
+out: what an operation makes of exact operands is held against what float64 makes of the actual
+ones.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy
+from xdsl.ir import Operation, SSAValue
+
+from kernellab.checker.checked_run import Computed
+from kernellab.checker.program_set import ProgramSet
+from kernellab.checker.shadow.exact_functions import Function, function_for
+from kernellab.checker.shadow.finite import is_float_type
+from kernellab.checker.shadow.values import Array, Shadow, Shadows, lifted, moved
+from kernellab.checker.shadow.wrapping import integers
+from kernellab.checker.signs import Values, takes_for_signed
+from kernellab.interpreter.numerics.numerics import FLOAT64, widen
+from kernellab.ir import arith
+from kernellab.ir.traits import GlobalAccess, MovesElements, has
+from kernellab.ir.types import dtype, is_pointer, shape
+
+
+@dataclass(eq=False)
+class Departure:
+    """An operation that did not give what it computes.
+
+    Attributes:
+        computed: its values when it first did so.
+        operands, result: these in float64, programs first.
+        exact: what it should have given, programs first.
+        lanes: in which it did, then.
+        programs: linear ids of all.
+        count: elements.
+    """
+
+    computed: Computed
+    operands: tuple[Array, ...]
+    result: Array
+    exact: Array
+    lanes: Array
+    programs: ProgramSet = field(default_factory=ProgramSet)
+    count: int = 0
+
+    @property
+    def lane(self) -> tuple[int, ...]:
+        """The first lane, the program's place in the batch first."""
+        return tuple(int(i) for i in numpy.argwhere(self.lanes)[0])
+
+    def at(self, array: Array, lane: tuple[int, ...]) -> float:
+        """The element of an operand or a result that belongs to a lane."""
+        place = lane[: array.ndim]
+        return float(array[tuple(min(i, extent - 1) for i, extent in zip(place, array.shape))])
+
+
+class Cause(ABC):
+    """Says where operations do not give what they compute.
+
+    Attributes:
+        undefined: True where nobody knows what they should give.
+    """
+
+    undefined: bool = False
+
+    @abstractmethod
+    def concerns(self, op: Operation) -> bool:
+        """Whether an operation may be one of them."""
+
+    @abstractmethod
+    def departs(
+        self, computed: Computed, operands: Sequence[Array], result: Array, exact: Array
+    ) -> tuple[Array, Array]:
+        """(lanes, what they should give) of an operation that it concerns.
+
+        Args:
+            operands, result: actual values in float64, programs first.
+            exact: what the operation gives for exact operands in float64.
+        """
+
+
+class ExactValues(Shadows):
+    """How far the values of a run are from exact ones.
+
+    Attributes:
+        departures: of the operations that did not give what they compute, in the order in which
+            they first did.
+        read: of each operation that reads memory, the shadow of what it read last.
+    """
+
+    def __init__(self, cause: Cause, unsigned: Values) -> None:
+        super().__init__()
+        self.cause = cause
+        self.unsigned = unsigned
+        self.departures: dict[Operation, Departure] = {}
+        self.read: dict[Operation, Shadow] = {}
+
+    def computed(self, computed: Computed, operands: Sequence[Shadow]) -> Sequence[Shadow]:
+        """As `Shadows.computed`."""
+        op = computed.operation
+        if has(op, GlobalAccess):
+            return [self.read.pop(op, None)] * len(op.results)
+        concerned = self.cause.concerns(op)
+        if not concerned and all(shadow is None for shadow in operands):
+            return [None] * len(op.results)
+        if has(op, MovesElements) and not isinstance(op, arith.SelectOp):
+            return moved(computed, operands)
+        function = function_for(op)
+        if function is None:
+            return [None] * len(op.results)
+        with numpy.errstate(all="ignore"):
+            return self._departing(computed, operands, function, concerned)
+
+    def _departing(
+        self,
+        computed: Computed,
+        operands: Sequence[Shadow],
+        function: Function,
+        concerned: bool,
+    ) -> Sequence[Shadow]:
+        op = computed.operation
+        signed = takes_for_signed(op)
+        actual = [
+            self.numbers(source, value, signed)
+            for source, value in zip(op.operands, computed.operands)
+        ]
+        exact = [
+            one if shadow is None else self._exact_operand(one, source, value, shadow)
+            for one, source, value, shadow in zip(actual, op.operands, computed.operands, operands)
+        ]
+        should, plain = _as_several(function(*exact)), _as_several(function(*actual))
+        found = [
+            self.numbers(result, value, None) for result, value in zip(op.results, computed.results)
+        ]
+        shadows = [
+            self._distance(result, *three)
+            for result, *three in zip(op.results, found, should, plain)
+        ]
+        if concerned:
+            lanes, instead = self.cause.departs(computed, actual, found[0], should[0])
+            lanes = lanes & _taking_part(computed)
+            if lanes.any():
+                self._note(computed, actual, found[0], instead, lanes)
+                before = 0.0 if shadows[0] is None else shadows[0]
+                shadows[0] = numpy.where(lanes, distance_of(instead, found[0]), before)
+        return [None if one is None or not one.any() else one for one in shadows]
+
+    def _distance(self, result: SSAValue, found: Array, should: Array, plain: Array) -> Shadow:
+        """How far a result is from the exact one, but for its own rounding."""
+        if is_pointer(result.type):
+            return should - plain
+        away = numpy.where(numpy.isfinite(found), should - plain, distance_of(should, found))
+        away = numpy.where(
+            (should == plain) | (numpy.isnan(should) & numpy.isnan(plain)), 0.0, away
+        )
+        if not self.cause.undefined:
+            away = numpy.where(numpy.isnan(away), 0.0, away)
+        return away
+
+    def numbers(self, source: SSAValue, value: Any, signed: bool | None = None) -> Array:
+        """A value in float64, programs first, as an operation takes it that takes integers for
+        `signed` ones.
+        """
+        rank = len(shape(source.type))
+        if not is_pointer(source.type) and is_float_type(dtype(source.type)):
+            return lifted(widen(value), rank).astype(FLOAT64)
+        own = source in self.unsigned
+        return integers(value, rank, own if signed is None else not signed).astype(FLOAT64)
+
+    def _exact_operand(self, taken: Array, source: SSAValue, value: Any, shadow: Array) -> Array:
+        should = with_distance(self.numbers(source, value, None), shadow)
+        return numpy.where(shadow != 0, should, taken)
+
+    def _note(
+        self,
+        computed: Computed,
+        operands: Sequence[Array],
+        result: Array,
+        exact: Array,
+        lanes: Array,
+    ) -> None:
+        op = computed.operation
+        if op not in self.departures:
+            self.departures[op] = Departure(computed, tuple(operands), result, exact, lanes)
+        departure = self.departures[op]
+        each = len(lanes) > 1
+        among = numpy.asarray(lanes.reshape(len(lanes), -1).any(axis=1)) if each else None
+        ids = computed.linear_ids(among)
+        departure.programs.update(ids)
+        departure.count += int(lanes.sum()) * (1 if each else max(len(ids), 1))
+
+
+def with_distance(actual: Array, shadow: Shadow) -> Array:
+    """What numbers should be that are so far from it."""
+    if shadow is None:
+        return actual
+    with numpy.errstate(all="ignore"):
+        moved_by: Array = numpy.where(numpy.isfinite(actual), actual + shadow, shadow)
+    return numpy.where(shadow == 0, actual, moved_by)
+
+
+def distance_of(exact: Array, actual: Array) -> Array:
+    """The shadow of actual numbers that should be others."""
+    with numpy.errstate(all="ignore"):
+        away: Array = numpy.where(numpy.isfinite(actual), exact - actual, exact)
+    return numpy.where(exact == actual, 0.0, away)
+
+
+def _as_several(results: Any) -> Sequence[Array]:
+    return results if isinstance(results, list | tuple) else [results]
+
+
+def _taking_part(computed: Computed) -> Any:
+    """Which programs take part, for arrays with programs first."""
+    if computed.active is None:
+        return True
+    rank = len(shape(computed.operation.results[0].type))
+    return computed.active.reshape((-1,) + (1,) * rank)
