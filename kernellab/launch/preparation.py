@@ -19,6 +19,7 @@ from kernellab.errors import ArgumentError, OptionError
 from kernellab.interpreter.execution.grid import check_grid
 from kernellab.interpreter.memory.pointer_arguments import (
     UnknownExtent,
+    described,
     is_pointer,
     memory_behind,
 )
@@ -305,14 +306,13 @@ def _kind_of_tensor(value: Any) -> tuple[str, str]:
     """What a tensor without a block of memory is, and what to give instead."""
     if is_pointer(value):
         return (
-            f"a {type(value).__qualname__} that points to {int(value.data_ptr()):#x}, and nothing "
-            "says how far the memory there reaches",
+            f"a {type(value).__qualname__} {_why_unreachable(value)}",
             "Give it shape (and stride(), where it is not contiguous), numel() or nbytes; or "
             "untyped_storage(); or keep the tensor that owns the memory, on the CPU.",
         )
-    tensor = value
-    while not isinstance(tensor, torch.Tensor) and hasattr(tensor, "base"):
-        tensor = tensor.base
+    tensor = value if isinstance(value, torch.Tensor) else described(value)
+    if tensor is not value and is_pointer(tensor):
+        return _kind_of_tensor(tensor)
     if not isinstance(tensor, torch.Tensor):
         return "a tuple with a tensor that has none", "Pass plain tensors in it."
     if type(tensor) not in (torch.Tensor, torch.nn.Parameter) and not _is_jagged(tensor):
@@ -333,10 +333,35 @@ def _kind_of_tensor(value: Any) -> tuple[str, str]:
             f"a tensor in the layout {layout}",
             "Pass x.to_dense(), or the tensors that it is made of: x.indices(), x.values().",
         )
+    if tensor.is_neg():
+        return (
+            "a tensor that torch negates when it is read (is_neg()): its memory has the other sign",
+            "Pass x.resolve_neg().",
+        )
+    if _has_address(tensor):
+        return (
+            "a tensor whose storage was shortened: it does not hold all of its elements",
+            "Make the tensor anew, or resize the storage back.",
+        )
     return (
         "a tensor without memory, of a transform of torch's or with its storage freed",
         "Launch the kernel outside of vmap and grad, on tensors that hold values.",
     )
+
+
+def _why_unreachable(value: Any) -> str:
+    try:
+        memory_behind(value)
+    except UnknownExtent as error:
+        return str(error)
+    return "whose memory is not this process's"
+
+
+def _has_address(tensor: torch.Tensor) -> bool:
+    try:
+        return tensor.data_ptr() != 0
+    except Exception:  # within vmap
+        return False
 
 
 def _is_jagged(tensor: torch.Tensor) -> bool:
@@ -350,6 +375,13 @@ _NO_BLOCK = "no block of memory"
 """Stands for the device of a tensor that no pointer leads into."""
 
 
+def _is_cut_off(tensor: torch.Tensor) -> bool:
+    """Whether its storage was shortened under it."""
+    steps = sum((count - 1) * step for count, step in zip(tensor.shape, tensor.stride()))
+    needed = (tensor.storage_offset() + steps + 1) * tensor.itemsize
+    return bool(tensor.numel() and needed > tensor.untyped_storage().nbytes())
+
+
 def _place(tensor: torch.Tensor) -> str:
     """The type of a tensor's device: "cpu", "cuda"."""
     try:
@@ -358,7 +390,11 @@ def _place(tensor: torch.Tensor) -> str:
         place = "cpu" if tensor.is_cpu else tensor.device.type
         if place == "meta":
             return place
+        if tensor.is_neg():
+            return _NO_BLOCK
         has_memory = tensor.data_ptr() != 0 or tensor.numel() == 0
+        if place == "cpu" and _is_cut_off(tensor):
+            return _NO_BLOCK
     except Exception:  # a subclass may answer with anything
         return _NO_BLOCK
     return place if has_memory else _NO_BLOCK
@@ -397,5 +433,5 @@ def _devices(values: Iterable[Any]) -> Iterator[str]:
             yield from _devices(value)
         elif is_pointer(value):
             yield _place_of_pointer(value)
-        elif hasattr(value, "base") and not isinstance(value, type):  # descriptors
-            yield from _devices([value.base])
+        elif (base := described(value)) is not None:
+            yield from _devices([base])

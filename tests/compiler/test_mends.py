@@ -518,6 +518,18 @@ MISTAKES: tuple[Mistake, ...] = (
         "v = x\nfor k in range(4):\n    v = x + k\ntl.store(y_ptr + i, v)",
     ),
     Mistake(
+        "None in a number's place",
+        "k = None\ntl.store(y_ptr + i, x * k)",
+        ("k is None here", "Give a number or a tile for k here, or ask first: if k is not None:"),
+        "k = None\nif k is not None:\n    tl.store(y_ptr + i, x * k)",
+    ),
+    Mistake(
+        "too many digits",
+        "k: tl.constexpr = 10 ** 30\ntl.store(y_ptr + i, i * k)",
+        ("k is 1000000000000000000000000000000 here", "numbers of at most 64 bits"),
+        "k: tl.constexpr = 10 ** 3\ntl.store(y_ptr + i, i * k)",
+    ),
+    Mistake(
         "number in a tensor's place",
         "tl.store(n + i, x)",
         ("tl.store takes an address", "Give a tensor for n at the launch"),

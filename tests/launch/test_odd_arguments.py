@@ -2,18 +2,30 @@
 
 from __future__ import annotations
 
+import ctypes
+import functools
 import math
 from collections.abc import Callable
 from typing import Any
+from unittest.mock import MagicMock
 
+import numpy
 import pytest
 import torch
+import triton.language as tl
 
 import kernellab
-from kernellab.errors import ArgumentError, GridError
+from kernellab.errors import ArgumentError, CompileError, GridError
 from tests.kernels.tuned import double
 
 N = 64
+
+
+class Unwilling:
+    """An object that raises whatever it is asked."""
+
+    def __getattr__(self, name: str) -> Any:
+        raise RuntimeError(f"no {name}")
 
 
 def launch(grid: Any, x: Any) -> None:
@@ -29,6 +41,10 @@ def launch(grid: Any, x: Any) -> None:
         (double, "the grid is a kernel"),
         (kernellab.TileKernel(double), "the grid is a kernel"),
         (math, "it must be one to three sizes"),
+        (functools.partial(double), "the grid is a kernel"),
+        ("x", "it must be one to three sizes"),
+        (memoryview(b"x"), "it must be one to three sizes"),
+        pytest.param(Unwilling(), "it must be one to three sizes", id="unwilling"),
         ((10**5000,), "size 0 must be from 1"),
         ([1] * 100_000, r"\.\.\.; it must be one to three sizes"),
     ],
@@ -38,6 +54,13 @@ def test_what_is_no_grid_is_the_calls_error(door: Any, grid: Any, words: str) ->
     with pytest.raises(GridError, match=words) as caught:
         door(double, grid, torch.ones(N), torch.zeros(N), N, BLOCK=64)
     assert len(str(caught.value)) < 2_000
+
+
+def test_a_grid_is_whatever_is_a_whole_number() -> None:
+    for grid in (tl.constexpr(1), numpy.int64(1), torch.tensor([1]), (tl.constexpr(1), True + 0)):
+        result = torch.zeros(N)
+        kernellab.run(double, grid, torch.ones(N), result, N, BLOCK=64)
+        assert result[0] == 2
 
 
 @pytest.mark.parametrize("given", [None, 5, 1.5, math.nan, True, b"file", [], torch.ones(3), ""])
@@ -97,6 +120,12 @@ def freed() -> torch.Tensor:
     return tensor
 
 
+def shortened() -> torch.Tensor:
+    tensor = torch.ones(N)
+    tensor.untyped_storage().resize_(16)
+    return tensor
+
+
 def nested(layout: torch.layout) -> torch.Tensor:
     return torch.nested.nested_tensor([torch.ones(3), torch.ones(5)], layout=layout)
 
@@ -111,6 +140,9 @@ def nested(layout: torch.layout) -> torch.Tensor:
         (lambda: torch.ones(8, 8).to_sparse_csr(), "a tensor in the layout sparse_csr"),
         (fake, "a kind of tensor that has no memory of its own"),
         (freed, "a tensor without memory"),
+        (shortened, "a tensor whose storage was shortened"),
+        (lambda: torch._neg_view(torch.ones(N)), r"torch negates when it is read \(is_neg"),
+        (lambda: torch.ones(N, dtype=torch.complex64).conj().imag, "torch negates"),
         (lambda: Wrapper(torch.ones(N)), "Wrapper, a kind of tensor"),
         (lambda: torch.ones(N).as_subclass(Grumpy), "Grumpy, a kind of tensor"),
     ],
@@ -118,8 +150,116 @@ def nested(layout: torch.layout) -> torch.Tensor:
 def test_tensors_without_a_block_of_memory_are_refused_by_name(
     make: Callable[[], torch.Tensor], words: str
 ) -> None:
-    with pytest.raises(ArgumentError, match=f"argument 'x_ptr' of 'double' is .*{words}"):
-        launch((1,), make())
+    for door in (kernellab.run, kernellab.check):
+        with pytest.raises(ArgumentError, match=f"argument 'x_ptr' of 'double' is .*{words}"):
+            door(double, (1,), make(), torch.zeros(N), N, BLOCK=64)
+
+
+def test_a_sparse_tensor_cannot_be_compiled_for_its_layout() -> None:
+    with pytest.raises(ArgumentError, match=r"'x_ptr' .* in the layout sparse_csr, which has no"):
+        kernellab.compile(double, torch.ones(8, 8).to_sparse_csr(), torch.ones(N), N, BLOCK=64)
+
+
+# Objects that answer with anything
+
+
+class Pointer:
+    """An object with what Triton asks a pointer for, and the answers that a test gives."""
+
+    dtype = torch.float32
+
+    def __init__(self, address: Any, **sizes: Any) -> None:
+        self.address = address
+        self.__dict__.update(sizes)
+
+    def data_ptr(self) -> Any:
+        if isinstance(self.address, Exception):
+            raise self.address
+        return self.address
+
+
+class Grudging:
+    """An object that has all methods, and raises when they are called."""
+
+    def _raise(self, *asked: Any) -> Any:
+        raise RuntimeError("no")
+
+    __bool__ = __eq__ = __len__ = __index__ = __int__ = __float__ = __iter__ = _raise
+    __repr__ = __str__ = __getitem__ = __call__ = _raise
+    __hash__ = None  # type: ignore[assignment]
+
+
+class Itself:
+    """An object whose every attribute is itself."""
+
+    def __getattr__(self, name: str) -> Any:
+        return self
+
+    def __call__(self) -> Any:
+        return self
+
+
+def masked() -> Any:
+    return numpy.ma.masked_array(numpy.ones(N, numpy.float32), mask=[True] * N)
+
+
+@pytest.mark.parametrize(
+    ("make", "words"),
+    [
+        (lambda: Pointer(64), "points to 0x40, and nothing says how far"),
+        (lambda: Pointer(64, shape=(N,)), "points to 0x40, where this process has no 256 bytes"),
+        (lambda: Pointer(1 << 63, shape=(N,)), "has no 256 bytes of memory"),
+        (lambda: Pointer("x"), r"data_ptr\(\) gives 'x', which is no address"),
+        (lambda: Pointer(ValueError("no")), r"data_ptr\(\) raises ValueError: 'no'"),
+        (Unwilling, "of type .*Unwilling, which cannot be passed"),
+        (Grudging, "of type .*Grudging, which cannot be passed"),
+        (Itself, r"an? Itself whose data_ptr\(\) gives .*, which is no address"),
+        (MagicMock, r"a MagicMock whose data_ptr\(\) gives .*, which is no address"),
+        (lambda: torch.Tensor, "the class Tensor"),
+        (masked, "a masked one, and a kernel sees no mask"),
+        (lambda: 10**5000, "a int, which does not fit into 64 bits"),
+        (lambda: "x" * 100_000, "is not a Triton type"),
+        (lambda: (ctypes.c_float * N)(), "of type .*c_float_Array_64, which cannot be passed"),
+    ],
+)
+@pytest.mark.parametrize("door", [kernellab.run, kernellab.check])
+def test_objects_that_answer_with_anything_are_refused_by_name(
+    door: Any, make: Callable[[], Any], words: str
+) -> None:
+    with pytest.raises(ArgumentError, match=f"[Aa]rgument 'x_ptr' of 'double'.*{words}") as caught:
+        door(double, (1,), make(), torch.zeros(N), N, BLOCK=64)
+    assert len(str(caught.value)) < 2_000
+
+
+def test_memory_that_only_an_object_knows_of_is_read_where_it_is() -> None:
+    room = (ctypes.c_float * N)(*range(N))
+    result = torch.zeros(N)
+    given = Pointer(ctypes.addressof(room), shape=(N,))
+    kernellab.run(double, (1,), given, result, N, BLOCK=64)
+    assert torch.equal(result, torch.arange(N) * 2.0)
+
+
+class UnwrittenNumber(int):
+    """A number that cannot be written."""
+
+    def __repr__(self) -> str:
+        raise RuntimeError("no")
+
+
+def test_a_number_that_cannot_be_written_is_a_number() -> None:
+    result = torch.zeros(N)
+    kernellab.run(double, (1,), torch.ones(N), result, UnwrittenNumber(N), BLOCK=64)
+    assert torch.equal(result, torch.full((N,), 2.0))
+
+
+@pytest.mark.parametrize(
+    "given",
+    [None, "x", torch.tensor(64), object(), double, 10**30],
+    ids=lambda given: type(given).__name__,
+)
+def test_a_constant_that_is_no_number_is_named(given: Any) -> None:
+    with pytest.raises(CompileError, match=r"BLOCK is .* here, and computing takes numbers"):
+        kernellab.run(double, (1,), torch.ones(N), torch.zeros(N), N, BLOCK=given)
 
 
 def test_a_transform_of_torchs_is_refused_and_a_users_class_with_memory_is_taken() -> None:

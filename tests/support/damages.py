@@ -168,7 +168,13 @@ def _of_another_kind(value: Any, chance: random.Random) -> Any:
     if isinstance(value, int | float):
         wrapped += [-value, value + 0.5, bool(value), value * 2**40, {"float": str(value)}]
     if isinstance(value, str):
-        wrapped += [list(value[:500]), value[:-1], value * 3, f" {value}", value.encode().hex()]
+        wrapped += [
+            list(value[:500]),
+            value[:-1],
+            value * 3,
+            f" {value}",
+            value.encode("utf-8", "replace").hex(),
+        ]
     if isinstance(value, list):
         wrapped += [dict(enumerate(value[:500])), value[::-1], value[1:]]
     if isinstance(value, dict):

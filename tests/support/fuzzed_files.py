@@ -279,7 +279,7 @@ def tried(kind: Kind, content: bytes, seed: str, folder: Path, seconds: float) -
     file.write_bytes(kind.damaged(content, random.Random(seed)))
     before, peak = signal.signal(signal.SIGALRM, _give_up), _peak_megabytes()
     started = time.process_time()
-    signal.setitimer(signal.ITIMER_REAL, seconds * 10)
+    signal.setitimer(signal.ITIMER_REAL, seconds * 60)
     try:
         try:
             found = kind.load(file)

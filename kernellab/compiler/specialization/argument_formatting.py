@@ -7,6 +7,8 @@ from typing import Any
 
 import torch
 
+from kernellab.common.formatting import shown
+
 
 def format_argument(value: Any) -> str:
     """An argument in words: "float32[98432]", "1024"."""
@@ -46,7 +48,7 @@ def _facts(value: Any) -> _Facts:
         return value.dtype, value.shape
     if hasattr(value, "data_ptr"):  # its repr may print all that it points to
         return f"{type(value).__name__} of {getattr(value, 'dtype', 'bytes')}"
-    return repr(value)
+    return shown(value)
 
 
 def _format_facts(facts: _Facts) -> str:

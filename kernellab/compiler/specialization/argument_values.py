@@ -53,9 +53,14 @@ def tensor_of(array: numpy.ndarray[Any, Any]) -> torch.Tensor:
     """A torch tensor over the memory of a NumPy array, ml_dtypes' bfloat16 and fp8 included.
 
     Raises:
-        ArgumentError: a dtype that no GPU has, a foreign byte order, or strides that
-            torch cannot express.
+        ArgumentError: a masked array, a dtype that no GPU has, a foreign byte order, or strides
+            that torch cannot express.
     """
+    if isinstance(array, numpy.ma.MaskedArray):
+        raise ArgumentError(
+            "the array is a masked one, and a kernel sees no mask",
+            advice="Pass x.data, its elements without the mask; or x.filled(0), a copy.",
+        )
     if not array.dtype.isnative:
         raise ArgumentError(
             f"the array has dtype {array.dtype.str!r}, in the other byte order than this machine's",

@@ -9,7 +9,7 @@ import numpy
 import torch
 
 from kernellab import triton_api
-from kernellab.common.formatting import counted
+from kernellab.common.formatting import counted, shown
 from kernellab.compiler.specialization.argument_values import plain_value, tensor_of
 from kernellab.compiler.specialization.known_kernels import BoundCall, KnownKernel
 from kernellab.compiler.specialization.type_strings import StatedType, annotated_type, parse_type
@@ -240,14 +240,22 @@ def _explain_value(value: Any, refused: Exception) -> tuple[str, str]:
             ),
         )
     if isinstance(value, torch.Tensor):
+        if value.layout is not torch.strided:
+            return (
+                f"a tensor in the layout {str(value.layout).removeprefix('torch.')}, which has no "
+                "one block of memory.",
+                "Pass x.to_dense().",
+            )
         return (
             f"a tensor of {value.dtype}, a type that Triton does not have.",
             "Convert it with .to(...).",
         )
     if isinstance(value, int):
-        return f"{value}, which does not fit into 64 bits.", ""
+        return f"{shown(value)}, which does not fit into 64 bits.", ""
     if isinstance(value, complex):
         return f"the complex number {value}; Triton has no complex numbers.", "Pass its parts."
+    if isinstance(value, type):
+        return f"the class {value.__qualname__}.", "Pass an object of it."
     kind = f"{type(value).__module__}.{type(value).__qualname__}".removeprefix("builtins.")
     return (
         f"of type {kind}, which cannot be passed to a kernel ({refused}).",

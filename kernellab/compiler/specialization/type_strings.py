@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from kernellab import triton_api
+from kernellab.common.formatting import shown
 from kernellab.errors import ArgumentError, nearest
 from kernellab.records import Origin
 
@@ -49,7 +50,7 @@ def parse_type(text: str) -> tuple[Any, Any]:
     match = _TYPE.fullmatch(stripped.replace("const*", "*k"))
     name = triton_api.type_spellings().get(match["name"]) if match else None
     if match is None or name is None:
-        raise ArgumentError(f"{text!r} is not a Triton type.", advice=_type_advice(stripped))
+        raise ArgumentError(f"{shown(text)} is not a Triton type.", advice=_type_advice(stripped))
     return _promised(text, match["pointer"] + name, match["promise"])
 
 
@@ -66,7 +67,7 @@ def _promised(text: str, type_name: str, promise: str | None) -> tuple[Any, Any]
     if promise == "1" and is_integer:
         return "constexpr", 1
     raise ArgumentError(
-        f"{text!r} promises {promise!r}, which does not go with {type_name!r}.",
+        f"{shown(text)} promises {shown(promise)}, which does not go with {type_name!r}.",
         advice=(
             '":16" says that a pointer or an integer is divisible by 16, ":1" that an integer is 1.'
         ),
@@ -78,7 +79,7 @@ def _descriptor(text: str) -> tuple[Any, Any]:
         triton_api.triton_type(text)
     except Exception as error:
         raise ArgumentError(
-            f"{text!r} is not a tensor descriptor that Triton can read: {error!r}.",
+            f"{shown(text)} is not a tensor descriptor that Triton can read: {shown(error)}.",
             advice='Write the element type and the block shape: "tensordesc<fp16[128,64]>".',
         ) from error
     return text, None

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import inspect
 import operator
 import types
@@ -38,7 +39,7 @@ def check_grid(
             what a GPU takes.
     """
     __tracebackhide__ = True
-    given = _called(grid, meta) if callable(grid) else grid
+    given = _called(grid, meta) if callable(grid) and _whole_number(grid) is None else grid
     if (
         type(given) is tuple
         and len(given) == 1
@@ -76,9 +77,12 @@ def check_grid(
 def _listed(given: Any) -> Sequence[Any] | None:
     """The sizes of a grid, of which one alone may stand without brackets; None for no grid."""
     if isinstance(given, Sequence):
-        return None if isinstance(given, bytes | bytearray) else given
-    if hasattr(given, "tolist") and getattr(given, "shape", None):
-        return tuple(given)  # an array or a tensor of sizes
+        return None if isinstance(given, str | bytes | bytearray | memoryview) else given
+    try:
+        if hasattr(given, "tolist") and getattr(given, "shape", None):
+            return tuple(given)  # an array or a tensor of sizes
+    except Exception:  # somebody else's object may answer with anything
+        return None
     return None if _whole_number(given) is None else (given,)
 
 
@@ -88,7 +92,7 @@ def _whole_number(size: Any) -> int | None:
         return None
     try:
         return operator.index(size)
-    except TypeError:
+    except Exception:  # also what somebody else's object raises
         return None
 
 
@@ -96,7 +100,7 @@ def _called(grid: Callable[[Mapping[str, Any]], Any], meta: Mapping[str, Any]) -
     """What a grid's function gives; a fault inside it is its own, and goes on as it is."""
     __tracebackhide__ = True
     kind = next((words for kind, words in _NO_FUNCTIONS if isinstance(grid, kind)), "")
-    if kind or isinstance(getattr(grid, "fn", None), types.FunctionType):
+    if kind or _is_kernel(grid):
         raise GridError(f"the grid is {kind or 'a kernel'}, {shown(grid)}", advice=_GRID_ADVICE)
     if grid_error := _cannot_be_called(grid):
         raise GridError(
@@ -105,6 +109,16 @@ def _called(grid: Callable[[Mapping[str, Any]], Any], meta: Mapping[str, Any]) -
             advice=_GRID_ADVICE,
         )
     return grid(meta)
+
+
+def _is_kernel(grid: Any) -> bool:
+    """Whether it is a kernel of any kind, or one with some of its arguments."""
+    while isinstance(grid, functools.partial):
+        grid = grid.func
+    try:
+        return isinstance(getattr(grid, "fn", None), types.FunctionType)
+    except Exception:  # somebody else's object may answer with anything
+        return False
 
 
 _NO_FUNCTIONS = ((type, "a class"), (types.ModuleType, "a module"))
@@ -119,7 +133,7 @@ def _cannot_be_called(grid: Callable[..., Any]) -> str:
     """Why a function cannot be called with one argument; "" where it can, or nobody knows."""
     try:
         signature = inspect.signature(grid)
-    except (TypeError, ValueError):  # of C functions nobody knows
+    except Exception:  # of C functions nobody knows, and objects may answer with anything
         return ""
     try:
         signature.bind({})

@@ -7,7 +7,9 @@ all torch tensors on the CPU that Python code holds: pointers may come out of me
 
 from __future__ import annotations
 
+import ctypes
 import gc
+import mmap
 from bisect import bisect_right
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
@@ -188,6 +190,21 @@ class RawMemory:
             "shape": (count,),
             "typestr": numpy.dtype(f"u{size}").str,
         }
+
+
+_LIBC = ctypes.CDLL(None)
+_LIBC.msync.argtypes = [ctypes.c_void_p, ctypes.c_size_t, ctypes.c_int]
+
+_MS_ASYNC = 1
+"""Which writes nothing, and fails where a page is not there."""
+
+
+def is_mapped(start: int, size: int) -> bool:
+    """Whether a process has memory at all of these addresses."""
+    first = start - start % mmap.PAGESIZE
+    if start < 0 or size < 0 or start + size > 1 << 63:
+        return False
+    return not _LIBC.msync(first, start + size - first, _MS_ASYNC)
 
 
 @dataclass(frozen=True)

@@ -7,6 +7,7 @@ holds, by its sizes, or by a tensor elsewhere in the process that the address li
 
 from __future__ import annotations
 
+import itertools
 import math
 from collections.abc import Iterable, Iterator
 from contextlib import suppress
@@ -15,13 +16,16 @@ from typing import Any
 import numpy
 import torch
 
+from kernellab.common.formatting import shown
 from kernellab.compiler.specialization.argument_values import tensor_of
 from kernellab.errors import ArgumentError
-from kernellab.interpreter.memory.address_space import RawMemory, live_tensors
+from kernellab.interpreter.memory.address_space import RawMemory, is_mapped, live_tensors
 
 
 class UnknownExtent(Exception):
-    """An object that points somewhere, and nothing says how far its memory reaches."""
+    """An object that points somewhere, and nothing says how far its memory reaches, or that it is
+    there. The text goes on from what it is: "that points to 0x40, and ...".
+    """
 
 
 def is_pointer(value: Any) -> bool:
@@ -30,7 +34,10 @@ def is_pointer(value: Any) -> bool:
         return False
     if isinstance(value, torch.Tensor):
         return type(value).data_ptr is not torch.Tensor.data_ptr
-    return hasattr(value, "data_ptr") and hasattr(value, "dtype")
+    try:
+        return hasattr(value, "data_ptr") and hasattr(value, "dtype")
+    except Exception:  # somebody else's object may answer with anything
+        return False
 
 
 def memory_behind(value: Any) -> torch.Tensor | None:
@@ -49,12 +56,45 @@ def memory_behind(value: Any) -> torch.Tensor | None:
         return _tensor_at(value)
     if isinstance(value, torch.Tensor):
         return value
-    base = None if isinstance(value, type) else getattr(value, "base", None)
-    return None if base is None or base is value else memory_behind(base)
+    base = described(value)
+    return None if base is None else memory_behind(base)
+
+
+_MOST_WRAPPED = 16
+"""Objects within each other."""
+
+
+def described(value: Any) -> Any:
+    """The tensor, array or pointer that a descriptor describes, None where there is none: its
+    `base`, or the base of that.
+    """
+    for _ in range(_MOST_WRAPPED):
+        value = None if isinstance(value, type) else _attribute(value, "base")
+        if value is None or isinstance(value, torch.Tensor | numpy.ndarray) or is_pointer(value):
+            return value
+    return None
+
+
+def _attribute(value: Any, name: str) -> Any:
+    try:
+        return getattr(value, name, None)
+    except Exception:  # somebody else's object may answer with anything
+        return None
+
+
+def _address(value: Any) -> int:
+    try:
+        found = value.data_ptr()
+    except Exception as error:
+        words = f"{type(error).__name__}: {shown(str(error))}"
+        raise UnknownExtent(f"whose data_ptr() raises {words}") from error
+    if not isinstance(found, int | numpy.integer):
+        raise UnknownExtent(f"whose data_ptr() gives {shown(found)}, which is no address")
+    return int(found)
 
 
 def _tensor_at(value: Any) -> torch.Tensor:
-    address = int(value.data_ptr())
+    address = _address(value)
     if address == 0:
         return torch.empty(0, dtype=_torch_type(value))
     sizes = _sizes(value)
@@ -63,12 +103,18 @@ def _tensor_at(value: Any) -> torch.Tensor:
             return _view(storage, address, value, sizes)
     if sizes is not None:
         size = _extent(sizes) * _torch_type(value).itemsize
+        if not is_mapped(address, size):
+            raise UnknownExtent(
+                f"that points to {address:#x}, where this process has no {size:,} bytes of memory"
+            )
         everything = torch.from_numpy(numpy.asarray(RawMemory(address, size, 1)))
         return _view(everything.untyped_storage(), address, value, sizes)
     for tensor in live_tensors():
         if _holds(tensor.untyped_storage(), address):
             return _view(tensor.untyped_storage(), address, value, None)
-    raise UnknownExtent
+    raise UnknownExtent(
+        f"that points to {address:#x}, and nothing says how far the memory there reaches"
+    )
 
 
 # Where the memory is
@@ -82,22 +128,26 @@ def _storages_of(value: Any) -> Iterator[torch.UntypedStorage]:
         storage = _asked(value, "untyped_storage")
     if isinstance(storage, torch.UntypedStorage):
         yield storage
-    held = [getattr(value, "base", None), *_attributes(value)]
-    while held:
-        one = held.pop(0)
+    held = [_attribute(value, "base"), *_attributes(value)]
+    for one in itertools.islice(held, _MOST_HELD):  # some more come while it goes on
         if isinstance(one, numpy.ndarray):
             yield from _storage_of_array(one)
         elif isinstance(one, torch.Tensor) or (is_pointer(one) and one is not value):
             inside = _asked(one, "untyped_storage")
             if isinstance(inside, torch.UntypedStorage):
                 yield inside
-            elif getattr(one, "base", None) is not one:
-                held.append(getattr(one, "base", None))
+            else:
+                held.append(_attribute(one, "base"))
 
 
 def _attributes(value: Any) -> Iterable[Any]:
-    slots = (getattr(value, name, None) for name in getattr(type(value), "__slots__", ()))
-    return [*getattr(value, "__dict__", {}).values(), *slots]
+    slots = (_attribute(value, name) for name in getattr(type(value), "__slots__", ()))
+    held = _attribute(value, "__dict__")
+    return [*(held.values() if isinstance(held, dict) else ()), *slots]
+
+
+_MOST_HELD = 1000
+"""Things that an object holds and that are looked at."""
 
 
 def _storage_of_array(array: numpy.ndarray[Any, Any]) -> Iterator[torch.UntypedStorage]:
@@ -177,7 +227,7 @@ def _extent(sizes: Sizes) -> int:
 def _whole_numbers(numbers: Any) -> tuple[int, ...] | None:
     try:
         return tuple(int(number) for number in numbers)
-    except (TypeError, ValueError):
+    except Exception:  # somebody else's object may answer with anything
         return None
 
 

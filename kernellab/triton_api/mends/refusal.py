@@ -11,6 +11,8 @@ from typing import Any
 import triton.language as tl
 from triton.compiler.code_generator import CodeGenerator
 
+from kernellab.common.formatting import shown
+
 
 @dataclass(frozen=True)
 class Mend:
@@ -165,7 +167,7 @@ def _frames_of(traceback: TracebackType | None) -> Iterator[Mapping[str, Any]]:
 def kind_of(value: Any) -> str:
     """What a value of Triton's front end is, in words: "a tile of 16 x 32 fp32"."""
     if isinstance(value, tl.constexpr):
-        return f"the constant {value.value!r}"
+        return f"the constant {shown(value.value)}"
     kind = getattr(value, "type", value)
     if isinstance(kind, tl.block_type):
         sizes = " x ".join(str(size) for size in kind.shape)

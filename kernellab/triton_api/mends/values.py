@@ -9,6 +9,7 @@ import re
 import triton
 import triton.language as tl
 
+from kernellab.common.formatting import shown
 from kernellab.errors.suggestions import nearest
 from kernellab.triton_api.functions import scope_of
 from kernellab.triton_api.mends.foreign_functions import foreign_call, instead_of, is_form
@@ -70,6 +71,23 @@ def _no_such_method(_: Refusal, told: re.Match[str]) -> Mend:
     if not advice and (instead := instead_of(told[1])):
         advice = f"{_use(instead)[:-1]}, where x is the tile."
     return Mend("", advice or _ONLY_TL)
+
+
+@rule(r"object (?:'\w+' )?has no attribute '(?:type|scalar|dtype)'|^TypeError: cannot convert ")
+@rule(r"^ValueError: Nonrepresentable integer")
+def _no_number(refused: Refusal, _: re.Match[str]) -> Mend | None:
+    """None, a text, a list, a tensor where a kernel computes with a number."""
+    for name in refused.names():
+        value = refused.scope.get(name, tl)
+        given = value.value if isinstance(value, tl.constexpr) else value
+        is_constant = given is None or given is not value
+        if not is_constant or (isinstance(given, int | float) and not abs(given) >= 1 << 64):
+            continue
+        reason = f"{name} is {shown(given)} here, and computing takes numbers of at most 64 bits."
+        otherwise = f", or ask first: if {name} is not None:" if given is None else "."
+        where = "in the launch" if refused.is_parameter(name) else "here"
+        return Mend(reason, f"Give a number or a tile for {name} {where}{otherwise}", replaces=True)
+    return None
 
 
 @rule(r"^NameError: (\w+) is not defined")
