@@ -7,6 +7,7 @@ from __future__ import annotations
 import functools
 import sys
 import weakref
+from collections import ChainMap
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
@@ -91,7 +92,7 @@ def autotuned_launches_taken() -> Iterator[None]:
         try:
             yield
         finally:
-            for autotuner in {*_untimed, *_known}:
+            for autotuner in [*_untimed]:
                 _forget_untimed(autotuner)
 
 
@@ -124,17 +125,16 @@ def launch_autotuned(
     _check_not_given(autotuner, keywords)
     arguments = [_as_tensor(value) for value in args]
     named = {name: _as_tensor(value) for name, value in keywords.items()}
-    known = set(autotuner.cache)
+    choices = _untimed_choices(autotuner)
+    known = len(choices)
     token = _on_cpu.set(True)
     try:
         with _replaced(autotuner, cache_results=False):
             result = run_timed(autotuner, *arguments, **named)
     finally:
         _on_cpu.reset(token)
-    chosen = set(autotuner.cache) - known
-    if chosen:
+    if len(choices) > known == 0:
         _say_not_tuned(autotuner)
-        _untimed.setdefault(autotuner, set()).update(chosen)
     return result
 
 
@@ -148,14 +148,10 @@ def _benchmarker(autotuner: Autotuner) -> Callable[..., list[float]] | None:
         given = (getattr(autotuner, "nargs", None) or {}).values()
         if not _is_ours(autotuner) or goes_to_gpu(innermost(autotuner), [*given], {}):
             return None
-        # Of a class with a way to launch of its own, which keeps what it chooses where it likes.
-        _known.setdefault(autotuner, frozenset(autotuner.cache))
+        # Of a class with a way to launch of its own, which keeps what it chooses in its cache.
+        _untimed_choices(autotuner)
     return functools.partial(_first_that_fits, autotuner)
 
-
-_known: weakref.WeakKeyDictionary[Autotuner, frozenset[Any]] = weakref.WeakKeyDictionary()
-"""The keys that were in an autotuner's cache before it chose without timing,
-where that was not seen."""
 
 _TAKER = triton_api.AutotunedLaunches(
     lambda *launch: launch_autotuned(*launch), lambda autotuner: _benchmarker(autotuner)
@@ -191,16 +187,23 @@ def _is_ours(autotuner: Autotuner) -> bool:
     return triton_api.current_emulation() is not None or getattr(kernel, "runs_on_cpu", False)
 
 
-_untimed: weakref.WeakKeyDictionary[Autotuner, set[Any]] = weakref.WeakKeyDictionary()
-"""The keys of each autotuner's cache whose config was chosen without timing."""
+_untimed: weakref.WeakKeyDictionary[Autotuner, Any] = weakref.WeakKeyDictionary()
+"""Of each autotuner that has chosen without timing, the cache that it had before."""
+
+
+def _untimed_choices(autotuner: Autotuner) -> Any:
+    """Where an autotuner keeps what it chooses without timing, until that is forgotten: before its
+    own cache, which may be of any class, and one that writes to a file.
+    """
+    if autotuner not in _untimed:
+        _untimed[autotuner] = autotuner.cache
+        autotuner.cache = ChainMap({}, autotuner.cache)
+    return autotuner.cache.maps[0]
 
 
 def _forget_untimed(autotuner: Autotuner) -> None:
-    untimed = _untimed.pop(autotuner, set())
-    if autotuner in _known:
-        untimed |= autotuner.cache.keys() - _known.pop(autotuner)
-    for key in untimed:
-        autotuner.cache.pop(key, None)
+    if autotuner in _untimed:
+        autotuner.cache = _untimed.pop(autotuner)
 
 
 @contextmanager
@@ -242,8 +245,6 @@ def _check_not_given(autotuner: Autotuner, keywords: Mapping[str, Any]) -> None:
 
 
 def _say_not_tuned(autotuner: Autotuner) -> None:
-    if autotuner in _untimed:
-        return
     configs = autotuner.configs
     first = "The first" if autotuner.best_config is configs[0] else "The first that fits"
     print(

@@ -249,6 +249,38 @@ def test_tuners_drop_what_does_not_fit_and_launch_once(kind: Any, capsys: Any) -
         assert "The first that fits of 4 configs is used" in capsys.readouterr().err
 
 
+class Kept:
+    """A tuner's cache that is no mapping, as one over a database is: it only takes its own keys."""
+
+    def __init__(self, known: dict[str, triton.Config]) -> None:
+        self.rows = known
+
+    def __contains__(self, key: str) -> bool:
+        return key.lower() in self.rows
+
+    def __getitem__(self, key: str) -> triton.Config:
+        return self.rows[key.lower()]
+
+    def __setitem__(self, key: str, config: triton.Config) -> None:
+        self.rows[key.lower()] = config
+
+
+@pytest.mark.parametrize("known", [{}, {"chosen": triton.Config({"BLOCK": 64})}])
+def test_a_tuner_may_keep_what_it_chose_in_a_cache_of_its_own(known: dict[str, Any]) -> None:
+    """Nothing that was chosen without timing is written there; what is known is used."""
+    configs = [triton.Config({"BLOCK": size}) for size in (16, 32)]
+    tuned = Tuner(double, double.arg_names, configs, ["n"], None, None)
+    cache = tuned.cache = Kept(dict(known))
+    for _ in range(2):
+        with kernellab.interpreted():
+            y = torch.zeros(N)
+            tuned[(N,)](DATA, y, N)
+            torch.testing.assert_close(y, 2 * DATA)
+            assert tuned.cache["chosen"] is known.get("chosen", configs[0])
+        assert tuned.cache is cache
+        assert cache.rows == known
+
+
 def test_a_tuner_that_measures_in_another_way_is_its_own_again() -> None:
     measured = []
 
