@@ -37,7 +37,7 @@ def load(path: str | os.PathLike[str]) -> Any:
     from kernellab.errors import ArchiveError
 
     file = saved_path(path, ArchiveError)
-    if file.is_dir():
+    if os.path.isdir(file):  # which raises nothing, as Path.is_dir may
         from kernellab.compiler.files.importers import read_cache_folder
 
         return read_cache_folder(file)

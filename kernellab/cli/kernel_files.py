@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib.util
+import os
 import sys
 import traceback
 from pathlib import Path
@@ -23,9 +24,11 @@ def load_kernel(place: str) -> Any:
     """
     path, _, name = place.partition("::")
     file = Path(path)
-    if not file.is_file():
+    if not os.path.isfile(file):  # which raises nothing, as Path.is_file may
         here = (
-            sorted(str(other) for other in file.parent.glob("*.py")) if file.parent.is_dir() else []
+            sorted(str(other) for other in file.parent.glob("*.py"))
+            if os.path.isdir(file.parent)
+            else []
         )
         raise KernelLabError(f"There is no file {path!r}.", advice=nearest(path, here))
     kernels = kernels_in(_run_file(file))

@@ -26,6 +26,9 @@ from kernellab.errors import ArchiveError, KernelLabError
 MOST_BYTES = 512 * 1024 * 1024
 """Of a file."""
 
+MOST_UNKNOWN = 16 * 1024 * 1024
+"""Of a file that says that it is empty, as those of /proc do."""
+
 MOST_INFLATED = 256 * 1024 * 1024
 """What a compressed text may unpack to, however large the file is."""
 
@@ -98,9 +101,10 @@ def regular_bytes(file: Path, most: int = MOST_BYTES) -> bytes:
         _check_regular(os.fstat(descriptor), most)
         # Not by the limit: so much memory would be asked for first.
         known = os.fstat(descriptor).st_size
-        content = opened.read(known) if known else opened.read(most + 1)
-    if len(content) > most:  # files of /proc say that they are empty
-        raise BadFile(f"has more than {most:,} bytes")
+        most = most if known else min(most, MOST_UNKNOWN)
+        content = opened.read(known or most + 1)
+    if len(content) > most:
+        raise BadFile(f"says no size, and has more than {most:,} bytes")
     return content
 
 

@@ -226,6 +226,9 @@ def value_of(data: SavedData, own: FromJson = _saved_value) -> Any:
     return own(data)
 
 
+_NAME_BYTES = 200
+
+
 def write_whole(path: str | os.PathLike[str], content: bytes) -> Path:
     """Write a file; one that is there is replaced once the new one is complete,
     and an interrupt leaves no half of it.
@@ -241,7 +244,9 @@ def write_whole(path: str | os.PathLike[str], content: bytes) -> Path:
         file.write_bytes(content)
         return file
     target = file.resolve()
-    unfinished = target.with_name(f"{target.name}.{os.getpid()}.part")
+    # Its name is no longer than a file's may be, whatever the target's is.
+    name = os.fsdecode(os.fsencode(target.name)[:_NAME_BYTES])
+    unfinished = target.with_name(f"{name}.{os.getpid()}.part")
     try:
         unfinished.write_bytes(content)
         unfinished.replace(target)
@@ -258,11 +263,20 @@ def saved_path(path: Any, refused: type[KernelLabError]) -> Path:
         KernelLabError: of the class `refused`: it is none; numbers, which Python would take for
             open files, are none either.
     """
-    given = os.fspath(path) if isinstance(path, os.PathLike) else path
+    try:
+        given = os.fspath(path) if isinstance(path, os.PathLike) else path
+    except Exception as error:  # somebody else's object may answer with anything
+        words = f"{type(error).__name__}: {error}"
+        raise refused(f"{shown(path)} is no path of a file: it raises {words:.200}.") from error
     if not isinstance(given, str):
         raise refused(f"{shown(path)} is no path of a file: it must be a text or a pathlib.Path.")
-    if "\0" in given:
-        raise refused(f"{shown(given)} is no path of a file: there is a null character in it.")
+    if not given or "\0" in given:
+        why = "there is a null character in it" if given else "it is empty"
+        raise refused(f"{shown(given)} is no path of a file: {why}.")
+    try:
+        os.fsencode(given)
+    except UnicodeEncodeError as error:
+        raise refused(f"{shown(given)} is no path of a file: {error.reason}.") from error
     return Path(given)
 
 
@@ -286,10 +300,10 @@ def check_place(
 ) -> None:
     """Raise `refused` where no file can be at a path: before the work, for a user who named it."""
     file = saved_path(path, refused)
-    if file.is_dir():
+    if os.path.isdir(file):
         raise refused(f"{file} is a folder.", advice="Name a file in it.")
     folder = file.absolute().parent
-    if not folder.is_dir():
+    if not os.path.isdir(folder):
         raise refused(f"There is no folder {folder} to write {file.name} in.")
 
 

@@ -26,7 +26,14 @@ import numpy
 import pytest
 
 import kernellab
-from kernellab.errors import ArchiveError, ArgumentError, CompileError, ProfileError, source_lines
+from kernellab.errors import (
+    ArchiveError,
+    ArgumentError,
+    CompileError,
+    KernelLabError,
+    ProfileError,
+    source_lines,
+)
 from tests.support import fuzzed_files
 from tests.support.source_files import ROOT
 from tests.support.trace_events import Events
@@ -312,11 +319,79 @@ def test_sources_that_are_no_regular_files_are_not_opened(
 @pytest.mark.parametrize("given", [True, False, 0, 5, None, b"file", 1.5, [], "a\0b"])
 def test_what_is_no_path_is_refused(given: Any, tmp_path: Path) -> None:
     assert "is no path of a file" in refusal(given)
-    with pytest.raises(ArgumentError, match=r"is no path of a file|names no file"):
+    with pytest.raises(ArgumentError, match=r"^path=.* is no path of a file"):
         kernellab.read_ncu(given)
     with pytest.raises(ArchiveError, match="is no path of a file"):
         kernellab.Tuning.load(given)
     os.fstat(0)  # still open
+
+
+class Asked:
+    """A path that answers with anything."""
+
+    def __init__(self, answer: Any) -> None:
+        self.answer = answer
+
+    def __fspath__(self) -> Any:
+        if isinstance(self.answer, Exception):
+            raise self.answer
+        return self.answer
+
+
+DOORS: dict[str, Callable[[Any], Any]] = {
+    "load": kernellab.load,
+    "Tuning.load": kernellab.Tuning.load,
+    "Tunings.load": kernellab.Tunings.load,
+    "read_ncu": kernellab.read_ncu,
+    "save": lambda path: kernellab.load(DATA / "tuning_h200_vector_add.json").save(path),
+}
+
+
+@pytest.mark.parametrize("door", list(DOORS))
+@pytest.mark.parametrize(
+    ("given", "words"),
+    [
+        (Asked(RuntimeError("no")), "is no path of a file: it raises RuntimeError: no"),
+        (Asked(5), "is no path of a file"),
+        (Asked(b"file"), "is no path of a file"),
+        ("", "'' is no path of a file: it is empty"),
+        ("a\ud800b", "is no path of a file: surrogates not allowed"),
+        ("x" * 300, r"File name too long|cannot be read|cannot be written"),
+        ("a/" * 3000, r"File name too long|There is no folder"),
+    ],
+    ids=["raising", "number", "bytes", "empty", "half a character", "long name", "long path"],
+)
+def test_paths_that_no_file_can_have_are_refused(
+    door: str, given: Any, words: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    with pytest.raises(KernelLabError, match=words):
+        DOORS[door](given)
+    assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.parametrize("name", ["x" * 255, "é" * 127, "\U0001f600 %d#'\"\n", "\udcff", "-o", "~"])
+def test_any_name_that_a_file_can_have_is_written_and_read(name: str, tmp_path: Path) -> None:
+    good = kernellab.load(DATA / "tuning_h200_vector_add.json")
+    good.save(tmp_path / name)
+    assert repr(kernellab.load(tmp_path / name)) == repr(good)
+    assert [one.name for one in tmp_path.iterdir()] == [name]
+
+
+@pytest.mark.skipif(os.geteuid() == 0, reason="root reads everything")
+def test_a_folder_that_may_not_be_looked_into_is_said(tmp_path: Path) -> None:
+    (tmp_path / "shut").mkdir(mode=0)
+    assert "Permission denied" in refusal(tmp_path / "shut" / "file")
+
+
+def test_a_zip_file_with_more_in_it_is_read_for_what_it_should_have(tmp_path: Path) -> None:
+    good = unzipped(fuzzed_files.KINDS["trace"].content())
+    more = {**good, "../../outside": b"x", str(tmp_path / "outside"): b"x", "folder/": b""}
+    file = tmp_path / "folder" / "file"
+    file.parent.mkdir()
+    file.write_bytes(zipped(more))
+    assert len(kernellab.load(file)) > 5
+    assert [one.name for one in tmp_path.rglob("*")] == ["folder", "file"]
 
 
 @pytest.mark.timeout(60)
@@ -331,6 +406,7 @@ def test_only_regular_files_are_read(tmp_path: Path) -> None:
     with open(tmp_path / "sparse", "wb") as made:
         made.truncate(1 << 40)
     assert "no more than 536,870,912 are read" in refusal(tmp_path / "sparse")
+    assert "has more than 16,777,216 bytes" in refusal("/proc/self/pagemap")
     (tmp_path / "loop").symlink_to("loop")
     assert "cannot be read" in refusal(tmp_path / "loop")
     assert "no folder of Triton's cache" in refusal(tmp_path)
@@ -406,6 +482,18 @@ def test_a_source_that_ends_the_process_is_refused(tmp_path: Path) -> None:
     (tmp_path / "sweep.json").write_text(json.dumps(data))
     with pytest.raises(ArchiveError, match="makes no kernel here: SystemExit: 3"):
         kernellab.load(tmp_path / "sweep.json").with_kernel()
+
+
+def test_a_name_of_the_files_is_shown_in_part(tmp_path: Path) -> None:
+    def add(text: str) -> str:
+        data = json.loads(text)
+        data["resources"]["x" * 5000] = 1
+        return json.dumps(data)
+
+    (tmp_path / "file").write_bytes(with_json("compilation", add))
+    said = refusal(tmp_path / "file")
+    assert "has the unknown field 'xxx" in said
+    assert len(said) < 1000
 
 
 def test_half_a_character_is_shown_as_unknown(tmp_path: Path) -> None:

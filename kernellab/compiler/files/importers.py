@@ -5,6 +5,7 @@ with MLIR_ENABLE_DUMP=1.
 from __future__ import annotations
 
 import itertools
+import os
 import re
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
@@ -59,7 +60,7 @@ def read_cache_folder(folder: Path, metadata_file: Path | None = None) -> Compil
     contents: dict[str, str | bytes] = {}
     for stage in LANGUAGES:
         file = folder / f"{name}.{stage}"
-        if file.exists():
+        if os.path.exists(file):
             content = file_bytes(file, ArchiveError)
             contents[stage] = content if stage in BINARY else _text(content, file)
     if not contents:

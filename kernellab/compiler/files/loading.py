@@ -34,7 +34,7 @@ def load(path: str | os.PathLike[str]) -> Compilation:
             another version.
     """
     file = saved_path(path, ArchiveError)
-    if file.is_dir():
+    if os.path.isdir(file):
         return read_cache_folder(file)
     return compilation_in(file_bytes(file, ArchiveError), file)
 

@@ -8,6 +8,7 @@ from collections.abc import Iterable, Iterator
 from functools import partial
 from typing import Any, get_args
 
+from kernellab.common.formatting import shown
 from kernellab.common.saved_files import check_version
 from kernellab.common.saved_json import Misfit, SavedData, pairs_of, value_of
 from kernellab.compiler.files.format import BINARY, FORMAT, VERSION
@@ -183,7 +184,7 @@ def _resources(data: SavedData) -> Resources:
     known = {field.name for field in dataclasses.fields(Resources)}
     counts = _counts(data)
     if unknown := set(counts) - known:
-        raise Misfit(f"resources has the unknown field {sorted(unknown)[0]!r}")
+        raise Misfit(f"resources has the unknown field {shown(sorted(unknown)[0])}")
     for name in ("registers", "spills", "shared_bytes", "stack_bytes"):
         data[name].integer()
     return Resources(**counts)

@@ -11,7 +11,7 @@ from typing import Any
 
 from kernellab.common.formatting import shown
 from kernellab.common.saved_files import file_bytes
-from kernellab.common.saved_json import why_unreadable
+from kernellab.common.saved_json import saved_path, why_unreadable
 from kernellab.errors import ArgumentError, ProfileError, suggestion
 from kernellab.profiling.nsight.pages import LaunchPage, launch_pages
 from kernellab.profiling.nsight.records import Profile
@@ -55,14 +55,13 @@ def read_ncu(
 
 
 def _path(given: Any) -> Path:
-    if not isinstance(given, str | os.PathLike) or not isinstance(os.fspath(given), str):
+    try:
+        return saved_path(given, ArgumentError)
+    except ArgumentError as error:
         raise ArgumentError(
-            f"path={shown(given)} is no path of a file",
+            f"path={error.problem}",
             advice='Give a string or a pathlib.Path: kernellab.read_ncu("profile.ncu-rep").',
-        )
-    if not os.fspath(given) or "\0" in os.fspath(given):
-        raise ArgumentError(f"path={shown(given)} names no file")
-    return Path(given)
+        ) from error
 
 
 def _text(file: Path) -> str:
@@ -81,7 +80,7 @@ def _pages(text: str, file: Path) -> list[LaunchPage]:
 
 def _printed(file: Path, page: str, *options: str) -> str:
     """A page of a report, as CSV."""
-    if not file.exists():
+    if not os.path.exists(file):
         raise ProfileError(why_unreadable(file, FileNotFoundError()))
     if shutil.which("ncu") is None:
         raise ProfileError(

@@ -11,6 +11,7 @@ from typing import Any, get_args
 import triton.language as tl
 
 from kernellab import triton_api
+from kernellab.common.formatting import shown
 from kernellab.common.saved_json import Misfit, SavedData, value_of, value_to_json
 from kernellab.records import Resources
 from kernellab.tuning.files.named import Named
@@ -91,7 +92,7 @@ def resources_from_json(data: SavedData) -> Resources:
     """What a program takes; fields that came later may lack."""
     known = [field.name for field in dataclasses.fields(Resources)]
     if unknown := sorted(set(data.names()) - set(known)):
-        raise Misfit(f"resources has the unknown field {unknown[0]!r}")
+        raise Misfit(f"resources has the unknown field {shown(unknown[0])}")
     required = ("registers", "spills", "shared_bytes", "stack_bytes")
     found = {n: data[n].integer(0, 2**48) for n in known if n in required or data.has(n)}
     return Resources(**found)
