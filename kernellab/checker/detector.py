@@ -195,18 +195,16 @@ class FindingCollector:
         pending.count += int(faulty.sum()) * (1 if has_programs else max(len(ids), 1))
         return pending
 
-    def __contains__(self, key: Hashable) -> bool:
-        """Whether a fault was noted under a key."""
-        return key in self._seen
-
     def operations(self) -> set[Operation]:
         """Those at which something was seen."""
-        return {key[0] for key in self._seen if isinstance(key, tuple)}
+        first = (key[0] if isinstance(key, tuple) else key for key in self._seen)
+        return {one for one in first if isinstance(one, Operation)}
 
     def forget(self, operation: Operation) -> None:
         """What was seen at an operation turns out to be no fault."""
-        for key in [key for key in self._seen if isinstance(key, tuple) and key[0] is operation]:
-            del self._seen[key]
+        for key in list(self._seen):
+            if operation is key or (isinstance(key, tuple) and operation is key[0]):
+                del self._seen[key]
 
     def add(
         self,

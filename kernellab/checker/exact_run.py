@@ -5,9 +5,10 @@ compute: it tells those for whose sake memory ends up with other numbers.
 from __future__ import annotations
 
 from abc import abstractmethod
-from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
-from typing import Any, ClassVar
+from collections.abc import Hashable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy
 from xdsl.ir import Operation, SSAValue
@@ -15,18 +16,21 @@ from xdsl.ir import Operation, SSAValue
 from kernellab.checker.checked_run import Access, CheckedRun, Computed
 from kernellab.checker.detector import Detector
 from kernellab.checker.outcomes import texts
-from kernellab.checker.program_set import ProgramSet
 from kernellab.checker.shadow.exact_functions import function_for
 from kernellab.checker.shadow.exact_values import Cause, Departure, ExactValues, with_distance
 from kernellab.checker.shadow.stored import StoredShadows
 from kernellab.checker.shadow.values import Array, Shadow, lifted
-from kernellab.checker.signs import unsigned_values
-from kernellab.checker.slices import behind, function_of, placing
+from kernellab.checker.signs import Values, unsigned_values
+from kernellab.checker.slices import behind, function_of, mask_of, placing
+from kernellab.interpreter.memory.global_memory import lanes_on
 from kernellab.interpreter.memory.layers import Atomic, Load, Store
 from kernellab.interpreter.numerics.numerics import FLOAT64
 from kernellab.interpreter.numerics.tiles import Value
-from kernellab.ir import arith, tt
+from kernellab.ir import arith, cf, scf
 from kernellab.ir.traits import GlobalAccess, MovesElements, has, trait_of
+
+if TYPE_CHECKING:
+    from kernellab.checker.session import CheckSession
 
 _SMALL = 0.05
 """Numbers this much smaller than the largest that is stored beside them may be off by as much."""
@@ -34,30 +38,35 @@ _SMALL = 0.05
 
 @dataclass
 class Harm:
-    """What became of departures at one access.
+    """What became of departures at one operation.
 
     Attributes:
-        access: the first that stores another number than it should, or goes elsewhere.
-        values: what it stores, and what says where.
+        operation: it stores another number than it should, goes elsewhere, or decides what is done
+            next.
+        value: what it stores, or what says where, or decides.
+        access: the first; None of what decides.
         element: the first that is wrong; None where the place is.
         stored, exact: what is stored there, and what should be.
-        programs: linear ids of all.
         count: elements.
     """
 
-    access: Access
-    values: tuple[SSAValue, ...]
+    operation: Operation
+    value: SSAValue
+    access: Access | None = None
     element: tuple[int, ...] | None = None
     stored: float = 0.0
     exact: float = 0.0
-    programs: ProgramSet = field(default_factory=ProgramSet)
     count: int = 0
 
     @property
     def effect(self) -> str:
-        """What the access does: "; out_ptr[3] becomes 0 instead of 0.98"."""
+        """What comes of it: "; out_ptr[3] becomes 0 instead of 0.98"."""
+        if self.access is None:
+            return "; what the kernel does next depends on it"
+        if self.value is mask_of(self.operation):
+            return f"; which lanes of a {self.access.action} are on depends on it"
         if self.element is None:
-            return "; the address or the mask of an access comes of it"
+            return f"; where a {self.access.action} goes depends on it"
         target = self.access.named(self.element)
         stored, exact = texts(self.stored, self.exact)
         if numpy.isnan(self.exact):
@@ -83,7 +92,9 @@ class ExactRun(Detector):
         self.values = ExactValues(self.cause(), unsigned_values(run))
         self._memory = StoredShadows(FLOAT64)
         self._inexact_stores: set[Operation] = set()
+        self._inexact_loads: set[Operation] = set()
         self._harms: dict[Operation, Harm] = {}
+        self._told: set[Hashable] = set()
 
     @abstractmethod
     def cause(self) -> Cause:
@@ -106,6 +117,8 @@ class ExactRun(Detector):
 
     def computed(self, computed: Computed) -> None:
         """Follow it."""
+        if self.values.cause.undefined and _decides(computed.operation):
+            self._look_at_decision(computed)
         self.values.follow(computed)
 
     def before(self, access: Access) -> None:
@@ -123,15 +136,18 @@ class ExactRun(Detector):
             if written is not None and written.numbers.any():
                 self._inexact_stores.add(access.operation)
         if shadow is not None:
-            self._look(access, value, shadow)
+            self.look(access, value, shadow)
 
     def after(self, access: Access, found: Value | None) -> None:
         """Remember how far what was read is from what it should be."""
         del found
         if self._inexact_stores and isinstance(access.request, Load):
-            self.values.read[access.operation] = self._memory.read(access)
+            read = self._memory.read(access)
+            self.values.read[access.operation] = read
+            if read is not None:
+                self._inexact_loads.add(access.operation)
 
-    def _look(self, access: Access, value: SSAValue, shadow: Array) -> None:
+    def look(self, access: Access, value: SSAValue, shadow: Array) -> None:
         """See which elements that are stored are wrong."""
         request = access.request
         assert isinstance(request, Store | Atomic)
@@ -148,9 +164,7 @@ class ExactRun(Detector):
         if op not in self._harms:
             element = access.coordinates(int(index[first]))
             values = float(stored[first]), float(exact[first])
-            self._harms[op] = Harm(access, (value,), element, *values)
-        among = wrong.reshape(len(wrong), -1).any(axis=1) if len(wrong) > 1 else None
-        self._harms[op].programs.update(access.linear_ids(among))
+            self._harms[op] = Harm(op, value, access, element, *values)
         self._harms[op].count += int(wrong.sum())
 
     def _is_off(self, stored: Array, exact: Array, on: Array) -> Array:
@@ -166,23 +180,38 @@ class ExactRun(Detector):
         return off
 
     def _look_at_place(self, access: Access) -> None:
-        """See whether an access goes where nobody knows."""
+        """See whether an access goes where nobody knows; lanes that left their tensor for it are
+        switched off by now.
+        """
+        request = access.asked or access.request
+        lanes = lanes_on(request.mask, access.active, access.rank)
+        on: Any = True if lanes is None else lifted(lanes, access.rank)
         for value in placing(access.operation):
             shadow: Shadow = self.values[value]
             if shadow is None or access.operation in self._harms:
                 continue
             shadow = shadow.reshape(shadow.shape + (1,) * max(0, access.rank + 1 - shadow.ndim))
-            on: Any = True if access.on is None else lifted(access.on, access.rank)
+            if value is mask_of(access.operation):
+                on = True  # nobody knows either
             if numpy.any(numpy.isnan(shadow) & on):
-                harm = Harm(access, (value,))
-                harm.programs.update(access.linear_ids())
-                self._harms[access.operation] = harm
+                self._harms[access.operation] = Harm(access.operation, value, access)
+
+    def _look_at_decision(self, computed: Computed) -> None:
+        """See whether nobody knows what is done next."""
+        op = computed.operation
+        for value in op.operands:
+            shadow = self.values[value]
+            if shadow is None or shadow.ndim > 1 or op in self._harms:
+                continue
+            on: Any = True if computed.active is None else computed.active
+            if numpy.any(numpy.isnan(shadow) & on):
+                self._harms[op] = Harm(op, value)
 
     def end(self) -> None:
         """Tell each operation that something wrong in memory comes of."""
         for harm in self._harms.values():
-            sources = behind(harm.values, function_of(harm.access.operation))
-            if any(isinstance(one.owner, tt.LoadOp) for one in sources):
+            sources = behind((harm.value,), function_of(harm.operation))
+            if any(one.owner in self._inexact_loads for one in sources):
                 sources |= self._behind_stores()
             for op, departure in self.values.departures.items():
                 if op.results[0] in sources:
@@ -193,13 +222,21 @@ class ExactRun(Detector):
         facts = {
             "position": calls[-1] if calls else None,
             "calls": calls[:-1],
-            "argument": harm.access.buffer.name,
+            "argument": "" if harm.access is None else harm.access.buffer.name,
             "index": harm.element,
             "lane": departure.lane[1:],
             **self.facts(departure, harm),
         }
-        if (op, facts["kind"]) not in self.collector:
+        line = tuple((one.file, one.line) for one in calls), facts["kind"]
+        if line not in self._told:
+            self._told.add(line)
             self.collector.add((op, facts["kind"]), facts, departure.programs, departure.count)
+
+    def harmed_places(self) -> frozenset[Operation]:
+        """The accesses that go where nobody knows."""
+        return frozenset(
+            op for op, one in self._harms.items() if one.access is not None and one.element is None
+        )
 
     def _behind_stores(self) -> frozenset[SSAValue]:
         """What the inexact numbers in memory are computed from."""
@@ -210,7 +247,61 @@ class ExactRun(Detector):
         )
 
 
+def _decides(op: Operation) -> bool:
+    """Whether operands say what is done next."""
+    return isinstance(op, scf.ForOp | scf.IfOp | scf.ConditionOp | cf.ConditionalBranchOp)
+
+
 def _stored(op: Operation) -> Iterable[SSAValue]:
     access = trait_of(op, GlobalAccess)
     value = None if access is None else access.value_of(op)
     return () if value is None else (value,)
+
+
+class Suspecting(Detector):
+    """Notices that something may be wrong with what operations compute; then the launch runs again
+    beside exact values.
+
+    Attributes:
+        closer: that run.
+        told_by: detectors that tell of an operation first; it is not told again.
+    """
+
+    closer: ClassVar[type[ExactRun]]
+    told_by: ClassVar[tuple[type[Detector], ...]] = ()
+
+    def __init__(self, run: CheckedRun) -> None:
+        super().__init__(run)
+        self._seen = False
+        self._others: Sequence[Detector] = ()
+
+    def meet(self, others: Sequence[Detector]) -> None:
+        self._others = [one for one in others if isinstance(one, self.told_by)]
+
+    @abstractmethod
+    def suspects(self, computed: Computed) -> bool:
+        """Whether an operation that it observes gives cause to look closer."""
+
+    def computed(self, computed: Computed) -> None:
+        """Look at it, until there is a cause."""
+        if not self._seen:
+            self._seen = self.suspects(computed)
+
+    def ask(self, session: CheckSession) -> None:
+        """Look at what comes of it."""
+        if self._seen:
+            (closer,), _ = session.run_detectors((self.closer,))
+            assert isinstance(closer, ExactRun)
+            self.told(closer)
+
+    def told(self, closer: ExactRun) -> None:
+        """Take over what the closer run found."""
+        self.collector = closer.collector
+        for one in self._others:
+            for op in one.collector.operations():
+                self.collector.forget(op)
+
+    @cached_property
+    def unsigned(self) -> Values:
+        """The integers that have no sign."""
+        return unsigned_values(self.run)

@@ -29,6 +29,7 @@ _MAY_BE_MEANT = (
     "nan",
     "infinity",
     "float-overflow",
+    "integer-overflow",
     "dot-precision",
 )
 """Kinds of findings that are warnings; all others are faults."""

@@ -4,13 +4,16 @@ from __future__ import annotations
 
 from kernellab.checker.detector import Detector
 from kernellab.checker.detectors.broken_hints import BrokenHints
+from kernellab.checker.detectors.cast_overflow import CastOverflow
 from kernellab.checker.detectors.descriptor_alignment import DescriptorAlignment
+from kernellab.checker.detectors.division_by_zero import DivisionByZero
 from kernellab.checker.detectors.dot_precision import DotPrecision
 from kernellab.checker.detectors.endless_loop import EndlessLoop
 from kernellab.checker.detectors.half_overflow import HalfOverflow
 from kernellab.checker.detectors.index_overflow import IndexOverflow
 from kernellab.checker.detectors.lane_collision import LaneCollision
 from kernellab.checker.detectors.missing_other import MissingOther
+from kernellab.checker.detectors.narrow_overflow import NarrowOverflow
 from kernellab.checker.detectors.non_finite import NonFinite
 from kernellab.checker.detectors.order_dependence import OrderDependence
 from kernellab.checker.detectors.out_of_bounds import OutOfBounds
@@ -32,6 +35,9 @@ DETECTORS: tuple[type[Detector], ...] = (
     DescriptorAlignment,
     NonFinite,
     HalfOverflow,
+    NarrowOverflow,
+    CastOverflow,
+    DivisionByZero,
     DotPrecision,
 )
 """All that observe a run, in the order in which they do."""

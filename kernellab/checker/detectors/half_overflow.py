@@ -9,15 +9,14 @@ been computed in fp64: the finding is what is stored otherwise for it.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy
 from xdsl.ir import Operation
 
-from kernellab.checker.checked_run import CheckedRun, Computed
-from kernellab.checker.detector import Detector
+from kernellab.checker.checked_run import Computed
 from kernellab.checker.detectors.non_finite import NonFinite
-from kernellab.checker.exact_run import ExactRun, Harm
+from kernellab.checker.exact_run import ExactRun, Harm, Suspecting
 from kernellab.checker.shadow.exact_values import Cause, Departure
 from kernellab.checker.shadow.finite import is_float, not_finite
 from kernellab.checker.shadow.origin_formatting import advice, message
@@ -26,9 +25,6 @@ from kernellab.checker.shadow.values import Array, lifted, reach
 from kernellab.ir import tt
 from kernellab.ir.traits import DotLike, Elementwise, MovesElements, RegionsOfElements, has
 from kernellab.ir.types import dtype, shape
-
-if TYPE_CHECKING:
-    from kernellab.checker.session import CheckSession
 
 _KINDS = ("infinity", "float-overflow")
 
@@ -42,41 +38,6 @@ def may_overflow(op: Operation) -> bool:
     if dtype(op.results[0].type).itemsize != 2:
         return False
     return not all(isinstance(use.operation, tt.StoreOp) for use in op.results[0].uses)
-
-
-class HalfOverflow(Detector):
-    """Notices that arithmetic of 16 bits makes infinity of finite numbers."""
-
-    kinds = _KINDS
-
-    def __init__(self, run: CheckedRun) -> None:
-        super().__init__(run)
-        self._seen = False
-
-    def meet(self, others: Sequence[Detector]) -> None:
-        self._told = [one for one in others if isinstance(one, NonFinite)]
-
-    @classmethod
-    def observes(cls, operation: Operation) -> bool:
-        """Arithmetic and conversions that give floats of 16 bits."""
-        return may_overflow(operation)
-
-    def computed(self, computed: Computed) -> None:
-        """Look whether it overflowed."""
-        if self._seen:
-            return
-        op = computed.operation
-        bad = lifted(not_finite(numpy.asarray(computed.results[0])), len(shape(op.results[0].type)))
-        self._seen = bool(bad.any()) and bool(_of_finite(computed, bad).any())
-
-    def ask(self, session: CheckSession) -> None:
-        """Look at what comes of it."""
-        if self._seen:
-            (closer,), _ = session.run_detectors((HalfOverflowEffects,))
-            self.collector = closer.collector
-            for one in self._told:
-                for op in one.collector.operations():
-                    self.collector.forget(op)
 
 
 def _of_finite(computed: Computed, bad: Array) -> Array:
@@ -122,3 +83,22 @@ class HalfOverflowEffects(ExactRun):
             "message": message(origin, lane) + harm.effect,
             "advice": advice(origin, lane),
         }
+
+
+class HalfOverflow(Suspecting):
+    """Notices that arithmetic of 16 bits makes infinity of finite numbers."""
+
+    kinds = _KINDS
+    closer = HalfOverflowEffects
+    told_by = (NonFinite,)
+
+    @classmethod
+    def observes(cls, operation: Operation) -> bool:
+        """Arithmetic and conversions that give floats of 16 bits."""
+        return may_overflow(operation)
+
+    def suspects(self, computed: Computed) -> bool:
+        """Whether it overflowed."""
+        op = computed.operation
+        bad = lifted(not_finite(numpy.asarray(computed.results[0])), len(shape(op.results[0].type)))
+        return bool(bad.any()) and bool(_of_finite(computed, bad).any())

@@ -21,12 +21,9 @@ from kernellab.checker.naming import name_of
 from kernellab.checker.shadow.distances import Distances, Wrap
 from kernellab.checker.shadow.element_functions import calls_of_combiner
 from kernellab.checker.shadow.stored import StoredShadows
-from kernellab.checker.shadow.values import Array, lifted
-from kernellab.checker.shadow.wrapping import (
-    WRAPPING,
-    may_wrap,
-    wrapped,
-)
+from kernellab.checker.shadow.values import lifted
+from kernellab.checker.shadow.wrap_formatting import element_at, formula
+from kernellab.checker.shadow.wrapping import may_wrap, wrapped
 from kernellab.checker.signs import Values, unsigned_values
 from kernellab.checker.slices import (
     makes_addresses,
@@ -193,7 +190,7 @@ def _facts(wrap: Wrap, effect: str, has_remainder: bool) -> dict[str, Any]:
     computed, lane = wrap.computed, wrap.lane
     op = computed.operation
     rank = len(shape(op.results[0].type))
-    wrapped, exact = (int(_at(one, lane, rank)) for one in (wrap.result, wrap.exact))
+    wrapped, exact = (int(element_at(one, lane, rank)) for one in (wrap.result, wrap.exact))
     kind = ("u" if wrap.without_sign else "") + dtype(op.results[0].type).name
     places = calls_of_combiner(op) or computed.calls()
     return {
@@ -202,7 +199,8 @@ def _facts(wrap: Wrap, effect: str, has_remainder: bool) -> dict[str, Any]:
         "calls": places[:-1],
         "lane": lane[1:],
         "message": (
-            f"{_formula(wrap)}{exact:,} does not fit {kind}; it wraps to {wrapped:,}{effect}"
+            f"{formula(computed, wrap.operands, lane)}{exact:,} does not fit {kind}; "
+            f"it wraps to {wrapped:,}{effect}"
         ),
         "advice": _advice(op) + (_OF_A_HASH if has_remainder else ""),
     }
@@ -212,34 +210,6 @@ _OF_A_HASH = (
     " A hash that is meant to wrap is computed in tl.uint32, whose % is never negative; that of a "
     "signed number has the number's sign in Triton, as in C."
 )
-
-
-def _at(array: Array, place: tuple[int, ...], rank: int) -> Any:
-    """The element of a tile, or of a scalar beside one, at a place whose first number
-    is the program's.
-    """
-    place = place[: array.ndim] if array.ndim <= rank else place
-    return array[tuple(min(i, extent - 1) for i, extent in zip(place, array.shape))]
-
-
-def _formula(wrap: Wrap) -> str:
-    """ "pid * stride = 3 * 1,000,000,000 = "."""
-    op = wrap.computed.operation
-    names = [name_of(operand, op) for operand in op.operands]
-    if isinstance(op, arith.TruncIOp):
-        return f"{names[0]} = " if names[0] else ""
-    if isinstance(op, tt.ReduceOp | tt.ScanOp):
-        up_to = "up to " if isinstance(op, tt.ScanOp) else ""
-        count = shape(op.operands[0].type)[op.axis.value.data]
-        return f"the sum of {up_to}{count:,} elements{f' of {names[0]}' if names[0] else ''} = "
-    rank = len(shape(op.results[0].type))
-    values = [int(_at(value, wrap.lane, rank)) for value in wrap.operands]
-    sign = f" {WRAPPING[type(op)][1]} "
-    numbers = [f"{value:,}" if value >= 0 else f"({value:,})" for value in values]
-    with_numbers = f"{sign.join(numbers)} = "
-    if all(name is None for name in names):
-        return with_numbers
-    return f"{sign.join(name or number for name, number in zip(names, numbers))} = {with_numbers}"
 
 
 def _advice(op: Operation) -> str:

@@ -21,8 +21,8 @@ from kernellab.checker.checked_run import Computed
 from kernellab.checker.program_set import ProgramSet
 from kernellab.checker.shadow.exact_functions import Function, function_for
 from kernellab.checker.shadow.finite import is_float_type
-from kernellab.checker.shadow.values import Array, Shadow, Shadows, lifted, moved
-from kernellab.checker.shadow.wrapping import integers
+from kernellab.checker.shadow.values import Array, Shadow, Shadows, lifted, moved, reach
+from kernellab.checker.shadow.wrapping import below_zero, integers
 from kernellab.checker.signs import Values, takes_for_signed
 from kernellab.interpreter.numerics.numerics import FLOAT64, widen
 from kernellab.ir import arith
@@ -67,9 +67,12 @@ class Cause(ABC):
 
     Attributes:
         undefined: True where nobody knows what they should give.
+        adds_up: True where they do so again and again, of what they gave before; else one is told
+            where its operands were right.
     """
 
     undefined: bool = False
+    adds_up: bool = False
 
     @abstractmethod
     def concerns(self, op: Operation) -> bool:
@@ -133,7 +136,7 @@ class ExactValues(Shadows):
             for source, value in zip(op.operands, computed.operands)
         ]
         exact = [
-            one if shadow is None else self._exact_operand(one, source, value, shadow)
+            one if shadow is None else self._exact_operand(op, one, source, value, shadow)
             for one, source, value, shadow in zip(actual, op.operands, computed.operands, operands)
         ]
         should, plain = _as_several(function(*exact)), _as_several(function(*actual))
@@ -148,7 +151,9 @@ class ExactValues(Shadows):
             lanes, instead = self.cause.departs(computed, actual, found[0], should[0])
             lanes = lanes & _taking_part(computed)
             if lanes.any():
-                self._note(computed, actual, found[0], instead, lanes)
+                begins = lanes if self.cause.adds_up else _of_exact(op, operands, lanes)
+                if begins.any():
+                    self._note(computed, actual, found[0], instead, begins)
                 before = 0.0 if shadows[0] is None else shadows[0]
                 shadows[0] = numpy.where(lanes, distance_of(instead, found[0]), before)
         return [None if one is None or not one.any() else one for one in shadows]
@@ -175,9 +180,13 @@ class ExactValues(Shadows):
         own = source in self.unsigned
         return integers(value, rank, own if signed is None else not signed).astype(FLOAT64)
 
-    def _exact_operand(self, taken: Array, source: SSAValue, value: Any, shadow: Array) -> Array:
-        should = with_distance(self.numbers(source, value, None), shadow)
-        return numpy.where(shadow != 0, should, taken)
+    def _exact_operand(
+        self, op: Operation, taken: Array, source: SSAValue, value: Any, shadow: Array
+    ) -> Array:
+        """What an operand should be."""
+        should = with_distance(self.numbers(source, value), shadow)
+        exact = numpy.where(shadow != 0, should, taken)
+        return below_zero(exact, taken) if isinstance(op, arith.CmpIOp) else exact
 
     def _note(
         self,
@@ -212,6 +221,14 @@ def distance_of(exact: Array, actual: Array) -> Array:
     with numpy.errstate(all="ignore"):
         away: Array = numpy.where(numpy.isfinite(actual), exact - actual, exact)
     return numpy.where(exact == actual, 0.0, away)
+
+
+def _of_exact(op: Operation, operands: Sequence[Shadow], lanes: Array) -> Array:
+    """Which of the lanes of a result are computed from exact operands."""
+    for position, shadow in enumerate(operands):
+        if shadow is not None:
+            lanes = lanes & ~reach(op, position, shadow != 0)
+    return lanes
 
 
 def _as_several(results: Any) -> Sequence[Array]:

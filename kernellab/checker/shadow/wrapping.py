@@ -298,14 +298,14 @@ def _compared(op: arith.CmpIOp, computed: Computed, exact: Sequence[Array]) -> A
         return None
     rank = len(shape(op.lhs.type))
     a, b = (
-        _below_zero(one, integers(value, rank, predicate[0] == "u"))
+        below_zero(one, integers(value, rank, predicate[0] == "u"))
         for one, value in zip(exact, computed.operands)
     )
     holds: Array = _COMPARISONS[predicate[-2:]](a, b)
     return holds.astype(numpy.int64)
 
 
-def _below_zero(exact: Array, found: Array) -> Array:
+def below_zero(exact: Array, found: Array) -> Array:
     """Numbers without a sign that went below zero, as what they wrapped to:
     `x - low < size` is one comparison for two.
     """

@@ -1,0 +1,135 @@
+"""Integers of 8 and 16 bits that wrap on their way to memory, and their clean twins."""
+
+import torch
+import triton
+import triton.language as tl
+
+from tests.checker.launches import Launch, Pair, pair, zeros
+
+# fmt: off
+
+
+@triton.jit
+def scores(q_ptr, k_ptr, out_ptr, scale, D: tl.constexpr):
+    """A product of int8 is an int8."""
+    row, d = tl.program_id(0), tl.arange(0, D)
+    q = tl.load(q_ptr + row * D + d)
+    k = tl.load(k_ptr + row * D + d)
+    products = q * k  # fault: integer-overflow
+    tl.store(out_ptr + row, tl.sum(products.to(tl.int32), axis=0) * scale)
+
+
+@triton.jit
+def scores_in_int32(q_ptr, k_ptr, out_ptr, scale, D: tl.constexpr):
+    row, d = tl.program_id(0), tl.arange(0, D)
+    q, k = tl.load(q_ptr + row * D + d).to(tl.int32), tl.load(k_ptr + row * D + d).to(tl.int32)
+    products = q * k
+    tl.store(out_ptr + row, tl.sum(products, axis=0) * scale)
+
+
+@triton.jit
+def blend(a_ptr, b_ptr, alpha, out_ptr, n, BLOCK: tl.constexpr):
+    lanes = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
+    inside = lanes < n
+    a, b = tl.load(a_ptr + lanes, mask=inside, other=0), tl.load(b_ptr + lanes, mask=inside, other=0)
+    mixed = (a * 3 + b) // 4  # fault: integer-overflow
+    tl.store(out_ptr + lanes, mixed, mask=inside)
+
+
+@triton.jit
+def blend_in_int32(a_ptr, b_ptr, alpha, out_ptr, n, BLOCK: tl.constexpr):
+    lanes = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
+    inside = lanes < n
+    a = tl.load(a_ptr + lanes, mask=inside, other=0).to(tl.int32)
+    b = tl.load(b_ptr + lanes, mask=inside, other=0).to(tl.int32)
+    mixed = (a * 3 + b) // 4
+    tl.store(out_ptr + lanes, mixed.to(tl.uint8), mask=inside)
+
+
+@triton.jit
+def loudest(left_ptr, right_ptr, out_ptr, BLOCK: tl.constexpr):
+    lanes = tl.arange(0, BLOCK)
+    left, right = tl.load(left_ptr + lanes), tl.load(right_ptr + lanes)
+    both = left + right  # fault: integer-overflow
+    tl.store(out_ptr, tl.max(tl.abs(both), axis=0))
+
+
+@triton.jit
+def loudest_in_int32(left_ptr, right_ptr, out_ptr, BLOCK: tl.constexpr):
+    lanes = tl.arange(0, BLOCK)
+    left, right = tl.load(left_ptr + lanes), tl.load(right_ptr + lanes)
+    both = left.to(tl.int32) + right
+    tl.store(out_ptr, tl.max(tl.abs(both), axis=0))
+
+
+@triton.jit
+def dequantise(q_ptr, zero_ptr, scale_ptr, out_ptr, GROUP: tl.constexpr):
+    group, lanes = tl.program_id(0), tl.arange(0, GROUP)
+    q, zero = tl.load(q_ptr + group * GROUP + lanes), tl.load(zero_ptr + group)
+    centred = q - zero  # fault: integer-overflow
+    tl.store(out_ptr + group * GROUP + lanes, centred.to(tl.float32) * tl.load(scale_ptr + group))
+
+
+@triton.jit
+def dequantise_in_float(q_ptr, zero_ptr, scale_ptr, out_ptr, GROUP: tl.constexpr):
+    group, lanes = tl.program_id(0), tl.arange(0, GROUP)
+    q, zero = tl.load(q_ptr + group * GROUP + lanes), tl.load(zero_ptr + group)
+    centred = q.to(tl.float32) - zero.to(tl.float32)
+    tl.store(out_ptr + group * GROUP + lanes, centred * tl.load(scale_ptr + group))
+
+
+@triton.jit
+def unpacked(packed_ptr, scale, out_ptr, N: tl.constexpr):
+    """Four bits with a sign: the upper ones are shifted out on purpose."""
+    lanes = tl.arange(0, N)
+    packed = tl.load(packed_ptr + lanes)
+    low, high = (packed << 4) >> 4, packed >> 4
+    tl.store(out_ptr + 2 * lanes, low.to(tl.float32) * scale)
+    tl.store(out_ptr + 2 * lanes + 1, high.to(tl.float32) * scale)
+
+
+@triton.jit
+def digits(text_ptr, out_ptr, sum_ptr, N: tl.constexpr):
+    """One comparison for two, without a sign; and a checksum modulo 256."""
+    lanes = tl.arange(0, N)
+    text = tl.load(text_ptr + lanes)
+    tl.store(out_ptr + lanes, ((text - 48).to(tl.uint8) < 10).to(tl.int32))
+    check = tl.zeros((), tl.uint8)
+    for i in range(N):
+        check += tl.load(text_ptr + i) * 7
+    tl.store(sum_ptr, check)
+
+
+def bytes_of(*size: int, dtype: torch.dtype = torch.int8) -> torch.Tensor:
+    """All numbers of a type alike."""
+    limits = torch.iinfo(dtype)
+    return torch.randint(limits.min, limits.max + 1, size, generator=torch.Generator().manual_seed(3)).to(dtype)
+
+
+PAIRS = [
+    pair(scores, scores_in_int32, (4,), lambda: (bytes_of(4, 64), bytes_of(4, 64), zeros(4), 0.01), D=64),
+    pair(
+        blend, blend_in_int32, (3,),
+        lambda: (bytes_of(300, dtype=torch.uint8), bytes_of(300, dtype=torch.uint8), 3, zeros(300, dtype=torch.uint8), 300),
+        BLOCK=128,
+    ),
+    pair(
+        loudest, loudest_in_int32, (1,),
+        lambda: (bytes_of(256, dtype=torch.int16), bytes_of(256, dtype=torch.int16), zeros(1, dtype=torch.int32)), BLOCK=256,
+    ),
+    pair(
+        dequantise, dequantise_in_float, (2,),
+        lambda: (bytes_of(2, 32), torch.tensor([100, -100], dtype=torch.int8), torch.ones(2), zeros(2, 32)), GROUP=32,
+    ),
+    Pair(
+        faulty=Launch(scores, (1,), lambda: (bytes_of(1, 16), bytes_of(1, 16), zeros(1), 1.0), {"D": 16}),
+        clean=Launch(unpacked, (1,), lambda: (bytes_of(64), 0.5, zeros(128)), {"N": 64}),
+    ),
+    Pair(
+        faulty=Launch(scores, (2,), lambda: (bytes_of(2, 16), bytes_of(2, 16), zeros(2), 1.0), {"D": 16}),
+        clean=Launch(
+            digits, (1,),
+            lambda: (bytes_of(64, dtype=torch.uint8), zeros(64, dtype=torch.int32), zeros(1, dtype=torch.uint8)), {"N": 64},
+        ),
+    ),
+]  # fmt: skip
