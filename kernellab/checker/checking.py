@@ -63,8 +63,8 @@ def check(
         ArgumentError: arguments that do not fit, tensors on a GPU, or a name in `outputs` that is
             no argument with memory.
         OptionError, GridError, CompileError, UnsupportedOperation: as `kernellab.run`.
-        KernelFault: what stops a run and is no finding: a failed device_assert, a gather from
-            beyond its tile, a store into a read-only array.
+        KernelFault: what stops a run and is no finding: a gather from beyond its tile, a store
+            into a read-only array.
     """
     __tracebackhide__ = True
     given = _CheckOptions(outputs, target, most_turns)
@@ -95,7 +95,7 @@ def check(
     found = _in_order([*_found(detectors, failures), *([] if stopped is None else [stopped])])
     said = (note for one in detectors for note in one.notes)
     notes = (*(() if stopped is None else (_UNASKED,)), *said, *failures.notes())
-    subject = subject_of(plain, call, chosen)
+    subject = subject_of(plain, launch.own_call, chosen)
     return Findings(plain.__name__, str(chosen), sizes, found, notes, subject)
 
 
@@ -143,7 +143,11 @@ _WHY_NOT = (
     "check takes no {}, because it runs the kernel in several orders, and checks accesses "
     "against storage and view"
 )
-_CHECK = EntryPoint("check", {name: _WHY_NOT.format(name) for name in ("order", "seed", "bounds")})
+_CHECK = EntryPoint(
+    "check",
+    {name: _WHY_NOT.format(name) for name in ("order", "seed", "bounds")},
+    keeps_assertions=True,
+)
 
 
 @dataclass(frozen=True)

@@ -21,6 +21,7 @@ from kernellab.checker.failures import Failures
 from kernellab.interpreter.codegen.code_positions import located_at
 from kernellab.interpreter.codegen.emitter import Emitter
 from kernellab.interpreter.codegen.expressions import observer
+from kernellab.interpreter.execution import device_asserts
 from kernellab.interpreter.execution.grid import Programs
 from kernellab.interpreter.execution.program import ProgramCode
 from kernellab.interpreter.memory import descriptors
@@ -82,7 +83,12 @@ class EventDispatcher:
     def modules(self, memory: Memory) -> Mapping[str, Any]:
         """As `observing.RunObserver.modules`."""
         observed = EventMemory(memory, self)
-        return {"memory": observed, "descriptors": _Descriptors(observed), "observer": self}
+        return {
+            "memory": observed,
+            "descriptors": _Descriptors(observed),
+            "debugging": _Debugging,
+            "observer": self,
+        }
 
     def keep(self, tensor: torch.Tensor) -> None:
         """Memory is about to be changed that is no argument's, and so no copy:
@@ -278,6 +284,18 @@ class _Descriptors:
 
     def __getattr__(self, name: str) -> Any:
         return getattr(descriptors, name)
+
+
+class _Debugging:
+    """Stands where generated code expects the module `device_asserts`: an assertion that is false
+    is a finding, and stops no run.
+    """
+
+    show = staticmethod(device_asserts.show)
+
+    @staticmethod
+    def check(condition: Value, message: str, rank: int, active: Active = None) -> None:
+        """Nothing: who observes assertions has heard of it."""
 
 
 # In the generated code

@@ -98,6 +98,7 @@ def debug(
 _DEBUG = EntryPoint(
     "debug",
     {"stage": "a debugger walks the kernel's source, which only its TTIR follows line by line"},
+    keeps_assertions=True,
 )
 
 

@@ -42,12 +42,15 @@ class EntryPoint:
             everything runs on the CPU; "launched", by Triton, which also runs the hooks and binds;
             or "bound", as any other, by a function that launches in its own way.
         runs_hooks: whether the kernel's own hooks run before.
+        keeps_assertions: whether `tl.device_assert` is carried out also where the launch does not
+            say `debug=True`, without which Triton leaves it out.
     """
 
     name: str
     refuses: Mapping[str, str] = field(default_factory=dict)
     on_gpu: Literal["refused", "launched", "bound"] = "refused"
     runs_hooks: bool = True
+    keeps_assertions: bool = False
 
 
 RUN = EntryPoint("run", on_gpu="launched")
@@ -74,12 +77,20 @@ class PreparedLaunch(NamedTuple):
     """What the launch says of how the interpreter shall run it; `DEFAULT` itself for nothing."""
     bound: BoundCall | None
     """None where the tensors are on a GPU, and Triton launches."""
+    added: Mapping[str, Any] = {}
+    """Options of the backend that the entry point gave on its own."""
 
     @property
     def call(self) -> BoundCall:
         """The bound call of a launch that is not Triton's."""
         assert self.bound is not None, "Triton binds what it launches"
         return self.bound
+
+    @property
+    def own_call(self) -> BoundCall:
+        """The bound call without what the entry point added."""
+        options = {name: one for name, one in self.call.options.items() if name not in self.added}
+        return replace(self.call, options=options) if self.added else self.call
 
     def sizes(self) -> tuple[int, int, int]:
         """The grid, computed from the arguments where it is a function.
@@ -132,8 +143,19 @@ def prepare(
     if entry_point.runs_hooks:
         for hook in kernel.pre_run_hooks:
             hook(*args, **keywords)
-    call = bind(kernel, args, keywords, chosen, options=outright)
-    return PreparedLaunch(kernel, grid, args, keywords, chosen, options, call)
+    added = _assertions(kernel, {**keywords, **outright}) if entry_point.keeps_assertions else {}
+    call = bind(kernel, args, keywords, chosen, options={**outright, **added})
+    return PreparedLaunch(kernel, grid, args, keywords, chosen, options, call, added)
+
+
+def _assertions(kernel: JITFunction, keywords: Mapping[str, Any]) -> Mapping[str, Any]:
+    """What has Triton keep a kernel's assertions, where it has some and the launch does not say
+    itself; the checks of integer overflow that `debug=True` means too are left out.
+    """
+    is_said = "debug" in keywords and "debug" not in kernel.arg_names
+    if is_said or kernel.debug or not triton_api.made_of(kernel).has_assertions:
+        return {}
+    return {"debug": True, "sanitize_overflow": False}
 
 
 # The kernel

@@ -77,6 +77,7 @@ def trace(
 _TRACE = EntryPoint(
     "trace",
     {"stage": "a trace follows the source's lines, which only TTIR from the front end still has"},
+    keeps_assertions=True,
 )
 
 

@@ -149,7 +149,7 @@ def _in_plain_words(error: Any, words: str) -> tuple[str, str]:
         return str(error.src), _other_name(error.node)
     if words.endswith(" is not an ascii string"):
         return words, "What a kernel prints has ASCII texts only: write this one in ASCII."
-    return _print_option(words) or words, ""
+    return words, ""
 
 
 def _other_name(name: str) -> str:
@@ -180,19 +180,6 @@ def _path_error(kernel: Any, target: Target) -> CompileError:
         kernel,
         advice="Rename the folder or the file whose name has bytes like \\udc..: it is in another "
         "encoding.",
-    )
-
-
-def _print_option(words: str) -> str:
-    """What is wrong with a `print` that was given one of Python's options,
-    which Triton tells of its own function; "" for other errors.
-    """
-    found = re.search(r"device_print\(\) got an unexpected keyword argument '(\w+)'", words)
-    if found is None:
-        return ""
-    return (
-        f"print in a kernel takes texts and values, and no {found[1]}=; it writes a line for each "
-        "program."
     )
 
 

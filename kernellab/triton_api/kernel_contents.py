@@ -6,7 +6,9 @@ another cell defines again changes nothing for it. Here they are looked at befor
 
 from __future__ import annotations
 
+import functools
 import hashlib
+import re
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from types import CellType, ModuleType
@@ -44,6 +46,11 @@ class MadeOf:
     constants: tuple[tuple[str, Mapping[str, Any], str, Any], ...]
     is_compiled: list[bool] = field(default_factory=list)
     """Not empty once it was compiled: until then, constants may still become others."""
+
+    @functools.cached_property
+    def has_assertions(self) -> bool:
+        """Whether a function asserts something of values: `tl.device_assert`, or `assert`."""
+        return any(re.search(r"\bassert\b|device_assert", source) for _, source in self.functions)
 
     def is_current(self) -> bool:
         """Whether the kernel is made of the same still."""

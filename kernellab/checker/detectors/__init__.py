@@ -9,6 +9,7 @@ from kernellab.checker.detectors.descriptor_alignment import DescriptorAlignment
 from kernellab.checker.detectors.division_by_zero import DivisionByZero
 from kernellab.checker.detectors.dot_precision import DotPrecision
 from kernellab.checker.detectors.endless_loop import EndlessLoop
+from kernellab.checker.detectors.failed_assertion import FailedAssertion
 from kernellab.checker.detectors.half_overflow import HalfOverflow
 from kernellab.checker.detectors.index_overflow import IndexOverflow
 from kernellab.checker.detectors.lane_collision import LaneCollision
@@ -23,6 +24,7 @@ from kernellab.checker.detectors.unwritten_output import UnwrittenOutput
 
 DETECTORS: tuple[type[Detector], ...] = (
     OutOfBounds,
+    FailedAssertion,
     UninitializedRead,
     LaneCollision,
     Race,

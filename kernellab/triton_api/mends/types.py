@@ -294,6 +294,11 @@ def _atomic_type(_: Refusal, told: re.Match[str]) -> Mend:
 def _keyword(refused: Refusal, told: re.Match[str]) -> Mend | None:
     function = getattr(refused.node, "func", None)
     name = refused.text(function) if function is not None else ""
+    if name == "print":
+        return Mend(
+            f"print in a kernel takes texts and values, and no {told[1]}=.",
+            "Leave it out: a kernel writes a line for each program.",
+        )
     called = refused.known("fn")
     taken = _parameters(called)
     if not taken:
