@@ -14,6 +14,18 @@ from kernellab.errors.suggestions import nearest
 from kernellab.records import Target
 
 _KIB = 1024
+_MIB = 1024 * _KIB
+_GIB = 1024 * _MIB
+
+
+@dataclass(frozen=True)
+class _Device:
+    """What a driver says of one product."""
+
+    name: str
+    memory_bytes: int
+    cache_bytes: int | None = None
+    """Of the second-level cache; None where no source is at hand."""
 
 
 @dataclass(frozen=True)
@@ -27,30 +39,104 @@ class _Gpu:
     """Of the first product named: an architecture comes in several sizes."""
     products: str
     """GPUs of this architecture, as people call them: a target may be given by any of them."""
+    device: _Device
+    """The first of them, as its driver names it."""
 
 
 _GPUS = {
-    "75": _Gpu("cuda", 64 * _KIB, 40, "T4, RTX 2080, RTX 2080 Ti, RTX 2070, RTX 2060, GTX 1660"),
-    "80": _Gpu("cuda", 163 * _KIB, 108, "A100, A800, A30"),
-    "86": _Gpu(
-        "cuda", 99 * _KIB, 84, "A40, A10, A10G, A16, A2, A6000, RTX 3090, RTX 3080, RTX 3070"
+    "75": _Gpu(
+        "cuda",
+        64 * _KIB,
+        40,
+        "T4, RTX 2080, RTX 2080 Ti, RTX 2070, RTX 2060, GTX 1660",
+        _Device("Tesla T4", 16 * _GIB, 4 * _MIB),
     ),
-    "89": _Gpu("cuda", 99 * _KIB, 142, "L40S, L40, L4, RTX 4090, RTX 4080, RTX 4070, RTX 6000 Ada"),
-    "90": _Gpu("cuda", 227 * _KIB, 132, "H100, H200, H800, H20, GH200"),
-    "100": _Gpu("cuda", 227 * _KIB, 148, "B200, B100, GB200"),
-    "103": _Gpu("cuda", 227 * _KIB, 148, "B300, GB300"),
-    "120": _Gpu("cuda", 99 * _KIB, 170, "RTX 5090, RTX 5080, RTX 5070, RTX PRO 6000"),
-    "gfx90a": _Gpu("hip", 64 * _KIB, 104, "MI250, MI250X, MI210"),  # one of its two dies
-    "gfx942": _Gpu("hip", 64 * _KIB, 304, "MI300X, MI300A, MI300, MI325X"),
-    "gfx950": _Gpu("hip", 160 * _KIB, 256, "MI355X, MI355, MI350X, MI350"),
+    "80": _Gpu(
+        "cuda",
+        163 * _KIB,
+        108,
+        "A100, A800, A30",
+        _Device("NVIDIA A100-SXM4-80GB", 80 * _GIB, 40 * _MIB),
+    ),
+    "86": _Gpu(
+        "cuda",
+        99 * _KIB,
+        84,
+        "A40, A10, A10G, A16, A2, A6000, RTX 3090, RTX 3080, RTX 3070",
+        _Device("NVIDIA A40", 48 * _GIB, 6 * _MIB),
+    ),
+    "89": _Gpu(
+        "cuda",
+        99 * _KIB,
+        142,
+        "L40S, L40, L4, RTX 4090, RTX 4080, RTX 4070, RTX 6000 Ada",
+        _Device("NVIDIA L40S", 48 * _GIB, 96 * _MIB),
+    ),
+    "90": _Gpu(
+        "cuda",
+        227 * _KIB,
+        132,
+        "H100, H200, H800, H20, GH200",
+        _Device("NVIDIA H100 80GB HBM3", 80 * _GIB, 50 * _MIB),
+    ),
+    "100": _Gpu(
+        "cuda",
+        227 * _KIB,
+        148,
+        "B200, B100, GB200",
+        _Device("NVIDIA B200", 180 * _GIB, 126 * _MIB),
+    ),
+    "103": _Gpu("cuda", 227 * _KIB, 148, "B300, GB300", _Device("NVIDIA B300 SXM6 AC", 288 * _GIB)),
+    "120": _Gpu(
+        "cuda",
+        99 * _KIB,
+        170,
+        "RTX 5090, RTX 5080, RTX 5070, RTX PRO 6000",
+        _Device("NVIDIA GeForce RTX 5090", 32 * _GIB, 96 * _MIB),
+    ),
+    "gfx90a": _Gpu(  # one of its two dies
+        "hip",
+        64 * _KIB,
+        104,
+        "MI250, MI250X, MI210",
+        _Device("AMD Instinct MI250", 64 * _GIB, 8 * _MIB),
+    ),
+    "gfx942": _Gpu(
+        "hip",
+        64 * _KIB,
+        304,
+        "MI300X, MI300A, MI300, MI325X",
+        _Device("AMD Instinct MI300X", 192 * _GIB, 4 * _MIB),
+    ),
+    "gfx950": _Gpu(
+        "hip",
+        160 * _KIB,
+        256,
+        "MI355X, MI355, MI350X, MI350",
+        _Device("AMD Instinct MI355X", 288 * _GIB, 4 * _MIB),
+    ),
     # RDNA: workgroup processors.
-    "gfx1100": _Gpu("hip", 64 * _KIB, 48, "RX 7900 XTX, RX 7900 XT, W7900"),
-    "gfx1201": _Gpu("hip", 64 * _KIB, 32, "RX 9070 XT, RX 9070"),
+    "gfx1100": _Gpu(
+        "hip",
+        64 * _KIB,
+        48,
+        "RX 7900 XTX, RX 7900 XT, W7900",
+        _Device("AMD Radeon RX 7900 XTX", 24 * _GIB, 6 * _MIB),
+    ),
+    "gfx1201": _Gpu(
+        "hip",
+        64 * _KIB,
+        32,
+        "RX 9070 XT, RX 9070",
+        _Device("AMD Radeon RX 9070 XT", 16 * _GIB, 8 * _MIB),
+    ),
 }
 # Shared memory, NVIDIA: CUDA C++ Programming Guide, "Technical Specifications per Compute
 # Capability", maximum amount of shared memory per thread block. AMD: the LDS size per workgroup in
-# LLVM's "User Guide for AMDGPU Backend" and the CDNA 4 ISA manual. Multiprocessors: the vendors'
-# data sheets of the product named.
+# LLVM's "User Guide for AMDGPU Backend" and the CDNA 4 ISA manual. Multiprocessors and memory: the
+# vendors' data sheets of the product named first. Second-level cache: NVIDIA's architecture
+# whitepapers (Turing, Ampere GA100 and GA102, Ada, Hopper, RTX Blackwell) and its Blackwell tuning
+# guide; AMD's specifications of GPUs in the ROCm documentation, of one XCD where there are several.
 
 SUPPORTED_TARGETS: tuple[Target, ...] = tuple(
     Target(gpu.backend, arch) for arch, gpu in _GPUS.items()
@@ -102,6 +188,26 @@ def multiprocessor_count(target: Target) -> int | None:
     """
     gpu = _GPUS.get(target.arch)
     return None if gpu is None else gpu.multiprocessors
+
+
+def device_name(target: Target) -> str:
+    """A usual product of this architecture, as its driver names it: "NVIDIA H100 80GB HBM3"; the
+    target's own name where none is known.
+    """
+    gpu = _GPUS.get(target.arch)
+    return target.name if gpu is None else gpu.device.name
+
+
+def memory_size(target: Target) -> int | None:
+    """Bytes of that product's memory, by its data sheet; None for a GPU not listed here."""
+    gpu = _GPUS.get(target.arch)
+    return None if gpu is None else gpu.device.memory_bytes
+
+
+def cache_size(target: Target) -> int | None:
+    """Bytes of that product's second-level cache; None where it is not known here."""
+    gpu = _GPUS.get(target.arch)
+    return None if gpu is None else gpu.device.cache_bytes
 
 
 def parse_target(name: str | Target) -> Target:

@@ -11,6 +11,7 @@ from types import TracebackType
 from typing import Any
 
 from kernellab import triton_api
+from kernellab.common.argument_checks import check_choice
 from kernellab.common.formatting import counted
 from kernellab.compiler.machine_code.resources import read_nvidia
 from kernellab.compiler.specialization.argument_values import plain_value
@@ -27,9 +28,12 @@ from kernellab.launch.autotuned_kernels import autotuned_launches_taken
 from kernellab.launch.dispatch import GpuLaunch, interpret, launch_on_gpu
 from kernellab.launch.fitting import check_fits
 from kernellab.launch.preparation import RUN, Grid, prepare
+from kernellab.launch.torch_cuda.entering import torch_answers_for, torch_answers_itself
 from kernellab.records import Run, Specialization, Target
 from kernellab.records.run_options import DEFAULT, RunOptions
 from kernellab.triton_api import EmulatedDriver, JITFunction
+
+ANSWERS = ("driver", "gpu")
 
 
 class interpreted(ContextDecorator):  # noqa: N801 - a context manager and decorator, spelt like those of contextlib
@@ -44,6 +48,11 @@ class interpreted(ContextDecorator):  # noqa: N801 - a context manager and decor
     Launches with CUDA tensors stay Triton's own. It holds for the thread or asyncio task that
     entered it; contexts nest, and the innermost one counts. Afterwards Triton is what it was.
 
+    With `answers="gpu"` torch says and does as if that GPU were there, which libraries that insist
+    on one need: `torch.cuda` answers for it, in threads started inside too, and tensors that are
+    made on or moved to "cuda" count as being there, in the CPU's memory. Import such a library
+    inside, where it asks while it is imported.
+
     What Triton refuses is refused with Triton's own exceptions; faults are KernelLab's. A launch
     gives an `InterpretedLaunch`: what Triton's compiled kernel has (`asm`, `metadata`, `n_regs`) is
     compiled when first asked for.
@@ -57,6 +66,7 @@ class interpreted(ContextDecorator):  # noqa: N801 - a context manager and decor
         order: str = DEFAULT.order,
         seed: int = DEFAULT.seed,
         bounds: str = DEFAULT.bounds,
+        answers: str = "driver",
     ) -> None:
         """Choose what is emulated and how kernels run;
         a launch that says an option itself goes before.
@@ -64,20 +74,31 @@ class interpreted(ContextDecorator):  # noqa: N801 - a context manager and decor
         Args:
             target: the GPU to emulate, "sm_90", "gfx942", ...
             stage, order, seed, bounds: as for `kernellab.run`.
+            answers: who answers for the target: Triton's "driver" alone, or all of the "gpu",
+                torch included.
 
         Raises:
             TargetError: no such target.
             OptionError: an option's value is wrong.
         """
+        check_choice("answers", answers, ANSWERS)
+        self._answers = answers
         self._target = parse_target(target)
         self._options = RunOptions(stage=stage, order=order, seed=seed, bounds=bounds)
         self._entered = threading.local()
 
     def __enter__(self) -> None:
-        stack = ExitStack()
-        stack.enter_context(autotuned_launches_taken())
-        stack.enter_context(triton_api.emulated(_OtherPeoplesLaunches(self._target, self._options)))
-        self._stacks().append(stack)
+        with ExitStack() as stack:
+            stack.enter_context(autotuned_launches_taken())
+            if self._answers == "gpu":
+                taken = _LaunchesOnTorchsGpu(self._target, self._options)
+                stack.enter_context(triton_api.emulated(taken))
+                stack.enter_context(torch_answers_for(self._target, taken))
+            else:
+                launches = _OtherPeoplesLaunches(self._target, self._options)
+                stack.enter_context(triton_api.emulated(launches))
+                stack.enter_context(torch_answers_itself())
+            self._stacks().append(stack.pop_all())
 
     def __exit__(
         self,
@@ -100,6 +121,9 @@ class Interception:
     Attributes:
         target: the GPU that is emulated.
     """
+
+    _is_torchs = False
+    """Whether torch answers for the same GPU."""
 
     def __init__(self, target: Target, options: RunOptions = DEFAULT) -> None:
         self.target = target
@@ -170,6 +194,7 @@ class Interception:
             {name: value for name, value in properties.items() if value is not None},
             functools.partial(_loaded, self.target),
             self._launcher,
+            is_torchs=self._is_torchs,
         )
 
     def _launcher(self, source: Any, metadata: Any) -> Callable[..., None]:
@@ -233,6 +258,28 @@ class _OtherPeoplesLaunches(Interception):
 
     def _check(self, kernel: JITFunction, call: BoundCall) -> None:
         check_fits(kernel, call, self.target)
+
+
+class _LaunchesOnTorchsGpu(_OtherPeoplesLaunches):
+    """Those where torch has a GPU too: the emulated one, whatever else is there."""
+
+    _is_torchs = True
+
+    @functools.cached_property
+    def driver(self) -> EmulatedDriver:
+        return self._emulated_driver()
+
+    def take_launch(self, *launch: Any) -> Any:
+        """Carry out a launch; none goes to a GPU that is really there."""
+        __tracebackhide__ = True
+        return super().take_launch(_refuse_real_gpu, *launch[1:])
+
+
+def _refuse_real_gpu(*_: Any, **__: Any) -> Any:
+    raise ArgumentError(
+        "the tensors of this launch are on a GPU of this machine, and another one is emulated",
+        advice='Make them inside of interpreted(answers="gpu"), or pass x.cpu().cuda() there.',
+    )
 
 
 def _values_of_relaunch(

@@ -68,9 +68,11 @@ from kernellab.triton_api.diagnostics import (
 )
 from kernellab.triton_api.emulation import (
     EmulatedDriver,
+    Emulation,
     current_emulation,
     current_gpu,
     emulated,
+    emulation_joined,
 )
 from kernellab.triton_api.from_text import kernel_of_text
 from kernellab.triton_api.front_end import (
@@ -118,9 +120,11 @@ from kernellab.triton_api.targets import (
     backend_for,
     backend_options,
     compiler_key,
+    compute_capability,
     gpu_target,
     nvidia_tool,
     option_names,
+    toolkit_version,
     triton_type,
     type_spellings,
 )
@@ -144,6 +148,7 @@ __all__ = [
     "DebugRecord",
     "DebugRecords",
     "EmulatedDriver",
+    "Emulation",
     "GluonJITFunction",
     "Group",
     "Held",
@@ -172,12 +177,14 @@ __all__ = [
     "compile_natively",
     "compiled_lines",
     "compiler_key",
+    "compute_capability",
     "create_binder",
     "current_emulation",
     "current_gpu",
     "definition_of",
     "edited_functions",
     "emulated",
+    "emulation_joined",
     "format_edited",
     "function_sources",
     "functions_within",
@@ -221,6 +228,7 @@ __all__ = [
     "stage_names",
     "standalone_text",
     "text_diagnostic",
+    "toolkit_version",
     "translated_errors",
     "translated_machine_errors",
     "translated_text_errors",

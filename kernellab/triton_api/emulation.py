@@ -21,7 +21,7 @@ from triton.runtime.driver import DriverConfig
 from triton.runtime.jit import JITFunction
 
 from kernellab.records import Target
-from kernellab.triton_api.targets import gpu_target
+from kernellab.triton_api.targets import compute_capability, gpu_target
 
 
 class Emulation(Protocol):
@@ -56,7 +56,8 @@ _current: ContextVar[Emulation | None] = ContextVar("kernellab_emulation", defau
 
 def current_emulation() -> Emulation | None:
     """The emulation that this thread is inside of; of nested ones the innermost."""
-    return _current.get()
+    emulation = _current.get()
+    return emulation if _patches.is_open(emulation) else None
 
 
 def current_gpu() -> tuple[str, str] | None:
@@ -81,12 +82,23 @@ def emulated(emulation: Emulation) -> Iterator[None]:
     Triton's classes are changed while any thread is inside, and are what they were
     when the last one has left.
     """
+    _patches.enter(emulation)
+    try:
+        with emulation_joined(emulation):
+            yield
+    finally:
+        _patches.leave(emulation)
+
+
+@contextmanager
+def emulation_joined(emulation: Emulation) -> Iterator[None]:
+    """While active, this thread is inside of an emulation too that another one entered;
+    no longer than that one is.
+    """
     token = _current.set(emulation)
-    _patches.enter()
     try:
         yield
     finally:
-        _patches.leave()
         _current.reset(token)
 
 
@@ -137,23 +149,33 @@ class _Patches:
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
-        self._inside = 0
+        self._entered: list[Emulation] = []
         self._originals: tuple[Any, Any] | None = None
 
-    def enter(self) -> None:
+    def is_open(self, emulation: Emulation | None) -> bool:
+        """Whether whoever entered it is still inside."""
+        return any(one is emulation for one in self._entered)
+
+    def enter(self, emulation: Emulation) -> None:
         with self._lock:
-            self._inside += 1
+            self._entered.append(emulation)
             if self._originals is None:
                 self._originals = vars(JITFunction)["run"], vars(DriverConfig)["active"]
                 JITFunction.run = _run_or_offer(self._originals[0])
                 DriverConfig.active = _active_or_emulated(self._originals[1])
 
-    def leave(self) -> None:
+    def leave(self, emulation: Emulation) -> None:
         with self._lock:
-            self._inside -= 1
-            if self._inside == 0 and self._originals is not None:
+            self._entered = _without(self._entered, emulation)
+            if not self._entered and self._originals is not None:
                 JITFunction.run, DriverConfig.active = self._originals
                 self._originals = None
+
+
+def _without(entered: list[Emulation], emulation: Emulation) -> list[Emulation]:
+    """All but the latest one that it is."""
+    places = [place for place, one in enumerate(entered) if one is emulation]
+    return entered[: places[-1]] + entered[places[-1] + 1 :]
 
 
 _patches = _Patches()
@@ -164,7 +186,7 @@ def _run_or_offer(run_natively: Callable[..., Any]) -> Callable[..., Any]:
     @functools.wraps(run_natively)
     def run(kernel: Any, *args: Any, grid: Any, warmup: bool, **keywords: Any) -> Any:
         __tracebackhide__ = True
-        emulation = _current.get()
+        emulation = current_emulation()
         if emulation is None:
             return run_natively(kernel, *args, grid=grid, warmup=warmup, **keywords)
         native = functools.partial(run_natively, kernel)
@@ -176,7 +198,7 @@ def _run_or_offer(run_natively: Callable[..., Any]) -> Callable[..., Any]:
 @functools.cache
 def _active_or_emulated(active: property) -> property:
     def driver(config: Any) -> Any:
-        emulation = _current.get()
+        emulation = current_emulation()
         if emulation is None or emulation.driver is None:
             return active.__get__(config)
         return emulation.driver
@@ -185,9 +207,7 @@ def _active_or_emulated(active: property) -> property:
 
 
 class EmulatedDriver(DriverBase):  # type: ignore[misc]
-    """What Triton's driver says of a GPU, where there is none:
-    it is device 0, and its tensors lie on the CPU.
-    """
+    """What Triton's driver says of a GPU, where there is none: it is device 0."""
 
     def __init__(
         self,
@@ -195,6 +215,7 @@ class EmulatedDriver(DriverBase):  # type: ignore[misc]
         properties: Mapping[str, int],
         load_binary: Callable[..., tuple[Any, Any, int, int, int]],
         make_launcher: Callable[[Any, Any], Callable[..., None]],
+        is_torchs: bool = False,
     ) -> None:
         """Answer for `target`.
 
@@ -207,9 +228,11 @@ class EmulatedDriver(DriverBase):  # type: ignore[misc]
             make_launcher: gives for the source and the metadata of a compiled kernel what launches
                 it; that is called as `launcher(x, y, z, stream, function, packed_metadata,
                 launch_metadata, enter_hook, exit_hook, *values)`.
+            is_torchs: torch answers for the same GPU; else its tensors lie on the CPU.
         """
         super().__init__()
         self._target = target
+        self._is_torchs = is_torchs
         self.launcher_cls = make_launcher
         self.utils = SimpleNamespace(
             get_device_properties=lambda _device: dict(properties), load_binary=load_binary
@@ -228,10 +251,10 @@ class EmulatedDriver(DriverBase):  # type: ignore[misc]
         return gpu_target(self._target)
 
     def get_active_torch_device(self) -> torch.device:
-        return torch.device("cpu")
+        return torch.device("cuda", 0) if self._is_torchs else torch.device("cpu")
 
     def get_device_interface(self) -> Any:
-        return _CpuInterface
+        return torch.cuda if self._is_torchs else _CpuInterface
 
     def get_benchmarker(self) -> Any:
         return triton.testing.do_bench
@@ -247,10 +270,7 @@ class EmulatedDriver(DriverBase):  # type: ignore[misc]
         return 0
 
     def get_device_capability(self, _device: int = 0) -> tuple[int, int]:
-        """(9, 0) for sm_90, and (9, 4) for gfx942: torch counts AMD's in the same way."""
-        digits = self._target.arch.removeprefix("gfx")
-        minor_at = len(digits) - (1 if self._target.backend == "cuda" else 2)
-        return int(digits[:minor_at]), int(digits[minor_at], 16)
+        return compute_capability(self._target)
 
     def get_empty_cache_for_benchmark(self) -> torch.Tensor:
         """What is overwritten to empty a GPU's second-level cache between

@@ -5,10 +5,13 @@ on machines with no GPU and no driver.
 from __future__ import annotations
 
 import functools
+import re
 from collections.abc import Mapping
 from contextlib import suppress
+from pathlib import Path
 from typing import Any
 
+import triton.backends.amd
 from triton import knobs
 from triton._C.libtriton import get_cache_invalidating_env_vars
 from triton.backends.compiler import GPUTarget
@@ -25,6 +28,25 @@ def gpu_target(target: Target) -> Any:
     if target.backend == "cuda":
         return GPUTarget("cuda", int(target.arch), 32)
     return GPUTarget("hip", target.arch, 64 if target.arch.startswith("gfx9") else 32)
+
+
+def compute_capability(target: Target) -> tuple[int, int]:
+    """(9, 0) for sm_90, and (9, 4) for gfx942: torch counts AMD's in the same way."""
+    digits = target.arch.removeprefix("gfx")
+    minor_at = len(digits) - (1 if target.backend == "cuda" else 2)
+    return int(digits[:minor_at]), int(digits[minor_at], 16)
+
+
+@functools.cache
+def toolkit_version(target: Target) -> str:
+    """The version of CUDA or HIP that Triton brings a part of:
+    that of its ptxas, "12.8", or of its headers of HIP, "7.1".
+    """
+    if target.backend == "cuda":
+        return str(knobs.nvidia.ptxas.version)
+    header = Path(triton.backends.amd.__path__[0], "include", "hip", "hip_version.h").read_text()
+    parts = (re.search(rf"HIP_VERSION_{part} +(\d+)", header) for part in ("MAJOR", "MINOR"))
+    return ".".join(part[1] for part in parts if part is not None)
 
 
 @functools.cache

@@ -167,7 +167,10 @@ TABLE: dict[str, tuple[Callable[..., Any], dict[str, list[Any]]]] = {
     ),
     "interpreted": (
         kernellab.interpreted,
-        {**TARGET, **{name: one for name, one in ORDER.items() if name != "options"}},
+        {
+            **TARGET, **{name: one for name, one in ORDER.items() if name != "options"},
+            "answers": NO_CHOICE,
+        },
     ),
     "load": (kernellab.load, {"path": NO_PATH}),
     "read_ncu": (

@@ -1,0 +1,151 @@
+"""The names of torch's, and `threading.Thread.start`, that are others while a thread is inside.
+
+Each asks whether its caller's thread is inside, and is else what it replaces; so other threads are
+left alone, and what a library took for good (`from torch.cuda import is_available`) is harmless
+later.
+"""
+
+from __future__ import annotations
+
+import functools
+import threading
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from types import ModuleType
+from typing import Any
+
+import torch
+
+from kernellab.launch.torch_cuda import torch_api
+from kernellab.launch.torch_cuda.answers import OF_ACCELERATOR, OF_CUDA, STAND_INS, version_of
+from kernellab.launch.torch_cuda.autocasting import entering, leaving
+from kernellab.launch.torch_cuda.functions import names_gpu, on_default_device
+from kernellab.launch.torch_cuda.joining import start_inside
+from kernellab.launch.torch_cuda.marks import place_on_gpu, tensors_in
+from kernellab.launch.torch_cuda.sessions import Session, current_session
+from kernellab.launch.torch_cuda.streams import Generator
+
+Replacement = tuple[Any, str, Any]
+"""A module or class, the name of an attribute, and what it is meanwhile."""
+
+
+class _Patches:
+    """In place while any thread is inside."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._inside = 0
+        self._originals: list[tuple[Any, str, Any, Any]] = []
+
+    def enter(self) -> None:
+        with self._lock:
+            self._inside += 1
+            if self._inside == 1:
+                torch_api.forget_answers_about_triton()
+                for owner, name, value in _replacements():
+                    self._originals.append((owner, name, vars(owner)[name], value))
+                    setattr(owner, name, value)
+                torch.version.__class__ = _Versions
+
+    def leave(self) -> None:
+        with self._lock:
+            self._inside -= 1
+            if self._inside == 0:
+                torch.version.__class__ = ModuleType
+                for owner, name, original, value in reversed(self._originals):
+                    if vars(owner)[name] is value:  # else somebody else replaced it since
+                        setattr(owner, name, original)
+                self._originals.clear()
+                torch_api.forget_answers_about_triton()
+
+
+_patches = _Patches()
+
+
+@contextmanager
+def patched() -> Iterator[None]:
+    """While active, torch's questions are answered for the session that a thread is in."""
+    _patches.enter()
+    try:
+        yield
+    finally:
+        _patches.leave()
+
+
+def _replacements() -> Iterator[Replacement]:
+    for module in torch_api.CUDA_MODULES:
+        yield from _answered(module, OF_CUDA)
+    for name, stand_in in STAND_INS.items():
+        yield torch.cuda, name, stand_in
+    for accelerator in torch_api.ACCELERATOR_MODULES:
+        yield from _answered(accelerator, OF_ACCELERATOR)
+    questions = torch_api.triton_questions()
+    for name in torch_api.QUESTIONS_OF_TRITON:
+        function = vars(questions)[name]
+        yield questions, name, _asking(function, functools.partial(_unremembered, function))
+    yield questions, "has_triton", _asking(vars(questions)["has_triton"], lambda _session: True)
+    yield torch.backends.cuda, "is_built", _asking(torch.backends.cuda.is_built, lambda _: True)
+    yield torch, "Generator", Generator
+    yield torch, "load", _asking(torch.load, functools.partial(_load, torch.load))
+    yield torch, "compile", _asking(torch.compile, functools.partial(_compile, torch.compile))
+    yield torch.autocast, "__enter__", entering(torch.autocast.__enter__)
+    yield torch.autocast, "__exit__", leaving(torch.autocast.__exit__)
+    context = torch_api.DeviceContext
+    by_torch = context.__torch_function__
+    yield context, "__torch_function__", on_default_device(by_torch)
+    yield threading.Thread, "start", start_inside(threading.Thread.start)
+
+
+def _answered(module: ModuleType, answers: Mapping[str, Any]) -> Iterator[Replacement]:
+    for name, answer in answers.items():
+        if callable(vars(module).get(name)):
+            yield module, name, _asking(vars(module)[name], answer)
+
+
+def _asking(original: Callable[..., Any], answer: Callable[..., Any]) -> Callable[..., Any]:
+    """The function, but that inside the answer is given."""
+
+    @functools.wraps(original)
+    def asked(*args: Any, **kwargs: Any) -> Any:
+        session = current_session()
+        if session is None:
+            return original(*args, **kwargs)
+        return answer(session, *args, **kwargs)
+
+    return asked
+
+
+def _unremembered(function: Any, _session: Session, *args: Any) -> Any:
+    return function.__wrapped__(*args)
+
+
+class _Versions(ModuleType):
+    """`torch.version`, which says of what torch was built for."""
+
+    def __getattribute__(self, name: str) -> Any:
+        if name in ("cuda", "hip"):
+            session = current_session()
+            if session is not None:
+                return version_of(session.target, name)
+        return super().__getattribute__(name)
+
+
+def _load(
+    load: Callable[..., Any], _session: Session, f: Any, map_location: Any = None, **options: Any
+) -> Any:
+    """`torch.load`, to the GPU too."""
+    to_gpu = isinstance(map_location, str | torch.device) and names_gpu(map_location)
+    loaded = load(f, map_location="cpu" if to_gpu else map_location, **options)
+    if to_gpu:
+        for tensor in tensors_in(loaded):
+            place_on_gpu(tensor)
+    return loaded
+
+
+def _compile(
+    compile_: Callable[..., Any], session: Session, model: Any = None, **options: Any
+) -> Any:
+    """`torch.compile`: the function itself; its code for a GPU could not run."""
+    if model is None:
+        return functools.partial(_compile, compile_, session, **options)
+    return model

@@ -1,0 +1,188 @@
+"""Streams, events, generators and graphs of the emulated GPU: work is over when its call returns,
+so a stream is a name, an event a moment, and a graph cannot be recorded.
+"""
+
+from __future__ import annotations
+
+import itertools
+import time
+from typing import Any
+
+import torch
+
+from kernellab.errors import UnsupportedOperation
+from kernellab.launch.torch_cuda.functions import names_gpu
+from kernellab.launch.torch_cuda.marks import GPU
+from kernellab.launch.torch_cuda.sessions import Session, current_session
+
+_cuda: Any = torch.cuda  # whose functions answer with these classes
+
+
+class _StandIn(type(torch.Generator)):  # type: ignore[misc] # the metaclass of all of torch's
+    """A class in the place of torch's, `original`: outside it makes what that makes."""
+
+    original: type[Any]
+
+    def __call__(cls, *args: Any, **kwargs: Any) -> Any:
+        if current_session() is None:
+            return cls.original(*args, **kwargs)
+        return super().__call__(*args, **kwargs)
+
+    def __instancecheck__(cls, instance: Any) -> bool:
+        return super().__instancecheck__(instance) or isinstance(instance, cls.original)
+
+
+class Stream(metaclass=_StandIn):
+    """As `torch.cuda.Stream`; all work on it is done."""
+
+    original = torch.cuda.Stream
+    _numbers = itertools.count(1)
+    device = GPU
+    device_type = 1
+    device_index = 0
+
+    def __init__(self, device: Any = None, priority: int = 0, **_: Any) -> None:
+        if device is not None:
+            names_gpu(device)
+        self.priority = priority
+        self.stream_id = next(self._numbers)
+        self.cuda_stream = self.stream_id
+        self._before: list[Stream] = []
+
+    def query(self) -> bool:
+        """Whether all work is done."""
+        return True
+
+    def synchronize(self) -> None:
+        """It is."""
+
+    def is_capturing(self) -> bool:
+        """Whether a graph is recorded."""
+        return False
+
+    def wait_event(self, event: Event) -> None:
+        """The event has passed."""
+
+    def wait_stream(self, stream: Stream) -> None:
+        """Its work is done."""
+
+    def record_event(self, event: Event | None = None) -> Event:
+        """A moment: now."""
+        event = Event(enable_timing=True) if event is None else event
+        event.record(self)
+        return event
+
+    def __enter__(self) -> Stream:
+        self._before.append(_cuda.current_stream())
+        _cuda.set_stream(self)
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        _cuda.set_stream(self._before.pop())
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Stream) and other.stream_id == self.stream_id
+
+    def __hash__(self) -> int:
+        return hash((Stream, self.stream_id))
+
+    def __repr__(self) -> str:
+        return f"<torch.cuda.Stream device={GPU} cuda_stream={self.cuda_stream:#x}>"
+
+
+def default_stream() -> Stream:
+    """The stream that is current where nobody chose another."""
+    stream = Stream()
+    stream.stream_id = stream.cuda_stream = 0
+    return stream
+
+
+def current_stream(session: Session) -> Stream:
+    """This thread's current stream."""
+    stream: Stream = vars(session.streams).setdefault("current", default_stream())
+    return stream
+
+
+def set_stream(session: Session, stream: Stream | None) -> None:
+    """Let it be this thread's current stream."""
+    if stream is not None:
+        session.streams.current = stream
+
+
+class Event(metaclass=_StandIn):
+    """As `torch.cuda.Event`: a moment of this machine's clock."""
+
+    original = torch.cuda.Event
+    device = GPU
+
+    def __init__(self, enable_timing: bool = False, *_: bool, **__: bool) -> None:
+        self._times = enable_timing
+        self._seconds: float | None = None
+
+    def record(self, _stream: Stream | None = None) -> None:
+        """Let it be now."""
+        self._seconds = time.perf_counter()
+
+    def wait(self, stream: Stream | None = None) -> None:
+        """It has passed."""
+
+    def query(self) -> bool:
+        """Whether it has passed."""
+        return True
+
+    def synchronize(self) -> None:
+        """It has passed."""
+
+    def elapsed_time(self, end_event: Event) -> float:
+        """Milliseconds until a later event, of this machine's time."""
+        if not (self._times and end_event._times):
+            raise ValueError("Both events must be created with argument 'enable_timing=True'.")
+        if self._seconds is None or end_event._seconds is None:
+            raise ValueError("Both events must be recorded before calculating elapsed time.")
+        return 1e3 * (end_event._seconds - self._seconds)
+
+
+class Generator(torch.Generator, metaclass=_StandIn):
+    """As `torch.Generator`; one of the GPU is the CPU's, so it gives the CPU's numbers."""
+
+    original = torch.Generator
+
+    def __new__(cls, device: Any = "cpu") -> Generator:
+        on_gpu = names_gpu(device)
+        make: Any = super().__new__
+        made: Generator = make(cls, "cpu" if on_gpu else device)
+        made._on_gpu = on_gpu
+        return made
+
+    _on_gpu: bool
+
+    @property
+    def device(self) -> torch.device:  # type: ignore[override]
+        """Where it makes numbers."""
+        return GPU if self._on_gpu else super().device
+
+
+def refuse_graph(*_: Any, **__: Any) -> Any:
+    """What makes a graph, or uses one."""
+    raise UnsupportedOperation(
+        "CUDA graphs are not emulated: work runs when it is called, and none is recorded",
+        advice="Call the function itself, without a graph.",
+    )
+
+
+class CUDAGraph(metaclass=_StandIn):
+    """Refused."""
+
+    original = torch.cuda.CUDAGraph
+
+    def __init__(self, *_: Any, **__: Any) -> None:
+        refuse_graph()
+
+
+class GraphCapture(metaclass=_StandIn):
+    """Refused: `torch.cuda.graph`."""
+
+    original = torch.cuda.graph
+
+    def __init__(self, *_: Any, **__: Any) -> None:
+        refuse_graph()

@@ -1,0 +1,164 @@
+"""Torch's private names, and nobody else's of the launch room.
+
+They are looked up here alone, so that a new version of torch is a change of this file.
+"""
+
+from __future__ import annotations
+
+import functools
+import sys
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from types import FunctionType, ModuleType
+from typing import Any
+
+import torch
+import torch.overrides
+import torch.utils._device
+import torch.utils._python_dispatch
+import torch.utils._triton
+
+_overrides: Any = torch.overrides
+_dispatching: Any = torch.utils._python_dispatch
+_default_devices: Any = torch.utils._device
+
+TorchFunctionMode: Any = _overrides.TorchFunctionMode
+DeviceContext: Any = _default_devices.DeviceContext
+"""How torch makes tensors on the default device."""
+
+
+class OperationMode(_dispatching.TorchDispatchMode):  # type: ignore[misc]
+    """Sees each operation below autograd, without an import of torch's compiler, which takes
+    seconds.
+    """
+
+    @classmethod
+    def _should_skip_dynamo(cls) -> bool:
+        return False
+
+
+# Modes
+
+
+def push_modes(function_mode: Any, dispatch_mode: Any) -> None:
+    """Put both on top of this thread's stacks."""
+    _overrides._push_mode(function_mode)
+    dispatch_mode.__enter__()
+
+
+def remove_modes(function_mode: Any, dispatch_mode: Any) -> None:
+    """Take both off this thread's stacks, wherever in them they are: other modes may have been
+    entered since, and tasks of asyncio leave in any order.
+    """
+    above = []
+    while _overrides._get_current_function_mode_stack():
+        mode = _overrides._pop_mode()
+        if mode is function_mode:
+            break
+        above.append(mode)
+    for mode in reversed(above):
+        _overrides._push_mode(mode)
+    higher = []
+    while _dispatching._get_current_dispatch_mode_stack():
+        if _dispatching._get_current_dispatch_mode_stack()[-1] is dispatch_mode:
+            dispatch_mode.__exit__(None, None, None)
+            break
+        higher.append(_dispatching._pop_mode())
+    for one in reversed(higher):
+        _dispatching._push_mode(one)
+
+
+@contextmanager
+def function_mode_pushed(mode: Any) -> Iterator[None]:
+    """While active, a mode is on top of this thread's stack, once more."""
+    _overrides._push_mode(mode)
+    try:
+        yield
+    finally:
+        _overrides._pop_mode()
+
+
+@functools.cache
+def unasked(function: Callable[..., Any]) -> Callable[..., Any]:
+    """A function of torch's written in Python, but that it asks no mode whether to answer for it,
+    and goes on.
+    """
+    plain: Any = function
+    asks = [name for name in plain.__code__.co_names if name.startswith("has_torch_function")]
+    others = plain.__globals__ | dict.fromkeys(asks, lambda *_: False)
+    made = FunctionType(plain.__code__, others, plain.__name__, plain.__defaults__)
+    made.__kwdefaults__ = plain.__kwdefaults__
+    return made
+
+
+@contextmanager
+def modes_pushed(function_mode: Any, dispatch_mode: Any) -> Iterator[None]:
+    """While active, both are on top of this thread's stacks."""
+    push_modes(function_mode, dispatch_mode)
+    try:
+        yield
+    finally:
+        remove_modes(function_mode, dispatch_mode)
+
+
+def stated_default_device() -> torch.device | None:
+    """What `torch.set_default_device` or `with torch.device(...)` say in this thread; else None."""
+    for mode in reversed(_overrides._get_current_function_mode_stack()):
+        if isinstance(mode, DeviceContext):
+            device: torch.device = mode.device
+            return device
+    return None
+
+
+@functools.cache
+def follows_default_device(function: Callable[..., Any]) -> bool:
+    """Whether a function of torch's makes a tensor on the default device."""
+    return function in _default_devices._device_constructors()
+
+
+# Kernels of operations
+
+
+def runs_on_gpu_alone(operation: Any) -> bool:
+    """Whether somebody registered code for the operation that runs for tensors on a GPU only."""
+    return bool(torch._C._dispatch_has_kernel_for_dispatch_key(operation.name(), "CUDA"))
+
+
+def run_as(key: str, operation: Any, args: Any, kwargs: Any) -> Any:
+    """The result of the code that is registered for "CUDA" or "CPU", whatever the tensors are."""
+    keys = torch._C.DispatchKeySet(getattr(torch._C.DispatchKey, key))
+    return operation.redispatch(keys, *args, **kwargs)
+
+
+# Questions that torch asks itself
+
+CUDA_MODULES: tuple[ModuleType, ...] = (
+    torch.cuda,
+    torch.cuda.memory,
+    torch.cuda.random,
+    torch.cuda.graphs,
+    torch.cuda.nvtx,
+)
+"""Where the functions of `torch.cuda` are defined, or imported to."""
+
+ACCELERATOR_MODULES: tuple[ModuleType, ...] = (torch.accelerator, torch.accelerator.memory)
+"""The same of `torch.accelerator`."""
+
+QUESTIONS_OF_TRITON = tuple(
+    name
+    for name, value in vars(torch.utils._triton).items()
+    if callable(value) and hasattr(value, "cache_clear")
+)
+"""What torch asks of Triton and the GPU once, and remembers: "has_triton", ..."""
+
+
+def forget_answers_about_triton() -> None:
+    """Let torch ask its questions again."""
+    for name in QUESTIONS_OF_TRITON:
+        function = getattr(torch.utils._triton, name)
+        getattr(function, "cache_clear", lambda: None)()
+
+
+def triton_questions() -> ModuleType:
+    """The module whose functions they are."""
+    return sys.modules["torch.utils._triton"]

@@ -1,0 +1,496 @@
+"""`kernellab.interpreted(answers="gpu")`: libraries that insist on a GPU run on the CPU, and
+torch is left as it was.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import concurrent.futures
+import copy
+import importlib
+import io
+import sys
+import threading
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import numpy
+import pytest
+import torch
+import triton
+from torch.utils import _triton as torch_triton
+
+import kernellab
+from kernellab.errors import OptionError, UnsupportedOperation
+
+LIBRARY = "tests.kernels.insists_on_cuda"
+
+pytestmark = pytest.mark.skipif(torch.cuda.is_available(), reason="a GPU answers for itself")
+
+
+def imported_anew() -> Any:
+    """The library, which asks torch while it is imported."""
+    sys.modules.pop(LIBRARY, None)
+    return importlib.import_module(LIBRARY)
+
+
+@pytest.fixture
+def gpu() -> Iterator[None]:
+    with kernellab.interpreted(answers="gpu"):
+        yield
+
+
+def on(device: Any) -> torch.device:
+    return torch.device(device)
+
+
+CUDA = torch.device("cuda", 0)
+
+
+# A library
+
+
+def test_the_library_insists() -> None:
+    with pytest.raises(RuntimeError, match="needs a GPU"):
+        imported_anew()
+    with kernellab.interpreted(), pytest.raises(RuntimeError, match="needs a GPU"):
+        imported_anew()
+
+
+@pytest.mark.parametrize(
+    ("target", "name", "count", "hopper", "amd"),
+    [
+        ("sm_90", "NVIDIA H100", 132, True, False),
+        ("sm_75", "Tesla T4", 40, False, False),
+        ("gfx942", "AMD Instinct MI300X", 304, True, True),
+    ],
+)
+def test_it_runs_and_picks_by_the_target(
+    target: str, name: str, count: int, hopper: bool, amd: bool
+) -> None:
+    with kernellab.interpreted(target=target, answers="gpu"):
+        library = imported_anew()
+        x = torch.randn(5000, device="cuda")
+        out = library.scale(x, 3.0)
+        assert out.is_cuda
+        torch.testing.assert_close(out, x * 3)
+        with pytest.raises(ValueError, match="must be on a GPU, not on cpu"):
+            library.scale(x.cpu(), 3.0)
+        assert library.multiprocessors(0) == count
+    assert library.NAME.startswith(name)
+    assert (hopper, amd) == (library.IS_HOPPER, library.IS_AMD)
+
+
+def test_gradients_streams_and_events(gpu: None) -> None:
+    library = imported_anew()
+    x = torch.randn(300, device="cuda", requires_grad=True)
+    library.Scale.apply(x, 2.0).sum().backward()
+    assert x.grad is not None
+    assert x.grad.is_cuda
+    assert x.grad.tolist() == [2.0] * 300
+    assert library.milliseconds(lambda: library.scale(x.detach(), 2.0)) > 0
+
+
+def test_an_operation_that_is_there_for_a_gpu_only(gpu: None) -> None:
+    library = imported_anew()
+    x = torch.randn(300, device="cuda")
+    out = library.scaled(x, 2.0)
+    assert out.is_cuda
+    torch.testing.assert_close(out, x * 2)
+    with pytest.raises(NotImplementedError):
+        library.scaled(x.cpu(), 2.0)
+
+
+def test_a_check_of_what_the_library_launches(gpu: None) -> None:
+    library = imported_anew()
+    x = torch.randn(300, device="cuda")
+    report = kernellab.check(
+        library._scale_kernel, (1,), x, torch.empty_like(x), 2.0, 400, BLOCK=256
+    )
+    assert "out-of-bounds" in {finding.kind for finding in report.findings}
+    assert x.is_cuda
+
+
+# Where tensors are
+
+MAKE: dict[str, Callable[[Any], Any]] = {
+    "zeros": lambda device: torch.zeros(4, device=device),
+    "randn": lambda device: torch.randn(4, device=device, dtype=torch.float16),
+    "tensor": lambda device: torch.tensor([1, 2], device=device),
+    "arange": lambda device: torch.arange(4, device=device),
+    "full": lambda device: torch.full((2, 2), 7.0, device=device),
+    "like": lambda device: torch.empty_like(torch.zeros(4), device=device),
+    "new": lambda device: torch.zeros(4).new_ones(3, device=device),
+    "as_tensor": lambda device: torch.as_tensor(torch.zeros(4), device=device),
+    "of an array": lambda device: torch.as_tensor(numpy.zeros(4), device=device),
+    "to": lambda device: torch.zeros(4).to(device),
+    "to device and type": lambda device: torch.zeros(4).to(device, torch.int32, True),
+    "to by keywords": lambda device: torch.zeros(4).to(device=device, dtype=torch.int8),
+    "to another's": lambda device: torch.zeros(4).to(torch.ones(1, device=device)),
+    "linear": lambda device: torch.nn.Linear(2, 2, device=device).weight,
+    "module": lambda device: torch.nn.Linear(2, 2).to(device).weight,
+    "buffer": lambda device: torch.nn.BatchNorm1d(2).to(device).running_mean,
+    "randint": lambda device: torch.randint(0, 9, (3,), device=device),
+    "by a generator": lambda device: torch.rand(
+        3, device=device, generator=torch.Generator(device=device).manual_seed(1)
+    ),
+}
+
+
+@pytest.mark.parametrize("make", MAKE.values(), ids=MAKE)
+def test_tensors_are_where_they_are_asked_for(gpu: None, make: Callable[..., Any]) -> None:
+    for device in ("cuda", "cuda:0", CUDA, torch.device("cuda")):
+        made = make(device)
+        assert made.device == CUDA
+        assert made.is_cuda
+        assert not made.is_cpu
+        assert made.get_device() == 0
+    made = make("cpu")
+    assert made.device == on("cpu")
+    assert not made.is_cuda
+    assert made.is_cpu
+    assert made.get_device() == -1
+
+
+FOLLOW: dict[str, Callable[[torch.Tensor], torch.Tensor]] = {
+    "arithmetic": lambda x: x * 2 + 1,
+    "view": lambda x: x[1:].view(1, -1),
+    "like": torch.zeros_like,
+    "new": lambda x: x.new_empty(3),
+    "product": lambda x: x[:, None] @ x[None],
+    "cat": lambda x: torch.cat([x, x]),
+    "function": lambda x: torch.nn.functional.layer_norm(x, (4,)),
+    "sort": lambda x: torch.sort(x)[1],
+    "type": lambda x: x.half(),
+    "clone": lambda x: x.clone(),
+    "deepcopy": lambda x: copy.deepcopy(x),
+    "parameter": lambda x: torch.nn.Parameter(x),
+    "out": lambda x: torch.add(x, 1, out=torch.empty_like(x)),
+    "data": lambda x: x.data,
+    "with a number": lambda x: x + torch.tensor(1.0),
+    "in a list": lambda x: torch.stack([x, x]).unbind()[1],
+    "written to": lambda x: torch.empty(4, device="cuda").copy_(torch.zeros(4)),
+}
+
+
+@pytest.mark.parametrize("follow", FOLLOW.values(), ids=FOLLOW)
+def test_results_are_where_the_operands_are(gpu: None, follow: Callable[..., Any]) -> None:
+    assert follow(torch.randn(4, device="cuda")).is_cuda
+    if follow is not FOLLOW["written to"]:
+        assert not follow(torch.randn(4)).is_cuda
+
+
+def test_moving_is_a_copy_and_staying_is_none(gpu: None) -> None:
+    x = torch.zeros(4)
+    moved = x.cuda()
+    moved += 1
+    assert x.tolist() == [0.0] * 4
+    assert moved.to("cuda") is moved.cuda() is moved
+    assert moved.to("cuda", copy=True) is not moved
+    back = moved.cpu()
+    assert not back.is_cuda
+    assert back.cpu() is back
+    x.copy_(moved)
+    assert x.tolist() == [1.0] * 4
+    assert not x.is_cuda
+
+
+def test_gradients_go_back_to_where_the_tensor_is(gpu: None) -> None:
+    x = torch.ones(3, requires_grad=True)
+    (x.cuda() * 2).half().sum().backward()
+    assert x.grad is not None
+    assert not x.grad.is_cuda
+    assert x.grad.tolist() == [2.0] * 3
+    model = torch.nn.Sequential(torch.nn.Linear(3, 3), torch.nn.ReLU()).cuda()
+    optimizer = torch.optim.AdamW(model.parameters())
+    model(x.detach().cuda()).sum().backward()
+    optimizer.step()
+    assert {parameter.device for parameter in model.parameters()} == {CUDA}
+    assert all(
+        parameter.is_cuda and parameter.grad is not None and parameter.grad.is_cuda
+        for parameter in model.parameters()
+    )
+
+
+def test_numpy_cannot_read_a_gpu(gpu: None) -> None:
+    x = torch.ones(3, device="cuda")
+    for read in (lambda: x.numpy(), lambda: numpy.asarray(x)):
+        with pytest.raises(TypeError, match=r"Use Tensor\.cpu\(\) to copy"):
+            read()
+    assert x.cpu().numpy().tolist() == x.tolist() == [1.0] * 3
+
+
+def test_default_devices(gpu: None) -> None:
+    with torch.device("cuda"):
+        assert torch.zeros(3).is_cuda
+        assert torch.nn.Linear(2, 2).weight.is_cuda
+        assert not torch.zeros(3, device="cpu").is_cuda
+    torch.set_default_device("cuda")
+    assert torch.tensor([1.0]).is_cuda
+    assert torch.get_default_device() == CUDA
+    torch.set_default_device("cpu")
+    assert not torch.zeros(3).is_cuda
+
+
+def test_what_is_said_of_a_tensor(gpu: None) -> None:
+    x = torch.ones(2, device="cuda")
+    assert repr(x) == "tensor([1., 1.], device='cuda:0')"
+    assert x.type() == "torch.cuda.FloatTensor"
+    pinned = torch.ones(2).pin_memory()
+    assert pinned.is_pinned()
+    assert not pinned.is_cuda
+    assert torch.empty(3, pin_memory=True).is_pinned()
+    assert not x.is_pinned()
+
+
+def test_files(gpu: None) -> None:
+    file = io.BytesIO()
+    torch.save({"weight": torch.ones(2, device="cuda")}, file)
+    for place, is_cuda in (("cuda", True), ("cpu", False)):
+        file.seek(0)
+        assert torch.load(file, map_location=place)["weight"].is_cuda == is_cuda
+
+
+def test_another_gpu_is_not_there(gpu: None) -> None:
+    with pytest.raises(RuntimeError, match="invalid device ordinal"):
+        torch.zeros(3, device="cuda:1")
+    with pytest.raises(RuntimeError, match="invalid device ordinal"):
+        torch.cuda.get_device_properties(1)
+    with pytest.raises(ValueError, match="Expected a cuda device"):
+        torch.cuda.get_device_name("cpu")
+
+
+# What is answered
+
+
+def test_questions(gpu: None) -> None:
+    assert torch.cuda.is_available()
+    assert torch.cuda.device_count() == 1
+    assert torch.cuda.get_device_capability("cuda") == (9, 0)
+    properties: Any = torch.cuda.get_device_properties(CUDA)
+    assert (properties.major, properties.multi_processor_count, properties.warp_size) == (
+        9,
+        132,
+        32,
+    )
+    assert properties.shared_memory_per_block_optin == 227 * 1024
+    assert torch.cuda.mem_get_info()[1] == properties.total_memory
+    assert torch.cuda.is_bf16_supported()
+    assert torch.version.cuda is not None
+    assert torch.version.hip is None
+    assert torch_triton.has_triton()
+    assert torch_triton.has_triton_tma()
+    assert torch.accelerator.current_accelerator() == on("cuda")
+    assert triton.runtime.driver.active.get_active_torch_device() == CUDA
+    with pytest.raises(AttributeError, match="'uuid' of sm_90 is not among what is known"):
+        properties.uuid
+    assert not hasattr(properties, "no_such_thing")
+
+
+def test_memory_is_what_lives_there(gpu: None) -> None:
+    before = torch.cuda.memory_allocated()
+    x = torch.zeros(1000, device="cuda")
+    view = x[:10]
+    assert torch.cuda.memory_allocated() - before == 4000
+    del x
+    assert torch.cuda.memory_allocated() - before == 4000
+    torch.cuda.reset_peak_memory_stats()
+    torch.zeros(500, device="cuda")
+    assert torch.cuda.max_memory_allocated() - before == 6000
+    del view
+    assert torch.cuda.memory_allocated() == before
+
+
+def test_random_numbers_are_the_cpus(gpu: None) -> None:
+    torch.cuda.manual_seed(3)
+    first = torch.rand(4, device="cuda")
+    torch.manual_seed(3)
+    assert torch.equal(first.cpu(), torch.rand(4))
+    state = torch.cuda.get_rng_state()
+    second = torch.rand(4, device="cuda")
+    torch.cuda.set_rng_state(state)
+    assert torch.equal(second, torch.rand(4, device="cuda"))
+    generator = torch.Generator(device="cuda")
+    assert isinstance(generator, torch.Generator)
+    assert generator.device == CUDA
+    assert isinstance(torch.default_generator, torch.Generator)
+
+
+def test_events_and_streams(gpu: None) -> None:
+    stream = torch.cuda.Stream()
+    assert torch.cuda.current_stream() == torch.cuda.default_stream()
+    with stream, torch.cuda.device(0):
+        assert torch.cuda.current_stream() == stream
+    assert torch.cuda.current_stream().cuda_stream == 0
+    start, end = torch.cuda.Event(enable_timing=True), torch.cuda.Event(enable_timing=True)
+    start.record()
+    with pytest.raises(ValueError, match="must be recorded"):
+        start.elapsed_time(end)
+    end.record()
+    assert start.elapsed_time(end) > 0
+    assert end.query()
+    with pytest.raises(ValueError, match="enable_timing=True"):
+        start.elapsed_time(torch.cuda.Event())
+
+
+def test_graphs_are_refused_in_words(gpu: None) -> None:
+    for use in (torch.cuda.CUDAGraph, lambda: torch.cuda.make_graphed_callables(len, ())):
+        with pytest.raises(UnsupportedOperation, match="graphs are not emulated"):
+            use()
+
+
+def test_autocast_rounds(gpu: None) -> None:
+    x = torch.randn(4, 4, device="cuda")
+    with torch.autocast("cuda", dtype=torch.float16):
+        assert torch.is_autocast_enabled("cuda")
+        assert (x @ x).dtype == torch.float16
+        with torch.autocast("cuda", enabled=False):
+            assert (x @ x).dtype == torch.float32
+    assert (x @ x).dtype == torch.float32
+    scaler = torch.amp.GradScaler("cuda")
+    assert scaler.is_enabled()
+    assert scaler.scale(x.sum()).is_cuda
+
+
+def test_compiled_functions_run_as_they_are(gpu: None) -> None:
+    @torch.compile(dynamic=True)
+    def twice(x: torch.Tensor) -> torch.Tensor:
+        assert x.is_cuda
+        return x * 2
+
+    assert twice(torch.ones(2, device="cuda")).tolist() == [2.0, 2.0]
+
+
+def test_an_unknown_choice_is_refused() -> None:
+    with pytest.raises(OptionError, match="answers='torch'"):
+        kernellab.interpreted(answers="torch")
+
+
+# Threads
+
+
+def seen() -> tuple[bool, str | None, bool]:
+    """What a thread sees of the GPU."""
+    made = torch.cuda.is_available() and torch.zeros(2, device="cuda").is_cuda
+    return torch.cuda.is_available(), torch.version.cuda, made
+
+
+NO_GPU = (False, None, False)
+
+
+def test_threads_that_are_started_inside_are_inside(gpu: None) -> None:
+    library = imported_anew()
+    found: list[Any] = []
+
+    class Worker(threading.Thread):
+        def run(self) -> None:
+            found.append(library.scale(torch.ones(3, device="cuda"), 2.0).tolist())
+
+    worker = Worker()
+    worker.start()
+    worker.join()
+    with concurrent.futures.ThreadPoolExecutor(1) as pool:
+        found.append(pool.submit(lambda: threading.Thread(target=seen) and seen()[2]).result())
+    assert found == [[2.0] * 3, True]
+
+
+def test_other_threads_are_not() -> None:
+    with concurrent.futures.ThreadPoolExecutor(1) as pool:
+        assert pool.submit(seen).result() == NO_GPU
+        with kernellab.interpreted(answers="gpu"):
+            assert pool.submit(seen).result() == NO_GPU
+            assert pool.submit(torch_triton.has_triton).result() is False
+            assert seen()[2]
+            inside = torch.zeros(2, device="cuda")
+            assert not pool.submit(lambda: inside.is_cuda).result()
+            with pytest.raises(Exception, match="CUDA"):
+                pool.submit(torch.cuda.Stream().__class__).result()
+
+
+def test_a_thread_that_lives_longer_sees_nothing_afterwards() -> None:
+    with kernellab.interpreted(answers="gpu"):
+        pool = concurrent.futures.ThreadPoolExecutor(1)
+        assert pool.submit(seen).result()[2]
+    with pool:
+        assert pool.submit(seen).result() == NO_GPU
+        with kernellab.interpreted(answers="gpu"):
+            assert pool.submit(seen).result() == NO_GPU
+
+
+def test_tasks_are_told_apart() -> None:
+    async def inside(target: str) -> Any:
+        with kernellab.interpreted(target=target, answers="gpu"):
+            await asyncio.sleep(0)
+            name = torch.cuda.get_device_name()
+            await asyncio.sleep(0)
+            return name, torch.zeros(1, device="cuda").is_cuda
+
+    async def outside() -> Any:
+        await asyncio.sleep(0)
+        return seen()
+
+    async def all_of_them() -> Any:
+        return await asyncio.gather(inside("sm_80"), outside(), inside("gfx942"))
+
+    first, other, last = asyncio.run(all_of_them())
+    assert first == ("NVIDIA A100-SXM4-80GB", True)
+    assert other == NO_GPU
+    assert last == ("AMD Instinct MI300X", True)
+    assert seen() == NO_GPU
+
+
+# Nothing is left behind
+
+
+def names() -> dict[str, Any]:
+    """All that might be another afterwards."""
+    modules = (torch, torch.cuda, torch.cuda.memory, torch.cuda.random, torch.accelerator)
+    found = {
+        f"{module.__name__}.{name}": value
+        for module in modules
+        for name, value in vars(module).items()
+    }
+    found |= {f"Tensor.{name}": value for name, value in vars(torch.Tensor).items()}
+    found |= {f"Thread.{name}": value for name, value in vars(threading.Thread).items()}
+    found |= {f"autocast.{name}": value for name, value in vars(torch.autocast).items()}
+    found |= {f"_triton.{name}": value for name, value in vars(torch_triton).items()}
+    found["modes"] = torch.overrides._get_current_function_mode_stack()
+    found["versions"] = type(torch.version)
+    found["seen"] = seen(), torch_triton.has_triton(), torch.get_default_device()
+    return found
+
+
+def test_everything_is_as_it_was() -> None:
+    before = names()
+    with kernellab.interpreted(answers="gpu"):
+        torch.set_default_device("cuda")
+        assert torch_triton.has_triton()
+        x = torch.zeros(3)
+        taken = torch.cuda.is_available, torch.cuda.Event, torch.Generator
+    assert names() == before
+    with pytest.raises(KeyError), kernellab.interpreted(answers="gpu"):
+        raise KeyError
+    assert names() == before
+    assert not taken[0]()
+    assert type(taken[2]()) is torch.Generator
+    with pytest.raises(RuntimeError):
+        taken[1]()
+    assert not x.is_cuda
+    assert x.device == on("cpu")
+
+
+def test_nested_ones_each_answer_for_themselves() -> None:
+    before = names()
+    with kernellab.interpreted(target="sm_80", answers="gpu"):
+        with kernellab.interpreted(target="sm_90", answers="gpu"):
+            assert torch.cuda.get_device_capability() == (9, 0)
+            x = torch.zeros(2, device="cuda")
+        assert torch.cuda.get_device_capability() == (8, 0)
+        with kernellab.interpreted():
+            assert seen() == NO_GPU
+            assert triton.runtime.driver.active.get_active_torch_device() == on("cpu")
+        assert x.is_cuda
+        assert seen()[2]
+    assert names() == before
+    with kernellab.interpreted(answers="gpu"):
+        assert x.is_cuda
