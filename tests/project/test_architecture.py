@@ -259,9 +259,10 @@ HOMES_OF_PRIVATE_NAMES = {
     "triton": "kernellab/triton_api/",
     "IPython": "kernellab/magics/ipython_api.py",
     "xdsl": "kernellab/ir/parser.py",
+    "torch": "kernellab/launch/torch_cuda/torch_api.py",
 }
 """Package -> the one place that may use names of it that begin with an underscore. No other
-package's are used at all, torch's say."""
+package's are used at all, NumPy's say."""
 
 DOCUMENTED_ALL_THE_SAME = {"sys._getframe", "os._exit"}
 

@@ -10,6 +10,7 @@ import torch
 
 from kernellab.launch.torch_cuda.marks import GPU
 from kernellab.launch.torch_cuda.sessions import current_session
+from kernellab.launch.torch_cuda.torch_api import autocast_is_on
 
 _ENTERED = "kernellab_cpu_autocasts"
 _NARROW = (torch.float16, torch.bfloat16)
@@ -25,7 +26,7 @@ def entering(enter: Callable[..., Any]) -> Callable[..., Any]:
         if current_session() is not None and autocast.device == GPU.type:
             dtype = autocast.fast_dtype
             if dtype in _NARROW:
-                beside = torch.autocast("cpu", dtype=dtype, enabled=autocast._enabled)
+                beside = torch.autocast("cpu", dtype=dtype, enabled=autocast_is_on(autocast))
                 enter(beside)
         vars(autocast).setdefault(_ENTERED, []).append(beside)
         return result

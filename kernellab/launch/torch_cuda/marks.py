@@ -13,6 +13,8 @@ from typing import Any
 
 import torch
 
+from kernellab.launch.torch_cuda.torch_api import identity_of
+
 GPU = torch.device("cuda", 0)
 """The emulated GPU."""
 
@@ -59,7 +61,7 @@ def tensors_in(*values: Any) -> Iterator[torch.Tensor]:
 def storages_of(*values: Any) -> set[int]:
     """What tells the storages of tensors apart while the tensors live."""
     found = (_storage(tensor) for tensor in tensors_in(*values))
-    return {storage._cdata for storage in found if storage is not None}
+    return {identity_of(storage) for storage in found if storage is not None}
 
 
 def share_place(result: Any, *sources: Any) -> None:
@@ -105,7 +107,7 @@ class Allocated:
 
     def add(self, storage: torch.UntypedStorage) -> None:
         """Count a storage for as long as it lives."""
-        key, size = storage._cdata, storage.nbytes()
+        key, size = identity_of(storage), storage.nbytes()
         with self._lock:
             self._alive[key] = weakref.ref(storage, lambda _: self._drop(key)), size
             self.bytes += size
@@ -113,7 +115,7 @@ class Allocated:
 
     def forget(self, storage: torch.UntypedStorage) -> None:
         """Count a storage no longer."""
-        self._drop(storage._cdata)
+        self._drop(identity_of(storage))
 
     def reset_peak(self) -> None:
         """Begin anew with the most."""

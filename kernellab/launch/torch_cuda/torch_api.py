@@ -116,6 +116,16 @@ def follows_default_device(function: Callable[..., Any]) -> bool:
     return function in _default_devices._device_constructors()
 
 
+def identity_of(storage: torch.UntypedStorage) -> int:
+    """What tells a storage apart from all others that live."""
+    return int(storage._cdata)
+
+
+def autocast_is_on(autocast: torch.autocast) -> bool:
+    """Whether it rounds, or switches that off."""
+    return bool(autocast._enabled)
+
+
 # Kernels of operations
 
 
