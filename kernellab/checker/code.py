@@ -4,26 +4,49 @@ from __future__ import annotations
 
 import functools
 import weakref
-from collections.abc import Sequence
+from collections.abc import Sequence, Set
 from typing import Any
+
+from xdsl.ir import Operation
 
 from kernellab.checker.detector import Detector
 from kernellab.checker.events import emit_value_events
-from kernellab.interpreter.execution.program import ProgramCode, program_of_module
+from kernellab.interpreter.analyses.switch_points import switch_points
+from kernellab.interpreter.codegen.emitter import AfterOperation, Emitter
+from kernellab.interpreter.execution.program import ProgramCode, entry_of, program_of_module
 
-_Kept = dict[tuple[type[Detector], ...], ProgramCode]
+_Kept = dict[tuple[tuple[type[Detector], ...], bool], ProgramCode]
 _kept: weakref.WeakKeyDictionary[ProgramCode, _Kept] = weakref.WeakKeyDictionary()
 
 
 def checked_code(
-    kernel: Any, plain: ProgramCode, detectors: Sequence[type[Detector]]
+    kernel: Any, plain: ProgramCode, detectors: Sequence[type[Detector]], *, preempts: bool = False
 ) -> ProgramCode:
     """The code of a run that these detectors hear, made once for the code of a plain run,
     and of the same operations.
+
+    Args:
+        preempts: whether programs are preempted at the kernel's switch points, of which there must
+            be one.
     """
     made = _kept.setdefault(plain, {})
-    asked = tuple(detectors)
+    asked = tuple(detectors), preempts
     if asked not in made:
-        after = functools.partial(emit_value_events, asked)
-        made[asked] = program_of_module(plain.module, kernel, after)
+        after: AfterOperation = functools.partial(emit_value_events, asked[0])
+        if preempts:
+            after = functools.partial(_may_switch, after, switches(plain))
+        made[asked] = program_of_module(plain.module, kernel, after, preempts=preempts)
     return made[asked]
+
+
+def switches(code: ProgramCode) -> frozenset[Operation]:
+    """The switch points of a kernel."""
+    return switch_points(entry_of(code.module))
+
+
+def _may_switch(
+    before: AfterOperation, points: Set[Operation], emit: Emitter, op: Operation
+) -> None:
+    before(emit, op)
+    if op in points:
+        emit.may_switch()

@@ -16,6 +16,7 @@ from kernellab.checker.failures import Failures
 from kernellab.checker.records import LISTED_PROGRAMS, Finding
 from kernellab.errors import Deadlock
 from kernellab.interpreter.execution.launcher import launch_observed
+from kernellab.interpreter.execution.preemption import Preemption
 from kernellab.interpreter.execution.program import ProgramCode
 from kernellab.launch.argument_copies import copied
 from kernellab.records.run_options import DEFAULT, RunOptions
@@ -73,6 +74,7 @@ class CheckSession:
         options: RunOptions = DEFAULT,
         *,
         one_by_one: bool = False,
+        preemption: Preemption | None = None,
         change: Change | None = None,
     ) -> CheckedRun:
         """Run it again, in another way perhaps.
@@ -81,6 +83,7 @@ class CheckSession:
             detectors: makes those that observe it, accesses only.
             options: in another order.
             one_by_one: one program after the other, no two in step.
+            preemption: how programs are preempted at the kernel's switch points.
             change: puts other accesses in the place of some.
 
         Returns:
@@ -90,10 +93,10 @@ class CheckSession:
             Stopped: it would not have ended.
             KernelFault: as `kernellab.run`.
         """
-        code = self._code(self.guards)
+        code = self._code(self.guards, preempts=preemption is not None)
         run = self._new_run(replace(code, batch=1) if one_by_one else code)
         guards = [kind(run) for kind in self.guards]
-        self._execute(run, [*guards, *detectors(run)], options, change)
+        self._execute(run, [*guards, *detectors(run)], options, change, preemption=preemption)
         return run
 
     def _that_observe(
@@ -108,8 +111,8 @@ class CheckSession:
                 self._code((kind,))
         return [kind for kind in kinds if kind not in failures]
 
-    def _code(self, kinds: Sequence[type[Detector]]) -> ProgramCode:
-        return checked_code(self.launch.kernel, self.launch.code, kinds)
+    def _code(self, kinds: Sequence[type[Detector]], *, preempts: bool = False) -> ProgramCode:
+        return checked_code(self.launch.kernel, self.launch.code, kinds, preempts=preempts)
 
     def _new_run(self, code: ProgramCode) -> CheckedRun:
         call = replace(self.launch.call, values=copied(self.launch.call.values))
@@ -122,10 +125,13 @@ class CheckSession:
         options: RunOptions = DEFAULT,
         change: Change | None = None,
         failures: Failures | None = None,
+        preemption: Preemption | None = None,
     ) -> None:
         dispatcher = EventDispatcher(run, detectors, change, failures)
         try:
-            launch_observed(run.kernel, run.grid, run.call, run.code, dispatcher, options)
+            launch_observed(
+                run.kernel, run.grid, run.call, run.code, dispatcher, options, preemption
+            )
         except Deadlock as deadlock:
             raise Stopped(_deadlock_finding(deadlock)) from deadlock
         finally:

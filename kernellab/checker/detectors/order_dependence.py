@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from xdsl.ir import Operation
@@ -13,19 +14,13 @@ from kernellab.checker.detector import Detector, Stopped
 from kernellab.checker.detectors.race import Race
 from kernellab.checker.float_sums import FloatSums
 from kernellab.checker.outcomes import Apart, differences
+from kernellab.checker.schedules import Schedule, learns, other_schedules
 from kernellab.errors import KernelFault
-from kernellab.interpreter.analyses.memory_effects import memory_effects
+from kernellab.interpreter.execution.grid import linear_ids
 from kernellab.ir.locations import locate
-from kernellab.records.run_options import RunOptions
 
 if TYPE_CHECKING:
     from kernellab.checker.session import CheckSession
-
-_ORDERS = (
-    ("backwards", RunOptions(order="reversed")),
-    ("in a shuffled order (seed 1)", RunOptions(order="shuffled", seed=1)),
-    ("in a shuffled order (seed 2)", RunOptions(order="shuffled", seed=2)),
-)
 
 
 class OrderDependence(Detector):
@@ -52,29 +47,38 @@ class OrderDependence(Detector):
         self._sums.before(access)
 
     def ask(self, session: CheckSession) -> None:
-        shown = self._race.shared or memory_effects(self.run.code).order_shows
-        if not shown or any(self._race.findings()):
+        if any(self._race.findings()):
             return
-        for words, options in _ORDERS:
+        shared = self._race.shared
+        looks = learns(self.run, shared)
+        found: Callable[[], None] | None = None
+        for schedule in other_schedules(self.run, shared):
+            if found is not None and not looks:
+                break
             try:
-                run = session.repeat(options=options)
+                run = self._race.look_again(session, schedule) if looks else schedule.run(session)
             except (Stopped, KernelFault) as failure:
-                self._report_failure(words, failure)
+                found = found or partial(self._report_failure, schedule.words, failure)
+                continue
+            if run is None:  # there is a race, which is told
                 return
             apart = list(differences(self.run.results, run.results, self._sums.tolerance))
             if apart:
-                self._report(session, words, apart)
-                return
+                found = found or partial(self._report, session, schedule, apart)
+        if found is not None:
+            found()
 
-    def _report(self, session: CheckSession, words: str, apart: Sequence[Apart]) -> None:
+    def _report(self, session: CheckSession, schedule: Schedule, apart: Sequence[Apart]) -> None:
         first = apart[0]
         writers: list[_Writer] = []
 
         def watch(run: CheckedRun) -> Sequence[Detector]:
-            writers.append(_Writer(run, first))
+            writers[:] = [_Writer(run, first)]
             return writers
 
         session.repeat(watch)
+        if writers[0].operation is None:
+            schedule.run(session, watch)
         others = [one.name for one in apart[1:]]
         also = (
             f"; {', '.join(others)} change{'s' if len(others) == 1 else ''} too" if others else ""
@@ -85,7 +89,7 @@ class OrderDependence(Detector):
         message = (
             f"{first.element} depends on the order of the programs: it is {first.one_text} "
             f"when they run in the order of their ids, {first.other_text} when they run "
-            f"{words}{also}"
+            f"{schedule.words}{also}"
         )
         facts = {"argument": first.name, "index": first.index, "message": message}
         if any(
@@ -95,21 +99,25 @@ class OrderDependence(Detector):
         self._add(writers[0].operation, facts, writers[0].programs, first.count)
 
     def _report_failure(self, words: str, failure: Stopped | KernelFault) -> None:
-        if isinstance(failure, Stopped):
-            position, why = failure.finding.position, failure.finding.message
-        else:
-            position, why = failure.position, failure.what
-        message = (
-            f"with its programs run {words} the kernel does not end as it does in the order of "
-            f"their ids: {why}"
+        """One finding for a run that does not end: where it was stopped, of the kind of that."""
+        start = (
+            f"with its programs run {words}, the kernel does not end as it does in the order of "
+            "their ids: "
         )
-        facts = {
-            "kind": self.kinds[0],
-            "position": position,
-            "message": message,
-            "advice": _ADVICE,
+        if isinstance(failure, KernelFault):
+            where = {"kind": self.kinds[0], "position": failure.position, "advice": _ADVICE}
+            self.collector.add("order", {**where, "message": start + failure.what})
+            return
+        found = failure.finding
+        facts: dict[str, Any] = {
+            "kind": found.kind,
+            "position": found.position,
+            "calls": found.calls,
+            "message": start + found.message,
+            "advice": found.advice + _LOCKS * (found.kind == "deadlock"),
         }
-        self.collector.add("order", facts)
+        programs = linear_ids(found.programs, self.run.grid)
+        self.collector.add("order", facts, sorted(programs))
 
     def _add(
         self, op: Operation | None, facts: dict[str, Any], programs: Sequence[int], count: int
@@ -130,6 +138,8 @@ _ADVICE = (
     "alone, or sort them afterwards."
 )
 
+
+_LOCKS = " Where a program takes several locks, let all take them in one order."
 
 _SUMS_THAT_LEAVE = (
     "A GPU promises no order. Where a sum goes beyond its type on the way in one order, and not in "

@@ -14,6 +14,7 @@ from kernellab.checker.checked_run import Access, CheckedRun
 from kernellab.checker.detector import Detector, Stopped
 from kernellab.checker.outcomes import as_text, texts
 from kernellab.checker.races.conflicts import ShadowMemory
+from kernellab.checker.races.discarded import Repeatable, with_effect
 from kernellab.checker.races.happens_before import weakness
 from kernellab.checker.races.tracking import (
     MOST_FOLLOWED,
@@ -23,16 +24,18 @@ from kernellab.checker.races.tracking import (
     SeenEnough,
     Suspects,
     Tracker,
+    is_more,
     joined,
     touch_of,
+    union,
 )
+from kernellab.checker.schedules import BACKWARDS, IN_ORDER, Schedule
 from kernellab.checker.shadow.memory import Storages
-from kernellab.errors import SourcePosition
+from kernellab.errors import KernelFault, SourcePosition
 from kernellab.interpreter.analyses.memory_effects import EVERYTHING, Arguments, memory_effects
 from kernellab.interpreter.execution.launcher import argument_names
 from kernellab.interpreter.memory.global_memory import Buffer
 from kernellab.ir.locations import locate
-from kernellab.records.run_options import RunOptions
 
 if TYPE_CHECKING:
     from kernellab.checker.session import CheckSession
@@ -44,6 +47,7 @@ class Race(Detector):
 
     Attributes:
         shared: True where programs see what others left in memory, in order or not.
+        suspects: elements that several programs touch, and one of them stores to.
     """
 
     kinds = ("race",)
@@ -52,7 +56,7 @@ class Race(Detector):
         super().__init__(run)
         self._watched = _watched(run)
         self._shadows = Storages(self._begin)
-        self._suspects: Suspects = {}
+        self.suspects: Suspects = {}
         self.shared = False
 
     @classmethod
@@ -71,36 +75,83 @@ class Race(Detector):
             shadow.touch(touch_of(access), access)
 
     def end(self) -> None:
-        suspects = {}
         for shadow in self._shadows.by_start.values():
             found = None if shadow is None else shadow.conflicts()
             if found is not None:
                 races, shown = found
                 self.shared = self.shared or bool(shown.any())
                 if races.any():
-                    suspects[self.run.storage_of(shadow.storage.tensor)] = shadow.storage, races
-        self._suspects = suspects
-        self.shared = self.shared or bool(suspects)
+                    key = self.run.storage_of(shadow.storage.tensor)
+                    self.suspects[key] = shadow.storage, races
+        self.shared = self.shared or bool(self.suspects)
 
     def ask(self, session: CheckSession) -> None:
-        for order in ("sequential", "reversed") if self._suspects else ():
-            trackers: list[Tracker] = []
+        for schedule in (IN_ORDER, BACKWARDS) if self.suspects else ():
+            self._follow(session, schedule, self.suspects)
+            if self._reported:
+                return
 
-            def track(run: CheckedRun, trackers: list[Tracker] = trackers) -> Sequence[Detector]:
-                trackers.append(Tracker(run, self._suspects))
-                return trackers
+    def look_again(self, session: CheckSession, schedule: Schedule) -> CheckedRun | None:
+        """Run the launch in another schedule, and look for suspects there too.
 
-            with suppress(Stopped, SeenEnough):  # what was seen until then counts
-                session.repeat(track, RunOptions(order=order), one_by_one=True)
-            if trackers[0].is_cut_off:
+        Returns:
+            The run, its tensors as it has left them; None where a race was seen.
+
+        Raises:
+            Stopped, KernelFault: as `CheckSession.repeat`.
+        """
+        seen: list[Race] = []
+        trackers: list[Tracker] = []
+        follows = schedule.preemption is not None and bool(self.suspects)
+
+        def watch(run: CheckedRun) -> Sequence[Detector]:
+            seen.append(Race(run))
+            trackers.extend([Tracker(run, self.suspects, keeps_reads=True)] * follows)
+            return [*seen, *trackers]
+
+        try:
+            run = schedule.run(session, watch)
+        except (Stopped, KernelFault):
+            self._conclude(trackers)
+            raise
+        self._conclude(trackers, Repeatable(session, schedule, run))
+        seen[0].end()
+        if not self._reported and is_more(seen[0].suspects, self.suspects):
+            self._follow(session, schedule, seen[0].suspects)
+            self.suspects = union(self.suspects, seen[0].suspects)
+        return None if self._reported else run
+
+    def _follow(self, session: CheckSession, schedule: Schedule, suspects: Suspects) -> None:
+        """Run the launch program by program, and see what orders them."""
+        trackers: list[Tracker] = []
+        preempted = schedule.preemption is not None
+
+        def track(run: CheckedRun) -> Sequence[Detector]:
+            trackers.append(Tracker(run, suspects, keeps_reads=preempted))
+            return trackers
+
+        again = None
+        with suppress(Stopped, SeenEnough):  # what was seen until then counts
+            run = schedule.run(session, track, one_by_one=True)
+            again = Repeatable(session, schedule, run) if preempted else None
+        self._conclude(trackers, again)
+
+    def _conclude(self, trackers: Sequence[Tracker], again: Repeatable | None = None) -> None:
+        """Report what trackers saw; where they saw it is run `again`, only what has an effect."""
+        for tracker in trackers:
+            if tracker.is_cut_off:
                 self.notes = (
                     f"Programs share elements of memory. In which order they reach them was "
                     f"followed through {MOST_FOLLOWED:,} of the {self.run.programs:,} programs.",
                 )
-            if trackers[0].summaries:
-                for together in joined(trackers[0].summaries):
-                    self._report(together)
-                return
+            for together in joined(tracker.summaries):
+                counting = together if again is None else with_effect(together, again)
+                if counting:
+                    self._report(counting)
+
+    @property
+    def _reported(self) -> bool:
+        return any(self.findings())
 
     def _report(self, together: list[PairSummary]) -> None:
         """One finding for operations that race with each other, at the last store among them."""

@@ -6,7 +6,7 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, cast
 
 import numpy
@@ -33,9 +33,28 @@ class SeenEnough(Exception):
     """The rest of a run would show nothing new."""
 
 
-Suspects = Mapping[str | int, tuple[Storage, numpy.ndarray]]
+Suspects = dict[str | int, tuple[Storage, numpy.ndarray]]
 """Storages (see `CheckedRun.storage_of`) with the elements that are looked at,
 true in a shadow array."""
+
+
+def is_more(found: Suspects, known: Suspects) -> bool:
+    """Whether there are suspects among those found that are not known."""
+    return any(
+        key not in known or not like.is_like(known[key][0]) or bool((here & ~known[key][1]).any())
+        for key, (like, here) in found.items()
+    )
+
+
+def union(one: Suspects, other: Suspects) -> Suspects:
+    """The suspects of both; of a storage whose notes are about other elements, the latter's."""
+    return {
+        **one,
+        **{
+            key: (like, here | one[key][1] if key in one and like.is_like(one[key][0]) else here)
+            for key, (like, here) in other.items()
+        },
+    }
 
 
 @dataclass(frozen=True)
@@ -78,12 +97,15 @@ class PairSummary:
 
     Attributes:
         weak: atomics that would order those of the first if they acquired and released.
+        reads: of pairs one of which reads, those reads: which access of the run, and its operation;
+            see `Tracker`.
     """
 
     example: AccessPair
     count: int
     programs: set[int]
     weak: tuple[Operation, ...] = ()
+    reads: dict[int, Operation] = field(default_factory=dict)
 
 
 class Tracker(Detector):
@@ -96,8 +118,10 @@ class Tracker(Detector):
 
     kinds = ()
 
-    def __init__(self, run: CheckedRun, suspects: Suspects) -> None:
+    def __init__(self, run: CheckedRun, suspects: Suspects, *, keeps_reads: bool = False) -> None:
+        """`keeps_reads`: whether summaries shall have the reads, each of them."""
         super().__init__(run)
+        self._keeps_reads = keeps_reads
         self.summaries: dict[frozenset[Operation], PairSummary] = {}
         self._suspects = suspects
         self._clocks = Clocks(run.programs)
@@ -180,6 +204,13 @@ class Tracker(Detector):
         summary = self.summaries[key]
         summary.count += len(elements)
         summary.programs.update((program, *others.tolist()))
+        if self._keeps_reads and kind == "read":
+            summary.reads[self._clocks.time] = access.operation
+        elif self._keeps_reads and _KIND[before] == "read":
+            times, numbers = trace.times[elements].tolist(), trace.operations[elements].tolist()
+            summary.reads.update(
+                (time, history.operations[one]) for time, one in zip(times, numbers)
+            )
 
     def _weak_between(
         self, program: int, other: numpy.ndarray, time: numpy.ndarray

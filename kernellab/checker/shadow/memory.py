@@ -136,6 +136,12 @@ class Storage:
         self._phase: int = _address(buffer) - self._start if like is None else like._phase
         self._shadows: list[ShadowArray] = []
 
+    def is_like(self, other: Storage) -> bool:
+        """Whether notes are about the same elements as the other's, of the same storage in
+        another run.
+        """
+        return (self.unit, self._phase) == (other.unit, other._phase)
+
     def shadow(self, fill: Any, dtype: Any) -> ShadowArray:
         """A shadow array with `fill` everywhere."""
         made = ShadowArray(fill, dtype)

@@ -44,8 +44,10 @@ def idle_variables(source: str) -> frozenset[str]:
 def _spin_loops(
     node: ast.AST, loop: ast.For | ast.While | None, inside_another: bool = False
 ) -> Iterator[tuple[ast.For | ast.While, bool]]:
-    """The innermost loop around every `yield`, and whether it is inside another one."""
-    if isinstance(node, ast.Yield) and loop is not None:
+    """The innermost loop around every `yield` of a program that waits, and whether it is inside
+    another one.
+    """
+    if isinstance(node, ast.Yield) and node.value is None and loop is not None:
         yield loop, inside_another
     for child in ast.iter_child_nodes(node):
         if isinstance(child, ast.For | ast.While):
@@ -134,7 +136,7 @@ def _is_harmless(function: ast.expr) -> bool:
 def _only_emits_event(value: ast.expr) -> bool:
     """A statement for those who listen to the values of a run."""
     match value:
-        case ast.Yield(value=None) | ast.Constant():
+        case ast.Yield(value=None | ast.Constant()) | ast.Constant():
             return True
         case ast.Call(func=ast.Attribute(value=ast.Name(id="observer"), attr="computed")):
             return True

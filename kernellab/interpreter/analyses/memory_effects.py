@@ -111,4 +111,4 @@ def _shows_order(op: Operation) -> bool:
     if isinstance(op, tt.AtomicRMWOp | amdg.BufferAtomicRMWOp):
         name = tt.ATOMIC_OPERATIONS[op.operation.value.data]
         return bool(op.result.uses) or name in ("fadd", "exchange")
-    return global_effect(op) == "atomic"
+    return has(op, Atomic)

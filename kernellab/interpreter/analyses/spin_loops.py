@@ -13,6 +13,7 @@ from collections.abc import Iterator
 from xdsl.ir import BlockArgument, Operation, OpResult, SSAValue
 
 from kernellab.interpreter.analyses.dataflow import handed_on, yielded
+from kernellab.interpreter.analyses.switch_points import is_volatile
 from kernellab.ir import scf, tt
 from kernellab.ir.traits import Atomic, GlobalRead, PointerAccess, global_effect, has, trait_of
 
@@ -37,9 +38,7 @@ def is_spin_loop(loop: scf.WhileOp) -> bool:
 
 
 def _asks_memory(op: Operation) -> bool:
-    if isinstance(op, tt.LoadOp):
-        return op.is_volatile is not None and bool(op.is_volatile.value.data)
-    return bool(op.results) and has(op, Atomic)
+    return is_volatile(op) or (bool(op.results) and has(op, Atomic))
 
 
 def _loads_the_same_place(op: Operation, loop: scf.WhileOp) -> bool:

@@ -298,6 +298,10 @@ class Emitter(CodeWriter):
             raise self.unsupported("a loop that waits for other programs in a function of elements")
         self.statement(ast.Expr(ast.Yield()))
 
+    def may_switch(self) -> None:
+        """`yield True`: the program does not wait, but others may go on here."""
+        self.statement(ast.Expr(ast.Yield(ast.Constant(True))))
+
     @contextmanager
     def only(self, active: str) -> Iterator[None]:
         """Inside, only the programs that the variable `active` names take part."""

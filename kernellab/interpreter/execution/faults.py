@@ -20,13 +20,14 @@ from kernellab.errors import (
 )
 from kernellab.interpreter.codegen.code_positions import located_at
 from kernellab.interpreter.execution.bounds_advice import Extents, bounds_advice
+from kernellab.interpreter.execution.coroutines import Waiting
 from kernellab.interpreter.execution.device_asserts import FailedAssertion
 from kernellab.interpreter.execution.grid import Grid, Programs
 from kernellab.interpreter.execution.lane_fault import LaneFault
 from kernellab.interpreter.execution.lane_values import LaneValues
 from kernellab.interpreter.execution.program import HIDDEN_FILE, ProgramCode
 from kernellab.interpreter.execution.provenance import calls_at, index_provenance
-from kernellab.interpreter.execution.scheduler import DeadlockDetected, Waiting
+from kernellab.interpreter.execution.scheduler import DeadlockDetected
 from kernellab.interpreter.memory.address_space import WildAddress
 from kernellab.interpreter.memory.global_memory import OutOfBoundsAccess, ReadOnlyStore
 from kernellab.interpreter.memory.mbarriers import PhaseNeverCompletes

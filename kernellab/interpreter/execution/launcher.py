@@ -18,6 +18,7 @@ from kernellab.compiler.specialization.argument_formatting import FormattedArgum
 from kernellab.compiler.specialization.binding import BoundCall
 from kernellab.errors import ArgumentError
 from kernellab.interpreter.analyses.idle_variables import idle_variables
+from kernellab.interpreter.execution.coroutines import Step
 from kernellab.interpreter.execution.faults import FAULTS, explain
 from kernellab.interpreter.execution.grid import (
     Grid,
@@ -28,8 +29,9 @@ from kernellab.interpreter.execution.grid import (
     linear_ids,
     set_apart,
 )
+from kernellab.interpreter.execution.preemption import Preemption
 from kernellab.interpreter.execution.program import ProgramCode, program_code, program_of_text
-from kernellab.interpreter.execution.scheduler import Step, take_turns
+from kernellab.interpreter.execution.scheduler import take_turns
 from kernellab.interpreter.memory.descriptors import Descriptor
 from kernellab.interpreter.memory.global_memory import Buffer
 from kernellab.interpreter.memory.observing import RunObserver
@@ -106,10 +108,15 @@ def launch_observed(
     code: ProgramCode,
     observer: RunObserver | None,
     options: RunOptions = DEFAULT,
+    preemption: Preemption | None = None,
 ) -> None:
-    """Run a kernel's code in place; the observer is told of every access. Raises as `launch`."""
+    """Run a kernel's code in place; the observer is told of every access. Raises as `launch`.
+
+    Args:
+        preemption: how programs are preempted, of code that has switch points.
+    """
     __tracebackhide__ = True
-    _run(kernel, check_grid(grid, call.values), call, options, code, observer)
+    _run(kernel, check_grid(grid, call.values), call, options, code, observer, preemption)
 
 
 @dataclass(frozen=True)
@@ -195,6 +202,7 @@ def _run(
     options: RunOptions,
     code: ProgramCode,
     observer: RunObserver | None = None,
+    preemption: Preemption | None = None,
 ) -> None:
     __tracebackhide__ = True
     arguments = _runtime_arguments(kernel, call, code, options.bounds)
@@ -206,7 +214,7 @@ def _run(
         run_batch = prepare(*arguments, GridSizes(sizes))
         all_batches = batches(sizes, code.batch, options.order, options.seed)
         with _work(kernel, sizes, code) as work:
-            for programs, run in _steps(code, run_batch, all_batches):
+            for programs, run in _steps(code, run_batch, all_batches, preemption):
                 if observer is not None:
                     observer.programs = programs
                 try:
@@ -230,14 +238,17 @@ def _work(kernel: Any, sizes: Grid, code: ProgramCode) -> ProgressBar:
 
 
 def _steps(
-    code: ProgramCode, run_batch: Callable[[Programs], Any], all_batches: Iterator[Programs]
+    code: ProgramCode,
+    run_batch: Callable[[Programs], Any],
+    all_batches: Iterator[Programs],
+    preemption: Preemption | None = None,
 ) -> Iterator[Step]:
     """What to run, one after the other: whole batches, or turns of programs
-    that wait for each other.
+    that wait for each other, or are preempted.
     """
     if code.watched is not None:
         idle = idle_variables(code.source)
-        return take_turns(all_batches, run_batch, code.watched, idle)
+        return take_turns(all_batches, run_batch, code.watched, idle, preemption)
     return ((programs, functools.partial(run_batch, programs)) for programs in all_batches)
 
 

@@ -96,7 +96,7 @@ class ProgramCode:
         arguments: what the code takes, in order.
         batch: how many programs run together.
         watched: what the code reads and writes memory through where programs wait for each
-            other, else None.
+            other, or are preempted, else None.
         source: the generated code as text, for reading.
     """
 
@@ -210,18 +210,23 @@ def program_of_text(text: str, kernel: Any, after: AfterOperation | None = None)
 
 
 def program_of_module(
-    module: ModuleOp, kernel: Any, after: AfterOperation | None = None
+    module: ModuleOp,
+    kernel: Any,
+    after: AfterOperation | None = None,
+    *,
+    preempts: bool = False,
 ) -> ProgramCode:
     """The code of a module that came from `kernel`; calls are inlined in the module.
 
     Args:
         after: adds statements after operations, see `emitter.AfterOperation`.
+        preempts: whether these are switch points among them (`Emitter.may_switch`), one at least.
     """
     _refuse_clusters(module, kernel)
     function = entry_of(module)
     file = kernel.fn.__code__.co_filename
     code = emit_kernel(function, file, kernel.__name__, after)
-    watched = WatchedMemory() if has_spin_loop(function) else None
+    watched = WatchedMemory() if preempts or has_spin_loop(function) else None
     prepare = _loaded(code, file, {**MODULES, "memory": watched or global_memory})
     return ProgramCode(
         prepare,

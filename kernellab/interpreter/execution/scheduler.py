@@ -12,26 +12,22 @@ they were goes round in a circle, and if all do, that is a deadlock. Variables t
 do not matter (`idle_variables.py`). A program whose count decides when it gives up does not come
 round; it is given `SILENT_ROUNDS`. One whose accesses leave their tensors, where a checker lets the
 run go on, is given `STRAY_ROUNDS`: no value that it reads there can end its loop.
+
+Code that preempts may stop a program elsewhere too. Its programs are all admitted at once, and take
+their turns as `preemption.py` has it; those that then wait, or are left, go on as told above.
 """
 
 from __future__ import annotations
 
 import functools
 import itertools
-import types
 from collections.abc import Callable, Collection, Iterator, Sequence
 from dataclasses import dataclass
-from typing import Any, TypeAlias
 
-import numpy
-
+from kernellab.interpreter.execution.coroutines import Coroutine, RunningProgram, Step, Waiting
 from kernellab.interpreter.execution.grid import Programs
-from kernellab.interpreter.memory.watch import Reading, WatchedMemory
-
-Coroutine: TypeAlias = "types.GeneratorType[None, None, None]"
-
-Step = tuple[Programs, Callable[[], object]]
-"""A batch of programs, and what to call to run it, or to run it on."""
+from kernellab.interpreter.execution.preemption import Preemption, preempted
+from kernellab.interpreter.memory.watch import WatchedMemory
 
 SILENT_ROUNDS = 100_000
 """So many silent rounds may pass, with no program left to admit,
@@ -43,22 +39,6 @@ STRAY_ROUNDS = 2_000
 PATIENCE = 1_000
 """After so many rounds in which no program ended, more are admitted though memory changes:
 programs may count there as they wait."""
-
-
-@dataclass(frozen=True)
-class Waiting:
-    """A program that waits.
-
-    Attributes:
-        programs: the batch of this one program.
-        code, instruction: where in the generated code it waits.
-        reading: what it read last.
-    """
-
-    programs: Programs
-    code: types.CodeType
-    instruction: int
-    reading: Reading | None
 
 
 @dataclass
@@ -82,6 +62,7 @@ def take_turns(
     start: Callable[[Programs], Coroutine],
     memory: WatchedMemory,
     idle: Collection[str] = (),
+    preemption: Preemption | None = None,
 ) -> Iterator[Step]:
     """One turn after the other, each to be carried out before the next is asked for.
 
@@ -90,13 +71,18 @@ def take_turns(
         start: the kernel's code, which makes a coroutine of a program.
         memory: what that code reads and writes through.
         idle: variables of that code that decide nothing while a program waits.
+        preemption: how programs are preempted, if they are.
 
     The last step raises NobodyMoves where programs wait for ever.
     """
-    live: list[_Program] = []
+    live: list[RunningProgram] = []
+    if preemption is not None:
+        live = [RunningProgram(one, start(one)) for one in batches]
+        yield from preempted(live, memory, preemption)
+        live = [program for program in live if not program.ended]
     admitted, silent_rounds, stray_rounds, rounds_without_end = 1, 0, 0, 0
     while True:
-        newcomers = [_Program(one, start(one)) for one in itertools.islice(batches, admitted)]
+        newcomers = [RunningProgram(one, start(one)) for one in itertools.islice(batches, admitted)]
         live += newcomers
         if not live:
             return
@@ -120,82 +106,6 @@ def take_turns(
         rounds_without_end = rounds_without_end if enough else 0
 
 
-def _stop(live: Sequence[_Program], silent_rounds: int, proven: bool) -> Step:
+def _stop(live: Sequence[RunningProgram], silent_rounds: int, proven: bool) -> Step:
     stuck = DeadlockDetected(tuple(one.waiting() for one in live), silent_rounds, proven)
     return live[0].programs, functools.partial(live[0].coroutine.throw, stuck)
-
-
-class _Program:
-    """A program that has been admitted.
-
-    Attributes:
-        changed: whether its latest turn changed memory.
-        strayed: whether its latest turn made an access that left its tensor.
-        ended: whether it has run to its end.
-    """
-
-    def __init__(self, programs: Programs, coroutine: Coroutine) -> None:
-        self.programs = programs
-        self.coroutine = coroutine
-        self.changed = self.strayed = self.ended = False
-        self._reading: Reading | None = None
-        self._variables: dict[str, Any] = {}
-
-    def turn(self, memory: WatchedMemory) -> None:
-        """Run it until it ends, or until a spin loop turns back."""
-        memory.changed = memory.strayed = False
-        self.ended = next(self.coroutine, _END) is _END
-        self.changed, self.strayed = memory.changed, memory.strayed
-        self._reading = memory.reading
-
-    def comes_round(self, silent_rounds: int, idle: Collection[str]) -> bool:
-        """True where its variables, but for the idle ones, are what they were at an earlier end
-        of a turn in this silence.
-
-        To be asked after every silent round, from the first on. It compares with rounds 1, 2, 4, 8,
-        ..., so that a circle of any length is found (R. P. Brent, An improved Monte Carlo
-        factorization algorithm, BIT 20, 1980).
-        """
-        frame = self._frame()
-        variables = {name: value for name, value in frame.f_locals.items() if name not in idle}
-        variables["the instruction"] = frame.f_lasti
-        same = silent_rounds > 1 and _are_same(variables, self._variables)
-        if silent_rounds & (silent_rounds - 1) == 0:
-            self._variables = variables
-        return same
-
-    def waiting(self) -> Waiting:
-        """Where it waits, and for what."""
-        frame = self._frame()
-        return Waiting(self.programs, frame.f_code, frame.f_lasti, self._reading)
-
-    def _frame(self) -> types.FrameType:
-        frame = self.coroutine.gi_frame
-        assert frame is not None, "only a program that has not ended has a frame"
-        return frame
-
-
-_END: Any = object()
-
-
-def _are_same(one: dict[str, Any], other: dict[str, Any]) -> bool:
-    return one.keys() == other.keys() and all(
-        _is_same(value, other[name]) for name, value in one.items()
-    )
-
-
-def _is_same(one: Any, other: Any) -> bool:
-    """Whether two values of one variable are the same, bit for bit."""
-    if one is other:
-        return True
-    if isinstance(one, types.FunctionType) and isinstance(other, types.FunctionType):
-        return one.__code__ is other.__code__
-    if isinstance(one, tuple) and isinstance(other, tuple):
-        return len(one) == len(other) and all(map(_is_same, one, other))
-    first, second = numpy.asarray(one), numpy.asarray(other)
-    return (
-        first.dtype == second.dtype
-        and first.dtype.kind != "O"
-        and first.shape == second.shape
-        and first.tobytes() == second.tobytes()
-    )

@@ -1,0 +1,93 @@
+"""Reads that race and come to nothing: of a program that looks at a version again, and throws away
+what it read where another has begun to write.
+
+Whether one comes to something is tried: the run is repeated with other values in what it read.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+
+import numpy
+from xdsl.ir import Operation
+
+from kernellab.checker.checked_run import Access, CheckedRun
+from kernellab.checker.detector import Stopped
+from kernellab.checker.outcomes import differences
+from kernellab.checker.races.tracking import PairSummary
+from kernellab.checker.schedules import Schedule
+from kernellab.checker.session import CheckSession
+from kernellab.errors import KernelFault
+from kernellab.interpreter.memory import global_memory
+from kernellab.interpreter.memory.layers import Load, MemoryAccess
+
+
+@dataclass(frozen=True)
+class Repeatable:
+    """A run of a launch in which programs are preempted, and how to repeat it."""
+
+    session: CheckSession
+    schedule: Schedule
+    run: CheckedRun
+
+
+def with_effect(together: Sequence[PairSummary], again: Repeatable) -> list[PairSummary]:
+    """The access pairs that have an effect: two stores, and reads that come to something."""
+    reads = {number: op for one in together for number, op in one.reads.items()}
+    if not reads or any(_changes(again, _Other(reads, values)) for values in (_far_off, _near)):
+        return list(together)
+    return [one for one in together if not one.reads]
+
+
+def _changes(again: Repeatable, other: _Other) -> bool:
+    """Whether other values change a result, or cannot be put where they belong."""
+    try:
+        run = again.schedule.run(again.session, change=other)
+    except (Stopped, KernelFault):
+        return True
+    return bool(other.reads) or any(True for _ in differences(again.run.results, run.results))
+
+
+class _Other:
+    """Puts other values in what some accesses of a run read; see `events.Change`.
+
+    Attributes:
+        reads: those that have not been met so far: which access of the run, and its operation.
+    """
+
+    def __init__(
+        self,
+        reads: Mapping[int, Operation],
+        values: Callable[[numpy.ndarray, int], numpy.ndarray],
+    ) -> None:
+        self.reads = dict(reads)
+        self._values = values
+        self._number = 0
+
+    def __call__(self, access: Access) -> MemoryAccess:
+        self._number += 1
+        request = access.request
+        if self.reads.get(self._number) is not access.operation or not isinstance(request, Load):
+            return request
+        del self.reads[self._number]
+        held = numpy.asarray(request.made_by(global_memory))
+        nowhere = numpy.zeros((1,) * request.rank, numpy.bool_)
+        return dataclasses.replace(request, mask=nowhere, other=self._values(held, self._number))
+
+
+def _far_off(held: numpy.ndarray, number: int) -> numpy.ndarray:
+    """NaN; of integers, those with other bits, which differ from read to read."""
+    if held.dtype.kind in "iub":
+        return numpy.asarray(
+            ~held if held.dtype.kind == "b" else ~held + held.dtype.type(number % 97)
+        )
+    return numpy.full_like(held, numpy.nan)
+
+
+def _near(held: numpy.ndarray, number: int) -> numpy.ndarray:
+    """Numbers nearby."""
+    if held.dtype.kind == "b":
+        return numpy.asarray(~held)
+    return numpy.asarray(held + held.dtype.type(1 + number % 97))

@@ -1,0 +1,49 @@
+"""Faults that show only in some schedules: whatever the values, and what is said of them."""
+
+from __future__ import annotations
+
+import pytest
+
+import kernellab
+from kernellab.checker.schedules import MOST_PREEMPTED
+from tests.checker.corpus import schedules
+from tests.checker.corpus.schedules import counters
+
+WITH_VALUES = [
+    number for number, one in enumerate(schedules.PAIRS) if one.name.startswith(("argmin", "pops"))
+]
+
+
+@pytest.mark.parametrize("number", WITH_VALUES, ids=lambda one: schedules.PAIRS[one].name)
+def test_it_is_found_whatever_the_values(number: int) -> None:
+    """The corpus has them in one order; here they are in others."""
+    for seed in range(1, 9):
+        faulty = schedules.launches(seed)[number].faulty
+        found = faulty.check()
+        assert {(one.kind, one.line) for one in found} == faulty.marked(), (seed, str(found))
+
+
+def test_of_many_programs_none_is_preempted() -> None:
+    """What shows only there is not found, and the docs say so."""
+
+    def kinds(programs: int) -> tuple[str, ...]:
+        arguments = counters(2), counters()
+        return kernellab.check(schedules.two_locks, (programs,), *arguments, CROSSED=True).kinds
+
+    assert kinds(MOST_PREEMPTED) == ("deadlock",)
+    assert not kinds(MOST_PREEMPTED + 1)
+
+
+def test_a_deadlock_in_another_schedule_says_in_which() -> None:
+    crossed = next(one for one in schedules.PAIRS if one.name == "two_locks").faulty
+    (found,) = crossed.check()
+    assert "with its programs run in turns, each up to its next atomic or poll" in found.message
+    assert "let all take them in one order" in found.advice
+    assert found.programs == tuple((one, 0, 0) for one in range(6))
+
+
+def test_a_result_that_another_schedule_changes_says_both_values() -> None:
+    argmin = next(one for one in schedules.PAIRS if one.name == "argmin_by_exchanges").faulty
+    (found,) = argmin.check()
+    assert "depends on the order of the programs" in found.message
+    assert "in turns" in found.message
