@@ -13,6 +13,7 @@ from kernellab.checker.detectors.failed_assertion import FailedAssertion
 from kernellab.checker.detectors.half_overflow import HalfOverflow
 from kernellab.checker.detectors.index_overflow import IndexOverflow
 from kernellab.checker.detectors.lane_collision import LaneCollision
+from kernellab.checker.detectors.lost_update import LostUpdate
 from kernellab.checker.detectors.missing_other import MissingOther
 from kernellab.checker.detectors.narrow_overflow import NarrowOverflow
 from kernellab.checker.detectors.non_finite import NonFinite
@@ -27,6 +28,7 @@ DETECTORS: tuple[type[Detector], ...] = (
     FailedAssertion,
     UninitializedRead,
     LaneCollision,
+    LostUpdate,
     Race,
     UnwrittenOutput,
     EndlessLoop,

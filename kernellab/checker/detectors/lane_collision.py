@@ -25,11 +25,11 @@ class LaneCollision(Detector):
         request = access.request
         if not isinstance(request, Store) or not len(access.buffer.elements):
             return
-        if _is_apart(access, request.value):
+        if is_apart(access, request.value):
             return
-        index, stored, on = _lanes(access, request.value)
+        index, stored, on = lanes_of(access, request.value)
         left = access.buffer.elements.take(index, mode="clip")
-        lost = _bits(left) != _bits(stored)
+        lost = bits_of(left) != bits_of(stored)
         if on is not None:
             lost = lost & on
         if lost.any():
@@ -56,15 +56,17 @@ class LaneCollision(Detector):
             lanes = [tuple(int(i) for i in lane) for lane in numpy.argwhere(same)]
             values = [stored[(*where, *lane)] for lane in lanes]
             element = access.element(faulty, place, program)
-            other = next(i for i, value in enumerate(values) if _bits(value) != _bits(values[0]))
+            other = next(
+                i for i, value in enumerate(values) if bits_of(value) != bits_of(values[0])
+            )
             one, another = texts(values[0], values[other])
             return {
                 "kind": "lane-collision",
                 "argument": name,
                 "index": element,
                 "message": (
-                    f"lanes {_lane(lanes[0])} and {_lane(lanes[other])} of one program both store "
-                    f"to {access.named(element)}: {one} and {another}; which of them stays is "
+                    f"lanes {lane_text(lanes[0])} and {lane_text(lanes[other])} of one program both "
+                    f"store to {access.named(element)}: {one} and {another}; which of them stays is "
                     "left open"
                 ),
                 "advice": (
@@ -76,7 +78,7 @@ class LaneCollision(Detector):
         self.collector.report(access, faulty, access.rank, facts_of, name)
 
 
-def _is_apart(access: Access, value: Value) -> bool:
+def is_apart(access: Access, value: Value) -> bool:
     """True where it is known, without looking at every lane, that no two lanes
     of a program store different values to one element.
     """
@@ -87,7 +89,7 @@ def _is_apart(access: Access, value: Value) -> bool:
     return all(had <= extent for had, extent in zip(lanes[::-1], box.extents[::-1]))
 
 
-def _lanes(
+def lanes_of(
     access: Access, value: Value
 ) -> tuple[numpy.ndarray, numpy.ndarray, numpy.ndarray | None]:
     """Index, value and whether it is on, of each lane, in one shape."""
@@ -105,7 +107,7 @@ def _collisions(
     """Which lanes store to the element of an earlier lane of their program, and something else."""
     faulty = numpy.zeros(index.shape, numpy.bool_)
     taking_part = numpy.ones(index.shape, numpy.bool_) if on is None else on
-    targets, values = index[taking_part], _bits(stored[taking_part])
+    targets, values = index[taking_part], bits_of(stored[taking_part])
     if index.ndim > rank:  # elements of different programs are different ones
         programs = numpy.arange(len(index)).reshape((-1,) + (1,) * rank)
         span = int(targets.max()) - int(targets.min()) + 1
@@ -115,10 +117,10 @@ def _collisions(
     return faulty
 
 
-def _bits(values: Any) -> Any:
+def bits_of(values: Any) -> Any:
     """What is compared: NaN equals itself, and -0.0 is not 0.0."""
     return values.view(f"u{values.dtype.itemsize}")
 
 
-def _lane(lane: tuple[int, ...]) -> str:
+def lane_text(lane: tuple[int, ...]) -> str:
     return str(lane[0]) if len(lane) == 1 else str(lane)

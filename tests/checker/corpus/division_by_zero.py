@@ -83,9 +83,6 @@ def every_nth_of_all(x_ptr, out_ptr, step, N: tl.constexpr):
     tl.store(out_ptr + lanes, tl.load(x_ptr + lanes), mask=chosen)
 
 
-TOTALS = {"BLOCK": 8}
-
-
 def totals() -> tuple[torch.Tensor, torch.Tensor, torch.Tensor, int]:
     return indices(10, 7, 0, 12, 5), indices(2, 3, 0, 4, 1), zeros(5, dtype=torch.int32), 5
 
