@@ -65,9 +65,9 @@ class LaneCollision(Detector):
                 "argument": name,
                 "index": element,
                 "message": (
-                    f"lanes {lane_text(lanes[0])} and {lane_text(lanes[other])} of one program both "
-                    f"store to {access.named(element)}: {one} and {another}; which of them stays is "
-                    "left open"
+                    f"lanes {lane_text(lanes[0])} and {lane_text(lanes[other])} of one program "
+                    f"both store to {access.named(element)}: {one} and {another}; which of them "
+                    "stays is left open"
                 ),
                 "advice": (
                     "Give each lane an element of its own, let only one of them store (a mask), "
