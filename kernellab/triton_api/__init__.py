@@ -113,7 +113,7 @@ from kernellab.triton_api.mlir_text import (
     parse_mlir,
 )
 from kernellab.triton_api.option_values import check_options
-from kernellab.triton_api.stages import stage_names
+from kernellab.triton_api.stages import freed_after, stage_names
 from kernellab.triton_api.standalone import StandaloneText, standalone_text
 from kernellab.triton_api.targets import (
     ast_source_class,
@@ -186,6 +186,7 @@ __all__ = [
     "emulated",
     "emulation_joined",
     "format_edited",
+    "freed_after",
     "function_sources",
     "functions_within",
     "generic_form",

@@ -31,7 +31,7 @@ from kernellab import triton_api
 from kernellab.errors import SourcePosition
 from kernellab.records import Specialization, Target
 from kernellab.triton_api.mlir_stages import list_passes, run_up_to_llvm
-from kernellab.triton_api.stages import front_end_module, stage_functions
+from kernellab.triton_api.stages import freed_after, front_end_module, stage_functions
 
 __all__ = [
     "Diagnosis",
@@ -92,8 +92,8 @@ def diagnose(
     with triton_api.translated_errors(kernel, target) as output, _remarks_printed():
         with _warnings_caught() as caught:
             parsed = backend.parse_options(asked)
-            module = front_end_module(source, target, parsed)
-            run_up_to_llvm(backend, parsed, source.language == Language.GLUON, module)
+            with freed_after(front_end_module(source, target, parsed)) as module:
+                run_up_to_llvm(backend, parsed, source.language == Language.GLUON, module)
         printed = output.take()
     return Diagnosis(printed, tuple(caught))
 
@@ -206,10 +206,10 @@ def with_barriers(text: str, target: Target) -> str:
             you rely on them.
         target: what it is compiled for.
     """
-    module = triton_api.parse_mlir(text, target)
-    allocation = libtriton.passes.analysis.allocation(module)
-    libtriton.passes.analysis.membar(allocation).run()
-    return triton_api.generic_text(module)
+    with freed_after(triton_api.parse_mlir(text, target)) as module:
+        allocation = libtriton.passes.analysis.allocation(module)
+        libtriton.passes.analysis.membar(allocation).run()
+        return triton_api.generic_text(module)
 
 
 def allocated_bytes(text: str, target: Target, arguments: tuple[Any, ...]) -> int:
@@ -223,11 +223,11 @@ def allocated_bytes(text: str, target: Target, arguments: tuple[Any, ...]) -> in
             another kernel's.
     """
     arguments = arguments or _usual_arguments(target)
-    module = triton_api.parse_mlir(text, target)
-    manager = libtriton.ir.pass_manager(module.context)
-    _allocation_pass(target)(manager, *arguments)
-    manager.run(module, "allocation")
-    return int(module.get_int_attr("ttg.shared") or 0)
+    with freed_after(triton_api.parse_mlir(text, target)) as module:
+        manager = libtriton.ir.pass_manager(module.context)
+        _allocation_pass(target)(manager, *arguments)
+        manager.run(module, "allocation")
+        return int(module.get_int_attr("ttg.shared") or 0)
 
 
 def tensor_memory_places(text: str, target: Target) -> tuple[list[tuple[int, int]], int]:
@@ -237,18 +237,16 @@ def tensor_memory_places(text: str, target: Target) -> tuple[list[tuple[int, int
     The backend's own allocation pass is run on the module.
     Columns are rounded up to what a program can ask for, where there are as many.
     """
-    module = triton_api.parse_mlir(text, target)
-    manager = libtriton.ir.pass_manager(module.context)
-    libtriton.nvidia.passes.ttnvgpuir.add_allocate_tensor_memory(manager)
-    manager.run(module, "allocation")
-    printed = str(module)
+    with freed_after(triton_api.parse_mlir(text, target)) as module:
+        manager = libtriton.ir.pass_manager(module.context)
+        libtriton.nvidia.passes.ttnvgpuir.add_allocate_tensor_memory(manager)
+        manager.run(module, "allocation")
+        printed, size = str(module), module.get_int_attr("ttg.tensor_memory_size")
     columns, rows = (
         [int(one) for one in re.findall(rf"tensor_memory_{name}_offset = (\d+)", printed)]
         for name in ("col", "row")
     )
-    return list(zip(rows, columns, strict=True)), int(
-        module.get_int_attr("ttg.tensor_memory_size") or 0
-    )
+    return list(zip(rows, columns, strict=True)), int(size or 0)
 
 
 @functools.cache

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager, nullcontext
+from contextlib import ExitStack, contextmanager, nullcontext
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -20,7 +20,7 @@ from kernellab.triton_api.emulation import current_target_is
 from kernellab.triton_api.functions import reachable_functions
 from kernellab.triton_api.kernel_contents import check_globals, note_compiled
 from kernellab.triton_api.option_values import check_options
-from kernellab.triton_api.stages import read_module, stage_functions, stage_names
+from kernellab.triton_api.stages import freed_after, read_module, stage_functions, stage_names
 from kernellab.triton_api.targets import (
     ast_source_class,
     backend_for,
@@ -105,7 +105,13 @@ def compile_natively(
     asked = options_of_launch(kernel, options)
     check_options(asked, target)
     source = make_source(kernel, specialization, None if for_launch else variant)
-    with translated_errors(kernel, target), readable_for_assembler(backend_for(target)):
+    make_ir = source.make_ir
+    with (
+        translated_errors(kernel, target),
+        readable_for_assembler(backend_for(target)),
+        ExitStack() as made,
+    ):
+        source.make_ir = lambda *asked: made.enter_context(freed_after(make_ir(*asked)))
         compiled = triton.compile(source, target=gpu_target(target), options=asked)
     note_compiled(kernel)
     return compiled
@@ -193,10 +199,10 @@ def ttgir_naming_ttir_lines(
     parsed = backend.parse_options(known)
     with temporary_folder() as folder, captured_output() as output:
         counted = Path(folder, "counted.ttir")
-        module = read_module(ttir, backend)
-        module.create_location_snapshot(str(counted))
-        to_ttgir = stage_functions(backend, parsed)["ttgir"]
-        ttgir = str(to_ttgir(module, {"num_warps": parsed.num_warps}))
+        with freed_after(read_module(ttir, backend)) as module:
+            module.create_location_snapshot(str(counted))
+            to_ttgir = stage_functions(backend, parsed)["ttgir"]
+            ttgir = str(to_ttgir(module, {"num_warps": parsed.num_warps}))
         output.take()
         return counted.read_text(encoding="utf-8"), ttgir
 

@@ -27,6 +27,7 @@ from kernellab.records.layouts import (
     sizes,
 )
 from kernellab.triton_api.mlir_text import parse_mlir
+from kernellab.triton_api.stages import freed_after
 
 __all__ = ["TileType", "bases_between", "layouts_of"]
 
@@ -66,16 +67,16 @@ def layouts_of(types: Sequence[TileType]) -> list[Layout | LayoutError]:
     """
     arguments = ",\n".join(f"%value{number}: {type.type}" for number, type in enumerate(types))
     text = f"module {{ tt.func public @types(\n{arguments}\n) {{ tt.return }} }}"
-    module = parse_mlir(text, _ANY_TARGET)
-    builder = gluon_ir.GluonOpBuilder(module.context)
-    function = module.get_function("types")
     found: list[Layout | LayoutError] = []
-    for number, type in enumerate(types):
-        try:
-            found.append(_layout(type, function.args(number), builder))
-        except LayoutError as error:
-            # Not the one that was raised: its traceback holds MLIR's objects.
-            found.append(LayoutError(error.problem, advice=error.advice))
+    with freed_after(parse_mlir(text, _ANY_TARGET)) as module:
+        builder = gluon_ir.GluonOpBuilder(module.context)
+        function = module.get_function("types")
+        for number, type in enumerate(types):
+            try:
+                found.append(_layout(type, function.args(number), builder))
+            except LayoutError as error:
+                # Not the one that was raised: its traceback holds MLIR's objects.
+                found.append(LayoutError(error.problem, advice=error.advice))
     return found
 
 

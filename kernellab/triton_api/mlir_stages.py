@@ -6,6 +6,7 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Callable, Mapping
+from contextlib import ExitStack
 from types import ModuleType
 from typing import Any
 
@@ -25,6 +26,7 @@ from kernellab.triton_api.patches import (
 )
 from kernellab.triton_api.stages import (
     StageFunction,
+    freed_after,
     front_end_module,
     read_module,
     stage_functions,
@@ -65,21 +67,19 @@ def list_passes(target: Target, options: Mapping[str, Any], gluon: bool = False)
     backend = backend_for(target)
     parsed = backend.parse_options(dict(options))
     session = Session(watcher=IdleWatcher(), listing=True)
-    with translated_machine_errors("The compiler cannot run"):
+    with translated_machine_errors("The compiler cannot run"), ExitStack() as made:
         stages = stage_functions(backend, parsed, gluon)
-        _run_mlir_stages(
-            backend, stages, parsed, session, lambda _: _smallest_module(backend), None
-        )
+
+        def smallest(_: Any) -> Any:
+            return made.enter_context(freed_after(read_module(_SMALLEST_KERNEL, backend)))
+
+        _run_mlir_stages(backend, stages, parsed, session, smallest, None)
     return session.listed
 
 
 _SMALLEST_KERNEL = (
     "module { tt.func public @nothing() attributes {noinline = false} { tt.return } }"
 )
-
-
-def _smallest_module(backend: Any) -> Any:
-    return read_module(_SMALLEST_KERNEL, backend)
 
 
 def run_up_to_llvm(backend: Any, parsed: Any, gluon: bool, module: Any) -> None:
@@ -110,11 +110,11 @@ def shared_bytes(
     backend, source = backend_for(target), make_source(kernel, specialization)
     with translated_errors(kernel, target):
         parsed = backend.parse_options(asked)
-        module = front_end_module(source, target, parsed)
         session = Session(watcher=_UntilLowered(itself=False), mlir_only=True)
         stages = stage_functions(backend, parsed, source.language == Language.GLUON)
-        _run_mlir_stages(backend, stages, parsed, session, lambda before: before, module)
-    return int(module.get_int_attr("ttg.shared") or 0)
+        with freed_after(front_end_module(source, target, parsed)) as module:
+            _run_mlir_stages(backend, stages, parsed, session, lambda before: before, module)
+            return int(module.get_int_attr("ttg.shared") or 0)
 
 
 class _UntilLowered(IdleWatcher):

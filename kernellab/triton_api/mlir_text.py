@@ -10,7 +10,7 @@ from triton._C import libtriton
 from kernellab.errors import KernelLabError
 from kernellab.records import Target
 from kernellab.triton_api.diagnostics import captured_output
-from kernellab.triton_api.stages import read_module
+from kernellab.triton_api.stages import freed_after, read_module
 from kernellab.triton_api.targets import backend_for
 
 
@@ -39,7 +39,8 @@ def generic_form(text: str, target: Target) -> str:
     Raises:
         KernelLabError: as for `parse_mlir`.
     """
-    generic = generic_text(parse_mlir(text, target))
+    with freed_after(parse_mlir(text, target)) as module:
+        generic = generic_text(module)
     # MLIR takes the place in the text that it reads for the origin of what states none.
     return _PLACE_IN_TEXT.sub("loc(unknown)", generic)
 

@@ -10,6 +10,7 @@ import json
 import re
 import time
 from collections.abc import Mapping, Sequence
+from contextlib import ExitStack
 from typing import Any
 
 from triton import __version__
@@ -22,6 +23,7 @@ from kernellab.triton_api import IrText
 from kernellab.triton_api.patches import Session, patched
 from kernellab.triton_api.stages import (
     StageFunction,
+    freed_after,
     front_end_module,
     read_module,
     stage_functions,
@@ -52,9 +54,12 @@ def compile_watched(
     with (
         triton_api.translated_errors(kernel, target, session.running_label),
         patched(backend, session),
+        ExitStack() as freed,
     ):
         started = time.perf_counter()
-        module = _front_end(kernel, specialization, target, parsed)
+        module = freed.enter_context(
+            freed_after(_front_end(kernel, specialization, target, parsed))
+        )
         watcher.module_made(FRONT_END, time.perf_counter() - started, module)
         stages = stage_functions(backend, parsed, bool(kernel.is_gluon()))
         if ttgir_lines:
@@ -84,8 +89,11 @@ def front_end_text(
     asked = triton_api.options_of_launch(kernel, options)
     triton_api.check_options(asked, target)
     parsed = triton_api.backend_for(target).parse_options(asked)
-    with triton_api.translated_errors(kernel, target):
-        text = str(_front_end(kernel, specialization, target, parsed))
+    with (
+        triton_api.translated_errors(kernel, target),
+        freed_after(_front_end(kernel, specialization, target, parsed)) as module,
+    ):
+        text = str(module)
     return IrText(text, FRONT_END_STAGE, bool(kernel.is_gluon()), kernel.__name__)
 
 
@@ -116,11 +124,13 @@ def compile_text(
     with (
         triton_api.translated_text_errors(given, target, session.running_label),
         patched(backend, session),
+        ExitStack() as freed,
     ):
         started = time.perf_counter()
         start = _read(given, backend)
         parsed = backend.parse_options({**dict(options), **_options_in(given, start)})
         if not isinstance(start, str):
+            freed.enter_context(freed_after(start))
             watcher.module_made(_start_of(given), time.perf_counter() - started, start)
         stages = stage_functions(backend, parsed, given.gluon)
         if given.language != FRONT_END_STAGE:

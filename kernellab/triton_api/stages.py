@@ -4,7 +4,9 @@ and the context of those.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections import deque
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -65,6 +67,22 @@ def read_module(text: str, backend: Any, file_name: str = "module.mlir") -> Any:
         module = libtriton.ir.parse_mlir_module(str(file), context)
     module.context = context  # which must live as long as the module does
     return module
+
+
+@contextmanager
+def freed_after(module: Any) -> Iterator[Any]:
+    """The module, whose operations are freed afterwards: nothing in it may be used any more.
+
+    Triton's bindings own no module, and so free none. One that does not go through here stays in
+    memory for as long as the process runs.
+    """
+    try:
+        yield module
+    finally:
+        visited: deque[Any] = deque(maxlen=2)
+        module.walk(visited.append)  # the module itself comes last
+        if len(visited) == 2:
+            visited[0].get_block().erase()
 
 
 def front_end_module(source: Any, target: Target, parsed: Any) -> Any:

@@ -32,7 +32,7 @@ def module_after(kernel: Any, call: BoundCall, target: Target, stage: str) -> st
     watcher = _Until(label)
     asked = (kernel, call.specialization, target, call.options)
     triton_pipeline.compile_watched(*asked, watcher)
-    return triton_api.generic_text(watcher.module)
+    return watcher.text
 
 
 @dataclass(frozen=True)
@@ -89,26 +89,31 @@ class _UntilPtx(IdleWatcher):
 
 
 class _Until(IdleWatcher):
-    """Stops after a pass or a stage, and has the module then."""
+    """Stops after a pass or a stage, and has the module's generic form then."""
 
     def __init__(self, label: str) -> None:
         self._label = label
-        self.module: Any = None
+        self._module: Any = None
+        self.text = ""
 
     def module_made(self, call: PassCall, seconds: float, module: Any) -> None:
         """Keep the front end's module: a stage may have no passes."""
         del call, seconds
-        self.module = module
+        self._module = module
 
     def pass_ran(self, call: PassCall, seconds: float, module: Any) -> None:
         """Stop after the pass that was asked for."""
         del seconds
-        self.module = module
+        self._module = module
         if call.label == self._label:
-            raise triton_api.PipelineStopped
+            self._stop()
 
     def stage_made(self, name: str, content: str | bytes, seconds: float) -> None:
         """Stop after the stage that was asked for."""
         del content, seconds
         if name == self._label:
-            raise triton_api.PipelineStopped
+            self._stop()
+
+    def _stop(self) -> None:
+        self.text = triton_api.generic_text(self._module)
+        raise triton_api.PipelineStopped

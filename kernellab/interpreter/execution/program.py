@@ -198,8 +198,9 @@ def _generic_text(kernel: Any, call: BoundCall, target: Target, stage: str) -> s
     """
     if stage != TTIR:
         return module_after(kernel, call, target, stage)
-    module = triton_api.make_ttir(kernel, call.specialization, target, call.options)
-    return triton_api.generic_text(module)
+    asked = (kernel, call.specialization, target, call.options)
+    with triton_api.freed_after(triton_api.make_ttir(*asked)) as module:
+        return triton_api.generic_text(module)
 
 
 def program_of_text(text: str, kernel: Any, after: AfterOperation | None = None) -> ProgramCode:

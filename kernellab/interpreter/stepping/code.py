@@ -243,7 +243,8 @@ def stepping_code(
     module, records = triton_api.make_ttir_with_debug_info(
         kernel, call.specialization, target, call.options
     )
-    read = read_module(triton_api.generic_text(module))
+    with triton_api.freed_after(module):
+        read = read_module(triton_api.generic_text(module))
     code = _Maker(read, records, batch, traced, traces_operations).code()
     if key is not None:
         known[key] = code
