@@ -19,7 +19,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import BinaryIO
 
-from kernellab.errors import MachineError
+from kernellab.common.system_faults import is_full, translated_system_faults
 
 _PREFIX = "kernellab-tmp-"
 _FOLDER = re.compile(rf"{_PREFIX}[a-z0-9_]{{8}}")
@@ -33,12 +33,13 @@ def nameless_file(size: int) -> BinaryIO:
     else in the usual place for temporary files. `path_of` names it to other processes.
 
     Raises:
-        OSError: no folder for temporary files can be written.
+        MachineError: none can be made.
     """
     remove_leftovers()
-    if hasattr(os, "memfd_create") and _free_memory() > 4 * size:
-        return open(os.memfd_create(_PREFIX + "arguments"), "w+b")
-    return tempfile.TemporaryFile(prefix=_PREFIX)
+    with translated_system_faults("No temporary file can be made"):
+        if hasattr(os, "memfd_create") and _free_memory() > 4 * size:
+            return open(os.memfd_create(_PREFIX + "arguments"), "w+b")
+        return tempfile.TemporaryFile(prefix=_PREFIX)
 
 
 def path_of(file: BinaryIO) -> str:
@@ -55,23 +56,18 @@ def _free_memory() -> int:
     return 0
 
 
-def temporary_place() -> str:
-    """The folder for temporary files, in words where there is none that can be written."""
-    try:
-        return tempfile.gettempdir()
-    except OSError:
-        return "none that can be written"
-
-
 @contextlib.contextmanager
 def temporary_folder() -> Iterator[str]:
     """A folder that goes with the context; a later process removes what a killed one left.
 
     Raises:
-        MachineError: no folder for temporary files can be written.
+        MachineError: no folder for temporary files can be written, or the system refuses what
+            is done in it.
     """
     remove_leftovers()
-    with _made_folder() as folder:
+    with translated_system_faults("No temporary folder can be made"):
+        made = tempfile.TemporaryDirectory(prefix=_PREFIX, ignore_cleanup_errors=True)
+    with made as folder, _own_faults_translated(folder):
         lock = os.open(folder, os.O_RDONLY)
         try:
             # Whoever removes leftovers asks for this lock, which ends with the process.
@@ -82,15 +78,18 @@ def temporary_folder() -> Iterator[str]:
             os.close(lock)
 
 
-def _made_folder() -> tempfile.TemporaryDirectory[str]:
+@contextlib.contextmanager
+def _own_faults_translated(folder: str) -> Iterator[None]:
+    """Turn what the system refuses to a folder's files into a MachineError; what it says of other
+    files, and of programs that cannot be started, goes on.
+    """
     try:
-        return tempfile.TemporaryDirectory(prefix=_PREFIX, ignore_cleanup_errors=True)
+        yield
     except OSError as error:
-        raise MachineError(
-            f"no temporary folder can be made: {error}",
-            advice=f"Make room in {temporary_place()}, or let TMPDIR name a folder with room that "
-            "can be written.",
-        ) from error
+        if not is_full(error) and not str(error.filename).startswith(folder):
+            raise
+        with translated_system_faults("Temporary files cannot be written"):
+            raise
 
 
 @functools.cache

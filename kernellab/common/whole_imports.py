@@ -10,6 +10,8 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
 
+from kernellab.common.system_faults import translated_system_faults
+
 
 @contextmanager
 def interrupted_afterwards() -> Iterator[None]:
@@ -28,5 +30,5 @@ def interrupted_afterwards() -> Iterator[None]:
             before(*noted[0])
 
 
-with interrupted_afterwards():
+with translated_system_faults("pandas cannot be imported"), interrupted_afterwards():
     import pandas as pandas

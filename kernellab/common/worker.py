@@ -27,7 +27,7 @@ from collections.abc import Callable
 from typing import IO, Any
 
 from kernellab.common.temporary import nameless_file
-from kernellab.errors import KernelLabError, WorkerError, WorkerLost
+from kernellab.errors import KernelLabError, MachineError, WorkerError, WorkerLost
 
 SECONDS = 300.0
 """How long a call may take, unless it says otherwise."""
@@ -129,7 +129,7 @@ class Worker:
                 start_new_session=True,
                 cwd=_present_folder(),
             )
-        except (OSError, ValueError) as error:
+        except (OSError, ValueError, MachineError) as error:
             raise WorkerLost(
                 f"no process could be started for the work that may abort: {error}",
                 advice=_NOT_STARTED,
@@ -159,7 +159,8 @@ class Worker:
             ) from None
         if begun != _BEGUN:
             raise WorkerLost(
-                f"The worker process cannot load what it is to run:\n{answer}", advice=_NOT_STARTED
+                f"The worker process cannot load what it is to run:\n{_told(answer)}",
+                advice=_NOT_STARTED,
             )
         return worked, answer
 
@@ -189,7 +190,7 @@ class Worker:
         size = self._printed.seek(0, os.SEEK_END)
         self._printed.seek(max(self._printed_before, size - _MOST_WORDS))
         words = self._printed.read().decode(errors="replace").strip()
-        shown = "\n".join(words.splitlines()[-12:])
+        shown = _told(words) if not begun else "\n".join(words.splitlines()[-12:])
         ended = f"{self._who} ended its process ({how})."
         if code in _KILLED:
             ended = f"{self._who}'s process was killed from outside ({how})."
@@ -269,6 +270,12 @@ _OUT_OF_MEMORY = (
     "The system does that to a process when memory runs out: see dmesg, or the container's limit; "
     "or somebody killed it. The next call starts another."
 )
+
+
+def _told(words: str) -> str:
+    """Of what a process said before it began: of a traceback through our own code, the error."""
+    lines = words.splitlines()
+    return lines[-1] if "Traceback (most recent call last):" in lines else "\n".join(lines[-12:])
 
 
 def _format_ending(code: int | None) -> str:

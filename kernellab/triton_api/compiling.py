@@ -14,7 +14,7 @@ from triton import knobs
 
 from kernellab.common.temporary import temporary_folder
 from kernellab.records import Specialization, Target
-from kernellab.triton_api.assembling import readable_for_assembler
+from kernellab.triton_api.assembling import careful_assembler
 from kernellab.triton_api.diagnostics import TTGIR_FILE_SUFFIX, captured_output, translated_errors
 from kernellab.triton_api.emulation import current_target_is
 from kernellab.triton_api.functions import reachable_functions
@@ -108,7 +108,7 @@ def compile_natively(
     make_ir = source.make_ir
     with (
         translated_errors(kernel, target),
-        readable_for_assembler(backend_for(target)),
+        careful_assembler(backend_for(target)),
         ExitStack() as made,
     ):
         source.make_ir = lambda *asked: made.enter_context(freed_after(make_ir(*asked)))

@@ -39,7 +39,7 @@ from kernellab.triton_api.functions import (
     position_in,
     reachable_functions,
 )
-from kernellab.triton_api.machine_faults import machine_error
+from kernellab.triton_api.machine_faults import machine_error, translated_machine_errors
 from kernellab.triton_api.mends import Refusal, foreign_call, mend_of
 from kernellab.triton_api.mends.refusal import variables_at, variables_inside
 
@@ -537,10 +537,11 @@ def captured_output(replay: bool = True) -> Iterator[_Output]:
     MLIR reports its errors only there.
     """
     with _capturing:
-        hold_standard_descriptors()
-        output = _Output()
-        flush_errors()
-        original = os.dup(2)
+        with translated_machine_errors(_CANNOT_RUN):
+            hold_standard_descriptors()
+            output = _Output()
+            flush_errors()
+            original = os.dup(2)
         os.dup2(output.native_file.fileno(), 2)
         try:
             with redirect_stdout(output.python):

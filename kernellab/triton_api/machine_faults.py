@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
-import errno
+import os
 import re
+import signal
 from collections.abc import Iterator
 from contextlib import contextmanager
 
 from triton.compiler.errors import CompilationError
 from triton.runtime.errors import PTXASError
 
-from kernellab.common.temporary import temporary_place
+from kernellab.common.system_faults import DISK_ADVICE, LIMITS_ADVICE, MEMORY_ADVICE, system_fault
 from kernellab.errors import MachineError
 
 
@@ -24,10 +25,10 @@ def machine_error(error: Exception, lead: str, printed: str = "") -> MachineErro
     cause: BaseException | None = error
     while isinstance(cause, CompilationError) and cause.__cause__ is not None:
         cause = cause.__cause__
-    if isinstance(cause, MemoryError):
-        return MachineError(f"{lead}: memory is exhausted.", advice=_MEMORY)
-    if isinstance(error, OSError) and error.errno is not None:
-        return _of_the_system(error, lead)
+    fault = system_fault(cause if isinstance(cause, MemoryError) else error, lead)
+    if fault is not None:
+        fault.advice = _advice_on_program(error) or fault.advice
+        return fault
     words = f"{cause}"
     if missing := re.search(r"Cannot find (\S+)$", words):
         tool = missing[1]
@@ -36,7 +37,8 @@ def machine_error(error: Exception, lead: str, printed: str = "") -> MachineErro
             advice=f"It comes with Triton: install that anew, or set {_variable(tool)} to another.",
         )
     if isinstance(error, PTXASError) and (ended := _ENDED.search(words)):
-        return MachineError(f"{lead}: ptxas {ended[0]}.", advice=_MEMORY)
+        advice = DISK_ADVICE if int(ended[1]) == _NO_ROOM else MEMORY_ADVICE
+        return MachineError(f"{lead}: ptxas {ended[0]}.", advice=advice)
     if isinstance(error, PTXASError) and (failed := _FAILED.search(words)):
         if not _PTXAS_WORDS.search(words):
             return MachineError(
@@ -78,48 +80,36 @@ def translated_machine_errors(lead: str) -> Iterator[None]:
         raise fault from error
 
 
-_ENDED = re.compile(r"failed with error code (?:-\d+|12[67])\b")
+_ENDED = re.compile(r"failed with error code (-\d+|12[67])\b")
 """Triton's words for an assembler that a signal ended, or that could not be started."""
+_NO_ROOM = -signal.SIGXFSZ
+"""How it ends where a file would outgrow the limit of the process."""
 _FAILED = re.compile(r"failed with error code \d+(?:\n[^\n]+){0,4}")
 _PTXAS_WORDS = re.compile(r"^ptxas\b", re.M)
 """How each of ptxas's own messages begins."""
-_MEMORY = "Look at this machine's memory, and at its limits (ulimit -a, or the container's)."
-_DISKS = (
-    "Make room, or let TRITON_CACHE_DIR (the compiler's cache) and TMPDIR (what it writes for a "
-    "moment) name folders with room that can be written."
-)
 _SIGNS = (
-    (re.compile(r"No space left on device", re.I), _DISKS),
-    (re.compile(r"Disk quota exceeded", re.I), _DISKS),
-    (re.compile(r"ptxas fatal\s*: (?:Could not|Cannot) (?:open|write)[^\n]*"), _DISKS),
-    (re.compile(r"LLVM ERROR: out of memory|std::bad_alloc|Cannot allocate memory", re.I), _MEMORY),
+    (re.compile(r"No space left on device", re.I), DISK_ADVICE),
+    (re.compile(r"Disk quota exceeded", re.I), DISK_ADVICE),
+    (re.compile(r"File too large", re.I), DISK_ADVICE),
+    (re.compile(r"Too many open files", re.I), LIMITS_ADVICE),
+    (re.compile(r"ptxas fatal\s*: (?:Could not|Cannot) (?:open|write)[^\n]*"), DISK_ADVICE),
+    (
+        re.compile(r"LLVM ERROR: out of memory|std::bad_alloc|Cannot allocate memory", re.I),
+        MEMORY_ADVICE,
+    ),
 )
 """Words of the compiler's own."""
+
+
+def _advice_on_program(error: Exception) -> str:
+    """What to do about a program that the environment names and the system does not start."""
+    named = getattr(error, "filename", None)
+    for name, value in os.environ.items():
+        if value and value == named and re.fullmatch(r"TRITON_\w+_PATH", name):
+            return f"{name} names it: let it name a program that runs here, or unset it."
+    return ""
 
 
 def _variable(tool: str) -> str:
     """The environment variable in which Triton looks for a tool."""
     return f"TRITON_{tool.upper().replace('-', '_')}_PATH"
-
-
-_FULL = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
-_FOLDERS = (errno.EACCES, errno.EPERM, errno.EROFS, errno.ENOENT, errno.ENOTDIR, errno.EEXIST)
-
-
-def _of_the_system(error: OSError, lead: str) -> MachineError:
-    """What the system refuses, with the file, and what to do about it."""
-    words = error.strerror or str(error)
-    named = f" ({error.filename})" if error.filename else ""
-    advice = ""
-    if error.errno == errno.ENOMEM:
-        advice = _MEMORY
-    elif error.errno in (errno.EMFILE, errno.ENFILE, errno.EAGAIN):
-        advice = "Look at this process's limits of open files and of processes: ulimit -a."
-    elif error.errno in _FULL:
-        advice = _DISKS
-    elif error.errno in _FOLDERS:
-        advice = (
-            "Let TRITON_CACHE_DIR (the compiler's cache) and TMPDIR (what it writes for a moment, "
-            f"now {temporary_place()}) name folders that can be written."
-        )
-    return MachineError(f"{lead}: {words}{named}.", advice=advice)

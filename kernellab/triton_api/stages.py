@@ -15,7 +15,7 @@ from triton.backends.compiler import Language
 
 from kernellab.common.temporary import temporary_folder
 from kernellab.records import Target
-from kernellab.triton_api.assembling import with_ascii_comments
+from kernellab.triton_api.assembling import careful_assembler
 from kernellab.triton_api.targets import backend_for, gpu_target
 
 StageFunction = Callable[[Any, Any], Any]
@@ -33,7 +33,12 @@ def stage_functions(backend: Any, parsed: Any, gluon: bool = False) -> dict[str,
     stages: dict[str, StageFunction] = {}
     backend.add_stages(stages, parsed, Language.GLUON if gluon else Language.TRITON)
     if assemble := stages.get("cubin"):
-        stages["cubin"] = lambda ptx, metadata: assemble(with_ascii_comments(ptx), metadata)
+
+        def to_cubin(ptx: Any, metadata: Any) -> Any:
+            with careful_assembler(backend):
+                return assemble(ptx, metadata)
+
+        stages["cubin"] = to_cubin
     return stages
 
 

@@ -131,7 +131,11 @@ def test_no_room_for_temporary_files_is_this_machines_fault(
         (RuntimeError("LLVM ERROR: out of memory"), "out of memory"),
         (PTXASError("`ptxas` failed with error code -9\n"), "ptxas failed with error code -9"),
         (PTXASError("ptxas fatal   : Could not open output file '/t'"), "Could not open"),
+        (PTXASError("`ptxas` failed with error code -25\n"), "ptxas failed with error code -25"),
         (OSError(24, "Too many open files"), "Too many open files"),
+        (RuntimeError("cannot open output file '/t': Too many open files"), "Too many open files"),
+        (RuntimeError("can't start new thread"), "no thread can be started"),
+        (OSError(27, "File too large"), "File too large"),
     ],
 )
 def test_faults_of_disks_memory_and_limits_are_told_apart(error: Exception, words: str) -> None:
@@ -165,3 +169,53 @@ def test_a_sweep_does_not_hold_it_against_a_config(monkeypatch: pytest.MonkeyPat
     assert dropped is not None
     assert dropped.reason == "lost"
     assert not issubclass(MachineError, CompileError)
+
+
+HALVES = """#!/bin/sh
+PTXAS "$@" || exit
+while [ $# -gt 0 ]; do [ "$1" = -o ] && truncate -s SIZE "$2"; shift; done
+"""
+"""An assembler on a full disk: the end of its file is missing, and it says nothing."""
+
+
+@pytest.mark.parametrize(
+    ("size", "words"),
+    [(2000, "ptxas wrote a part"), (0, "wrote nothing"), (40, "ptxas wrote a part")],
+)
+def test_half_a_binary_is_neither_used_nor_kept(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, size: int, words: str
+) -> None:
+    monkeypatch.setenv("TRITON_CACHE_DIR", str(tmp_path / "cache"))
+    program = tmp_path / "ptxas"
+    program.write_text(HALVES.replace("PTXAS", knobs.nvidia.ptxas.path).replace("SIZE", str(size)))
+    program.chmod(0o755)
+    with monkeypatch.context() as full:
+        full.setenv("TRITON_PTXAS_PATH", str(program))
+        for steered in ({}, {"record": "stages"}):
+            with pytest.raises(MachineError, match=words) as caught:
+                compiled(num_warps=2, **steered)
+            assert blames_no_kernel(caught.value)
+    assert "BRA" in compiled(num_warps=2, record="stages").stages["sass"].text
+
+
+@pytest.mark.parametrize("steered", [{}, {"record": "stages"}])
+def test_a_compilation_that_fails_leaves_no_file(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, steered: dict[str, Any]
+) -> None:
+    monkeypatch.setenv("TRITON_CACHE_DIR", str(tmp_path / "cache"))
+    monkeypatch.setenv("TRITON_PTXAS_PATH", failing_program(tmp_path))
+    place = tmp_path / "place"
+    place.mkdir()
+    monkeypatch.setattr(tempfile, "tempdir", str(place))
+    with pytest.raises(MachineError):
+        compiled(num_warps=8, **steered)
+    assert not list(place.iterdir())
+
+
+def test_a_program_that_cannot_be_started_is_told_by_its_variable(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.setenv("TRITON_PTXAS_PATH", str(tmp_path))
+    with pytest.raises(MachineError, match="TRITON_PTXAS_PATH names it") as caught:
+        compiled(num_warps=2)
+    assert blames_no_kernel(caught.value)

@@ -86,6 +86,60 @@ def test_a_small_file_takes_little_memory(tmp_path: Path) -> None:
     assert (done.stdout, done.stderr) == ("True\n", "")
 
 
+SMALL_LIMITS = textwrap.dedent("""
+    import os, resource, torch
+    import kernellab
+    from tests.kernels.tuned import double
+
+    x, z = torch.ones(64), torch.zeros(64)
+    types = ("*fp32:16", "*fp32:16", "i32")
+    stages = iter(range(1, 99))  # another compilation each time
+
+    def explored():
+        made = kernellab.compile(
+            double, *types, BLOCK=64, target="sm_90", num_stages=next(stages)
+        )
+        assert made.layouts()
+
+    def counted():
+        kernellab.accesses(double, (1,), x, z, 64, BLOCK=64, num_stages=next(stages))
+
+    def tuned():
+        space = {"BLOCK": [64]}
+        kernellab.tune(double, (1,), x, z, 64, space=space, target="sm_90", cache=False)
+
+    def outcome(call, kind, most):
+        soft, hard = resource.getrlimit(kind)
+        resource.setrlimit(kind, (most, hard))
+        try:
+            call()
+        except kernellab.MachineError as error:
+            assert error.position is None and "double" not in str(error), str(error)
+            return "fault"
+        finally:
+            resource.setrlimit(kind, (soft, hard))
+        return "done"
+
+    explored(), counted()
+    free = os.dup(0)
+    os.close(free)
+    for call in (explored, counted):
+        found = [outcome(call, resource.RLIMIT_NOFILE, free + more) for more in (0, 1, 2, 3, 5)]
+        assert found[0] == "fault", found
+        assert sorted(found, reverse=True) == found, found
+        assert outcome(call, resource.RLIMIT_NOFILE, free + 100) == "done"
+    print(outcome(explored, resource.RLIMIT_FSIZE, 4096))
+    print(outcome(tuned, resource.RLIMIT_FSIZE, 4096))
+    explored(), tuned()
+""")
+
+
+@pytest.mark.timeout(300)
+def test_limits_of_files_are_told_as_such_and_break_nothing(tmp_path: Path) -> None:
+    done = run(tmp_path, program=SMALL_LIMITS)
+    assert (done.stdout, done.stderr) == ("fault\nfault\n", "")
+
+
 WHILE_FORKING = textwrap.dedent("""
     import os, signal, threading
     import torch

@@ -8,6 +8,7 @@ from collections.abc import Callable, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from queue import LifoQueue
 
+from kernellab.common.system_faults import translated_system_faults
 from kernellab.tuning.pool.assignments import Setup, TrialOptions
 from kernellab.tuning.pool.worker import SweepWorker
 from kernellab.tuning.results.records import Outcome
@@ -32,7 +33,8 @@ class _WorkerGroup:
             finally:
                 self._free.put(worker)
 
-        return self._threads.submit(with_a_worker)
+        with translated_system_faults("The sweep cannot go on"):
+            return self._threads.submit(with_a_worker)
 
     @property
     def size(self) -> int:

@@ -5,9 +5,9 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import Executor, ThreadPoolExecutor
-from contextlib import ExitStack
+from contextlib import ExitStack, suppress
 from dataclasses import dataclass, fields
-from typing import Any
+from typing import Any, BinaryIO
 
 import torch
 
@@ -19,6 +19,7 @@ from kernellab.common.argument_checks import (
     is_whole,
 )
 from kernellab.common.formatting import shown
+from kernellab.common.system_faults import translated_system_faults
 from kernellab.common.temporary import nameless_file, path_of
 from kernellab.compiler.targets import local_target, parse_target
 from kernellab.errors import ArgumentError, OptionError, nearest
@@ -510,12 +511,21 @@ class _Sender:
     def send(self, shipment: Shipment) -> Delivery:
         if self._inline:
             return Delivery(shipment.digest, shipment=shipment)
-        file = self._stack.enter_context(nameless_file(shipment.size))
-        with ThreadPoolExecutor(1) as beside:  # Writing takes as long as making the digest.
+        file = nameless_file(shipment.size)
+        self._stack.callback(_closed, file)
+        with (
+            translated_system_faults("The arguments cannot be written for the sweep's processes"),
+            ThreadPoolExecutor(1) as beside,  # Writing takes as long as making the digest.
+        ):
             written = beside.submit(shipment.write, file)
             digest = shipment.digest
             written.result()
         return Delivery(digest, path_of(file))
+
+
+def _closed(file: BinaryIO) -> None:
+    with suppress(OSError):  # of what could not be written before either
+        file.close()
 
 
 def _entries(plan: _Plan, sender: _Sender) -> Iterator[Entry]:
