@@ -17,7 +17,7 @@ import tempfile
 import time
 from collections.abc import Iterator
 from pathlib import Path
-from typing import BinaryIO
+from typing import BinaryIO, cast
 
 from kernellab.common.system_faults import is_full, translated_system_faults
 
@@ -28,7 +28,7 @@ _YOUNG = 10.0
 """Seconds within which a folder without a lock may be one that is just being made."""
 
 
-def nameless_file(size: int) -> BinaryIO:
+def nameless_file(size: int, buffering: int = -1) -> BinaryIO:
     """An empty file without a name for so many bytes: in memory where four times that is free,
     else in the usual place for temporary files. `path_of` names it to other processes.
 
@@ -38,8 +38,9 @@ def nameless_file(size: int) -> BinaryIO:
     remove_leftovers()
     with translated_system_faults("No temporary file can be made"):
         if hasattr(os, "memfd_create") and _free_memory() > 4 * size:
-            return open(os.memfd_create(_PREFIX + "arguments"), "w+b")
-        return tempfile.TemporaryFile(prefix=_PREFIX)
+            made = os.memfd_create(_PREFIX + "arguments")
+            return cast(BinaryIO, open(made, "w+b", buffering))
+        return cast(BinaryIO, tempfile.TemporaryFile(buffering=buffering, prefix=_PREFIX))
 
 
 def path_of(file: BinaryIO) -> str:

@@ -117,7 +117,7 @@ class Worker:
             "from kernellab.common.worker import serve; serve()"
         )
         try:
-            self._printed = nameless_file(0)
+            self._printed = nameless_file(0, buffering=0)
             self._process = subprocess.Popen(
                 # -P: no module of the current folder's (random.py, json.py) instead of Python's.
                 [sys.executable, "-P", "-c", program, json.dumps(_module_path())],
@@ -128,6 +128,8 @@ class Worker:
                 # it is the caller's business, not the worker's.
                 start_new_session=True,
                 cwd=_present_folder(),
+                # A buffer has a lock: one that a thread holds while another forks stays locked.
+                bufsize=0,
             )
         except (OSError, ValueError, MachineError) as error:
             raise WorkerLost(
@@ -144,8 +146,7 @@ class Worker:
         self._printed_before = self._printed.seek(0, os.SEEK_END)
         begun = b""
         try:
-            self._process.stdin.write(len(request).to_bytes(8, "big") + request)
-            self._process.stdin.flush()
+            _write(self._process.stdin.fileno(), len(request).to_bytes(8, "big") + request)
             deadline = time.monotonic() + seconds
             begun = self._read(1, deadline)
             size = int.from_bytes(self._read(8, deadline), "big")
@@ -241,6 +242,12 @@ def _forget_after_fork() -> None:
 
 
 os.register_at_fork(after_in_child=_forget_after_fork)
+
+
+def _write(pipe: int, content: bytes) -> None:
+    rest = memoryview(content)
+    while rest:
+        rest = rest[os.write(pipe, rest) :]
 
 
 _NOT_STARTED = (

@@ -114,8 +114,9 @@ def _is_whole(binary: bytes) -> bool:
     """Whether the tables that a cubin ends with are there."""
     if len(binary) < 64:
         return False
+    magic: bytes
     magic, programs, sections, *rows = _HEADER.unpack_from(binary)
-    end = max(programs + rows[0] * rows[1], sections + rows[2] * rows[3])
+    end: int = max(programs + rows[0] * rows[1], sections + rows[2] * rows[3])
     return magic.startswith(b"\x7fELF") and end <= len(binary)
 
 

@@ -88,6 +88,10 @@ _FAILED = re.compile(r"failed with error code \d+(?:\n[^\n]+){0,4}")
 _PTXAS_WORDS = re.compile(r"^ptxas\b", re.M)
 """How each of ptxas's own messages begins."""
 _SIGNS = (
+    (
+        re.compile(r"Could not create or locate cache dir"),
+        "Let TRITON_CACHE_DIR name a folder, or unset it.",
+    ),
     (re.compile(r"No space left on device", re.I), DISK_ADVICE),
     (re.compile(r"Disk quota exceeded", re.I), DISK_ADVICE),
     (re.compile(r"File too large", re.I), DISK_ADVICE),

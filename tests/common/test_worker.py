@@ -1,6 +1,7 @@
 """The worker process: answers, errors, deaths, time-outs, Ctrl-C, and no process left behind."""
 
 import os
+import select
 import signal
 import subprocess
 import sys
@@ -253,6 +254,35 @@ def test_calls_are_answered_where_the_folder_is_gone(tmp_path):
     assert (done.returncode, done.stderr) == (0, "")
 
 
+def end_in_half_a_minute():
+    """End this process then, whatever it waits for; a handler of Python's would wait too."""
+    signal.signal(signal.SIGALRM, signal.SIG_DFL)
+    signal.alarm(30)
+
+
+def test_a_fork_while_a_thread_writes_to_the_process(worker):
+    process = worker.call("os:getpid")
+    os.kill(process, signal.SIGSTOP)
+    thread = threading.Thread(target=worker.call, args=("builtins:len", bytes(10 << 20)))
+    thread.start()
+    sent = worker._process.stdin.fileno()
+    while is_writable(sent):
+        time.sleep(0.01)
+    child = os.fork()
+    if child == 0:
+        end_in_half_a_minute()
+        os._exit(0 if worker.call("operator:add", 1, 2) == 3 else 1)
+    assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0
+    os.kill(process, signal.SIGCONT)
+    thread.join()
+    assert worker.call("os:getpid") == process
+
+
+def is_writable(pipe):
+    """Whether a pipe takes more."""
+    return bool(select.select([], [pipe], [], 0)[1])
+
+
 def test_a_fork_does_not_inherit_the_process_nor_a_call_that_goes_on(worker):
     thread = threading.Thread(target=worker.call, args=("time:sleep", 2))
     worker.call("os:getpid")
@@ -261,7 +291,7 @@ def test_a_fork_does_not_inherit_the_process_nor_a_call_that_goes_on(worker):
         pass
     child = os.fork()
     if child == 0:
-        signal.alarm(30)  # else a child that waits for ever
+        end_in_half_a_minute()
         answer = worker.call("operator:add", 1, 2)
         worker.close()
         os._exit(0 if answer == 3 else 1)

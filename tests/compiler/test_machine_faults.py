@@ -134,6 +134,7 @@ def test_no_room_for_temporary_files_is_this_machines_fault(
         (PTXASError("`ptxas` failed with error code -25\n"), "ptxas failed with error code -25"),
         (OSError(24, "Too many open files"), "Too many open files"),
         (RuntimeError("cannot open output file '/t': Too many open files"), "Too many open files"),
+        (RuntimeError("Could not create or locate cache dir"), "locate cache dir"),
         (RuntimeError("can't start new thread"), "no thread can be started"),
         (OSError(27, "File too large"), "File too large"),
     ],
