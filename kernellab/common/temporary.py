@@ -39,7 +39,7 @@ def nameless_file(size: int, buffering: int = -1) -> BinaryIO:
     with translated_system_faults("No temporary file can be made"):
         if hasattr(os, "memfd_create") and _free_memory() > 4 * size:
             made = os.memfd_create(_PREFIX + "arguments")
-            return cast(BinaryIO, open(made, "w+b", buffering))
+            return open(made, "w+b", buffering)
         return cast(BinaryIO, tempfile.TemporaryFile(buffering=buffering, prefix=_PREFIX))
 
 
