@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import types
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any
 
@@ -12,6 +12,8 @@ import numpy
 import torch
 from xdsl.ir import Operation
 
+from kernellab.checker.lazy_copies import LazyCopies
+from kernellab.checker.outcomes import Results
 from kernellab.compiler.modules.structure import users_line
 from kernellab.compiler.specialization.binding import BoundCall
 from kernellab.errors import SourcePosition
@@ -47,6 +49,7 @@ class CheckedRun:
         uninitialized: the arguments whose memory nobody has written.
         most_turns: so many turns a loop may take.
         restrided: the arguments that may be read anywhere in their storage.
+        copies: the memory that the tensors of `call` lie in.
     """
 
     kernel: Any
@@ -58,6 +61,7 @@ class CheckedRun:
     uninitialized: tuple[str, ...] = ()
     most_turns: int = 100_000
     restrided: frozenset[str] = frozenset()
+    copies: LazyCopies = field(default_factory=LazyCopies)
 
     @cached_property
     def tensors(self) -> dict[str, torch.Tensor]:
@@ -65,9 +69,10 @@ class CheckedRun:
         return dict(tensors_in(self.call.values))
 
     @property
-    def results(self) -> dict[str, torch.Tensor]:
+    def results(self) -> Results:
         """The tensors in which runs are compared: the outputs where they are named, else all."""
-        return {name: self.tensors[name] for name in self.outputs} or self.tensors
+        named = {name: self.tensors[name] for name in self.outputs}
+        return Results(named or self.tensors, self.copies)
 
     @cached_property
     def _names_by_start(self) -> dict[int, str]:

@@ -18,6 +18,7 @@ from kernellab.checker.bounds import BoundsPolicy, without
 from kernellab.checker.checked_run import Access, CheckedRun, Computed
 from kernellab.checker.detector import Detector, Stopped, overrides
 from kernellab.checker.failures import Failures
+from kernellab.checker.shadow.memory import fetch
 from kernellab.interpreter.codegen.code_positions import located_at
 from kernellab.interpreter.codegen.emitter import Emitter
 from kernellab.interpreter.codegen.expressions import observer
@@ -216,18 +217,26 @@ class EventMemory(MemoryLayer):
         )
         if isinstance(request.buffer, Buffer):
             access = self._kept_inside(asked(request, request.buffer))
+            self._fetch([access])
             if dispatcher.change is not None:
                 access = replace(access, request=dispatcher.change(access))
             inside, accesses = access.request, [access]
         else:
             assert isinstance(request.buffer, Elements)
             inside, accesses = self._by_address(request, request.buffer, asked)
+            self._fetch(accesses)
         for access in accesses:
             dispatcher.tell(dispatcher.before, access)
         found = inside.made_by(self._inner)
         for access in accesses:
             dispatcher.tell(dispatcher.after, access, found)
         return found
+
+    def _fetch(self, accesses: Sequence[Access]) -> None:
+        """Have what accesses are about to touch; see `LazyCopies`."""
+        copies = self._dispatcher.run.copies
+        for access in accesses if copies else ():
+            fetch(copies, access)
 
     def _kept_inside(self, access: Access) -> Access:
         """The access without lanes that leave the storage; detectors hear of them first."""

@@ -11,6 +11,7 @@ from xdsl.ir import BlockArgument, Operation, SSAValue
 
 from kernellab.checker.checked_run import Access, CheckedRun
 from kernellab.checker.detector import Detector
+from kernellab.checker.outcomes import Allowed, Piece, pieces
 from kernellab.checker.shadow.finite import is_float
 from kernellab.checker.shadow.memory import ShadowArray, Storage, Storages
 from kernellab.checker.slices import behind
@@ -40,6 +41,8 @@ class FloatSums(Detector):
         super().__init__(run)
         self._storages = Storages(self._begin)
         self._stores = _adding_stores(run.code)
+        self._has_sums = False
+        """Whether several numbers were added to some element."""
 
     def _begin(self, buffer: Buffer) -> tuple[Storage, ShadowArray, ShadowArray]:
         storage = Storage(buffer)
@@ -72,34 +75,37 @@ class FloatSums(Detector):
         on = numpy.broadcast_to(True if access.on is None else access.on, everyone)
         index = numpy.broadcast_to(storage.index_in(access.index, access.buffer), everyone)[on]
         numpy.add.at(counts.elements, index, 1)
+        self._has_sums = self._has_sums or bool((counts.elements[index] > 1).any())
         numpy.add.at(sums.elements, index, numpy.broadcast_to(added, everyone)[on])
 
-    def _any(self) -> bool:
-        """Whether several numbers were added to some element."""
-        known = self._storages.by_start.values()
-        return any(bool((counts.elements > 1).any()) for _, counts, _ in known)
-
-    def tolerance(self, name: str, one: torch.Tensor, other: torch.Tensor) -> torch.Tensor | None:
+    def tolerance(self, name: str, one: torch.Tensor, other: torch.Tensor) -> Allowed | None:
         """See `outcomes.Tolerance`."""
-        if not self._any():
+        if not self._has_sums:
             return None
         unit = torch.finfo(one.dtype).eps / 2
-        largest = max(
-            float(tensor.double().abs().nan_to_num(0, 0, 0).max()) for tensor in (one, other)
-        )
-        derived = torch.full(one.shape, unit**0.5 * largest, dtype=torch.float64)
+        derived = unit**0.5 * max(map(_largest, (one, other)))
         tensor = self.run.tensors[name]
         known = self._storages.by_start.get(tensor.untyped_storage().data_ptr())
-        if known is None:
-            return derived
+        if known is None or known[0].unit != tensor.element_size():
+            return lambda _, mine: torch.full(mine.shape, derived, dtype=torch.float64)
         storage, counts, sums = known
-        if storage.unit != tensor.element_size():
-            return derived
-        numbers = torch.from_numpy(storage.view(tensor, counts.elements).copy())
-        magnitudes = torch.from_numpy(storage.view(tensor, sums.elements).copy())
-        return torch.where(
-            numbers > 0, 2 * numbers * unit * (magnitudes + one.double().abs()), derived
-        )
+        numbers = torch.from_numpy(storage.view(tensor, counts.elements))
+        magnitudes = torch.from_numpy(storage.view(tensor, sums.elements))
+
+        def allowed(piece: Piece, mine: torch.Tensor) -> torch.Tensor:
+            number, magnitude = numbers[piece], magnitudes[piece]
+            of_sums = 2 * number * unit * (magnitude + mine.double().abs())
+            return torch.where(number > 0, of_sums, derived)
+
+        return allowed
+
+
+def _largest(tensor: torch.Tensor) -> float:
+    """Of its finite numbers, without their signs."""
+    if tensor.element_size() == 1:
+        tensor = tensor.float()
+    parts = (tensor[piece].nan_to_num(0, 0, 0) for piece in pieces(tuple(tensor.shape)))
+    return max(float(one.abs().max()) for one in parts)
 
 
 _kept: weakref.WeakKeyDictionary[ProgramCode, frozenset[Operation]] = weakref.WeakKeyDictionary()

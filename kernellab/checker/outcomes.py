@@ -2,15 +2,25 @@
 
 from __future__ import annotations
 
+import functools
+import math
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
 import torch
 
-Tolerance = Callable[[str, torch.Tensor, torch.Tensor], torch.Tensor | None]
-"""How far elements of the argument of a name may be apart, given both tensors:
-a tensor of their shape; None where every bit counts."""
+from kernellab.checker.lazy_copies import LazyCopies
+
+Piece = tuple[slice, ...]
+"""A part of a tensor that is compared at a time."""
+
+Allowed = Callable[[Piece, torch.Tensor], torch.Tensor]
+"""How far elements of a piece may be apart, given what one run has there: a tensor of its shape."""
+
+Tolerance = Callable[[str, torch.Tensor, torch.Tensor], Allowed | None]
+"""How far elements of the argument of a name may be apart, given both tensors, as far as the runs
+have touched them; None where every bit counts."""
 
 
 @dataclass(frozen=True)
@@ -50,28 +60,111 @@ def exactly(name: str, one: torch.Tensor, other: torch.Tensor) -> None:
     del name, one, other
 
 
-def differences(
-    one: Mapping[str, torch.Tensor],
-    other: Mapping[str, torch.Tensor],
-    tolerance: Tolerance = exactly,
-) -> Iterator[Apart]:
+@dataclass(frozen=True)
+class Results:
+    """What a run has left in its tensors.
+
+    Attributes:
+        tensors: by the names of the arguments.
+        copies: the memory that they lie in.
+    """
+
+    tensors: Mapping[str, torch.Tensor]
+    copies: LazyCopies
+
+
+def differences(one: Results, other: Results, tolerance: Tolerance = exactly) -> Iterator[Apart]:
     """Arguments in which the two differ; NaN equals NaN. `tolerance` is for finite numbers:
     one that is none is another result.
     """
-    for name, mine in one.items():
-        theirs = other[name]
-        apart = _bits(mine) != _bits(theirs)
-        if not apart.any():
-            continue
-        if mine.dtype.is_floating_point:
-            apart &= ~(mine.double().isnan() & theirs.double().isnan())
-            allowed = tolerance(name, mine, theirs)
-            if allowed is not None:
-                distance = (mine.double() - theirs.double()).abs()
-                apart &= ~(distance.isfinite() & (distance <= allowed))
-        if apart.any():
-            index = tuple(int(i) for i in apart.nonzero()[0])
-            yield Apart(name, index, mine[index].item(), theirs[index].item(), int(apart.sum()))
+    for name, mine in one.tensors.items():
+        theirs = other.tensors[name]
+        if mine.data_ptr() == theirs.data_ptr():
+            continue  # memory that the kernel cannot change
+
+        @functools.cache
+        def allowed(
+            name: str = name, mine: torch.Tensor = mine, theirs: torch.Tensor = theirs
+        ) -> Allowed | None:
+            return tolerance(name, mine, theirs)
+
+        first: tuple[int, ...] | None = None
+        count = 0
+        for piece in pieces(tuple(mine.shape)):
+            here, there = mine[piece], theirs[piece]
+            if not _have_the_same(here, there, one.copies, other.copies):
+                continue
+            apart = _apart(here, there, allowed, piece)
+            if apart is None:
+                continue
+            count += int(apart.sum())
+            if first is None:
+                inside = (int(i) for i in apart.nonzero()[0])
+                first = tuple(along.start + i for along, i in zip(piece, inside))
+        if first is not None:
+            yield Apart(name, first, mine[first].item(), theirs[first].item(), count)
+
+
+def _apart(
+    mine: torch.Tensor,
+    theirs: torch.Tensor,
+    allowed: Callable[[], Allowed | None],
+    piece: Piece,
+) -> torch.Tensor | None:
+    """Where a piece of an argument differs, given what is allowed in all of it;
+    None where nowhere.
+    """
+    apart = _bits(mine) != _bits(theirs)
+    if not apart.any():
+        return None
+    if mine.dtype.is_floating_point:
+        apart &= ~(mine.double().isnan() & theirs.double().isnan())
+        far = allowed()
+        if far is not None:
+            distance = (mine.double() - theirs.double()).abs()
+            apart &= ~(distance.isfinite() & (distance <= far(piece, mine)))
+    return apart if apart.any() else None
+
+
+_PIECE = 1 << 22
+"""So many elements are compared together: what is computed of them on the way takes memory."""
+
+
+def pieces(shape: tuple[int, ...]) -> Iterator[Piece]:
+    """The parts of a tensor that are compared together, in the order of their elements."""
+    whole = tuple(slice(0, size) for size in shape)
+    if math.prod(shape) <= _PIECE:
+        yield whole
+        return
+    row = math.prod(shape[1:])
+    if row > _PIECE:
+        for place in range(shape[0]):
+            for rest in pieces(shape[1:]):
+                yield slice(place, place + 1), *rest
+        return
+    rows = max(1, _PIECE // max(row, 1))
+    for start in range(0, shape[0], rows):
+        yield slice(start, min(start + rows, shape[0])), *whole[1:]
+
+
+def _have_the_same(
+    mine: torch.Tensor, theirs: torch.Tensor, ours: LazyCopies, others: LazyCopies
+) -> bool:
+    """Make pieces of two runs comparable: what neither has touched is zero in both.
+    False where that is all of it.
+    """
+    one, other = ours.of(mine), others.of(theirs)
+    if one is None or other is None:
+        return True
+    extent = _extent(mine)
+    return other.match(one, *extent) | one.match(other, *extent)
+
+
+def _extent(tensor: torch.Tensor) -> tuple[int, int]:
+    """The bytes of its storage between which a tensor lies."""
+    size, first = tensor.element_size(), int(tensor.storage_offset())
+    steps = sum((count - 1) * step for count, step in zip(tensor.shape, tensor.stride()))
+    return first * size, (first + steps + 1) * size if tensor.numel() else first * size
 
 
 def as_text(value: Any, digits: int = 6) -> str:

@@ -7,13 +7,16 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager, nullcontext, suppress
 from dataclasses import dataclass, replace
+from functools import cached_property
 
 from kernellab.checker.checked_run import CheckedRun
 from kernellab.checker.code import checked_code
 from kernellab.checker.detector import Detector, Stopped
 from kernellab.checker.events import Change, EventDispatcher
 from kernellab.checker.failures import Failures
+from kernellab.checker.lazy_copies import LazyCopies
 from kernellab.checker.records import LISTED_PROGRAMS, Finding
+from kernellab.checker.written_storages import unchanged_storages
 from kernellab.errors import Deadlock
 from kernellab.interpreter.execution.launcher import launch_observed
 from kernellab.interpreter.execution.preemption import Preemption
@@ -115,8 +118,14 @@ class CheckSession:
         return checked_code(self.launch.kernel, self.launch.code, kinds, preempts=preempts)
 
     def _new_run(self, code: ProgramCode) -> CheckedRun:
-        call = replace(self.launch.call, values=copied(self.launch.call.values))
-        return replace(self.launch, call=call, code=code)
+        copies = LazyCopies(self._kept)
+        call = replace(self.launch.call, values=copied(self.launch.call.values, copies.copy))
+        return replace(self.launch, call=call, code=code, copies=copies)
+
+    @cached_property
+    def _kept(self) -> frozenset[int]:
+        """The addresses of storages that runs need no copies of."""
+        return unchanged_storages(self.launch)
 
     def _execute(
         self,

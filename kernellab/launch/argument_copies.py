@@ -5,7 +5,7 @@ for a run that must leave the arguments as they are.
 from __future__ import annotations
 
 import copy
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
 import numpy
@@ -13,23 +13,27 @@ import torch
 
 from kernellab.interpreter.memory.pointer_arguments import is_pointer, memory_behind
 
-_ALIGNMENT = 512
+ALIGNMENT = 512
 """Of every storage that is copied, in bytes: PyTorch's allocator for CUDA rounds up to that."""
 
+CopyOf = Callable[[torch.UntypedStorage], torch.UntypedStorage]
 
-def copied(values: Mapping[str, Any]) -> dict[str, Any]:
+
+def copied(values: Mapping[str, Any], copy_of: CopyOf | None = None) -> dict[str, Any]:
     """The arguments with tensors of their own, on the CPU;
     tensors that share memory share it again.
 
-    Storages begin at multiples of 512 bytes, as on a GPU.
+    Storages begin at multiples of 512 bytes, as on a GPU. `copy_of` makes the copies, each once;
+    without it, `aligned_copy` does.
     """
     storages: dict[int, torch.UntypedStorage] = {}
-    return {name: _copied(value, storages) for name, value in values.items()}
+    made = aligned_copy if copy_of is None else copy_of
+    return {name: _copied(value, storages, made) for name, value in values.items()}
 
 
 # No function inside `copied`: one that calls itself would keep the copies until Python
 # collects cycles.
-def _copied(value: Any, storages: dict[int, torch.UntypedStorage]) -> Any:
+def _copied(value: Any, storages: dict[int, torch.UntypedStorage], copy_of: CopyOf) -> Any:
     """A value with copies in its tensors' places;
     `storages` has the copies that there are, by the originals' addresses.
     """
@@ -38,15 +42,15 @@ def _copied(value: Any, storages: dict[int, torch.UntypedStorage]) -> Any:
     if isinstance(value, torch.Tensor):
         original = value.detach().untyped_storage()
         if original.data_ptr() not in storages:
-            storages[original.data_ptr()] = aligned_copy(original)
+            storages[original.data_ptr()] = copy_of(original)
         storage = storages[original.data_ptr()]
         place = int(value.storage_offset()), value.shape, value.stride()
         return torch.empty(0, dtype=value.dtype).set_(storage, *place)
     if isinstance(value, tuple):
-        return tuple(_copied(item, storages) for item in value)
+        return tuple(_copied(item, storages, copy_of) for item in value)
     if memory_behind(value) is not None:  # a tensor descriptor
         described = copy.copy(value)
-        described.base = _copied(value.base, storages)
+        described.base = _copied(value.base, storages, copy_of)
         return described
     return value
 
@@ -80,8 +84,8 @@ def _copy_back(value: Any, original: Any) -> None:
 
 def aligned_copy(original: torch.UntypedStorage) -> torch.UntypedStorage:
     """A copy of a storage on the CPU, in memory that begins at a multiple of 512 bytes."""
-    room = numpy.empty(original.nbytes() + _ALIGNMENT, numpy.uint8)
-    start = -room.ctypes.data % _ALIGNMENT
+    room = numpy.empty(original.nbytes() + ALIGNMENT, numpy.uint8)
+    start = -room.ctypes.data % ALIGNMENT
     bytes_ = room[start : start + original.nbytes()]
     if original.nbytes():
         everything = torch.empty(0, dtype=torch.uint8, device=original.device).set_(original)

@@ -31,9 +31,9 @@ from kernellab.checker.races.tracking import (
 )
 from kernellab.checker.schedules import BACKWARDS, IN_ORDER, Schedule
 from kernellab.checker.shadow.memory import Storages
+from kernellab.checker.written_storages import storages_of
 from kernellab.errors import KernelFault, SourcePosition
-from kernellab.interpreter.analyses.memory_effects import EVERYTHING, Arguments, memory_effects
-from kernellab.interpreter.execution.launcher import argument_names
+from kernellab.interpreter.analyses.memory_effects import EVERYTHING, memory_effects
 from kernellab.interpreter.memory.global_memory import Buffer
 from kernellab.ir.locations import locate
 
@@ -191,16 +191,8 @@ def _watched(run: CheckedRun) -> frozenset[str | int] | None:
     stored, updated, loaded = effects.stored, effects.updated, effects.loaded
     if stored is EVERYTHING or (updated is EVERYTHING and loaded is EVERYTHING):
         return EVERYTHING
-    storages = [_storages(run, arguments) for arguments in (stored, updated, loaded)]
+    storages = [storages_of(run, arguments) for arguments in (stored, updated, loaded)]
     return storages[0] | (storages[1] & storages[2])
-
-
-def _storages(run: CheckedRun, arguments: Arguments) -> frozenset[str | int]:
-    """Those that arguments lie in."""
-    names = argument_names(run.call, run.code)
-    numbers = range(len(names)) if arguments is EVERYTHING else arguments
-    lying = [run.tensors[names[one]] for one in numbers if names[one] in run.tensors]
-    return frozenset(map(run.storage_of, lying))
 
 
 def _element_accesses(example: AccessPair) -> tuple[ElementAccess, ElementAccess]:

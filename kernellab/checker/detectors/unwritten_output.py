@@ -5,13 +5,13 @@ from __future__ import annotations
 import math
 from typing import Any
 
-import numpy
 import torch
 from xdsl.ir import Operation
 
 from kernellab.checker.checked_run import Access, CheckedRun
 from kernellab.checker.detector import Detector
-from kernellab.checker.shadow.memory import ShadowArray, Storage, Storages
+from kernellab.checker.shadow.memory import Storages
+from kernellab.checker.shadow.written import WrittenElements
 from kernellab.errors import SourcePosition
 from kernellab.interpreter.memory.global_memory import Buffer
 from kernellab.interpreter.numerics.tiles import Value
@@ -38,38 +38,31 @@ class UnwrittenOutput(Detector):
     def concerns(cls, run: CheckedRun) -> bool:
         return bool(run.outputs)
 
-    def _begin(self, buffer: Buffer) -> tuple[Storage, ShadowArray] | None:
-        if buffer.tensor.untyped_storage().data_ptr() not in self._starts:
-            return None
-        storage = Storage(buffer)
-        return storage, storage.shadow(False, numpy.bool_)
+    def _begin(self, buffer: Buffer) -> WrittenElements | None:
+        is_output = buffer.tensor.untyped_storage().data_ptr() in self._starts
+        return WrittenElements(buffer) if is_output else None
 
     def after(self, access: Access, found: Value | None) -> None:
         del found
         if access.action == "load":
             return
-        known = self._storages[access.buffer]
-        if known is None:
-            return
-        self._writers.setdefault(access.buffer.name, access.operation)
-        storage, written = known
-        for part in storage.parts(access):
-            part.write(written.elements, True)
+        written: WrittenElements | None = self._storages[access.buffer]
+        if written is not None:
+            self._writers.setdefault(access.buffer.name, access.operation)
+            written.add(access)
 
     def end(self) -> None:
         for name, tensor in self._outputs.items():
-            known = self._storages.by_start.get(tensor.untyped_storage().data_ptr())
-            written = numpy.zeros(tuple(tensor.shape), numpy.bool_)
-            if known is not None:
-                storage, shadow = known
-                written = storage.view(tensor, shadow.elements)
-                written = written.all(axis=-1) if written.ndim > tensor.ndim else written
-            if not written.all():
-                self._report(name, tensor, ~written)
+            written = self._storages.by_start.get(tensor.untyped_storage().data_ptr())
+            missing = (
+                (tensor.numel(), (0,) * tensor.ndim)
+                if written is None
+                else written.unwritten(tensor)
+            )
+            if missing is not None and tensor.numel():
+                self._report(name, tensor, *missing)
 
-    def _report(self, name: str, tensor: torch.Tensor, unwritten: numpy.ndarray) -> None:
-        count = int(unwritten.sum())
-        first = tuple(int(i) for i in numpy.argwhere(unwritten)[0])
+    def _report(self, name: str, tensor: torch.Tensor, count: int, first: tuple[int, ...]) -> None:
         frames = self._position(name)
         which = f"{name}[{', '.join(map(str, first))}]"
         described = f"{count:,} of its {math.prod(tensor.shape):,} elements"

@@ -2,35 +2,48 @@
 found without regard to any order.
 
 While a launch runs, accesses are only listed, as boxes. When it is over, and the memory between the
-first and the last element of each program turns out to be its own, nothing else needs to be done:
-so it is with most kernels. Else each element is marked with the program that wrote it, read it, or
-updated it by an atomic.
+first and the last element of each program turns out to be its own, or each row of its tiles does,
+nothing else needs to be done: so it is with most kernels. Else each element is marked with the
+program that wrote it, read it, or updated it by an atomic.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import Any, Literal
 
 import numpy
 
 from kernellab.checker.checked_run import Access
 from kernellab.checker.shadow.memory import (
+    PIECE,
     SEVERAL,
     ListedPart,
     Part,
     ShadowArray,
     Storage,
 )
+from kernellab.common.sparse import sparse_zeros
 from kernellab.interpreter.memory.global_memory import Buffer
 
 Touch = Literal["read", "write", "update"]
 """What an access does to an element: a plain load, a plain store, an atomic."""
 
+_TOUCHES: tuple[Touch, ...] = ("write", "read", "update")
+
 NOBODY = -1
+
+_UNMARKED = 0
+"""A mark is a program's id and 1, or SEVERAL and 1: memory that nobody touches is none."""
 
 _MOST_LISTED = 100_000
 """So many accesses are listed; with more, elements are marked at once."""
+
+_MOST_ROWS = 1 << 24
+"""So many rows of tiles are compared, 24 bytes each; where there are more, elements are marked."""
+
+_FEW = 4096
+"""So many single elements are compared as rows of one: of a large storage, one of so many."""
 
 _MOST_SPANS = 1 << 24
 """So many programs have a span each, 16 bytes, and lists of their accesses; of a launch with more,
@@ -42,9 +55,14 @@ class ShadowMemory:
 
     def __init__(self, buffer: Buffer, programs: int) -> None:
         self.storage = Storage(buffer)
+        self._unit = self.storage.unit
         self._marks: dict[Touch, ShadowArray] = {}
+        self._marked: set[int] = set()
+        """Which pieces of the marks have any."""
         has_spans = programs <= _MOST_SPANS
         self._listed: list[tuple[Touch, Part]] | None = [] if has_spans else None
+        self._has_spans = has_spans
+        self._singles = 0
         self._spans = _Spans(programs if has_spans else 0)
         self._ids: type = numpy.int32 if programs < 1 << 31 else numpy.int64
 
@@ -57,38 +75,43 @@ class ShadowMemory:
                 self._mark(kind, part)
                 continue
             self._listed.append((kind, part))
-            if not self._spans.add(part) or len(self._listed) > _MOST_LISTED:
+            if not self._is_told_by_boxes(part) or len(self._listed) > _MOST_LISTED:
                 self._mark_all()
+
+    def _is_told_by_boxes(self, part: Part) -> bool:
+        """Whether what was listed, this part too, says who touches what without a mark for each
+        element: boxes do, and so do single elements as long as they are few.
+        """
+        if self._spans.add(part):
+            return True
+        self._has_spans = False
+        self._singles += part.count()
+        return self._singles <= max(_FEW, self.storage.length // _FEW)
 
     def conflicts(self) -> tuple[numpy.ndarray, numpy.ndarray] | None:
         """Which elements two programs touch, one of them by a plain store;
         which one reads and another updates; None where neither is.
         """
         if self._listed is not None:
-            if self._spans.are_apart() or self._is_written_once(self._listed):
+            apart = self._has_spans and self._spans.are_apart()
+            if apart or _are_rows_apart([part for _, part in self._listed]):
                 return None
             self._mark_all()
-        wrote, read, updated = (self._marks_of(kind) for kind in ("write", "read", "update"))
-        stored = wrote != NOBODY
-        races = (
-            (wrote == SEVERAL)
-            | (stored & _by_another(read, wrote))
-            | (stored & _by_another(updated, wrote))
-        )
-        shown = (updated != NOBODY) & _by_another(read, updated)
-        return (races, shown) if races.any() or shown.any() else None
-
-    def _is_written_once(self, listed: Sequence[tuple[Touch, Part]]) -> bool:
-        """True where nothing but stores touches the storage, no two of them one element:
-        as many elements as lanes.
-        """
-        if any(kind != "write" or part.repeats for kind, part in listed):
-            return False
-        written = self.storage.shadow(False, numpy.bool_)
-        for _, part in listed:
-            part.write(written.elements, True)
-        lanes = sum(part.count() for _, part in listed)
-        return int(numpy.count_nonzero(written.elements)) == lanes
+        if not self._marks:
+            return None
+        length = self.storage.length
+        races, shown = (sparse_zeros(length, numpy.bool_) for _ in range(2))
+        found = False
+        for piece in self._marked_pieces(length):
+            nothing = numpy.zeros(piece.stop - piece.start, self._ids)
+            wrote, read, updated = (
+                self._marks[kind].elements[piece] if kind in self._marks else nothing
+                for kind in _TOUCHES
+            )
+            race, show = _conflicts_of(wrote, read, updated)
+            if race.any() or show.any():
+                races[piece], shown[piece], found = race, show, True
+        return (races, shown) if found else None
 
     def _mark_all(self) -> None:
         listed, self._listed = self._listed or [], None
@@ -96,30 +119,84 @@ class ShadowMemory:
             self._mark(kind, part)
 
     def _marks_of(self, kind: Touch) -> numpy.ndarray:
-        """One program, NOBODY or SEVERAL for each element."""
+        """A mark for each element."""
         if kind not in self._marks:
-            self._marks[kind] = self.storage.shadow(NOBODY, self._ids)
+            self._marks[kind] = self.storage.shadow(_UNMARKED, self._ids)
         return self._marks[kind].elements
+
+    def _marked_pieces(self, length: int) -> Iterator[slice]:
+        pieces = self._marked
+        if self._unit != self.storage.unit:  # the marks are about bytes by now
+            pieces = set(range(-(-length // PIECE)))
+        for one in sorted(pieces):
+            yield slice(one * PIECE, min((one + 1) * PIECE, length))
 
     def _mark(self, kind: Touch, part: Part) -> None:
         marks = self._marks_of(kind)
         if part.repeats and not isinstance(part, ListedPart):
             part = part.listed()
-        before = part.read(marks)
-        fresh: Any = part.ids
-        if not (before == NOBODY).all():
-            fresh = numpy.where((before == NOBODY) | (before == part.ids), part.ids, SEVERAL)
+        self._note_pieces(part, len(marks))
+        before, own = part.read(marks), part.ids + 1
+        fresh: Any = own
+        if not (before == _UNMARKED).all():
+            fresh = numpy.where((before == _UNMARKED) | (before == own), own, SEVERAL + 1)
         part.write(marks, fresh)
         if part.repeats:
             assert isinstance(part, ListedPart)
             lost = part.read(marks) != fresh
-            marks[part.index[lost]] = SEVERAL
+            marks[part.index[lost]] = SEVERAL + 1
+
+    def _note_pieces(self, part: Part, length: int) -> None:
+        if length <= PIECE:
+            self._marked = {0}
+            return
+        rows = part.stretches()
+        first, last = rows.starts // PIECE, (rows.stops - 1) // PIECE
+        self._marked.update(numpy.unique(first).tolist())
+        for one, other in zip(first[last > first].tolist(), last[last > first].tolist()):
+            self._marked.update(range(one, other + 1))
+
+
+def _conflicts_of(
+    wrote: numpy.ndarray, read: numpy.ndarray, updated: numpy.ndarray
+) -> tuple[numpy.ndarray, numpy.ndarray]:
+    """See `ShadowMemory.conflicts`, of some elements' marks."""
+    stored = wrote != _UNMARKED
+    races = (
+        (wrote == SEVERAL + 1)
+        | (stored & _by_another(read, wrote))
+        | (stored & _by_another(updated, wrote))
+    )
+    return races, (updated != _UNMARKED) & _by_another(read, updated)
 
 
 def _by_another(marks: numpy.ndarray, one: numpy.ndarray) -> numpy.ndarray:
     """Where a program other than `one` has left its mark, or several have."""
-    found: numpy.ndarray = (marks != NOBODY) & ((marks != one) | (marks == SEVERAL))
+    found: numpy.ndarray = (marks != _UNMARKED) & ((marks != one) | (marks == SEVERAL + 1))
     return found
+
+
+def _are_rows_apart(parts: Sequence[Part]) -> bool:
+    """True where no two programs touch one row of neighbours, as tiles of a matrix have them."""
+    rows = [part.stretches() for part in parts]
+    if not rows or sum(len(one.starts) for one in rows) > _MOST_ROWS:
+        return not rows
+    if any(numpy.ndim(one.ids) == 0 and one.ids == SEVERAL for one in rows):
+        return False
+    ids = numpy.concatenate([numpy.broadcast_to(one.ids, one.starts.shape) for one in rows])
+    starts = numpy.concatenate([one.starts for one in rows])
+    stops = numpy.concatenate([one.stops for one in rows])
+    order = numpy.lexsort((starts, ids))
+    ids, starts, stops = ids[order], starts[order], stops[order]
+    # How far each program has come, rows of different programs kept apart by large steps.
+    step = int(stops.max()) + 1
+    reached = numpy.maximum.accumulate(ids * step + stops) - ids * step
+    begins = numpy.ones(len(ids), numpy.bool_)
+    begins[1:] = (ids[1:] != ids[:-1]) | (starts[1:] > reached[:-1])
+    ends = numpy.concatenate((numpy.flatnonzero(begins)[1:] - 1, [len(ids) - 1]))
+    starts, stops = starts[begins], reached[ends]
+    order = numpy.argsort(starts)
+    return bool((stops[order][:-1] <= starts[order][1:]).all())
 
 
 class _Spans:

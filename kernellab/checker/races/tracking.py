@@ -16,7 +16,7 @@ from kernellab.checker.checked_run import Access, CheckedRun, place_in
 from kernellab.checker.detector import Detector
 from kernellab.checker.races.conflicts import NOBODY, Touch
 from kernellab.checker.races.happens_before import Clocks, orders_programs, weakness
-from kernellab.checker.shadow.memory import Storage, Storages
+from kernellab.checker.shadow.memory import Storage, Storages, either, has_more
 from kernellab.interpreter.memory.global_memory import Buffer
 from kernellab.interpreter.memory.layers import CompareAndSwap, Load, Store
 from kernellab.ir.traits import Atomic, has
@@ -41,7 +41,7 @@ true in a shadow array."""
 def is_more(found: Suspects, known: Suspects) -> bool:
     """Whether there are suspects among those found that are not known."""
     return any(
-        key not in known or not like.is_like(known[key][0]) or bool((here & ~known[key][1]).any())
+        key not in known or not like.is_like(known[key][0]) or has_more(here, known[key][1])
         for key, (like, here) in found.items()
     )
 
@@ -51,7 +51,10 @@ def union(one: Suspects, other: Suspects) -> Suspects:
     return {
         **one,
         **{
-            key: (like, here | one[key][1] if key in one and like.is_like(one[key][0]) else here)
+            key: (
+                like,
+                either(here, one[key][1]) if key in one and like.is_like(one[key][0]) else here,
+            )
             for key, (like, here) in other.items()
         },
     }
@@ -277,8 +280,6 @@ class _ElementHistory:
     def __init__(self, storage: Storage, suspect: numpy.ndarray) -> None:
         self.storage = storage
         (self.elements,) = numpy.nonzero(suspect)
-        self._numbers = numpy.full(len(suspect), -1)
-        self._numbers[self.elements] = numpy.arange(len(self.elements))
         self.traces = {trace: _Latest.of(len(self.elements)) for trace in _KIND}
         self.operations: list[Operation] = []
         self.buffers: list[Buffer] = []
@@ -294,8 +295,8 @@ class _ElementHistory:
         """Of the suspect ones among elements, each once."""
         if not len(self.elements):
             return self.elements
-        numbers = self._numbers[index]
-        return numpy.unique(numbers[numbers >= 0])
+        numbers = numpy.minimum(numpy.searchsorted(self.elements, index), len(self.elements) - 1)
+        return numpy.unique(numbers[self.elements[numbers] == index])
 
     def note(
         self, kind: Touch, suspect: numpy.ndarray, program: int, time: int, access: Access

@@ -14,6 +14,8 @@ import numpy
 import torch
 
 from kernellab.checker.checked_run import Access
+from kernellab.checker.lazy_copies import LazyCopies
+from kernellab.common.sparse import sparse_zeros
 from kernellab.interpreter.memory.boxes import Box
 from kernellab.interpreter.memory.global_memory import Buffer
 from kernellab.interpreter.numerics.bases import as_array, part_of
@@ -24,6 +26,32 @@ an array that broadcasts against them, or one number for all."""
 
 SEVERAL = -2
 """In place of a program's id: more than one."""
+
+PIECE = 1 << 20
+"""So many notes are looked at together: what is computed of them takes memory, and notes that
+nobody has written none."""
+
+
+@dataclass(frozen=True)
+class Stretches:
+    """Elements from each of `starts` up to and without each of `stops`.
+
+    Attributes:
+        ids: the program that touches each, or one number for all.
+        is_exact: False where elements between them are not touched.
+    """
+
+    starts: numpy.ndarray
+    stops: numpy.ndarray
+    ids: Ids
+    is_exact: bool = True
+
+    def together(self) -> Stretches:
+        """The same as one stretch, where one follows on another, whoever touches it."""
+        starts, stops = self.starts, self.stops
+        if len(starts) > 1 and (starts[1:] == stops[:-1]).all():
+            return Stretches(starts[:1], stops[-1:], SEVERAL, self.is_exact)
+        return self
 
 
 @dataclass(frozen=True)
@@ -53,6 +81,10 @@ class Part(ABC):
     @abstractmethod
     def listed(self) -> ListedPart:
         """The same, its elements one by one."""
+
+    @abstractmethod
+    def stretches(self) -> Stretches:
+        """Its elements as rows of neighbours."""
 
     def span(self) -> tuple[numpy.ndarray, numpy.ndarray, numpy.ndarray] | None:
         """(ids, first, last): between which elements each program's lie;
@@ -88,6 +120,23 @@ class _BoxPart(Part):
         ids = self.ids if numpy.ndim(self.ids) == 0 else numpy.broadcast_to(self.ids, index.shape)
         return ListedPart(ids if numpy.ndim(ids) == 0 else ids.reshape(-1), True, index.reshape(-1))
 
+    def stretches(self) -> Stretches:
+        lengths = [int(stop - start) for start, stop in self.lanes]
+        steps = self.box.strides
+        along = [place for place, length in enumerate(lengths) if length > 1 and steps[place]]
+        row = min(along, key=lambda place: steps[place], default=None)
+        length = 1 if row is None else (lengths[row] - 1) * steps[row] + 1
+        starts = as_array(self.bases)
+        for place, ((start, stop), stride) in enumerate(zip(self.lanes, steps)):
+            if place == row or place not in along:
+                starts = starts + start * stride
+            else:
+                starts = (starts[:, None] + numpy.arange(start, stop) * stride).reshape(-1)
+        ids = self.ids
+        if numpy.ndim(ids):
+            ids = numpy.repeat(ids.reshape(-1), len(starts) // len(self.bases))
+        return Stretches(starts, starts + length, ids, row is None or steps[row] == 1)
+
     def span(self) -> tuple[numpy.ndarray, numpy.ndarray, numpy.ndarray] | None:
         if numpy.ndim(self.ids) == 0:
             return None if self.ids == SEVERAL else self._span(numpy.array([self.ids]))
@@ -116,6 +165,11 @@ class ListedPart(Part):
     def count(self) -> int:
         return int(self.index.size)
 
+    def stretches(self) -> Stretches:
+        index = self.index.reshape(-1)
+        ids = self.ids if numpy.ndim(self.ids) == 0 else numpy.ravel(self.ids)
+        return Stretches(index, index + 1, ids)
+
     def listed(self) -> ListedPart:
         return self
 
@@ -126,6 +180,7 @@ class Storage:
     Attributes:
         tensor: a tensor that lies in it.
         unit: bytes of the elements that notes are about.
+        phase: bytes before the first of them.
     """
 
     def __init__(self, buffer: Buffer, like: Storage | None = None) -> None:
@@ -133,20 +188,20 @@ class Storage:
         self.tensor = buffer.tensor
         self._start = buffer.tensor.untyped_storage().data_ptr()
         self.unit: int = buffer.itemsize if like is None else like.unit
-        self._phase: int = _address(buffer) - self._start if like is None else like._phase
+        self.phase: int = _address(buffer) - self._start if like is None else like.phase
         self._shadows: list[ShadowArray] = []
 
     def is_like(self, other: Storage) -> bool:
         """Whether notes are about the same elements as the other's, of the same storage in
         another run.
         """
-        return (self.unit, self._phase) == (other.unit, other._phase)
+        return (self.unit, self.phase) == (other.unit, other.phase)
 
     def shadow(self, fill: Any, dtype: Any) -> ShadowArray:
         """A shadow array with `fill` everywhere."""
         made = ShadowArray(fill, dtype)
         self._shadows.append(made)
-        made.elements = _filled(self._length(), fill, dtype)
+        made.elements = _filled(self.length, fill, dtype)
         return made
 
     def parts(self, access: Access) -> Iterator[Part]:
@@ -167,14 +222,14 @@ class Storage:
     def fits(self, access: Access) -> bool:
         """Whether the elements of an access are those that notes are about."""
         buffer = access.buffer
-        return buffer.itemsize == self.unit and _address(buffer) - self._start == self._phase
+        return buffer.itemsize == self.unit and _address(buffer) - self._start == self.phase
 
     def view(self, tensor: torch.Tensor, shadow: numpy.ndarray) -> numpy.ndarray:
         """The notes about the elements of a tensor that lies in the storage, in its shape;
         along a further dimension where an element has several.
         """
         size, unit = tensor.element_size(), self.unit
-        first = tensor.storage_offset() * size - self._phase
+        first = tensor.storage_offset() * size - self.phase
         strides = tuple(step * size // unit * shadow.itemsize for step in tensor.stride())
         shape = tuple(tensor.shape)
         if size > unit:
@@ -187,30 +242,37 @@ class Storage:
         (of each the first).
         """
         return (
-            buffer_index * buffer.itemsize + _address(buffer) - self._start - self._phase
+            buffer_index * buffer.itemsize + _address(buffer) - self._start - self.phase
         ) // self.unit
 
     def place_in(self, number: int, buffer: Buffer) -> int:
         """The element of a buffer that a note is about."""
-        byte: int = number * self.unit + self._phase + self._start - _address(buffer)
+        byte: int = number * self.unit + self.phase + self._start - _address(buffer)
         return byte // buffer.itemsize
 
-    def _length(self) -> int:
+    @property
+    def length(self) -> int:
+        """How many notes there are, one for each element."""
         total: int = self.tensor.untyped_storage().nbytes()
-        return max(total - self._phase, 0) // self.unit
+        return max(total - self.phase, 0) // self.unit
 
     def _become_bytes(self) -> None:
         """From here on notes are about single bytes:
         elements of several sizes share the storage.
         """
-        unit, phase = self.unit, self._phase
-        self.unit, self._phase = 1, 0
+        unit, phase = self.unit, self.phase
+        self.unit, self.phase = 1, 0
         for shadow in self._shadows:
             old, shadow.elements = (
                 shadow.elements,
-                _filled(self._length(), shadow.fill, shadow.dtype),
+                _filled(self.length, shadow.fill, shadow.dtype),
             )
-            shadow.elements[phase : phase + len(old) * unit] = numpy.repeat(old, unit)
+            for first in range(0, len(old), PIECE):
+                noted = old[first : first + PIECE]
+                if (noted != shadow.fill).any():
+                    place = phase + first * unit
+                    again = numpy.repeat(noted, unit)
+                    shadow.elements[place : place + len(again)] = again
 
 
 @dataclass
@@ -247,9 +309,38 @@ class Storages:
         return found[1]
 
 
+def has_more(one: numpy.ndarray, other: numpy.ndarray) -> bool:
+    """Whether something is true in one array of notes, and not in the other."""
+    pieces = (slice(first, first + PIECE) for first in range(0, len(one), PIECE))
+    return any(bool((one[piece] & ~other[piece]).any()) for piece in pieces)
+
+
+def either(one: numpy.ndarray, other: numpy.ndarray) -> numpy.ndarray:
+    """What is true in one of two arrays of notes."""
+    found = sparse_zeros(len(one), numpy.bool_)
+    for first in range(0, len(one), PIECE):
+        piece = slice(first, first + PIECE)
+        here = one[piece] | other[piece]
+        if here.any():
+            found[piece] = here
+    return found
+
+
+def fetch(copies: LazyCopies, access: Access) -> None:
+    """Have what an access is about to touch; see `LazyCopy`."""
+    buffer = access.buffer
+    copy = copies.of(buffer.tensor)
+    if copy is None:
+        return
+    size, phase = buffer.itemsize, _address(buffer) - copy.storage.data_ptr()
+    for part in _parts(access):
+        touched = part.stretches().together()
+        copy.fetch(touched.starts * size + phase, touched.stops * size + phase)
+
+
 def _filled(length: int, fill: Any, dtype: Any) -> numpy.ndarray:
-    """An array of one value; of zeros, the system hands out pages when they are first touched."""
-    return numpy.full(length, fill, dtype) if fill else numpy.zeros(length, dtype)
+    """An array of one value; of zeros, only what is written takes memory."""
+    return numpy.full(length, fill, dtype) if fill else sparse_zeros(length, dtype)
 
 
 def _address(buffer: Buffer) -> int:

@@ -1,0 +1,119 @@
+"""Copies of a launch's memory for one run of it, made as far as the run touches it.
+
+Storages that the kernel cannot write are the caller's own. Others are copied: small ones as a
+whole, large ones block by block, where an access first goes. So a store into a few places of a
+tensor takes as much memory more as these places do.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+
+import numpy
+import torch
+
+from kernellab.common.sparse import sparse_zeros
+from kernellab.launch.argument_copies import ALIGNMENT, aligned_copy
+
+_LARGE = 64 * 1024 * 1024
+"""Bytes from which on a storage is copied block by block; fewer are copied in some 10 ms."""
+
+_BLOCK = 1 << 12
+"""Bytes that are copied together: a page."""
+
+_MANY = 1 << 12
+"""So many blocks that do not follow one on another are copied at a time."""
+
+
+class LazyCopy:
+    """A copy of a large storage. What was not fetched yet is zero, whatever the original holds.
+
+    Attributes:
+        storage: the copy.
+    """
+
+    def __init__(self, original: torch.UntypedStorage) -> None:
+        size = original.nbytes()
+        room = sparse_zeros(size + ALIGNMENT, numpy.uint8)
+        start = -room.ctypes.data % ALIGNMENT
+        self._bytes = room[start : start + size]
+        self._original = torch.empty(0, dtype=torch.uint8).set_(original).numpy()
+        self._fetched = numpy.zeros(-(-size // _BLOCK), numpy.bool_)
+        self.storage = torch.from_numpy(self._bytes).untyped_storage()
+
+    def fetch(self, starts: numpy.ndarray, stops: numpy.ndarray) -> None:
+        """Have the bytes of these stretches, none of them empty, as the original has them."""
+        if not len(starts):
+            return
+        first, last = starts // _BLOCK, (stops - 1) // _BLOCK
+        low, high = int(first.min()), int(last.max())
+        if low < 0 or high >= len(self._fetched) or self._fetched[low : high + 1].all():
+            return
+        if (first == last).all() and len(first) < high - low:
+            wanted = numpy.unique(first)
+        else:
+            depth = numpy.zeros(high - low + 2, numpy.int64)
+            numpy.add.at(depth, first - low, 1)
+            numpy.add.at(depth, last - low + 1, -1)
+            wanted = low + numpy.flatnonzero(depth.cumsum()[:-1])
+        self._copy(wanted[~self._fetched[wanted]])
+
+    def _copy(self, blocks: numpy.ndarray) -> None:
+        """Copy blocks, given in order."""
+        self._fetched[blocks] = True
+        if len(blocks) and blocks[-1] == len(self._fetched) - 1:  # which may be shorter
+            self._copy_run(int(blocks[-1]), int(blocks[-1]))
+            blocks = blocks[:-1]
+        begins = numpy.flatnonzero(numpy.diff(blocks, prepend=-2) > 1)
+        if len(begins) * 4 > len(blocks):
+            whole = len(self._bytes) // _BLOCK * _BLOCK
+            copy, original = (
+                one[:whole].reshape(-1, _BLOCK) for one in (self._bytes, self._original)
+            )
+            for start in range(0, len(blocks), _MANY):
+                some = blocks[start : start + _MANY]
+                copy[some] = original[some]
+            return
+        firsts, lasts = blocks[begins], blocks[numpy.append(begins[1:] - 1, -1)[: len(begins)]]
+        for run in zip(firsts.tolist(), lasts.tolist()):
+            self._copy_run(*run)
+
+    def _copy_run(self, first: int, last: int) -> None:
+        part = slice(first * _BLOCK, (last + 1) * _BLOCK)
+        self._bytes[part] = self._original[part]
+
+    def match(self, other: LazyCopy, start: int, stop: int) -> bool:
+        """Have, of the bytes from `start` up to `stop`, all that the copy of another run has;
+        False where neither has any.
+        """
+        first, beyond = start // _BLOCK, -(-stop // _BLOCK)
+        mine, theirs = (one._fetched[first:beyond] for one in (self, other))
+        self._copy(first + numpy.flatnonzero(theirs & ~mine))
+        return bool(mine.any())
+
+
+class LazyCopies:
+    """The memory of one run."""
+
+    def __init__(self, kept: Collection[int] = ()) -> None:
+        """`kept` are the addresses of storages that no access of the kernel changes."""
+        self._kept = kept
+        self._lazy: dict[int, LazyCopy] = {}
+
+    def __bool__(self) -> bool:
+        """Whether there is anything that must be fetched."""
+        return bool(self._lazy)
+
+    def copy(self, original: torch.UntypedStorage) -> torch.UntypedStorage:
+        """What stands for a storage of the launch in this run."""
+        if original.data_ptr() in self._kept:
+            return original
+        if original.nbytes() < _LARGE:
+            return aligned_copy(original)
+        made = LazyCopy(original)
+        self._lazy[made.storage.data_ptr()] = made
+        return made.storage
+
+    def of(self, tensor: torch.Tensor) -> LazyCopy | None:
+        """The copy that a tensor of the run lies in, where that is made block by block."""
+        return self._lazy.get(tensor.untyped_storage().data_ptr()) if self._lazy else None

@@ -1,0 +1,129 @@
+"""A check of a launch on a large tensor takes memory for what the launch touches of it."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from typing import Any
+
+import pytest
+import torch
+import triton
+import triton.language as tl
+
+import kernellab
+from kernellab.checker.lazy_copies import LazyCopy
+from kernellab.checker.records import Findings
+
+SIZE = 80 * 1024 * 1024
+
+
+@triton.jit
+def here_and_there(x_ptr, step):
+    tl.store(x_ptr + tl.program_id(0) * step, 7)
+
+
+@triton.jit
+def two_at_one_place(x_ptr, step):
+    tl.store(x_ptr + tl.program_id(0) // 2 * step, tl.program_id(0).to(tl.int8))  # fault
+
+
+@triton.jit
+def holds_the_remainders(
+    x_ptr, columns, ROWS: tl.constexpr, BLOCK: tl.constexpr, HOW: tl.constexpr
+):
+    rows = tl.arange(0, ROWS)[:, None] * (columns // ROWS)
+    at = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)[None, :]
+    if HOW == "rows":
+        place = rows + at
+    elif HOW == "gathered":
+        place = (rows + at * 97) % columns
+    else:
+        place = columns - 1 - rows - at * 2
+    tl.device_assert(tl.load(x_ptr + place) == (place % 101).to(tl.int8), "not what was passed")
+    tl.store(x_ptr + place, (place % 101).to(tl.int8))
+
+
+@triton.jit
+def counts_and_stores(x_ptr, ticket_ptr, step):
+    ticket = tl.atomic_add(ticket_ptr, 1)
+    tl.store(x_ptr + tl.program_id(0) * step, ticket.to(tl.int8))
+
+
+def check(kernel: Any, *args: Any, **keywords: Any) -> Findings:
+    found = kernellab.check(kernel, (16,), *args, **keywords)
+    assert not any(" failed: " in note for note in found.notes), found.notes
+    return found
+
+
+def remainders() -> torch.Tensor:
+    return torch.arange(101, dtype=torch.int8).repeat(SIZE // 101 + 1)[:SIZE].clone()
+
+
+@pytest.mark.parametrize("how", ["rows", "gathered", "backwards"])
+def test_a_run_reads_what_the_caller_passed_wherever_it_looks(how: str) -> None:
+    x = remainders()
+    constants: dict[str, Any] = {"ROWS": 4, "BLOCK": 256, "HOW": how}
+    assert not check(holds_the_remainders, x, SIZE, **constants)
+    x[-1 - 2 * 300] += 1
+    x[97 * 300] += 1
+    x[300] += 1
+    (found,) = check(holds_the_remainders, x, SIZE, **constants)
+    assert "not what was passed" in found.message
+
+
+def test_faults_in_a_large_tensor_are_found_and_it_stays_as_it_was() -> None:
+    x = remainders()
+    assert [one.kind for one in check(two_at_one_place, x, SIZE // 16)] == ["race"]
+    assert torch.equal(x, remainders())
+
+
+def test_results_of_runs_in_other_orders_are_compared_where_either_has_stored() -> None:
+    x, ticket = remainders(), torch.zeros(1, dtype=torch.int32)
+    found = check(counts_and_stores, x, ticket, SIZE // 16, outputs="x_ptr")
+    assert [one.kind for one in found] == ["unwritten-output", "order-dependence"]
+    (order,) = found.of_kind("order-dependence")
+    assert order.index == (0,)
+    assert "is 0 when they run in the order of their ids, 15 when" in order.message
+    (unwritten,) = found.of_kind("unwritten-output")
+    assert unwritten.index == (1,)
+    assert unwritten.count == SIZE - 16
+
+
+def test_a_large_storage_is_copied_page_by_page() -> None:
+    original = remainders()[: SIZE - 100].clone()
+    copy = LazyCopy(original.untyped_storage())
+    made = torch.empty(0, dtype=torch.int8).set_(copy.storage)
+    for first, last in ((5, 6), (8190, 8194), (100_000, 300_000), (SIZE - 101, SIZE - 100)):
+        starts, stops = torch.tensor([first]).numpy(), torch.tensor([last]).numpy()
+        copy.fetch(starts, stops)
+        assert torch.equal(made[first:last], original[first:last])
+    everywhere = torch.arange(0, SIZE - 200, 9_001).numpy()
+    copy.fetch(everywhere, everywhere + 150)
+    for first in everywhere[::50].tolist():
+        assert torch.equal(made[first : first + 150], original[first : first + 150])
+
+
+GROWTH = """
+import resource, torch, kernellab
+from tests.checker.test_large_tensors import *
+
+def peak():
+    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024
+
+x = torch.ones(6 * SIZE, dtype=torch.int8)
+for kernel in here_and_there, two_at_one_place:
+    check(kernel, torch.ones(64, dtype=torch.int8), 4)
+before = peak()
+check(here_and_there, x, 6 * SIZE // 16, outputs="x_ptr")
+check(two_at_one_place, x, 6 * SIZE // 16)
+print((peak() - before) / (6 * SIZE))
+"""
+
+
+def test_a_store_into_a_large_tensor_takes_little_more_than_the_tensor() -> None:
+    done = subprocess.run(
+        [sys.executable, "-c", GROWTH], capture_output=True, text=True, check=False, timeout=300
+    )
+    assert done.returncode == 0, done.stderr
+    assert float(done.stdout) < 0.25
