@@ -55,7 +55,7 @@ def source_of_function(file: str, name: str, line: int) -> SourceText | None:
     return SourceText(file, name, line, block) if block else None
 
 
-@lru_cache(maxsize=256)
+@lru_cache(maxsize=64)
 def _block(lines: tuple[str, ...]) -> tuple[str, ...]:
     """The lines of the function that begins with the first of them; () where they are no source."""
     try:
@@ -64,7 +64,7 @@ def _block(lines: tuple[str, ...]) -> tuple[str, ...]:
         return ()
 
 
-@lru_cache(maxsize=256)
+@lru_cache(maxsize=64)
 def loops_of(source: SourceText) -> tuple[Loop, ...]:
     """The loops of a function, outer ones first. One that stands on a single line is left out:
     its iterations cannot be told apart.

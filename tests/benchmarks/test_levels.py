@@ -18,8 +18,12 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import torch
+import triton
+from ipywidgets.widgets import widget
 from xdsl.dialects.builtin import ModuleOp
 
+import kernellab
 from benchmarks import levels
 from benchmarks.levels import LEVEL, Counts, leaks, slopes
 
@@ -59,6 +63,7 @@ def test_a_round_leaves_nothing(name: str, tmp_path: Path, monkeypatch: pytest.M
         job(number)
     before = levels.counted()
     modules_before = modules_without_caches()
+    widgets_before = len(widget._instances)
     for number in range(WARM, WARM + ROUNDS):
         job(number)
     after = levels.counted()
@@ -68,9 +73,20 @@ def test_a_round_leaves_nothing(name: str, tmp_path: Path, monkeypatch: pytest.M
     assert alive <= 1  # Triton knows the latest of each name
     modules = modules_without_caches()
     assert modules - modules_before <= 2  # nor their IR
+    assert len(widget._instances) <= widgets_before
     assert (after.descriptors, after.threads) == (before.descriptors, before.threads)
     assert (after.processes, after.lines) == (before.processes, before.lines)
     assert not list((tmp_path / "temporary").iterdir())
+
+
+def test_of_a_kernel_the_latest_sweeps_are_kept(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("kernellab.tuning.results.registry._MOST", 2)
+    kernel = levels.new_kernel()
+    x = torch.ones(256)
+    configs = [triton.Config({"BLOCK": 256})]
+    for n in (1, 64, 256):
+        kernellab.tune(kernel, (1,), x, x, x, n, space=configs, target="sm_90")
+    assert [one.arguments["n"] for one in kernellab.tunings(kernel)] == ["64", "256"]
 
 
 def test_each_kind_of_leak_is_seen(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -13,6 +13,9 @@ from kernellab.tuning.results.autotuned import tuning_of_autotuner
 from kernellab.tuning.results.tuning import Tuning
 from kernellab.tuning.results.tunings import Tunings
 
+_MOST = 100
+"""Sweeps kept of a kernel, the latest: one for each size, and one for each run of their cell."""
+
 _made: weakref.WeakKeyDictionary[Any, list[Tuning]] = weakref.WeakKeyDictionary()
 """Kernel -> its sweeps, in order. They hold no kernel of their own here:
 that would keep it alive for ever."""
@@ -22,12 +25,14 @@ def remember(kernel: Any, tuning: Tuning) -> None:
     """Keep a sweep for `tunings`."""
     take_autotuned_launches()
     live = None if tuning.live is None else replace(tuning.live, kernel=None)
-    _made.setdefault(innermost(kernel), []).append(replace(tuning, live=live))
+    made = _made.setdefault(innermost(kernel), [])
+    made.append(replace(tuning, live=live))
+    del made[:-_MOST]
 
 
 def tunings(kernel: Any) -> Tunings:
     """The sweeps of a kernel in this process: what `@triton.autotune` timed around it,
-    then those of `kernellab.tune`, each in order.
+    then those of `kernellab.tune`, the latest 100, each in order.
 
     Triton does not keep its timings. They are noted once this was called, a kernel was tuned or run
     by KernelLab, or became a TileKernel.

@@ -63,6 +63,12 @@ class ViewWidget(anywidget.AnyWidget):
         super().__init__(data=data, bundle=SharedBundle.current())
         self.on_msg(self._answer)
 
+    def close(self) -> None:
+        """Close it, and its layout, a widget too: ipywidgets keeps that one for ever."""
+        if not is_closed(self):
+            self.layout.close()
+        super().close()
+
     def _answer(self, _: Any, asked: Any, __: Any) -> None:
         if not isinstance(asked, dict) or asked.get("kind") not in self._handlers:
             return
