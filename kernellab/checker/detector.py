@@ -195,6 +195,10 @@ class FindingCollector:
         pending.count += int(faulty.sum()) * (1 if has_programs else max(len(ids), 1))
         return pending
 
+    def take_over(self, other: FindingCollector) -> None:
+        """What another has seen was seen here too."""
+        self._seen.update(other._seen)
+
     def operations(self) -> set[Operation]:
         """Those at which something was seen."""
         first = (key[0] if isinstance(key, tuple) else key for key in self._seen)

@@ -30,6 +30,7 @@ _MAY_BE_MEANT = (
     "infinity",
     "float-overflow",
     "integer-overflow",
+    "stalled-sum",
     "dot-precision",
 )
 """Kinds of findings that are warnings; all others are faults."""

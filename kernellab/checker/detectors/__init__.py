@@ -20,6 +20,7 @@ from kernellab.checker.detectors.non_finite import NonFinite
 from kernellab.checker.detectors.order_dependence import OrderDependence
 from kernellab.checker.detectors.out_of_bounds import OutOfBounds
 from kernellab.checker.detectors.race import Race
+from kernellab.checker.detectors.stalled_sum import StalledSum
 from kernellab.checker.detectors.uninitialized_read import UninitializedRead
 from kernellab.checker.detectors.unwritten_output import UnwrittenOutput
 
@@ -42,6 +43,7 @@ DETECTORS: tuple[type[Detector], ...] = (
     NarrowOverflow,
     CastOverflow,
     DivisionByZero,
+    StalledSum,
     DotPrecision,
 )
 """All that observe a run, in the order in which they do."""
