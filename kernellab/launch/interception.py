@@ -35,6 +35,9 @@ from kernellab.triton_api import EmulatedDriver, JITFunction
 
 ANSWERS = ("driver", "gpu")
 
+_ENTERED: set[ExitStack] = set()
+"""All that were entered and not left: one that nobody holds lasts until the process ends."""
+
 
 class interpreted(ContextDecorator):  # noqa: N801 - a context manager and decorator, spelt like those of contextlib
     """Run Triton kernels on the interpreter wherever ordinary code launches them with CPU tensors.
@@ -98,7 +101,9 @@ class interpreted(ContextDecorator):  # noqa: N801 - a context manager and decor
                 launches = _OtherPeoplesLaunches(self._target, self._options)
                 stack.enter_context(triton_api.emulated(launches))
                 stack.enter_context(torch_answers_itself())
-            self._stacks().append(stack.pop_all())
+            entered = stack.pop_all()
+            self._stacks().append(entered)
+            _ENTERED.add(entered)
 
     def __exit__(
         self,
@@ -106,7 +111,9 @@ class interpreted(ContextDecorator):  # noqa: N801 - a context manager and decor
         error: BaseException | None,
         traceback: TracebackType | None,
     ) -> None:
-        self._stacks().pop().close()
+        entered = self._stacks().pop()
+        _ENTERED.discard(entered)
+        entered.close()
 
     def _stacks(self) -> list[ExitStack]:
         """One for each time that this thread is inside: a decorated function may call itself."""

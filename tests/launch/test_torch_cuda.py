@@ -9,6 +9,7 @@ import concurrent.futures
 import copy
 import importlib
 import io
+import subprocess
 import sys
 import threading
 from collections.abc import Callable, Iterator
@@ -444,6 +445,7 @@ def test_tasks_are_told_apart() -> None:
 
 def names() -> dict[str, Any]:
     """All that might be another afterwards."""
+    answers = seen(), torch_triton.has_triton(), torch.get_default_device()  # may import more
     modules = (torch, torch.cuda, torch.cuda.memory, torch.cuda.random, torch.accelerator)
     found = {
         f"{module.__name__}.{name}": value
@@ -456,7 +458,7 @@ def names() -> dict[str, Any]:
     found |= {f"_triton.{name}": value for name, value in vars(torch_triton).items()}
     found["modes"] = torch.overrides._get_current_function_mode_stack()
     found["versions"] = type(torch.version)
-    found["seen"] = seen(), torch_triton.has_triton(), torch.get_default_device()
+    found["seen"] = answers
     return found
 
 
@@ -494,3 +496,17 @@ def test_nested_ones_each_answer_for_themselves() -> None:
     assert names() == before
     with kernellab.interpreted(answers="gpu"):
         assert x.is_cuda
+
+
+def test_one_that_nobody_holds_lasts_until_the_process_ends() -> None:
+    """As a plugin of pytest enters it, for a library's own tests."""
+    code = (
+        "import gc, kernellab\n"
+        "kernellab.interpreted(answers='gpu').__enter__()\n"
+        "gc.collect()\n"
+        "import torch\n"
+        f"import {LIBRARY} as library\n"
+        "print(library.scale(torch.ones(2, device='cuda'), 3.0).tolist())\n"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout.splitlines() == ["[3.0, 3.0]"]
