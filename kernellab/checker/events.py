@@ -19,7 +19,7 @@ from kernellab.checker.checked_run import Access, CheckedRun, Computed
 from kernellab.checker.detector import Detector, Stopped, overrides
 from kernellab.checker.failures import Failures
 from kernellab.checker.shadow.memory import fetch
-from kernellab.interpreter.codegen.code_positions import located_at
+from kernellab.interpreter.codegen.code_positions import is_among, located_at
 from kernellab.interpreter.codegen.emitter import Emitter
 from kernellab.interpreter.codegen.expressions import observer
 from kernellab.interpreter.execution import device_asserts
@@ -108,17 +108,14 @@ class EventDispatcher:
 
     def operation_at(self, frame: types.FrameType) -> Operation:
         """The operation that generated code is at."""
-        key, known = (frame.f_code, frame.f_lasti), self._facts.at
-        if key not in known:
-            operation = located_at(*key, self.operations)
-            assert operation is not None, "every statement that accesses memory has a location"
-            known[key] = operation
-        return known[key]
+        operation = located_at(frame.f_code, frame.f_lasti, self.operations)
+        assert operation is not None, "every statement that accesses memory has a location"
+        return operation
 
     def kernel_frame(self, frame: types.FrameType | None) -> types.FrameType:
         """The frame of generated code that `frame` was called from."""
         codes = self.run.code.codes
-        while frame is not None and frame.f_code not in codes:
+        while frame is not None and not is_among(frame.f_code, codes):
             frame = frame.f_back
         assert frame is not None, "only generated code accesses memory"
         return frame
@@ -168,13 +165,8 @@ class EventDispatcher:
 
 @dataclass
 class _CodeFacts:
-    """What runs of one code have found out about it.
+    """What runs of one code have found out about it."""
 
-    Attributes:
-        at: the operation that each instruction belongs to.
-    """
-
-    at: dict[tuple[types.CodeType, int], Operation] = field(default_factory=dict)
     _observed: dict[tuple[type[Detector], Operation], bool] = field(default_factory=dict)
 
     def observes(self, detector: type[Detector], operation: Operation) -> bool:

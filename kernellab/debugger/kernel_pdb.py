@@ -40,7 +40,7 @@ class KernelStops(_Pdb):
         """Nothing outside the kernel's functions is traced:
         no frame of the interpreter is stepped into.
         """
-        if frame.f_code not in self.places.codes:
+        if not self.places.has(frame):
             return None
         return super().trace_dispatch(frame, event, arg)
 
@@ -49,7 +49,7 @@ class KernelStops(_Pdb):
     ) -> tuple[list[tuple[FrameType, int]], int]:
         """The kernel's frames alone."""
         stack, index = super().get_stack(f, t)
-        own = [entry for entry in stack if entry[0].f_code in self.places.codes]
+        own = [entry for entry in stack if self.places.has(entry[0])]
         return (own, len(own) - 1) if own else (stack, index)
 
     def interaction(self, *where: Any) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
+from types import FrameType
 from typing import Any
 
 from kernellab.common.formatting import shown
@@ -39,7 +40,11 @@ class Places:
         self._lines = {
             f: code.lines_with_code(f) for f in {one.source.file for one in self._functions}
         }
-        self.codes = frozenset(code.functions)
+        self._codes = frozenset(map(id, code.functions))
+
+    def has(self, frame: FrameType) -> bool:
+        """Whether a frame is of the kernel's functions."""
+        return id(frame.f_code) in self._codes  # hashing a code object takes as long as it is large
 
     def knows(self, file: str) -> bool:
         """Whether the kernel has code from the file."""

@@ -50,7 +50,7 @@ class TracingHook:
         self._lines = [line.line for line in code.lines]
         self._operations = code.program.operations
         self._functions = {
-            one.code: one
+            id(one.code): one  # hashing a code object takes as long as it is large
             for one in code.functions.values()
             if not triton_api.is_in_library(one.source.file)
         }
@@ -64,21 +64,21 @@ class TracingHook:
     def line(self, number: int) -> None:
         """A line is about to run."""
         frame = sys._getframe(1)
-        if frame.f_code in self._functions:
+        if id(frame.f_code) in self._functions:
             self._go_to(frame)
             self._recorder.line(self._lines[number])
 
     def bound(self, names: Sequence[str], values: Sequence[Any]) -> None:
         """Names were given values."""
         frame = sys._getframe(1)
-        if frame.f_code in self._functions:
+        if id(frame.f_code) in self._functions:
             self._go_to(frame)
             self._recorder.bound(_as_kept(names, values))
 
     def operation(self, number: int, results: Sequence[Value]) -> None:
         """An operation has run."""
         frame = sys._getframe(1)
-        if frame.f_code not in self._functions or not self._open:
+        if id(frame.f_code) not in self._functions or not self._open:
             return
         self._go_to(frame)
         operation = self._operations[number]
@@ -125,7 +125,7 @@ class TracingHook:
         """An error ended the run: the innermost frame of its traceback is where."""
         entry, last = error.__traceback__, None
         while entry is not None:
-            last = entry.tb_frame if entry.tb_frame.f_code in self._functions else last
+            last = entry.tb_frame if id(entry.tb_frame.f_code) in self._functions else last
             entry = entry.tb_next
         self.back_to(last)
         self._recorder.is_stopped = True
@@ -144,7 +144,7 @@ class TracingHook:
         self.back_to(frame)
         if opened and opened[-1] is frame:
             return
-        function = self._functions[frame.f_code]
+        function = self._functions[id(frame.f_code)]
         variables = frame.f_locals
         given = [name for name in variables if name in function.names]
         opened.append(frame)

@@ -18,7 +18,7 @@ import sys
 import time
 import zipfile
 import zlib
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -482,6 +482,24 @@ def test_a_source_that_ends_the_process_is_refused(tmp_path: Path) -> None:
     (tmp_path / "sweep.json").write_text(json.dumps(data))
     with pytest.raises(ArchiveError, match="makes no kernel here: SystemExit: 3"):
         kernellab.load(tmp_path / "sweep.json").with_kernel()
+
+
+def test_quartiles_have_the_median_between_them(tmp_path: Path) -> None:
+    def swap(text: str) -> str:
+        data = json.loads(text)
+        timing = next(one for one in _objects(data) if "median" in one and "upper" in one)
+        timing["lower"], timing["upper"] = timing["upper"] + 1, timing["lower"]
+        return json.dumps(data)
+
+    (tmp_path / "file").write_bytes(with_json("sweep", swap))
+    assert "should be times in order" in refusal(tmp_path / "file")
+
+
+def _objects(data: Any) -> Iterator[dict[str, Any]]:
+    if isinstance(data, dict):
+        yield data
+    for one in data.values() if isinstance(data, dict) else data if isinstance(data, list) else ():
+        yield from _objects(one)
 
 
 def test_a_name_of_the_files_is_shown_in_part(tmp_path: Path) -> None:

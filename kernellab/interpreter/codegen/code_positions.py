@@ -6,8 +6,9 @@ a statement stands at the kernel's line, and its end column is the number of its
 
 from __future__ import annotations
 
-import itertools
-from collections.abc import Sequence
+import weakref
+from array import array
+from collections.abc import Iterable, Sequence
 from types import CodeType
 from typing import TypeVar
 
@@ -26,6 +27,25 @@ def located_at(code: CodeType, instruction: int, located: Sequence[Located]) -> 
     """What an instruction of generated code belongs to:
     one of the locations, or of their operations; None for none of them.
     """
-    *_, end_column = next(itertools.islice(code.co_positions(), instruction // 2, None))
-    number = (end_column or 0) - _FIRST_COLUMN
+    number = _end_columns(code)[instruction // 2] - _FIRST_COLUMN
     return located[number] if 0 <= number < len(located) else None
+
+
+def is_among(code: CodeType, codes: Iterable[CodeType]) -> bool:
+    """Whether it is one of these, few ones. Hashing a code object, as a set does, or comparing two
+    takes as long as they are large.
+    """
+    return any(code is one for one in codes)
+
+
+_known: dict[int, tuple[weakref.ref[CodeType], array[int]]] = {}
+"""By the ids of code objects; Python gives the position of one instruction by way of all before."""
+
+
+def _end_columns(code: CodeType) -> array[int]:
+    key = id(code)
+    known = _known.get(key)
+    if known is None or known[0]() is not code:
+        columns = array("i", [end or 0 for *_, end in code.co_positions()])
+        known = _known[key] = weakref.ref(code, lambda _: _known.pop(key, None)), columns
+    return known[1]

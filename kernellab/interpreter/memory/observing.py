@@ -84,7 +84,6 @@ class AccessObserver:
 
     def __init__(self, notify: Callable[[ObservedAccess], None]) -> None:
         self._notify = notify
-        self._known: dict[tuple[types.CodeType, int], Operation] = {}
         self.operations: Sequence[Operation] = ()
         self.programs: Programs
         self.entries: Counter[XdslBlock] = Counter()
@@ -124,12 +123,9 @@ class AccessObserver:
         active: Active = None,
     ) -> None:
         """Tell of an access at addresses."""
-        key = frame.f_code, frame.f_lasti
-        if key not in self._known:
-            operation = located_at(*key, self.operations)
-            assert operation is not None, "every statement that accesses memory has a location"
-            self._known[key] = operation
-        seen = ObservedAccess(self._known[key], addresses, shape, size, mask, active, self.programs)
+        operation = located_at(frame.f_code, frame.f_lasti, self.operations)
+        assert operation is not None, "every statement that accesses memory has a location"
+        seen = ObservedAccess(operation, addresses, shape, size, mask, active, self.programs)
         self._notify(seen)
 
 

@@ -102,6 +102,10 @@ def _dropped_from_json(data: SavedData) -> Dropped:
     return Dropped(data["reason"].one_of(*get_args(Reason)), data["why"].text())
 
 
+_ROUNDED = 1 - 1e-9
+"""Quartiles are interpolated: equal ones may differ in their last digit."""
+
+
 def timing_from_json(data: SavedData) -> Timing:
     """Times of runs, which are more than nothing; raises Misfit where they are none."""
     median, lower, upper, fastest = (
@@ -111,6 +115,8 @@ def timing_from_json(data: SavedData) -> Timing:
         raise data["median"].misfit("a time of more than 0")
     method: Method = data["method"].one_of(*get_args(Method))
     rounds = data["rounds"].integer(1, 2**53) if data.has("rounds") else 1
+    if not lower * _ROUNDED <= median <= upper / _ROUNDED:
+        raise data.misfit("times in order, the median between the quartiles")
     return Timing(median, lower, upper, fastest, data["runs"].integer(0, 2**53), method, rounds)
 
 
