@@ -156,7 +156,7 @@ class ExactRun(Detector):
         index = lifted(access.index, access.rank)
         stored, shadow, on, index = numpy.broadcast_arrays(stored, shadow, on, index)
         exact = with_distance(stored, shadow)
-        wrong = on & (shadow != 0) & self._is_off(stored, exact, on)
+        wrong = on & (shadow != 0) & self.is_off(stored, exact, on)
         if not wrong.any():
             return
         first = tuple(int(i) for i in numpy.argwhere(wrong)[0])
@@ -167,7 +167,7 @@ class ExactRun(Detector):
             self._harms[op] = Harm(op, value, access, element, *values)
         self._harms[op].count += int(wrong.sum())
 
-    def _is_off(self, stored: Array, exact: Array, on: Array) -> Array:
+    def is_off(self, stored: Array, exact: Array, on: Array) -> Array:
         """Which numbers are farther from exact ones than is tolerated; what is not finite in
         memory is told by others.
         """

@@ -7,6 +7,7 @@ from kernellab.checker.detectors.broken_hints import BrokenHints
 from kernellab.checker.detectors.cast_overflow import CastOverflow
 from kernellab.checker.detectors.descriptor_alignment import DescriptorAlignment
 from kernellab.checker.detectors.division_by_zero import DivisionByZero
+from kernellab.checker.detectors.dot_cancellation import DotCancellation
 from kernellab.checker.detectors.dot_precision import DotPrecision
 from kernellab.checker.detectors.endless_loop import EndlessLoop
 from kernellab.checker.detectors.failed_assertion import FailedAssertion
@@ -45,5 +46,6 @@ DETECTORS: tuple[type[Detector], ...] = (
     DivisionByZero,
     StalledSum,
     DotPrecision,
+    DotCancellation,
 )
 """All that observe a run, in the order in which they do."""

@@ -30,6 +30,11 @@ TOLERATED = 0.01
 tf32 keeps 11 bits of each number: where nothing cancels, that makes less than 0.1 %.
 """
 
+ADVICE = (
+    'Ask for input_precision="ieee", or for "tf32x3", which stays on tensor cores; or take away '
+    "what the operands have in common, a mean say, before the product."
+)
+
 Facts = Mapping[str, Any]
 
 
@@ -78,7 +83,7 @@ class DotPrecision(Detector):
         """Products of fp32 in another precision, and the loops that add them up."""
         if isinstance(operation, scf.ForOp):
             return any(_adds_up(op, operation) for op in operation.block.ops)
-        return _precision(operation) not in (None, "ieee")
+        return precision_of(operation) not in (None, "ieee")
 
     def computed(self, computed: Computed) -> None:
         """Compare a product, or what a loop has added up."""
@@ -112,7 +117,7 @@ class DotPrecision(Detector):
     def _compare(self, computed: Computed, result: Array, error: Array) -> None:
         """Note the programs in which the error is too large a part of the exact result."""
         exact = result.astype(FLOAT64) - error
-        parts = _norms(error) / numpy.maximum(_norms(exact), numpy.finfo(FLOAT64).tiny)
+        parts = norms(error) / numpy.maximum(norms(exact), numpy.finfo(FLOAT64).tiny)
         loses = numpy.isfinite(parts) & (parts > TOLERATED)
         if not loses.any():
             return
@@ -136,7 +141,7 @@ def _takes_part(active: Array, tiles: Array) -> Array:
     return active.reshape(-1, *(1,) * (tiles.ndim - 1))
 
 
-def _precision(op: Operation) -> str | None:
+def precision_of(op: Operation) -> str | None:
     """How a product of fp32 tiles is computed; None for anything else."""
     if not isinstance(op, tt.DotOp) or dtype(op.a.type) != FLOAT32 or op.input_precision is None:
         return None
@@ -145,7 +150,7 @@ def _precision(op: Operation) -> str | None:
 
 def _adds_up(op: Operation, loop: scf.ForOp) -> bool:
     """Whether a loop carries nothing but the sum of a product's iterations."""
-    if _precision(op) in (None, "ieee"):
+    if precision_of(op) in (None, "ieee"):
         return False
     assert isinstance(op, tt.DotOp)
     sum_ = op.c
@@ -165,7 +170,7 @@ def _with_error(computed: Computed) -> tuple[Array, Array]:
             (*computed.operands, computed.results[0]), (*op.operands, op.results[0])
         )
     )
-    if _fits_tf32(a) and _fits_tf32(b):
+    if fits_tf32(a) and fits_tf32(b):
         return result, numpy.zeros((1,) * result.ndim, FLOAT32)
     return result, (result - c) - numpy.matmul(a, b)
 
@@ -176,12 +181,12 @@ def _whole(value: Any, type: Any) -> Array:
     return numpy.broadcast_to(array, (len(array), *extents))
 
 
-def _fits_tf32(tile: Array) -> bool:
+def fits_tf32(tile: Array) -> bool:
     """Whether tf32 holds every number of a tile."""
     return bool((cut_to_tf32(numpy.ascontiguousarray(tile)) == tile).all())
 
 
-def _norms(tiles: Array) -> Array:
+def norms(tiles: Array) -> Array:
     """The root of the sum of squares of each program's tile."""
     wide = tiles.reshape(len(tiles), -1).astype(FLOAT64)
     norms: Array = numpy.sqrt(numpy.einsum("pi,pi->p", wide, wide))
@@ -194,7 +199,7 @@ def _facts(computed: Computed, part: float, exact: Array, error: Array) -> Facts
     lane = tuple(int(i) for i in numpy.unravel_index(numpy.argmax(numpy.abs(error)), exact.shape))
     right, wrong = float(exact[lane]), float(exact[lane] + error[lane])
     gives, instead = texts(wrong, right)
-    calls, precision = computed.calls(), _precision(computed.operation)
+    calls, precision = computed.calls(), precision_of(computed.operation)
     return {
         "kind": "dot-precision",
         "position": calls[-1] if calls else None,
@@ -203,13 +208,9 @@ def _facts(computed: Computed, part: float, exact: Array, error: Array) -> Facts
         "message": (
             f"in {precision} this product differs from the one in ieee by {_portion(part)} its "
             f"norm; at lane {lane} it gives {gives} instead of {instead}. "
-            f"{_WHY.get(precision or '', '')}"
+            f"{WHY.get(precision or '', '')}"
         ).rstrip(),
-        "advice": (
-            'Ask for input_precision="ieee", or for "tf32x3", which stays on tensor cores; or take '
-            "away what the operands have in "
-            "common, a mean say, before the product."
-        ),
+        "advice": ADVICE,
     }
 
 
@@ -218,6 +219,6 @@ def _portion(part: float) -> str:
     return f"{part:.1%} of" if part < 2 else f"{part:,.0f} times"
 
 
-_WHY = {
+WHY = {
     "tf32": "tf32 keeps 11 of the 24 bits of each number, and the leading ones cancel in the sum"
 }
