@@ -16,17 +16,20 @@ from kernellab.checker.shadow.finite import is_float
 from kernellab.checker.shadow.memory import ShadowArray, Storage, Storages
 from kernellab.checker.slices import behind
 from kernellab.interpreter.analyses.pointers import underlying_objects
+from kernellab.interpreter.analyses.spin_loops import is_spin_loop
 from kernellab.interpreter.execution.program import ProgramCode
 from kernellab.interpreter.memory.global_memory import Buffer
 from kernellab.interpreter.memory.layers import Atomic, Store
 from kernellab.interpreter.numerics.numerics import widen
-from kernellab.ir import arith, tt
-from kernellab.ir.traits import PointerAccess, trait_of
+from kernellab.ir import arith, scf, tt
+from kernellab.ir.traits import PointerAccess, in_region_of_elements, trait_of
 
 
 class FloatSums(Detector):
     """What is added to each element by atomics on floats, or by loads and stores that a lock
-    orders, so that the rounding of another order can be told from a fault.
+    orders, so that the rounding of another order can be told from a fault; and whether programs
+    add up in loops in which they wait for each other: how far one looks back, or how often one
+    tries, depends on the others.
 
     n numbers that are added up in two orders, each sum rounded to a unit u, are at most 2 (n - 1) u
     sum|x| apart (N. J. Higham, Accuracy and Stability of Numerical Algorithms, section 4.2). In a
@@ -41,8 +44,9 @@ class FloatSums(Detector):
         super().__init__(run)
         self._storages = Storages(self._begin)
         self._stores = _adding_stores(run.code)
-        self._has_sums = False
-        """Whether several numbers were added to some element."""
+        self._adds_while_it_waits = _adds_while_it_waits(run.code)
+        self._has_sums = self._adds_while_it_waits
+        """Whether several numbers were added to some element, or may have been."""
 
     def _begin(self, buffer: Buffer) -> tuple[Storage, ShadowArray, ShadowArray]:
         storage = Storage(buffer)
@@ -86,7 +90,7 @@ class FloatSums(Detector):
         derived = unit**0.5 * max(map(_largest, (one, other)))
         tensor = self.run.tensors[name]
         known = self._storages.by_start.get(tensor.untyped_storage().data_ptr())
-        if known is None or known[0].unit != tensor.element_size():
+        if self._adds_while_it_waits or known is None or known[0].unit != tensor.element_size():
             return lambda _, mine: torch.full(mine.shape, derived, dtype=torch.float64)
         storage, counts, sums = known
         numbers = torch.from_numpy(storage.view(tensor, counts.elements))
@@ -135,6 +139,16 @@ def _adding_stores(code: ProgramCode) -> frozenset[Operation]:
             op for op, (pointer, _) in stores.items() if argument(pointer) in summed
         )
     return _kept[code]
+
+
+def _adds_while_it_waits(code: ProgramCode) -> bool:
+    """Whether a kernel adds floats in a loop that another program's store or atomic may end."""
+    return any(
+        isinstance(op, arith.AddFOp) and not in_region_of_elements(op)
+        for loop in code.module.walk()
+        if isinstance(loop, scf.WhileOp) and is_spin_loop(loop)
+        for op in loop.walk()
+    )
 
 
 def _stores_of_floats(function: tt.FuncOp) -> Iterator[tuple[Operation, tuple[SSAValue, SSAValue]]]:

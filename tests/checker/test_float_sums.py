@@ -12,6 +12,8 @@ import triton.language as tl
 
 import kernellab
 from kernellab.checker.outcomes import texts
+from tests.checker.launches import normal, zeros
+from tests.kernels.interp import waiting
 
 
 @triton.jit
@@ -79,3 +81,9 @@ def test_a_sum_that_overflows_on_the_way_in_one_order_is_told(locked: bool) -> N
         for one in told:
             assert "it is inf when they run in the order of their ids, 40000 when" in one.message
             assert "fp32" in one.advice
+
+
+def test_how_far_a_scan_looks_back_is_a_matter_of_rounding() -> None:
+    counters = torch.zeros(16, dtype=torch.int32)
+    arguments = normal(16 * 8), zeros(16 * 8), counters, zeros(32)
+    assert not kernellab.check(waiting.look_back, (16,), *arguments, N=8)

@@ -35,10 +35,18 @@ class Repeatable:
 
 def with_effect(together: Sequence[PairSummary], again: Repeatable) -> list[PairSummary]:
     """The access pairs that have an effect: two stores, and reads that come to something."""
+    stores = [one for one in together if not one.reads]
+    if len(stores) == len(together) or not _come_to_something(together, again):
+        return stores
+    reading = [one for one in together if one.reads]
+    alone = [one for one in reading if _come_to_something([one], again)]
+    return stores + (alone or reading)
+
+
+def _come_to_something(together: Sequence[PairSummary], again: Repeatable) -> bool:
+    """Whether what is read in these pairs matters."""
     reads = {number: op for one in together for number, op in one.reads.items()}
-    if not reads or any(_changes(again, _Other(reads, values)) for values in (_far_off, _near)):
-        return list(together)
-    return [one for one in together if not one.reads]
+    return any(_changes(again, _Other(reads, values)) for values in (_far_off, _near))
 
 
 def _changes(again: Repeatable, other: _Other) -> bool:

@@ -376,6 +376,47 @@ def plain_pair_looked_at_again(version_ptr, pair_ptr, out_ptr, N: tl.constexpr):
         tl.store(out_ptr + tl.program_id(0), apart)
 
 
+@triton.jit
+def version_taken_while_odd(version_ptr, tile_ptr, out_ptr, N: tl.constexpr):
+    """`|` asks both sides: a writer takes the version from another."""
+    lanes = tl.arange(0, N)
+    if tl.program_id(0) < 2:
+        version = tl.atomic_add(version_ptr, 0)
+        while (version % 2 == 1) | (tl.atomic_cas(version_ptr, version, version + 1) != version):
+            version = tl.atomic_add(version_ptr, 0)
+        tl.store(tile_ptr + lanes, tl.load(tile_ptr + lanes) + 1)  # fault: race
+        tl.atomic_add(version_ptr, 1)
+    else:
+        before, after, spread = 1, 2, 0
+        while (before != after) | (before % 2 == 1):
+            before = tl.atomic_add(version_ptr, 0)
+            tile = tl.load(tile_ptr + lanes)
+            spread = tl.max(tile) - tl.min(tile)
+            after = tl.atomic_add(version_ptr, 0)
+        tl.store(out_ptr + tl.program_id(0), spread)
+
+
+@triton.jit
+def version_taken_while_even(version_ptr, tile_ptr, out_ptr, N: tl.constexpr):
+    lanes = tl.arange(0, N)
+    if tl.program_id(0) < 2:
+        taken = 0
+        while taken == 0:
+            version = tl.atomic_add(version_ptr, 0)
+            if version % 2 == 0:
+                taken = (tl.atomic_cas(version_ptr, version, version + 1) == version).to(tl.int32)
+        tl.store(tile_ptr + lanes, tl.load(tile_ptr + lanes) + 1)
+        tl.atomic_add(version_ptr, 1)
+    else:
+        before, after, spread = 1, 2, 0
+        while (before != after) | (before % 2 == 1):
+            before = tl.atomic_add(version_ptr, 0)
+            tile = tl.load(tile_ptr + lanes)
+            spread = tl.max(tile) - tl.min(tile)
+            after = tl.atomic_add(version_ptr, 0)
+        tl.store(out_ptr + tl.program_id(0), spread)
+
+
 # fmt: on
 
 
@@ -464,6 +505,13 @@ def launches(seed: int) -> list[Pair]:
                 (version_not_looked_at_again, version_looked_at_again),
                 (plain_pair_not_looked_at_again, plain_pair_looked_at_again),
             )
+        ),
+        pair(
+            version_taken_while_odd,
+            version_taken_while_even,
+            (4,),
+            lambda: (counters(), counters(8), counters(4)),
+            N=8,
         ),
     ]
 
