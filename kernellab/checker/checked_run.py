@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import types
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any
@@ -50,6 +50,9 @@ class CheckedRun:
         most_turns: so many turns a loop may take.
         restrided: the arguments that may be read anywhere in their storage.
         copies: the memory that the tensors of `call` lie in.
+        expected: right results, by argument, as far as somebody said them.
+        tolerances: how far off an element may be, relative to it and absolutely; None for what its
+            dtype allows.
     """
 
     kernel: Any
@@ -62,6 +65,8 @@ class CheckedRun:
     most_turns: int = 100_000
     restrided: frozenset[str] = frozenset()
     copies: LazyCopies = field(default_factory=LazyCopies)
+    expected: Mapping[str, torch.Tensor] = field(default_factory=dict)
+    tolerances: tuple[float | None, float | None] = (None, None)
 
     @cached_property
     def tensors(self) -> dict[str, torch.Tensor]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Iterable, Iterator, Sequence
+from collections.abc import Hashable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -18,15 +18,22 @@ from kernellab.checker.records import Finding, Findings
 from kernellab.checker.restrided import restrided
 from kernellab.checker.session import CheckSession
 from kernellab.checker.uninitialized import is_uninitialized
-from kernellab.common.argument_checks import check_whole
+from kernellab.common.argument_checks import check_tolerance, check_whole
 from kernellab.common.formatting import shown
 from kernellab.common.progress import UNTOUCHED, ProgressBar
 from kernellab.compiler.specialization.binding import BoundCall
 from kernellab.compiler.subjects import subject_of
 from kernellab.errors import ArgumentError, suggestion
-from kernellab.interpreter.execution.program import program_code
+from kernellab.interpreter.execution.program import ProgramCode, program_code
 from kernellab.launch.argument_copies import tensors_in
-from kernellab.launch.preparation import EntryPoint, Grid, apart_from_parameters, prepare
+from kernellab.launch.preparation import (
+    EntryPoint,
+    Grid,
+    PreparedLaunch,
+    apart_from_parameters,
+    prepare,
+)
+from kernellab.launch.right_results import Reference, right_results, usage_of
 from kernellab.records import Target
 from kernellab.records.run_options import DEFAULT
 
@@ -38,6 +45,9 @@ def check(
     outputs: str | Sequence[str] = (),
     target: str | Target | None = None,
     most_turns: int = 100_000,
+    expect: Reference | None = None,
+    rtol: float | None = None,
+    atol: float | None = None,
     **keywords: Any,
 ) -> Findings:
     """Run a launch with every detector on, and tell each fault that it finds once.
@@ -52,6 +62,14 @@ def check(
         outputs: names of arguments that the kernel must write as a whole.
         target: the GPU to emulate, "sm_90", ...; None means the one that a launch would emulate.
         most_turns: a `while` loop that takes more turns is stopped, and told as endless.
+        expect: right results by parameter, {"z_ptr": x + y}, or a function that computes them.
+            One whose parameters are named as some of the kernel's is called with these; any other
+            as the kernel is, or, where that does not fit it, with the tensors that the kernel reads
+            only, in their order: `torch.matmul`. It may return the one tensor that the kernel
+            writes, or a tuple of them. The first element that is off is a finding, with the line
+            and the program that wrote it.
+        rtol, atol: how far off elements may be, `atol + rtol * |expected|`; by default what sums in
+            another order may be in the dtype.
 
         A name that is also a parameter of the kernel is the parameter,
         unless that is given by position.
@@ -60,19 +78,21 @@ def check(
         The Findings; docs/checking.md tells what each kind means, and what is no finding.
 
     Raises:
-        ArgumentError: arguments that do not fit, tensors on a GPU, or a name in `outputs` that is
-            no argument with memory.
+        ArgumentError: arguments that do not fit, tensors on a GPU, a name in `outputs` that is no
+            argument with memory, or what is expected fits no argument.
         OptionError, GridError, CompileError, UnsupportedOperation: as `kernellab.run`.
         KernelFault: what stops a run and is no finding: a gather from beyond its tile, a store
             into a read-only array.
     """
     __tracebackhide__ = True
-    given = _CheckOptions(outputs, target, most_turns)
+    given = _CheckOptions(outputs, target, most_turns, expect, rtol, atol)
     own, keywords = apart_from_parameters(given, kernel, args, keywords)
     launch = prepare(kernel, grid, args, keywords, own.target, _CHECK)
     plain, call, chosen = launch.kernel, launch.call, launch.target
     sizes = launch.sizes()
     check_whole("most_turns", own.most_turns, least=1)
+    check_tolerance("rtol", own.rtol)
+    check_tolerance("atol", own.atol)
     named = _outputs(plain, call, own.outputs)
     stage = launch.options.stage
     if plain.is_gluon() and stage == DEFAULT.stage:
@@ -81,8 +101,9 @@ def check(
     marked = tuple(name for name, one in tensors_in(call.values) if is_uninitialized(one))
 
     checked = CheckedRun(
-        plain, call, code, sizes, chosen, named, marked, own.most_turns, restrided(call.values)
-    )
+        plain, call, code, sizes, chosen, named, marked, own.most_turns, restrided(call.values),
+        _expected(own.expect, launch, code), (own.rtol, own.atol),
+    )  # fmt: skip
     session = CheckSession(checked, tuple(one for one in DETECTORS if one.guards))
     with ProgressBar(f"check {plain.__name__}", len(DETECTORS) + 1, "steps", UNTOUCHED) as work:
         failures = Failures()
@@ -157,6 +178,20 @@ class _CheckOptions:
     outputs: Any = ()
     target: Any = None
     most_turns: Any = 100_000
+    expect: Any = None
+    rtol: Any = None
+    atol: Any = None
+
+
+def _expected(
+    expect: Reference | None, launch: PreparedLaunch, code: ProgramCode
+) -> Mapping[str, torch.Tensor]:
+    """The right results by parameter; none where nobody said any."""
+    if expect is None:
+        return {}
+    usage = usage_of(code, launch.call)
+    keywords = {name: one for name, one in launch.keywords.items() if name in launch.call.values}
+    return right_results(expect, launch.kernel, launch.args, keywords, usage, called="expect")
 
 
 def _outputs(kernel: Any, call: BoundCall, outputs: str | Sequence[str]) -> tuple[str, ...]:

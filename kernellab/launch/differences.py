@@ -12,6 +12,33 @@ Contents = Mapping[str, torch.Tensor]
 """What a run left in the tensors among its arguments, by name."""
 
 
+_TOLERANCES = {
+    torch.float64: 1e-10,
+    torch.float32: 1e-4,
+    torch.float16: 4e-3,
+    torch.bfloat16: 3e-2,
+}
+"""How far results of one kernel may lie apart with other tile sizes:
+sums in another order, rounded a step or two apart."""
+_COARSEST = 0.13  # fp8, e5m2: a quarter of a step
+
+
+def tolerance(want: torch.Tensor, rtol: float | None, atol: float | None) -> tuple[float, float]:
+    """How far elements of a result may be off: what was asked for, else by dtype,
+    relative to the element and to the tensor's size.
+
+    The absolute part is the relative one times the root mean square
+    of the tensor's finite elements: elements near 0 are sums of larger ones.
+    """
+    if not want.is_floating_point() or rtol is not None or atol is not None:
+        return rtol or 0.0, atol or 0.0
+    part = _TOLERANCES.get(want.dtype, _COARSEST)
+    numbers = want.double()
+    finite = numbers[numbers.isfinite()]
+    size = float(finite.square().mean().sqrt()) if finite.numel() else 0.0
+    return part, part * size
+
+
 def differences_between(
     expected: Contents, found: Contents, rtol: float, atol: float
 ) -> Iterator[Difference]:

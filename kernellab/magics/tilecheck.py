@@ -31,6 +31,12 @@ OPTIONS = Options(
             repeated=True,
         ),
         Option(
+            "--expect",
+            "NAME",
+            "A variable that holds right results by parameter, or a function that computes them: "
+            "of the kernel's parameters by their names, or of the tensors that it reads.",
+        ),
+        Option(
             "--target",
             "GPU",
             "The GPU to emulate: sm_90, gfx942, ...; by default the kernel's own.",
@@ -65,6 +71,10 @@ Examples:
   found = %tilecheck --outputs z_ptr add[grid](x, y, z, n, BLOCK=1024)
       Check too that every element of z is written, and keep what is found:
       found[0].line, found.table().
+
+  %tilecheck --expect torch.add add[grid](x, y, z, n, BLOCK=1024)
+      Compare z with torch.add(x, y), too: the first element that is off, and the line and the
+      program that wrote it.
 """
 
 
@@ -85,6 +95,11 @@ class TileCheckMagics(Magics):
         own = {name: given[name] for name in ("target", "most_turns") if given[name] is not None}
         if given["outputs"]:
             own["outputs"] = [name for names in given["outputs"] for name in names]
+        if given["expect"] is not None:
+            place = position(given["expect"])
+            own["expect"] = value_of(
+                given["expect"], self.shell.user_ns, OPTIONS.magic, place, "--expect"
+            )
         return check(launch.kernel, launch.grid, *launch.args, **own, **launch.keywords)
 
     tilecheck.__doc__ = _HELP.format(options=OPTIONS.help())

@@ -24,6 +24,7 @@ from kernellab.checker.detectors.race import Race
 from kernellab.checker.detectors.stalled_sum import StalledSum
 from kernellab.checker.detectors.uninitialized_read import UninitializedRead
 from kernellab.checker.detectors.unwritten_output import UnwrittenOutput
+from kernellab.checker.detectors.wrong_result import WrongResult
 
 DETECTORS: tuple[type[Detector], ...] = (
     OutOfBounds,
@@ -47,5 +48,6 @@ DETECTORS: tuple[type[Detector], ...] = (
     StalledSum,
     DotPrecision,
     DotCancellation,
+    WrongResult,
 )
 """All that observe a run, in the order in which they do."""

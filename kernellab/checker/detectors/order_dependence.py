@@ -13,6 +13,7 @@ from kernellab.checker.checked_run import Access, CheckedRun
 from kernellab.checker.detector import Detector, Stopped
 from kernellab.checker.detectors.race import Race
 from kernellab.checker.float_sums import FloatSums
+from kernellab.checker.last_writer import LastWriter
 from kernellab.checker.outcomes import Apart, differences
 from kernellab.checker.schedules import Schedule, learns, other_schedules
 from kernellab.errors import KernelFault
@@ -70,10 +71,10 @@ class OrderDependence(Detector):
 
     def _report(self, session: CheckSession, schedule: Schedule, apart: Sequence[Apart]) -> None:
         first = apart[0]
-        writers: list[_Writer] = []
+        writers: list[LastWriter] = []
 
         def watch(run: CheckedRun) -> Sequence[Detector]:
-            writers[:] = [_Writer(run, first)]
+            writers[:] = [LastWriter(run, first)]
             return writers
 
         session.repeat(watch)
@@ -145,39 +146,3 @@ _SUMS_THAT_LEAVE = (
     "A GPU promises no order. Where a sum goes beyond its type on the way in one order, and not in "
     "another, add up in fp32, or scale what is added."
 )
-
-
-class _Writer(Detector):
-    """Hears who writes one element last."""
-
-    kinds = ()
-
-    def __init__(self, run: CheckedRun, apart: Apart) -> None:
-        super().__init__(run)
-        tensor = run.tensors[apart.name]
-        offset = sum(place * step for place, step in zip(apart.index, tensor.stride()))
-        size = tensor.element_size()
-        self._start = tensor.untyped_storage().data_ptr()
-        self._byte = (tensor.storage_offset() + offset) * size
-        self.operation: Operation | None = None
-        self.programs: tuple[int, ...] = ()
-        self.name = ""
-
-    def before(self, access: Access) -> None:
-        if (
-            access.action == "load"
-            or access.buffer.tensor.untyped_storage().data_ptr() != self._start
-        ):
-            return
-        buffer = access.buffer
-        first = buffer.elements.__array_interface__["data"][0] - self._start
-        here = access.index == (self._byte - first) // buffer.itemsize
-        if access.on is not None:
-            here = here & access.on
-        if here.any():
-            self.operation, self.name = access.operation, buffer.name
-            has_programs = here.ndim > access.rank
-            among = (
-                here.reshape(len(here), -1).any(axis=1) if has_programs and len(here) > 1 else None
-            )
-            self.programs = tuple(access.linear_ids(among).tolist())

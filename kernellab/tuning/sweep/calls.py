@@ -22,7 +22,7 @@ from kernellab.triton_api import Autotuner
 from kernellab.tuning.pool.arguments import Arguments, Shipment, ship
 from kernellab.tuning.pool.assignments import Task
 from kernellab.tuning.results.records import Candidate, Dropped
-from kernellab.tuning.sweep.callbacks import what_it_raised
+from kernellab.launch.callbacks import what_it_raised
 from kernellab.tuning.sweep.spaces import autotuner_in
 
 

@@ -29,7 +29,7 @@ from kernellab.tuning.results.records import (
 )
 from kernellab.tuning.results.tuning import Live, Tuning
 from kernellab.tuning.results.work import bytes_moved, flops_done, tensor_bytes
-from kernellab.tuning.sweep.callbacks import called_with_a_dict, what_it_raised
+from kernellab.launch.callbacks import called_with_a_dict, what_it_raised
 from kernellab.tuning.sweep.calls import PreparedCall
 
 Amount = float | Callable[[Mapping[str, Any]], float]

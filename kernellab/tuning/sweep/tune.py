@@ -52,11 +52,12 @@ from kernellab.tuning.results.records import (
 )
 from kernellab.tuning.results.replaying import Recorded, recorded_sweeps, with_recorded_times
 from kernellab.tuning.results.tuning import Tuning
-from kernellab.tuning.sweep.callbacks import called_with_a_dict, what_it_raised
+from kernellab.launch.callbacks import called_with_a_dict, what_it_raised
 from kernellab.tuning.sweep.calls import Calls, PreparedCall
 from kernellab.tuning.sweep.course import Conduct, Entry, Sweep
 from kernellab.tuning.sweep.describing import Amount, describe, given_work
-from kernellab.tuning.sweep.expecting import Reference, expected_results
+from kernellab.launch.right_results import Reference
+from kernellab.tuning.sweep.expecting import expected_results
 from kernellab.tuning.sweep.keys import Key, check_key_is_not_tried, checked_key
 from kernellab.tuning.sweep.progress import progress_for
 from kernellab.tuning.sweep.spaces import (

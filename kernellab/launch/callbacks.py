@@ -1,4 +1,4 @@
-"""Functions of the user's that a sweep calls: what they raise, in words."""
+"""Functions of the user's that a sweep or a check calls: what they raise, in words."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import Any
 
-_OURS = Path(__file__).parents[2]
+_OURS = Path(__file__).parents[1]
 
 
 def what_it_raised(function: str, error: Exception) -> str:

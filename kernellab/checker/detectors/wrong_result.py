@@ -1,0 +1,87 @@
+"""Results that are not what the launch's author says they should be."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
+
+import torch
+
+from kernellab.checker.checked_run import CheckedRun
+from kernellab.checker.detector import Detector
+from kernellab.checker.last_writer import LastWriter
+from kernellab.checker.outcomes import Apart, differences
+from kernellab.common.formatting import counted
+from kernellab.ir.locations import locate
+from kernellab.launch.differences import tolerance
+from kernellab.triton_api import definition_of
+
+if TYPE_CHECKING:
+    from kernellab.checker.session import CheckSession
+
+
+class WrongResult(Detector):
+    """Compares what the run left with what was expected, and asks who wrote the first element
+    that is off.
+    """
+
+    kinds = ("wrong-result",)
+
+    @classmethod
+    def concerns(cls, run: CheckedRun) -> bool:
+        return bool(run.expected)
+
+    def ask(self, session: CheckSession) -> None:
+        found = {name: self.run.tensors[name] for name in self.run.expected}
+        for apart in differences(found, self.run.expected, self._allowed):
+            writers: list[LastWriter] = []
+
+            def watch(
+                run: CheckedRun, apart: Apart = apart, writers: list[LastWriter] = writers
+            ) -> Sequence[Detector]:
+                writers[:] = [LastWriter(run, apart)]
+                return writers
+
+            session.repeat(watch)
+            self._report(apart, writers[0])
+
+    def _allowed(self, name: str, one: torch.Tensor, other: torch.Tensor) -> torch.Tensor:
+        del name, one
+        rtol, atol = tolerance(other, *self.run.tolerances)
+        return atol + rtol * other.double().abs()
+
+    def _report(self, apart: Apart, writer: LastWriter) -> None:
+        size = self.run.tensors[apart.name].numel()
+        off = f"{apart.count:,} of its {counted(size, 'element')}"
+        what = f"{apart.element} is {apart.one_text}, and {apart.other_text} is expected"
+        facts: dict[str, Any] = {
+            "kind": self.kinds[0],
+            "argument": apart.name,
+            "index": apart.index,
+            "position": definition_of(self.run.kernel),
+            "advice": "No program writes it: look at the grid, the offsets and the store's mask.",
+        }
+        if writer.operation is not None:
+            frames = locate(writer.operation.location).frames
+            program = self.run.program_id(writer.programs[0]) if writer.programs else (0, 0, 0)
+            facts |= {
+                "position": frames[0] if frames else None,
+                "calls": tuple(reversed(frames[1:])),
+                "lane": writer.place,
+                "values": writer.values,
+                "advice": _STEP.format(_shortest(program)),
+            }
+        facts["message"] = f"{what}; {off} {'is' if apart.count == 1 else 'are'} off"
+        self.collector.add(apart.name, facts, writer.programs[:1], apart.count)
+
+
+_STEP = (
+    "Look at how it comes about: %tilestep --program {0} before the launch, or "
+    "kernellab.trace(..., programs={0})."
+)
+
+
+def _shortest(program: tuple[int, int, int]) -> str:
+    """A program's id as `%tilestep` takes it, zeros at its end left out."""
+    x, y, z = program
+    return f"{x},{y},{z}" if z else f"{x},{y}" if y else str(x)
