@@ -117,7 +117,8 @@ def check(
     said = (note for one in detectors for note in one.notes)
     notes = (*(() if stopped is None else (_UNASKED,)), *said, *failures.notes())
     subject = subject_of(plain, launch.own_call, chosen)
-    return Findings(plain.__name__, str(chosen), sizes, found, notes, subject)
+    compared = tuple(checked.expected) if stopped is None else ()
+    return Findings(plain.__name__, str(chosen), sizes, found, notes, subject, compared)
 
 
 _UNASKED = (

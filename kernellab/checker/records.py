@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 import dataclasses
+import math
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, overload
@@ -159,6 +160,7 @@ class Findings(HasCard, Sequence[Finding]):
         grid: how many programs along x, y, z.
         notes: what was not asked, and which detector failed, and why.
         subject: what was checked; None where nobody said.
+        compared: the arguments whose contents were compared with what was expected.
     """
 
     kernel: str
@@ -167,6 +169,7 @@ class Findings(HasCard, Sequence[Finding]):
     findings: tuple[Finding, ...] = ()
     notes: tuple[str, ...] = ()
     subject: Subject | None = field(default=None, repr=False, compare=False)
+    compared: tuple[str, ...] = ()
 
     @overload
     def __getitem__(self, index: int) -> Finding: ...
@@ -190,6 +193,22 @@ class Findings(HasCard, Sequence[Finding]):
         """The kind of each finding, in their order."""
         return tuple(one.kind for one in self.findings)
 
+    @property
+    def examined(self) -> str:
+        """Of a check that found nothing, what that says and what it does not; else ""."""
+        if self.findings:
+            return ""
+        if self.compared:
+            verb = "is" if len(self.compared) == 1 else "are"
+            results = f"{', '.join(self.compared)} {verb} as expected."
+        else:
+            results = (
+                "Whether the results are right was not asked: %tilecheck --expect NAME (expect=) "
+                "compares them with a function's, torch.add for one."
+            )
+        programs = counted(math.prod(self.grid), "program")
+        return f"Examined: every access, atomic and value of {programs}. {results}"
+
     def table(self) -> Any:
         """A pandas DataFrame with one row for each finding."""
         columns = ("kind", "line", "programs", "argument", "index", "count", "message", "advice")
@@ -207,7 +226,10 @@ class Findings(HasCard, Sequence[Finding]):
 
     def __str__(self) -> str:
         number = counted(len(self), "finding") if self.findings else "nothing found"
-        return "\n\n".join([f"{self.kernel}: {number}", *map(str, self.findings), *self.notes])
+        said = [self.examined] if self.examined else []
+        return "\n\n".join(
+            [f"{self.kernel}: {number}", *map(str, self.findings), *said, *self.notes]
+        )
 
 
 def _more(programs: int) -> str:

@@ -91,7 +91,7 @@ def right_results(
         found = _called(reference, kernel, args, keywords, given, usage, called)
     results = _by_parameter(found, usage)
     if not results:
-        kind = "nothing" if isinstance(found, Mapping | tuple | list) else f"a {type(found).__name__}"
+        kind = _kind(found)
         raise ArgumentError(
             f"the {called} gives {kind}; right results are needed by the names of the parameters "
             "that they belong to",
@@ -99,6 +99,14 @@ def right_results(
             position=triton_api.definition_of(kernel),
         )
     return {name: _fitting(kernel, name, value, given, called) for name, value in results.items()}
+
+
+def _kind(found: Any) -> str:
+    """ "an int"; "nothing" of an empty mapping."""
+    if isinstance(found, Mapping):
+        return "nothing"
+    name = type(found).__name__
+    return f"{'an' if name[0] in 'aeiou' else 'a'} {name}"
 
 
 def _by_parameter(found: Any, usage: Usage | None) -> Mapping[str, Any]:
@@ -132,7 +140,9 @@ def _called(
 ) -> Any:
     args, keywords = _arguments(function, kernel, args, keywords, given, usage)
     try:
-        return function(*map(_copied, args), **{name: _copied(one) for name, one in keywords.items()})
+        return function(
+            *map(_copied, args), **{name: _copied(one) for name, one in keywords.items()}
+        )
     except Exception as error:
         if usage is None:
             told = [*kernel.arg_names[: len(args)], *(f"{name}={name}" for name in keywords)]
@@ -141,7 +151,10 @@ def _called(
                 "results by parameter."
             )
         else:
-            told = [*(name for name, one in given.items() if any(one is x for x in args)), *keywords]
+            told = [
+                *(name for name, one in given.items() if any(one is x for x in args)),
+                *keywords,
+            ]
             advice = (
                 f"It was called with ({', '.join(told)}). Give its parameters names of the "
                 "kernel's, and it gets those: "

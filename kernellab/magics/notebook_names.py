@@ -41,6 +41,35 @@ def value_of(
     return namespace[name]
 
 
+def read_path(text: str) -> str:
+    """ "torch.nn.functional.silu" as it is. Raises ValueError for anything else."""
+    if not all(part.isidentifier() for part in text.split(".")):
+        raise ValueError("a variable's name is needed, or a function's as in torch.add")
+    return text
+
+
+def value_at(
+    path: str, namespace: Mapping[str, Any], magic: str, position: SourcePosition, option: str = ""
+) -> Any:
+    """What a variable of the notebook's holds, or an attribute of that: "torch.add".
+
+    Raises:
+        OptionError: as for `value_of`, for an attribute that is not there too.
+    """
+    first, *attributes = path.split(".")
+    value = value_of(first, namespace, magic, position, option)
+    for name in attributes:
+        if not hasattr(value, name):
+            raise unknown_name(path, dict.fromkeys(_paths(path, value)), magic, position, option)
+        value = getattr(value, name)
+    return value
+
+
+def _paths(path: str, value: Any) -> list[str]:
+    start = path.rpartition(".")[0]
+    return [f"{start}.{name}" for name in dir(value)]
+
+
 def unknown_name(
     name: str,
     namespace: Mapping[str, Any],

@@ -9,6 +9,7 @@ from IPython.core.magic import Magics, line_magic, magics_class, no_var_expand
 from kernellab.common.option_values import read_whole_number
 from kernellab.magics import ipython_api
 from kernellab.magics.launch_line import read_launch
+from kernellab.magics.notebook_names import read_path, value_at
 from kernellab.magics.options import Option, Options
 
 if TYPE_CHECKING:
@@ -35,6 +36,7 @@ OPTIONS = Options(
             "NAME",
             "A variable that holds right results by parameter, or a function that computes them: "
             "of the kernel's parameters by their names, or of the tensors that it reads.",
+            read_path,
         ),
         Option(
             "--target",
@@ -97,7 +99,7 @@ class TileCheckMagics(Magics):
             own["outputs"] = [name for names in given["outputs"] for name in names]
         if given["expect"] is not None:
             place = position(given["expect"])
-            own["expect"] = value_of(
+            own["expect"] = value_at(
                 given["expect"], self.shell.user_ns, OPTIONS.magic, place, "--expect"
             )
         return check(launch.kernel, launch.grid, *launch.args, **own, **launch.keywords)

@@ -16,13 +16,13 @@ from kernellab.compiler.specialization.argument_values import tensor_of
 from kernellab.compiler.specialization.binding import BoundCall
 from kernellab.errors import ArgumentError, GridError, OptionError
 from kernellab.interpreter.execution.grid import check_grid
+from kernellab.launch.callbacks import what_it_raised
 from kernellab.launch.preparation import EntryPoint, Grid, innermost, prepare
 from kernellab.records import Target
 from kernellab.triton_api import Autotuner
 from kernellab.tuning.pool.arguments import Arguments, Shipment, ship
 from kernellab.tuning.pool.assignments import Task
 from kernellab.tuning.results.records import Candidate, Dropped
-from kernellab.launch.callbacks import what_it_raised
 from kernellab.tuning.sweep.spaces import autotuner_in
 
 

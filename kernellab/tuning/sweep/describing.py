@@ -15,6 +15,7 @@ from kernellab.compiler.pipeline import compile_bound
 from kernellab.compiler.specialization.argument_formatting import format_argument
 from kernellab.compiler.specialization.binding import BoundCall
 from kernellab.errors import ArgumentError, KernelLabError
+from kernellab.launch.callbacks import called_with_a_dict, what_it_raised
 from kernellab.launch.dispatch import facts_of
 from kernellab.launch.preparation import innermost
 from kernellab.records import Target
@@ -29,7 +30,6 @@ from kernellab.tuning.results.records import (
 )
 from kernellab.tuning.results.tuning import Live, Tuning
 from kernellab.tuning.results.work import bytes_moved, flops_done, tensor_bytes
-from kernellab.launch.callbacks import called_with_a_dict, what_it_raised
 from kernellab.tuning.sweep.calls import PreparedCall
 
 Amount = float | Callable[[Mapping[str, Any]], float]

@@ -24,6 +24,7 @@ from kernellab.common.temporary import nameless_file, path_of
 from kernellab.compiler.targets import local_target, parse_target
 from kernellab.errors import ArgumentError, OptionError, nearest
 from kernellab.interpreter.execution.grid import check_grid
+from kernellab.launch.callbacks import called_with_a_dict, what_it_raised
 from kernellab.launch.preparation import (
     Grid,
     apart_from_parameters,
@@ -31,6 +32,7 @@ from kernellab.launch.preparation import (
     goes_to_gpu,
     innermost,
 )
+from kernellab.launch.right_results import Reference
 from kernellab.records import Target
 from kernellab.triton_api.shipping import pack
 from kernellab.tuning.files.store import Store, contents_within, known_content
@@ -52,11 +54,9 @@ from kernellab.tuning.results.records import (
 )
 from kernellab.tuning.results.replaying import Recorded, recorded_sweeps, with_recorded_times
 from kernellab.tuning.results.tuning import Tuning
-from kernellab.launch.callbacks import called_with_a_dict, what_it_raised
 from kernellab.tuning.sweep.calls import Calls, PreparedCall
 from kernellab.tuning.sweep.course import Conduct, Entry, Sweep
 from kernellab.tuning.sweep.describing import Amount, describe, given_work
-from kernellab.launch.right_results import Reference
 from kernellab.tuning.sweep.expecting import expected_results
 from kernellab.tuning.sweep.keys import Key, check_key_is_not_tried, checked_key
 from kernellab.tuning.sweep.progress import progress_for

@@ -16,5 +16,5 @@ def findings_card(findings: Findings) -> Card:
         f"{findings.kernel}: {number}",
         findings,
         f"{findings.target}, grid {joined_sizes(findings.grid)}",
-        findings.notes,
+        (*filter(None, (findings.examined,)), *findings.notes),
     )

@@ -1,0 +1,191 @@
+"""What a launch should have computed, and the first element that is something else: its line, its
+program, its lane.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable
+from typing import Any
+
+import numpy
+import pytest
+import torch
+import triton
+import triton.language as tl
+
+import kernellab
+from kernellab.errors import ArgumentError, OptionError
+from tests.support.notebook_session import StartNotebook
+from tests.support.source_lines import marked_line
+
+
+@triton.jit
+def add(x_ptr, y_ptr, z_ptr, n, BLOCK: tl.constexpr):
+    offsets = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
+    mask = offsets < n
+    x = tl.load(x_ptr + offsets, mask=mask)
+    y = tl.load(y_ptr + offsets, mask=mask)
+    tl.store(z_ptr + offsets, x + y, mask=mask)
+
+
+@triton.jit
+def add_short(x_ptr, y_ptr, z_ptr, n, BLOCK: tl.constexpr):
+    offsets = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
+    mask = offsets < n
+    x = tl.load(x_ptr + offsets, mask=mask)
+    y = tl.load(y_ptr + offsets, mask=mask & (offsets != 37), other=0.0)
+    tl.store(z_ptr + offsets, x + y, mask=mask)  # WRONG: add_short
+
+
+@triton.jit
+def extremes(x_ptr, least_ptr, most_ptr, n, BLOCK: tl.constexpr):
+    offsets = tl.arange(0, BLOCK)
+    x = tl.load(x_ptr + offsets, mask=offsets < n, other=0.0)
+    tl.store(least_ptr, tl.min(x))  # WRONG: extremes
+    tl.store(most_ptr, tl.max(x))
+
+
+@triton.jit
+def scale_in_place(x_ptr, by, n, BLOCK: tl.constexpr):
+    offsets = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
+    mask = offsets < n
+    tl.store(x_ptr + offsets, tl.load(x_ptr + offsets, mask=mask) * by, mask=mask)
+
+
+def vectors() -> tuple[torch.Tensor, ...]:
+    torch.manual_seed(0)
+    return torch.rand(50), torch.rand(50), torch.zeros(50)
+
+
+def by_names(x_ptr: torch.Tensor, y_ptr: torch.Tensor) -> torch.Tensor:
+    return x_ptr + y_ptr
+
+
+def as_the_kernel(x: Any, y: Any, z: Any, n: int, BLOCK: int) -> dict[str, Any]:
+    return {"z_ptr": (x + y).numpy()}
+
+
+FORMS: dict[str, Callable[..., Any]] = {
+    "a function of torch's": torch.add,
+    "a function of what is read": lambda a, b: a + b,
+    "a function of parameters by name": by_names,
+    "a function called as the kernel is": as_the_kernel,
+    "a function of anything": lambda *all_of_them, **_: {"z_ptr": all_of_them[0] + all_of_them[1]},
+    "a tuple": lambda a, b: (a + b,),
+}
+
+
+@pytest.mark.parametrize("form", FORMS)
+def test_what_is_expected_can_be_said_in_many_ways(form: str) -> None:
+    x, y, z = vectors()
+    assert not kernellab.check(add, (7,), x, y, z, 50, BLOCK=8, expect=FORMS[form])
+    found = kernellab.check(add_short, (7,), x, y, z, 50, BLOCK=8, expect=FORMS[form])
+    assert found.kinds == ("wrong-result",)
+    assert not z.any()
+
+
+def test_the_first_wrong_element_has_line_program_and_lane() -> None:
+    x, y, z = vectors()
+    (one,) = kernellab.check(
+        add_short, (7,), x, y, z, 50, BLOCK=8, expect={"z_ptr": (x + y).numpy()}
+    )
+    assert one.message == (
+        f"z_ptr[37] is {x[37]:.6g}, and {x[37] + y[37]:.6g} is expected; "
+        "1 of its 50 elements is off"
+    )
+    assert one.line == marked_line(sys.modules[__name__], "WRONG: add_short")
+    assert (one.programs, one.lane, one.index) == (((4, 0, 0),), (5,), (37,))
+    assert one.values["offsets"] == 37
+    assert "%tilestep --program 4" in one.advice
+
+
+def test_several_results_and_one_that_nobody_writes() -> None:
+    x = torch.arange(5.0) + 1
+    least, most = torch.zeros(1), torch.zeros(2)
+    found = kernellab.check(
+        extremes, (1,), x, least, most, 5, BLOCK=8,
+        expect=lambda x: (x.min()[None], torch.stack([x.max(), x.max()])),
+    )  # fmt: skip
+    assert [one.argument for one in found.of_kind("wrong-result")] == ["most_ptr", "least_ptr"]
+    assert "No program writes it" in found.of_kind("wrong-result")[0].advice
+    assert found.of_kind("wrong-result")[1].message.startswith(
+        "least_ptr[0] is 0.0, and 1.0 is expected"
+    ) or "least_ptr[0] is 0, and 1 is expected" in str(found)
+
+
+def test_a_kernel_in_place_is_given_what_it_reads_and_that_is_not_touched() -> None:
+    x = torch.ones(20)
+    assert not kernellab.check(
+        scale_in_place, (3,), x, 3.0, 20, BLOCK=8, expect=lambda x: x.mul_(3.0)
+    )
+    assert x.eq(1).all()
+
+
+def test_rounding_is_no_fault_unless_it_is_asked_for() -> None:
+    x, y, z = (one.half() for one in vectors())
+    slightly = (x + y) * 1.001
+    launch: tuple[Any, ...] = add, (7,), x, y, z, 50
+    assert not kernellab.check(*launch, BLOCK=8, expect={"z_ptr": slightly})
+    assert kernellab.check(*launch, BLOCK=8, expect={"z_ptr": slightly}, rtol=0.0, atol=0.0)
+
+
+@pytest.mark.parametrize(
+    ("expect", "words"),
+    [
+        (5, "the expect gives an int"),
+        (lambda a, b: None, "the expect gives a NoneType"),
+        (lambda a, b: (a, b), "the expect gives a tuple"),
+        (lambda a, b: a[:3], r"the expect's 'z_ptr' is of shape \[3\]"),
+        ({"w_ptr": numpy.zeros(50)}, "names 'w_ptr', which is no tensor"),
+        (lambda a, b: a @ b.nothing, "the expect raised AttributeError"),
+        (torch.softmax, "the expect raised TypeError"),
+    ],
+)
+def test_what_cannot_be_compared_is_refused_in_words(expect: Any, words: str) -> None:
+    x, y, z = vectors()
+    with pytest.raises(ArgumentError, match=words):
+        kernellab.check(add, (7,), x, y, z, 50, BLOCK=8, expect=expect)
+
+
+def test_a_tolerance_that_is_none_is_refused() -> None:
+    x, y, z = vectors()
+    with pytest.raises((ArgumentError, OptionError), match="rtol"):
+        kernellab.check(add, (7,), x, y, z, 50, BLOCK=8, expect=torch.add, rtol=-1.0)
+
+
+CELL = """%%tilekernel
+@triton.jit
+def add_short(x_ptr, y_ptr, z_ptr, n, BLOCK: tl.constexpr):
+    offsets = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
+    x = tl.load(x_ptr + offsets, mask=offsets < n)
+    y = tl.load(y_ptr + offsets, mask=offsets < n)
+    tl.store(z_ptr + offsets, x + y * SCALE, mask=offsets < n)
+"""
+
+
+def test_the_magic(notebook: StartNotebook) -> None:
+    session = notebook()
+    session.run("%load_ext kernellab\nimport torch, triton, triton.language as tl")
+    session.run(
+        "SCALE = tl.constexpr(2)\nx, y, z = torch.ones(50), torch.ones(50), torch.zeros(50)"
+    )
+    assert not session.run(CELL).error
+    call = "add_short[(7,)](x, y, z, 50, BLOCK=8)"
+    session.run("def twice(x_ptr, y_ptr): return x_ptr + 2 * y_ptr")
+    right = session.run(f"%tilecheck --expect twice {call}")
+    assert right.result is not None
+    assert "nothing found" in right.result["text/plain"]
+    assert "z_ptr is as expected." in right.result["text/plain"]
+    unasked = session.run(f"%tilecheck {call}")
+    assert unasked.result is not None
+    assert "compare" in unasked.result["text/plain"]
+    wrong = session.run(f"%tilecheck --expect torch.add {call}")
+    assert wrong.result is not None
+    assert (
+        "z_ptr[0] is 3, and 2 is expected; 50 of its 50 elements are off"
+        in (wrong.result["text/plain"])
+    )
+    assert "Cell In[3], line 7" in wrong.result["text/plain"]
+    refused = session.run(f"%tilecheck --expect torch.addd {call}")
+    assert "Did you mean 'torch.add'" in refused.message
