@@ -102,7 +102,7 @@ def check(
 
     checked = CheckedRun(
         plain, call, code, sizes, chosen, named, marked, own.most_turns, restrided(call.values),
-        _expected(own.expect, launch, code), (own.rtol, own.atol),
+        expected=_expected(own.expect, launch, code), tolerances=(own.rtol, own.atol),
     )  # fmt: skip
     session = CheckSession(checked, tuple(one for one in DETECTORS if one.guards))
     with ProgressBar(f"check {plain.__name__}", len(DETECTORS) + 1, "steps", UNTOUCHED) as work:
