@@ -154,6 +154,18 @@ def test_a_tolerance_that_is_none_is_refused() -> None:
         kernellab.check(add, (7,), x, y, z, 50, BLOCK=8, expect=torch.add, rtol=-1.0)
 
 
+def test_what_a_large_tensor_held_before_counts_too() -> None:
+    """Its copy is made only where the kernel goes."""
+    x, y, z = torch.ones(8), torch.ones(8), torch.full((20_000_000,), 7.0)
+    right = z.clone()
+    right[:8] = 2
+    launch: tuple[Any, ...] = add, (1,), x, y, z, 8
+    assert not kernellab.check(*launch, BLOCK=8, expect={"z_ptr": right})
+    right[12_345_678] = 8
+    (one,) = kernellab.check(*launch, BLOCK=8, expect={"z_ptr": right})
+    assert one.message.startswith("z_ptr[12345678] is 7, and 8 is expected")
+
+
 CELL = """%%tilekernel
 @triton.jit
 def add_short(x_ptr, y_ptr, z_ptr, n, BLOCK: tl.constexpr):

@@ -10,7 +10,8 @@ import torch
 from kernellab.checker.checked_run import CheckedRun
 from kernellab.checker.detector import Detector
 from kernellab.checker.last_writer import LastWriter
-from kernellab.checker.outcomes import Apart, differences
+from kernellab.checker.lazy_copies import LazyCopies
+from kernellab.checker.outcomes import Allowed, Apart, Piece, Results, differences
 from kernellab.common.formatting import counted
 from kernellab.ir.locations import locate
 from kernellab.launch.differences import tolerance
@@ -33,7 +34,9 @@ class WrongResult(Detector):
 
     def ask(self, session: CheckSession) -> None:
         found = {name: self.run.tensors[name] for name in self.run.expected}
-        for apart in differences(found, self.run.expected, self._allowed):
+        left = Results(found, self.run.copies)
+        right = Results(self.run.expected, LazyCopies())
+        for apart in differences(left, right, self._tolerance):
             writers: list[LastWriter] = []
 
             def watch(
@@ -45,10 +48,14 @@ class WrongResult(Detector):
             session.repeat(watch)
             self._report(apart, writers[0])
 
-    def _allowed(self, name: str, one: torch.Tensor, other: torch.Tensor) -> torch.Tensor:
+    def _tolerance(self, name: str, one: torch.Tensor, other: torch.Tensor) -> Allowed:
         del name, one
         rtol, atol = tolerance(other, *self.run.tolerances)
-        return atol + rtol * other.double().abs()
+
+        def allowed(piece: Piece, _mine: torch.Tensor) -> torch.Tensor:
+            return atol + rtol * other[piece].double().abs()
+
+        return allowed
 
     def _report(self, apart: Apart, writer: LastWriter) -> None:
         size = self.run.tensors[apart.name].numel()
