@@ -316,6 +316,7 @@ def main() -> None:
                 "took, s": f"{seconds:.0f}",
             }
         )
+        print(*rows[-1].values(), sep=", ", file=sys.stderr, flush=True)  # as it goes
     print_report(
         "Whether one process levels off",
         pandas.DataFrame(rows),
