@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy
 from xdsl.ir import BlockArgument, Operation, OpResult, SSAValue
 
-from kernellab.checker.checked_run import CheckedRun, Computed
+from kernellab.checker.checked_run import Access, CheckedRun, Computed
 from kernellab.checker.detector import Detector, Stopped
+from kernellab.checker.loop_reads import LoopReads, asks_memory_alone
 from kernellab.checker.naming import name_of_result
 from kernellab.checker.records import LISTED_PROGRAMS, Finding
 from kernellab.interpreter.analyses.dataflow import yielded
@@ -18,7 +19,7 @@ from kernellab.interpreter.analyses.spin_loops import is_spin_loop
 from kernellab.interpreter.numerics.tiles import Value, first_active
 from kernellab.ir import scf
 from kernellab.ir.locations import locate
-from kernellab.ir.traits import touches_memory
+from kernellab.ir.traits import global_effect, may_do_anything, touches_memory
 from kernellab.ir.types import is_pointer, shape
 
 _FREE_ITERATIONS = 32
@@ -37,17 +38,39 @@ class _Going:
         iterations: how many it has taken.
         first: what it carries from iteration to iteration, after the first of them.
         kept, kept_at: the same after some later iteration, to be compared with.
+        reads: what it has read since it is watched, where only that decides.
     """
 
     iterations: int = 0
     first: tuple[Value, ...] = ()
     kept: tuple[Value, ...] = ()
     kept_at: int = 0
+    reads: LoopReads | None = None
+
+    def forget(self) -> None:
+        """Memory is another one than it was."""
+        self.kept, self.kept_at = (), 0
+        if self.reads is not None:
+            self.reads.stale_turns = 0
+
+
+class _Deciding(NamedTuple):
+    """What decides whether a loop goes on.
+
+    Attributes:
+        carried: which of the carried values do, in this iteration or a later one.
+        by_memory: whether what is loaded does.
+        by_memory_alone: see `asks_memory_alone`.
+    """
+
+    carried: Sequence[int]
+    by_memory: bool
+    by_memory_alone: bool
 
 
 class EndlessLoop(Detector):
     """Counts the iterations of `while` loops, and stops one that has come back to an earlier state,
-    or has taken too many.
+    that reads nothing new any more, or has taken too many.
     """
 
     kinds = ("endless-loop",)
@@ -56,7 +79,10 @@ class EndlessLoop(Detector):
     def __init__(self, run: CheckedRun) -> None:
         super().__init__(run)
         self._going: dict[tuple[Operation, int], _Going] = {}
-        self._known: dict[Operation, Sequence[int] | None] = {}
+        self._watched: dict[tuple[Operation, int], _Going] = {}
+        """Those that go on for long, and are decided by memory."""
+        self._before: Value | None = None
+        self._known: dict[Operation, _Deciding | None] = {}
         self._most: dict[Operation, int] = {}
 
     @classmethod
@@ -70,6 +96,7 @@ class EndlessLoop(Detector):
         key = id(computed.programs)
         if isinstance(computed.operation, scf.WhileOp):
             self._going.pop((computed.operation, key), None)
+            self._watched.pop((computed.operation, key), None)
             return
         loop = computed.operation.parent_op()
         assert isinstance(loop, scf.WhileOp)
@@ -84,8 +111,32 @@ class EndlessLoop(Detector):
         deciding = self._deciding(loop)
         if deciding is None:
             return
-        if going.iterations > _FREE_ITERATIONS or not deciding:
-            self._look_for_circle(computed, loop, going, deciding)
+        if going.iterations > _FREE_ITERATIONS or not deciding.carried:
+            if deciding.by_memory and (loop, key) not in self._watched:
+                going.reads = LoopReads() if deciding.by_memory_alone else None
+                self._watched[loop, key] = going
+                return
+            self._look_for_circle(computed, loop, going, deciding.carried)
+            if going.reads is not None and going.reads.is_exhausted():
+                self._stop(computed, loop, going, circle=None)
+
+    def before(self, access: Access) -> None:
+        """What a loop waits for may be about to change."""
+        if self._watched and access.action != "load":
+            self._before = _held(access)
+
+    def after(self, access: Access, found: Value | None) -> None:
+        """A loop has read something, or memory has changed."""
+        del found
+        if not self._watched:
+            return
+        if access.action == "load":
+            for (loop, _), going in self._watched.items():
+                if going.reads is not None and loop.is_ancestor(access.operation):
+                    going.reads.note(access)
+        elif self._before is None or not _is_same(self._before, _held(access)):
+            for going in self._watched.values():
+                going.forget()
 
     def _look_for_circle(
         self, computed: Computed, loop: scf.WhileOp, going: _Going, deciding: Sequence[int]
@@ -99,10 +150,8 @@ class EndlessLoop(Detector):
         if going.iterations & (going.iterations - 1) == 0:
             going.kept, going.kept_at = carried, going.iterations
 
-    def _deciding(self, loop: scf.WhileOp) -> Sequence[int] | None:
-        """Which of the carried values decide, in this iteration or a later one,
-        whether the loop goes on; None where memory does.
-        """
+    def _deciding(self, loop: scf.WhileOp) -> _Deciding | None:
+        """What decides whether the loop goes on; None where other programs may."""
         if loop not in self._known:
             self._known[loop] = _deciding(loop)
         return self._known[loop]
@@ -116,7 +165,7 @@ class EndlessLoop(Detector):
         carried = list(_carried(loop, going.first, computed.operands, position))
         finding = Finding.of(
             kind="endless-loop",
-            message=_message(going.iterations, circle, carried),
+            message=_message(going, circle, carried),
             advice=_ADVICE,
             position=frames[0] if frames else None,
             calls=tuple(reversed(frames[1:])),
@@ -158,23 +207,35 @@ def _carried(
             yield _Carried(name, then, at_last, argument in asked)
 
 
-def _deciding(loop: scf.WhileOp) -> Sequence[int] | None:
+def _held(access: Access) -> Value:
+    """What memory holds where an access goes, lanes that are off among it."""
+    elements = access.buffer.elements
+    return elements.take(access.index, mode="clip") if len(elements) else elements
+
+
+def _deciding(loop: scf.WhileOp) -> _Deciding | None:
     """See `EndlessLoop._deciding`."""
     carried = list(loop.before.block.args)
     passed, ended = yielded(loop.before.block)[1:], yielded(loop.after.block)
     found: set[SSAValue] = set()
+    by_memory = False
     pending = [yielded(loop.before.block)[0]]
     while pending:
         for value in _made_of(pending.pop(), loop) - found:
             found.add(value)
-            if isinstance(value, OpResult) and any(map(touches_memory, value.op.walk())):
-                if loop.is_ancestor(value.op):
+            if isinstance(value, OpResult) and loop.is_ancestor(value.op):
+                memory = [op for op in value.op.walk() if touches_memory(op) or may_do_anything(op)]
+                if any(global_effect(op) != "load" for op in memory) or (
+                    memory and is_spin_loop(loop)
+                ):
                     return None
+                by_memory = by_memory or bool(memory)
             elif isinstance(value, BlockArgument) and value.block is loop.before.block:
                 pending.append(ended[value.index])
             elif isinstance(value, BlockArgument) and value.block is loop.after.block:
                 pending.append(passed[value.index])
-    return [number for number, argument in enumerate(carried) if argument in found]
+    numbers = [number for number, argument in enumerate(carried) if argument in found]
+    return _Deciding(numbers, by_memory, by_memory and asks_memory_alone(loop))
 
 
 def _made_of(value: SSAValue, loop: scf.WhileOp) -> set[SSAValue]:
@@ -190,7 +251,7 @@ def _made_of(value: SSAValue, loop: scf.WhileOp) -> set[SSAValue]:
     return found
 
 
-def _message(iterations: int, circle: int | None, carried: Sequence[_Carried]) -> str:
+def _message(going: _Going, circle: int | None, carried: Sequence[_Carried]) -> str:
     asked = [one for one in carried if one.decides]
     still = [one for one in asked if _is_same(one.first, one.now)]
     moving = [one for one in asked if one not in still]
@@ -204,7 +265,10 @@ def _message(iterations: int, circle: int | None, carried: Sequence[_Carried]) -
         return f"this loop never ends: every {circle} turns it comes back to where it was{listed}"
     changes = [f"; {one.name} went from {one.first} to {one.now}" for one in moving]
     changes += [f"; {one.name} = {one.now} did not change" for one in still]
-    return f"this loop was stopped after {iterations:,} turns{''.join(changes)}"
+    if going.reads is not None and going.reads.stale_turns > 1:
+        stale = f"the last {going.reads.stale_turns:,} read nothing that none before had read"
+        changes.insert(0, f": {stale}, and what they find does not end it")
+    return f"this loop was stopped after {going.iterations:,} turns{''.join(changes)}"
 
 
 def _of_program(value: Value, program: int) -> Any:
