@@ -98,7 +98,7 @@ class EventDispatcher:
         storage = tensor.untyped_storage()
         start = storage.data_ptr()
         if start not in self._kept and isinstance(self.run.storage_of(tensor), int):
-            everything = torch.empty(0, dtype=torch.uint8).set_(storage)
+            everything = torch.empty(0, dtype=torch.uint8, device="cpu").set_(storage)
             self._kept[start] = everything, everything.clone()
 
     def put_back(self) -> None:

@@ -91,7 +91,7 @@ class FloatSums(Detector):
         tensor = self.run.tensors[name]
         known = self._storages.by_start.get(tensor.untyped_storage().data_ptr())
         if self._adds_while_it_waits or known is None or known[0].unit != tensor.element_size():
-            return lambda _, mine: torch.full(mine.shape, derived, dtype=torch.float64)
+            return lambda _, mine: torch.full_like(mine, derived, dtype=torch.float64)
         storage, counts, sums = known
         numbers = torch.from_numpy(storage.view(tensor, counts.elements))
         magnitudes = torch.from_numpy(storage.view(tensor, sums.elements))

@@ -23,7 +23,7 @@ def hold_standard_descriptors() -> None:
 def flush_errors() -> None:
     """Have what was printed to stderr written, where it can be."""
     if sys.stderr is not None:
-        with contextlib.suppress(OSError, ValueError):
+        with contextlib.suppress(OSError, ValueError, AttributeError):
             sys.stderr.flush()
 
 

@@ -45,7 +45,7 @@ def _copied(value: Any, storages: dict[int, torch.UntypedStorage], copy_of: Copy
             storages[original.data_ptr()] = copy_of(original)
         storage = storages[original.data_ptr()]
         place = int(value.storage_offset()), value.shape, value.stride()
-        return torch.empty(0, dtype=value.dtype).set_(storage, *place)
+        return torch.empty(0, dtype=value.dtype, device="cpu").set_(storage, *place)
     if isinstance(value, tuple):
         return tuple(_copied(item, storages, copy_of) for item in value)
     if memory_behind(value) is not None:  # a tensor descriptor

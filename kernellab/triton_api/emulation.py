@@ -276,7 +276,7 @@ class EmulatedDriver(DriverBase):  # type: ignore[misc]
         """What is overwritten to empty a GPU's second-level cache between
         measurements: nothing here.
         """
-        return torch.empty(0, dtype=torch.int8)
+        return torch.empty(0, dtype=torch.int8, device="cpu")
 
     def clear_cache(self, cache: torch.Tensor) -> None:
         """Nothing to empty."""

@@ -86,6 +86,37 @@ def test_a_small_file_takes_little_memory(tmp_path: Path) -> None:
     assert (done.stdout, done.stderr) == ("True\n", "")
 
 
+ODD_DEFAULTS = textwrap.dedent("""
+    import sys, numpy, torch
+    import kernellab
+    from tests.kernels.tuned import double
+
+    class OnlyWrites:
+        def __init__(self, stream):
+            self.write = stream.write
+
+    x, z = torch.ones(64), torch.zeros(64)
+    torch.set_default_device("meta")
+    torch.set_default_dtype(torch.float64)
+    numpy.seterr(all="raise")
+    sys.stdout, sys.stderr = OnlyWrites(sys.stdout), OnlyWrites(sys.stderr)
+    launch = double, (1,), x, z, 64
+    kernellab.run(*launch, BLOCK=64)
+    assert z.tolist() == [2.0] * 64
+    assert not kernellab.check(*launch, BLOCK=64).findings
+    str(kernellab.trace(*launch, BLOCK=64))
+    kernellab.accesses(*launch, BLOCK=64, target="sm_90")
+    str(kernellab.bisect(*launch, BLOCK=64, target="sm_90"))
+    print("done")
+""")
+
+
+@pytest.mark.timeout(300)
+def test_defaults_of_torch_and_numpy_and_streams_that_only_write(tmp_path: Path) -> None:
+    done = run(tmp_path, program=ODD_DEFAULTS)
+    assert (done.stdout, done.stderr) == ("done\n", "")
+
+
 SMALL_LIMITS = textwrap.dedent("""
     import os, resource, torch
     import kernellab

@@ -68,7 +68,8 @@ class _Region:
     def buffer(self, dtype: numpy.dtype) -> Buffer:
         """Its elements of that dtype, from `aligned_start` on."""
         if dtype not in self.buffers:
-            everything = torch.empty(0, dtype=torch.uint8).set_(self.tensor.untyped_storage())
+            storage = self.tensor.untyped_storage()
+            everything = torch.empty(0, dtype=torch.uint8, device="cpu").set_(storage)
             skipped = self.aligned_start(dtype.itemsize) - self.start
             self.buffers[dtype] = Buffer(self.name, everything[skipped:], dtype, self.writable)
         return self.buffers[dtype]
@@ -161,7 +162,7 @@ class _Regions:
             size = dtype.itemsize
             filled = [r for r in self._sorted if r.aligned_start(size) + size <= r.stop]
             if not filled:
-                nothing = Buffer("", torch.empty(0, dtype=torch.uint8), dtype)
+                nothing = Buffer("", torch.empty(0, dtype=torch.uint8, device="cpu"), dtype)
                 return nothing, 0
             start = filled[0].aligned_start(size)
             count = (max(region.stop for region in filled) - start) // size

@@ -136,7 +136,7 @@ def _storage_elements(tensor: torch.Tensor, dtype: numpy.dtype) -> tuple[numpy.n
         elements = tensor.numpy().reshape(-1)
         if elements.dtype == dtype:
             return elements, 0  # the same as below, sooner
-    everything = torch.empty(0, dtype=torch.uint8).set_(storage).numpy()
+    everything = torch.empty(0, dtype=torch.uint8, device="cpu").set_(storage).numpy()
     offset = int(tensor.storage_offset()) * tensor.element_size()
     phase = offset % dtype.itemsize
     whole = max(size - phase, 0) // dtype.itemsize * dtype.itemsize

@@ -96,7 +96,7 @@ def _address(value: Any) -> int:
 def _tensor_at(value: Any) -> torch.Tensor:
     address = _address(value)
     if address == 0:
-        return torch.empty(0, dtype=_torch_type(value))
+        return torch.empty(0, dtype=_torch_type(value), device="cpu")
     sizes = _sizes(value)
     for storage in _storages_of(value):
         if _holds(storage, address):
@@ -178,7 +178,7 @@ def _view(
     left = (storage.nbytes() - skipped) // kind.itemsize
     if sizes is None or _extent(sizes) > left:
         sizes = (left,), (1,)
-    return torch.empty(0, dtype=kind).set_(storage, skipped // kind.itemsize, *sizes)
+    return torch.empty(0, dtype=kind, device="cpu").set_(storage, skipped // kind.itemsize, *sizes)
 
 
 # How large it is

@@ -189,4 +189,4 @@ def _like(pristine: torch.Tensor) -> torch.Tensor:
     if pristine.device.type != "cpu":
         return pristine.clone()
     storage = aligned_copy(pristine.untyped_storage())
-    return torch.empty(0, dtype=torch.uint8).set_(storage)
+    return torch.empty(0, dtype=torch.uint8, device="cpu").set_(storage)
