@@ -83,10 +83,13 @@ def _command(arguments: Sequence[str] | None) -> int:
         return int(options.command(options))
     except KernelLabError as error:
         print(f"kernellab: {error}", file=sys.stderr)
-    except ImportError as error:
-        if error.name is not None:  # A real failure to import; ours carry words and no name.
-            raise
-        print(f"kernellab: {error}", file=sys.stderr)
+    except (ImportError, MemoryError, RuntimeError) as error:
+        from kernellab.common.system_faults import system_fault
+
+        words = system_fault(error, "this command cannot run")
+        if words is None and getattr(error, "name", "") is not None:
+            raise  # A real failure to import; ours carry words and no name.
+        print(f"kernellab: {words or error}", file=sys.stderr)
     except KeyboardInterrupt:
         print("kernellab: stopped", file=sys.stderr)
     return BAD_INPUT

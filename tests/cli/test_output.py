@@ -59,3 +59,12 @@ def test_letters_that_an_encoding_lacks_are_escaped(around: dict[str, str], tmp_
     done = shell(f"KERNELLAB {COMPILE} --target sm_90", tmp_path, **around)
     assert (done.returncode, done.stderr) == (0, "")
     assert r"\xd7 HGMMA" in done.stdout or r"\xd7 HMMA" in done.stdout
+
+
+@pytest.mark.parametrize("command", [COMPILE, "demo"])
+def test_too_little_memory_to_load_torch_is_one_line(command: str, tmp_path: Path) -> None:
+    done = shell(f"ulimit -v 300000; KERNELLAB {command}", tmp_path)
+    assert (done.returncode, done.stdout) == (2, "")
+    first, advice = done.stderr.splitlines()
+    assert first.startswith("kernellab: this command cannot run: ")
+    assert "memory" in advice

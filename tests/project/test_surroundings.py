@@ -99,7 +99,8 @@ ODD_DEFAULTS = textwrap.dedent("""
     torch.set_default_device("meta")
     torch.set_default_dtype(torch.float64)
     numpy.seterr(all="raise")
-    sys.stdout, sys.stderr = OnlyWrites(sys.stdout), OnlyWrites(sys.stderr)
+    streams = sys.stdout, sys.stderr
+    sys.stdout, sys.stderr = map(OnlyWrites, streams)
     launch = double, (1,), x, z, 64
     kernellab.run(*launch, BLOCK=64)
     assert z.tolist() == [2.0] * 64
@@ -107,6 +108,7 @@ ODD_DEFAULTS = textwrap.dedent("""
     str(kernellab.trace(*launch, BLOCK=64))
     kernellab.accesses(*launch, BLOCK=64, target="sm_90")
     str(kernellab.bisect(*launch, BLOCK=64, target="sm_90"))
+    sys.stdout, sys.stderr = streams  # which Python flushes at its end
     print("done")
 """)
 
