@@ -37,7 +37,7 @@ class LazyCopy:
         room = sparse_zeros(size + ALIGNMENT, numpy.uint8)
         start = -room.ctypes.data % ALIGNMENT
         self._bytes = room[start : start + size]
-        self._original = torch.empty(0, dtype=torch.uint8).set_(original).numpy()
+        self._original = torch.empty(0, dtype=torch.uint8, device="cpu").set_(original).numpy()
         self._fetched = numpy.zeros(-(-size // _BLOCK), numpy.bool_)
         self.storage = torch.from_numpy(self._bytes).untyped_storage()
 
