@@ -86,10 +86,10 @@ def _command(arguments: Sequence[str] | None) -> int:
     except (ImportError, MemoryError, RuntimeError) as error:
         from kernellab.common.system_faults import system_fault
 
-        words = system_fault(error, "this command cannot run")
-        if words is None and getattr(error, "name", "") is not None:
+        fault = system_fault(error, "this command cannot run")
+        if fault is None and getattr(error, "name", "") is not None:
             raise  # A real failure to import; ours carry words and no name.
-        print(f"kernellab: {words or error}", file=sys.stderr)
+        print(f"kernellab: {fault or error}", file=sys.stderr)
     except KeyboardInterrupt:
         print("kernellab: stopped", file=sys.stderr)
     return BAD_INPUT
