@@ -28,6 +28,7 @@ from kernellab.interpreter.numerics.numerics import FLOAT64
 from kernellab.interpreter.numerics.tiles import Value
 from kernellab.ir import arith, cf, scf
 from kernellab.ir.traits import GlobalAccess, MovesElements, has, trait_of
+from kernellab.ir.types import dtype
 
 if TYPE_CHECKING:
     from kernellab.checker.session import CheckSession
@@ -68,7 +69,7 @@ class Harm:
         if self.element is None:
             return f"; where a {self.access.action} goes depends on it"
         target = self.access.named(self.element)
-        stored, exact = texts(self.stored, self.exact)
+        stored, exact = texts(*map(self._as_stored, (self.stored, self.exact)))
         if numpy.isnan(self.exact):
             becomes = f"becomes {stored}"
         else:
@@ -76,6 +77,11 @@ class Harm:
         if self.count == 1:
             return f"; {target} {becomes}"
         return f"; {self.count:,} elements that are stored come of it: {target} {becomes}"
+
+    def _as_stored(self, number: float) -> int | float:
+        """A number as the kernel's type has it."""
+        whole = dtype(self.value.type).kind == "i" and numpy.isfinite(number)
+        return int(number) if whole else number
 
 
 class ExactRun(Detector):
