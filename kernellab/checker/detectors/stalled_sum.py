@@ -200,6 +200,7 @@ class StalledSum(Suspecting):
     def __init__(self, run: CheckedRun) -> None:
         super().__init__(run)
         self._sums: dict[int, _AtomicSum] = {}
+        self._counts: dict[Operation, tuple[Programs | None, Any]] = {}
 
     @classmethod
     def observes(cls, operation: Operation) -> bool:
@@ -207,7 +208,20 @@ class StalledSum(Suspecting):
         return operation in running_additions(operation)
 
     def suspects(self, computed: Computed) -> bool:
-        """Whether an addition left the sum as it was."""
+        """Whether an addition left the sum of some lane as it was, and did so often enough."""
+        lost = self._lost(computed)
+        if lost is None or not lost.any():
+            return False
+        op = computed.operation
+        programs, counts = self._counts.get(op, (None, 0))
+        if programs is not computed.programs:
+            counts = 0
+        counts = counts + lost.astype(numpy.int64)
+        self._counts[op] = computed.programs, counts
+        return bool((counts >= _LEAST).any())
+
+    def _lost(self, computed: Computed) -> Array | None:
+        """The lanes in which something is added, and the sum stays; None where all change."""
         op = computed.operation
         addition = running_additions(op)[op]
         rank = len(shape(op.results[0].type))
@@ -218,14 +232,16 @@ class StalledSum(Suspecting):
         before, rounded = convert(before, kind), convert(after, kind)
         same = before.view(numpy.uint16) == rounded.view(numpy.uint16)
         if not same.any():
-            return False
+            return None
         if addition.rounding is not op:
-            return bool((same & (after != widen(before))).any())
+            differs: Array = same & (after != widen(before))
+            return differs
         others = [one for place, one in enumerate(computed.operands) if place != addition.position]
         adds: Any = True
         for one in others:
             adds = adds & (lifted(one, rank) != 0)
-        return bool((same & adds).any())
+        lost: Array = same & adds
+        return lost
 
     def before(self, access: Access) -> None:
         """Add up beside atomics, and begin anew where something else is stored."""
