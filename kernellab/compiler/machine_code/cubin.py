@@ -46,14 +46,17 @@ def _sections(cubin: bytes) -> dict[str, Section]:
     entries = [
         _SECTION.unpack_from(cubin, table + _SECTION.size * number) for number in range(count)
     ]
-    if sum(entry[5] for entry in entries if entry[1] != _NO_BITS) > len(cubin):
+    # From sm_100 on, two sections may be one stretch of the file.
+    stretches = {(entry[4], entry[5]) for entry in entries if entry[1] != _NO_BITS}
+    if sum(size for _, size in stretches) > len(cubin):
         raise ValueError("its sections are larger than the file")
+    contents = {(start, size): cubin[start : start + size] for start, size in stretches}
     names = entries[names_index][4]
     found = {}
     for name_offset, kind, flags, _address, offset, size, *_rest in entries:
         start = names + name_offset
         name = cubin[start : cubin.index(b"\0", start, start + _LONGEST_NAME)].decode()
-        content = b"" if kind == _NO_BITS else cubin[offset : offset + size]
+        content = b"" if kind == _NO_BITS else contents[offset, size]
         found[name] = Section(name, flags, content)
     return found
 
