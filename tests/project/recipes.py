@@ -393,8 +393,11 @@ TARGET = Recipe(
     edits={
         "kernellab/compiler/targets.py": (
             Insert(
-                '    "86": _Gpu("cuda", 99 * _KIB, 84),  # A40\n',
-                '    "87": _Gpu("cuda", 163 * _KIB, 16),  # Jetson AGX Orin\n',
+                '        _Device("NVIDIA A40", 48 * _GIB, 6 * _MIB),\n    ),\n',
+                """    "87": _Gpu(
+        "cuda", 163 * _KIB, 16, "Jetson AGX Orin", _Device("Orin", 64 * _GIB, 4 * _MIB)
+    ),
+""",
             ),
         ),
         "kernellab/compiler/machine_code/occupancy.py": (

@@ -112,7 +112,12 @@ TABLE: dict[str, tuple[Callable[..., Any], dict[str, list[Any]]]] = {
     ),
     "check": (
         launched(kernellab.check),
-        {**LAUNCH, **TARGET, "outputs": [*NO_NAMES, None], "most_turns": NO_COUNT},
+        {
+            **LAUNCH, **TARGET, "outputs": [*NO_NAMES, None], "most_turns": NO_COUNT,
+            "expect": [one for one in [*NOTHING, 5, "x", {"no_such": 1}] if one is not None],
+            "rtol": [one for one in NO_TOLERANCE if one is not None],
+            "atol": [one for one in NO_TOLERANCE if one is not None],
+        },
     ),
     "accesses": (launched(kernellab.accesses), {**LAUNCH, **TARGET}),
     "bisect": (

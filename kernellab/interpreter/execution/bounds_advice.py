@@ -17,7 +17,7 @@ from kernellab.interpreter.analyses.source_expressions import expression_of
 from kernellab.interpreter.execution.lane_values import LaneValues, constant_of
 from kernellab.ir import arith, tt
 from kernellab.ir.locations import argument_name, locate
-from kernellab.ir.traits import KeepsElements, PointerAccess, has, trait_of
+from kernellab.ir.traits import Elementwise, KeepsElements, PointerAccess, has, trait_of
 
 
 @dataclass(frozen=True)
@@ -314,16 +314,10 @@ def _inside(value: SSAValue, depth: int = 0) -> set[SSAValue]:
     """The values that one is computed from, itself included."""
     owner = value.owner
     found = {value}
-    if depth < 20 and isinstance(owner, Operation) and isinstance(owner, _FOLLOWED):
+    if depth < 20 and isinstance(owner, Operation) and has(owner, Elementwise, KeepsElements):
         for one in owner.operands:
             found |= _inside(one, depth + 1)
     return found
-
-
-_FOLLOWED = (
-    arith.AddIOp, arith.SubIOp, arith.MulIOp, arith.ExtSIOp,
-    tt.SplatOp, tt.BroadcastOp, tt.ExpandDimsOp,
-)  # fmt: skip
 
 
 def _bare(value: SSAValue) -> SSAValue:

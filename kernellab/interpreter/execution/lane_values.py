@@ -8,7 +8,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
 from xdsl.dialects import builtin
-from xdsl.ir import BlockArgument, OpResult, SSAValue
+from xdsl.ir import BlockArgument, Operation, OpResult, SSAValue
 
 from kernellab.compiler.specialization.binding import BoundCall
 from kernellab.interpreter.analyses.index_values import Lane, Part, lane_of
@@ -59,7 +59,7 @@ class LaneValues:
         op = value.op
         if isinstance(op, arith.ConstantOp):
             return constant_of(op)
-        if not (type(op) in _COMPUTED or isinstance(op, _WIDER) or has(op, KeepsElements)):
+        if not (type(op) in _COMPUTED or _keeps_the_number(op)):
             return None
         lanes = [(one, lane_of(op, one, lane)) for one in op.operands]
         known = [None if at is None else self.at(one, at, depth + 1) for one, at in lanes]
@@ -69,7 +69,12 @@ class LaneValues:
         return _COMPUTED[type(op)](*numbers) if type(op) in _COMPUTED else numbers[0]
 
 
-_WIDER = (arith.ExtSIOp, arith.ExtUIOp, arith.TruncIOp, arith.IndexCastOp)
+def _keeps_the_number(op: Operation) -> bool:
+    match op:
+        case arith.ExtSIOp() | arith.ExtUIOp() | arith.TruncIOp() | arith.IndexCastOp():
+            return True
+        case _:
+            return has(op, KeepsElements)
 
 
 def constant_of(op: arith.ConstantOp) -> int | None:
