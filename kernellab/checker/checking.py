@@ -11,7 +11,7 @@ from xdsl.ir import Operation
 
 from kernellab import triton_api
 from kernellab.checker.checked_run import CheckedRun
-from kernellab.checker.detector import Detector
+from kernellab.checker.detector import Detector, overrides, that_define
 from kernellab.checker.detectors import DETECTORS
 from kernellab.checker.failures import Failures
 from kernellab.checker.records import Finding, Findings
@@ -109,7 +109,9 @@ def check(
         failures = Failures()
         detectors, stopped = session.run_detectors(DETECTORS, failures)
         work.total = len(detectors) + 1
-        for one in detectors if stopped is None else ():
+        asking = that_define("ask", detectors) if stopped is None else []
+        work.advance(len(detectors) - len(asking))
+        for one in asking:
             work.advance()
             with failures.kept(type(one)):
                 one.ask(session)
@@ -132,10 +134,12 @@ def _found(detectors: Sequence[Detector], failures: Failures) -> Iterator[Findin
     nothing of those that failed.
     """
     explained: set[Operation] = set()
-    for one in detectors:
+    for one in that_define("explains", detectors):
         with failures.kept(type(one)):
             explained |= one.explains() if type(one) not in failures else frozenset()
     for one in detectors:
+        if not one.collector and not overrides(type(one), "findings"):
+            continue
         found: Sequence[Finding] = ()
         with failures.kept(type(one)):
             found = tuple(one.findings(explained))

@@ -126,9 +126,20 @@ class Detector:
         return self.collector.findings(explained)
 
 
-def overrides(detector: Detector, method: str) -> bool:
-    """Whether a detector defines one of the methods above itself."""
-    return getattr(type(detector), method) is not getattr(Detector, method)
+_overriding: dict[tuple[type[Detector], str], bool] = {}
+
+
+def overrides(kind: type[Detector], method: str) -> bool:
+    """Whether detectors of a kind define one of the methods above themselves."""
+    key = kind, method
+    if key not in _overriding:
+        _overriding[key] = getattr(kind, method) is not getattr(Detector, method)
+    return _overriding[key]
+
+
+def that_define(method: str, detectors: Sequence[Detector]) -> list[Detector]:
+    """Those of some detectors that define one of the methods above themselves."""
+    return [one for one in detectors if overrides(type(one), method)]
 
 
 @dataclass
@@ -153,6 +164,10 @@ class FindingCollector:
     def __init__(self, run: CheckedRun) -> None:
         self._run = run
         self._seen: dict[Hashable, PendingFinding] = {}
+
+    def __bool__(self) -> bool:
+        """Whether there are any."""
+        return bool(self._seen)
 
     def report(
         self,

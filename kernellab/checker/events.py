@@ -24,7 +24,7 @@ from kernellab.interpreter.codegen.emitter import Emitter
 from kernellab.interpreter.codegen.expressions import observer
 from kernellab.interpreter.execution import device_asserts
 from kernellab.interpreter.execution.grid import Programs
-from kernellab.interpreter.execution.program import ProgramCode
+from kernellab.interpreter.execution.program import ProgramCode, entry_of
 from kernellab.interpreter.memory import descriptors
 from kernellab.interpreter.memory.address_space import Elements
 from kernellab.interpreter.memory.global_memory import Buffer, differs
@@ -69,14 +69,14 @@ class EventDispatcher:
         self.change = change
         self.operations: Sequence[Operation] = ()
         self.outside_tensor = [
-            one.outside_tensor for one in detectors if overrides(one, "outside_tensor")
+            one.outside_tensor for one in detectors if overrides(type(one), "outside_tensor")
         ]
         self.outside_memory = [
-            one.outside_memory for one in detectors if overrides(one, "outside_memory")
+            one.outside_memory for one in detectors if overrides(type(one), "outside_memory")
         ]
-        self.before = [one.before for one in detectors if overrides(one, "before")]
-        self.after = [one.after for one in detectors if overrides(one, "after")]
-        self._values = [one for one in detectors if overrides(one, "computed")]
+        self.before = [one.before for one in detectors if overrides(type(one), "before")]
+        self.after = [one.after for one in detectors if overrides(type(one), "after")]
+        self._values = [one for one in detectors if overrides(type(one), "computed")]
         self._observing: dict[Operation, list[Any]] = {}
         self._facts = _facts_of(run.code)
         self._kept: dict[int, tuple[torch.Tensor, torch.Tensor]] = {}
@@ -167,6 +167,7 @@ class EventDispatcher:
 class _CodeFacts:
     """What runs of one code have found out about it."""
 
+    heard: dict[type[Detector], bool] = field(default_factory=dict)
     _observed: dict[tuple[type[Detector], Operation], bool] = field(default_factory=dict)
 
     def observes(self, detector: type[Detector], operation: Operation) -> bool:
@@ -176,6 +177,23 @@ class _CodeFacts:
             self._observed[key] = _observes(detector, operation)
         return self._observed[key]
 
+
+def may_hear(kind: type[Detector], code: ProgramCode) -> bool:
+    """Whether a run of a code has anything to tell a detector: accesses, or values that it
+    observes.
+    """
+    facts = _facts_of(code)
+    if kind not in facts.heard:
+        accesses = any(overrides(kind, one) for one in _OF_ACCESSES)
+        facts.heard[kind] = (
+            accesses
+            or not overrides(kind, "computed")
+            or any(_observes(kind, op) for op in entry_of(code.module).body.walk())
+        )
+    return facts.heard[kind]
+
+
+_OF_ACCESSES = ("before", "after", "outside_tensor", "outside_memory")
 
 _known: weakref.WeakKeyDictionary[types.FunctionType, _CodeFacts] = weakref.WeakKeyDictionary()
 

@@ -11,8 +11,8 @@ from functools import cached_property
 
 from kernellab.checker.checked_run import CheckedRun
 from kernellab.checker.code import checked_code
-from kernellab.checker.detector import Detector, Stopped
-from kernellab.checker.events import Change, EventDispatcher
+from kernellab.checker.detector import Detector, Stopped, that_define
+from kernellab.checker.events import Change, EventDispatcher, may_hear
 from kernellab.checker.failures import Failures
 from kernellab.checker.lazy_copies import LazyCopies
 from kernellab.checker.records import LISTED_PROGRAMS, Finding
@@ -53,12 +53,14 @@ class CheckSession:
         kept = _raised if failures is None else failures.kept
         if failures is not None:
             kinds = self._that_observe(kinds, failures)
-        run = self._new_run(self._code(kinds))
+        code = self._code(kinds)
+        run = self._new_run(code)
         detectors: list[Detector] = []
         for kind in kinds:
             with kept(kind):
-                detectors += [kind(run)] if kind.concerns(run) else []
-        for one in detectors:
+                if may_hear(kind, code) and kind.concerns(run):
+                    detectors.append(kind(run))
+        for one in that_define("meet", detectors):
             with kept(type(one)):
                 one.meet(detectors)
         stopped = None
@@ -66,7 +68,7 @@ class CheckSession:
             self._execute(run, detectors, failures=failures)
         except Stopped as stop:
             stopped = stop.finding
-        for one in detectors if stopped is None else ():
+        for one in that_define("end", detectors) if stopped is None else ():
             with kept(type(one)):
                 one.end()
         return [one for one in detectors if failures is None or type(one) not in failures], stopped

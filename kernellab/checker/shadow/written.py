@@ -62,6 +62,8 @@ class WrittenElements:
 
     def _join(self) -> None:
         """Make one row of those that overlap, or follow one on another."""
+        if self._count == 1:
+            return
         starts = numpy.concatenate([one for one, _ in self._rows])
         stops = numpy.concatenate([one for _, one in self._rows])
         order = numpy.argsort(starts, kind="stable")
