@@ -65,18 +65,19 @@ def add(
     dtype: torch.dtype = torch.float32,
     tolerance: float | None = None,
     backward: bool = True,
+    precise: Sequence[str] = ("initial_state",),
     **options: Any,
 ) -> None:
-    """A sample that gives the same inputs by name to both, with `options` for both."""
+    """A sample that gives the same inputs by name to both, with `options` for both;
+    inputs named in `precise` stay fp32.
+    """
 
     def run() -> Iterator[Pair]:
-        values = [make() for make in inputs.values()]
-        values = [
-            value.detach().to(dtype).requires_grad_(value.requires_grad and backward)
-            if value.is_floating_point()
-            else value
-            for value in values
-        ]
+        values = []
+        for name, make in inputs.items():
+            value = make().detach()
+            value = value if name in precise else value.to(dtype)
+            values.append(value.requires_grad_(backward))
         return both_ways(
             lambda *given: theirs(**dict(zip(inputs, given)), **options),
             lambda *given: reference(**dict(zip(inputs, given)), **options),
@@ -302,6 +303,7 @@ for dtype in (torch.float32, torch.bfloat16):
         first(ops("ops.path_attn.parallel_path_attn")),
         ops("ops.path_attn.naive.naive_path_attn"),
         QKV | {"v": lambda: normal(B, T, H, K), "w": lambda: unit(B, T, H, K)} | BETA | HEAD_GATE,
+        precise=("w", "beta", "g"),
         scale=K**-0.5,
         **plain,
     )
