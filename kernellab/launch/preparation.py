@@ -5,6 +5,7 @@ hooks, and binding.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field, fields, replace
 from typing import Any, Literal, NamedTuple, TypeVar
 
@@ -152,10 +153,12 @@ def _assertions(kernel: JITFunction, keywords: Mapping[str, Any]) -> Mapping[str
     """What has Triton keep a kernel's assertions, where it has some and the launch does not say
     itself; the checks of integer overflow that `debug=True` means too are left out.
     """
-    is_said = "debug" in keywords and "debug" not in kernel.arg_names
-    if is_said or kernel.debug or not triton_api.made_of(kernel).has_assertions:
+    if kernel.debug or ("debug" in keywords and "debug" not in kernel.arg_names):
         return {}
-    return {"debug": True, "sanitize_overflow": False}
+    with suppress(RecursionError):  # of a source that nests too deeply, which binding tells
+        if triton_api.made_of(kernel).has_assertions:
+            return {"debug": True, "sanitize_overflow": False}
+    return {}
 
 
 # The kernel

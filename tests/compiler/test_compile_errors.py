@@ -25,6 +25,10 @@ def faulty_line(name):
     return number, lines[number - 1]
 
 
+PRODUCT = ("*fp16:16",) * 3 + ("i32:16",) * 4 + ("i32:1", "i32:16") * 2 + ("i32:1",)
+BLOCKS = {"BLOCK_M": 64, "BLOCK_N": 64, "BLOCK_K": 32}
+
+
 def refusal(kernel, *args, **keywords):
     with pytest.raises(CompileError) as caught:
         compile(kernel, *args, **keywords)
@@ -144,10 +148,10 @@ def test_a_failing_verifier_gives_mlirs_own_words():
 
 
 def test_a_failing_pass_is_named_with_what_failed_in_it():
-    error = refusal(basic.add, *("*fp32",) * 3, "i32", BLOCK=64, num_ctas=3, target="sm_90")
+    error = refusal(basic.matmul, *PRODUCT, **BLOCKS, kpack=3, target="gfx942")
     assert re.fullmatch(
-        r"Triton cannot compile 'add' for sm_90: an assertion inside the compiler failed, .+ "
-        r"\(\w+\.\w+:\d+\), in the pass ttgir.convert_to_ttgpuir \(ConvertTritonToTritonGPU\)",
+        r"Triton cannot compile 'matmul' for gfx942: an assertion inside the compiler failed, .+ "
+        r"\(\w+\.\w+:\d+\), in the pass ttgir.accelerate_matmul \(TritonAMDGPUAccelerateMatmul\)",
         error.problem,
     )
 

@@ -321,6 +321,10 @@ def test_notes_are_paragraphs():
 # -- what does not compile -------------------------------------------------------------------------
 
 
+PRODUCT = ("*fp16:16",) * 3 + ("i32:16",) * 4 + ("i32:1", "i32:16") * 2 + ("i32:1",)
+BLOCKS = {"BLOCK_M": 64, "BLOCK_N": 64, "BLOCK_K": 32}
+
+
 def refusal(kernel, *args, **keywords):
     with pytest.raises(CompileError) as caught:
         compile(kernel, *args, **keywords)
@@ -328,10 +332,10 @@ def refusal(kernel, *args, **keywords):
 
 
 def test_a_failing_pass_keeps_the_record_up_to_it():
-    error = refusal(basic.add, *("*fp32",) * 3, "i32", BLOCK=64, num_ctas=3, target="sm_90")
-    assert error.failed_pass == "ttgir.convert_to_ttgpuir"
+    error = refusal(basic.matmul, *PRODUCT, **BLOCKS, kpack=3, target="gfx942")
+    assert error.failed_pass == "ttgir.accelerate_matmul"
     assert error.passes[0].label == "source.front_end"
-    assert error.passes[-1].label == "ttir.loop_unroll"
+    assert error.passes[-1].label == "ttgir.optimize_thread_locality"
     assert "tt.load" in error.passes[-1].text.read()
     assert error.position is not None
     assert error.position.file == str(basic.__file__)

@@ -518,7 +518,10 @@ def test_arguments_that_do_not_fit(args, keywords, message):
             {"BLOCK": 16, "num_warps": 3},
             "sm_90 does not accept num_warps=3: num_warps must be a power of 2",
         ),
-        ({"BLOCK": 16, "num_warps": "4"}, "num_warps must be an integer, and '4' was given."),
+        (
+            {"BLOCK": 16, "num_warps": "4"},
+            "num_warps must be an integer, and '4' was given.\nsm_90's own is num_warps=4.",
+        ),
     ],
 )
 def test_options_that_do_not_exist_or_do_not_fit(keywords, message):

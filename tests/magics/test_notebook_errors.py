@@ -195,13 +195,12 @@ def test_arguments(lab: NotebookSession, launch: str, error: str, words: str) ->
 @pytest.mark.parametrize(
     ("grid", "words"),
     [
-        ("(0,)", "must be from 1"),
         ("(-1,)", "must be from 1"),
         ("(1, 1, 1, 1)", "(1, 1, 1, 1); it must be one to three sizes"),
         ("()", "one to three sizes"),
         ("(1.5,)", "1.5"),
         ("'many'", "many"),
-        ("lambda meta: (0,)", "must be from 1"),
+        ("lambda meta: (-1,)", "must be from 1"),
     ],
 )
 def test_grids(lab: NotebookSession, grid: str, words: str) -> None:

@@ -757,7 +757,7 @@ def test_printed_a_line_a_tile() -> None:
 
 
 def test_a_snapshot_that_is_no_name() -> None:
-    with pytest.raises(ArgumentError, match=r"no pass 3 (.|\n)*Stages that open: ttir, ttgir"):
+    with pytest.raises(ArgumentError, match="3 is no name of a stage or a pass"):
         of_corpus("matmul", "sm_80").layouts(cast(Any, 3))
 
 
