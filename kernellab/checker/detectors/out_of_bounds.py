@@ -126,8 +126,7 @@ def _of_pointers(
     access: Access, view: Buffer, index: int, place: tuple[int, ...], program: int
 ) -> str:
     values = LaneValues(access.frame, program, access.run.code, access.run.call)
-    tensor = Extents(view.name, tuple(view.tensor.shape), tuple(view.tensor.stride()))
-    mend = bounds_advice(access.operation, place, values, tensor, index)
+    mend = bounds_advice(access.operation, place, values, Extents.of(view), index)
     return mend or "Mask these lanes, or check the sizes and strides that are passed."
 
 

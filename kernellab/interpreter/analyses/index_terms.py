@@ -136,7 +136,7 @@ class _Splitter:
             return None
         stride, factor = op.operands[position], self._uniform(op.operands[position])
         assert factor is not None
-        argument = _bare(stride)
+        argument = bare(stride)
         by = argument if isinstance(argument, BlockArgument) else None
         return op.operands[1 - position], factor, by
 
@@ -158,18 +158,19 @@ class _Splitter:
 
 def _is_of_tile(op: arith.AddIOp) -> bool:
     """Whether a sum is `number * BLOCK + tl.arange(0, BLOCK)`."""
-    sides = [_bare(one) for one in op.operands]
+    sides = [bare(one) for one in op.operands]
     for this, other in (sides, sides[::-1]):
         if isinstance(this.owner, tt.MakeRangeOp) and isinstance(other.owner, arith.MulIOp):
             extent = shape(this.type)[0]
-            factors = [_bare(one).owner for one in other.owner.operands]
+            factors = [bare(one).owner for one in other.owner.operands]
             constants = [one for one in factors if isinstance(one, arith.ConstantOp)]
             if any(str(extent) in str(one.value) for one in constants):
                 return True
     return False
 
 
-def _bare(value: SSAValue) -> SSAValue:
+def bare(value: SSAValue) -> SSAValue:
+    """What a value only spreads over a tile, or widens."""
     while isinstance(value.owner, arith.ExtSIOp | tt.SplatOp | tt.BroadcastOp | tt.ExpandDimsOp):
         value = value.owner.operands[0]
     return value

@@ -11,10 +11,11 @@ from dataclasses import dataclass
 from xdsl.ir import BlockArgument, Operation, SSAValue
 
 from kernellab.errors import source_line
-from kernellab.interpreter.analyses.index_terms import NoTerms, Term, terms_of
+from kernellab.interpreter.analyses.index_terms import NoTerms, Term, bare, terms_of
 from kernellab.interpreter.analyses.index_values import Lane, described, lane_of, own_variable
 from kernellab.interpreter.analyses.source_expressions import expression_of
 from kernellab.interpreter.execution.lane_values import LaneValues, constant_of
+from kernellab.interpreter.memory.global_memory import Buffer
 from kernellab.ir import arith, tt
 from kernellab.ir.locations import argument_name, locate
 from kernellab.ir.traits import Elementwise, KeepsElements, PointerAccess, has, trait_of
@@ -32,6 +33,12 @@ class Extents:
     name: str
     shape: tuple[int, ...]
     strides: tuple[int, ...]
+
+    @classmethod
+    def of(cls, buffer: Buffer) -> Extents:
+        """Those of the tensor that an argument is."""
+        tensor = buffer.tensor
+        return cls(buffer.name, tuple(tensor.shape), tuple(tensor.stride()))
 
 
 @dataclass(frozen=True)
@@ -274,7 +281,7 @@ class _Words:
     def _of_bound(self, bound: _Comparison) -> str:
         left, right = bound.numbers
         asks = f"Its mask only asks for {bound.text} ({left:,} and {right:,})"
-        size = _bare(bound.right)
+        size = bare(bound.right)
         name = own_variable(size) if isinstance(size, BlockArgument) else None
         if name in self.values.call.values and left == self.place:
             return f"{asks}: {name} must not be more than {self.axis.extent:,}."
@@ -318,9 +325,3 @@ def _inside(value: SSAValue, depth: int = 0) -> set[SSAValue]:
         for one in owner.operands:
             found |= _inside(one, depth + 1)
     return found
-
-
-def _bare(value: SSAValue) -> SSAValue:
-    while isinstance(value.owner, tt.SplatOp | tt.BroadcastOp | arith.ExtSIOp):
-        value = value.owner.operands[0]
-    return value

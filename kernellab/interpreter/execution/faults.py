@@ -134,9 +134,10 @@ def _mend(
     operation = located_at(entry.tb_frame.f_code, entry.tb_lasti, code.operations)
     if operation is None:
         return ""
-    tensor, values = fault.buffer.tensor, LaneValues(entry.tb_frame, fault.program, code, call)
-    extents = Extents(fault.buffer.name, tuple(tensor.shape), tuple(tensor.stride()))
-    return bounds_advice(operation, fault.place, values, extents, fault.index) or ""
+    values = LaneValues(entry.tb_frame, fault.program, code, call)
+    return (
+        bounds_advice(operation, fault.place, values, Extents.of(fault.buffer), fault.index) or ""
+    )
 
 
 def _out_of_bounds(
