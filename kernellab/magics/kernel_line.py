@@ -84,14 +84,14 @@ def _names_of(namespace: Mapping[str, Any], fits: Callable[[Any], bool] | None) 
 
 
 def compilation_of(kernel: Any, given: Mapping[str, Any], position: SourcePosition) -> Compilation:
-    """A kernel compiled, with every pass recorded:
+    """A kernel compiled, with every pass recorded, unless it was already:
     for its latest launch, where the line states no types, else for what it states.
 
     Raises:
         CompileError: the kernel does not compile.
         ArgumentError: types or constants do not fit the kernel, or something is missing.
     """
-    from kernellab.compiler.pipeline import compile_bound
+    from kernellab.compiler.kept import compile_kept
     from kernellab.compiler.specialization.unwrapping import unwrap_kernel
     from kernellab.compiler.targets import DEFAULT_TARGET
     from kernellab.errors import ArgumentError, MissingArguments
@@ -120,4 +120,4 @@ def compilation_of(kernel: Any, given: Mapping[str, Any], position: SourcePositi
                     f"Launch it first, or state what is missing. {stated_by_options(error)}"
                 )
             raise
-    return compile_bound(plain, call, compile_options.target, record="passes")
+    return compile_kept(plain, call, compile_options.target)

@@ -8,7 +8,7 @@ import ast
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
-from kernellab.compiler.pipeline import compile_bound
+from kernellab.compiler.kept import compile_kept
 from kernellab.compiler.specialization.binding import BoundCall
 from kernellab.errors import ArgumentError, CompileError, KernelLabError, OptionError, suggestion
 from kernellab.launch.tile_kernel import TileKernel, tile_kernels_in
@@ -130,7 +130,7 @@ def _card(kernel: TileKernel, compile_options: CompileOptions) -> Card:
     run = kernel.last_run
     if run is not None:
         call = launched_call(run.launch, compile_options)
-        return kernel_card(compile_bound(kernel, call, compile_options.target), run=run)
+        return kernel_card(compile_kept(kernel, call, compile_options.target), run=run)
     try:
         call = stated_call(kernel, compile_options)
     except ArgumentError as error:
@@ -153,7 +153,7 @@ def _compile_unlaunched(kernel: TileKernel, call: BoundCall, target: Target) -> 
     since those may be what is wrong.
     """
     try:
-        return compile_bound(kernel, call, target)
+        return compile_kept(kernel, call, target)
     except CompileError as error:
         specialization = call.specialization
         assumed = [

@@ -212,3 +212,33 @@ def test_tab_completes_options(lab: NotebookSession, line: str, offered: list[st
 
 def test_tab_completes_names(lab: NotebookSession) -> None:
     assert "kernellab" in lab.complete("%tileir kernell")
+
+
+COUNTING = """\
+from kernellab.triton_api import compiling, pipeline
+compiled = []
+def counted(function):
+    def call(*args, **keywords):
+        compiled.append(function.__name__)
+        return function(*args, **keywords)
+    return call
+pipeline.compile_watched = counted(pipeline.compile_watched)
+compiling.triton.compile = counted(triton.compile)"""
+
+
+def test_a_cell_compiles_its_kernel_once_for_all_that_shows_it(lab: NotebookSession) -> None:
+    lab.run(COUNTING)
+    kernel = ADD.replace("add", "once")
+    lab.run(f"%%tilekernel --target sm_80\n{kernel}\nonce[(8,)](x, y, z, 1000, BLOCK=128)")
+    assert lab.ask("compiled") == "['compile_watched']"
+    for line in ("%tileir once", "%tilelayout once", "%tileir once --target sm_80"):
+        assert not lab.run(line).error
+    assert lab.ask("compiled") == "['compile_watched']"
+    lab.run("%tileir once --target sm_90")
+    lab.run("once[(8,)](x, y, z, 1000, BLOCK=64)")
+    lab.run("%tileir once")
+    assert lab.ask("compiled") == "['compile_watched', 'compile_watched', 'compile_watched']"
+    lab.run("%tileir once --target sm_90,sm_80")
+    lab.run("once[(8,)](x, y, z, 1000, BLOCK=128)")
+    lab.run("%tileir once")
+    assert lab.ask("len(compiled)") == "4", "only BLOCK=64 for sm_90 is new"
