@@ -11,15 +11,16 @@ import re
 import subprocess
 import textwrap
 import time
+import tomllib
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Literal
 
 from packaging.requirements import Requirement
 
+from kernellab.common.saved_json import kernellab_version
 from kernellab.errors import Diagnostic, Severity
-
-VERSION = importlib.metadata.version("kernellab")
 
 State = Literal["ok", "note", "missing"]
 
@@ -73,7 +74,7 @@ def healthy(findings: Iterable[Line]) -> bool:
 def report_text(findings: Sequence[Line]) -> str:
     """The findings for a terminal, and a closing line."""
     width = max(len(finding.kind) for finding in findings)
-    lines = [f"KernelLab {VERSION}"]
+    lines = [f"KernelLab {kernellab_version()}"]
     for finding in findings:
         first, *rest = finding.what.splitlines() or [""]
         lines.append(f"  {finding.state:<8}{finding.kind:<{width}}  {first}")
@@ -95,12 +96,27 @@ def _python() -> Iterator[Line]:
 
 
 def _packages() -> Iterator[Line]:
-    """Every requirement that the installed package declares, beside what is there."""
-    for text in importlib.metadata.requires("kernellab") or []:
+    """Every requirement that the package declares, beside what is there."""
+    try:
+        declared = importlib.metadata.requires("kernellab") or []
+    except importlib.metadata.PackageNotFoundError:
+        folder = Path(__file__).parents[2]
+        yield Line.of("KernelLab", "note", f"not installed: it is taken from {folder}")
+        declared = _declared_in(folder)
+    for text in declared:
         requirement = Requirement(text)
         # Extras are optional: they are looked at where they are used.
         if requirement.marker is None or requirement.marker.evaluate({"extra": ""}):
             yield _package(requirement)
+
+
+def _declared_in(checkout: Path) -> list[str]:
+    """The requirements of a checkout; none where the package lies alone in a folder."""
+    try:
+        project = tomllib.loads((checkout / "pyproject.toml").read_text())["project"]
+    except FileNotFoundError:
+        return []
+    return list(project["dependencies"])
 
 
 def _package(requirement: Requirement) -> Line:
@@ -116,7 +132,7 @@ def _package(requirement: Requirement) -> Line:
     return Line.of(
         requirement.name,
         "missing",
-        f"{version}, and KernelLab {VERSION} needs {requirement.specifier}",
+        f"{version}, and KernelLab {kernellab_version()} needs {requirement.specifier}",
         f'Install a version that fits: pip install "{wanted}"',
     )
 

@@ -9,7 +9,6 @@ import argparse
 import json
 import sys
 from collections.abc import Callable, Sequence
-from importlib.metadata import version
 from itertools import chain
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -21,7 +20,7 @@ from kernellab.common.option_values import (
     spread_constexprs,
     stated_by_options,
 )
-from kernellab.common.saved_json import check_place, save_whole
+from kernellab.common.saved_json import check_place, kernellab_version, save_whole
 from kernellab.common.standard_streams import (
     abandon_output,
     escape_unknown_letters,
@@ -108,7 +107,7 @@ class _Parser(argparse.ArgumentParser):
 
 def _parser() -> argparse.ArgumentParser:
     parser = _Parser(prog="kernellab", description="A lab for tile kernels.")
-    parser.add_argument("--version", action="version", version=f"kernellab {version('kernellab')}")
+    parser.add_argument("--version", action="version", version=f"kernellab {kernellab_version()}")
     commands = parser.add_subparsers(title="commands", metavar="COMMAND", required=True)
 
     demo = commands.add_parser(

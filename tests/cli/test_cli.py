@@ -295,6 +295,29 @@ def test_doctor_reports_a_missing_package_and_one_that_is_too_old(tmp_path) -> N
     )
 
 
+NOT_INSTALLED = """
+import importlib.metadata
+usual = importlib.metadata.distribution
+
+def distribution(name):
+    if name == "kernellab":
+        raise importlib.metadata.PackageNotFoundError(name)
+    return usual(name)
+
+importlib.metadata.distribution = distribution
+"""
+
+
+def test_a_checkout_on_the_path_that_is_not_installed(tmp_path) -> None:
+    (tmp_path / "sitecustomize.py").write_text(NOT_INSTALLED)
+    version = kernellab("--version", PYTHONPATH=str(tmp_path))
+    assert (version.returncode, version.stderr) == (0, "")
+    finished = kernellab("doctor", PYTHONPATH=str(tmp_path))
+    assert finished.returncode == 0, finished.stdout + finished.stderr
+    assert "not installed: it is taken from" in finished.stdout
+    assert " ml_dtypes " in finished.stdout
+
+
 @pytest.mark.parametrize(
     ("torch", "triton", "state"),
     [
