@@ -130,8 +130,8 @@ class LayoutError(KernelLabError, ValueError):
     """
 
 
-class GridError(KernelLabError, ValueError):
-    """A launch grid that no GPU would accept."""
+class GridError(KernelLabError, ValueError, TypeError):
+    """A launch grid that no GPU would accept; Triton raises a TypeError where it is no tuple."""
 
 
 class NoGrid(GridError, RuntimeError):

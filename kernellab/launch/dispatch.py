@@ -13,6 +13,7 @@ from kernellab import interpreter, triton_api
 from kernellab.compiler.specialization.argument_formatting import format_argument
 from kernellab.compiler.specialization.binding import BoundCall
 from kernellab.errors import UnsupportedOperation
+from kernellab.interpreter.execution.grid import check_has_length
 from kernellab.interpreter.stepping.attached_debugger import attached_debugger
 from kernellab.launch.fitting import end_trial
 from kernellab.launch.preparation import Grid, PreparedLaunch
@@ -102,18 +103,23 @@ def launch_on_gpu(
     Returns:
         What Triton gives, its compiled kernel; and a note of the launch,
         None where a hook of Triton's prevented it.
+
+    Raises:
+        GridError: a grid of one number, of which Triton would ask the length.
     """
     kernel, grid, args, keywords = launch[:4]
-    seen = grid = (grid,) if isinstance(grid, int) else grid
+    seen = grid
     if callable(grid):
 
         def seen_grid(parameters: Mapping[str, Any]) -> Any:
             nonlocal seen
             seen = grid(parameters)
+            check_has_length(seen, is_asked=True)
             return seen
 
         compiled = run_natively(*args, grid=seen_grid, warmup=False, **keywords)
     else:
+        check_has_length(grid, is_asked=False)
         compiled = run_natively(*args, grid=grid, warmup=False, **keywords)
     if compiled is None:
         return None, None

@@ -39,13 +39,14 @@ class Session:
     printed: str = ""
     """What the last one printed, also where it ended in an error."""
 
-    def __call__(self, commands: str, kernel: Any, grid: int, *args: Any, **keywords: Any) -> str:
+    def __call__(self, commands: str, kernel: Any, grid: Any, *args: Any, **keywords: Any) -> str:
         """Debug a launch; gives what was printed. `commands` have "; " between them."""
         typed = io.StringIO("\n".join(commands.split("; ")) + "\n")
         self.monkeypatch.setattr(sys, "stdin", typed)
         self.capsys.readouterr()
         try:
-            kernellab.debug(kernel, grid, *args, **keywords)
+            sizes = (grid,) if isinstance(grid, int) else grid
+            kernellab.debug(kernel, sizes, *args, **keywords)
         finally:
             self.printed = self.capsys.readouterr().out
         return self.printed
@@ -317,7 +318,7 @@ def test_breakpoint_statements_of_plain_kernels(session: Session) -> None:
     assert stops(printed) == [(line_of(debugged, "breakpoint()", 3), "plain")]
     assert "array([0., 1., 2., 3.], dtype=float32)" in printed
     assert "pid (0, 0, 0) x: [0. 1. 2. 3.]" in printed
-    kernellab.run(debugged.plain, 1, x, y, BLOCK=4)
+    kernellab.run(debugged.plain, (1,), x, y, BLOCK=4)
     assert y.tolist() == x.tolist()
 
 
@@ -342,7 +343,7 @@ def test_no_breakpoint_outlives_its_session(session: Session) -> None:
 def test_copies_unless_in_place(session: Session) -> None:
     x, y, n, rounds = every_name()
     alone = every_name()
-    kernellab.run(stepped.every_name, 3, *alone, BLOCK=64)
+    kernellab.run(stepped.every_name, (3,), *alone, BLOCK=64)
     session("c", stepped.every_name, 3, x, y, n, rounds, BLOCK=64)
     assert not y.any()
     session("q", stepped.every_name, 3, x, y, n, rounds, BLOCK=64, program=2, in_place=True)
@@ -407,7 +408,7 @@ def test_ctrl_c_leaves_everything_as_it_was(session: Session) -> None:
 )
 def test_what_cannot_be(keywords: dict[str, Any], message: str) -> None:
     with pytest.raises(OptionError, match=message):
-        kernellab.debug(stepped.every_name, 3, *every_name(), BLOCK=64, **keywords)
+        kernellab.debug(stepped.every_name, (3,), *every_name(), BLOCK=64, **keywords)
 
 
 # Launches in a program that pdb runs
@@ -430,7 +431,7 @@ def test_pdb_around_a_launch_stops_in_its_kernel() -> None:
     x, y, n, rounds = every_name()
 
     def launch() -> None:
-        kernellab.run(stepped.every_name, 3, x, y, n, rounds, BLOCK=64)
+        kernellab.run(stepped.every_name, (3,), x, y, n, rounds, BLOCK=64)
 
     call = line_of(stepped, "total, product = scaled")
     printed = pdb_over(
@@ -442,7 +443,7 @@ def test_pdb_around_a_launch_stops_in_its_kernel() -> None:
     assert stops(chosen) == [(call, "every_name")]
     assert "np.int32(2)" in chosen
     alone = every_name()
-    kernellab.run(stepped.every_name, 3, *alone, BLOCK=64)
+    kernellab.run(stepped.every_name, (3,), *alone, BLOCK=64)
     assert torch.equal(y, alone[1])
     assert not stops(pdb_over(launch, "c")), "without breakpoints there it is an ordinary launch"
 
@@ -471,7 +472,7 @@ def test_pdb_in_a_terminal() -> None:
     script = (
         "import torch, kernellab; from tests.kernels import stepped\n"
         "x, y = torch.arange(150.), torch.zeros(150)\n"
-        "kernellab.debug(stepped.every_name, 3, x, y, 150, 4, BLOCK=64, program=1, "
+        "kernellab.debug(stepped.every_name, (3,), x, y, 150, 4, BLOCK=64, program=1, "
         f"breakpoints=[{ADDS}])\n"
         "print('after:', y.abs().sum().item())"
     )

@@ -108,7 +108,7 @@ def watched(
 ) -> Watch:
     watch = Watch((program, 0, 0), at)
     code = stepping_code(kernel, call, DEFAULT_TARGET)
-    launch_stepped(kernel, grid, call, Stepping(code, [watch.program], around=watch, **more))
+    launch_stepped(kernel, (grid,), call, Stepping(code, [watch.program], around=watch, **more))
     return watch
 
 
@@ -346,7 +346,7 @@ def test_a_hook_hears_of_the_lines_that_a_debugger_stops_at() -> None:
     call, hook = every_name(), Hook()
     hook.code = stepping_code(stepped.every_name, call, DEFAULT_TARGET, traced=True)
     stepping = Stepping(hook.code, [(1, 0, 0)], hook)
-    launch_stepped(stepped.every_name, 3, call, stepping)
+    launch_stepped(stepped.every_name, (3,), call, stepping)
     assert hook.lines == events
     assert not hook.operations
     assert hook.bindings > len({line for _, line, _ in events}) / 2
@@ -355,7 +355,7 @@ def test_a_hook_hears_of_the_lines_that_a_debugger_stops_at() -> None:
 def test_a_hook_hears_of_operations_where_that_is_asked() -> None:
     call, hook = every_name(), Hook()
     hook.code = stepping_code(stepped.every_name, call, DEFAULT_TARGET, traces_operations=True)
-    launch_stepped(stepped.every_name, 3, call, Stepping(hook.code, [(1, 0, 0)], hook))
+    launch_stepped(stepped.every_name, (3,), call, Stepping(hook.code, [(1, 0, 0)], hook))
     assert hook.operations.count("tt.load") == hook.operations.count("tt.store") == 1
     assert hook.lines
 
@@ -364,5 +364,5 @@ def test_the_rest_of_the_grid_runs_too() -> None:
     call = every_name()
     watched(stepped.every_name, 3, call)
     alone = every_name()
-    kernellab.run(stepped.every_name, 3, **alone.values)
+    kernellab.run(stepped.every_name, (3,), **alone.values)
     assert torch.equal(call.values["y_ptr"], alone.values["y_ptr"])

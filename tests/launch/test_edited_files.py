@@ -61,7 +61,7 @@ class Edited:
         self.file.write_text(text)
 
     def run(self, kernel: Any = None) -> None:
-        kernellab.run(kernel or self.module.kernel, 1, torch.zeros(16), 2, BLOCK=16)
+        kernellab.run(kernel or self.module.kernel, (1,), torch.zeros(16), 2, BLOCK=16)
 
     def failed(self, kernel: Any = None) -> OutOfBounds:
         with pytest.raises(OutOfBounds) as failed:
@@ -118,12 +118,12 @@ def test_an_error_that_is_older_than_the_edit_keeps_its_line(edited: Edited) -> 
 
 def test_findings_and_counts_of_accesses_show_the_line_that_ran(edited: Edited) -> None:
     edited.write(HELPER)
-    found = kernellab.check(edited.module.kernel, 1, torch.zeros(16), 2, BLOCK=16)
+    found = kernellab.check(edited.module.kernel, (1,), torch.zeros(16), 2, BLOCK=16)
     assert_as_compiled(str(found), edited)
     for words in (*shown(found), *shown(found[0])):
         assert_as_compiled(words, edited)
     counts = kernellab.accesses(
-        edited.module.kernel, 1, torch.zeros(64), 2, BLOCK=16, target="sm_90"
+        edited.module.kernel, (1,), torch.zeros(64), 2, BLOCK=16, target="sm_90"
     )
     for words in shown(counts):
         assert_as_compiled(words, edited)
@@ -142,7 +142,7 @@ def test_what_the_compiler_refuses_is_shown_as_it_was_compiled(edited: Edited) -
     assert "x.something" not in side.texts[0].content
     assert "refused has changed" in side.notice
     with pytest.raises(ArgumentError) as missing:
-        kernellab.run(edited.module.refused, 1)
+        kernellab.run(edited.module.refused, (1,))
     assert f"refused has changed in {edited.file}" in str(missing.value)
 
 
@@ -199,12 +199,14 @@ def test_a_notebook_shows_the_line_that_ran(notebook: StartNotebook, tmp_path: P
         "sys.dont_write_bytecode = True; import parts",
     )
     file.write_text(HELPER)
-    outcome = lab.run("kernellab.run(parts.kernel, 1, torch.zeros(16), 2, BLOCK=16)")
+    outcome = lab.run("kernellab.run(parts.kernel, (1,), torch.zeros(16), 2, BLOCK=16)")
     assert outcome.error == "OutOfBounds"
     assert outcome.arrows[1:] == ["14: x = taken(x_ptr, n, BLOCK)", f"8: {COMPILED.strip()}"]
     assert "0 * lanes" not in outcome.traceback
     assert "taken has changed in" in outcome.message
-    found = lab.run("found = kernellab.check(parts.kernel, 1, torch.zeros(16), 2, BLOCK=16); found")
+    found = lab.run(
+        "found = kernellab.check(parts.kernel, (1,), torch.zeros(16), 2, BLOCK=16); found"
+    )
     assert found.result is not None
     assert COMPILED.strip() in found.result["text/html"]
     assert "0 * lanes" not in found.result["text/html"]

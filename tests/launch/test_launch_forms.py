@@ -17,6 +17,9 @@ import triton
 import triton.language as tl
 
 import kernellab
+from kernellab.errors import GridError
+from kernellab.launch.dispatch import launch_on_gpu
+from kernellab.launch.preparation import RUN, prepare
 from tests.kernels import forms
 
 N = 32
@@ -109,20 +112,44 @@ def test_arguments(launch: Launch, form: str) -> None:
 @pytest.mark.parametrize(
     "grid",
     [
-        2,
         (2,),
         [2, 1],
         (2, 1, 1),
         torch.Size([2]),
         lambda meta: (triton.cdiv(meta["n"], meta["BLOCK"]),),
         lambda meta: [triton.cdiv(meta["n"], meta["BLOCK"])],
-        lambda meta: meta["x_ptr"].numel() // meta["BLOCK"],
+        np.array([2]),
+        torch.tensor([2]),
     ],
 )
 def test_grids(launch: Launch, grid: Any) -> None:
     x, y = vectors()
     launch(forms.copy, grid, x, y, n=N, BLOCK=16)
     assert torch.equal(y, x)
+
+
+@pytest.mark.parametrize("grid", [2, np.int64(2), torch.tensor(2), tl.constexpr(2)])
+def test_a_number_is_no_grid_as_for_tritons_launcher(launch: Launch, grid: Any) -> None:
+    x, y = vectors()
+    with pytest.raises(TypeError, match=r"the grid is 2, a number.*\n.*kernel\[\(2,\)\]"):
+        launch(forms.copy, grid, x, y, n=N, BLOCK=16)
+    with pytest.raises(GridError, match=r"the grid's function gives 2.*\n.*cdiv\(n, BLOCK\),\)"):
+        launch(forms.copy, lambda meta: grid, x, y, n=N, BLOCK=16)
+    assert not y.any()
+
+
+@pytest.mark.parametrize("grid", [2, lambda meta: 2])
+def test_on_a_gpu_it_is_refused_in_the_same_words(grid: Any) -> None:
+    x, y = vectors()
+    prepared = prepare(forms.copy, grid, (x, y, N), {"BLOCK": 16}, None, RUN)
+
+    def as_tritons(*args: Any, grid: Any, **keywords: Any) -> None:
+        len(grid({}) if callable(grid) else grid)
+
+    with pytest.raises(TypeError, match="has no len"):
+        as_tritons(grid=grid)
+    with pytest.raises(GridError, match="2, a number"):
+        launch_on_gpu(as_tritons, prepared)
 
 
 # Tensors

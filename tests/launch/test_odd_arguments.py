@@ -56,10 +56,10 @@ def test_what_is_no_grid_is_the_calls_error(door: Any, grid: Any, words: str) ->
     assert len(str(caught.value)) < 2_000
 
 
-def test_a_grid_is_whatever_is_a_whole_number() -> None:
-    for grid in (tl.constexpr(1), numpy.int64(1), torch.tensor([1]), (tl.constexpr(1), True + 0)):
+def test_a_size_of_a_grid_is_whatever_is_a_whole_number() -> None:
+    for size in (tl.constexpr(1), numpy.int64(1), torch.tensor([1]), torch.tensor(1)):
         result = torch.zeros(N)
-        kernellab.run(double, grid, torch.ones(N), result, N, BLOCK=64)
+        kernellab.run(double, (size,), torch.ones(N), result, N, BLOCK=64)
         assert result[0] == 2
 
 

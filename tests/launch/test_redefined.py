@@ -19,7 +19,7 @@ def kernel(x_ptr, BLOCK: tl.constexpr, FUNCTION: tl.constexpr = None):
 DOORS = """
 def launched(function=None):
     x = torch.zeros(16, dtype=torch.int32)
-    kernellab.run(kernel, 1, x, 16, function)
+    kernellab.run(kernel, (1,), x, 16, function)
     return x[0].item()
 
 def interpreted():
@@ -30,15 +30,15 @@ def interpreted():
 
 def tiled():
     x = torch.zeros(16, dtype=torch.int32)
-    kernellab.TileKernel(kernel)[1](x, 16)
+    kernellab.TileKernel(kernel)[(1,)](x, 16)
     return x[0].item()
 
 def traced():
-    trace = kernellab.trace(kernel, 1, torch.zeros(16, dtype=torch.int32), 16)
+    trace = kernellab.trace(kernel, (1,), torch.zeros(16, dtype=torch.int32), 16)
     return trace.at(-1)["x"].max().item()
 
 def checked():
-    return len(kernellab.check(kernel, 1, torch.zeros(16, dtype=torch.int32), 16))
+    return len(kernellab.check(kernel, (1,), torch.zeros(16, dtype=torch.int32), 16))
 
 def compiled(**how):
     made = kernellab.compile(kernel, "*i32:16", BLOCK=16, target="sm_90", **how)
@@ -69,7 +69,9 @@ def test_a_helper_of_another_cell_is_taken_at_the_next_launch(lab: NotebookSessi
     assert not lab.run(
         "@triton.jit\ndef helper(x):\n    tl.device_assert(x > 0, 'no x')\n    return inner(x)"
     ).error
-    assert lab.run("kernellab.run(kernel, 1, torch.zeros(16, dtype=torch.int32), 16, debug=True)")
+    assert lab.run(
+        "kernellab.run(kernel, (1,), torch.zeros(16, dtype=torch.int32), 16, debug=True)"
+    )
     assert not lab.run("@triton.jit\ndef helper(x):\n    return inner(x) + 11").error
     assert lab.ask("(launched(), traced())") == "(33, 33)"
     assert not lab.run("@triton.jit\ndef helper(x):\n    return inner(x)").error

@@ -52,7 +52,7 @@ def load(tmp_path: Path) -> Load:
 
 
 def launch() -> tuple[Any, ...]:
-    return 1, torch.arange(64.0), torch.zeros(64), 64
+    return (1,), torch.arange(64.0), torch.zeros(64), 64
 
 
 def line_of(module: ModuleType, text: str) -> int:
@@ -146,7 +146,7 @@ def test_any_path(load: Load, folder: str) -> None:
     kernels = load(folder)
     file = str(kernels.__file__)
     _, x, z, n = launch()
-    kernellab.run(kernels.scale, 1, x, z, n, ΒLOCK=64)
+    kernellab.run(kernels.scale, (1,), x, z, n, ΒLOCK=64)
     assert (z == 2 * x + x.sum()).all()
     assert len(kernellab.trace(kernels.scale, *launch(), ΒLOCK=64).steps) == 7
     compiled = kernellab.compile(kernels.scale, *TYPES, ΒLOCK=64, target="sm_90")
@@ -266,7 +266,7 @@ def test_tritons_own_library_in_such_a_folder(load: Load, tmp_path: Path) -> Non
         import triton
         assert triton.__file__.startswith({str(packages)!r})
         import torch, kernellab, noyaux_é as kernels
-        launch = (1, torch.arange(64.0), torch.zeros(64), 64)
+        launch = ((1,), torch.arange(64.0), torch.zeros(64), 64)
         kernellab.run(kernels.scale, *launch, ΒLOCK=64)
         assert (launch[2] == 2 * launch[1] + launch[1].sum()).all()
         assert not kernellab.check(kernels.scale, *launch, ΒLOCK=64).findings
@@ -308,12 +308,12 @@ def test_in_a_notebook_of_such_a_folder(notebook: StartNotebook, tmp_path: Path)
     assert not outcome.error, outcome.traceback
     assert "ζ_ptr" in outcome.cards[0]
     outcome = session.run(
-        "x, ζ = torch.arange(64.0), torch.zeros(64)\nscale[1](x, ζ, 64, ΒLOCK=64)\n"
+        "x, ζ = torch.arange(64.0), torch.zeros(64)\nscale[(1,)](x, ζ, 64, ΒLOCK=64)\n"
         "assert (ζ == 2 * x + x.sum()).all()\n"
-        "kernellab.trace(scale, 1, x, ζ, 64, ΒLOCK=64).show()"
+        "kernellab.trace(scale, (1,), x, ζ, 64, ΒLOCK=64).show()"
     )
     assert "合計" in outcome.still["text/html"]
-    outcome = session.run("kernellab.check(scale, 1, x, torch.zeros(60), 64, ΒLOCK=64)")
+    outcome = session.run("kernellab.check(scale, (1,), x, torch.zeros(60), 64, ΒLOCK=64)")
     assert outcome.result is not None, outcome.traceback
     assert "ζ_ptr[60]" in outcome.result["text/html"]
     assert not session.run("π = 3").error

@@ -49,7 +49,7 @@ def edited(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[ModuleTy
 
 
 def test_a_trace_has_the_lines_that_ran(edited: ModuleType) -> None:
-    trace = kernellab.trace(edited.kernel, 1, torch.zeros(1, dtype=torch.int32))
+    trace = kernellab.trace(edited.kernel, (1,), torch.zeros(1, dtype=torch.int32))
     lines = [line for source in trace.sources for line in source.lines]
     assert "    y = x + 1" in lines
     assert not any("100" in line for line in lines)
@@ -59,7 +59,7 @@ def test_a_trace_has_the_lines_that_ran(edited: ModuleType) -> None:
 
 def test_a_trace_says_that_a_file_was_edited_later(edited: ModuleType) -> None:
     Path(edited.__file__ or "").write_text(TEXT)
-    trace = kernellab.trace(edited.kernel, 1, torch.zeros(1, dtype=torch.int32))
+    trace = kernellab.trace(edited.kernel, (1,), torch.zeros(1, dtype=torch.int32))
     assert trace.notices_now() == ()
     Path(edited.__file__ or "").write_text(TEXT.replace("x + 1", "x * 1000"))
     (notice,) = trace.notices_now()
@@ -70,7 +70,7 @@ def test_the_debugger_shows_the_lines_that_run(
     edited: ModuleType, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.setattr(sys, "stdin", io.StringIO("n\ns\nn\nl\np y\nc\n"))
-    kernellab.debug(edited.kernel, 1, torch.zeros(1, dtype=torch.int32))
+    kernellab.debug(edited.kernel, (1,), torch.zeros(1, dtype=torch.int32))
     printed = capsys.readouterr().out
     assert "added has changed in" in printed
     assert "y = x + 1" in printed

@@ -81,7 +81,7 @@ def test_variables_with_names_of_generated_code(module_of: Any) -> None:
         f"{given}        if tile >= 0:\n"
         f"{used}    tl.store(y_ptr, tile)\n"
     )
-    trace = kernellab.trace(module_of("with_every", text).every_name, 1, y, 3, 2)
+    trace = kernellab.trace(module_of("with_every", text).every_name, (1,), y, 3, 2)
     last = trace.at(-1)
     expected = {name: 3 * k for k, name in enumerate(names, 2)}
     assert {name: last[name] for name in names} == expected
@@ -102,7 +102,7 @@ def test_parameters_with_names_of_generated_code(module_of: Any) -> None:
         f"def outer(y_ptr, {parameters}):\n    tl.store(y_ptr, inner({parameters}))\n"
     )
     values = range(2, 2 + len(names))
-    trace = kernellab.trace(module_of("parameters_of", text).outer, 1, y, *values)
+    trace = kernellab.trace(module_of("parameters_of", text).outer, (1,), y, *values)
     first = trace.at(0)
     assert [first[name] for name in names] == list(values)
     assert trace.memory("y_ptr").tolist() == [sum(values)]

@@ -224,7 +224,7 @@ def test_a_grid_that_fails_for_one_config_drops_that_one() -> None:
     why = sweep.trial(1).outcome.dropped.why
     assert why.startswith("the grid function raised ZeroDivisionError")
     assert "test_bad_input.py" not in why.partition("\n")[0]
-    assert swept(the_grid=lambda one: 0).table["why"][0].startswith("the grid is (0,)")
+    assert swept(the_grid=lambda one: (0,)).table["why"][0].startswith("the grid is (0,)")
 
 
 def test_a_kernel_that_works_in_place_starts_from_the_same_each_time() -> None:

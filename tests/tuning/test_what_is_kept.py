@@ -58,7 +58,7 @@ if __name__ == "__main__":
         Path(edited.__file__).write_text(before.replace(sys.argv[1], sys.argv[2]))
     x = torch.arange(16, dtype=torch.int32)
     found = kernellab.tune(
-        edited.kernel, 1, x, torch.zeros_like(x), reference={"z_ptr": x + 1},
+        edited.kernel, (1,), x, torch.zeros_like(x), reference={"z_ptr": x + 1},
         space={"BLOCK": [16]}, workers=1, progress=False,
     )
     Path(edited.__file__).write_text(before)
@@ -130,7 +130,7 @@ def test_an_outcome_is_forgotten_with_the_helper_of_another_cell() -> None:
     def said() -> str:
         reference = {"z_ptr": (x + 1) * 2}
         found = kernellab.tune(
-            scope["kernel"], 1, x, torch.zeros_like(x), reference=reference,
+            scope["kernel"], (1,), x, torch.zeros_like(x), reference=reference,
             space={"BLOCK": [16]}, workers=1,
         )  # fmt: skip
         dropped = found.trial(0).outcome.dropped

@@ -7,6 +7,7 @@ import inspect
 import operator
 import types
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence, Sized
+from contextlib import suppress
 from typing import Any
 
 import numpy
@@ -23,12 +24,13 @@ technical specifications per compute capability)."""
 
 
 def check_grid(
-    grid: Sequence[int] | int | Callable[[Mapping[str, Any]], Any],
+    grid: Sequence[int] | Callable[[Mapping[str, Any]], Any],
     meta: Mapping[str, Any],
     *,
     may_be_empty: bool = False,
 ) -> Grid:
-    """The grid as three sizes; a callable is asked with the kernel's arguments by name. A size is
+    """The grid as three sizes; a callable is asked with the kernel's arguments by name. As for
+    Triton's launcher, it has a length: a number alone is none. A size is
     whatever Python takes for an index: an int, a NumPy integer, a tensor of one integer.
 
     Args:
@@ -47,6 +49,7 @@ def check_grid(
         and 1 <= given[0] <= LIMITS[0]
     ):
         return given[0], 1, 1  # as nearly every launch says it
+    check_has_length(given, is_asked=given is not grid)
     sizes = _listed(given)
     if sizes is None or not 1 <= len(sizes) <= 3:
         raise GridError(
@@ -74,16 +77,39 @@ def check_grid(
     return x, y, z
 
 
+def check_has_length(given: Any, *, is_asked: bool) -> None:
+    """Refuse a number where Triton's launcher, on a GPU, asks for the length of the grid.
+
+    Args:
+        is_asked: whether a function gave it.
+
+    Raises:
+        GridError: a number alone.
+    """
+    if isinstance(given, tuple | list) or (number := _whole_number(given)) is None:
+        return
+    with suppress(Exception):  # somebody else's object may answer with anything
+        len(given)
+        return
+    words = shown(number)
+    told = "the grid's function gives" if is_asked else "the grid is"
+    raise GridError(
+        f"{told} {words}, a number: Triton takes a tuple of one to three sizes, and asks for its "
+        "length",
+        advice="Give it a comma, in brackets: lambda meta: (triton.cdiv(n, BLOCK),)."
+        if is_asked
+        else f"Write ({words},) in its place: kernel[({words},)](...).",
+    )
+
+
 def _listed(given: Any) -> Sequence[Any] | None:
-    """The sizes of a grid, of which one alone may stand without brackets; None for no grid."""
+    """The sizes of a grid; None for no grid."""
     if isinstance(given, Sequence):
         return None if isinstance(given, str | bytes | bytearray | memoryview) else given
-    try:
+    with suppress(Exception):  # somebody else's object may answer with anything
         if hasattr(given, "tolist") and getattr(given, "shape", None):
             return tuple(given)  # an array or a tensor of sizes
-    except Exception:  # somebody else's object may answer with anything
-        return None
-    return None if _whole_number(given) is None else (given,)
+    return None
 
 
 def _whole_number(size: Any) -> int | None:

@@ -45,7 +45,7 @@ from kernellab.triton_api import definition_of
 
 def launch(
     kernel: Any,
-    grid: Sequence[int] | int | Callable[[Mapping[str, Any]], Any],
+    grid: Sequence[int] | Callable[[Mapping[str, Any]], Any],
     call: BoundCall,
     target: Target,
     options: RunOptions = DEFAULT,

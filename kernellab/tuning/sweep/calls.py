@@ -15,7 +15,7 @@ from kernellab import triton_api
 from kernellab.compiler.specialization.argument_values import tensor_of
 from kernellab.compiler.specialization.binding import BoundCall
 from kernellab.errors import ArgumentError, GridError, OptionError
-from kernellab.interpreter.execution.grid import check_grid
+from kernellab.interpreter.execution.grid import check_grid, check_has_length
 from kernellab.launch.callbacks import what_it_raised
 from kernellab.launch.preparation import EntryPoint, Grid, innermost, prepare
 from kernellab.records import Target
@@ -155,6 +155,7 @@ class Calls:
     def _grid_of(self, call: BoundCall) -> tuple[int, int, int]:
         with _naming("the grid function", _GridFunctionError):
             sizes = self._grid(call.values) if callable(self._grid) else self._grid
+        check_has_length(sizes, is_asked=callable(self._grid))
         return check_grid(sizes, call.values)
 
     def _after_hooks(
